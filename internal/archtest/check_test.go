@@ -1,0 +1,230 @@
+package archtest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// sound is a small tree with every layer and no breach. Each case of the tests
+// below breaks it in one place.
+func sound() map[string]string {
+	const bff = "melmastoon.ghasi.io/bff"
+	return map[string]string{
+		"go.mod":                        "module " + bff,
+		"bff.go":                        source("errors", "golang.org/x/text/language", "github.com/oklog/ulid/v2"),
+		"handoff/token.go":              source("crypto/hmac", bff),
+		"internal/consumer/consumer.go": source("context", "net/url", "log/slog", bff, bff+"/handoff"),
+		"internal/consumer/consumer_test.go": source("testing", "os", "net/http",
+			bff+"/internal/consumer/consumerstore", bff+"/internal/testkit"),
+		"internal/consumer/consumerhttp/search.go":     source("net/http", bff+"/internal/consumer", bff+"/internal/web"),
+		"internal/consumer/consumerstore/session.go":   source(bff+"/internal/redis", bff+"/internal/consumer/consumerstore/lua"),
+		"internal/consumer/consumerstore/lua/lua.go":   source("embed"),
+		"internal/consumer/consumerupstream/search.go": source("net/http", bff+"/internal/consumer"),
+		"internal/consumer/consumerd/consumerd.go": source(bff+"/internal/consumer", bff+"/internal/consumer/consumerhttp",
+			bff+"/internal/consumer/consumerstore", bff+"/internal/consumer/consumerupstream", bff+"/internal/redis"),
+		"cmd/bff-consumer/main.go":                         source("os", bff+"/internal/consumer/consumerd"),
+		"internal/backoffice/backoffice.go":                source(bff),
+		"internal/backoffice/backofficehttp/http.go":       source(bff+"/internal/backoffice", bff+"/internal/web"),
+		"internal/backoffice/backofficed/backofficed.go":   source(bff + "/internal/backoffice/backofficehttp"),
+		"cmd/bff-backoffice/main.go":                       source(bff + "/internal/backoffice/backofficed"),
+		"internal/web/web.go":                              source("net/http", bff, bff+"/contracts"),
+		"internal/redis/redis.go":                          source("github.com/redis/rueidis", bff+"/internal/web"),
+		"contracts/contracts.go":                           source("embed"),
+		"migrations/migrations.go":                         source("embed"),
+		"internal/localstack/stack.go":                     source("os/exec", bff+"/migrations"),
+		"internal/upstreamsim/sim.go":                      source("net/http/httptest"),
+		"internal/testkit/world.go":                        source("testing", bff+"/internal/localstack"),
+		"internal/archtest/doc.go":                         source("go/parser"),
+		"cmd/melmastoon/main.go":                           source(bff+"/internal/consumer/consumerd", bff+"/internal/backoffice/backofficed", bff+"/internal/localstack"),
+		"load/load.go":                                     source(bff + "/internal/consumer/consumerd"),
+		"web/pages.go":                                     source("embed"),
+		"web/node_modules/x/x.go":                          "not Go at all",
+		"internal/web/testdata/bad.go":                     "not Go at all",
+		"tools/go.mod":                                     "module " + bff + "/tools",
+		"tools/tools.go":                                   source(bff + "/internal/testkit"),
+		"internal/consumer/consumerhttp/.hidden/hidden.go": "not Go at all",
+	}
+}
+
+func source(imports ...string) string {
+	var b strings.Builder
+	b.WriteString("package p\n")
+	for _, path := range imports {
+		b.WriteString("import _ \"" + path + "\"\n")
+	}
+	return b.String()
+}
+
+func breaches(t *testing.T, rule Rule, files map[string]string) []string {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, src := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(src)}
+	}
+	tree, err := Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, breach := range rule.Check(tree) {
+		got = append(got, breach.String())
+	}
+	return got
+}
+
+func TestSoundTreeHasNoBreach(t *testing.T) {
+	t.Parallel()
+
+	for _, breach := range breaches(t, House(), sound()) {
+		t.Error(breach)
+	}
+}
+
+func TestBreachIsFound(t *testing.T) {
+	t.Parallel()
+
+	const bff = "melmastoon.ghasi.io/bff"
+	tests := []struct {
+		name string
+		path string
+		src  string
+		want string // start of the only breach
+	}{
+		{"language takes a dependency", "id.go", source("github.com/google/uuid"), "id.go:2: language imports github.com/google/uuid:"},
+		{"language looks outward", "id.go", source(bff + "/internal/web"), "id.go:2: language imports " + bff + "/internal/web:"},
+		{"handoff takes a dependency", "handoff/jwt.go", source("github.com/lestrrat-go/jwx/v3/jwt"), "handoff/jwt.go:2: handoff imports"},
+		{"handoff looks outward", "handoff/keys.go", source(bff + "/internal/redis"), "handoff/keys.go:2: handoff imports"},
+		{"domain opens connections", "internal/consumer/x.go", source("net/http"), "internal/consumer/x.go:2: consumer domain imports net/http: pure"},
+		{"domain resolves names", "internal/consumer/x.go", source("net"), "internal/consumer/x.go:2: consumer domain imports net: pure"},
+		{"domain reads files", "internal/consumer/x.go", source("os"), "internal/consumer/x.go:2: consumer domain imports os: pure"},
+		{"domain walks files", "internal/backoffice/x.go", source("io/fs"), "internal/backoffice/x.go:2: backoffice domain imports io/fs: pure"},
+		{"domain takes a dependency", "internal/consumer/x.go", source("github.com/redis/rueidis"), "internal/consumer/x.go:2: consumer domain imports github.com/redis/rueidis: third-party"},
+		{"domain knows machinery", "internal/consumer/x.go", source(bff + "/internal/redis"), "internal/consumer/x.go:2: consumer domain imports"},
+		{"domain knows its adapter", "internal/consumer/x.go", source(bff + "/internal/consumer/consumerhttp"), "internal/consumer/x.go:2: consumer domain imports"},
+		{"domain knows the other domain", "internal/consumer/x.go", source(bff + "/internal/backoffice"), "internal/consumer/x.go:2: consumer domain imports"},
+		{"domain reads the clock", "internal/consumer/x.go", "package p\nimport \"time\"\nvar now = time.Now\n", "internal/consumer/x.go:3: consumer domain mentions time.Now:"},
+		{"domain reads a renamed clock", "internal/consumer/x.go", "package p\nimport stdtime \"time\"\nfunc f(t stdtime.Time) { _ = stdtime.Since(t) }\n", "internal/consumer/x.go:3: consumer domain mentions time.Since:"},
+		{"domain waits", "internal/backoffice/x.go", "package p\nimport \"time\"\nfunc f() { <-time.After(1) }\n", "internal/backoffice/x.go:3: backoffice domain mentions time.After:"},
+		{"domain hides the clock", "internal/consumer/x.go", "package p\nimport . \"time\"\n", "internal/consumer/x.go:2: consumer domain mentions import . \"time\":"},
+		{"breach behind a build tag", "internal/consumer/x.go", "//go:build never\n\npackage p\nimport \"os\"\n", "internal/consumer/x.go:4: consumer domain imports os"},
+		{"adapter knows another adapter", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerstore"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
+		{"adapter knows the other service", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
+		{"adapter knows its root", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerd"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
+		{"adapter's test knows the other service", "internal/consumer/consumerhttp/x_test.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x_test.go:2: consumer adapters imports"},
+		{"root starts local servers", "internal/backoffice/backofficed/x.go", source(bff + "/internal/upstreamsim"), "internal/backoffice/backofficed/x.go:2: backoffice root imports"},
+		{"command wires by itself", "cmd/bff-consumer/x.go", source(bff + "/internal/consumer/consumerhttp"), "cmd/bff-consumer/x.go:2: consumer command imports"},
+		{"command of everything takes testkit", "cmd/melmastoon/x.go", source(bff + "/internal/testkit"), "cmd/melmastoon/x.go:2: melmastoon command imports"},
+		{"machinery knows a domain", "internal/web/x.go", source(bff + "/internal/consumer"), "internal/web/x.go:2: machinery imports"},
+		{"machinery knows an adapter", "internal/redis/x.go", source(bff + "/internal/consumer/consumerstore"), "internal/redis/x.go:2: machinery imports"},
+		{"machinery's test knows a domain", "internal/web/x_test.go", source(bff + "/internal/consumer"), "internal/web/x_test.go:2: machinery imports"},
+		{"machinery takes testkit", "internal/web/x.go", source(bff + "/internal/testkit"), "internal/web/x.go:2: machinery imports"},
+		{"production takes a fake", "internal/redis/x.go", source("github.com/alicebob/miniredis/v2"), "internal/redis/x.go:2: machinery imports github.com/alicebob/miniredis/v2: only tests"},
+		{"production takes testing", "internal/web/x.go", source("testing"), "internal/web/x.go:2: machinery imports testing: only tests"},
+		{"local knows a service", "internal/upstreamsim/x.go", source(bff + "/internal/consumer"), "internal/upstreamsim/x.go:2: local imports"},
+		{"contracts take a dependency", "contracts/x.go", source(bff), "contracts/x.go:2: contracts imports"},
+		{"cgo", "internal/web/x.go", source("C"), "internal/web/x.go:2: machinery imports C: the house builds without cgo"},
+		{"package in no group", "internal/util/util.go", source(), "internal/util: package is in no group"},
+		{"import of no package", "internal/web/x.go", source(bff + "/internal/gone"), "internal/web/x.go:2: machinery imports " + bff + "/internal/gone: there is no such package"},
+		{"a sixth upstream", "internal/consumer/consumerupstream/booking.go", source(), "internal/consumer/consumerupstream/booking.go: booking: internal/consumer/consumerupstream speaks only to search, pricing,"},
+		{"a sixth upstream in parts", "internal/consumer/consumerupstream/booking_wire.go", source(), "internal/consumer/consumerupstream/booking_wire.go: booking:"},
+		{"a sixth upstream below", "internal/consumer/consumerupstream/payment/search.go", source(), "internal/consumer/consumerupstream/payment: payment:"},
+		{"a sixth address", "internal/consumer/consumerupstream/config.go", "package p\ntype Config struct {\n\tURL, SearchBaseURL, TenantURL string\n\tBookingURL string\n}\n", "internal/consumer/consumerupstream/config.go:4: BookingURL:"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+
+			files := sound()
+			files[tt.path] = tt.src
+			rule := House()
+			rule.Links = nil // would report some of these a second time
+			got := breaches(t, rule, files)
+			if len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
+				t.Errorf("got breaches %q, want one that starts with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The layers forbid every way to link a stranger in; the closure catches it
+// even where somebody loosened a layer.
+func TestLinkFollowsImportsOfImports(t *testing.T) {
+	t.Parallel()
+
+	const bff = "melmastoon.ghasi.io/bff"
+	rule := House()
+	for i := range rule.Groups {
+		if g := &rule.Groups[i]; g.Name == "machinery" {
+			g.Imports = append(g.Imports, "backoffice domain", "local")
+		}
+	}
+	files := sound()
+	files["internal/web/x.go"] = source(bff+"/internal/backoffice", bff+"/internal/upstreamsim")
+	files["internal/web/x_test.go"] = source(bff + "/internal/testkit") // not linked
+
+	const chain = "cmd/bff-consumer → internal/consumer/consumerd → internal/consumer/consumerhttp → internal/web → "
+	want := []string{
+		"cmd/bff-backoffice: links local: cmd/bff-backoffice → internal/backoffice/backofficed → internal/backoffice/backofficehttp → internal/web → internal/upstreamsim",
+		"cmd/bff-consumer: links backoffice domain: " + chain + "internal/backoffice",
+		"cmd/bff-consumer: links local: " + chain + "internal/upstreamsim",
+	}
+	if got := breaches(t, rule, files); !slices.Equal(got, want) {
+		t.Errorf("got breaches\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPatternWithoutPackageIsFound(t *testing.T) {
+	t.Parallel()
+
+	rule := House()
+	rule.NotYet = slices.DeleteFunc(rule.NotYet, func(pattern string) bool {
+		return pattern == "handoff" || pattern == "internal/consumer/consumer*/..."
+	})
+	rule.NotYet = append(rule.NotYet, "internal/nowhere")
+	files := sound()
+	maps.DeleteFunc(files, func(name, _ string) bool {
+		// consumerd also matches consumer*, and must not stand for an adapter.
+		return strings.HasPrefix(name, "handoff/") || strings.HasPrefix(name, "internal/consumer/") || name == "cmd/bff-consumer/main.go" ||
+			name == "cmd/melmastoon/main.go" || name == "load/load.go"
+	})
+	files["internal/consumer/consumerd/consumerd.go"] = source()
+
+	want := []string{
+		"handoff: handoff names a package that does not exist",
+		"internal/consumer/consumer*/...: consumer adapters names a package that does not exist",
+		"internal/nowhere: expected, but in no group of the import rule",
+	}
+	if got := breaches(t, rule, files); !slices.Equal(got, want) {
+		t.Errorf("got breaches\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+
+	tests := []struct {
+		pattern, dir string
+		want         bool
+	}{
+		{".", ".", true},
+		{".", "handoff", false},
+		{"handoff", "handoff", true},
+		{"handoff", "handoff/x", false},
+		{"internal/web/...", "internal/web", true},
+		{"internal/web/...", "internal/web/sse/x", true},
+		{"internal/web/...", "internal/webs", false},
+		{"internal/web/...", "internal", false},
+		{"internal/consumer/consumer*/...", "internal/consumer/consumerhttp", true},
+		{"internal/consumer/consumer*/...", "internal/consumer/consumerhttp/x", true},
+		{"internal/consumer/consumer*/...", "internal/consumer", false},
+		{"internal/consumer/consumer*/...", "internal/consumer/bots", false},
+	}
+	for _, tt := range tests {
+		if got := match(tt.pattern, tt.dir); got != tt.want {
+			t.Errorf("match(%q, %q) = %t, want %t", tt.pattern, tt.dir, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+// Package testkit gives tests real servers. It is for tests alone: no program
+// may import it.
+//
+// The shared servers start with the first test of a process that asks for
+// them and die with the process; what they leave on disk is swept by the next
+// start. A server that cannot start fails the test: it is never skipped, as a
+// skipped test proves nothing.
+package testkit
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff/internal/localstack"
+)
+
+// Servers to use instead of starting shared ones.
+const (
+	PostgresURLEnv = "MELMASTOON_TEST_POSTGRES_URL"
+	RedisURLEnv    = "MELMASTOON_TEST_REDIS_URL"
+)
+
+const (
+	// startTimeout covers an installation of missing programs.
+	startTimeout = 5 * time.Minute
+	callTimeout  = 30 * time.Second
+	// deadlineMargin is what a test needs to say what went wrong, and to
+	// clean up, before the test binary is killed.
+	deadlineMargin = 5 * time.Second
+	maxTest        = 2 * time.Minute
+)
+
+// Context ends with the test, and in time before the deadline of the run.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	end := time.Now().Add(maxTest)
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := d.Deadline(); ok && deadline.Add(-deadlineMargin).Before(end) {
+			end = deadline.Add(-deadlineMargin)
+		}
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), end)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Postgres makes an empty database on the shared server and returns the
+// superuser's URL. The database goes with the test.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	return sharedCluster(t).database(t, "template0")
+}
+
+// PostgresTemplate makes a database that is a copy of a template, which
+// prepare fills once per process: migrate once, copy per test.
+func PostgresTemplate(t testing.TB, name string, prepare func(url string) error) string {
+	t.Helper()
+	c := sharedCluster(t)
+	template, err := c.template(name, prepare)
+	if err != nil {
+		t.Fatalf("prepare template database %s: %v", name, err)
+	}
+	return c.database(t, template)
+}
+
+// NewPostgres starts a server for one test, to be stopped and killed at will.
+// A durable one survives that with every committed transaction.
+func NewPostgres(t testing.TB, durable bool) *localstack.Postgres {
+	t.Helper()
+	p, err := localstack.StartPostgres(t.Context(), localstack.PostgresConfig{Durable: durable})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, p) })
+	return p
+}
+
+// Redis returns the URL of the shared server. Tests keep apart by key prefix.
+func Redis(t testing.TB) string {
+	t.Helper()
+	r, err := sharedRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.URL()
+}
+
+// NewRedis starts a server for one test, to be flushed and killed at will.
+func NewRedis(t testing.TB) *localstack.Redis {
+	t.Helper()
+	r, err := localstack.StartRedis(t.Context(), localstack.RedisConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, r) })
+	return r
+}
+
+// RedisCluster starts a cluster of three masters for one test and returns the
+// URLs of its nodes.
+func RedisCluster(t testing.TB) []string {
+	t.Helper()
+	c, err := localstack.StartRedisCluster(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, c) })
+	return c.URLs()
+}
+
+// PubSub starts a server in this process for one test. The host speaks gRPC
+// without TLS and credentials.
+func PubSub(t testing.TB) (host, project string) {
+	t.Helper()
+	p, err := localstack.StartPubSub(t.Context(), localstack.PubSubConfig{InProcess: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, p) })
+	return p.Host, p.ProjectID
+}
+
+func closeServer(t testing.TB, server interface{ Close() error }) {
+	if err := server.Close(); err != nil {
+		t.Errorf("close server: %v", err)
+	}
+}
+
+// The process's servers; a test binary has nowhere else to keep them.
+var (
+	sharedRedis = sync.OnceValues(func() (*localstack.Redis, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		return localstack.StartRedis(ctx, localstack.RedisConfig{URL: os.Getenv(RedisURLEnv)})
+	})
+	sharedPostgres = sync.OnceValues(newCluster)
+)
+
+func sharedCluster(t testing.TB) *cluster {
+	t.Helper()
+	c, err := sharedPostgres()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// databasePrefix marks our databases on a server that is not ours.
+const databasePrefix = "mt_"
+
+// cluster is the shared Postgres server. Its databases carry a token of this
+// process, whose advisory lock is held for as long as the process lives: on a
+// server that outlives us, the next process sees from the lock what is left over.
+type cluster struct {
+	server *localstack.Postgres
+	token  string
+	admin  string // URL of the maintenance database
+	keeper *pgx.Conn
+
+	mu        sync.Mutex
+	templates map[string]func() (string, error)
+}
+
+func newCluster() (*cluster, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	server, err := localstack.StartPostgres(ctx, localstack.PostgresConfig{URL: os.Getenv(PostgresURLEnv)})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{
+		server: server, token: strings.ToLower(rand.Text()[:12]), admin: server.DatabaseURL("postgres"),
+		templates: map[string]func() (string, error){},
+	}
+	if c.keeper, err = pgx.Connect(ctx, c.admin); err != nil {
+		return nil, fmt.Errorf("connect to test server: %w", err)
+	}
+	if _, err := c.keeper.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, 0))", c.token); err != nil {
+		return nil, fmt.Errorf("lock test databases: %w", err)
+	}
+	return c, c.sweep(ctx)
+}
+
+// sweep drops databases of processes that are gone.
+func (c *cluster) sweep(ctx context.Context) error {
+	rows, err := c.keeper.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", databasePrefix)
+	if err != nil {
+		return fmt.Errorf("list test databases: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("list test databases: %w", err)
+	}
+	for _, name := range names {
+		token, _, _ := strings.Cut(strings.TrimPrefix(name, databasePrefix), "_")
+		var gone bool
+		err := c.keeper.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", token).Scan(&gone)
+		if err != nil {
+			return fmt.Errorf("sweep test databases: %w", err)
+		}
+		if !gone {
+			continue
+		}
+		if err := drop(ctx, c.keeper, name); err != nil {
+			return fmt.Errorf("sweep test databases: %w", err)
+		}
+		if _, err := c.keeper.Exec(ctx, "SELECT pg_advisory_unlock(hashtextextended($1, 0))", token); err != nil {
+			return fmt.Errorf("sweep test databases: %w", err)
+		}
+	}
+	return nil
+}
+
+// database copies a template for one test.
+func (c *cluster) database(t testing.TB, template string) string {
+	t.Helper()
+	name := c.newName()
+	err := c.do(Context(t), func(ctx context.Context, conn *pgx.Conn) error {
+		return create(ctx, conn, name, template)
+	})
+	if err != nil {
+		t.Fatalf("create test database: %v", err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		if err := c.do(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+			return drop(ctx, conn, name)
+		}); err != nil {
+			t.Errorf("drop test database: %v", err)
+		}
+	})
+	return c.server.DatabaseURL(name)
+}
+
+// template returns the name of a template database, filling it the first time.
+func (c *cluster) template(name string, prepare func(url string) error) (string, error) {
+	c.mu.Lock()
+	made, ok := c.templates[name]
+	if !ok {
+		made = sync.OnceValues(func() (string, error) { return c.fill(prepare) })
+		c.templates[name] = made
+	}
+	c.mu.Unlock()
+	return made()
+}
+
+func (c *cluster) fill(prepare func(url string) error) (string, error) {
+	name := c.newName()
+	err := c.do(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+		return create(ctx, conn, name, "template0")
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := prepare(c.server.DatabaseURL(name)); err != nil {
+		return "", err
+	}
+	return name, c.do(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+		// A session that prepare left open would block every copy.
+		if _, err := conn.Exec(ctx, "ALTER DATABASE "+quote(name)+" ALLOW_CONNECTIONS false"); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+		return err
+	})
+}
+
+func (c *cluster) newName() string {
+	return databasePrefix + c.token + "_" + strings.ToLower(rand.Text()[:12])
+}
+
+func (c *cluster) do(ctx context.Context, work func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.admin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the work is done
+	return work(ctx, conn)
+}
+
+func create(ctx context.Context, conn *pgx.Conn, name, template string) error {
+	_, err := conn.Exec(ctx, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(template))
+	return err
+}
+
+func drop(ctx context.Context, conn *pgx.Conn, name string) error {
+	_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+quote(name)+" WITH (FORCE)")
+	return err
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,223 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+// MigrateOptions is what an operator may add to a migration.
+type MigrateOptions struct {
+	// Passwords sets the passwords of the set's login roles, by role name. A role
+	// that is not named keeps the password it has; a fresh one has none and can
+	// log in only where the server asks for none.
+	Passwords map[string]string
+	Logger    *slog.Logger
+}
+
+// Migrate brings the schema up to the newest file of the set. It creates the
+// set's roles and schema when they are missing and runs the files as the owning
+// role, so adminURL must name a superuser or a role with CREATEROLE and CREATE
+// on the database. Several processes may call it at once: one works, the others
+// wait and find nothing to do. With nothing to do it costs one connection and
+// one query.
+func Migrate(ctx context.Context, adminURL string, set migrations.Set, opts MigrateOptions) error {
+	for role := range opts.Passwords {
+		if !slices.Contains(set.Logins, role) {
+			return fmt.Errorf("migrate %s: password for unknown role %q", set.Schema, role)
+		}
+	}
+	cfg, err := pgx.ParseConfig(adminURL)
+	if err != nil {
+		return fmt.Errorf("migrate %s: malformed URL", set.Schema)
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = 5 * time.Second
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", set.Schema, err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+
+	newest, err := newestVersion(set.FS)
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", set.Schema, err)
+	}
+	current, err := appliedVersion(ctx, conn, set)
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", set.Schema, err)
+	}
+	if current < newest {
+		if err := prepare(ctx, conn, set); err != nil {
+			return fmt.Errorf("migrate %s: %w", set.Schema, err)
+		}
+		if err := up(ctx, cfg, set, opts.Logger); err != nil {
+			return fmt.Errorf("migrate %s: %w", set.Schema, err)
+		}
+	}
+	for role, password := range opts.Passwords {
+		verifier, err := scramVerifier(password)
+		if err != nil {
+			return fmt.Errorf("password of %s: %w", role, err)
+		}
+		// A verifier is hexadecimal, base64 and punctuation without quotes. The
+		// password itself never reaches the server's statement log.
+		sql := fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", quote(role), verifier)
+		if err := execShared(ctx, conn, sql); err != nil {
+			return fmt.Errorf("password of %s: %w", role, err)
+		}
+	}
+	return nil
+}
+
+// newestVersion reads the ordinals of the file names.
+func newestVersion(fsys fs.FS) (int64, error) {
+	names, err := fs.Glob(fsys, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	var newest int64
+	for _, name := range names {
+		ordinal, _, _ := strings.Cut(name, "_")
+		v, err := strconv.ParseInt(ordinal, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("file %s has no ordinal", name)
+		}
+		newest = max(newest, v)
+	}
+	if newest == 0 {
+		return 0, errors.New("no migration files")
+	}
+	return newest, nil
+}
+
+// appliedVersion is 0 when the table does not stand yet.
+func appliedVersion(ctx context.Context, conn *pgx.Conn, set migrations.Set) (int64, error) {
+	var v int64
+	err := conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+quote(set.Schema, "schema_migrations")+" WHERE is_applied",
+		pgx.QueryExecModeExec).Scan(&v)
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "42P01" || pe.Code == "3F000") {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read version: %w", err)
+	}
+	return v, nil
+}
+
+// prepare creates what the files stand on. Roles belong to the whole server
+// while an advisory lock belongs to one database, so two databases may create
+// the same role at once: the loser takes the duplicate as success.
+func prepare(ctx context.Context, conn *pgx.Conn, set migrations.Set) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "SELECT pg_advisory_xact_lock(%d);\n", lockID(set.Schema))
+	role := func(name, login string) {
+		fmt.Fprintf(&b, `DO $$ BEGIN
+	IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = %s) THEN
+		CREATE ROLE %s %s NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS;
+	END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+`, literal(name), quote(name), login)
+	}
+	role(set.Owner, "NOLOGIN")
+	for _, name := range set.Logins {
+		role(name, "LOGIN")
+	}
+	// A managed server's administrator is no superuser and must be a member of the
+	// role that it works as.
+	fmt.Fprintf(&b, `DO $$ BEGIN
+	IF NOT pg_has_role(current_user, %[1]s, 'USAGE') THEN
+		EXECUTE format('GRANT %[2]s TO %%I', current_user);
+	END IF;
+END $$;
+CREATE SCHEMA IF NOT EXISTS %[3]s AUTHORIZATION %[2]s;
+`, literal(set.Owner), quote(set.Owner), quote(set.Schema))
+	if err := execShared(ctx, conn, b.String()); err != nil {
+		return fmt.Errorf("create roles and schema: %w", err)
+	}
+	return nil
+}
+
+// execShared runs a statement over the server-wide catalogs, which know no row
+// locks: two sessions that touch the same row fail with "tuple concurrently
+// updated" (XX000) and need only try again.
+func execShared(ctx context.Context, conn *pgx.Conn, sql string) error {
+	for try := 1; ; try++ {
+		_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
+		pe, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || try == 10 || pe.Code != "XX000" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
+		}
+	}
+}
+
+func up(ctx context.Context, cfg *pgx.ConnConfig, set migrations.Set, log *slog.Logger) (err error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg = cfg.Copy()
+	cfg.RuntimeParams["role"] = set.Owner // everything that the files create is the owner's
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := goose.NewProvider(goose.DialectPostgres, db, set.FS,
+		goose.WithTableName(set.Schema+".schema_migrations"),
+		goose.WithSessionLocker(sessionLocker(lockID(set.Schema))),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithSlog(log))
+	if err != nil {
+		return fmt.Errorf("read files: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	return nil
+}
+
+// sessionLocker waits in the server's own queue; a process that dies with the
+// lock loses it with its connection.
+type sessionLocker int64
+
+var _ lock.SessionLocker = sessionLocker(0)
+
+func (l sessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(l))
+	return err
+}
+
+func (l sessionLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(l))
+	return err
+}
+
+func lockID(schema string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("migrate " + schema)) // never fails
+	return int64(h.Sum64() >> 1)
+}
+
+func quote(parts ...string) string { return pgx.Identifier(parts).Sanitize() }
+
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

@@ -58,6 +58,16 @@ func source(imports ...string) string {
 	return b.String()
 }
 
+// house is the rule of the house for a tree in which anything may be missing.
+func house() Rule {
+	rule := House()
+	rule.NotYet = nil
+	for _, g := range rule.Groups {
+		rule.NotYet = append(rule.NotYet, g.Packages...)
+	}
+	return rule
+}
+
 func breaches(t *testing.T, rule Rule, files map[string]string) []string {
 	t.Helper()
 	fsys := fstest.MapFS{}
@@ -78,7 +88,7 @@ func breaches(t *testing.T, rule Rule, files map[string]string) []string {
 func TestSoundTreeHasNoBreach(t *testing.T) {
 	t.Parallel()
 
-	for _, breach := range breaches(t, House(), sound()) {
+	for _, breach := range breaches(t, house(), sound()) {
 		t.Error(breach)
 	}
 }
@@ -95,8 +105,10 @@ func TestBreachIsFound(t *testing.T) {
 	}{
 		{"language takes a dependency", "id.go", source("github.com/google/uuid"), "id.go:2: language imports github.com/google/uuid:"},
 		{"language looks outward", "id.go", source(bff + "/internal/web"), "id.go:2: language imports " + bff + "/internal/web:"},
+		{"language reads the clock", "id.go", "package p\nimport \"time\"\nvar now = time.Now\n", "id.go:3: language mentions time.Now:"},
 		{"handoff takes a dependency", "handoff/jwt.go", source("github.com/lestrrat-go/jwx/v3/jwt"), "handoff/jwt.go:2: handoff imports"},
 		{"handoff looks outward", "handoff/keys.go", source(bff + "/internal/redis"), "handoff/keys.go:2: handoff imports"},
+		{"handoff opens connections", "handoff/keys.go", source("net/http"), "handoff/keys.go:2: handoff imports net/http: pure"},
 		{"domain opens connections", "internal/consumer/x.go", source("net/http"), "internal/consumer/x.go:2: consumer domain imports net/http: pure"},
 		{"domain resolves names", "internal/consumer/x.go", source("net"), "internal/consumer/x.go:2: consumer domain imports net: pure"},
 		{"domain reads files", "internal/consumer/x.go", source("os"), "internal/consumer/x.go:2: consumer domain imports os: pure"},
@@ -139,7 +151,7 @@ func TestBreachIsFound(t *testing.T) {
 
 			files := sound()
 			files[tt.path] = tt.src
-			rule := House()
+			rule := house()
 			rule.Links = nil // would report some of these a second time
 			got := breaches(t, rule, files)
 			if len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
@@ -155,7 +167,7 @@ func TestLinkFollowsImportsOfImports(t *testing.T) {
 	t.Parallel()
 
 	const bff = "melmastoon.ghasi.io/bff"
-	rule := House()
+	rule := house()
 	for i := range rule.Groups {
 		if g := &rule.Groups[i]; g.Name == "machinery" {
 			g.Imports = append(g.Imports, "backoffice domain", "local")
@@ -179,7 +191,7 @@ func TestLinkFollowsImportsOfImports(t *testing.T) {
 func TestPatternWithoutPackageIsFound(t *testing.T) {
 	t.Parallel()
 
-	rule := House()
+	rule := house()
 	rule.NotYet = slices.DeleteFunc(rule.NotYet, func(pattern string) bool {
 		return pattern == "handoff" || pattern == "internal/consumer/consumer*/..."
 	})

@@ -1,0 +1,108 @@
+# Everything a person or a machine does here. `make` alone lists it.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Where Go's own installer puts it, in case nobody told the shell.
+export PATH := $(PATH):/usr/local/go/bin
+# A checkout owned by another user makes git, and so VCS stamping, fail.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+# Packages under test, e.g. make test PKG=./internal/web
+PKG ?= ./...
+# How long each fuzz target runs.
+FUZZTIME ?= 10s
+# Finds or installs the servers the tests start; once, here, because concurrent
+# test packages would fight over the package manager. Built with -race so that it
+# shares every compiled package with the tests.
+DOCTOR ?= go run -race ./cmd/melmastoon doctor --install
+
+TOOL := go tool -modfile=tools/go.mod
+# Directories of the packages that hold a top-level function named so.
+holding = $$({ grep -rlE --include='*_test.go' --exclude-dir=node_modules --exclude-dir=testdata '^func $(1)' . || true; } | xargs -r -n1 dirname | sort -u)
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: need-go ## everything on this machine: servers, simulated upstreams, both services
+	@go build -o bin/melmastoon ./cmd/melmastoon
+	@bin/melmastoon doctor --install
+	@exec bin/melmastoon up
+
+.PHONY: test
+test: need-go need-cc test-go test-typescript ## every test, under the race detector, against real servers
+
+# A skipped test proves nothing, so it counts as a failure.
+.PHONY: test-go
+test-go: need-go need-cc
+	@$(DOCTOR)
+	@mkdir -p .cache
+	@$(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race -timeout 10m $(PKG)
+	@if grep -E '"Action":"skip".*"Test":' .cache/test.json; then echo 'FAIL: the tests above were skipped' >&2; exit 1; fi
+
+# The race detector needs cgo; the programs we ship do not.
+test-go proof: export CGO_ENABLED := 1
+
+.PHONY: test-typescript
+test-typescript:
+ifneq ($(wildcard clients/typescript/package.json),)
+	@tools/need node
+	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
+endif
+
+.PHONY: check
+check: lint vet vuln test ## all that must hold before a change is merged
+
+.PHONY: lint
+lint: need-go ## golangci-lint, formatting included; see .golangci.yaml
+	@$(TOOL) golangci-lint run $(PKG)
+
+.PHONY: vet
+vet: need-go
+	@go vet $(PKG)
+
+.PHONY: vuln
+vuln: need-go ## known vulnerabilities in what we call
+	@tools/vuln
+
+.PHONY: bench
+bench: need-go ## benchmarks; ratios count, absolute figures do not
+	@dirs="$(call holding,Benchmark)"; if [ -n "$$dirs" ]; then go test -run '^$$' -bench . -benchmem -timeout 60m $$dirs; fi
+	@if [ -x load/run ]; then load/run; fi
+
+.PHONY: proof
+proof: need-go need-cc ## the TestProof… tests at full length: crashes, races, millions of cases
+	@$(DOCTOR)
+	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; fi
+
+.PHONY: fuzz
+fuzz: need-go ## every fuzz target for FUZZTIME (10s)
+	@for dir in $(call holding,Fuzz); do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | cut -c6- | sort -u); do \
+			echo "$$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+		done; \
+	done
+
+.PHONY: fmt
+fmt: need-go ## format the Go sources as lint wants them
+	@$(TOOL) golangci-lint fmt
+
+.PHONY: tidy
+tidy: need-go ## both modules' go.mod and go.sum
+	@go mod tidy
+	@go -C tools mod tidy
+
+.PHONY: clean
+clean: ## remove what the build made
+	@rm -rf bin .cache
+
+.PHONY: need-go need-cc
+need-go:
+	@tools/need go
+need-cc: need-go
+	@tools/need cc

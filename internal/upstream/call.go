@@ -1,0 +1,302 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// With less than this left a call cannot come back in time; it would only
+	// load the upstream.
+	leastTime = 2 * time.Millisecond
+	// What is read of an answer that nobody wants, to keep its connection.
+	drainBytes = 16 << 10
+)
+
+// errCap is the cause of a context that ended at the call's own cap and not at
+// the caller's deadline.
+var errCap = errors.New("upstream cap reached")
+
+// call is one call as its caller sees it; it may take several attempts.
+type call struct {
+	method, route, path string
+	query               url.Values
+	body                []byte
+	header              http.Header
+	cap                 time.Duration
+	idempotent          bool
+}
+
+// reply is a whole 2xx answer.
+type reply struct {
+	body []byte
+	json bool
+}
+
+// run makes the call under the breaker and tells it what to think of the
+// outcome.
+func (c *Client) run(caller context.Context, call *call, out any) error {
+	if err := caller.Err(); err != nil {
+		return c.ended(caller, call, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(caller, call.cap, errCap)
+	defer cancel()
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) < leastTime {
+		return c.fail(call, Budget, "no time left")
+	}
+	pass, ok := c.breaker.enter()
+	if !ok {
+		return c.fail(call, Breaker, "")
+	}
+	verdict := neutral // also if decoding panics
+	defer func() { c.breaker.leave(pass, verdict) }()
+
+	start := time.Now()
+	reply, err := c.send(ctx, call, pass)
+	if err == nil {
+		err = c.decode(call, reply, out)
+	}
+	if e, answered := errors.AsType[*Error](err); err != nil && (!answered || e.Status == 0) && ctx.Err() != nil {
+		err = c.ended(ctx, call, err) // the end of time outranks what it broke
+	}
+	verdict = judge(err, time.Since(start), call.cap)
+	return err
+}
+
+// ended says who ran out of time, or that the caller went away, which is
+// nobody's failure and has no reason.
+func (c *Client) ended(ctx context.Context, call *call, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("upstream %s %s: %w", c.name, call.route, context.Canceled)
+	case errors.Is(context.Cause(ctx), errCap):
+		return c.fail(call, Timeout, "")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return c.fail(call, Budget, "")
+	}
+	return err
+}
+
+func (c *Client) fail(call *call, reason Reason, detail string) *Error {
+	return &Error{Upstream: c.name, Route: call.route, Reason: reason, Detail: detail}
+}
+
+// attempt sends the call once. The body is read whole here: the context of a
+// hedged attempt ends with it.
+func (c *Client) attempt(ctx context.Context, call *call, permit permit) (reply, error) {
+	start := time.Now()
+	r, err := c.roundTrip(ctx, call)
+	e, _ := errors.AsType[*Error](err)
+	switch {
+	case err == nil, e != nil && e.Refused(), errors.Is(context.Cause(ctx), errCap):
+		permit.Record()
+	default: // quick failures and cancelled attempts say nothing about load
+		permit.Drop()
+	}
+	if err == nil || ctx.Err() != nil {
+		// An attempt cut off by its faster twin has taken at least this long,
+		// which is more than the quantile asked for.
+		c.hedge.observe(call.route, time.Since(start))
+	}
+	return r, err
+}
+
+func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
+	req, err := c.request(ctx, call)
+	if err != nil {
+		return reply{}, c.fail(call, Failed, "request cannot be built")
+	}
+	c.metrics.inflight.Inc()
+	defer c.metrics.inflight.Dec()
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return reply{}, c.broken(call, err)
+	}
+	defer resp.Body.Close()
+
+	if resp.StatusCode/100 != 2 {
+		return reply{}, c.declined(call, resp)
+	}
+	body, err := readAll(resp, c.maxBody)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return reply{}, c.fail(call, Garbage, "answer too large")
+	case err != nil:
+		return reply{}, c.broken(call, err)
+	}
+	return reply{body: body, json: isJSON(resp.Header.Get("Content-Type"))}, nil
+}
+
+func (c *Client) request(ctx context.Context, call *call) (*http.Request, error) {
+	target := c.base + call.path
+	if len(call.query) > 0 {
+		target += "?" + call.query.Encode()
+	}
+	var body io.Reader
+	if call.body != nil || call.method != http.MethodGet {
+		body = bytes.NewReader(call.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, call.method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if !call.idempotent {
+		// net/http repeats a request with an idempotency key by itself when a
+		// kept-alive connection breaks; without GetBody it cannot. A key is
+		// cut once, or not at all.
+		req.GetBody = nil
+		if req.Body == nil || req.Body == http.NoBody {
+			req.Body = io.NopCloser(bytes.NewReader(nil))
+		}
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "melmastoon-bff")
+	if call.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.header != nil {
+		c.header(ctx, req.Header)
+	}
+	for k, v := range call.header {
+		req.Header[k] = v
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline).Milliseconds(), 1)
+		req.Header.Set("X-Deadline-Ms", strconv.FormatInt(left, 10))
+	}
+	return req, nil
+}
+
+// broken names a failure of the connection. The error itself is dropped, it
+// quotes the URL.
+func (c *Client) broken(call *call, err error) error {
+	e := c.fail(call, Failed, "transport")
+	e.transient = true
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Detail = "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		e.Detail = "connection reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		e.Detail = "answer cut short"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Detail = "no connection in time"
+	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
+		e.Detail, e.transient = "tls", false
+	}
+	return e
+}
+
+// declined turns a status that is no success into an error.
+func (c *Client) declined(call *call, resp *http.Response) error {
+	e := c.fail(call, Failed, "")
+	e.Status = resp.StatusCode
+	switch status := resp.StatusCode; {
+	case status < 400: // redirects are not followed: they would leave the upstream
+		e.Reason, e.Detail = Garbage, "redirect"
+	case status == http.StatusTooManyRequests:
+		e.Reason = Shed
+	case status < 500:
+		e.Code = errorCode(resp)
+	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		e.transient = resp.Header.Get("Retry-After") == "" // it asks for more than our backoff
+	}
+	if n := resp.ContentLength; n > 0 && n <= drainBytes {
+		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
+	}
+	return e
+}
+
+// errorCode returns the code of the agreed error body, if it looks like one.
+func errorCode(resp *http.Response) string {
+	if !isJSON(resp.Header.Get("Content-Type")) {
+		return ""
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, drainBytes))
+	if err != nil {
+		return ""
+	}
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(raw, &body) != nil || len(body.Error.Code) > 100 {
+		return ""
+	}
+	for _, r := range body.Error.Code {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r) {
+			return ""
+		}
+	}
+	return body.Error.Code
+}
+
+var errTooLarge = errors.New("answer too large")
+
+// readAll reads the whole body, to the end-of-file that lets its connection be
+// used again.
+func readAll(resp *http.Response, limit int64) ([]byte, error) {
+	if resp.ContentLength > limit {
+		return nil, errTooLarge
+	}
+	if n := resp.ContentLength; n >= 0 {
+		body := make([]byte, n)
+		if _, err := io.ReadFull(resp.Body, body); err != nil {
+			return nil, err
+		}
+		_, err := io.CopyN(io.Discard, resp.Body, 1)
+		if err == nil || errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return body, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = errTooLarge
+	}
+	return body, err
+}
+
+// isJSON accepts application/json and application/…+json.
+func isJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "application/json" ||
+		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+}
+
+// decode fills out. It runs once per call, after the attempts: two hedged
+// attempts must not write to the same value.
+func (c *Client) decode(call *call, r reply, out any) error {
+	if out == nil {
+		return nil
+	}
+	if !r.json {
+		return c.fail(call, Garbage, "not JSON by its content type")
+	}
+	if raw, ok := out.(*[]byte); ok {
+		if !json.Valid(r.body) {
+			return c.fail(call, Garbage, "not JSON")
+		}
+		*raw = r.body
+		return nil
+	}
+	if err := json.Unmarshal(r.body, out); err != nil { // the error may quote the body
+		return c.fail(call, Garbage, "not the JSON agreed on")
+	}
+	c.drift.check(call.route, out)
+	return nil
+}

@@ -1,0 +1,190 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config describes one upstream.
+type Config struct {
+	Name    string // label of metrics and errors
+	BaseURL string
+	// Timeout is the wall-clock cap of a call, retries and hedges included.
+	Timeout time.Duration
+	// Retries of idempotent calls after a failure that may pass.
+	Retries int
+	// HedgeAfter sends an idempotent call a second time when the first has not
+	// answered by then; 0 is never.
+	HedgeAfter time.Duration
+	// HedgeQuantile lowers HedgeAfter to this quantile (0..1) of the route's
+	// own recent latencies; 0 keeps HedgeAfter fixed.
+	HedgeQuantile float64
+	// MaxConcurrent caps the calls under way; the limiter goes below it while
+	// the upstream is slower than it used to be. 0 means 256.
+	MaxConcurrent int
+	// MaxBody caps an answer; 0 means 4 MiB.
+	MaxBody int64
+	Breaker BreakerConfig
+
+	Metrics   *prometheus.Registry // nil: measured, not exported
+	Namespace string               // prefix of the metrics, such as bff_consumer
+	Log       *slog.Logger         // nil: silent
+	// Transport replaces the tuned one.
+	Transport http.RoundTripper
+	// Header adds the headers of the request being served: its id, its
+	// traceparent, its tenant.
+	Header func(ctx context.Context, h http.Header)
+}
+
+// BreakerConfig tunes the circuit breaker. The zero value is the
+// specification's: five failures in a row, a probe after four seconds.
+type BreakerConfig struct {
+	Failures      int
+	HalfOpenAfter time.Duration
+}
+
+// Client calls one upstream.
+type Client struct {
+	name      string
+	base      string
+	timeout   time.Duration
+	retries   int
+	maxBody   int64
+	transport http.RoundTripper
+	header    func(context.Context, http.Header)
+
+	breaker *breaker
+	limiter *limiter
+	hedge   *hedging
+	retry   *allowance
+	metrics *metrics
+	drift   *drift
+}
+
+// New returns a client; every fault of the configuration is reported at once.
+func New(cfg Config) (*Client, error) {
+	var errs []error
+	base, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil: // the error quotes the URL, which may hold a password
+		errs = append(errs, errors.New("base URL cannot be read"))
+	case base.Scheme != "http" && base.Scheme != "https", base.Host == "", base.User != nil, base.RawQuery != "", base.Fragment != "":
+		errs = append(errs, errors.New("base URL must be http(s)://host[/path]"))
+	}
+	if cfg.Name == "" {
+		errs = append(errs, errors.New("no name"))
+	}
+	if cfg.Timeout <= 0 {
+		errs = append(errs, errors.New("no timeout"))
+	}
+	if cfg.Retries < 0 || cfg.HedgeAfter < 0 || cfg.MaxConcurrent < 0 || cfg.MaxBody < 0 ||
+		cfg.Breaker.Failures < 0 || cfg.Breaker.HalfOpenAfter < 0 {
+		errs = append(errs, errors.New("negative setting"))
+	}
+	if cfg.HedgeQuantile < 0 || cfg.HedgeQuantile >= 1 {
+		errs = append(errs, errors.New("hedge quantile not in 0..1"))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("upstream %s: %w", cfg.Name, errors.Join(errs...))
+	}
+
+	if cfg.MaxConcurrent == 0 {
+		cfg.MaxConcurrent = 256
+	}
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = 4 << 20
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	m, err := newMetrics(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: metrics: %w", cfg.Name, err)
+	}
+	c := &Client{
+		name:      cfg.Name,
+		base:      strings.TrimSuffix(base.String(), "/"),
+		timeout:   cfg.Timeout,
+		retries:   cfg.Retries,
+		maxBody:   cfg.MaxBody,
+		transport: cfg.Transport,
+		header:    cfg.Header,
+		breaker:   newBreaker(cfg, m),
+		limiter:   newLimiter(cfg, m),
+		hedge:     newHedging(cfg),
+		retry:     newAllowance(retryShare, retryBurst, retryBurst),
+		metrics:   m,
+		drift:     newDrift(cfg, m),
+	}
+	if c.transport == nil {
+		c.transport = newTransport(cfg)
+	}
+	return c, nil
+}
+
+// Get reads path, query appended, into out.
+//
+// Route is the pattern behind path and must come from a fixed set: it labels
+// metrics. Out is a pointer to decode the JSON answer into, *[]byte for the
+// answer's own bytes (checked to be JSON), or nil to look at the status only.
+// Fields of out tagged `upstream:"required"` that come empty are reported, see
+// [Client.Drift].
+func (c *Client) Get(ctx context.Context, route, path string, query url.Values, out any, opts ...Option) error {
+	return c.do(ctx, call{method: http.MethodGet, route: route, path: path, query: query, idempotent: true}, nil, out, opts)
+}
+
+// Post sends body as JSON and reads the answer into out, as Get does. It is
+// sent once, unless [Idempotent] allows more.
+func (c *Client) Post(ctx context.Context, route, path string, body, out any, opts ...Option) error {
+	return c.do(ctx, call{method: http.MethodPost, route: route, path: path}, body, out, opts)
+}
+
+// Put is Post with another method; a PUT is idempotent by definition.
+func (c *Client) Put(ctx context.Context, route, path string, body, out any, opts ...Option) error {
+	return c.do(ctx, call{method: http.MethodPut, route: route, path: path, idempotent: true}, body, out, opts)
+}
+
+// State returns the breaker's state: "closed", "half-open" or "open".
+func (c *Client) State() string { return c.breaker.state() }
+
+// Drift reports that a field of a route's answer, which used to be there, is
+// missing: counted each time, logged once a minute. Answers are decoded
+// tolerantly, so without it a renamed field would empty a page in silence.
+func (c *Client) Drift(route, field string) { c.drift.report(route, field) }
+
+// Close lets go of idle connections.
+func (c *Client) Close() {
+	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+func (c *Client) do(ctx context.Context, call call, body, out any, opts []Option) error {
+	call.cap = c.timeout
+	for _, opt := range opts {
+		opt(&call)
+	}
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil { // the error may quote the value
+			return fmt.Errorf("upstream %s %s: the request cannot be encoded", c.name, call.route)
+		}
+		call.body = raw
+	}
+	if !cleanPath(call.path) {
+		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
+	}
+	start := time.Now()
+	err := c.run(ctx, &call, out)
+	c.metrics.observe(call.route, err, time.Since(start))
+	return err
+}

@@ -1,0 +1,150 @@
+package consumerhttp
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// CallerAuth says who may consume: the booking service, known by its bearer
+// token, holding the key that signs its requests.
+type CallerAuth struct {
+	Token   string // the static token of local runs
+	HMACKey []byte
+}
+
+// signatureSkew is how far a signed request's time may be from ours.
+const signatureSkew = time.Minute
+
+// check authenticates a request over its exact bytes. Both proofs are needed:
+// the bearer says who, the signature that nothing was changed on the way.
+func (c CallerAuth) check(r *http.Request, body []byte, now time.Time) error {
+	refused := bff.Errorf(bff.CodeUnauthenticated, "the caller could not be authenticated")
+	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || c.Token == "" || subtle.ConstantTimeCompare([]byte(bearer), []byte(c.Token)) != 1 {
+		return refused
+	}
+	t, mac, err := parseSignature(r.Header.Get("X-Internal-HMAC"))
+	if err != nil || now.Sub(time.Unix(t, 0)).Abs() > signatureSkew || len(c.HMACKey) == 0 {
+		return refused
+	}
+	digest := sha256.Sum256(body)
+	want := hmac.New(sha256.New, c.HMACKey)
+	_, _ = io.WriteString(want, r.Method+"\n"+r.URL.EscapedPath()+"\n"+strconv.FormatInt(t, 10)+"\n"+hex.EncodeToString(digest[:]))
+	if !hmac.Equal(mac, want.Sum(nil)) {
+		return refused
+	}
+	return nil
+}
+
+var errSignature = errors.New("want t=<unix>,v1=<hex>")
+
+// parseSignature reads "t=<unix>,v1=<hex>" and nothing else.
+func parseSignature(s string) (int64, []byte, error) {
+	ts, v1, ok := strings.Cut(s, ",")
+	if !ok {
+		return 0, nil, errSignature
+	}
+	ts, okT := strings.CutPrefix(ts, "t=")
+	v1, okV := strings.CutPrefix(v1, "v1=")
+	if !okT || !okV || len(v1) != 2*sha256.Size {
+		return 0, nil, errSignature
+	}
+	t, err := strconv.ParseInt(ts, 10, 64)
+	if err != nil {
+		return 0, nil, errSignature
+	}
+	mac, err := hex.DecodeString(v1)
+	if err != nil {
+		return 0, nil, errSignature
+	}
+	return t, mac, nil
+}
+
+type consumedView struct {
+	HandoffID      bff.ID             `json:"handoffId"`
+	GuestSessionID bff.ID             `json:"guestSessionId"`
+	TenantID       bff.ID             `json:"tenantId"`
+	PropertyID     bff.ID             `json:"propertyId"`
+	Dates          bff.StayDates      `json:"dates"`
+	Occupancy      bff.Occupancy      `json:"occupancy"`
+	Currency       bff.Currency       `json:"currency"`
+	Locale         bff.Locale         `json:"locale"`
+	SourceCampaign *consumer.Campaign `json:"sourceCampaign,omitempty"`
+	MintedAt       bff.Timestamp      `json:"mintedAt"`
+	ExpiresAt      bff.Timestamp      `json:"expiresAt"`
+	ConsumedAt     bff.Timestamp      `json:"consumedAt"`
+}
+
+func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
+	now := a.cfg.Now()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, consumeBody))
+	if err != nil {
+		return err
+	}
+	if err := a.cfg.Caller.check(r, body, now); err != nil {
+		return err
+	}
+	in, err := web.ParseBody(body)
+	if err != nil {
+		return err
+	}
+	in.Require("token", "instance")
+	token, instance := in.String("token", 512), in.String("instance", 200)
+	id, idErr := bff.ParseID(bff.PrefixHandoff, r.PathValue("id"))
+	if idErr != nil {
+		in.Refuse("id", bff.FieldFormat)
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	payload, err := handoff.Verify(a.cfg.Keys, token, now)
+	if err != nil {
+		return err
+	}
+	if payload.ID != id {
+		return bff.Errorf(bff.CodeHandoffSignatureInvalid, "the token is not for this hand-off")
+	}
+	h, err := a.cfg.Ledger.Consume(r.Context(), id, instance, now)
+	if bff.CodeOf(err) == bff.CodeHandoffReplayed {
+		a.reportReplay(r, h, now)
+	}
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, consumedView{
+		HandoffID: h.ID, GuestSessionID: h.GuestSessionID, TenantID: h.TenantID, PropertyID: h.PropertyID, Dates: h.Dates,
+		Occupancy: bff.Occupancy{
+			Adults: h.Occupancy.Adults, Children: h.Occupancy.Children, Rooms: h.Occupancy.Rooms, ChildrenAges: h.ChildrenAges,
+		},
+		Currency: h.Currency, Locale: h.Locale, SourceCampaign: h.Campaign,
+		MintedAt: h.MintedAt, ExpiresAt: h.ExpiresAt, ConsumedAt: bff.At(h.ConsumedAt),
+	})
+}
+
+// replayWeight is how much one replayed token says about its bearer.
+const replayWeight = 0.5
+
+func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
+	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
+	if err == nil && found && !s.Consent.Telemetry {
+		return
+	}
+	a.record(r, h.GuestSessionID, consumer.SubjectBotSuspected, consumer.BotSuspected{
+		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
+		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
+		IPHash:  h.IP, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",
+	}, now)
+}

@@ -1,0 +1,94 @@
+// Package consumerhttp is the anonymous service's HTTP surface: the public API
+// under /bff/consumer/v1 and the internal consume call. It reads requests,
+// asks the domain and writes answers.
+package consumerhttp
+
+import (
+	"net/http"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// Base is where the public API begins.
+const Base = "/bff/consumer/v1"
+
+// Config is what the surface stands on.
+type Config struct {
+	Finder   *consumer.Finder
+	Desk     *consumer.HandoffDesk
+	Sessions consumer.Sessions
+	Ledger   consumer.Ledger
+	Journal  consumer.Journal
+	Keys     *handoff.Keyring
+	Visitors Visitors
+	Caller   CallerAuth // who may consume
+	Instance string     // of this process, in envelopes
+	Now      func() time.Time
+}
+
+// API answers requests.
+type API struct {
+	cfg Config
+	ids *bff.Sequence // of events
+}
+
+// New returns the surface.
+func New(cfg Config) *API {
+	return &API{cfg: cfg, ids: bff.NewSequence(bff.PrefixEvent)}
+}
+
+// Budgets per route, far below the edge's 25 seconds.
+const (
+	searchBudget  = 4 * time.Second
+	handoffBudget = 3 * time.Second
+	consumeBudget = 3 * time.Second
+	sessionBudget = time.Second
+)
+
+// Limits of bodies, several times what honest clients send.
+const (
+	searchBody  = 16 << 10
+	handoffBody = 4 << 10
+	consumeBody = 4 << 10
+)
+
+// Mount adds the public routes to a server.
+func (a *API) Mount(s *web.Server) {
+	for _, rt := range []web.Route{
+		{Pattern: "POST " + Base + "/search", Handle: a.search, Budget: searchBudget},
+		{Pattern: "POST " + Base + "/handoff", Handle: a.mint, Budget: handoffBudget},
+		{Pattern: "GET " + Base + "/session", Handle: a.session, Budget: sessionBudget},
+	} {
+		rt.Handle = anonymous(rt.Handle)
+		s.Handle(rt)
+	}
+}
+
+// MountInternal adds the routes that only other services may reach.
+func (a *API) MountInternal(s *web.Server) {
+	s.Handle(web.Route{Pattern: "POST /internal/handoff/{id}/consume", Handle: a.consume, Budget: consumeBudget})
+}
+
+// anonymous refuses credentials: this surface has none to check, and a token
+// that strays here must be noticed rather than ignored.
+func anonymous(next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if len(r.Header.Values("Authorization")) > 0 {
+			return bff.Errorf(bff.CodeSurfaceMismatch, "this surface is anonymous: send no Authorization header")
+		}
+		w.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
+		return next(w, r)
+	}
+}
+
+// event wraps a payload for the journal.
+func (a *API) event(r *http.Request, session bff.ID, s consumer.Subject, payload any, now time.Time) (bff.Event, error) {
+	req := web.From(r.Context())
+	return consumer.NewEvent(a.ids.Next(now), s, payload, consumer.Occasion{
+		Instance: a.cfg.Instance, RequestID: req.ID, TraceParent: req.TraceParent, Session: session,
+	}, now)
+}

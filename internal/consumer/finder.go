@@ -1,0 +1,184 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Searcher is the cross-tenant search projection.
+type Searcher interface {
+	// Search returns the listings of a normalised query in the projection's order.
+	Search(ctx context.Context, q SearchQuery) (Listings, error)
+	// FindProperty resolves a property to its listing; a
+	// CodeResourceNotFound error when there is none.
+	FindProperty(ctx context.Context, propertyID bff.ID) (Listing, error)
+}
+
+// PriceRequest asks for the cheapest prices of hotels for one stay.
+type PriceRequest struct {
+	Properties []PropertyRef
+	Dates      bff.StayDates
+	Occupancy  bff.Occupancy
+	Currency   bff.Currency
+	Locale     bff.Locale
+}
+
+// PropertyRef names a property of a tenant.
+type PropertyRef struct{ PropertyID, TenantID bff.ID }
+
+// Pricer previews prices; it cannot book.
+type Pricer interface {
+	// Preview returns what is known, by property; a property without a price is absent.
+	Preview(ctx context.Context, req PriceRequest) (map[bff.ID]RateSnapshot, error)
+}
+
+// Brander knows what brands look like.
+type Brander interface {
+	// Peeks returns what is known, by tenant; an unknown brand is absent.
+	Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]BrandPeek, error)
+}
+
+// Budgets of the branches of a composition.
+type Budgets struct {
+	Rates time.Duration
+	Brand time.Duration
+}
+
+// Finder composes lists of hotels.
+type Finder struct {
+	Search  Searcher
+	Prices  Pricer
+	Brands  Brander
+	Budgets Budgets
+	// HomeCountry is the country of this deployment's region; hotels elsewhere
+	// carry the cross-region badge.
+	HomeCountry string
+}
+
+// SearchResult is a page of hotels.
+type SearchResult struct {
+	Results  []ListingCard `json:"results"`
+	Page     ResultPage    `json:"page"`
+	Degraded []Degradation `json:"degraded"`
+	Stale    bool          `json:"stale"`
+}
+
+// ResultPage is the window that a result shows.
+type ResultPage struct {
+	Limit  int `json:"limit"`
+	Offset int `json:"offset"`
+	Total  int `json:"total"`
+}
+
+// Find composes one page of hotels. Without the projection there is no answer;
+// a missing price or brand costs nothing but its part.
+func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (SearchResult, error) {
+	q = q.Normalise()
+	found, err := f.Search.Search(ctx, q)
+	if err != nil {
+		return SearchResult{}, unavailable(err)
+	}
+	var (
+		wg       sync.WaitGroup
+		rates    map[bff.ID]RateSnapshot
+		brands   map[bff.ID]BrandPeek
+		rateErr  error
+		brandErr error
+	)
+	if len(found.Items) > 0 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
+			defer cancel()
+			rates, rateErr = f.Prices.Preview(ctx, priceRequest(q, found.Items))
+		})
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+			defer cancel()
+			brands, brandErr = f.Brands.Peeks(ctx, tenantsOf(found.Items))
+		})
+		wg.Wait()
+	}
+
+	res := SearchResult{
+		Results:  make([]ListingCard, 0, len(found.Items)),
+		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: found.Total},
+		Degraded: []Degradation{},
+	}
+	missingRates, missingBrands := 0, 0
+	for _, l := range found.Items {
+		var rate *RateSnapshot
+		if r, ok := rates[l.PropertyID]; ok {
+			rate = &r
+		} else {
+			missingRates++
+		}
+		var brand *BrandPeek
+		if b, ok := brands[l.TenantID]; ok {
+			brand = &b
+		} else {
+			missingBrands++
+		}
+		res.Results = append(res.Results, l.card(brand, rate, f.HomeCountry, now))
+	}
+	// A hotel that pricing answered without a price is sold out, not degraded.
+	if rateErr != nil && missingRates > 0 {
+		res.Degraded = append(res.Degraded, Degradation{Part: PartRates, Reason: reasonOf(rateErr), Affected: missingRates})
+	}
+	if brandErr != nil && missingBrands > 0 {
+		res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(brandErr), Affected: missingBrands})
+	}
+	return res, nil
+}
+
+func priceRequest(q SearchQuery, items []Listing) PriceRequest {
+	req := PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}
+	for _, l := range items {
+		req.Properties = append(req.Properties, PropertyRef{l.PropertyID, l.TenantID})
+	}
+	return req
+}
+
+func tenantsOf(items []Listing) []bff.ID {
+	seen := make(map[bff.ID]bool, len(items))
+	var out []bff.ID
+	for _, l := range items {
+		if !seen[l.TenantID] {
+			seen[l.TenantID] = true
+			out = append(out, l.TenantID)
+		}
+	}
+	return out
+}
+
+// retryUpstream is when a client may sensibly ask again: the breaker's
+// half-open probe has then had its chance.
+const retryUpstream = 4 * time.Second
+
+// unavailable codes an upstream failure that leaves nothing to answer with.
+func unavailable(err error) error {
+	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if r := reasonOf(err); r == ReasonBudget {
+		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: retryUpstream, Err: err}
+	}
+	return &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: err}
+}
+
+func reasonOf(err error) Reason {
+	if r, ok := errors.AsType[Reasoner](err); ok {
+		switch got := Reason(r.DegradedReason()); got {
+		case ReasonTimeout, ReasonBreaker, ReasonBudget, ReasonShed:
+			return got
+		}
+		return ReasonError
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ReasonTimeout
+	}
+	return ReasonError
+}

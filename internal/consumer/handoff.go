@@ -1,0 +1,173 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+)
+
+// Tenant is a hotel company.
+type Tenant struct {
+	ID        bff.ID
+	Slug      string
+	Suspended bool
+}
+
+// Tenants knows the hotel companies.
+type Tenants interface {
+	// FindTenant returns a tenant; a CodeResourceNotFound error when there is none.
+	FindTenant(ctx context.Context, id bff.ID) (Tenant, error)
+}
+
+// HandoffRequest asks to be handed off to a hotel.
+type HandoffRequest struct {
+	PropertyID bff.ID
+	TenantID   bff.ID
+	Dates      bff.StayDates
+	Occupancy  bff.Occupancy
+	Currency   bff.Currency
+	Locale     bff.Locale
+}
+
+// Handoff is a minted hand-off as the ledger keeps it.
+type Handoff struct {
+	handoff.Payload
+	ChildrenAges []int // not signed
+	Campaign     *Campaign
+	Fingerprint  Hash
+	IP           Hash
+	ConsumedAt   time.Time // zero until consumed
+}
+
+// Minted is what the guest receives.
+type Minted struct {
+	HandoffID bff.ID        `json:"handoffId"`
+	URL       string        `json:"url"`
+	ExpiresAt bff.Timestamp `json:"expiresAt"`
+}
+
+// HandoffInitiated is the payload of handoff.initiated.v1.
+type HandoffInitiated struct {
+	HandoffID       bff.ID        `json:"handoffId"`
+	GuestSessionID  bff.ID        `json:"guestSessionId"`
+	TenantID        bff.ID        `json:"tenantId"`
+	TenantSlug      string        `json:"tenantSlug"`
+	PropertyID      bff.ID        `json:"propertyId"`
+	Dates           bff.StayDates `json:"dates"`
+	Occupancy       bff.Occupancy `json:"occupancy"`
+	Currency        bff.Currency  `json:"currency"`
+	Locale          bff.Locale    `json:"locale"`
+	SourceCampaign  *Campaign     `json:"sourceCampaign,omitempty"`
+	MintedAt        bff.Timestamp `json:"mintedAt"`
+	ExpiresAt       bff.Timestamp `json:"expiresAt"`
+	HMACKeyID       string        `json:"hmacKeyId"`
+	FingerprintHash Hash          `json:"fingerprintHash"`
+	IPHash          Hash          `json:"ipHash"`
+	OriginReferer   string        `json:"originReferer,omitempty"`
+}
+
+// Once names one attempt at a mutation, so that it happens once however often
+// it is sent.
+type Once struct {
+	Guest  bff.ID
+	Route  string
+	Key    string
+	Digest [32]byte
+}
+
+// Answer is what the first attempt was told; replays are told the same.
+type Answer struct {
+	Status   int
+	Body     []byte
+	Replayed bool
+}
+
+// Ledger keeps the hand-offs: single use is decided here.
+type Ledger interface {
+	// FindMint returns what an earlier attempt was told, nil if there was none.
+	FindMint(ctx context.Context, once Once, now time.Time) (*Answer, error)
+	// RecordMint writes the hand-off, its event (if any) and the answer in one
+	// transaction; for a repeated attempt it writes nothing and returns the
+	// first answer. A tenant that was suspended meanwhile is refused.
+	RecordMint(ctx context.Context, once Once, h Handoff, m Minted, e *bff.Event, now time.Time) (Answer, error)
+	// FindHandoff returns a hand-off as it stands; a CodeResourceNotFound error
+	// when there is none.
+	FindHandoff(ctx context.Context, id bff.ID) (Handoff, error)
+	// Consume marks a hand-off as used. Of any number of callers one succeeds;
+	// the others get CodeHandoffReplayed, CodeHandoffExpired or CodeTenantSuspended.
+	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (Handoff, error)
+}
+
+// HandoffDesk signs hand-offs.
+type HandoffDesk struct {
+	Search  Searcher
+	Tenants Tenants
+	Keys    *handoff.Keyring
+	// RedirectTemplate holds {tenantSlug} and {token}.
+	RedirectTemplate string
+}
+
+// Mint resolves the hotel and signs a hand-off for the guest. Nothing is
+// stored yet: the token is worth nothing until the ledger has its row.
+func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v Visitor, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
+	tenant, err := d.resolve(ctx, req)
+	if err != nil {
+		return Handoff{}, Minted{}, HandoffInitiated{}, err
+	}
+	token, payload, err := handoff.Mint(d.Keys, handoff.Claims{
+		ID: bff.NewID(bff.PrefixHandoff, now), GuestSessionID: s.ID, TenantID: req.TenantID, PropertyID: req.PropertyID,
+		Dates: req.Dates, Occupancy: handoff.OccupancyOf(req.Occupancy), Currency: req.Currency, Locale: req.Locale,
+	}, now)
+	if err != nil {
+		return Handoff{}, Minted{}, HandoffInitiated{}, err
+	}
+	h := Handoff{
+		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign,
+		Fingerprint: v.Fingerprint, IP: v.IP,
+	}
+	minted := Minted{
+		HandoffID: payload.ID,
+		URL:       strings.NewReplacer("{tenantSlug}", tenant.Slug, "{token}", token).Replace(d.RedirectTemplate),
+		ExpiresAt: payload.ExpiresAt,
+	}
+	return h, minted, HandoffInitiated{
+		HandoffID: payload.ID, GuestSessionID: s.ID, TenantID: req.TenantID, TenantSlug: tenant.Slug, PropertyID: req.PropertyID,
+		Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, SourceCampaign: s.Campaign,
+		MintedAt: payload.MintedAt, ExpiresAt: payload.ExpiresAt, HMACKeyID: payload.KeyID,
+		FingerprintHash: v.Fingerprint, IPHash: v.IP, OriginReferer: v.Referer,
+	}, nil
+}
+
+// resolve checks that the property is the tenant's. Unknown property, unknown
+// tenant and a property of another tenant look alike, so that nobody can probe
+// who owns what.
+func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, error) {
+	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such property at this hotel")
+	listing, err := d.Search.FindProperty(ctx, req.PropertyID)
+	switch {
+	case bff.CodeOf(err) == bff.CodeResourceNotFound:
+		return Tenant{}, notFound
+	case err != nil:
+		return Tenant{}, unavailable(err)
+	case listing.TenantID != req.TenantID:
+		return Tenant{}, notFound
+	}
+	tenant, err := d.Tenants.FindTenant(ctx, req.TenantID)
+	switch {
+	case bff.CodeOf(err) == bff.CodeResourceNotFound:
+		return Tenant{}, notFound
+	case errors.Is(err, context.Canceled):
+		return Tenant{}, err
+	case err != nil:
+		// The tenant service is down: the projection knows the slug, and the
+		// ledger checks our own record of suspensions as it writes.
+		return Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil
+	case tenant.Suspended:
+		return Tenant{}, bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
+	}
+	return tenant, nil
+}

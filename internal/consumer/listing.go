@@ -1,0 +1,161 @@
+package consumer
+
+import (
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// LatLng is a place on the map.
+type LatLng struct {
+	Lat float64 `json:"lat"`
+	Lng float64 `json:"lng"`
+}
+
+// Image is a picture with its description.
+type Image struct {
+	URL string `json:"url"`
+	Alt string `json:"alt"`
+}
+
+// GuestRating is what guests think of a hotel.
+type GuestRating struct {
+	Value float64 `json:"value"`
+	Count int     `json:"count"`
+}
+
+// BrandPeek is the little of a hotel's brand that a list shows.
+type BrandPeek struct {
+	PrimaryColor string              `json:"primaryColor"`
+	LogoURL      string              `json:"logoUrl"`
+	BrandName    bff.LocalizedString `json:"brandName"`
+}
+
+// neutralColor is shown for a brand that could not be had.
+const neutralColor = "#6b7280"
+
+// NeutralBrand stands for a brand that could not be had.
+func NeutralBrand(name bff.LocalizedString) BrandPeek {
+	return BrandPeek{PrimaryColor: neutralColor, BrandName: name}
+}
+
+// RateLifetime is how long a price may be shown as current.
+const RateLifetime = 60 * time.Second
+
+// RateSnapshot is a price as pricing said it at one moment. Amounts are minor
+// units in decimal strings; the service never computes with them.
+type RateSnapshot struct {
+	CheapestNightlyMinor  string        `json:"cheapestNightlyMinor"`
+	TotalForStayMinor     string        `json:"totalForStayMinor"`
+	Currency              bff.Currency  `json:"currency"`
+	CurrencyDisplayPolicy string        `json:"currencyDisplayPolicy"`
+	FxSnapshotID          string        `json:"fxSnapshotId,omitempty"`
+	CapturedAt            bff.Timestamp `json:"capturedAt"`
+	TTLExpiresAt          bff.Timestamp `json:"ttlExpiresAt"`
+	IsStale               bool          `json:"isStale"`
+	Taxes                 []Tax         `json:"taxes,omitempty"`
+	shariaCompliant       bool
+}
+
+// Tax is a charge that pricing names; it is passed on and never inferred.
+type Tax struct {
+	Code     string       `json:"code"`
+	Minor    string       `json:"minor"`
+	Currency bff.Currency `json:"currency"`
+	Included bool         `json:"included"`
+}
+
+// NewRateSnapshot returns what pricing said at the moment captured.
+func NewRateSnapshot(nightly, total bff.Money, policy string, captured time.Time) RateSnapshot {
+	return RateSnapshot{
+		CheapestNightlyMinor: nightly.MinorString(), TotalForStayMinor: total.MinorString(), Currency: nightly.Currency,
+		CurrencyDisplayPolicy: policy, CapturedAt: bff.At(captured), TTLExpiresAt: bff.At(captured.Add(RateLifetime)),
+	}
+}
+
+// WithSharia notes that the rate plan itself is sharia-compliant.
+func (r RateSnapshot) WithSharia(yes bool) RateSnapshot { r.shariaCompliant = yes; return r }
+
+// Badge is a hint on a card.
+type Badge string
+
+// The badges.
+const (
+	BadgeCrossRegion Badge = "crossRegionDelivery"
+	BadgeSharia      Badge = "shariaCompliant"
+	BadgeNewProperty Badge = "newProperty"
+)
+
+// ListingCard is one hotel in a list.
+type ListingCard struct {
+	PropertyID        bff.ID              `json:"propertyId"`
+	TenantID          bff.ID              `json:"tenantId"`
+	TenantSlug        string              `json:"tenantSlug"`
+	Name              bff.LocalizedString `json:"name"`
+	City              string              `json:"city"`
+	Country           string              `json:"country"`
+	Geo               LatLng              `json:"geo"`
+	Thumbnail         Image               `json:"thumbnail"`
+	StarRating        *float64            `json:"starRating,omitempty"`
+	GuestRating       *GuestRating        `json:"guestRating,omitempty"`
+	AmenityHighlights []string            `json:"amenityHighlights"`
+	BrandPeek         BrandPeek           `json:"brandPeek"`
+	RateSnapshot      *RateSnapshot       `json:"rateSnapshot"`
+	Badges            []Badge             `json:"badges"`
+	DistanceKm        *float64            `json:"distanceKm,omitempty"`
+}
+
+// Listing is one hotel as the search projection knows it.
+type Listing struct {
+	PropertyID  bff.ID
+	TenantID    bff.ID
+	TenantSlug  string
+	Name        bff.LocalizedString
+	City        string
+	Region      string
+	Country     string
+	Geo         LatLng
+	GeoCell     string
+	Thumbnail   Image
+	StarRating  *float64
+	GuestRating *GuestRating
+	Amenities   []string // kebab-case
+	Sharia      bool
+	ListedAt    time.Time
+	DistanceKm  *float64
+}
+
+// Listings is a page of the search projection.
+type Listings struct {
+	Items []Listing
+	Total int
+}
+
+const (
+	highlights  = 5                   // amenities on a card
+	newProperty = 30 * 24 * time.Hour // how long a hotel counts as new
+)
+
+// card composes what a guest sees of a listing.
+func (l Listing) card(brand *BrandPeek, rate *RateSnapshot, homeCountry string, now time.Time) ListingCard {
+	c := ListingCard{
+		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
+		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
+		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
+		AmenityHighlights: l.Amenities[:min(len(l.Amenities), highlights)],
+		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate, Badges: []Badge{},
+	}
+	if brand != nil {
+		c.BrandPeek = *brand
+	}
+	if homeCountry != "" && l.Country != homeCountry {
+		c.Badges = append(c.Badges, BadgeCrossRegion)
+	}
+	if l.Sharia || (rate != nil && rate.shariaCompliant) {
+		c.Badges = append(c.Badges, BadgeSharia)
+	}
+	if !l.ListedAt.IsZero() && now.Sub(l.ListedAt) < newProperty {
+		c.Badges = append(c.Badges, BadgeNewProperty)
+	}
+	return c
+}

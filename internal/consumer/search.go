@@ -1,0 +1,190 @@
+package consumer
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// SortKey orders a list of hotels.
+type SortKey string
+
+// The five orders.
+const (
+	SortRecommended SortKey = "recommended"
+	SortPriceAsc    SortKey = "price-asc"
+	SortPriceDesc   SortKey = "price-desc"
+	SortRatingDesc  SortKey = "rating-desc"
+	SortDistanceAsc SortKey = "distance-asc"
+)
+
+// GeoMode says which member of a GeoQuery holds.
+type GeoMode string
+
+// The four ways to say where.
+const (
+	GeoPoint       GeoMode = "point"
+	GeoBoundingBox GeoMode = "bounding-box"
+	GeoCity        GeoMode = "city"
+	GeoRegion      GeoMode = "region"
+)
+
+// Point is a circle on the map.
+type Point struct {
+	Lat      float64 `json:"lat"`
+	Lng      float64 `json:"lng"`
+	RadiusKm float64 `json:"radiusKm"`
+}
+
+// BoundingBox is a rectangle on the map; west may be greater than east across
+// the antimeridian.
+type BoundingBox struct {
+	SwLat float64 `json:"swLat"`
+	SwLng float64 `json:"swLng"`
+	NeLat float64 `json:"neLat"`
+	NeLng float64 `json:"neLng"`
+}
+
+// GeoQuery says where, in exactly one way.
+type GeoQuery struct {
+	Mode        GeoMode      `json:"mode"`
+	Point       *Point       `json:"point,omitempty"`
+	BoundingBox *BoundingBox `json:"boundingBox,omitempty"`
+	City        string       `json:"city,omitempty"`
+	Region      string       `json:"region,omitempty"`
+	Country     string       `json:"country,omitempty"` // narrows a city or region; ISO 3166 alpha-2
+}
+
+// PriceRange bounds the nightly price in whole units of a currency.
+type PriceRange struct {
+	Min      float64      `json:"min"`
+	Max      float64      `json:"max"`
+	Currency bff.Currency `json:"currency"`
+}
+
+// Filters narrow a search.
+type Filters struct {
+	PriceRange              *PriceRange `json:"priceRange,omitempty"`
+	Amenities               []string    `json:"amenities,omitempty"`
+	StarRating              []int       `json:"starRating,omitempty"`
+	GuestRatingMin          float64     `json:"guestRatingMin,omitempty"`
+	PropertyType            []string    `json:"propertyType,omitempty"`
+	CancellationFlexibility string      `json:"cancellationFlexibility,omitempty"`
+	Neighbourhoods          []string    `json:"neighbourhoods,omitempty"`
+}
+
+// Page is a window on a list.
+type Page struct {
+	Limit  int `json:"limit"`
+	Offset int `json:"offset"`
+}
+
+// SearchQuery is what a guest looks for.
+type SearchQuery struct {
+	Geo       GeoQuery      `json:"geo"`
+	Dates     bff.StayDates `json:"dates"`
+	Occupancy bff.Occupancy `json:"occupancy"`
+	Filters   Filters       `json:"filters"`
+	Sort      SortKey       `json:"sortKey"`
+	Page      Page          `json:"page"`
+	Locale    bff.Locale    `json:"locale"`
+	Currency  bff.Currency  `json:"currency"`
+}
+
+// Bounds of a query: each keeps a hostile one from costing more than a guest's.
+const (
+	MaxPageLimit     = 50
+	DefaultPageLimit = 20
+	MaxPageOffset    = 5000
+	MaxRadiusKm      = 200
+	MaxFilterValues  = 30
+	MaxPlaceRunes    = 100
+)
+
+// Normalise returns the query in the one form that all equivalent spellings
+// share, so that jittered coordinates, shuffled filters and other spellings of
+// a city's name cannot defeat the cache.
+func (q SearchQuery) Normalise() SearchQuery {
+	if p := q.Geo.Point; p != nil {
+		q.Geo.Point = &Point{Lat: round(p.Lat, 3), Lng: round(p.Lng, 3), RadiusKm: math.Ceil(p.RadiusKm)}
+	}
+	if b := q.Geo.BoundingBox; b != nil {
+		q.Geo.BoundingBox = &BoundingBox{
+			SwLat: floor(b.SwLat, 2), SwLng: floor(b.SwLng, 2), NeLat: ceil(b.NeLat, 2), NeLng: ceil(b.NeLng, 2),
+		}
+	}
+	q.Geo.City = bff.FoldPlace(q.Geo.City)
+	q.Geo.Region = bff.FoldPlace(q.Geo.Region)
+	q.Geo.Country = strings.ToUpper(q.Geo.Country)
+	q.Filters.Amenities = foldSet(q.Filters.Amenities, foldCode)
+	q.Filters.PropertyType = foldSet(q.Filters.PropertyType, foldCode)
+	q.Filters.Neighbourhoods = foldSet(q.Filters.Neighbourhoods, bff.FoldPlace)
+	q.Filters.StarRating = slices.Compact(slices.Sorted(slices.Values(q.Filters.StarRating)))
+	if q.Filters.CancellationFlexibility == "any" {
+		q.Filters.CancellationFlexibility = ""
+	}
+	if q.Sort == "" {
+		q.Sort = SortRecommended
+	}
+	if q.Page.Limit == 0 {
+		q.Page.Limit = DefaultPageLimit
+	}
+	q.Occupancy.ChildrenAges = slices.Sorted(slices.Values(q.Occupancy.ChildrenAges))
+	return q
+}
+
+// Hash names what is looked for, apart from how the answer is sorted, paged
+// and presented. The query must be normalised.
+func (q SearchQuery) Hash() Hash {
+	return hashJSON(struct {
+		Geo       GeoQuery
+		Dates     bff.StayDates
+		Occupancy bff.Occupancy
+		Filters   Filters
+	}{q.Geo, q.Dates, q.Occupancy, q.Filters})
+}
+
+func hashJSON(v any) Hash {
+	b, err := json.Marshal(v)
+	if err != nil { // plain fields always encode
+		panic(err)
+	}
+	return sha256.Sum256(b)
+}
+
+func round(f float64, digits int) float64 { p := math.Pow10(digits); return math.Round(f*p) / p }
+func floor(f float64, digits int) float64 { p := math.Pow10(digits); return math.Floor(f*p) / p }
+func ceil(f float64, digits int) float64  { p := math.Pow10(digits); return math.Ceil(f*p) / p }
+
+// foldCode brings a code such as halal-kitchen to its kebab-case form.
+func foldCode(s string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), "_", "-")
+}
+
+func foldSet(in []string, fold func(string) string) []string {
+	out := make([]string, 0, len(in))
+	for _, s := range in {
+		if s = fold(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// SearchSession is one query with its context, readable for an hour.
+type SearchSession struct {
+	ID        bff.ID
+	Guest     bff.ID
+	QueryHash Hash
+	Query     SearchQuery
+	StartedAt time.Time
+}
+
+// SearchSessionLifetime is how long paging stays stable.
+const SearchSessionLifetime = time.Hour

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+func fields(err error) map[string]string {
+	e, ok := errors.AsType[*bff.Error](err)
+	if !ok {
+		return nil
+	}
+	out := map[string]string{}
+	for _, f := range e.Fields {
+		out[f.Field] = f.Code
+	}
+	return out
+}
+
+func TestInputNamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	in, err := ParseBody([]byte(`{"s":1,"long":"abcdef","ctl":"a\u0000b","n":"x","f":1.5,"big":1e99,"neg":-3,"o":[],"list":["a",2],
+		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","currency":"XXX","b":"true","null":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.String("s", 10)
+	in.String("long", 3)
+	in.String("ctl", 10)
+	in.Int("n", 0, 0, 9)
+	in.Int("f", 0, 0, 9)
+	in.Int("big", 0, 0, 9)
+	in.Float("neg", 0, 9)
+	in.Object("o")
+	in.Strings("list", 5, 5)
+	in.Ints("many", 2, 0, 9)
+	in.Ints("ages", 5, 0, 17)
+	in.ID("id", bff.PrefixProperty)
+	in.Date("date")
+	in.Enum("enum", "a", "b")
+	in.Locale("locale")
+	in.Currency("currency")
+	in.Bool("b")
+	in.Require("null", "absent", "s")
+	want := map[string]string{
+		"s": "type", "long": "length", "ctl": "format", "n": "type", "f": "type", "big": "range", "neg": "range", "o": "type",
+		"list[1]": "type", "many": "count", "ages[1]": "type", "ages[2]": "range", "id": "format", "date": "format",
+		"enum": "unsupported", "locale": "unsupported", "currency": "unsupported", "b": "type", "null": "required", "absent": "required",
+	}
+	if diff := cmp.Diff(want, fields(in.Err())); diff != "" {
+		t.Errorf("refused fields (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoneUnsupportedKeepsItsCode(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bff.Code{
+		`{"locale":"fr"}`:                    bff.CodeLocaleNotSupported,
+		`{"currency":"XXX"}`:                 bff.CodeCurrencyNotSupported,
+		`{"locale":"fr","currency":"XXX"}`:   bff.CodeValidationFailed,
+		`{"locale":1}`:                       bff.CodeValidationFailed,
+		`{"locale":"ps-AF","currency":"AF"}`: bff.CodeCurrencyNotSupported,
+	} {
+		in, err := ParseBody([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Locale("locale")
+		in.Currency("currency")
+		if got := bff.CodeOf(in.Err()); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestReadBodyRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, body, contentType string
+		want                    bff.Code
+	}{
+		{"too large", `{"a":"` + strings.Repeat("x", 100) + `"}`, "application/json", bff.CodePayloadTooLarge},
+		{"not JSON type", `{}`, "text/plain", bff.CodeUnsupportedMediaType},
+		{"unreadable type", `{}`, ";;;", bff.CodeUnsupportedMediaType},
+		{"empty", ``, "", bff.CodeValidationFailed},
+		{"array", `[]`, "application/json", bff.CodeValidationFailed},
+		{"two values", `{} {}`, "application/json; charset=utf-8", bff.CodeValidationFailed},
+		{"broken", `{"a":`, "application/json", bff.CodeValidationFailed},
+		{"not UTF-8", "{\"a\":\"\xff\"}", "application/json", bff.CodeValidationFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest("POST", "/", strings.NewReader(tt.body))
+			r.Header.Set("Content-Type", tt.contentType)
+			if _, err := ReadBody(httptest.NewRecorder(), r, 64); bff.CodeOf(err) != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadQuery(t *testing.T) {
+	t.Parallel()
+	in := ReadQuery(httptest.NewRequest("GET", "/?adults=2&childrenAges=5,8&children=2&x=1&x=2&bad=%zz&rooms=", nil))
+	o := in.Occupancy(false)
+	if diff := cmp.Diff(bff.Occupancy{Adults: 2, Children: 2, Rooms: 1, ChildrenAges: []int{5, 8}}, o); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"x": "conflict", "query": "format"}, fields(in.Err())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzInput(f *testing.F) {
+	f.Add([]byte(`{"geo":{"mode":"city"},"dates":{"checkIn":"2026-01-01"},"n":1,"l":[1,"a",null]}`))
+	f.Add([]byte(`{"n":1e309,"l":{},"dates":[]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		in, err := ParseBody(body)
+		if err != nil {
+			if len(fields(err)) == 0 {
+				t.Fatalf("a refusal must name a field: %v", err)
+			}
+			return
+		}
+		in.String("geo", 5)
+		if o := in.Object("dates"); o != nil {
+			o.Stay()
+		}
+		in.Occupancy(true)
+		in.Ints("l", 3, 0, 5)
+		in.Strings("l", 3, 5)
+		if n := in.Int("n", 1, 0, 9); n < 0 || n > 9 {
+			t.Fatalf("out of bounds: %d", n)
+		}
+		_ = in.Err()
+	})
+}

@@ -1,0 +1,91 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// problem is the one shape of every failure.
+type problem struct {
+	Type           string          `json:"type"`
+	Code           bff.Code        `json:"code"`
+	Title          string          `json:"title"`
+	Status         int             `json:"status"`
+	Detail         string          `json:"detail"`
+	Instance       string          `json:"instance"`
+	Errors         bff.FieldErrors `json:"errors"`
+	TraceID        string          `json:"traceId"`
+	RequestID      string          `json:"requestId"`
+	TenantID       *string         `json:"tenantId"`
+	Retriable      bool            `json:"retriable"`
+	RetryAfter     *int            `json:"retryAfter"`
+	UserMessageKey string          `json:"userMessageKey"`
+	DocURL         string          `json:"docUrl"`
+	Runbook        *string         `json:"runbook"`
+}
+
+const docBase = "https://docs.melmastoon.ghasi.io/errors/"
+
+// fail writes the problem document of an error and returns the error as it was
+// classified.
+func (s *Server) fail(ctx context.Context, w *response, r *http.Request, err error) error {
+	req := w.req
+	e := classify(ctx, err)
+	if clientGone(r) || w.status != 0 {
+		return e
+	}
+	info := e.Code.Info()
+	p := problem{
+		Type: docBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
+		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.ID.String(), Errors: e.Fields,
+		TraceID: req.TraceParent, RequestID: req.ID.String(),
+		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: docBase + string(e.Code),
+	}
+	if p.Detail == "" {
+		p.Detail = info.Title
+	}
+	if p.Errors == nil {
+		p.Errors = bff.FieldErrors{}
+	}
+	if info.Runbook != "" {
+		p.Runbook = &info.Runbook
+	}
+	if e.RetryAfter > 0 {
+		seconds := int((e.RetryAfter + time.Second - 1) / time.Second)
+		p.RetryAfter = &seconds
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	body, jsonErr := json.Marshal(map[string]problem{"error": p})
+	if jsonErr != nil { // a struct of plain fields always encodes
+		return errors.Join(e, jsonErr)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "private, no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Del("ETag")
+	w.WriteHeader(info.Status)
+	_, _ = w.Write(body) // the peer has gone: the log event below says so
+	return e
+}
+
+// classify gives every error its code. What nobody coded is an internal error;
+// a spent budget is one wherever it surfaced.
+func classify(ctx context.Context, err error) *bff.Error {
+	if e, ok := errors.AsType[*bff.Error](err); ok {
+		return e
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
+	}
+	if errors.Is(err, errBudget) || (errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errBudget)) {
+		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: time.Second, Err: err}
+	}
+	return bff.Wrap(bff.CodeInternal, err)
+}

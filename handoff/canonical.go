@@ -111,4 +111,6 @@ func putDay(b *[dayLine]byte, day int64, after byte) {
 }
 
 // putPair writes two decimal digits.
-func putPair(b []byte, n int) { b[0], b[1] = byte('0'+n/10), byte('0'+n%10) }
+func putPair(b []byte, n int) {
+	b[0], b[1] = byte('0'+n/10), byte('0'+n%10) //nolint:gosec // n is below 100
+}

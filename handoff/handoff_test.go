@@ -3,6 +3,7 @@ package handoff_test
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,7 +165,7 @@ func TestResized(t *testing.T) {
 		forged = append(forged,
 			base64.RawURLEncoding.EncodeToString(raw[:i]),
 			base64.RawURLEncoding.EncodeToString(raw[i+1:]),
-			base64.RawURLEncoding.EncodeToString(append(raw[:len(raw):len(raw)], raw[:i+1]...)))
+			base64.RawURLEncoding.EncodeToString(append(slices.Clip(raw), raw[:i+1]...)))
 	}
 	forged = append(forged, token+"A", token+"=", token+"\n", token+"\r\n", token+token, strings.Repeat("A", 1<<20),
 		base64.URLEncoding.EncodeToString(raw), base64.StdEncoding.EncodeToString(raw)+"+")

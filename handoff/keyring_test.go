@@ -312,7 +312,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"base64":  base64.StdEncoding.EncodeToString(secretA),
 		"hex":     hex.EncodeToString(secretA),
 		"HEX":     strings.ToUpper(hex.EncodeToString(secretA)),
-		"decimal": strings.Trim(fmt.Sprint(secretA), "[]"),
+		"decimal": strings.Trim(fmt.Sprintf("%d", secretA), "[]"),
 		"Go":      strings.Trim(strings.TrimPrefix(fmt.Sprintf("%#v", secretA), "[]byte{"), "}"),
 	} {
 		if strings.Contains(log.String(), shape) {

@@ -74,8 +74,8 @@ func TestRoundTrip(t *testing.T) {
 		if got := p.Canonical(); got != want {
 			t.Fatalf("canonical string %q, want %q", got, want)
 		}
-		if max := 203; len(token) > max {
-			t.Fatalf("%d characters, want at most %d", len(token), max)
+		if longest := 203; len(token) > longest {
+			t.Fatalf("%d characters, want at most %d", len(token), longest)
 		}
 	})
 }

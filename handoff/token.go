@@ -39,11 +39,11 @@ func appendRaw(b []byte, p *Payload) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(p.Dates.CheckOut))                               //nolint:gosec // validDay
 	b = append(b, byte(p.Occupancy.Adults), byte(p.Occupancy.Children), byte(p.Occupancy.Rooms)) //nolint:gosec // bounded far below a byte
 	b = append(b, p.Currency...)
-	b = append(append(b, byte(len(p.Locale))), p.Locale...)
+	b = append(append(b, byte(len(p.Locale))), p.Locale...) //nolint:gosec // at most maxLocale
 	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(p.MintedAt.UnixMilli())) //nolint:gosec // validMinted
+	binary.BigEndian.PutUint64(ms[:], uint64(p.MintedAt.UnixMilli()))
 	b = append(b, ms[2:]...)
-	return append(append(b, byte(len(p.KeyID))), p.KeyID...)
+	return append(append(b, byte(len(p.KeyID))), p.KeyID...) //nolint:gosec // at most maxKeyID
 }
 
 // decoded is a token taken apart.

@@ -77,7 +77,7 @@ bench: need-go ## benchmarks; ratios count, absolute figures do not
 .PHONY: proof
 proof: need-go need-cc ## the TestProof… tests at full length: crashes, races, millions of cases
 	@$(DOCTOR)
-	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; fi
+	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
 
 .PHONY: fuzz
 fuzz: need-go ## every fuzz target for FUZZTIME (10s)

@@ -67,7 +67,7 @@ func House() Rule {
 			{
 				// Stand-ins for the world outside, for one machine and for tests.
 				Name:          "local",
-				Packages:      []string{"internal/localstack/...", "internal/upstreamsim/..."},
+				Packages:      []string{"internal/localstack/...", "internal/upstreamsim/...", "internal/world/..."},
 				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local"},
 				ThirdParty:    []string{"*"},
 				TestLibraries: true,
@@ -136,6 +136,7 @@ func House() Rule {
 			"internal/secrets/...",
 			"internal/upstreamsim/...",
 			"internal/warehouse/...",
+			"internal/world/...",
 			"load/...",
 			"web/...",
 		},
@@ -176,7 +177,7 @@ func House() Rule {
 		Upstreams: []Upstreams{{
 			Package: "internal/consumer/consumerupstream",
 			Only:    []string{"search", "pricing", "property", "theme", "tenant"},
-			Shared:  []string{"doc", "config", "consumerupstream", "errors", "money", "wire"},
+			Shared:  []string{"doc", "config", "consumerupstream", "errors", "money", "upstream", "wire"},
 		}},
 	}
 }

@@ -1,0 +1,7 @@
+package upstreamsim
+
+type staffState struct{}
+
+func (*staffState) init() {}
+
+func (s *Sim) staffRoutes() {}

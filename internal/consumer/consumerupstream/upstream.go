@@ -77,13 +77,15 @@ func failed(err error) error {
 }
 
 // failure is an upstream's failure that says why a part is missing.
-type failure struct{ *upstream.Error }
+type failure struct{ cause *upstream.Error }
+
+func (f *failure) Error() string { return f.cause.Error() }
 
 // DegradedReason implements consumer.Reasoner.
-func (f *failure) DegradedReason() string { return string(f.Reason) }
+func (f *failure) DegradedReason() string { return string(f.cause.Reason) }
 
 // Unwrap returns the upstream's own error.
-func (f *failure) Unwrap() error { return f.Error }
+func (f *failure) Unwrap() error { return f.cause }
 
 // text is localised text as the platform's services write it.
 type text struct {

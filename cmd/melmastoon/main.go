@@ -1,0 +1,60 @@
+// Melmastoon runs everything on one machine: Postgres, Redis, Pub/Sub, the
+// simulated upstreams and both services — for a newcomer, a demo or a test.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/localstack"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	// The services run as processes of their own, from this same binary, so that
+	// they can be killed, restarted and multiplied as in production.
+	if len(args) > 0 {
+		switch args[0] {
+		case "bff-consumer":
+			return consumerd.Main(args[1:])
+		case "bff-backoffice":
+			return backofficed.Main(args[1:])
+		}
+	}
+	var command []string
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, command = args[:i], args[i+1:]
+		if len(command) == 0 {
+			fmt.Fprintln(os.Stderr, "melmastoon: after -- a command is expected")
+			return 2
+		}
+	}
+	cli := commands{Up: up{command: command}}
+	return daemon.Main(&cli, "melmastoon", "The whole platform edge on one machine.", args)
+}
+
+type commands struct {
+	Up     up     `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
+	Doctor doctor `cmd:"" help:"Say whether this machine has what 'up' and the tests need."`
+}
+
+type doctor struct {
+	Install bool `help:"Install what is missing, where this user may."`
+}
+
+// Run finds the servers' programs and starts each once, which is the only
+// proof that they work.
+func (d doctor) Run(ctx context.Context) error {
+	stack, err := localstack.Start(ctx, localstack.Config{NoInstall: !d.Install})
+	if err != nil {
+		return err
+	}
+	fmt.Println("Postgres, Redis and Pub/Sub start on this machine.")
+	return stack.Stop()
+}

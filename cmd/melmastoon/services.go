@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// services keeps the two services running, as a platform would.
+type services struct {
+	wg   sync.WaitGroup
+	quit chan struct{}
+}
+
+// patience is how long a start or a stop of a service may take here.
+const patience = 30 * time.Second
+
+// restartPause keeps a service that dies at once from spinning.
+const restartPause = 200 * time.Millisecond
+
+func startServices(ctx context.Context, list []world.Service, env []string, logs string, log *slog.Logger) (*services, error) {
+	s := &services{quit: make(chan struct{})}
+	exe, err := os.Executable()
+	if err != nil {
+		return s, fmt.Errorf("find own binary: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var first []*world.Process
+	for _, svc := range list {
+		launch := func() (*world.Process, error) {
+			out, err := os.OpenFile(filepath.Join(logs, svc.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // logs hold no secrets
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = out.Close() }() // the child has its own descriptor
+			return svc.Start([]string{exe, svc.Name, "serve"}, env, out)
+		}
+		p, err := launch()
+		if err != nil {
+			return s, err
+		}
+		first = append(first, p)
+		s.wg.Go(func() { s.keep(p, launch, log) })
+	}
+	for _, p := range first {
+		if err := p.AwaitReady(ctx); err != nil {
+			return s, fmt.Errorf("%w: see %s", err, filepath.Join(logs, p.Name+".log"))
+		}
+	}
+	return s, nil
+}
+
+// keep starts a service again whenever it ends by itself.
+func (s *services) keep(p *world.Process, launch func() (*world.Process, error), log *slog.Logger) {
+	for {
+		select {
+		case <-s.quit:
+			if err := p.Stop(patience); err != nil {
+				log.Warn("a service did not stop cleanly", "name", p.Name, "error", err.Error())
+			}
+			return
+		case <-p.Done():
+		}
+		log.Warn("a service ended and is started again", "name", p.Name, "error", fmt.Sprint(p.Err()))
+		select {
+		case <-s.quit:
+			return
+		case <-time.After(restartPause):
+		}
+		next, err := launch()
+		if err != nil {
+			log.Error("a service could not be started again", "name", p.Name, "error", err.Error())
+			return
+		}
+		p = next
+	}
+}
+
+func (s *services) stop() {
+	close(s.quit)
+	s.wg.Wait()
+}

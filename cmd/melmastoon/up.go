@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+type up struct {
+	Data    string `env:"MELMASTOON_HOME" help:"Where data stay between runs (default: a directory of this user)."`
+	Verbose bool   `short:"v" help:"Say what is being started."`
+
+	command []string
+}
+
+// throwaway reports whether the run is for one command only.
+func (u up) throwaway() bool { return len(u.command) > 0 }
+
+// startTimeout covers an installation of Postgres and Redis on a fresh machine.
+const startTimeout = 5 * time.Minute
+
+// Run starts everything and stops it again.
+func (u up) Run(ctx context.Context) (err error) {
+	ctx, stopSignals := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stopSignals()
+	started := time.Now()
+
+	home, err := u.home()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if u.throwaway() {
+			err = errors.Join(err, os.RemoveAll(home))
+		}
+	}()
+
+	level := slog.LevelWarn
+	if u.Verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+
+	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	cfg := localstack.Config{Logger: log}
+	if !u.throwaway() {
+		cfg.DataDir = filepath.Join(home, "data")
+	}
+	stack, err := localstack.Start(startCtx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stack.Stop()) }()
+
+	sim, err := world.ServeUpstreams(startCtx, upstreamsim.Config{}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sim.Close()) }()
+
+	env, list, err := u.environment(home, stack, sim.URL)
+	if err != nil {
+		return err
+	}
+	own := world.Pairs(env)
+	if u.throwaway() { // nobody reads along: only what went wrong is worth the disk
+		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
+	}
+	logs := filepath.Join(home, "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil { //nolint:gosec // logs hold no secrets and no personal data
+		return err
+	}
+	running, err := startServices(startCtx, list, own, logs, log)
+	defer running.stop()
+	if err != nil {
+		return err
+	}
+
+	if u.throwaway() {
+		return u.runCommand(ctx, env)
+	}
+	if err := welcome(os.Stdout, env, time.Since(started), logs); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stopSignals() // a second Ctrl-C ends at once
+	fmt.Println("\nStopping.")
+	return nil
+}
+
+// environment gathers what the services and the user's command need to know.
+func (u up) environment(home string, stack *localstack.Stack, simURL string) (map[string]string, []world.Service, error) {
+	keys, err := world.LoadSecrets(filepath.Join(home, "secrets.json"), time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	env, err := world.Places{
+		Name: "local", PostgresURL: stack.Postgres.URL(), RedisURL: stack.Redis.URL(),
+		PubSubHost: stack.PubSub.Host, PubSubProject: stack.PubSub.ProjectID, SimURL: simURL, Secrets: keys,
+	}.Environment()
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []world.Service
+	for _, name := range []string{"bff-consumer", "bff-backoffice"} {
+		svc, err := world.NewService(name, !u.throwaway())
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(env, svc.URLs())
+		list = append(list, svc)
+	}
+	return env, list, nil
+}
+
+// home returns the directory of this run.
+func (u up) home() (string, error) {
+	if u.throwaway() {
+		return os.MkdirTemp("", "melmastoon-run-")
+	}
+	dir := u.Data
+	if dir == "" {
+		// Root's servers run as another user, who cannot enter root's home.
+		dir = "/var/lib/melmastoon"
+		if os.Geteuid() != 0 {
+			base, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("no home directory: set MELMASTOON_HOME: %w", err)
+			}
+			dir = filepath.Join(base, ".local", "share", "melmastoon")
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755) //nolint:gosec // the database's user must pass through it; what is secret in it has its own mode
+}
+
+// runCommand runs the user's command and reports its exit status as ours.
+func (u up) runCommand(ctx context.Context, env map[string]string) error {
+	cmd := exec.CommandContext(ctx, u.command[0], u.command[1:]...) //nolint:gosec // running the user's command is the purpose
+	cmd.Env = append(os.Environ(), world.Pairs(env)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		status := exit.ExitCode()
+		if status < 0 { // ended by a signal: say so as a shell does
+			status = 128
+			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+				status += int(ws.Signal())
+			}
+		}
+		return &daemon.ExitError{Status: status}
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w", u.command[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// insideEnv tells the test binary that `melmastoon up` runs it as its command.
+const insideEnv = "MELMASTOON_TEST_INSIDE"
+
+// TestUp runs the guest's way end to end: this test binary again, as the
+// command of `melmastoon up`.
+func TestUp(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", self, "-test.run=^TestInside", "-test.v")
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := bytes.Count(out, []byte("--- PASS: TestInside")); n == 0 {
+		t.Fatalf("nothing ran inside:\n%s", out)
+	}
+}
+
+func TestUpExitsWithTheCommandsStatus(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9, "exit 0": 0} {
+		cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", "sh", "-c", script)
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		out, err := cmd.CombinedOutput()
+		got := 0
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			got = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("%s: status %d, want %d\n%s", script, got, want, out)
+		}
+	}
+}
+
+// TestUpKeepsItsData starts, stops and starts again on one data directory with
+// the well-known ports taken by somebody else.
+func TestUpKeepsItsData(t *testing.T) {
+	t.Parallel()
+	for _, port := range []string{"8081", "8083", "5432", "6379"} {
+		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed with the test
+			t.Cleanup(func() { _ = ln.Close() })
+		}
+	}
+	home, err := os.MkdirTemp("/var/tmp", "melmastoon-test-") // the database's user must be able to enter it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(home, 0o755); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	var secrets []string
+	for range 2 {
+		var out lines
+		out.want = make(chan struct{})
+		cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--data", home)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-out.want:
+		case err := <-ended:
+			t.Fatalf("ended before it was up: %v\n%s", err, out.String())
+		}
+		if !strings.Contains(out.String(), "curl") {
+			t.Errorf("no curl lines in:\n%s", out.String())
+		}
+		b, err := os.ReadFile(home + "/secrets.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, string(b))
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatalf("unclean stop: %v\n%s", err, out.String())
+		}
+	}
+	if secrets[0] != secrets[1] {
+		t.Error("secrets changed between two runs")
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"net/url"
+	"text/template"
+	"time"
+)
+
+var welcomeText = template.Must(template.New("welcome").Parse(`
+Melmastoon is up ({{.Took}}).
+
+  bff-consumer    {{.Env.MELMASTOON_CONSUMER_URL}}    admin {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}
+  bff-backoffice  {{.Env.MELMASTOON_BACKOFFICE_URL}}    admin {{.Env.MELMASTOON_BACKOFFICE_ADMIN_URL}}
+  upstreams       {{.Env.MELMASTOON_SIM_URL}}   simulated; hotels at /_sim/catalog
+  Postgres        {{.Postgres}}
+  Redis           {{.Redis}}
+  Pub/Sub         {{.Env.PUBSUB_EMULATOR_HOST}}
+  logs            {{.Logs}}
+
+Try:
+
+  curl -s {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/search -H 'Content-Type: application/json' -d '{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"{{.CheckIn}}","checkOut":"{{.CheckOut}}"},"occupancy":{"adults":2,"children":0,"rooms":1}}'
+  curl -si {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/session
+  curl -s {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}/metrics | grep bff_consumer_request_total
+
+Ctrl-C stops everything.
+`))
+
+// welcome tells a newcomer what runs where and what to try.
+func welcome(out io.Writer, env map[string]string, took time.Duration, logs string) error {
+	host := func(key string) string {
+		u, err := url.Parse(env[key])
+		if err != nil {
+			return ""
+		}
+		return u.Host // without the password
+	}
+	now := time.Now()
+	return welcomeText.Execute(out, map[string]any{
+		"Env": env, "Took": took.Round(10 * time.Millisecond), "Logs": logs,
+		"Postgres": host("MELMASTOON_POSTGRES_URL"), "Redis": host("MELMASTOON_REDIS_URL"),
+		"CheckIn": now.AddDate(0, 0, 14).Format(time.DateOnly), "CheckOut": now.AddDate(0, 0, 17).Format(time.DateOnly),
+	})
+}

@@ -1,0 +1,217 @@
+package consumerd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/mileusna/useragent"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	requestBudget = 25 * time.Second
+	writeTimeout  = 30 * time.Second
+	redisTimeout  = 2 * time.Second
+	ratesBudget   = 800 * time.Millisecond
+	brandBudget   = 600 * time.Millisecond
+	maxWaiting    = 20_000 // events in memory while Postgres is slow
+)
+
+type serve struct{ Config }
+
+// Run serves until it is told to stop.
+func (s serve) Run(ctx context.Context) error {
+	log := daemon.NewLogger(os.Stderr, s.Settings, name)
+	d := daemon.New(s.Settings, log)
+	if err := s.assemble(ctx, d, log); err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+// assemble adds the parts in the order in which they start: what others stand
+// on first, the public listener last.
+func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
+	keys, err := s.keyring()
+	if err != nil {
+		return err
+	}
+	d.AddServer("admin", s.AdminListen, d.Admin(), writeTimeout)
+	tracer, err := d.Tracer(ctx, name)
+	if err != nil {
+		return err
+	}
+	db, err := s.openPostgres(ctx, d, log)
+	if err != nil {
+		return err
+	}
+	sessions, err := openRedis(d, "session", s.RedisSessionURL)
+	if err != nil {
+		return err
+	}
+	events, err := s.openOutbox(ctx, d, db, log)
+	if err != nil {
+		return err
+	}
+	upstreams, err := consumerupstream.New(consumerupstream.Config{
+		SearchURL: s.SearchURL, PricingURL: s.PricingURL, PropertyURL: s.PropertyURL, ThemeURL: s.ThemeURL, TenantURL: s.TenantURL,
+		Metrics: d.Metrics, Log: log, Header: propagate,
+	})
+	if err != nil {
+		return err
+	}
+	store := consumerstore.New(consumerstore.Config{
+		DB: db, Sessions: sessions, Keys: redis.NewKeys(s.Environment, name),
+		Outbox: events.table, Appender: events.appender, Waker: events.waker,
+	})
+	ring := handoff.NewKeyring(keys)
+	api := consumerhttp.New(consumerhttp.Config{
+		Finder: &consumer.Finder{
+			Search: upstreams.Search, Prices: upstreams.Pricing, Brands: upstreams.Theme,
+			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, HomeCountry: s.HomeCountry,
+		},
+		Desk: &consumer.HandoffDesk{
+			Search: upstreams.Search, Tenants: upstreams.Tenant, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+		},
+		Sessions: store, Ledger: store, Journal: store, Keys: ring,
+		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},
+		Caller:   consumerhttp.CallerAuth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())},
+		Instance: s.InstanceName(name), Now: time.Now,
+	})
+	cfg := web.Config{
+		Log: log, Metrics: d.Metrics, Namespace: "bff_consumer", Tracer: tracer,
+		TrustedProxies: s.TrustedProxies, Budget: requestBudget, Now: time.Now,
+	}
+	internal, public := web.NewServer(cfg), web.NewServer(cfg)
+	api.MountInternal(internal)
+	api.Mount(public)
+	d.AddServer("internal", s.InternalListen, internal, writeTimeout)
+	d.AddServer("public", s.Listen, public, writeTimeout)
+	return nil
+}
+
+func (c Config) openPostgres(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*pgxpool.Pool, error) {
+	if c.MigrateURL != "" {
+		d.Add("migrations", func(ctx context.Context) error { return c.apply(ctx, log) }, nil)
+	}
+	db, err := postgres.Open(ctx, postgres.Config{URL: c.PostgresURL.Reveal(), ApplicationName: name})
+	if err != nil {
+		return nil, err
+	}
+	d.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
+	d.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
+	return db, nil
+}
+
+func openRedis(d *daemon.Daemon, tier string, url daemon.Secret) (rueidis.Client, error) {
+	c, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout})
+	if err != nil {
+		return nil, err
+	}
+	d.Add("redis "+tier, nil, func(context.Context) error { c.Close(); return nil })
+	return c, nil
+}
+
+// events is the way out for events.
+type events struct {
+	table    *outbox.Table
+	appender *outbox.Appender
+	waker    outbox.Waker
+}
+
+func (c Config) openOutbox(ctx context.Context, d *daemon.Daemon, db *pgxpool.Pool, log *slog.Logger) (events, error) {
+	e := events{table: outbox.Consumer()}
+	if c.NoRelay {
+		notifier := outbox.NewNotifier(db, e.table, log)
+		d.Add("outbox notifier", nil, func(context.Context) error { notifier.Close(); return nil })
+		e.waker = notifier
+	} else {
+		r, err := c.addRelay(ctx, d, db, e.table, log)
+		if err != nil {
+			return e, err
+		}
+		e.waker = r
+	}
+	e.appender = outbox.NewAppender(db, e.table, e.waker, maxWaiting)
+	d.Add("outbox appender", nil, e.appender.Close)
+	return e, nil
+}
+
+// addRelay publishes the outbox from this process, whenever it is the leader.
+func (c Config) addRelay(ctx context.Context, d *daemon.Daemon, db *pgxpool.Pool, table *outbox.Table, log *slog.Logger) (*outbox.Relay, error) {
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: c.PubSubProject, EmulatorHost: c.PubSubEmulator})
+	if err != nil {
+		return nil, err
+	}
+	d.Add("pubsub", func(ctx context.Context) error {
+		if c.PubSubEmulator == "" { // in production the topics stand before we do
+			return nil
+		}
+		topics := make([]string, 0, len(consumer.Subjects()))
+		for _, s := range consumer.Subjects() {
+			topics = append(topics, string(s))
+		}
+		if err := client.EnsureTopics(ctx, topics...); err != nil {
+			log.Warn("topics could not be created", "error", err.Error()) // the relay waits for them
+		}
+		return nil
+	}, func(context.Context) error { return client.Close() })
+	r, err := outbox.NewRelay(outbox.RelayConfig{DB: db, Table: table, Publisher: client, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	d.AddLoop("outbox relay", r.Run)
+	return r, nil
+}
+
+type relay struct{ Config }
+
+// Validate accepts a configuration that is enough to publish.
+func (r relay) Validate() error {
+	return r.validateRelay()
+}
+
+// Run publishes until it is told to stop.
+func (r relay) Run(ctx context.Context) error {
+	log := daemon.NewLogger(os.Stderr, r.Settings, name)
+	d := daemon.New(r.Settings, log)
+	d.AddServer("admin", r.AdminListen, d.Admin(), writeTimeout)
+	db, err := r.openPostgres(ctx, d, log)
+	if err != nil {
+		return err
+	}
+	if _, err := r.addRelay(ctx, d, db, outbox.Consumer(), log); err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+// userAgentClass is what telemetry may know of a user agent.
+func userAgentClass(s string) string {
+	switch ua := useragent.Parse(s); {
+	case s == "":
+		return "unknown"
+	case ua.Bot:
+		return "bot"
+	case ua.Mobile, ua.Tablet:
+		return "browser-mobile"
+	case ua.Desktop:
+		return "browser-desktop"
+	}
+	return "unknown"
+}

@@ -1,0 +1,178 @@
+package consumerstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+func attempt(o consumer.Once) idempotency.Request {
+	return idempotency.Request{Owner: o.Guest.String(), Route: o.Route, Key: o.Key, Digest: o.Digest}
+}
+
+// FindMint returns what an earlier attempt was told.
+func (s *Store) FindMint(ctx context.Context, once consumer.Once, now time.Time) (*consumer.Answer, error) {
+	a, err := s.once.Find(ctx, attempt(once), now)
+	if err != nil || a == nil {
+		return nil, durable(err)
+	}
+	return &consumer.Answer{Status: a.Status, Body: a.Body, Replayed: true}, nil
+}
+
+// RecordMint writes ledger, outbox and idempotency rows in one transaction.
+func (s *Store) RecordMint(ctx context.Context, once consumer.Once, h consumer.Handoff, m consumer.Minted, e *bff.Event, now time.Time) (consumer.Answer, error) {
+	answer, err := idempotency.NewAnswer(http.StatusCreated, m)
+	if err != nil {
+		return consumer.Answer{}, err
+	}
+	answer, replayed, err := s.once.Do(ctx, attempt(once), now, func(tx pgx.Tx) (idempotency.Answer, error) {
+		if err := insertHandoff(ctx, tx, h); err != nil {
+			return idempotency.Answer{}, err
+		}
+		if e != nil {
+			if err := s.cfg.Outbox.Append(ctx, tx, *e); err != nil {
+				return idempotency.Answer{}, err
+			}
+		}
+		return answer, nil
+	})
+	if err != nil {
+		return consumer.Answer{}, durable(err)
+	}
+	if !replayed && e != nil {
+		s.cfg.Waker.Wake()
+	}
+	return consumer.Answer{Status: answer.Status, Body: answer.Body, Replayed: replayed}, nil
+}
+
+// insertHandoff writes the ledger row unless the tenant is suspended: the
+// check and the write are one statement, so that no suspension that was
+// acknowledged before can slip in between.
+func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
+	var campaign []byte
+	if h.Campaign != nil {
+		b, err := json.Marshal(h.Campaign)
+		if err != nil {
+			return err
+		}
+		campaign = b
+	}
+	ages := make([]int16, len(h.ChildrenAges))
+	for i, a := range h.ChildrenAges {
+		ages[i] = int16(a) //nolint:gosec // validated to 0..17
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.handoff_replay_log
+		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
+		 source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages)
+		SELECT $1, $2, $3::uuid, $4::uuid, $5::date, $6::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
+		WHERE NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $3::uuid)`,
+		h.ID.String(), h.GuestSessionID.String(), h.TenantID.UUID(), h.PropertyID.UUID(), h.Dates.CheckIn.Time(), h.Dates.CheckOut.Time(),
+		h.Occupancy.Adults, h.Occupancy.Children, h.Occupancy.Rooms, string(h.Currency), string(h.Locale),
+		campaign, h.KeyID, h.Fingerprint[:], h.IP[:], h.MintedAt.Time, h.ExpiresAt.Time, ages)
+	if err != nil {
+		return fmt.Errorf("insert hand-off: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return suspended()
+	}
+	return nil
+}
+
+func suspended() error {
+	return bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
+}
+
+const handoffColumns = `id, guest_session_id, tenant_id::text, property_id::text, check_in, check_out, adults, children, rooms,
+	currency::text, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages, consumed_at`
+
+// FindHandoff reads one row of the ledger.
+func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (consumer.Handoff, error) {
+	h, err := scanHandoff(s.cfg.DB.QueryRow(ctx, `SELECT `+handoffColumns+` FROM bff_consumer.handoff_replay_log WHERE id = $1`, id.String()))
+	return h, durable(err)
+}
+
+// Consume decides the one winner with one conditional update; everyone else is
+// told why not from the row as it stands.
+func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (consumer.Handoff, error) {
+	var won consumer.Handoff
+	err := postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
+		h, err := scanHandoff(tx.QueryRow(ctx, `UPDATE bff_consumer.handoff_replay_log l
+			SET consumed = true, consumed_at = $2, consumed_by = $3
+			WHERE id = $1 AND NOT consumed AND expires_at > $2
+			  AND NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache t WHERE t.tenant_id = l.tenant_id)
+			RETURNING `+handoffColumns, id.String(), now, instance))
+		won = h
+		return err
+	})
+	if err == nil {
+		return won, nil
+	}
+	if bff.CodeOf(err) != bff.CodeResourceNotFound {
+		return consumer.Handoff{}, durable(err)
+	}
+	h, err := s.FindHandoff(ctx, id)
+	switch {
+	case err != nil:
+		return consumer.Handoff{}, err
+	case !h.ConsumedAt.IsZero():
+		return h, bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
+	case !now.Before(h.ExpiresAt.Time):
+		return h, bff.Errorf(bff.CodeHandoffExpired, "this hand-off has expired")
+	default:
+		return h, suspended()
+	}
+}
+
+func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
+	var (
+		h                         consumer.Handoff
+		id, guest, tenant, prop   string
+		checkIn, checkOut         time.Time
+		currency, locale          string
+		campaign, fingerprint, ip []byte
+		minted, expires           time.Time
+		ages                      []int16
+		consumed                  *time.Time
+	)
+	err := row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
+		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return h, bff.Errorf(bff.CodeResourceNotFound, "no such hand-off")
+	}
+	if err != nil {
+		return h, fmt.Errorf("read hand-off: %w", err)
+	}
+	var errs [5]error
+	h.ID, errs[0] = bff.ParseID(bff.PrefixHandoff, id)
+	h.GuestSessionID, errs[1] = bff.ParseID(bff.PrefixGuestSession, guest)
+	h.TenantID, errs[2] = bff.IDFromUUID(bff.PrefixTenant, tenant)
+	h.PropertyID, errs[3] = bff.IDFromUUID(bff.PrefixProperty, prop)
+	if campaign != nil {
+		errs[4] = json.Unmarshal(campaign, &h.Campaign)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return h, fmt.Errorf("read hand-off: %w", err)
+	}
+	h.Dates = bff.StayDates{CheckIn: bff.DateOf(checkIn), CheckOut: bff.DateOf(checkOut)}
+	h.Currency, h.Locale = bff.Currency(currency), bff.Locale(locale)
+	copy(h.Fingerprint[:], fingerprint)
+	copy(h.IP[:], ip)
+	h.MintedAt, h.ExpiresAt = bff.At(minted), bff.At(expires)
+	for _, a := range ages {
+		h.ChildrenAges = append(h.ChildrenAges, int(a))
+	}
+	if consumed != nil {
+		h.ConsumedAt = *consumed
+	}
+	return h, nil
+}

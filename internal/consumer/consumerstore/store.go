@@ -1,0 +1,70 @@
+// Package consumerstore keeps what the anonymous service keeps: Redis and
+// Postgres together, because the specification makes one the mirror of the
+// other. Callers say what they want kept; cap, mirror, event and recovery
+// happen in here.
+package consumerstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// Config is what the store stands on.
+type Config struct {
+	DB       *pgxpool.Pool
+	Sessions rueidis.Client
+	Keys     redis.Keys
+	Outbox   *outbox.Table
+	Appender *outbox.Appender
+	Waker    outbox.Waker // tells a relay that there is something to publish
+}
+
+// Store implements the domain's Sessions, Ledger and Journal.
+type Store struct {
+	cfg  Config
+	once *idempotency.Store
+}
+
+// duplicateWait is how long a repeated mutation waits for the first attempt.
+const duplicateWait = 2 * time.Second
+
+// New returns a Store.
+func New(cfg Config) *Store {
+	return &Store{cfg: cfg, once: &idempotency.Store{DB: cfg.DB, Wait: duplicateWait}}
+}
+
+// Record journals an event that has no transaction of its own.
+func (s *Store) Record(ctx context.Context, e bff.Event) error {
+	return durable(s.cfg.Appender.Append(ctx, e))
+}
+
+// sessionTimeout caps every call to the session tier: it stands on the path of
+// each request, and a guest is better served without a session than late.
+const sessionTimeout = 150 * time.Millisecond
+
+// retryStore is when a client may sensibly try a refused mutation again.
+const retryStore = 2 * time.Second
+
+// durable codes the failure of a write that must not be lost.
+func durable(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if postgres.Unavailable(err) || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,196 @@
+package testkit
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/world"
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+// World is the platform for one test: a database of its own, keys of its own in
+// Redis, a Pub/Sub server, the simulated upstreams, and as many real service
+// processes as the test starts.
+type World struct {
+	world.Places
+	Sim *world.Upstreams
+
+	t testing.TB
+}
+
+const testPassword = "only-for-tests"
+
+// NewWorld prepares a world. Change may replace servers by the test's own, to
+// be flushed and killed at will, before anything uses them.
+func NewWorld(t testing.TB, change func(*world.Places)) *World {
+	t.Helper()
+	secrets, err := world.NewSecrets(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Roles belong to the whole server, which worlds share: so do their passwords.
+	secrets.ConsumerPassword, secrets.BackofficePassword, secrets.JobsPassword = testPassword, testPassword, testPassword
+	places := world.Places{Name: "t" + strings.ToLower(rand.Text()[:8]), Secrets: secrets}
+	if change != nil {
+		change(&places)
+	}
+	if places.PostgresURL == "" {
+		places.PostgresURL = migrated(t)
+	}
+	if places.RedisURL == "" {
+		places.RedisURL = Redis(t)
+	}
+	if places.PubSubHost == "" {
+		places.PubSubHost, places.PubSubProject = PubSub(t)
+	}
+	sim, err := world.ServeUpstreams(Context(t), upstreamsim.Config{}, places.PubSubHost, places.PubSubProject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, sim) })
+	places.SimURL = sim.URL
+	return &World{Places: places, Sim: sim, t: t}
+}
+
+// migrated returns a database with both services' schemas.
+func migrated(t testing.TB) string {
+	t.Helper()
+	return PostgresTemplate(t, "both services", func(url string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, set := range []migrations.Set{migrations.Consumer(), migrations.Backoffice()} {
+			if err := postgres.Migrate(ctx, url, set, postgres.MigrateOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Env is what an instance needs to join this world.
+func (w *World) Env() map[string]string {
+	w.t.Helper()
+	env, err := w.Places.Environment()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return env
+}
+
+// Start runs an instance of a service as a process and waits until it is
+// ready. Settings are further environment variables. What it logs is shown
+// when the test fails.
+func (w *World) Start(service string, settings map[string]string) *world.Process {
+	w.t.Helper()
+	p := w.Launch(service, settings)
+	if err := p.AwaitReady(Context(w.t)); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// Launch is Start without waiting.
+func (w *World) Launch(service string, settings map[string]string) *world.Process {
+	w.t.Helper()
+	svc, err := world.NewService(service, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.Relaunch(svc, settings)
+}
+
+// Relaunch runs an instance on addresses that an earlier one had.
+func (w *World) Relaunch(svc world.Service, settings map[string]string) *world.Process {
+	w.t.Helper()
+	log, err := os.Create(filepath.Join(w.t.TempDir(), svc.Name+".log")) //nolint:gosec // in the test's own directory
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	env := w.Env()
+	maps.Copy(env, settings)
+	p, err := svc.Start([]string{Binary(w.t, svc.Name), "serve"}, world.Pairs(env), log)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		p.Kill()
+		w.showLog(svc.Name, log)
+	})
+	return p
+}
+
+// shownLog bounds what a failed test shows of a service's log.
+const shownLog = 8 << 10
+
+func (w *World) showLog(name string, log *os.File) {
+	defer func() { _ = log.Close() }() // only read from here on
+	if !w.t.Failed() {
+		return
+	}
+	size, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return
+	}
+	tail := make([]byte, min(size, shownLog))
+	if _, err := log.ReadAt(tail, size-int64(len(tail))); err == nil {
+		w.t.Logf("end of the log of %s:\n%s", name, tail)
+	}
+}
+
+var (
+	binaries   = map[string]func() (string, error){}
+	binariesMu sync.Mutex
+)
+
+// Binary builds a command of this module, once per test process, and returns
+// its path. It is built as the test is: with the race detector if that is on.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	binariesMu.Lock()
+	build, ok := binaries[name]
+	if !ok {
+		build = sync.OnceValues(func() (string, error) { return compile(name) })
+		binaries[name] = build
+	}
+	binariesMu.Unlock()
+	path, err := build()
+	if err != nil {
+		t.Fatalf("build %s: %v", name, err)
+	}
+	return path
+}
+
+func compile(name string) (string, error) {
+	dir, err := os.MkdirTemp("", "melmastoon-bin-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	args := []string{"build", "-o", path}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, "melmastoon.ghasi.io/bff/cmd/"+name)...) //nolint:noctx,gosec // bounded by the test's deadline
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", &buildError{out: string(out), err: err}
+	}
+	return path, nil
+}
+
+type buildError struct {
+	out string
+	err error
+}
+
+func (e *buildError) Error() string { return e.err.Error() + "\n" + e.out }

@@ -34,7 +34,7 @@ run: need-go ## everything on this machine: servers, simulated upstreams, both s
 	@exec bin/melmastoon up
 
 .PHONY: test
-test: need-go need-cc test-go test-typescript ## every test, under the race detector, against real servers
+test: need-go need-cc test-typescript test-go ## every test, under the race detector, against real servers
 
 # A skipped test proves nothing, so it counts as a failure.
 .PHONY: test-go

@@ -134,7 +134,6 @@ func House() Rule {
 			"internal/outbox/...",
 			"internal/ratelimit/...",
 			"internal/secrets/...",
-			"internal/upstreamsim/...",
 			"internal/warehouse/...",
 			"internal/world/...",
 			"load/...",

@@ -25,6 +25,7 @@ type dataset struct {
 
 	tenantByID   map[string]*tenant
 	propertyByID map[string]*property
+	byIndex      []*property
 	byCity       map[string][]*property // by folded name in any language, in the order of recommendation
 	byRegion     map[string][]*property
 	places       []*suggestion
@@ -104,6 +105,7 @@ func build(seed uint64, today bff.Date) (*dataset, error) {
 		ds.propertyByID[p.id] = p
 		p.index = i
 	}
+	ds.byIndex = slices.Clone(ds.properties)
 	for _, t := range ds.tenants {
 		if ds.tenantByID[t.id] != nil {
 			return nil, errors.New("build data set: two tenants with one id")
@@ -170,7 +172,7 @@ func (ds *dataset) addTenant(c *country, number int, rnd *stream, houses []*prop
 	word := ds.words[rnd.below(len(ds.words))]
 	suffix := Names{"House", "کور", "خانه"}
 	if len(houses) >= 8 {
-		suffix = Names{"Hospitality Group", "مېلمه پالنې ډله", "گروه مهمان‌نوازی"}
+		suffix = Names{"Hospitality Group", "مېلمه پالنې ډله", "گروه مهمان\u200cنوازی"}
 	}
 	t := &tenant{
 		id:      derivedID(bff.PrefixTenant, ds.seed, kindTenant, uint64(number), n), //nolint:gosec // a small index
@@ -271,7 +273,7 @@ func (ds *dataset) newProperty(c *country, ci, n int, used map[string]bool, toda
 			p.ratingCount = rnd.between(1, 9)
 		}
 	}
-	luxury := uint64(max(0, p.stars-2)) * 14 //nolint:gosec // 0..3
+	luxury := uint64(max(0, p.stars-2)) * 14
 	for i, a := range ds.amenities {
 		share := a.share + luxury
 		if c.code == "TR" || c.code == "DE" || c.code == "GB" || c.code == "AT" || c.code == "FR" {

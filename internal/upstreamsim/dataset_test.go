@@ -152,10 +152,10 @@ func TestH3CellGolden(t *testing.T) {
 func TestFold(t *testing.T) {
 	t.Parallel()
 	for _, same := range [][]string{
-		{"مزارشريف", "مزار شریف", "مزارشریف", "مَزار‌شَریف"},
+		{"مزارشريف", "مزار شریف", "مزارشریف", "مَزار\u200cشَریف"},
 		{"كابل", "کابل", "کـابل"},
 		{"ګردېز", "گردیز", "گرديز"},
-		{"جلال‌آباد", "جلال آباد", "جلال اباد", "جلالآباد"},
+		{"جلال\u200cآباد", "جلال آباد", "جلال اباد", "جلالآباد"},
 		{"Mazar-i-Sharif", "mazar i sharif", "MAZAR I SHARIF", "Mazār-i-Sharīf"},
 		{"F-7", "f ۷", "F٧"},
 		{"İstanbul", "istanbul"},
@@ -177,7 +177,7 @@ func TestFold(t *testing.T) {
 }
 
 func FuzzFold(f *testing.F) {
-	f.Add("مزار‌شریف ۱۲ İstanbul-ﷺ")
+	f.Add("مزار\u200cشریف ۱۲ İstanbul-ﷺ")
 	f.Fuzz(func(t *testing.T, s string) {
 		once := fold(s)
 		if twice := fold(once); strings.ReplaceAll(twice, " ", "") != strings.ReplaceAll(once, " ", "") {

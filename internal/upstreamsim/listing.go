@@ -129,5 +129,5 @@ func (s *Sim) appendListing(b []byte, p *property, base string, km float64) []by
 // popularity is a function of house and day.
 func (p *property) popularity(now time.Time) (bookedLast24h, viewedLast1h int) {
 	h := mix(p.seed, kindPopularity, uint64(bff.DateOf(now))) //nolint:gosec // a date is not negative
-	return int(h % 9), int(h >> 8 % 60)                       //nolint:gosec // small numbers
+	return int(h % 9), int(h >> 8 % 60)
 }

@@ -72,18 +72,28 @@ func cities() []city {
 		{
 			country: "AF", names: Names{"Kabul", "کابل", "کابل"}, region: Names{"Kabul Province", "د کابل ولایت", "ولایت کابل"}, centre: Point{34.5281, 69.1723}, properties: 340, aliases: []string{"Kabol"},
 			neighbourhoods: []Names{
-				{"Shahr-e Naw", "نوی ښار", "شهر نو"}, {"Wazir Akbar Khan", "وزير اکبر خان", "وزیر اکبر خان"}, {"Karte Seh", "دريمه کارته", "کارته سه"}, {"Karte Parwan", "کارته پروان", "کارته پروان"}, {"Taimani", "تايمني", "تایمنی"},
-				{"Khair Khana", "خيرخانه", "خیرخانه"}, {"Makroyan", "مکروريان", "مکروریان"}, {"Dasht-e Barchi", "دشت برچي", "دشت برچی"}, {"Darulaman", "دارالامان", "دارالامان"}, {"Pul-e Surkh", "پل سرخ", "پل سرخ"},
+				{"Shahr-e Naw", "نوی ښار", "شهر نو"},
+				{"Wazir Akbar Khan", "وزير اکبر خان", "وزیر اکبر خان"},
+				{"Karte Seh", "دريمه کارته", "کارته سه"},
+				{"Karte Parwan", "کارته پروان", "کارته پروان"},
+				{"Taimani", "تايمني", "تایمنی"},
+				{"Khair Khana", "خيرخانه", "خیرخانه"},
+				{"Makroyan", "مکروريان", "مکروریان"},
+				{"Dasht-e Barchi", "دشت برچي", "دشت برچی"},
+				{"Darulaman", "دارالامان", "دارالامان"},
+				{"Pul-e Surkh", "پل سرخ", "پل سرخ"},
 			},
 			landmarks: []landmark{
-				{Names{"Gardens of Babur", "د بابر باغ", "باغ بابر"}, Point{34.5031, 69.1580}}, {Names{"Kabul International Airport", "د کابل نړيوال هوايي ډګر", "میدان هوایی بین‌المللی کابل"}, Point{34.5659, 69.2123}},
-				{Names{"Darul Aman Palace", "د دارالامان ماڼۍ", "قصر دارالامان"}, Point{34.4666, 69.1186}}, {Names{"Bala Hissar", "بالا حصار", "بالاحصار"}, Point{34.5063, 69.1919}},
+				{Names{"Gardens of Babur", "د بابر باغ", "باغ بابر"}, Point{34.5031, 69.1580}},
+				{Names{"Kabul International Airport", "د کابل نړيوال هوايي ډګر", "میدان هوایی بین\u200cالمللی کابل"}, Point{34.5659, 69.2123}},
+				{Names{"Darul Aman Palace", "د دارالامان ماڼۍ", "قصر دارالامان"}, Point{34.4666, 69.1186}},
+				{Names{"Bala Hissar", "بالا حصار", "بالاحصار"}, Point{34.5063, 69.1919}},
 			},
 		},
 		{
 			country: "AF", names: Names{"Herat", "هرات", "هرات"}, region: Names{"Herat Province", "د هرات ولایت", "ولایت هرات"}, centre: Point{34.3482, 62.1997}, properties: 150,
 			neighbourhoods: []Names{{"Old City", "زوړ ښار", "شهر کهنه"}, {"Jada-e Mahbas", "د محبس سرک", "جادهٔ محبس"}, {"Jada-e Mukhaberat", "د مخابراتو سرک", "جادهٔ مخابرات"}, {"Takht-e Safar", "تخت سفر", "تخت سفر"}, {"Injil", "انجيل", "انجیل"}},
-			landmarks:      []landmark{{Names{"Herat Citadel", "د هرات کلا", "ارگ هرات"}, Point{34.3456, 62.1853}}, {Names{"Great Mosque of Herat", "د هرات جامع جومات", "مسجد جامع هرات"}, Point{34.3432, 62.1964}}, {Names{"Musalla Minarets", "د مصلی منارې", "مناره‌های مصلی"}, Point{34.3569, 62.1868}}},
+			landmarks:      []landmark{{Names{"Herat Citadel", "د هرات کلا", "ارگ هرات"}, Point{34.3456, 62.1853}}, {Names{"Great Mosque of Herat", "د هرات جامع جومات", "مسجد جامع هرات"}, Point{34.3432, 62.1964}}, {Names{"Musalla Minarets", "د مصلی منارې", "مناره\u200cهای مصلی"}, Point{34.3569, 62.1868}}},
 		},
 		{
 			country: "AF", names: Names{"Mazar-i-Sharif", "مزارشريف", "مزار شریف"}, region: Names{"Balkh Province", "د بلخ ولایت", "ولایت بلخ"}, centre: Point{36.7090, 67.1109}, properties: 130, aliases: []string{"Mazar-e Sharif", "Mazar"},
@@ -93,24 +103,24 @@ func cities() []city {
 		{
 			country: "AF", names: Names{"Kandahar", "کندهار", "قندهار"}, region: Names{"Kandahar Province", "د کندهار ولایت", "ولایت قندهار"}, centre: Point{31.6289, 65.7372}, properties: 110, aliases: []string{"Qandahar"},
 			neighbourhoods: []Names{{"Aino Mena", "عينو مېنه", "عینومینه"}, {"Shahr-e Naw", "نوی ښار", "شهر نو"}, {"Herat Darwaza", "د هرات دروازه", "دروازهٔ هرات"}, {"Loya Wala", "لويه واله", "لویه واله"}},
-			landmarks:      []landmark{{Names{"Shrine of the Cloak", "د خرقې مبارکې زيارت", "زیارت خرقهٔ مبارک"}, Point{31.6194, 65.7070}}, {Names{"Chil Zena", "چهل زينه", "چهل‌زینه"}, Point{31.6053, 65.6570}}},
+			landmarks:      []landmark{{Names{"Shrine of the Cloak", "د خرقې مبارکې زيارت", "زیارت خرقهٔ مبارک"}, Point{31.6194, 65.7070}}, {Names{"Chil Zena", "چهل زينه", "چهل\u200cزینه"}, Point{31.6053, 65.6570}}},
 		},
 		{
-			country: "AF", names: Names{"Jalalabad", "جلال اباد", "جلال‌آباد"}, region: Names{"Nangarhar Province", "د ننګرهار ولایت", "ولایت ننگرهار"}, centre: Point{34.4303, 70.4528}, properties: 90,
-			landmarks: []landmark{{Names{"Seraj-ul-Emarat Garden", "د سراج العمارت باغ", "باغ سراج‌العماره"}, Point{34.4290, 70.4560}}},
+			country: "AF", names: Names{"Jalalabad", "جلال اباد", "جلال\u200cآباد"}, region: Names{"Nangarhar Province", "د ننګرهار ولایت", "ولایت ننگرهار"}, centre: Point{34.4303, 70.4528}, properties: 90,
+			landmarks: []landmark{{Names{"Seraj-ul-Emarat Garden", "د سراج العمارت باغ", "باغ سراج\u200cالعماره"}, Point{34.4290, 70.4560}}},
 		},
 		{
 			country: "AF", names: Names{"Bamyan", "باميان", "بامیان"}, region: Names{"Bamyan Province", "د باميان ولایت", "ولایت بامیان"}, centre: Point{34.8214, 67.8273}, properties: 85, aliases: []string{"Bamiyan"},
 			neighbourhoods: []Names{{"Sar Asiab", "سر اسياب", "سرآسیاب"}, {"Shahr-e Naw", "نوی ښار", "شهر نو"}, {"Tolwara", "تولواره", "تولواره"}, {"Bazaar", "بازار", "بازار"}},
-			landmarks:      []landmark{{Names{"Buddhas of Bamyan", "د باميان بودا", "بت‌های بامیان"}, Point{34.8320, 67.8268}}, {Names{"Band-e Amir", "بند امير", "بند امیر"}, Point{34.8398, 67.2303}}, {Names{"Shahr-e Zohak", "د ضحاک ښار", "شهر ضحاک"}, Point{34.8260, 67.9790}}},
+			landmarks:      []landmark{{Names{"Buddhas of Bamyan", "د باميان بودا", "بت\u200cهای بامیان"}, Point{34.8320, 67.8268}}, {Names{"Band-e Amir", "بند امير", "بند امیر"}, Point{34.8398, 67.2303}}, {Names{"Shahr-e Zohak", "د ضحاک ښار", "شهر ضحاک"}, Point{34.8260, 67.9790}}},
 		},
 		{country: "AF", names: Names{"Kunduz", "کندز", "قندوز"}, region: Names{"Kunduz Province", "د کندز ولایت", "ولایت قندوز"}, centre: Point{36.7290, 68.8570}, properties: 50, aliases: []string{"Qunduz"}},
 		{
 			country: "AF", names: Names{"Ghazni", "غزني", "غزنی"}, region: Names{"Ghazni Province", "د غزني ولایت", "ولایت غزنی"}, centre: Point{33.5536, 68.4269}, properties: 50,
-			landmarks: []landmark{{Names{"Ghazni Minarets", "د غزني منارې", "مناره‌های غزنی"}, Point{33.5644, 68.4336}}},
+			landmarks: []landmark{{Names{"Ghazni Minarets", "د غزني منارې", "مناره\u200cهای غزنی"}, Point{33.5644, 68.4336}}},
 		},
 		{country: "AF", names: Names{"Balkh", "بلخ", "بلخ"}, region: Names{"Balkh Province", "د بلخ ولایت", "ولایت بلخ"}, centre: Point{36.7581, 66.8961}, properties: 22, landmarks: []landmark{{Names{"Green Mosque", "شين جومات", "مسجد سبز"}, Point{36.7586, 66.8981}}}},
-		{country: "AF", names: Names{"Faizabad", "فيض اباد", "فیض‌آباد"}, region: Names{"Badakhshan Province", "د بدخشان ولایت", "ولایت بدخشان"}, centre: Point{37.1166, 70.5800}, properties: 26, aliases: []string{"Fayzabad"}},
+		{country: "AF", names: Names{"Faizabad", "فيض اباد", "فیض\u200cآباد"}, region: Names{"Badakhshan Province", "د بدخشان ولایت", "ولایت بدخشان"}, centre: Point{37.1166, 70.5800}, properties: 26, aliases: []string{"Fayzabad"}},
 		{country: "AF", names: Names{"Taloqan", "تالقان", "تالقان"}, region: Names{"Takhar Province", "د تخار ولایت", "ولایت تخار"}, centre: Point{36.7361, 69.5345}, properties: 20},
 		{country: "AF", names: Names{"Pul-e Khumri", "پلخمري", "پل خمری"}, region: Names{"Baghlan Province", "د بغلان ولایت", "ولایت بغلان"}, centre: Point{35.9446, 68.7151}, properties: 22},
 		{country: "AF", names: Names{"Maimana", "ميمنه", "میمنه"}, region: Names{"Faryab Province", "د فارياب ولایت", "ولایت فاریاب"}, centre: Point{35.9214, 64.7836}, properties: 20},
@@ -123,12 +133,12 @@ func cities() []city {
 		// Iran
 		{
 			country: "IR", names: Names{"Tehran", "تهران", "تهران"}, region: Names{"Tehran Province", "د تهران ولایت", "استان تهران"}, centre: Point{35.6892, 51.3890}, properties: 220, aliases: []string{"Teheran"},
-			neighbourhoods: []Names{{"Tajrish", "تجريش", "تجریش"}, {"Vanak", "ونک", "ونک"}, {"Ferdowsi", "فردوسي", "فردوسی"}, {"Valiasr", "ولي عصر", "ولیعصر"}, {"Saadat Abad", "سعادت اباد", "سعادت‌آباد"}, {"Niavaran", "نياوران", "نیاوران"}},
+			neighbourhoods: []Names{{"Tajrish", "تجريش", "تجریش"}, {"Vanak", "ونک", "ونک"}, {"Ferdowsi", "فردوسي", "فردوسی"}, {"Valiasr", "ولي عصر", "ولیعصر"}, {"Saadat Abad", "سعادت اباد", "سعادت\u200cآباد"}, {"Niavaran", "نياوران", "نیاوران"}},
 			landmarks:      []landmark{{Names{"Azadi Tower", "د ازادۍ برج", "برج آزادی"}, Point{35.6997, 51.3381}}, {Names{"Golestan Palace", "د ګلستان ماڼۍ", "کاخ گلستان"}, Point{35.6800, 51.4206}}, {Names{"Grand Bazaar", "لوی بازار", "بازار بزرگ"}, Point{35.6757, 51.4230}}},
 		},
 		{
 			country: "IR", names: Names{"Mashhad", "مشهد", "مشهد"}, region: Names{"Razavi Khorasan", "رضوي خراسان", "خراسان رضوی"}, centre: Point{36.2605, 59.6168}, properties: 180, aliases: []string{"Meshed"},
-			neighbourhoods: []Names{{"Haram", "حرم", "حرم"}, {"Imam Reza Street", "د امام رضا سرک", "خیابان امام رضا"}, {"Sajjad", "سجاد", "سجاد"}, {"Vakil Abad", "وکيل اباد", "وکیل‌آباد"}},
+			neighbourhoods: []Names{{"Haram", "حرم", "حرم"}, {"Imam Reza Street", "د امام رضا سرک", "خیابان امام رضا"}, {"Sajjad", "سجاد", "سجاد"}, {"Vakil Abad", "وکيل اباد", "وکیل\u200cآباد"}},
 			landmarks:      []landmark{{Names{"Imam Reza Shrine", "د امام رضا زيارت", "حرم امام رضا"}, Point{36.2880, 59.6157}}},
 		},
 		{
@@ -138,7 +148,7 @@ func cities() []city {
 		},
 		{
 			country: "IR", names: Names{"Shiraz", "شيراز", "شیراز"}, region: Names{"Fars", "فارس", "فارس"}, centre: Point{29.5918, 52.5837}, properties: 140,
-			neighbourhoods: []Names{{"Zand", "زند", "زند"}, {"Eram", "ارم", "ارم"}, {"Maali Abad", "معالي اباد", "معالی‌آباد"}, {"Old City", "زوړ ښار", "بافت قدیم"}},
+			neighbourhoods: []Names{{"Zand", "زند", "زند"}, {"Eram", "ارم", "ارم"}, {"Maali Abad", "معالي اباد", "معالی\u200cآباد"}, {"Old City", "زوړ ښار", "بافت قدیم"}},
 			landmarks:      []landmark{{Names{"Tomb of Hafez", "د حافظ مقبره", "آرامگاه حافظ"}, Point{29.6256, 52.5583}}, {Names{"Persepolis", "تخت جمشيد", "تخت جمشید"}, Point{29.9355, 52.8916}}},
 		},
 		{country: "IR", names: Names{"Tabriz", "تبريز", "تبریز"}, region: Names{"East Azerbaijan", "ختيځ اذربايجان", "آذربایجان شرقی"}, centre: Point{38.0800, 46.2919}, properties: 100, landmarks: []landmark{{Names{"Blue Mosque of Tabriz", "شين جومات", "مسجد کبود"}, Point{38.0736, 46.3011}}}},
@@ -160,14 +170,14 @@ func cities() []city {
 		{country: "TJ", names: Names{"Panjakent", "پنجکنت", "پنجکنت"}, region: Names{"Sughd", "سغد", "سغد"}, centre: Point{39.4952, 67.6093}, properties: 25},
 		// Pakistan
 		{
-			country: "PK", names: Names{"Islamabad", "اسلام اباد", "اسلام‌آباد"}, region: Names{"Islamabad Capital Territory", "د اسلام اباد پلازمېنه", "قلمرو پایتخت اسلام‌آباد"}, centre: Point{33.6844, 73.0479}, properties: 110,
+			country: "PK", names: Names{"Islamabad", "اسلام اباد", "اسلام\u200cآباد"}, region: Names{"Islamabad Capital Territory", "د اسلام اباد پلازمېنه", "قلمرو پایتخت اسلام\u200cآباد"}, centre: Point{33.6844, 73.0479}, properties: 110,
 			neighbourhoods: []Names{{"F-6", "اېف ۶", "اف ۶"}, {"F-7", "اېف ۷", "اف ۷"}, {"G-9", "جي ۹", "جی ۹"}, {"Blue Area", "بلو ايريا", "بلو اریا"}, {"Bahria Town", "بحريه ټاون", "بحریه تاون"}},
 			landmarks:      []landmark{{Names{"Faisal Mosque", "د فيصل جومات", "مسجد فیصل"}, Point{33.7295, 73.0372}}},
 		},
 		{
 			country: "PK", names: Names{"Peshawar", "پېښور", "پیشاور"}, region: Names{"Khyber Pakhtunkhwa", "خيبر پښتونخوا", "خیبر پختونخوا"}, centre: Point{34.0151, 71.5249}, properties: 110, aliases: []string{"Pekhawar"},
-			neighbourhoods: []Names{{"Hayatabad", "حيات اباد", "حیات‌آباد"}, {"University Town", "د پوهنتون ښارګوټی", "یونیورستی تاون"}, {"Saddar", "صدر", "صدر"}, {"Qissa Khwani", "قيصه خوانۍ", "قصه‌خوانی"}},
-			landmarks:      []landmark{{Names{"Bala Hisar Fort", "بالا حصار", "قلعهٔ بالاحصار"}, Point{34.0130, 71.5697}}, {Names{"Qissa Khwani Bazaar", "د قيصه خوانۍ بازار", "بازار قصه‌خوانی"}, Point{34.0086, 71.5725}}},
+			neighbourhoods: []Names{{"Hayatabad", "حيات اباد", "حیات\u200cآباد"}, {"University Town", "د پوهنتون ښارګوټی", "یونیورستی تاون"}, {"Saddar", "صدر", "صدر"}, {"Qissa Khwani", "قيصه خوانۍ", "قصه\u200cخوانی"}},
+			landmarks:      []landmark{{Names{"Bala Hisar Fort", "بالا حصار", "قلعهٔ بالاحصار"}, Point{34.0130, 71.5697}}, {Names{"Qissa Khwani Bazaar", "د قيصه خوانۍ بازار", "بازار قصه\u200cخوانی"}, Point{34.0086, 71.5725}}},
 		},
 		{
 			country: "PK", names: Names{"Lahore", "لاهور", "لاهور"}, region: Names{"Punjab", "پنجاب", "پنجاب"}, centre: Point{31.5204, 74.3587}, properties: 130,
@@ -194,12 +204,12 @@ func cities() []city {
 		// Europe
 		{
 			country: "TR", names: Names{"Istanbul", "استنبول", "استانبول"}, region: Names{"Istanbul Province", "د استنبول ولایت", "استان استانبول"}, centre: Point{41.0082, 28.9784}, properties: 60, aliases: []string{"İstanbul"},
-			neighbourhoods: []Names{{"Sultanahmet", "سلطان احمد", "سلطان احمد"}, {"Beyoğlu", "بي اوغلو", "بی‌اوغلو"}, {"Zeytinburnu", "زيتين بورنو", "زیتین‌بورنو"}, {"Kadıköy", "قاضي کوی", "قاضی‌کوی"}},
+			neighbourhoods: []Names{{"Sultanahmet", "سلطان احمد", "سلطان احمد"}, {"Beyoğlu", "بي اوغلو", "بی\u200cاوغلو"}, {"Zeytinburnu", "زيتين بورنو", "زیتین\u200cبورنو"}, {"Kadıköy", "قاضي کوی", "قاضی\u200cکوی"}},
 			landmarks:      []landmark{{Names{"Hagia Sophia", "اياصوفيه", "ایاصوفیه"}, Point{41.0086, 28.9802}}},
 		},
 		{country: "DE", names: Names{"Berlin", "برلين", "برلین"}, region: Names{"Berlin (State)", "د برلين ايالت", "ایالت برلین"}, centre: Point{52.5200, 13.4050}, properties: 35, landmarks: []landmark{{Names{"Brandenburg Gate", "د برانډنبورګ دروازه", "دروازهٔ براندنبورگ"}, Point{52.5163, 13.3777}}}},
 		{country: "DE", names: Names{"Hamburg", "هامبورګ", "هامبورگ"}, region: Names{"Hamburg (State)", "د هامبورګ ايالت", "ایالت هامبورگ"}, centre: Point{53.5511, 9.9937}, properties: 35},
-		{country: "GB", names: Names{"London", "لندن", "لندن"}, region: Names{"England", "انګلستان", "انگلستان"}, centre: Point{51.5074, -0.1278}, properties: 50, neighbourhoods: []Names{{"Southall", "ساوتهال", "ساوت‌هال"}, {"Paddington", "پډينګټن", "پدینگتون"}, {"Whitechapel", "وايټ چپل", "وایت‌چپل"}, {"Ealing", "ايلينګ", "ایلینگ"}}, landmarks: []landmark{{Names{"Tower Bridge", "ټاور پل", "پل برج"}, Point{51.5055, -0.0754}}}},
+		{country: "GB", names: Names{"London", "لندن", "لندن"}, region: Names{"England", "انګلستان", "انگلستان"}, centre: Point{51.5074, -0.1278}, properties: 50, neighbourhoods: []Names{{"Southall", "ساوتهال", "ساوت\u200cهال"}, {"Paddington", "پډينګټن", "پدینگتون"}, {"Whitechapel", "وايټ چپل", "وایت\u200cچپل"}, {"Ealing", "ايلينګ", "ایلینگ"}}, landmarks: []landmark{{Names{"Tower Bridge", "ټاور پل", "پل برج"}, Point{51.5055, -0.0754}}}},
 		{country: "AT", names: Names{"Vienna", "ويانا", "وین"}, region: Names{"Vienna (State)", "د ويانا ايالت", "ایالت وین"}, centre: Point{48.2082, 16.3738}, properties: 30, aliases: []string{"Wien"}},
 		{country: "FR", names: Names{"Paris", "پاريس", "پاریس"}, region: Names{"Île-de-France", "ايل دو فرانس", "ایل دو فرانس"}, centre: Point{48.8566, 2.3522}, properties: 40, landmarks: []landmark{{Names{"Eiffel Tower", "د ايفل برج", "برج ایفل"}, Point{48.8584, 2.2945}}}},
 	}

@@ -115,7 +115,7 @@ func (s *Sim) quote(p *property, req *previewRequest, want bff.Currency) Quote {
 		q.Taxes = append(q.Taxes, Charge{Code: t.code, Amount: amount(share), Included: t.included})
 	}
 	for i := range req.CalendarDays {
-		day := req.Dates.CheckIn + bff.Date(i) //nolint:gosec // at most two months
+		day := req.Dates.CheckIn + bff.Date(i)
 		if p.roomsLeft(day) >= req.Occupancy.Rooms {
 			q.Calendar = append(q.Calendar, CalendarDay{day, micros(convert(p.nightCents(day, req.Occupancy), currency))})
 		}

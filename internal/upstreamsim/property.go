@@ -88,7 +88,7 @@ func (s *Sim) describe(p *property, base string) Property {
 		Description: Names{
 			En: p.names.En + " welcomes its guests in " + p.neighbourhood.En + ", " + p.city.names.En + ", with tea on arrival and " + p.city.region.En + " at the door.",
 			Ps: p.names.Ps + " په " + p.city.names.Ps + " کې خپلو مېلمنو ته ښه راغلاست وايي.",
-			Fa: p.names.Fa + " در " + p.city.names.Fa + " به مهمانان خود خوش‌آمد می‌گوید.",
+			Fa: p.names.Fa + " در " + p.city.names.Fa + " به مهمانان خود خوش\u200cآمد می\u200cگوید.",
 		}.text(),
 		Address: Address{
 			Line: p.neighbourhood.En + ", Street " + itoa(rnd.between(1, 40)) + ", House " + itoa(rnd.between(1, 300)),
@@ -112,7 +112,7 @@ func (s *Sim) describe(p *property, base string) Property {
 	}
 	for n, k := range roomKinds()[:p.roomTypes] {
 		room := RoomType{
-			RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), //nolint:gosec // a small index
+			RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)),
 			Name:       k.names.text(), MaxOccupancy: MaxOccupancy{k.adults, k.child}, Beds: k.beds,
 			SizeSqm: k.sqm + rnd.below(9), Amenities: []string{}, PhotoURLs: []string{photoURL(base, p, 1+n%(photos-1))},
 		}

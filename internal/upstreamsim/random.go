@@ -78,12 +78,12 @@ func derivedID(p bff.Prefix, parts ...uint64) string {
 	a, b := mix(parts...), mix(append(parts, 1)...)
 	var u ulid.ULID
 	const threeYears = 3 * 365 * 24 * 3600
-	if err := u.SetTime(ulid.Timestamp(epoch.Add(time.Duration(a%threeYears) * time.Second))); err != nil { //nolint:gosec // three years fit
+	if err := u.SetTime(ulid.Timestamp(epoch.Add(time.Duration(a%threeYears) * time.Second))); err != nil {
 		panic(err) // a moment of this decade always fits a ULID
 	}
 	for i := range 8 {
-		u[6+i] = byte(b >> (8 * i))
+		u[6+i] = byte(b >> (8 * i)) //nolint:gosec // the lowest byte is meant
 	}
-	u[14], u[15] = byte(a>>48), byte(a>>56)
+	u[14], u[15] = byte(a>>48), byte(a>>56) //nolint:gosec // the lowest byte is meant
 	return bff.IDFromBytes(p, u).String()
 }

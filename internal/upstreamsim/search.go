@@ -509,7 +509,7 @@ func (s *Sim) availability(c *call) (any, error) {
 		Rooms:    c.number(&bad, "rooms", 1, 1, bff.MaxRooms),
 	}
 	if ages := c.URL.Query().Get("childrenAges"); ages != "" {
-		for _, a := range strings.Split(ages, ",") {
+		for a := range strings.SplitSeq(ages, ",") {
 			n, err := strconv.Atoi(a)
 			bad.Check(err == nil, "childrenAges", bff.FieldFormat)
 			party.ChildrenAges = append(party.ChildrenAges, n)

@@ -37,6 +37,7 @@ type world struct {
 	*Sim
 	t   *testing.T
 	url string
+	web *http.Client
 	clk *clock
 }
 
@@ -56,7 +57,9 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		s.Close()
 		srv.Close()
 	})
-	return &world{Sim: s, t: t, url: srv.URL, clk: clk}
+	client := srv.Client()
+	client.Timeout = time.Minute
+	return &world{Sim: s, t: t, url: srv.URL, web: client, clk: clk}
 }
 
 // do calls a route and decodes the answer into out, if there is one.
@@ -77,7 +80,7 @@ func (w *world) do(ctx context.Context, method, path string, in, out any) (int, 
 	if err != nil {
 		return 0, err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := w.web.Do(req)
 	if err != nil {
 		return 0, err
 	}

@@ -182,6 +182,6 @@ func (s *Sim) putPreferences(c *call) (any, error) {
 		return nil, &failure{status: http.StatusPreconditionFailed, code: "VERSION_CONFLICT", message: "preferences are at version " + itoa(now)}
 	}
 	p := preferences{Payload: payload, Version: now + 1, UpdatedAt: bff.At(c.now)}
-	s.state.prefs[t.id+o.id] = p
+	s.state.prefs[t.id+o.id] = p // bounded by the operators of the data set
 	return p, nil
 }

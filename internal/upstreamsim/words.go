@@ -3,18 +3,54 @@ package upstreamsim
 // brandWords name tenants and houses.
 func brandWords() []Names {
 	return []Names{
-		{"Ariana", "آريانا", "آریانا"}, {"Pamir", "پامير", "پامیر"}, {"Lajward", "لاجورد", "لاجورد"}, {"Zafaran", "زعفران", "زعفران"},
-		{"Anar", "انار", "انار"}, {"Badam", "بادام", "بادام"}, {"Toot", "توت", "توت"}, {"Silk Road", "د ورېښمو لار", "راه ابریشم"},
-		{"Caravanserai", "کاروان سرای", "کاروانسرا"}, {"Roshan", "روښانه", "روشن"}, {"Zamarud", "زمرد", "زمرد"}, {"Yaqut", "ياقوت", "یاقوت"},
-		{"Firuza", "فيروزه", "فیروزه"}, {"Baharistan", "بهارستان", "بهارستان"}, {"Gulistan", "ګلستان", "گلستان"}, {"Bostan", "بوستان", "بوستان"},
-		{"Sitara", "ستوری", "ستاره"}, {"Mahtab", "سپوږمۍ", "مهتاب"}, {"Aftab", "لمر", "آفتاب"}, {"Kohistan", "کوهستان", "کوهستان"},
-		{"Darya", "سيند", "دریا"}, {"Chinar", "چنار", "چنار"}, {"Sarv", "سرو", "سرو"}, {"Tawoos", "طاووس", "طاووس"},
-		{"Shaheen", "شاهين", "شاهین"}, {"Simurgh", "سيمرغ", "سیمرغ"}, {"Rumi", "رومي", "رومی"}, {"Khayyam", "خيام", "خیام"},
-		{"Rabia", "رابعه", "رابعه"}, {"Zarnegar", "زرنګار", "زرنگار"}, {"Takht", "تخت", "تخت"}, {"Qasr", "ماڼۍ", "قصر"},
-		{"Diwan", "ديوان", "دیوان"}, {"Melma", "مېلمه", "مهمان"}, {"Aram", "آرام", "آرام"}, {"Sulh", "سوله", "صلح"},
-		{"Omid", "هيله", "امید"}, {"Dosti", "دوستي", "دوستی"}, {"Wafa", "وفا", "وفا"}, {"Nasim", "نسيم", "نسیم"},
-		{"Shabnam", "شبنم", "شبنم"}, {"Laleh", "لاله", "لاله"}, {"Nargis", "نرګس", "نرگس"}, {"Yasmin", "ياسمين", "یاسمین"},
-		{"Spin Ghar", "سپين غر", "سپین‌غر"}, {"Hindukush", "هندوکش", "هندوکش"}, {"Nawruz", "نوروز", "نوروز"}, {"Khorasan", "خراسان", "خراسان"},
+		{"Ariana", "آريانا", "آریانا"},
+		{"Pamir", "پامير", "پامیر"},
+		{"Lajward", "لاجورد", "لاجورد"},
+		{"Zafaran", "زعفران", "زعفران"},
+		{"Anar", "انار", "انار"},
+		{"Badam", "بادام", "بادام"},
+		{"Toot", "توت", "توت"},
+		{"Silk Road", "د ورېښمو لار", "راه ابریشم"},
+		{"Caravanserai", "کاروان سرای", "کاروانسرا"},
+		{"Roshan", "روښانه", "روشن"},
+		{"Zamarud", "زمرد", "زمرد"},
+		{"Yaqut", "ياقوت", "یاقوت"},
+		{"Firuza", "فيروزه", "فیروزه"},
+		{"Baharistan", "بهارستان", "بهارستان"},
+		{"Gulistan", "ګلستان", "گلستان"},
+		{"Bostan", "بوستان", "بوستان"},
+		{"Sitara", "ستوری", "ستاره"},
+		{"Mahtab", "سپوږمۍ", "مهتاب"},
+		{"Aftab", "لمر", "آفتاب"},
+		{"Kohistan", "کوهستان", "کوهستان"},
+		{"Darya", "سيند", "دریا"},
+		{"Chinar", "چنار", "چنار"},
+		{"Sarv", "سرو", "سرو"},
+		{"Tawoos", "طاووس", "طاووس"},
+		{"Shaheen", "شاهين", "شاهین"},
+		{"Simurgh", "سيمرغ", "سیمرغ"},
+		{"Rumi", "رومي", "رومی"},
+		{"Khayyam", "خيام", "خیام"},
+		{"Rabia", "رابعه", "رابعه"},
+		{"Zarnegar", "زرنګار", "زرنگار"},
+		{"Takht", "تخت", "تخت"},
+		{"Qasr", "ماڼۍ", "قصر"},
+		{"Diwan", "ديوان", "دیوان"},
+		{"Melma", "مېلمه", "مهمان"},
+		{"Aram", "آرام", "آرام"},
+		{"Sulh", "سوله", "صلح"},
+		{"Omid", "هيله", "امید"},
+		{"Dosti", "دوستي", "دوستی"},
+		{"Wafa", "وفا", "وفا"},
+		{"Nasim", "نسيم", "نسیم"},
+		{"Shabnam", "شبنم", "شبنم"},
+		{"Laleh", "لاله", "لاله"},
+		{"Nargis", "نرګس", "نرگس"},
+		{"Yasmin", "ياسمين", "یاسمین"},
+		{"Spin Ghar", "سپين غر", "سپین\u200cغر"},
+		{"Hindukush", "هندوکش", "هندوکش"},
+		{"Nawruz", "نوروز", "نوروز"},
+		{"Khorasan", "خراسان", "خراسان"},
 	}
 }
 
@@ -29,8 +65,8 @@ type propertyType struct {
 func propertyTypes() []propertyType {
 	return []propertyType{
 		{"hotel", 52, Names{"Hotel", "هوټل", "هوتل"}, "هتل"},
-		{"guesthouse", 26, Names{"Guesthouse", "مېلمستون", "مهمان‌خانه"}, "مهمان‌سرا"},
-		{"apartment", 13, Names{"Apartments", "اپارتمانونه", "آپارتمان‌های"}, "آپارتمان‌های"},
+		{"guesthouse", 26, Names{"Guesthouse", "مېلمستون", "مهمان\u200cخانه"}, "مهمان\u200cسرا"},
+		{"apartment", 13, Names{"Apartments", "اپارتمانونه", "آپارتمان\u200cهای"}, "آپارتمان\u200cهای"},
 		{"hostel", 9, Names{"Hostel", "ليليه", "لیلیه"}, "هاستل"},
 	}
 }
@@ -45,7 +81,7 @@ type amenity struct {
 
 func amenities() []amenity {
 	return []amenity{
-		{"free_wifi", "connectivity", 86, Names{"Free Wi-Fi", "وړيا وای فای", "وای‌فای رایگان"}},
+		{"free_wifi", "connectivity", 86, Names{"Free Wi-Fi", "وړيا وای فای", "وای\u200cفای رایگان"}},
 		{"breakfast", "food", 64, Names{"Breakfast", "سهارنۍ", "صبحانه"}},
 		{"halal_kitchen", "food", 72, Names{"Halal kitchen", "حلال پخلنځی", "آشپزخانهٔ حلال"}},
 		{"prayer_room", "faith", 58, Names{"Prayer room", "د لمانځه خونه", "نمازخانه"}},
@@ -65,7 +101,7 @@ func amenities() []amenity {
 		{"pool", "leisure", 12, Names{"Swimming pool", "د لامبو ډنډ", "حوض آببازی"}},
 		{"gym", "leisure", 15, Names{"Gym", "جيم", "باشگاه ورزشی"}},
 		{"spa", "leisure", 9, Names{"Spa and hammam", "حمام", "سپا و حمام"}},
-		{"laundry", "service", 48, Names{"Laundry", "کالي مينځل", "خشک‌شویی"}},
+		{"laundry", "service", 48, Names{"Laundry", "کالي مينځل", "خشک\u200cشویی"}},
 		{"elevator", "access", 37, Names{"Lift", "لفټ", "آسانسور"}},
 		{"wheelchair_access", "access", 21, Names{"Wheelchair access", "د ويلچېر لاسرسی", "دسترسی ویلچر"}},
 		{"conference_room", "business", 24, Names{"Conference room", "د غونډو تالار", "سالن جلسات"}},
@@ -76,7 +112,7 @@ func amenities() []amenity {
 func cancellations() []Names {
 	return []Names{
 		{"Free cancellation until 24 hours before arrival", "له رارسېدو ۲۴ ساعته مخکې وړيا لغوه", "لغو رایگان تا ۲۴ ساعت پیش از ورود"},
-		{"Half is refunded until 72 hours before arrival", "له رارسېدو ۷۲ ساعته مخکې نيمايي بېرته ورکول کېږي", "نیمی تا ۷۲ ساعت پیش از ورود بازگردانده می‌شود"},
+		{"Half is refunded until 72 hours before arrival", "له رارسېدو ۷۲ ساعته مخکې نيمايي بېرته ورکول کېږي", "نیمی تا ۷۲ ساعت پیش از ورود بازگردانده می\u200cشود"},
 		{"Not refundable", "نه بېرته ورکول کېږي", "غیرقابل بازگشت"},
 	}
 }

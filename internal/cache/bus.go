@@ -1,0 +1,99 @@
+package cache
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// bus hears two channels: the bell of the invalidation log, and the keys whose
+// fill has ended. Both only save time: the log is also read by the clock, and
+// followers also poll.
+type bus struct {
+	client rueidis.Client
+	bell   string
+	fills  string
+	ring   chan struct{}
+
+	mu       sync.Mutex
+	watchers map[string][]chan struct{}
+}
+
+func newBus(c rueidis.Client, bell, fills string) *bus {
+	return &bus{
+		client: c, bell: bell, fills: fills,
+		ring: make(chan struct{}, 1), watchers: map[string][]chan struct{}{},
+	}
+}
+
+// run listens until the context ends.
+func (b *bus) run(ctx context.Context) {
+	// With every subscription, the first or after a lost connection: messages
+	// may have passed us by.
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { b.ringBell() })
+	for ctx.Err() == nil {
+		subscribe := b.client.B().Subscribe().Channel(b.bell, b.fills).Build()
+		if err := b.client.Receive(hooked, subscribe, b.hear); err == nil {
+			continue
+		}
+		wait(ctx, 100*time.Millisecond+rand.N(400*time.Millisecond)) //nolint:gosec // jitter
+	}
+}
+
+// hear must not block: it runs on the connection's reader.
+func (b *bus) hear(m rueidis.PubSubMessage) {
+	switch m.Channel {
+	case b.bell:
+		b.ringBell()
+	case b.fills:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, c := range b.watchers[m.Message] {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func (b *bus) ringBell() {
+	select {
+	case b.ring <- struct{}{}:
+	default:
+	}
+}
+
+// watch hears of the end of fills of key until stop is called.
+func (b *bus) watch(key string) (ended <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watchers[key] = append(b.watchers[key], c)
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		rest := b.watchers[key][:0]
+		for _, w := range b.watchers[key] {
+			if w != c {
+				rest = append(rest, w)
+			}
+		}
+		if b.watchers[key] = rest; len(rest) == 0 {
+			delete(b.watchers, key)
+		}
+	}
+}
+
+// wait returns when d has passed or the context has ended.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

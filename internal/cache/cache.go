@@ -1,0 +1,275 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// Config describes the cache of one kind of body.
+type Config struct {
+	// Name is the label in metrics and in Cache-Status.
+	Name string
+	// TTL is asked at every fill: it may change at run time.
+	TTL func() TTL
+	// MaxBytes bounds the memory of the first tier.
+	MaxBytes int64
+	// Shared also keeps entries in Redis and elects one filler for all
+	// processes.
+	Shared bool
+	// Raw keeps bodies without encodings: for values that are not served.
+	Raw bool
+
+	// FillTimeout bounds one fill; default and most 5 s, the life of the lock.
+	FillTimeout time.Duration
+	// FollowTimeout bounds the wait for another process's fill; default 4 s.
+	FollowTimeout time.Duration
+	// MaxFills bounds fills at the same time; default 64. Up to sixteen times
+	// as many keys may wait for their turn, the next is refused.
+	MaxFills int
+	// ErrorHold is how long a failure is shared with those who come after it,
+	// and the pace at which a failed refresh is tried again; default 500 ms.
+	ErrorHold time.Duration
+	// Allow is asked before the last resort, a fill without the lease after
+	// FollowTimeout; nil allows it.
+	Allow func() bool
+
+	// ContentType of bodies whose fill names none; default "application/json".
+	ContentType string
+	// CacheControl is the header of answers, if any.
+	CacheControl string
+	// Vary names request headers besides Accept-Encoding.
+	Vary string
+}
+
+// Fill is what a fill brings.
+type Fill struct {
+	// Body must not be changed afterwards, nor must Tags and Meta.
+	Body        []byte
+	ContentType string // "" is the cache's
+	Tags        []string
+	Meta        []byte // for the caller, at most 64 KiB
+	// TTL replaces the cache's, such as a shorter one for a partial body.
+	TTL TTL
+	// NoStore answers those who wait and keeps nothing.
+	NoStore bool
+}
+
+// FillFunc fetches a body. Its context has a deadline of its own and does not
+// end with the request that happened to be first: others wait for the same
+// body. It carries that request's values, for tracing.
+type FillFunc func(ctx context.Context) (Fill, error)
+
+// Result says how a read was answered.
+type Result uint8
+
+// The values of X-Cache.
+const (
+	Miss Result = iota
+	Hit
+	Stale
+	Bypass
+)
+
+func (r Result) String() string { return [...]string{"MISS", "HIT", "STALE", "BYPASS"}[r] }
+
+// Status says how a read was answered, and why.
+type Status struct {
+	Result Result
+	// Shared says that the body came from another process, by way of Redis.
+	Shared bool
+	// Collapsed says that this read waited for a fill that another began.
+	Collapsed bool
+	// Err is why the body is stale: the failure of the latest fill. A stale
+	// body without Err is being refreshed.
+	Err error
+}
+
+// Cache is a read-through cache of one kind of body.
+type Cache struct {
+	store       *Store
+	metrics     cacheMetrics
+	name        string
+	ttl         func() TTL
+	shared, raw bool
+
+	fillTimeout, followTimeout, errorHold time.Duration
+
+	allow func() bool
+	head  heading
+
+	memory *otter.Cache[string, *Entry]
+	slots  chan struct{}
+
+	mu         sync.Mutex
+	flights    map[string]*flight
+	maxFlights int
+}
+
+// New adds a cache to a store.
+func New(store *Store, cfg Config) (*Cache, error) {
+	if cfg.FillTimeout == 0 {
+		cfg.FillTimeout = leaseMost
+	}
+	if cfg.FollowTimeout == 0 {
+		cfg.FollowTimeout = 4 * time.Second
+	}
+	if cfg.MaxFills == 0 {
+		cfg.MaxFills = 64
+	}
+	if cfg.ErrorHold == 0 {
+		cfg.ErrorHold = 500 * time.Millisecond
+	}
+	if cfg.Allow == nil {
+		cfg.Allow = func() bool { return true }
+	}
+	if cfg.ContentType == "" {
+		cfg.ContentType = "application/json"
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("cache %q: %w", cfg.Name, err)
+	}
+	memory, err := otter.New(&otter.Options[string, *Entry]{
+		MaximumWeight: uint64(cfg.MaxBytes), //nolint:gosec // positive
+		Weigher: func(key string, e *Entry) uint32 {
+			return uint32(min(len(key)+e.weight(), math.MaxUint32)) //nolint:gosec // limited
+		},
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, *Entry]) time.Duration {
+			return max(e.Value.ttl.life()-e.Value.Age(), 1)
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache %q: %w", cfg.Name, err)
+	}
+	c := &Cache{
+		store: store, metrics: store.metrics.of(cfg.Name), name: cfg.Name,
+		ttl: cfg.TTL, shared: cfg.Shared, raw: cfg.Raw,
+		fillTimeout: cfg.FillTimeout, followTimeout: cfg.FollowTimeout, errorHold: cfg.ErrorHold,
+		allow: cfg.Allow, head: newHeading(store.namespace, &cfg),
+		memory: memory, slots: make(chan struct{}, cfg.MaxFills),
+		flights: map[string]*flight{}, maxFlights: 16 * cfg.MaxFills,
+	}
+	if err := store.adopt(c); err != nil {
+		memory.StopAllGoroutines()
+		return nil, fmt.Errorf("cache %q: %w", cfg.Name, err)
+	}
+	return c, nil
+}
+
+func (cfg *Config) check() error {
+	var errs []error
+	if !isName(cfg.Name) {
+		errs = append(errs, errors.New("name is not of lower-case letters, digits, _ and -"))
+	}
+	if cfg.TTL == nil {
+		errs = append(errs, errors.New("TTL is missing"))
+	}
+	if cfg.MaxBytes <= 0 {
+		errs = append(errs, errors.New("MaxBytes is not positive"))
+	}
+	if cfg.FillTimeout < 0 || cfg.FillTimeout > leaseMost {
+		errs = append(errs, fmt.Errorf("FillTimeout %v, wants up to %v", cfg.FillTimeout, leaseMost))
+	}
+	if cfg.FollowTimeout < 0 || cfg.MaxFills < 0 || cfg.ErrorHold < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// isName keeps to what metric labels and Cache-Status both can hold.
+func isName(s string) bool {
+	return s != "" && s[0] >= 'a' && s[0] <= 'z' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
+
+// Get returns the body of key, filling it if need be. The key is complete, with
+// the store's prefix, and hashed by the caller to a bounded size.
+func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Status, error) {
+	if e, ok := c.memory.GetIfPresent(key); ok {
+		now := c.store.now()
+		switch c.store.judge(e, now) {
+		case settled:
+			c.metrics.hitMemory.Inc()
+			return e, Status{Result: Hit}, nil
+		case due:
+			c.refresh(ctx, key, e, now, fill)
+			c.metrics.hitMemory.Inc()
+			return e, Status{Result: Hit}, nil
+		case grace:
+			c.refresh(ctx, key, e, now, fill)
+			return e, c.staleStatus(e), nil
+		case stale:
+			// A reader waits for the first fill that fails, the others are
+			// served at once until one succeeds.
+			if e.failed.Load() != nil {
+				c.refresh(ctx, key, e, now, fill)
+				return e, c.staleStatus(e), nil
+			}
+		case gone:
+		}
+	}
+	return c.load(ctx, key, fill)
+}
+
+func (c *Cache) staleStatus(e *Entry) Status {
+	err := e.failure()
+	if err != nil {
+		c.metrics.staleError.Inc()
+	} else {
+		c.metrics.staleRefreshing.Inc()
+	}
+	return Status{Result: Stale, Err: err}
+}
+
+// Peek returns what is in memory without filling, whether fresh or stale.
+func (c *Cache) Peek(key string) (*Entry, bool) {
+	e, ok := c.memory.GetIfPresent(key)
+	if !ok || c.store.judge(e, c.store.now()) == gone {
+		return nil, false
+	}
+	return e, true
+}
+
+// Fetch fills without looking at the cache and without keeping the result, but
+// under the same limits.
+func (c *Cache) Fetch(ctx context.Context, fill FillFunc) (*Entry, Status, error) {
+	free, err := c.slot(ctx)
+	if err != nil {
+		return nil, Status{}, err
+	}
+	defer free()
+	e, _, err := c.fill(ctx, "", fill)
+	return e, Status{Result: Bypass}, err
+}
+
+// Delete has the key's entry served no more, in any process. Its error is that
+// of [Store.Invalidate].
+func (c *Cache) Delete(ctx context.Context, key string) error {
+	err := c.store.Invalidate(ctx, keyTag(key))
+	c.memory.Invalidate(key)
+	if c.shared && c.store.link.up() {
+		err = errors.Join(err, c.deleteShared(ctx, key))
+	}
+	return err
+}
+
+// adopt registers a cache, whose name must be its own.
+func (s *Store) adopt(c *Cache) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.names[c.name] {
+		return errors.New("name is taken")
+	}
+	s.names[c.name] = true
+	s.stops = append(s.stops, func() { c.memory.StopAllGoroutines() })
+	return nil
+}

@@ -1,0 +1,407 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+)
+
+// followPoll is the longest a follower sleeps between looks at the lease. It is
+// woken earlier by the bus; this is for messages that get lost.
+const followPoll = 100 * time.Millisecond
+
+var errFillTimeout = fmt.Errorf("cache: fill took too long: %w", context.DeadlineExceeded)
+
+// flight is the one attempt of this process to get a key.
+type flight struct {
+	done chan struct{}
+	out  outcome // after done
+}
+
+// outcome is what all who wait for a flight get.
+type outcome struct {
+	entry  *Entry
+	status Status
+	err    error
+	hold   time.Duration // a failure is kept for so long
+}
+
+// load waits for a flight, its own or one under way.
+func (c *Cache) load(ctx context.Context, key string, fill FillFunc) (*Entry, Status, error) {
+	for again := false; ; again = true {
+		f, began, err := c.join(ctx, key, fill, false)
+		if err != nil {
+			return c.fallback(key, err)
+		}
+		if !began {
+			c.metrics.followersProcess.Inc()
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, Status{}, context.Cause(ctx)
+		}
+		out := f.out
+		if out.err != nil {
+			return nil, Status{}, out.err
+		}
+		// The fill may have begun before an invalidation, and this call after
+		// it. The second round is of a flight that began after this call: what
+		// that brings is no older than the call.
+		if v, _ := c.store.tags.check(out.entry.stamp, out.entry.tags); v == invalid && !again {
+			continue
+		}
+		// A failed flight is kept for a moment; its stand-in may have aged out.
+		if out.status.Err != nil && c.store.judge(out.entry, c.store.now()) == gone {
+			return nil, Status{}, out.status.Err
+		}
+		out.status.Collapsed = out.status.Collapsed || !began
+		c.count(out.status)
+		return out.entry, out.status, nil
+	}
+}
+
+// fallback serves what is in memory when there is no flight to be had.
+func (c *Cache) fallback(key string, err error) (*Entry, Status, error) {
+	e, ok := c.Peek(key)
+	if !ok {
+		return nil, Status{}, err
+	}
+	st := Status{Result: Stale, Err: err}
+	c.count(st)
+	return e, st, nil
+}
+
+func (c *Cache) count(st Status) {
+	switch {
+	case st.Result == Miss:
+		c.metrics.miss.Inc()
+	case st.Result == Hit && st.Shared:
+		c.metrics.hitRedis.Inc()
+	case st.Result == Hit:
+		c.metrics.hitMemory.Inc()
+	case st.Err != nil:
+		c.metrics.staleError.Inc()
+	default:
+		c.metrics.staleRefreshing.Inc()
+	}
+}
+
+// refresh starts a flight that nobody waits for, at most one per entry and
+// errorHold; readers on the way see one comparison.
+func (c *Cache) refresh(ctx context.Context, key string, e *Entry, now int64, fill FillFunc) {
+	at := e.retry.Load()
+	if now < at || !e.retry.CompareAndSwap(at, now+int64(c.errorHold)) {
+		return
+	}
+	// Refused when there are too many: the entry is served on, and the next
+	// reader after the pause asks again.
+	_, _, _ = c.join(ctx, key, fill, true)
+}
+
+// join returns the flight of key, starting one if there is none.
+func (c *Cache) join(ctx context.Context, key string, fill FillFunc, background bool) (f *flight, began bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.flights[key]; ok {
+		return f, false, nil
+	}
+	if len(c.flights) >= c.maxFlights {
+		return nil, false, ErrBusy
+	}
+	f = &flight{done: make(chan struct{})}
+	// The flight outlives the request that began it.
+	ctx = context.WithoutCancel(ctx)
+	if !c.store.spawn(func() { c.fly(ctx, key, f, fill, background) }) {
+		return nil, false, ErrClosed
+	}
+	c.flights[key] = f
+	return f, true, nil
+}
+
+// fly runs a flight: first those who wait are answered, then the other
+// processes are told.
+func (c *Cache) fly(ctx context.Context, key string, f *flight, fill FillFunc, background bool) {
+	ctx, cancel := context.WithTimeout(ctx, c.followTimeout+c.fillTimeout+leaseMost)
+	defer cancel()
+	defer context.AfterFunc(c.store.ctx, cancel)()
+
+	out, tell := c.resolve(ctx, key, fill, background)
+	if out.err != nil {
+		out = c.standIn(key, out)
+	}
+	f.out = out
+	c.land(key, f, out.hold)
+	tell()
+	if out.entry != nil && !background {
+		// What another process shared may itself be due.
+		if now := c.store.now(); out.status.Shared && c.store.judge(out.entry, now) != settled {
+			c.refresh(ctx, key, out.entry, now, fill)
+		}
+	}
+}
+
+// land answers those who wait. A failure stays for a moment: those who come
+// next share it.
+func (c *Cache) land(key string, f *flight, hold time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(f.done)
+	remove := func() {
+		if c.flights[key] == f {
+			delete(c.flights, key)
+		}
+	}
+	// Failures must not take the room of flights.
+	if hold <= 0 || len(c.flights) > c.maxFlights/2 {
+		remove()
+		return
+	}
+	time.AfterFunc(hold, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		remove()
+	})
+}
+
+// standIn replaces a failure by the last good entry, if there is one that may
+// still be served.
+func (c *Cache) standIn(key string, out outcome) outcome {
+	if _, negative := errors.AsType[*negativeError](out.err); negative {
+		c.memory.Invalidate(key)
+		return out
+	}
+	e, ok := c.Peek(key)
+	if !ok {
+		return out
+	}
+	err := out.err
+	e.failed.Store(&err)
+	return outcome{entry: e, status: Status{Result: Stale, Err: err}, hold: out.hold}
+}
+
+func nothing() {}
+
+// resolve gets the entry from Redis, from the leader, or by a fill. What it
+// returns besides is to be called when those who wait have been answered.
+func (c *Cache) resolve(ctx context.Context, key string, fill FillFunc, background bool) (outcome, func()) {
+	// The flight before this one may have landed between the reader's look into
+	// memory and its asking for a flight.
+	if e, ok := c.memory.GetIfPresent(key); ok && c.store.judge(e, c.store.now()) == settled {
+		return outcome{entry: e, status: Status{Result: Hit}}, nothing
+	}
+	if !c.shared || !c.store.link.up() {
+		return c.direct(ctx, key, fill)
+	}
+	if out, ok := c.find(ctx, key, background); ok {
+		return out, nothing
+	}
+	lease := c.store.newLease(key)
+	// Watching begins before bidding: a leader that ends in between is heard.
+	ended, stop := c.store.bus.watch(key)
+	defer stop()
+	patience := time.NewTimer(c.followTimeout)
+	defer patience.Stop()
+	heard := true
+	for round := 0; ; round++ {
+		free, err := c.slot(ctx)
+		if err != nil {
+			return outcome{err: err}, nothing
+		}
+		b, err := lease.acquire(ctx)
+		switch {
+		case err != nil: // Redis is in trouble: everyone for himself
+			defer free()
+			return c.filled(ctx, key, fill)
+		case b.won:
+			defer free()
+			if round > 0 && !heard {
+				c.metrics.takeovers.Inc()
+			}
+			return c.lead(ctx, key, lease, fill)
+		}
+		free()
+		if b.failed {
+			return outcome{err: c.store.failure(b.code, b.left), hold: b.left}, nothing
+		}
+		if round == 0 {
+			c.metrics.followersRedis.Inc()
+		}
+		// Just after the lease would expire, or soon in case we do not hear.
+		poll := time.NewTimer(min(b.left+time.Millisecond+rand.N(10*time.Millisecond), followPoll)) //nolint:gosec // jitter
+		heard = false
+		select {
+		case <-ended:
+			heard = true
+		case <-poll.C:
+		case <-patience.C:
+			poll.Stop()
+			if !c.allow() {
+				return outcome{err: ErrBusy}, nothing
+			}
+			return c.direct(ctx, key, fill)
+		case <-ctx.Done():
+			poll.Stop()
+			return outcome{err: context.Cause(ctx)}, nothing
+		}
+		poll.Stop()
+		if out, ok := c.find(ctx, key, background); ok {
+			out.status.Collapsed = true
+			if out.status.Result == Hit {
+				out.status.Result = Miss // it waited
+			}
+			return out, nothing
+		}
+	}
+}
+
+// find looks for the entry in Redis.
+func (c *Cache) find(ctx context.Context, key string, background bool) (outcome, bool) {
+	e, err := c.readShared(ctx, key)
+	if err != nil || e == nil {
+		return outcome{}, false
+	}
+	st := c.store.judge(e, c.store.now())
+	if st == gone {
+		return outcome{}, false
+	}
+	if old, ok := c.memory.GetIfPresent(key); !ok || old.born < e.born || c.store.judge(old, c.store.now()) < st {
+		c.memory.Set(key, e)
+	}
+	switch {
+	case st == settled || st == due && !background:
+		return outcome{entry: e, status: Status{Result: Hit, Shared: true}}, true
+	case st == grace && !background:
+		return outcome{entry: e, status: Status{Result: Stale, Shared: true}}, true
+	}
+	return outcome{}, false
+}
+
+// lead fills under the lease.
+func (c *Cache) lead(ctx context.Context, key string, l *lease, fill FillFunc) (outcome, func()) {
+	stop := l.hold(ctx)
+	// The leader before us may have ended between our look and our bid.
+	if out, ok := c.find(ctx, key, true); ok {
+		return out, func() { stop(); l.release(ctx, "", 0) }
+	}
+	out, share := c.filled(ctx, key, fill)
+	return out, func() {
+		stop()
+		if out.err != nil {
+			if _, negative := errors.AsType[*negativeError](out.err); negative {
+				_ = c.deleteShared(ctx, key) // an error is counted; the entry expires by itself
+			}
+			l.release(ctx, c.store.failureCode(out.err), out.hold)
+			return
+		}
+		if !l.lost.Load() { // whoever took over has newer data
+			share()
+		}
+		l.release(ctx, "", 0)
+	}
+}
+
+// direct fills without a lease.
+func (c *Cache) direct(ctx context.Context, key string, fill FillFunc) (outcome, func()) {
+	free, err := c.slot(ctx)
+	if err != nil {
+		return outcome{err: err}, nothing
+	}
+	defer free()
+	return c.filled(ctx, key, fill)
+}
+
+// filled runs the fill and keeps what it brought. What it returns besides
+// shares that with other processes.
+func (c *Cache) filled(ctx context.Context, key string, fill FillFunc) (outcome, func()) {
+	e, keep, err := c.fill(ctx, key, fill)
+	if err != nil {
+		hold := c.errorHold
+		if n, ok := errors.AsType[*negativeError](err); ok {
+			hold = n.hold
+		}
+		return outcome{err: err, hold: hold}, nothing
+	}
+	out := outcome{entry: e, status: Status{Result: Miss}}
+	if !keep {
+		return out, nothing
+	}
+	c.memory.Set(key, e)
+	return out, func() {
+		if c.shared {
+			c.writeShared(ctx, key, e)
+		}
+	}
+}
+
+// fill runs the caller's function once, and says whether to keep what it
+// brought.
+func (c *Cache) fill(ctx context.Context, key string, fill FillFunc) (e *Entry, keep bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.fillTimeout, errFillTimeout)
+	defer cancel()
+	at, born := c.store.tags.stamp(), c.store.now()
+	f, err := protected(ctx, fill)
+	took := time.Duration(c.store.now() - born).Seconds()
+	if err != nil {
+		if _, negative := errors.AsType[*negativeError](err); negative {
+			c.metrics.fillNegative.Observe(took)
+		} else {
+			c.metrics.fillFailed.Observe(took)
+		}
+		return nil, false, err
+	}
+	c.metrics.fillOK.Observe(took)
+	f.Body = orEmpty(f.Body)
+	if keep = !f.NoStore; keep && !c.keepable(&f) {
+		keep = false
+		c.metrics.unkept.Inc()
+	}
+	e = c.newEntry(key, &f, at, born)
+	return e, keep && e.ttl.life() > 0, nil
+}
+
+func (c *Cache) keepable(f *Fill) bool {
+	if len(f.Body) > c.store.maxBody || len(f.Tags) > maxTags || len(f.Meta) > maxMeta ||
+		len(f.ContentType) > maxText || f.TTL.life() > maxTTL {
+		return false
+	}
+	for _, t := range f.Tags {
+		if t == "" || len(t) > maxTagBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// protected turns a panic into an error: there is no request above it that
+// would.
+func protected(ctx context.Context, fill FillFunc) (f Fill, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return fill(ctx)
+}
+
+// slot waits for the right to fill.
+func (c *Cache) slot(ctx context.Context) (free func(), err error) {
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	default:
+	}
+	t := time.NewTimer(c.followTimeout)
+	defer t.Stop()
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-t.C:
+		return nil, ErrBusy
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,230 @@
+package cache
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// TestMain also is the main of the processes that process_test.go starts.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(childMain())
+	}
+	goleak.VerifyTestMain(
+		m,
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),              // of a dependency of testkit
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"), // sleeps out its turn after Close
+		// Servers live as long as the test process.
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/localstack.run.func2"),
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/localstack.run.func1"),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"),
+	)
+}
+
+// minute is the lifetime of most tests: fresh for one, then as long in each of
+// the states after.
+func minute() TTL {
+	return TTL{Fresh: time.Minute, Grace: time.Minute, Stale: 2 * time.Minute}
+}
+
+// newMemoryStore has no Redis.
+func newMemoryStore(t testing.TB) *Store {
+	t.Helper()
+	return newTestStore(t, StoreConfig{})
+}
+
+func newTestStore(t testing.TB, cfg StoreConfig) *Store {
+	t.Helper()
+	s, err := NewStore(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func closeStore(t testing.TB, s *Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func newTestCache(t testing.TB, s *Store, change ...func(*Config)) *Cache {
+	t.Helper()
+	cfg := Config{Name: "test", TTL: minute, MaxBytes: 16 << 20, Shared: true}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := New(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dial opens a client that gives up on a dead server soon.
+func dial(t testing.TB, urls ...string) rueidis.Client {
+	t.Helper()
+	opt, err := clientOption(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rueidis.NewClient(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func clientOption(urls ...string) (rueidis.ClientOption, error) {
+	opt, err := rueidis.ParseURL(urls[0])
+	if err != nil {
+		return opt, err
+	}
+	for _, u := range urls[1:] {
+		parsed, err := url.Parse(u)
+		if err != nil {
+			return opt, err
+		}
+		opt.InitAddress = append(opt.InitAddress, parsed.Host)
+	}
+	opt.DisableCache = true
+	opt.ConnWriteTimeout = time.Second
+	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: time.Second}
+	return opt, nil
+}
+
+// patient is a configuration for a shared, slow machine: a scheduler that
+// pauses us is no broken Redis.
+func patient(c rueidis.Client, prefix string) StoreConfig {
+	return StoreConfig{Redis: c, Prefix: prefix, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
+}
+
+func newPrefix() string { return "test:" + rand.Text()[:8] + ":" }
+
+// world is several stores, as several processes have them, on one Redis.
+type world struct {
+	prefix string
+	stores []*Store
+	caches []*Cache
+}
+
+func newWorld(t testing.TB, n int, urls []string, change ...func(*Config)) *world {
+	t.Helper()
+	w := &world{prefix: newPrefix()}
+	for range n {
+		s := newTestStore(t, patient(dial(t, urls...), w.prefix))
+		if !s.Up() {
+			t.Fatal("store did not reach redis")
+		}
+		w.stores = append(w.stores, s)
+		w.caches = append(w.caches, newTestCache(t, s, change...))
+	}
+	return w
+}
+
+func (w *world) key(name string) string { return w.prefix + "cache:" + name }
+
+// servers are the Redis topologies that everything shared must run on.
+func servers(t *testing.T, f func(t *testing.T, urls []string)) {
+	t.Helper()
+	t.Run("single", func(t *testing.T) {
+		t.Parallel()
+		f(t, []string{testkit.Redis(t)})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		f(t, testkit.RedisCluster(t))
+	})
+}
+
+// source is an upstream that counts.
+type source struct {
+	calls atomic.Int64
+	text  atomic.Pointer[string]
+	fail  atomic.Pointer[error]
+	tags  []string
+}
+
+func newSource(text string, tags ...string) *source {
+	s := &source{tags: tags}
+	s.say(text)
+	return s
+}
+
+func (s *source) say(text string) { s.text.Store(&text) }
+
+func (s *source) failWith(err error) { s.fail.Store(&err) }
+
+func (s *source) fill(context.Context) (Fill, error) {
+	s.calls.Add(1)
+	if err := s.fail.Load(); err != nil && *err != nil {
+		return Fill{}, *err
+	}
+	return Fill{Body: []byte(*s.text.Load()), Tags: s.tags}, nil
+}
+
+var errUpstream = errors.New("upstream is down")
+
+// answer is what a read returned, for comparison.
+type answer struct {
+	Body   string
+	Result Result
+	Err    string
+}
+
+func read(t testing.TB, c *Cache, key string, fill FillFunc) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	e, st, err := c.Get(ctx, key, fill)
+	if err != nil {
+		return answer{Err: err.Error()}
+	}
+	a := answer{Body: string(e.Body()), Result: st.Result}
+	if st.Err != nil {
+		a.Err = st.Err.Error()
+	}
+	return a
+}
+
+// eventually waits for a condition that other goroutines or processes bring
+// about.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func body(n int) []byte {
+	var b []byte
+	for i := 0; len(b) < n; i++ {
+		b = fmt.Appendf(b, `{"id":"prp_%026d","name":"Hotel %d","price":"%d"},`, i*7919, i, i*131%977)
+	}
+	return b[:n]
+}

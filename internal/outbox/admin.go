@@ -1,0 +1,88 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Stats is what the dashboards and alerts look at.
+type Stats struct {
+	Depth       int           // rows to be published
+	DLQ         int           // rows given up
+	Lag         time.Duration // age of the oldest row to be published
+	MaxAttempts int           // failures of the worst row to be published
+}
+
+// Stats reads the state of the table.
+func (t *Table) Stats(ctx context.Context, db *pgxpool.Pool) (Stats, error) {
+	var s Stats
+	var lag float64
+	if err := db.QueryRow(ctx, t.sql.stats).Scan(&s.Depth, &s.DLQ, &lag, &s.MaxAttempts); err != nil {
+		return Stats{}, fmt.Errorf("outbox stats: %w", err)
+	}
+	s.Lag = time.Duration(max(0, lag) * float64(time.Second))
+	return s, nil
+}
+
+// Replay gives dead-lettered rows another life, the oldest first, and returns how
+// many. Without ids it takes up to limit of them all. Wake a relay afterwards.
+func (t *Table) Replay(ctx context.Context, db *pgxpool.Pool, limit int, ids ...bff.ID) (int, error) {
+	var only []string // nil means all
+	for _, id := range ids {
+		only = append(only, t.id(id))
+	}
+	tag, err := db.Exec(ctx, t.sql.replay, only, limit)
+	if err != nil {
+		return 0, fmt.Errorf("replay outbox: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Drop deletes dead-lettered rows that nobody wants any more.
+func (t *Table) Drop(ctx context.Context, db *pgxpool.Pool, ids ...bff.ID) (int, error) {
+	only := make([]string, len(ids))
+	for i, id := range ids {
+		only[i] = t.id(id)
+	}
+	tag, err := db.Exec(ctx, t.sql.drop, only)
+	if err != nil {
+		return 0, fmt.Errorf("drop from outbox: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Prune removes rows that were published before the given moment, at most limit,
+// and returns how many; where the table has an archive they move there. Call it
+// until it returns less than limit. Ids carry their time, so the primary key
+// finds the rows.
+func (t *Table) Prune(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
+	tag, err := db.Exec(ctx, t.sql.prune, t.cut(before), before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune outbox: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// PruneDLQ deletes dead-lettered rows that were written before the given moment.
+func (t *Table) PruneDLQ(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
+	tag, err := db.Exec(ctx, t.sql.pruneDLQ, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune dead letters: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// cut is the smallest id of a moment: its time with no random bits.
+func (t *Table) cut(at time.Time) string {
+	ms := uint64(max(0, at.UnixMilli()))
+	var b [16]byte
+	for i := range 6 {
+		b[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return t.id(bff.IDFromBytes(bff.PrefixEvent, b))
+}

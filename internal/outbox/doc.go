@@ -1,0 +1,70 @@
+// Package outbox carries events from the transaction that made them to Pub/Sub:
+// at least once, in order per key, with any number of relays. It knows the two
+// services' table shapes and nothing of what an event means.
+//
+// # Writing
+//
+// A mutation appends its events in its own transaction: [Table.Append] inside
+// one, [Table.Queue] in a pipelined batch, [Table.Statement] as a part of a
+// bigger statement. What has no transaction of its own goes through an
+// [Appender], which commits many callers' events with one insert.
+//
+// # No row is lost
+//
+// Ids are minted before commit, so a reader that remembers "everything up to id
+// n" walks past a row whose transaction commits late. Rows therefore carry their
+// transaction, tx_id, and the reader walks (tx_id, id). Each read also takes the
+// snapshot that it ran under: xmin, xmax and the transactions in progress
+// between them. A row is in that snapshot exactly if its transaction was below
+// xmax and not in progress. So when a read has returned everything behind its
+// cursor, the cursor may move to xmax, provided that the transactions in
+// progress are remembered as holes: rows with a smaller tx_id can appear only
+// in one of them. Every later read asks for the rows of the holes too and
+// forgets a hole once its own snapshot says that the transaction has ended,
+// because then the rows, if it committed, were in that very answer. A rolled
+// back transaction leaves an empty hole.
+//
+// The same rule could be had by reading only below xmin, but then one long
+// transaction anywhere on the server, in another database even, would stop all
+// publishing until it ends. A session that only reads has no transaction id: it
+// neither makes a hole nor holds anything back.
+//
+// The cursor lives in memory. A relay that starts, or takes over, begins at the
+// smallest unpublished row; published_at, not the cursor, is the truth.
+//
+// # Order
+//
+// Within one topic and ordering key (Pub/Sub orders nothing across topics) rows
+// go out in the order of (tx_id, id) among what is visible. If one transaction
+// committed before another was given its id, the first has the smaller tx_id and
+// is visible whenever the second is, so its rows go first. Of two transactions
+// that overlap neither came before the other; a late one follows.
+//
+// When a row fails, its key waits: rows behind it stay unpublished until it
+// succeeds or, after [RelayConfig.MaxAttempts], is dead-lettered, and then the
+// key moves on without it. Other keys never wait for it. Rows without a key wait
+// for nobody. A dead-lettered row that is replayed comes after what has been
+// published meanwhile.
+//
+// # Outages
+//
+// If all of a batch fails for reasons that are Pub/Sub's and not the rows', the
+// relay pauses and tries again without writing anything or counting attempts: an
+// outage of an hour must not dead-letter the backlog. If only some rows fail
+// while others pass, the failure is theirs and counts.
+//
+// # Many relays
+//
+// A session advisory lock makes one relay the leader; the others try for it
+// about once a second. It reads and marks on the connection that holds the lock:
+// when that connection is gone it can do neither, and Postgres gives the lock to
+// the next. A relay that dies between publishing and marking leaves at most the
+// rows of its window ([RelayConfig.Batch]) to be published again.
+//
+// # Waking
+//
+// [Relay.Wake] is called after a commit. In the leader's own process it is an
+// atomic flag; elsewhere a [Notifier] sends a debounced NOTIFY on a connection of
+// its own. NOTIFY inside the writers' transactions would make their commits queue
+// for one lock of the whole server. A slow poll stands behind both.
+package outbox

@@ -34,13 +34,15 @@ func Locales() []Locale {
 	}
 }
 
-var localeMatcher = func() language.Matcher {
+var localeTags = func() []language.Tag {
 	tags := make([]language.Tag, 0, len(Locales()))
 	for _, l := range Locales() {
 		tags = append(tags, language.MustParse(string(l)))
 	}
-	return language.NewMatcher(tags)
+	return tags
 }()
+
+var localeMatcher = language.NewMatcher(localeTags)
 
 // maxAcceptLanguage bounds what is parsed of a header that anyone can send.
 // Browsers stay far below it.
@@ -69,21 +71,23 @@ func ParseLocale(s string) (Locale, error) {
 }
 
 // NegotiateLocale picks the best supported locale for an Accept-Language
-// header. Nonsense in the header is as good as no header.
+// header. Nonsense in the header is as good as no header, and one language
+// that nobody knows does not spoil the others beside it.
 func NegotiateLocale(acceptLanguage string) (Locale, bool) {
 	if acceptLanguage == "" || len(acceptLanguage) > maxAcceptLanguage {
 		return DefaultLocale, false
 	}
-	tags, _, err := language.ParseAcceptLanguage(darify(acceptLanguage))
-	if err != nil {
-		return DefaultLocale, false
-	}
-	for _, tag := range tags {
-		if l, ok := matchLocale(tag); ok {
-			return l, true
+	best, bestWeight := DefaultLocale, float32(0)
+	for element := range strings.SplitSeq(darify(acceptLanguage), ",") {
+		tags, weights, err := language.ParseAcceptLanguage(element)
+		if err != nil || len(tags) != 1 || weights[0] <= bestWeight {
+			continue
+		}
+		if l, ok := matchLocale(tags[0]); ok {
+			best, bestWeight = l, weights[0]
 		}
 	}
-	return DefaultLocale, false
+	return best, bestWeight > 0
 }
 
 func matchLocale(tag language.Tag) (Locale, bool) {
@@ -92,6 +96,12 @@ func matchLocale(tag language.Tag) (Locale, bool) {
 	}
 	_, i, confidence := localeMatcher.Match(tag)
 	if confidence < language.High {
+		return DefaultLocale, false
+	}
+	// CLDR also leads Uzbek to Russian and Punjabi to English, as languages
+	// that their speakers may read. That is not the language they asked for.
+	asked, _, _ := tag.Raw()
+	if offered, _, _ := localeTags[i].Raw(); asked != offered {
 		return DefaultLocale, false
 	}
 	return Locales()[i], true

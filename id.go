@@ -176,7 +176,7 @@ func (id *ID) UnmarshalText(b []byte) error {
 	if a, known := prefixAliases[want]; known {
 		want = a
 	}
-	if want == "" || len(want) > 8 {
+	if !want.wellFormed() {
 		return fmt.Errorf("%w: no prefix", ErrID)
 	}
 	got, err := ParseID(want, string(b))
@@ -185,6 +185,18 @@ func (id *ID) UnmarshalText(b []byte) error {
 	}
 	*id = got
 	return nil
+}
+
+// wellFormed reports whether p is one to eight lower-case letters. An id of any
+// kind is still an id: it must not carry a line break or a quote into a log, a
+// key or a signed string.
+func (p Prefix) wellFormed() bool {
+	for _, c := range []byte(p) {
+		if c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return p != "" && len(p) <= 8
 }
 
 // ParseRequestID reads X-Request-Id: a ULID, bare or with the req_ prefix, or
@@ -219,7 +231,11 @@ func NewSequence(p Prefix) *Sequence {
 func (s *Sequence) Next(now time.Time) ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = max(s.last, ulid.Timestamp(now))
+	// A time before 1970 wraps round to one far beyond the last that an id can
+	// carry. Taking it would stop the sequence for good.
+	if ms := ulid.Timestamp(now); ms <= ulid.MaxTime() {
+		s.last = max(s.last, ms)
+	}
 	u, err := ulid.New(s.last, s.entropy)
 	if err != nil { // the millisecond's 2^80 space overflowed: take the next one
 		s.last++

@@ -85,7 +85,11 @@ func (t *Timestamp) UnmarshalText(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("malformed timestamp: want RFC 3339")
 	}
-	*t = Timestamp{got.UTC()}
+	got = got.UTC()
+	if y := got.Year(); y < 0 || y > 9999 { // in UTC it is in a year that RFC 3339 cannot write
+		return fmt.Errorf("malformed timestamp: want RFC 3339")
+	}
+	*t = Timestamp{got}
 	return nil
 }
 

@@ -19,8 +19,8 @@ func FoldPlace(s string) string {
 		case r == ' ' || r == '\t' || r == '_' || r == '-':
 			space = b.Len() > 0
 			continue
-		case r == '\u200c' || r == '\u200d' || r == '\u0640' || r == '\u0670' || (r >= '\u064b' && r <= '\u0652'):
-			continue // joiners, kashida and vowel signs
+		case r == '\u200c' || r == '\u200d' || r == '\u0640' || r == '\u0670' || (r >= '\u064b' && r <= '\u065f'):
+			continue // joiners, kashida, vowel signs and loose hamzas
 		case r == 'ي' || r == 'ى' || r == 'ې' || r == 'ۍ' || r == 'ئ':
 			r = 'ی'
 		case r == 'ك' || r == 'ڪ':
@@ -42,5 +42,6 @@ func FoldPlace(s string) string {
 		}
 		b.WriteRune(r)
 	}
-	return b.String()
+	// What stood on both sides of a dropped joiner may compose now.
+	return norm.NFKC.String(b.String())
 }

@@ -158,16 +158,12 @@ func (c Config) addRelay(ctx context.Context, d *daemon.Daemon, db *pgxpool.Pool
 	if err != nil {
 		return nil, err
 	}
+	topics := ensureTopics(client, c.PubSubEmulator)
 	d.Add("pubsub", func(ctx context.Context) error {
-		if c.PubSubEmulator == "" { // in production the topics stand before we do
-			return nil
-		}
-		topics := make([]string, 0, len(consumer.Subjects()))
-		for _, s := range consumer.Subjects() {
-			topics = append(topics, string(s))
-		}
-		if err := client.EnsureTopics(ctx, topics...); err != nil {
-			log.Warn("topics could not be created", "error", err.Error()) // the relay waits for them
+		ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
+		defer cancel()
+		if err := topics(ctx); err != nil {
+			log.Warn("topics could not be created yet", "error", err.Error())
 		}
 		return nil
 	}, func(context.Context) error { return client.Close() })
@@ -175,8 +171,41 @@ func (c Config) addRelay(ctx context.Context, d *daemon.Daemon, db *pgxpool.Pool
 	if err != nil {
 		return nil, err
 	}
-	d.AddLoop("outbox relay", r.Run)
+	d.AddLoop("outbox relay", func(ctx context.Context) error {
+		for topics(ctx) != nil { // Pub/Sub is away: nothing could be published yet
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(topicsTimeout):
+			}
+		}
+		return r.Run(ctx)
+	})
 	return r, nil
+}
+
+// topicsTimeout is how long a start waits for an emulator.
+const topicsTimeout = 2 * time.Second
+
+// ensureTopics creates the topics on an emulator; in production they stand
+// before the service does.
+func ensureTopics(client *pubsub.Client, emulator string) func(context.Context) error {
+	var missing []string
+	if emulator != "" {
+		for _, s := range consumer.Subjects() {
+			missing = append(missing, string(s))
+		}
+	}
+	return func(ctx context.Context) error {
+		if len(missing) == 0 {
+			return nil
+		}
+		err := client.EnsureTopics(ctx, missing...)
+		if err == nil {
+			missing = nil
+		}
+		return err
+	}
 }
 
 type relay struct{ Config }

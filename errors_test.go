@@ -1,0 +1,273 @@
+package bff_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	bff "melmastoon.ghasi.io/bff"
+)
+
+// declaredCodes returns the Code constants of errors.go, as the source says.
+func declaredCodes(t *testing.T) []bff.Code {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []bff.Code
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			v, ok := spec.(*ast.ValueSpec)
+			if !ok {
+				continue
+			}
+			if typ, ok := v.Type.(*ast.Ident); !ok || typ.Name != "Code" {
+				continue
+			}
+			lit, ok := v.Values[0].(*ast.BasicLit)
+			if !ok {
+				t.Fatalf("%s is not a plain string", v.Names[0])
+			}
+			code, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, bff.Code(code))
+		}
+	}
+	return codes
+}
+
+func registered(t *testing.T) []bff.CodeInfo {
+	t.Helper()
+	b, err := os.ReadFile("contracts/errors/registry.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Description string         `json:"description"`
+		Codes       []bff.CodeInfo `json:"codes"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		t.Fatal("more than one document")
+	}
+	return file.Codes
+}
+
+// wantStatuses is the promise to clients: a code's status never changes. A line
+// may be added here, never edited.
+var wantStatuses = map[bff.Code]int{
+	"MELMASTOON.GENERAL.VALIDATION_FAILED":      400,
+	"MELMASTOON.GENERAL.UNAUTHENTICATED":        401,
+	"MELMASTOON.GENERAL.RESOURCE_NOT_FOUND":     404,
+	"MELMASTOON.GENERAL.METHOD_NOT_ALLOWED":     405,
+	"MELMASTOON.GENERAL.PAYLOAD_TOO_LARGE":      413,
+	"MELMASTOON.GENERAL.UNSUPPORTED_MEDIA_TYPE": 415,
+	"MELMASTOON.GENERAL.INTERNAL":               500,
+	"MELMASTOON.GENERAL.SERVICE_UNAVAILABLE":    503,
+
+	"MELMASTOON.BFF.SURFACE_MISMATCH":     400,
+	"MELMASTOON.BFF.UPSTREAM_UNAVAILABLE": 503,
+
+	// DOMAIN_MODEL §7.
+	"MELMASTOON.BFF.CONSUMER.WISHLIST_LIMIT_EXCEEDED":   422,
+	"MELMASTOON.BFF.CONSUMER.HANDOFF_REPLAYED":          409,
+	"MELMASTOON.BFF.CONSUMER.HANDOFF_EXPIRED":           410,
+	"MELMASTOON.BFF.CONSUMER.HANDOFF_SIGNATURE_INVALID": 401,
+	"MELMASTOON.BFF.CONSUMER.TENANT_SUSPENDED":          403,
+	"MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT":             429,
+	"MELMASTOON.BFF.CONSUMER.UPSTREAM_BUDGET_EXCEEDED":  504,
+	"MELMASTOON.BFF.CONSUMER.LOCALE_NOT_SUPPORTED":      422,
+	"MELMASTOON.BFF.CONSUMER.CURRENCY_NOT_SUPPORTED":    422,
+
+	"MELMASTOON.BFF.CONSUMER.RATE_LIMITED":             429,
+	"MELMASTOON.BFF.CONSUMER.IDEMPOTENCY_KEY_REQUIRED": 428,
+	"MELMASTOON.BFF.CONSUMER.IDEMPOTENCY_KEY_REUSED":   422,
+	"MELMASTOON.BFF.CONSUMER.IDEMPOTENCY_IN_FLIGHT":    409,
+	"MELMASTOON.BFF.CONSUMER.CHALLENGE_INVALID":        403,
+
+	"MELMASTOON.BFF.BACKOFFICE.DPOP_INVALID":                 401,
+	"MELMASTOON.BFF.BACKOFFICE.DPOP_REPLAYED":                401,
+	"MELMASTOON.BFF.BACKOFFICE.DEVICE_MISMATCH":              401,
+	"MELMASTOON.BFF.BACKOFFICE.TOKEN_EXPIRED":                401,
+	"MELMASTOON.BFF.BACKOFFICE.SESSION_REVOKED":              401,
+	"MELMASTOON.BFF.BACKOFFICE.MFA_REQUIRED":                 403,
+	"MELMASTOON.BFF.BACKOFFICE.MFA_ATTESTATION_INVALID":      403,
+	"MELMASTOON.BFF.BACKOFFICE.PROPERTY_SCOPE_DENIED":        403,
+	"MELMASTOON.BFF.BACKOFFICE.ROLE_DENIED":                  403,
+	"MELMASTOON.BFF.BACKOFFICE.TENANT_SUSPENDED":             403,
+	"MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_REQUIRED":     428,
+	"MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_IN_FLIGHT":        409,
+	"MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_REUSED":       422,
+	"MELMASTOON.BFF.BACKOFFICE.SUGGESTION_ALREADY_DECIDED":   409,
+	"MELMASTOON.BFF.BACKOFFICE.SYNC_CURSOR_CONFLICT":         409,
+	"MELMASTOON.BFF.BACKOFFICE.PREFERENCES_VERSION_CONFLICT": 412,
+	"MELMASTOON.BFF.BACKOFFICE.APP_VERSION_UNSUPPORTED":      426,
+	"MELMASTOON.BFF.BACKOFFICE.LOCK_OUTCOME_UNKNOWN":         504,
+	"MELMASTOON.BFF.BACKOFFICE.UPSTREAM_TIMEOUT":             504,
+}
+
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	var codes []bff.Code
+	statuses := map[bff.Code]int{}
+	for _, info := range registered(t) {
+		code := info.Code
+		if _, twice := statuses[code]; twice {
+			t.Errorf("%s is registered twice", code)
+		}
+		codes = append(codes, code)
+		statuses[code] = info.Status
+
+		if got := code.Info(); got != info {
+			t.Errorf("%s: Info = %+v, the registry says %+v", code, got, info)
+		}
+		if info.Title == "" || http.StatusText(info.Status) == "" {
+			t.Errorf("%s: title %q, status %d", code, info.Title, info.Status)
+		}
+		if want := "error." + strings.ToLower(strings.TrimPrefix(string(code), "MELMASTOON.")); info.UserMessageKey != want {
+			t.Errorf("%s: userMessageKey %q, want %q", code, info.UserMessageKey, want)
+		}
+		if (info.Status >= 500) != (info.Runbook != "") {
+			t.Errorf("%s: status %d with runbook %q: our own failures have one, and no others", code, info.Status, info.Runbook)
+		}
+		checkRunbook(t, info)
+	}
+	if diff := cmp.Diff(declaredCodes(t), codes); diff != "" {
+		t.Errorf("errors.go and the registry differ (- source, + registry):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantStatuses, statuses); diff != "" {
+		t.Errorf("statuses (- promised, + registry):\n%s", diff)
+	}
+}
+
+// checkRunbook: whoever is woken by an error finds the three answers.
+func checkRunbook(t *testing.T, info bff.CodeInfo) {
+	t.Helper()
+	if info.Runbook == "" {
+		return
+	}
+	b, err := os.ReadFile(info.Runbook)
+	if err != nil {
+		t.Errorf("%s: %v", info.Code, err)
+		return
+	}
+	for _, want := range []string{string(info.Code), "## What it means", "## How to see it", "## What to do"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s: %s has no %q", info.Code, info.Runbook, want)
+		}
+	}
+}
+
+func TestUnregisteredCode(t *testing.T) {
+	t.Parallel()
+	if got := bff.Code("MELMASTOON.NO.SUCH").Info(); got.Code != bff.CodeInternal || got.Status != 500 {
+		t.Errorf("Info = %+v, want that of an internal error", got)
+	}
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("dial tcp: refused")
+	tests := []struct {
+		err  *bff.Error
+		want string
+	}{
+		{&bff.Error{Code: bff.CodeInternal}, "MELMASTOON.GENERAL.INTERNAL"},
+		{bff.Errorf(bff.CodeRateLimited, "at most %d a minute", 60), "MELMASTOON.BFF.CONSUMER.RATE_LIMITED: at most 60 a minute"},
+		{bff.Wrap(bff.CodeUpstreamUnavailable, cause), "MELMASTOON.BFF.UPSTREAM_UNAVAILABLE: dial tcp: refused"},
+		{
+			&bff.Error{Code: bff.CodeValidationFailed, Detail: "no", Fields: bff.FieldErrors{{Field: "a", Code: "type"}, {Field: "b.c", Code: "range"}, {Field: "d", Code: "count"}}, Err: cause},
+			"MELMASTOON.GENERAL.VALIDATION_FAILED: no: a type, b.c range, d count: dial tcp: refused",
+		},
+	}
+	for _, tt := range tests {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("Error = %q, want %q", got, tt.want)
+		}
+		wrapped := fmt.Errorf("search: %w", tt.err)
+		if got := bff.CodeOf(wrapped); got != tt.err.Code {
+			t.Errorf("CodeOf = %s, want %s", got, tt.err.Code)
+		}
+		if errors.Is(wrapped, cause) != (tt.err.Err != nil) {
+			t.Errorf("%v: the cause is not found", wrapped)
+		}
+	}
+	for _, err := range []error{nil, cause} {
+		if got := bff.CodeOf(err); got != bff.CodeInternal {
+			t.Errorf("CodeOf(%v) = %s", err, got)
+		}
+	}
+}
+
+func TestFieldErrors(t *testing.T) {
+	t.Parallel()
+	field := func(name, code string) bff.FieldErrors { return bff.FieldErrors{{Field: name, Code: code}} }
+	tests := []struct {
+		name string
+		in   bff.FieldErrors
+		want bff.Code // empty: no error
+	}{
+		{"none", nil, ""},
+		{"empty", bff.FieldErrors{}, ""},
+		{"a bad field", field("dates.checkOut", bff.FieldOrder), bff.CodeValidationFailed},
+		{"an unsupported locale", field("locale", bff.FieldUnsupported), bff.CodeLocaleNotSupported},
+		{"a malformed locale", field("locale", bff.FieldType), bff.CodeValidationFailed},
+		{"an unsupported currency", field("currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
+		{"in a part", field("filters.priceRange.currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
+		{"in a header", field("X-Currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
+		{"another unsupported field", field("sortKey", bff.FieldUnsupported), bff.CodeValidationFailed},
+		{"both", append(field("locale", bff.FieldUnsupported), field("currency", bff.FieldUnsupported)...), bff.CodeValidationFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := tt.in.Err()
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("Err = %v", err)
+				}
+				return
+			}
+			e, ok := errors.AsType[*bff.Error](err)
+			if !ok || e.Code != tt.want {
+				t.Fatalf("Err = %v, want %s", err, tt.want)
+			}
+			if diff := cmp.Diff(tt.in, e.Fields); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+
+	var bad bff.FieldErrors
+	bad.Check(true, "fine", bff.FieldRange)
+	bad.Check(false, "page", bff.FieldRange)
+	bad.Under("dates", field("checkIn", bff.FieldFormat))
+	bad.Under("dates", nil)
+	want := bff.FieldErrors{{Field: "page", Code: "range"}, {Field: "dates.checkIn", Code: "format"}}
+	if diff := cmp.Diff(want, bad); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -360,3 +360,67 @@ func TestPropertyThemeTenant(t *testing.T) {
 	w.want(http.StatusPreconditionFailed, "PUT", base+"/preferences", map[string]any{"payload": map[string]string{}, "version": 1}, nil)
 	w.want(400, "PUT", base+"/preferences", map[string]any{"version": 2}, nil)
 }
+
+func TestLatencyHonoursCancellation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.SetFault(Fault{Upstream: "tenant", LatencyMs: maxFaultMs}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := w.do(ctx, "GET", "/tenant/api/v1/tenants/"+w.data.tenants[0].id, nil, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("slow call: %v", err)
+	}
+}
+
+// TestConcurrentUse is for the race detector: readers, events and control at once.
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.data.byCity["kabul"][0]
+	about := json.RawMessage(`{"tenantId":"` + p.tenant.id + `","propertyId":"` + p.id + `","publishedVersion":"thv_x"}`)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := range 15 {
+				for _, topic := range []string{"tenant.suspended", "theme.published", "search_aggregation.listing.indexed", "tenant.reinstated"} {
+					if _, _, err := w.Emit(t.Context(), "melmastoon."+topic+".v1", about); err != nil {
+						t.Error(err)
+					}
+				}
+				for _, c := range []struct {
+					method, path string
+					in           any
+				}{
+					{"POST", "/search-aggregation/api/v1/search/listings", kabulQuery()},
+					{"GET", "/search-aggregation/api/v1/properties/" + p.id, nil},
+					{"GET", "/theme-config/api/v1/tenants/" + p.tenant.id + "/brand-peek", nil},
+					{"POST", previewPath, w.previewBody(5)},
+				} {
+					if status, err := w.do(t.Context(), c.method, c.path, c.in, nil); err != nil || status != 200 && status != 503 {
+						t.Errorf("%s: %d %v", c.path, status, err)
+					}
+				}
+				if err := w.SetFault(Fault{Upstream: "pricing", Status: 503}); err != nil {
+					t.Error(err)
+				}
+				if (i+n)%2 == 0 {
+					w.ClearFaults()
+				}
+				w.Calls()
+				w.Faults()
+			}
+		})
+	}
+	wg.Wait()
+	if got := w.rating(p).Count; got != p.ratingCount+60 {
+		t.Errorf("%d reviews, want %d", got, p.ratingCount+60)
+	}
+	var one struct{ Listing Listing }
+	w.want(200, "GET", "/search-aggregation/api/v1/properties/"+p.id, nil, &one)
+	if one.Listing.GuestRating.Count != p.ratingCount+60 {
+		t.Errorf("the listing kept an old copy: %d", one.Listing.GuestRating.Count)
+	}
+}

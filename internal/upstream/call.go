@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,12 +29,11 @@ var errCap = errors.New("upstream cap reached")
 
 // call is one call as its caller sees it; it may take several attempts.
 type call struct {
-	method, route, path string
-	query               url.Values
-	body                []byte
-	header              http.Header
-	cap                 time.Duration
-	idempotent          bool
+	method, route, url, query string
+	header                    http.Header
+	body                      []byte
+	cap                       time.Duration
+	idempotent                bool
 }
 
 // reply is a whole 2xx answer.
@@ -67,7 +65,7 @@ func (c *Client) run(caller context.Context, call *call, out any) error {
 	if err == nil {
 		err = c.decode(call, reply, out)
 	}
-	if e, answered := errors.AsType[*Error](err); err != nil && (!answered || e.Status == 0) && ctx.Err() != nil {
+	if e, typed := errors.AsType[*Error](err); err != nil && (!typed || e.Status == 0) && ctx.Err() != nil {
 		err = c.ended(ctx, call, err) // the end of time outranks what it broke
 	}
 	verdict = judge(err, time.Since(start), call.cap)
@@ -95,25 +93,19 @@ func (c *Client) fail(call *call, reason Reason, detail string) *Error {
 // attempt sends the call once. The body is read whole here: the context of a
 // hedged attempt ends with it.
 func (c *Client) attempt(ctx context.Context, call *call, permit permit) (reply, error) {
-	start := time.Now()
 	r, err := c.roundTrip(ctx, call)
 	e, _ := errors.AsType[*Error](err)
 	switch {
 	case err == nil, e != nil && e.Refused(), errors.Is(context.Cause(ctx), errCap):
-		permit.Record()
+		permit.record()
 	default: // quick failures and cancelled attempts say nothing about load
-		permit.Drop()
-	}
-	if err == nil || ctx.Err() != nil {
-		// An attempt cut off by its faster twin has taken at least this long,
-		// which is more than the quantile asked for.
-		c.hedge.observe(call.route, time.Since(start))
+		permit.drop()
 	}
 	return r, err
 }
 
 func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
-	req, err := c.request(ctx, call)
+	req, err := request(ctx, call)
 	if err != nil {
 		return reply{}, c.fail(call, Failed, "request cannot be built")
 	}
@@ -138,39 +130,26 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 	return reply{body: body, json: isJSON(resp.Header.Get("Content-Type"))}, nil
 }
 
-func (c *Client) request(ctx context.Context, call *call) (*http.Request, error) {
-	target := c.base + call.path
-	if len(call.query) > 0 {
-		target += "?" + call.query.Encode()
-	}
+// request builds the request of one attempt.
+func request(ctx context.Context, call *call) (*http.Request, error) {
 	var body io.Reader
 	if call.body != nil || call.method != http.MethodGet {
 		body = bytes.NewReader(call.body)
 	}
-	req, err := http.NewRequestWithContext(ctx, call.method, target, body)
+	req, err := http.NewRequestWithContext(ctx, call.method, call.url, body)
 	if err != nil {
 		return nil, err
 	}
 	if !call.idempotent {
 		// net/http repeats a request with an idempotency key by itself when a
-		// kept-alive connection breaks; without GetBody it cannot. A key is
-		// cut once, or not at all.
+		// kept-alive connection breaks; without GetBody it cannot. What
+		// is not idempotent is sent once, or not at all.
 		req.GetBody = nil
 		if req.Body == nil || req.Body == http.NoBody {
 			req.Body = io.NopCloser(bytes.NewReader(nil))
 		}
 	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "melmastoon-bff")
-	if call.body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.header != nil {
-		c.header(ctx, req.Header)
-	}
-	for k, v := range call.header {
-		req.Header[k] = v
-	}
+	req.Header = call.header.Clone()
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		req.Header.Set("X-Deadline-Ms", strconv.FormatInt(left, 10))

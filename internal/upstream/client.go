@@ -139,18 +139,18 @@ func New(cfg Config) (*Client, error) {
 // Fields of out tagged `upstream:"required"` that come empty are reported, see
 // [Client.Drift].
 func (c *Client) Get(ctx context.Context, route, path string, query url.Values, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodGet, route: route, path: path, query: query, idempotent: true}, nil, out, opts)
+	return c.do(ctx, call{method: http.MethodGet, route: route, url: path, query: query.Encode(), idempotent: true}, nil, out, opts)
 }
 
 // Post sends body as JSON and reads the answer into out, as Get does. It is
 // sent once, unless [Idempotent] allows more.
 func (c *Client) Post(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPost, route: route, path: path}, body, out, opts)
+	return c.do(ctx, call{method: http.MethodPost, route: route, url: path}, body, out, opts)
 }
 
 // Put is Post with another method; a PUT is idempotent by definition.
 func (c *Client) Put(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPut, route: route, path: path, idempotent: true}, body, out, opts)
+	return c.do(ctx, call{method: http.MethodPut, route: route, url: path, idempotent: true}, body, out, opts)
 }
 
 // State returns the breaker's state: "closed", "half-open" or "open".
@@ -168,20 +168,31 @@ func (c *Client) Close() {
 	}
 }
 
+// do prepares everything that attempts have in common: a hedge may outlive the
+// call by a moment and must not look at what is the caller's.
 func (c *Client) do(ctx context.Context, call call, body, out any, opts []Option) error {
-	call.cap = c.timeout
-	for _, opt := range opts {
-		opt(&call)
+	if !cleanPath(call.url) {
+		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
 	}
+	call.url = c.base + call.url
+	if call.query != "" {
+		call.url += "?" + call.query
+	}
+	call.cap = c.timeout
+	call.header = http.Header{"Accept": {"application/json"}, "User-Agent": {"melmastoon-bff"}}
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil { // the error may quote the value
 			return fmt.Errorf("upstream %s %s: the request cannot be encoded", c.name, call.route)
 		}
 		call.body = raw
+		call.header.Set("Content-Type", "application/json")
 	}
-	if !cleanPath(call.path) {
-		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
+	if c.header != nil {
+		c.header(ctx, call.header)
+	}
+	for _, opt := range opts {
+		opt(&call)
 	}
 	start := time.Now()
 	err := c.run(ctx, &call, out)

@@ -1,88 +1,280 @@
 package upstream
 
 import (
+	"container/list"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// limiter bounds the calls under way. The bound follows the upstream: while
-// answers get slower than they used to be it shrinks, so that a slow upstream
-// meets less load and not more.
-type limiter struct {
-	adaptive adaptivelimiter.AdaptiveLimiter[any]
-	wait     time.Duration
-}
-
-// permit must be given back by Record or Drop.
-type permit = adaptivelimiter.Permit
+const (
+	// Answers that take twice their usual time are suspected of waiting in the
+	// upstream's own queue. Below the lower mark there is room for more.
+	slowMark, roomyMark = 2, 1.5
+	// A trial with less load has shown something if answers took this much
+	// less of their time.
+	betterMark = 0.8
+	// A window takes this many answers: fewer are noise.
+	windowSamples = 32
+	// What counts as usual follows slow changes of the upstream itself.
+	usualOver = 30 * time.Second
+	// A queue that has stood for a few answers' time, and this long, is no
+	// burst.
+	longestBurst = 100 * time.Millisecond
+	// With a queue that has stood this long a trial is due: what counts as
+	// usual may have been learnt under load.
+	longestQueue = 5 * time.Second
+)
 
 var errSaturated = errors.New("saturated")
 
-func newLimiter(cfg Config, m *metrics) *limiter {
-	top := uint(cfg.MaxConcurrent) //nolint:gosec // checked not to be negative
-	m.limit.Set(float64(top))
-	return &limiter{
-		adaptive: adaptivelimiter.NewBuilder[any]().
-			WithLimits(max(top/8, min(top, 4)), top, top).
-			WithMaxLimitFunc(func(int) float64 { return float64(top) }). // quiet hours do not lower it
-			WithQueueing(1, 2).
-			OnLimitChanged(func(e adaptivelimiter.LimitChangedEvent) { m.limit.Set(float64(e.NewLimit)) }).
-			Build(),
-		wait: cfg.Timeout / 4,
-	}
+// limiter bounds the attempts under way, so that an overloaded upstream meets
+// less load, not more, and what is admitted still comes back in time.
+//
+// The bound follows the upstream by experiment. When answers become slow under
+// load, the load is cut. If that makes them faster, the load was the cause and
+// the cut stands; if not, the upstream has become slower by itself, the old
+// bound returns and slow is the new usual.
+//
+// It is our own because the limiter of failsafe-go moves its bound by a few
+// per second: from an idle start at five times the upstream's capacity its
+// calls timed out and goodput fell to a half.
+type limiter struct {
+	floor, initial, top float64
+	patience            time.Duration // the most that anybody waits
+	gauge               prometheus.Gauge
+
+	mu       sync.Mutex
+	bound    float64
+	inflight int
+	waiters  list.List          // of chan struct{}, closed with a place
+	queuedAt time.Time          // since when there are waiters
+	usual    map[string]float64 // by route, ln of the latency
+	typical  time.Duration      // of the last window
+	window   window
+	trial    trial
 }
 
-// acquire waits a short while for a place, in a queue that is about as long as
-// the limit: what waits longer than one answer takes is better shed.
-func (l *limiter) acquire(ctx context.Context) (permit, error) {
-	p, err := l.adaptive.AcquirePermitWithMaxWait(ctx, l.wait)
-	switch {
-	case errors.Is(err, adaptivelimiter.ErrExceeded):
-		return nil, errSaturated
-	case err != nil:
-		return nil, err
+// window gathers the answers to attempts that began in it.
+type window struct {
+	begin  time.Time
+	n      int
+	sum    time.Duration   // of latency
+	excess float64         // of ln latency ÷ the route's usual latency
+	routes map[string]mean // of ln latency
+	peak   int             // most under way
+	queued bool
+}
+
+type mean struct {
+	sum float64
+	n   int
+}
+
+// trial is an experiment with less load.
+type trial struct {
+	on       bool
+	bound    float64 // before it
+	slowness float64 // before it
+	ended    time.Time
+}
+
+func newLimiter(cfg Config, m *metrics) *limiter {
+	top := float64(cfg.MaxConcurrent)
+	l := &limiter{
+		floor: min(top, 4), initial: max(min(top, 16), top/4), top: top,
+		patience: cfg.Timeout / 4, gauge: m.limit, usual: map[string]float64{},
 	}
-	return p, nil
+	l.trial.ended = time.Now()
+	l.set(l.initial)
+	l.next(time.Now())
+	return l
+}
+
+// permit is a place among the attempts under way; it must be given back.
+type permit struct {
+	limiter *limiter
+	route   string
+	start   time.Time
+}
+
+// acquire takes a place, or waits for one: through a burst for a few answers'
+// time, in a standing queue for half an answer's, since waiting there only
+// makes every answer later.
+func (l *limiter) acquire(ctx context.Context, route string) (permit, error) {
+	l.mu.Lock()
+	now := time.Now()
+	if l.waiters.Len() == 0 && l.inflight < int(l.bound) {
+		defer l.mu.Unlock()
+		return l.take(route, now), nil
+	}
+	if l.waiters.Len() >= 4*int(l.top) {
+		l.mu.Unlock()
+		return permit{}, errSaturated
+	}
+	if l.waiters.Len() == 0 {
+		l.queuedAt = now
+	}
+	l.window.queued = true
+	patience := l.patience
+	switch burst := max(longestBurst, 4*l.typical); {
+	case l.typical == 0: // not known yet
+	case now.Sub(l.queuedAt) < burst:
+		patience = min(patience, burst)
+	default:
+		patience = min(patience, l.typical/2)
+	}
+	place := make(chan struct{})
+	self := l.waiters.PushBack(place)
+	l.mu.Unlock()
+
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	err := errSaturated
+	select {
+	case <-place:
+	case <-timer.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-place: // perhaps at this very moment: admit has counted it
+		return permit{l, route, time.Now()}, nil
+	default:
+		l.waiters.Remove(self)
+		return permit{}, err
+	}
 }
 
 // spare takes a place only if there are plenty: a hedge helps one call and
 // must not take the place of another.
-func (l *limiter) spare() (permit, bool) {
-	if l.adaptive.Inflight()*5 >= l.adaptive.Limit()*4 {
-		return nil, false
+func (l *limiter) spare(route string) (permit, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiters.Len() > 0 || float64(l.inflight) >= 0.8*l.bound {
+		return permit{}, false
 	}
-	return l.adaptive.TryAcquirePermit()
+	return l.take(route, time.Now()), true
 }
 
-// allowance bounds the extra calls to a share of the calls: each call earns a
-// share of a token, an extra call costs one.
-type allowance struct {
-	share, most float64
-
-	mu     sync.Mutex
-	tokens float64
+// record gives the place back after an answer, or after none within the cap.
+func (p permit) record() {
+	l, now := p.limiter, time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inflight--
+	l.sample(p, now)
+	l.admit()
 }
 
-func newAllowance(share, most, start float64) *allowance {
-	return &allowance{share: share, most: most, tokens: start}
+// drop gives the place back after something that says nothing about load: a
+// cancelled attempt, a refused connection.
+func (p permit) drop() {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	p.limiter.inflight--
+	p.limiter.admit()
 }
 
-func (a *allowance) earn() {
-	a.mu.Lock()
-	a.tokens = min(a.tokens+a.share, a.most)
-	a.mu.Unlock()
+// What follows runs under mu.
+
+func (l *limiter) take(route string, now time.Time) permit {
+	l.inflight++
+	l.window.peak = max(l.window.peak, l.inflight)
+	return permit{l, route, now}
 }
 
-func (a *allowance) spend() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.tokens < 1 {
-		return false
+// admit hands free places to waiters, first come first served.
+func (l *limiter) admit() {
+	for l.waiters.Len() > 0 && l.inflight < int(l.bound) {
+		place := l.waiters.Remove(l.waiters.Front()).(chan struct{})
+		l.inflight++
+		l.window.peak = max(l.window.peak, l.inflight)
+		close(place)
 	}
-	a.tokens--
-	return true
+}
+
+func (l *limiter) set(bound float64) {
+	l.bound = min(max(bound, l.floor), l.top)
+	l.gauge.Set(math.Floor(l.bound))
+}
+
+func (l *limiter) next(now time.Time) {
+	routes := l.window.routes
+	if routes == nil {
+		routes = map[string]mean{}
+	}
+	clear(routes)
+	l.window = window{begin: now, routes: routes, peak: l.inflight, queued: l.waiters.Len() > 0}
+}
+
+// sample adds one latency, and decides when there are enough.
+func (l *limiter) sample(p permit, now time.Time) {
+	w := &l.window
+	if p.start.Before(w.begin) { // it met the load of another window
+		return
+	}
+	took := now.Sub(p.start)
+	lat := math.Log(max(float64(took), 1))
+	w.n++
+	w.sum += took
+	if usual, known := l.usual[p.route]; known {
+		w.excess += lat - usual
+	}
+	m := w.routes[p.route]
+	w.routes[p.route] = mean{m.sum + lat, m.n + 1}
+
+	// Quick answers come in first: a window must be open for much longer than
+	// an answer takes, or it would see only those.
+	typical := w.sum / time.Duration(w.n)
+	if enough := min(windowSamples, max(8, 2*int(l.bound))); w.n < enough || now.Sub(w.begin) < 3*typical {
+		return
+	}
+	l.typical = typical
+	l.decide(math.Exp(w.excess/float64(w.n)), now)
+	l.next(now)
+}
+
+// decide moves the bound, given how many times their usual time answers took.
+func (l *limiter) decide(slowness float64, now time.Time) {
+	w := &l.window
+	used := w.queued || float64(w.peak) > 0.7*l.bound
+	switch {
+	case l.trial.on:
+		l.trial.on, l.trial.ended = false, now
+		if slowness < betterMark*l.trial.slowness {
+			if slowness < 1 {
+				l.learn(1)
+			}
+			break
+		}
+		// Half of the way: one unlucky trial must not make overload usual.
+		l.learn(0.5)
+		l.set(l.trial.bound)
+	case used && slowness > slowMark, l.waiters.Len() > 0 && now.Sub(l.queuedAt) > longestQueue && now.Sub(l.trial.ended) > longestQueue:
+		l.trial.on, l.trial.bound, l.trial.slowness = true, l.bound, slowness
+		l.set(l.bound * min(0.5, roomyMark/slowness))
+	default:
+		l.learn(1 - math.Exp(-float64(now.Sub(w.begin))/float64(usualOver)))
+		if slowness < roomyMark && (used || l.bound < l.initial) {
+			l.set(l.bound + math.Sqrt(l.bound))
+		}
+	}
+}
+
+// learn moves what is usual towards what the window has seen.
+func (l *limiter) learn(share float64) {
+	for route, m := range l.window.routes {
+		seen := m.sum / float64(m.n)
+		if usual, known := l.usual[route]; known {
+			seen = usual + share*(seen-usual)
+		}
+		l.usual[route] = seen
+	}
 }

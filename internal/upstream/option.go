@@ -1,9 +1,6 @@
 package upstream
 
-import (
-	"net/http"
-	"time"
-)
+import "time"
 
 // Option changes one call.
 type Option func(*call)
@@ -19,11 +16,4 @@ func Once() Option { return func(c *call) { c.idempotent = false } }
 func Within(d time.Duration) Option { return func(c *call) { c.cap = d } }
 
 // Header sets a header of this call.
-func Header(key, value string) Option {
-	return func(c *call) {
-		if c.header == nil {
-			c.header = http.Header{}
-		}
-		c.header.Set(key, value)
-	}
-}
+func Header(key, value string) Option { return func(c *call) { c.header.Set(key, value) } }

@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hedgedFanOut is goal P17: the p99 of a fan-out over four upstreams, of which
+// each lets 2 % of its calls straggle for a second, divided by the p99 of one
+// upstream without stragglers; and the share of extra calls it costs.
+func hedgedFanOut(tb testing.TB, workers, rounds int) (ratio, extra float64) {
+	tb.Helper()
+	const fanOut = 4
+	var calls atomic.Int64
+	straggling := far(func(r *http.Request) int {
+		calls.Add(1)
+		d := lognormal(10*time.Millisecond, 0.8)
+		if rand.IntN(100) < 2 { //nolint:gosec // a simulation
+			d = time.Second
+		}
+		pause(r.Context(), d)
+		return http.StatusOK
+	})
+	var clients [fanOut]*Client
+	for i := range clients {
+		clients[i] = newClient(tb, Config{Transport: straggling, HedgeAfter: 500 * time.Millisecond, HedgeQuantile: 0.955})
+	}
+	best := newClient(tb, Config{Transport: far(func(r *http.Request) int {
+		pause(r.Context(), lognormal(10*time.Millisecond, 0.8))
+		return http.StatusOK
+	})})
+
+	var mu sync.Mutex
+	var wide, single []time.Duration
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for round := range rounds {
+				start := time.Now()
+				branches := make([]Branch, fanOut)
+				for i, c := range clients {
+					branches[i] = Branch{Run: func(ctx context.Context) error { return c.Get(ctx, "/r", "/r", nil, nil) }}
+				}
+				if bad := Partial(Gather(tb.Context(), 2*time.Second, branches...)); bad != nil {
+					tb.Errorf("fan-out: %v", bad)
+				}
+				took := time.Since(start)
+				start = time.Now()
+				if err := best.Get(tb.Context(), "/r", "/r", nil, nil); err != nil {
+					tb.Error(err)
+				}
+				mu.Lock()
+				if round >= rounds/5 { // the quantile is known by then
+					wide, single = append(wide, took), append(single, time.Since(start))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return float64(p99(wide)) / float64(p99(single)), float64(calls.Load())/float64(fanOut*workers*rounds) - 1
+}
+
+func BenchmarkHedgedFanOut(b *testing.B) {
+	for b.Loop() {
+		ratio, extra := hedgedFanOut(b, 16, 150)
+		b.ReportMetric(ratio, "p99-ratio")
+		b.ReportMetric(100*extra, "%extra-calls")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// The same in synctest's time, where only chance is left as noise. The goal is
+// a ratio of 1.2; the margin is for chance.
+func TestHedgedFanOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ratio, extra := hedgedFanOut(t, 16, 500)
+		t.Logf("p99 is %.2f of the best upstream's at %.1f %% extra calls", ratio, 100*extra)
+		if ratio > 1.4 {
+			t.Errorf("p99 of the fan-out is %.2f of the best upstream's, want about 1.2", ratio)
+		}
+		if extra > 0.0505 {
+			t.Errorf("%.1f %% extra calls, want at most 5", 100*extra)
+		}
+	})
+}
+
+// storm is an upstream that does eight calls at a time, ten milliseconds each:
+// 800 a second. With many waiting it spends its time on them, and it works on
+// what its client has given up all the same.
+type storm struct {
+	c       *Client
+	reasons map[Reason]int
+}
+
+const stormCapacity = 800
+
+func newStorm(tb testing.TB, limit time.Duration) *storm {
+	tb.Helper()
+	const places, work = 8, 10 * time.Millisecond
+	var under atomic.Int64
+	slots := make(chan struct{}, places)
+	thrashing := far(func(r *http.Request) int {
+		n := under.Add(1)
+		defer under.Add(-1)
+		select {
+		case slots <- struct{}{}:
+		case <-r.Context().Done():
+			return 0
+		}
+		time.Sleep(time.Duration(float64(work) * max(1, float64(n)/(4*places))))
+		<-slots
+		return http.StatusOK
+	})
+	return &storm{c: newClient(tb, Config{Transport: thrashing, Timeout: limit, MaxConcurrent: 64})}
+}
+
+// blow offers load times the capacity and returns what came back whole per
+// second, and how slow.
+func (s *storm) blow(tb testing.TB, load float64, run time.Duration) (goodput float64, slow time.Duration) {
+	tb.Helper()
+	var mu sync.Mutex
+	var took []time.Duration
+	s.reasons = map[Reason]int{}
+	var all sync.WaitGroup
+	for begin := time.Now(); time.Since(begin) < run; {
+		time.Sleep(time.Duration(rand.ExpFloat64() / (load * stormCapacity) * float64(time.Second))) //nolint:gosec // a simulation
+		all.Go(func() {
+			start := time.Now()
+			err := s.c.Get(tb.Context(), "/r", "/r", nil, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			s.reasons[ReasonOf(err)]++
+			if err == nil {
+				took = append(took, time.Since(start))
+			}
+		})
+	}
+	all.Wait()
+	return float64(len(took)) / run.Seconds(), p99(took)
+}
+
+// BenchmarkOverload is goal P16 for one upstream, in real time: at five times
+// the capacity goodput stays, and what is admitted is not much later.
+func BenchmarkOverload(b *testing.B) {
+	for b.Loop() {
+		s := newStorm(b, 250*time.Millisecond)
+		calm, calmP99 := s.blow(b, 0.95, 5*time.Second)
+		heavy, heavyP99 := s.blow(b, 5, 10*time.Second)
+		b.ReportMetric(heavy/calm, "goodput-ratio")
+		b.ReportMetric(float64(heavyP99)/float64(calmP99), "p99-ratio")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []time.Duration{200 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStorm(t, limit)
+				_, calm := s.blow(t, 0.8, 5*time.Second)
+				if s.reasons[Shed] > 5 {
+					t.Errorf("calm: shed %d calls that there was room for", s.reasons[Shed])
+				}
+				first, _ := s.blow(t, 5, time.Second)
+				rest, slow := s.blow(t, 5, 12*time.Second)
+				t.Logf("goodput %.2f in the first second, %.2f then; p99 %.1f times the calm one's", first/stormCapacity, rest/stormCapacity, float64(slow)/float64(calm))
+				if first < 0.8*stormCapacity || rest < 0.95*stormCapacity {
+					t.Errorf("goodput %.0f in the first second, %.0f then, of %d a second", first, rest, stormCapacity)
+				}
+				if slow > 4*calm {
+					t.Errorf("p99 of the admitted %v, %v in calm", slow, calm)
+				}
+				if after, _ := s.blow(t, 0.8, 5*time.Second); after < 0.75*stormCapacity {
+					t.Errorf("after the storm %.0f of 640 calls a second", after)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An upstream that can take any load must not be protected from it, whatever
+// its latencies do.
+func TestLimiterLeavesTheHealthyAlone(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		spread   float64
+		slower   int64   // times, after half of the time
+		atOnce   int     // calls at the very start
+		wantShed float64 // share of the calls, at most
+	}{
+		{name: "two very different routes", spread: 0.7, slower: 1, wantShed: 0},
+		{name: "twice as slow by itself", spread: 0.7, slower: 2, wantShed: 0.03},
+		{name: "twice as slow by itself, evenly", spread: 0.2, slower: 2, wantShed: 0.03},
+		{name: "cold burst", spread: 0.5, slower: 1, atOnce: 120, wantShed: 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var factor atomic.Int64
+				factor.Store(1)
+				c := newClient(t, Config{Timeout: 4 * time.Second, Transport: far(func(r *http.Request) int {
+					median := 5 * time.Millisecond
+					if r.URL.Path == "/slow" {
+						median = 150 * time.Millisecond
+					}
+					pause(r.Context(), lognormal(median, tt.spread)*time.Duration(factor.Load()))
+					return http.StatusOK
+				})})
+				var all sync.WaitGroup
+				var calls, shed atomic.Int64
+				call := func(route string) {
+					all.Go(func() {
+						calls.Add(1)
+						if ReasonOf(c.Get(t.Context(), route, route, nil, nil)) == Shed {
+							shed.Add(1)
+						}
+					})
+				}
+				for range tt.atOnce {
+					call("/slow")
+				}
+				for begin := time.Now(); time.Since(begin) < 40*time.Second; {
+					time.Sleep(time.Duration(rand.ExpFloat64() * float64(time.Second) / 300)) //nolint:gosec // a simulation
+					call([]string{"/slow", "/fast"}[rand.IntN(2)])                            //nolint:gosec // a simulation
+					if time.Since(begin) > 20*time.Second {
+						factor.Store(tt.slower)
+					}
+				}
+				all.Wait()
+				if got := float64(shed.Load()) / float64(calls.Load()); got > tt.wantShed {
+					t.Errorf("shed %.1f %%, want at most %.1f %%", 100*got, 100*tt.wantShed)
+				}
+			})
+		})
+	}
+}
+
+func TestLimiterPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newClient(t, Config{MaxConcurrent: 2, Timeout: 400 * time.Millisecond}).limiter
+		take := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := l.acquire(ctx, "/r")
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		a, err := l.acquire(t.Context(), "/r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := l.spare("/r"); !ok {
+			t.Error("no spare place with one of two taken")
+		}
+		if _, ok := l.spare("/r"); ok {
+			t.Error("a spare place with both taken")
+		}
+
+		gone, cancel := context.WithCancel(t.Context())
+		left, first, second := take(gone), take(t.Context()), take(t.Context())
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a waiter that left: %v", err)
+		}
+		a.drop()
+		if err := <-first; err != nil {
+			t.Errorf("first come: %v", err)
+		}
+		if err := <-second; !errors.Is(err, errSaturated) { // after its patience
+			t.Errorf("second come: %v", err)
+		}
+		if l.inflight != 2 || l.waiters.Len() != 0 {
+			t.Errorf("%d under way, %d waiting", l.inflight, l.waiters.Len())
+		}
+	})
+}
+
+func TestAllowance(t *testing.T) {
+	t.Parallel()
+	a := newAllowance(0.25, 2, 1)
+	if !a.spend() || a.spend() {
+		t.Fatal("one token at the start, no more")
+	}
+	for range 100 {
+		a.earn()
+	}
+	if !a.spend() || !a.spend() || a.spend() {
+		t.Fatal("savings are capped at two")
+	}
+}

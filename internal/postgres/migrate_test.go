@@ -166,6 +166,35 @@ func TestMigrateRefusesUnknownRole(t *testing.T) {
 	}
 }
 
+// The server is the oracle for the verifier: it lets in who knows the password.
+// It is asked again on a schema that needs no migration: that is a rotation.
+func TestMigrateSetsPasswords(t *testing.T) {
+	t.Parallel()
+	admin := testkit.NewPostgres(t, false).DatabaseURL("postgres")
+	ctx := testkit.Context(t)
+	for _, secret := range []string{"it's \"$ecret\" \\ %40", "rotated since"} {
+		err := postgres.Migrate(ctx, admin, migrations.Consumer(),
+			postgres.MigrateOptions{Passwords: map[string]string{migrations.ConsumerApp: secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for try, want := range map[string]bool{secret: true, secret + "x": false, "": false} {
+			cfg, err := pgx.ParseConfig(admin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.User, cfg.Password = migrations.ConsumerApp, try
+			conn, err := pgx.ConnectConfig(ctx, cfg)
+			if (err == nil) != want {
+				t.Errorf("password %q: %v, want success %v", try, err, want)
+			}
+			if err == nil {
+				_ = conn.Close(ctx)
+			}
+		}
+	}
+}
+
 // A managed server's administrator is no superuser.
 func TestMigrateWithoutSuperuser(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -15,7 +16,18 @@ type Searcher interface {
 	Search(ctx context.Context, q SearchQuery) (Listings, error)
 	// FindProperty resolves a property to its listing; a
 	// CodeResourceNotFound error when there is none.
-	FindProperty(ctx context.Context, propertyID bff.ID) (Listing, error)
+	FindProperty(ctx context.Context, propertyID bff.ID) (Projected, error)
+	// Similar returns hotels like the given one.
+	Similar(ctx context.Context, propertyID bff.ID, limit int, locale bff.Locale) ([]Listing, error)
+	// Pins returns a page of at most 200 pins of a normalised query.
+	Pins(ctx context.Context, q SearchQuery) (Pins, error)
+	// Availability returns a hotel's calendar; a CodeResourceNotFound error when
+	// there is no such hotel.
+	Availability(ctx context.Context, req AvailabilityRequest) (Availability, error)
+	// Facets returns what a region can be filtered by.
+	Facets(ctx context.Context, country, region string, locale bff.Locale) (FacetCatalog, error)
+	// Suggest completes what a guest typed.
+	Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (Suggestions, error)
 }
 
 // PriceRequest asks for the cheapest prices of hotels for one stay.
@@ -34,6 +46,9 @@ type PropertyRef struct{ PropertyID, TenantID bff.ID }
 type Pricer interface {
 	// Preview returns what is known, by property; a property without a price is absent.
 	Preview(ctx context.Context, req PriceRequest) (map[bff.ID]RateSnapshot, error)
+	// Quote returns the price of the request's one property with the cheapest
+	// nights around it.
+	Quote(ctx context.Context, req PriceRequest, calendarDays int) (Quote, error)
 }
 
 // Brander knows what brands look like.
@@ -48,12 +63,17 @@ type Budgets struct {
 	Brand time.Duration
 }
 
-// Finder composes lists of hotels.
+// Finder composes what guests see of hotels.
 type Finder struct {
-	Search  Searcher
-	Prices  Pricer
-	Brands  Brander
-	Budgets Budgets
+	Search     Searcher
+	Prices     Pricer
+	Brands     Brander
+	Properties Properties
+	Budgets    Budgets
+	// Suspended tenants are left out of everything.
+	Suspended *SuspendedTenants
+	// Brownout is the rung of the ladder that the service stands on; nil = none.
+	Brownout func() Rung
 	// HomeCountry is the country of this deployment's region; hotels elsewhere
 	// carry the cross-region badge.
 	HomeCountry string
@@ -65,6 +85,9 @@ type SearchResult struct {
 	Page     ResultPage    `json:"page"`
 	Degraded []Degradation `json:"degraded"`
 	Stale    bool          `json:"stale"`
+
+	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
+	QueryRewriteHint json.RawMessage `json:"queryRewriteHint,omitempty"`
 }
 
 // ResultPage is the window that a result shows.
@@ -72,6 +95,13 @@ type ResultPage struct {
 	Limit  int `json:"limit"`
 	Offset int `json:"offset"`
 	Total  int `json:"total"`
+}
+
+func (f *Finder) rung() Rung {
+	if f.Brownout == nil {
+		return RungNone
+	}
+	return f.Brownout()
 }
 
 // Find composes one page of hotels. Without the projection there is no answer;
@@ -82,34 +112,53 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 	if err != nil {
 		return SearchResult{}, unavailable(err)
 	}
+	return f.Compose(ctx, q, found, now)
+}
+
+// Compose adds prices and brands to the listings of one page. Hotels of
+// suspended tenants are left out, and the total with them, because the
+// projection learns of a suspension later than we do.
+func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now time.Time) (SearchResult, error) {
+	items := make([]Listing, 0, len(found.Items))
+	for _, l := range found.Items {
+		if !f.Suspended.Has(l.TenantID) {
+			items = append(items, l)
+		}
+	}
+	total := found.Total - (len(found.Items) - len(items))
 	var (
-		wg       sync.WaitGroup
-		rates    map[bff.ID]RateSnapshot
-		brands   map[bff.ID]BrandPeek
-		rateErr  error
-		brandErr error
+		wg                sync.WaitGroup
+		rates             map[bff.ID]RateSnapshot
+		brands            map[bff.ID]BrandPeek
+		rateErr, brandErr error
+		rung              = f.rung()
 	)
-	if len(found.Items) > 0 {
+	if len(items) > 0 && rung < RungListPrice {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 			defer cancel()
-			rates, rateErr = f.Prices.Preview(ctx, priceRequest(q, found.Items))
+			rates, rateErr = f.Prices.Preview(ctx, priceRequest(q, items))
 		})
+	}
+	if len(items) > 0 && rung < RungBrand {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
 			defer cancel()
-			brands, brandErr = f.Brands.Peeks(ctx, tenantsOf(found.Items))
+			brands, brandErr = f.Brands.Peeks(ctx, tenantsOf(items))
 		})
-		wg.Wait()
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil { // nobody waits for half an answer any more
+		return SearchResult{}, err
 	}
 
 	res := SearchResult{
-		Results:  make([]ListingCard, 0, len(found.Items)),
-		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: found.Total},
-		Degraded: []Degradation{},
+		Results:  make([]ListingCard, 0, len(items)),
+		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: total},
+		Degraded: []Degradation{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint,
 	}
 	missingRates, missingBrands := 0, 0
-	for _, l := range found.Items {
+	for _, l := range items {
 		var rate *RateSnapshot
 		if r, ok := rates[l.PropertyID]; ok {
 			rate = &r
@@ -122,16 +171,22 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 		} else {
 			missingBrands++
 		}
-		res.Results = append(res.Results, l.card(brand, rate, f.HomeCountry, now))
+		res.Results = append(res.Results, f.card(l, brand, rate, now))
 	}
 	// A hotel that pricing answered without a price is sold out, not degraded.
-	if rateErr != nil && missingRates > 0 {
-		res.Degraded = append(res.Degraded, Degradation{Part: PartRates, Reason: reasonOf(rateErr), Affected: missingRates})
-	}
-	if brandErr != nil && missingBrands > 0 {
-		res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(brandErr), Affected: missingBrands})
-	}
+	res.missing(PartRates, rateErr, rung >= RungListPrice, missingRates)
+	res.missing(PartBrand, brandErr, rung >= RungBrand, missingBrands)
 	return res, nil
+}
+
+func (r *SearchResult) missing(part Part, err error, shed bool, affected int) {
+	switch {
+	case affected == 0 || (err == nil && !shed):
+	case shed:
+		r.Degraded = append(r.Degraded, Degradation{Part: part, Reason: ReasonShed, Affected: affected})
+	default:
+		r.Degraded = append(r.Degraded, Degradation{Part: part, Reason: reasonOf(err), Affected: affected})
+	}
 }
 
 func priceRequest(q SearchQuery, items []Listing) PriceRequest {

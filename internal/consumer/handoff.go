@@ -147,7 +147,8 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 // who owns what.
 func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, error) {
 	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such property at this hotel")
-	listing, err := d.Search.FindProperty(ctx, req.PropertyID)
+	found, err := d.Search.FindProperty(ctx, req.PropertyID)
+	listing := found.Listing
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return Tenant{}, notFound

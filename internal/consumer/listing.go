@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"encoding/json"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -54,7 +55,7 @@ type RateSnapshot struct {
 	TTLExpiresAt          bff.Timestamp `json:"ttlExpiresAt"`
 	IsStale               bool          `json:"isStale"`
 	Taxes                 []Tax         `json:"taxes,omitempty"`
-	shariaCompliant       bool
+	Sharia                bool          `json:"-"` // the rate plan's, for the badge
 }
 
 // Tax is a charge that pricing names; it is passed on and never inferred.
@@ -72,9 +73,6 @@ func NewRateSnapshot(nightly, total bff.Money, policy string, captured time.Time
 		CurrencyDisplayPolicy: policy, CapturedAt: bff.At(captured), TTLExpiresAt: bff.At(captured.Add(RateLifetime)),
 	}
 }
-
-// WithSharia notes that the rate plan itself is sharia-compliant.
-func (r RateSnapshot) WithSharia(yes bool) RateSnapshot { r.shariaCompliant = yes; return r }
 
 // Badge is a hint on a card.
 type Badge string
@@ -107,28 +105,33 @@ type ListingCard struct {
 
 // Listing is one hotel as the search projection knows it.
 type Listing struct {
-	PropertyID  bff.ID
-	TenantID    bff.ID
-	TenantSlug  string
-	Name        bff.LocalizedString
-	City        string
-	Region      string
-	Country     string
-	Geo         LatLng
-	GeoCell     string
-	Thumbnail   Image
-	StarRating  *float64
-	GuestRating *GuestRating
-	Amenities   []string // kebab-case
-	Sharia      bool
-	ListedAt    time.Time
-	DistanceKm  *float64
+	PropertyID   bff.ID
+	TenantID     bff.ID
+	TenantSlug   string
+	Name         bff.LocalizedString
+	City         string
+	Region       string
+	Country      string
+	PropertyType string
+	Geo          LatLng
+	GeoCell      string
+	Thumbnail    Image
+	StarRating   *float64
+	GuestRating  *GuestRating
+	Amenities    []string // kebab-case
+	Sharia       bool
+	ListedAt     time.Time
+	DistanceKm   *float64
 }
 
 // Listings is a page of the search projection.
 type Listings struct {
 	Items []Listing
 	Total int
+	// What the projection's own intelligence says of the query; passed on
+	// untouched, never invented.
+	AIProvenance     json.RawMessage
+	QueryRewriteHint json.RawMessage
 }
 
 const (
@@ -137,25 +140,31 @@ const (
 )
 
 // card composes what a guest sees of a listing.
-func (l Listing) card(brand *BrandPeek, rate *RateSnapshot, homeCountry string, now time.Time) ListingCard {
+func (f *Finder) card(l Listing, brand *BrandPeek, rate *RateSnapshot, now time.Time) ListingCard {
 	c := ListingCard{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
 		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
 		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
-		AmenityHighlights: l.Amenities[:min(len(l.Amenities), highlights)],
-		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate, Badges: []Badge{},
+		AmenityHighlights: append([]string{}, l.Amenities[:min(len(l.Amenities), highlights)]...),
+		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate,
+		Badges: f.badges(l.Country, l.Sharia || (rate != nil && rate.Sharia), l.ListedAt, now),
 	}
 	if brand != nil {
 		c.BrandPeek = *brand
 	}
-	if homeCountry != "" && l.Country != homeCountry {
-		c.Badges = append(c.Badges, BadgeCrossRegion)
-	}
-	if l.Sharia || (rate != nil && rate.shariaCompliant) {
-		c.Badges = append(c.Badges, BadgeSharia)
-	}
-	if !l.ListedAt.IsZero() && now.Sub(l.ListedAt) < newProperty {
-		c.Badges = append(c.Badges, BadgeNewProperty)
-	}
 	return c
+}
+
+func (f *Finder) badges(country string, sharia bool, listed, now time.Time) []Badge {
+	out := []Badge{}
+	if f.HomeCountry != "" && country != f.HomeCountry {
+		out = append(out, BadgeCrossRegion)
+	}
+	if sharia {
+		out = append(out, BadgeSharia)
+	}
+	if !listed.IsZero() && now.Sub(listed) < newProperty {
+		out = append(out, BadgeNewProperty)
+	}
+	return out
 }

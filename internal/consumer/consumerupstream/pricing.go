@@ -22,6 +22,10 @@ type quote struct {
 	RatePlan        struct {
 		Sharia bool `json:"shariaCompliant"`
 	} `json:"ratePlan"`
+	Calendar []struct {
+		Date     bff.Date `json:"date"`
+		Cheapest string   `json:"cheapest"`
+	} `json:"calendar"`
 	Taxes []struct {
 		Code     string `json:"code"`
 		Amount   string `json:"amount"`
@@ -32,22 +36,25 @@ type quote struct {
 // previewRoute is the only route of pricing that this service may call.
 const previewRoute = "/v1/pricing/quotes/preview"
 
-// Preview returns the cheapest prices by property. A quote that does not read
-// exactly is dropped and reported: a guessed price is worse than none.
-func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
-	type ref struct {
-		PropertyID bff.ID `json:"propertyId"`
-		TenantID   bff.ID `json:"tenantId"`
-	}
-	body := struct {
-		Properties []ref         `json:"properties"`
-		Dates      bff.StayDates `json:"dates"`
-		Occupancy  bff.Occupancy `json:"occupancy"`
-		Currency   bff.Currency  `json:"currency"`
-		Locale     bff.Locale    `json:"locale"`
-	}{Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale}
+// preview is the body of the request.
+type preview struct {
+	Properties   []previewRef  `json:"properties"`
+	Dates        bff.StayDates `json:"dates"`
+	Occupancy    bff.Occupancy `json:"occupancy"`
+	Currency     bff.Currency  `json:"currency"`
+	Locale       bff.Locale    `json:"locale"`
+	CalendarDays int           `json:"calendarDays,omitempty"`
+}
+
+type previewRef struct {
+	PropertyID bff.ID `json:"propertyId"`
+	TenantID   bff.ID `json:"tenantId"`
+}
+
+func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) ([]quote, error) {
+	body := preview{Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, CalendarDays: calendarDays}
 	for _, r := range req.Properties {
-		body.Properties = append(body.Properties, ref{r.PropertyID, r.TenantID})
+		body.Properties = append(body.Properties, previewRef{r.PropertyID, r.TenantID})
 	}
 	var out struct {
 		Quotes []quote `json:"quotes" upstream:"required"`
@@ -55,13 +62,44 @@ func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[b
 	if err := p.client.Post(ctx, previewRoute, previewRoute, body, &out, upstream.Idempotent()); err != nil {
 		return nil, failed(err)
 	}
-	rates := make(map[bff.ID]consumer.RateSnapshot, len(out.Quotes))
-	for _, q := range out.Quotes {
+	return out.Quotes, nil
+}
+
+// Preview returns the cheapest prices by property. A quote that does not read
+// exactly is dropped and reported: a guessed price is worse than none.
+func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	quotes, err := p.quotes(ctx, req, 0)
+	if err != nil {
+		return nil, err
+	}
+	rates := make(map[bff.ID]consumer.RateSnapshot, len(quotes))
+	for _, q := range quotes {
 		if rate, ok := p.snapshot(q); ok {
 			rates[q.PropertyID] = rate
 		}
 	}
 	return rates, nil
+}
+
+// Quote returns the price of one property and of the nights around it.
+func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
+	quotes, err := p.quotes(ctx, req, calendarDays)
+	if err != nil || len(quotes) == 0 {
+		return consumer.Quote{}, err
+	}
+	var out consumer.Quote
+	if rate, ok := p.snapshot(quotes[0]); ok {
+		out.Rate = &rate
+	}
+	for _, d := range quotes[0].Calendar {
+		m, err := bff.ParseMicros(d.Cheapest)
+		if err != nil {
+			p.client.Drift(previewRoute, "calendar.cheapest")
+			continue
+		}
+		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.Date, CheapestMinor: m.MinorString(), Currency: m.Currency})
+	}
+	return out, nil
 }
 
 func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
@@ -71,8 +109,8 @@ func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
 		p.client.Drift(previewRoute, "cheapestNightly")
 		return consumer.RateSnapshot{}, false
 	}
-	rate := consumer.NewRateSnapshot(nightly, total, q.DisplayPolicy, q.CapturedAt).WithSharia(q.RatePlan.Sharia)
-	rate.FxSnapshotID = q.FxSnapshotID
+	rate := consumer.NewRateSnapshot(nightly, total, q.DisplayPolicy, q.CapturedAt)
+	rate.FxSnapshotID, rate.Sharia = q.FxSnapshotID, q.RatePlan.Sharia
 	for _, t := range q.Taxes {
 		amount, err := bff.ParseMicros(t.Amount)
 		if err != nil {

@@ -34,10 +34,11 @@ type Config struct {
 
 // Upstreams are the clients of the five services.
 type Upstreams struct {
-	Search  *Search
-	Pricing *Pricing
-	Theme   *Theme
-	Tenant  *Tenant
+	Search   *Search
+	Pricing  *Pricing
+	Property *Property
+	Theme    *Theme
+	Tenant   *Tenant
 }
 
 // New returns the clients with the budgets of the specification.
@@ -54,10 +55,11 @@ func New(cfg Config) (*Upstreams, error) {
 		return c
 	}
 	u := &Upstreams{
-		Search:  &Search{client("search-aggregation", cfg.SearchURL, 1500*time.Millisecond, 1, 800*time.Millisecond)},
-		Pricing: &Pricing{client("pricing", cfg.PricingURL, 800*time.Millisecond, 1, 0)},
-		Theme:   &Theme{client("theme-config", cfg.ThemeURL, 600*time.Millisecond, 1, 0)},
-		Tenant:  &Tenant{client("tenant", cfg.TenantURL, 400*time.Millisecond, 0, 0)},
+		Search:   &Search{client("search-aggregation", cfg.SearchURL, 1500*time.Millisecond, 1, 800*time.Millisecond)},
+		Pricing:  &Pricing{client("pricing", cfg.PricingURL, 800*time.Millisecond, 1, 0)},
+		Property: &Property{client("property", cfg.PropertyURL, time.Second, 1, 0)},
+		Theme:    &Theme{client("theme-config", cfg.ThemeURL, 600*time.Millisecond, 1, 0)},
+		Tenant:   &Tenant{client("tenant", cfg.TenantURL, 400*time.Millisecond, 0, 0)},
 	}
 	return u, errors.Join(errs...)
 }
@@ -126,6 +128,15 @@ func (t text) in(locale bff.Locale) string {
 		}
 	}
 	return ""
+}
+
+// kebabs turns many.
+func kebabs(codes []string) []string {
+	out := make([]string, len(codes))
+	for i, c := range codes {
+		out[i] = kebab(c)
+	}
+	return out
 }
 
 // kebab turns a platform code (halal_kitchen) into a front end's (halal-kitchen).

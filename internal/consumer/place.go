@@ -1,0 +1,223 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// MapPin is one hotel on the map. Only the pin under the cursor has a price.
+type MapPin struct {
+	PropertyID           bff.ID       `json:"propertyId"`
+	Geo                  LatLng       `json:"geo"`
+	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
+	Currency             bff.Currency `json:"currency,omitempty"`
+	BrandColor           string       `json:"brandColor"`
+	TenantID             bff.ID       `json:"-"`
+}
+
+// MaxPins is how many pins one map shows.
+const MaxPins = 250
+
+// mapPage is how many pins the projection gives at once.
+const mapPage = 200
+
+// wideBoxDegrees is the width from which a box counts as zoomed out and one
+// tenant may not fill the map.
+const wideBoxDegrees = 2.0
+
+// tenantShare is the most pins of one tenant on a zoomed-out map.
+const tenantShare = 25
+
+// Pins is a window of the projection's map.
+type Pins struct {
+	Items []MapPin
+	Total int
+}
+
+// MapResult is a map with its pins.
+type MapResult struct {
+	Pins      []MapPin      `json:"pins"`
+	Total     int           `json:"total"`
+	Truncated bool          `json:"truncated"`
+	Degraded  []Degradation `json:"degraded"`
+	Stale     bool          `json:"stale"`
+}
+
+// Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
+func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
+	q = q.Normalise()
+	pins, total, err := f.pins(ctx, q)
+	if err != nil {
+		return MapResult{}, unavailable(err)
+	}
+	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: []Degradation{}}
+	ctxBrand, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+	defer cancel()
+	rung := f.rung()
+	var tenants []bff.ID
+	seen := map[bff.ID]bool{}
+	for _, p := range pins {
+		if !seen[p.TenantID] {
+			seen[p.TenantID] = true
+			tenants = append(tenants, p.TenantID)
+		}
+	}
+	var brands map[bff.ID]BrandPeek
+	if rung < RungBrand && len(tenants) > 0 {
+		if brands, err = f.Brands.Peeks(ctxBrand, tenants); err != nil {
+			res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(err), Affected: len(pins)})
+		}
+	} else if len(tenants) > 0 {
+		res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: ReasonShed, Affected: len(pins)})
+	}
+	for i := range pins {
+		pins[i].BrandColor = neutralColor
+		if b, ok := brands[pins[i].TenantID]; ok {
+			pins[i].BrandColor = b.PrimaryColor
+		}
+	}
+	f.priceCursor(ctx, q, cursor, &res, rung)
+	return res, nil
+}
+
+// priceCursor puts a price on the one pin that the guest points at.
+func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, res *MapResult, rung Rung) {
+	if cursor.IsZero() {
+		return
+	}
+	for i := range res.Pins {
+		pin := &res.Pins[i]
+		if pin.PropertyID != cursor {
+			continue
+		}
+		if rung >= RungMapPrice {
+			res.Degraded = append(res.Degraded, Degradation{Part: PartMapPrice, Reason: ReasonShed, Affected: 1})
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
+		defer cancel()
+		rates, err := f.Prices.Preview(ctx, PriceRequest{
+			Properties: []PropertyRef{{pin.PropertyID, pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
+			Currency: q.Currency, Locale: q.Locale,
+		})
+		if err != nil {
+			res.Degraded = append(res.Degraded, Degradation{Part: PartMapPrice, Reason: reasonOf(err), Affected: 1})
+			return
+		}
+		if r, ok := rates[cursor]; ok {
+			minor := r.CheapestNightlyMinor
+			pin.CheapestNightlyMinor, pin.Currency = &minor, r.Currency
+		}
+		return
+	}
+}
+
+// pins reads the projection's pages until the map is full. On a zoomed-out map
+// a tenant with hundreds of hotels leaves room for the others.
+func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, total int, err error) {
+	wide := q.Geo.BoundingBox != nil && q.Geo.BoundingBox.width() > wideBoxDegrees
+	perTenant := map[bff.ID]int{}
+	var spare []MapPin
+	out = []MapPin{}
+	for offset := 0; offset < 2*mapPage; offset += mapPage {
+		q.Page = Page{Limit: mapPage, Offset: offset}
+		page, err := f.Search.Pins(ctx, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		total = page.Total
+		for _, p := range page.Items {
+			switch {
+			case f.Suspended.Has(p.TenantID):
+				total--
+			case wide && perTenant[p.TenantID] >= tenantShare:
+				spare = append(spare, p)
+			default:
+				perTenant[p.TenantID]++
+				out = append(out, p)
+			}
+		}
+		if len(out) >= MaxPins || offset+mapPage >= page.Total {
+			break
+		}
+	}
+	// Nobody else wants the room that is left.
+	if room := MaxPins - len(out); room > 0 {
+		out = append(out, spare[:min(room, len(spare))]...)
+	}
+	return out[:min(len(out), MaxPins)], total, nil
+}
+
+func (b *BoundingBox) width() float64 {
+	w := b.NeLng - b.SwLng
+	if w < 0 {
+		w += 360
+	}
+	return max(w, b.NeLat-b.SwLat)
+}
+
+// AvailabilityRequest asks which nights are free.
+type AvailabilityRequest struct {
+	PropertyID bff.ID
+	From, To   bff.Date // To is not included
+	Occupancy  bff.Occupancy
+	Currency   bff.Currency
+}
+
+// MaxAvailabilityNights bounds one availability request.
+const MaxAvailabilityNights = 62
+
+// AvailabilityDay is one night.
+type AvailabilityDay struct {
+	Date                 bff.Date     `json:"date"`
+	Available            bool         `json:"available"`
+	RoomsLeft            *int         `json:"roomsLeft,omitempty"`
+	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
+	Currency             bff.Currency `json:"currency,omitempty"`
+}
+
+// Availability is a hotel's calendar.
+type Availability struct {
+	PropertyID bff.ID            `json:"propertyId"`
+	Days       []AvailabilityDay `json:"days"`
+	Stale      bool              `json:"stale,omitempty"`
+}
+
+// FacetCatalog is what a region can be filtered by.
+type FacetCatalog struct {
+	Country string  `json:"country"`
+	Region  string  `json:"region,omitempty"`
+	Facets  []Facet `json:"facets"`
+}
+
+// Facet is one filter with its values.
+type Facet struct {
+	Key    string       `json:"key"`
+	Label  string       `json:"label"`
+	Values []FacetValue `json:"values"`
+}
+
+// FacetValue is one choice and how many hotels it leaves.
+type FacetValue struct {
+	Value string `json:"value"`
+	Label string `json:"label"`
+	Count int    `json:"count"`
+}
+
+// Suggestion is a destination that completes what a guest typed.
+type Suggestion struct {
+	Kind       string `json:"kind"`
+	Label      string `json:"label"`
+	City       string `json:"city,omitempty"`
+	Region     string `json:"region,omitempty"`
+	Country    string `json:"country"`
+	Geo        LatLng `json:"geo"`
+	PropertyID bff.ID `json:"propertyId,omitzero"`
+}
+
+// Suggestions complete what a guest typed.
+type Suggestions struct {
+	Suggestions []Suggestion `json:"suggestions"`
+}

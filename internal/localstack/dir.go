@@ -20,6 +20,8 @@ const (
 	// tempPrefix marks our throw-away directories among everybody's.
 	tempPrefix = "melmastoon-local-"
 	lockName   = "lock"
+	// throughMode lets the server's account pass through and nobody list.
+	throughMode = os.FileMode(0o711)
 	// unlockedGrace is how long a throw-away directory may stand without a
 	// lock file before it counts as left behind: its maker makes the lock next.
 	unlockedGrace = 10 * time.Minute
@@ -55,7 +57,11 @@ func openDir(path string) (*dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	mode := os.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = throughMode // the server runs as somebody else
+	}
+	if err := os.MkdirAll(path, mode); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	d := &dir{path: path}
@@ -65,8 +71,7 @@ func openDir(path string) (*dir, error) {
 	return d, nil
 }
 
-// tempDir makes and locks a throw-away directory. The server's account must
-// be able to pass through it, other users must not be able to list it.
+// tempDir makes and locks a throw-away directory.
 func tempDir(as account) (*dir, error) {
 	root := tempRoot(as)
 	for {
@@ -75,7 +80,7 @@ func tempDir(as account) (*dir, error) {
 			return nil, fmt.Errorf("temporary directory: %w", err)
 		}
 		d := &dir{path: path, temporary: true}
-		err = os.Chmod(path, 0o711)
+		err = os.Chmod(path, throughMode)
 		if err == nil {
 			err = d.acquire()
 		}
@@ -99,7 +104,7 @@ func isInUse(err error) bool {
 // acquire takes the lock, or says who has it.
 func (d *dir) acquire() error {
 	name := filepath.Join(d.path, lockName)
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // our own directory
 	if err != nil {
 		return fmt.Errorf("lock data directory: %w", err)
 	}
@@ -211,7 +216,7 @@ func ownedByUs(info fs.FileInfo) bool {
 
 // readPid reads the lines of a pid file, the first of which is a process id.
 func readPid(name string) (pid int, lines []string, err error) {
-	raw, err := os.ReadFile(name)
+	raw, err := os.ReadFile(name) //nolint:gosec // in our own directory
 	if err != nil {
 		return 0, nil, err
 	}

@@ -34,7 +34,7 @@ func install(ctx context.Context, pkg string, log *slog.Logger) error {
 		}
 		command = append([]string{"sudo", "-n"}, command...)
 	}
-	log.InfoContext(ctx, "installing "+pkg)
+	log.InfoContext(ctx, "installing a package", "package", pkg)
 	begin := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("not installed within %v", installTimeout))
 	defer cancel()
@@ -50,7 +50,7 @@ func install(ctx context.Context, pkg string, log *slog.Logger) error {
 		}
 		return fmt.Errorf("install %s: %w: %s", pkg, err, last(string(out), logTail))
 	}
-	log.InfoContext(ctx, "installed "+pkg, "took", time.Since(begin))
+	log.InfoContext(ctx, "installed a package", "package", pkg, "took", time.Since(begin))
 	return nil
 }
 

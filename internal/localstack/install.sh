@@ -5,8 +5,6 @@ set -eu
 
 package=$1
 export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 LC_ALL=C
-# Honoured by invoke-rc.d where an administrator's own policy-rc.d stands.
-export RUNLEVEL=1
 
 # One at a time: several processes may miss the same program at once.
 exec 9>/run/melmastoon-install.lock
@@ -31,9 +29,9 @@ if [ ! -e "$policy" ]; then
 	chmod 755 "$policy"
 fi
 
-# </dev/null: what apt starts must not read on in this script.
+# What apt starts must not read on in this script, nor keep the lock.
 apt() {
-	apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" </dev/null
+	apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" </dev/null 9>&-
 }
 
 # Stale lists are worth a try when one of the sources cannot be reached.
@@ -50,6 +48,8 @@ fi
 
 apt install --no-install-recommends "$package"
 
-if [ "$package" = redis-server ] && command -v systemctl >/dev/null; then
-	systemctl disable redis-server >/dev/null 2>&1 || true
+if [ "$package" = redis-server ]; then
+	# Where an administrator's policy let the service start: it is not wanted.
+	service redis-server stop >/dev/null 2>&1 || true
+	if command -v systemctl >/dev/null; then systemctl disable redis-server >/dev/null 2>&1 || true; fi
 fi

@@ -1,6 +1,7 @@
 package localstack
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -20,12 +21,12 @@ const (
 // freePort finds a loopback port that nobody listens on, and likewise the
 // ports at the given offsets from it. It may be gone a moment later: whoever
 // binds it has to be ready to come back for another.
-func freePort(offsets ...int) (int, error) {
+func freePort(ctx context.Context, offsets ...int) (int, error) {
 	for range 200 {
-		port := portLow + rand.IntN(portHigh-portLow)
-		free := canBind(port)
+		port := portLow + rand.IntN(portHigh-portLow) //nolint:gosec // no secret
+		free := canBind(ctx, port)
 		for _, o := range offsets {
-			free = free && canBind(port+o)
+			free = free && canBind(ctx, port+o)
 		}
 		if free {
 			return port, nil
@@ -34,8 +35,8 @@ func freePort(offsets ...int) (int, error) {
 	return 0, errors.New("no free loopback port found")
 }
 
-func canBind(port int) bool {
-	l, err := net.Listen("tcp", loopback(port))
+func canBind(ctx context.Context, port int) bool {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback(port))
 	if err != nil {
 		return false
 	}

@@ -158,7 +158,8 @@ func (p *Postgres) open(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: choose another data directory, such as /var/lib/melmastoon", err)
 	}
 	holder := p.dir
-	if len(filepath.Join(p.dir.path, socketName, ".s.PGSQL.65535")) > maxSocketPath {
+	// Too long for a socket, or with the character that separates hosts in a URL.
+	if len(p.dir.file(socketName+"/.s.PGSQL.65535")) > maxSocketPath || strings.Contains(p.dir.path, ",") {
 		if p.socketDir, err = tempDir(p.as); err != nil {
 			return err
 		}
@@ -237,11 +238,11 @@ func (p *Postgres) Start(ctx context.Context) error {
 	ctx, cancel := startContext(ctx, "postgres")
 	defer cancel()
 	if p.port == 0 {
-		p.port = p.lastPort()
+		p.port = p.lastPort(ctx)
 	}
 	for attempt := 1; ; attempt++ {
 		if p.port == 0 {
-			port, err := freePort()
+			port, err := freePort(ctx)
 			if err != nil {
 				return err
 			}
@@ -276,7 +277,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 	settings := []string{
 		"listen_addresses=127.0.0.1",
 		"port=" + strconv.Itoa(p.port),
-		`unix_socket_directories="` + strings.ReplaceAll(p.sockets, `"`, `""`) + `"`, // a list: commas count
+		`unix_socket_directories="` + strings.ReplaceAll(p.sockets, `"`, `""`) + `"`,
 		"max_connections=200",
 		"shared_buffers=64MB",
 		"timezone=UTC",
@@ -355,13 +356,13 @@ func (p *Postgres) prepare(ctx context.Context) error {
 
 // lastPort is the port of the last start, if it is free: then addresses that
 // people noted stay true.
-func (p *Postgres) lastPort() int {
+func (p *Postgres) lastPort(ctx context.Context) int {
 	raw, err := os.ReadFile(p.dir.file(portName))
 	if err != nil {
 		return 0
 	}
 	port, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil || port < portLow || port >= portHigh || !canBind(port) {
+	if err != nil || port < portLow || port >= portHigh || !canBind(ctx, port) {
 		return 0
 	}
 	return port
@@ -408,7 +409,8 @@ func (p *Postgres) SocketURL() string {
 
 func (p *Postgres) socketURL(database string) string {
 	q := url.Values{"host": {p.sockets}, "port": {strconv.Itoa(p.port)}, "sslmode": {"disable"}}
-	return (&url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + database, RawQuery: q.Encode()}).String()
+	query := strings.ReplaceAll(q.Encode(), "+", "%20") // a plus is a plus to Postgres clients
+	return (&url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + database, RawQuery: query}).String()
 }
 
 // Done is closed when the server that runs now has ended, wanted or not. It is

@@ -41,7 +41,7 @@ func postgresPrograms(ctx context.Context, cfg PostgresConfig, version string, l
 		return "", errors.New(postgresHelp)
 	}
 	if err := install(ctx, "postgresql", log); err != nil {
-		return "", fmt.Errorf("%s: %w", postgresHelp, err)
+		return "", fmt.Errorf("%s\n(%w)", postgresHelp, err)
 	}
 	if bin := find(); bin != "" {
 		return bin, nil
@@ -77,8 +77,8 @@ func postgresPlaces(ctx context.Context) []string {
 		places = append(places, found...)
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
 		}
 		places = append(places, filepath.Dir(path))
 	}

@@ -90,7 +90,7 @@ func StartPubSub(ctx context.Context, cfg PubSubConfig) (*PubSub, error) {
 	}
 	p.Host = listener.Addr().String()
 	p.serve(listener)
-	if err := p.settleIn(ctx); err != nil {
+	if err := p.settleIn(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("start pubsub: %w", errors.Join(err, p.Close()))
 	}
 	p.log.InfoContext(ctx, "pubsub ready", "host", p.Host)
@@ -103,7 +103,7 @@ func (p *PubSub) serve(listener net.Listener) {
 	p.fake = pstest.NewServerWithAddress("127.0.0.1:0")
 	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxPubSubMessage), grpc.UnaryInterceptor(p.watch))
 	pubsubpb.RegisterPublisherServer(p.server, &p.fake.GServer)
-	pubsubpb.RegisterSubscriberServer(p.server, &p.fake.GServer)
+	pubsubpb.RegisterSubscriberServer(p.server, subscriber{&p.fake.GServer})
 	pubsubpb.RegisterSchemaServiceServer(p.server, &p.fake.GServer)
 	p.stop = make(chan struct{})
 	p.wg.Go(func() {

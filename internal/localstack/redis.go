@@ -145,7 +145,7 @@ func redisProgram(ctx context.Context, cfg RedisConfig, log *slog.Logger) (strin
 		return "", errors.New(redisHelp)
 	}
 	if err := install(ctx, "redis-server", log); err != nil {
-		return "", fmt.Errorf("%s: %w", redisHelp, err)
+		return "", fmt.Errorf("%s\n(%w)", redisHelp, err)
 	}
 	if path := findRedis(); path != "" {
 		return path, nil
@@ -183,7 +183,7 @@ func (r *Redis) Start(ctx context.Context) error {
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		if r.port == 0 {
-			port, err := r.freePort()
+			port, err := r.freePort(ctx)
 			if err != nil {
 				return err
 			}
@@ -208,11 +208,11 @@ func (r *Redis) Start(ctx context.Context) error {
 	}
 }
 
-func (r *Redis) freePort() (int, error) {
+func (r *Redis) freePort(ctx context.Context) (int, error) {
 	if r.cfg.cluster {
-		return freePort(busOffset)
+		return freePort(ctx, busOffset)
 	}
-	return freePort()
+	return freePort(ctx)
 }
 
 // launch runs the server once and waits until it answers.
@@ -265,7 +265,7 @@ func (r *Redis) settings() string {
 // answers asks with our password, so that a stranger who took the port first
 // is not mistaken for our server.
 func (r *Redis) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond) // then asked again
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.Addr())
 	if err != nil {

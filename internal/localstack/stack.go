@@ -15,9 +15,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -73,11 +72,13 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 
 	s := &Stack{}
 	begin := time.Now()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { s.Postgres, err = StartPostgres(gctx, postgres); return err })
-	g.Go(func() (err error) { s.Redis, err = StartRedis(gctx, redis); return err })
-	g.Go(func() (err error) { s.PubSub, err = StartPubSub(gctx, pubsub); return err })
-	if err := g.Wait(); err != nil {
+	var errs [3]error // every server's: two missing programs are one trip to the package manager
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Postgres, errs[0] = StartPostgres(ctx, postgres) })
+	wg.Go(func() { s.Redis, errs[1] = StartRedis(ctx, redis) })
+	wg.Go(func() { s.PubSub, errs[2] = StartPubSub(ctx, pubsub) })
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	logger.InfoContext(ctx, "local servers ready", "took", time.Since(begin))

@@ -129,6 +129,7 @@ func PubSub(t testing.TB) (host, project string) {
 }
 
 func closeServer(t testing.TB, server interface{ Close() error }) {
+	t.Helper()
 	if err := server.Close(); err != nil {
 		t.Errorf("close server: %v", err)
 	}

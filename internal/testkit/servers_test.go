@@ -1,9 +1,9 @@
-package testkit_test
+package testkit
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,13 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
-
-	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(testkit.Context(t), url)
+	conn, err := pgx.Connect(Context(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +25,8 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 func TestPostgresDatabasesAreApart(t *testing.T) {
 	t.Parallel()
-	ctx := testkit.Context(t)
-	first, second := testkit.Postgres(t), testkit.Postgres(t)
+	ctx := Context(t)
+	first, second := Postgres(t), Postgres(t)
 	if first == second {
 		t.Fatal("two calls returned the same database")
 	}
@@ -45,10 +43,10 @@ func TestPostgresDatabaseGoesWithTheTest(t *testing.T) {
 	t.Parallel()
 	var url string
 	t.Run("user", func(t *testing.T) { //nolint:paralleltest // the parent looks at what it leaves
-		url = testkit.Postgres(t)
+		url = Postgres(t)
 		connect(t, url)
 	})
-	_, err := pgx.Connect(testkit.Context(t), url)
+	_, err := pgx.Connect(Context(t), url)
 	if err == nil || !strings.Contains(err.Error(), "3D000") {
 		t.Errorf("connect to a dropped database: %v, want code 3D000", err)
 	}
@@ -71,8 +69,8 @@ func TestPostgresTemplateIsPreparedOnce(t *testing.T) {
 	for range 4 {
 		t.Run("copy", func(t *testing.T) {
 			t.Parallel()
-			ctx := testkit.Context(t)
-			conn := connect(t, testkit.PostgresTemplate(t, name, prepare))
+			ctx := Context(t)
+			conn := connect(t, PostgresTemplate(t, name, prepare))
 			// Every copy must see the template's row, not another copy's.
 			if _, err := conn.Exec(ctx, "UPDATE stay SET id = id + 1"); err != nil {
 				t.Fatal(err)
@@ -93,42 +91,31 @@ func TestPostgresTemplateIsPreparedOnce(t *testing.T) {
 	})
 }
 
-// fatalTB records a failure instead of ending the test.
-type fatalTB struct {
-	testing.TB
-	failed chan string
-}
-
-func (f fatalTB) Fatalf(string, ...any) {
-	f.failed <- "fatal"
-	runtime.Goexit() // like Fatalf
-}
-
-func TestPostgresTemplateFailureIsFatal(t *testing.T) {
+func TestTemplateThatFails(t *testing.T) {
 	t.Parallel()
-	f := fatalTB{TB: t, failed: make(chan string, 1)}
-	go testkit.PostgresTemplate(f, "broken", func(string) error { return errors.New("no such migration") })
-	select {
-	case <-f.failed:
-	case <-testkit.Context(t).Done():
-		t.Error("a template that cannot be prepared must fail the test")
+	broken, name := errors.New("no such migration"), "broken"+rand.Text()
+	for range 2 { // the failure is kept: no test gets a half-filled template
+		_, err := sharedCluster(t).template(name, func(string) error { return broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("error %v, want %v", err, broken)
+		}
 	}
 }
 
 func TestRedisIsShared(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(testkit.Redis(t), testkit.Redis(t)); diff != "" {
+	if diff := cmp.Diff(Redis(t), Redis(t)); diff != "" {
 		t.Errorf("two servers:\n%s", diff)
 	}
-	if own := testkit.NewRedis(t); own.URL() == testkit.Redis(t) {
+	if own := NewRedis(t); own.URL() == Redis(t) {
 		t.Error("NewRedis returned the shared server")
 	}
 }
 
 func TestNewPostgresSurvivesKill(t *testing.T) {
 	t.Parallel()
-	ctx := testkit.Context(t)
-	server := testkit.NewPostgres(t, true)
+	ctx := Context(t)
+	server := NewPostgres(t, true)
 	conn := connect(t, server.URL())
 	if _, err := conn.Exec(ctx, "CREATE TABLE stay (id int)"); err != nil {
 		t.Fatal(err)
@@ -146,8 +133,8 @@ func TestNewPostgresSurvivesKill(t *testing.T) {
 
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	ctx := testkit.Context(t)
-	urls := testkit.RedisCluster(t)
+	ctx := Context(t)
+	urls := RedisCluster(t)
 	if len(urls) != 3 {
 		t.Fatalf("%d nodes, want 3", len(urls))
 	}
@@ -168,8 +155,8 @@ func TestRedisCluster(t *testing.T) {
 
 func TestPubSubIsFresh(t *testing.T) {
 	t.Parallel()
-	a, project := testkit.PubSub(t)
-	b, _ := testkit.PubSub(t)
+	a, project := PubSub(t)
+	b, _ := PubSub(t)
 	if a == b || project == "" {
 		t.Errorf("hosts %s and %s, project %q: want two hosts and a project", a, b, project)
 	}
@@ -177,11 +164,56 @@ func TestPubSubIsFresh(t *testing.T) {
 
 func TestContextEndsBeforeTheRun(t *testing.T) {
 	t.Parallel()
-	got, ok := testkit.Context(t).Deadline()
+	got, ok := Context(t).Deadline()
 	if !ok {
 		t.Fatal("no deadline")
 	}
 	if end, ok := t.Deadline(); ok && !got.Before(end) {
 		t.Errorf("deadline %v is not before the run's %v", got, end)
+	}
+}
+
+// On a server that outlives the process, databases of dead processes go, and
+// those of living ones stay.
+func TestNamedServerIsSwept(t *testing.T) {
+	ctx := Context(t)
+	t.Setenv(PostgresURLEnv, NewPostgres(t, false).URL())
+	start := func() *cluster {
+		t.Helper()
+		c, err := newCluster()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.template("any", func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.keeper.Close(context.Background()) })
+		return c
+	}
+	living, dead := start(), start()
+	if err := dead.keeper.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// The server hears of the end of a session a moment later.
+	for {
+		latest := start()
+		rows, err := latest.keeper.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", databasePrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(names, " ")
+		if !strings.Contains(all, living.token) {
+			t.Fatal("the database of a living process was dropped")
+		}
+		if !strings.Contains(all, dead.token) {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the database of a dead process is still there")
+		}
 	}
 }

@@ -20,6 +20,7 @@ type dataset struct {
 	amenities  []amenity
 	types      []propertyType
 	words      []Names
+	texts      folder // while the data set is built
 	tenants    []*tenant
 	properties []*property // in the order of recommendation
 
@@ -87,7 +88,7 @@ var brandColors = [...]string{
 // listings: ids, names, places and prices are the same on any day.
 func build(seed uint64, today bff.Date) (*dataset, error) {
 	ds := &dataset{
-		seed: seed, cities: cities(), amenities: amenities(), types: propertyTypes(), words: brandWords(),
+		seed: seed, cities: cities(), amenities: amenities(), types: propertyTypes(), words: brandWords(), texts: folder{},
 		countries: map[string]*country{}, tenantByID: map[string]*tenant{}, propertyByID: map[string]*property{},
 		byCity: map[string][]*property{}, byRegion: map[string][]*property{},
 	}
@@ -294,7 +295,7 @@ func (ds *dataset) newProperty(c *country, ci, n int, used map[string]bool, toda
 	p.roomTypes = 3 + rnd.below(2)
 	p.score = p.ratingTenths*10 + min(p.ratingCount, 400)/4 + rnd.below(160)
 	for _, n := range p.neighbourhood.all() {
-		p.hoodKeys = append(p.hoodKeys, foldKey(n))
+		p.hoodKeys = append(p.hoodKeys, ds.texts.key(n))
 	}
 	return p
 }
@@ -356,6 +357,7 @@ func (ds *dataset) index() {
 		}
 	}
 	ds.places = ds.suggestions()
+	ds.texts = nil
 }
 
 func hashString(s string) uint64 {

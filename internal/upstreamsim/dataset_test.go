@@ -166,6 +166,11 @@ func TestFold(t *testing.T) {
 			}
 		}
 	}
+	for _, s := range []string{"Mazar-i-Sharif  Hotel", " ولایت\u200c بلخ ۱۲ ", "- x -", ""} {
+		if got := (folder{}).fold(s); got != fold(s) {
+			t.Errorf("word by word %q folds to %q, not %q", s, got, fold(s))
+		}
+	}
 	// The edge folds what a guest types before it asks: that must not hide a place.
 	for _, c := range cities() {
 		for _, n := range append(c.names.sliced(), c.region.sliced()...) {

@@ -27,11 +27,11 @@ type suggestion struct {
 	house  *property
 }
 
-func newSuggestion(kind string, rank, weight int, label Names, more ...string) *suggestion {
+func newSuggestion(texts folder, kind string, rank, weight int, label Names, more ...string) *suggestion {
 	sg := &suggestion{Kind: kind, Label: label.text(), rank: rank, weight: weight}
 	var keys, words strings.Builder
 	for _, n := range append(more, label.En, label.Ps, label.Fa) {
-		f := fold(n)
+		f := texts.fold(n)
 		keys.WriteString("\n" + strings.ReplaceAll(f, " ", ""))
 		for w := f; w != ""; {
 			words.WriteString("\n" + strings.ReplaceAll(w, " ", ""))
@@ -47,23 +47,23 @@ func (ds *dataset) suggestions() []*suggestion {
 	regions := map[string]bool{}
 	for i := range ds.cities {
 		c := &ds.cities[i]
-		sg := newSuggestion("city", 0, c.properties, c.names, c.aliases...)
+		sg := newSuggestion(ds.texts, "city", 0, c.properties, c.names, c.aliases...)
 		sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, c.centre
 		out = append(out, sg)
 		if key := c.country + c.region.En; !regions[key] {
 			regions[key] = true
-			sg := newSuggestion("region", 1, c.properties, c.region)
+			sg := newSuggestion(ds.texts, "region", 1, c.properties, c.region)
 			sg.Region, sg.Country, sg.Geo = c.region.En, c.country, c.centre
 			out = append(out, sg)
 		}
 		for _, l := range c.landmarks {
-			sg := newSuggestion("landmark", 2, c.properties, l.names)
+			sg := newSuggestion(ds.texts, "landmark", 2, c.properties, l.names)
 			sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, l.at
 			out = append(out, sg)
 		}
 	}
 	for _, p := range ds.properties {
-		sg := newSuggestion("property", 3, p.score, p.names)
+		sg := newSuggestion(ds.texts, "property", 3, p.score, p.names)
 		sg.City, sg.Region, sg.Country, sg.Geo, sg.PropertyID, sg.house = p.city.names.En, p.city.region.En, p.country.code, p.geo, p.id, p
 		out = append(out, sg)
 	}

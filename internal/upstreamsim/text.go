@@ -76,6 +76,27 @@ func foldRune(r rune) rune {
 	return unicode.ToLower(r)
 }
 
+// folder folds many texts that share their words, as the names of a city's
+// houses do: each word is folded once.
+type folder map[string]string
+
+func (f folder) fold(s string) string {
+	var out []string
+	for word := range strings.FieldsSeq(s) {
+		k, ok := f[word]
+		if !ok {
+			k = fold(word)
+			f[word] = k
+		}
+		if k != "" {
+			out = append(out, k)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func (f folder) key(s string) string { return strings.ReplaceAll(f.fold(s), " ", "") }
+
 // foldKey is fold without the spaces, so that "جلال آباد", "جلال‌آباد" and
 // "جلالآباد" are one place.
 func foldKey(s string) string { return strings.ReplaceAll(fold(s), " ", "") }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -31,12 +32,21 @@ type guest struct {
 	cookie string
 }
 
-func inside(t *testing.T) *guest {
-	t.Helper()
+// TestMain runs the tests or, as the command of `melmastoon up`, those that
+// need the running system.
+func TestMain(m *testing.M) {
 	if os.Getenv(insideEnv) == "" {
-		t.Skip("runs as the command of 'melmastoon up': TestUp does that")
+		m.Run()
+		return
 	}
-	return &guest{t: t}
+	flag.Parse()
+	if !testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{
+		{Name: "InsideGuestIsHandedOff", F: insideGuestIsHandedOff},
+		{Name: "InsideStrangersAreRefused", F: insideStrangersAreRefused},
+		{Name: "InsideGarbage", F: insideGarbage},
+	}) {
+		os.Exit(1)
+	}
 }
 
 type answer struct {
@@ -186,8 +196,8 @@ func listen(t *testing.T, topic string) func(session string) map[string]any {
 	}
 }
 
-func TestInsideGuestIsHandedOff(t *testing.T) {
-	g := inside(t)
+func insideGuestIsHandedOff(t *testing.T) {
+	g := &guest{t: t}
 	started := listen(t, "melmastoon.bff.consumer.session.started.v1")
 	initiated := listen(t, "melmastoon.bff.consumer.handoff.initiated.v1")
 	suspected := listen(t, "melmastoon.bff.consumer.bot_suspected.v1")
@@ -293,8 +303,8 @@ func TestInsideGuestIsHandedOff(t *testing.T) {
 	}
 }
 
-func TestInsideStrangersAreRefused(t *testing.T) {
-	g := inside(t)
+func insideStrangersAreRefused(t *testing.T) {
+	g := &guest{t: t}
 	if a := g.ask("POST", "/search", map[string]string{"Authorization": "Bearer x"}, search()); a.status != 400 || a.code(t) != "SURFACE_MISMATCH" {
 		t.Errorf("credentials: %d %s", a.status, a.body)
 	}
@@ -323,10 +333,10 @@ func TestInsideStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// TestInsideGarbage throws malformed requests at the slice's routes: each gets
+// insideGarbage throws malformed requests at the slice's routes: each gets
 // a problem document, none a server error.
-func TestInsideGarbage(t *testing.T) {
-	g := inside(t)
+func insideGarbage(t *testing.T) {
+	g := &guest{t: t}
 	rnd := mathrand.New(mathrand.NewPCG(1, 2)) //nolint:gosec // repeatable garbage is what is wanted
 	garbage := []string{"", " ", "\x7f", "null", "[]", "{", `{"geo":1}`, "'; DROP TABLE x;--", strings.Repeat("a", 3000), "٪", "1e999", "../..", "%00", "\"", "gms_", "-1"}
 	pick := func() string { return garbage[rnd.IntN(len(garbage))] }

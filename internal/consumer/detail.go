@@ -266,6 +266,9 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		d.BrandPeek = b
 	}
 	d.CheapestRateSnapshot, d.PriceCalendarPreview = quote.Rate, quote.Calendar
+	if quote.Rate != nil {
+		quote.Rate.IsStale = quote.Rate.expired(now)
+	}
 	if !shed(RungPopularity) {
 		d.PopularitySignals = proj.Popularity
 	}

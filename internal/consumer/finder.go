@@ -161,6 +161,7 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 	for _, l := range items {
 		var rate *RateSnapshot
 		if r, ok := rates[l.PropertyID]; ok {
+			r.IsStale = r.expired(now)
 			rate = &r
 		} else {
 			missingRates++
@@ -172,6 +173,12 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 			missingBrands++
 		}
 		res.Results = append(res.Results, f.card(l, brand, rate, now))
+	}
+	if found.StaleAge > 0 {
+		res.Stale = true
+		res.Degraded = append(res.Degraded, Degradation{
+			Part: PartSearch, Reason: ReasonStale, AgeMs: found.StaleAge.Milliseconds(), Affected: len(items),
+		})
 	}
 	// A hotel that pricing answered without a price is sold out, not degraded.
 	res.missing(PartRates, rateErr, rung >= RungListPrice, missingRates)

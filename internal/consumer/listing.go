@@ -74,6 +74,8 @@ func NewRateSnapshot(nightly, total bff.Money, policy string, captured time.Time
 	}
 }
 
+func (r *RateSnapshot) expired(now time.Time) bool { return !now.Before(r.TTLExpiresAt.Time) }
+
 // Badge is a hint on a card.
 type Badge string
 
@@ -130,8 +132,11 @@ type Listings struct {
 	Total int
 	// What the projection's own intelligence says of the query; passed on
 	// untouched, never invented.
-	AIProvenance     json.RawMessage
-	QueryRewriteHint json.RawMessage
+	AIProvenance     json.RawMessage `json:",omitempty"`
+	QueryRewriteHint json.RawMessage `json:",omitempty"`
+	// StaleAge is how old the listings are when the projection could not be
+	// asked again; zero when they are as fresh as they should be.
+	StaleAge time.Duration `json:"-"`
 }
 
 const (

@@ -149,6 +149,10 @@ func (q SearchQuery) Hash() Hash {
 	}{q.Geo, q.Dates, q.Occupancy, q.Filters})
 }
 
+// CacheKey names the answer: what is looked for and how it is sorted, paged
+// and presented. The query must be normalised.
+func (q SearchQuery) CacheKey() Hash { return hashJSON(q) }
+
 func hashJSON(v any) Hash {
 	b, err := json.Marshal(v)
 	if err != nil { // plain fields always encode

@@ -1,0 +1,71 @@
+package consumercache
+
+import (
+	"context"
+	"sync"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// Peeks returns brands, each under its own key. What neither tier has is
+// fetched in one call for all: the first fill asks for everybody's.
+func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+	var (
+		mu       sync.Mutex
+		out      = make(map[bff.ID]consumer.BrandPeek, len(tenants))
+		first    error
+		wg       sync.WaitGroup
+		once     sync.Once
+		all      map[bff.ID]consumer.BrandPeek
+		batchErr error
+	)
+	one := func(id bff.ID) {
+		b, _, err := get(ctx, c.brands, c.brandKey(id), func(ctx context.Context) (consumer.BrandPeek, []string, error) {
+			once.Do(func() { all, batchErr = c.cfg.Brands.Peeks(ctx, c.absent(tenants)) })
+			if batchErr != nil {
+				return consumer.BrandPeek{}, nil, batchErr
+			}
+			b, known := all[id]
+			if !known {
+				return b, nil, &bff.Error{Code: bff.CodeResourceNotFound}
+			}
+			return b, []string{BrandTag(id)}, nil
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			out[id] = b
+		case first == nil && bff.CodeOf(err) != bff.CodeResourceNotFound:
+			first = err
+		}
+	}
+	for _, id := range tenants {
+		if _, here := c.brands.Peek(c.brandKey(id)); here {
+			one(id)
+			continue
+		}
+		wg.Go(func() { one(id) })
+	}
+	wg.Wait()
+	return out, first
+}
+
+// absent are the tenants that memory does not have.
+func (c *Caches) absent(tenants []bff.ID) []bff.ID {
+	var out []bff.ID
+	for _, id := range tenants {
+		if _, here := c.brands.Peek(c.brandKey(id)); !here {
+			out = append(out, id)
+		}
+	}
+	if len(out) == 0 { // all arrived meanwhile; the one who asks still needs his
+		return tenants
+	}
+	return out
+}
+
+func (c *Caches) brandKey(id bff.ID) string {
+	return c.cfg.Keys.Key("cache", "brand-peek", id.String())
+}

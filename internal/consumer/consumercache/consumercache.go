@@ -1,0 +1,208 @@
+// Package consumercache wraps what the domain reads from upstreams in the
+// two-tier cache: windows of listings, the projection's word on one hotel,
+// brands and descriptions. The composer does not hear of it.
+package consumercache
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// Lifetimes of DATA_MODEL §5.
+const (
+	listTTL     = 60 * time.Second
+	campaignTTL = 5 * time.Minute
+	propertyTTL = 5 * time.Minute
+	brandTTL    = 15 * time.Minute
+
+	// staleFor is how long the last good answer may stand in for a dead upstream.
+	staleFor = 10 * time.Minute
+	// notFoundFor is how long "there is none" is believed.
+	notFoundFor = 10 * time.Second
+)
+
+// Tags under which entries are found again when something changes.
+func TenantTag(id bff.ID) string   { return "tenant:" + id.String() }
+func PropertyTag(id bff.ID) string { return "property:" + id.String() }
+func BrandTag(id bff.ID) string    { return "brand:" + id.String() }
+
+// CellTag names the H3 cell of a hotel; the projection writes it with a scheme.
+func CellTag(cell string) string {
+	if len(cell) > 3 && cell[:3] == "h3:" {
+		cell = cell[3:]
+	}
+	return "cell:" + cell
+}
+
+// Config is what the wrappers stand on.
+type Config struct {
+	Store *cache.Store
+	Keys  redis.Keys
+	// Campaign reports campaign mode: lists live longer, prices do not.
+	Campaign func() bool
+
+	Search     consumer.Searcher
+	Brands     consumer.Brander
+	Properties consumer.Properties
+}
+
+// Caches implements the domain's Searcher, Brander and Properties.
+type Caches struct {
+	consumer.Searcher // what is not cached here: the finished answers are
+
+	cfg      Config
+	windows  *cache.Cache
+	hotels   *cache.Cache
+	brands   *cache.Cache
+	property *cache.Cache
+}
+
+// New returns the wrappers.
+func New(cfg Config) (*Caches, error) {
+	c := &Caches{Searcher: cfg.Search, cfg: cfg}
+	var errs []error
+	open := func(name string, fresh func() time.Duration, bytes int64) *cache.Cache {
+		opened, err := cache.New(cfg.Store, cache.Config{
+			Name: name, Shared: true, Raw: true, MaxBytes: bytes,
+			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh(), Grace: staleFor, Stale: staleFor} },
+		})
+		errs = append(errs, err)
+		return opened
+	}
+	always := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+	c.windows = open("listings", func() time.Duration {
+		if cfg.Campaign() {
+			return campaignTTL
+		}
+		return listTTL
+	}, 64<<20)
+	c.hotels = open("projected", always(listTTL), 16<<20)
+	c.brands = open("brand-peek", always(brandTTL), 8<<20)
+	c.property = open("property", always(propertyTTL), 32<<20)
+	return c, errors.Join(errs...)
+}
+
+// get reads a value through a cache. The age is zero unless the value is stale.
+func get[T any](ctx context.Context, c *cache.Cache, key string, fetch func(context.Context) (T, []string, error)) (v T, staleAge time.Duration, err error) {
+	entry, st, err := c.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
+		v, tags, err := fetch(ctx)
+		if bff.CodeOf(err) == bff.CodeResourceNotFound {
+			return cache.Fill{}, cache.Negative(err, notFoundFor)
+		}
+		if err != nil {
+			return cache.Fill{}, err
+		}
+		body, err := json.Marshal(v)
+		if err != nil {
+			return cache.Fill{}, fmt.Errorf("encode for cache: %w", err)
+		}
+		return cache.Fill{Body: body, Tags: tags}, nil
+	})
+	if err != nil {
+		return v, 0, err
+	}
+	if err := json.Unmarshal(entry.Body(), &v); err != nil {
+		return v, 0, fmt.Errorf("decode from cache: %w", err)
+	}
+	if st.Result == cache.Stale {
+		staleAge = entry.Age()
+	}
+	return v, staleAge, nil
+}
+
+// window is how many listings are read and pinned at once: the projection's
+// own limit. Pages are cut from it, so that page 2 continues page 1.
+const window = 200
+
+// Search returns a page, cut from windows that all pages of a query share.
+func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
+	page := q.Page
+	var out consumer.Listings
+	for start := page.Offset / window * window; start < page.Offset+page.Limit; start += window {
+		w, err := c.window(ctx, q, start)
+		if err != nil {
+			return consumer.Listings{}, err
+		}
+		from := max(page.Offset-start, 0)
+		to := min(page.Offset+page.Limit-start, len(w.Items))
+		if from < to {
+			out.Items = append(out.Items, w.Items[from:to]...)
+		}
+		out.Total, out.AIProvenance, out.QueryRewriteHint = w.Total, w.AIProvenance, w.QueryRewriteHint
+		out.StaleAge = max(out.StaleAge, w.StaleAge)
+		if start+window >= w.Total {
+			break
+		}
+	}
+	return out, nil
+}
+
+func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) (consumer.Listings, error) {
+	q.Page = consumer.Page{Limit: window, Offset: start}
+	key := c.cfg.Keys.Key("cache", "search", "window", hexOf(q.CacheKey()))
+	w, stale, err := get(ctx, c.windows, key, func(ctx context.Context) (consumer.Listings, []string, error) {
+		found, err := c.cfg.Search.Search(ctx, q)
+		if err != nil {
+			return found, nil, err
+		}
+		return found, TagsOf(found.Items), nil
+	})
+	w.StaleAge = stale
+	return w, err
+}
+
+// maxTags bounds the tags of one entry: a window of 200 hotels has cells and
+// tenants, and busting by property finds them through the cell.
+const maxTags = 400
+
+// TagsOf returns the tags of an answer that shows these hotels.
+func TagsOf(items []consumer.Listing) []string {
+	seen := make(map[string]struct{}, 2*len(items))
+	out := make([]string, 0, 2*len(items))
+	add := func(tag string) {
+		if _, dup := seen[tag]; !dup && len(out) < maxTags {
+			seen[tag] = struct{}{}
+			out = append(out, tag)
+		}
+	}
+	for _, l := range items {
+		add(TenantTag(l.TenantID))
+	}
+	for _, l := range items {
+		if l.GeoCell != "" {
+			add(CellTag(l.GeoCell))
+		}
+	}
+	return out
+}
+
+// FindProperty resolves a property to its listing.
+func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+	key := c.cfg.Keys.Key("cache", "projected", id.String())
+	p, _, err := get(ctx, c.hotels, key, func(ctx context.Context) (consumer.Projected, []string, error) {
+		p, err := c.cfg.Search.FindProperty(ctx, id)
+		return p, []string{PropertyTag(id), TenantTag(p.Listing.TenantID)}, err
+	})
+	return p, err
+}
+
+// Describe returns a hotel's description.
+func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
+	key := c.cfg.Keys.Key("cache", "property", id.String(), string(locale))
+	p, _, err := get(ctx, c.property, key, func(ctx context.Context) (consumer.Property, []string, error) {
+		p, err := c.cfg.Properties.Describe(ctx, id, locale)
+		return p, []string{PropertyTag(id), TenantTag(p.TenantID)}, err
+	})
+	return p, err
+}
+
+func hexOf(h consumer.Hash) string { return hex.EncodeToString(h[:]) }

@@ -1,0 +1,182 @@
+package outbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// What goes in comes out: envelope and payload, with publishedAt and nothing
+// else added, whatever text a guest has typed.
+func TestAppendRoundTrip(t *testing.T) {
+	eachTable(t, func(t *testing.T, w *world) {
+		ctx := testkit.Context(t)
+		e := w.event("gms_x", 0)
+		e.Envelope.PublishedAt = e.Envelope.OccurredAt // not the caller's to say
+		e.Payload = json.RawMessage(`{"note":"a\u0000b \ud83d\ude00 \ud83d \\u0000 \"}","n":1.50,"nested":{"x":[]}}`)
+		w.commit(t, e)
+		var got []bff.Event
+		r := w.newRelay(t, publisherFunc(func(messages []message) []error {
+			for _, m := range messages {
+				var e bff.Event
+				if err := json.Unmarshal(m.Data, &e); err != nil {
+					t.Error(err)
+				}
+				got = append(got, e)
+				if m.Topic != topic || m.Key != "gms_x" || m.Attributes["eventId"] != e.Envelope.EventID {
+					t.Errorf("topic %q, key %q, attributes %v", m.Topic, m.Key, m.Attributes)
+				}
+			}
+			return make([]error, len(messages))
+		}), nil)
+		if n, _, err := r.RunOnce(ctx); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if got[0].Envelope.PublishedAt.Before(e.Envelope.OccurredAt.Time) {
+			t.Errorf("publishedAt = %s", got[0].Envelope.PublishedAt)
+		}
+		got[0].Envelope.PublishedAt, e.Envelope.PublishedAt = bff.Timestamp{}, bff.Timestamp{}
+		if diff := cmp.Diff(e.Envelope, got[0].Envelope); diff != "" {
+			t.Errorf("envelope (-want +got):\n%s", diff)
+		}
+		var payload struct {
+			Note string          `json:"note"`
+			N    json.Number     `json:"n"`
+			Nest json.RawMessage `json:"nested"`
+		}
+		if err := json.Unmarshal(got[0].Payload, &payload); err != nil {
+			t.Fatal(err)
+		}
+		if want := "a\ufffdb \U0001f600 \ufffd \\u0000 \"}"; payload.Note != want || payload.N != "1.50" {
+			t.Errorf("note = %q, n = %s", payload.Note, payload.N)
+		}
+	})
+}
+
+func TestAppendRefuses(t *testing.T) {
+	t.Parallel()
+	w := &world{ids: bff.NewSequence(bff.PrefixEvent)}
+	for name, change := range map[string]func(*bff.Event){
+		"no id":      func(e *bff.Event) { e.Envelope.EventID = "" },
+		"other id":   func(e *bff.Event) { e.Envelope.EventID = "req_01H8YN7QV4D8KZ4F8Y5CK4MV3D" },
+		"no subject": func(e *bff.Event) { e.Envelope.Subject = "" },
+		"no payload": func(e *bff.Event) { e.Payload = nil },
+		"broken":     func(e *bff.Event) { e.Payload = json.RawMessage(`{"a":`) },
+		"two values": func(e *bff.Event) { e.Payload = json.RawMessage(`{}{}`) },
+		"too large":  func(e *bff.Event) { e.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`) },
+		"not JSON":   func(e *bff.Event) { e.Payload = json.RawMessage(`nan`) },
+	} {
+		e := w.event("k", 0)
+		change(&e)
+		var b pgx.Batch
+		if err := outbox.Consumer().Queue(&b, e); !errors.Is(err, outbox.ErrEvent) || b.Len() != 0 {
+			t.Errorf("%s: %v, %d statements", name, err, b.Len())
+		}
+	}
+}
+
+// An event may hang on a condition of the statement that it is part of.
+func TestStatementInsideAnother(t *testing.T) {
+	eachTable(t, func(t *testing.T, w *world) {
+		ctx := testkit.Context(t)
+		for i, condition := range []string{"1 = 1", "1 = 2"} {
+			sql, args, err := w.table.Statement(2, w.event("k", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sql = "WITH done AS (SELECT $1::int AS n WHERE " + condition + "), told AS (" + sql + " WHERE EXISTS (SELECT FROM done)) SELECT count(*) FROM done"
+			if _, err := w.write.Exec(ctx, sql, append([]any{7}, args...)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := w.table.Stats(ctx, w.relay)
+		if err != nil || s.Depth != 1 {
+			t.Errorf("stats = %+v, %v, want one row", s, err)
+		}
+	})
+}
+
+func TestAppenderCoalesces(t *testing.T) {
+	eachTable(t, func(t *testing.T, w *world) {
+		ctx := testkit.Context(t)
+		b := newBroker()
+		r := w.newRelay(t, b, nil)
+		run(t, r)
+		a := outbox.NewAppender(w.write, w.table, r, 10_000)
+		const writers, each = 50, 20
+		var wg sync.WaitGroup
+		for k := range writers {
+			wg.Go(func() {
+				for n := range each {
+					if err := a.Append(ctx, w.event(fmt.Sprint("k", k), n)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var rows, transactions int
+		if err := w.super.QueryRow(ctx, "SELECT count(*), count(DISTINCT tx_id) FROM "+w.table.Name()).Scan(&rows, &transactions); err != nil {
+			t.Fatal(err)
+		}
+		if rows != writers*each || transactions > rows/4 {
+			t.Errorf("%d rows in %d transactions, want %d in far fewer", rows, transactions, writers*each)
+		}
+		b.distinct(t, writers*each)
+		inOrder(t, b.all())
+		if err := a.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := a.Append(ctx, w.event("k", 0)); !errors.Is(err, outbox.ErrClosed) {
+			t.Errorf("err = %v, want closed", err)
+		}
+	})
+}
+
+// One caller's bad event is that caller's error.
+func TestAppenderKeepsErrorsApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shapes[0])
+	ctx := testkit.Context(t)
+	a := outbox.NewAppender(w.write, w.table, nil, 10_000)
+	var wg sync.WaitGroup
+	for n := range 40 {
+		wg.Go(func() {
+			e := w.event("k", n)
+			if n%10 == 0 {
+				e.Envelope.RetentionClass = "forever" // the table's CHECK refuses it
+			}
+			if err := a.Append(ctx, e); (err != nil) != (n%10 == 0) {
+				t.Errorf("event %d: %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+	if s, err := w.table.Stats(ctx, w.relay); err != nil || s.Depth != 36 {
+		t.Errorf("stats = %+v, %v, want 36 rows", s, err)
+	}
+	// The same event again is no second row and no error.
+	e := w.event("k", 0)
+	for range 2 {
+		if err := a.Append(ctx, e); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := w.table.Stats(ctx, w.relay); err != nil || s.Depth != 37 {
+		t.Errorf("stats = %+v, %v, want 37 rows", s, err)
+	}
+	full := outbox.NewAppender(w.write, w.table, nil, 1)
+	if err := full.Append(ctx, w.event("k", 0), w.event("k", 1)); !errors.Is(err, outbox.ErrFull) {
+		t.Errorf("err = %v, want full", err)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -30,23 +29,6 @@ import (
 type guest struct {
 	t      *testing.T
 	cookie string
-}
-
-// TestMain runs the tests or, as the command of `melmastoon up`, those that
-// need the running system.
-func TestMain(m *testing.M) {
-	if os.Getenv(insideEnv) == "" {
-		m.Run()
-		return
-	}
-	flag.Parse()
-	if !testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{
-		{Name: "InsideGuestIsHandedOff", F: insideGuestIsHandedOff},
-		{Name: "InsideStrangersAreRefused", F: insideStrangersAreRefused},
-		{Name: "InsideGarbage", F: insideGarbage},
-	}) {
-		os.Exit(1)
-	}
 }
 
 type answer struct {

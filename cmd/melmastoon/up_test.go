@@ -16,22 +16,28 @@ import (
 // insideEnv tells the test binary that `melmastoon up` runs it as its command.
 const insideEnv = "MELMASTOON_TEST_INSIDE"
 
-// TestUp runs the guest's way end to end: this test binary again, as the
-// command of `melmastoon up`.
+// TestUp runs the guest's way end to end: this test again, in a process of its
+// own, as the command of `melmastoon up`.
 func TestUp(t *testing.T) {
+	if os.Getenv(insideEnv) != "" {
+		t.Run("guest is handed off", insideGuestIsHandedOff)
+		t.Run("strangers are refused", insideStrangersAreRefused)
+		t.Run("garbage", insideGarbage)
+		return
+	}
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", self, "-test.v")
+	cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", self, "-test.run=^TestUp$", "-test.v")
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := bytes.Count(out, []byte("--- PASS: Inside")); n != 3 {
+	if n := bytes.Count(out, []byte("--- PASS: TestUp/")); n != 3 {
 		t.Fatalf("%d tests passed inside, want 3:\n%s", n, out)
 	}
 }

@@ -78,7 +78,7 @@ func sampled(by bff.ID, rate float64) bool {
 
 // The subject of each payload.
 
-func (SessionStarted) Subject() Subject   { return SubjectSessionStarted }
+func (SessionStarted) Subject() Subject { return SubjectSessionStarted }
 func (SessionEnded) Subject() Subject     { return SubjectSessionEnded }
 func (SearchExecuted) Subject() Subject   { return SubjectSearchExecuted }
 func (ClickRecorded) Subject() Subject    { return SubjectClickRecorded }
@@ -90,7 +90,7 @@ func (WishlistRemoved) Subject() Subject  { return SubjectWishlistRemoved }
 func (BotSuspected) Subject() Subject     { return SubjectBotSuspected }
 func (DetailViewed) Subject() Subject     { return SubjectDetailViewed }
 func (PageViewed) Subject() Subject       { return SubjectPageViewed }
-func (FunnelStepped) Subject() Subject    { return SubjectFunnelStep }
+func (FunnelStepRecorded) Subject() Subject    { return SubjectFunnelStep }
 
 // EndReason says why a session is over.
 type EndReason string
@@ -166,16 +166,17 @@ type SearchOutcome struct {
 // Executed returns the payload that announces an answered search.
 //
 // The query is the guest's own words. Names of places leave only when hotels
-// were found there, so that what somebody typed into the wrong field stays
-// here; coordinates are rounded to about ten kilometres; of filters only codes
-// leave.
+// were found there, and amenities
+// only when hotels have them, so that what somebody typed into the wrong field
+// stays here. Coordinates are rounded to about ten
+// kilometres.
 func (q SearchQuery) Executed(s GuestSession, o SearchOutcome) SearchExecuted {
 	q = q.Normalise()
 	e := SearchExecuted{
 		GuestSessionID: s.ID, SearchSessionID: o.Session, QueryHash: q.Hash(), Kind: o.Kind,
 		Geo: GeoQuery{Mode: q.Geo.Mode}, Dates: q.Dates,
 		Occupancy:  Party{q.Occupancy.Adults, q.Occupancy.Children, q.Occupancy.Rooms},
-		FilterKeys: q.Filters.keys(), SortKey: q.Sort, Page: q.Page,
+		FilterKeys: q.Filters.keys(o.ResultCount > 0), SortKey: q.Sort, Page: q.Page,
 		ResultCount: o.ResultCount, FromCache: o.FromCache, CompositionMs: o.Took.Milliseconds(),
 		Currency: q.Currency, Locale: q.Locale,
 	}
@@ -196,11 +197,12 @@ func (q SearchQuery) Executed(s GuestSession, o SearchOutcome) SearchExecuted {
 // code is what an amenity looks like: halal-kitchen.
 var code = regexp.MustCompile(`^[a-z0-9]{1,20}(-[a-z0-9]{1,20}){0,3}$`)
 
-// keys names the filters in use: amenities by their codes, the others by kind.
-func (f Filters) keys() []string {
+// keys names the filters in use: amenities by their codes, if hotels that have
+// them were found, the others by kind.
+func (f Filters) keys(found bool) []string {
 	keys := []string{}
 	for _, a := range f.Amenities {
-		if code.MatchString(a) {
+		if found && code.MatchString(a) {
 			keys = append(keys, a)
 		}
 	}
@@ -335,8 +337,8 @@ func FunnelSteps() []string {
 	}
 }
 
-// FunnelStepped is the payload of funnel.step_recorded.v1 (DOMAIN_MODEL §2.6).
-type FunnelStepped struct {
+// FunnelStepRecorded is the payload of funnel.step_recorded.v1 (DOMAIN_MODEL §2.6).
+type FunnelStepRecorded struct {
 	ID              bff.ID         `json:"id"` // cfe_
 	GuestSessionID  bff.ID         `json:"guestSessionId"`
 	Step            string         `json:"step"`

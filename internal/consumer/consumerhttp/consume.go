@@ -139,10 +139,12 @@ const replayWeight = 0.5
 
 func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
-	if err == nil && found && !s.Consent.Telemetry {
-		return
+	if err != nil || !found {
+		// The guest's wish is unknown. The request is the booking service's, not
+		// the guest's, and the ledger keeps the replay in any case.
+		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: err == nil}}
 	}
-	a.record(r, h.GuestSessionID, consumer.SubjectBotSuspected, consumer.BotSuspected{
+	a.tell(r, s, consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
 		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
 		IPHash:  h.IP, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",

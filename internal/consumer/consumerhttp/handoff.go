@@ -49,13 +49,9 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var announce *bff.Event
-	if s.Consent.Telemetry {
-		e, err := a.event(r, s.ID, consumer.SubjectHandoffInitiated, initiated, now)
-		if err != nil {
-			return err
-		}
-		announce = &e
+	announce, err := a.event(r, s, initiated, now)
+	if err != nil {
+		return err
 	}
 	answer, err := a.cfg.Ledger.RecordMint(r.Context(), once, h, minted, announce, now)
 	if err != nil {

@@ -27,18 +27,21 @@ type Config struct {
 	Visitors Visitors
 	Caller   CallerAuth // who may consume
 	Instance string     // of this process, in envelopes
+	// Sampling is the share of an event's kind that leaves, asked for each event;
+	// nil = consumer.DefaultRate.
+	Sampling func(consumer.Subject) float64
 	Now      func() time.Time
 }
 
 // API answers requests.
 type API struct {
-	cfg Config
-	ids *bff.Sequence // of events
+	cfg       Config
+	telemetry *consumer.Telemetry
 }
 
 // New returns the surface.
 func New(cfg Config) *API {
-	return &API{cfg: cfg, ids: bff.NewSequence(bff.PrefixEvent)}
+	return &API{cfg: cfg, telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling)}
 }
 
 // Budgets per route, far below the edge's 25 seconds.
@@ -47,6 +50,8 @@ const (
 	handoffBudget = 3 * time.Second
 	consumeBudget = 3 * time.Second
 	sessionBudget = time.Second
+	// telemetryBudget covers one commit on a busy database.
+	telemetryBudget = 2 * time.Second
 )
 
 // Limits of bodies, several times what honest clients send.
@@ -54,6 +59,8 @@ const (
 	searchBody  = 16 << 10
 	handoffBody = 4 << 10
 	consumeBody = 4 << 10
+	// telemetryBody holds sixteen members of metadata.
+	telemetryBody = 4 << 10
 )
 
 // Mount adds the public routes to a server.
@@ -62,6 +69,9 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "POST " + Base + "/search", Handle: a.search, Budget: searchBudget},
 		{Pattern: "POST " + Base + "/handoff", Handle: a.mint, Budget: handoffBudget},
 		{Pattern: "GET " + Base + "/session", Handle: a.session, Budget: sessionBudget},
+		{Pattern: "POST " + Base + "/telemetry/click", Handle: a.click, Budget: telemetryBudget},
+		{Pattern: "POST " + Base + "/telemetry/page-view", Handle: a.pageView, Budget: telemetryBudget},
+		{Pattern: "POST " + Base + "/telemetry/funnel", Handle: a.funnel, Budget: telemetryBudget},
 	} {
 		rt.Handle = anonymous(rt.Handle)
 		s.Handle(rt)
@@ -83,12 +93,4 @@ func anonymous(next web.Handler) web.Handler {
 		w.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
 		return next(w, r)
 	}
-}
-
-// event wraps a payload for the journal.
-func (a *API) event(r *http.Request, session bff.ID, s consumer.Subject, payload any, now time.Time) (bff.Event, error) {
-	req := web.From(r.Context())
-	return consumer.NewEvent(a.ids.Next(now), s, payload, consumer.Occasion{
-		Instance: a.cfg.Instance, RequestID: req.ID, TraceParent: req.TraceParent, Session: session,
-	}, now)
 }

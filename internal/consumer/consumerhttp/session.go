@@ -52,22 +52,10 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, id bff.ID, v consumer
 	if err := a.cfg.Sessions.SaveSession(r.Context(), s); err != nil {
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 	}
-	if announce && s.Consent.Telemetry {
-		a.record(r, s.ID, consumer.SubjectSessionStarted, s.Started(v), now)
+	if announce {
+		a.tell(r, s, s.Started(v), now)
 	}
 	return s, v, nil
-}
-
-// record journals telemetry that no client was promised: when the journal is
-// away the guest goes on, and the log says so.
-func (a *API) record(r *http.Request, session bff.ID, subject consumer.Subject, payload any, now time.Time) {
-	e, err := a.event(r, session, subject, payload, now)
-	if err == nil {
-		err = a.cfg.Journal.Record(r.Context(), e)
-	}
-	if err != nil {
-		web.From(r.Context()).Note("journal", "unavailable")
-	}
 }
 
 // cookie reads the session id. A malformed one is refused and taken back, so

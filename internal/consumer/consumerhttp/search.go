@@ -29,8 +29,12 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("X-Search-Session", bff.NewID(bff.PrefixSearchSession, now).String())
+	srs := bff.NewID(bff.PrefixSearchSession, now)
+	w.Header().Set("X-Search-Session", srs.String())
 	w.Header().Set("X-Cache", "BYPASS")
+	a.tell(r, s, q.Executed(s, consumer.SearchOutcome{
+		Session: srs, Kind: consumer.SearchList, ResultCount: res.Page.Total, Took: a.cfg.Now().Sub(now),
+	}), now)
 	return web.WriteJSON(w, http.StatusOK, res)
 }
 

@@ -29,7 +29,9 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 		// Without the session store a guest can still look: the session is what
 		// this request says of itself, and nothing of it is kept.
 		web.From(r.Context()).Note("sessionStore", "unavailable")
-		return consumer.NewGuestSession(id, v, now), v, nil
+		s = consumer.NewGuestSession(id, v, now)
+		s.Unread = true
+		return s, v, nil
 	case !found:
 		return a.open(w, r, id, v, false)
 	}

@@ -1,6 +1,8 @@
 package consumerhttp
 
 import (
+	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -24,15 +26,39 @@ func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, n
 	return &e, nil
 }
 
+const (
+	// tellPatience is how long a guest waits for telemetry that is not theirs.
+	tellPatience = 100 * time.Millisecond
+	// tellTimeout is how long the journal may try meanwhile.
+	tellTimeout = 5 * time.Second
+)
+
 // tell journals telemetry that no client was promised: when the journal is
-// away the guest goes on, and the log says so.
+// away or slow the guest goes on, and the log says so.
 func (a *API) tell(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) {
 	e, err := a.event(r, s, f, now)
-	if err == nil && e != nil {
-		err = a.cfg.Journal.Record(r.Context(), *e)
+	if err == nil && e == nil {
+		return
 	}
+	told := make(chan error, 1)
 	if err != nil {
-		web.From(r.Context()).Note("journal", "unavailable")
+		told <- err
+	} else {
+		go func() { // bounded: the journal refuses when too many wait
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), tellTimeout)
+			defer cancel()
+			told <- a.cfg.Journal.Record(ctx, *e)
+		}()
+	}
+	patience := time.NewTimer(tellPatience)
+	defer patience.Stop()
+	select {
+	case err := <-told:
+		if err != nil {
+			web.From(r.Context()).Note("journal", "unavailable")
+		}
+	case <-patience.C:
+		web.From(r.Context()).Note("journal", "slow")
 	}
 }
 
@@ -42,9 +68,15 @@ type accepted struct {
 	ID       string `json:"id"`
 }
 
+// retryTelemetry is when a client may report again what was not taken.
+const retryTelemetry = 2 * time.Second
+
 // promise journals what a client reports and answers only then: what was
 // accepted is not lost, whatever dies next. An empty id stands for the event's.
 func (a *API) promise(w http.ResponseWriter, r *http.Request, s consumer.GuestSession, f consumer.Fact, id bff.ID, now time.Time) error {
+	if s.Unread && s.Consent.Telemetry { // whether the guest agreed is known again soon
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryTelemetry}
+	}
 	e, err := a.event(r, s, f, now)
 	if err != nil {
 		return err
@@ -88,7 +120,10 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 			string(consumer.SortPriceDesc), string(consumer.SortRatingDesc), string(consumer.SortDistanceAsc))),
 	}
 	c.TenantID, c.PropertyID, c.SearchSessionID = readSubjects(in)
-	in.Require(map[bool][]string{true: {"tenantId"}, false: {"tenantId", "propertyId"}}[c.Kind == "brand-peek"]...)
+	in.Require("tenantId")
+	if c.Kind != "brand-peek" { // a brand is not one of its hotels
+		in.Require("propertyId")
+	}
 	if err := in.Err(); err != nil {
 		return err
 	}
@@ -187,7 +222,8 @@ func readMetadata(in *web.Input) map[string]any {
 	if m == nil {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(m.Members()))
+	given := m.Members()
+	names := slices.Sorted(maps.Keys(given))
 	if len(names) > maxMetadata {
 		in.Refuse("metadata", bff.FieldCount)
 		return nil
@@ -198,17 +234,19 @@ func readMetadata(in *web.Input) map[string]any {
 			in.Refuse("metadata", bff.FieldFormat) // the name itself may be anything
 			continue
 		}
-		switch m.Members()[name].(type) {
+		switch v := given[name].(type) {
 		case bool:
-			out[name] = *m.Bool(name)
+			out[name] = v
 		case string:
 			text := m.String(name, maxMetadataText)
 			if strings.Contains(text, "@") {
 				m.Refuse(name, bff.FieldFormat)
 			}
 			out[name] = text
-		default: // a number, or refused as none
+		case json.Number:
 			out[name] = m.Float(name, -maxMetadataSize, maxMetadataSize)
+		default:
+			m.Refuse(name, bff.FieldType)
 		}
 	}
 	return out

@@ -63,7 +63,7 @@ func durable(err error) error {
 	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if postgres.Unavailable(err) || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrClosed) || postgres.Unavailable(err) || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
 	}
 	return err

@@ -132,6 +132,20 @@ type HotelDetail struct {
 	Stale                bool              `json:"stale"`
 }
 
+// MarkStale says of a page that could not be renewed how old it is, and
+// whether its price may still be believed.
+func (d *HotelDetail) MarkStale(age time.Duration, now time.Time) {
+	d.Stale = true
+	d.Degraded = append(d.Degraded, Degradation{Part: PartProperty, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: 1})
+	if r := d.CheapestRateSnapshot; r != nil {
+		r.IsStale = r.expired(now)
+	}
+}
+
+// PricesExpire is when the price of the page is no longer current; zero when
+// it shows none.
+func (d *HotelDetail) PricesExpire() time.Time { return earliest(time.Time{}, d.CheapestRateSnapshot) }
+
 // Property is a hotel as property-service describes it, in one locale.
 type Property struct {
 	PropertyID            bff.ID
@@ -235,7 +249,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		return HotelDetail{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
 	}
 	if projErr != nil && propErr != nil {
-		return HotelDetail{}, unavailable(projErr)
+		return HotelDetail{}, Unavailable(projErr)
 	}
 	if projErr == nil && f.Suspended.Has(proj.Listing.TenantID) {
 		return HotelDetail{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")

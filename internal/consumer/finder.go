@@ -88,6 +88,37 @@ type SearchResult struct {
 
 	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
 	QueryRewriteHint json.RawMessage `json:"queryRewriteHint,omitempty"`
+
+	Cells []string `json:"-"` // the geo cells that the page shows, for invalidation
+}
+
+// MarkStale says of an answer that could not be renewed how old it is, and of
+// each price whether it may still be believed.
+func (r *SearchResult) MarkStale(age time.Duration, now time.Time) {
+	r.Stale = true
+	r.Degraded = append(r.Degraded, Degradation{Part: PartSearch, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: len(r.Results)})
+	for i := range r.Results {
+		if rate := r.Results[i].RateSnapshot; rate != nil {
+			rate.IsStale = rate.expired(now)
+		}
+	}
+}
+
+// PricesExpire is when the first price of the page is no longer current; zero
+// when none is.
+func (r *SearchResult) PricesExpire() time.Time {
+	var first time.Time
+	for i := range r.Results {
+		first = earliest(first, r.Results[i].RateSnapshot)
+	}
+	return first
+}
+
+func earliest(t time.Time, r *RateSnapshot) time.Time {
+	if r == nil || r.IsStale || (!t.IsZero() && t.Before(r.TTLExpiresAt.Time)) {
+		return t
+	}
+	return r.TTLExpiresAt.Time
 }
 
 // ResultPage is the window that a result shows.
@@ -110,7 +141,7 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 	q = q.Normalise()
 	found, err := f.Search.Search(ctx, q)
 	if err != nil {
-		return SearchResult{}, unavailable(err)
+		return SearchResult{}, Unavailable(err)
 	}
 	return f.Compose(ctx, q, found, now)
 }
@@ -173,6 +204,7 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 			missingBrands++
 		}
 		res.Results = append(res.Results, f.card(l, brand, rate, now))
+		res.Cells = append(res.Cells, l.GeoCell)
 	}
 	if found.StaleAge > 0 {
 		res.Stale = true
@@ -220,8 +252,8 @@ func tenantsOf(items []Listing) []bff.ID {
 // half-open probe has then had its chance.
 const retryUpstream = 4 * time.Second
 
-// unavailable codes an upstream failure that leaves nothing to answer with.
-func unavailable(err error) error {
+// Unavailable codes an upstream failure that leaves nothing to answer with.
+func Unavailable(err error) error {
 	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
 		return err
 	}

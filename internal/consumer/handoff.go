@@ -153,7 +153,7 @@ func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, 
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return Tenant{}, notFound
 	case err != nil:
-		return Tenant{}, unavailable(err)
+		return Tenant{}, Unavailable(err)
 	case listing.TenantID != req.TenantID:
 		return Tenant{}, notFound
 	}

@@ -45,12 +45,25 @@ type MapResult struct {
 	Stale     bool          `json:"stale"`
 }
 
+// MarkStale says of a map that could not be renewed how old it is. Its one
+// price is taken off: a pin has no room to say that it is old.
+func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
+	m.Stale = true
+	m.Degraded = append(m.Degraded, Degradation{Part: PartSearch, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: len(m.Pins)})
+	for i := range m.Pins {
+		if m.Pins[i].CheapestNightlyMinor != nil {
+			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency = nil, ""
+			m.Degraded = append(m.Degraded, Degradation{Part: PartMapPrice, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: 1})
+		}
+	}
+}
+
 // Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
 func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
 	q = q.Normalise()
 	pins, total, err := f.pins(ctx, q)
 	if err != nil {
-		return MapResult{}, unavailable(err)
+		return MapResult{}, Unavailable(err)
 	}
 	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: []Degradation{}}
 	ctxBrand, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
@@ -185,12 +198,19 @@ type Availability struct {
 	Stale      bool              `json:"stale,omitempty"`
 }
 
+// MarkStale says of a calendar that could not be renewed that it is old.
+func (a *Availability) MarkStale(time.Duration, time.Time) { a.Stale = true }
+
 // FacetCatalog is what a region can be filtered by.
 type FacetCatalog struct {
 	Country string  `json:"country"`
 	Region  string  `json:"region,omitempty"`
 	Facets  []Facet `json:"facets"`
+	Stale   bool    `json:"stale,omitempty"`
 }
+
+// MarkStale says of a catalog that could not be renewed that it is old.
+func (c *FacetCatalog) MarkStale(time.Duration, time.Time) { c.Stale = true }
 
 // Facet is one filter with its values.
 type Facet struct {
@@ -220,4 +240,8 @@ type Suggestion struct {
 // Suggestions complete what a guest typed.
 type Suggestions struct {
 	Suggestions []Suggestion `json:"suggestions"`
+	Stale       bool         `json:"stale,omitempty"`
 }
+
+// MarkStale says of suggestions that could not be renewed that they are old.
+func (s *Suggestions) MarkStale(time.Duration, time.Time) { s.Stale = true }

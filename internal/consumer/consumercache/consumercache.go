@@ -70,10 +70,10 @@ type Caches struct {
 func New(cfg Config) (*Caches, error) {
 	c := &Caches{Searcher: cfg.Search, cfg: cfg}
 	var errs []error
-	open := func(name string, fresh func() time.Duration, bytes int64) *cache.Cache {
+	open := func(name string, fresh func() time.Duration, grace time.Duration, bytes int64) *cache.Cache {
 		opened, err := cache.New(cfg.Store, cache.Config{
 			Name: name, Shared: true, Raw: true, MaxBytes: bytes,
-			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh(), Grace: staleFor, Stale: staleFor} },
+			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh(), Grace: grace, Stale: staleFor} },
 		})
 		errs = append(errs, err)
 		return opened
@@ -84,10 +84,11 @@ func New(cfg Config) (*Caches, error) {
 			return campaignTTL
 		}
 		return listTTL
-	}, 64<<20)
-	c.hotels = open("projected", always(listTTL), 16<<20)
-	c.brands = open("brand-peek", always(brandTTL), 8<<20)
-	c.property = open("property", always(propertyTTL), 32<<20)
+	}, 0, 64<<20)
+	c.hotels = open("projected", always(listTTL), 0, 16<<20)
+	// A colour or a photo that is a little old harms nobody: nobody waits for it.
+	c.brands = open("brand-peek", always(brandTTL), staleFor, 8<<20)
+	c.property = open("property", always(propertyTTL), staleFor, 32<<20)
 	return c, errors.Join(errs...)
 }
 

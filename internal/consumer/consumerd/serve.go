@@ -79,14 +79,19 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		DB: db, Sessions: sessions, Keys: redis.NewKeys(s.Environment, name),
 		Outbox: events.table, Appender: events.appender, Waker: events.waker,
 	})
+	found, err := s.openCaches(d, upstreams)
+	if err != nil {
+		return err
+	}
 	ring := handoff.NewKeyring(keys)
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: upstreams.Search, Prices: upstreams.Pricing, Brands: upstreams.Theme,
+			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended,
 			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, HomeCountry: s.HomeCountry,
 		},
+		Answers: found.answers,
 		Desk: &consumer.HandoffDesk{
-			Search: upstreams.Search, Tenants: upstreams.Tenant, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: upstreams.Tenant, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Ledger: store, Journal: store, Keys: ring,
 		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},

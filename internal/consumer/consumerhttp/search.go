@@ -1,49 +1,161 @@
 package consumerhttp
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
+// search serves a page of hotels. The body is the same bytes for every guest
+// who asks the same; what is the guest's own travels in headers and behind the
+// answer.
 func (a *API) search(w http.ResponseWriter, r *http.Request) error {
-	q, err := readSearch(w, r)
+	in, err := web.ReadBody(w, r, searchBody)
 	if err != nil {
+		return err
+	}
+	q := readSearch(r, in)
+	if err := in.Err(); err != nil {
 		return err
 	}
 	s, _, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
+	q = chosen(q, s).Normalise()
+	now := a.cfg.Now()
+	srs := bff.NewID(bff.PrefixSearchSession, now)
+	w.Header().Set("X-Search-Session", srs.String())
+	a.announceBrownout(w)
+	key := a.cfg.Answers.keys.Key("cache", "search", "list", hexOf(q.CacheKey()))
+	out, err := a.serve(w, r, a.cfg.Answers.list, key, func() view { return new(consumer.SearchResult) },
+		func(ctx context.Context) (composed, error) {
+			res, err := a.cfg.Finder.Find(ctx, q, a.cfg.Now())
+			if err != nil {
+				return composed{}, err
+			}
+			return composed{view: &res, tags: listTags(res), partial: len(res.Degraded) > 0, expires: res.PricesExpire(), total: res.Page.Total}, nil
+		})
+	if err != nil {
+		return err
+	}
+	a.searched(r, s, q, consumer.SearchOutcome{Session: srs, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
+	return nil
+}
+
+// searchMap serves the pins of a map.
+func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, searchBody)
+	if err != nil {
+		return err
+	}
+	q := readSearch(r, in)
+	if q.Geo.Mode == consumer.GeoRegion {
+		in.Refuse("geo.mode", bff.FieldUnsupported)
+	}
+	var cursor bff.ID
+	if c := in.Object("cursor"); c != nil {
+		cursor = c.ID("propertyId", bff.PrefixProperty)
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	q.Sort, q.Page = "", consumer.Page{}
+	q = chosen(q, s).Normalise()
+	now := a.cfg.Now()
+	srs := bff.NewID(bff.PrefixSearchSession, now)
+	w.Header().Set("X-Search-Session", srs.String())
+	a.announceBrownout(w)
+	key := a.cfg.Answers.keys.Key("cache", "search", "map", hexOf(q.CacheKey()))
+	if !cursor.IsZero() {
+		key += ":" + cursor.String()
+	}
+	out, err := a.serve(w, r, a.cfg.Answers.pins, key, func() view { return new(consumer.MapResult) },
+		func(ctx context.Context) (composed, error) {
+			res, err := a.cfg.Finder.Map(ctx, q, cursor, a.cfg.Now())
+			if err != nil {
+				return composed{}, err
+			}
+			return composed{view: &res, tags: mapTags(res), partial: len(res.Degraded) > 0, total: res.Total}, nil
+		})
+	if err != nil {
+		return err
+	}
+	a.searched(r, s, q, consumer.SearchOutcome{Session: srs, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
+	return nil
+}
+
+// searched tells of an answered search.
+func (a *API) searched(r *http.Request, s consumer.GuestSession, q consumer.SearchQuery, o consumer.SearchOutcome, began time.Time) {
+	now := a.cfg.Now()
+	o.Took = now.Sub(began)
+	a.tell(r, s, q.Executed(s, o), now)
+}
+
+// chosen fills in what the request left to the session.
+func chosen(q consumer.SearchQuery, s consumer.GuestSession) consumer.SearchQuery {
 	if q.Locale == "" {
 		q.Locale = s.Locale
 	}
 	if q.Currency == "" {
 		q.Currency = s.Currency
 	}
-	now := a.cfg.Now()
-	res, err := a.cfg.Finder.Find(r.Context(), q, now)
-	if err != nil {
-		return err
+	return q
+}
+
+// announceBrownout says which rung of the ladder the service stands on.
+func (a *API) announceBrownout(w http.ResponseWriter) {
+	if a.cfg.Finder.Brownout == nil {
+		return
 	}
-	srs := bff.NewID(bff.PrefixSearchSession, now)
-	w.Header().Set("X-Search-Session", srs.String())
-	w.Header().Set("X-Cache", "BYPASS")
-	a.tell(r, s, q.Executed(s, consumer.SearchOutcome{
-		Session: srs, Kind: consumer.SearchList, ResultCount: res.Page.Total, Took: a.cfg.Now().Sub(now),
-	}), now)
-	return web.WriteJSON(w, http.StatusOK, res)
+	if rung := a.cfg.Finder.Brownout(); rung > consumer.RungNone {
+		w.Header().Set("X-Brownout", rung.String())
+	}
+}
+
+func listTags(res consumer.SearchResult) []string {
+	seen := map[string]bool{}
+	var tags []string
+	add := func(tag string) {
+		if !seen[tag] {
+			seen[tag] = true
+			tags = append(tags, tag)
+		}
+	}
+	for i, card := range res.Results {
+		add(tenantTag(card.TenantID))
+		add(brandTag(card.TenantID))
+		if res.Cells[i] != "" {
+			add(cellTag(res.Cells[i]))
+		}
+	}
+	return tags
+}
+
+func mapTags(res consumer.MapResult) []string {
+	seen := map[bff.ID]bool{}
+	var tags []string
+	for _, p := range res.Pins {
+		if !seen[p.TenantID] {
+			seen[p.TenantID] = true
+			tags = append(tags, tenantTag(p.TenantID), brandTag(p.TenantID))
+		}
+	}
+	return tags
 }
 
 // readSearch reads a query and reports everything that is wrong with it.
-func readSearch(w http.ResponseWriter, r *http.Request) (consumer.SearchQuery, error) {
-	in, err := web.ReadBody(w, r, searchBody)
-	if err != nil {
-		return consumer.SearchQuery{}, err
-	}
+func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 	var q consumer.SearchQuery
 	in.Require("geo", "dates", "occupancy")
 	if geo := in.Object("geo"); geo != nil {
@@ -74,8 +186,10 @@ func readSearch(w http.ResponseWriter, r *http.Request) (consumer.SearchQuery, e
 	if q.Currency == "" {
 		q.Currency = headerCurrency(r, in)
 	}
-	return q, in.Err()
+	return q
 }
+
+func upper(s string) string { return strings.ToUpper(s) }
 
 // headerCurrency is an explicit choice for this one request.
 func headerCurrency(r *http.Request, in *web.Input) bff.Currency {
@@ -126,7 +240,7 @@ func readGeo(in *web.Input) consumer.GeoQuery {
 	}
 	g.City = in.String("city", consumer.MaxPlaceRunes)
 	g.Region = in.String("region", consumer.MaxPlaceRunes)
-	if g.Country = in.String("country", 2); len(g.Country) == 1 {
+	if g.Country = in.String("country", 2); g.Country != "" && !isCountry(g.Country) {
 		in.Refuse("country", bff.FieldFormat)
 	}
 	return g

@@ -1,0 +1,208 @@
+package consumerhttp
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// Answers are the finished answers that guests share: bytes, compressed once,
+// with nothing of a session in them.
+type Answers struct {
+	list, pins, detail, availability, facets, suggest *cache.Cache
+
+	store *cache.Store
+	keys  redis.Keys
+}
+
+// Lifetimes of DATA_MODEL §5. Whatever they say, an answer with prices is fresh
+// only as long as its prices are.
+const (
+	listFresh         = 60 * time.Second
+	detailFresh       = 5 * time.Minute
+	availabilityFresh = 60 * time.Second
+	facetsFresh       = time.Hour
+	suggestFresh      = 5 * time.Minute
+
+	// partialFresh is how long an answer with something missing is kept: long
+	// enough to spare a struggling upstream, short enough to heal soon.
+	partialFresh = 3 * time.Second
+	// answerGrace is how long readers get an old answer at once while it is
+	// being renewed; after that they wait for the new one.
+	answerGrace = 5 * time.Second
+	// answerStale is how long the last good answer stands in for a dead upstream.
+	answerStale = 10 * time.Minute
+	// absentFor is how long "there is no such hotel" is believed.
+	absentFor = 10 * time.Second
+)
+
+// edgeControl lets a CDN hold what is the same for everybody.
+const edgeControl = "public, max-age=15, s-maxage=300, stale-while-revalidate=60"
+
+// NewAnswers opens the caches.
+func NewAnswers(store *cache.Store, keys redis.Keys) (*Answers, error) {
+	var errs []error
+	open := func(name string, fresh time.Duration, bytes int64, control string) *cache.Cache {
+		c, err := cache.New(store, cache.Config{
+			Name: name, Shared: true, MaxBytes: bytes, CacheControl: control, Vary: "Accept-Language, X-Currency",
+			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh, Grace: answerGrace, Stale: answerStale} },
+		})
+		errs = append(errs, err)
+		return c
+	}
+	const private = "private, no-store"
+	a := &Answers{
+		store: store, keys: keys,
+		list:         open("search-list", listFresh, 128<<20, private),
+		pins:         open("search-map", listFresh, 64<<20, private),
+		detail:       open("detail", detailFresh, 128<<20, edgeControl),
+		availability: open("availability", availabilityFresh, 16<<20, private),
+		facets:       open("facets", facetsFresh, 8<<20, edgeControl),
+		suggest:      open("suggest", suggestFresh, 8<<20, private),
+	}
+	return a, errors.Join(errs...)
+}
+
+// Invalidate takes answers with one of the tags out of service, everywhere.
+func (a *Answers) Invalidate(ctx context.Context, tags ...string) error {
+	return a.store.Invalidate(ctx, tags...)
+}
+
+// Tags by which answers are found again when something changes.
+func tenantTag(id bff.ID) string   { return "tenant:" + id.String() }
+func propertyTag(id bff.ID) string { return "property:" + id.String() }
+func brandTag(id bff.ID) string    { return "brand:" + id.String() }
+
+func cellTag(cell string) string {
+	if len(cell) > 3 && cell[:3] == "h3:" {
+		cell = cell[3:]
+	}
+	return "cell:" + cell
+}
+
+// view is an answer that can say that it is old.
+type view interface {
+	MarkStale(age time.Duration, now time.Time)
+}
+
+// composed is a fresh answer with what decides how it is kept.
+type composed struct {
+	view    view
+	tags    []string
+	partial bool      // something is missing
+	expires time.Time // of its prices; zero = no prices
+	total   int       // hotels that match, for telemetry
+}
+
+// outcome is how a request was answered.
+type outcome struct {
+	fromCache bool
+	total     int
+}
+
+// serve answers from a cache, composing the answer where nobody has it yet.
+// blank returns an empty view of the answer's kind.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) (outcome, error) {
+	fill := func(ctx context.Context) (cache.Fill, error) { return a.fill(ctx, compose) }
+	entry, st, err := c.Get(r.Context(), key, fill)
+	if err == nil && a.showsSuspended(entry) {
+		// The word of a suspension is here before its invalidation: compose anew.
+		entry, st, err = c.Fetch(r.Context(), fill)
+	}
+	if err != nil {
+		return outcome{}, uncached(err)
+	}
+	out := outcome{fromCache: st.Result == cache.Hit || st.Result == cache.Stale}
+	out.total, _ = strconv.Atoi(string(entry.Meta()))
+	if st.Result == cache.Stale {
+		return out, a.serveStale(w, entry, st, blank())
+	}
+	entry.Serve(w, r, st)
+	return out, nil
+}
+
+// share is serve for answers that nobody counts.
+func (a *API) share(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) error {
+	_, err := a.serve(w, r, c, key, blank, compose)
+	return err
+}
+
+func (a *API) fill(ctx context.Context, compose func(context.Context) (composed, error)) (cache.Fill, error) {
+	out, err := compose(ctx)
+	if bff.CodeOf(err) == bff.CodeResourceNotFound {
+		return cache.Fill{}, cache.Negative(err, absentFor)
+	}
+	if err != nil {
+		return cache.Fill{}, err
+	}
+	body, err := json.Marshal(out.view)
+	if err != nil {
+		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
+	}
+	f := cache.Fill{Body: body, Tags: out.tags, Meta: strconv.AppendInt(nil, int64(out.total), 10)}
+	switch {
+	case out.partial:
+		f.TTL = cache.TTL{Fresh: partialFresh, Stale: answerStale}
+	case !out.expires.IsZero():
+		if left := out.expires.Sub(a.cfg.Now()); left < detailFresh {
+			f.TTL = cache.TTL{Fresh: max(left, time.Second), Grace: answerGrace, Stale: answerStale}
+		}
+	}
+	return f, nil
+}
+
+// showsSuspended reports whether an answer shows a tenant that may no longer
+// be shown.
+func (a *API) showsSuspended(e *cache.Entry) bool {
+	if a.cfg.Finder.Suspended.Empty() {
+		return false
+	}
+	for _, tag := range e.Tags() {
+		if len(tag) > 7 && tag[:7] == "tenant:" {
+			if id, err := bff.ParseID(bff.PrefixTenant, tag[7:]); err == nil && a.cfg.Finder.Suspended.Has(id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// serveStale answers with the last good body, and says so in it: a price older
+// than its life is never shown as current.
+func (a *API) serveStale(w http.ResponseWriter, e *cache.Entry, st cache.Status, v view) error {
+	if err := json.Unmarshal(e.Body(), v); err != nil {
+		return fmt.Errorf("decode stale answer: %w", err)
+	}
+	v.MarkStale(e.Age(), a.cfg.Now())
+	h := w.Header()
+	h.Set("X-Cache", st.Result.String())
+	h.Set("Age", fmt.Sprint(int(e.Age()/time.Second)))
+	return web.WriteJSON(w, http.StatusOK, v)
+}
+
+// retryBusy is when a shed request may be tried again.
+const retryBusy = time.Second
+
+// uncached gives the cache's own refusals a code.
+func uncached(err error) error {
+	if errors.Is(err, cache.ErrBusy) || errors.Is(err, cache.ErrClosed) {
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryBusy, Err: err}
+	}
+	if _, coded := errors.AsType[*bff.Error](err); !coded && errors.Is(err, context.DeadlineExceeded) {
+		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: retryBusy, Err: err}
+	}
+	return err
+}
+
+func hexOf(h consumer.Hash) string { return hex.EncodeToString(h[:]) }

@@ -1,0 +1,174 @@
+package consumerhttp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// hotel serves a hotel's page. It is public: its bytes depend on the URL, the
+// language and the currency, and on nothing else.
+func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
+	in := web.ReadQuery(r)
+	id := pathID(r, in)
+	locale, currency := publicChoice(r, in)
+	chosen := in.Has("checkIn") || in.Has("checkOut")
+	now := a.cfg.Now()
+	stay := consumer.DefaultStay(now)
+	stay.Occupancy = in.Occupancy(false)
+	if chosen {
+		stay.Dates = in.Stay()
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	key := a.cfg.Answers.keys.Key("cache", "detail", id.String(), string(locale), string(currency), stayKey(stay))
+	return a.share(w, r, a.cfg.Answers.detail, key, func() view { return new(consumer.HotelDetail) },
+		func(ctx context.Context) (composed, error) {
+			d, err := a.cfg.Finder.Detail(ctx, consumer.DetailRequest{PropertyID: id, Stay: stay, Locale: locale, Currency: currency}, a.cfg.Now())
+			if err != nil {
+				return composed{}, err
+			}
+			tags := []string{propertyTag(id), tenantTag(d.Property.TenantID), brandTag(d.Property.TenantID)}
+			for _, s := range d.SimilarProperties {
+				tags = append(tags, tenantTag(s.TenantID))
+			}
+			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire()}, nil
+		})
+}
+
+// stayKey names a stay in few characters.
+func stayKey(s consumer.Stay) string {
+	ages := slices.Sorted(slices.Values(s.Occupancy.ChildrenAges))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d %v", s.Dates.CheckIn, s.Dates.CheckOut,
+		s.Occupancy.Adults, s.Occupancy.Children, s.Occupancy.Rooms, ages))
+	return hex.EncodeToString(sum[:12])
+}
+
+// availability serves a hotel's calendar.
+func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
+	in := web.ReadQuery(r)
+	in.Require("from", "to")
+	req := consumer.AvailabilityRequest{PropertyID: pathID(r, in), Occupancy: in.Occupancy(false)}
+	var ok1, ok2 bool
+	req.From, ok1 = in.Date("from")
+	req.To, ok2 = in.Date("to")
+	if ok1 && ok2 {
+		switch n := req.To - req.From; {
+		case n <= 0:
+			in.Refuse("to", bff.FieldOrder)
+		case n > consumer.MaxAvailabilityNights:
+			in.Refuse("to", bff.FieldRange)
+		}
+	}
+	_, req.Currency = publicChoice(r, in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	occupancy := stayKey(consumer.Stay{Occupancy: req.Occupancy})
+	key := a.cfg.Answers.keys.Key("cache", "availability", req.PropertyID.String(), req.From.String(), req.To.String(), occupancy+string(req.Currency))
+	return a.share(w, r, a.cfg.Answers.availability, key, func() view { return new(consumer.Availability) },
+		func(ctx context.Context) (composed, error) {
+			hotel, err := a.cfg.Finder.Search.FindProperty(ctx, req.PropertyID)
+			if err != nil {
+				return composed{}, consumer.Unavailable(err)
+			}
+			tenant := hotel.Listing.TenantID
+			if a.cfg.Finder.Suspended.Has(tenant) {
+				return composed{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
+			}
+			days, err := a.cfg.Finder.Search.Availability(ctx, req)
+			if err != nil {
+				return composed{}, consumer.Unavailable(err)
+			}
+			return composed{view: &days, tags: []string{propertyTag(req.PropertyID), tenantTag(tenant)}}, nil
+		})
+}
+
+// facets serves what a region can be filtered by.
+func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
+	in := web.ReadQuery(r)
+	in.Require("country")
+	country, region := in.String("country", 2), in.String("region", consumer.MaxPlaceRunes)
+	if country != "" && !isCountry(country) {
+		in.Refuse("country", bff.FieldFormat)
+	}
+	locale, _ := publicChoice(r, in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	country, region = upper(country), bff.FoldPlace(region)
+	key := a.cfg.Answers.keys.Key("cache", "facets", country, region, string(locale))
+	return a.share(w, r, a.cfg.Answers.facets, key, func() view { return new(consumer.FacetCatalog) },
+		func(ctx context.Context) (composed, error) {
+			c, err := a.cfg.Finder.Search.Facets(ctx, country, region, locale)
+			if err != nil {
+				return composed{}, consumer.Unavailable(err)
+			}
+			return composed{view: &c}, nil
+		})
+}
+
+const (
+	maxTyped       = 64
+	maxSuggestions = 20
+)
+
+// suggest completes a destination.
+func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
+	in := web.ReadQuery(r)
+	in.Require("q")
+	typed := bff.FoldPlace(in.String("q", maxTyped))
+	limit := in.Int("limit", 8, 1, maxSuggestions)
+	locale, _ := publicChoice(r, in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	key := a.cfg.Answers.keys.Key("cache", "suggest", fmt.Sprint(limit), string(locale), typed)
+	return a.share(w, r, a.cfg.Answers.suggest, key, func() view { return new(consumer.Suggestions) },
+		func(ctx context.Context) (composed, error) {
+			s, err := a.cfg.Finder.Search.Suggest(ctx, typed, limit, locale)
+			if err != nil {
+				return composed{}, consumer.Unavailable(err)
+			}
+			return composed{view: &s}, nil
+		})
+}
+
+// publicChoice is the language and currency of a shared answer: what the
+// request itself says, because that is all a CDN can see.
+func publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Currency) {
+	locale, _ := bff.NegotiateLocale(r.Header.Get("Accept-Language"))
+	currency := headerCurrency(r, in)
+	if currency == "" {
+		currency = bff.DefaultCurrency
+	}
+	return locale, currency
+}
+
+func pathID(r *http.Request, in *web.Input) bff.ID {
+	id, err := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
+	if err != nil {
+		in.Refuse("propertyId", bff.FieldFormat)
+	}
+	return id
+}
+
+func isCountry(s string) bool {
+	if len(s) != 2 {
+		return false
+	}
+	for _, c := range []byte(upper(s)) {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}

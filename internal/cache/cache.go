@@ -86,6 +86,8 @@ type Status struct {
 	Shared bool
 	// Collapsed says that this read waited for a fill that another began.
 	Collapsed bool
+	// Age is the time since the fill began.
+	Age time.Duration
 	// Err is why the body is stale: the failure of the latest fill. A stale
 	// body without Err is being refreshed.
 	Err error
@@ -193,23 +195,24 @@ func isName(s string) bool {
 func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Status, error) {
 	if e, ok := c.memory.GetIfPresent(key); ok {
 		now := c.store.now()
+		age := time.Duration(now - e.born)
 		switch c.store.judge(e, now) {
 		case settled:
 			c.metrics.hitMemory.Inc()
-			return e, Status{Result: Hit}, nil
+			return e, Status{Result: Hit, Age: age}, nil
 		case due:
 			c.refresh(ctx, key, e, now, fill)
 			c.metrics.hitMemory.Inc()
-			return e, Status{Result: Hit}, nil
+			return e, Status{Result: Hit, Age: age}, nil
 		case grace:
 			c.refresh(ctx, key, e, now, fill)
-			return e, c.staleStatus(e), nil
+			return e, c.staleStatus(e, age), nil
 		case stale:
-			// A reader waits for the first fill that fails, the others are
-			// served at once until one succeeds.
+			// Readers wait for the first fill; once that has failed, the
+			// others are served at once until one succeeds.
 			if e.failed.Load() != nil {
 				c.refresh(ctx, key, e, now, fill)
-				return e, c.staleStatus(e), nil
+				return e, c.staleStatus(e, age), nil
 			}
 		case gone:
 		}
@@ -217,14 +220,10 @@ func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Sta
 	return c.load(ctx, key, fill)
 }
 
-func (c *Cache) staleStatus(e *Entry) Status {
-	err := e.failure()
-	if err != nil {
-		c.metrics.staleError.Inc()
-	} else {
-		c.metrics.staleRefreshing.Inc()
-	}
-	return Status{Result: Stale, Err: err}
+func (c *Cache) staleStatus(e *Entry, age time.Duration) Status {
+	st := Status{Result: Stale, Age: age, Err: e.failure()}
+	c.count(st)
+	return st
 }
 
 // Peek returns what is in memory without filling, whether fresh or stale.
@@ -245,7 +244,10 @@ func (c *Cache) Fetch(ctx context.Context, fill FillFunc) (*Entry, Status, error
 	}
 	defer free()
 	e, _, err := c.fill(ctx, "", fill)
-	return e, Status{Result: Bypass}, err
+	if err != nil {
+		return nil, Status{}, err
+	}
+	return e, Status{Result: Bypass, Age: e.Age()}, nil
 }
 
 // Delete has the key's entry served no more, in any process. Its error is that

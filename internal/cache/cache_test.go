@@ -24,7 +24,7 @@ func TestLife(t *testing.T) {
 		wantWait bool
 	}{
 		{
-			name: "fresh", age: 57*time.Second - 1,
+			name: "fresh", age: 57 * time.Second,
 			want: answer{Body: "old", Result: Hit}, wantNext: answer{Body: "old", Result: Hit},
 		},
 		{
@@ -172,11 +172,11 @@ func TestNegative(t *testing.T) {
 		if !errors.Is(err, errNone) {
 			t.Fatalf("an answer must not be papered over: %v", err)
 		}
-		wait(t.Context(), 3*time.Second-1)
+		wait(t.Context(), 3*time.Second-time.Millisecond)
 		if _, _, err := c.Get(t.Context(), "k", src.fill); !errors.Is(err, errNone) || src.calls.Load() != 2 {
 			t.Errorf("not remembered: %v after %d fills", err, src.calls.Load())
 		}
-		wait(t.Context(), 1)
+		wait(t.Context(), 2*time.Millisecond)
 		src.failWith(nil)
 		if got := read(t, c, "k", src.fill); got != (answer{Body: "there"}) {
 			t.Errorf("remembered for too long: %+v", got)
@@ -218,9 +218,11 @@ func TestClientGone(t *testing.T) {
 
 func TestFillLimits(t *testing.T) {
 	t.Parallel()
+	src := newSource("too late")
 	hang := func(ctx context.Context) (Fill, error) {
 		<-ctx.Done()
-		return Fill{}, context.Cause(ctx)
+		f, _ := src.fill(ctx)
+		return f, context.Cause(ctx)
 	}
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()

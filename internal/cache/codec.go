@@ -37,7 +37,7 @@ func (e *Entry) encode() []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.stamp.epoch)
 	b = binary.AppendUvarint(b, e.stamp.seq)
 	for _, d := range []time.Duration{e.refresh, e.ttl.Fresh, e.ttl.Grace, e.ttl.Stale} {
-		b = binary.AppendUvarint(b, uint64(max(d, 0))) //nolint:gosec // not negative
+		b = binary.AppendUvarint(b, uint64(max(d, 0)))
 	}
 	b = append(b, e.sum[:]...)
 	b = appendBytes(b, e.kind[0])

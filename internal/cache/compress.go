@@ -3,7 +3,6 @@ package cache
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -53,7 +52,7 @@ func newCompressor(most int) (*compressor, error) {
 }
 
 func (c *compressor) gzip(body []byte) []byte {
-	w := c.writers.Get().(*gzip.Writer) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	w := c.writers.Get().(*gzip.Writer) // nothing else is put there
 	defer c.writers.Put(w)
 	var out bytes.Buffer
 	out.Grow(len(body)/4 + 64)
@@ -66,18 +65,6 @@ func (c *compressor) gzip(body []byte) []byte {
 
 func (c *compressor) zstd(body []byte) []byte {
 	return bytes.Clone(c.enc.EncodeAll(body, make([]byte, 0, len(body)/4+64)))
-}
-
-func (c *compressor) gunzip(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(c.most)+1))
-	if err == nil && len(body) > c.most {
-		err = fmt.Errorf("body is over %d bytes", c.most)
-	}
-	return body, err
 }
 
 func (c *compressor) unzstd(packed []byte) ([]byte, error) {

@@ -23,10 +23,13 @@ type TTL struct {
 
 func (t TTL) life() time.Duration { return t.Fresh + max(t.Grace, t.Stale, 0) }
 
-// refreshAhead is the part of Fresh over which refreshes are spread. The mean
-// refresh comes at 97.5 % of Fresh: 1.03 fills per Fresh, and time enough for
-// one to end before readers would see a stale body.
-const refreshAhead = 0.05
+// A refresh begins when between these parts of Fresh are left. The spread keeps
+// keys that were filled together apart; the rest is time for the fill to end
+// before readers would see a stale body. The price is 1.03 fills per Fresh.
+const (
+	refreshSooner = 0.045
+	refreshLater  = 0.02
+)
 
 // Entry is one finished body. It is shared by all who read it: nobody may change
 // what its methods return.
@@ -99,8 +102,8 @@ func (c *Cache) newEntry(key string, f *Fill, s stamp, born int64) *Entry {
 	if e.ttl == (TTL{}) {
 		e.ttl = c.ttl()
 	}
-	early := rand.Float64() * refreshAhead //nolint:gosec // jitter
-	e.refresh = time.Duration(float64(e.ttl.Fresh) * (1 - early))
+	left := refreshLater + rand.Float64()*(refreshSooner-refreshLater) //nolint:gosec // jitter
+	e.refresh = time.Duration(float64(e.ttl.Fresh) * (1 - left))
 	e.tags = append(append(make([]string, 0, len(f.Tags)+1), f.Tags...), keyTag(key))
 	sum := sha256.Sum256(f.Body)
 	copy(e.sum[:], sum[:])

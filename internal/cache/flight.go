@@ -13,6 +13,10 @@ import (
 // woken earlier by the bus; this is for messages that get lost.
 const followPoll = 100 * time.Millisecond
 
+// sameAge is the difference below which two readings of an entry's age are of
+// the same entry.
+const sameAge = 100 * time.Millisecond
+
 var errFillTimeout = fmt.Errorf("cache: fill took too long: %w", context.DeadlineExceeded)
 
 // flight is the one attempt of this process to get a key.
@@ -59,6 +63,7 @@ func (c *Cache) load(ctx context.Context, key string, fill FillFunc) (*Entry, St
 			return nil, Status{}, out.status.Err
 		}
 		out.status.Collapsed = out.status.Collapsed || !began
+		out.status.Age = out.entry.Age()
 		c.count(out.status)
 		return out.entry, out.status, nil
 	}
@@ -70,7 +75,7 @@ func (c *Cache) fallback(key string, err error) (*Entry, Status, error) {
 	if !ok {
 		return nil, Status{}, err
 	}
-	st := Status{Result: Stale, Err: err}
+	st := Status{Result: Stale, Age: e.Age(), Err: err}
 	c.count(st)
 	return e, st, nil
 }
@@ -94,6 +99,9 @@ func (c *Cache) count(st Status) {
 // errorHold; readers on the way see one comparison.
 func (c *Cache) refresh(ctx context.Context, key string, e *Entry, now int64, fill FillFunc) {
 	at := e.retry.Load()
+	if len(c.slots) == cap(c.slots) { // readers who wait go first
+		return
+	}
 	if now < at || !e.retry.CompareAndSwap(at, now+int64(c.errorHold)) {
 		return
 	}
@@ -268,7 +276,9 @@ func (c *Cache) find(ctx context.Context, key string, background bool) (outcome,
 	if st == gone {
 		return outcome{}, false
 	}
-	if old, ok := c.memory.GetIfPresent(key); !ok || old.born < e.born || c.store.judge(old, c.store.now()) < st {
+	// The same entry, read again, must not replace itself: it would forget that
+	// its refresh failed. Its age is known up to the time of a call.
+	if old, ok := c.memory.GetIfPresent(key); !ok || old.born+int64(sameAge) < e.born || c.store.judge(old, c.store.now()) < st {
 		c.memory.Set(key, e)
 	}
 	switch {
@@ -283,24 +293,29 @@ func (c *Cache) find(ctx context.Context, key string, background bool) (outcome,
 // lead fills under the lease.
 func (c *Cache) lead(ctx context.Context, key string, l *lease, fill FillFunc) (outcome, func()) {
 	stop := l.hold(ctx)
+	last := context.WithoutCancel(ctx) // to hand over even when the store is closed
 	// The leader before us may have ended between our look and our bid.
 	if out, ok := c.find(ctx, key, true); ok {
-		return out, func() { stop(); l.release(ctx, "", 0) }
+		return out, func() { stop(); l.release(last, "", 0) }
 	}
 	out, share := c.filled(ctx, key, fill)
 	return out, func() {
 		stop()
-		if out.err != nil {
-			if _, negative := errors.AsType[*negativeError](out.err); negative {
-				_ = c.deleteShared(ctx, key) // an error is counted; the entry expires by itself
+		_, negative := errors.AsType[*negativeError](out.err)
+		switch {
+		case out.err != nil && c.store.ctx.Err() != nil: // we end, the key is well: the next takes over
+			l.release(last, "", 0)
+		case out.err != nil:
+			if negative {
+				_ = c.deleteShared(last, key) // an error is counted; the entry expires by itself
 			}
-			l.release(ctx, c.store.failureCode(out.err), out.hold)
-			return
+			l.release(last, c.store.failureCode(out.err), out.hold)
+		default:
+			if !l.lost.Load() { // whoever took over has newer data
+				share()
+			}
+			l.release(last, "", 0)
 		}
-		if !l.lost.Load() { // whoever took over has newer data
-			share()
-		}
-		l.release(ctx, "", 0)
 	}
 }
 
@@ -332,7 +347,7 @@ func (c *Cache) filled(ctx context.Context, key string, fill FillFunc) (outcome,
 	c.memory.Set(key, e)
 	return out, func() {
 		if c.shared {
-			c.writeShared(ctx, key, e)
+			c.writeShared(context.WithoutCancel(ctx), key, e)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -63,7 +64,7 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	out := &e.variant[v]
 	c, h := e.cache, w.Header()
 
-	age := e.Age()
+	age := st.Age
 	switch {
 	case st.Result == Hit && !st.Shared:
 		lines := e.aged(age)
@@ -75,10 +76,16 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 		h["Cache-Status"] = []string{e.cacheStatus(age, st)}
 	}
 	h["X-Cache"] = xCache[st.Result]
-	h["Etag"] = out.etags
-	if c.head.vary != nil {
+	// Answers to other methods are not for caches, and conditions on those
+	// mean something else (RFC 9110 §13.1.2). Every header counts here: the
+	// ninth has the map grow, which costs as much as all of this.
+	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if safe {
+		h["Etag"] = out.etags
+	}
+	if safe && c.head.vary != nil {
 		if old, ok := h["Vary"]; ok {
-			h["Vary"] = append(old[:len(old):len(old)], c.head.vary...)
+			h["Vary"] = append(slices.Clip(old), c.head.vary...)
 		} else {
 			h["Vary"] = c.head.vary
 		}
@@ -86,8 +93,6 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	if _, ok := h["Cache-Control"]; !ok && c.head.cacheControl != nil {
 		h["Cache-Control"] = c.head.cacheControl
 	}
-	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
-	// For other methods the condition means something else (RFC 9110 §13.1.2).
 	if tags, ok := r.Header["If-None-Match"]; ok && safe && matches(tags, out.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return

@@ -106,7 +106,7 @@ func (l *tagLog) write(ctx context.Context, k kind, tags []string) error {
 	}
 	var errs []error
 	for batch := range slices.Chunk(members, logBatch) {
-		if err := l.exchange(ctx, batch); err != nil {
+		if err := l.exchange(ctx, batch, l.redis.do); err != nil {
 			l.postpone(batch)
 			errs = append(errs, err)
 		}
@@ -118,7 +118,7 @@ func (l *tagLog) write(ctx context.Context, k kind, tags []string) error {
 func (l *tagLog) sync(ctx context.Context) error {
 	for {
 		batch := l.waiting()
-		if err := l.exchange(ctx, batch); err != nil {
+		if err := l.exchange(ctx, batch, l.redis.call); err != nil {
 			return err
 		}
 		if len(batch) == 0 {
@@ -156,7 +156,7 @@ func (l *tagLog) postpone(members []string) {
 }
 
 // exchange appends members and reads on to the end of the log.
-func (l *tagLog) exchange(ctx context.Context, members []string) error {
+func (l *tagLog) exchange(ctx context.Context, members []string, call caller) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	for {
@@ -166,7 +166,7 @@ func (l *tagLog) exchange(ctx context.Context, members []string) error {
 			strconv.Itoa(l.table.most), strconv.Itoa(logPage), l.bell,
 		}, members...)
 		var n news
-		err := l.redis.call(ctx, l.timeout, "log", func(ctx context.Context, c rueidis.Client) error {
+		err := call(ctx, l.timeout, "log", func(ctx context.Context, c rueidis.Client) error {
 			reply, err := exchangeScript.Exec(ctx, c, []string{l.key}, args).ToArray()
 			if err == nil {
 				n, err = parseNews(reply)

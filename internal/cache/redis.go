@@ -33,6 +33,9 @@ func newLink(c rueidis.Client, m *storeMetrics) *link {
 
 func (l *link) up() bool { return !l.down.Load() }
 
+// caller is one of the two ways to make a call.
+type caller func(ctx context.Context, d time.Duration, op string, f func(context.Context, rueidis.Client) error) error
+
 // do makes one call on behalf of a request.
 func (l *link) do(ctx context.Context, d time.Duration, op string, f func(context.Context, rueidis.Client) error) error {
 	if !l.up() {
@@ -49,15 +52,19 @@ func (l *link) call(ctx context.Context, d time.Duration, op string, f func(cont
 	cctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	err := f(cctx, l.client)
-	switch {
-	case err == nil:
+	if err == nil {
 		l.failed.Store(0)
-	case ctx.Err() != nil: // the caller's own end says nothing about Redis
-	default:
-		l.metrics.redisErrors.WithLabelValues(op).Inc()
-		if l.failed.Add(1) >= tripAfter {
-			l.trip()
-		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err // the caller's own end says nothing about Redis
+	}
+	l.metrics.redisErrors.WithLabelValues(op).Inc()
+	// A refusal is an answer: it came at once, and may concern one key only.
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		l.failed.Store(0)
+	} else if l.failed.Add(1) >= tripAfter {
+		l.trip()
 	}
 	return err
 }

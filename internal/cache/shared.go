@@ -19,7 +19,8 @@ return {v, redis.call('PTTL', KEYS[1])}
 // readShared looks a key up in Redis; nil is a miss.
 func (c *Cache) readShared(ctx context.Context, key string) (*Entry, error) {
 	s := c.store
-	at := s.tags.stamp()
+	// Both from before the call: the entry may look older than it is, not younger.
+	at, now := s.tags.stamp(), s.now()
 	var blob []byte
 	var left int64
 	err := s.link.do(ctx, s.readTimeout, "read", func(ctx context.Context, r rueidis.Client) error {
@@ -48,7 +49,7 @@ func (c *Cache) readShared(ctx context.Context, key string) (*Entry, error) {
 	}
 	e.stamp.tick = at.tick
 	age := e.ttl.life() - time.Duration(left)*time.Millisecond
-	e.born = s.now() - int64(max(age, 0))
+	e.born = now - int64(max(age, 0))
 	return e, nil
 }
 

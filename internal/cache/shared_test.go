@@ -12,167 +12,172 @@ import (
 
 func TestShared(t *testing.T) {
 	t.Parallel()
-	servers(t, func(t *testing.T, urls []string) {
-		t.Run("one process reads what another filled", func(t *testing.T) {
-			w := newWorld(t, 2, urls)
-			src := newSource(string(body(20_000)), "tenant:1", "property:2")
-			fill := func(ctx context.Context) (Fill, error) {
-				f, err := src.fill(ctx)
-				f.Meta, f.ContentType = []byte("meta"), "text/plain"
-				return f, err
-			}
-			k := w.key("k")
-			first, st, err := w.caches[0].Get(t.Context(), k, fill)
-			if err != nil || st.Result != Miss {
-				t.Fatalf("fill: %+v %v", st, err)
-			}
-			waitShared(t, w.caches[0], k)
-			second, st, err := w.caches[1].Get(t.Context(), k, fill)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(Status{Result: Hit, Shared: true}, st); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
-			for enc := range encodings {
-				if diff := cmp.Diff(first.variant[enc].body, second.variant[enc].body); diff != "" {
-					t.Errorf("%s body differs", encodingName[enc])
+	for name, start := range topologies() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			urls := start(t)
+			t.Run("one process reads what another filled", func(t *testing.T) {
+				w := newWorld(t, 2, urls)
+				src := newSource(string(body(20_000)), "tenant:1", "property:2")
+				fill := func(ctx context.Context) (Fill, error) {
+					f, err := src.fill(ctx)
+					f.Meta, f.ContentType = []byte("meta"), "text/plain"
+					return f, err
 				}
-				if first.variant[enc].etag != second.variant[enc].etag {
-					t.Errorf("%s etag differs", encodingName[enc])
+				k := w.key("k")
+				first, st, err := w.caches[0].Get(t.Context(), k, fill)
+				if err != nil || st.Result != Miss {
+					t.Fatalf("fill: %+v %v", st, err)
 				}
-			}
-			if diff := cmp.Diff(first.Tags(), second.Tags()); diff != "" {
-				t.Errorf("tags (-want +got):\n%s", diff)
-			}
-			if string(second.Meta()) != "meta" || second.kind[0] != "text/plain" {
-				t.Errorf("meta %q, type %q", second.Meta(), second.kind)
-			}
-			// Ages agree up to what a call takes, although only durations crossed.
-			if d := first.StaleUntil().Sub(second.StaleUntil()).Abs(); d > 5*time.Second {
-				t.Errorf("ends of life are %v apart", d)
-			}
-			if src.calls.Load() != 1 {
-				t.Errorf("%d fills, want 1", src.calls.Load())
-			}
-		})
+				waitShared(t, w.caches[0], k)
+				second, st, err := w.caches[1].Get(t.Context(), k, fill)
+				if err != nil {
+					t.Fatal(err)
+				}
+				st.Age = 0
+				if diff := cmp.Diff(Status{Result: Hit, Shared: true}, st); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
+				for enc := range encodings {
+					if diff := cmp.Diff(first.variant[enc].body, second.variant[enc].body); diff != "" {
+						t.Errorf("%s body differs", encodingName[enc])
+					}
+					if first.variant[enc].etag != second.variant[enc].etag {
+						t.Errorf("%s etag differs", encodingName[enc])
+					}
+				}
+				if diff := cmp.Diff(first.Tags(), second.Tags()); diff != "" {
+					t.Errorf("tags (-want +got):\n%s", diff)
+				}
+				if string(second.Meta()) != "meta" || second.kind[0] != "text/plain" {
+					t.Errorf("meta %q, type %q", second.Meta(), second.kind)
+				}
+				// Ages agree up to what a call takes, although only durations crossed.
+				if d := first.StaleUntil().Sub(second.StaleUntil()).Abs(); d > 5*time.Second {
+					t.Errorf("ends of life are %v apart", d)
+				}
+				if src.calls.Load() != 1 {
+					t.Errorf("%d fills, want 1", src.calls.Load())
+				}
+			})
 
-		t.Run("concurrent misses of many processes", func(t *testing.T) {
-			w := newWorld(t, 5, urls)
-			src := newSource("one")
-			k := w.key("k")
-			open := make(chan struct{})
-			var wg sync.WaitGroup
-			for i := range 100 {
-				wg.Go(func() {
-					got := read(t, w.caches[i%len(w.caches)], k, func(ctx context.Context) (Fill, error) {
-						<-open
-						return src.fill(ctx)
+			t.Run("concurrent misses of many processes", func(t *testing.T) {
+				w := newWorld(t, 5, urls)
+				src := newSource("one")
+				k := w.key("k")
+				open := make(chan struct{})
+				var wg sync.WaitGroup
+				for i := range 100 {
+					wg.Go(func() {
+						got := read(t, w.caches[i%len(w.caches)], k, func(ctx context.Context) (Fill, error) {
+							<-open
+							return src.fill(ctx)
+						})
+						if got.Body != "one" {
+							t.Errorf("got %+v", got)
+						}
 					})
-					if got.Body != "one" {
-						t.Errorf("got %+v", got)
-					}
-				})
-			}
-			// Every other process has come to wait for the leader.
-			eventually(t, "four followers", func() bool {
-				n := 0
-				for _, s := range w.stores {
-					s.bus.mu.Lock()
-					n += len(s.bus.watchers)
-					s.bus.mu.Unlock()
 				}
-				return n == 5
-			})
-			close(open)
-			wg.Wait()
-			if got := src.calls.Load(); got != 1 {
-				t.Errorf("%d fills, want 1", got)
-			}
-		})
-
-		t.Run("failure reaches the followers", func(t *testing.T) {
-			w := newWorld(t, 3, urls, func(c *Config) { c.ErrorHold = 20 * time.Second })
-			src := newSource("")
-			src.failWith(errUpstream)
-			k := w.key("k")
-			var wg sync.WaitGroup
-			for i := range 30 {
-				wg.Go(func() {
-					_, _, err := w.caches[i%3].Get(t.Context(), k, src.fill)
-					if _, remote := errors.AsType[*LeaderError](err); !remote && !errors.Is(err, errUpstream) {
-						t.Errorf("got %v", err)
+				// Every other process has come to wait for the leader.
+				eventually(t, "four followers", func() bool {
+					n := 0
+					for _, s := range w.stores {
+						s.bus.mu.Lock()
+						n += len(s.bus.watchers)
+						s.bus.mu.Unlock()
 					}
+					return n == 5
 				})
-			}
-			wg.Wait()
-			if got := src.calls.Load(); got != 1 {
-				t.Errorf("%d fills, want 1", got)
-			}
-		})
-
-		t.Run("negative answer is known everywhere", func(t *testing.T) {
-			w := newWorld(t, 2, urls)
-			src := newSource("")
-			src.failWith(Negative(errUpstream, 20*time.Second))
-			k := w.key("k")
-			if _, _, err := w.caches[0].Get(t.Context(), k, src.fill); !errors.Is(err, errUpstream) {
-				t.Fatal(err)
-			}
-			eventually(t, "answer is in redis", func() bool {
-				b, err := w.stores[1].newLease(k).acquire(t.Context())
-				return err == nil && b.failed
-			})
-			_, _, err := w.caches[1].Get(t.Context(), k, src.fill)
-			if _, ok := errors.AsType[*LeaderError](err); !ok || src.calls.Load() != 1 {
-				t.Errorf("%v after %d fills", err, src.calls.Load())
-			}
-			if _, ok := errors.AsType[*negativeError](err); !ok {
-				t.Error("the answer has become a failure")
-			}
-		})
-
-		t.Run("release compares the token", func(t *testing.T) {
-			w := newWorld(t, 1, urls)
-			k := w.key("k")
-			mine, other := w.stores[0].newLease(k), w.stores[0].newLease(k)
-			for _, step := range []struct {
-				name string
-				do   func() bool
-				want bool
-			}{
-				{"acquire", func() bool { return won(t, mine) }, true},
-				{"again", func() bool { return won(t, mine) }, true},
-				{"other", func() bool { return won(t, other) }, false},
-				{"after a stranger's release", func() bool { other.release(t.Context(), "", 0); return won(t, other) }, false},
-				{"after mine", func() bool { mine.release(t.Context(), "", 0); return won(t, other) }, true},
-			} {
-				if got := step.do(); got != step.want {
-					t.Errorf("%s: %v, want %v", step.name, got, step.want)
+				close(open)
+				wg.Wait()
+				if got := src.calls.Load(); got != 1 {
+					t.Errorf("%d fills, want 1", got)
 				}
-			}
-		})
+			})
 
-		t.Run("last resort", func(t *testing.T) {
-			w := newWorld(t, 1, urls, func(c *Config) { c.FollowTimeout = 50 * time.Millisecond })
-			held := w.stores[0].newLease(w.key("k"))
-			if !won(t, held) {
-				t.Fatal("not acquired")
-			}
-			defer held.hold(t.Context())()
-			src := newSource("direct")
-			if got := read(t, w.caches[0], w.key("k"), src.fill); got != (answer{Body: "direct"}) {
-				t.Errorf("allowed: %+v", got)
-			}
-			w.caches[0].allow = func() bool { return false }
-			if err := w.caches[0].Delete(t.Context(), w.key("k")); err != nil {
-				t.Fatal(err)
-			}
-			if _, _, err := w.caches[0].Get(t.Context(), w.key("k"), src.fill); !errors.Is(err, ErrBusy) {
-				t.Errorf("refused: %v", err)
-			}
+			t.Run("failure reaches the followers", func(t *testing.T) {
+				w := newWorld(t, 3, urls, func(c *Config) { c.ErrorHold = 20 * time.Second })
+				src := newSource("")
+				src.failWith(errUpstream)
+				k := w.key("k")
+				var wg sync.WaitGroup
+				for i := range 30 {
+					wg.Go(func() {
+						_, _, err := w.caches[i%3].Get(t.Context(), k, src.fill)
+						if _, remote := errors.AsType[*LeaderError](err); !remote && !errors.Is(err, errUpstream) {
+							t.Errorf("got %v", err)
+						}
+					})
+				}
+				wg.Wait()
+				if got := src.calls.Load(); got != 1 {
+					t.Errorf("%d fills, want 1", got)
+				}
+			})
+
+			t.Run("negative answer is known everywhere", func(t *testing.T) {
+				w := newWorld(t, 2, urls)
+				src := newSource("")
+				src.failWith(Negative(errUpstream, 20*time.Second))
+				k := w.key("k")
+				if _, _, err := w.caches[0].Get(t.Context(), k, src.fill); !errors.Is(err, errUpstream) {
+					t.Fatal(err)
+				}
+				eventually(t, "answer is in redis", func() bool {
+					b, err := w.stores[1].newLease(k).acquire(t.Context())
+					return err == nil && b.failed
+				})
+				_, _, err := w.caches[1].Get(t.Context(), k, src.fill)
+				if _, ok := errors.AsType[*LeaderError](err); !ok || src.calls.Load() != 1 {
+					t.Errorf("%v after %d fills", err, src.calls.Load())
+				}
+				if _, ok := errors.AsType[*negativeError](err); !ok {
+					t.Error("the answer has become a failure")
+				}
+			})
+
+			t.Run("release compares the token", func(t *testing.T) {
+				w := newWorld(t, 1, urls)
+				k := w.key("k")
+				mine, other := w.stores[0].newLease(k), w.stores[0].newLease(k)
+				for _, step := range []struct {
+					name string
+					do   func() bool
+					want bool
+				}{
+					{"acquire", func() bool { return won(t, mine) }, true},
+					{"again", func() bool { return won(t, mine) }, true},
+					{"other", func() bool { return won(t, other) }, false},
+					{"after a stranger's release", func() bool { other.release(t.Context(), "", 0); return won(t, other) }, false},
+					{"after mine", func() bool { mine.release(t.Context(), "", 0); return won(t, other) }, true},
+				} {
+					if got := step.do(); got != step.want {
+						t.Errorf("%s: %v, want %v", step.name, got, step.want)
+					}
+				}
+			})
+
+			t.Run("last resort", func(t *testing.T) {
+				w := newWorld(t, 1, urls, func(c *Config) { c.FollowTimeout = 50 * time.Millisecond })
+				held := w.stores[0].newLease(w.key("k"))
+				if !won(t, held) {
+					t.Fatal("not acquired")
+				}
+				defer held.hold(t.Context())()
+				src := newSource("direct")
+				if got := read(t, w.caches[0], w.key("k"), src.fill); got != (answer{Body: "direct"}) {
+					t.Errorf("allowed: %+v", got)
+				}
+				w.caches[0].allow = func() bool { return false }
+				if err := w.caches[0].Delete(t.Context(), w.key("k")); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := w.caches[0].Get(t.Context(), w.key("k"), src.fill); !errors.Is(err, ErrBusy) {
+					t.Errorf("refused: %v", err)
+				}
+			})
 		})
-	})
+	}
 }
 
 func won(t *testing.T, l *lease) bool {

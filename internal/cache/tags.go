@@ -156,8 +156,8 @@ func (t *tagTable) table(k kind) map[string]mark {
 	return t.invalid
 }
 
-// trim bounds the tables: past the limit the older half is forgotten, and what
-// was stamped before it is outdated as a whole.
+// trim bounds the tables: past the limit all but the newest are forgotten, and
+// what was stamped before those is outdated as a whole.
 func (t *tagTable) trim() {
 	if len(t.invalid)+len(t.expired) <= t.most {
 		return
@@ -166,7 +166,7 @@ func (t *tagTable) trim() {
 	slices.SortFunc(all, func(a, b mark) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tick, b.tick))
 	})
-	for _, m := range all[:len(all)/2+1] {
+	for _, m := range all[:len(all)-t.most/2] {
 		t.floor.seq, t.floor.tick = max(t.floor.seq, m.seq), max(t.floor.tick, m.tick)
 	}
 	forget := func(_ string, m mark) bool { return m.seq <= t.floor.seq && m.tick <= t.floor.tick }

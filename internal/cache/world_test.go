@@ -142,17 +142,12 @@ func newWorld(t testing.TB, n int, urls []string, change ...func(*Config)) *worl
 
 func (w *world) key(name string) string { return w.prefix + "cache:" + name }
 
-// servers are the Redis topologies that everything shared must run on.
-func servers(t *testing.T, f func(t *testing.T, urls []string)) {
-	t.Helper()
-	t.Run("single", func(t *testing.T) {
-		t.Parallel()
-		f(t, []string{testkit.Redis(t)})
-	})
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		f(t, testkit.RedisCluster(t))
-	})
+// topologies are those that everything shared must run on.
+func topologies() map[string]func(testing.TB) []string {
+	return map[string]func(testing.TB) []string{
+		"single":  func(t testing.TB) []string { t.Helper(); return []string{testkit.Redis(t)} },
+		"cluster": testkit.RedisCluster,
+	}
 }
 
 // source is an upstream that counts.

@@ -1,0 +1,74 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Inbound is an event of another producer, as the inbox knows it.
+type Inbound struct {
+	ID         string // as received: producers use several styles
+	Subject    string
+	Digest     [32]byte // of what it says
+	OccurredAt time.Time
+}
+
+// NewInbound returns what the inbox needs of a received event. The digest is
+// over what the event says, not over its envelope: a producer that publishes
+// once more stamps that anew.
+func NewInbound(e bff.Received, occurredAt time.Time) Inbound {
+	var b bytes.Buffer
+	b.WriteString(e.Subject)
+	b.WriteByte('\n')
+	if json.Compact(&b, e.Payload) != nil { // it was read before
+		b.Write(e.Payload)
+	}
+	return Inbound{ID: e.ID, Subject: e.Subject, Digest: sha256.Sum256(b.Bytes()), OccurredAt: occurredAt}
+}
+
+// InboxOwn begins the inbox's ids of its own; no received event may have one.
+const InboxOwn = "latest:"
+
+// Reception says how an event stands to those received before.
+type Reception int
+
+// An event is new, or was dealt with before, or bears the id of another one.
+const (
+	ReceivedFirst Reception = iota
+	ReceivedAgain
+	ReceivedOther
+)
+
+// ErrAway is wrapped by a failure that is a server's and not the event's: it
+// says nothing about whether the event can ever be dealt with.
+var ErrAway = errors.New("a server is away")
+
+// Inbox remembers received events for a week, so that each has its effect once.
+type Inbox interface {
+	// Receive notes an event. Until it is Processed it counts as first.
+	Receive(ctx context.Context, in Inbound) (Reception, error)
+	// Processed notes that the event has had its effect.
+	Processed(ctx context.Context, in Inbound) error
+}
+
+// TenantChange says that a tenant was suspended or reinstated.
+type TenantChange struct {
+	Tenant    bff.ID
+	Suspended bool
+	Reason    string
+}
+
+// TenantStatus keeps which tenants are suspended.
+type TenantStatus interface {
+	// ChangeTenant records the event and its effect together. An event that is
+	// older than the newest one about its tenant has none.
+	ChangeTenant(ctx context.Context, in Inbound, c TenantChange) (Reception, error)
+	// Announce brings every instance's list up to date.
+	Announce(ctx context.Context) error
+}

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -38,7 +39,12 @@ type Consent struct {
 // Visitor is what one request reveals of whoever sent it, hashed where the raw
 // value may not be kept.
 type Visitor struct {
-	Fingerprint    Hash
+	Fingerprint Hash
+	// Base is the fingerprint without the hints that only scripts can give. A
+	// request without hints has Fingerprint == Base.
+	Base Hash
+	// Older are the two under peppers that are being rotated out.
+	Older          []Prints
 	IP             Hash
 	UserAgent      Hash
 	UserAgentClass string
@@ -49,6 +55,9 @@ type Visitor struct {
 	NoTracking     bool   // DNT or Sec-GPC
 }
 
+// Prints are a visitor's fingerprint and its base under one pepper.
+type Prints struct{ Fingerprint, Base Hash }
+
 // GuestSession is one guest's anonymous visit, bound to the gms_id cookie.
 type GuestSession struct {
 	ID          bff.ID
@@ -57,9 +66,15 @@ type GuestSession struct {
 	Locale      bff.Locale
 	Currency    bff.Currency
 	Fingerprint Hash
+	Base        Hash // of the fingerprint
 	Campaign    *Campaign
 	Consent     Consent
-	CookieAt    time.Time // when the cookie was last sent
+	// Chosen says that the guest answered the consent banner; a browser's
+	// do-not-track header speaks only for those who have not.
+	Chosen   bool
+	CookieAt time.Time // when the cookie was last sent
+	// Rotated says that somebody else came with this session's cookie.
+	Rotated bool
 	// Unread says that the store was away: nobody knows what the guest has
 	// chosen, and so nothing may be told of the session.
 	Unread bool
@@ -69,17 +84,113 @@ type GuestSession struct {
 // its thirty days slide with the session's.
 const cookieRefresh = 24 * time.Hour
 
-// CookieDue reports whether the cookie should be sent again.
-func (s GuestSession) CookieDue(now time.Time) bool { return now.Sub(s.CookieAt) > cookieRefresh }
+// touchAfter is how much of the sliding thirty days may go unrecorded: a guest
+// who clicks fast costs one write.
+const touchAfter = 10 * time.Second
+
+// SessionChange is what one request changes in a session. Zero fields stay as
+// they are, so that two requests at once cannot undo each other's changes.
+type SessionChange struct {
+	SeenAt   time.Time
+	CookieAt time.Time
+	Locale   bff.Locale
+	Currency bff.Currency
+	Campaign *Campaign
+	Consent  *Consent
+	Chosen   bool
+	Prints   *Prints
+	Rotated  bool
+}
+
+// IsZero reports whether there is nothing to write.
+func (c SessionChange) IsZero() bool { return c == SessionChange{} }
+
+// Apply returns the session as it is after the change.
+func (s GuestSession) Apply(c SessionChange) GuestSession {
+	if !c.SeenAt.IsZero() {
+		s.LastSeenAt = c.SeenAt
+	}
+	if !c.CookieAt.IsZero() {
+		s.CookieAt = c.CookieAt
+	}
+	if c.Locale != "" {
+		s.Locale = c.Locale
+	}
+	if c.Currency != "" {
+		s.Currency = c.Currency
+	}
+	if c.Campaign != nil {
+		s.Campaign = c.Campaign
+	}
+	if c.Consent != nil {
+		s.Consent = *c.Consent
+	}
+	if c.Prints != nil {
+		s.Fingerprint, s.Base = c.Prints.Fingerprint, c.Prints.Base
+	}
+	s.Chosen, s.Rotated = s.Chosen || c.Chosen, s.Rotated || c.Rotated
+	return s
+}
+
+// Meet compares a session with whoever brought its cookie. It returns false
+// when that is somebody else, and else what the visit changes.
+//
+// Hints are sent by scripts only, so a navigation lacks them: such a request is
+// compared without them, and the first that has them completes the session.
+func (s GuestSession) Meet(v Visitor, now time.Time) (SessionChange, bool) {
+	var c SessionChange
+	switch {
+	case s.knows(Prints{v.Fingerprint, v.Base}):
+		if s.Fingerprint == s.Base && v.Fingerprint != v.Base {
+			c.Prints = &Prints{v.Fingerprint, v.Base}
+		}
+	default:
+		known := false
+		for _, old := range v.Older {
+			known = known || s.knows(old)
+		}
+		if !known {
+			return SessionChange{}, false
+		}
+		c.Prints = &Prints{v.Fingerprint, v.Base} // under the pepper of today
+	}
+	if now.Sub(s.LastSeenAt) >= touchAfter {
+		c.SeenAt = now
+	}
+	if now.Sub(s.CookieAt) > cookieRefresh {
+		c.SeenAt, c.CookieAt = now, now
+	}
+	if v.Campaign != nil && (s.Campaign == nil || !s.Campaign.same(*v.Campaign)) {
+		c.Campaign = v.Campaign // the latest advertisement that worked
+	}
+	if v.NoTracking && s.Consent.Telemetry && !s.Chosen {
+		c.Consent = &Consent{Marketing: s.Consent.Marketing}
+	}
+	return c, true
+}
+
+func (s GuestSession) knows(p Prints) bool {
+	return p.Fingerprint == s.Fingerprint || (p.Base == s.Base && (p.Fingerprint == p.Base || s.Fingerprint == s.Base))
+}
+
+func (c Campaign) same(d Campaign) bool {
+	return c.Source == d.Source && c.Medium == d.Medium && c.Campaign == d.Campaign
+}
+
+// ErrSessionCleared says that the guest had the session purged: its id is
+// never used again.
+var ErrSessionCleared = errors.New("session was cleared")
 
 // Sessions keeps guest sessions.
 type Sessions interface {
-	// FindSession returns a live session and whether there is one.
+	// FindSession returns a live session and whether there is one;
+	// ErrSessionCleared shortly after its guest had it purged.
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
 	// SaveSession writes a session whole and lets it live from now on.
 	SaveSession(ctx context.Context, s GuestSession) error
-	// TouchSession slides the life of all that belongs to a session.
-	TouchSession(ctx context.Context, s GuestSession) error
+	// UpdateSession writes what changed and slides the life of all that belongs
+	// to the session. A session that is gone stays gone.
+	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) error
 }
 
 // Journal takes events that have no transaction of their own.
@@ -93,7 +204,7 @@ type Journal interface {
 func NewGuestSession(id bff.ID, v Visitor, now time.Time) GuestSession {
 	return GuestSession{
 		ID: id, CreatedAt: now, LastSeenAt: now, CookieAt: now,
-		Locale: v.Locale, Currency: v.Currency, Fingerprint: v.Fingerprint, Campaign: v.Campaign,
+		Locale: v.Locale, Currency: v.Currency, Fingerprint: v.Fingerprint, Base: v.Base, Campaign: v.Campaign,
 		Consent: Consent{Telemetry: !v.NoTracking},
 	}
 }

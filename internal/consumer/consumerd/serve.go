@@ -96,8 +96,9 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		Sessions: store, Ledger: store, Journal: store, Keys: ring,
 		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},
 		Caller:   consumerhttp.CallerAuth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())},
-		Instance: s.InstanceName(name), Now: time.Now,
+		Instance: s.InstanceName(name), Now: time.Now, Metrics: d.Metrics,
 	})
+	d.Add("work behind answers", nil, api.Close)
 	cfg := web.Config{
 		Log: log, Metrics: d.Metrics, Namespace: "bff_consumer", Tracer: tracer,
 		TrustedProxies: s.TrustedProxies, Budget: requestBudget, Now: time.Now,

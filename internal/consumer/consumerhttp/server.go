@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -19,6 +21,7 @@ const Base = "/bff/consumer/v1"
 // Config is what the surface stands on.
 type Config struct {
 	Finder   *consumer.Finder
+	Answers  *Answers
 	Desk     *consumer.HandoffDesk
 	Sessions consumer.Sessions
 	Ledger   consumer.Ledger
@@ -31,17 +34,21 @@ type Config struct {
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64
 	Now      func() time.Time
+	// Metrics take the surface's own counters; nil in tests.
+	Metrics prometheus.Registerer
 }
 
 // API answers requests.
 type API struct {
 	cfg       Config
 	telemetry *consumer.Telemetry
+	// background does what a guest need not wait for.
+	background *background
 }
 
 // New returns the surface.
 func New(cfg Config) *API {
-	return &API{cfg: cfg, telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling)}
+	return &API{cfg: cfg, telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics)}
 }
 
 // Budgets per route, far below the edge's 25 seconds.
@@ -67,6 +74,11 @@ const (
 func (a *API) Mount(s *web.Server) {
 	for _, rt := range []web.Route{
 		{Pattern: "POST " + Base + "/search", Handle: a.search, Budget: searchBudget},
+		{Pattern: "POST " + Base + "/search/map", Handle: a.searchMap, Budget: searchBudget},
+		{Pattern: "GET " + Base + "/suggest", Handle: a.suggest, Budget: searchBudget},
+		{Pattern: "GET " + Base + "/facets", Handle: a.facets, Budget: searchBudget},
+		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.hotel, Budget: searchBudget},
+		{Pattern: "GET " + Base + "/hotels/{propertyId}/availability", Handle: a.availability, Budget: searchBudget},
 		{Pattern: "POST " + Base + "/handoff", Handle: a.mint, Budget: handoffBudget},
 		{Pattern: "GET " + Base + "/session", Handle: a.session, Budget: sessionBudget},
 		{Pattern: "POST " + Base + "/telemetry/click", Handle: a.click, Budget: telemetryBudget},
@@ -90,7 +102,6 @@ func anonymous(next web.Handler) web.Handler {
 		if len(r.Header.Values("Authorization")) > 0 {
 			return bff.Errorf(bff.CodeSurfaceMismatch, "this surface is anonymous: send no Authorization header")
 		}
-		w.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
 		return next(w, r)
 	}
 }

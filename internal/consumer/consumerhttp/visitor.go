@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +20,9 @@ import (
 // it only as peppered hashes.
 type Visitors struct {
 	Pepper []byte
+	// OldPeppers are read, not written: sessions that know a visitor under one
+	// of them are moved to the pepper of today.
+	OldPeppers [][]byte
 	// CountryHeader is the header in which the edge proxy reports the country of
 	// the client's address; empty if nobody does.
 	CountryHeader string
@@ -33,11 +37,24 @@ func (v Visitors) read(r *http.Request, now time.Time) consumer.Visitor {
 	h := r.Header
 	ua := clip(h.Get("User-Agent"), maxUserAgent)
 	al := clip(h.Get("Accept-Language"), maxUserAgent)
+	screen, zone := screenOf(clip(h.Get("X-Client-Screen"), 32)), clip(h.Get("X-Client-Timezone"), 64)
 	locale, _ := bff.NegotiateLocale(al)
+	prints := func(pepper []byte) consumer.Prints {
+		browser := unversioned(ua)
+		return consumer.Prints{
+			Fingerprint: hash(pepper, "fingerprint", browser, al, screen, zone),
+			Base:        hash(pepper, "fingerprint", browser, al, "", ""),
+		}
+	}
+	var older []consumer.Prints
+	for _, p := range v.OldPeppers {
+		older = append(older, prints(p))
+	}
+	current := prints(v.Pepper)
 	return consumer.Visitor{
-		Fingerprint: v.hash("fingerprint", ua, al, clip(h.Get("X-Client-Screen"), 32), clip(h.Get("X-Client-Timezone"), 64)),
-		IP:          v.hash("ip", web.From(r.Context()).ClientIP.String()),
-		UserAgent:   v.hash("user-agent", ua), UserAgentClass: v.Classify(ua),
+		Fingerprint: current.Fingerprint, Base: current.Base, Older: older,
+		IP:        hash(v.Pepper, "ip", web.From(r.Context()).ClientIP.String()),
+		UserAgent: hash(v.Pepper, "user-agent", ua), UserAgentClass: v.Classify(ua),
 		Locale: locale, Currency: currencyOf(h.Get(v.CountryHeader)),
 		Campaign: campaign(r, now), Referer: origin(h.Get("Referer")),
 		NoTracking: h.Get("DNT") == "1" || h.Get("Sec-GPC") == "1",
@@ -46,13 +63,36 @@ func (v Visitors) read(r *http.Request, now time.Time) consumer.Visitor {
 
 // hash mixes the pepper and a domain into SHA-256, so that equal values of two
 // kinds never share a hash and nobody without the pepper can try addresses.
-func (v Visitors) hash(kind string, parts ...string) consumer.Hash {
-	mac := hmac.New(sha256.New, v.Pepper)
+func hash(pepper []byte, kind string, parts ...string) consumer.Hash {
+	mac := hmac.New(sha256.New, pepper)
 	for _, p := range append([]string{kind}, parts...) {
 		mac.Write([]byte(p))
 		mac.Write([]byte{0})
 	}
 	return consumer.Hash(mac.Sum(nil))
+}
+
+// unversioned drops the numbers of a user agent: browsers update themselves
+// every few weeks, and their guests are still the same.
+func unversioned(ua string) string {
+	return strings.Map(func(r rune) rune {
+		if (r >= '0' && r <= '9') || r == '.' || r == '_' {
+			return -1
+		}
+		return r
+	}, ua)
+}
+
+// screenOf writes WxH with the longer side first: a phone that is turned is the
+// same phone.
+func screenOf(s string) string {
+	a, b, ok := strings.Cut(s, "x")
+	w, errW := strconv.Atoi(a)
+	h, errH := strconv.Atoi(b)
+	if !ok || errW != nil || errH != nil {
+		return s
+	}
+	return strconv.Itoa(max(w, h)) + "x" + strconv.Itoa(min(w, h))
 }
 
 func clip(s string, n int) string {

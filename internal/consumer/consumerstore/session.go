@@ -6,13 +6,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 func (s *Store) sessionKey(id bff.ID) string { return s.cfg.Keys.Key("session", id.String()) }
+
+// seenShards spread the record of who was seen when over a cluster's slots.
+const seenShards = 16
+
+// seenKey is a sorted set of sessions by the second they were last seen, from
+// which the sweep learns who will not come back.
+func (s *Store) seenKey(id bff.ID) string {
+	bits := id.Bytes()
+	return s.seenShard(int(bits[15]) % seenShards)
+}
+
+func (s *Store) seenShard(n int) string { return s.cfg.Keys.Key("sessions", "seen", strconv.Itoa(n)) }
+
+// clearedField marks the hash of a session that its guest had purged.
+const clearedField = "cleared"
+
+// lifetime is how long Redis keeps what belongs to a session.
+const lifetime = int64(consumer.SessionLifetime / time.Second)
 
 // FindSession reads a session's hash. A blob that cannot be read is as good as
 // none: the guest gets an empty session under the same cookie.
@@ -27,6 +49,9 @@ func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSessi
 	if len(m) == 0 {
 		return consumer.GuestSession{}, false, nil
 	}
+	if m[clearedField] != "" {
+		return consumer.GuestSession{}, false, consumer.ErrSessionCleared
+	}
 	g, err := decodeSession(id, m)
 	if err != nil {
 		return consumer.GuestSession{}, false, nil //nolint:nilerr // said above
@@ -34,7 +59,7 @@ func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSessi
 	return g, true, nil
 }
 
-// SaveSession writes a session whole.
+// SaveSession writes a session whole, in one round trip.
 func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error {
 	fields, err := encodeSession(g)
 	if err != nil {
@@ -47,44 +72,115 @@ func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error 
 	for f, v := range fields {
 		set = set.FieldValue(f, v)
 	}
-	for _, r := range c.DoMulti(ctx, set.Build(), c.B().Expire().Key(key).Seconds(int64(consumer.SessionLifetime/time.Second)).Build()) {
-		if err := r.Error(); err != nil {
-			return fmt.Errorf("save session: %w", err)
-		}
+	cmds := rueidis.Commands{set.Build(), c.B().Expire().Key(key).Seconds(lifetime).Build()}
+	if g.Consent.Telemetry { // of the others nobody may be told anything, their end included
+		cmds = append(cmds, c.B().Zadd().Key(s.seenKey(g.ID)).ScoreMember().ScoreMember(float64(g.LastSeenAt.Unix()), g.ID.String()).Build())
+	}
+	return all("save session", c.DoMulti(ctx, cmds...))
+}
+
+// updateScript writes fields of a hash only if the session is still there: a
+// late touch must not bring back what its guest had purged.
+//
+//	KEYS[1] session hash; ARGV[1] life in seconds; ARGV[2…] field, value, …
+var updateScript = rueidis.NewLuaScript(`
+if redis.call('HEXISTS', KEYS[1], 'createdAt') == 0 then return 0 end
+if #ARGV > 1 then redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 1`)
+
+// UpdateSession writes what changed and slides the life of the session's keys
+// together.
+func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.SessionChange) error {
+	args, err := encodeChange(change)
+	if err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	c, key := s.cfg.Sessions, s.sessionKey(id)
+	there, err := updateScript.Exec(ctx, c, []string{key}, append([]string{strconv.FormatInt(lifetime, 10)}, args...)).AsInt64()
+	if err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	if there == 0 {
+		return nil
+	}
+	cmds := rueidis.Commands{
+		c.B().Expire().Key(key + ":wishlist").Seconds(lifetime).Build(),
+		c.B().Expire().Key(key + ":recent").Seconds(lifetime).Build(),
+		c.B().Expire().Key(key + ":history").Seconds(lifetime).Build(),
+	}
+	seen := s.seenKey(id)
+	switch {
+	case change.Consent != nil && !change.Consent.Telemetry:
+		cmds = append(cmds, c.B().Zrem().Key(seen).Member(id.String()).Build())
+	case change.Consent != nil:
+		cmds = append(cmds, c.B().Zadd().Key(seen).ScoreMember().ScoreMember(float64(change.SeenAt.Unix()), id.String()).Build())
+	case !change.SeenAt.IsZero():
+		cmds = append(cmds, c.B().Zadd().Key(seen).Xx().ScoreMember().ScoreMember(float64(change.SeenAt.Unix()), id.String()).Build())
+	}
+	return all("update session", c.DoMulti(ctx, cmds...))
+}
+
+// all reports the failures of a pipeline.
+func all(doing string, results []rueidis.RedisResult) error {
+	var errs []error
+	for _, r := range results {
+		errs = append(errs, r.Error())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }
 
-// TouchSession slides the life of the session's keys together.
-func (s *Store) TouchSession(ctx context.Context, g consumer.GuestSession) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
-	defer cancel()
-	c, key := s.cfg.Sessions, s.sessionKey(g.ID)
-	life := int64(consumer.SessionLifetime / time.Second)
-	var errs []error
-	for _, r := range c.DoMulti(
-		ctx,
-		c.B().Hset().Key(key).FieldValue().
-			FieldValue("lastSeenAt", bff.At(g.LastSeenAt).String()).FieldValue("cookieAt", bff.At(g.CookieAt).String()).Build(),
-		c.B().Expire().Key(key).Seconds(life).Build(),
-		c.B().Expire().Key(key+":wishlist").Seconds(life).Build(),
-		c.B().Expire().Key(key+":recent").Seconds(life).Build(),
-		c.B().Expire().Key(key+":history").Seconds(life).Build(),
-	) {
-		errs = append(errs, r.Error())
+// encodeChange writes the changed fields as field, value, ….
+func encodeChange(c consumer.SessionChange) ([]string, error) {
+	var out []string
+	set := func(field, value string) { out = append(out, field, value) }
+	if !c.SeenAt.IsZero() {
+		set("lastSeenAt", bff.At(c.SeenAt).String())
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("touch session: %w", err)
+	if !c.CookieAt.IsZero() {
+		set("cookieAt", bff.At(c.CookieAt).String())
 	}
-	return nil
+	if c.Locale != "" {
+		set("localePreference", string(c.Locale))
+	}
+	if c.Currency != "" {
+		set("currencyPreference", string(c.Currency))
+	}
+	if c.Campaign != nil {
+		b, err := json.Marshal(c.Campaign)
+		if err != nil {
+			return nil, err
+		}
+		set("campaignAttribution", string(b))
+	}
+	if c.Consent != nil {
+		set("consentTelemetry", flag(c.Consent.Telemetry))
+		set("consentMarketing", flag(c.Consent.Marketing))
+	}
+	if c.Chosen {
+		set("consentChosen", "1")
+	}
+	if c.Prints != nil {
+		set("cookieFingerprintHash", c.Prints.Fingerprint.String())
+		set("fingerprintBase", c.Prints.Base.String())
+	}
+	if c.Rotated {
+		set("rotated", "1")
+	}
+	return out, nil
 }
 
 func encodeSession(g consumer.GuestSession) (map[string]string, error) {
 	m := map[string]string{
 		"id": g.ID.String(), "createdAt": bff.At(g.CreatedAt).String(), "lastSeenAt": bff.At(g.LastSeenAt).String(),
 		"cookieAt": bff.At(g.CookieAt).String(), "localePreference": string(g.Locale), "currencyPreference": string(g.Currency),
-		"cookieFingerprintHash": g.Fingerprint.String(),
-		"consentTelemetry":      flag(g.Consent.Telemetry), "consentMarketing": flag(g.Consent.Marketing),
+		"cookieFingerprintHash": g.Fingerprint.String(), "fingerprintBase": g.Base.String(),
+		"consentTelemetry": flag(g.Consent.Telemetry), "consentMarketing": flag(g.Consent.Marketing), "consentChosen": flag(g.Chosen),
 	}
 	if g.Campaign != nil {
 		b, err := json.Marshal(g.Campaign)
@@ -95,6 +191,9 @@ func encodeSession(g consumer.GuestSession) (map[string]string, error) {
 	}
 	return m, nil
 }
+
+// clip keeps a value that somebody else wrote from being longer than its place.
+func clip(s string, n int) string { return s[:min(len(s), n)] }
 
 func flag(b bool) string {
 	if b {
@@ -107,6 +206,7 @@ func decodeSession(id bff.ID, m map[string]string) (consumer.GuestSession, error
 	g := consumer.GuestSession{
 		ID: id, Locale: bff.Locale(m["localePreference"]), Currency: bff.Currency(m["currencyPreference"]),
 		Consent: consumer.Consent{Telemetry: m["consentTelemetry"] == "1", Marketing: m["consentMarketing"] == "1"},
+		Chosen:  m["consentChosen"] == "1", Rotated: m["rotated"] == "1",
 	}
 	for field, target := range map[string]*time.Time{"createdAt": &g.CreatedAt, "lastSeenAt": &g.LastSeenAt, "cookieAt": &g.CookieAt} {
 		var t bff.Timestamp
@@ -115,12 +215,11 @@ func decodeSession(id bff.ID, m map[string]string) (consumer.GuestSession, error
 		}
 		*target = t.Time
 	}
-	fp := m["cookieFingerprintHash"]
-	if len(fp) != len("sha256:")+64 {
-		return g, errors.New("cookieFingerprintHash: malformed")
-	}
-	if _, err := hex.Decode(g.Fingerprint[:], []byte(fp[len("sha256:"):])); err != nil {
-		return g, errors.New("cookieFingerprintHash: malformed")
+	for field, target := range map[string]*consumer.Hash{"cookieFingerprintHash": &g.Fingerprint, "fingerprintBase": &g.Base} {
+		h, ok := strings.CutPrefix(m[field], "sha256:")
+		if n, err := hex.Decode(target[:], []byte(clip(h, 2*len(target)+1))); !ok || err != nil || n != len(target) {
+			return g, fmt.Errorf("%s: malformed", field)
+		}
 	}
 	if c := m["campaignAttribution"]; c != "" {
 		if err := json.Unmarshal([]byte(c), &g.Campaign); err != nil {

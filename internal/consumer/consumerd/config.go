@@ -6,9 +6,11 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
@@ -41,10 +43,11 @@ type Config struct {
 	InternalToken   daemon.Secret `name:"internal-token" env:"MELMASTOON_INTERNAL_TOKEN" help:"Bearer token of the booking service in local runs."`
 	InternalHMACKey daemon.Secret `name:"internal-hmac-key" env:"MELMASTOON_INTERNAL_HMAC_KEY" help:"Key that signs internal calls."`
 
-	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"BFF_CONSUMER_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
-	CountryHeader  string         `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
-	HomeCountry    string         `name:"home-country" env:"BFF_CONSUMER_HOME_COUNTRY" default:"AF" help:"Country of this deployment; hotels elsewhere get the cross-region badge."`
-	NoRelay        bool           `name:"no-relay" env:"BFF_CONSUMER_NO_RELAY" help:"Leave publishing to separate relay processes."`
+	TrustedProxies []netip.Prefix     `name:"trusted-proxies" env:"BFF_CONSUMER_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
+	CountryHeader  string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
+	HomeCountry    string             `name:"home-country" env:"BFF_CONSUMER_HOME_COUNTRY" default:"AF" help:"Country of this deployment; hotels elsewhere get the cross-region badge."`
+	Sampling       map[string]float64 `name:"sampling" env:"BFF_CONSUMER_SAMPLING" help:"Shares of events that leave, by subject, such as melmastoon.bff.consumer.search.executed.v1=0.1;…"`
+	NoRelay        bool               `name:"no-relay" env:"BFF_CONSUMER_NO_RELAY" help:"Leave publishing to separate relay processes."`
 }
 
 // Validate reports everything that is missing or wrong, and shows no values.
@@ -67,12 +70,24 @@ func (c Config) Validate() error {
 		u, err := url.Parse(v)
 		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s: must be an http(s) URL", name)
 	}
+	for subject, rate := range c.Sampling {
+		need(slices.Contains(consumer.Subjects(), consumer.Subject(subject)), "sampling: there is no event %q", subject)
+		need(rate >= 0 && rate <= 1, "sampling: %s must lie between 0 and 1", subject)
+	}
 	need(c.PubSubProject != "", "pubsub-project: is required")
 	need(len(c.Pepper) >= 16, "pepper: at least 16 characters are required")
 	need((c.HandoffKeys == "") != (c.HandoffKeysFile == ""), "handoff-keys or handoff-keys-file: exactly one is required")
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
 	return errors.Join(errs...)
+}
+
+// rate is the share of an event's kind that leaves.
+func (c Config) rate(s consumer.Subject) float64 {
+	if r, ok := c.Sampling[string(s)]; ok {
+		return r
+	}
+	return consumer.DefaultRate(s)
 }
 
 // validateRelay reports what a process that only publishes lacks.

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
@@ -83,6 +84,11 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	if err := s.addSubscriptions(ctx, d, listening{
+		db: db, redis: sessions, cache: found.store, suspended: found.suspended,
+	}, log); err != nil {
+		return err
+	}
 	ring := handoff.NewKeyring(keys)
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
@@ -96,7 +102,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		Sessions: store, Ledger: store, Journal: store, Keys: ring,
 		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},
 		Caller:   consumerhttp.CallerAuth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())},
-		Instance: s.InstanceName(name), Now: time.Now, Metrics: d.Metrics,
+		Instance: s.InstanceName(name), Sampling: s.rate, Now: time.Now, Metrics: d.Metrics,
 	})
 	d.Add("work behind answers", nil, api.Close)
 	cfg := web.Config{
@@ -173,8 +179,19 @@ func (c Config) addRelay(ctx context.Context, d *daemon.Daemon, db *pgxpool.Pool
 		}
 		return nil
 	}, func(context.Context) error { return client.Close() })
-	r, err := outbox.NewRelay(outbox.RelayConfig{DB: db, Table: table, Publisher: client, Logger: log})
+	publisher := outbox.Publisher(client)
+	if c.PubSubEmulator != "" { // development: what others could not read is refused here
+		schemas, err := consumerevents.NewSchemas()
+		if err != nil {
+			return nil, err
+		}
+		publisher = schemas.Checked(client)
+	}
+	r, err := outbox.NewRelay(outbox.RelayConfig{DB: db, Table: table, Publisher: publisher, Logger: log})
 	if err != nil {
+		return nil, err
+	}
+	if err := addOutboxFigures(d, db, table, r, log); err != nil {
 		return nil, err
 	}
 	d.AddLoop("outbox relay", func(ctx context.Context) error {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -89,6 +91,7 @@ type SearchResult struct {
 	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
 	QueryRewriteHint json.RawMessage `json:"queryRewriteHint,omitempty"`
 
+	Order Hash     `json:"-"` // of the window that the page was cut from
 	Cells []string `json:"-"` // the geo cells that the page shows, for invalidation
 }
 
@@ -186,7 +189,7 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 	res := SearchResult{
 		Results:  make([]ListingCard, 0, len(items)),
 		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: total},
-		Degraded: []Degradation{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint,
+		Degraded: []Degradation{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint, Order: found.Order,
 	}
 	missingRates, missingBrands := 0, 0
 	for _, l := range items {
@@ -216,6 +219,49 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 	res.missing(PartRates, rateErr, rung >= RungListPrice, missingRates)
 	res.missing(PartBrand, brandErr, rung >= RungBrand, missingBrands)
 	return res, nil
+}
+
+// FindPinned composes a page whose hotels and order are given: the page of a
+// guest who saw another order than the projection's newest. Hotels that are
+// gone meanwhile are left out, and the answer says how many.
+func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID, now time.Time) (SearchResult, error) {
+	q = q.Normalise()
+	window := q
+	window.Page = Page{Limit: Window, Offset: WindowOf(q.Page.Offset) * Window}
+	found, err := f.Search.Search(ctx, window)
+	if err != nil {
+		return SearchResult{}, Unavailable(err)
+	}
+	byID := make(map[bff.ID]Listing, len(found.Items))
+	for _, l := range found.Items {
+		byID[l.PropertyID] = l
+	}
+	var (
+		wg     sync.WaitGroup
+		page   = make([]Listing, len(hotels))
+		absent atomic.Int64
+	)
+	for i, id := range hotels {
+		if l, here := byID[id]; here {
+			page[i] = l
+			continue
+		}
+		wg.Go(func() {
+			p, err := f.Search.FindProperty(ctx, id)
+			if err != nil {
+				absent.Add(1)
+				return
+			}
+			page[i] = p.Listing
+		})
+	}
+	wg.Wait()
+	found.Items = slices.DeleteFunc(page, func(l Listing) bool { return l.PropertyID.IsZero() })
+	res, err := f.Compose(ctx, q, found, now)
+	if n := int(absent.Load()); n > 0 && err == nil {
+		res.Degraded = append(res.Degraded, Degradation{Part: PartPaging, Reason: ReasonError, Affected: n})
+	}
+	return res, err
 }
 
 func (r *SearchResult) missing(part Part, err error, shed bool, affected int) {

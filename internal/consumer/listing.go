@@ -134,6 +134,8 @@ type Listings struct {
 	// untouched, never invented.
 	AIProvenance     json.RawMessage `json:",omitempty"`
 	QueryRewriteHint json.RawMessage `json:",omitempty"`
+	// Order names the order of the first window that the items come from.
+	Order Hash
 	// StaleAge is how old the listings are when the projection could not be
 	// asked again; zero when they are as fresh as they should be.
 	StaleAge time.Duration `json:"-"`

@@ -59,7 +59,7 @@ func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 }
 
 // Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
-func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
+func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID) (MapResult, error) {
 	q = q.Normalise()
 	pins, total, err := f.pins(ctx, q)
 	if err != nil {

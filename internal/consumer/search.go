@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"math"
@@ -181,14 +182,52 @@ func foldSet(in []string, fold func(string) string) []string {
 	return slices.Compact(out)
 }
 
-// SearchSession is one query with its context, readable for an hour.
+// SearchSession is one guest's query with its context. While it lives, paging
+// is stable: the order of the hotels is pinned to what the guest saw first.
 type SearchSession struct {
 	ID        bff.ID
 	Guest     bff.ID
-	QueryHash Hash
+	QueryHash Hash // of the query without its page
 	Query     SearchQuery
 	StartedAt time.Time
+	// Orders are the orders that the guest saw, by window of the list.
+	Orders map[int]Hash
 }
 
 // SearchSessionLifetime is how long paging stays stable.
 const SearchSessionLifetime = time.Hour
+
+// Window is how many hotels are ordered at once: the projection's own limit.
+// Pages are cut from windows, so that page 2 continues page 1.
+const Window = 200
+
+// WindowOf is the window that an offset falls into.
+func WindowOf(offset int) int { return offset / Window }
+
+// ListKey names the list that a query pages through.
+func (q SearchQuery) ListKey() Hash {
+	q.Page = Page{}
+	return hashJSON(q)
+}
+
+// Searches keeps search sessions and the orders that they are pinned to.
+type Searches interface {
+	// SaveSearch writes a session, or adds an order to one that is there.
+	SaveSearch(ctx context.Context, s SearchSession) error
+	// FindSearch returns a live session and whether there is one.
+	FindSearch(ctx context.Context, id bff.ID) (SearchSession, bool, error)
+	// SaveOrder keeps the hotels of a window in their order, under its name.
+	SaveOrder(ctx context.Context, name Hash, hotels []bff.ID) error
+	// FindOrder returns an order that is still kept.
+	FindOrder(ctx context.Context, name Hash) ([]bff.ID, bool, error)
+}
+
+// OrderName names an order by what it is, so that equal ones are kept once.
+func OrderName(items []Listing) Hash {
+	h := sha256.New()
+	for _, l := range items {
+		b := l.PropertyID.Bytes()
+		h.Write(b[:])
+	}
+	return Hash(h.Sum(nil))
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -21,6 +22,16 @@ func (h Hash) String() string { return "sha256:" + hex.EncodeToString(h[:]) }
 
 // MarshalText writes the wire form.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads the wire form.
+func (h *Hash) UnmarshalText(b []byte) error {
+	digits, ok := strings.CutPrefix(string(b), "sha256:")
+	if !ok || len(digits) != 2*len(h) {
+		return errors.New("malformed hash: want sha256:<hex>")
+	}
+	_, err := hex.Decode(h[:], []byte(digits))
+	return err
+}
 
 // Campaign says which advertisement brought a guest here.
 type Campaign struct {

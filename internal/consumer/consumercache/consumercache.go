@@ -53,6 +53,7 @@ type Config struct {
 	Search     consumer.Searcher
 	Brands     consumer.Brander
 	Properties consumer.Properties
+	Searches   consumer.Searches
 }
 
 // Caches implements the domain's Searcher, Brander and Properties.
@@ -120,15 +121,11 @@ func get[T any](ctx context.Context, c *cache.Cache, key string, fetch func(cont
 	return v, staleAge, nil
 }
 
-// window is how many listings are read and pinned at once: the projection's
-// own limit. Pages are cut from it, so that page 2 continues page 1.
-const window = 200
-
 // Search returns a page, cut from windows that all pages of a query share.
 func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
 	page := q.Page
 	var out consumer.Listings
-	for start := page.Offset / window * window; start < page.Offset+page.Limit; start += window {
+	for start := consumer.WindowOf(page.Offset) * consumer.Window; start < page.Offset+page.Limit; start += consumer.Window {
 		w, err := c.window(ctx, q, start)
 		if err != nil {
 			return consumer.Listings{}, err
@@ -138,9 +135,12 @@ func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 		if from < to {
 			out.Items = append(out.Items, w.Items[from:to]...)
 		}
+		if out.Order == (consumer.Hash{}) {
+			out.Order = w.Order
+		}
 		out.Total, out.AIProvenance, out.QueryRewriteHint = w.Total, w.AIProvenance, w.QueryRewriteHint
 		out.StaleAge = max(out.StaleAge, w.StaleAge)
-		if start+window >= w.Total {
+		if start+consumer.Window >= w.Total {
 			break
 		}
 	}
@@ -148,17 +148,29 @@ func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 }
 
 func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) (consumer.Listings, error) {
-	q.Page = consumer.Page{Limit: window, Offset: start}
+	q.Page = consumer.Page{Limit: consumer.Window, Offset: start}
 	key := c.cfg.Keys.Key("cache", "search", "window", hexOf(q.CacheKey()))
 	w, stale, err := get(ctx, c.windows, key, func(ctx context.Context) (consumer.Listings, []string, error) {
 		found, err := c.cfg.Search.Search(ctx, q)
 		if err != nil {
 			return found, nil, err
 		}
+		found.Order = consumer.OrderName(found.Items)
+		c.pin(ctx, found)
 		return found, TagsOf(found.Items), nil
 	})
 	w.StaleAge = stale
 	return w, err
+}
+
+// pin keeps the order for the guests who see it. Without it their paging is
+// not stable, and their answers say so.
+func (c *Caches) pin(ctx context.Context, found consumer.Listings) {
+	hotels := make([]bff.ID, len(found.Items))
+	for i, l := range found.Items {
+		hotels[i] = l.PropertyID
+	}
+	_ = c.cfg.Searches.SaveOrder(ctx, found.Order, hotels)
 }
 
 // maxTags bounds the tags of one entry: a window of 200 hotels has cells and

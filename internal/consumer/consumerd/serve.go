@@ -80,7 +80,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		DB: db, Sessions: sessions, Keys: redis.NewKeys(s.Environment, name),
 		Outbox: events.table, Appender: events.appender, Waker: events.waker,
 	})
-	found, err := s.openCaches(d, upstreams)
+	found, err := s.openCaches(d, upstreams, store)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended,
 			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, HomeCountry: s.HomeCountry,
 		},
-		Answers: found.answers,
+		Answers: found.answers, Searches: store,
 		Desk: &consumer.HandoffDesk{
 			Search: found.reads, Tenants: upstreams.Tenant, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},

@@ -103,17 +103,33 @@ type composed struct {
 	partial bool      // something is missing
 	expires time.Time // of its prices; zero = no prices
 	total   int       // hotels that match, for telemetry
+	order   consumer.Hash
 }
 
 // outcome is how a request was answered.
 type outcome struct {
 	fromCache bool
 	total     int
+	order     consumer.Hash // of the window that the page was cut from
+}
+
+// Meta of an entry: the total, then the order.
+
+func (c composed) meta() []byte { return append(c.order[:], strconv.Itoa(c.total)...) }
+
+func outcomeOf(e *cache.Entry, st cache.Status) outcome {
+	out := outcome{fromCache: st.Result == cache.Hit || st.Result == cache.Stale}
+	if m := e.Meta(); len(m) > len(out.order) {
+		copy(out.order[:], m)
+		out.total, _ = strconv.Atoi(string(m[len(out.order):])) // ours; 0 is the worst
+	}
+	return out
 }
 
 // serve answers from a cache, composing the answer where nobody has it yet.
 // blank returns an empty view of the answer's kind.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) (outcome, error) {
+// instead, if given, may answer in the entry's place.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error), instead func(outcome, *cache.Entry) (bool, error)) (outcome, error) {
 	fill := func(ctx context.Context) (cache.Fill, error) { return a.fill(ctx, compose) }
 	entry, st, err := c.Get(r.Context(), key, fill)
 	if err == nil && a.showsSuspended(entry) {
@@ -123,8 +139,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 	if err != nil {
 		return outcome{}, uncached(err)
 	}
-	out := outcome{fromCache: st.Result == cache.Hit || st.Result == cache.Stale}
-	out.total, _ = strconv.Atoi(string(entry.Meta()))
+	out := outcomeOf(entry, st)
+	if instead != nil {
+		if done, err := instead(out, entry); done || err != nil {
+			return out, err
+		}
+	}
 	if st.Result == cache.Stale {
 		return out, a.serveStale(w, entry, st, blank())
 	}
@@ -134,7 +154,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 
 // share is serve for answers that nobody counts.
 func (a *API) share(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) error {
-	_, err := a.serve(w, r, c, key, blank, compose)
+	_, err := a.serve(w, r, c, key, blank, compose, nil)
 	return err
 }
 
@@ -150,7 +170,7 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}
-	f := cache.Fill{Body: body, Tags: out.tags, Meta: strconv.AppendInt(nil, int64(out.total), 10)}
+	f := cache.Fill{Body: body, Tags: out.tags, Meta: out.meta()}
 	switch {
 	case out.partial:
 		f.TTL = cache.TTL{Fresh: partialFresh, Stale: answerStale}

@@ -108,6 +108,19 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 	return *g.session, nil
 }
 
+// later returns the session for work behind the answer: as the handler had it,
+// or read then.
+func (g *Guest) later() func() (consumer.GuestSession, bool) {
+	session, read := g.session, g.read
+	return func() (consumer.GuestSession, bool) {
+		if session != nil {
+			return *session, true
+		}
+		f := read()
+		return f.session, f.ok && f.err == nil
+	}
+}
+
 // touch records the visit behind the answer. The cookie's age is not its
 // business: it does not know whether the answer carries one.
 func (g *Guest) touch(ctx context.Context) {

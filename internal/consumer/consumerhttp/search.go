@@ -2,12 +2,14 @@ package consumerhttp
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -24,14 +26,21 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	asked, err := searchSession(r)
 	if err != nil {
 		return err
 	}
-	q = chosen(q, s).Normalise()
+	g, err := a.guestOf(w, r)
+	if err != nil {
+		return err
+	}
+	if q, err = chosen(r.Context(), q, g); err != nil {
+		return err
+	}
+	q = q.Normalise()
 	now := a.cfg.Now()
-	srs := bff.NewID(bff.PrefixSearchSession, now)
-	w.Header().Set("X-Search-Session", srs.String())
+	ss := a.resume(r.Context(), asked, g.ID(), q, now)
+	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	key := a.cfg.Answers.keys.Key("cache", "search", "list", hexOf(q.CacheKey()))
 	out, err := a.serve(w, r, a.cfg.Answers.list, key, func() view { return new(consumer.SearchResult) },
@@ -40,14 +49,86 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return composed{}, err
 			}
-			return composed{view: &res, tags: listTags(res), partial: len(res.Degraded) > 0, expires: res.PricesExpire(), total: res.Page.Total}, nil
-		})
+			return composed{
+				view: &res, tags: listTags(res), partial: len(res.Degraded) > 0, expires: res.PricesExpire(),
+				total: res.Page.Total, order: res.Order,
+			}, nil
+		},
+		func(out outcome, e *cache.Entry) (bool, error) { return a.servePinned(w, r, ss, q, out, e) })
 	if err != nil {
 		return err
 	}
-	a.searched(r, s, q, consumer.SearchOutcome{Session: srs, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
+	if _, pinned := ss.Orders[consumer.WindowOf(q.Page.Offset)]; !pinned {
+		ss.Orders = map[int]consumer.Hash{consumer.WindowOf(q.Page.Offset): out.order}
+	}
+	a.searched(r, g, ss, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
 }
+
+// searchSession reads which search the request continues.
+func searchSession(r *http.Request) (bff.ID, error) {
+	given := r.Header.Get("X-Search-Session")
+	if given == "" {
+		return bff.ID{}, nil
+	}
+	id, err := bff.ParseID(bff.PrefixSearchSession, given)
+	if err != nil {
+		return bff.ID{}, bff.FieldErrors{{Field: "X-Search-Session", Code: bff.FieldFormat}}.Err()
+	}
+	return id, nil
+}
+
+// resume returns the search session that a page belongs to: the one asked for,
+// if it is this guest's, of this query and alive, else a new one. Another
+// guest's session says nothing, not even that it is there.
+func (a *API) resume(ctx context.Context, asked, guest bff.ID, q consumer.SearchQuery, now time.Time) consumer.SearchSession {
+	if !asked.IsZero() {
+		ss, found, err := a.cfg.Searches.FindSearch(ctx, asked)
+		if err == nil && found && ss.Guest == guest && ss.QueryHash == q.ListKey() && now.Sub(ss.StartedAt) < consumer.SearchSessionLifetime {
+			return ss
+		}
+	}
+	return consumer.SearchSession{
+		ID: bff.NewID(bff.PrefixSearchSession, now), Guest: guest, QueryHash: q.ListKey(), Query: q, StartedAt: now,
+	}
+}
+
+// servePinned answers with the order that the guest saw first, when the newest
+// differs. When the old order is lost, the newest is shown and the answer says
+// that pages may overlap.
+func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss consumer.SearchSession, q consumer.SearchQuery, now outcome, e *cache.Entry) (bool, error) {
+	window := consumer.WindowOf(q.Page.Offset)
+	pinned, ok := ss.Orders[window]
+	if !ok || pinned == now.order {
+		return false, nil
+	}
+	hotels, found, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
+	if err != nil || !found {
+		var res consumer.SearchResult
+		if err := json.Unmarshal(e.Body(), &res); err != nil {
+			return true, err
+		}
+		res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
+		w.Header().Set("X-Cache", cache.Bypass.String())
+		return true, web.WriteJSON(w, http.StatusOK, res)
+	}
+	from := min(q.Page.Offset-window*consumer.Window, len(hotels))
+	res, err := a.cfg.Finder.FindPinned(r.Context(), q, hotels[from:min(from+q.Page.Limit, len(hotels))], a.cfg.Now())
+	if err != nil {
+		return true, err
+	}
+	w.Header().Set("X-Cache", cache.Bypass.String())
+	return true, web.WriteJSON(w, http.StatusOK, res)
+}
+
+// searchHeaders are the headers that belong to the guest and not to the body.
+func searchHeaders(w http.ResponseWriter, srs bff.ID) {
+	h := w.Header()
+	h["X-Search-Session"] = []string{srs.String()}
+	h["Vary"] = varySearch
+}
+
+var varySearch = []string{"Accept-Language, X-Currency, Accept-Encoding"}
 
 // searchMap serves the pins of a map.
 func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
@@ -66,15 +147,18 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	g, err := a.guestOf(w, r)
 	if err != nil {
 		return err
 	}
+	if q, err = chosen(r.Context(), q, g); err != nil {
+		return err
+	}
 	q.Sort, q.Page = "", consumer.Page{}
-	q = chosen(q, s).Normalise()
+	q = q.Normalise()
 	now := a.cfg.Now()
-	srs := bff.NewID(bff.PrefixSearchSession, now)
-	w.Header().Set("X-Search-Session", srs.String())
+	ss := a.resume(r.Context(), bff.ID{}, g.ID(), q, now)
+	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	key := a.cfg.Answers.keys.Key("cache", "search", "map", hexOf(q.CacheKey()))
 	if !cursor.IsZero() {
@@ -82,35 +166,56 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	}
 	out, err := a.serve(w, r, a.cfg.Answers.pins, key, func() view { return new(consumer.MapResult) },
 		func(ctx context.Context) (composed, error) {
-			res, err := a.cfg.Finder.Map(ctx, q, cursor, a.cfg.Now())
+			res, err := a.cfg.Finder.Map(ctx, q, cursor)
 			if err != nil {
 				return composed{}, err
 			}
 			return composed{view: &res, tags: mapTags(res), partial: len(res.Degraded) > 0, total: res.Total}, nil
-		})
+		}, nil)
 	if err != nil {
 		return err
 	}
-	a.searched(r, s, q, consumer.SearchOutcome{Session: srs, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
+	a.searched(r, g, ss, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
 }
 
-// searched tells of an answered search.
-func (a *API) searched(r *http.Request, s consumer.GuestSession, q consumer.SearchQuery, o consumer.SearchOutcome, began time.Time) {
+// searched does the bookkeeping of a search behind its answer.
+func (a *API) searched(r *http.Request, g *Guest, ss consumer.SearchSession, o consumer.SearchOutcome, began time.Time) {
 	now := a.cfg.Now()
 	o.Took = now.Sub(began)
-	a.tell(r, s, q.Executed(s, o), now)
+	req, session := web.From(r.Context()), g.later()
+	a.behind(func(ctx context.Context) {
+		if err := a.cfg.Searches.SaveSearch(ctx, ss); err != nil {
+			return // the guest's next page starts a new session
+		}
+		s, known := session()
+		if !known {
+			return
+		}
+		e, leaves, err := a.telemetry.Event(s, ss.Query.Executed(s, o), consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, now)
+		if err == nil && leaves {
+			_ = a.cfg.Journal.Record(ctx, e) // counted by the journal
+		}
+	})
 }
 
-// chosen fills in what the request left to the session.
-func chosen(q consumer.SearchQuery, s consumer.GuestSession) consumer.SearchQuery {
+// chosen fills in what the request left to the session; only then is the
+// session asked for.
+func chosen(ctx context.Context, q consumer.SearchQuery, g *Guest) (consumer.SearchQuery, error) {
+	if q.Locale != "" && q.Currency != "" {
+		return q, nil
+	}
+	s, err := g.Session(ctx)
+	if err != nil {
+		return q, err
+	}
 	if q.Locale == "" {
 		q.Locale = s.Locale
 	}
 	if q.Currency == "" {
 		q.Currency = s.Currency
 	}
-	return q
+	return q, nil
 }
 
 // announceBrownout says which rung of the ladder the service stands on.

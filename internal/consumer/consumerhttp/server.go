@@ -22,6 +22,7 @@ const Base = "/bff/consumer/v1"
 type Config struct {
 	Finder   *consumer.Finder
 	Answers  *Answers
+	Searches consumer.Searches
 	Desk     *consumer.HandoffDesk
 	Sessions consumer.Sessions
 	Ledger   consumer.Ledger

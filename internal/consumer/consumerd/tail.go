@@ -1,0 +1,208 @@
+package consumerd
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	pubsubapi "cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+)
+
+// eventsCommand is for a developer who wants to see what happens.
+type eventsCommand struct {
+	Tail tail `cmd:"" help:"Show events as they are published, until Ctrl-C."`
+}
+
+type tail struct {
+	Config
+	Subject []string `name:"subject" help:"Only these subjects, or parts of them such as wishlist. May be repeated."`
+	Plain   bool     `name:"plain" help:"No colours."`
+}
+
+// Validate accepts a configuration that is enough to listen.
+func (t tail) Validate() error {
+	if t.PubSubProject == "" {
+		return errors.New("pubsub-project: is required")
+	}
+	return t.Settings.Validate()
+}
+
+const tailAdmin = 5 * time.Second
+
+// Run listens through subscriptions of its own, which it takes away again.
+func (t tail) Run(ctx context.Context) (err error) {
+	topics, err := t.topics()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: t.PubSubProject, EmulatorHost: t.PubSubEmulator})
+	if err != nil {
+		return err
+	}
+	admin, err := t.admin(ctx)
+	if err != nil {
+		return errors.Join(err, client.Close())
+	}
+	suffix := strings.ToLower(rand.Text()[:10])
+	subs := make([]pubsub.Subscription, 0, len(topics))
+	for _, topic := range topics {
+		subs = append(subs, pubsub.Subscription{Name: "tail-" + suffix + "." + topic, Topic: topic})
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tailAdmin)
+		defer cancel()
+		for _, s := range subs {
+			// One that was never made is gone already.
+			_ = admin.SubscriptionAdminClient.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{
+				Subscription: "projects/" + t.PubSubProject + "/subscriptions/" + s.Name,
+			})
+		}
+		err = errors.Join(err, admin.Close(), client.Close())
+	}()
+	for _, s := range subs {
+		if err := client.EnsureSubscription(ctx, s); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(os.Stderr, "listening to %d subjects; Ctrl-C ends\n", len(subs))
+	show := &printer{w: os.Stdout, colours: !t.Plain && terminal(os.Stdout)}
+	var wg sync.WaitGroup
+	errs := make(chan error, len(subs))
+	for _, s := range subs {
+		wg.Go(func() {
+			errs <- client.Subscribe(ctx, s, func(_ context.Context, d pubsub.Delivery) error {
+				show.event(d)
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// admin is a client that may delete subscriptions; the door to Pub/Sub has no
+// use for that elsewhere.
+func (t tail) admin(ctx context.Context) (*pubsubapi.Client, error) {
+	var opts []option.ClientOption
+	if t.PubSubEmulator != "" {
+		opts = append(opts, option.WithEndpoint(t.PubSubEmulator), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	}
+	c, err := pubsubapi.NewClient(ctx, t.PubSubProject, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open pubsub: %w", err)
+	}
+	return c, nil
+}
+
+// topics are those that contain one of the wanted words: what the service
+// publishes and what it receives.
+func (t tail) topics() ([]string, error) {
+	var all []string
+	for _, s := range consumer.Subjects() {
+		all = append(all, string(s))
+	}
+	for _, s := range consumerevents.Subscriptions() {
+		all = append(all, s.Topic)
+	}
+	if len(t.Subject) == 0 {
+		return all, nil
+	}
+	var out []string
+	for _, topic := range all {
+		if slices.ContainsFunc(t.Subject, func(part string) bool { return strings.Contains(topic, part) }) {
+			out = append(out, topic)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no subject contains %s: want one of\n  %s", strings.Join(t.Subject, " or "), strings.Join(all, "\n  "))
+	}
+	return out, nil
+}
+
+// terminal reports whether a person is looking who wants colours.
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("NO_COLOR") == ""
+}
+
+// printer shows events one after the other.
+type printer struct {
+	mu      sync.Mutex
+	w       io.Writer
+	colours bool
+}
+
+func (p *printer) event(d pubsub.Delivery) {
+	var e struct {
+		Envelope struct {
+			OccurredAt string  `json:"occurredAt"`
+			SessionID  *string `json:"sessionId"`
+		} `json:"envelope"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	_ = json.Unmarshal(d.Data, &e) // another dialect is shown as it is
+	body := e.Payload
+	if len(body) == 0 {
+		body = d.Data
+	}
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, body, "  ", "  ") != nil {
+		pretty.Reset()
+		fmt.Fprintf(&pretty, "%q", body) // control characters must not reach the terminal
+	}
+	at := e.Envelope.OccurredAt
+	if at == "" {
+		at = d.PublishTime.UTC().Format(time.RFC3339)
+	}
+	who := ""
+	if e.Envelope.SessionID != nil {
+		who = " " + *e.Envelope.SessionID
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A closed pipe ends the process by itself.
+	_, _ = fmt.Fprintf(p.w, "%s %s%s\n  %s\n", p.paint("2", printable(at)), p.paint("1;36", d.Topic), p.paint("33", printable(who)), &pretty)
+}
+
+func (p *printer) paint(code, s string) string {
+	if !p.colours || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// printable keeps what others wrote from speaking to the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
+}

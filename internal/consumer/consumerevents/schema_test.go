@@ -1,0 +1,357 @@
+package consumerevents_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/contracts"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+)
+
+var now = time.Date(2026, 5, 12, 12, 0, 0, 123e6, time.UTC)
+
+func id(p bff.Prefix) bff.ID { return bff.NewID(p, now) }
+
+func session() consumer.GuestSession {
+	return consumer.GuestSession{
+		ID: id(bff.PrefixGuestSession), CreatedAt: now.Add(-time.Hour), LastSeenAt: now, Locale: "ps-AF", Currency: "AFN",
+		Consent:  consumer.Consent{Telemetry: true},
+		Campaign: &consumer.Campaign{Source: "google", Medium: "cpc", Campaign: "spring-2026", CapturedAt: bff.At(now)},
+	}
+}
+
+// facts has every event in its fullest form.
+func facts() []consumer.Fact {
+	s, tenant, property, search := session(), id(bff.PrefixTenant), id(bff.PrefixProperty), id(bff.PrefixSearchSession)
+	stay := bff.StayDates{CheckIn: 20000, CheckOut: 20002}
+	q := consumer.SearchQuery{
+		Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: "Kabul", Country: "AF"}, Dates: stay,
+		Occupancy: bff.Occupancy{Adults: 2, Rooms: 1}, Filters: consumer.Filters{Amenities: []string{"wifi"}}, Currency: "AFN", Locale: "ps-AF",
+	}
+	box := q
+	box.Geo = consumer.GeoQuery{Mode: consumer.GeoBoundingBox, BoundingBox: &consumer.BoundingBox{SwLat: 34, SwLng: 69, NeLat: 35, NeLng: 70}}
+	point := q
+	point.Geo = consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34, Lng: 69, RadiusKm: 5}}
+	return []consumer.Fact{
+		s.Started(consumer.Visitor{UserAgentClass: "browser-desktop"}),
+		s.Ended(consumer.EndedByTime, now),
+		q.Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
+		box.Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
+		point.Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
+		consumer.ClickRecorded{
+			GuestSessionID: s.ID, Kind: "listing-card", TenantID: tenant, PropertyID: property, SearchSessionID: search,
+			Position: 3, Page: 1, SortKey: consumer.SortRecommended, OccurredAt: bff.At(now),
+		},
+		consumer.ClickRecorded{GuestSessionID: s.ID, Kind: "brand-peek", OccurredAt: bff.At(now)},
+		consumer.HandoffInitiated{
+			HandoffID: id(bff.PrefixHandoff), GuestSessionID: s.ID, TenantID: tenant, TenantSlug: "kabul-grand", PropertyID: property,
+			Dates: stay, Occupancy: bff.Occupancy{Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7}}, Currency: "AFN", Locale: "ps-AF",
+			SourceCampaign: s.Campaign, MintedAt: bff.At(now), ExpiresAt: bff.At(now), HMACKeyID: "hmac-2026-04", OriginReferer: "https://x.example/a",
+		},
+		s.LocaleChanged("fa-AF", consumer.TriggerUser, now),
+		s.CurrencyChanged("USD", consumer.TriggerTenant, now),
+		consumer.WishlistAdded{
+			WishlistID: id(bff.PrefixWishlist), GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, Source: "detail", AddedAt: bff.At(now), WishlistSize: 1,
+		},
+		consumer.WishlistRemoved{
+			WishlistID: id(bff.PrefixWishlist), GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, RemovedAt: bff.At(now),
+		},
+		consumer.BotSuspected{
+			GuestSessionID: s.ID, Score: 0.93, Verdict: "bot", EvaluatedAt: bff.At(now), ActionTaken: "challenge",
+			Signals: []consumer.BotSignal{{Kind: "cadence", Weight: 0.3, Detail: "12 reqs/2s"}},
+		},
+		consumer.DetailViewed{
+			GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, SearchSessionID: search, Currency: "AFN", Locale: "en-US", ViewedAt: bff.At(now),
+		},
+		consumer.PageViewed{
+			ID: id(bff.PrefixPageView), GuestSessionID: s.ID, Path: "/hotels/x", ViewedAt: bff.At(now), Referer: "https://www.google.com",
+			TenantID: tenant, PropertyID: property, SearchSessionID: search,
+		},
+		consumer.FunnelStepRecorded{
+			ID: id(bff.PrefixFunnelEvent), GuestSessionID: s.ID, Step: "list.scrolled-50pct", OccurredAt: bff.At(now), TenantID: tenant,
+			PropertyID: property, SearchSessionID: search, Metadata: map[string]any{"a": 1.5, "b": true, "c.d": "x"},
+		},
+	}
+}
+
+// encode writes an event as the relay publishes it.
+func encode(t *testing.T, f consumer.Fact) []byte {
+	t.Helper()
+	tm := consumer.NewTelemetry("bff-consumer-test", func(consumer.Subject) float64 { return 1 })
+	e, ok, err := tm.Event(session(), f, consumer.Occasion{
+		RequestID: id(bff.PrefixRequest), TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	}, now)
+	if err != nil || !ok {
+		t.Fatalf("%s: %v %v", f.Subject(), ok, err)
+	}
+	e.Envelope.PublishedAt = bff.At(now)
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func schemas(t *testing.T) *consumerevents.Schemas {
+	t.Helper()
+	s, err := consumerevents.NewSchemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEventsFollowTheirSchemas(t *testing.T) {
+	t.Parallel()
+	s := schemas(t)
+	tested := map[consumer.Subject]bool{}
+	for _, f := range facts() {
+		tested[f.Subject()] = true
+		b := encode(t, f)
+		if err := s.Check(b); err != nil {
+			t.Errorf("%s: %v\n%s", f.Subject(), err, b)
+		}
+		// What is not declared must not leave: it could be anything.
+		var e map[string]map[string]any
+		if err := json.Unmarshal(b, &e); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"envelope", "payload"} {
+			e[part]["clientIp"] = "203.0.113.9"
+			b, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Check(b); !errors.Is(err, consumerevents.ErrSchema) {
+				t.Errorf("%s with an undeclared member of its %s passes", f.Subject(), part)
+			}
+			delete(e[part], "clientIp")
+		}
+		for member := range e["payload"] {
+			held := e["payload"][member]
+			e["payload"][member] = []any{"no such thing"}
+			b, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Check(b) == nil {
+				t.Errorf("%s: %s may be anything", f.Subject(), member)
+			}
+			e["payload"][member] = held
+		}
+	}
+	for _, subject := range consumer.Subjects() {
+		if !tested[subject] {
+			t.Errorf("%s was not tested", subject)
+		}
+	}
+}
+
+// TestOneListOfEvents holds the code, the schemas and the AsyncAPI document to
+// the same list.
+func TestOneListOfEvents(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{} // subject by the id of its schema
+	for _, f := range facts() {
+		var e struct{ Envelope struct{ Subject, SchemaURI string } }
+		if err := json.Unmarshal(encode(t, f), &e); err != nil {
+			t.Fatal(err)
+		}
+		want[e.Envelope.SchemaURI] = e.Envelope.Subject
+	}
+	if len(want) != len(consumer.Subjects()) {
+		t.Fatalf("%d events, %d subjects", len(want), len(consumer.Subjects()))
+	}
+
+	files := map[string]string{}
+	err := fs.WalkDir(contracts.Events(), "bff-consumer", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(contracts.Events(), path)
+		if err != nil {
+			return err
+		}
+		var doc struct {
+			ID         string `json:"$id"`
+			Properties struct {
+				Envelope struct {
+					Properties struct {
+						Subject, SchemaURI struct{ Const string }
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(b, &doc); err != nil {
+			return err
+		}
+		files[doc.ID] = doc.Properties.Envelope.Properties.Subject.Const
+		if doc.Properties.Envelope.Properties.SchemaURI.Const != doc.ID {
+			t.Errorf("%s names schema %s", path, doc.Properties.Envelope.Properties.SchemaURI.Const)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("schemas (-code +files):\n%s", diff)
+	}
+
+	api := readAsyncAPI(t)
+	sent := map[string]string{}
+	var received []string
+	for _, op := range api.Operations {
+		channel := api.Channels[strings.TrimPrefix(op.Channel.Ref, "#/channels/")]
+		if len(op.Messages) != 1 || len(channel.Messages) != 1 {
+			t.Errorf("%s has not exactly one message", channel.Address)
+			continue
+		}
+		_, name, _ := strings.Cut(op.Messages[0].Ref, "/messages/")
+		m := api.Components.Messages[strings.TrimPrefix(channel.Messages[name].Ref, "#/components/messages/")]
+		if m.Name != channel.Address {
+			t.Errorf("channel %s carries message %s", channel.Address, m.Name)
+		}
+		switch op.Action {
+		case "send":
+			sent[contracts.SchemaBase+strings.TrimPrefix(m.Payload.Ref, "../events/")] = channel.Address
+		case "receive":
+			received = append(received, channel.Address)
+			s := op.Subscription
+			i := slices.IndexFunc(consumerevents.Subscriptions(), func(sub pubsub.Subscription) bool { return sub.Topic == channel.Address })
+			if i < 0 {
+				t.Errorf("%s is not received", channel.Address)
+				continue
+			}
+			sub := consumerevents.Subscriptions()[i]
+			if s.Name != sub.Name || s.AckDeadlineSeconds != int(sub.AckDeadline/time.Second) || s.MaxDeliveryAttempts != sub.MaxAttempts || s.DeadLetterTopic != sub.DLQ {
+				t.Errorf("subscription to %s: document %+v, code %+v", channel.Address, s, sub)
+			}
+		default:
+			t.Errorf("%s: action %s", channel.Address, op.Action)
+		}
+	}
+	if diff := cmp.Diff(want, sent); diff != "" {
+		t.Errorf("AsyncAPI (-code +document):\n%s", diff)
+	}
+	if len(received) != len(consumerevents.Subscriptions()) || len(api.Channels) != len(sent)+len(received) {
+		t.Errorf("%d received, %d subscriptions; %d channels", len(received), len(consumerevents.Subscriptions()), len(api.Channels))
+	}
+}
+
+type reference struct {
+	Ref string `json:"$ref"`
+}
+
+type asyncAPI struct {
+	AsyncAPI string
+	Channels map[string]struct {
+		Address  string
+		Messages map[string]reference
+	}
+	Operations map[string]struct {
+		Action       string
+		Channel      reference
+		Messages     []reference
+		Subscription struct {
+			Name                                    string
+			AckDeadlineSeconds, MaxDeliveryAttempts int
+			DeadLetterTopic                         string
+		} `json:"x-subscription"`
+	}
+	Components struct {
+		Messages map[string]struct {
+			Name    string
+			Payload reference
+		}
+	}
+}
+
+func readAsyncAPI(t *testing.T) asyncAPI {
+	t.Helper()
+	var doc asyncAPI
+	if err := json.Unmarshal(contracts.ConsumerAsyncAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.AsyncAPI != "3.0.0" {
+		t.Errorf("AsyncAPI %s", doc.AsyncAPI)
+	}
+	return doc
+}
+
+// TestSubscriptions holds names, deadlines and attempts to EVENT_SCHEMAS §5.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		Name, Topic, DLQ string
+		Ack              time.Duration
+		Attempts         int
+	}
+	var got []row
+	for _, s := range consumerevents.Subscriptions() {
+		got = append(got, row{s.Name, s.Topic, s.DLQ, s.AckDeadline, s.MaxAttempts})
+	}
+	var want []row
+	for _, s := range []struct {
+		topic    string
+		attempts int
+	}{
+		{"theme.published.v1", 5},
+		{"search_aggregation.listing.indexed.v1", 5},
+		{"search.projection.updated.v1", 5},
+		{"tenant.suspended.v1", 10},
+		{"tenant.reinstated.v1", 10},
+		{"tenant.reactivated.v1", 10},
+	} {
+		want = append(want, row{"bff-consumer." + s.topic, "melmastoon." + s.topic, "bff-consumer.melmastoon." + s.topic + ".dlq", 30 * time.Second, s.attempts})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+type recorder struct{ messages []pubsub.Message }
+
+func (r *recorder) Publish(_ context.Context, messages []pubsub.Message) []error {
+	r.messages = append(r.messages, messages...)
+	return make([]error, len(messages))
+}
+
+func TestCheckedPublisherKeepsOrder(t *testing.T) {
+	t.Parallel()
+	good := encode(t, facts()[0])
+	bad := []byte(`{"envelope":{"schemaUri":"` + contracts.SchemaBase + `bff-consumer/session-started/v1.json"},"payload":{}}`)
+	next := &recorder{}
+	errs := schemas(t).Checked(next).Publish(t.Context(), []pubsub.Message{
+		{Topic: "t", Key: "a", Data: good},
+		{Topic: "t", Key: "a", Data: bad},
+		{Topic: "t", Key: "a", Data: good},
+		{Topic: "t", Key: "b", Data: good},
+		{Topic: "u", Key: "a", Data: good},
+		{Topic: "t", Data: bad},
+		{Topic: "t", Data: good},
+	})
+	want := []error{nil, consumerevents.ErrSchema, pubsub.ErrHeld, nil, nil, consumerevents.ErrSchema, nil}
+	for i := range want {
+		if !errors.Is(errs[i], want[i]) {
+			t.Errorf("message %d: %v, want %v", i, errs[i], want[i])
+		}
+	}
+	if len(next.messages) != 4 {
+		t.Errorf("%d messages passed, want 4", len(next.messages))
+	}
+	if pubsub.Transient(errs[1]) {
+		t.Error("a refused event looks like an outage")
+	}
+}

@@ -1,0 +1,138 @@
+package consumer_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+var noon = time.Date(2026, 5, 12, 12, 0, 0, 0, time.UTC)
+
+func guest(telemetry bool) consumer.GuestSession {
+	return consumer.GuestSession{
+		ID: bff.NewID(bff.PrefixGuestSession, noon), CreatedAt: noon.Add(-time.Hour), LastSeenAt: noon, Locale: "en", Currency: "AFN",
+		Consent: consumer.Consent{Telemetry: telemetry},
+	}
+}
+
+func TestNothingLeavesWithoutConsent(t *testing.T) {
+	t.Parallel()
+	tm := consumer.NewTelemetry("test", nil)
+	unread := guest(true)
+	unread.Unread = true
+	for name, s := range map[string]consumer.GuestSession{
+		"refused":       guest(false),
+		"unknown":       unread,
+		"do not track":  consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, noon), consumer.Visitor{NoTracking: true}, noon),
+		"nobody at all": {},
+	} {
+		for _, f := range []consumer.Fact{s.Ended(consumer.EndedByGuest, noon), consumer.HandoffInitiated{}, consumer.BotSuspected{}} {
+			if _, ok, err := tm.Event(s, f, consumer.Occasion{}, noon); ok || err != nil {
+				t.Errorf("%s: %s leaves (%v)", name, f.Subject(), err)
+			}
+		}
+	}
+	e, ok, err := tm.Event(guest(true), consumer.HandoffInitiated{}, consumer.Occasion{}, noon)
+	if !ok || err != nil || e.Envelope.ProducerInstance != "test" || e.Envelope.SamplingRate != 1 {
+		t.Errorf("with consent: %v %v %+v", ok, err, e.Envelope)
+	}
+}
+
+func TestSampling(t *testing.T) {
+	t.Parallel()
+	rate := math.NaN()
+	tm := consumer.NewTelemetry("test", func(consumer.Subject) float64 { return rate })
+	const guests = 2000
+	sessions := make([]consumer.GuestSession, guests)
+	for i := range sessions {
+		sessions[i] = guest(true)
+	}
+	in := func(s consumer.GuestSession, f consumer.Fact) bool {
+		e, ok, err := tm.Event(s, f, consumer.Occasion{}, noon)
+		if err != nil || ok && e.Envelope.SamplingRate != rate && f.Subject().Retention() == bff.RetentionOperational {
+			t.Fatalf("%v, rate %v in the envelope", err, e.Envelope.SamplingRate)
+		}
+		return ok
+	}
+	before := make([]bool, guests)
+	for _, rate = range []float64{0, 0.1, 0.5, 1} {
+		n := 0
+		for i, s := range sessions {
+			search := in(s, consumer.SearchExecuted{})
+			if search {
+				n++
+			}
+			if again := in(s, consumer.SearchExecuted{}); again != search {
+				t.Fatal("a retry changed the sample")
+			}
+			if detail := in(s, consumer.DetailViewed{}); detail != search {
+				t.Fatal("one guest's events cannot be joined")
+			}
+			if before[i] && !search {
+				t.Fatal("a higher rate took a guest out of the sample")
+			}
+			if !in(s, consumer.BotSuspected{}) {
+				t.Fatal("an audit event was sampled")
+			}
+			before[i] = search
+		}
+		if got := float64(n) / guests; math.Abs(got-rate) > 0.05 {
+			t.Errorf("share %.3f, want %.3f", got, rate)
+		}
+	}
+	if got := consumer.DefaultRate(consumer.SubjectSearchExecuted); got != 0.1 {
+		t.Errorf("default rate of searches %v", got)
+	}
+}
+
+// TestSearchExecutedKeepsWordsHere types personal things into every field of a
+// search that takes text.
+func TestSearchExecutedKeepsWordsHere(t *testing.T) {
+	t.Parallel()
+	q := consumer.SearchQuery{
+		Geo:   consumer.GeoQuery{Mode: consumer.GeoCity, City: "marker-city", Region: "marker-region"},
+		Dates: bff.StayDates{CheckIn: 20000, CheckOut: 20002},
+		Occupancy: bff.Occupancy{
+			Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7},
+		},
+		Filters: consumer.Filters{
+			Amenities: []string{"wifi", "marker@example.com", "halal_kitchen"}, Neighbourhoods: []string{"marker-street 5"}, StarRating: []int{5},
+		},
+		Currency: "AFN", Locale: "ps-AF",
+	}
+	encode := func(results int) string {
+		b, err := json.Marshal(q.Executed(guest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got := encode(0); strings.Contains(got, "marker") || strings.Contains(got, "wifi") || strings.Contains(got, "Ages") {
+		t.Errorf("typed words leave with a search that found nothing: %s", got)
+	}
+	got := encode(3)
+	for _, want := range []string{`"filterKeys":["halal-kitchen","wifi","star-rating","neighbourhoods"]`, `"queryHash":"sha256:`, `"sortKey":"recommended"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "street") || strings.Contains(got, "example.com") {
+		t.Errorf("typed words leave: %s", got)
+	}
+	q.Geo = consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34.52813, Lng: 69.17233, RadiusKm: 5}}
+	if got := encode(3); !strings.Contains(got, `"lat":34.5,"lng":69.2`) {
+		t.Errorf("a guest's place leaves: %s", got)
+	}
+}
+
+func TestSessionEnded(t *testing.T) {
+	t.Parallel()
+	if got := guest(true).Ended(consumer.EndedByGuest, noon); got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" {
+		t.Errorf("%+v", got)
+	}
+}

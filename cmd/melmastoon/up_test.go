@@ -78,7 +78,7 @@ func TestUpKeepsItsData(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(home, 0o755); err != nil { //nolint:gosec // see above
+	if err := os.Chmod(home, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var secrets []string

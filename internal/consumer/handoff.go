@@ -86,14 +86,19 @@ type Answer struct {
 	Replayed bool
 }
 
+// Mint is a signed hand-off that the ledger does not know yet.
+type Mint struct {
+	Handoff Handoff
+	Minted  Minted
+	Event   *bff.Event // nil when nothing may leave
+}
+
 // Ledger keeps the hand-offs: single use is decided here.
 type Ledger interface {
-	// FindMint returns what an earlier attempt was told, nil if there was none.
-	FindMint(ctx context.Context, once Once, now time.Time) (*Answer, error)
-	// RecordMint writes the hand-off, its event (if any) and the answer in one
-	// transaction; for a repeated attempt it writes nothing and returns the
-	// first answer. A tenant that was suspended meanwhile is refused.
-	RecordMint(ctx context.Context, once Once, h Handoff, m Minted, e *bff.Event, now time.Time) (Answer, error)
+	// Mint writes the hand-off that prepare returns, its event (if any) and the
+	// answer in one transaction, once per attempt: a repeated one writes nothing
+	// and gets the first answer. A tenant that was suspended meanwhile is refused.
+	Mint(ctx context.Context, once Once, now time.Time, prepare func(context.Context) (Mint, error)) (Answer, error)
 	// FindHandoff returns a hand-off as it stands; a CodeResourceNotFound error
 	// when there is none.
 	FindHandoff(ctx context.Context, id bff.ID) (Handoff, error)
@@ -163,7 +168,7 @@ func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, 
 		return Tenant{}, notFound
 	case errors.Is(err, context.Canceled):
 		return Tenant{}, err
-	case err != nil:
+	case err != nil: //nolint:nilerr // said below
 		// The tenant service is down: the projection knows the slug, and the
 		// ledger checks our own record of suspensions as it writes.
 		return Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil

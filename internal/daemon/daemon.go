@@ -76,8 +76,8 @@ func (d *Daemon) AddLoop(name string, loop func(ctx context.Context) error) {
 		done   = make(chan struct{})
 	)
 	d.Add(name, func(context.Context) error {
-		ctx, c := context.WithCancel(context.Background())
-		cancel = c
+		var ctx context.Context
+		ctx, cancel = context.WithCancel(context.Background())
 		go func() {
 			defer close(done)
 			if err := loop(ctx); err != nil && ctx.Err() == nil {
@@ -155,8 +155,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			continue
 		}
 		if err := p.start(ctx); err != nil {
-			d.stop(d.parts[:i])
-			return fmt.Errorf("start %s: %w", p.name, err)
+			return errors.Join(fmt.Errorf("start %s: %w", p.name, err), d.stop(d.parts[:i]))
 		}
 	}
 	d.ready.Store(true)
@@ -177,8 +176,9 @@ func (d *Daemon) stop(parts []part) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.settings.DrainBudget,
 		errors.New("the drain budget is spent"))
 	defer cancel()
-	if d.settings.DrainDelay > 0 {
-		time.Sleep(d.settings.DrainDelay)
+	select {
+	case <-time.After(d.settings.DrainDelay):
+	case <-ctx.Done():
 	}
 	var errs []error
 	for _, p := range slices.Backward(parts) {

@@ -116,7 +116,7 @@ func (w *World) Launch(service string, settings map[string]string) *world.Proces
 // Relaunch runs an instance on addresses that an earlier one had.
 func (w *World) Relaunch(svc world.Service, settings map[string]string) *world.Process {
 	w.t.Helper()
-	log, err := os.Create(filepath.Join(w.t.TempDir(), svc.Name+".log")) //nolint:gosec // in the test's own directory
+	log, err := os.Create(filepath.Join(w.t.TempDir(), svc.Name+".log"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func compile(name string) (string, error) {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "melmastoon.ghasi.io/bff/cmd/"+name)...) //nolint:noctx,gosec // bounded by the test's deadline
+	cmd := exec.Command("go", append(args, "melmastoon.ghasi.io/bff/cmd/"+name)...) //nolint:noctx // bounded by the test's deadline
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", &buildError{out: string(out), err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -172,13 +173,11 @@ func (in *Input) Enum(name string, allowed ...string) string {
 	if s == "" {
 		return ""
 	}
-	for _, a := range allowed {
-		if s == a {
-			return s
-		}
+	if !slices.Contains(allowed, s) {
+		in.Refuse(name, bff.FieldUnsupported)
+		return ""
 	}
-	in.Refuse(name, bff.FieldUnsupported)
-	return ""
+	return s
 }
 
 // Int reads a whole number within bounds; def if absent or refused.

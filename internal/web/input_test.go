@@ -96,7 +96,7 @@ func TestReadBodyRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequest("POST", "/", strings.NewReader(tt.body))
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(tt.body))
 			r.Header.Set("Content-Type", tt.contentType)
 			if _, err := ReadBody(httptest.NewRecorder(), r, 64); bff.CodeOf(err) != tt.want {
 				t.Errorf("got %v, want %s", err, tt.want)
@@ -107,7 +107,7 @@ func TestReadBodyRefuses(t *testing.T) {
 
 func TestReadQuery(t *testing.T) {
 	t.Parallel()
-	in := ReadQuery(httptest.NewRequest("GET", "/?adults=2&childrenAges=5,8&children=2&x=1&x=2&bad=%zz&rooms=", nil))
+	in := ReadQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?adults=2&childrenAges=5,8&children=2&x=1&x=2&bad=%zz&rooms=", nil))
 	o := in.Occupancy(false)
 	if diff := cmp.Diff(bff.Occupancy{Adults: 2, Children: 2, Rooms: 1, ChildrenAges: []int{5, 8}}, o); diff != "" {
 		t.Error(diff)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,8 +91,8 @@ func clientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		return addr
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+	for _, h := range slices.Backward(hops) {
+		hop, err := netip.ParseAddr(strings.TrimSpace(h))
 		if err != nil {
 			return addr
 		}

@@ -33,8 +33,9 @@ func newServer(t *testing.T, log io.Writer, routes ...Route) (*Server, *promethe
 	return s, reg
 }
 
-func ask(s http.Handler, method, target string, change func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
+func ask(t *testing.T, s http.Handler, method, target string, change func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 	if change != nil {
 		change(r)
 	}
@@ -90,7 +91,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			s, reg := newServer(t, &log, routes...)
-			w := ask(s, tt.method, tt.path, tt.change)
+			w := ask(t, s, tt.method, tt.path, tt.change)
 			p := problemOf(t, w)
 			if w.Code != tt.wantStatus || p.Status != tt.wantStatus || p.Code != tt.wantCode || len(p.Errors) != tt.wantFields {
 				t.Errorf("got status %d, problem %+v; want %d %s with %d fields", w.Code, p, tt.wantStatus, tt.wantCode, tt.wantFields)
@@ -138,7 +139,7 @@ func TestCancelledClientIsNoError(t *testing.T) {
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := ask(s, "GET", "/", func(r *http.Request) { *r = *r.WithContext(ctx) })
+	w := ask(t, s, "GET", "/", func(r *http.Request) { *r = *r.WithContext(ctx) })
 	if w.Body.Len() != 0 {
 		t.Errorf("wrote %q to a client that left", w.Body)
 	}
@@ -155,7 +156,7 @@ func TestRequestIDAndTrace(t *testing.T) {
 		return WriteJSON(w, http.StatusOK, nil)
 	}})
 	const id, trace = "01H8YN7QV4D8KZ4F8Y5CK4MV3D", "4bf92f3577b34da6a3ce929d0e0e4736"
-	w := ask(s, "GET", "/", func(r *http.Request) {
+	w := ask(t, s, "GET", "/", func(r *http.Request) {
 		r.Header.Set("X-Request-Id", id)
 		r.Header.Set("Traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
 	})
@@ -165,7 +166,7 @@ func TestRequestIDAndTrace(t *testing.T) {
 	if !strings.Contains(w.Header().Get("Traceparent"), trace) {
 		t.Errorf("trace not continued: %s", w.Header().Get("Traceparent"))
 	}
-	w = ask(s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "nonsense") })
+	w = ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "nonsense") })
 	if w.Code != http.StatusOK || len(w.Header().Get("Traceparent")) != 55 {
 		t.Errorf("a broken traceparent must start a new trace: %d %q", w.Code, w.Header().Get("Traceparent"))
 	}
@@ -191,7 +192,7 @@ func TestClientIP(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequest("GET", "/", nil)
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 			r.RemoteAddr = tt.peer
 			for _, f := range tt.forwarded {
 				r.Header.Add("X-Forwarded-For", f)

@@ -30,7 +30,7 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 			if !known {
 				return b, nil, &bff.Error{Code: bff.CodeResourceNotFound}
 			}
-			return b, []string{BrandTag(id)}, nil
+			return b, []string{consumer.BrandTag(id)}, nil
 		})
 		mu.Lock()
 		defer mu.Unlock()

@@ -30,19 +30,6 @@ const (
 	notFoundFor = 10 * time.Second
 )
 
-// Tags under which entries are found again when something changes.
-func TenantTag(id bff.ID) string   { return "tenant:" + id.String() }
-func PropertyTag(id bff.ID) string { return "property:" + id.String() }
-func BrandTag(id bff.ID) string    { return "brand:" + id.String() }
-
-// CellTag names the H3 cell of a hotel; the projection writes it with a scheme.
-func CellTag(cell string) string {
-	if len(cell) > 3 && cell[:3] == "h3:" {
-		cell = cell[3:]
-	}
-	return "cell:" + cell
-}
-
 // Config is what the wrappers stand on.
 type Config struct {
 	Store *cache.Store
@@ -188,11 +175,11 @@ func TagsOf(items []consumer.Listing) []string {
 		}
 	}
 	for _, l := range items {
-		add(TenantTag(l.TenantID))
+		add(consumer.TenantTag(l.TenantID))
 	}
 	for _, l := range items {
 		if l.GeoCell != "" {
-			add(CellTag(l.GeoCell))
+			add(consumer.CellTag(l.GeoCell))
 		}
 	}
 	return out
@@ -203,7 +190,7 @@ func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projecte
 	key := c.cfg.Keys.Key("cache", "projected", id.String())
 	p, _, err := get(ctx, c.hotels, key, func(ctx context.Context) (consumer.Projected, []string, error) {
 		p, err := c.cfg.Search.FindProperty(ctx, id)
-		return p, []string{PropertyTag(id), TenantTag(p.Listing.TenantID)}, err
+		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.Listing.TenantID)}, err
 	})
 	return p, err
 }
@@ -213,7 +200,7 @@ func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (co
 	key := c.cfg.Keys.Key("cache", "property", id.String(), string(locale))
 	p, _, err := get(ctx, c.property, key, func(ctx context.Context) (consumer.Property, []string, error) {
 		p, err := c.cfg.Properties.Describe(ctx, id, locale)
-		return p, []string{PropertyTag(id), TenantTag(p.TenantID)}, err
+		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.TenantID)}, err
 	})
 	return p, err
 }

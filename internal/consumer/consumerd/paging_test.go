@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
@@ -25,6 +26,7 @@ type caller struct {
 }
 
 func newCaller(t testing.TB, p *world.Process) *caller {
+	t.Helper()
 	return &caller{t: t, base: "http://" + p.Public + "/bff/consumer/v1"}
 }
 
@@ -53,7 +55,7 @@ func (c *caller) do(method, path string, header map[string]string, body any) (in
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}

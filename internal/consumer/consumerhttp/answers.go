@@ -79,18 +79,6 @@ func (a *Answers) Invalidate(ctx context.Context, tags ...string) error {
 	return a.store.Invalidate(ctx, tags...)
 }
 
-// Tags by which answers are found again when something changes.
-func tenantTag(id bff.ID) string   { return "tenant:" + id.String() }
-func propertyTag(id bff.ID) string { return "property:" + id.String() }
-func brandTag(id bff.ID) string    { return "brand:" + id.String() }
-
-func cellTag(cell string) string {
-	if len(cell) > 3 && cell[:3] == "h3:" {
-		cell = cell[3:]
-	}
-	return "cell:" + cell
-}
-
 // view is an answer that can say that it is old.
 type view interface {
 	MarkStale(age time.Duration, now time.Time)

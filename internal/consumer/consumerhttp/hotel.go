@@ -36,9 +36,9 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return composed{}, err
 			}
-			tags := []string{propertyTag(id), tenantTag(d.Property.TenantID), brandTag(d.Property.TenantID)}
+			tags := []string{consumer.PropertyTag(id), consumer.TenantTag(d.Property.TenantID), consumer.BrandTag(d.Property.TenantID)}
 			for _, s := range d.SimilarProperties {
-				tags = append(tags, tenantTag(s.TenantID))
+				tags = append(tags, consumer.TenantTag(s.TenantID))
 			}
 			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire()}, nil
 		})
@@ -88,7 +88,7 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return composed{}, consumer.Unavailable(err)
 			}
-			return composed{view: &days, tags: []string{propertyTag(req.PropertyID), tenantTag(tenant)}}, nil
+			return composed{view: &days, tags: []string{consumer.PropertyTag(req.PropertyID), consumer.TenantTag(tenant)}}, nil
 		})
 }
 

@@ -238,10 +238,10 @@ func listTags(res consumer.SearchResult) []string {
 		}
 	}
 	for i, card := range res.Results {
-		add(tenantTag(card.TenantID))
-		add(brandTag(card.TenantID))
+		add(consumer.TenantTag(card.TenantID))
+		add(consumer.BrandTag(card.TenantID))
 		if res.Cells[i] != "" {
-			add(cellTag(res.Cells[i]))
+			add(consumer.CellTag(res.Cells[i]))
 		}
 	}
 	return tags
@@ -253,7 +253,7 @@ func mapTags(res consumer.MapResult) []string {
 	for _, p := range res.Pins {
 		if !seen[p.TenantID] {
 			seen[p.TenantID] = true
-			tags = append(tags, tenantTag(p.TenantID), brandTag(p.TenantID))
+			tags = append(tags, consumer.TenantTag(p.TenantID), consumer.BrandTag(p.TenantID))
 		}
 	}
 	return tags

@@ -47,7 +47,7 @@ func (s *Store) SaveSearch(ctx context.Context, ss consumer.SearchSession) error
 			return fmt.Errorf("save search: %w", err)
 		}
 	}
-	return nil
+	return s.PushSearch(ctx, ss.Guest, consumer.HistoryOf(ss))
 }
 
 // FindSearch reads a search session; one that cannot be read is as good as none.
@@ -64,7 +64,7 @@ func (s *Store) FindSearch(ctx context.Context, id bff.ID) (consumer.SearchSessi
 	guest, guestErr := bff.ParseID(bff.PrefixGuestSession, m["guestSessionId"])
 	if err := errors.Join(guestErr, ss.QueryHash.UnmarshalText([]byte(m["queryHash"])),
 		started.UnmarshalText([]byte(m["startedAt"])), json.Unmarshal([]byte(m["query"]), &ss.Query)); err != nil {
-		return consumer.SearchSession{}, false, nil //nolint:nilerr // said above
+		return consumer.SearchSession{}, false, nil
 	}
 	ss.Guest, ss.StartedAt = guest, started.Time
 	for field, name := range m {

@@ -33,10 +33,18 @@ func Open(cfg Config) (rueidis.Client, error) {
 	opt.ConnWriteTimeout = cfg.Timeout
 	opt.Dialer.Timeout = cfg.Timeout
 	c, err := rueidis.NewClient(opt)
-	if err != nil {
-		return nil, fmt.Errorf("redis %s: %w", cfg.Tier, err)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	// A service must be able to start while its Redis is away: a lone server is
+	// then dialled again with each call. A cluster must tell its shape first.
+	if len(opt.InitAddress) == 1 {
+		opt.ForceSingleClient = true
+		if c, _ := rueidis.NewClient(opt); c != nil {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("redis %s: %w", cfg.Tier, err)
 }
 
 // Ping is a readiness check.

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func settings() Settings {
+	return Settings{Environment: "test", DrainBudget: 5 * time.Second}
+}
+
+// journal records what happens in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(s string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, s)
+}
+
+func (j *journal) part(d *Daemon, name string, startErr error) {
+	d.Add(name, func(context.Context) error { j.add("start " + name); return startErr },
+		func(context.Context) error { j.add("stop " + name); return nil })
+}
+
+func TestPartsStartInOrderAndStopInReverse(t *testing.T) {
+	t.Parallel()
+	var j journal
+	d := New(settings(), slog.New(slog.DiscardHandler))
+	j.part(d, "a", nil)
+	j.part(d, "b", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.Add("c", func(context.Context) error { cancel(); return nil }, nil)
+	if err := d.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"start a", "start b", "stop b", "stop a"}; !slices.Equal(j.lines, want) {
+		t.Errorf("got %v, want %v", j.lines, want)
+	}
+}
+
+func TestFailedStartStopsWhatStarted(t *testing.T) {
+	t.Parallel()
+	var j journal
+	d := New(settings(), slog.New(slog.DiscardHandler))
+	j.part(d, "a", nil)
+	j.part(d, "b", errors.New("boom"))
+	j.part(d, "c", nil)
+	if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "start b: boom") {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"start a", "start b", "stop a"}; !slices.Equal(j.lines, want) {
+		t.Errorf("got %v, want %v", j.lines, want)
+	}
+}
+
+func TestFailingLoopEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	var j journal
+	d := New(settings(), slog.New(slog.DiscardHandler))
+	j.part(d, "a", nil)
+	d.AddLoop("loop", func(context.Context) error { return errors.New("boom") })
+	if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "loop: boom") {
+		t.Errorf("got %v", err)
+	}
+	if !slices.Contains(j.lines, "stop a") {
+		t.Error("the other part was not stopped")
+	}
+}
+
+func TestStopKeepsToTheBudget(t *testing.T) {
+	t.Parallel()
+	s := settings()
+	s.DrainBudget = 10 * time.Millisecond
+	d := New(s, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	d.AddLoop("stuck", func(context.Context) error { cancel(); select {} })
+	if err := d.Run(ctx); err == nil || !strings.Contains(err.Error(), "drain budget") {
+		t.Errorf("got %v, want the budget's end", err)
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	d := New(settings(), slog.New(slog.DiscardHandler))
+	var broken error
+	d.AddCheck("postgres", func(context.Context) error { return broken })
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		d.Admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, _ := get("/ready"); code != http.StatusServiceUnavailable {
+		t.Errorf("ready before the start: %d", code)
+	}
+	d.ready.Store(true)
+	if code, _ := get("/ready"); code != http.StatusOK {
+		t.Errorf("not ready: %d", code)
+	}
+	broken = errors.New("password hunter2 refused")
+	if code, body := get("/ready"); code != http.StatusServiceUnavailable || !strings.Contains(body, "postgres") || strings.Contains(body, "hunter2") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := get("/health"); code != http.StatusOK {
+		t.Errorf("health: %d", code)
+	}
+	if code, body := get("/metrics"); code != http.StatusOK || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("metrics: %d", code)
+	}
+}
+
+func TestServerSpeaksBothProtocols(t *testing.T) {
+	t.Parallel()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	d := New(settings(), slog.New(slog.DiscardHandler))
+	d.AddServer("public", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Proto) }), time.Second)
+	started := make(chan struct{})
+	d.Add("started", func(context.Context) error { close(started); return nil }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	<-started
+	for _, h2 := range []bool{false, true} {
+		p := new(http.Protocols)
+		p.SetHTTP1(!h2)
+		p.SetUnencryptedHTTP2(h2)
+		client := &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 10 * time.Second}
+		res, err := client.Get("http://" + addr) //nolint:noctx // the client has a timeout
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if (res.ProtoMajor == 2) != h2 {
+			t.Errorf("asked with h2=%v, answered %s", h2, res.Proto)
+		}
+		client.CloseIdleConnections()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+type cli struct {
+	Serve struct {
+		Settings
+		Key   Secret `env:"TEST_DAEMON_KEY"`
+		Count int    `env:"TEST_DAEMON_COUNT" default:"3"`
+	} `cmd:""`
+}
+
+func TestParseReportsEverythingAtOnce(t *testing.T) {
+	t.Setenv("TEST_DAEMON_COUNT", "hunter2")
+	t.Setenv("MELMASTOON_LOG_LEVEL", "hunter2")
+	t.Setenv("MELMASTOON_LOG_FORMAT", "hunter2")
+	_, err := Parse(&cli{}, "test", "", []string{"serve"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"TEST_DAEMON_COUNT", "MELMASTOON_LOG_LEVEL", "MELMASTOON_LOG_FORMAT"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a value is shown: %v", err)
+	}
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	s := Secret("hunter2")
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", s, "struct", struct{ K Secret }{s})
+	encoded, err := json.Marshal(map[string]Secret{"k": s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, shown := range map[string]string{
+		"v": fmt.Sprintf("%v", s), "+v": fmt.Sprintf("%+v", struct{ K Secret }{s}), "#v": fmt.Sprintf("%#v", s), "s": fmt.Sprintf("%s", s), //nolint:gocritic,perfsprint // the verbs are what is tested
+		"q": fmt.Sprintf("%q", s), "x": fmt.Sprintf("%x", s), "log": log.String(), "json": string(encoded),
+	} {
+		if strings.Contains(shown, "hunter2") || strings.Contains(shown, "68756e74") {
+			t.Errorf("%s shows the secret: %s", name, shown)
+		}
+	}
+	if s.Reveal() != "hunter2" {
+		t.Error("the secret is lost")
+	}
+}

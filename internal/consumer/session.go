@@ -200,8 +200,11 @@ type Sessions interface {
 	// SaveSession writes a session whole and lets it live from now on.
 	SaveSession(ctx context.Context, s GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs
-	// to the session. A session that is gone stays gone.
-	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) error
+	// to the session. A session that is gone stays gone: then it reports false.
+	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)
+	// PurgeSession deletes all that is kept of a session and says so with the
+	// event, if there is one. It may be repeated.
+	PurgeSession(ctx context.Context, id bff.ID, e *bff.Event) error
 }
 
 // Journal takes events that have no transaction of their own.

@@ -1,24 +1,18 @@
 // Package idempotency makes a mutation happen once however often it is sent.
 // The answer is written in the mutation's own transaction, so that there is no
-// moment at which one stands without the other.
+// moment at which one stands without the other. Redis holds a copy that is
+// quick to find; when it is lost, Postgres still knows (DATA_MODEL §3.6, §8).
 package idempotency
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
 // Lifetime is how long an answer is kept.
@@ -114,102 +108,4 @@ func canonical(b []byte) []byte {
 		return b
 	}
 	return out
-}
-
-// Store keeps answers in one service's table.
-type Store struct {
-	DB *pgxpool.Pool
-	// Wait is how long a duplicate waits for the first to finish.
-	Wait time.Duration
-}
-
-// Find returns the answer that a request already had, nil if it had none.
-func (s *Store) Find(ctx context.Context, r Request, now time.Time) (*Answer, error) {
-	return s.find(ctx, s.DB, r, now)
-}
-
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-func (s *Store) find(ctx context.Context, q querier, r Request, now time.Time) (*Answer, error) {
-	var (
-		digest []byte
-		a      Answer
-	)
-	err := q.QueryRow(ctx, `SELECT request_digest, response_status, response_body::text::bytea
-		FROM bff_consumer.idempotency_keys WHERE composite_key = $1 AND expires_at > $2`, r.Composite(), now).
-		Scan(&digest, &a.Status, &a.Body)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find answer: %w", err)
-	}
-	if string(digest) != string(r.Digest[:]) {
-		return nil, bff.Errorf(bff.CodeIdempotencyKeyReused, "this key belongs to a request with another body")
-	}
-	a.Body = canonical(a.Body)
-	return &a, nil
-}
-
-// errLost says that another request with the same key was first.
-var errLost = errors.New("another request with this key was first")
-
-// Do runs work in a transaction together with the record of its answer, at
-// most once per key. A concurrent duplicate waits for the first; when the first
-// fails, the duplicate takes its turn. replayed tells whether the answer is an
-// earlier one.
-func (s *Store) Do(ctx context.Context, r Request, now time.Time, work func(pgx.Tx) (Answer, error)) (a Answer, replayed bool, err error) {
-	err = postgres.InTx(ctx, s.DB, func(tx pgx.Tx) error {
-		// The claim is the row itself: its unique key makes duplicates queue up
-		// behind the transaction that holds it, and a crash takes it away.
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", s.Wait.Milliseconds())); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.idempotency_keys AS k
-			(composite_key, guest_session_id, route, request_digest, response_status, response_body, created_at, expires_at)
-			VALUES ($1, $2, $3, $4, 0, '{}', $5, $6)
-			ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, created_at = excluded.created_at,
-				expires_at = excluded.expires_at, response_status = 0, response_body = '{}'
-			WHERE k.expires_at <= excluded.created_at`,
-			r.Composite(), r.Owner, r.Route, r.Digest[:], now, now.Add(Lifetime))
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return errLost
-		}
-		if a, err = work(tx); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE bff_consumer.idempotency_keys SET response_status = $2, response_body = $3
-			WHERE composite_key = $1`, r.Composite(), a.Status, string(a.Body))
-		return err
-	})
-	switch {
-	case errors.Is(err, errLost):
-		earlier, findErr := s.Find(ctx, r, now)
-		if findErr != nil {
-			return Answer{}, false, findErr
-		}
-		if earlier == nil {
-			return Answer{}, false, inFlight(errLost)
-		}
-		return *earlier, true, nil
-	case isLockTimeout(err):
-		return Answer{}, false, inFlight(err)
-	case err != nil:
-		return Answer{}, false, err
-	}
-	return a, false, nil
-}
-
-func inFlight(cause error) error {
-	return &bff.Error{Code: bff.CodeIdempotencyInFlight, RetryAfter: time.Second, Err: cause}
-}
-
-func isLockTimeout(err error) bool {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pgErr.Code == "55P03"
 }

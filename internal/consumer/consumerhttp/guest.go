@@ -100,7 +100,7 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 		if !change.CookieAt.IsZero() {
 			setCookie(g.w, s.ID)
 			g.api.behind(func(ctx context.Context) {
-				_ = g.api.cfg.Sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{SeenAt: g.now, CookieAt: g.now}) // sent again next time
+				_, _ = g.api.cfg.Sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{SeenAt: g.now, CookieAt: g.now}) // sent again next time
 			})
 		}
 		g.session = &s
@@ -111,13 +111,17 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 // later returns the session for work behind the answer: as the handler had it,
 // or read then.
 func (g *Guest) later() func() (consumer.GuestSession, bool) {
-	session, read := g.session, g.read
+	session := g.session
 	return func() (consumer.GuestSession, bool) {
 		if session != nil {
 			return *session, true
 		}
-		f := read()
-		return f.session, f.ok && f.err == nil
+		f := g.read()
+		if f.err != nil || !f.ok {
+			return consumer.GuestSession{}, false
+		}
+		change, same := f.session.Meet(g.Visitor, g.now)
+		return f.session.Apply(change), same
 	}
 }
 
@@ -133,7 +137,7 @@ func (g *Guest) touch(ctx context.Context) {
 	if !same || change.IsZero() {
 		return
 	}
-	_ = g.api.cfg.Sessions.UpdateSession(ctx, f.session.ID, change) // the next visit records as well
+	_, _ = g.api.cfg.Sessions.UpdateSession(ctx, f.session.ID, change) // the next visit records as well
 }
 
 // open saves a new session and sends its cookie.
@@ -159,7 +163,7 @@ func (g *Guest) rotate(old consumer.GuestSession) {
 	if !old.Rotated { // announced once, however often the cookie is tried
 		a.tellBehind(r, old, old.Ended(consumer.EndedByRotation, g.now), g.now)
 		a.behind(func(ctx context.Context) {
-			_ = a.cfg.Sessions.UpdateSession(ctx, old.ID, consumer.SessionChange{Rotated: true}) // announced again next time
+			_, _ = a.cfg.Sessions.UpdateSession(ctx, old.ID, consumer.SessionChange{Rotated: true}) // announced again next time
 		})
 	}
 	a.tellBehind(r, *g.session, consumer.BotSuspected{

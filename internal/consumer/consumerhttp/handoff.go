@@ -1,6 +1,7 @@
 package consumerhttp
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -38,29 +39,21 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	}
 	once := consumer.Once{Guest: s.ID, Route: mintRoute, Key: key, Digest: digest}
 	now := a.cfg.Now()
-	earlier, err := a.cfg.Ledger.FindMint(r.Context(), once, now)
-	if err != nil {
-		return err
-	}
-	if earlier != nil {
-		return a.replayMint(w, r, *earlier)
-	}
-	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, v, now)
-	if err != nil {
-		return err
-	}
-	announce, err := a.event(r, s, initiated, now)
-	if err != nil {
-		return err
-	}
-	answer, err := a.cfg.Ledger.RecordMint(r.Context(), once, h, minted, announce, now)
+	answer, err := a.cfg.Ledger.Mint(r.Context(), once, now, func(ctx context.Context) (consumer.Mint, error) {
+		h, minted, initiated, err := a.cfg.Desk.Mint(ctx, req, s, v, now)
+		if err != nil {
+			return consumer.Mint{}, err
+		}
+		e, err := a.event(r, s, initiated, now)
+		return consumer.Mint{Handoff: h, Minted: minted, Event: e}, err
+	})
 	if err != nil {
 		return err
 	}
 	if answer.Replayed {
 		return a.replayMint(w, r, answer)
 	}
-	return web.WriteBytes(w, answer.Status, answer.Body)
+	return writeAnswer(w, answer)
 }
 
 // replayMint repeats the first answer while its token can still be used.
@@ -78,8 +71,7 @@ func (a *API) replayMint(w http.ResponseWriter, r *http.Request, earlier consume
 	case !h.ConsumedAt.IsZero():
 		return bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
 	}
-	w.Header().Set("Idempotency-Replayed", "true")
-	return web.WriteBytes(w, earlier.Status, earlier.Body)
+	return writeAnswer(w, earlier)
 }
 
 func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffRequest, error) {

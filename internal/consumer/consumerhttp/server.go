@@ -20,17 +20,19 @@ const Base = "/bff/consumer/v1"
 
 // Config is what the surface stands on.
 type Config struct {
-	Finder   *consumer.Finder
-	Answers  *Answers
-	Searches consumer.Searches
-	Desk     *consumer.HandoffDesk
-	Sessions consumer.Sessions
-	Ledger   consumer.Ledger
-	Journal  consumer.Journal
-	Keys     *handoff.Keyring
-	Visitors Visitors
-	Caller   CallerAuth // who may consume
-	Instance string     // of this process, in envelopes
+	Finder    *consumer.Finder
+	Answers   *Answers
+	Searches  consumer.Searches
+	Desk      *consumer.HandoffDesk
+	Sessions  consumer.Sessions
+	Trails    consumer.Trails
+	Wishlists consumer.Wishlists
+	Ledger    consumer.Ledger
+	Journal   consumer.Journal
+	Keys      *handoff.Keyring
+	Visitors  Visitors
+	Caller    CallerAuth // who may consume
+	Instance  string     // of this process, in envelopes
 	// Sampling is the share of an event's kind that leaves, asked for each event;
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64
@@ -58,6 +60,9 @@ const (
 	handoffBudget = 3 * time.Second
 	consumeBudget = 3 * time.Second
 	sessionBudget = time.Second
+	clearBudget   = 5 * time.Second // it deletes in two stores, and is worth waiting for
+	// wishlistBudget covers a turn behind the guest's other changes.
+	wishlistBudget = 4 * time.Second
 	// telemetryBudget covers one commit on a busy database.
 	telemetryBudget = 2 * time.Second
 )
@@ -67,6 +72,9 @@ const (
 	searchBody  = 16 << 10
 	handoffBody = 4 << 10
 	consumeBody = 4 << 10
+	sessionBody = 1 << 10
+	// wishlistBody holds a note of 280 characters, escaped.
+	wishlistBody = 4 << 10
 	// telemetryBody holds sixteen members of metadata.
 	telemetryBody = 4 << 10
 )
@@ -78,10 +86,17 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "POST " + Base + "/search/map", Handle: a.searchMap, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/suggest", Handle: a.suggest, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/facets", Handle: a.facets, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.hotel, Budget: searchBudget},
+		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.viewed(a.hotel), Budget: searchBudget},
 		{Pattern: "GET " + Base + "/hotels/{propertyId}/availability", Handle: a.availability, Budget: searchBudget},
 		{Pattern: "POST " + Base + "/handoff", Handle: a.mint, Budget: handoffBudget},
+		{Pattern: "GET " + Base + "/wishlist", Handle: a.wishlist, Budget: wishlistBudget},
+		{Pattern: "POST " + Base + "/wishlist", Handle: a.addWish, Budget: wishlistBudget},
+		{Pattern: "DELETE " + Base + "/wishlist/{propertyId}", Handle: a.removeWish, Budget: wishlistBudget},
 		{Pattern: "GET " + Base + "/session", Handle: a.session, Budget: sessionBudget},
+		{Pattern: "POST " + Base + "/session/locale", Handle: a.setLocale, Budget: sessionBudget},
+		{Pattern: "POST " + Base + "/session/currency", Handle: a.setCurrency, Budget: sessionBudget},
+		{Pattern: "POST " + Base + "/session/consent", Handle: a.setConsent, Budget: sessionBudget},
+		{Pattern: "POST " + Base + "/session/clear", Handle: a.clearSession, Budget: clearBudget},
 		{Pattern: "POST " + Base + "/telemetry/click", Handle: a.click, Budget: telemetryBudget},
 		{Pattern: "POST " + Base + "/telemetry/page-view", Handle: a.pageView, Budget: telemetryBudget},
 		{Pattern: "POST " + Base + "/telemetry/funnel", Handle: a.funnel, Budget: telemetryBudget},

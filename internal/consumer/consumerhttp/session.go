@@ -1,7 +1,11 @@
 package consumerhttp
 
 import (
+	"context"
 	"net/http"
+	"slices"
+	"sync"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -9,26 +13,239 @@ import (
 )
 
 type sessionView struct {
-	SessionID      bff.ID             `json:"sessionId"`
-	Locale         bff.Locale         `json:"locale"`
-	Currency       bff.Currency       `json:"currency"`
-	Consent        consumer.Consent   `json:"consent"`
-	RecentlyViewed []any              `json:"recentlyViewed"`
-	SearchHistory  []any              `json:"searchHistory"`
-	WishlistSize   int                `json:"wishlistSize"`
-	Campaign       *consumer.Campaign `json:"campaign,omitempty"`
-	CreatedAt      bff.Timestamp      `json:"createdAt"`
-	ExpiresAt      bff.Timestamp      `json:"expiresAt"`
+	SessionID      bff.ID                        `json:"sessionId"`
+	Locale         bff.Locale                    `json:"locale"`
+	Currency       bff.Currency                  `json:"currency"`
+	Consent        consumer.Consent              `json:"consent"`
+	RecentlyViewed []consumer.RecentlyViewed     `json:"recentlyViewed"`
+	SearchHistory  []consumer.SearchHistoryEntry `json:"searchHistory"`
+	WishlistSize   int                           `json:"wishlistSize"`
+	Campaign       *consumer.Campaign            `json:"campaign,omitempty"`
+	CreatedAt      bff.Timestamp                 `json:"createdAt"`
+	ExpiresAt      bff.Timestamp                 `json:"expiresAt"`
 }
 
+// session serves what the service remembers of a guest.
 func (a *API) session(w http.ResponseWriter, r *http.Request) error {
+	g, err := a.guestOf(w, r)
+	if err != nil {
+		return err
+	}
+	s, err := g.Session(r.Context())
+	if err != nil {
+		return err
+	}
+	return a.writeSession(w, r, s)
+}
+
+// writeSession collects the parts of a session side by side. A part that
+// cannot be had is empty: a page must not fail for want of a memory.
+func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.GuestSession) error {
+	var (
+		wg                sync.WaitGroup
+		trail             consumer.Trail
+		wishes            []consumer.WishlistEntry
+		trailErr, wishErr error
+	)
+	if !s.Unread {
+		wg.Go(func() { trail, trailErr = a.cfg.Trails.FindTrail(r.Context(), s.ID) })
+		wg.Go(func() { wishes, wishErr = a.cfg.Wishlists.ListWishlist(r.Context(), s.ID) })
+		wg.Wait()
+	}
+	if trailErr != nil || wishErr != nil {
+		web.From(r.Context()).Note("sessionParts", "unavailable")
+	}
+	return web.WriteJSON(w, http.StatusOK, sessionView{
+		SessionID: s.ID, Locale: s.Locale, Currency: s.Currency, Consent: s.Consent,
+		RecentlyViewed: append([]consumer.RecentlyViewed{}, trail.RecentlyViewed...),
+		SearchHistory:  append([]consumer.SearchHistoryEntry{}, trail.SearchHistory...),
+		WishlistSize:   len(wishes), Campaign: s.Campaign,
+		CreatedAt: bff.At(s.CreatedAt), ExpiresAt: bff.At(s.LastSeenAt.Add(consumer.SessionLifetime)),
+	})
+}
+
+// change writes what a guest chose and answers with the session as it is then.
+func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSession, c consumer.SessionChange, f consumer.Fact) error {
+	now := a.cfg.Now()
+	c.SeenAt = now
+	changed := s.Apply(c)
+	if s.Unread {
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
+	}
+	found, err := a.cfg.Sessions.UpdateSession(r.Context(), s.ID, c)
+	if err == nil && !found { // lost since it was read
+		err = a.cfg.Sessions.SaveSession(r.Context(), changed)
+	}
+	if err != nil {
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession, Err: err}
+	}
+	if f != nil {
+		a.tellBehind(r, changed, f, now)
+	}
+	return a.writeSession(w, r, changed)
+}
+
+// retrySession is when the session store has probably recovered.
+const retrySession = 2 * time.Second
+
+func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, sessionBody)
+	if err != nil {
+		return err
+	}
+	in.Require("locale")
+	locale := in.Locale("locale")
+	if err := in.Err(); err != nil {
+		return err
+	}
 	s, _, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, sessionView{
-		SessionID: s.ID, Locale: s.Locale, Currency: s.Currency, Consent: s.Consent,
-		RecentlyViewed: []any{}, SearchHistory: []any{}, Campaign: s.Campaign,
-		CreatedAt: bff.At(s.CreatedAt), ExpiresAt: bff.At(s.LastSeenAt.Add(consumer.SessionLifetime)),
-	})
+	var f consumer.Fact
+	if s.Locale != locale {
+		f = s.LocaleChanged(locale, consumer.TriggerUser, a.cfg.Now())
+	}
+	return a.change(w, r, s, consumer.SessionChange{Locale: locale}, f)
+}
+
+func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, sessionBody)
+	if err != nil {
+		return err
+	}
+	in.Require("currency")
+	currency := in.Currency("currency")
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	var f consumer.Fact
+	if s.Currency != currency {
+		f = s.CurrencyChanged(currency, consumer.TriggerUser, a.cfg.Now())
+	}
+	return a.change(w, r, s, consumer.SessionChange{Currency: currency}, f)
+}
+
+// setConsent takes the answer to the consent banner, which from then on counts
+// more than the browser's do-not-track header.
+func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
+	in, err := web.ReadBody(w, r, sessionBody)
+	if err != nil {
+		return err
+	}
+	telemetry, marketing := in.Bool("telemetry"), in.Bool("marketing")
+	if !in.Has("telemetry") && !in.Has("marketing") {
+		in.Require("telemetry")
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	consent := s.Consent
+	if telemetry != nil {
+		consent.Telemetry = *telemetry
+	}
+	if marketing != nil {
+		consent.Marketing = *marketing
+	}
+	return a.change(w, r, s, consumer.SessionChange{Consent: &consent, Chosen: true}, nil)
+}
+
+// clearSession forgets a guest. Whoever has no session has nothing to forget;
+// with somebody else's cookie one forgets only the session that this very
+// request was given instead.
+func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
+	id, err := cookie(w, r)
+	if err != nil {
+		return err
+	}
+	if !id.IsZero() {
+		s, _, err := a.guest(w, r)
+		if err != nil {
+			return err
+		}
+		if s.Unread {
+			return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
+		}
+		now := a.cfg.Now()
+		e, err := a.event(r, s, s.Ended(consumer.EndedByGuest, now), now)
+		if err != nil {
+			return err
+		}
+		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, e); err != nil {
+			return err
+		}
+	}
+	w.Header().Del("Set-Cookie") // the one that a new or renewed session had sent
+	expireCookie(w)
+	w.Header().Set("Cache-Control", "private, no-store")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// viewed remembers, behind the answer, which hotel a guest looked at. The page
+// itself is public and knows nothing of guests: a request without a cookie is
+// given none.
+func (a *API) viewed(next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		began := a.cfg.Now()
+		if err := next(w, r); err != nil {
+			return err
+		}
+		guest, err := bff.ParseID(bff.PrefixGuestSession, cookieValue(r))
+		property, propErr := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
+		if err != nil || propErr != nil {
+			return nil //nolint:nilerr // nobody to remember it for
+		}
+		now := a.cfg.Now()
+		visitor := a.cfg.Visitors.read(r, now)
+		source := r.Header.Get("X-View-Source")
+		if !slices.Contains(consumer.ViewSources(), source) {
+			source = consumer.ViewSources()[0]
+		}
+		view := consumer.DetailViewed{
+			GuestSessionID: guest, PropertyID: property, FromCache: w.Header().Get("X-Cache") == "HIT",
+			CompositionMs: now.Sub(began).Milliseconds(), ViewedAt: bff.At(now),
+		}
+		req := web.From(r.Context())
+		occasion := consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
+		a.behind(func(ctx context.Context) {
+			s, found, err := a.cfg.Sessions.FindSession(ctx, guest)
+			if err != nil || !found {
+				return
+			}
+			change, same := s.Meet(visitor, now)
+			if !same {
+				return
+			}
+			s = s.Apply(change)
+			hotel, err := a.cfg.Finder.Search.FindProperty(ctx, property) // cached a moment ago
+			if err != nil {
+				return
+			}
+			view.TenantID, view.Locale, view.Currency = hotel.Listing.TenantID, s.Locale, s.Currency
+			_ = a.cfg.Trails.PushViewed(ctx, guest, consumer.RecentlyViewed{ // a memory, not a promise
+				PropertyID: property, TenantID: view.TenantID, ViewedAt: view.ViewedAt, Source: source,
+			})
+			if e, leaves, err := a.telemetry.Event(s, view, occasion, now); err == nil && leaves {
+				_ = a.cfg.Journal.Record(ctx, e) // counted by the journal
+			}
+		})
+		return nil
+	}
+}
+
+func cookieValue(r *http.Request) string {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }

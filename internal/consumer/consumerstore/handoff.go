@@ -20,39 +20,41 @@ func attempt(o consumer.Once) idempotency.Request {
 	return idempotency.Request{Owner: o.Guest.String(), Route: o.Route, Key: o.Key, Digest: o.Digest}
 }
 
-// FindMint returns what an earlier attempt was told.
-func (s *Store) FindMint(ctx context.Context, once consumer.Once, now time.Time) (*consumer.Answer, error) {
-	a, err := s.once.Find(ctx, attempt(once), now)
-	if err != nil || a == nil {
-		return nil, durable(err)
-	}
-	return &consumer.Answer{Status: a.Status, Body: a.Body, Replayed: true}, nil
-}
-
-// RecordMint writes ledger, outbox and idempotency rows in one transaction.
-func (s *Store) RecordMint(ctx context.Context, once consumer.Once, h consumer.Handoff, m consumer.Minted, e *bff.Event, now time.Time) (consumer.Answer, error) {
-	answer, err := idempotency.NewAnswer(http.StatusCreated, m)
-	if err != nil {
-		return consumer.Answer{}, err
-	}
-	answer, replayed, err := s.once.Do(ctx, attempt(once), now, func(tx pgx.Tx) (idempotency.Answer, error) {
-		if err := insertHandoff(ctx, tx, h); err != nil {
-			return idempotency.Answer{}, err
-		}
-		if e != nil {
-			if err := s.cfg.Outbox.Append(ctx, tx, *e); err != nil {
-				return idempotency.Answer{}, err
-			}
-		}
-		return answer, nil
-	})
+// do runs a mutation once and wakes the relay after it.
+func (s *Store) do(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (idempotency.Work, error)) (consumer.Answer, error) {
+	a, replayed, err := s.once.Do(ctx, attempt(once), now, prepare)
 	if err != nil {
 		return consumer.Answer{}, durable(err)
 	}
-	if !replayed && e != nil {
+	if !replayed {
 		s.cfg.Waker.Wake()
 	}
-	return consumer.Answer{Status: answer.Status, Body: answer.Body, Replayed: replayed}, nil
+	return consumer.Answer{Status: a.Status, Body: a.Body, Replayed: replayed}, nil
+}
+
+// Mint writes ledger, outbox and idempotency rows in one transaction.
+func (s *Store) Mint(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (consumer.Mint, error)) (consumer.Answer, error) {
+	return s.do(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
+		m, err := prepare(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := idempotency.NewAnswer(http.StatusCreated, m.Minted)
+		if err != nil {
+			return nil, err
+		}
+		return func(tx pgx.Tx) (idempotency.Answer, error) {
+			if err := insertHandoff(ctx, tx, m.Handoff); err != nil {
+				return idempotency.Answer{}, err
+			}
+			if m.Event != nil {
+				if err := s.cfg.Outbox.Append(ctx, tx, *m.Event); err != nil {
+					return idempotency.Answer{}, err
+				}
+			}
+			return answer, nil
+		}, nil
+	})
 }
 
 // insertHandoff writes the ledger row unless the tenant is suspended: the

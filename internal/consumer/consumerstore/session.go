@@ -2,12 +2,10 @@ package consumerstore
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -91,20 +89,20 @@ return 1`)
 
 // UpdateSession writes what changed and slides the life of the session's keys
 // together.
-func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.SessionChange) error {
+func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.SessionChange) (bool, error) {
 	args, err := encodeChange(change)
 	if err != nil {
-		return fmt.Errorf("update session: %w", err)
+		return false, fmt.Errorf("update session: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.sessionKey(id)
 	there, err := updateScript.Exec(ctx, c, []string{key}, append([]string{strconv.FormatInt(lifetime, 10)}, args...)).AsInt64()
 	if err != nil {
-		return fmt.Errorf("update session: %w", err)
+		return false, fmt.Errorf("update session: %w", err)
 	}
 	if there == 0 {
-		return nil
+		return false, nil
 	}
 	cmds := rueidis.Commands{
 		c.B().Expire().Key(key + ":wishlist").Seconds(lifetime).Build(),
@@ -120,7 +118,7 @@ func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.Se
 	case !change.SeenAt.IsZero():
 		cmds = append(cmds, c.B().Zadd().Key(seen).Xx().ScoreMember().ScoreMember(float64(change.SeenAt.Unix()), id.String()).Build())
 	}
-	return all("update session", c.DoMulti(ctx, cmds...))
+	return true, all("update session", c.DoMulti(ctx, cmds...))
 }
 
 // all reports the failures of a pipeline.
@@ -192,9 +190,6 @@ func encodeSession(g consumer.GuestSession) (map[string]string, error) {
 	return m, nil
 }
 
-// clip keeps a value that somebody else wrote from being longer than its place.
-func clip(s string, n int) string { return s[:min(len(s), n)] }
-
 func flag(b bool) string {
 	if b {
 		return "1"
@@ -216,9 +211,8 @@ func decodeSession(id bff.ID, m map[string]string) (consumer.GuestSession, error
 		*target = t.Time
 	}
 	for field, target := range map[string]*consumer.Hash{"cookieFingerprintHash": &g.Fingerprint, "fingerprintBase": &g.Base} {
-		h, ok := strings.CutPrefix(m[field], "sha256:")
-		if n, err := hex.Decode(target[:], []byte(clip(h, 2*len(target)+1))); !ok || err != nil || n != len(target) {
-			return g, fmt.Errorf("%s: malformed", field)
+		if err := target.UnmarshalText([]byte(m[field])); err != nil {
+			return g, fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	if c := m["campaignAttribution"]; c != "" {

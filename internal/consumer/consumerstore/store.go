@@ -29,7 +29,7 @@ type Config struct {
 	Waker    outbox.Waker // tells a relay that there is something to publish
 }
 
-// Store implements the domain's Sessions, Ledger and Journal.
+// Store implements the domain's Sessions, Wishlists, Ledger and Journal.
 type Store struct {
 	cfg  Config
 	once *idempotency.Store
@@ -40,7 +40,9 @@ const duplicateWait = 2 * time.Second
 
 // New returns a Store.
 func New(cfg Config) *Store {
-	return &Store{cfg: cfg, once: &idempotency.Store{DB: cfg.DB, Wait: duplicateWait}}
+	s := &Store{cfg: cfg}
+	s.once = &idempotency.Store{DB: cfg.DB, Copies: copies{s}, Wait: duplicateWait}
+	return s
 }
 
 // Record journals an event that has no transaction of its own.

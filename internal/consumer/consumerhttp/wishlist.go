@@ -1,0 +1,135 @@
+package consumerhttp
+
+import (
+	"context"
+	"net/http"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// The routes' names in idempotency keys.
+const (
+	addWishRoute    = "POST /wishlist"
+	removeWishRoute = "DELETE /wishlist/{propertyId}"
+)
+
+// wishlist serves a guest's wishlist with the hotels' cards.
+func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
+	g, err := a.guestOf(w, r)
+	if err != nil {
+		return err
+	}
+	s, err := g.Session(r.Context()) // only who proved to be the guest sees the list
+	if err != nil {
+		return err
+	}
+	entries, err := a.cfg.Wishlists.ListWishlist(r.Context(), s.ID)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, a.cfg.Finder.Wishlist(r.Context(), entries, a.cfg.Now()))
+}
+
+type wish struct {
+	PropertyID bff.ID
+	Source     string
+	Note       string
+}
+
+func readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
+	in, err := web.ReadBody(w, r, wishlistBody)
+	if err != nil {
+		return wish{}, err
+	}
+	in.Require("propertyId", "source")
+	out := wish{
+		PropertyID: in.ID("propertyId", bff.PrefixProperty),
+		Source:     in.Enum("source", consumer.WishlistSources()...),
+		Note:       in.String("note", consumer.MaxNoteRunes),
+	}
+	return out, in.Err()
+}
+
+// addWish puts a hotel on a guest's wishlist.
+func (a *API) addWish(w http.ResponseWriter, r *http.Request) error {
+	key, keyErr := idempotency.KeyFrom(r.Header)
+	req, err := readWish(w, r)
+	if err != nil {
+		return err
+	}
+	if keyErr != nil {
+		return keyErr
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	digest, err := idempotency.Digest(req)
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	answer, err := a.cfg.Wishlists.AddToWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: addWishRoute, Key: key, Digest: digest}, now,
+		func(ctx context.Context) (consumer.WishlistEntry, error) {
+			tenant, err := a.cfg.Finder.TenantOf(ctx, req.PropertyID)
+			if err != nil {
+				return consumer.WishlistEntry{}, err
+			}
+			return consumer.WishlistEntry{
+				ID: bff.NewID(bff.PrefixWishlist, now), PropertyID: req.PropertyID, TenantID: tenant,
+				AddedAt: bff.At(now), Source: req.Source, Note: req.Note,
+			}, nil
+		},
+		func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
+			return a.event(r, s, e.Added(s.ID, size), now)
+		})
+	if err != nil {
+		return err
+	}
+	return writeAnswer(w, answer)
+}
+
+// removeWish takes a hotel off a guest's wishlist.
+func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
+	key, err := idempotency.KeyFrom(r.Header)
+	if err != nil {
+		return err
+	}
+	property, err := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
+	if err != nil {
+		return bff.FieldErrors{{Field: "propertyId", Code: bff.FieldFormat}}.Err()
+	}
+	s, _, err := a.guest(w, r)
+	if err != nil {
+		return err
+	}
+	digest, err := idempotency.Digest(nil, property.String())
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	answer, err := a.cfg.Wishlists.RemoveFromWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: removeWishRoute, Key: key, Digest: digest}, property, now,
+		func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
+			return a.event(r, s, e.Removed(s.ID, size, now), now)
+		})
+	if err != nil {
+		return err
+	}
+	return writeAnswer(w, answer)
+}
+
+// writeAnswer tells a guest what the first attempt was told.
+func writeAnswer(w http.ResponseWriter, a consumer.Answer) error {
+	if a.Replayed {
+		w.Header().Set("Idempotency-Replayed", "true")
+	}
+	if a.Status == http.StatusNoContent {
+		w.Header().Set("Cache-Control", "private, no-store")
+		w.WriteHeader(a.Status)
+		return nil
+	}
+	return web.WriteBytes(w, a.Status, a.Body)
+}

@@ -1,0 +1,159 @@
+package consumerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+// clearedSession is how long the id of a purged session is refused.
+const clearedSession = 24 * time.Hour
+
+var (
+	// clearHashScript and clearListScript leave a mark that keeps what is still on
+	// its way from bringing the key back.
+	//
+	//	KEYS[1] key; ARGV[1] life of the mark in seconds; ARGV[2] mark
+	clearHashScript = rueidis.NewLuaScript(`
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], ARGV[2], '1')
+return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
+	clearListScript = rueidis.NewLuaScript(`
+redis.call('DEL', KEYS[1])
+redis.call('RPUSH', KEYS[1], ARGV[2])
+return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
+)
+
+// PurgeSession deletes all that is kept of a session: the rows of its wishlist
+// and its idempotent answers, with the event in the same transaction, then its
+// keys. The ledger of hand-offs is security state and goes by its own age. When
+// it fails it may be repeated, and must be until it does not.
+func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) error {
+	trail, err := s.FindTrail(ctx, guest) // names the searches that go too
+	if err != nil {
+		return unreachable(err)
+	}
+	var answers []string
+	err = postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) (err error) {
+		if err := lockWishlist(ctx, tx, guest, false); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, guest.String()); err != nil {
+			return fmt.Errorf("purge wishlist: %w", err)
+		}
+		if answers, err = idempotency.Forget(ctx, tx, guest.String()); err != nil {
+			return err
+		}
+		if e != nil {
+			return s.cfg.Outbox.Append(ctx, tx, *e)
+		}
+		return nil
+	})
+	if err != nil {
+		return durable(err)
+	}
+	s.cfg.Waker.Wake()
+	return unreachable(s.purgeKeys(ctx, guest, trail, answers))
+}
+
+func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, trail consumer.Trail, answers []string) error {
+	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
+	defer cancel()
+	c, key := s.cfg.Sessions, s.sessionKey(guest)
+	errs := []error{clearHashScript.Exec(ctx, c, []string{key}, []string{seconds(clearedSession), clearedField}).Error()}
+	for _, list := range []string{key + ":wishlist", key + ":recent", key + ":history"} {
+		errs = append(errs, clearListScript.Exec(ctx, c, []string{list}, []string{seconds(clearedLife), clearedMark}).Error())
+	}
+	cmds := rueidis.Commands{c.B().Zrem().Key(s.seenKey(guest)).Member(guest.String()).Build()}
+	for _, composite := range answers {
+		cmds = append(cmds, c.B().Del().Key(copies{s}.key(composite)).Build())
+	}
+	for _, past := range trail.SearchHistory {
+		cmds = append(cmds, c.B().Del().Key(s.searchKey(past.SearchSessionID)).Build())
+	}
+	return errors.Join(append(errs, all("purge session", c.DoMulti(ctx, cmds...)))...)
+}
+
+// purgeTimeout is longer than that of a read: somebody asked for this.
+const purgeTimeout = time.Second
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
+// unreachable codes a failure of Redis on a route that cannot do without it.
+func unreachable(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
+}
+
+// expireScript takes members that were last seen before a moment out of a
+// sorted set. Of any number of sweeps one gets each member.
+//
+//	KEYS[1] sorted set; ARGV[1] moment; ARGV[2] most members
+var expireScript = rueidis.NewLuaScript(`
+local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+for i = 1, #gone, 2 do redis.call('ZREM', KEYS[1], gone[i]) end
+return gone`)
+
+// sweepBatch bounds what one script does at a time; Redis serves nobody else
+// meanwhile.
+const sweepBatch = 200
+
+// EndExpired announces the end of sessions that nobody used for thirty days, once
+// each, and returns how many. It is best effort: what a crash takes along is not
+// announced.
+func (s *Store) EndExpired(ctx context.Context, tell *consumer.Telemetry, now time.Time) (int, error) {
+	ended := 0
+	for shard := range seenShards {
+		for {
+			n, err := s.endExpired(ctx, s.seenShard(shard), tell, now)
+			ended += n
+			if err != nil {
+				return ended, err
+			}
+			if n < sweepBatch {
+				break
+			}
+		}
+	}
+	return ended, nil
+}
+
+func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telemetry, now time.Time) (int, error) {
+	limit := strconv.FormatInt(now.Add(-consumer.SessionLifetime).Unix(), 10)
+	gone, err := expireScript.Exec(ctx, s.cfg.Sessions, []string{key}, []string{limit, strconv.Itoa(sweepBatch)}).AsStrSlice()
+	if err != nil {
+		return 0, fmt.Errorf("sweep sessions: %w", err)
+	}
+	var events []bff.Event
+	for i := 0; i+1 < len(gone); i += 2 {
+		id, err := bff.ParseID(bff.PrefixGuestSession, gone[i])
+		seen, scoreErr := strconv.ParseFloat(gone[i+1], 64)
+		if err != nil || scoreErr != nil {
+			continue
+		}
+		// Who is in the set agreed to telemetry; the blob itself has expired.
+		session := consumer.GuestSession{
+			ID: id, CreatedAt: id.Time(), LastSeenAt: time.Unix(int64(seen), 0), Consent: consumer.Consent{Telemetry: true},
+		}
+		e, leaves, err := tell.Event(session, session.Ended(consumer.EndedByTime, now), consumer.Occasion{}, now)
+		if err == nil && leaves {
+			events = append(events, e)
+		}
+	}
+	if err := s.cfg.Appender.Append(ctx, events...); err != nil {
+		return len(gone) / 2, fmt.Errorf("sweep sessions: %w", err)
+	}
+	return len(gone) / 2, nil
+}

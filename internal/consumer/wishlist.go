@@ -1,0 +1,181 @@
+package consumer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Bounds of a wishlist (DOMAIN_MODEL §2.1, §2.3).
+const (
+	MaxWishlist  = 100
+	MaxNoteRunes = 280
+)
+
+// WishlistSources are where a guest can add a hotel from.
+func WishlistSources() []string { return []string{"detail", "list", "map", "recently-viewed"} }
+
+// WishlistEntry is one hotel that a guest wants to remember. The tenant is a
+// reference of the moment it was added and carries no right to anything.
+type WishlistEntry struct {
+	ID         bff.ID        `json:"wishlistId"`
+	PropertyID bff.ID        `json:"propertyId"`
+	TenantID   bff.ID        `json:"tenantId"`
+	AddedAt    bff.Timestamp `json:"addedAt"`
+	Source     string        `json:"source"`
+	Note       string        `json:"note,omitempty"`
+}
+
+// Added returns the payload that announces the entry.
+func (e WishlistEntry) Added(guest bff.ID, size int) WishlistAdded {
+	return WishlistAdded{
+		WishlistID: e.ID, GuestSessionID: guest, TenantID: e.TenantID, PropertyID: e.PropertyID,
+		Source: e.Source, AddedAt: e.AddedAt, WishlistSize: size,
+	}
+}
+
+// Removed returns the payload that announces that the entry is gone.
+func (e WishlistEntry) Removed(guest bff.ID, size int, now time.Time) WishlistRemoved {
+	return WishlistRemoved{
+		WishlistID: e.ID, GuestSessionID: guest, TenantID: e.TenantID, PropertyID: e.PropertyID,
+		RemovedAt: bff.At(now), WishlistSize: size,
+	}
+}
+
+// WishlistChanged is what a guest is told after an addition.
+type WishlistChanged struct {
+	WishlistEntry
+	Size int `json:"size"`
+}
+
+// Announce makes the event of a changed wishlist, nil when nothing may leave.
+// It is called inside a transaction that may run again.
+type Announce func(e WishlistEntry, size int) (*bff.Event, error)
+
+// Wishlists keeps what guests want to remember.
+type Wishlists interface {
+	// ListWishlist returns a guest's entries, oldest first.
+	ListWishlist(ctx context.Context, guest bff.ID) ([]WishlistEntry, error)
+	// AddToWishlist adds the entry that prepare returns, once per attempt. A hotel
+	// that is already there stays as it is, and the answer says so by its
+	// status; beyond MaxWishlist entries it is CodeWishlistLimitExceeded.
+	AddToWishlist(ctx context.Context, once Once, now time.Time, prepare func(context.Context) (WishlistEntry, error), announce Announce) (Answer, error)
+	// RemoveFromWishlist removes a hotel, once per attempt. One that is not there
+	// is as good as removed.
+	RemoveFromWishlist(ctx context.Context, once Once, property bff.ID, now time.Time, announce Announce) (Answer, error)
+}
+
+// WishlistItem is an entry as a guest sees it.
+type WishlistItem struct {
+	WishlistEntry
+	Card *ListingCard `json:"card,omitempty"`
+}
+
+// Wishlist is a guest's whole wishlist.
+type Wishlist struct {
+	Items    []WishlistItem `json:"items"`
+	Size     int            `json:"size"`
+	Degraded []Degradation  `json:"degraded"`
+}
+
+// Bounds of looking up the hotels of one wishlist.
+const (
+	cardLookups = 8
+	cardsBudget = time.Second
+)
+
+// Wishlist shows entries with the cards of their hotels. The entries are the
+// guest's own and always shown; a card that cannot be had is left out.
+func (f *Finder) Wishlist(ctx context.Context, entries []WishlistEntry, now time.Time) Wishlist {
+	out := Wishlist{Items: make([]WishlistItem, len(entries)), Size: len(entries), Degraded: []Degradation{}}
+	listings, missing, lookupErr := f.listings(ctx, entries)
+	var (
+		items    []Listing
+		brands   map[bff.ID]BrandPeek
+		brandErr error
+	)
+	for _, l := range listings {
+		items = append(items, l)
+	}
+	if len(items) > 0 && f.rung() < RungBrand {
+		brandCtx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+		defer cancel()
+		brands, brandErr = f.Brands.Peeks(brandCtx, tenantsOf(items))
+	}
+	unbranded := 0
+	for i, e := range entries {
+		out.Items[i].WishlistEntry = e
+		l, ok := listings[e.PropertyID]
+		if !ok || f.Suspended.Has(l.TenantID) {
+			continue
+		}
+		var brand *BrandPeek
+		if b, ok := brands[l.TenantID]; ok {
+			brand = &b
+		} else {
+			unbranded++
+		}
+		card := f.card(l, brand, nil, now)
+		out.Items[i].Card = &card
+	}
+	if missing > 0 {
+		out.Degraded = append(out.Degraded, Degradation{Part: PartProperty, Reason: reasonOf(lookupErr), Affected: missing})
+	}
+	if brandErr != nil && unbranded > 0 {
+		out.Degraded = append(out.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(brandErr), Affected: unbranded})
+	}
+	return out
+}
+
+// TenantOf returns whose hotel a property is. A hotel of a suspended tenant is
+// as good as none: it is shown nowhere.
+func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) {
+	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
+	p, err := f.Search.FindProperty(ctx, property)
+	switch {
+	case bff.CodeOf(err) == bff.CodeResourceNotFound:
+		return bff.ID{}, notFound
+	case err != nil:
+		return bff.ID{}, Unavailable(err)
+	case f.Suspended.Has(p.Listing.TenantID):
+		return bff.ID{}, notFound
+	}
+	return p.Listing.TenantID, nil
+}
+
+// listings looks up the hotels of entries. A hotel that is no more is absent;
+// one that could not be looked up counts as missing.
+func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found map[bff.ID]Listing, missing int, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, cardsBudget)
+	defer cancel()
+	found = make(map[bff.ID]Listing, len(entries))
+	var (
+		mu   sync.Mutex
+		wg   sync.WaitGroup
+		todo = make(chan bff.ID)
+	)
+	for range min(cardLookups, len(entries)) {
+		wg.Go(func() {
+			for id := range todo {
+				p, err := f.Search.FindProperty(ctx, id)
+				mu.Lock()
+				switch {
+				case err == nil:
+					found[id] = p.Listing
+				case bff.CodeOf(err) != bff.CodeResourceNotFound:
+					failure = err
+					missing++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, e := range entries {
+		todo <- e.PropertyID
+	}
+	close(todo)
+	wg.Wait()
+	return found, missing, failure
+}

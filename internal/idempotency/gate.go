@@ -1,0 +1,62 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// gate lets one request per key through at a time. The zero gate is open.
+type gate struct {
+	mu   sync.Mutex
+	busy map[string]*turn
+}
+
+// turn is held by whoever is in; the others of the same key wait for it.
+type turn struct {
+	free    chan struct{} // one token when nobody is in
+	waiting int           // and the holder
+}
+
+var errBusy = errors.New("a request with this key is still running")
+
+// enter waits for its turn, at most as long as wait. The caller must leave.
+func (g *gate) enter(ctx context.Context, key string, wait time.Duration) (leave func(), waited bool, err error) {
+	g.mu.Lock()
+	if g.busy == nil {
+		g.busy = map[string]*turn{}
+	}
+	t, waited := g.busy[key]
+	if !waited {
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
+		g.busy[key] = t
+	}
+	t.waiting++
+	g.mu.Unlock()
+
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-t.free:
+		return func() {
+			t.free <- struct{}{}
+			g.drop(key, t)
+		}, waited, nil
+	case <-timer.C:
+		err = inFlight(errBusy)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	g.drop(key, t)
+	return nil, waited, err
+}
+
+func (g *gate) drop(key string, t *turn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.waiting--; t.waiting == 0 {
+		delete(g.busy, key)
+	}
+}

@@ -1,0 +1,185 @@
+package consumerstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+// instances are the keepers of several processes, on one database and one Redis
+// that the test may kill.
+type instances struct {
+	t        *testing.T
+	postgres *localstack.Postgres
+	redis    *localstack.Redis
+	keys     redis.Keys
+	client   rueidis.Client
+}
+
+func newInstances(t *testing.T) *instances {
+	t.Helper()
+	i := &instances{
+		t: t, postgres: testkit.NewPostgres(t, false), redis: testkit.NewRedis(t),
+		keys: redis.NewKeys("t"+strings.ToLower(rand.Text()[:8]), "bff-consumer"),
+	}
+	if err := postgres.Migrate(testkit.Context(t), i.postgres.URL(), migrations.Consumer(), postgres.MigrateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	i.client = i.connect()
+	return i
+}
+
+func (i *instances) connect() rueidis.Client {
+	i.t.Helper()
+	c, err := redis.Open(redis.Config{URL: i.redis.URL(), Tier: "test", Timeout: time.Second})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(c.Close)
+	return c
+}
+
+func (i *instances) keeper(every time.Duration) (*consumerstore.Suspensions, *consumer.SuspendedTenants) {
+	i.t.Helper()
+	db, err := postgres.Open(i.t.Context(), postgres.Config{URL: i.postgres.URL(), ConnectTimeout: time.Second})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(db.Close)
+	list := &consumer.SuspendedTenants{}
+	return consumerstore.NewSuspensions(consumerstore.SuspensionsConfig{
+		DB: db, Set: i.client, Bell: i.connect(), Keys: i.keys, List: list, Log: slog.New(slog.DiscardHandler), Every: every,
+	}), list
+}
+
+func (i *instances) change(s *consumerstore.Suspensions, tenant bff.ID, suspended bool, at time.Time) {
+	i.t.Helper()
+	_, err := s.ChangeTenant(testkit.Context(i.t), consumer.Inbound{ID: rand.Text(), Subject: "test", OccurredAt: at},
+		consumer.TenantChange{Tenant: tenant, Suspended: suspended, Reason: "test"})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *instances) mirrored() []string {
+	i.t.Helper()
+	c := i.client
+	m, err := c.Do(testkit.Context(i.t), c.B().Smembers().Key(i.keys.Key("tenant-suspended")).Build()).AsStrSlice()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return m
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx := testkit.Context(t)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s did not happen", what)
+		case <-tick.C:
+		}
+	}
+}
+
+var noon = time.Date(2026, 5, 12, 12, 0, 0, 0, time.UTC)
+
+// TestSuspensionReachesEveryInstance has one keeper receive and the others hear.
+func TestSuspensionReachesEveryInstance(t *testing.T) {
+	t.Parallel()
+	i := newInstances(t)
+	ctx, cancel := context.WithCancel(testkit.Context(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	receiver, own := i.keeper(time.Hour)
+	var lists []*consumer.SuspendedTenants
+	for range 3 { // by the bell alone: their clocks stand still
+		k, list := i.keeper(time.Hour)
+		wg.Go(func() { _ = k.Run(ctx) })
+		lists = append(lists, list)
+	}
+	clocked, byClock := i.keeper(20 * time.Millisecond)
+	wg.Go(func() { _ = clocked.Run(ctx) })
+
+	// A keeper that has subscribed reads once, which marks that it listens.
+	early := bff.NewID(bff.PrefixTenant, noon)
+	i.change(receiver, early, true, noon)
+	for _, l := range lists {
+		await(t, "subscription", func() bool {
+			if err := receiver.Announce(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return l.Has(early)
+		})
+	}
+	tenant := bff.NewID(bff.PrefixTenant, noon)
+	for n, want := range []bool{true, false, true} {
+		i.change(receiver, tenant, want, noon.Add(time.Duration(n)*time.Second))
+		if err := receiver.Announce(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if own.Has(tenant) != want {
+			t.Errorf("change %d: the receiver's own list has it: %v", n, !want)
+		}
+		for _, l := range append(lists, byClock) {
+			await(t, "suspension", func() bool { return l.Has(tenant) == want })
+		}
+		if got := strings.Contains(strings.Join(i.mirrored(), " "), tenant.String()); got != want {
+			t.Errorf("change %d: mirrored %v", n, got)
+		}
+	}
+	// Older news changes nothing.
+	i.change(receiver, tenant, false, noon)
+	if err := receiver.Announce(ctx); err != nil || !own.Has(tenant) {
+		t.Errorf("older news won: %v", err)
+	}
+}
+
+// TestSuspensionsSurvive loses Redis, then Postgres.
+func TestSuspensionsSurvive(t *testing.T) {
+	t.Parallel()
+	i := newInstances(t)
+	ctx := testkit.Context(t)
+	k, _ := i.keeper(time.Hour)
+	tenant := bff.NewID(bff.PrefixTenant, noon)
+	i.change(k, tenant, true, noon)
+	if err := k.Announce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.client.Do(ctx, i.client.B().Flushall().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	fresh, list := i.keeper(time.Hour)
+	if err := fresh.Load(ctx); err != nil || !list.Has(tenant) {
+		t.Errorf("after the loss of Redis: %v", err)
+	}
+	if got := i.mirrored(); len(got) != 1 || got[0] != tenant.String() {
+		t.Errorf("the mirror was not put right: %v", got)
+	}
+	if err := i.postgres.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fresh, list = i.keeper(time.Hour)
+	if err := fresh.Load(ctx); err != nil || !list.Has(tenant) {
+		t.Errorf("without Postgres: %v", err)
+	}
+}

@@ -192,7 +192,7 @@ func (c *Client) declined(call *call, resp *http.Response) error {
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		e.transient = resp.Header.Get("Retry-After") == "" // it asks for more than our backoff
 	}
-	if n := resp.ContentLength; n > 0 && n <= drainBytes {
+	if resp.ContentLength <= drainBytes {
 		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
 	}
 	return e

@@ -3,6 +3,7 @@ package upstream
 import (
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,16 +94,14 @@ func fields(t reflect.Type, prefix string, path []reflect.Type) []required {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	for _, above := range path {
-		if above == t {
-			return nil
-		}
+	if slices.Contains(path, t) {
+		return nil
 	}
 	path = append(path, t)
 	var plan []required
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() {
+		if !f.IsExported() && !f.Anonymous {
 			continue
 		}
 		r := required{index: i, name: prefix + wireName(f), tagged: f.Tag.Get("upstream") == "required"}

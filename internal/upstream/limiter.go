@@ -15,11 +15,8 @@ const (
 	// Answers that take twice their usual time are suspected of waiting in the
 	// upstream's own queue. Below the lower mark there is room for more.
 	slowMark, roomyMark = 2, 1.5
-	// A trial with less load has shown something if answers took this much
-	// less of their time.
-	betterMark = 0.8
 	// A window takes this many answers: fewer are noise.
-	windowSamples = 32
+	windowSamples = 64
 	// What counts as usual follows slow changes of the upstream itself.
 	usualOver = 30 * time.Second
 	// A queue that has stood for a few answers' time, and this long, is no
@@ -81,6 +78,7 @@ type trial struct {
 	bound    float64 // before it
 	slowness float64 // before it
 	ended    time.Time
+	proved   bool // the load was the cause
 }
 
 func newLimiter(cfg Config, m *metrics) *limiter {
@@ -233,7 +231,7 @@ func (l *limiter) sample(p permit, now time.Time) {
 	// Quick answers come in first: a window must be open for much longer than
 	// an answer takes, or it would see only those.
 	typical := w.sum / time.Duration(w.n)
-	if enough := min(windowSamples, max(8, 2*int(l.bound))); w.n < enough || now.Sub(w.begin) < 3*typical {
+	if enough := min(windowSamples, max(windowSamples/2, 4*int(l.bound))); w.n < enough || now.Sub(w.begin) < 3*typical {
 		return
 	}
 	l.typical = typical
@@ -245,10 +243,17 @@ func (l *limiter) sample(p permit, now time.Time) {
 func (l *limiter) decide(slowness float64, now time.Time) {
 	w := &l.window
 	used := w.queued || float64(w.peak) > 0.7*l.bound
+	slow := used && slowness > slowMark
+	fresh := now.Sub(l.trial.ended) < longestQueue
+	standing := l.waiters.Len() > 0 && now.Sub(l.queuedAt) > longestQueue
 	switch {
 	case l.trial.on:
-		l.trial.on, l.trial.ended = false, now
-		if slowness < betterMark*l.trial.slowness {
+		l.trial.on, l.trial.ended, l.trial.proved = false, now, false
+		// If the load is the cause, answers get faster as it is cut, down to
+		// their usual time. Half of that, by ratio, is where both guesses are
+		// equally wrong.
+		if hoped := max(l.bound/l.trial.bound, 1/l.trial.slowness); slowness < l.trial.slowness*math.Sqrt(hoped) {
+			l.trial.proved = true
 			if slowness < 1 {
 				l.learn(1)
 			}
@@ -257,7 +262,9 @@ func (l *limiter) decide(slowness float64, now time.Time) {
 		// Half of the way: one unlucky trial must not make overload usual.
 		l.learn(0.5)
 		l.set(l.trial.bound)
-	case used && slowness > slowMark, l.waiters.Len() > 0 && now.Sub(l.queuedAt) > longestQueue && now.Sub(l.trial.ended) > longestQueue:
+	case slow && fresh && l.trial.proved: // no need to prove it again
+		l.set(l.bound * roomyMark / slowness)
+	case slow, standing && !fresh:
 		l.trial.on, l.trial.bound, l.trial.slowness = true, l.bound, slowness
 		l.set(l.bound * min(0.5, roomyMark/slowness))
 	default:

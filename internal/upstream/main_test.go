@@ -6,11 +6,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
 )
 
@@ -34,6 +37,14 @@ func newClient(tb testing.TB, cfg Config) *Client {
 	}
 	tb.Cleanup(c.Close)
 	return c
+}
+
+// scrape returns the metrics as Prometheus reads them.
+func scrape(tb testing.TB, reg *prometheus.Registry) string {
+	tb.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/metrics", nil))
+	return w.Body.String()
 }
 
 // far is an upstream in memory. Its latency is exact, so that what is measured
@@ -65,7 +76,7 @@ func pause(ctx context.Context, d time.Duration) {
 // lognormal is how long services take. With a spread of 0.8 the p99 is about
 // six times the median.
 func lognormal(median time.Duration, spread float64) time.Duration {
-	return time.Duration(float64(median) * math.Exp(rand.NormFloat64()*spread)) //nolint:gosec // a simulation
+	return time.Duration(float64(median) * math.Exp(rand.NormFloat64()*spread))
 }
 
 func p99(took []time.Duration) time.Duration {

@@ -82,7 +82,7 @@ func BenchmarkHedgedFanOut(b *testing.B) {
 func TestHedgedFanOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ratio, extra := hedgedFanOut(t, 16, 500)
+		ratio, extra := hedgedFanOut(t, 16, 300)
 		t.Logf("p99 is %.2f of the best upstream's at %.1f %% extra calls", ratio, 100*extra)
 		if ratio > 1.4 {
 			t.Errorf("p99 of the fan-out is %.2f of the best upstream's, want about 1.2", ratio)
@@ -136,8 +136,9 @@ func (s storm) blow(tb testing.TB, load float64, run time.Duration) weather {
 	var rest []time.Duration
 	var all sync.WaitGroup
 	begin := time.Now()
-	for time.Since(begin) < run {
-		pause(tb.Context(), time.Duration(rand.ExpFloat64()/(load*stormCapacity)*float64(time.Second)))
+	for next := begin; next.Sub(begin) < run; {
+		next = next.Add(time.Duration(rand.ExpFloat64() / (load * stormCapacity) * float64(time.Second)))
+		pause(tb.Context(), time.Until(next))
 		all.Go(func() {
 			start := time.Now()
 			err := s.c.Get(tb.Context(), "/r", "/r", nil, nil)
@@ -187,11 +188,11 @@ func TestOverload(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStorm(t, tt.limit, tt.spread)
-				calm := s.blow(t, 0.8, 5*time.Second)
-				if calm.shed > 40 { // of 3200
+				calm := s.blow(t, 0.8, 4*time.Second)
+				if calm.shed > 40 { // of 2560
 					t.Errorf("calm: shed %d calls that there was room for", calm.shed)
 				}
-				heavy := s.blow(t, 5, 12*time.Second)
+				heavy := s.blow(t, 5, 8*time.Second)
 				t.Logf("goodput %.2f in the first second, %.2f then; p99 %.1f times the calm one's",
 					heavy.first/stormCapacity, heavy.rest/stormCapacity, float64(heavy.p99)/float64(calm.p99))
 				if heavy.first < 0.8*stormCapacity || heavy.rest < 0.95*stormCapacity {
@@ -200,7 +201,7 @@ func TestOverload(t *testing.T) {
 				if heavy.p99 > 3*calm.p99 {
 					t.Errorf("p99 of the admitted %v, %v in calm", heavy.p99, calm.p99)
 				}
-				if after := s.blow(t, 0.8, 5*time.Second); after.rest < 0.75*stormCapacity {
+				if after := s.blow(t, 0.8, 4*time.Second); after.rest < 0.75*stormCapacity {
 					t.Errorf("after the storm %.0f of 640 calls a second", after.rest)
 				}
 			})

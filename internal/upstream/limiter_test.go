@@ -55,10 +55,10 @@ func TestLimiterLeavesTheHealthyAlone(t *testing.T) {
 				for range tt.atOnce {
 					call("/slow")
 				}
-				for begin := time.Now(); time.Since(begin) < 40*time.Second; {
+				for begin := time.Now(); time.Since(begin) < 30*time.Second; {
 					pause(t.Context(), time.Duration(rand.ExpFloat64()*float64(time.Second)/300))
 					call([]string{"/slow", "/fast"}[rand.IntN(2)])
-					if time.Since(begin) > 20*time.Second {
+					if time.Since(begin) > 15*time.Second {
 						factor.Store(tt.slower)
 					}
 				}

@@ -164,7 +164,7 @@ func (s storm) blow(tb testing.TB, load float64, run time.Duration) weather {
 // the capacity goodput stays, and what is admitted is not much later.
 func BenchmarkOverload(b *testing.B) {
 	for b.Loop() {
-		s := newStorm(b, 250*time.Millisecond, 0.5)
+		s := newStorm(b, 1500*time.Millisecond, 0.5)
 		calm := s.blow(b, 0.95, 5*time.Second)
 		heavy := s.blow(b, 5, 10*time.Second)
 		b.ReportMetric(heavy.rest/calm.rest, "goodput-ratio")

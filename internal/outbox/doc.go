@@ -30,7 +30,12 @@
 // neither makes a hole nor holds anything back.
 //
 // The cursor lives in memory. A relay that starts, or takes over, begins at the
-// smallest unpublished row; published_at, not the cursor, is the truth.
+// smallest row that is not marked; published_at, not the cursor, is the truth.
+//
+// Marking a row means writing it anew, which costs several times what reading
+// and publishing it does. While there is a backlog, a batch is therefore noted in
+// a journal (the table outbox_marks) by one insert, and its rows are marked when
+// the backlog is gone. A row is published if it is marked or in the journal.
 //
 // # Order
 //

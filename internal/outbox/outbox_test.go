@@ -270,7 +270,8 @@ func inOrder(t testing.TB, arrivals []arrival) {
 	}
 }
 
-// settled waits until every row is marked or dead-lettered.
+// settled waits until every row is published or dead-lettered, and then until
+// nothing is owed: each published row is marked.
 func (w *world) settled(t testing.TB) outbox.Stats {
 	t.Helper()
 	var s outbox.Stats
@@ -278,6 +279,11 @@ func (w *world) settled(t testing.TB) outbox.Stats {
 		var err error
 		s, err = w.table.Stats(testkit.Context(t), w.relay)
 		return s.Depth == 0, err
+	})
+	eventually(t, "every mark", func() (bool, error) {
+		var unmarked int
+		err := w.super.QueryRow(testkit.Context(t), "SELECT count(*) FROM "+w.table.Name()+" WHERE published_at IS NULL AND NOT dlq").Scan(&unmarked)
+		return unmarked == 0, err
 	})
 	return s
 }

@@ -34,7 +34,7 @@ type RelayConfig struct {
 	Batch       int           // 500
 	Poll        time.Duration // 2 s; the backstop behind Wake
 	Standby     time.Duration // 1 s; how often a follower tries to become the leader
-	Gather      time.Duration // 2 ms; the least time between two reads that are not full
+	Gather      time.Duration // 2 ms; the least time between two reads that are not full, four times that when busy
 	MaxAttempts int           // 10
 	MinBackoff  time.Duration // 2 s; doubled with each attempt of a row
 	MaxBackoff  time.Duration // 5 min
@@ -172,8 +172,11 @@ func (r *Relay) RunOnce(ctx context.Context) (published int, led bool, err error
 			if err != nil {
 				return err
 			}
-			if state == idle {
-				return nil
+			if state != idle {
+				continue
+			}
+			if owed, err := s.payOff(); err != nil || !owed {
+				return err
 			}
 		}
 		return ctx.Err()
@@ -223,17 +226,34 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 			return err
 		}
 		pause.reset()
-		switch state {
-		case partial:
-			sleep(ctx, r.cfg.Gather)
-		case idle:
-			if err := s.idle(ctx); err != nil {
-				return err
-			}
+		if state == full {
+			continue
+		}
+		// Marks are owed from a backlog: pay a little, then look for new rows first.
+		if owed, err := s.payOff(); err != nil {
+			return err
+		} else if owed {
+			continue
+		}
+		if state == partial {
+			sleep(ctx, r.gather(s.found))
+		} else if err := s.idle(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// gather is how long to let rows gather before the next read. Many rows at once
+// mean busy writers, who need the server more than a few milliseconds matter.
+func (r *Relay) gather(found int) time.Duration {
+	if found < busy {
+		return r.cfg.Gather
+	}
+	return 4 * r.cfg.Gather
+}
+
+const busy = 10
 
 // pauser grows from pause to pause until reset.
 type pauser struct {

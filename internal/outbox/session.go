@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +44,12 @@ type mark struct {
 	ids []string
 }
 
+// note is a mark that stands in the journal.
+type note struct {
+	mark
+	seq int64
+}
+
 // failure is an attempt that is still to be counted.
 type failure struct {
 	id, text string
@@ -71,10 +75,12 @@ type session struct {
 	holes    []uint64
 	next     []row // read ahead while the batch before was published
 	more     bool  // the last read was cut off at its limit
+	found    int   // rows that the last step had
 	lanes    lanes
 	inflight map[string]struct{} // published, or about to be, and not yet marked
 	marks    []mark
 	failures []failure
+	journal  []note // noted as published, rows still to be marked
 }
 
 func newSession(r *Relay, conn *pgx.Conn) *session {
@@ -82,11 +88,22 @@ func newSession(r *Relay, conn *pgx.Conn) *session {
 	s.cursor.id = r.cfg.Table.first()
 	s.marks, r.unmarked = r.unmarked, nil
 	for _, m := range s.marks {
-		for _, id := range m.ids {
-			s.inflight[id] = struct{}{}
-		}
+		s.remember(m)
 	}
 	return s
+}
+
+// remember keeps rows from being published again that a read may still return.
+func (s *session) remember(m mark) {
+	for _, id := range m.ids {
+		s.inflight[id] = struct{}{}
+	}
+}
+
+func (s *session) forget(m mark) {
+	for _, id := range m.ids {
+		delete(s.inflight, id)
+	}
 }
 
 // close marks what is left and hangs up. What can not be marked is left to the
@@ -125,6 +142,7 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 	// Rows restored from another server may carry transactions that this one has
 	// not reached; no cursor could pass them.
 	b.Queue(s.r.cfg.Table.sql.adopt)
+	b.Queue(s.r.cfg.Table.sql.journal).Query(s.loadJournal)
 	if err := s.conn.SendBatch(ctx, &b).Close(); err != nil {
 		return false, fmt.Errorf("take the lead: %w", err)
 	}
@@ -168,8 +186,8 @@ func (s *session) notified() bool {
 	}
 }
 
-// step publishes one batch. While it is on its way, the batch before is marked
-// and the next one read, in one round trip.
+// step publishes one batch. With a backlog, the batch before is noted as
+// published and the next one read meanwhile, in one round trip.
 func (s *session) step() (state, error) {
 	rows := s.next
 	s.next = nil
@@ -189,6 +207,7 @@ func (s *session) step() (state, error) {
 			return idle, nil
 		}
 	}
+	s.found = len(rows)
 	batch := s.admit(rows)
 	if !s.more {
 		return partial, s.settle(batch, s.publish(batch))
@@ -199,8 +218,7 @@ func (s *session) step() (state, error) {
 	// A key that is due must first have its older rows read again: nothing may be
 	// read ahead that would then overtake them.
 	s.next, lost = s.exchange(!s.lanes.due(time.Now()))
-	err := s.settle(batch, <-answers)
-	return full, errors.Join(lost, err)
+	return full, errors.Join(lost, s.settle(batch, <-answers))
 }
 
 // admit holds back rows whose key waits for an earlier row.
@@ -319,181 +337,4 @@ func reason(err error) string {
 		text = strings.ToValidUTF8(text[:most], "")
 	}
 	return text
-}
-
-// exchange marks what was published, counts what failed and reads on, in one
-// round trip and one transaction.
-func (s *session) exchange(read bool) ([]row, error) {
-	t := s.r.cfg.Table
-	var b pgx.Batch
-	for _, m := range s.marks {
-		b.Queue(t.sql.mark, m.at, m.ids)
-	}
-	if n := len(s.failures); n > 0 {
-		ids, texts, waits := make([]string, n), make([]string, n), make([]float64, n)
-		for i, f := range s.failures {
-			ids[i], texts[i], waits[i] = f.id, f.text, f.wait.Seconds()
-		}
-		b.Queue(t.sql.fail, ids, texts, waits, s.r.cfg.MaxAttempts)
-	}
-	var got reading
-	if read {
-		b.Queue(t.sql.read, s.cursor.tx, s.cursor.id, s.limit(), s.holes).Query(got.scan)
-	}
-	if b.Len() == 0 {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
-	defer cancel()
-	if err := s.conn.SendBatch(ctx, &b).Close(); err != nil {
-		return nil, fmt.Errorf("mark and read: %w", err)
-	}
-	for _, m := range s.marks {
-		for _, id := range m.ids {
-			delete(s.inflight, id)
-		}
-	}
-	for _, f := range s.failures {
-		delete(s.inflight, f.id)
-	}
-	s.marks, s.failures = nil, nil
-	if !read {
-		return nil, nil
-	}
-	return s.advance(got)
-}
-
-// limit is half of the window: one half is published while the other is marked.
-func (s *session) limit() int { return max(1, s.r.cfg.Batch/2) }
-
-// advance moves the cursor over what was read and returns what is new of it.
-func (s *session) advance(got reading) ([]row, error) {
-	snap, err := parseSnapshot(got.snapshot)
-	if err != nil {
-		return nil, err
-	}
-	limit := s.limit()
-	s.more = got.ahead == limit || got.holes == limit
-	to := position{tx: snap.xmax, id: s.r.cfg.Table.first()}
-	if got.ahead == limit && got.last.compare(to) < 0 {
-		to = got.last
-	}
-	if got.holes == limit { // more than fits: walk over them again
-		to = position{tx: slices.Min(s.holes), id: s.r.cfg.Table.first()}
-	}
-	s.cursor = to
-	s.holes = snap.behind(to.tx)
-
-	slices.SortFunc(got.rows, func(a, b row) int { return a.compare(b.position) })
-	fresh := got.rows[:0]
-	for _, w := range got.rows {
-		if _, again := s.inflight[w.id]; again {
-			continue
-		}
-		s.inflight[w.id] = struct{}{}
-		fresh = append(fresh, w)
-	}
-	return fresh, nil
-}
-
-// reading is the answer to one read.
-type reading struct {
-	snapshot     string
-	rows         []row
-	ahead, holes int // rows beyond the cursor, rows in holes
-	last         position
-}
-
-func (g *reading) scan(rows pgx.Rows) error {
-	for rows.Next() {
-		var (
-			hole           *bool
-			tx             *uint64
-			id, topic, key *string
-			attempts       *int
-			wait           *float64
-			w              row
-		)
-		if err := rows.Scan(&g.snapshot, &hole, &tx, &id, &topic, &key, &w.envelope, &w.payload, &attempts, &wait); err != nil {
-			return err
-		}
-		if hole == nil { // the snapshot alone
-			continue
-		}
-		w.position = position{*tx, *id}
-		w.topic, w.key, w.attempts = *topic, *key, *attempts
-		w.wait = time.Duration(*wait * float64(time.Second))
-		g.rows = append(g.rows, w)
-		if *hole {
-			g.holes++
-			continue
-		}
-		g.ahead++
-		g.last = w.position
-	}
-	return rows.Err()
-}
-
-// snapshot is Postgres' own: what was in progress when a read ran.
-type snapshot struct {
-	xmax       uint64
-	inProgress []uint64
-}
-
-// parseSnapshot reads the text form xmin:xmax:xip,xip,….
-func parseSnapshot(text string) (snapshot, error) {
-	var s snapshot
-	parts := strings.Split(text, ":")
-	if len(parts) != 3 {
-		return s, fmt.Errorf("malformed snapshot %q", text)
-	}
-	var err error
-	if s.xmax, err = strconv.ParseUint(parts[1], 10, 64); err != nil {
-		return s, fmt.Errorf("malformed snapshot %q", text)
-	}
-	for x := range strings.SplitSeq(parts[2], ",") {
-		if x == "" {
-			continue
-		}
-		n, err := strconv.ParseUint(x, 10, 64)
-		if err != nil {
-			return s, fmt.Errorf("malformed snapshot %q", text)
-		}
-		s.inProgress = append(s.inProgress, n)
-	}
-	return s, nil
-}
-
-// behind are the transactions in progress that a cursor would leave behind.
-func (s snapshot) behind(cursor uint64) []uint64 {
-	return slices.DeleteFunc(s.inProgress, func(x uint64) bool { return x >= cursor })
-}
-
-// message wraps envelope and payload as they stand, with the one field that only
-// the relay knows spliced in.
-func (w *row) message(stamp string) pubsub.Message {
-	envelope := w.envelope
-	for len(envelope) > 0 && envelope[len(envelope)-1] != '}' {
-		envelope = envelope[:len(envelope)-1]
-	}
-	data := make([]byte, 0, len(envelope)+len(w.payload)+len(stamp)+48)
-	data = append(data, `{"envelope":`...)
-	data = append(data, envelope[:max(0, len(envelope)-1)]...)
-	if len(envelope) > 2 {
-		data = append(data, ',')
-	}
-	data = append(data, `"publishedAt":"`...)
-	data = append(data, stamp...)
-	data = append(data, `"},"payload":`...)
-	data = append(data, w.payload...)
-	data = append(data, '}')
-	return pubsub.Message{Topic: w.topic, Key: w.key, Data: data, Attributes: map[string]string{"eventId": w.eventID(), "subject": w.topic}}
-}
-
-// eventID is the id on the wire, whichever form the column has.
-func (w *row) eventID() string {
-	if id, err := bff.IDFromUUID(bff.PrefixEvent, w.id); err == nil {
-		return id.String()
-	}
-	return w.id
 }

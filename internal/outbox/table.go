@@ -28,6 +28,7 @@ type Table struct {
 
 type statements struct {
 	read, mark, fail, adopt              string
+	note, strike, journal                string
 	stats, replay, drop, prune, pruneDLQ string
 }
 
@@ -77,18 +78,24 @@ func (t *Table) prepare() *Table {
 				WHERE published_at IS NULL AND dlq = false AND tx_id = ANY($4::xid8[]) AND (tx_id, id) <= ($1::xid8, $2::{idtype})
 				ORDER BY {table}.tx_id, {table}.id LIMIT $3)
 			) o ON true`),
-		mark: r.Replace(`UPDATE {table} SET published_at = $1, last_error = NULL
-			WHERE id = ANY($2::{idtype}[]) AND published_at IS NULL`),
+		// Neither asks for published_at IS NULL: the planner would then walk one of
+		// the partial indexes, and with it the whole backlog, for every batch.
+		mark: r.Replace(`UPDATE {table} SET published_at = coalesce(published_at, $1), last_error = NULL
+			WHERE id = ANY($2::{idtype}[])`),
 		fail: r.Replace(`UPDATE {table} o SET attempts = o.attempts + 1, last_error = f.error,
-				next_attempt_at = clock_timestamp() + make_interval(secs => f.wait), dlq = o.attempts + 1 >= $4
+				next_attempt_at = clock_timestamp() + make_interval(secs => f.wait),
+				dlq = o.published_at IS NULL AND o.attempts + 1 >= $4
 			FROM unnest($1::{idtype}[], $2::text[], $3::float8[]) AS f(id, error, wait)
-			WHERE o.id = f.id AND o.published_at IS NULL`),
+			WHERE o.id = f.id`),
 		adopt: r.Replace(`UPDATE {table} SET tx_id = pg_current_xact_id()
 			WHERE published_at IS NULL AND dlq = false AND tx_id >= pg_snapshot_xmax(pg_current_snapshot())`),
+		note:    r.Replace(`INSERT INTO {table}_marks (published_at, ids) VALUES ($1, $2::{idtype}[]) RETURNING seq`),
+		strike:  r.Replace(`DELETE FROM {table}_marks WHERE seq = $1`),
+		journal: r.Replace(`SELECT seq, published_at, ids::text[] FROM {table}_marks ORDER BY seq`),
 		stats: r.Replace(`SELECT count(*) FILTER (WHERE NOT dlq), count(*) FILTER (WHERE dlq),
 				coalesce(extract(epoch FROM clock_timestamp() - min({created}) FILTER (WHERE NOT dlq)), 0)::float8,
 				coalesce(max(attempts) FILTER (WHERE NOT dlq), 0)
-			FROM {table} WHERE published_at IS NULL`),
+			FROM {table} WHERE published_at IS NULL AND id NOT IN (SELECT unnest(ids) FROM {table}_marks)`),
 		// A replayed row takes the replaying transaction's place in the order: the
 		// relay's cursor has long passed its old one.
 		replay: r.Replace(`UPDATE {table} SET dlq = false, attempts = 0, last_error = NULL, next_attempt_at = now(), tx_id = pg_current_xact_id()

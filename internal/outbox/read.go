@@ -1,0 +1,154 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// exchange marks what was published, counts what failed and reads on, in one
+// round trip and one transaction.
+func (s *session) exchange(read bool) ([]row, error) {
+	t := s.r.cfg.Table
+	var b pgx.Batch
+	marked := s.queueMarks(&b)
+	if n := len(s.failures); n > 0 {
+		ids, texts, waits := make([]string, n), make([]string, n), make([]float64, n)
+		for i, f := range s.failures {
+			ids[i], texts[i], waits[i] = f.id, f.text, f.wait.Seconds()
+		}
+		b.Queue(t.sql.fail, ids, texts, waits, s.r.cfg.MaxAttempts)
+	}
+	var got reading
+	if read {
+		b.Queue(t.sql.read, s.cursor.tx, s.cursor.id, s.limit(), s.holes).Query(got.scan)
+	}
+	if b.Len() == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
+	defer cancel()
+	if err := s.conn.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, fmt.Errorf("mark and read: %w", err)
+	}
+	marked()
+	for _, f := range s.failures {
+		delete(s.inflight, f.id)
+	}
+	s.failures = nil
+	if !read {
+		return nil, nil
+	}
+	return s.advance(got)
+}
+
+// limit is half of the window: one half is published while the other is marked.
+func (s *session) limit() int { return max(1, s.r.cfg.Batch/2) }
+
+// advance moves the cursor over what was read and returns what is new of it.
+func (s *session) advance(got reading) ([]row, error) {
+	snap, err := parseSnapshot(got.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	limit := s.limit()
+	s.more = got.ahead == limit || got.holes == limit
+	to := position{tx: snap.xmax, id: s.r.cfg.Table.first()}
+	if got.ahead == limit && got.last.compare(to) < 0 {
+		to = got.last
+	}
+	if got.holes == limit { // more than fits: walk over them again
+		to = position{tx: slices.Min(s.holes), id: s.r.cfg.Table.first()}
+	}
+	s.cursor = to
+	s.holes = snap.behind(to.tx)
+
+	slices.SortFunc(got.rows, func(a, b row) int { return a.compare(b.position) })
+	fresh := got.rows[:0]
+	for _, w := range got.rows {
+		if _, again := s.inflight[w.id]; again {
+			continue
+		}
+		s.inflight[w.id] = struct{}{}
+		fresh = append(fresh, w)
+	}
+	return fresh, nil
+}
+
+// reading is the answer to one read.
+type reading struct {
+	snapshot     string
+	rows         []row
+	ahead, holes int // rows beyond the cursor, rows in holes
+	last         position
+}
+
+func (g *reading) scan(rows pgx.Rows) error {
+	for rows.Next() {
+		var (
+			hole           *bool
+			tx             *uint64
+			id, topic, key *string
+			attempts       *int
+			wait           *float64
+			w              row
+		)
+		if err := rows.Scan(&g.snapshot, &hole, &tx, &id, &topic, &key, &w.envelope, &w.payload, &attempts, &wait); err != nil {
+			return err
+		}
+		if hole == nil { // the snapshot alone
+			continue
+		}
+		w.position = position{*tx, *id}
+		w.topic, w.key, w.attempts = *topic, *key, *attempts
+		w.wait = time.Duration(*wait * float64(time.Second))
+		g.rows = append(g.rows, w)
+		if *hole {
+			g.holes++
+			continue
+		}
+		g.ahead++
+		g.last = w.position
+	}
+	return rows.Err()
+}
+
+// snapshot is Postgres' own: what was in progress when a read ran.
+type snapshot struct {
+	xmax       uint64
+	inProgress []uint64
+}
+
+// parseSnapshot reads the text form xmin:xmax:xip,xip,….
+func parseSnapshot(text string) (snapshot, error) {
+	var s snapshot
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return s, fmt.Errorf("malformed snapshot %q", text)
+	}
+	var err error
+	if s.xmax, err = strconv.ParseUint(parts[1], 10, 64); err != nil {
+		return s, fmt.Errorf("malformed snapshot %q", text)
+	}
+	for x := range strings.SplitSeq(parts[2], ",") {
+		if x == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(x, 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("malformed snapshot %q", text)
+		}
+		s.inProgress = append(s.inProgress, n)
+	}
+	return s, nil
+}
+
+// behind are the transactions in progress that a cursor would leave behind.
+func (s snapshot) behind(cursor uint64) []uint64 {
+	return slices.DeleteFunc(s.inProgress, func(x uint64) bool { return x >= cursor })
+}

@@ -1,0 +1,233 @@
+package consumerstore_test
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+func newSession(now time.Time) consumer.GuestSession {
+	return consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, now), consumer.Visitor{
+		Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: "fa-AF", Currency: bff.AFN,
+		Campaign: &consumer.Campaign{Source: "newsletter", CapturedAt: bff.At(now)},
+	}, now)
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		now := bff.At(time.Now()).Time
+		want := newSession(now)
+		if _, found, err := s.FindSession(s.ctx(), want.ID); found || err != nil {
+			t.Fatalf("before it was saved: %v, %v", found, err)
+		}
+		s.check(s.SaveSession(s.ctx(), want))
+		find := func() consumer.GuestSession {
+			t.Helper()
+			got, found, err := s.FindSession(s.ctx(), want.ID)
+			if err != nil || !found {
+				t.Fatalf("find: %v, %v", found, err)
+			}
+			return got
+		}
+		if diff := cmp.Diff(want, find(), cmpopts.EquateComparable(bff.ID{})); diff != "" {
+			t.Errorf("saved and found differ (-want +got):\n%s", diff)
+		}
+
+		change := consumer.SessionChange{
+			SeenAt: now.Add(time.Minute), CookieAt: now.Add(time.Minute), Locale: "ps-AF", Currency: bff.USD,
+			Campaign: &consumer.Campaign{Medium: "cpc", CapturedAt: bff.At(now)},
+			Consent:  &consumer.Consent{Marketing: true}, Chosen: true, Rotated: true,
+			Prints: &consumer.Prints{Fingerprint: consumer.Hash{3}, Base: consumer.Hash{4}},
+		}
+		if there, err := s.UpdateSession(s.ctx(), want.ID, change); err != nil || !there {
+			t.Fatalf("update: %v, %v", there, err)
+		}
+		if diff := cmp.Diff(want.Apply(change), find(), cmpopts.EquateComparable(bff.ID{})); diff != "" {
+			t.Errorf("after the change (-want +got):\n%s", diff)
+		}
+		if there, err := s.UpdateSession(s.ctx(), newID(bff.PrefixGuestSession), change); err != nil || there {
+			t.Errorf("a session that never was: %v, %v", there, err)
+		}
+	})
+}
+
+// All keys of a session live on together from each visit.
+func TestSessionSlides(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		now := time.Now()
+		g := newSession(now)
+		key := s.keys.Key("session", g.ID.String())
+		s.check(s.SaveSession(s.ctx(), g))
+		s.check(s.PushViewed(s.ctx(), g.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
+		s.check(s.PushSearch(s.ctx(), g.ID, consumer.SearchHistoryEntry{SearchSessionID: newID(bff.PrefixSearchSession)}))
+		add(t, s, g.ID, newID(bff.PrefixProperty))
+		all := []string{key, key + ":wishlist", key + ":recent", key + ":history"}
+		for _, k := range all {
+			s.check(s.redis.Do(s.ctx(), s.redis.B().Expire().Key(k).Seconds(3*86400).Build()).Error())
+		}
+		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now}); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range all {
+			if got := s.ttl(k); got != 30 {
+				t.Errorf("%s lives %d more days, want 30", k, got)
+			}
+		}
+	})
+}
+
+func TestTrail(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		guest := newID(bff.PrefixGuestSession)
+		hotels := make([]bff.ID, consumer.MaxRecentlyViewed+5)
+		for i := range hotels {
+			hotels[i] = newID(bff.PrefixProperty)
+			s.check(s.PushViewed(s.ctx(), guest, consumer.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}))
+		}
+		again := hotels[20]
+		s.check(s.PushViewed(s.ctx(), guest, consumer.RecentlyViewed{PropertyID: again, Source: "wishlist"}))
+		for i := range consumer.MaxSearchHistory + 3 {
+			s.check(s.PushSearch(s.ctx(), guest, consumer.SearchHistoryEntry{QueryHash: consumer.Hash{byte(i)}, Geo: consumer.GeoQuery{City: strconv.Itoa(i)}}))
+		}
+		s.check(s.PushSearch(s.ctx(), guest, consumer.SearchHistoryEntry{QueryHash: consumer.Hash{10}, Geo: consumer.GeoQuery{City: "10"}}))
+		trail, err := s.FindTrail(s.ctx(), guest)
+		s.check(err)
+		if n := len(trail.RecentlyViewed); n != consumer.MaxRecentlyViewed {
+			t.Errorf("%d hotels are remembered, want %d", n, consumer.MaxRecentlyViewed)
+		}
+		if v := trail.RecentlyViewed[0]; v.PropertyID != again || v.Source != "wishlist" {
+			t.Errorf("first is %v, want the one seen again", v)
+		}
+		seen := map[bff.ID]int{}
+		for _, v := range trail.RecentlyViewed {
+			seen[v.PropertyID]++
+		}
+		if seen[again] != 1 || seen[hotels[0]] != 0 || seen[hotels[len(hotels)-1]] != 1 {
+			t.Errorf("seen again %d times, oldest %d, newest %d; want 1, 0, 1", seen[again], seen[hotels[0]], seen[hotels[len(hotels)-1]])
+		}
+		if n := len(trail.SearchHistory); n != consumer.MaxSearchHistory || trail.SearchHistory[0].Geo.City != "10" {
+			t.Errorf("%d searches, first %q; want %d, the repeated one", n, trail.SearchHistory[0].Geo.City, consumer.MaxSearchHistory)
+		}
+	})
+}
+
+// A cleared session is gone from both stores, and what was still on its way
+// cannot bring any of it back.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		now := time.Now()
+		g, other := newSession(now), newSession(now)
+		searched := consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: g.ID, StartedAt: now}
+		for _, guest := range []consumer.GuestSession{g, other} {
+			s.check(s.SaveSession(s.ctx(), guest))
+			s.check(s.PushViewed(s.ctx(), guest.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
+			add(t, s, guest.ID, newID(bff.PrefixProperty))
+		}
+		s.check(s.SaveSearch(s.ctx(), searched))
+		tell := consumer.NewTelemetry("test", nil)
+		e, ok, err := tell.Event(g, g.Ended(consumer.EndedByGuest, now), consumer.Occasion{}, now)
+		if err != nil || !ok {
+			t.Fatalf("event: %v, %v", ok, err)
+		}
+		s.check(s.PurgeSession(s.ctx(), g.ID, &e))
+
+		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, consumer.ErrSessionCleared) {
+			t.Errorf("find: %v, want cleared", err)
+		}
+		for _, table := range []string{"wishlist_anonymous", "idempotency_keys"} {
+			sql := `SELECT count(*) FROM bff_consumer.` + table + ` WHERE guest_session_id = $1`
+			if n := s.count(sql, g.ID.String()); n != 0 {
+				t.Errorf("%s still has %d rows", table, n)
+			}
+			if n := s.count(sql, other.ID.String()); n != 1 {
+				t.Errorf("%s has %d rows of another guest, want 1", table, n)
+			}
+		}
+		if ended := s.events(consumer.SubjectSessionEnded); len(ended) != 1 || ended[0]["reason"] != "explicit-clear" {
+			t.Errorf("events: %v", ended)
+		}
+		if _, found, err := s.FindSearch(s.ctx(), searched.ID); found || err != nil {
+			t.Errorf("the search: %v, %v", found, err)
+		}
+
+		_, err = s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now})
+		s.check(err)
+		s.check(s.PushViewed(s.ctx(), g.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
+		s.check(s.PushSearch(s.ctx(), g.ID, consumer.SearchHistoryEntry{}))
+		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, consumer.ErrSessionCleared) {
+			t.Errorf("after late writes: %v, want cleared", err)
+		}
+		trail, err := s.FindTrail(s.ctx(), g.ID)
+		s.check(err)
+		wishes, err := s.ListWishlist(s.ctx(), g.ID)
+		s.check(err)
+		if len(trail.RecentlyViewed)+len(trail.SearchHistory)+len(wishes) != 0 {
+			t.Errorf("came back: %v %v", trail, wishes)
+		}
+	})
+}
+
+// The end of a session that nobody used is announced once, however many
+// processes look for it, and never for a guest who wants no telemetry.
+func TestExpiredSessionsEndOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		now := time.Now()
+		long := now.Add(-consumer.SessionLifetime - time.Hour)
+		const gone = 450
+		for i := range gone + 2 {
+			g := newSession(long)
+			switch i {
+			case gone: // came back
+				s.check(s.SaveSession(s.ctx(), g))
+				if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now}); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			case gone + 1: // withdrew consent
+				s.check(s.SaveSession(s.ctx(), g))
+				if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{Consent: &consumer.Consent{}}); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			s.check(s.SaveSession(s.ctx(), g))
+		}
+		silent := newSession(long)
+		silent.Consent.Telemetry = false
+		s.check(s.SaveSession(s.ctx(), silent))
+
+		tell := consumer.NewTelemetry("test", nil)
+		var wg sync.WaitGroup
+		ended := make([]int, 3)
+		for i := range ended {
+			wg.Go(func() {
+				n, err := s.EndExpired(s.ctx(), tell, now)
+				if err != nil {
+					t.Error(err)
+				}
+				ended[i] = n
+			})
+		}
+		wg.Wait()
+		if n := ended[0] + ended[1] + ended[2]; n != gone {
+			t.Errorf("%d sessions were ended, want %d", n, gone)
+		}
+		events := s.events(consumer.SubjectSessionEnded)
+		if len(events) != gone || events[0]["reason"] != "ttl-expired" {
+			t.Errorf("%d events, want %d", len(events), gone)
+		}
+	})
+}

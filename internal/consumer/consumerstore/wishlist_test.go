@@ -1,0 +1,312 @@
+package consumerstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+func silent(consumer.WishlistEntry, int) (*bff.Event, error) { return nil, nil }
+
+// telling announces as the surface does.
+func telling(guest bff.ID, removed bool) consumer.Announce {
+	tell := consumer.NewTelemetry("test", nil)
+	s := consumer.GuestSession{ID: guest, Consent: consumer.Consent{Telemetry: true}}
+	return func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
+		now := time.Now()
+		var f consumer.Fact = e.Added(guest, size)
+		if removed {
+			f = e.Removed(guest, size, now)
+		}
+		ev, _, err := tell.Event(s, f, consumer.Occasion{}, now)
+		return &ev, err
+	}
+}
+
+func entry(property bff.ID) consumer.WishlistEntry {
+	now := time.Now()
+	return consumer.WishlistEntry{
+		ID: bff.NewID(bff.PrefixWishlist, now), PropertyID: property, TenantID: bff.NewID(bff.PrefixTenant, now),
+		AddedAt: bff.At(now), Source: "detail", Note: "برای نوروز",
+	}
+}
+
+func addTo(s *shop, guest, property bff.ID, key string, announce consumer.Announce) (consumer.Answer, error) {
+	return s.AddToWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "POST /wishlist", Key: key}, time.Now(),
+		func(context.Context) (consumer.WishlistEntry, error) { return entry(property), nil }, announce)
+}
+
+func add(t *testing.T, s *shop, guest, property bff.ID) consumer.WishlistChanged {
+	t.Helper()
+	a, err := addTo(s, guest, property, rand.Text(), telling(guest, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got consumer.WishlistChanged
+	s.check(json.Unmarshal(a.Body, &got))
+	return got
+}
+
+func remove(t *testing.T, s *shop, guest, property bff.ID) consumer.Answer {
+	t.Helper()
+	a, err := s.RemoveFromWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "DELETE", Key: rand.Text()}, property, time.Now(), telling(guest, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// mirror returns the ids in Redis, rows those in Postgres.
+func (s *shop) mirror(guest bff.ID) []string {
+	s.t.Helper()
+	var ids []string
+	for _, item := range s.list(s.keys.Key("session", guest.String(), "wishlist")) {
+		var e consumer.WishlistEntry
+		s.check(json.Unmarshal([]byte(item), &e))
+		ids = append(ids, e.ID.String())
+	}
+	return ids
+}
+
+func (s *shop) rows(guest bff.ID) []string {
+	s.t.Helper()
+	var ids []string
+	s.check(s.db.QueryRow(s.ctx(), `SELECT coalesce(array_agg(id ORDER BY added_at, id), '{}') FROM bff_consumer.wishlist_anonymous
+		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&ids))
+	return ids
+}
+
+func (s *shop) converged(guest bff.ID, want int) {
+	s.t.Helper()
+	rows, mirror := s.rows(guest), s.mirror(guest)
+	if len(rows) != want {
+		s.t.Errorf("Postgres has %d entries, want %d", len(rows), want)
+	}
+	if diff := cmp.Diff(rows, mirror, cmpopts.EquateEmpty()); diff != "" {
+		s.t.Errorf("Postgres and Redis differ (-postgres +redis):\n%s", diff)
+	}
+}
+
+func TestWishlist(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		guest, hotel := newID(bff.PrefixGuestSession), newID(bff.PrefixProperty)
+		first := add(t, s, guest, hotel)
+		if first.Size != 1 || first.Note != "برای نوروز" {
+			t.Errorf("first: %+v", first)
+		}
+		again, err := addTo(s, guest, hotel, rand.Text(), telling(guest, false))
+		if err != nil || again.Status != http.StatusOK || again.Replayed || !strings.Contains(string(again.Body), first.ID.String()) {
+			t.Errorf("already there: %d %s %v, want 200 and the same entry", again.Status, again.Body, err)
+		}
+		add(t, s, guest, newID(bff.PrefixProperty))
+		s.converged(guest, 2)
+
+		if a := remove(t, s, guest, hotel); a.Status != http.StatusNoContent {
+			t.Errorf("remove: %d", a.Status)
+		}
+		if a := remove(t, s, guest, hotel); a.Status != http.StatusNoContent {
+			t.Errorf("remove again: %d", a.Status)
+		}
+		s.converged(guest, 1)
+		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NOT NULL`, guest.String()); n != 1 {
+			t.Errorf("%d soft-deleted rows, want 1", n)
+		}
+
+		revived := add(t, s, guest, hotel)
+		if revived.ID == first.ID || revived.Size != 2 {
+			t.Errorf("revived as %v of size %d, want a new id and 2", revived.ID, revived.Size)
+		}
+		s.converged(guest, 2)
+		added, removed := s.events(consumer.SubjectWishlistAdded), s.events(consumer.SubjectWishlistRemoved)
+		if len(added) != 3 || len(removed) != 1 || removed[0]["wishlistSize"] != 1.0 || removed[0]["wishlistId"] != first.ID.String() {
+			t.Errorf("events: %v %v", added, removed)
+		}
+		for _, e := range added {
+			if _, told := e["note"]; told {
+				t.Error("the note left the service")
+			}
+		}
+	})
+}
+
+// The cap holds under any number of additions at once, and both stores agree.
+func TestWishlistCap(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		guest := newID(bff.PrefixGuestSession)
+		var wg sync.WaitGroup
+		var added, refused atomic.Int32
+		for range 200 {
+			wg.Go(func() {
+				a, err := addTo(s, guest, newID(bff.PrefixProperty), rand.Text(), telling(guest, false))
+				switch {
+				case err == nil && a.Status == http.StatusCreated:
+					added.Add(1)
+				case bff.CodeOf(err) == bff.CodeWishlistLimitExceeded:
+					refused.Add(1)
+				default:
+					t.Errorf("%d %v", a.Status, err)
+				}
+			})
+		}
+		wg.Wait()
+		if added.Load() != consumer.MaxWishlist || refused.Load() != 100 {
+			t.Errorf("%d added and %d refused, want %d and 100", added.Load(), refused.Load(), consumer.MaxWishlist)
+		}
+		s.converged(guest, consumer.MaxWishlist)
+		if n := len(s.events(consumer.SubjectWishlistAdded)); n != consumer.MaxWishlist {
+			t.Errorf("%d events, want one for each entry", n)
+		}
+		remove(t, s, guest, entryOf(t, s, guest))
+		add(t, s, guest, newID(bff.PrefixProperty))
+		s.converged(guest, consumer.MaxWishlist)
+	})
+}
+
+func entryOf(t *testing.T, s *shop, guest bff.ID) bff.ID {
+	t.Helper()
+	entries, err := s.ListWishlist(s.ctx(), guest)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("list: %v %v", entries, err)
+	}
+	return entries[0].PropertyID
+}
+
+// A mirror that is lost, or that missed a change, is filled from Postgres.
+func TestWishlistMirrorHeals(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) {
+		guest := newID(bff.PrefixGuestSession)
+		key := s.keys.Key("session", guest.String(), "wishlist")
+		add(t, s, guest, newID(bff.PrefixProperty))
+		before := s.list(key)
+		add(t, s, guest, newID(bff.PrefixProperty))
+
+		s.del(key)
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+			t.Errorf("after the loss: %v %v", got, err)
+		}
+		s.converged(guest, 2)
+
+		// As if Redis had not heard of the second addition, for longer than a
+		// mirror is believed.
+		s.del(key)
+		old := strings.Replace(before[0], `"mirroredAt":1`, `"mirroredAt":0`, 1)
+		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(old).Build()).Error())
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+			t.Errorf("from an old mirror: %v %v", got, err)
+		}
+		s.converged(guest, 2)
+
+		s.del(key)
+		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element("{").Build()).Error())
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+			t.Errorf("from a broken mirror: %v %v", got, err)
+		}
+		s.converged(guest, 2)
+	})
+}
+
+// Without Postgres a wishlist can be read as long as Redis has it, and is not
+// changed; without Redis it can be read and changed.
+func TestWishlistWithOneStore(t *testing.T) {
+	t.Parallel()
+	t.Run("without Postgres", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, testkit.Redis(t), database(t))
+		guest := newID(bff.PrefixGuestSession)
+		add(t, s, guest, newID(bff.PrefixProperty))
+		s.db.Close()
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 1 {
+			t.Errorf("list: %v %v", got, err)
+		}
+		if _, err := addTo(s, guest, newID(bff.PrefixProperty), "k", silent); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+			t.Errorf("add: %v, want service unavailable", err)
+		}
+	})
+	t.Run("without Redis", func(t *testing.T) {
+		t.Parallel()
+		server := testkit.NewRedis(t)
+		s := newShop(t, server.URL(), database(t))
+		guest := newID(bff.PrefixGuestSession)
+		s.check(server.Kill())
+		add(t, s, guest, newID(bff.PrefixProperty))
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 1 {
+			t.Errorf("list: %v %v", got, err)
+		}
+		s.check(server.Start(s.ctx()))
+		add(t, s, guest, newID(bff.PrefixProperty))
+		if got := s.rows(guest); len(got) != 2 {
+			t.Errorf("rows: %v", got)
+		}
+	})
+}
+
+// Redis forgets everything again and again while guests change their lists: no
+// entry and no answer is lost.
+func TestFlushLosesNothing(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewRedis(t)
+	s := newShop(t, server.URL(), database(t))
+	type done struct {
+		guest, hotel bff.ID
+		key          string
+		body         string
+	}
+	const guests, each = 8, 10
+	finished := make(chan done, guests*each)
+	ctx, cancel := context.WithCancel(s.ctx())
+	defer cancel()
+	var flusher, wg sync.WaitGroup
+	flusher.Go(func() {
+		for ctx.Err() == nil {
+			_ = s.redis.Do(ctx, s.redis.B().Flushall().Build()).Error() // once more in a moment
+		}
+	})
+	for range guests {
+		wg.Go(func() {
+			guest := newID(bff.PrefixGuestSession)
+			for range each {
+				hotel, key := newID(bff.PrefixProperty), rand.Text()
+				a, err := addTo(s, guest, hotel, key, silent)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				finished <- done{guest, hotel, key, string(a.Body)}
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	flusher.Wait()
+	close(finished)
+	seen := map[bff.ID]bool{}
+	for d := range finished {
+		a, err := addTo(s, d.guest, d.hotel, d.key, silent)
+		if err != nil || !a.Replayed || string(a.Body) != d.body {
+			t.Fatalf("answer lost: %v %v %s, want %s", err, a.Replayed, a.Body, d.body)
+		}
+		seen[d.guest] = true
+	}
+	for guest := range seen {
+		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != each {
+			t.Errorf("%d entries, %v; want %d", len(got), err, each)
+		}
+		s.converged(guest, each)
+	}
+}

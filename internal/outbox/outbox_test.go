@@ -79,7 +79,7 @@ func worldAt(t testing.TB, s shape, admin string) *world {
 		if role != "" {
 			u.User = url.UserPassword(role, password)
 		}
-		pool, err := postgres.Open(t.Context(), postgres.Config{URL: u.String(), MaxConns: 40})
+		pool, err := postgres.Open(t.Context(), postgres.Config{URL: u.String(), MaxConns: 40, ConnectTimeout: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -205,7 +205,7 @@ func TestRelayRetriesInOrder(t *testing.T) {
 			return nil
 		}
 		b.setFail(failing)
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 4, 1000 })
+		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 4, 1<<30 })
 		run(t, r)
 		for n := range 20 {
 			w.commit(t, w.event("bad", n), w.event("good", n))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,9 @@ func connect(t testing.TB, url string) *pgx.Conn {
 
 func openPool(t testing.TB, cfg postgres.Config) *pgxpool.Pool {
 	t.Helper()
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = 30 * time.Second // a busy machine is not a failure
+	}
 	pool, err := postgres.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ type HandoffRequest struct {
 	Occupancy  bff.Occupancy
 	Currency   bff.Currency
 	Locale     bff.Locale
+	Shown      *Price // the price that the guest saw, if the client says
 }
 
 // Handoff is a minted hand-off as the ledger keeps it.
@@ -38,6 +39,7 @@ type Handoff struct {
 	handoff.Payload
 	ChildrenAges []int // not signed
 	Campaign     *Campaign
+	Receipt      Receipt
 	Fingerprint  Hash
 	IP           Hash
 	ConsumedAt   time.Time // zero until consumed
@@ -48,6 +50,10 @@ type Minted struct {
 	HandoffID bff.ID        `json:"handoffId"`
 	URL       string        `json:"url"`
 	ExpiresAt bff.Timestamp `json:"expiresAt"`
+	// PriceCheck compares the shown price with the price of now; the latter is
+	// there when it changed.
+	PriceCheck   PriceVerdict `json:"priceCheck"`
+	CurrentPrice *Price       `json:"currentPrice,omitempty"`
 }
 
 // HandoffInitiated is the payload of handoff.initiated.v1.
@@ -107,10 +113,19 @@ type Ledger interface {
 	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (Handoff, error)
 }
 
+// Suspicions keeps what was noticed of visitors who may be no people. It is
+// security state: it is kept whatever a guest consented to.
+type Suspicions interface {
+	// Suspect logs a verdict with its event (if any) in one transaction, and
+	// weighs on the fingerprint for a while.
+	Suspect(ctx context.Context, b BotSuspected, e *bff.Event) error
+}
+
 // HandoffDesk signs hand-offs.
 type HandoffDesk struct {
 	Search  Searcher
 	Tenants Tenants
+	Prices  Pricer // for the price receipt; nil = none
 	Keys    *handoff.Keyring
 	// RedirectTemplate holds {tenantSlug} and {token}.
 	RedirectTemplate string
@@ -119,6 +134,7 @@ type HandoffDesk struct {
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
 func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v Visitor, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
+	receipt := checkPrice(ctx, d.Prices, req, now) // while the hotel is resolved
 	tenant, err := d.resolve(ctx, req)
 	if err != nil {
 		return Handoff{}, Minted{}, HandoffInitiated{}, err
@@ -131,13 +147,13 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 		return Handoff{}, Minted{}, HandoffInitiated{}, err
 	}
 	h := Handoff{
-		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign,
+		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign, Receipt: receipt(),
 		Fingerprint: v.Fingerprint, IP: v.IP,
 	}
 	minted := Minted{
 		HandoffID: payload.ID,
 		URL:       strings.NewReplacer("{tenantSlug}", tenant.Slug, "{token}", token).Replace(d.RedirectTemplate),
-		ExpiresAt: payload.ExpiresAt,
+		ExpiresAt: payload.ExpiresAt, PriceCheck: h.Receipt.Verdict, CurrentPrice: h.Receipt.Current,
 	}
 	return h, minted, HandoffInitiated{
 		HandoffID: payload.ID, GuestSessionID: s.ID, TenantID: req.TenantID, TenantSlug: tenant.Slug, PropertyID: req.PropertyID,

@@ -97,9 +97,9 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		},
 		Answers: found.answers, Searches: store,
 		Desk: &consumer.HandoffDesk{
-			Search: found.reads, Tenants: upstreams.Tenant, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: upstreams.Tenant, Prices: upstreams.Pricing, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
-		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Journal: store, Keys: ring,
+		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring,
 		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},
 		Caller:   consumerhttp.CallerAuth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())},
 		Instance: s.InstanceName(name), Sampling: s.rate, Now: time.Now, Metrics: d.Metrics,

@@ -1,6 +1,7 @@
 package consumerhttp
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -21,9 +22,30 @@ import (
 // CallerAuth says who may consume: the booking service, known by its bearer
 // token, holding the key that signs its requests.
 type CallerAuth struct {
-	Token   string // the static token of local runs
+	Token   string // the static token of local runs; empty = none
+	OIDC    *OIDC  // the accounts of deployments; nil = none
 	HMACKey []byte
 }
+
+// bearer reports whether the token is that of a caller we know.
+func (c CallerAuth) bearer(ctx context.Context, token string, now time.Time) bool {
+	// Of digests, so that not even the length of ours can be measured.
+	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(c.Token))
+	if c.Token != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1 {
+		return true
+	}
+	if c.OIDC == nil || len(token) > maxBearer {
+		return false
+	}
+	err := c.OIDC.Check(ctx, token, now)
+	if err != nil {
+		web.From(ctx).Note("caller", "refused")
+	}
+	return err == nil
+}
+
+// maxBearer is several times what an ID token has.
+const maxBearer = 8 << 10
 
 // signatureSkew is how far a signed request's time may be from ours.
 const signatureSkew = time.Minute
@@ -33,7 +55,7 @@ const signatureSkew = time.Minute
 func (c CallerAuth) check(r *http.Request, body []byte, now time.Time) error {
 	refused := bff.Errorf(bff.CodeUnauthenticated, "the caller could not be authenticated")
 	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || c.Token == "" || subtle.ConstantTimeCompare([]byte(bearer), []byte(c.Token)) != 1 {
+	if !ok || bearer == "" {
 		return refused
 	}
 	t, mac, err := parseSignature(r.Header.Get("X-Internal-HMAC"))
@@ -43,7 +65,9 @@ func (c CallerAuth) check(r *http.Request, body []byte, now time.Time) error {
 	digest := sha256.Sum256(body)
 	want := hmac.New(sha256.New, c.HMACKey)
 	_, _ = io.WriteString(want, r.Method+"\n"+r.URL.EscapedPath()+"\n"+strconv.FormatInt(t, 10)+"\n"+hex.EncodeToString(digest[:]))
-	if !hmac.Equal(mac, want.Sum(nil)) {
+	// The signature first: it is cheap, and without it nobody makes us ask the
+	// issuer for keys.
+	if !hmac.Equal(mac, want.Sum(nil)) || !c.bearer(r.Context(), bearer, now) {
 		return refused
 	}
 	return nil
@@ -74,18 +98,21 @@ func parseSignature(s string) (int64, []byte, error) {
 }
 
 type consumedView struct {
-	HandoffID      bff.ID             `json:"handoffId"`
-	GuestSessionID bff.ID             `json:"guestSessionId"`
-	TenantID       bff.ID             `json:"tenantId"`
-	PropertyID     bff.ID             `json:"propertyId"`
-	Dates          bff.StayDates      `json:"dates"`
-	Occupancy      bff.Occupancy      `json:"occupancy"`
-	Currency       bff.Currency       `json:"currency"`
-	Locale         bff.Locale         `json:"locale"`
-	SourceCampaign *consumer.Campaign `json:"sourceCampaign,omitempty"`
-	MintedAt       bff.Timestamp      `json:"mintedAt"`
-	ExpiresAt      bff.Timestamp      `json:"expiresAt"`
-	ConsumedAt     bff.Timestamp      `json:"consumedAt"`
+	HandoffID      bff.ID                `json:"handoffId"`
+	GuestSessionID bff.ID                `json:"guestSessionId"`
+	TenantID       bff.ID                `json:"tenantId"`
+	PropertyID     bff.ID                `json:"propertyId"`
+	Dates          bff.StayDates         `json:"dates"`
+	Occupancy      bff.Occupancy         `json:"occupancy"`
+	Currency       bff.Currency          `json:"currency"`
+	Locale         bff.Locale            `json:"locale"`
+	SourceCampaign *consumer.Campaign    `json:"sourceCampaign,omitempty"`
+	PriceCheck     consumer.PriceVerdict `json:"priceCheck,omitempty"`
+	Shown          *consumer.Price       `json:"shown,omitempty"`
+	CurrentPrice   *consumer.Price       `json:"currentPrice,omitempty"`
+	MintedAt       bff.Timestamp         `json:"mintedAt"`
+	ExpiresAt      bff.Timestamp         `json:"expiresAt"`
+	ConsumedAt     bff.Timestamp         `json:"consumedAt"`
 }
 
 func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
@@ -130,6 +157,7 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 			Adults: h.Occupancy.Adults, Children: h.Occupancy.Children, Rooms: h.Occupancy.Rooms, ChildrenAges: h.ChildrenAges,
 		},
 		Currency: h.Currency, Locale: h.Locale, SourceCampaign: h.Campaign,
+		PriceCheck: h.Receipt.Verdict, Shown: h.Receipt.Shown, CurrentPrice: h.Receipt.Current,
 		MintedAt: h.MintedAt, ExpiresAt: h.ExpiresAt, ConsumedAt: bff.At(h.ConsumedAt),
 	})
 }
@@ -142,9 +170,16 @@ func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	if err != nil || !found { // a session that is gone is as good as a new one
 		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}, Unread: err != nil}
 	}
-	a.tell(r, s, consumer.BotSuspected{
+	b := consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
 		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
 		IPHash:  h.IP, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",
-	}, now)
+	}
+	e, err := a.event(r, s, b, now)
+	if err == nil {
+		err = a.cfg.Suspicions.Suspect(r.Context(), b, e)
+	}
+	if err != nil {
+		web.From(r.Context()).Note("suspicion", "unavailable")
+	}
 }

@@ -166,11 +166,14 @@ func (g *Guest) rotate(old consumer.GuestSession) {
 			_, _ = a.cfg.Sessions.UpdateSession(ctx, old.ID, consumer.SessionChange{Rotated: true}) // announced again next time
 		})
 	}
-	a.tellBehind(r, *g.session, consumer.BotSuspected{
+	b := consumer.BotSuspected{
 		GuestSessionID: g.id, Score: mismatchWeight, Verdict: "suspect",
 		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
 		IPHash:  v.IP, UserAgentHash: v.UserAgent, FingerprintHash: v.Fingerprint, EvaluatedAt: bff.At(g.now), ActionTaken: "none",
-	}, g.now)
+	}
+	if e, err := a.event(r, *g.session, b, g.now); err == nil {
+		a.behind(func(ctx context.Context) { _ = a.cfg.Suspicions.Suspect(ctx, b, e) }) // seen again when it happens again
+	}
 }
 
 // guest is guestOf and its session, for routes that need both at once.

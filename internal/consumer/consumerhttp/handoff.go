@@ -23,6 +23,12 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if keyErr != nil {
 		return keyErr
 	}
+	// What the guest sent, before the session completes it: the session may
+	// change between two attempts at the same request.
+	digest, err := idempotency.Digest(req)
+	if err != nil {
+		return err
+	}
 	s, v, err := a.guest(w, r)
 	if err != nil {
 		return err
@@ -32,10 +38,6 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	}
 	if req.Currency == "" {
 		req.Currency = s.Currency
-	}
-	digest, err := idempotency.Digest(req)
-	if err != nil {
-		return err
 	}
 	once := consumer.Once{Guest: s.ID, Route: mintRoute, Key: key, Digest: digest}
 	now := a.cfg.Now()
@@ -95,5 +97,23 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 	if req.Currency == "" {
 		req.Currency = headerCurrency(r, in)
 	}
+	if shown := in.Object("shown"); shown != nil {
+		req.Shown = readPrice(shown)
+	}
 	return req, in.Err()
+}
+
+// readPrice reads an amount in minor units with its moment.
+func readPrice(in *web.Input) *consumer.Price {
+	in.Require("minor", "currency", "capturedAt")
+	p := &consumer.Price{Minor: in.String("minor", 20), Currency: in.Currency("currency")}
+	if p.Minor != "" && p.Currency != "" {
+		if m, err := bff.ParseMinor(p.Minor, p.Currency); err != nil || m.MinorString() != p.Minor {
+			in.Refuse("minor", bff.FieldFormat)
+		}
+	}
+	if at := in.String("capturedAt", 40); at != "" && p.CapturedAt.UnmarshalText([]byte(at)) != nil {
+		in.Refuse("capturedAt", bff.FieldFormat)
+	}
+	return p
 }

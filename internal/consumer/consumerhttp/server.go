@@ -28,11 +28,13 @@ type Config struct {
 	Trails    consumer.Trails
 	Wishlists consumer.Wishlists
 	Ledger    consumer.Ledger
-	Journal   consumer.Journal
-	Keys      *handoff.Keyring
-	Visitors  Visitors
-	Caller    CallerAuth // who may consume
-	Instance  string     // of this process, in envelopes
+	// Suspicions keeps replays and borrowed cookies.
+	Suspicions consumer.Suspicions
+	Journal    consumer.Journal
+	Keys       *handoff.Keyring
+	Visitors   Visitors
+	Caller     CallerAuth // who may consume
+	Instance   string     // of this process, in envelopes
 	// Sampling is the share of an event's kind that leaves, asked for each event;
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64

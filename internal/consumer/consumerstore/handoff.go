@@ -61,13 +61,11 @@ func (s *Store) Mint(ctx context.Context, once consumer.Once, now time.Time, pre
 // check and the write are one statement, so that no suspension that was
 // acknowledged before can slip in between.
 func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
-	var campaign []byte
-	if h.Campaign != nil {
-		b, err := json.Marshal(h.Campaign)
-		if err != nil {
-			return err
-		}
-		campaign = b
+	campaign, err1 := optionalJSON(h.Campaign)
+	shown, err2 := optionalJSON(h.Receipt.Shown)
+	check, err3 := json.Marshal(priceCheck{h.Receipt.Verdict, h.Receipt.Current})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
 	}
 	ages := make([]int16, len(h.ChildrenAges))
 	for i, a := range h.ChildrenAges {
@@ -75,12 +73,13 @@ func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
 	}
 	tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
-		 source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages)
-		SELECT $1, $2, $3::uuid, $4::uuid, $5::date, $6::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
+		 source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages,
+		 shown, price_check)
+		SELECT $1, $2, $3::uuid, $4::uuid, $5::date, $6::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
 		WHERE NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $3::uuid)`,
 		h.ID.String(), h.GuestSessionID.String(), h.TenantID.UUID(), h.PropertyID.UUID(), h.Dates.CheckIn.Time(), h.Dates.CheckOut.Time(),
 		h.Occupancy.Adults, h.Occupancy.Children, h.Occupancy.Rooms, string(h.Currency), string(h.Locale),
-		campaign, h.KeyID, h.Fingerprint[:], h.IP[:], h.MintedAt.Time, h.ExpiresAt.Time, ages)
+		campaign, h.KeyID, h.Fingerprint[:], h.IP[:], h.MintedAt.Time, h.ExpiresAt.Time, ages, shown, check)
 	if err != nil {
 		return fmt.Errorf("insert hand-off: %w", err)
 	}
@@ -90,12 +89,27 @@ func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
 	return nil
 }
 
+// priceCheck is the receipt's verdict as the ledger keeps it.
+type priceCheck struct {
+	Verdict consumer.PriceVerdict `json:"verdict"`
+	Current *consumer.Price       `json:"current,omitempty"`
+}
+
+// optionalJSON encodes a value that may be absent; nil then.
+func optionalJSON[T any](v *T) ([]byte, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
+
 func suspended() error {
 	return bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
 }
 
 const handoffColumns = `id, guest_session_id, tenant_id::text, property_id::text, check_in, check_out, adults, children, rooms,
-	currency::text, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages, consumed_at`
+	currency::text, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages, consumed_at,
+	shown, price_check`
 
 // FindHandoff reads one row of the ledger.
 func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (consumer.Handoff, error) {
@@ -145,16 +159,19 @@ func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
 		minted, expires           time.Time
 		ages                      []int16
 		consumed                  *time.Time
+		shown, check              []byte
+		verdict                   priceCheck
 	)
 	err := row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
-		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed)
+		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed,
+		&shown, &check)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return h, bff.Errorf(bff.CodeResourceNotFound, "no such hand-off")
 	}
 	if err != nil {
 		return h, fmt.Errorf("read hand-off: %w", err)
 	}
-	var errs [5]error
+	var errs [7]error
 	h.ID, errs[0] = bff.ParseID(bff.PrefixHandoff, id)
 	h.GuestSessionID, errs[1] = bff.ParseID(bff.PrefixGuestSession, guest)
 	h.TenantID, errs[2] = bff.IDFromUUID(bff.PrefixTenant, tenant)
@@ -162,6 +179,13 @@ func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
 	if campaign != nil {
 		errs[4] = json.Unmarshal(campaign, &h.Campaign)
 	}
+	if shown != nil {
+		errs[5] = json.Unmarshal(shown, &h.Receipt.Shown)
+	}
+	if check != nil {
+		errs[6] = json.Unmarshal(check, &verdict)
+	}
+	h.Receipt.Verdict, h.Receipt.Current = verdict.Verdict, verdict.Current
 	if err := errors.Join(errs[:]...); err != nil {
 		return h, fmt.Errorf("read hand-off: %w", err)
 	}

@@ -93,11 +93,11 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	}
 	switch d.Topic {
 	case topicThemePublished:
-		return r.outdate(ctx, m, "brand:"+m.tenant.String())
+		return r.outdate(ctx, m, consumer.BrandTag(m.tenant))
 	case topicListingIndexed, topicProjectionUpdated:
-		tags := []string{"property:" + m.property.String()}
+		tags := []string{consumer.PropertyTag(m.property)}
 		if m.cell != "" {
-			tags = append(tags, "cell:"+m.cell)
+			tags = append(tags, consumer.CellTag(m.cell))
 		}
 		return r.outdate(ctx, m, tags...)
 	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:
@@ -141,7 +141,7 @@ func (r *Receiver) changeTenant(ctx context.Context, m message, suspended bool) 
 	if err := r.cfg.Tenants.Announce(ctx); err != nil {
 		return away("announce tenant status", err)
 	}
-	if err := r.cfg.Cache.Invalidate(ctx, "tenant:"+m.tenant.String()); err != nil {
+	if err := r.cfg.Cache.Invalidate(ctx, consumer.TenantTag(m.tenant)); err != nil {
 		return away("invalidate cache", err)
 	}
 	return nil

@@ -164,7 +164,9 @@ func TestOneListOfEvents(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{} // subject by the id of its schema
 	for _, f := range facts() {
-		var e struct{ Envelope struct{ Subject, SchemaURI string } }
+		var e struct {
+			Envelope struct{ Subject, SchemaURI string }
+		}
 		if err := json.Unmarshal(encode(t, f), &e); err != nil {
 			t.Fatal(err)
 		}

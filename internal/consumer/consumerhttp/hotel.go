@@ -131,7 +131,8 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	key := a.cfg.Answers.keys.Key("cache", "suggest", fmt.Sprint(limit), string(locale), typed)
+	// Hashed: people type names and addresses where a city belongs.
+	key := a.cfg.Answers.keys.Key("cache", "suggest", fmt.Sprint(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
 	return a.share(w, r, a.cfg.Answers.suggest, key, func() view { return new(consumer.Suggestions) },
 		func(ctx context.Context) (composed, error) {
 			s, err := a.cfg.Finder.Search.Suggest(ctx, typed, limit, locale)

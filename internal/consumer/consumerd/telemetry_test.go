@@ -1,0 +1,539 @@
+package consumerd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// everything leaves, so that a test need not find a guest who is in the sample.
+var everything = map[string]string{
+	"BFF_CONSUMER_SAMPLING": string(consumer.SubjectSearchExecuted) + "=1;" + string(consumer.SubjectDetailViewed) + "=1",
+}
+
+func kabul() map[string]any {
+	return map[string]any{
+		"geo": map[string]any{"mode": "city", "city": "Kabul"}, "dates": stay(),
+		"occupancy": map[string]any{"adults": 2, "children": 0, "rooms": 1},
+	}
+}
+
+func stay() map[string]string {
+	return map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}
+}
+
+func handoffTo(propertyID, tenantID string) map[string]any {
+	return map[string]any{
+		"propertyId": propertyID, "tenantId": tenantID, "dates": stay(),
+		"occupancy": map[string]int{"adults": 2, "children": 0, "rooms": 1},
+	}
+}
+
+func rows(t *testing.T, url, query string, args ...any) int {
+	t.Helper()
+	ctx := testkit.Context(t)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var n int
+	if err := conn.QueryRow(ctx, query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestTelemetryArrives sends a guest through everything that tells something
+// and waits for each event, held to its schema.
+func TestTelemetryArrives(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	heard := listen(t, w)
+	p := w.Start("bff-consumer", everything)
+	v := &visitor{base: "http://" + p.Public}
+	hotel := w.Sim.Catalog().Properties[0]
+
+	a := v.ask(t, http.StatusOK, "POST", "/search", kabul())
+	srs := a.header.Get("X-Search-Session")
+	guest := v.cookie
+	if e := heard.of(consumer.SubjectSearchExecuted, guest); e.Envelope.SamplingRate != 1 || e.Payload["searchSessionId"] != srs {
+		t.Errorf("search: %s", e.raw)
+	}
+	heard.of(consumer.SubjectSessionStarted, guest)
+
+	click := map[string]any{
+		"kind": "listing-card", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "searchSessionId": srs,
+		"position": 3, "page": 1, "sortKey": "recommended",
+	}
+	id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", click).field("id")
+	if e := heard.of(consumer.SubjectClickRecorded, guest); e.Envelope.EventID != id || e.Payload["position"] != 3.0 || e.Payload["kind"] != "listing-card" {
+		t.Errorf("click: %s, answered %s", e.raw, id)
+	}
+	id = v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{
+		"path": "/search?q=secret#secret", "referer": "https://user:secret@www.google.com:8443/secret?q=secret", "propertyId": hotel.PropertyID,
+	}).field("id")
+	if e := heard.of(consumer.SubjectPageViewed, guest); e.Payload["id"] != id || e.Payload["path"] != "/search" ||
+		e.Payload["referer"] != "https://www.google.com:8443" || strings.Contains(e.raw, "secret") {
+		t.Errorf("page view: %s, answered %s", e.raw, id)
+	}
+	for _, step := range consumer.FunnelSteps() {
+		id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{
+			"step": step, "metadata": map[string]any{"variant": "b", "depth": 2, "first": true},
+		}).field("id")
+		e := heard.await(step, func(r received) bool { return r.Payload["id"] == id })
+		if e.Payload["step"] != step || fmt.Sprint(e.Payload["metadata"]) != "map[depth:2 first:true variant:b]" {
+			t.Errorf("funnel: %s", e.raw)
+		}
+	}
+
+	v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID, nil)
+	heard.of(consumer.SubjectDetailViewed, guest)
+	v.ask(t, http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "en"})
+	heard.of(consumer.SubjectLocaleChanged, guest)
+	v.ask(t, http.StatusOK, "POST", "/session/currency", map[string]string{"currency": "USD"})
+	heard.of(consumer.SubjectCurrencyChanged, guest)
+	key := func(s string) map[string]string { return map[string]string{"Idempotency-Key": s} }
+	v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "detail", "note": "secret"}, key("w1"))
+	heard.of(consumer.SubjectWishlistAdded, guest)
+	v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotel.PropertyID, nil, key("w2"))
+	heard.of(consumer.SubjectWishlistRemoved, guest)
+	id = v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), key("h1")).field("handoffId")
+	if e := heard.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != id {
+		t.Errorf("hand-off: %s", e.raw)
+	}
+	// Another browser with this guest's cookie.
+	thief := &visitor{base: v.base, cookie: guest, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
+	thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	heard.of(consumer.SubjectBotSuspected, thief.cookie)
+	v.ask(t, http.StatusNoContent, "POST", "/session/clear", nil)
+	heard.await("end by the guest", func(r received) bool { return r.session() == guest && r.Payload["reason"] == "explicit-clear" })
+
+	for _, e := range heard.heard() {
+		if strings.Contains(e.raw, "secret") {
+			t.Errorf("what a guest typed left: %s", e.raw)
+		}
+	}
+}
+
+// TestNoConsentNoEvent: whoever does not agree is answered like everybody else,
+// and nothing is kept.
+func TestNoConsentNoEvent(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	heard := listen(t, w)
+	p := w.Start("bff-consumer", everything)
+	hotel := w.Sim.Catalog().Properties[0]
+	visit := func(v *visitor) {
+		t.Helper()
+		v.ask(t, http.StatusOK, "POST", "/search", kabul())
+		for path, body := range map[string]any{
+			"click":     map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID},
+			"page-view": map[string]any{"path": "/"},
+			"funnel":    map[string]any{"step": "map.opened"},
+		} {
+			var got struct {
+				Accepted bool
+				ID       string
+			}
+			a := v.ask(t, http.StatusAccepted, "POST", "/telemetry/"+path, body)
+			if err := json.Unmarshal(a.body, &got); err != nil || !got.Accepted || got.ID == "" {
+				t.Errorf("%s answers %s", path, a.body)
+			}
+		}
+		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": "k"})
+	}
+	of := func(v *visitor) int {
+		t.Helper()
+		return rows(t, w.PostgresURL, `SELECT count(*) FROM bff_consumer.outbox WHERE ordering_key = $1`, v.cookie)
+	}
+	var silent []string
+	for _, h := range []string{"DNT", "Sec-GPC"} {
+		v := &visitor{base: "http://" + p.Public, header: map[string]string{h: "1"}}
+		visit(v)
+		v.header = nil // the first contact counts
+		visit(v)
+		if n := of(v); n != 0 {
+			t.Errorf("%s: %d events are kept", h, n)
+		}
+		silent = append(silent, v.cookie)
+	}
+	v := &visitor{base: "http://" + p.Public}
+	v.ask(t, http.StatusOK, "GET", "/session", nil)
+	heard.of(consumer.SubjectSessionStarted, v.cookie)
+	v.ask(t, http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": false})
+	before := of(v)
+	visit(v)
+	if n := of(v); n != before {
+		t.Errorf("%d events are kept after consent was withdrawn", n-before)
+	}
+	// One who agrees comes last: when they are heard, the others would have been.
+	last := &visitor{base: "http://" + p.Public}
+	visit(last)
+	heard.of(consumer.SubjectHandoffInitiated, last.cookie)
+	for _, e := range heard.heard() {
+		if slices.Contains(silent, e.session()) {
+			t.Errorf("an event of a guest who asked not to be tracked: %s", e.raw)
+		}
+	}
+}
+
+// TestTelemetryNamesEveryBadField sends much that is wrong at once.
+func TestTelemetryNamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	p := w.Start("bff-consumer", nil)
+	v := &visitor{base: "http://" + p.Public}
+	many := map[string]any{}
+	for i := range 17 {
+		many[fmt.Sprintf("k%d", i)] = i
+	}
+	for _, tc := range []struct {
+		path, body string
+		want       []string
+	}{
+		{"click", `{}`, []string{"kind", "tenantId", "propertyId"}},
+		{"click", `{"kind":"nothing","tenantId":"x","propertyId":7,"searchSessionId":"gms_1","position":0,"page":1.5,"sortKey":"best"}`, []string{"kind", "tenantId", "propertyId", "searchSessionId", "position", "page", "sortKey"}},
+		{"page-view", `{"referer":"javascript:alert(1)","tenantId":[]}`, []string{"path", "referer", "tenantId"}},
+		{"page-view", `{"path":"search"}`, []string{"path"}},
+		{"page-view", `{"path":"//elsewhere.example/x"}`, []string{"path"}},
+		{"page-view", `{"path":"/users/somebody@example.com"}`, []string{"path"}},
+		{"page-view", `{"path":"/users/somebody%40example.com"}`, []string{"path"}},
+		{"page-view", `{"path":"` + strings.Repeat("/a", 300) + `"}`, []string{"path"}},
+		{"funnel", `{"step":"paid","metadata":{"mail":"a@b.example","list":[1],"null":null,"big":1e300,"long":"` + strings.Repeat("x", 65) + `"}}`, []string{"step", "metadata.mail", "metadata.list", "metadata.null", "metadata.big", "metadata.long"}},
+		{"funnel", `{"step":"map.opened","metadata":{"white space":1}}`, []string{"metadata"}},
+		{"funnel", `{"step":"map.opened","metadata":[]}`, []string{"metadata"}},
+	} {
+		a := v.ask(t, http.StatusBadRequest, "POST", "/telemetry/"+tc.path, tc.body)
+		var doc struct {
+			Error struct{ Errors []struct{ Field string } }
+		}
+		if err := json.Unmarshal(a.body, &doc); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, f := range doc.Error.Errors {
+			got[f.Field] = true
+		}
+		want := slices.Sorted(slices.Values(tc.want))
+		if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
+			t.Errorf("%s %s: refused %v, want %v", tc.path, tc.body, names, want)
+		}
+	}
+	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "map.opened", "metadata": many})
+	v.ask(t, http.StatusRequestEntityTooLarge, "POST", "/telemetry/funnel", `{"x":"`+strings.Repeat("x", 5000)+`"}`)
+}
+
+// TestTelemetryWithoutPostgres: no promise without a commit.
+func TestTelemetryWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewPostgres(t, true)
+	w := testkit.NewWorld(t, func(p *world.Places) { p.PostgresURL = server.URL() })
+	heard := listen(t, w)
+	p := w.Start("bff-consumer", nil)
+	v := &visitor{base: "http://" + p.Public}
+	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{"path": "/before"})
+	if err := server.Stop(testkit.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	for path, body := range map[string]any{
+		"click":     map[string]any{"kind": "brand-peek", "tenantId": bff.NewID(bff.PrefixTenant, time.Now()).String()},
+		"page-view": map[string]any{"path": "/during"},
+		"funnel":    map[string]any{"step": "map.opened"},
+	} {
+		if a := v.ask(t, http.StatusServiceUnavailable, "POST", "/telemetry/"+path, body); a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", path)
+		}
+	}
+	v.ask(t, http.StatusOK, "POST", "/search", kabul()) // reads go on
+	if err := server.Start(testkit.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	ctx := testkit.Context(t)
+	for id == "" { // the pool finds its way back
+		a, err := v.try(ctx, "POST", "/telemetry/page-view", nil, map[string]any{"path": "/after"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.status == http.StatusAccepted {
+			id = a.field("id")
+		}
+	}
+	heard.await("view after the outage", func(r received) bool { return r.Payload["id"] == id })
+	heard.await("view before the outage", func(r received) bool { return r.Payload["path"] == "/before" })
+}
+
+// TestSuspensionReachesOtherProcesses suspends a tenant by one message, which
+// one of two processes receives: both stop showing its hotels at once, out of
+// their caches too.
+func TestSuspensionReachesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	w := testkit.NewWorld(t, nil)
+	var visitors []*visitor
+	for range 2 {
+		p := w.Start("bff-consumer", nil)
+		visitors = append(visitors, &visitor{base: "http://" + p.Public})
+	}
+	shown := func(v *visitor, adults int) []string {
+		t.Helper()
+		var res struct{ Results []struct{ TenantID string } }
+		q := kabul()
+		q["occupancy"] = map[string]int{"adults": adults, "rooms": 1}
+		if err := json.Unmarshal(v.ask(t, http.StatusOK, "POST", "/search", q).body, &res); err != nil {
+			t.Fatal(err)
+		}
+		var tenants []string
+		for _, r := range res.Results {
+			tenants = append(tenants, r.TenantID)
+		}
+		return tenants
+	}
+	tenant := shown(visitors[0], 2)[0]
+	if !slices.Contains(shown(visitors[1], 2), tenant) {
+		t.Fatal("the two processes show different hotels")
+	}
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: w.PubSubProject, EmulatorHost: w.PubSubHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	send := func(topic string) {
+		t.Helper()
+		data := fmt.Appendf(nil, `{"envelope":{"eventId":%q,"subject":%q,"occurredAt":%q},"payload":{"tenantId":%q,"reason":"test"}}`,
+			bff.NewID(bff.PrefixEvent, time.Now()), topic, bff.At(time.Now()), tenant)
+		if err := client.EnsureTopics(ctx, topic); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Publish(ctx, []pubsub.Message{{Topic: topic, Data: data}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		topic  string
+		want   bool
+		adults int // another party is another search: not one that was answered before
+	}{
+		{"melmastoon.tenant.suspended.v1", false, 2},
+		{"melmastoon.tenant.reactivated.v1", true, 1},
+		{"melmastoon.tenant.suspended.v1", false, 1},
+	} {
+		began := time.Now()
+		send(step.topic)
+		for i, v := range visitors {
+			for slices.Contains(shown(v, step.adults), tenant) != step.want {
+				if ctx.Err() != nil {
+					t.Fatalf("%s did not reach process %d", step.topic, i)
+				}
+				if step.want {
+					step.adults++ // what was composed without it lives for a minute
+				}
+			}
+			t.Logf("%s reached process %d after %s", step.topic, i, time.Since(began).Round(time.Millisecond))
+		}
+	}
+	hotel := w.Sim.Catalog().Properties[slices.IndexFunc(w.Sim.Catalog().Properties, func(p upstreamsim.CatalogProperty) bool { return p.TenantID == tenant })]
+	for i, v := range visitors {
+		a := v.ask(t, http.StatusForbidden, "POST", "/handoff", handoffTo(hotel.PropertyID, tenant), map[string]string{"Idempotency-Key": fmt.Sprint(i)})
+		if !bytes.Contains(a.body, []byte("TENANT_SUSPENDED")) {
+			t.Errorf("hand-off to a suspended tenant: %s", a.body)
+		}
+	}
+	// One that starts later knows from the table.
+	late := w.Start("bff-consumer", nil)
+	if slices.Contains(shown(&visitor{base: "http://" + late.Public}, 2), tenant) {
+		t.Error("a process that started later shows the suspended tenant")
+	}
+}
+
+// TestPersonalDataStaysOutside plants markers where requests carry personal
+// data and looks for them in every event, log line, row and key.
+func TestPersonalDataStaysOutside(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	server := testkit.NewRedis(t)
+	w := testkit.NewWorld(t, func(p *world.Places) { p.RedisURL = server.URL() })
+	heard := listen(t, w)
+	svc, err := world.NewService("bff-consumer", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log")) //nolint:gosec // in the test's own directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, world.Pairs(w.Env(), everything, map[string]string{
+		"MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8",
+	}), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if err := p.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	v := &visitor{base: "http://" + p.Public, header: map[string]string{
+		"X-Forwarded-For":   "203.0.113.77",
+		"X-Real-Ip":         "203.0.113.78",
+		"User-Agent":        "Mozilla/5.0 (planted-agent) Firefox/130.0",
+		"Accept-Language":   "ps-AF, x-planted;q=0.1",
+		"X-Client-Timezone": "Planted/Zone",
+		"X-Client-Screen":   "1x1planted",
+		"Referer":           "https://planted:pass@other.example/p?mail=planted@example.com#planted",
+		"X-Planted":         "planted",
+	}}
+	hotel := w.Sim.Catalog().Properties[0]
+	mistyped := kabul()
+	mistyped["geo"] = map[string]any{"mode": "city", "city": "typed-name-of-a-person"}
+	mistyped["filters"] = map[string]any{"neighbourhoods": []string{"typed-street 5"}, "amenities": []string{"typed-amenity"}}
+	v.ask(t, http.StatusOK, "POST", "/search?mail=planted@example.com", kabul())
+	v.ask(t, http.StatusOK, "POST", "/search", mistyped)
+	v.ask(t, http.StatusOK, "GET", "/suggest?q=planted%40example.com", nil)
+	v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID+"?planted=planted", nil)
+	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view?planted", map[string]any{
+		"path": "/search?mail=planted@example.com#planted", "referer": "https://planted@x.example/planted?planted", "planted": "planted",
+	})
+	v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID, "planted": "planted"})
+	v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{"step": "map.opened", "email": "planted@example.com"})
+	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "planted", "metadata": map[string]any{"a": "planted@example.com"}})
+	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
+	v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": "k"})
+	thief := &visitor{base: v.base, cookie: v.cookie, header: maps.Clone(v.header)}
+	thief.header["User-Agent"] = "planted-other-agent"
+	thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	heard.of(consumer.SubjectBotSuspected, thief.cookie)
+	heard.of(consumer.SubjectHandoffInitiated, v.cookie)
+	if err := p.Stop(30 * time.Second); err != nil { // all that happens behind answers has happened
+		t.Fatal(err)
+	}
+
+	everywhere := []string{"203.0.113.7", "planted", "Planted"}
+	typed := []string{"typed-name", "typed-street", "typed-amenity"}
+	search := func(place, text string, markers []string) {
+		t.Helper()
+		for _, m := range markers {
+			if i := strings.Index(text, m); i >= 0 {
+				t.Errorf("%s holds %q: …%s…", place, m, text[max(0, i-200):min(len(text), i+100)])
+			}
+		}
+	}
+	events := heard.heard()
+	if len(events) < 8 {
+		t.Errorf("only %d events", len(events))
+	}
+	for _, e := range events {
+		search("event", e.raw, append(everywhere, typed...))
+	}
+	written, err := os.ReadFile(log.Name())
+	if err != nil || !bytes.Contains(written, []byte(`"route"`)) {
+		t.Fatalf("no log: %v", err)
+	}
+	search("log", string(written), append(everywhere, typed...))
+	search("Postgres", dumpPostgres(t, w.PostgresURL), append(everywhere, typed...))
+	// What a guest searched for is part of the guest's own session.
+	search("Redis", dumpRedis(t, server.URL()), everywhere)
+}
+
+// dumpPostgres writes out every row of the service's schema.
+func dumpPostgres(t *testing.T, url string) string {
+	t.Helper()
+	ctx := testkit.Context(t)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	read := func(sql string) []string {
+		t.Helper()
+		r, err := conn.Query(ctx, sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := pgx.CollectRows(r, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	var all strings.Builder
+	for _, table := range read(`SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables WHERE schemaname = 'bff_consumer'`) {
+		for _, row := range read(`SELECT r::text FROM ` + table + ` r`) {
+			all.WriteString(table + ": " + row + "\n")
+		}
+	}
+	if !strings.Contains(all.String(), "bff_consumer.outbox: ") || !strings.Contains(all.String(), "bff_consumer.handoff_replay_log: ") {
+		t.Error("the dump misses tables")
+	}
+	return all.String()
+}
+
+// dumpRedis writes out every key of the server with its value.
+func dumpRedis(t *testing.T, url string) string {
+	t.Helper()
+	ctx := testkit.Context(t)
+	opt, err := rueidis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.DisableCache = true
+	c, err := rueidis.NewClient(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	keys, err := c.Do(ctx, c.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	var all strings.Builder
+	for _, k := range keys {
+		kind, err := c.Do(ctx, c.B().Type().Key(k).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read rueidis.Completed
+		switch kind {
+		case "string":
+			read = c.B().Get().Key(k).Build()
+		case "hash":
+			read = c.B().Hgetall().Key(k).Build()
+		case "list":
+			read = c.B().Lrange().Key(k).Start(0).Stop(-1).Build()
+		case "set":
+			read = c.B().Smembers().Key(k).Build()
+		case "zset":
+			read = c.B().Zrange().Key(k).Min("0").Max("-1").Build()
+		case "stream":
+			read = c.B().Xrange().Key(k).Start("-").End("+").Build()
+		default:
+			t.Fatalf("key %s is a %s", k, kind)
+		}
+		value, err := c.Do(ctx, read).ToAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "%s: %v\n", k, value)
+	}
+	return all.String()
+}

@@ -82,7 +82,7 @@ func (t *Table) cut(at time.Time) string {
 	ms := uint64(max(0, at.UnixMilli()))
 	var b [16]byte
 	for i := range 6 {
-		b[i] = byte(ms >> (8 * (5 - i)))
+		b[i] = byte(ms >> (8 * (5 - i)) & 0xff)
 	}
 	return t.id(bff.IDFromBytes(bff.PrefixEvent, b))
 }

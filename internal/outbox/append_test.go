@@ -20,6 +20,7 @@ import (
 // else added, whatever text a guest has typed.
 func TestAppendRoundTrip(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		e := w.event("gms_x", 0)
 		e.Envelope.PublishedAt = e.Envelope.OccurredAt // not the caller's to say
@@ -88,6 +89,7 @@ func TestAppendRefuses(t *testing.T) {
 // An event may hang on a condition of the statement that it is part of.
 func TestStatementInsideAnother(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		for i, condition := range []string{"1 = 1", "1 = 2"} {
 			sql, args, err := w.table.Statement(2, w.event("k", i))
@@ -108,6 +110,7 @@ func TestStatementInsideAnother(t *testing.T) {
 
 func TestAppenderCoalesces(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		r := w.newRelay(t, b, nil)

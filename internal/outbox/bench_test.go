@@ -128,6 +128,7 @@ func BenchmarkDrain(b *testing.B) {
 	for name, prepare := range map[string]func(*testing.B, *world){
 		"empty history": func(*testing.B, *world) {},
 		"old snapshot": func(b *testing.B, w *world) {
+			b.Helper()
 			// Nothing that dies from now on can be vacuumed away.
 			tx, err := w.super.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 			if err != nil {
@@ -142,6 +143,7 @@ func BenchmarkDrain(b *testing.B) {
 			}
 		},
 		"old writer": func(b *testing.B, w *world) {
+			b.Helper()
 			tx, err := w.super.Begin(b.Context())
 			if err != nil {
 				b.Fatal(err)

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -19,7 +20,7 @@ type gate struct {
 
 func newGate(t testing.TB, to string) *gate {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func newGate(t testing.TB, to string) *gate {
 
 func (g *gate) carry(in net.Conn) {
 	defer func() { _ = in.Close() }()
-	out, err := net.Dial("tcp", g.to)
+	out, err := new(net.Dialer).DialContext(context.Background(), "tcp", g.to)
 	if err != nil {
 		return
 	}

@@ -158,6 +158,7 @@ func TestPubSubAwayThenBack(t *testing.T) {
 // hole and nothing more.
 func TestOldTransactionsHoldNothingBack(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		reader, err := w.super.Begin(ctx)
 		if err != nil {

@@ -25,12 +25,11 @@ const password = "correct horse"
 // world is one outbox table in a database of its own, seen by the roles that
 // write and that relay.
 type world struct {
-	table    *outbox.Table
-	write    *pgxpool.Pool
-	relay    *pgxpool.Pool
-	super    *pgxpool.Pool
-	ids      *bff.Sequence
-	keyEvent func(*bff.Event, string)
+	table *outbox.Table
+	write *pgxpool.Pool
+	relay *pgxpool.Pool
+	super *pgxpool.Pool
+	ids   *bff.Sequence
 }
 
 type shape struct {
@@ -47,6 +46,7 @@ var shapes = []shape{
 
 // eachTable runs a test over both shapes.
 func eachTable(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
 	t.Parallel()
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {

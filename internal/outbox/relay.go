@@ -181,7 +181,7 @@ func (r *Relay) RunOnce(ctx context.Context) (published int, led bool, err error
 		}
 		return ctx.Err()
 	})
-	return int(r.counters.published.Load() - before), led, err
+	return int(r.counters.published.Load() - before), led, err //nolint:gosec // a count of rows
 }
 
 // session gives work a connection of its own and closes it afterwards, which
@@ -273,7 +273,9 @@ func (p *pauser) wait(ctx context.Context) {
 }
 
 // jitter spreads d over its upper half.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spread, not secrecy
+}
 
 // sleep reports whether it slept to the end.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -21,6 +21,7 @@ import (
 
 func TestRelayPublishesInOrderPerKey(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		relays := []*outbox.Relay{
 			w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }),
@@ -54,6 +55,7 @@ func TestRelayPublishesInOrderPerKey(t *testing.T) {
 // A transaction with a smaller id that commits late must not be passed over.
 func TestRelayLateCommit(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		for range 2 {
@@ -100,6 +102,7 @@ func TestRelayLateCommit(t *testing.T) {
 // is replaced again and again: everything committed arrives.
 func TestRelayShuffledCommits(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		stop := func() {}
 		restart := func() {
@@ -161,6 +164,7 @@ func TestRelayShuffledCommits(t *testing.T) {
 
 func TestRelayPoisonHoldsItsKeyOnly(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		var tries int
 		b.fail = func(a arrival) error {
@@ -197,6 +201,7 @@ func TestRelayPoisonHoldsItsKeyOnly(t *testing.T) {
 // While a row keeps failing, rows of its key wait and rows of others do not.
 func TestRelayRetriesInOrder(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		failing := func(a arrival) error {
 			if a.Key == "bad" && a.N == 0 {
@@ -226,6 +231,7 @@ func TestRelayRetriesInOrder(t *testing.T) {
 
 func TestRelayDeadLetterReplayAndDrop(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		b.setFail(func(a arrival) error {
@@ -281,6 +287,7 @@ func id(t testing.TB, e bff.Event) bff.ID {
 // dead-lettered, everything goes out afterwards in order.
 func TestRelayOutage(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		var refused int
 		b.setFail(func(arrival) error {
@@ -308,6 +315,7 @@ func TestRelayOutage(t *testing.T) {
 // A relay that dies between publishing and marking repeats its window at most.
 func TestRelayKilledBeforeMarking(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		const total, window = 100, 10
 		for n := range total {
 			w.commit(t, w.event("k", n))
@@ -352,6 +360,7 @@ func (h *hooked) Publish(ctx context.Context, m []pubsub.Message) []error {
 
 // killRelays ends every session that holds or wants the lead.
 func (w *world) killRelays(t testing.TB) {
+	t.Helper()
 	_, err := w.super.Exec(testkit.Context(t), `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	if err != nil {
@@ -361,6 +370,7 @@ func (w *world) killRelays(t testing.TB) {
 
 func TestRelayTakesOver(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		relays := []*outbox.Relay{w.newRelay(t, b, nil), w.newRelay(t, b, nil)}
 		stops := []func(){run(t, relays[0]), run(t, relays[1])}
@@ -395,6 +405,7 @@ func TestRelayTakesOver(t *testing.T) {
 // A follower's Wake reaches the leader, long before any poll.
 func TestRelayWakesAcrossProcesses(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		b := newBroker()
 		hour := func(c *outbox.RelayConfig) { c.Poll = time.Hour }
 		leader := w.newRelay(t, b, hour)
@@ -412,6 +423,7 @@ func TestRelayWakesAcrossProcesses(t *testing.T) {
 
 func TestRelayRunOnce(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 8 })
@@ -436,6 +448,7 @@ func TestRelayRunOnce(t *testing.T) {
 // A restored table may carry transaction ids from another server's future.
 func TestRelayAdoptsRestoredRows(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		w.commit(t, w.event("k", 0), w.event("k", 1))
@@ -454,6 +467,7 @@ func TestRelayAdoptsRestoredRows(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
+		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		old := time.Now().Add(-31 * 24 * time.Hour)

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -481,144 +478,5 @@ func TestJobsAreNarrow(t *testing.T) {
 		if n, err := rows("DELETE FROM " + table); n != 2 || err != nil {
 			t.Errorf("%s: pruned %d, %v, want 2", table, n, err)
 		}
-	}
-}
-
-// Randomised statements of both tenants and of nobody over one small pool, with
-// errors, cancellations and rollbacks in between: no row ever crosses.
-func TestNothingLeaksThroughThePool(t *testing.T) {
-	t.Parallel()
-	statements := 5_000
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		statements = 1_000_000
-	}
-	admin := migrated(t, migrations.Backoffice())
-	ctx := t.Context()
-	app := openPool(t, postgres.Config{URL: asRole(t, admin, migrations.BackofficeApp), MaxConns: 3, RequireIsolation: true})
-	if err := seed(ctx, app); err != nil {
-		t.Fatal(err)
-	}
-	const workers = 6
-	seedling := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seedling)
-	failed := make(chan error, workers)
-	for w := range workers {
-		go func() {
-			rng := rand.New(rand.NewPCG(seedling, uint64(w)))
-			var err error
-			for i := 0; i < statements/workers && err == nil; i++ {
-				err = randomStatement(ctx, app, rng)
-			}
-			failed <- err
-		}()
-	}
-	for range workers {
-		if err := <-failed; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// randomStatement does one thing and checks what it sees.
-func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) error {
-	tb := tenantTables[rng.IntN(len(tenantTables))]
-	me := tenants[rng.IntN(2)]
-	seen := map[string]bool{}
-	collect := func(rows pgx.Rows) error {
-		clear(seen)
-		for rows.Next() {
-			var tenant string
-			if err := rows.Scan(&tenant); err != nil {
-				return err
-			}
-			seen[tenant] = true
-		}
-		return rows.Err()
-	}
-	check := func(want string, err error) error {
-		if err != nil {
-			return fmt.Errorf("%s: %w", tb.name, err)
-		}
-		for tenant := range seen {
-			if tenant != want {
-				return fmt.Errorf("%s: tenant %s saw a row of %s", tb.name, want, tenant)
-			}
-		}
-		if want != "" && len(seen) == 0 {
-			return fmt.Errorf("%s: tenant %s lost its row", tb.name, want)
-		}
-		return nil
-	}
-	read := "SELECT tenant_id::text FROM " + tb.qualified()
-	switch rng.IntN(8) {
-	case 0: // nobody
-		rows, err := db.Query(ctx, read)
-		if err == nil {
-			err = collect(rows)
-		}
-		return check("", err)
-	case 1: // pipelined
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) { b.Queue(read).Query(collect) })
-		return check(me.UUID(), err)
-	case 2: // pipelined, with a statement that fails behind
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) {
-			b.Queue(read).Query(collect)
-			b.Queue("SELECT 1/0")
-		})
-		if pe, ok := errors.AsType[*pgconn.PgError](err); !ok || pe.Code != "22012" {
-			return fmt.Errorf("division: %w", err)
-		}
-		return check(me.UUID(), nil)
-	case 3: // many steps, rolled back
-		err := inTenant(ctx, db, me, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, read)
-			if err != nil {
-				return err
-			}
-			return collect(rows)
-		})
-		return check(me.UUID(), err)
-	case 4: // cancelled somewhere
-		cut, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
-		defer cancel()
-		_ = postgres.InTenantTx(cut, db, me, func(tx pgx.Tx) error {
-			_, err := tx.Exec(cut, "SELECT pg_sleep(0.001)")
-			return err
-		})
-		return nil
-	case 5: // the other's row by name
-		other := tenants[0]
-		if me == other {
-			other = tenants[1]
-		}
-		err := postgres.TenantRead(ctx, db, me, func(b *pgx.Batch) {
-			b.Queue(read+" WHERE "+tb.text+" = $1 OR tenant_id = $2", "of-"+other.ULID(), other.UUID()).Query(collect)
-		})
-		return check("", err)
-	case 6: // a planted row
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) {
-			b.Queue(tb.insertSQL(), tenants[rng.IntN(2)].UUID(), "planted")
-			b.Queue("SELECT 1/0") // undo what was allowed
-		})
-		if err == nil {
-			return fmt.Errorf("%s: the batch was not undone", tb.name)
-		}
-		return nil
-	default: // a savepoint that is given up keeps the tenant
-		err := inTenant(ctx, db, me, func(tx pgx.Tx) error {
-			sub, err := tx.Begin(ctx)
-			if err != nil {
-				return err
-			}
-			if err := sub.Rollback(ctx); err != nil {
-				return err
-			}
-			rows, err := tx.Query(ctx, read)
-			if err != nil {
-				return err
-			}
-			return collect(rows)
-		})
-		return check(me.UUID(), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -142,9 +143,20 @@ func TestMigrateOwnership(t *testing.T) {
 // The names are part of the platform's contract (DATA_MODEL §7).
 func TestConsumerFiles(t *testing.T) {
 	t.Parallel()
+	files, err := fs.Glob(migrations.Consumer().FS, "000[1-7]_*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{
+		"0001_init_schema.sql", "0002_create_outbox_inbox.sql", "0003_create_handoff_replay_log.sql",
+		"0004_create_wishlist_anonymous.sql", "0005_create_bot_score_log.sql", "0006_create_idempotency_keys.sql",
+		"0007_create_tenant_suspended_cache.sql",
+	}, files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
 	conn := connect(t, migrated(t, migrations.Consumer()))
 	want := []string{
-		"bot_score_log", "handoff_replay_log", "idempotency_keys", "inbox", "outbox", "schema_migrations",
+		"bot_score_log", "handoff_replay_log", "idempotency_keys", "inbox", "outbox", "outbox_marks", "schema_migrations",
 		"tenant_suspended_cache", "wishlist_anonymous",
 	}
 	got := strs(t, conn, "SELECT tablename FROM pg_tables WHERE schemaname = 'bff_consumer' ORDER BY 1")

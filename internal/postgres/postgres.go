@@ -63,7 +63,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	if c.URL == "" {
 		errs = append(errs, errors.New("postgres: no URL"))
 	}
-	if c.MaxConns < 0 || c.MinConns < 0 || c.MinConns > max(c.MaxConns, 12) {
+	if c.MaxConns < 0 || c.MaxConns > 10_000 || c.MinConns < 0 || c.MinConns > max(c.MaxConns, 12) {
 		errs = append(errs, errors.New("postgres: pool size out of range"))
 	}
 	for name, d := range map[string]time.Duration{
@@ -82,7 +82,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, errors.New("postgres: malformed URL") // the cause quotes the URL, and the URL holds a password
 	}
-	pc.MaxConns, pc.MinConns = int32(c.MaxConns), int32(c.MinConns)
+	pc.MaxConns, pc.MinConns = int32(c.MaxConns), int32(c.MinConns) //nolint:gosec // checked above
 	pc.MaxConnLifetime, pc.MaxConnLifetimeJitter = c.MaxConnLifetime, c.MaxConnLifetime/5
 	pc.MaxConnIdleTime = c.MaxConnIdleTime
 	pc.HealthCheckPeriod = 15 * time.Second

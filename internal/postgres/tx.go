@@ -157,7 +157,7 @@ func retry(ctx context.Context, fn func() error) error {
 		if err == nil || try == maxTries || !conflict(err) {
 			return err
 		}
-		t := time.NewTimer(pause/2 + rand.N(pause))
+		t := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // spread, not secrecy
 		select {
 		case <-ctx.Done():
 			t.Stop()

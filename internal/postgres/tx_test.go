@@ -29,10 +29,10 @@ func scratch(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-func count(t testing.TB, db *pgxpool.Pool, sql string, args ...any) int {
+func count(t testing.TB, db *pgxpool.Pool, sql string) int {
 	t.Helper()
 	var n int
-	if err := db.QueryRow(testkit.Context(t), sql, args...).Scan(&n); err != nil {
+	if err := db.QueryRow(testkit.Context(t), sql).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

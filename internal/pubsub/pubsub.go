@@ -130,7 +130,7 @@ func (c *Client) EnsureSubscription(ctx context.Context, sub Subscription) error
 	want := &pubsubpb.Subscription{
 		Name:                  c.subscription(sub.Name),
 		Topic:                 c.topic(sub.Topic),
-		AckDeadlineSeconds:    int32(sub.AckDeadline / time.Second),
+		AckDeadlineSeconds:    int32(sub.AckDeadline / time.Second), //nolint:gosec // at most ten minutes
 		EnableMessageOrdering: sub.Ordered,
 		Filter:                sub.Filter,
 		RetryPolicy: &pubsubpb.RetryPolicy{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"strconv"
@@ -178,9 +179,7 @@ func (r *receiver) run(ctx context.Context, d Delivery) (err error) {
 
 func (r *receiver) setAside(ctx context.Context, d Delivery, attempts int) error {
 	attributes := make(map[string]string, len(d.Attributes)+4)
-	for k, v := range d.Attributes {
-		attributes[k] = v
-	}
+	maps.Copy(attributes, d.Attributes)
 	attributes["dlqSubscription"] = r.sub.Name
 	attributes["dlqTopic"] = d.Topic
 	attributes["dlqMessageId"] = d.ID
@@ -196,7 +195,7 @@ func (r *receiver) pause(attempts int) {
 	if shift := max(0, attempts-1); shift < 16 {
 		d = min(d, r.sub.MinBackoff<<shift)
 	}
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	t := time.NewTimer(d/2 + rand.N(d/2+1)) //nolint:gosec // spread, not secrecy
 	defer t.Stop()
 	select {
 	case <-r.stop:

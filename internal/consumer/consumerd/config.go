@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
-	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 )
@@ -35,13 +33,21 @@ type Config struct {
 	ThemeURL    string `name:"theme-url" env:"BFF_CONSUMER_THEME_URL" help:"theme-config-service."`
 	TenantURL   string `name:"tenant-url" env:"BFF_CONSUMER_TENANT_URL" help:"tenant-service."`
 
-	HandoffKeys      daemon.Secret `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
-	HandoffKeysFile  string        `name:"handoff-keys-file" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring of the hand-off."`
-	RedirectTemplate string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
-	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
+	HandoffKeys       daemon.Secret `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
+	HandoffKeysFile   string        `name:"handoff-keys-file" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring of the hand-off."`
+	HandoffKeysSecret string        `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring: projects/…/secrets/…/versions/latest."`
+	RedirectTemplate  string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
+	Pepper            daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
+
+	OldPeppers []daemon.Secret `name:"old-peppers" env:"BFF_CONSUMER_OLD_PEPPERS" help:"Peppers before a rotation: known guests are moved to the new one."`
 
 	InternalToken   daemon.Secret `name:"internal-token" env:"MELMASTOON_INTERNAL_TOKEN" help:"Bearer token of the booking service in local runs."`
 	InternalHMACKey daemon.Secret `name:"internal-hmac-key" env:"MELMASTOON_INTERNAL_HMAC_KEY" help:"Key that signs internal calls."`
+
+	OIDCJWKSURL  string   `name:"oidc-jwks-url" env:"BFF_CONSUMER_OIDC_JWKS_URL" help:"Where the issuer of the booking service's ID tokens publishes its keys."`
+	OIDCIssuer   string   `name:"oidc-issuer" env:"BFF_CONSUMER_OIDC_ISSUER" default:"https://accounts.google.com" help:"Issuer of the ID tokens."`
+	OIDCAudience string   `name:"oidc-audience" env:"BFF_CONSUMER_OIDC_AUDIENCE" help:"Whom the ID tokens must be for: this service's internal URL."`
+	OIDCEmails   []string `name:"oidc-emails" env:"BFF_CONSUMER_OIDC_EMAILS" help:"Service accounts that may consume hand-offs."`
 
 	TrustedProxies []netip.Prefix     `name:"trusted-proxies" env:"BFF_CONSUMER_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
 	CountryHeader  string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
@@ -60,7 +66,7 @@ func (c Config) Validate() error {
 	}
 	for name, v := range map[string]daemon.Secret{
 		"postgres-url": c.PostgresURL, "redis-session-url": c.RedisSessionURL, "redis-cache-url": c.RedisCacheURL,
-		"internal-token": c.InternalToken, "internal-hmac-key": c.InternalHMACKey,
+		"internal-hmac-key": c.InternalHMACKey,
 	} {
 		need(v != "", "%s: is required", name)
 	}
@@ -76,7 +82,19 @@ func (c Config) Validate() error {
 	}
 	need(c.PubSubProject != "", "pubsub-project: is required")
 	need(len(c.Pepper) >= 16, "pepper: at least 16 characters are required")
-	need((c.HandoffKeys == "") != (c.HandoffKeysFile == ""), "handoff-keys or handoff-keys-file: exactly one is required")
+	for _, p := range c.OldPeppers {
+		need(len(p) >= 16, "old-peppers: at least 16 characters each are required")
+	}
+	given := 0
+	for _, v := range []string{c.HandoffKeys.Reveal(), c.HandoffKeysFile, c.HandoffKeysSecret} {
+		if v != "" {
+			given++
+		}
+	}
+	need(given == 1, "handoff-keys, handoff-keys-file or handoff-keys-secret: exactly one is required")
+	need(c.InternalToken != "" || c.OIDCJWKSURL != "", "internal-token or oidc-jwks-url: one is required")
+	need(c.OIDCJWKSURL == "" || (c.OIDCIssuer != "" && c.OIDCAudience != "" && len(c.OIDCEmails) > 0),
+		"oidc-jwks-url: needs oidc-issuer, oidc-audience and oidc-emails")
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
 	return errors.Join(errs...)
@@ -100,21 +118,4 @@ func (c Config) validateRelay() error {
 		errs = append(errs, errors.New("pubsub-project: is required"))
 	}
 	return errors.Join(errs...)
-}
-
-// keyring reads the hand-off keys.
-func (c Config) keyring() (*handoff.KeySet, error) {
-	file := []byte(c.HandoffKeys.Reveal())
-	if c.HandoffKeysFile != "" {
-		b, err := os.ReadFile(c.HandoffKeysFile)
-		if err != nil {
-			return nil, fmt.Errorf("handoff-keys-file: %w", err)
-		}
-		file = b
-	}
-	set, err := handoff.ParseKeySet(file)
-	if err != nil {
-		return nil, fmt.Errorf("handoff-keys: %w", err)
-	}
-	return set, nil
 }

@@ -18,12 +18,14 @@ import (
 const name = "bff-consumer"
 
 type commands struct {
-	Serve   serve         `cmd:"" help:"Serve the API."`
-	Relay   relay         `cmd:"" help:"Publish events from the outbox, and nothing else."`
-	Migrate migrate       `cmd:"" help:"Bring the database schema up to date."`
-	DLQ     dlq           `cmd:"" name:"dlq" help:"Events that could not be published."`
-	Events  eventsCommand `cmd:"" help:"Look at events."`
-	Jobs    jobs          `cmd:"" help:"Run a nightly job."`
+	Serve   serve          `cmd:"" help:"Serve the API."`
+	Relay   relay          `cmd:"" help:"Publish events from the outbox, and nothing else."`
+	Migrate migrate        `cmd:"" help:"Bring the database schema up to date."`
+	DLQ     dlq            `cmd:"" name:"dlq" help:"Events that could not be published."`
+	Events  eventsCommand  `cmd:"" help:"Look at events."`
+	Keys    keys           `cmd:"" help:"Rotate the keys of the hand-off."`
+	Handoff handoffCommand `cmd:"" help:"Look at hand-offs."`
+	Jobs    jobs           `cmd:"" help:"Run a nightly job."`
 }
 
 // Main runs the service's command line and returns its exit status.

@@ -3,6 +3,7 @@ package consumerd
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/mileusna/useragent"
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
@@ -28,6 +28,7 @@ const (
 	requestBudget = 25 * time.Second
 	writeTimeout  = 30 * time.Second
 	redisTimeout  = 2 * time.Second
+	issuerTimeout = 2 * time.Second
 	ratesBudget   = 800 * time.Millisecond
 	brandBudget   = 600 * time.Millisecond
 	maxWaiting    = 20_000 // events in memory while Postgres is slow
@@ -48,10 +49,6 @@ func (s serve) Run(ctx context.Context) error {
 // assemble adds the parts in the order in which they start: what others stand
 // on first, the public listener last.
 func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
-	keys, err := s.keyring()
-	if err != nil {
-		return err
-	}
 	d.AddServer("admin", s.AdminListen, d.Admin(), writeTimeout)
 	tracer, err := d.Tracer(ctx, name)
 	if err != nil {
@@ -89,7 +86,10 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	}, log); err != nil {
 		return err
 	}
-	ring := handoff.NewKeyring(keys)
+	ring, keys, err := s.openKeys(ctx, d, log)
+	if err != nil {
+		return err
+	}
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
 			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended,
@@ -99,12 +99,12 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		Desk: &consumer.HandoffDesk{
 			Search: found.reads, Tenants: upstreams.Tenant, Prices: upstreams.Pricing, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
-		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring,
-		Visitors: consumerhttp.Visitors{Pepper: []byte(s.Pepper.Reveal()), CountryHeader: s.CountryHeader, Classify: userAgentClass},
-		Caller:   consumerhttp.CallerAuth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())},
+		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
+		Visitors: s.visitors(), Caller: s.caller(),
 		Instance: s.InstanceName(name), Sampling: s.rate, Now: time.Now, Metrics: d.Metrics,
 	})
 	d.Add("work behind answers", nil, api.Close)
+	d.AddLoop("session sweep", s.sweep(store, log))
 	cfg := web.Config{
 		Log: log, Metrics: d.Metrics, Namespace: "bff_consumer", Tracer: tracer,
 		TrustedProxies: s.TrustedProxies, Budget: requestBudget, Now: time.Now,
@@ -251,6 +251,49 @@ func (r relay) Run(ctx context.Context) error {
 		return err
 	}
 	return d.Run(ctx)
+}
+
+// sweepEvery is how often sessions that ended by time are looked for.
+const sweepEvery = time.Minute
+
+// sweep announces the end of sessions that nobody used for thirty days.
+func (c Config) sweep(store *consumerstore.Store, log *slog.Logger) func(context.Context) error {
+	tell := consumer.NewTelemetry(c.InstanceName(name), c.rate)
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				if _, err := store.EndExpired(ctx, tell, time.Now()); err != nil && ctx.Err() == nil {
+					log.WarnContext(ctx, "expired sessions could not all be announced", "error", err.Error())
+				}
+			}
+		}
+	}
+}
+
+// visitors says how who is asking is read.
+func (c Config) visitors() consumerhttp.Visitors {
+	v := consumerhttp.Visitors{Pepper: []byte(c.Pepper.Reveal()), CountryHeader: c.CountryHeader, Classify: userAgentClass}
+	for _, p := range c.OldPeppers {
+		v.OldPeppers = append(v.OldPeppers, []byte(p.Reveal()))
+	}
+	return v
+}
+
+// caller says who may consume.
+func (c Config) caller() consumerhttp.CallerAuth {
+	auth := consumerhttp.CallerAuth{Token: c.InternalToken.Reveal(), HMACKey: []byte(c.InternalHMACKey.Reveal())}
+	if c.OIDCJWKSURL != "" {
+		auth.OIDC = &consumerhttp.OIDC{
+			JWKSURL: c.OIDCJWKSURL, Issuer: c.OIDCIssuer, Audience: c.OIDCAudience, Emails: c.OIDCEmails,
+			Client: &http.Client{Timeout: issuerTimeout},
+		}
+	}
+	return auth
 }
 
 // userAgentClass is what telemetry may know of a user agent.

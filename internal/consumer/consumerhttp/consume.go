@@ -137,7 +137,7 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	payload, err := handoff.Verify(a.cfg.Keys, token, now)
+	payload, err := a.verify(r.Context(), token, now)
 	if err != nil {
 		return err
 	}
@@ -160,6 +160,20 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 		PriceCheck: h.Receipt.Verdict, Shown: h.Receipt.Shown, CurrentPrice: h.Receipt.Current,
 		MintedAt: h.MintedAt, ExpiresAt: h.ExpiresAt, ConsumedAt: bff.At(h.ConsumedAt),
 	})
+}
+
+// verify checks a token. In the moments after a key was promoted another
+// process may sign with it before this one has heard of it: then we look again.
+func (a *API) verify(ctx context.Context, token string, now time.Time) (handoff.Payload, error) {
+	set := a.cfg.Keys.KeySet()
+	p, err := handoff.Verify(a.cfg.Keys, token, now)
+	if !errors.Is(err, handoff.ErrUnknownKey) || a.cfg.RefreshKeys == nil {
+		return p, err
+	}
+	if a.cfg.RefreshKeys(ctx) || a.cfg.Keys.KeySet() != set { // by us, or by another request meanwhile
+		return handoff.Verify(a.cfg.Keys, token, now)
+	}
+	return p, err
 }
 
 // replayWeight is how much one replayed token says about its bearer.

@@ -4,6 +4,7 @@
 package consumerhttp
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -32,9 +33,12 @@ type Config struct {
 	Suspicions consumer.Suspicions
 	Journal    consumer.Journal
 	Keys       *handoff.Keyring
-	Visitors   Visitors
-	Caller     CallerAuth // who may consume
-	Instance   string     // of this process, in envelopes
+	// RefreshKeys looks for newer keys at once and reports whether there are any;
+	// nil = there never are.
+	RefreshKeys func(ctx context.Context) bool
+	Visitors    Visitors
+	Caller      CallerAuth // who may consume
+	Instance    string     // of this process, in envelopes
 	// Sampling is the share of an event's kind that leaves, asked for each event;
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64

@@ -1,0 +1,204 @@
+package consumerd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/secrets"
+	"melmastoon.ghasi.io/bff/internal/secrets/secretmanager"
+)
+
+// How often the keys are looked at: a file is cheap to read, the cloud's store
+// is paid for by the look.
+const (
+	keysFileEvery   = 2 * time.Second
+	keysSecretEvery = time.Minute
+	keysPatience    = 200 * time.Millisecond
+)
+
+// openKeys returns the ring of hand-off keys and keeps it up to date: a new key
+// needs no restart, and a broken file changes nothing. The watcher is for
+// whoever meets a key that is newer than the ring.
+func (c Config) openKeys(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
+	source, every := secrets.Static("handoff-keys", []byte(c.HandoffKeys.Reveal())), time.Duration(0)
+	switch {
+	case c.HandoffKeysFile != "":
+		source, every = secrets.File(c.HandoffKeysFile), keysFileEvery
+	case c.HandoffKeysSecret != "":
+		s, err := secretmanager.Open(ctx, c.HandoffKeysSecret)
+		if err != nil {
+			return nil, nil, err
+		}
+		d.Add("secret manager", nil, func(context.Context) error { return s.Close() })
+		source, every = s, keysSecretEvery
+	}
+	ring := new(handoff.Keyring)
+	watcher, err := secrets.Watch(ctx, secrets.Config{
+		Source: source, Every: every, Patience: keysPatience, Log: log, Now: time.Now,
+		Apply: func(secret []byte) error {
+			set, err := handoff.ParseKeySet(secret)
+			if err != nil {
+				return err
+			}
+			ring.Replace(set)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("handoff keys: %w", err)
+	}
+	if every > 0 {
+		d.AddLoop("handoff keys", watcher.Run)
+	}
+	return ring, watcher, nil
+}
+
+// keys changes a keyring file. The rules of a rotation are the key set's own.
+type keys struct {
+	List    keysList    `cmd:"" help:"Show the keys: id, state and since when; never a secret."`
+	Add     keysAdd     `cmd:"" help:"Add a pending key with a fresh secret; into a new file, an active one."`
+	Promote keysPromote `cmd:"" help:"Let a pending key sign from now on; the active one only verifies."`
+	Retire  keysRetire  `cmd:"" help:"Drop the secret of a key whose last token has expired."`
+	Revoke  keysRevoke  `cmd:"" help:"Drop the secret of a key that leaked, at once; its tokens are refused."`
+}
+
+type keyFile struct {
+	File string `name:"file" required:"" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"The keyring file."`
+}
+
+func (f keyFile) read() (*handoff.KeySet, error) {
+	b, err := secrets.File(f.File).Load(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return handoff.ParseKeySet(b)
+}
+
+// change replaces the file whole: a reader sees the old ring or the new one.
+func (f keyFile) change(edit func(*handoff.KeySet) (*handoff.KeySet, error)) error {
+	set, err := f.read()
+	if err != nil {
+		return err
+	}
+	if set, err = edit(set); err != nil {
+		return err
+	}
+	return f.write(set)
+}
+
+func (f keyFile) write(set *handoff.KeySet) (err error) {
+	b, err := set.EncodeFile()
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(f.File), ".keys-*") // mode 0600, as a secret wants it
+	if err != nil {
+		return fmt.Errorf("write keyring: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name()) // half a keyring
+		}
+	}()
+	_, err = tmp.Write(b)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("write keyring: %w", err)
+	}
+	if info, err := os.Stat(f.File); err == nil { // whoever could read it still can
+		if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
+			return fmt.Errorf("write keyring: %w", err)
+		}
+	}
+	if err := os.Rename(tmp.Name(), f.File); err != nil {
+		return fmt.Errorf("write keyring: %w", err)
+	}
+	return nil
+}
+
+type keysList struct{ keyFile }
+
+// Run shows the keys.
+func (c keysList) Run(context.Context) error {
+	set, err := c.read()
+	if err != nil {
+		return err
+	}
+	return showKeys(os.Stdout, set)
+}
+
+func showKeys(w io.Writer, set *handoff.KeySet) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "ID\tSTATE\tACTIVE SINCE") // Flush reports
+	for _, k := range set.Keys() {
+		since := "-"
+		if !k.ActivatedAt().IsZero() {
+			since = bff.At(k.ActivatedAt()).String()
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", k.ID(), k.State(), since)
+	}
+	return t.Flush()
+}
+
+// keySecret is as long as the MAC.
+const keySecret = 32
+
+type keysAdd struct {
+	keyFile
+	ID string `arg:"" help:"Id of the new key, such as hmac-2026-10."`
+}
+
+// Run adds a key.
+func (c keysAdd) Run(context.Context) error {
+	secret := make([]byte, keySecret)
+	_, _ = rand.Read(secret) // never fails
+	if _, err := os.Stat(c.File); errors.Is(err, fs.ErrNotExist) {
+		set, err := handoff.NewKeySet(c.ID, secret, time.Now())
+		if err != nil {
+			return err
+		}
+		return c.write(set)
+	}
+	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Add(c.ID, secret) })
+}
+
+type keysPromote struct {
+	keyFile
+	ID string `arg:"" help:"Id of the pending key."`
+}
+
+// Run promotes a key.
+func (c keysPromote) Run(context.Context) error {
+	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Promote(c.ID, time.Now()) })
+}
+
+type keysRetire struct {
+	keyFile
+	ID string `arg:"" help:"Id of the key in grace."`
+}
+
+// Run retires a key.
+func (c keysRetire) Run(context.Context) error {
+	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Retire(c.ID, time.Now()) })
+}
+
+type keysRevoke struct {
+	keyFile
+	ID string `arg:"" help:"Id of the key that leaked."`
+}
+
+// Run revokes a key.
+func (c keysRevoke) Run(context.Context) error {
+	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Revoke(c.ID) })
+}

@@ -1,0 +1,220 @@
+package consumerd_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// promises are what clients were told: the ids of events that may not be lost.
+type promises struct {
+	mu   sync.Mutex
+	made map[string]string // what it is, by id
+}
+
+func (p *promises) add(what, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made[id] = what
+}
+
+func (p *promises) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.made)
+}
+
+// broken are the promises that nothing heard so far keeps.
+func (p *promises) broken(heard []received) map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := make(map[string]string, len(p.made))
+	for id, what := range p.made {
+		left[id] = what
+	}
+	for _, e := range heard {
+		delete(left, e.Envelope.EventID)
+		for _, name := range []string{"id", "handoffId", "wishlistId"} {
+			if id, ok := e.Payload[name].(string); ok {
+				delete(left, id)
+			}
+		}
+	}
+	return left
+}
+
+// TestProofNothingIsLost kills processes under load, again and again, and
+// compares what clients were told with what subscribers received: a 202 or 201
+// is a promise that the event arrives. With MELMASTOON_PROOF=long it kills 200
+// processes, and Postgres and Redis among them.
+func TestProofNothingIsLost(t *testing.T) {
+	t.Parallel()
+	kills, long := 10, os.Getenv("MELMASTOON_PROOF") == "long"
+	if long {
+		kills = 200
+	}
+	pg, rd := testkit.NewPostgres(t, true), testkit.NewRedis(t)
+	w := testkit.NewWorld(t, func(p *world.Places) { p.PostgresURL, p.RedisURL = pg.URL(), rd.URL() })
+	heard := listen(t, w)
+	settings := map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "MELMASTOON_LOG_LEVEL": "error"}
+	processes := []*world.Process{w.Start("bff-consumer", settings), w.Start("bff-consumer", settings)}
+
+	ctx, stop := context.WithCancel(t.Context())
+	told := &promises{made: map[string]string{}}
+	var redis sync.RWMutex // held for writing while Redis is away
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer stop()
+	for i := range 6 {
+		g := &regular{
+			world: w, told: told, redis: &redis, rnd: mathrand.New(mathrand.NewPCG(uint64(i), 1)), //nolint:gosec // repeatable
+			base: "http://" + processes[i%len(processes)].Public,
+		}
+		load.Go(func() { g.visit(ctx) })
+	}
+
+	rnd := mathrand.New(mathrand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	for kill := range kills {
+		awaitPromises(t, told, told.len()+20) // under load, not in an empty house
+		i := rnd.IntN(len(processes))
+		processes[i].Kill()
+		if long && kill%20 == 10 {
+			restart(t, "Postgres", pg.Kill, pg.Start)
+		}
+		if long && kill%20 == 0 {
+			redis.Lock()
+			restart(t, "Redis", rd.Kill, rd.Start)
+			redis.Unlock()
+		}
+		processes[i] = w.Relaunch(processes[i].Service, settings)
+		if err := processes[i].AwaitReady(testkit.Context(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	load.Wait()
+
+	late := testkit.Context(t)
+	for left := told.broken(heard.heard()); len(left) > 0; left = told.broken(heard.heard()) {
+		select {
+		case <-heard.changed:
+		case <-late.Done():
+			n := 0
+			for id, what := range left {
+				if n++; n <= 20 {
+					t.Errorf("lost: %s %s", what, id)
+				}
+			}
+			t.Fatalf("%d of %d promised events did not arrive", len(left), told.len())
+		}
+	}
+	distinct := map[string]bool{}
+	for _, e := range heard.heard() {
+		distinct[e.Envelope.EventID] = true
+	}
+	t.Logf("%d kills; %d promises kept; %d events received, %d of them more than once",
+		kills, told.len(), len(distinct), len(heard.heard())-len(distinct))
+}
+
+func awaitPromises(t *testing.T, told *promises, n int) {
+	t.Helper()
+	ctx := testkit.Context(t)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for told.len() < n {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("only %d promises were made, want %d", told.len(), n)
+		}
+	}
+}
+
+func restart(t *testing.T, name string, kill func() error, start func(context.Context) error) {
+	t.Helper()
+	if err := kill(); err != nil {
+		t.Fatalf("kill %s: %v", name, err)
+	}
+	if err := start(testkit.Context(t)); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+}
+
+// regular is a guest who never tires and changes coats.
+type regular struct {
+	world *testkit.World
+	told  *promises
+	redis *sync.RWMutex
+	rnd   *mathrand.Rand
+	base  string
+	v     *visitor
+	left  int // visits in this coat
+}
+
+// downPause is how long a guest waits whose request nobody took.
+const downPause = 20 * time.Millisecond
+
+func (g *regular) visit(ctx context.Context) {
+	for ctx.Err() == nil {
+		if g.left == 0 {
+			g.v = &visitor{base: g.base, header: map[string]string{
+				"X-Forwarded-For":   fmt.Sprintf("198.51.%d.%d", g.rnd.IntN(256), g.rnd.IntN(256)),
+				"X-Client-Timezone": rand.Text(), "Accept-Language": "ps-AF",
+			}}
+			g.left = 8
+		}
+		g.left--
+		if !g.once(ctx) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(downPause):
+			}
+		}
+	}
+}
+
+// once does one of the things that end in a promise and reports whether it was
+// made.
+func (g *regular) once(ctx context.Context) bool {
+	hotels := g.world.Sim.Catalog().Properties
+	hotel := hotels[g.rnd.IntN(len(hotels))]
+	type action struct {
+		what, method, path string
+		body               any
+		want               int
+		id                 string
+	}
+	todo := []action{
+		{"click", http.MethodPost, "/telemetry/click", map[string]any{"kind": "map-pin", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID}, http.StatusAccepted, "id"},
+		{"page view", http.MethodPost, "/telemetry/page-view", map[string]any{"path": "/hotels/" + hotel.PropertyID}, http.StatusAccepted, "id"},
+		{"funnel step", http.MethodPost, "/telemetry/funnel", map[string]any{"step": "map.opened"}, http.StatusAccepted, "id"},
+		{"wish", http.MethodPost, "/wishlist", map[string]any{"propertyId": hotel.PropertyID, "source": "list"}, http.StatusCreated, "wishlistId"},
+		{"hand-off", http.MethodPost, "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), http.StatusCreated, "handoffId"},
+	}[g.rnd.IntN(5)]
+	header := map[string]string{"Idempotency-Key": rand.Text()}
+	// While the session store is away nobody knows whether a guest agreed to be
+	// heard, and a hand-off is minted in silence: that is no promise.
+	if !g.redis.TryRLock() {
+		return false
+	}
+	defer g.redis.RUnlock()
+	a, err := g.v.try(ctx, todo.method, todo.path, header, todo.body)
+	if err != nil || a.status != todo.want {
+		return false
+	}
+	id := a.field(todo.id)
+	if id == "" {
+		return false
+	}
+	g.told.add(todo.what, id)
+	return true
+}

@@ -22,7 +22,7 @@ type discovery struct {
 	suspended *consumer.SuspendedTenants
 }
 
-func (c Config) openCaches(d *daemon.Daemon, up *consumerupstream.Upstreams, searches consumer.Searches) (discovery, error) {
+func (c Config) openCaches(d *daemon.Daemon, up *consumerupstream.Upstreams, searches consumer.Searches, campaign func() bool) (discovery, error) {
 	out := discovery{suspended: new(consumer.SuspendedTenants)}
 	client, err := openRedis(d, "cache", c.RedisCacheURL)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c Config) openCaches(d *daemon.Daemon, up *consumerupstream.Upstreams, sea
 	}
 	d.Add("caches", nil, out.store.Close)
 	if out.reads, err = consumercache.New(consumercache.Config{
-		Store: out.store, Keys: keys, Campaign: func() bool { return false },
+		Store: out.store, Keys: keys, Campaign: campaign,
 		Search: up.Search, Brands: up.Theme, Properties: up.Property, Searches: searches,
 	}); err != nil {
 		return out, err

@@ -53,6 +53,7 @@ type Config struct {
 	CountryHeader  string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
 	HomeCountry    string             `name:"home-country" env:"BFF_CONSUMER_HOME_COUNTRY" default:"AF" help:"Country of this deployment; hotels elsewhere get the cross-region badge."`
 	Sampling       map[string]float64 `name:"sampling" env:"BFF_CONSUMER_SAMPLING" help:"Shares of events that leave, by subject, such as melmastoon.bff.consumer.search.executed.v1=0.1;…"`
+	FlagsFile      string             `name:"flags-file" env:"BFF_CONSUMER_FLAGS_FILE" help:"JSON file with feature flags; those in Redis win."`
 	NoRelay        bool               `name:"no-relay" env:"BFF_CONSUMER_NO_RELAY" help:"Leave publishing to separate relay processes."`
 }
 

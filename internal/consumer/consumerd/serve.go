@@ -77,7 +77,11 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		DB: db, Sessions: sessions, Keys: redis.NewKeys(s.Environment, name),
 		Outbox: events.table, Appender: events.appender, Waker: events.waker,
 	})
-	found, err := s.openCaches(d, upstreams, store)
+	sw, err := s.openSwitches(d, sessions, log)
+	if err != nil {
+		return err
+	}
+	found, err := s.openCaches(d, upstreams, store, sw.campaign)
 	if err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	}
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended,
+			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended, Brownout: sw.rung,
 			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, HomeCountry: s.HomeCountry,
 		},
 		Answers: found.answers, Searches: store,
@@ -101,7 +105,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Visitors: s.visitors(), Caller: s.caller(),
-		Instance: s.InstanceName(name), Sampling: s.rate, Now: time.Now, Metrics: d.Metrics,
+		Instance: s.InstanceName(name), Sampling: sw.sampling, Gates: sw.gates, Now: time.Now, Metrics: d.Metrics,
 	})
 	d.Add("work behind answers", nil, api.Close)
 	d.AddLoop("session sweep", s.sweep(store, log))

@@ -52,6 +52,19 @@ func (c Config) addSubscriptions(ctx context.Context, d *daemon.Daemon, on liste
 	receiver := consumerevents.NewReceiver(consumerevents.Config{
 		Inbox: inbox, Tenants: tenants, Cache: on.cache, Log: log, Now: time.Now,
 	})
+	// On an emulator what is published before a subscription stands is lost: a
+	// process that says it is ready must not lose it.
+	d.Add("subscriptions of an emulator", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
+		defer cancel()
+		for _, sub := range consumerevents.Subscriptions() {
+			if err := c.ensureSubscription(ctx, client, sub); err != nil {
+				log.WarnContext(ctx, "subscriptions could not be created yet", "error", err.Error())
+				break
+			}
+		}
+		return nil
+	}, nil)
 	for _, sub := range consumerevents.Subscriptions() {
 		sub.Attempts, sub.Logger = inbox, log
 		d.AddLoop("subscription "+sub.Name, func(ctx context.Context) error {

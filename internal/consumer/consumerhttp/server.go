@@ -13,6 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/shed"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -42,7 +43,9 @@ type Config struct {
 	// Sampling is the share of an event's kind that leaves, asked for each event;
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64
-	Now      func() time.Time
+	// Gates refuse what cannot be served in time; nil = everything is let in.
+	Gates *shed.Shedder
+	Now   func() time.Time
 	// Metrics take the surface's own counters; nil in tests.
 	Metrics prometheus.Registerer
 }
@@ -107,7 +110,7 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "POST " + Base + "/telemetry/page-view", Handle: a.pageView, Budget: telemetryBudget},
 		{Pattern: "POST " + Base + "/telemetry/funnel", Handle: a.funnel, Budget: telemetryBudget},
 	} {
-		rt.Handle = anonymous(rt.Handle)
+		rt.Handle = anonymous(a.gated(rt.Pattern, rt.Handle))
 		s.Handle(rt)
 	}
 }

@@ -1,0 +1,77 @@
+package consumerd
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/flags"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/shed"
+)
+
+// switches are what an operator, or the load, changes while the service runs.
+type switches struct {
+	flags *flags.Flags
+	gates *shed.Shedder
+	rate  func(consumer.Subject) float64 // of a deployment's own configuration
+}
+
+// flagsTimeout is how long a start waits for the flags; without them everything
+// has its default.
+const flagsTimeout = 500 * time.Millisecond
+
+// openSwitches reads flags from a file and from the hash
+// {env}:bff-consumer:flags in Redis, which wins.
+func (c Config) openSwitches(d *daemon.Daemon, client rueidis.Client, log *slog.Logger) (*switches, error) {
+	sources := []flags.Source{flags.NewRedis(client, redis.NewKeys(c.Environment, name).Key("flags"))}
+	if c.FlagsFile != "" {
+		sources = append([]flags.Source{flags.NewFile(c.FlagsFile)}, sources...)
+	}
+	f, err := flags.New(flags.Config{Sources: sources, Metrics: d.Metrics, Namespace: "bff_consumer", Log: log})
+	if err != nil {
+		return nil, err
+	}
+	d.Add("flags", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
+		defer cancel()
+		if err := f.Refresh(ctx); err != nil {
+			log.Warn("flags have their defaults", "error", err.Error())
+		}
+		return nil
+	}, nil)
+	d.AddLoop("flags", f.Run)
+	gates, err := shed.New(shed.Config{Classes: consumerhttp.Classes()})
+	if err != nil {
+		return nil, err
+	}
+	return &switches{flags: f, gates: gates, rate: c.rate}, nil
+}
+
+// campaign reports campaign mode.
+func (s *switches) campaign() bool { return s.flags.Bool(flags.CampaignMode, false) }
+
+// rung is the step of the brownout ladder: where the operator holds it, else
+// as deep as the load asks for, and at least one in campaign mode.
+func (s *switches) rung() consumer.Rung {
+	if held, ok := consumer.ParseRung(s.flags.String(flags.BrownoutRung, "")); ok {
+		return held
+	}
+	if level := s.gates.Level(); level > 0 {
+		return consumer.RungCampaign + consumer.Rung(level)
+	}
+	if s.campaign() {
+		return consumer.RungCampaign
+	}
+	return consumer.RungNone
+}
+
+// sampling is the share of an event's kind that leaves.
+func (s *switches) sampling(subject consumer.Subject) float64 {
+	return s.flags.Float(flags.SampleRate(string(subject)), s.rate(subject))
+}

@@ -1,0 +1,176 @@
+package shed
+
+import (
+	"crypto/sha256"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// work keeps a processor busy for about a millisecond.
+func work() {
+	var block [32 << 10]byte
+	for range 20 {
+		sum := sha256.Sum256(block[:])
+		copy(block[:], sum[:])
+	}
+}
+
+// wait is a dependency with a few connections.
+type wait chan struct{}
+
+func (w wait) serve() {
+	w <- struct{}{}
+	<-time.After(5 * time.Millisecond)
+	<-w
+}
+
+// outcome of a slice of load.
+type outcome struct {
+	goodput float64 // a second
+	p99     time.Duration
+}
+
+func tally(took []time.Duration, over time.Duration) outcome {
+	if len(took) == 0 {
+		return outcome{}
+	}
+	slices.Sort(took)
+	return outcome{goodput: float64(len(took)) / over.Seconds(), p99: took[len(took)*99/100]}
+}
+
+// atCapacity lets a fixed number of callers come back as soon as they were served.
+func atCapacity(serve func(), callers int, lasting time.Duration) outcome {
+	var mu sync.Mutex
+	var took []time.Duration
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range callers {
+		wg.Go(func() {
+			for time.Since(begin) < lasting {
+				arrived := time.Now()
+				serve()
+				d := time.Since(arrived)
+				mu.Lock()
+				took = append(took, d)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return tally(took, time.Since(begin))
+}
+
+// overloaded sends requests at a rate, served or not, from many callers who each come by
+// chance: a single generator would be starved on a busy machine and send in gusts. What
+// counts is served while it lasts, and before the caller's patience ends.
+func overloaded(admit func() (func(bool), bool), serve func(), rate float64, lasting, patience time.Duration) outcome {
+	const callers = 600
+	var mu sync.Mutex
+	var took []time.Duration
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range callers {
+		wg.Go(func() {
+			next := begin
+			for {
+				next = next.Add(time.Duration(rand.ExpFloat64() * callers / rate * float64(time.Second)))
+				if next.Sub(begin) > lasting {
+					return
+				}
+				<-time.After(time.Until(next))
+				wg.Go(func() { // the caller does not wait: more will come
+					arrived := time.Now()
+					done, ok := admit()
+					if !ok {
+						return
+					}
+					serve()
+					done(true)
+					if d := time.Since(arrived); d < patience && time.Since(begin) < lasting {
+						mu.Lock()
+						took = append(took, d)
+						mu.Unlock()
+					}
+				})
+			}
+		})
+	}
+	wg.Wait()
+	return tally(took, lasting)
+}
+
+// BenchmarkOverload is the goal "goodput at 5 × overload ÷ goodput at capacity ≥ 0.95, p99
+// of the admitted ≤ 2 ×", in alternating slices, and what becomes of it without gates.
+func BenchmarkOverload(b *testing.B) {
+	pool := make(wait, 32)
+	cores := runtime.GOMAXPROCS(0)
+	for _, bb := range []struct {
+		name    string
+		serve   func()
+		callers int
+	}{
+		{"processor", work, cores + 1},
+		{"latency", pool.serve, 32},
+	} {
+		everybody := func() (func(bool), bool) { return func(bool) {}, true }
+		for _, gated := range []bool{true, false} {
+			name := bb.name + "/open"
+			if gated {
+				name = bb.name + "/gated"
+			}
+			b.Run(name, func(b *testing.B) {
+				s, err := New(Config{Classes: []Class{{Name: "search"}}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				gate, err := s.Gate("search")
+				if err != nil {
+					b.Fatal(err)
+				}
+				admit := everybody
+				if gated {
+					admit = gate.Admit
+				}
+				const slice = 500 * time.Millisecond
+				base := atCapacity(bb.serve, bb.callers, slice)
+				patience := 5 * base.p99
+				overloaded(admit, bb.serve, 5*base.goodput, 3*slice, patience) // finds its limit
+				var goodput, p99 []float64
+				for b.Loop() {
+					base := atCapacity(bb.serve, bb.callers, slice)
+					over := overloaded(admit, bb.serve, 5*base.goodput, slice, patience)
+					goodput = append(goodput, over.goodput/base.goodput)
+					p99 = append(p99, float64(over.p99)/float64(base.p99))
+				}
+				slices.Sort(goodput)
+				slices.Sort(p99)
+				b.ReportMetric(goodput[len(goodput)/2], "goodput-ratio")
+				b.ReportMetric(p99[len(p99)/2], "p99-ratio")
+				b.ReportMetric(float64(gate.stats().Limit), "limit")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// BenchmarkAdmit is what every request pays.
+func BenchmarkAdmit(b *testing.B) {
+	s, err := New(Config{Classes: []Class{{Name: "search"}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	gate, err := s.Gate("search")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if done, ok := gate.Admit(); ok {
+			done(true)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package shed
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// A window is what a limit is corrected by.
+	windowFor     = 100 * time.Millisecond
+	maxWindowFor  = time.Second
+	windowSamples = 10
+	// deepest is the most that one window may take off a limit.
+	deepest = 0.7
+	// stuckFor is after how many windows at its minimum a gate believes that slow
+	// is the new normal, if it is the only one in trouble.
+	stuckFor = 5
+)
+
+// Gate admits the requests of one class.
+type Gate struct {
+	shedder *Shedder
+	class   Class
+
+	mu       sync.Mutex
+	inflight int
+	limit    float64
+	// idle is the median latency without queueing; 0 until known.
+	idle              time.Duration
+	sprint            bool // doubling until the first queue is seen
+	stuck             int
+	admitted, refused uint64
+
+	opened time.Time // the window
+	seen   samples
+	filled bool // the limit was reached
+
+	probed *probe // the last one that was evaluated
+	probes samples
+}
+
+func newGate(s *Shedder, c Class) *Gate {
+	return &Gate{shedder: s, class: c, limit: float64(c.Min), sprint: true}
+}
+
+// Admit lets a request in, or refuses it; the caller then answers 503. done must be
+// called at the end of an admitted request, once: ok says that it did what requests of its
+// class do. Failures count only if they were slow.
+func (g *Gate) Admit() (done func(ok bool), ok bool) {
+	now := time.Now()
+	g.mu.Lock()
+	room := int(g.limit)
+	probing := false
+	if p := g.shedder.probe.Load(); p != nil && now.Before(p.end) {
+		room, probing = min(room, g.class.Min), true
+	}
+	if ok = g.inflight < room; ok {
+		g.inflight++
+		g.admitted++
+	} else {
+		g.refused++
+	}
+	g.filled = g.filled || !probing && g.inflight >= room
+	if g.opened.IsZero() {
+		g.opened = now
+	}
+	g.mu.Unlock()
+	g.shedder.brownout.count(ok || probing)
+	if !ok {
+		return nil, false
+	}
+	return func(ok bool) { g.leave(now, ok) }, true
+}
+
+// leave ends a request.
+func (g *Gate) leave(admitted time.Time, ok bool) {
+	now := time.Now()
+	took := now.Sub(admitted)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inflight--
+	// A quick failure says nothing about load; a slow one does.
+	if ok || g.idle > 0 && float64(took) > g.class.tolerance()*float64(g.idle) {
+		g.learn(admitted, now, took)
+	}
+	open := now.Sub(g.opened)
+	if open >= windowFor && g.seen.n >= windowSamples || open >= maxWindowFor && g.seen.n > 0 {
+		g.adapt(now)
+	}
+}
+
+// learn notes a latency, in the window or for the probe.
+func (g *Gate) learn(admitted, now time.Time, took time.Duration) {
+	p := g.shedder.probe.Load()
+	if p == nil || p == g.probed {
+		g.seen.add(took)
+		return
+	}
+	if !admitted.Before(p.sample) && admitted.Before(p.end) {
+		g.probes.add(took)
+	}
+	if now.Before(p.end) {
+		return // neither like before nor like after
+	}
+	if g.probes.n >= minProbed {
+		g.idle = g.probes.median()
+	}
+	g.probed, g.probes = p, samples{}
+	g.reopen(now)
+}
+
+// adapt corrects the limit by the window that ends.
+func (g *Gate) adapt(now time.Time) {
+	median := g.seen.median()
+	if g.idle == 0 || median < g.idle {
+		g.idle = max(median, 1)
+	}
+	slow := float64(median) / float64(g.idle)
+	tolerance := g.class.tolerance()
+	least, most := float64(g.class.Min), float64(g.class.Max)
+	switch {
+	case slow > tolerance:
+		g.sprint = false
+		g.limit = max(g.limit*max(tolerance/slow, deepest), least)
+		if g.stuck++; g.limit > least {
+			g.stuck = 0
+		}
+		if g.stuck >= stuckFor && g.shedder.onlyTrouble(g) {
+			g.idle, g.stuck = median, 0
+		}
+	case g.filled && g.sprint:
+		g.limit, g.stuck = min(g.limit*1.5+1, most), 0
+	case g.filled:
+		g.limit, g.stuck = min(g.limit+max(1, g.limit/20), most), 0
+	default:
+		g.stuck = 0
+	}
+	if g.filled {
+		g.shedder.full(now, g.idle)
+	}
+	g.reopen(now)
+}
+
+func (g *Gate) reopen(now time.Time) {
+	g.opened, g.seen, g.filled = now, samples{}, false
+}
+
+// onlyTrouble reports whether no other gate is full: then it is not the processor that
+// is slow, but something this class alone depends on.
+func (s *Shedder) onlyTrouble(g *Gate) bool {
+	for _, other := range s.gates {
+		if other == g {
+			continue
+		}
+		if !other.mu.TryLock() {
+			return false // busy; the next window will tell
+		}
+		full := other.filled
+		other.mu.Unlock()
+		if full {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *Gate) stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Stats{Class: g.class.Name, Inflight: g.inflight, Limit: int(g.limit), Admitted: g.admitted, Refused: g.refused}
+}
+
+// samples keeps the last few latencies.
+type samples struct {
+	n    int
+	last [64]time.Duration
+}
+
+func (s *samples) add(d time.Duration) {
+	s.last[s.n%len(s.last)] = d
+	s.n++
+}
+
+// median forgets the order.
+func (s *samples) median() time.Duration {
+	kept := s.last[:min(s.n, len(s.last))]
+	slices.Sort(kept)
+	return kept[len(kept)/2]
+}

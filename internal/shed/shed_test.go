@@ -1,0 +1,367 @@
+package shed
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// server has a few workers and an endless queue: what overload does to a process.
+type server struct {
+	slots   chan struct{}
+	service time.Duration
+}
+
+func newServer(workers int, service time.Duration) *server {
+	return &server{slots: make(chan struct{}, workers), service: service}
+}
+
+func (s *server) serve() {
+	s.slots <- struct{}{}
+	<-time.After(s.service)
+	<-s.slots
+}
+
+// capacity is what it can serve in a second.
+func (s *server) capacity() float64 { return float64(cap(s.slots)) / s.service.Seconds() }
+
+// result of a load on one class.
+type result struct {
+	mu      sync.Mutex
+	served  int
+	refused int
+	took    []time.Duration
+}
+
+func (r *result) quantile(q float64) time.Duration {
+	slices.Sort(r.took)
+	if len(r.took) == 0 {
+		return 0
+	}
+	return r.took[int(q*float64(len(r.took)-1))]
+}
+
+// load sends requests at a rate for a while; they arrive by chance, as guests do. What
+// comes before warm is not counted.
+func load(g *Gate, s *server, rate float64, warm, total time.Duration) *result {
+	r := &result{}
+	random := rand.New(rand.NewPCG(1, uint64(rate)))
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for {
+		<-time.After(time.Duration(random.ExpFloat64() / rate * float64(time.Second)))
+		arrived := time.Now()
+		if arrived.Sub(begin) > total {
+			break
+		}
+		counts := arrived.Sub(begin) > warm
+		done, ok := g.Admit()
+		if !ok {
+			if counts {
+				r.refused++ // this goroutine's alone
+			}
+			continue
+		}
+		wg.Go(func() {
+			s.serve()
+			done(true)
+			if counts {
+				r.mu.Lock()
+				r.served++
+				r.took = append(r.took, time.Since(arrived))
+				r.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return r
+}
+
+func newGateFor(t *testing.T, classes ...Class) (*Shedder, []*Gate) {
+	t.Helper()
+	s, err := New(Config{Classes: classes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gates []*Gate
+	for _, c := range classes {
+		g, err := s.Gate(c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gates = append(gates, g)
+	}
+	return s, gates
+}
+
+// At five times its capacity a server does what it can, and does it in time: for as long
+// as it takes, which includes probes.
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]struct {
+		workers int
+		service time.Duration
+	}{
+		"processor bound": {workers: 2, service: 2 * time.Millisecond},
+		"latency bound":   {workers: 32, service: 20 * time.Millisecond},
+		"slow":            {workers: 8, service: 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(s.workers, s.service)
+				_, gates := newGateFor(t, Class{Name: "search", Min: 2})
+				const warm, total = 20 * time.Second, 100 * time.Second
+				r := load(gates[0], server, 5*server.capacity(), warm, total)
+				goodput := float64(r.served) / (total - warm).Seconds() / server.capacity()
+				p99 := float64(r.quantile(0.99)) / float64(s.service)
+				t.Logf("goodput %.3f of capacity, p99 %.2f × idle, limit %d", goodput, p99, gates[0].stats().Limit)
+				if goodput < 0.95 {
+					t.Errorf("goodput %.3f of capacity, want 0.95", goodput)
+				}
+				if p99 > 2.01 {
+					t.Errorf("p99 %.2f times the idle latency, want 2", p99)
+				}
+			})
+		})
+	}
+}
+
+// Below its capacity nothing is refused.
+func TestNoOverload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(64, 20*time.Millisecond)
+		shedder, gates := newGateFor(t, Class{Name: "search", Min: 4})
+		r := load(gates[0], server, 0.7*server.capacity(), 10*time.Second, 60*time.Second)
+		if share := float64(r.refused) / float64(r.served); share > 0.001 {
+			t.Errorf("%.2f %% refused at 70 %% of the capacity", 100*share)
+		}
+		if level := shedder.Level(); level != 0 {
+			t.Errorf("brownout %d", level)
+		}
+	})
+}
+
+// Three classes share a processor, each alone enough to fill it: the important ones are
+// served.
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(4, 4*time.Millisecond)
+		_, gates := newGateFor(t,
+			Class{Name: "handoff", Rank: 0, Min: 2},
+			Class{Name: "search", Rank: 1, Min: 1},
+			Class{Name: "telemetry", Rank: 2, Min: 1})
+		results := make([]*result, len(gates))
+		var wg sync.WaitGroup
+		for i, g := range gates {
+			wg.Go(func() {
+				results[i] = load(g, server, (0.9+float64(i)/100)*server.capacity(), 20*time.Second, 80*time.Second)
+			})
+		}
+		wg.Wait()
+		var share [3]float64
+		for i, r := range results {
+			share[i] = float64(r.served) / float64(r.served+r.refused)
+			t.Logf("%s: served %.2f of %d, p99 %v", gates[i].class.Name, share[i], r.served+r.refused, r.quantile(0.99))
+		}
+		if share[0] < share[1] || share[1] < share[2] || share[0] < 2*share[2] {
+			t.Errorf("served shares %.2f, want them by rank", share)
+		}
+	})
+}
+
+// A dependency that gets slow for good looks like overload; the gate must get over it.
+func TestSlowIsTheNewNormal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, gates := newGateFor(t, Class{Name: "search", Min: 2}, Class{Name: "telemetry", Rank: 2})
+		fast, slow := newServer(1000, 5*time.Millisecond), newServer(1000, 50*time.Millisecond)
+		load(gates[0], fast, 1000, 0, 10*time.Second)
+		r := load(gates[0], slow, 1000, 20*time.Second, 40*time.Second)
+		if share := float64(r.refused) / float64(r.served); share > 0.05 {
+			t.Errorf("%.1f %% refused although there is room", 100*share)
+		}
+	})
+}
+
+// Quick failures must not make the server look fast, slow ones must count.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, gates := newGateFor(t, Class{Name: "search", Min: 1})
+		g := gates[0]
+		request := func(took time.Duration, ok bool) {
+			done, admitted := g.Admit()
+			if !admitted {
+				t.Fatal("refused")
+			}
+			<-time.After(took)
+			done(ok)
+		}
+		for range 30 {
+			request(10*time.Millisecond, true)
+		}
+		if g.idle != 10*time.Millisecond {
+			t.Fatalf("idle latency %v, want 10ms", g.idle)
+		}
+		for range 1000 {
+			request(time.Microsecond, false)
+		}
+		if g.idle != 10*time.Millisecond {
+			t.Errorf("idle latency %v after quick failures", g.idle)
+		}
+		before := g.limit
+		for range 60 {
+			request(100*time.Millisecond, false)
+		}
+		if g.limit >= before && before > 1 {
+			t.Errorf("limit %v after slow failures, was %v", g.limit, before)
+		}
+	})
+}
+
+func TestBrownout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, gates := newGateFor(t, Class{Name: "search", Min: 1, Max: 1})
+		// A second in which some of a hundred requests are refused.
+		second := func(refused int) int {
+			for i := range 100 {
+				done, ok := gates[0].Admit()
+				if !ok {
+					t.Fatal("refused an idle gate")
+				}
+				if i < refused {
+					if _, ok := gates[0].Admit(); ok {
+						t.Fatal("admitted beyond the limit")
+					}
+				}
+				<-time.After(10 * time.Millisecond)
+				done(true)
+			}
+			return s.Level()
+		}
+		second(0)
+		var climbing []int
+		for range 12 {
+			climbing = append(climbing, second(10))
+		}
+		if want := []int{0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5}; !slices.Equal(climbing, want) {
+			t.Errorf("climbing %v, want %v", climbing, want)
+		}
+		if got := second(1); got != 5 { // one in a hundred: neither pressure nor calm
+			t.Errorf("level %d in between", got)
+		}
+		steps := 0
+		for level := 5; level > 0; steps++ {
+			got := second(0)
+			if got < level-1 {
+				t.Fatalf("fell from %d to %d", level, got)
+			}
+			level = got
+		}
+		if steps != 5*descend {
+			t.Errorf("descended in %d calm seconds, want %d", steps, 5*descend)
+		}
+
+		// An operator's word counts, whatever the load.
+		if err := s.Hold(3); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if got := second(50); got != 3 {
+				t.Errorf("level %d although held at 3", got)
+			}
+		}
+		if !s.Held() {
+			t.Error("not held")
+		}
+		s.Release()
+		if got := second(0); got != 3 || s.Held() {
+			t.Errorf("level %d when released, want to go on from 3", got)
+		}
+		<-time.After(time.Hour) // nobody came
+		if got := s.Level(); got != 0 {
+			t.Errorf("level %d after an idle hour", got)
+		}
+		for _, bad := range []int{-1, 6} {
+			if s.Hold(bad) == nil {
+				t.Errorf("held at %d", bad)
+			}
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	s, _ := newGateFor(t, Class{Name: "search"})
+	for level := range MaxLevel + 1 {
+		if err := s.Hold(level); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[time.Duration]bool{}
+		for range 20 {
+			d := s.RetryAfter()
+			seen[d] = true
+			if least := time.Duration(1+level) * time.Second; d < least || d >= 2*least {
+				t.Errorf("level %d: retry after %v", level, d)
+			}
+		}
+		if len(seen) < 2 {
+			t.Error("everybody is told the same")
+		}
+	}
+}
+
+func TestNewReportsEverythingWrong(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Classes: []Class{{}, {Name: "a", Rank: 9}, {Name: "a"}, {Name: "b", Min: 5, Max: 2}}})
+	if err == nil {
+		t.Fatal("New accepted nonsense")
+	}
+	for _, want := range []string{"name", "rank", "twice", "min"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not mention %q: %v", want, err)
+		}
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("New accepted no classes")
+	}
+	s, _ := newGateFor(t, Class{Name: "search"})
+	if _, err := s.Gate("nothing"); err == nil {
+		t.Error("a gate for nothing")
+	}
+}
+
+// For the race detector: many classes, real goroutines.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	s, gates := newGateFor(t, Class{Name: "a", Min: 8}, Class{Name: "b", Rank: 1, Min: 8})
+	var wg sync.WaitGroup
+	var under atomic.Int64
+	for i := range 32 {
+		wg.Go(func() {
+			for range 500 {
+				if done, ok := gates[i%2].Admit(); ok {
+					under.Add(1)
+					s.Level()
+					under.Add(-1)
+					done(true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, st := range s.Stats() {
+		if st.Inflight != 0 || st.Admitted+st.Refused != 16*500 {
+			t.Errorf("%+v, want all left", st)
+		}
+	}
+}

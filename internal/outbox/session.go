@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // exchangeTimeout bounds one round trip to Postgres.
-const exchangeTimeout = 15 * time.Second
+const exchangeTimeout = 30 * time.Second
 
 // errOutage says that all of a batch failed through no fault of its own.
 var errOutage = errors.New("nothing could be published")
@@ -131,13 +132,18 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 	if !led {
 		return false, nil
 	}
-	var b pgx.Batch
-	// The server must notice within seconds that a leader's machine is gone, and
-	// must walk the drain index whatever its statistics say about a table that is
-	// empty one minute and full the next.
-	b.Queue(`SELECT set_config(name, value, false) FROM (VALUES
+	// The server must notice within seconds that a leader's machine is gone, must
+	// walk the drain index whatever its statistics say about a table that is empty
+	// one minute and full the next, and must let the first read finish though it
+	// may have to step over all that was published since the last vacuum.
+	_, err := s.conn.Exec(ctx, `SELECT set_config(name, value, false) FROM (VALUES
 		('tcp_keepalives_idle', '2'), ('tcp_keepalives_interval', '1'), ('tcp_keepalives_count', '3'),
-		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off')) AS v(name, value)`)
+		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'),
+		('statement_timeout', $1)) AS v(name, value)`, strconv.FormatInt(exchangeTimeout.Milliseconds(), 10))
+	if err != nil {
+		return false, fmt.Errorf("take the lead: %w", err)
+	}
+	var b pgx.Batch
 	b.Queue("LISTEN " + pgx.Identifier{s.r.cfg.Table.channel()}.Sanitize())
 	// Rows restored from another server may carry transactions that this one has
 	// not reached; no cursor could pass them.

@@ -100,6 +100,51 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// The bounds themselves: memory forgets dead entries too, but in its own time.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	s := newMemoryStore(t)
+	e, _, err := newTestCache(t, s).Fetch(t.Context(), newSource("", "tag").fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.refresh = 58 * time.Second
+	for _, tc := range []struct {
+		age  time.Duration
+		want state
+	}{
+		{0, settled},
+		{58*time.Second - 1, settled},
+		{58 * time.Second, due},
+		{time.Minute - 1, due},
+		{time.Minute, grace},
+		{2*time.Minute - 1, grace},
+		{2 * time.Minute, stale},
+		{3*time.Minute - 1, stale},
+		{3 * time.Minute, gone},
+		{24 * time.Hour, gone},
+	} {
+		if got := s.judge(e, e.born+int64(tc.age)); got != tc.want {
+			t.Errorf("at %v: %d, want %d", tc.age, got, tc.want)
+		}
+	}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, ...string) error
+		want state
+	}{
+		{"expired", s.Expire, grace},
+		{"invalidated", s.Invalidate, gone},
+	} {
+		if err := step.do(t.Context(), "tag"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.judge(e, e.born); got != step.want {
+			t.Errorf("%s: %d, want %d", step.name, got, step.want)
+		}
+	}
+}
+
 func TestSingleFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -158,9 +158,6 @@ const (
 // invalidated since the last look.
 func (s *Store) judge(e *Entry, now int64) state {
 	age := time.Duration(now - e.born)
-	if age >= e.ttl.life() {
-		return gone
-	}
 	if e.checked.Load() != s.tags.version.Load() {
 		v, version := s.tags.check(e.stamp, e.tags)
 		switch v {

@@ -150,15 +150,22 @@ func TestInvalidate(t *testing.T) {
 				w := newWorld(t, 2, urls)
 				k := w.key("k")
 				src := newSource("old", "tenant:1")
-				if err := w.stores[0].Invalidate(t.Context(), "tenant:1"); err != nil {
+				if err := w.stores[0].Invalidate(t.Context(), "tenant:1", "tenant:2", "tenant:3"); err != nil {
 					t.Fatal(err)
 				}
+				seq := w.stores[0].tags.stamp().seq
+				eventually(t, "both have read it", func() bool { return w.stores[1].tags.stamp().seq == seq })
 				for _, c := range w.caches {
 					read(t, c, k, src.fill)
 				}
 				before := w.stores[0].tags.stamp().epoch
 				client := w.stores[0].link.client
 				if err := client.Do(t.Context(), client.B().Del().Key(w.stores[0].log.key).Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+				// Numbers begin anew: one that the other process takes for known
+				// would never be read.
+				if err := w.stores[0].Invalidate(t.Context(), "tenant:9"); err != nil {
 					t.Fatal(err)
 				}
 				src.say("new")
@@ -171,6 +178,11 @@ func TestInvalidate(t *testing.T) {
 				}
 				if a, b := w.stores[0].tags.stamp().epoch, w.stores[1].tags.stamp().epoch; a != b {
 					t.Errorf("two logs: %x and %x", a, b)
+				}
+				at := w.stores[1].tags.stamp()
+				at.seq = 0
+				if v, _ := w.stores[1].tags.check(at, []string{"tenant:9"}); v != invalid {
+					t.Errorf("first of the new log: verdict %d", v)
 				}
 			})
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,56 @@ func TestShared(t *testing.T) {
 				wg.Wait()
 				if got := src.calls.Load(); got != 1 {
 					t.Errorf("%d fills, want 1", got)
+				}
+			})
+
+			t.Run("age crosses", func(t *testing.T) {
+				w := newWorld(t, 2, urls)
+				k := w.key("k")
+				e, _, err := w.caches[0].Get(t.Context(), k, newSource("old").fill)
+				if err != nil {
+					t.Fatal(err)
+				}
+				waitShared(t, w.caches[0], k)
+				e.born -= int64(30 * time.Second)
+				w.caches[0].writeShared(t.Context(), k, e)
+				e, err = w.caches[1].readShared(t.Context(), k)
+				if err != nil || e == nil {
+					t.Fatal(e, err)
+				}
+				if got := e.Age(); got < 30*time.Second || got > 40*time.Second {
+					t.Errorf("age %v, want 30 s and what a call takes", got)
+				}
+				e.born -= int64(3 * time.Minute)
+				w.caches[0].writeShared(t.Context(), k, e) // past its life: not written
+				if e, err := w.caches[1].readShared(t.Context(), k); err != nil || e == nil || e.Age() > time.Minute {
+					t.Errorf("dead entry was written: %v", err)
+				}
+			})
+
+			// Fills so quick that processes meet at every point of a flight: a
+			// leader ends between another's look and its bid.
+			t.Run("quick fills of many keys", func(t *testing.T) {
+				w := newWorld(t, 4, urls)
+				sources := make([]*source, 300)
+				for i := range sources {
+					sources[i] = newSource(strconv.Itoa(i))
+				}
+				var wg sync.WaitGroup
+				for _, c := range w.caches {
+					wg.Go(func() {
+						for i, src := range sources {
+							if got := read(t, c, w.key(strconv.Itoa(i)), src.fill); got.Body != strconv.Itoa(i) {
+								t.Errorf("key %d: %+v", i, got)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				for i, src := range sources {
+					if got := src.calls.Load(); got != 1 {
+						t.Errorf("key %d: %d fills, want 1", i, got)
+					}
 				}
 			})
 

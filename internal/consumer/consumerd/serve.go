@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/mileusna/useragent"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -131,6 +132,9 @@ func (c Config) openPostgres(ctx context.Context, d *daemon.Daemon, log *slog.Lo
 	}
 	d.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
 	d.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
+	d.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "bff_consumer", Name: "postgres_pool_inuse", Help: "Connections to Postgres that somebody is using.",
+	}, func() float64 { return float64(db.Stat().AcquiredConns()) }))
 	return db, nil
 }
 

@@ -56,11 +56,12 @@ type API struct {
 	telemetry *consumer.Telemetry
 	// background does what a guest need not wait for.
 	background *background
+	counters   counters
 }
 
 // New returns the surface.
 func New(cfg Config) *API {
-	return &API{cfg: cfg, telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics)}
+	return &API{cfg: cfg, counters: newCounters(cfg.Metrics), telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics)}
 }
 
 // Budgets per route, far below the edge's 25 seconds.
@@ -97,7 +98,7 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "GET " + Base + "/facets", Handle: a.facets, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.viewed(a.hotel), Budget: searchBudget},
 		{Pattern: "GET " + Base + "/hotels/{propertyId}/availability", Handle: a.availability, Budget: searchBudget},
-		{Pattern: "POST " + Base + "/handoff", Handle: a.mint, Budget: handoffBudget},
+		{Pattern: "POST " + Base + "/handoff", Handle: counted(a.counters.mint, a.mint), Budget: handoffBudget},
 		{Pattern: "GET " + Base + "/wishlist", Handle: a.wishlist, Budget: wishlistBudget},
 		{Pattern: "POST " + Base + "/wishlist", Handle: a.addWish, Budget: wishlistBudget},
 		{Pattern: "DELETE " + Base + "/wishlist/{propertyId}", Handle: a.removeWish, Budget: wishlistBudget},
@@ -117,7 +118,7 @@ func (a *API) Mount(s *web.Server) {
 
 // MountInternal adds the routes that only other services may reach.
 func (a *API) MountInternal(s *web.Server) {
-	s.Handle(web.Route{Pattern: "POST /internal/handoff/{id}/consume", Handle: a.consume, Budget: consumeBudget})
+	s.Handle(web.Route{Pattern: "POST /internal/handoff/{id}/consume", Handle: counted(a.counters.consume, a.consume), Budget: consumeBudget})
 }
 
 // anonymous refuses credentials: this surface has none to check, and a token

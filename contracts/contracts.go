@@ -11,7 +11,7 @@ import (
 //go:embed events/bff-consumer events/common events/envelope
 var events embed.FS
 
-//go:embed asyncapi/consumer.json
+//go:embed asyncapi/consumer.yaml
 var consumerAsyncAPI []byte
 
 // SchemaBase is where the schemas are published: the path below it is the path

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
@@ -282,8 +283,16 @@ type asyncAPI struct {
 
 func readAsyncAPI(t *testing.T) asyncAPI {
 	t.Helper()
+	var tree map[string]any
+	if err := yaml.Unmarshal(contracts.ConsumerAsyncAPI(), &tree); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var doc asyncAPI
-	if err := json.Unmarshal(contracts.ConsumerAsyncAPI(), &doc); err != nil {
+	if err := json.Unmarshal(b, &doc); err != nil {
 		t.Fatal(err)
 	}
 	if doc.AsyncAPI != "3.0.0" {

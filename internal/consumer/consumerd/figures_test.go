@@ -1,0 +1,141 @@
+package consumerd_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// TestAlertsSpeakOfMetrics holds every rule to figures that the service reports.
+func TestAlertsSpeakOfMetrics(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../../../deploy/alerts/consumer.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(file, &rules); err != nil {
+		t.Fatal(err)
+	}
+	ctx := testkit.Context(t)
+	w := testkit.NewWorld(t, nil)
+	p := w.Start("bff-consumer", nil)
+	var figures string
+	for !strings.Contains(figures, "\nbff_consumer_outbox_lag_seconds ") { // once this process leads
+		if ctx.Err() != nil {
+			t.Fatalf("the outbox is not measured:\n%s", figures)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures = string(b)
+	}
+	if !strings.Contains(figures, "\nbff_consumer_outbox_depth 0") || !strings.Contains(figures, "\nbff_consumer_outbox_leader 1") {
+		t.Errorf("figures:\n%s", figures)
+	}
+	names := regexp.MustCompile(`bff_consumer_[a-z_]+`)
+	checked := 0
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" || r.Annotations["summary"] == "" || r.Annotations["runbook"] == "" {
+				t.Errorf("%s lacks its name, summary or runbook", r.Alert)
+			}
+			for _, name := range names.FindAllString(r.Expr, -1) {
+				checked++
+				if !strings.Contains(figures, "\n"+name+" ") && !strings.Contains(figures, "\n"+name+"{") {
+					t.Errorf("%s speaks of %s, which is not reported", r.Alert, name)
+				}
+			}
+		}
+	}
+	if checked < 5 {
+		t.Errorf("only %d figures in the rules", checked)
+	}
+}
+
+// TestTail watches a click as a developer would, and leaves nothing behind.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	w := testkit.NewWorld(t, nil)
+	p := w.Start("bff-consumer", nil)
+	cmd := exec.CommandContext(ctx, testkit.Binary(t, "bff-consumer"), "events", "tail", "--subject", "click", "--subject", "page") //nolint:gosec // our own binary
+	cmd.Env = append(os.Environ(), world.Pairs(w.Env())...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(notes).ReadString('\n'); err != nil || !strings.Contains(line, "listening to 2 subjects") {
+		t.Fatalf("%q %v", line, err)
+	}
+	v := &visitor{base: "http://" + p.Public}
+	hotel := w.Sim.Catalog().Properties[0]
+	v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID})
+	lines := bufio.NewReader(out)
+	head, err := lines.ReadString('\n')
+	if err != nil || !strings.HasSuffix(head, fmt.Sprintf(" melmastoon.bff.consumer.click.recorded.v1 %s\n", v.cookie)) {
+		t.Fatalf("%q %v", head, err)
+	}
+	var body bytes.Buffer
+	for !strings.HasSuffix(body.String(), "\n  }\n") {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.WriteString(line)
+	}
+	if !strings.Contains(body.String(), `    "kind": "brand-peek"`) || strings.Contains(body.String(), "\x1b") {
+		t.Errorf("%q", body.String())
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	rest := make(chan error, 1)
+	go func() { rest <- cmd.Wait() }()
+	select {
+	case err := <-rest:
+		if err != nil {
+			t.Errorf("Ctrl-C: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("Ctrl-C did not end it")
+	}
+}

@@ -3,6 +3,7 @@ package shed
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,8 @@ const (
 	// stuckFor is after how many windows at its minimum a gate believes that slow
 	// is the new normal, if it is the only one in trouble.
 	stuckFor = 5
+	// pressedFor is how long one window's pressure is remembered.
+	pressedFor = 500 * time.Millisecond
 )
 
 // Gate admits the requests of one class.
@@ -38,6 +41,10 @@ type Gate struct {
 
 	probed *probe // the last one that was evaluated
 	probes samples
+
+	// pressed is when the gate was last both full and slow, in Unix nanoseconds; the
+	// less important gates look at it.
+	pressed atomic.Int64
 }
 
 func newGate(s *Shedder, c Class) *Gate {
@@ -53,7 +60,7 @@ func (g *Gate) Admit() (done func(ok bool), ok bool) {
 	room := int(g.limit)
 	probing := false
 	if p := g.shedder.probe.Load(); p != nil && now.Before(p.end) {
-		room, probing = min(room, g.class.Min), true
+		room, probing = max(room/2, g.class.Min), true
 	}
 	if ok = g.inflight < room; ok {
 		g.inflight++
@@ -81,7 +88,7 @@ func (g *Gate) leave(admitted time.Time, ok bool) {
 	defer g.mu.Unlock()
 	g.inflight--
 	// A quick failure says nothing about load; a slow one does.
-	if ok || g.idle > 0 && float64(took) > g.class.tolerance()*float64(g.idle) {
+	if ok || g.idle > 0 && g.slow(took) {
 		g.learn(admitted, now, took)
 	}
 	open := now.Sub(g.opened)
@@ -116,13 +123,18 @@ func (g *Gate) adapt(now time.Time) {
 	if g.idle == 0 || median < g.idle {
 		g.idle = max(median, 1)
 	}
-	slow := float64(median) / float64(g.idle)
-	tolerance := g.class.tolerance()
 	least, most := float64(g.class.Min), float64(g.class.Max)
+	slow := g.slow(median)
+	if slow && g.filled {
+		g.pressed.Store(now.UnixNano())
+	}
 	switch {
-	case slow > tolerance:
+	case g.shedder.outranked(g, now):
+		g.sprint, g.stuck = false, 0
+		g.limit = max(g.limit*deepest, least)
+	case slow:
 		g.sprint = false
-		g.limit = max(g.limit*max(tolerance/slow, deepest), least)
+		g.limit = max(g.limit*max(float64(g.bound())/float64(median), deepest), least)
 		if g.stuck++; g.limit > least {
 			g.stuck = 0
 		}
@@ -142,8 +154,26 @@ func (g *Gate) adapt(now time.Time) {
 	g.reopen(now)
 }
 
+// bound is the latency that the class puts up with.
+func (g *Gate) bound() time.Duration {
+	return max(time.Duration(g.class.tolerance()*float64(g.idle)), g.idle+g.shedder.slack)
+}
+
+func (g *Gate) slow(took time.Duration) bool { return took > g.bound() }
+
 func (g *Gate) reopen(now time.Time) {
 	g.opened, g.seen, g.filled = now, samples{}, false
+}
+
+// outranked reports whether a more important gate has lately been full and slow: then
+// this one makes room, however fast it is itself.
+func (s *Shedder) outranked(g *Gate, now time.Time) bool {
+	for _, other := range s.gates {
+		if other.class.Rank < g.class.Rank && now.UnixNano()-other.pressed.Load() < int64(pressedFor) {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyTrouble reports whether no other gate is full: then it is not the processor that

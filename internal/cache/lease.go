@@ -16,8 +16,8 @@ import (
 // is not waited out. A holder that hangs is replaced after leaseMost, the lock
 // time of DATA_MODEL §5.
 const (
-	leaseTTL  = 400 * time.Millisecond
-	leaseBeat = 100 * time.Millisecond
+	leaseTTL  = 350 * time.Millisecond
+	leaseBeat = 80 * time.Millisecond
 	leaseMost = 5 * time.Second
 )
 

@@ -38,8 +38,9 @@ func House() Rule {
 				// Protocols and doors to the outside; no hotels.
 				Name: "machinery",
 				Packages: []string{
-					"internal/bots/...",
 					"internal/cache/...",
+					"internal/challenge/...",
+					"internal/crawlers/...",
 					"internal/daemon/...",
 					"internal/flags/...",
 					"internal/idempotency/...",
@@ -49,6 +50,7 @@ func House() Rule {
 					"internal/ratelimit/...",
 					"internal/redis/...",
 					"internal/secrets/...",
+					"internal/shed/...",
 					"internal/upstream/...",
 					"internal/warehouse/...",
 					"internal/web/...",
@@ -122,15 +124,8 @@ func House() Rule {
 		// Planned packages. Take a line away when its package lands; an empty
 		// list is the goal, and from then on a pattern without a package fails.
 		NotYet: []string{
-			"contracts/...",
 			"internal/backoffice",
 			"internal/backoffice/backoffice*/...",
-			"internal/bots/...",
-			"internal/cache/...",
-			"internal/flags/...",
-			"internal/outbox/...",
-			"internal/ratelimit/...",
-			"internal/secrets/...",
 			"internal/warehouse/...",
 			"load/...",
 			"web/...",

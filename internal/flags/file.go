@@ -40,7 +40,7 @@ func (f *File) Load(context.Context) (map[string]string, error) {
 	if err != nil { // once it was there, its loss is an accident
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err

@@ -245,7 +245,7 @@ func TestOpenFeature(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := stop(context.Background()); err != nil { //nolint:usetesting // the test's context has ended
+		if err := stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

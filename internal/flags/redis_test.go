@@ -65,7 +65,7 @@ func TestRedisPush(t *testing.T) {
 	until := running(t, f)
 	operator := NewRedis(theirs, key)
 	t.Cleanup(func() {
-		theirs.Do(context.Background(), theirs.B().Del().Key(key).Build()) //nolint:usetesting // the test's context has ended
+		theirs.Do(context.Background(), theirs.B().Del().Key(key).Build())
 	})
 
 	for _, on := range []string{"true", "false", "true"} {
@@ -89,7 +89,7 @@ func TestRedisPoll(t *testing.T) {
 	c := open(t, testkit.Redis(t))
 	src := NewRedis(c, key)
 	t.Cleanup(func() {
-		c.Do(context.Background(), c.B().Del().Key(key).Build()) //nolint:usetesting // the test's context has ended
+		c.Do(context.Background(), c.B().Del().Key(key).Build())
 	})
 	f := newFlags(t, Config{Sources: []Source{src}})
 	if err := f.Refresh(t.Context()); err != nil || f.Bool("a", true) != true {

@@ -109,39 +109,46 @@ func suspended() error {
 
 const handoffColumns = `id, guest_session_id, tenant_id::text, property_id::text, check_in, check_out, adults, children, rooms,
 	currency::text, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages, consumed_at,
-	shown, price_check`
+	shown, price_check, coalesce(consumed_by, '')`
 
 // FindHandoff reads one row of the ledger.
 func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (consumer.Handoff, error) {
-	h, err := scanHandoff(s.cfg.DB.QueryRow(ctx, `SELECT `+handoffColumns+` FROM bff_consumer.handoff_replay_log WHERE id = $1`, id.String()))
+	h, _, err := s.ledgerRow(ctx, id)
 	return h, durable(err)
+}
+
+// ledgerRow returns a hand-off and who consumed it.
+func (s *Store) ledgerRow(ctx context.Context, id bff.ID) (consumer.Handoff, string, error) {
+	return scanHandoff(s.cfg.DB.QueryRow(ctx, `SELECT `+handoffColumns+` FROM bff_consumer.handoff_replay_log WHERE id = $1`, id.String()))
 }
 
 // Consume decides the one winner with one conditional update; everyone else is
 // told why not from the row as it stands.
 func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (consumer.Handoff, error) {
-	var won consumer.Handoff
-	err := postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
-		h, err := scanHandoff(tx.QueryRow(ctx, `UPDATE bff_consumer.handoff_replay_log l
-			SET consumed = true, consumed_at = $2, consumed_by = $3
-			WHERE id = $1 AND NOT consumed AND expires_at >= $2
-			  AND NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache t WHERE t.tenant_id = l.tenant_id)
-			RETURNING `+handoffColumns, id.String(), now, instance))
-		won = h
-		return err
-	})
+	now = now.Truncate(time.Microsecond) // as Postgres keeps it
+	won, err := s.tryConsume(ctx, id, instance, now)
 	if err == nil {
 		return won, nil
 	}
-	if bff.CodeOf(err) != bff.CodeResourceNotFound {
+	unknown := errors.Is(err, postgres.ErrOutcomeUnknown)
+	if bff.CodeOf(err) != bff.CodeResourceNotFound && !unknown {
 		return consumer.Handoff{}, durable(err)
 	}
-	h, err := s.FindHandoff(ctx, id)
+	h, by, err := s.ledgerRow(ctx, id)
+	for unknown && postgres.Unavailable(err) && pause(ctx, consumePause) {
+		// The answer to our commit was lost: the winner may be us, and nobody else
+		// would ever be told.
+		h, by, err = s.ledgerRow(ctx, id)
+	}
 	switch {
 	case err != nil:
-		return consumer.Handoff{}, err
+		return consumer.Handoff{}, durable(err)
+	case unknown && h.ConsumedAt.Equal(now) && by == instance:
+		return h, nil
 	case !h.ConsumedAt.IsZero():
 		return h, bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
+	case unknown: // it was not committed: the caller may try again
+		return consumer.Handoff{}, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: time.Second, Err: postgres.ErrOutcomeUnknown}
 	case now.After(h.ExpiresAt.Time):
 		return h, bff.Errorf(bff.CodeHandoffExpired, "this hand-off has expired")
 	default:
@@ -149,9 +156,35 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	}
 }
 
-func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
+func (s *Store) tryConsume(ctx context.Context, id bff.ID, instance string, now time.Time) (won consumer.Handoff, err error) {
+	err = postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
+		won, _, err = scanHandoff(tx.QueryRow(ctx, `UPDATE bff_consumer.handoff_replay_log l
+			SET consumed = true, consumed_at = $2, consumed_by = $3
+			WHERE id = $1 AND NOT consumed AND expires_at >= $2
+			  AND NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache t WHERE t.tenant_id = l.tenant_id)
+			RETURNING `+handoffColumns, id.String(), now, instance))
+		return err
+	})
+	return won, err
+}
+
+// consumePause is how long to wait for a database that has just gone away.
+const consumePause = 50 * time.Millisecond
+
+// pause waits and reports whether there is time left.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 	var (
-		h                         consumer.Handoff
 		id, guest, tenant, prop   string
 		checkIn, checkOut         time.Time
 		currency, locale          string
@@ -162,14 +195,14 @@ func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
 		shown, check              []byte
 		verdict                   priceCheck
 	)
-	err := row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
+	err = row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
 		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed,
-		&shown, &check)
+		&shown, &check, &by)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return h, bff.Errorf(bff.CodeResourceNotFound, "no such hand-off")
+		return h, "", bff.Errorf(bff.CodeResourceNotFound, "no such hand-off")
 	}
 	if err != nil {
-		return h, fmt.Errorf("read hand-off: %w", err)
+		return h, "", fmt.Errorf("read hand-off: %w", err)
 	}
 	var errs [7]error
 	h.ID, errs[0] = bff.ParseID(bff.PrefixHandoff, id)
@@ -187,7 +220,7 @@ func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
 	}
 	h.Receipt.Verdict, h.Receipt.Current = verdict.Verdict, verdict.Current
 	if err := errors.Join(errs[:]...); err != nil {
-		return h, fmt.Errorf("read hand-off: %w", err)
+		return h, "", fmt.Errorf("read hand-off: %w", err)
 	}
 	h.Dates = bff.StayDates{CheckIn: bff.DateOf(checkIn), CheckOut: bff.DateOf(checkOut)}
 	h.Currency, h.Locale = bff.Currency(currency), bff.Locale(locale)
@@ -200,5 +233,5 @@ func scanHandoff(row pgx.Row) (consumer.Handoff, error) {
 	if consumed != nil {
 		h.ConsumedAt = *consumed
 	}
-	return h, nil
+	return h, by, nil
 }

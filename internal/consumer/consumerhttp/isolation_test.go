@@ -1,0 +1,123 @@
+package consumerhttp_test
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// A stranger who knows a guest's cookie but has another browser, or who guesses,
+// sees and changes nothing of the guest's.
+func TestGuestsAreIsolated(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2, nil, nil)
+	victim := s.guest()
+	mine := victim.must(http.StatusCreated, "POST", "/wishlist", map[string]any{
+		"propertyId": s.wish(0)["propertyId"], "source": "detail", "note": "for our anniversary",
+	}, "Idempotency-Key", "victims-key").field("wishlistId")
+	victim.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "fa-IR"})
+	srs := victim.must(http.StatusOK, "POST", "/search", search()).header.Get("X-Search-Session")
+	hotel, _ := s.hotel(0)
+	s.until("the search was not remembered", func() bool {
+		return strings.Contains(string(victim.ask("GET", "/session", nil).body), srs)
+	})
+	cookie := victim.cookie
+	before := victim.must(http.StatusOK, "GET", "/wishlist", nil)
+
+	thief := s.guest("User-Agent", safari)
+	for name, steal := range map[string]func() answer{
+		"see the wishlist":  func() answer { return thief.ask("GET", "/wishlist", nil) },
+		"see the session":   func() answer { return thief.ask("GET", "/session", nil) },
+		"change the locale": func() answer { return thief.ask("POST", "/session/locale", map[string]string{"locale": "en"}) },
+		"consent for the guest": func() answer {
+			return thief.ask("POST", "/session/consent", map[string]bool{"telemetry": true, "marketing": true})
+		},
+		"empty the wishlist": func() answer { return thief.ask("DELETE", "/wishlist/"+hotel, nil, once()...) },
+		"add to the wishlist": func() answer {
+			return thief.ask("POST", "/wishlist", s.wish(1), once()...)
+		},
+		"hear the guest's answer again": func() answer {
+			return thief.ask("POST", "/wishlist", map[string]any{"propertyId": hotel, "source": "detail", "note": "for our anniversary"},
+				"Idempotency-Key", "victims-key")
+		},
+		"be handed off as the guest": func() answer { return thief.ask("POST", "/handoff", s.stay(0), once()...) },
+		"clear the session":          func() answer { return thief.ask("POST", "/session/clear", nil) },
+		"name the guest in the body": func() answer {
+			body := s.wish(1)
+			body["guestSessionId"], body["sessionId"] = cookie, cookie
+			thief.cookie = ""
+			return thief.ask("POST", "/wishlist", body, once()...)
+		},
+	} {
+		thief.cookie = cookie
+		a := steal()
+		if thief.cookie == cookie {
+			t.Errorf("%s: kept the stolen cookie", name)
+		}
+		private := []string{cookie, mine, srs, "fa-IR"}
+		if name != "hear the guest's answer again" { // then the thief wrote it too
+			private = append(private, "for our anniversary")
+		}
+		for _, private := range private {
+			if strings.Contains(string(a.body), private) {
+				t.Errorf("%s: %d %s, holds %q", name, a.status, a.body, private)
+			}
+		}
+		if a.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s: a replayed answer", name)
+		}
+	}
+	// Another guest's search says nothing, not even that it is there.
+	stranger := s.guest()
+	a := stranger.must(http.StatusOK, "POST", "/search", search(), "X-Search-Session", srs)
+	if got := a.header.Get("X-Search-Session"); got == srs || got == "" {
+		t.Errorf("a stranger continues the search %q", got)
+	}
+	for range 20 { // guesses
+		g := s.guest()
+		g.cookie = cookie[:len(cookie)-4] + strings.ToUpper(rand.Text()[:4])
+		if a := g.ask("GET", "/wishlist", nil); strings.Contains(string(a.body), "anniversary") {
+			t.Errorf("guessed: %s", a.body)
+		}
+	}
+
+	after := victim.must(http.StatusOK, "GET", "/wishlist", nil)
+	if string(after.body) != string(before.body) || victim.cookie != cookie {
+		t.Errorf("the guest's wishlist is %s, want %s", after.body, before.body)
+	}
+	if a := victim.must(http.StatusOK, "GET", "/session", nil); a.field("locale") != "fa-IR" {
+		t.Errorf("the guest's locale is %s", a.field("locale"))
+	}
+	if e := s.event(consumer.SubjectSessionEnded, cookie); e["reason"] != "rotated" {
+		t.Errorf("session.ended: %v", e)
+	}
+	if n := s.events(consumer.SubjectSessionEnded, cookie); n != 1 {
+		t.Errorf("session.ended was announced %d times, want once", n)
+	}
+	if n := s.count(`SELECT count(*) FROM bff_consumer.bot_score_log WHERE signals::text LIKE '%fingerprint-mismatch%'`); n == 0 {
+		t.Error("nothing was noticed")
+	}
+}
+
+// Cookies that are no session, or two of them, are refused and taken back.
+func TestMalformedCookies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, nil, nil)
+	for name, cookie := range map[string]string{
+		"empty":              "gms_id=",
+		"another kind of id": "gms_id=bhd_01H8YN7QV4D8KZ4F8Y5CK4MV3D",
+		"not an id":          "gms_id=' OR 1=1",
+		"too long":           "gms_id=gms_" + strings.Repeat("0", 5000),
+		"two":                "gms_id=gms_01H8YN7QV4D8KZ4F8Y5CK4MV3D; gms_id=gms_01H8YN7QV4D8KZ4F8Y5CK4MV3E",
+	} {
+		for _, path := range []string{"/session", "/wishlist"} {
+			a := s.guest().ask("GET", path, nil, "Cookie", cookie)
+			if a.status != http.StatusBadRequest || !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+				t.Errorf("%s: %s: %d %v", name, path, a.status, a.header["Set-Cookie"])
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package consumerhttp_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+type sessionDoc struct {
+	SessionID, Locale, Currency string
+	Consent                     struct{ Telemetry, Marketing bool }
+	RecentlyViewed              []struct{ PropertyID, TenantID, ViewedAt, Source string }
+	SearchHistory               []struct {
+		SearchSessionID, QueryHash string
+		Occupancy                  struct{ ChildrenAges []int }
+	}
+	WishlistSize         int
+	Campaign             *struct{ Source, Medium, Campaign, CapturedAt string }
+	CreatedAt, ExpiresAt time.Time
+}
+
+func (g *guest) session() sessionDoc {
+	g.s.t.Helper()
+	var d sessionDoc
+	g.must(http.StatusOK, "GET", "/session", nil).into(g.s.t, &d)
+	return d
+}
+
+func TestSessionRoutes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2, nil, nil)
+	g := s.guest("X-Campaign-Source", "newsletter")
+	first := g.session()
+	if first.SessionID != g.cookie || first.Locale != "ps-AF" || first.Currency != "AFN" || !first.Consent.Telemetry || first.Consent.Marketing {
+		t.Errorf("a new session: %+v", first)
+	}
+	if left := first.ExpiresAt.Sub(first.CreatedAt); left != consumer.SessionLifetime {
+		t.Errorf("it lives %s, want 30 days", left)
+	}
+	if e := s.event(consumer.SubjectSessionStarted, g.cookie); e["localePreference"] != "ps-AF" || e["userAgentClass"] != "browser-desktop" {
+		t.Errorf("session.started: %v", e)
+	}
+
+	var changed sessionDoc
+	g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "fa-AF"}).into(t, &changed)
+	if changed.Locale != "fa-AF" || changed.SessionID != g.cookie {
+		t.Errorf("after the change: %+v", changed)
+	}
+	if e := s.event(consumer.SubjectLocaleChanged, g.cookie); e["previousLocale"] != "ps-AF" || e["newLocale"] != "fa-AF" || e["trigger"] != "user-explicit" {
+		t.Errorf("locale.changed: %v", e)
+	}
+	g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "fa-AF"})
+	g.must(http.StatusOK, "POST", "/session/currency", map[string]string{"currency": "EUR"})
+	if e := s.event(consumer.SubjectCurrencyChanged, g.cookie); e["previousCurrency"] != "AFN" || e["newCurrency"] != "EUR" {
+		t.Errorf("currency.changed: %v", e)
+	}
+	for path, body := range map[string]map[string]any{
+		"/session/locale": {"locale": "xx-YY"}, "/session/currency": {"currency": "JPY"},
+	} {
+		if a := g.ask("POST", path, body); a.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s, want 422", path, a.status, a.body)
+		}
+	}
+	for path, body := range map[string]map[string]any{
+		"/session/locale": {}, "/session/currency": {"currency": 7}, "/session/consent": {"telemetry": "no"},
+	} {
+		if a := g.ask("POST", path, body); a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s, want 400", path, a.status, a.body)
+		}
+	}
+
+	// What the guest does is remembered, latest first and each thing once.
+	g.header["X-Campaign-Source"], g.header["X-Campaign-Medium"] = "poster", "street"
+	a, _ := s.hotel(3)
+	b, _ := s.hotel(4)
+	for _, hotel := range []string{a, b, a} {
+		g.must(http.StatusOK, "GET", "/hotels/"+hotel, nil, "X-View-Source", "search-list")
+		s.until("the view was not remembered", func() bool {
+			d := g.session()
+			return len(d.RecentlyViewed) > 0 && d.RecentlyViewed[0].PropertyID == hotel
+		})
+	}
+	srs := g.must(http.StatusOK, "POST", "/search", search()).header.Get("X-Search-Session")
+	s.until("the search was not remembered", func() bool { return len(g.session().SearchHistory) == 1 })
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(5), once()...)
+	d := g.session()
+	if len(d.RecentlyViewed) != 2 || d.RecentlyViewed[1].PropertyID != b || d.RecentlyViewed[0].Source != "search-list" || d.RecentlyViewed[0].TenantID == "" {
+		t.Errorf("recently viewed: %+v", d.RecentlyViewed)
+	}
+	if h := d.SearchHistory[0]; h.SearchSessionID != srs || len(h.Occupancy.ChildrenAges) != 1 {
+		t.Errorf("history: %+v", h)
+	}
+	if d.WishlistSize != 1 || d.Locale != "fa-AF" || d.Currency != "EUR" {
+		t.Errorf("session: %+v", d)
+	}
+	if d.Campaign == nil || d.Campaign.Source != "poster" || d.Campaign.Medium != "street" || d.Campaign.CapturedAt == "" {
+		t.Errorf("campaign: %+v", d.Campaign)
+	}
+
+	// A browser that updated itself, and a page without a script's hints.
+	g.header["User-Agent"] = strings.ReplaceAll(firefox, "130.0", "131.0")
+	cookie := g.cookie
+	if d := g.session(); d.SessionID != cookie {
+		t.Error("an update of the browser cost the session")
+	}
+	for _, hints := range []string{"1920x1080", "", "1080x1920"} {
+		g.header["X-Client-Screen"] = hints
+		if d := g.session(); d.SessionID != cookie {
+			t.Errorf("screen %q cost the session", hints)
+		}
+		s.until("the hints were not learnt", func() bool {
+			return s.sessionField(cookie, "cookieFingerprintHash") != s.sessionField(cookie, "fingerprintBase")
+		})
+	}
+	g.header["X-Client-Screen"] = "640x480"
+	if d := g.session(); d.SessionID == cookie {
+		t.Error("another screen kept the session")
+	}
+}
+
+func (s *site) sessionField(guest, field string) string {
+	s.t.Helper()
+	c := redisClient(s.t, s.RedisURL)
+	defer c.Close()
+	v, err := c.Do(testkit.Context(s.t), c.B().Hget().Key(s.Name+":bff-consumer:session:"+guest).Field(field).Build()).ToString()
+	if err != nil {
+		s.t.Fatalf("%s of %s: %v", field, guest, err)
+	}
+	return v
+}
+
+func TestClear(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2, nil, nil)
+	g := s.guest()
+	if a := s.guest().must(http.StatusNoContent, "POST", "/session/clear", nil); !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("without a session: %v", a.header)
+	}
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+	old := g.cookie
+	a := g.must(http.StatusNoContent, "POST", "/session/clear", nil)
+	if cookies := a.header["Set-Cookie"]; len(cookies) != 1 || !strings.Contains(cookies[0], "gms_id=;") || !strings.Contains(cookies[0], "Max-Age=0") {
+		t.Errorf("cookies: %v", cookies)
+	}
+	if e := s.event(consumer.SubjectSessionEnded, old); e["reason"] != "explicit-clear" {
+		t.Errorf("session.ended: %v", e)
+	}
+	for _, table := range []string{"wishlist_anonymous", "idempotency_keys"} {
+		if n := s.count(`SELECT count(*) FROM bff_consumer.`+table+` WHERE guest_session_id = $1`, old); n != 0 {
+			t.Errorf("%s keeps %d rows", table, n)
+		}
+	}
+	// A client that goes on with the old cookie is somebody new.
+	g.cookie = old
+	if d := g.session(); d.SessionID == old || d.WishlistSize != 0 {
+		t.Errorf("the old cookie: %+v", d)
+	}
+}
+
+// A guest who wants no tracking is not told of, from the first request on; the
+// answer to the banner counts more than the browser's header.
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, nil, nil)
+	for _, header := range []string{"DNT", "Sec-GPC"} {
+		g := s.guest(header, "1")
+		if d := g.session(); d.Consent.Telemetry {
+			t.Errorf("%s: %+v", header, d.Consent)
+		}
+		g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+		g.must(http.StatusCreated, "POST", "/handoff", s.stay(0), once()...)
+		g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "en"})
+		if n := s.count(`SELECT count(*) FROM bff_consumer.outbox WHERE headers->>'sessionId' = $1`, g.cookie); n != 0 {
+			t.Errorf("%s: %d events left", header, n)
+		}
+		var d sessionDoc
+		g.must(http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": true}).into(t, &d)
+		if !d.Consent.Telemetry || d.Consent.Marketing {
+			t.Errorf("after consenting: %+v", d.Consent)
+		}
+		g.must(http.StatusCreated, "POST", "/wishlist", s.wish(1), once()...)
+		if !g.session().Consent.Telemetry || s.events(consumer.SubjectWishlistAdded, g.cookie) != 1 {
+			t.Errorf("%s: the header counts more than the guest's answer", header)
+		}
+	}
+	g := s.guest()
+	g.session()
+	g.must(http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": false, "marketing": true})
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+	if d := g.session(); d.Consent.Telemetry || !d.Consent.Marketing || s.events(consumer.SubjectWishlistAdded, g.cookie) != 0 {
+		t.Errorf("withdrawn: %+v", d.Consent)
+	}
+}
+
+// A pepper is rotated without losing a guest, and the old one is then not needed.
+func TestPepperRotation(t *testing.T) {
+	t.Parallel()
+	const fresh = "a-pepper-for-the-next-year"
+	s := newSite(t, 1, nil, nil)
+	g := s.guest()
+	cookie := g.session().SessionID
+	hash := s.sessionField(cookie, "cookieFingerprintHash")
+
+	s.procs = nil
+	s.start(map[string]string{"BFF_CONSUMER_PEPPER": fresh, "BFF_CONSUMER_OLD_PEPPERS": s.Secrets.Pepper})
+	if d := g.session(); d.SessionID != cookie {
+		t.Fatal("the guest was lost in the rotation")
+	}
+	s.until("the fingerprint was not hashed anew", func() bool { return s.sessionField(cookie, "cookieFingerprintHash") != hash })
+
+	s.procs = nil
+	s.start(map[string]string{"BFF_CONSUMER_PEPPER": fresh})
+	if d := g.session(); d.SessionID != cookie {
+		t.Error("the guest was lost with the old pepper")
+	}
+}

@@ -161,7 +161,7 @@ type Property struct {
 	Photos                []Photo
 	Policies              Policies
 	Sharia                bool
-	TranslationProvenance json.RawMessage
+	TranslationProvenance json.RawMessage `json:",omitempty"` // absent stays absent through the cache
 }
 
 // Properties describes hotels.

@@ -73,8 +73,8 @@ func (p *Property) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (
 	}
 	for _, r := range in.Rooms {
 		out.Rooms = append(out.Rooms, consumer.RoomTypeSummary{
-			RoomTypeID: r.RoomTypeID, Name: r.Name.localized(), MaxOccupancy: r.MaxOccupancy, Beds: r.Beds, SizeSqm: r.SizeSqm,
-			Amenities: kebabs(r.Amenities), PhotoURLs: r.PhotoURLs,
+			RoomTypeID: r.RoomTypeID, Name: r.Name.localized(), MaxOccupancy: r.MaxOccupancy, SizeSqm: r.SizeSqm,
+			Beds: append([]consumer.Bed{}, r.Beds...), Amenities: kebabs(r.Amenities), PhotoURLs: append([]string{}, r.PhotoURLs...),
 		})
 	}
 	for _, a := range in.Amenities {

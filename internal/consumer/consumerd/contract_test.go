@@ -1,0 +1,564 @@
+package consumerd_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// walker asks one instance, as one guest after the other, for everything that
+// the contract describes. The client underneath holds each exchange to it.
+type walker struct {
+	t        *testing.T
+	w        *testkit.World
+	p        *world.Process
+	contract *testkit.OpenAPI
+	client   *http.Client
+	cookie   string
+}
+
+// headers of one request; a name may be there twice.
+type headers = http.Header
+
+type exchange struct {
+	header http.Header
+	body   []byte
+}
+
+func (x exchange) field(t *testing.T, name string) string {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal(x.body, &members); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := members[name].(string)
+	return s
+}
+
+// ask sends a request and wants a status. A string or bytes are sent as they
+// are, anything else as JSON.
+func (k *walker) ask(want int, method, path string, h headers, body any) exchange {
+	k.t.Helper()
+	return k.send(want, method, "http://"+k.p.Public+"/bff/consumer/v1"+path, h, body)
+}
+
+func (k *walker) send(want int, method, to string, h headers, body any) exchange {
+	k.t.Helper()
+	var raw []byte
+	switch b := body.(type) {
+	case nil:
+	case string:
+		raw = []byte(b)
+	default:
+		var err error
+		if raw, err = json.Marshal(b); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(testkit.Context(k.t), method, to, bytes.NewReader(raw))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+	req.Header.Set("Accept-Language", "en")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if k.cookie != "" {
+		req.Header.Set("Cookie", "gms_id="+k.cookie)
+	}
+	for name, values := range h {
+		req.Header[name] = values
+	}
+	res, err := k.client.Do(req)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, c := range res.Cookies() {
+		if c.Name == "gms_id" {
+			k.cookie = c.Value
+		}
+	}
+	if res.StatusCode != want {
+		k.t.Errorf("%s %s: %d, want %d: %.400s", method, to, res.StatusCode, want, got)
+	}
+	return exchange{res.Header, got}
+}
+
+// TestContract walks every operation of the published contract, with requests
+// that are right and requests that are wrong, through a client that holds both
+// sides to it.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	contract := testkit.Contract(t)
+	k := &walker{t: t, w: w, p: w.Start("bff-consumer", nil), contract: contract, client: contract.Client(nil)}
+	for _, leg := range []func(){
+		k.elsewhere, k.search, k.searchMap, k.suggest, k.facets, k.hotel, k.availability,
+		k.wishlist, k.handoffs, k.session, k.telemetry, k.withoutUpstreams,
+	} {
+		k.cookie = ""
+		leg()
+	}
+	// What can be had only by breaking the service, or by waiting.
+	rare := []string{"403", "429", "500", "503", "504"}
+	races := []string{"addToWishlist 409", "removeFromWishlist 409", "mintHandoff 410"}
+	for _, unseen := range contract.Unseen() {
+		_, status, _ := strings.Cut(unseen, " ")
+		if !slices.Contains(rare, status) && !slices.Contains(races, unseen) {
+			t.Errorf("%s: nobody walked there", unseen)
+		}
+	}
+}
+
+type members = map[string]any
+
+// query is a search with the given members on top.
+func (k *walker) query(change members) members {
+	q := members{
+		"geo":   members{"mode": "city", "city": "Kabul"},
+		"dates": members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}, "occupancy": members{"adults": 2, "rooms": 1},
+	}
+	for name, v := range change {
+		q[name] = v
+	}
+	return q
+}
+
+func (k *walker) elsewhere() {
+	k.ask(404, "GET", "/nowhere", nil, nil)
+	k.ask(404, "GET", "/hotels", nil, nil)
+	k.ask(405, "GET", "/search", nil, nil)
+	k.ask(405, "PUT", "/wishlist", nil, members{})
+	k.ask(405, "POST", "/hotels/ppt_01JXG9KMGRC638MD0V7C0ZPD0W", nil, members{})
+	k.ask(400, "GET", "/nowhere", headers{"X-Request-Id": {"not one"}}, nil)
+	k.send(404, "POST", "http://"+k.p.Public+"/internal/handoff/bhd_01M7H171SJSMVD891RBXMF12X2/consume", nil, members{})
+	k.send(404, "GET", "http://"+k.p.Public+"/metrics", nil, nil)
+}
+
+// misbehave sends what no route takes.
+func (k *walker) misbehave(method, path string, good members) {
+	k.t.Helper()
+	key := headers{"Idempotency-Key": {"misbehave"}}
+	with := func(name, value string) headers {
+		h := key.Clone()
+		h.Set(name, value)
+		return h
+	}
+	body := func() any {
+		if good == nil {
+			return nil
+		}
+		return good
+	}
+	k.ask(400, method, path, with("Authorization", "Bearer x"), body())
+	k.ask(400, method, path, with("X-Request-Id", "'; drop table"), body())
+	if good == nil {
+		return
+	}
+	k.ask(400, method, path, key, `{"geo":`)
+	k.ask(400, method, path, key, `[]`)
+	k.ask(400, method, path, key, "\"\xff\"")
+	k.ask(400, method, path, key, ``)
+	k.ask(415, method, path, with("Content-Type", "text/plain"), body())
+	k.ask(413, method, path, key, `{"pad":"`+strings.Repeat("x", 1<<16)+`"}`)
+}
+
+// cookies sends what no guest has.
+func (k *walker) cookies(method, path string, good any) {
+	k.t.Helper()
+	for _, bad := range []string{"gms_id=nonsense", "gms_id=gms_01M7H171SJSMVD891RBXMF12X2; gms_id=gms_01M7H171SJSMVD891RBXMF12X3"} {
+		k.ask(400, method, path, headers{"Cookie": {bad}, "Idempotency-Key": {"cookies"}}, good)
+	}
+	k.cookie = ""
+}
+
+func (k *walker) search() {
+	first := k.ask(200, "POST", "/search", nil, k.query(nil))
+	if k.cookie == "" {
+		k.t.Error("no session was opened")
+	}
+	k.ask(200, "POST", "/search", headers{"X-Search-Session": first.header["X-Search-Session"], "Accept-Encoding": {"zstd"}}, k.query(members{"page": members{"limit": 50, "offset": 20}}))
+	again := k.ask(200, "POST", "/search", headers{"Accept-Encoding": {"gzip"}}, k.query(nil))
+	if got := again.header.Get("X-Cache"); got != "HIT" {
+		k.t.Errorf("X-Cache = %q, want HIT", got)
+	}
+	for _, change := range []members{
+		{"geo": members{"mode": "point", "point": members{"lat": 34.5281, "lng": 69.1723, "radiusKm": 5}}, "sortKey": "distance-asc"},
+		{"geo": members{"mode": "bounding-box", "boundingBox": members{"swLat": 34.4, "swLng": 69, "neLat": 34.7, "neLng": 69.4}}},
+		{"geo": members{"mode": "region", "region": "Herat Province", "country": "af"}, "currency": "USD", "locale": "prs"},
+		{"geo": members{"mode": "city", "city": "Qom"}, "currency": "EUR", "locale": "fa-IR", "sortKey": "price-asc", "unknown": true},
+		{"geo": members{"mode": "city", "city": "Atlantis"}},
+		{"occupancy": members{"adults": 2, "children": 2, "childrenAges": []int{5, 8}, "rooms": 1}, "filters": members{
+			"priceRange": members{"min": 20, "max": 80, "currency": "USD"}, "amenities": []string{"free-wifi"}, "starRating": []int{3, 4, 5},
+			"guestRatingMin": 7.5, "propertyType": []string{"hotel"}, "cancellationFlexibility": "free", "neighbourhoods": []string{"Shahr-e Naw"},
+		}},
+	} {
+		k.ask(200, "POST", "/search", nil, k.query(change))
+	}
+	k.ask(200, "POST", "/search?utm_source=poster", headers{"X-Campaign-Name": {"nawruz"}, "X-Currency": {"PKR"}, "Dnt": {"1"}}, k.query(nil))
+	for _, change := range []members{
+		{"geo": nil, "dates": nil, "occupancy": nil},
+		{"geo": members{"mode": "city", "city": "Kabul", "region": "Kabul"}},
+		{"geo": members{"mode": "planet"}},
+		{"geo": "Kabul"},
+		{"dates": members{"checkIn": "2027-05-15", "checkOut": "2027-05-12"}},
+		{"occupancy": members{"adults": 0, "rooms": 99, "children": 1, "childrenAges": []int{5, 40}}},
+		{"filters": members{"priceRange": members{"min": 9, "max": 1}, "propertyType": []string{"castle"}, "amenities": "wifi"}},
+		{"sortKey": "distance-asc"},
+		{"page": members{"limit": 0, "offset": 1e9}},
+		{"locale": "xx", "currency": "JPY"},
+	} {
+		k.ask(400, "POST", "/search", nil, k.query(change))
+	}
+	k.ask(400, "POST", "/search", headers{"X-Search-Session": {"srs_1"}}, k.query(nil))
+	k.ask(422, "POST", "/search", nil, k.query(members{"locale": "xx"}))
+	k.ask(422, "POST", "/search", nil, k.query(members{"currency": "JPY"}))
+	k.ask(422, "POST", "/search", headers{"X-Currency": {"JPY"}}, k.query(nil))
+	k.misbehave("POST", "/search", k.query(nil))
+	k.cookies("POST", "/search", k.query(nil))
+}
+
+func (k *walker) searchMap() {
+	hotel := k.w.Sim.Catalog().Properties[0]
+	box := members{"mode": "bounding-box", "boundingBox": members{
+		"swLat": hotel.Geo.Lat - .1, "swLng": hotel.Geo.Lng - .1, "neLat": hotel.Geo.Lat + .1, "neLng": hotel.Geo.Lng + .1,
+	}}
+	x := k.ask(200, "POST", "/search/map", nil, k.query(members{"geo": box, "cursor": members{"propertyId": hotel.PropertyID}}))
+	if !bytes.Contains(x.body, []byte(`"cheapestNightlyMinor"`)) {
+		k.t.Errorf("no pin has a price: %.300s", x.body)
+	}
+	k.ask(200, "POST", "/search/map", nil, k.query(nil))
+	k.ask(200, "POST", "/search/map", nil, k.query(members{"geo": members{"mode": "bounding-box", "boundingBox": members{
+		"swLat": 20, "swLng": 40, "neLat": 50, "neLng": 80,
+	}}}))
+	k.ask(400, "POST", "/search/map", nil, k.query(members{"geo": members{"mode": "region", "region": "Kabul Province"}}))
+	k.ask(400, "POST", "/search/map", nil, k.query(members{"cursor": members{"propertyId": "ppt_1"}}))
+	k.ask(422, "POST", "/search/map", nil, k.query(members{"locale": "xx"}))
+	k.misbehave("POST", "/search/map", k.query(nil))
+	k.cookies("POST", "/search/map", k.query(nil))
+}
+
+// shared asks for an answer that guests share, in several ways.
+func (k *walker) shared(path string) {
+	k.t.Helper()
+	x := k.ask(200, "GET", path, headers{"Accept-Encoding": {"identity"}}, nil)
+	for _, name := range []string{"Etag", "Vary"} {
+		if x.header.Get(name) == "" {
+			k.t.Errorf("%s: no %s", path, name)
+		}
+	}
+	k.ask(304, "GET", path, headers{"Accept-Encoding": {"identity"}, "If-None-Match": x.header["Etag"]}, nil)
+	k.ask(200, "HEAD", path, nil, nil)
+	k.ask(200, "GET", path, headers{"Accept-Language": {"prs, en;q=0.5"}, "X-Currency": {"USD"}, "Accept-Encoding": {"gzip"}}, nil)
+	k.ask(200, "GET", path, headers{"Accept-Language": {"tg"}, "Accept-Encoding": {"zstd, gzip"}}, nil)
+	k.ask(422, "GET", path, headers{"X-Currency": {"JPY"}}, nil)
+	k.misbehave("GET", path, nil)
+	if k.cookie != "" {
+		k.t.Errorf("%s: a shared answer opened a session", path)
+	}
+}
+
+func (k *walker) suggest() {
+	k.shared("/suggest?q=kab&limit=5")
+	k.ask(200, "GET", "/suggest?q="+url.QueryEscape("كابل"), nil, nil)
+	k.ask(200, "GET", "/suggest?q=hotel&limit=20", nil, nil)
+	k.ask(200, "GET", "/suggest?q=zzzzzz", nil, nil)
+	k.ask(400, "GET", "/suggest", nil, nil)
+	k.ask(400, "GET", "/suggest?q=kab&limit=21", nil, nil)
+	k.ask(400, "GET", "/suggest?q=kab&q=her", nil, nil)
+}
+
+func (k *walker) facets() {
+	k.shared("/facets?country=AF")
+	k.ask(200, "GET", "/facets?country=af&region="+url.QueryEscape("Kabul Province"), nil, nil)
+	k.ask(404, "GET", "/facets?country=ZZ", nil, nil)
+	k.ask(400, "GET", "/facets", nil, nil)
+	k.ask(400, "GET", "/facets?country=AFG", nil, nil)
+	k.ask(400, "GET", "/facets?country=A1", nil, nil)
+}
+
+const noHotel = "ppt_01M7H171SJSMVD891RBXMF12X2"
+
+func (k *walker) hotel() {
+	hotels := k.w.Sim.Catalog().Properties
+	k.shared("/hotels/" + hotels[0].PropertyID)
+	for _, h := range hotels[1:12] {
+		k.ask(200, "GET", "/hotels/"+h.PropertyID+"?checkIn=2027-05-12&checkOut=2027-05-15&adults=2&children=2&childrenAges=5,8&rooms=1", nil, nil)
+	}
+	path := "/hotels/" + hotels[0].PropertyID
+	k.ask(404, "GET", "/hotels/"+noHotel, nil, nil)
+	k.ask(400, "GET", "/hotels/"+hotels[0].TenantID, nil, nil)
+	k.ask(400, "GET", path+"?checkIn=2027-05-12", nil, nil)
+	k.ask(400, "GET", path+"?checkIn=2027-05-12&checkOut=tomorrow", nil, nil)
+	k.ask(400, "GET", path+"?children=2&childrenAges=5", nil, nil)
+	k.ask(400, "GET", path+"?adults=none", nil, nil)
+}
+
+func (k *walker) availability() {
+	hotels := k.w.Sim.Catalog().Properties
+	path := "/hotels/" + hotels[0].PropertyID + "/availability"
+	k.shared(path + "?from=2027-05-12&to=2027-06-12&adults=2&children=1&childrenAges=4&rooms=1")
+	k.ask(200, "GET", path+"?from=2027-05-12&to=2027-07-13&rooms=15", nil, nil)
+	k.ask(404, "GET", "/hotels/"+noHotel+"/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+	k.ask(400, "GET", path, nil, nil)
+	k.ask(400, "GET", path+"?from=2027-05-12&to=2027-05-12", nil, nil)
+	k.ask(400, "GET", path+"?from=2027-05-12&to=2028-05-12", nil, nil)
+	k.ask(400, "GET", "/hotels/none/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+}
+
+func (k *walker) wishlist() {
+	hotels := k.w.Sim.Catalog().Properties
+	key := func(name string) headers { return headers{"Idempotency-Key": {name}} }
+	wish := func(i int) members {
+		return members{"propertyId": hotels[i].PropertyID, "source": "detail", "note": "هوټل"}
+	}
+	k.ask(200, "GET", "/wishlist", nil, nil)
+	k.ask(201, "POST", "/wishlist", key("a"), wish(0))
+	replay := k.ask(201, "POST", "/wishlist", headers{"X-Idempotency-Key": {"a"}}, wish(0))
+	if replay.header.Get("Idempotency-Replayed") != "true" {
+		k.t.Error("a replay does not say so")
+	}
+	k.ask(200, "POST", "/wishlist", key("b"), wish(0))
+	k.ask(201, "POST", "/wishlist", key("c"), members{"propertyId": hotels[1].PropertyID, "source": "list"})
+	k.ask(422, "POST", "/wishlist", key("a"), wish(2))
+	k.ask(428, "POST", "/wishlist", nil, wish(2))
+	k.ask(404, "POST", "/wishlist", key("d"), members{"propertyId": noHotel, "source": "map"})
+	k.ask(400, "POST", "/wishlist", headers{"Idempotency-Key": {"e"}, "X-Idempotency-Key": {"f"}}, wish(2))
+	k.ask(400, "POST", "/wishlist", key(strings.Repeat("k", 129)), wish(2))
+	k.ask(400, "POST", "/wishlist", key("g"), members{"propertyId": 7, "source": "elsewhere", "note": strings.Repeat("x", 281)})
+	k.ask(200, "GET", "/wishlist", nil, nil)
+	k.ask(204, "DELETE", "/wishlist/"+hotels[0].PropertyID, key("h"), nil)
+	k.ask(204, "DELETE", "/wishlist/"+hotels[0].PropertyID, key("h"), nil)
+	k.ask(204, "DELETE", "/wishlist/"+noHotel, key("i"), nil)
+	k.ask(422, "DELETE", "/wishlist/"+hotels[1].PropertyID, key("h"), nil)
+	k.ask(428, "DELETE", "/wishlist/"+hotels[1].PropertyID, nil, nil)
+	k.ask(400, "DELETE", "/wishlist/none", key("j"), nil)
+	k.misbehave("GET", "/wishlist", nil)
+	k.misbehave("POST", "/wishlist", wish(3))
+	k.misbehave("DELETE", "/wishlist/"+noHotel, nil)
+	k.cookies("GET", "/wishlist", nil)
+	k.cookies("POST", "/wishlist", wish(3))
+	k.cookies("DELETE", "/wishlist/"+noHotel, nil)
+}
+
+func (k *walker) handoffs() {
+	hotels := k.w.Sim.Catalog().Properties
+	key := func(name string) headers { return headers{"Idempotency-Key": {name}} }
+	to := func(i int, change members) members {
+		m := members{
+			"propertyId": hotels[i].PropertyID, "tenantId": hotels[i].TenantID,
+			"dates":     members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+			"occupancy": members{"adults": 2, "children": 1, "childrenAges": []int{5}, "rooms": 1},
+		}
+		for name, v := range change {
+			m[name] = v
+		}
+		return m
+	}
+	shown := members{"minor": "1", "currency": "AFN", "capturedAt": "2026-11-16T05:28:12+03:30"}
+	k.ask(201, "POST", "/handoff?utm_source=poster", key("a"), to(0, members{"shown": shown, "currency": "USD", "locale": "fa"}))
+	k.ask(201, "POST", "/handoff", headers{"Idempotency-Key": {"b"}, "X-Currency": {"EUR"}}, to(0, nil))
+	minted := k.ask(201, "POST", "/handoff", key("c"), to(1, members{"shown": shown}))
+	k.ask(201, "POST", "/handoff", key("c"), to(1, members{"shown": shown}))
+	k.ask(422, "POST", "/handoff", key("c"), to(2, nil))
+	k.ask(422, "POST", "/handoff", key("d"), to(1, members{"currency": "JPY"}))
+	k.ask(422, "POST", "/handoff", key("d"), to(1, members{"locale": "xx"}))
+	k.ask(428, "POST", "/handoff", nil, to(1, nil))
+	k.ask(404, "POST", "/handoff", key("e"), to(1, members{"propertyId": noHotel}))
+	k.ask(404, "POST", "/handoff", key("f"), to(1, members{"tenantId": "tnt_01M7H171SJSMVD891RBXMF12X2"}))
+	k.ask(400, "POST", "/handoff", key("g"), to(1, members{"dates": nil, "shown": members{"minor": "1.5", "currency": "AFN", "capturedAt": "now"}}))
+	k.misbehave("POST", "/handoff", to(1, nil))
+
+	id, token := minted.field(k.t, "handoffId"), tokenOf(k.t, minted.field(k.t, "url"))
+	k.consume(400, id, members{"token": token}, true)
+	k.consume(400, "bhd_1", members{"token": token, "instance": "test"}, true)
+	k.consume(400, id, "[]", true)
+	k.consume(413, id, `{"pad":"`+strings.Repeat("x", 1<<16)+`"}`, true)
+	k.consume(401, id, members{"token": token, "instance": "test"}, false)
+	k.consume(401, id, members{"token": "forged", "instance": "test"}, true)
+	k.consume(401, "bhd_01M7H171SJSMVD891RBXMF12X2", members{"token": token, "instance": "test"}, true)
+	k.consume(200, id, members{"token": token, "instance": "test"}, true)
+	k.consume(409, id, members{"token": token, "instance": "test"}, true)
+	k.ask(409, "POST", "/handoff", key("c"), to(1, members{"shown": shown}))
+	k.cookies("POST", "/handoff", to(1, nil))
+
+	for status, age := range map[int]time.Duration{404: 0, 410: 31 * time.Minute} {
+		token, id := k.sign(hotels[0].TenantID, hotels[0].PropertyID, time.Now().Add(-age))
+		k.consume(status, id, members{"token": token, "instance": "test"}, true)
+	}
+	if !k.w.Sim.SuspendTenant(hotels[40].TenantID) {
+		k.t.Fatal("no such tenant")
+	}
+	k.ask(403, "POST", "/handoff", key("h"), to(40, nil))
+}
+
+func tokenOf(t *testing.T, redirect string) string {
+	t.Helper()
+	u, err := url.Parse(redirect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get("h")
+}
+
+// sign makes a genuine token that the ledger has never seen.
+func (k *walker) sign(tenant, property string, at time.Time) (token, id string) {
+	k.t.Helper()
+	keys, err := handoff.ParseKeySet(k.w.Secrets.HandoffKeys)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	token, payload, err := handoff.Mint(handoff.NewKeyring(keys), handoff.Claims{
+		ID: bff.NewID(bff.PrefixHandoff, at), GuestSessionID: bff.NewID(bff.PrefixGuestSession, at),
+		TenantID: bff.MustParseID(bff.PrefixTenant, tenant), PropertyID: bff.MustParseID(bff.PrefixProperty, property),
+		Dates:     bff.StayDates{CheckIn: bff.DateOf(at) + 1, CheckOut: bff.DateOf(at) + 2},
+		Occupancy: handoff.Occupancy{Adults: 1, Rooms: 1}, Currency: bff.AFN, Locale: bff.LocaleEnglish,
+	}, at)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return token, payload.ID.String()
+}
+
+// consume speaks as the booking service, or as somebody who would like to be.
+func (k *walker) consume(want int, id string, body any, genuine bool) {
+	k.t.Helper()
+	raw, ok := body.(string)
+	if !ok {
+		b, err := json.Marshal(body)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		raw = string(b)
+	}
+	path, now, secret := "/internal/handoff/"+id+"/consume", strconv.FormatInt(time.Now().Unix(), 10), k.w.Secrets.InternalHMACKey
+	if !genuine {
+		secret = "guessed"
+	}
+	digest := sha256.Sum256([]byte(raw))
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = io.WriteString(mac, "POST\n"+path+"\n"+now+"\n"+hex.EncodeToString(digest[:]))
+	k.send(want, "POST", "http://"+k.p.Internal+path, headers{
+		"Authorization":   {"Bearer " + k.w.Secrets.InternalToken},
+		"X-Internal-Hmac": {"t=" + now + ",v1=" + hex.EncodeToString(mac.Sum(nil))},
+	}, raw)
+}
+
+func (k *walker) session() {
+	k.ask(200, "GET", "/session?utm_source=poster&utm_medium=wall&utm_campaign=nawruz", nil, nil)
+	k.ask(200, "POST", "/session/locale", nil, members{"locale": "prs-AF"})
+	k.ask(200, "POST", "/session/currency", nil, members{"currency": "IRR"})
+	k.ask(200, "POST", "/session/consent", nil, members{"telemetry": true, "marketing": true})
+	k.ask(200, "POST", "/session/consent", nil, members{"marketing": false})
+	k.ask(422, "POST", "/session/locale", nil, members{"locale": "xx"})
+	k.ask(422, "POST", "/session/currency", nil, members{"currency": "JPY"})
+	k.ask(400, "POST", "/session/locale", nil, members{})
+	k.ask(400, "POST", "/session/currency", nil, members{"currency": 7})
+	k.ask(400, "POST", "/session/consent", nil, members{"telemetry": "yes"})
+	// Something to remember.
+	hotel := k.w.Sim.Catalog().Properties[0]
+	k.ask(200, "POST", "/search", nil, k.query(nil))
+	k.ask(200, "POST", "/search", nil, k.query(members{"geo": members{"mode": "point", "point": members{"lat": 34.5, "lng": 69.1, "radiusKm": 3}}}))
+	k.ask(200, "POST", "/search", nil, k.query(members{"geo": members{"mode": "bounding-box", "boundingBox": members{
+		"swLat": 34.4, "swLng": 69, "neLat": 34.7, "neLng": 69.4,
+	}}, "occupancy": members{"adults": 1, "rooms": 1, "children": 1, "childrenAges": []int{0}}}))
+	k.ask(200, "GET", "/hotels/"+hotel.PropertyID, headers{"X-View-Source": {"search-list"}}, nil)
+	k.ask(201, "POST", "/wishlist", headers{"Idempotency-Key": {"s"}}, members{"propertyId": hotel.PropertyID, "source": "recently-viewed"})
+	for { // it is remembered behind the answer
+		x := k.ask(200, "GET", "/session", nil, nil)
+		if k.t.Failed() || (bytes.Contains(x.body, []byte(hotel.PropertyID)) && bytes.Count(x.body, []byte("queryHash")) == 3) {
+			break
+		}
+		select {
+		case <-testkit.Context(k.t).Done():
+			k.t.Fatalf("nothing is remembered: %s", x.body)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	for path, good := range map[string]members{
+		"/session/locale": {"locale": "en"}, "/session/currency": {"currency": "AFN"}, "/session/consent": {"telemetry": true},
+	} {
+		k.misbehave("POST", path, good)
+	}
+	k.misbehave("GET", "/session", nil)
+	k.misbehave("POST", "/session/clear", nil)
+	k.ask(204, "POST", "/session/clear", nil, nil)
+	k.ask(204, "POST", "/session/clear", nil, nil)
+	k.cookies("GET", "/session", nil)
+	k.cookies("POST", "/session/locale", members{"locale": "en"})
+	k.cookies("POST", "/session/clear", nil)
+}
+
+func (k *walker) telemetry() {
+	hotel := k.w.Sim.Catalog().Properties[0]
+	good := map[string]members{
+		"/telemetry/click":     {"kind": "listing-card", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "position": 1, "sortKey": "price-asc"},
+		"/telemetry/page-view": {"path": "/search?q=secret#top", "referer": "https://example.org/a?b=c"},
+		"/telemetry/funnel":    {"step": "map.opened", "metadata": members{"device": "phone", "cards": 20.5, "dark": true}},
+	}
+	for path, body := range good {
+		k.ask(202, "POST", path, nil, body)
+		k.ask(400, "POST", path, nil, members{"tenantId": "nobody", "kind": "glance", "path": "search", "step": "none", "metadata": members{"1": nil}})
+		k.misbehave("POST", path, body)
+		k.cookies("POST", path, body)
+	}
+	k.ask(202, "POST", "/telemetry/click", nil, members{"kind": "brand-peek", "tenantId": hotel.TenantID})
+	k.ask(200, "POST", "/session/consent", nil, members{"telemetry": false})
+	for path, body := range good {
+		k.ask(202, "POST", path, nil, body)
+	}
+}
+
+// withoutUpstreams breaks one service after the other: what is missing is said,
+// and what cannot be had is refused, in the words of the contract.
+func (k *walker) withoutUpstreams() {
+	hotels := k.w.Sim.Catalog().Properties
+	for i, upstream := range []string{"pricing", "theme-config", "property", "tenant", "search-aggregation"} {
+		if err := k.w.Sim.SetFault(upstreamsim.Fault{Upstream: upstream, Status: http.StatusInternalServerError}); err != nil {
+			k.t.Fatal(err)
+		}
+		status, key := 200, headers{"Idempotency-Key": {upstream}}
+		minted := 201
+		if upstream == "search-aggregation" {
+			status, minted = 503, 503
+		}
+		hotel := hotels[20+i]
+		city := k.query(members{"geo": members{"mode": "city", "city": []string{"Herat", "Ghazni", "Kunduz", "Khost", "Balkh"}[i]}})
+		k.ask(status, "POST", "/search", nil, city)
+		k.ask(status, "POST", "/search/map", nil, city)
+		k.ask(200, "GET", "/hotels/"+hotel.PropertyID, nil, nil)
+		k.ask(status, "GET", "/hotels/"+hotel.PropertyID+"/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+		k.ask(status, "GET", "/suggest?q=her&limit="+strconv.Itoa(i+1), nil, nil)
+		k.ask(status, "GET", "/facets?country=IR&region="+strconv.Itoa(i), nil, nil)
+		k.ask(minted, "POST", "/wishlist", key, members{"propertyId": hotel.PropertyID, "source": "map"})
+		k.ask(200, "GET", "/wishlist", nil, nil)
+		k.ask(minted, "POST", "/handoff", key, members{
+			"propertyId": hotel.PropertyID, "tenantId": hotel.TenantID,
+			"dates": members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}, "occupancy": members{"adults": 1, "rooms": 1},
+			"shown": members{"minor": "100", "currency": "AFN", "capturedAt": "2026-11-16T01:58:12Z"},
+		})
+		k.w.Sim.ClearFaults()
+	}
+}

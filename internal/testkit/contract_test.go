@@ -1,0 +1,239 @@
+package testkit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const sample = `
+openapi: 3.1.0
+servers: [{url: 'https://{host}/base', variables: {host: {default: example.org}}}]
+x-elsewhere:
+  '404': {$ref: '#/components/responses/Problem'}
+  '405': {$ref: '#/components/responses/Problem'}
+paths:
+  /rooms/{room}:
+    parameters:
+      - {name: room, in: path, required: true, schema: {type: integer, minimum: 1}}
+    get:
+      operationId: room
+      parameters:
+        - {name: beds, in: query, schema: {type: array, maxItems: 2, items: {$ref: '#/components/schemas/Count'}}}
+        - {name: X-View, in: header, required: true, schema: {enum: [sea, hill]}}
+      responses:
+        '200':
+          headers:
+            X-Cache: {required: true, schema: {enum: [HIT, MISS]}}
+            Age: {schema: {type: integer}}
+          content:
+            application/json:
+              schema:
+                type: object
+                required: [room]
+                properties: {room: {$ref: '#/components/schemas/Count'}}
+                unevaluatedProperties: false
+        '304': {description: the same}
+    put:
+      operationId: furnish
+      requestBody:
+        required: true
+        content:
+          application/json: {schema: {type: object, required: [beds]}}
+      responses:
+        '204': {description: done}
+        '400': {$ref: '#/components/responses/Problem'}
+  /rooms/first:
+    servers: [{url: /base}]
+    get:
+      operationId: first
+      responses: {'200': {description: nothing}}
+components:
+  responses:
+    Problem:
+      description: no
+      content:
+        application/problem+json: {schema: {required: [error]}}
+  schemas:
+    Count: {type: integer, minimum: 0}
+`
+
+func TestContractFindsBreaches(t *testing.T) {
+	t.Parallel()
+	doc, err := parseDocument([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(`{"room":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		request string // method, path, body
+		sent    http.Header
+		status  int
+		got     http.Header
+		body    string
+		want    []string // parts of the breaches, in order
+	}{
+		{
+			name: "as described", request: "GET /base/rooms/7?beds=1,2", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}, "Age": {"3"}}, body: `{"room":7}`,
+		},
+		{
+			name: "a parameter in a path", request: "GET /base/rooms/none", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}}, body: `{"room":7}`,
+			want: []string{"parameter room at #: got string, want integer"},
+		},
+		{
+			name: "parameters", request: "GET /base/rooms/0?beds=1,x,3",
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}}, body: `{"room":7}`,
+			want: []string{"parameter beds at #: maxItems", "parameter beds at #/1: got string", "parameter X-View: is missing", "parameter room at #: minimum"},
+		},
+		{
+			name: "headers", request: "GET /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "Age": {"old"}, "Set-Cookie": {"a=b"}}, body: `{"room":7}`,
+			want: []string{"header Age at #: got string", "header X-Cache: is missing", "header Set-Cookie: is not described"},
+		},
+		{
+			name: "a body", request: "GET /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}}, body: `{"room":-7,"price":1}`,
+			want: []string{"response at #/room: minimum", "response at #/price: false schema"},
+		},
+		{
+			name: "a compressed body", request: "GET /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}, "Content-Encoding": {"gzip"}}, body: packed.String(),
+			want: []string{"response at #/room: got boolean"},
+		},
+		{
+			name: "another content type", request: "GET /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"text/html; charset=utf-8"}, "X-Cache": {"HIT"}}, body: `{"room":7}`,
+			want: []string{"response: content type text/html"},
+		},
+		{
+			name: "no JSON", request: "GET /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}}, body: `{"room":7`,
+			want: []string{"response: not JSON"},
+		},
+		{
+			name: "HEAD has no body", request: "HEAD /base/rooms/7", sent: http.Header{"X-View": {"sea"}},
+			status: 200, got: http.Header{"Content-Type": {"application/json"}, "X-Cache": {"HIT"}},
+		},
+		{name: "another status", request: "GET /base/rooms/7", status: 201, want: []string{"room has no such answer"}},
+		{name: "no body", request: "GET /base/rooms/7", status: 304, body: "x", want: []string{"response: a body where none is described"}},
+		{name: "the literal path wins", request: "GET /base/rooms/first", status: 200},
+		{name: "a request body", request: `PUT /base/rooms/7 {"beds":1}`, sent: http.Header{"Content-Type": {"application/json"}}, status: 204},
+		{
+			name: "a wrong request body", request: `PUT /base/rooms/7 {}`, sent: http.Header{"Content-Type": {"application/json"}}, status: 204,
+			want: []string{"request at #: missing property"},
+		},
+		{name: "no request body", request: `PUT /base/rooms/7`, status: 204, want: []string{"request: no body"}},
+		{
+			name: "a refused request", request: `PUT /base/rooms/7 {}`, status: 400,
+			got: http.Header{"Content-Type": {"application/problem+json"}}, body: `{"error":{}}`,
+		},
+		{
+			name: "elsewhere", request: "GET /rooms/7", status: 404,
+			got: http.Header{"Content-Type": {"application/problem+json"}}, body: `{}`, want: []string{"response at #: missing property"},
+		},
+		{
+			name: "another method", request: "POST /base/rooms/7", status: 405,
+			got: http.Header{"Content-Type": {"application/problem+json"}}, body: `{"error":{}}`,
+		},
+		{name: "another method taken", request: "POST /base/rooms/7", status: 404, want: []string{"there is no such operation"}},
+		{name: "not described", request: "GET /elsewhere", status: 200, want: []string{"there is no such operation"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			parts := strings.SplitN(tt.request, " ", 3)
+			req := httptest.NewRequestWithContext(t.Context(), parts[0], parts[1], nil)
+			req.Header = tt.sent
+			var sent []byte
+			if len(parts) == 3 {
+				sent = []byte(parts[2])
+			}
+			if tt.got == nil {
+				tt.got = http.Header{}
+			}
+			found := newOpenAPI(t, doc).check(req, sent, &http.Response{StatusCode: tt.status, Header: tt.got}, []byte(tt.body))
+			ok := len(found) == len(tt.want)
+			for i := range found {
+				ok = ok && strings.HasPrefix(found[i], tt.want[i])
+			}
+			if !ok {
+				t.Errorf("breaches %q, want %q", found, tt.want)
+			}
+		})
+	}
+}
+
+func TestContractRefusesDocuments(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{
+		"a bare date":         {"minimum: 1}", "minimum: 1, example: 2027-05-12}"},
+		"a bare status":       {"'304'", "304"},
+		"a dangling schema":   {"'#/components/schemas/Count'", "'#/components/schemas/Kount'"},
+		"a dangling response": {"'#/components/responses/Problem'", "'#/components/responses/Broblem'"},
+		"a distant reference": {"'#/components/schemas/Count'", "'other.yaml#/Count'"},
+		"a nameless deed":     {"operationId: room", "summary: room"},
+		"a broken schema":     {"minimum: 0", "minimum: none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := parseDocument([]byte(strings.Replace(sample, change[0], change[1], 1))); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+// TestContractClient lets both sides see the bytes that were checked.
+func TestContractClient(t *testing.T) {
+	t.Parallel()
+	doc, err := parseDocument([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, err := io.ReadAll(r.Body); err != nil || string(b) != `{"beds":2}` {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"error":"` + string(b) + `"}`))
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	contract := newOpenAPI(t, doc)
+	client := contract.Client(nil)
+	for body, want := range map[string]string{`{"beds":2}`: "", `none`: `{"error":"none"}`} {
+		req, err := http.NewRequestWithContext(Context(t), http.MethodPut, server.URL+"/base/rooms/7", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		if err != nil || string(got) != want {
+			t.Errorf("answer %q, %v; want %q", got, err, want)
+		}
+		_ = res.Body.Close()
+	}
+	if diff := cmp.Diff([]string{"first 200", "room 200", "room 304"}, contract.Unseen()); diff != "" {
+		t.Errorf("unseen (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,401 @@
+package testkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// each visits every node of a tree with the pointer to it.
+func each(node any, at pointer, visit func(at pointer, node any)) {
+	visit(at, node)
+	switch node := node.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(node)) {
+			each(node[k], at.to(k), visit)
+		}
+	case []any:
+		for i, child := range node {
+			each(child, at.to(strconv.Itoa(i)), visit)
+		}
+	}
+}
+
+func TestDocumentReferencesResolve(t *testing.T) {
+	t.Parallel()
+	doc := Contract(t).doc
+	used := map[string]bool{}
+	each(doc.root, nil, func(at pointer, node any) {
+		object, _ := node.(map[string]any)
+		ref, ok := object["$ref"].(string)
+		if !ok {
+			return
+		}
+		used[ref] = true
+		if _, _, err := doc.find(ref); err != nil {
+			t.Errorf("%s: %v", at, err)
+		}
+	})
+	components, _ := doc.root["components"].(map[string]any)
+	for kind, named := range components {
+		if kind == "securitySchemes" {
+			continue
+		}
+		for name := range named.(map[string]any) {
+			if at := (pointer{"components", kind, name}); !used[at.String()] {
+				t.Errorf("%s: nobody refers to it", at)
+			}
+		}
+	}
+}
+
+// TestDocumentSchemas compiles every schema and looks for words that no schema
+// knows: a misspelt rule rules nothing.
+func TestDocumentSchemas(t *testing.T) {
+	t.Parallel()
+	known := strings.Fields(`$ref type enum const required properties additionalProperties unevaluatedProperties items minItems maxItems
+		uniqueItems minLength maxLength pattern format minimum maximum minProperties maxProperties propertyNames dependentRequired allOf anyOf
+		not if then default description`)
+	doc := Contract(t).doc
+	var rules func(at pointer, node any)
+	rules = func(at pointer, node any) {
+		object, ok := node.(map[string]any)
+		if !ok {
+			return // true, false
+		}
+		for word, child := range object {
+			at := at.to(word)
+			if !slices.Contains(known, word) {
+				t.Errorf("%s: no word of a schema", at)
+			}
+			switch word {
+			case "properties":
+				for name, s := range child.(map[string]any) {
+					rules(at.to(name), s)
+				}
+			case "allOf", "anyOf":
+				for i, s := range child.([]any) {
+					rules(at.to(strconv.Itoa(i)), s)
+				}
+			case "items", "additionalProperties", "unevaluatedProperties", "propertyNames", "not", "if", "then":
+				rules(at, child)
+			}
+		}
+	}
+	each(doc.root, nil, func(at pointer, node any) {
+		object, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		inExample := slices.Contains(at, "examples") || slices.Contains(at, "example")
+		if s, ok := object["schema"]; ok && !inExample {
+			rules(at.to("schema"), s)
+		}
+		if at.String() == "#/components/schemas" {
+			for name, s := range object {
+				rules(at.to(name), s)
+				if _, err := doc.schema(at.to(name)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestDocumentAnswersAreClosed wants every object of ours in an answer to say
+// that it has no other members: without that a new one goes unnoticed.
+func TestDocumentAnswersAreClosed(t *testing.T) {
+	t.Parallel()
+	doc := Contract(t).doc
+	var closed func(node any, at pointer, within bool)
+	closed = func(node any, at pointer, within bool) {
+		if _, ok := node.(map[string]any); !ok {
+			return // true, false
+		}
+		schema, at, err := doc.object(node, at)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		shut := within || schema["unevaluatedProperties"] == false
+		members, _ := schema["properties"].(map[string]any)
+		if schema["type"] == "object" && members != nil && !shut {
+			t.Errorf("%s: is open", at)
+		}
+		for name, member := range members {
+			closed(member, at.to("properties", name), false)
+		}
+		if items, ok := schema["items"]; ok {
+			closed(items, at.to("items"), false)
+		}
+		for _, word := range []string{"allOf", "anyOf"} {
+			parts, _ := schema[word].([]any)
+			for i, part := range parts {
+				closed(part, at.to(word, strconv.Itoa(i)), shut)
+			}
+		}
+	}
+	each(doc.root, nil, func(at pointer, node any) {
+		content, _ := node.(map[string]any)
+		if n := len(at); n < 2 || at[n-1] != "content" || slices.Contains(at, "requestBody") || slices.Contains(at, "examples") {
+			return
+		}
+		for media, body := range content {
+			closed(body.(map[string]any)["schema"], at.to(media, "schema"), false)
+		}
+	})
+}
+
+// TestDocumentExamples validates every example, and wants one of every body
+// that an operation takes and of every answer that is good news.
+func TestDocumentExamples(t *testing.T) {
+	t.Parallel()
+	doc := Contract(t).doc
+	validate := func(at pointer, schema *jsonschema.Schema, example any) {
+		if err := schema.Validate(example); err != nil {
+			for _, why := range explained(at.String(), err) {
+				t.Error(why)
+			}
+		}
+	}
+	each(doc.root, nil, func(at pointer, node any) {
+		object, ok := node.(map[string]any)
+		if !ok || object["schema"] == nil || slices.Contains(at, "examples") {
+			return
+		}
+		schema, err := doc.schema(at.to("schema"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if example, ok := object["example"]; ok {
+			validate(at.to("example"), schema, example)
+		}
+		examples, _ := object["examples"].(map[string]any)
+		for name, e := range examples {
+			validate(at.to("examples", name), schema, e.(map[string]any)["value"])
+		}
+		good := len(at) > 6 && at[0] == "paths" && (at[3] == "requestBody" || strings.HasPrefix(at[4], "2"))
+		if good && len(examples) == 0 {
+			t.Errorf("%s: no example", at)
+		}
+	})
+}
+
+// codes returns the error codes of a problem response.
+func codes(response map[string]any) []string {
+	var out []string
+	each(response["content"], nil, func(at pointer, node any) {
+		if n := len(at); n < 2 || at[n-2] != "code" || at[n-1] != "enum" {
+			return
+		}
+		for _, code := range node.([]any) {
+			out = append(out, code.(string))
+		}
+	})
+	return out
+}
+
+// TestDocumentCodes holds the codes to the registry: each under its own status,
+// and none of this surface's left out.
+func TestDocumentCodes(t *testing.T) {
+	t.Parallel()
+	doc, registry := Contract(t).doc, readRegistry(t)
+	described := map[string]bool{}
+	hold := func(at pointer, status string, node any) {
+		response, _, err := doc.object(node, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := codes(response)
+		if (status[0] >= '4') != (len(found) > 0) {
+			t.Errorf("%s: %d codes", at, len(found))
+		}
+		for _, code := range found {
+			described[code] = true
+			if want := registry[code]; strconv.Itoa(want) != status {
+				t.Errorf("%s: %s has status %d in the registry", at, code, want)
+			}
+		}
+	}
+	each(doc.root, nil, func(at pointer, node any) {
+		if n := len(at); n == 0 || (at[n-1] != "responses" && at[n-1] != "x-elsewhere") || at[0] == "components" {
+			return
+		}
+		for status, response := range node.(map[string]any) {
+			hold(at.to(status), status, response)
+		}
+	})
+	for code := range registry {
+		if !strings.HasPrefix(code, "MELMASTOON.BFF.BACKOFFICE.") && !described[code] {
+			t.Errorf("%s: no answer has it", code)
+		}
+	}
+}
+
+// readRegistry returns the status of every code.
+func readRegistry(t *testing.T) map[string]int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "contracts", "errors", "registry.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Codes []bff.CodeInfo }
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, c := range file.Codes {
+		out[string(c.Code)] = c.Status
+	}
+	return out
+}
+
+// TestDocumentSets holds the closed sets to the code that writes and reads them.
+func TestDocumentSets(t *testing.T) {
+	t.Parallel()
+	doc := Contract(t).doc
+	text := func(in ...any) []string {
+		var out []string
+		for _, v := range in {
+			out = append(out, fmt.Sprint(v))
+		}
+		slices.Sort(out)
+		return out
+	}
+	rungs := []string{}
+	for r := consumer.RungCampaign; r <= consumer.RungListPrice; r++ {
+		rungs = append(rungs, r.String())
+	}
+	anys := func(in []string) []any {
+		var out []any
+		for _, s := range in {
+			out = append(out, s)
+		}
+		return out
+	}
+	var currencies, locales []any
+	for _, c := range bff.Currencies() {
+		currencies = append(currencies, c)
+	}
+	for _, l := range bff.Locales() {
+		locales = append(locales, l)
+	}
+	for ref, want := range map[string][]string{
+		"schemas/Currency/enum": text(currencies...),
+		"schemas/Locale/enum":   text(locales...),
+		"schemas/SortKey/enum": text(consumer.SortRecommended, consumer.SortPriceAsc, consumer.SortPriceDesc,
+			consumer.SortRatingDesc, consumer.SortDistanceAsc),
+		"schemas/Badge/enum": text(consumer.BadgeCrossRegion, consumer.BadgeSharia, consumer.BadgeNewProperty),
+		"schemas/Degradation/properties/part/enum": text(consumer.PartSearch, consumer.PartRates, consumer.PartBrand, consumer.PartSimilar,
+			consumer.PartPopularity, consumer.PartCalendar, consumer.PartMapPrice, consumer.PartAvailability, consumer.PartProperty, consumer.PartPaging),
+		"schemas/Degradation/properties/reason/enum": text(consumer.ReasonTimeout, consumer.ReasonError, consumer.ReasonBreaker,
+			consumer.ReasonBudget, consumer.ReasonStale, consumer.ReasonShed),
+		"schemas/Problem/properties/error/properties/errors/items/properties/code/enum": text(bff.FieldRequired, bff.FieldType, bff.FieldFormat,
+			bff.FieldRange, bff.FieldOrder, bff.FieldCount, bff.FieldLength, bff.FieldUnsupported, bff.FieldConflict),
+		"schemas/Click/properties/kind/enum":                                     text(anys(consumer.ClickKinds())...),
+		"schemas/FunnelStep/properties/step/enum":                                text(anys(consumer.FunnelSteps())...),
+		"schemas/WishlistSource/enum":                                            text(anys(consumer.WishlistSources())...),
+		"schemas/Session/properties/recentlyViewed/items/properties/source/enum": text(anys(consumer.ViewSources())...),
+		"headers/Brownout/schema/enum":                                           text(anys(rungs)...),
+	} {
+		node, at, err := doc.find("#/components/" + ref)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		list, _ := node.([]any)
+		if diff := cmp.Diff(want, text(list...)); diff != "" {
+			t.Errorf("%s (-code +document):\n%s", at, diff)
+		}
+	}
+}
+
+// TestDocumentRoutes compares the operations with the routes that the service
+// mounts, as its sources have them.
+func TestDocumentRoutes(t *testing.T) {
+	t.Parallel()
+	var described []string
+	for _, op := range Contract(t).doc.operations {
+		described = append(described, op.method+" /"+strings.Join(op.path, "/"))
+	}
+	slices.Sort(described)
+	mounted := patterns(t, filepath.Join("..", "consumer", "consumerhttp"))
+	if diff := cmp.Diff(mounted, described); diff != "" {
+		t.Errorf("routes (-mounted +described):\n%s", diff)
+	}
+}
+
+// patterns reads the mux patterns that a package gives to its routes.
+func patterns(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := map[string]ast.Expr{}
+	var found []ast.Expr
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if i < len(n.Values) {
+						constants[name.Name] = n.Values[i]
+					}
+				}
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Pattern" {
+					found = append(found, n.Value)
+				}
+			}
+			return true
+		})
+	}
+	var text func(e ast.Expr) string
+	text = func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			s, err := strconv.Unquote(e.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		case *ast.BinaryExpr:
+			return text(e.X) + text(e.Y)
+		case *ast.Ident:
+			if c, ok := constants[e.Name]; ok {
+				return text(c)
+			}
+		}
+		t.Fatalf("a pattern that this test cannot read: %T", e)
+		return ""
+	}
+	var out []string
+	for _, e := range found {
+		out = append(out, text(e))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -78,7 +78,7 @@ func send(t *testing.T, method, target string, header map[string]string, body []
 	return answer{res.StatusCode, res.Header, b}
 }
 
-func (g *guest) ask(method, path string, header map[string]string, body any) answer {
+func (g *guest) post(path string, header map[string]string, body any) answer {
 	g.t.Helper()
 	var b []byte
 	if body != nil {
@@ -92,7 +92,7 @@ func (g *guest) ask(method, path string, header map[string]string, body any) ans
 	if g.cookie != "" {
 		h["Cookie"] = "gms_id=" + g.cookie
 	}
-	a := send(g.t, method, os.Getenv("MELMASTOON_CONSUMER_URL")+"/bff/consumer/v1"+path, h, b)
+	a := send(g.t, http.MethodPost, os.Getenv("MELMASTOON_CONSUMER_URL")+"/bff/consumer/v1"+path, h, b)
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Name == "gms_id" {
 			if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.MaxAge != 2592000 || c.Path != "/" {
@@ -112,7 +112,7 @@ func search() map[string]any {
 }
 
 func (g *guest) handoff(key string, body any) answer {
-	return g.ask("POST", "/handoff", map[string]string{"Idempotency-Key": key}, body)
+	return g.post("/handoff", map[string]string{"Idempotency-Key": key}, body)
 }
 
 // consume calls as the booking service does.
@@ -183,7 +183,7 @@ func insideGuestIsHandedOff(t *testing.T) {
 	initiated := listen(t, "melmastoon.bff.consumer.handoff.initiated.v1")
 	suspected := listen(t, "melmastoon.bff.consumer.bot_suspected.v1")
 
-	a := g.ask("POST", "/search", map[string]string{"X-Currency": "USD", "X-Campaign-Source": "newsletter"}, search())
+	a := g.post("/search", map[string]string{"X-Currency": "USD", "X-Campaign-Source": "newsletter"}, search())
 	if a.status != http.StatusOK || g.cookie == "" || !strings.HasPrefix(a.header.Get("X-Search-Session"), "srs_") {
 		t.Fatalf("search: %d %v %s", a.status, a.header, a.body)
 	}
@@ -286,17 +286,17 @@ func insideGuestIsHandedOff(t *testing.T) {
 
 func insideStrangersAreRefused(t *testing.T) {
 	g := &guest{t: t}
-	if a := g.ask("POST", "/search", map[string]string{"Authorization": "Bearer x"}, search()); a.status != 400 || a.code(t) != "SURFACE_MISMATCH" {
+	if a := g.post("/search", map[string]string{"Authorization": "Bearer x"}, search()); a.status != 400 || a.code(t) != "SURFACE_MISMATCH" {
 		t.Errorf("credentials: %d %s", a.status, a.body)
 	}
 	body := map[string]any{
 		"propertyId": "ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D", "tenantId": "tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D",
 		"dates": search()["dates"], "occupancy": search()["occupancy"],
 	}
-	if a := g.ask("POST", "/handoff", nil, body); a.status != 428 {
+	if a := g.post("/handoff", nil, body); a.status != 428 {
 		t.Errorf("no idempotency key: %d %s", a.status, a.body)
 	}
-	if a := g.ask("POST", "/handoff", map[string]string{"Idempotency-Key": "a", "X-Idempotency-Key": "b"}, body); a.status != 400 {
+	if a := g.post("/handoff", map[string]string{"Idempotency-Key": "a", "X-Idempotency-Key": "b"}, body); a.status != 400 {
 		t.Errorf("two idempotency keys: %d %s", a.status, a.body)
 	}
 	if a := g.handoff(rand.Text(), body); a.status != 404 {
@@ -377,7 +377,7 @@ func insideGarbage(t *testing.T) {
 			}
 		}
 	}
-	all := g.ask("POST", "/search", nil, map[string]any{
+	all := g.post("/search", nil, map[string]any{
 		"geo": map[string]any{"mode": "city", "point": map[string]any{}}, "dates": map[string]any{"checkIn": "2027-05-15", "checkOut": "2027-05-12"},
 		"occupancy": map[string]any{"adults": 0, "rooms": 1}, "sortKey": "best", "page": map[string]any{"limit": 51},
 	})

@@ -69,7 +69,7 @@ func TestUpKeepsItsData(t *testing.T) {
 			t.Cleanup(func() { _ = ln.Close() })
 		}
 	}
-	home, err := os.MkdirTemp("/var/tmp", "melmastoon-test-") // the database's user must be able to enter it
+	home, err := os.MkdirTemp("/var/tmp", "melmastoon-test-") //nolint:usetesting // the database's user must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}

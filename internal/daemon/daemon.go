@@ -71,22 +71,18 @@ func (d *Daemon) AddCheck(name string, check Check) {
 // AddLoop registers a part that runs until its context is cancelled. An error
 // before that fails the process.
 func (d *Daemon) AddLoop(name string, loop func(ctx context.Context) error) {
-	var (
-		cancel context.CancelFunc
-		done   = make(chan struct{})
-	)
+	done := make(chan struct{})
+	life, end := context.WithCancel(context.Background())
 	d.Add(name, func(context.Context) error {
-		var ctx context.Context
-		ctx, cancel = context.WithCancel(context.Background())
 		go func() {
 			defer close(done)
-			if err := loop(ctx); err != nil && ctx.Err() == nil {
+			if err := loop(life); err != nil && life.Err() == nil {
 				d.fail(fmt.Errorf("%s: %w", name, err))
 			}
 		}()
 		return nil
 	}, func(ctx context.Context) error {
-		cancel()
+		end()
 		select {
 		case <-done:
 			return nil

@@ -28,7 +28,7 @@ type dlq struct {
 type database struct{ Config }
 
 // Validate accepts a configuration that is enough to reach the database.
-func (d database) Validate() error {
+func (d *database) Validate() error {
 	if d.PostgresURL == "" {
 		return errors.New("postgres-url: is required")
 	}
@@ -36,7 +36,7 @@ func (d database) Validate() error {
 }
 
 // with runs work on the database.
-func (d database) with(ctx context.Context, work func(*pgxpool.Pool) error) error {
+func (d *database) with(ctx context.Context, work func(*pgxpool.Pool) error) error {
 	db, err := postgres.Open(ctx, postgres.Config{URL: d.PostgresURL.Reveal(), ApplicationName: name, MaxConns: 2})
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ type dlqList struct {
 }
 
 // Run shows what was given up, and why.
-func (c dlqList) Run(ctx context.Context) error {
+func (c *dlqList) Run(ctx context.Context) error {
 	return c.with(ctx, func(db *pgxpool.Pool) error {
 		letters, err := deadLetters(ctx, db, c.Limit)
 		if err != nil {
@@ -140,15 +140,15 @@ type dlqReplay struct {
 }
 
 // Run gives dead letters another life; a relay takes them within its poll.
-func (c dlqReplay) Run(ctx context.Context) error {
+func (c *dlqReplay) Run(ctx context.Context) error {
 	ids, err := c.read()
 	if err != nil {
 		return err
 	}
 	return c.with(ctx, func(db *pgxpool.Pool) error {
 		n, err := replay(ctx, db, ids)
-		fmt.Printf("%d events will be published\n", n)
-		return err
+		_, printErr := fmt.Fprintf(os.Stdout, "%d events will be published\n", n)
+		return errors.Join(err, printErr)
 	})
 }
 
@@ -172,15 +172,15 @@ type dlqDrop struct {
 }
 
 // Run deletes dead letters.
-func (c dlqDrop) Run(ctx context.Context) error {
+func (c *dlqDrop) Run(ctx context.Context) error {
 	ids, err := c.read()
 	if err != nil {
 		return err
 	}
 	return c.with(ctx, func(db *pgxpool.Pool) error {
 		n, err := drop(ctx, db, ids)
-		fmt.Printf("%d events are gone\n", n)
-		return err
+		_, printErr := fmt.Fprintf(os.Stdout, "%d events are gone\n", n)
+		return errors.Join(err, printErr)
 	})
 }
 

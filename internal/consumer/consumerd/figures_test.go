@@ -50,7 +50,7 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := browser.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestTail(t *testing.T) {
 	ctx := testkit.Context(t)
 	w := testkit.NewWorld(t, nil)
 	p := w.Start("bff-consumer", nil)
-	cmd := exec.CommandContext(ctx, testkit.Binary(t, "bff-consumer"), "events", "tail", "--subject", "click", "--subject", "page") //nolint:gosec // our own binary
+	cmd := exec.CommandContext(ctx, testkit.Binary(t, "bff-consumer"), "events", "tail", "--subject", "click", "--subject", "page")
 	cmd.Env = append(os.Environ(), world.Pairs(w.Env())...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

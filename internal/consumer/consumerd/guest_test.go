@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,11 +23,13 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefo
 
 // visitor is a browser at one instance's door.
 type visitor struct {
-	base    string // http://host:port
-	header  map[string]string
-	cookie  string
-	timeout time.Duration
+	base   string // http://host:port
+	header map[string]string
+	cookie string
 }
+
+// browser gives up when nobody answers.
+var browser = &http.Client{Timeout: 10 * time.Second}
 
 type answer struct {
 	status int
@@ -56,8 +59,6 @@ func (v *visitor) try(ctx context.Context, method, path string, header map[strin
 			return answer{}, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(v.timeout, 10*time.Second))
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, v.base+"/bff/consumer/v1"+path, bytes.NewReader(raw))
 	if err != nil {
 		return answer{}, err
@@ -71,7 +72,7 @@ func (v *visitor) try(ctx context.Context, method, path string, header map[strin
 	if v.cookie != "" {
 		req.AddCookie(&http.Cookie{Name: "gms_id", Value: v.cookie})
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := browser.Do(req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -193,7 +194,7 @@ func (e *ear) add(data []byte) {
 func (e *ear) heard() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.events[:len(e.events):len(e.events)]
+	return slices.Clip(e.events)
 }
 
 // await returns the first event that is wanted.

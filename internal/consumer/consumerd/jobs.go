@@ -53,7 +53,7 @@ func prunes() []prune {
 // deleting returns a batch of a plain table. The names are constants of this file.
 func deleting(table, key, old, order string) func(context.Context, *pgxpool.Pool, time.Time, int) (int, error) {
 	table = "bff_consumer." + table
-	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $2 FOR UPDATE SKIP LOCKED)`, //nolint:gosec // see above
+	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $2 FOR UPDATE SKIP LOCKED)`,
 		table, key, key, table, old, order)
 	return func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
 		tag, err := db.Exec(ctx, sql, before, limit)
@@ -65,7 +65,7 @@ func deleting(table, key, old, order string) func(context.Context, *pgxpool.Pool
 }
 
 // Run runs the named job. One that fails does not keep the others from running.
-func (j jobs) Run(ctx context.Context) error {
+func (j *jobs) Run(ctx context.Context) error {
 	chosen, err := choose(j.Name)
 	if err != nil {
 		return err

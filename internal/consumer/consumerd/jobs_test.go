@@ -209,10 +209,10 @@ func TestPrinter(t *testing.T) {
 	if s := out.String(); !strings.Contains(s, "\x1b[1;36mt.v1\x1b[0m") || strings.Contains(s, "\x07") {
 		t.Errorf("%q", s)
 	}
-	if got, err := (tail{Subject: []string{"wishlist"}}).topics(); err != nil || len(got) != 2 {
+	if got, err := (&tail{Subject: []string{"wishlist"}}).topics(); err != nil || len(got) != 2 {
 		t.Errorf("%v %v", got, err)
 	}
-	if _, err := (tail{Subject: []string{"nonsense"}}).topics(); err == nil {
+	if _, err := (&tail{Subject: []string{"nonsense"}}).topics(); err == nil {
 		t.Error("an unknown subject was accepted")
 	}
 }

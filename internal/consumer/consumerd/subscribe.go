@@ -32,7 +32,7 @@ const subscribeAgain = 5 * time.Second
 
 // addSubscriptions keeps the list of suspended tenants and receives events. The
 // list is there before the listeners open.
-func (c Config) addSubscriptions(ctx context.Context, d *daemon.Daemon, on listening, log *slog.Logger) error {
+func (c *Config) addSubscriptions(ctx context.Context, d *daemon.Daemon, on listening, log *slog.Logger) error {
 	bell, err := openRedis(d, "bell", c.RedisSessionURL)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c Config) addSubscriptions(ctx context.Context, d *daemon.Daemon, on liste
 
 // subscribe receives until ctx ends. Neither an absent Pub/Sub nor an absent
 // subscription ends the process: guests are served without them.
-func (c Config) subscribe(ctx context.Context, client *pubsub.Client, sub pubsub.Subscription, handle pubsub.Handler, log *slog.Logger) {
+func (c *Config) subscribe(ctx context.Context, client *pubsub.Client, sub pubsub.Subscription, handle pubsub.Handler, log *slog.Logger) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, subscribeAgain) {
 		err := c.ensureSubscription(ctx, client, sub)
 		if err == nil {
@@ -101,7 +101,7 @@ func (c Config) subscribe(ctx context.Context, client *pubsub.Client, sub pubsub
 
 // ensureSubscription creates the subscription on an emulator, and one that
 // keeps its dead letters; in production both stand before the service does.
-func (c Config) ensureSubscription(ctx context.Context, client *pubsub.Client, sub pubsub.Subscription) error {
+func (c *Config) ensureSubscription(ctx context.Context, client *pubsub.Client, sub pubsub.Subscription) error {
 	if c.PubSubEmulator == "" {
 		return nil
 	}

@@ -39,7 +39,7 @@ type tail struct {
 }
 
 // Validate accepts a configuration that is enough to listen.
-func (t tail) Validate() error {
+func (t *tail) Validate() error {
 	if t.PubSubProject == "" {
 		return errors.New("pubsub-project: is required")
 	}
@@ -49,7 +49,7 @@ func (t tail) Validate() error {
 const tailAdmin = 5 * time.Second
 
 // Run listens through subscriptions of its own, which it takes away again.
-func (t tail) Run(ctx context.Context) (err error) {
+func (t *tail) Run(ctx context.Context) (err error) {
 	topics, err := t.topics()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (t tail) Run(ctx context.Context) (err error) {
 
 // admin is a client that may delete subscriptions; the door to Pub/Sub has no
 // use for that elsewhere.
-func (t tail) admin(ctx context.Context) (*pubsubapi.Client, error) {
+func (t *tail) admin(ctx context.Context) (*pubsubapi.Client, error) {
 	var opts []option.ClientOption
 	if t.PubSubEmulator != "" {
 		opts = append(opts, option.WithEndpoint(t.PubSubEmulator), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
@@ -122,7 +122,7 @@ func (t tail) admin(ctx context.Context) (*pubsubapi.Client, error) {
 
 // topics are those that contain one of the wanted words: what the service
 // publishes and what it receives.
-func (t tail) topics() ([]string, error) {
+func (t *tail) topics() ([]string, error) {
 	var all []string
 	for _, s := range consumer.Subjects() {
 		all = append(all, string(s))

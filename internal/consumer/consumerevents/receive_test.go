@@ -237,7 +237,7 @@ func TestNewestWins(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	ctx := testkit.Context(t)
-	rnd := mathrand.New(mathrand.NewPCG(7, 7)) //nolint:gosec // repeatable
+	rnd := mathrand.New(mathrand.NewPCG(7, 7))
 	type tenantCase struct {
 		tenant bff.ID
 		want   bool

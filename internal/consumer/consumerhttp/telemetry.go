@@ -100,6 +100,7 @@ func (a *API) promise(w http.ResponseWriter, r *http.Request, s consumer.GuestSe
 const (
 	maxPosition     = 10_000
 	maxPath         = 512
+	maxEscapedPath  = 2048
 	maxReferer      = 2048
 	maxMetadata     = 16
 	maxMetadataText = 64
@@ -195,7 +196,12 @@ func readPath(in *web.Input) string {
 		in.Refuse("path", bff.FieldFormat)
 		return ""
 	}
-	return u.EscapedPath()
+	path := u.EscapedPath()
+	if len(path) > maxEscapedPath {
+		in.Refuse("path", bff.FieldLength)
+		return ""
+	}
+	return path
 }
 
 // readReferer keeps the origin of the page that the guest came from: the rest

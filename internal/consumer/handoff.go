@@ -184,10 +184,10 @@ func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, 
 		return Tenant{}, notFound
 	case errors.Is(err, context.Canceled):
 		return Tenant{}, err
-	case err != nil: //nolint:nilerr // said below
+	case err != nil:
 		// The tenant service is down: the projection knows the slug, and the
 		// ledger checks our own record of suspensions as it writes.
-		return Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil
+		return Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil //nolint:nilerr // said above
 	case tenant.Suspended:
 		return Tenant{}, bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
 	}

@@ -56,8 +56,8 @@ func (m *memory) Keep(_ context.Context, composite string, copied []byte, _ time
 	m.m.Store(composite, copied)
 }
 
-func request(key string) idempotency.Request {
-	return idempotency.Request{Owner: "gms_1", Route: "POST /x", Key: key, Digest: [32]byte{1}}
+func request() idempotency.Request {
+	return idempotency.Request{Owner: "gms_1", Route: "POST /x", Key: "k", Digest: [32]byte{1}}
 }
 
 // counting is a mutation that says how often it ran.
@@ -86,7 +86,7 @@ func TestOnce(t *testing.T) {
 	)
 	for i := range 60 {
 		wg.Go(func() {
-			a, replayed, err := stores[i%3].Do(testkit.Context(t), request("k"), time.Now(), counting(&runs))
+			a, replayed, err := stores[i%3].Do(testkit.Context(t), request(), time.Now(), counting(&runs))
 			if err != nil || a.Status != http.StatusCreated {
 				t.Errorf("%d %v", a.Status, err)
 			}
@@ -104,7 +104,7 @@ func TestOnce(t *testing.T) {
 	}
 
 	redis.m.Clear()
-	a, replayed, err := stores[0].Do(testkit.Context(t), request("k"), time.Now(), counting(&runs))
+	a, replayed, err := stores[0].Do(testkit.Context(t), request(), time.Now(), counting(&runs))
 	if _, same := bodies.Load(string(a.Body)); err != nil || !replayed || !same {
 		t.Errorf("without the copy: %s %v %v", a.Body, replayed, err)
 	}
@@ -115,15 +115,15 @@ func TestKeyBelongsToOneRequest(t *testing.T) {
 	var runs atomic.Int32
 	for name, copies := range map[string]idempotency.Copies{"with copies": &memory{}, "without": nil} {
 		s := &idempotency.Store{DB: open(t), Copies: copies, Wait: time.Second}
-		if _, _, err := s.Do(testkit.Context(t), request("k"), time.Now(), counting(&runs)); err != nil {
+		if _, _, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil {
 			t.Fatal(err)
 		}
-		other := request("k")
+		other := request()
 		other.Digest = [32]byte{2}
 		if _, _, err := s.Do(testkit.Context(t), other, time.Now(), counting(&runs)); bff.CodeOf(err) != bff.CodeIdempotencyKeyReused {
 			t.Errorf("%s, another body: %v", name, err)
 		}
-		guest := request("k")
+		guest := request()
 		guest.Owner, guest.Digest = "gms_2", [32]byte{2}
 		if _, replayed, err := s.Do(testkit.Context(t), guest, time.Now(), counting(&runs)); err != nil || replayed {
 			t.Errorf("%s, another guest's same key: %v %v", name, replayed, err)
@@ -136,18 +136,18 @@ func TestFailureIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := &idempotency.Store{DB: open(t), Copies: &memory{}, Wait: time.Second}
 	broken := errors.New("broken")
-	_, _, err := s.Do(testkit.Context(t), request("k"), time.Now(), func(context.Context) (idempotency.Work, error) {
+	_, _, err := s.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) {
 		return func(pgx.Tx) (idempotency.Answer, error) { return idempotency.Answer{}, broken }, nil
 	})
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	_, _, err = s.Do(testkit.Context(t), request("k"), time.Now(), func(context.Context) (idempotency.Work, error) { return nil, broken })
+	_, _, err = s.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) { return nil, broken })
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
 	var runs atomic.Int32
-	if _, replayed, err := s.Do(testkit.Context(t), request("k"), time.Now(), counting(&runs)); err != nil || replayed || runs.Load() != 1 {
+	if _, replayed, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil || replayed || runs.Load() != 1 {
 		t.Errorf("second attempt: %v %v %d", replayed, err, runs.Load())
 	}
 }
@@ -161,7 +161,7 @@ func TestDuplicateGivesUp(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, _, err := mine.Do(testkit.Context(t), request("k"), time.Now(), func(context.Context) (idempotency.Work, error) {
+		if _, _, err := mine.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) {
 			return func(pgx.Tx) (idempotency.Answer, error) {
 				close(entered)
 				<-leave
@@ -174,13 +174,13 @@ func TestDuplicateGivesUp(t *testing.T) {
 	<-entered
 	var runs atomic.Int32
 	for name, s := range map[string]*idempotency.Store{"same process": mine, "another": theirs} {
-		if _, _, err := s.Do(testkit.Context(t), request("k"), time.Now(), counting(&runs)); bff.CodeOf(err) != bff.CodeIdempotencyInFlight {
+		if _, _, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); bff.CodeOf(err) != bff.CodeIdempotencyInFlight {
 			t.Errorf("%s: %v, want in flight", name, err)
 		}
 	}
 	close(leave)
 	wg.Wait()
-	if _, replayed, err := theirs.Do(testkit.Context(t), request("k"), time.Now(), counting(&runs)); err != nil || !replayed || runs.Load() != 0 {
+	if _, replayed, err := theirs.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil || !replayed || runs.Load() != 0 {
 		t.Errorf("afterwards: %v %v %d", replayed, err, runs.Load())
 	}
 }
@@ -192,7 +192,7 @@ func TestAnswerExpires(t *testing.T) {
 	var runs atomic.Int32
 	now := time.Now()
 	for i, at := range []time.Time{now, now.Add(idempotency.Lifetime - time.Second), now.Add(idempotency.Lifetime)} {
-		_, replayed, err := s.Do(testkit.Context(t), request("k"), at, counting(&runs))
+		_, replayed, err := s.Do(testkit.Context(t), request(), at, counting(&runs))
 		if want := i == 1; err != nil || replayed != want {
 			t.Errorf("attempt %d: replayed %v %v, want %v", i+1, replayed, err, want)
 		}

@@ -12,9 +12,29 @@ import (
 	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
+// KeySettings say which secrets guests and hand-offs are known by.
+type KeySettings struct {
+	HandoffKeys       daemon.Secret   `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
+	HandoffKeysFile   string          `name:"handoff-keys-file" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring of the hand-off."`
+	HandoffKeysSecret string          `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring: projects/…/secrets/…/versions/latest."`
+	OldPeppers        []daemon.Secret `name:"old-peppers" env:"BFF_CONSUMER_OLD_PEPPERS" help:"Peppers before a rotation: known guests are moved to the new one."`
+}
+
+// CallerSettings say who may make the internal calls.
+type CallerSettings struct {
+	InternalToken   daemon.Secret `name:"internal-token" env:"MELMASTOON_INTERNAL_TOKEN" help:"Bearer token of the booking service in local runs."`
+	InternalHMACKey daemon.Secret `name:"internal-hmac-key" env:"MELMASTOON_INTERNAL_HMAC_KEY" help:"Key that signs internal calls."`
+	OIDCJWKSURL     string        `name:"oidc-jwks-url" env:"BFF_CONSUMER_OIDC_JWKS_URL" help:"Where the issuer of the booking service's ID tokens publishes its keys."`
+	OIDCIssuer      string        `name:"oidc-issuer" env:"BFF_CONSUMER_OIDC_ISSUER" default:"https://accounts.google.com" help:"Issuer of the ID tokens."`
+	OIDCAudience    string        `name:"oidc-audience" env:"BFF_CONSUMER_OIDC_AUDIENCE" help:"Whom the ID tokens must be for: this service's internal URL."`
+	OIDCEmails      []string      `name:"oidc-emails" env:"BFF_CONSUMER_OIDC_EMAILS" help:"Service accounts that may consume hand-offs."`
+}
+
 // Config is everything that the service can be told.
 type Config struct {
 	daemon.Settings
+	*KeySettings    `embed:""`
+	*CallerSettings `embed:""`
 
 	Listen         string `name:"listen" env:"BFF_CONSUMER_LISTEN" default:":8081" help:"Address of the public API."`
 	InternalListen string `name:"internal-listen" env:"BFF_CONSUMER_INTERNAL_LISTEN" default:"127.0.0.1:8181" help:"Address of the calls that only other services may make."`
@@ -33,21 +53,8 @@ type Config struct {
 	ThemeURL    string `name:"theme-url" env:"BFF_CONSUMER_THEME_URL" help:"theme-config-service."`
 	TenantURL   string `name:"tenant-url" env:"BFF_CONSUMER_TENANT_URL" help:"tenant-service."`
 
-	HandoffKeys       daemon.Secret `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
-	HandoffKeysFile   string        `name:"handoff-keys-file" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring of the hand-off."`
-	HandoffKeysSecret string        `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring: projects/…/secrets/…/versions/latest."`
-	RedirectTemplate  string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
-	Pepper            daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
-
-	OldPeppers []daemon.Secret `name:"old-peppers" env:"BFF_CONSUMER_OLD_PEPPERS" help:"Peppers before a rotation: known guests are moved to the new one."`
-
-	InternalToken   daemon.Secret `name:"internal-token" env:"MELMASTOON_INTERNAL_TOKEN" help:"Bearer token of the booking service in local runs."`
-	InternalHMACKey daemon.Secret `name:"internal-hmac-key" env:"MELMASTOON_INTERNAL_HMAC_KEY" help:"Key that signs internal calls."`
-
-	OIDCJWKSURL  string   `name:"oidc-jwks-url" env:"BFF_CONSUMER_OIDC_JWKS_URL" help:"Where the issuer of the booking service's ID tokens publishes its keys."`
-	OIDCIssuer   string   `name:"oidc-issuer" env:"BFF_CONSUMER_OIDC_ISSUER" default:"https://accounts.google.com" help:"Issuer of the ID tokens."`
-	OIDCAudience string   `name:"oidc-audience" env:"BFF_CONSUMER_OIDC_AUDIENCE" help:"Whom the ID tokens must be for: this service's internal URL."`
-	OIDCEmails   []string `name:"oidc-emails" env:"BFF_CONSUMER_OIDC_EMAILS" help:"Service accounts that may consume hand-offs."`
+	RedirectTemplate string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
+	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
 	TrustedProxies []netip.Prefix     `name:"trusted-proxies" env:"BFF_CONSUMER_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
 	CountryHeader  string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`

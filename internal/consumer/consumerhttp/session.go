@@ -80,7 +80,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession, Err: err}
 	}
 	if f != nil {
-		a.tell(r, changed, f, now)
+		a.tellBehind(r, changed, f, now)
 	}
 	return a.writeSession(w, r, changed)
 }

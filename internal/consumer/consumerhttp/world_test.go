@@ -53,7 +53,7 @@ func newSite(t *testing.T, processes int, settings map[string]string, change fun
 }
 
 // start adds a process whose log the test can read.
-func (s *site) start(settings map[string]string) *world.Process {
+func (s *site) start(settings map[string]string) {
 	s.t.Helper()
 	svc, err := world.NewService("bff-consumer", false)
 	if err != nil {
@@ -85,7 +85,6 @@ func (s *site) start(settings map[string]string) *world.Process {
 		s.t.Fatal(err)
 	}
 	s.procs, s.logs = append(s.procs, p), append(s.logs, log.Name())
-	return p
 }
 
 // guest is a browser; its requests go to one process after the other.

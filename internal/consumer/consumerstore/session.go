@@ -52,7 +52,7 @@ func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSessi
 	}
 	g, err := decodeSession(id, m)
 	if err != nil {
-		return consumer.GuestSession{}, false, nil //nolint:nilerr // said above
+		return consumer.GuestSession{}, false, nil
 	}
 	return g, true, nil
 }

@@ -23,7 +23,7 @@ func newSession(now time.Time) consumer.GuestSession {
 
 func TestSession(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := bff.At(time.Now()).Time
 		want := newSession(now)
 		if _, found, err := s.FindSession(s.ctx(), want.ID); found || err != nil {
@@ -63,7 +63,7 @@ func TestSession(t *testing.T) {
 // All keys of a session live on together from each visit.
 func TestSessionSlides(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := time.Now()
 		g := newSession(now)
 		key := s.keys.Key("session", g.ID.String())
@@ -88,7 +88,7 @@ func TestSessionSlides(t *testing.T) {
 
 func TestTrail(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		guest := newID(bff.PrefixGuestSession)
 		hotels := make([]bff.ID, consumer.MaxRecentlyViewed+5)
 		for i := range hotels {
@@ -126,7 +126,7 @@ func TestTrail(t *testing.T) {
 // cannot bring any of it back.
 func TestPurge(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := time.Now()
 		g, other := newSession(now), newSession(now)
 		searched := consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: g.ID, StartedAt: now}
@@ -183,7 +183,7 @@ func TestPurge(t *testing.T) {
 // processes look for it, and never for a guest who wants no telemetry.
 func TestExpiredSessionsEndOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := time.Now()
 		long := now.Add(-consumer.SessionLifetime - time.Hour)
 		const gone = 450

@@ -78,7 +78,7 @@ func (s *Store) readMirror(ctx context.Context, guest bff.ID) (entries []consume
 	for _, item := range items {
 		var m mirrored
 		if err := json.Unmarshal([]byte(item), &m); err != nil {
-			return nil, false, nil //nolint:nilerr // what nobody can read is filled anew
+			return nil, false, nil // what nobody can read is filled anew
 		}
 		fresh = fresh && time.Since(time.Unix(m.MirroredAt, 0)) < mirrorTrust
 		entries = append(entries, m.WishlistEntry)

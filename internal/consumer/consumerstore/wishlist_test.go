@@ -102,7 +102,7 @@ func (s *shop) converged(guest bff.ID, want int) {
 
 func TestWishlist(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		guest, hotel := newID(bff.PrefixGuestSession), newID(bff.PrefixProperty)
 		first := add(t, s, guest, hotel)
 		if first.Size != 1 || first.Note != "برای نوروز" {
@@ -146,7 +146,7 @@ func TestWishlist(t *testing.T) {
 // The cap holds under any number of additions at once, and both stores agree.
 func TestWishlistCap(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		guest := newID(bff.PrefixGuestSession)
 		var wg sync.WaitGroup
 		var added, refused atomic.Int32
@@ -189,7 +189,7 @@ func entryOf(t *testing.T, s *shop, guest bff.ID) bff.ID {
 // A mirror that is lost, or that missed a change, is filled from Postgres.
 func TestWishlistMirrorHeals(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *shop) {
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		guest := newID(bff.PrefixGuestSession)
 		key := s.keys.Key("session", guest.String(), "wishlist")
 		add(t, s, guest, newID(bff.PrefixProperty))

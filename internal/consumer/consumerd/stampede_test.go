@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,9 +35,10 @@ const (
 // front of them.
 type fleet struct {
 	*testkit.World
-	nodes  []*world.Process
-	client *http.Client
-	t      testing.TB
+	nodes    []*world.Process
+	settings map[string]string // of instances that have any of their own
+	client   *http.Client
+	t        testing.TB
 }
 
 func newFleet(t testing.TB, nodes int, change func(*world.Places)) *fleet {
@@ -45,7 +47,7 @@ func newFleet(t testing.TB, nodes int, change func(*world.Places)) *fleet {
 	t.Cleanup(transport.CloseIdleConnections)
 	f := &fleet{World: testkit.NewWorld(t, change), client: &http.Client{Transport: transport}, t: t}
 	for range nodes {
-		f.nodes = append(f.nodes, f.launch())
+		f.nodes = append(f.nodes, f.launch(nil))
 	}
 	for i := range f.nodes {
 		f.awaitReady(i)
@@ -55,17 +57,31 @@ func newFleet(t testing.TB, nodes int, change func(*world.Places)) *fleet {
 
 // launch starts an instance that believes X-Forwarded-For, so that each guest
 // has an address of their own and limits on one never speak for the crowd.
-func (f *fleet) launch() *world.Process {
+func (f *fleet) launch(settings map[string]string) *world.Process {
 	f.t.Helper()
-	return f.Launch("bff-consumer", map[string]string{
-		"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "MELMASTOON_LOG_LEVEL": "error",
-	})
+	env := map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "MELMASTOON_LOG_LEVEL": "error"}
+	maps.Copy(env, settings)
+	return f.Launch("bff-consumer", env)
 }
 
+// awaitReady also starts an instance again whose port was taken by somebody
+// else, such as one of our own connections, before it could listen.
 func (f *fleet) awaitReady(node int) {
 	f.t.Helper()
-	if err := f.nodes[node].AwaitReady(testkit.Context(f.t)); err != nil {
-		f.t.Fatal(err)
+	for attempt := range 3 {
+		err := f.nodes[node].AwaitReady(testkit.Context(f.t))
+		if err == nil {
+			return
+		}
+		select {
+		case <-f.nodes[node].Done():
+		default:
+			f.t.Fatal(err)
+		}
+		if attempt == 2 {
+			f.t.Fatal(err)
+		}
+		f.nodes[node] = f.launch(f.settings)
 	}
 }
 
@@ -240,7 +256,7 @@ func (f *fleet) hardships() int64 {
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	for tick := time.NewTicker(2 * time.Millisecond); ; {
+	for tick := time.NewTicker(10 * time.Millisecond); ; {
 		if done() {
 			tick.Stop()
 			return
@@ -400,7 +416,7 @@ func TestHolderKilledMidFill(t *testing.T) {
 	cities := []string{"Kabul", "Herat", "Kandahar", "Jalalabad", "Bamyan"}
 	for attempt, city := range cities {
 		// The holder is one more instance, which does not live long.
-		f.nodes = append(f.nodes[:2:2], f.launch())
+		f.nodes = append(f.nodes[:2:2], f.launch(nil))
 		f.awaitReady(2)
 		f.calls()
 		if err := f.Sim.SetFault(upstreamsim.Fault{Upstream: "search-aggregation", Route: "POST /api/v1/search/listings", Hang: true}); err != nil {

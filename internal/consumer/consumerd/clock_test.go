@@ -1,0 +1,336 @@
+package consumerd_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// stage is the surface with its caches over upstreams that do as they are
+// told, in synctest's time: minutes pass at once, and to the millisecond.
+type stage struct {
+	server *web.Server
+	// What is broken: "search", "pricing", "theme", "property".
+	down map[string]*atomic.Bool
+	// hang has the projection answer no more.
+	hang     atomic.Bool
+	searches atomic.Int64
+}
+
+const onStage = 30 // hotels
+
+func stageID(p bff.Prefix, n int) bff.ID { return bff.IDFromBytes(p, [16]byte{1, 2, 15: byte(n + 1)}) }
+
+// newStage must be called inside a bubble.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{down: map[string]*atomic.Bool{"search": {}, "pricing": {}, "theme": {}, "property": {}}}
+	store, err := cache.NewStore(cache.StoreConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := redis.NewKeys("stage", "bff-consumer")
+	up := staged{stage: s}
+	reads, err := consumercache.New(consumercache.Config{
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Brands: up, Properties: up, Searches: noStores{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := consumerhttp.NewAnswers(store, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := consumerhttp.New(consumerhttp.Config{
+		Finder: &consumer.Finder{
+			Search: reads, Prices: up, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
+		},
+		Answers: answers, Searches: noStores{}, Sessions: noStores{}, Journal: noStores{}, Now: time.Now,
+		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+	})
+	s.server = web.NewServer(web.Config{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
+		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
+	})
+	api.Mount(s.server)
+	t.Cleanup(func() {
+		if err := errors.Join(api.Close(context.Background()), store.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *stage) ask(c guestCall) (guestAnswer, shown) {
+	r := httptest.NewRequest(c.method, apiBase+c.path, strings.NewReader(c.body))
+	for k, v := range c.header {
+		r.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	a := guestAnswer{w.Code, w.Header(), w.Body.Bytes()}
+	var got shown
+	_ = json.Unmarshal(a.body, &got) // a refusal has none of it
+	return a, got
+}
+
+// fails answers as a broken upstream does.
+func (s *stage) fails(upstream string) error {
+	if s.down[upstream].Load() {
+		return staleness("error")
+	}
+	return nil
+}
+
+type staleness string
+
+func (e staleness) Error() string          { return "the " + string(e) + " that was ordered" }
+func (e staleness) DegradedReason() string { return string(e) }
+
+// staged plays the upstreams.
+type staged struct {
+	*stage
+	consumer.Searcher // what nobody asks for here
+}
+
+func listingOf(n int) consumer.Listing {
+	return consumer.Listing{
+		PropertyID: stageID(bff.PrefixProperty, n), TenantID: stageID(bff.PrefixTenant, n), TenantSlug: "t", City: "Kabul", Country: "AF",
+		Name: bff.LocalizedString{Default: "House"},
+	}
+}
+
+func (s staged) Search(ctx context.Context, _ consumer.SearchQuery) (consumer.Listings, error) {
+	s.searches.Add(1)
+	if s.hang.Load() {
+		<-ctx.Done()
+		return consumer.Listings{}, ctx.Err()
+	}
+	out := consumer.Listings{Total: onStage}
+	for i := range onStage {
+		out.Items = append(out.Items, listingOf(i))
+	}
+	return out, s.fails("search")
+}
+
+func (s staged) FindProperty(context.Context, bff.ID) (consumer.Projected, error) {
+	return consumer.Projected{Listing: listingOf(0)}, s.fails("search")
+}
+
+func (s staged) Similar(context.Context, bff.ID, int, bff.Locale) ([]consumer.Listing, error) {
+	return nil, s.fails("search")
+}
+
+func (s staged) Pins(context.Context, consumer.SearchQuery) (consumer.Pins, error) {
+	out := consumer.Pins{Total: onStage}
+	for i := range onStage {
+		out.Items = append(out.Items, consumer.MapPin{PropertyID: stageID(bff.PrefixProperty, i), TenantID: stageID(bff.PrefixTenant, i)})
+	}
+	return out, s.fails("search")
+}
+
+func (s staged) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
+	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}}, s.fails("search")
+}
+
+func (s staged) Facets(context.Context, string, string, bff.Locale) (consumer.FacetCatalog, error) {
+	return consumer.FacetCatalog{Facets: []consumer.Facet{{}}}, s.fails("search")
+}
+
+func (s staged) Suggest(context.Context, string, int, bff.Locale) (consumer.Suggestions, error) {
+	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{}}}, s.fails("search")
+}
+
+func (s staged) rate() consumer.RateSnapshot {
+	m := bff.Money{Minor: 100, Currency: bff.AFN}
+	return consumer.NewRateSnapshot(m, m, "tenant", time.Now())
+}
+
+func (s staged) Preview(_ context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	out := map[bff.ID]consumer.RateSnapshot{}
+	for _, p := range req.Properties {
+		out[p.PropertyID] = s.rate()
+	}
+	if err := s.fails("pricing"); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s staged) Quote(context.Context, consumer.PriceRequest, int) (consumer.Quote, error) {
+	if err := s.fails("pricing"); err != nil {
+		return consumer.Quote{}, err
+	}
+	r := s.rate()
+	return consumer.Quote{Rate: &r}, nil
+}
+
+func (s staged) Peeks(_ context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+	out := map[bff.ID]consumer.BrandPeek{}
+	for _, id := range tenants {
+		out[id] = consumer.BrandPeek{PrimaryColor: "#112233", LogoURL: "https://example.com/l.svg"}
+	}
+	return out, s.fails("theme")
+}
+
+func (s staged) Describe(_ context.Context, id bff.ID, _ bff.Locale) (consumer.Property, error) {
+	return consumer.Property{
+		PropertyID: id, TenantID: stageID(bff.PrefixTenant, 0), Rooms: []consumer.RoomTypeSummary{{RoomTypeID: "r"}},
+	}, s.fails("property")
+}
+
+// noStores is the guest's side of things, away: guests can still look.
+type noStores struct {
+	consumer.Sessions
+	consumer.Searches
+	consumer.Journal
+}
+
+var errNoStores = errors.New("away")
+
+func (noStores) SaveSession(context.Context, consumer.GuestSession) error { return errNoStores }
+func (noStores) SaveSearch(context.Context, consumer.SearchSession) error { return errNoStores }
+func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
+func (noStores) Record(context.Context, bff.Event) error                  { return nil }
+
+// stagedCalls are the routes with an answer of their own.
+func stagedCalls() map[string]guestCall {
+	hotel := stageID(bff.PrefixProperty, 0).String()
+	return map[string]guestCall{
+		"search":       searchCall("Kabul"),
+		"map":          {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+hotel+`"}`)},
+		"hotel":        hotelCall(hotel),
+		"availability": hotelCall(hotel + "/availability?from=2027-03-10&to=2027-03-14"),
+		"facets":       {method: http.MethodGet, path: "/facets?country=AF"},
+		"suggest":      {method: http.MethodGet, path: "/suggest?q=kab"},
+	}
+}
+
+// checkPrices wants no price of more than a minute that is not called stale.
+func checkPrices(t *testing.T, a guestAnswer, when time.Duration) {
+	t.Helper()
+	type rate struct {
+		CapturedAt time.Time
+		IsStale    bool
+	}
+	var got struct {
+		Results              []struct{ RateSnapshot *rate }
+		CheapestRateSnapshot *rate
+	}
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		t.Fatal(err)
+	}
+	rates := []*rate{got.CheapestRateSnapshot}
+	for _, r := range got.Results {
+		rates = append(rates, r.RateSnapshot)
+	}
+	for _, r := range rates {
+		if r != nil && !r.IsStale && time.Since(r.CapturedAt) > consumer.RateLifetime+time.Second {
+			t.Fatalf("after %s: a price of %s is shown as current", when, time.Since(r.CapturedAt))
+		}
+	}
+}
+
+// TestPricesAreCurrent reads for five minutes while pricing comes and goes: no
+// price is shown as current that is older than a minute.
+func TestPricesAreCurrent(t *testing.T) {
+	t.Parallel()
+	for _, route := range []string{"search", "hotel"} {
+		t.Run(route, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				call := stagedCalls()[route]
+				const step = 250 * time.Millisecond
+				for i := range 1200 {
+					s.down["pricing"].Store(i%360 > 280) // twenty seconds in ninety
+					a, _ := s.ask(call)
+					if a.status != http.StatusOK {
+						t.Fatal(a)
+					}
+					checkPrices(t, a, time.Duration(i)*step)
+					<-time.After(step)
+				}
+			})
+		})
+	}
+}
+
+// TestSteadyState reads over many lifetimes: the projection is asked once a
+// minute and nobody ever waits.
+func TestSteadyState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		const minutes = 20
+		waited := 0
+		for range minutes * 60 * 2 {
+			a, got := s.ask(searchCall("Kabul"))
+			if a.status != http.StatusOK || got.Stale {
+				t.Fatal(a)
+			}
+			if a.header.Get("X-Cache") != "HIT" {
+				waited++
+			}
+			<-time.After(500 * time.Millisecond)
+		}
+		if n := s.searches.Load(); n > minutes*105/100+1 || waited > 1 {
+			t.Errorf("%d searches in %d minutes, %d readers waited; want one a minute, and only the first", n, minutes, waited)
+		}
+	})
+}
+
+// TestPartHeals lets a part fail once: soon after, the answer is whole.
+func TestPartHeals(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"pricing", "theme"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.down[part].Store(true)
+				if _, got := s.ask(searchCall("Kabul")); len(got.Degraded) != 1 {
+					t.Fatalf("degraded %+v", got.Degraded)
+				}
+				s.down[part].Store(false)
+				<-time.After(4 * time.Second)
+				if a, got := s.ask(searchCall("Kabul")); len(got.Degraded) > 0 {
+					t.Errorf("X-Cache %s, degraded %+v", a.header.Get("X-Cache"), got.Degraded)
+				}
+			})
+		})
+	}
+}
+
+// TestBudgetSpent has a fan-out last longer than its route may.
+func TestBudgetSpent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.hang.Store(true)
+		a, got := s.ask(searchCall("Kabul"))
+		if a.status != http.StatusGatewayTimeout || got.Error.Code != string(bff.CodeUpstreamBudgetExceeded) {
+			t.Error(a)
+		}
+	})
+}

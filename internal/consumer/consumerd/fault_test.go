@@ -1,0 +1,323 @@
+package consumerd_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+)
+
+// What a neutral brand looks like.
+const neutralColor = "#6b7280"
+
+// The routes of discovery.
+var discovery = []string{"hotel", "search", "map", "availability", "facets", "suggest"}
+
+// shown is as much of any answer as the promisedAnswers speak of.
+type shown struct {
+	Results []struct {
+		BrandPeek    brandShown
+		RateSnapshot *struct{ IsStale bool }
+	}
+	Pins []struct {
+		BrandColor           string
+		CheapestNightlyMinor *string
+	}
+	Rooms                []json.RawMessage
+	BrandPeek            *brandShown
+	CheapestRateSnapshot *struct{ IsStale bool }
+	Days                 []json.RawMessage
+	Facets               []json.RawMessage
+	Suggestions          []json.RawMessage
+	Degraded             []struct {
+		Part, Reason string
+		AgeMs        int64
+		Affected     int
+	}
+	Stale bool
+	Error struct {
+		Code       string
+		RetryAfter *int
+	}
+}
+
+type brandShown struct{ PrimaryColor, LogoURL string }
+
+func (b brandShown) neutral() bool { return b.PrimaryColor == neutralColor && b.LogoURL == "" }
+
+// promisedAnswer is what a route owes its guests while something fails.
+type promisedAnswer struct {
+	status int
+	code   bff.Code
+	parts  []string // that the answer calls degraded
+	// What is missing must look so, and what is not must be there.
+	noRates, noBrand, noRooms bool
+}
+
+var (
+	whole = promisedAnswer{status: http.StatusOK}
+	down  = promisedAnswer{status: http.StatusServiceUnavailable, code: bff.CodeUpstreamUnavailable}
+)
+
+// promisedAnswers by upstream and route; a route that is not named is whole.
+var promisedAnswers = map[string]map[string]promisedAnswer{
+	// Without the projection there is nothing to list. A hotel's page still has
+	// what property-service knows of it.
+	"search-aggregation": {
+		"search": down, "map": down, "availability": down, "facets": down, "suggest": down,
+		"hotel": {status: http.StatusOK, parts: []string{"popularity", "rates", "brand", "similar"}, noRates: true, noBrand: true},
+	},
+	"pricing": {
+		"search": {status: http.StatusOK, parts: []string{"rates"}, noRates: true},
+		"map":    {status: http.StatusOK, parts: []string{"mapPrice"}, noRates: true},
+		"hotel":  {status: http.StatusOK, parts: []string{"rates"}, noRates: true},
+	},
+	"property": {"hotel": {status: http.StatusOK, parts: []string{"property"}, noRooms: true}},
+	"theme-config": {
+		"search": {status: http.StatusOK, parts: []string{"brand"}, noBrand: true},
+		"map":    {status: http.StatusOK, parts: []string{"brand"}, noBrand: true},
+		"hotel":  {status: http.StatusOK, parts: []string{"brand"}, noBrand: true},
+	},
+	"tenant": {},
+	"*":      {"search": down, "map": down, "availability": down, "facets": down, "suggest": down, "hotel": down},
+}
+
+type faultKind struct {
+	name   string
+	fault  upstreamsim.Fault
+	reason string // that the answer gives
+	// slow faults hold each call for as long as its budget lasts, so that the
+	// routes are asked at once.
+	slow bool
+}
+
+var faultKinds = []faultKind{
+	{name: "error", fault: upstreamsim.Fault{Status: http.StatusInternalServerError}, reason: "error"},
+	{name: "garbage", fault: upstreamsim.Fault{Garbage: true}, reason: "error"},
+	{name: "refusing", fault: upstreamsim.Fault{Status: http.StatusTooManyRequests}, reason: "shed"},
+	{name: "slow", fault: upstreamsim.Fault{LatencyMs: 5000}, reason: "timeout", slow: true},
+	{name: "hang", fault: upstreamsim.Fault{Hang: true}, reason: "timeout", slow: true},
+}
+
+// TestUpstreamFaults breaks each upstream in each way and asks every route of
+// discovery: the answer has what the other upstreams bring and says what is
+// missing and why, or it is a coded refusal. Each row has an instance of its
+// own, because breakers remember.
+func TestUpstreamFaults(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	for _, upstream := range slices.Sorted(maps.Keys(promisedAnswers)) {
+		for _, kind := range faultKinds {
+			t.Run(upstream+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				f := newFaulty(t, w)
+				kind.fault.Upstream = upstream
+				if err := f.sim.SetFault(kind.fault); err != nil {
+					t.Fatal(err)
+				}
+				for route, got := range f.askAll(kind.slow) {
+					want, broken := promisedAnswers[upstream][route]
+					if !broken {
+						want = whole
+					}
+					check(t, route, got, want, kind.reason)
+				}
+			})
+		}
+	}
+	t.Run("late but in time", func(t *testing.T) {
+		t.Parallel()
+		f := newFaulty(t, w)
+		if err := f.sim.SetFault(upstreamsim.Fault{Upstream: "*", LatencyMs: 100}); err != nil {
+			t.Fatal(err)
+		}
+		for route, got := range f.askAll(false) {
+			check(t, route, got, whole, "")
+		}
+		if calls := f.sim.Calls()["tenant"]; len(calls) > 0 {
+			t.Errorf("discovery called the tenant service: %v", calls)
+		}
+	})
+}
+
+// faulty is an instance on upstreams of its own.
+type faulty struct {
+	*fleet
+	sim    *upstreamsim.Sim
+	url    string
+	hotels []string // that have a room on the test's nights, each of another tenant
+}
+
+func newFaulty(t *testing.T, w *testkit.World) *faulty {
+	t.Helper()
+	sim, err := upstreamsim.New(upstreamsim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(sim.Close)
+	f := &faulty{sim: sim, url: server.URL, fleet: &fleet{World: w, client: server.Client(), t: t}}
+	f.settings = map[string]string{"MELMASTOON_ENV": "f" + strings.ToLower(rand.Text()[:8])}
+	for name, prefix := range map[string]string{
+		"search-aggregation": "SEARCH", "pricing": "PRICING", "property": "PROPERTY", "theme-config": "THEME", "tenant": "TENANT",
+	} {
+		f.settings["BFF_CONSUMER_"+prefix+"_URL"] = server.URL + "/" + name
+	}
+	f.nodes = append(f.nodes, f.launch(f.settings))
+	f.awaitReady(0)
+	t.Cleanup(func() { f.nodes[0].Kill() }) // not with the world, which has many
+	f.findHotels()
+	return f
+}
+
+// findHotels asks the projection itself, so that no cache hears of it.
+func (f *faulty) findHotels() {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.url+"/search-aggregation/api/v1/search/map",
+		strings.NewReader(query(`"geo":{"mode":"city","city":"Kabul"}`)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	res, err := f.client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var found struct {
+		Pins []struct{ PropertyID, TenantID string }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&found); err != nil {
+		f.t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range found.Pins {
+		if !seen[p.TenantID] {
+			seen[p.TenantID] = true
+			f.hotels = append(f.hotels, p.PropertyID)
+		}
+	}
+	if len(f.hotels) < 2 {
+		f.t.Fatalf("only %d hotels", len(f.hotels))
+	}
+}
+
+func (f *faulty) call(route string) guestCall {
+	const nights = "?checkIn=2027-03-10&checkOut=2027-03-12"
+	switch route {
+	case "search":
+		return searchCall("Herat")
+	case "map":
+		return guestCall{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+f.hotels[0]+`"}`)}
+	case "hotel":
+		return hotelCall(f.hotels[0] + nights)
+	case "availability":
+		return hotelCall(f.hotels[1] + "/availability?from=2027-03-10&to=2027-03-14")
+	case "facets":
+		return guestCall{method: http.MethodGet, path: "/facets?country=AF"}
+	default:
+		return guestCall{method: http.MethodGet, path: "/suggest?q=kab"}
+	}
+}
+
+// askAll asks every route. While calls hang, the routes are asked at once: each
+// costs the time that its upstream has. Otherwise one after the other, and the
+// one that must name a reason first: a breaker may open on the way, and the
+// routes that find it open owe the same answer.
+func (f *faulty) askAll(atOnce bool) map[string]guestAnswer {
+	f.t.Helper()
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		out = map[string]guestAnswer{}
+	)
+	for _, route := range discovery {
+		wg.Go(func() {
+			a, err := f.try(testkit.Context(f.t), f.call(route))
+			if err != nil {
+				a.body = []byte(err.Error())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[route] = a
+		})
+		if !atOnce {
+			wg.Wait()
+		}
+	}
+	wg.Wait()
+	return out
+}
+
+func check(t *testing.T, what string, a guestAnswer, want promisedAnswer, reason string) {
+	t.Helper()
+	var got shown
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		t.Errorf("%s: %v: %.300s", what, err, a)
+		return
+	}
+	if a.status != want.status || got.Error.Code != string(want.code) {
+		t.Errorf("%s: %d %s, want %d %s: %.500s", what, a.status, got.Error.Code, want.status, want.code, a)
+		return
+	}
+	if want.code != "" {
+		if got.Error.RetryAfter == nil || a.header.Get("Retry-After") == "" || a.header.Get("Cache-Control") != "private, no-store" {
+			t.Errorf("%s: no word of when to come again, or cacheable: %v", what, a.header)
+		}
+		return
+	}
+	var parts []string
+	for _, d := range got.Degraded {
+		parts = append(parts, d.Part)
+		if d.Reason != reason || d.Affected < 1 {
+			t.Errorf("%s: degraded %+v, want reason %s", what, d, reason)
+		}
+	}
+	slices.Sort(parts)
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want.parts)), parts); diff != "" {
+		t.Errorf("%s: degraded parts (-want +got):\n%s", what, diff)
+	}
+	checkParts(t, what, got, want)
+}
+
+func checkParts(t *testing.T, what string, got shown, want promisedAnswer) {
+	t.Helper()
+	switch {
+	case got.Results != nil:
+		for _, r := range got.Results {
+			if (r.RateSnapshot == nil) != want.noRates || r.BrandPeek.neutral() != want.noBrand {
+				t.Errorf("%s: %+v", what, r)
+			}
+		}
+	case got.Pins != nil:
+		prices, neutral := 0, 0
+		for _, p := range got.Pins {
+			if p.CheapestNightlyMinor != nil {
+				prices++
+			}
+			if p.BrandColor == neutralColor {
+				neutral++
+			}
+		}
+		if (prices == 0) != want.noRates || prices > 1 || (neutral == len(got.Pins)) != want.noBrand {
+			t.Errorf("%s: %d pins, %d prices, %d neutral brands", what, len(got.Pins), prices, neutral)
+		}
+	case got.BrandPeek != nil:
+		if (got.CheapestRateSnapshot == nil) != want.noRates || got.BrandPeek.neutral() != want.noBrand || (len(got.Rooms) == 0) != want.noRooms {
+			t.Errorf("%s: rate %+v, brand %+v, %d rooms", what, got.CheapestRateSnapshot, got.BrandPeek, len(got.Rooms))
+		}
+	case len(got.Days)+len(got.Facets)+len(got.Suggestions) == 0:
+		t.Errorf("%s: nothing in the answer", what)
+	}
+}

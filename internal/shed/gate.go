@@ -14,6 +14,8 @@ const (
 	windowSamples = 10
 	// deepest is the most that one window may take off a limit.
 	deepest = 0.7
+	// lateFor is how many slow windows in a row narrow a gate.
+	lateFor = 2
 	// stuckFor is after how many windows at its minimum a gate believes that slow
 	// is the new normal, if it is the only one in trouble.
 	stuckFor = 5
@@ -31,8 +33,8 @@ type Gate struct {
 	limit    float64
 	// idle is the median latency without queueing; 0 until known.
 	idle              time.Duration
-	sprint            bool // doubling until the first queue is seen
-	stuck             int
+	sprint            bool // growing fast until the first queue is seen
+	late, stuck       int  // slow windows in a row, and those at the minimum
 	admitted, refused uint64
 
 	opened time.Time // the window
@@ -101,7 +103,9 @@ func (g *Gate) leave(admitted time.Time, ok bool) {
 func (g *Gate) learn(admitted, now time.Time, took time.Duration) {
 	p := g.shedder.probe.Load()
 	if p == nil || p == g.probed {
-		g.seen.add(took)
+		if !admitted.Before(g.opened) { // under this window's limit
+			g.seen.add(took)
+		}
 		return
 	}
 	if !admitted.Before(p.sample) && admitted.Before(p.end) {
@@ -130,28 +134,42 @@ func (g *Gate) adapt(now time.Time) {
 	}
 	switch {
 	case g.shedder.outranked(g, now):
-		g.sprint, g.stuck = false, 0
+		g.sprint, g.late, g.stuck = false, 0, 0
 		g.limit = max(g.limit*deepest, least)
 	case slow:
-		g.sprint = false
-		g.limit = max(g.limit*max(float64(g.bound())/float64(median), deepest), least)
-		if g.stuck++; g.limit > least {
-			g.stuck = 0
-		}
-		if g.stuck >= stuckFor && g.shedder.onlyTrouble(g) {
-			g.idle, g.stuck = median, 0
-		}
-	case g.filled && g.sprint:
-		g.limit, g.stuck = min(g.limit*1.5+1, most), 0
+		g.narrow(median, least)
 	case g.filled:
-		g.limit, g.stuck = min(g.limit+max(1, g.limit/20), most), 0
+		g.late, g.stuck = 0, 0
+		if g.sprint {
+			g.limit = min(g.limit*1.5+1, most)
+			break
+		}
+		// The nearer to the bound, the smaller the step.
+		headroom := float64(g.bound()-median) / float64(g.bound()-g.idle)
+		g.limit = min(g.limit+max(1, g.limit/10)*headroom, most)
 	default:
-		g.stuck = 0
+		g.late, g.stuck = 0, 0
 	}
 	if g.filled {
 		g.shedder.full(now, g.idle)
 	}
 	g.reopen(now)
+}
+
+// narrow makes the gate smaller after slow windows; a single one may be a neighbour's
+// doing.
+func (g *Gate) narrow(median time.Duration, least float64) {
+	g.sprint = false
+	if g.late++; g.late < lateFor {
+		return
+	}
+	g.limit = max(g.limit*max(float64(g.bound())/float64(median), deepest), least)
+	if g.stuck++; g.limit > least {
+		g.stuck = 0
+	}
+	if g.stuck >= stuckFor && g.shedder.onlyTrouble(g) {
+		g.idle, g.stuck = median, 0
+	}
 }
 
 // bound is the latency that the class puts up with.

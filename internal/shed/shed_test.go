@@ -15,6 +15,8 @@ import (
 type server struct {
 	slots   chan struct{}
 	service time.Duration
+	// frozen takes the processor away for the first part of every turn.
+	frozen, turn time.Duration
 }
 
 func newServer(workers int, service time.Duration) *server {
@@ -24,6 +26,11 @@ func newServer(workers int, service time.Duration) *server {
 func (s *server) serve() {
 	s.slots <- struct{}{}
 	<-time.After(s.service)
+	if s.turn > 0 {
+		if at := time.Duration(time.Now().UnixNano()) % s.turn; at < s.frozen {
+			<-time.After(s.frozen - at)
+		}
+	}
 	<-s.slots
 }
 
@@ -130,6 +137,23 @@ func TestOverload(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A neighbour takes the processor away for moments: that is slow, but no queue of ours.
+func TestNoisyNeighbour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(32, 10*time.Millisecond)
+		server.frozen, server.turn = 60*time.Millisecond, 350*time.Millisecond
+		_, gates := newGateFor(t, Class{Name: "search", Min: 2})
+		const warm, total = 20 * time.Second, 60 * time.Second
+		r := load(gates[0], server, 2*server.capacity(), warm, total)
+		possible := server.capacity() * (1 - server.frozen.Seconds()/server.turn.Seconds()) * (total - warm).Seconds()
+		t.Logf("served %.2f of what is possible, limit %d", float64(r.served)/possible, gates[0].stats().Limit)
+		if float64(r.served) < 0.9*possible {
+			t.Errorf("served %d, want nearly %.0f", r.served, possible)
+		}
+	})
 }
 
 // Below its capacity nothing is refused.

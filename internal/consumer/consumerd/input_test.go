@@ -1,0 +1,279 @@
+package consumerd_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+)
+
+// refusal is a problem document.
+type refusal struct {
+	Error struct {
+		Code   bff.Code
+		Status int
+		Errors []bff.FieldError
+	}
+}
+
+// TestSearchInput breaks each rule of DOMAIN_MODEL §2.2 and wants its error,
+// with the field that it is about.
+func TestSearchInput(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const (
+		geo       = `"geo":{"mode":"city","city":"Kabul"}`
+		dates     = `"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-12"}`
+		occupancy = `"occupancy":{"adults":2,"children":0,"rooms":1}`
+	)
+	with := func(member string) string {
+		return "{" + strings.Join([]string{geo, dates, occupancy, member}, ",") + "}"
+	}
+	for _, tt := range []struct {
+		name, body string
+		header     map[string]string
+		wantCode   bff.Code
+		want       map[string]string // code by field
+	}{
+		{name: "nothing", body: `{}`, want: map[string]string{"geo": "required", "dates": "required", "occupancy": "required"}},
+		{name: "empty", body: ``, want: map[string]string{"body": "required"}},
+		{name: "no object", body: `[1]`, want: map[string]string{"body": "type"}},
+		{name: "no JSON", body: `{"geo":`, want: map[string]string{"body": "format"}},
+		{name: "two objects", body: `{}{}`, want: map[string]string{"body": "format"}},
+		{name: "no UTF-8", body: "{\"geo\":\"\xff\"}", want: map[string]string{"body": "format"}},
+		{name: "another type", body: with(`"geo":7,"dates":"x","occupancy":[]`), want: map[string]string{"geo": "type", "dates": "type", "occupancy": "type"}},
+
+		// dates.checkIn < dates.checkOut
+		{name: "no nights", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-10"}`), want: map[string]string{"dates.checkOut": "order"}},
+		{name: "backwards", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-09"}`), want: map[string]string{"dates.checkOut": "order"}},
+		{name: "for ever", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2029-03-10"}`), want: map[string]string{"dates.checkOut": "range"}},
+		{name: "no dates", body: with(`"dates":{}`), want: map[string]string{"dates.checkIn": "required", "dates.checkOut": "required"}},
+		{name: "no such day", body: with(`"dates":{"checkIn":"2027-02-30","checkOut":"2027-3-1"}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"}},
+		{name: "moments", body: with(`"dates":{"checkIn":"2027-03-10T00:00:00Z","checkOut":20270312}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"}},
+
+		// adults ≥ 1, rooms ≥ 1
+		{name: "nobody", body: with(`"occupancy":{"adults":0,"children":0,"rooms":1}`), want: map[string]string{"occupancy.adults": "range"}},
+		{name: "no room", body: with(`"occupancy":{"adults":1,"children":0,"rooms":0}`), want: map[string]string{"occupancy.rooms": "range"}},
+		{name: "an army", body: with(`"occupancy":{"adults":31,"children":21,"rooms":16}`), want: map[string]string{"occupancy.adults": "range", "occupancy.children": "range", "occupancy.rooms": "range"}},
+		{name: "half a child", body: with(`"occupancy":{"adults":1,"children":1.5,"rooms":1}`), want: map[string]string{"occupancy.children": "type"}},
+		{name: "a child without age", body: with(`"occupancy":{"adults":1,"children":2,"rooms":1,"childrenAges":[4]}`), want: map[string]string{"occupancy.childrenAges": "count"}},
+		{name: "a grown child", body: with(`"occupancy":{"adults":1,"children":1,"rooms":1,"childrenAges":[18]}`), want: map[string]string{"occupancy.childrenAges[0]": "range"}},
+		{name: "nobody said", body: with(`"occupancy":{}`), want: map[string]string{"occupancy.adults": "required", "occupancy.rooms": "required"}},
+
+		// geo: exactly one mode
+		{name: "no mode", body: with(`"geo":{"city":"Kabul"}`), want: map[string]string{"geo.mode": "required"}},
+		{name: "another mode", body: with(`"geo":{"mode":"galaxy"}`), want: map[string]string{"geo.mode": "unsupported"}},
+		{name: "a mode without its part", body: with(`"geo":{"mode":"point"}`), want: map[string]string{"geo.point": "required"}},
+		{name: "two places", body: with(`"geo":{"mode":"city","city":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1}}`), want: map[string]string{"geo.point": "conflict"}},
+		{name: "four places", body: with(`"geo":{"mode":"region","city":"Kabul","region":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1},"boundingBox":{"swLat":1,"swLng":1,"neLat":2,"neLng":2}}`), want: map[string]string{"geo.city": "conflict", "geo.point": "conflict", "geo.boundingBox": "conflict"}},
+		{name: "off the globe", body: with(`"geo":{"mode":"point","point":{"lat":91,"lng":-181,"radiusKm":0}}`), want: map[string]string{"geo.point.lat": "range", "geo.point.lng": "range", "geo.point.radiusKm": "range"}},
+		{name: "half the globe", body: with(`"geo":{"mode":"point","point":{"lat":0,"lng":0,"radiusKm":9000}}`), want: map[string]string{"geo.point.radiusKm": "range"}},
+		{name: "half a point", body: with(`"geo":{"mode":"point","point":{"lat":0}}`), want: map[string]string{"geo.point.lng": "required", "geo.point.radiusKm": "required"}},
+		{name: "beyond numbers", body: with(`"geo":{"mode":"point","point":{"lat":1e999,"lng":"1","radiusKm":1}}`), want: map[string]string{"geo.point.lat": "format", "geo.point.lng": "type"}},
+		{name: "upside down", body: with(`"geo":{"mode":"bounding-box","boundingBox":{"swLat":2,"swLng":1,"neLat":1,"neLng":2}}`), want: map[string]string{"geo.boundingBox.neLat": "order"}},
+		{name: "a long name", body: with(`"geo":{"mode":"city","city":"` + strings.Repeat("ک", 101) + `"}`), want: map[string]string{"geo.city": "length"}},
+		{name: "a name that is none", body: with(`"geo":{"mode":"city","city":"a\u0000b"}`), want: map[string]string{"geo.city": "format"}},
+		{name: "no country", body: with(`"geo":{"mode":"city","city":"Kabul","country":"A1"}`), want: map[string]string{"geo.country": "format"}},
+
+		// the rest of the query
+		{name: "another order", body: with(`"sortKey":"cheapest"`), want: map[string]string{"sortKey": "unsupported"}},
+		{name: "distance from what", body: with(`"sortKey":"distance-asc"`), want: map[string]string{"sortKey": "conflict"}},
+		{name: "no page", body: with(`"page":{"limit":0,"offset":-1}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
+		{name: "a book", body: with(`"page":{"limit":51,"offset":100000}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
+		{name: "a price range backwards", body: with(`"filters":{"priceRange":{"min":2,"max":1,"currency":"USD"}}`), want: map[string]string{"filters.priceRange.max": "order"}},
+		{name: "a price of nothing", body: with(`"filters":{"priceRange":{"min":-1}}`), want: map[string]string{"filters.priceRange.min": "range", "filters.priceRange.max": "required", "filters.priceRange.currency": "required"}},
+		{name: "six stars", body: with(`"filters":{"starRating":[6,0],"guestRatingMin":11}`), want: map[string]string{"filters.starRating[0]": "range", "filters.starRating[1]": "range", "filters.guestRatingMin": "range"}},
+		{name: "another house", body: with(`"filters":{"propertyType":["hotel","palace"],"cancellationFlexibility":"never"}`), want: map[string]string{"filters.propertyType[1]": "unsupported", "filters.cancellationFlexibility": "unsupported"}},
+		{name: "too much to wish for", body: with(`"filters":{"amenities":[` + strings.Repeat(`"a",`, 30) + `"a"]}`), want: map[string]string{"filters.amenities": "count"}},
+		{name: "a wish that is none", body: with(`"filters":{"amenities":[7],"neighbourhoods":["` + strings.Repeat("n", 101) + `"]}`), want: map[string]string{"filters.amenities[0]": "type", "filters.neighbourhoods[0]": "length"}},
+
+		// locale and currency
+		{name: "another language", body: with(`"locale":"xx-XX"`), wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
+		{name: "no language", body: with(`"locale":"not a tag"`), wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
+		{name: "another currency", body: with(`"currency":"XAU"`), wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"currency": "unsupported"}},
+		{name: "another currency for this request", body: with(`"x":1`), header: map[string]string{"X-Currency": "doubloons"}, wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"}},
+		{name: "both and more", body: with(`"locale":"xx","currency":"XAU"`), want: map[string]string{"locale": "unsupported", "currency": "unsupported"}},
+		{name: "another's search", body: with(`"x":1`), header: map[string]string{"X-Search-Session": "srs_nonsense"}, want: map[string]string{"X-Search-Session": "format"}},
+
+		// what is no search at all
+		{name: "too large", body: with(`"x":"` + strings.Repeat("x", 17<<10) + `"`), wantCode: bff.CodePayloadTooLarge},
+		{name: "another content type", body: with(`"x":1`), header: map[string]string{"Content-Type": "text/xml"}, wantCode: bff.CodeUnsupportedMediaType},
+		{name: "credentials", body: with(`"x":1`), header: map[string]string{"Authorization": "Bearer x"}, wantCode: bff.CodeSurfaceMismatch},
+		{name: "a broken cookie", body: with(`"x":1`), header: map[string]string{"Cookie": "gms_id=gms_nonsense"}, want: map[string]string{"cookie.gms_id": "format"}},
+		{name: "two cookies", body: with(`"x":1`), header: map[string]string{"Cookie": "gms_id=gms_01ARZ3NDEKTSV4RRFFQ69G5FAV; gms_id=gms_01ARZ3NDEKTSV4RRFFQ69G5FAX"}, want: map[string]string{"cookie.gms_id": "format"}},
+	} {
+		for _, path := range []string{"/search", "/search/map"} {
+			t.Run(tt.name+path, func(t *testing.T) {
+				if path == "/search/map" && tt.name == "another's search" {
+					return // a map belongs to no session of pages
+				}
+				a, _ := s.ask(guestCall{method: http.MethodPost, path: path, body: tt.body, header: tt.header})
+				want := maps.Clone(tt.want)
+				if path == "/search/map" && strings.Contains(tt.body, `"mode":"region"`) {
+					want["geo.mode"] = "unsupported"
+				}
+				checkRefusal(t, a, tt.wantCode, want)
+			})
+		}
+	}
+	if n := s.searches.Load(); n > 0 {
+		t.Errorf("%d refused queries reached an upstream", n)
+	}
+}
+
+func checkRefusal(t *testing.T, a guestAnswer, code bff.Code, want map[string]string) {
+	t.Helper()
+	if code == "" {
+		code = bff.CodeValidationFailed
+	}
+	var got refusal
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		t.Fatalf("%v: %.200s", err, a)
+	}
+	fields := map[string]string{}
+	for _, e := range got.Error.Errors {
+		fields[e.Field] = e.Code
+	}
+	if got.Error.Code != code || a.status != code.Info().Status || a.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%.400s, want %s", a, code)
+	}
+	if want == nil {
+		want = map[string]string{}
+	}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("refused fields (-want +got):\n%s", diff)
+	}
+}
+
+// TestReadInput is the same for the routes that read a URL.
+func TestReadInput(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	hotel := "/hotels/" + stageID(bff.PrefixProperty, 0).String()
+	for _, tt := range []struct {
+		path     string
+		header   map[string]string
+		wantCode bff.Code
+		want     map[string]string
+	}{
+		{path: "/hotels/ppt_nonsense", want: map[string]string{"propertyId": "format"}},
+		{path: "/hotels/" + stageID(bff.PrefixTenant, 0).String(), want: map[string]string{"propertyId": "format"}},
+		{path: hotel + "?checkIn=2027-03-10", want: map[string]string{"checkOut": "required"}},
+		{path: hotel + "?checkIn=2027-03-10&checkOut=2027-03-10", want: map[string]string{"checkOut": "order"}},
+		{path: hotel + "?adults=0&rooms=0&children=x", want: map[string]string{"adults": "range", "rooms": "range", "children": "format"}},
+		{path: hotel + "?children=1&childrenAges=4,5", want: map[string]string{"childrenAges": "count"}},
+		{path: hotel + "?children=2&childrenAges=4,", want: map[string]string{"childrenAges[1]": "type", "childrenAges": "count"}},
+		{path: hotel + "?adults=1&adults=2", want: map[string]string{"adults": "conflict"}},
+		{path: hotel + "?%zz", want: map[string]string{"query": "format"}},
+		{path: hotel, header: map[string]string{"X-Currency": "XAU"}, wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"}},
+		{path: hotel + "/availability", want: map[string]string{"from": "required", "to": "required"}},
+		{path: hotel + "/availability?from=2027-03-10&to=2027-03-10", want: map[string]string{"to": "order"}},
+		{path: hotel + "/availability?from=2027-03-10&to=2027-05-12", want: map[string]string{"to": "range"}},
+		{path: hotel + "/availability?from=x&to=2027-13-12", want: map[string]string{"from": "format", "to": "format"}},
+		{path: "/facets", want: map[string]string{"country": "required"}},
+		{path: "/facets?country=AFG", want: map[string]string{"country": "length"}},
+		{path: "/facets?country=A1&region=" + strings.Repeat("r", 101), want: map[string]string{"country": "format", "region": "length"}},
+		{path: "/suggest", want: map[string]string{"q": "required"}},
+		{path: "/suggest?q=" + strings.Repeat("q", 65), want: map[string]string{"q": "length"}},
+		{path: "/suggest?q=kab&limit=21", want: map[string]string{"limit": "range"}},
+		{path: "/suggest?q=kab%00", want: map[string]string{"q": "format"}},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			a, _ := s.ask(guestCall{method: http.MethodGet, path: tt.path, header: tt.header})
+			checkRefusal(t, a, tt.wantCode, tt.want)
+		})
+	}
+}
+
+// TestHostileCrowd has strangers ask for a great many different things while
+// the projection does not answer. Neither the keys they make nor the calls they
+// cause grow with what they send, and each is answered.
+func TestHostileCrowd(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, nil)
+	names := []string{strings.Repeat("ک", 64), "k", "{}:*[" + strings.Repeat("x", 50)}
+	for i, name := range names {
+		for _, c := range []guestCall{
+			searchCall(name), {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"` + name + `"}`)},
+			{method: http.MethodGet, path: "/suggest?q=" + name}, {method: http.MethodGet, path: "/facets?country=AF&region=" + name},
+		} {
+			c.guest = i
+			if a := f.ask(c); a.status != http.StatusOK && a.status != http.StatusNotFound {
+				t.Errorf("%s %q: %.300s", c.path, name, a)
+			}
+		}
+	}
+	client := redisClient(t, f.RedisURL)
+	keys, err := client.Do(testkit.Context(t), client.B().Keys().Pattern(f.Name+":bff-consumer:*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return len(b) - len(a) })
+	if len(keys) < 8 || len(keys[0]) > 512 {
+		t.Errorf("%d keys, the longest of %d bytes", len(keys), len(keys[0]))
+	}
+
+	const strangers = 1500
+	if err := f.Sim.SetFault(upstreamsim.Fault{Upstream: "search-aggregation", Hang: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Sim.ClearFaults()
+	f.calls()
+	ctx := testkit.Context(t)
+	got := f.strangers(ctx, strangers)
+	calls := int64(0)
+	for _, n := range f.calls() {
+		calls += n
+	}
+	t.Logf("%d different queries: %d upstream calls, answers %v", strangers, calls, got)
+	if calls > strangers/5 {
+		t.Errorf("%d different queries made %d upstream calls", strangers, calls)
+	}
+	for code := range got {
+		switch bff.Code(code) {
+		case bff.CodeUpstreamUnavailable, bff.CodeServiceUnavailable, bff.CodeUpstreamBudgetExceeded, bff.CodeRateLimited:
+		default:
+			t.Errorf("%d × %s", got[code], code)
+		}
+	}
+}
+
+// strangers asks n different queries at once and counts the codes of the answers.
+func (f *fleet) strangers(ctx context.Context, n int) map[string]int {
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		got = map[string]int{}
+	)
+	for i := range n {
+		wg.Go(func() {
+			c := searchCall("Kabul", fmt.Sprintf(`"filters":{"priceRange":{"min":%d,"max":100000,"currency":"USD"}}`, i))
+			c.guest = i
+			a, err := f.try(ctx, c)
+			var r refusal
+			code := strconv.Itoa(a.status)
+			if err != nil {
+				code = err.Error()
+			} else if json.Unmarshal(a.body, &r) == nil && r.Error.Code != "" {
+				code = string(r.Error.Code)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got[code]++
+		})
+	}
+	wg.Wait()
+	return got
+}

@@ -89,14 +89,19 @@ func (v *visitor) try(ctx context.Context, method, path string, header map[strin
 	return answer{res.StatusCode, res.Header, b}, nil
 }
 
-// ask is try for requests that must be answered with a status.
+// ask is try for requests that must be answered with a status. Like a good
+// client it comes back when the service is busy.
 func (v *visitor) ask(t *testing.T, want int, method, path string, body any, header ...map[string]string) answer {
 	t.Helper()
 	all := map[string]string{}
 	for _, h := range header {
 		maps.Copy(all, h)
 	}
-	a, err := v.try(testkit.Context(t), method, path, all, body)
+	ctx := testkit.Context(t)
+	a, err := v.try(ctx, method, path, all, body)
+	for err == nil && a.status == http.StatusServiceUnavailable && a.status != want && ctx.Err() == nil {
+		a, err = v.try(ctx, method, path, all, body)
+	}
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -200,19 +205,44 @@ func (e *ear) heard() []received {
 // await returns the first event that is wanted.
 func (e *ear) await(what string, wanted func(received) bool) received {
 	e.t.Helper()
-	ctx := testkit.Context(e.t)
+	r, ok := e.within(testkit.Context(e.t), wanted)
+	if !ok {
+		e.t.Fatalf("no %s arrived", what)
+	}
+	return r
+}
+
+func (e *ear) within(ctx context.Context, wanted func(received) bool) (received, bool) {
 	for {
 		for _, r := range e.heard() {
 			if wanted(r) {
-				return r
+				return r, true
 			}
 		}
 		select {
 		case <-e.changed:
 		case <-ctx.Done():
-			e.t.Fatalf("no %s arrived", what)
+			return received{}, false
 		}
 	}
+}
+
+// provoke acts until an event of a guest arrives. A service that could not read
+// a session in time answers, and tells nothing.
+func (e *ear) provoke(s consumer.Subject, guest string, act func(n int)) received {
+	e.t.Helper()
+	ctx := testkit.Context(e.t)
+	for n := 0; ctx.Err() == nil; n++ {
+		act(n)
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		r, ok := e.within(short, func(r received) bool { return r.Envelope.Subject == string(s) && r.session() == guest })
+		cancel()
+		if ok {
+			return r
+		}
+	}
+	e.t.Fatalf("no %s arrived", s)
+	return received{}
 }
 
 // of waits for an event of a guest.

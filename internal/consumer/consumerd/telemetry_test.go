@@ -3,6 +3,7 @@ package consumerd_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -71,15 +72,21 @@ func TestTelemetryArrives(t *testing.T) {
 	heard := listen(t, w)
 	p := w.Start("bff-consumer", everything)
 	v := &visitor{base: "http://" + p.Public}
-	hotel := w.Sim.Catalog().Properties[0]
+	hotels := w.Sim.Catalog().Properties
+	hotel := hotels[0]
 
-	a := v.ask(t, http.StatusOK, "POST", "/search", kabul())
-	srs := a.header.Get("X-Search-Session")
+	v.ask(t, http.StatusOK, "GET", "/session", nil)
 	guest := v.cookie
-	if e := heard.of(consumer.SubjectSearchExecuted, guest); e.Envelope.SamplingRate != 1 || e.Payload["searchSessionId"] != srs {
-		t.Errorf("search: %s", e.raw)
-	}
 	heard.of(consumer.SubjectSessionStarted, guest)
+	sessions := map[any]bool{}
+	var srs string
+	search := heard.provoke(consumer.SubjectSearchExecuted, guest, func(int) {
+		srs = v.ask(t, http.StatusOK, "POST", "/search", kabul()).header.Get("X-Search-Session")
+		sessions[srs] = true
+	})
+	if search.Envelope.SamplingRate != 1 || !sessions[search.Payload["searchSessionId"]] {
+		t.Errorf("search: %s", search.raw)
+	}
 
 	click := map[string]any{
 		"kind": "listing-card", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "searchSessionId": srs,
@@ -106,24 +113,32 @@ func TestTelemetryArrives(t *testing.T) {
 		}
 	}
 
-	v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID, nil)
-	heard.of(consumer.SubjectDetailViewed, guest)
-	v.ask(t, http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "en"})
-	heard.of(consumer.SubjectLocaleChanged, guest)
-	v.ask(t, http.StatusOK, "POST", "/session/currency", map[string]string{"currency": "USD"})
-	heard.of(consumer.SubjectCurrencyChanged, guest)
-	key := func(s string) map[string]string { return map[string]string{"Idempotency-Key": s} }
-	v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "detail", "note": "secret"}, key("w1"))
-	heard.of(consumer.SubjectWishlistAdded, guest)
-	v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotel.PropertyID, nil, key("w2"))
-	heard.of(consumer.SubjectWishlistRemoved, guest)
-	id = v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), key("h1")).field("handoffId")
-	if e := heard.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != id {
+	heard.provoke(consumer.SubjectDetailViewed, guest, func(int) { v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID, nil) })
+	heard.provoke(consumer.SubjectLocaleChanged, guest, func(n int) {
+		v.ask(t, http.StatusOK, "POST", "/session/locale", map[string]string{"locale": []string{"en", "ur"}[n%2]})
+	})
+	heard.provoke(consumer.SubjectCurrencyChanged, guest, func(n int) {
+		v.ask(t, http.StatusOK, "POST", "/session/currency", map[string]string{"currency": []string{"USD", "EUR"}[n%2]})
+	})
+	once := func() map[string]string { return map[string]string{"Idempotency-Key": rand.Text()} }
+	heard.provoke(consumer.SubjectWishlistAdded, guest, func(n int) {
+		v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[n].PropertyID, "source": "detail", "note": "secret"}, once())
+	})
+	heard.provoke(consumer.SubjectWishlistRemoved, guest, func(n int) {
+		v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[50+n].PropertyID, "source": "map"}, once())
+		v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotels[50+n].PropertyID, nil, once())
+	})
+	minted := map[any]bool{}
+	if e := heard.provoke(consumer.SubjectHandoffInitiated, guest, func(int) {
+		minted[v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), once()).field("handoffId")] = true
+	}); !minted[e.Payload["handoffId"]] {
 		t.Errorf("hand-off: %s", e.raw)
 	}
 	// Another browser with this guest's cookie.
 	thief := &visitor{base: v.base, cookie: guest, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
-	thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	for thief.cookie == guest { // a session that could not be read is nobody's
+		thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	}
 	heard.of(consumer.SubjectBotSuspected, thief.cookie)
 	v.ask(t, http.StatusNoContent, "POST", "/session/clear", nil)
 	heard.await("end by the guest", func(r received) bool { return r.session() == guest && r.Payload["reason"] == "explicit-clear" })
@@ -160,7 +175,7 @@ func TestNoConsentNoEvent(t *testing.T) {
 				t.Errorf("%s answers %s", path, a.body)
 			}
 		}
-		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": "k"})
+		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
 	}
 	of := func(v *visitor) int {
 		t.Helper()
@@ -188,8 +203,8 @@ func TestNoConsentNoEvent(t *testing.T) {
 	}
 	// One who agrees comes last: when they are heard, the others would have been.
 	last := &visitor{base: "http://" + p.Public}
-	visit(last)
-	heard.of(consumer.SubjectHandoffInitiated, last.cookie)
+	last.ask(t, http.StatusOK, "GET", "/session", nil)
+	heard.provoke(consumer.SubjectHandoffInitiated, last.cookie, func(int) { visit(last) })
 	for _, e := range heard.heard() {
 		if slices.Contains(silent, e.session()) {
 			t.Errorf("an event of a guest who asked not to be tracked: %s", e.raw)
@@ -418,12 +433,15 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{"step": "map.opened", "email": "planted@example.com"})
 	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "planted", "metadata": map[string]any{"a": "planted@example.com"}})
 	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
-	v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": "k"})
+	heard.provoke(consumer.SubjectHandoffInitiated, v.cookie, func(int) {
+		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
+	})
 	thief := &visitor{base: v.base, cookie: v.cookie, header: maps.Clone(v.header)}
 	thief.header["User-Agent"] = "planted-other-agent"
-	thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	for thief.cookie == v.cookie {
+		thief.ask(t, http.StatusOK, "GET", "/session", nil)
+	}
 	heard.of(consumer.SubjectBotSuspected, thief.cookie)
-	heard.of(consumer.SubjectHandoffInitiated, v.cookie)
 	if err := p.Stop(30 * time.Second); err != nil { // all that happens behind answers has happened
 		t.Fatal(err)
 	}

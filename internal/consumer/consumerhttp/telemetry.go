@@ -1,7 +1,6 @@
 package consumerhttp
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -24,42 +23,6 @@ func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, n
 		return nil, err
 	}
 	return &e, nil
-}
-
-const (
-	// tellPatience is how long a guest waits for telemetry that is not theirs.
-	tellPatience = 100 * time.Millisecond
-	// tellTimeout is how long the journal may try meanwhile.
-	tellTimeout = 5 * time.Second
-)
-
-// tell journals telemetry that no client was promised: when the journal is
-// away or slow the guest goes on, and the log says so.
-func (a *API) tell(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) {
-	e, err := a.event(r, s, f, now)
-	if err == nil && e == nil {
-		return
-	}
-	told := make(chan error, 1)
-	if err != nil {
-		told <- err
-	} else {
-		go func() { // bounded: the journal refuses when too many wait
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), tellTimeout)
-			defer cancel()
-			told <- a.cfg.Journal.Record(ctx, *e)
-		}()
-	}
-	patience := time.NewTimer(tellPatience)
-	defer patience.Stop()
-	select {
-	case err := <-told:
-		if err != nil {
-			web.From(r.Context()).Note("journal", "unavailable")
-		}
-	case <-patience.C:
-		web.From(r.Context()).Note("journal", "slow")
-	}
 }
 
 // accepted promises that the event is committed, or that the guest wants none.

@@ -41,7 +41,7 @@ test: need-go need-cc test-typescript test-go ## every test, under the race dete
 test-go: need-go need-cc
 	@$(DOCTOR)
 	@mkdir -p .cache
-	@$(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race -timeout 10m $(PKG)
+	@$(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race -timeout 20m $(PKG)
 	@if grep -E '"Action":"skip".*"Test":' .cache/test.json; then echo 'FAIL: the tests above were skipped' >&2; exit 1; fi
 
 # The race detector needs cgo; the programs we ship do not.

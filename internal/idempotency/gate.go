@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// gate lets one request per key through at a time. The zero gate is open.
-type gate struct {
+// Gate lets one request per key through at a time. The zero Gate is open.
+type Gate struct {
 	mu   sync.Mutex
 	busy map[string]*turn
 }
@@ -21,8 +21,9 @@ type turn struct {
 
 var errBusy = errors.New("a request with this key is still running")
 
-// enter waits for its turn, at most as long as wait. The caller must leave.
-func (g *gate) enter(ctx context.Context, key string, wait time.Duration) (leave func(), waited bool, err error) {
+// Enter waits for its turn, at most as long as wait, and reports whether it had
+// to. The caller must leave.
+func (g *Gate) Enter(ctx context.Context, key string, wait time.Duration) (leave func(), waited bool, err error) {
 	g.mu.Lock()
 	if g.busy == nil {
 		g.busy = map[string]*turn{}
@@ -53,7 +54,15 @@ func (g *gate) enter(ctx context.Context, key string, wait time.Duration) (leave
 	return nil, waited, err
 }
 
-func (g *gate) drop(key string, t *turn) {
+// Crowded reports whether others wait behind the one who is in.
+func (g *Gate) Crowded(key string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.busy[key]
+	return t != nil && t.waiting > 1
+}
+
+func (g *Gate) drop(key string, t *turn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.waiting--; t.waiting == 0 {

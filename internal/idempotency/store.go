@@ -31,7 +31,7 @@ type Store struct {
 	// Wait is how long a duplicate waits for the first to finish.
 	Wait time.Duration
 
-	gate gate
+	gate Gate
 }
 
 // Work is a mutation, ready to be done in a transaction. It may be run again
@@ -50,7 +50,7 @@ func (s *Store) Do(ctx context.Context, r Request, now time.Time, prepare func(c
 	}
 	// Duplicates in this process wait here, without a connection: were they to
 	// wait in Postgres, one guest's impatience could use up the pool.
-	leave, waited, err := s.gate.enter(ctx, r.Composite(), s.Wait)
+	leave, waited, err := s.gate.Enter(ctx, r.Composite(), s.Wait)
 	if err != nil {
 		return Answer{}, false, err
 	}
@@ -82,20 +82,23 @@ func (s *Store) run(ctx context.Context, r Request, now time.Time, work Work) (a
 		// The claim is the row itself: its unique key makes duplicates in other
 		// processes queue up behind the transaction that holds it, and a crash
 		// takes it away.
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", s.Wait.Milliseconds())); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.idempotency_keys AS k
+		var b pgx.Batch // both in one round trip
+		b.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", s.Wait.Milliseconds()))
+		claimed := false
+		b.Queue(`INSERT INTO bff_consumer.idempotency_keys AS k
 			(composite_key, guest_session_id, route, request_digest, response_status, response_body, created_at, expires_at)
 			VALUES ($1, $2, $3, $4, 0, '{}', $5, $6)
 			ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, created_at = excluded.created_at,
 				expires_at = excluded.expires_at, response_status = 0, response_body = '{}'
 			WHERE k.expires_at <= excluded.created_at`,
-			r.Composite(), r.Owner, r.Route, r.Digest[:], now, now.Add(Lifetime))
-		if err != nil {
+			r.Composite(), r.Owner, r.Route, r.Digest[:], now, now.Add(Lifetime)).Exec(func(tag pgconn.CommandTag) error {
+			claimed = tag.RowsAffected() > 0
+			return nil
+		})
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return err
 		}
-		if tag.RowsAffected() == 0 {
+		if !claimed {
 			return errLost
 		}
 		if a, err = work(tx); err != nil {

@@ -33,6 +33,9 @@ type Config struct {
 type Store struct {
 	cfg  Config
 	once *idempotency.Store
+	// lanes let one guest change one wishlist at a time in this process: were the
+	// others to wait in Postgres, one guest could use up the pool.
+	lanes idempotency.Gate
 }
 
 // duplicateWait is how long a repeated mutation waits for the first attempt.

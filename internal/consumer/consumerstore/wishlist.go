@@ -264,12 +264,40 @@ func (s *Store) announce(ctx context.Context, tx pgx.Tx, announce consumer.Annou
 	return s.cfg.Outbox.Append(ctx, tx, *event)
 }
 
+// Times of a change that are not its request's.
+const (
+	laneWait = 10 * time.Second // the request's own deadline comes first
+	fillTime = time.Second
+)
+
 // changeWishlist runs a change once and brings the mirror up to date.
 func (s *Store) changeWishlist(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (idempotency.Work, error)) (consumer.Answer, error) {
-	answer, err := s.do(ctx, once, now, prepare)
-	if err != nil || answer.Replayed {
-		return answer, err
+	lane, last := once.Guest.String(), false
+	leave := func() {}
+	answer, err := func() (consumer.Answer, error) {
+		defer func() {
+			last = last && !s.lanes.Crowded(lane)
+			leave()
+		}()
+		return s.do(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
+			work, err := prepare(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out, _, err := s.lanes.Enter(ctx, lane, laneWait)
+			if err != nil {
+				return nil, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
+			}
+			leave, last = out, true
+			return work, nil
+		})
+	}()
+	// The last in line fills the mirror for all before, even if it was refused
+	// itself. When it cannot, the mirror is absent, and the next read fills it.
+	if last {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTime)
+		defer cancel()
+		_, _ = s.fillMirror(ctx, once.Guest)
 	}
-	_, _ = s.fillMirror(ctx, once.Guest) // absent since before the commit: at worst the next read fills it
-	return answer, nil
+	return answer, err
 }

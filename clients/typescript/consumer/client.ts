@@ -30,6 +30,7 @@ const routes = {
   recordClick: ['POST', '/telemetry/click'],
   recordPageView: ['POST', '/telemetry/page-view'],
   recordFunnelStep: ['POST', '/telemetry/funnel'],
+  challenge: ['GET', '/challenge'],
 } as const satisfies { [K in Operation]: Route<K> };
 
 type Route<K extends Operation> = {

@@ -91,8 +91,10 @@ type SearchResult struct {
 	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
 	QueryRewriteHint json.RawMessage `json:"queryRewriteHint,omitempty"`
 
-	Order Hash     `json:"-"` // of the window that the page was cut from
-	Cells []string `json:"-"` // the geo cells that the page shows, for invalidation
+	Order Hash `json:"-"` // of the window that the page was cut from
+	// Omitted are the suspended tenants whose hotels were left out.
+	Omitted []bff.ID `json:"-"`
+	Cells   []string `json:"-"` // the geo cells that the page shows, for invalidation
 }
 
 // MarkStale says of an answer that could not be renewed how old it is, and of
@@ -154,10 +156,13 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 // projection learns of a suspension later than we do.
 func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now time.Time) (SearchResult, error) {
 	items := make([]Listing, 0, len(found.Items))
+	var omitted []bff.ID
 	for _, l := range found.Items {
-		if !f.Suspended.Has(l.TenantID) {
-			items = append(items, l)
+		if f.Suspended.Has(l.TenantID) {
+			omitted = append(omitted, l.TenantID)
+			continue
 		}
+		items = append(items, l)
 	}
 	total := found.Total - (len(found.Items) - len(items))
 	var (
@@ -190,6 +195,7 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 		Results:  make([]ListingCard, 0, len(items)),
 		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: total},
 		Degraded: []Degradation{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint, Order: found.Order,
+		Omitted: omitted,
 	}
 	missingRates, missingBrands := 0, 0
 	for _, l := range items {

@@ -43,6 +43,9 @@ type MapResult struct {
 	Truncated bool          `json:"truncated"`
 	Degraded  []Degradation `json:"degraded"`
 	Stale     bool          `json:"stale"`
+
+	// Omitted are the suspended tenants whose hotels were left out.
+	Omitted []bff.ID `json:"-"`
 }
 
 // MarkStale says of a map that could not be renewed how old it is. Its one
@@ -61,11 +64,11 @@ func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 // Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
 func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID) (MapResult, error) {
 	q = q.Normalise()
-	pins, total, err := f.pins(ctx, q)
+	pins, omitted, total, err := f.pins(ctx, q)
 	if err != nil {
 		return MapResult{}, Unavailable(err)
 	}
-	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: []Degradation{}}
+	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: []Degradation{}, Omitted: omitted}
 	ctxBrand, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
 	defer cancel()
 	rung := f.rung()
@@ -129,7 +132,7 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 
 // pins reads the projection's pages until the map is full. On a zoomed-out map
 // a tenant with hundreds of hotels leaves room for the others.
-func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, total int, err error) {
+func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted []bff.ID, total int, err error) {
 	wide := q.Geo.BoundingBox != nil && q.Geo.BoundingBox.width() > wideBoxDegrees
 	perTenant := map[bff.ID]int{}
 	var spare []MapPin
@@ -138,13 +141,14 @@ func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, total i
 		q.Page = Page{Limit: mapPage, Offset: offset}
 		page, err := f.Search.Pins(ctx, q)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		total = page.Total
 		for _, p := range page.Items {
 			switch {
 			case f.Suspended.Has(p.TenantID):
 				total--
+				omitted = append(omitted, p.TenantID)
 			case wide && perTenant[p.TenantID] >= tenantShare:
 				spare = append(spare, p)
 			default:
@@ -160,7 +164,7 @@ func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, total i
 	if room := MaxPins - len(out); room > 0 {
 		out = append(out, spare[:min(room, len(spare))]...)
 	}
-	return out[:min(len(out), MaxPins)], total, nil
+	return out[:min(len(out), MaxPins)], omitted, total, nil
 }
 
 func (b *BoundingBox) width() float64 {

@@ -12,6 +12,9 @@ import (
 // TenantTag is on everything that shows a hotel of the tenant.
 func TenantTag(id bff.ID) string { return "tenant:" + id.String() }
 
+// WithoutTag is on lists that a suspended tenant's hotels were left out of.
+func WithoutTag(id bff.ID) string { return "without:" + id.String() }
+
 // PropertyTag is on everything about one hotel.
 func PropertyTag(id bff.ID) string { return "property:" + id.String() }
 

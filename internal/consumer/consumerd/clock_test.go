@@ -82,7 +82,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func (s *stage) ask(c guestCall) (guestAnswer, shown) {
-	r := httptest.NewRequest(c.method, apiBase+c.path, strings.NewReader(c.body))
+	r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
 	for k, v := range c.header {
 		r.Header.Set(k, v)
 	}

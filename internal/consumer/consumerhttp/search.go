@@ -244,6 +244,9 @@ func listTags(res consumer.SearchResult) []string {
 			add(consumer.CellTag(res.Cells[i]))
 		}
 	}
+	for _, id := range res.Omitted {
+		add(consumer.WithoutTag(id))
+	}
 	return tags
 }
 
@@ -254,6 +257,12 @@ func mapTags(res consumer.MapResult) []string {
 		if !seen[p.TenantID] {
 			seen[p.TenantID] = true
 			tags = append(tags, consumer.TenantTag(p.TenantID), consumer.BrandTag(p.TenantID))
+		}
+	}
+	for _, id := range res.Omitted {
+		if !seen[id] {
+			seen[id] = true
+			tags = append(tags, consumer.WithoutTag(id))
 		}
 	}
 	return tags

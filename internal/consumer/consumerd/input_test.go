@@ -206,8 +206,10 @@ func TestHostileCrowd(t *testing.T) {
 	names := []string{strings.Repeat("ک", 64), "k", "{}:*[" + strings.Repeat("x", 50)}
 	for i, name := range names {
 		for _, c := range []guestCall{
-			searchCall(name), {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"` + name + `"}`)},
-			{method: http.MethodGet, path: "/suggest?q=" + name}, {method: http.MethodGet, path: "/facets?country=AF&region=" + name},
+			searchCall(name),
+			{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"` + name + `"}`)},
+			{method: http.MethodGet, path: "/suggest?q=" + name},
+			{method: http.MethodGet, path: "/facets?country=AF&region=" + name},
 		} {
 			c.guest = i
 			if a := f.ask(c); a.status != http.StatusOK && a.status != http.StatusNotFound {

@@ -1,0 +1,548 @@
+package consumerhttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/world"
+)
+
+// The benchmarks compare, in one run: slices of the two sides alternate, each
+// is charged with the CPU time of its own process, and medians are divided. The
+// machine may do other things meanwhile; absolute figures mean nothing.
+
+// bareEnv names the file that tells a bare server what to answer.
+const bareEnv = "CONSUMERHTTP_BARE_SERVER"
+
+// bareAnswer is all that a bare handler knows.
+type bareAnswer struct {
+	Header map[string]string
+	Body   []byte
+}
+
+// TestBareServer is no test: in a process of its own it is the server that the
+// benchmarks compare with. It ends with its standard input.
+func TestBareServer(t *testing.T) {
+	file := os.Getenv(bareEnv)
+	if file == "" {
+		return
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers map[string]bareAnswer
+	if err := json.Unmarshal(raw, &answers); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		h := w.Header()
+		for k, v := range a.Header {
+			h.Set(k, v)
+		}
+		_, _ = w.Write(a.Body)
+	})}
+	if _, err := fmt.Fprintf(os.Stdout, "\nlistening %s\n", ln.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = server.Close()
+	}()
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		t.Fatal(err)
+	}
+}
+
+// startBare runs a bare server and returns its address and process id.
+func startBare(b *testing.B, answers map[string]bareAnswer) (addr string, pid int) {
+	b.Helper()
+	raw, err := json.Marshal(answers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := filepath.Join(b.TempDir(), "answers.json")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestBareServer$", "-test.timeout=1h")
+	cmd.Env = append(os.Environ(), bareEnv+"="+file)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait() // it was told to end
+	})
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if addr, ok := strings.CutPrefix(lines.Text(), "listening "); ok {
+			return addr, cmd.Process.Pid
+		}
+	}
+	b.Fatal("the bare server did not start")
+	return "", 0
+}
+
+// cpuOf is the CPU time that a process has used, to the nanosecond: the sum
+// over its threads, which a Go process keeps.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(files) == 0 {
+		b.Fatalf("no CPU times of process %d: %v", pid, err)
+	}
+	var sum int64
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		spent, _, _ := strings.Cut(string(raw), " ")
+		n, err := strconv.ParseInt(spent, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += n
+	}
+	return time.Duration(sum)
+}
+
+// memoryOf is a field of a process's status, in MiB.
+func memoryOf(b *testing.B, pid int, field string) float64 {
+	b.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kb / 1024
+		}
+	}
+	b.Fatalf("no %s", field)
+	return 0
+}
+
+// side is one of two servers, with clients that do next to nothing.
+type side struct {
+	pid      int
+	conns    []*benchConn
+	requests [][]byte // asked in turn
+	costs    []float64
+}
+
+const benchConns = 4
+
+func newBenchSide(b *testing.B, addr string, pid int, requests [][]byte) *side {
+	b.Helper()
+	s := &side{pid: pid, requests: requests}
+	for i := range benchConns {
+		conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { conn.Close() })
+		s.conns = append(s.conns, &benchConn{conn: conn, r: bufio.NewReaderSize(conn, 64<<10), next: i})
+	}
+	return s
+}
+
+// slice has the clients ask for a while and notes the server's CPU time per
+// request.
+func (s *side) slice(b *testing.B, d time.Duration) {
+	b.Helper()
+	var (
+		wg    sync.WaitGroup
+		total = make([]int, len(s.conns))
+		errs  = make([]error, len(s.conns))
+		until = time.Now().Add(d)
+	)
+	before := cpuOf(b, s.pid)
+	for i, c := range s.conns {
+		wg.Go(func() {
+			for time.Now().Before(until) && errs[i] == nil {
+				errs[i] = c.ask(s.requests[c.next%len(s.requests)])
+				c.next += len(s.conns)
+				total[i]++
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for _, t := range total {
+		n += t
+	}
+	s.costs = append(s.costs, float64(cpuOf(b, s.pid)-before)/float64(n))
+}
+
+func (s *side) median() float64 {
+	sorted := slices.Sorted(slices.Values(s.costs))
+	return sorted[len(sorted)/2]
+}
+
+// benchConn is a connection that reads no more of an answer than its status and
+// its length.
+type benchConn struct {
+	conn net.Conn
+	r    *bufio.Reader
+	next int
+}
+
+func (c *benchConn) ask(request []byte) error {
+	if _, err := c.conn.Write(request); err != nil {
+		return err
+	}
+	length, first := -1, true
+	for {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		switch {
+		case first:
+			if !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
+				rest, _ := c.r.Peek(c.r.Buffered())
+				return fmt.Errorf("answered %s%s", line, rest)
+			}
+			first = false
+		case len(line) <= 2:
+			_, err := c.r.Discard(length)
+			return err
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[16:]))); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// benchGuests is how many take turns, so that no limit on one of them speaks.
+const benchGuests = 2048
+
+// benchRequests are the requests of many guests, each with a session, an address
+// and a browser of their own.
+func benchRequests(b *testing.B, p *world.Process, method, path, body string) [][]byte {
+	b.Helper()
+	requests := make([][]byte, benchGuests)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range requests {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			header := fmt.Sprintf("Host: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n"+
+				"X-Forwarded-For: 10.0.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n", p.Public, firefox, i>>8, i&255, i)
+			req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /bff/consumer/v1/session HTTP/1.1\r\n" + header + "\r\n")))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			req.URL.Scheme, req.URL.Host, req.RequestURI = "http", p.Public, ""
+			res, err := client.Do(req.WithContext(b.Context()))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			for _, k := range res.Cookies() {
+				header += "Cookie: " + k.Name + "=" + k.Value + "\r\n"
+			}
+			if body != "" {
+				header += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+			}
+			requests[i] = fmt.Appendf(nil, "%s %s HTTP/1.1\r\n%s\r\n%s", method, path, header, body)
+		})
+	}
+	wg.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return requests
+}
+
+// gzipped returns the answer to a request as it goes over the wire.
+func gzipped(b *testing.B, addr string, request []byte) bareAnswer {
+	b.Helper()
+	conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write(request); err != nil {
+		b.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "gzip" {
+		b.Fatalf("%d %v %v", res.StatusCode, res.Header, err)
+	}
+	return bareAnswer{
+		Header: map[string]string{"Content-Type": "application/json", "Content-Encoding": "gzip", "Content-Length": strconv.Itoa(len(body))},
+		Body:   body,
+	}
+}
+
+const benchSearch = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2027-05-12","checkOut":"2027-05-15"},` +
+	`"occupancy":{"adults":2,"children":0,"rooms":1},"filters":{"amenities":["free-wifi"],"starRating":[3,4,5]},"locale":"en","currency":"USD"}`
+
+// BenchmarkWarm divides what a core serves of warm answers, with session,
+// telemetry, metrics and logging on, by what it serves of the same gzip bytes
+// from a bare net/http handler.
+func BenchmarkWarm(b *testing.B) {
+	w := testkit.NewWorld(b, nil)
+	p := w.Start("bff-consumer", map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8"})
+	const base = "/bff/consumer/v1"
+	for _, bm := range []struct{ name, method, path, body string }{
+		{"search", http.MethodPost, base + "/search", benchSearch},
+		{"hotel", http.MethodGet, base + "/hotels/" + w.Sim.Catalog().Properties[5].PropertyID, ""},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			requests := benchRequests(b, p, bm.method, bm.path, bm.body)
+			answer := gzipped(b, p.Public, requests[0])
+			addr, pid := startBare(b, map[string]bareAnswer{bm.path: answer})
+			bare, ours := newBenchSide(b, addr, pid, requests), newBenchSide(b, p.Public, p.PID(), requests)
+			const slice = 200 * time.Millisecond
+			for _, s := range []*side{bare, ours} { // warm up, uncounted
+				s.slice(b, slice)
+				s.costs = nil
+			}
+			profiled := profile(b, p, bm.name)
+			for b.Loop() {
+				bare.slice(b, slice)
+				ours.slice(b, slice)
+			}
+			profiled()
+			b.ReportMetric(bare.median()/ours.median(), "of-bare")
+			b.ReportMetric(bare.median()/1e3, "µs-bare")
+			b.ReportMetric(ours.median()/1e3, "µs-ours")
+			b.ReportMetric(float64(len(answer.Body)), "bytes")
+			b.ReportMetric(memoryOf(b, p.PID(), "VmRSS"), "MiB-RSS")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// profile writes the service's CPU profile of a benchmark to the directory that
+// BENCH_PROFILE names, if it does.
+func profile(b *testing.B, p *world.Process, name string) (wait func()) {
+	b.Helper()
+	dir := os.Getenv("BENCH_PROFILE")
+	if dir == "" {
+		return func() {}
+	}
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://"+p.Admin+"/debug/pprof/profile?seconds=5", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		res, err := client.Do(req)
+		if err != nil {
+			done <- err
+			return
+		}
+		defer res.Body.Close()
+		raw, err := io.ReadAll(res.Body)
+		done <- errors.Join(err, os.WriteFile(filepath.Join(dir, name+".pprof"), raw, 0o600))
+	}()
+	return func() {
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// BenchmarkStart takes a process from its start to its readiness, with the
+// migrations applied, and weighs it.
+func BenchmarkStart(b *testing.B) {
+	w := testkit.NewWorld(b, nil)
+	testkit.Binary(b, "bff-consumer")
+	var took, weight []float64
+	for b.Loop() {
+		begin := time.Now()
+		p := w.Start("bff-consumer", nil)
+		took = append(took, float64(time.Since(begin).Microseconds())/1e3)
+		weight = append(weight, memoryOf(b, p.PID(), "VmRSS"))
+		p.Kill()
+	}
+	slices.Sort(took)
+	slices.Sort(weight)
+	b.ReportMetric(took[0], "ms-best")
+	b.ReportMetric(took[len(took)/2], "ms-median")
+	b.ReportMetric(weight[len(weight)/2], "MiB-RSS")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkCompose divides the CPU time in which a generic gateway merges the
+// answers behind a hotel's page, by that in which we compose it. Both fetch the
+// same bodies from a process that is not counted.
+func BenchmarkCompose(b *testing.B) {
+	w := testkit.NewWorld(b, nil)
+	catalog := w.Sim.Catalog()
+	hotel := catalog.Properties[5]
+	id, tenant := bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), bff.MustParseID(bff.PrefixTenant, hotel.TenantID)
+	stay := consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()}
+	preview, err := json.Marshal(map[string]any{
+		"properties": []map[string]any{{"propertyId": id, "tenantId": tenant}}, "dates": stay.Dates, "occupancy": stay.Occupancy,
+		"currency": bff.USD, "locale": bff.LocaleEnglish, "calendarDays": 7,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	brands, err := json.Marshal(map[string]any{"tenantIds": []bff.ID{tenant}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	parts := []struct{ path, body string }{
+		{"/property/api/v1/properties/" + id.String(), ""},
+		{"/search-aggregation/api/v1/properties/" + id.String(), ""},
+		{"/search-aggregation/api/v1/properties/" + id.String() + "/similar", ""},
+		{"/pricing/v1/pricing/quotes/preview", string(preview)},
+		{"/theme-config/api/v1/brand-peeks/batch", string(brands)},
+	}
+	fetch := func(ctx context.Context, base, path, body string) ([]byte, error) {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close()
+		return io.ReadAll(res.Body)
+	}
+	answers, bytesIn := map[string]bareAnswer{}, 0
+	sim := httptest.NewServer(w.Sim.Handler())
+	defer sim.Close()
+	for _, part := range parts {
+		body, err := fetch(b.Context(), sim.URL, part.path, part.body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytesIn += len(body)
+		answers[part.path] = bareAnswer{Header: map[string]string{"Content-Type": "application/json", "Content-Length": strconv.Itoa(len(body))}, Body: body}
+	}
+	addr, _ := startBare(b, answers)
+	base := "http://" + addr
+
+	up, err := consumerupstream.New(consumerupstream.Config{
+		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
+		ThemeURL: base + "/theme-config", TenantURL: base + "/tenant", Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	finder := &consumer.Finder{
+		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
+		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
+	}
+	ours := func() error {
+		d, err := finder.Detail(b.Context(), consumer.DetailRequest{PropertyID: id, Stay: stay, Locale: bff.LocaleEnglish, Currency: bff.USD}, time.Now())
+		if err != nil {
+			return err
+		}
+		if len(d.Degraded) > 0 {
+			return fmt.Errorf("degraded: %+v", d.Degraded)
+		}
+		_, err = json.Marshal(d)
+		return err
+	}
+	generic := func() error {
+		var wg sync.WaitGroup
+		decoded, errs := make([]map[string]any, len(parts)), make([]error, len(parts))
+		for i, part := range parts {
+			wg.Go(func() {
+				body, err := fetch(b.Context(), base, part.path, part.body)
+				if err == nil {
+					err = json.Unmarshal(body, &decoded[i])
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		merged := map[string]any{}
+		for _, d := range decoded {
+			for k, v := range d {
+				merged[k] = v
+			}
+		}
+		_, err := json.Marshal(merged)
+		return errors.Join(append(errs, err)...)
+	}
+	var costs [2][]float64
+	const slice = 20
+	for b.Loop() {
+		for i, compose := range []func() error{generic, ours} {
+			before := cpuOf(b, os.Getpid())
+			for range slice {
+				if err := compose(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			costs[i] = append(costs[i], float64(cpuOf(b, os.Getpid())-before)/slice)
+		}
+	}
+	slices.Sort(costs[0])
+	slices.Sort(costs[1])
+	g, o := costs[0][len(costs[0])/2], costs[1][len(costs[1])/2]
+	b.ReportMetric(g/o, "of-generic")
+	b.ReportMetric(g/1e3, "µs-generic")
+	b.ReportMetric(o/1e3, "µs-ours")
+	b.ReportMetric(float64(bytesIn), "bytes-in")
+	b.ReportMetric(0, "ns/op")
+}

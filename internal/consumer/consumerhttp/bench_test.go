@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -517,12 +518,10 @@ func BenchmarkCompose(b *testing.B) {
 		wg.Wait()
 		merged := map[string]any{}
 		for _, d := range decoded {
-			for k, v := range d {
-				merged[k] = v
-			}
+			maps.Copy(merged, d)
 		}
 		_, err := json.Marshal(merged)
-		return errors.Join(append(errs, err)...)
+		return errors.Join(errors.Join(errs...), err)
 	}
 	var costs [2][]float64
 	const slice = 20

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -62,18 +64,26 @@ func (s Service) URLs() map[string]string {
 	}
 }
 
+// Ports are taken from below the range in which Linux and macOS pick the local
+// ends of connections: between the moment that a port is found free and the
+// moment that the service binds it, no connection can take it.
+const (
+	lowestPort  = 20000
+	portsToPick = 12000
+)
+
 // freeAddr returns a loopback address that is free now, the preferred port if
 // it is.
 func freeAddr(port string) (string, error) {
-	for _, p := range []string{port, "0"} {
-		if p == "" {
-			continue
+	for range 100 {
+		if port == "" {
+			port = strconv.Itoa(lowestPort + rand.IntN(portsToPick)) //nolint:gosec // any port will do
 		}
-		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", p))
-		if err != nil {
-			continue
+		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			return ln.Addr().String(), ln.Close()
 		}
-		return ln.Addr().String(), ln.Close()
+		port = ""
 	}
 	return "", errors.New("no free port on 127.0.0.1")
 }

@@ -305,7 +305,8 @@ func TestStampede(t *testing.T) {
 				t.Errorf("%s: %d different bodies, want 1", tt.name, len(got))
 			}
 			for call, n := range calls {
-				if n > tt.want[call]+excused {
+				// Instances that cannot reach Redis in time ask for themselves.
+				if n > tt.want[call] && (excused == 0 || n > int64(len(f.nodes))*tt.want[call]+excused) {
 					t.Errorf("%s: %d calls of %s, want %d", tt.name, n, call, tt.want[call])
 				}
 			}

@@ -163,8 +163,13 @@ func hashJSON(v any) Hash {
 }
 
 func round(f float64, digits int) float64 { p := math.Pow10(digits); return math.Round(f*p) / p }
-func floor(f float64, digits int) float64 { p := math.Pow10(digits); return math.Floor(f*p) / p }
-func ceil(f float64, digits int) float64  { p := math.Pow10(digits); return math.Ceil(f*p) / p }
+
+// hair is what binary fractions make of decimals: without it 8.13, which is
+// 813.0000000000001 hundredths, would be rounded up to 8.14, and that once more.
+const hair = 1e-6
+
+func floor(f float64, digits int) float64 { p := math.Pow10(digits); return math.Floor(f*p+hair) / p }
+func ceil(f float64, digits int) float64  { p := math.Pow10(digits); return math.Ceil(f*p-hair) / p }
 
 // foldCode brings a code such as halal-kitchen to its kebab-case form.
 func foldCode(s string) string {

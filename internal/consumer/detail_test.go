@@ -1,0 +1,120 @@
+package consumer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+func TestDetail(t *testing.T) {
+	t.Parallel()
+	const (
+		rates, brand, similar, popularity, property = consumer.PartRates, consumer.PartBrand, consumer.PartSimilar, consumer.PartPopularity, consumer.PartProperty
+
+		failed, shed = consumer.ReasonError, consumer.ReasonShed
+	)
+	for _, tt := range []struct {
+		name      string
+		platform  platform
+		rung      consumer.Rung
+		suspended []int
+		want      parts
+		wantErr   bff.Code
+
+		noRate, noBrand, noRooms, noSimilar, noPopularity bool
+	}{
+		{name: "whole", want: parts{}},
+		{name: "no price", platform: platform{priceErr: errDown}, want: parts{rates: failed}, noRate: true},
+		{name: "no brand", platform: platform{brandErr: errDown}, want: parts{brand: failed}, noBrand: true},
+		{name: "no description", platform: platform{propertyErr: errDown}, want: parts{property: failed}, noRooms: true},
+		{name: "no similar hotels", platform: platform{similarErr: errDown}, want: parts{similar: failed}, noSimilar: true},
+		{
+			name: "no projection", platform: platform{searchErr: errDown, similarErr: errDown},
+			want: parts{popularity: failed, rates: failed, brand: failed, similar: failed}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
+		},
+		{
+			name: "only the projection", platform: platform{priceErr: errDown, brandErr: errDown, propertyErr: errDown, similarErr: errDown},
+			want: parts{rates: failed, brand: failed, property: failed, similar: failed}, noRate: true, noBrand: true, noRooms: true, noSimilar: true,
+		},
+		{name: "nothing", platform: platform{searchErr: errDown, propertyErr: errDown}, wantErr: bff.CodeUpstreamUnavailable},
+		{name: "nothing in time", platform: platform{searchErr: refusing("budget"), propertyErr: errDown}, wantErr: bff.CodeUpstreamBudgetExceeded},
+		{name: "not on sale", platform: platform{gone: true}, wantErr: bff.CodeResourceNotFound},
+		{name: "suspended", suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
+		{name: "suspended, no projection", platform: platform{searchErr: errDown}, suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
+		{name: "a similar hotel is suspended", suspended: []int{1, 2}, want: parts{}, noSimilar: true},
+		{name: "first rung", rung: consumer.RungSimilar, want: parts{similar: shed}, noSimilar: true},
+		{name: "second rung", rung: consumer.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
+		{name: "third rung", rung: consumer.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true, noBrand: true},
+		{
+			name: "last rung", rung: consumer.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed},
+			noSimilar: true, noPopularity: true, noBrand: true, noRate: true,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.platform.similar = []int{10, 20, 70} // 70 is the hotel itself
+			d, err := finderOn(&tt.platform, tt.rung, tt.suspended...).Detail(t.Context(), consumer.DetailRequest{
+				PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday), Locale: bff.LocaleEnglish, Currency: bff.AFN,
+			}, midday)
+			if tt.wantErr != "" {
+				if bff.CodeOf(err) != tt.wantErr {
+					t.Errorf("got %v, want %s", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, partsOf(d.Degraded)); diff != "" {
+				t.Errorf("degraded (-want +got):\n%s", diff)
+			}
+			if d.Property.PropertyID != propertyID(70) || d.Property.TenantID != tenantID(7) || d.Property.Name.Default == "" {
+				t.Errorf("property %+v", d.Property)
+			}
+			if (d.CheapestRateSnapshot == nil) != tt.noRate || (len(d.PriceCalendarPreview) == 0) != tt.noRate ||
+				(d.BrandPeek.LogoURL == "") != tt.noBrand || (len(d.Rooms) == 0) != tt.noRooms ||
+				(len(d.SimilarProperties) == 0) != tt.noSimilar || (d.PopularitySignals == nil) != tt.noPopularity {
+				t.Errorf("page %+v", d)
+			}
+			for _, s := range d.SimilarProperties {
+				if s.PropertyID == propertyID(70) {
+					t.Error("a hotel is similar to itself")
+				}
+			}
+			if d.HandoffHint.URL != consumer.HandoffPath || d.HandoffHint.TTLSeconds != 1800 {
+				t.Errorf("hint %+v", d.HandoffHint)
+			}
+			if d.Rooms == nil || d.Amenities == nil || d.Photos == nil || d.Degraded == nil {
+				t.Error("empty lists must be lists")
+			}
+		})
+	}
+}
+
+func TestDetailAges(t *testing.T) {
+	t.Parallel()
+	p := &platform{captured: midday.Add(-50 * time.Second)}
+	d, err := finderOn(p, consumer.RungNone).Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.PricesExpire(); !got.Equal(midday.Add(10*time.Second)) || d.CheapestRateSnapshot.IsStale {
+		t.Errorf("the price expires at %s: %+v", got, d.CheapestRateSnapshot)
+	}
+	d.MarkStale(time.Minute, midday.Add(10*time.Second))
+	if !d.Stale || !d.CheapestRateSnapshot.IsStale || partsOf(d.Degraded)[consumer.PartProperty] != consumer.ReasonStale {
+		t.Errorf("not said to be stale: %+v", d)
+	}
+}
+
+func TestDefaultStay(t *testing.T) {
+	t.Parallel()
+	s := consumer.DefaultStay(time.Date(2027, 12, 31, 23, 59, 0, 0, time.UTC))
+	if got := s.Dates.CheckIn.String() + " " + s.Dates.CheckOut.String(); got != "2028-01-01 2028-01-02" || s.Occupancy.Adults != 2 {
+		t.Errorf("%s %+v", got, s.Occupancy)
+	}
+}

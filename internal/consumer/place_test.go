@@ -1,0 +1,170 @@
+package consumer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// pinsOf makes pins: as many of each tenant as the list says.
+func pinsOf(perTenant ...int) []consumer.MapPin {
+	var out []consumer.MapPin
+	for tenant, n := range perTenant {
+		for range n {
+			out = append(out, consumer.MapPin{PropertyID: propertyID(len(out)), TenantID: tenantID(tenant)})
+		}
+	}
+	return out
+}
+
+func inBox(degrees float64) consumer.SearchQuery {
+	return consumer.SearchQuery{Geo: consumer.GeoQuery{Mode: consumer.GeoBoundingBox, BoundingBox: &consumer.BoundingBox{
+		SwLat: 34, SwLng: 69, NeLat: 34.1, NeLng: 69 + degrees,
+	}}}
+}
+
+func TestMap(t *testing.T) {
+	t.Parallel()
+	priced := propertyID(3)
+	for _, tt := range []struct {
+		name      string
+		platform  platform
+		degrees   float64
+		cursor    bff.ID
+		rung      consumer.Rung
+		suspended []int
+
+		wantPins, wantTotal, wantPages int
+		wantPrices                     int
+		wantNeutral                    bool
+		want                           parts
+		wantErr                        bff.Code
+	}{
+		{name: "empty", wantPages: 1, want: parts{}, wantNeutral: true},
+		{name: "few", platform: platform{pins: pinsOf(3, 4)}, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "two pages", platform: platform{pins: pinsOf(120, 120)}, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
+		{name: "more than fit", platform: platform{pins: pinsOf(500)}, wantPins: 250, wantTotal: 500, wantPages: 2, want: parts{}},
+		{name: "a price under the cursor", platform: platform{pins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, want: parts{}},
+		{name: "a cursor elsewhere", platform: platform{pins: pinsOf(7)}, cursor: propertyID(99), wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "no price", platform: platform{pins: pinsOf(7), priceErr: errDown}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{consumer.PartMapPrice: consumer.ReasonError}},
+		{name: "sold out", platform: platform{pins: pinsOf(7), soldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "no brands", platform: platform{pins: pinsOf(7), brandErr: errDown}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonError}},
+		{name: "brands shed", platform: platform{pins: pinsOf(7)}, rung: consumer.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed}},
+		{name: "price shed", platform: platform{pins: pinsOf(7)}, rung: consumer.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed, consumer.PartMapPrice: consumer.ReasonShed}},
+		{name: "suspended", platform: platform{pins: pinsOf(3, 4)}, suspended: []int{0}, wantPins: 4, wantTotal: 4, wantPages: 1, want: parts{}},
+		{name: "no projection", platform: platform{searchErr: errDown}, wantErr: bff.CodeUpstreamUnavailable},
+
+		// One tenant must not fill a zoomed-out map.
+		{name: "wide, two tenants", platform: platform{pins: pinsOf(190, 10)}, degrees: 5, wantPins: 200, wantTotal: 200, wantPages: 1, want: parts{}},
+		{name: "wide, no room", platform: platform{pins: pinsOf(160, 240)}, degrees: 5, wantPins: 250, wantTotal: 400, wantPages: 2, want: parts{}},
+		{name: "near, one tenant", platform: platform{pins: pinsOf(240)}, degrees: 0.5, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			res, err := finderOn(&tt.platform, tt.rung, tt.suspended...).Map(t.Context(), inBox(tt.degrees), tt.cursor)
+			if tt.wantErr != "" {
+				if bff.CodeOf(err) != tt.wantErr {
+					t.Errorf("got %v, want %s", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			prices := 0
+			for _, p := range res.Pins {
+				if p.CheapestNightlyMinor != nil {
+					prices++
+					if p.PropertyID != tt.cursor || p.Currency == "" {
+						t.Errorf("priced pin %+v", p)
+					}
+				}
+				if (p.BrandColor != "#123456") != tt.wantNeutral {
+					t.Errorf("colour %s", p.BrandColor)
+				}
+			}
+			if len(res.Pins) != tt.wantPins || res.Total != tt.wantTotal || res.Truncated != (tt.wantTotal > tt.wantPins) ||
+				prices != tt.wantPrices || len(tt.platform.asked) != tt.wantPages {
+				t.Errorf("%d pins of %d, truncated %v, %d prices, pages %v", len(res.Pins), res.Total, res.Truncated, prices, tt.platform.asked)
+			}
+			if diff := cmp.Diff(tt.want, partsOf(res.Degraded)); diff != "" {
+				t.Errorf("degraded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMapIsShared draws maps of any tenants: no pin twice, none of a suspended
+// tenant, no more than fit, and on a wide map a tenant has more than its share
+// only of the room that nobody else wants.
+func TestMapIsShared(t *testing.T) {
+	t.Parallel()
+	const share = 25
+	rapid.Check(t, func(t *rapid.T) {
+		perTenant := rapid.SliceOfN(rapid.IntRange(0, 300), 1, 12).Draw(t, "pins of tenants")
+		suspended := rapid.SliceOfDistinct(rapid.IntRange(0, len(perTenant)-1), rapid.ID).Draw(t, "suspended")
+		wide := rapid.Bool().Draw(t, "wide")
+		pins := rapid.Permutation(pinsOf(perTenant...)).Draw(t, "order")
+		degrees := 1.0
+		if wide {
+			degrees = 4
+		}
+		f := finderOn(&platform{pins: pins}, consumer.RungNone, suspended...)
+		res, err := f.Map(context.Background(), inBox(degrees), bff.ID{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, of := map[bff.ID]bool{}, map[bff.ID]int{}
+		for _, p := range res.Pins {
+			if seen[p.PropertyID] || f.Suspended.Has(p.TenantID) {
+				t.Fatalf("pin %+v, seen before: %v", p, seen[p.PropertyID])
+			}
+			seen[p.PropertyID] = true
+			of[p.TenantID]++
+		}
+		if len(res.Pins) > consumer.MaxPins || res.Total < len(res.Pins) || res.Truncated != (res.Total > len(res.Pins)) {
+			t.Fatalf("%d pins of %d, truncated %v", len(res.Pins), res.Total, res.Truncated)
+		}
+		if !wide {
+			return
+		}
+		// Whoever was left out below the share was left out by nobody above it.
+		left := map[bff.ID]int{}
+		for _, p := range pins[:min(len(pins), 400)] { // what the projection was asked for
+			if !seen[p.PropertyID] && !f.Suspended.Has(p.TenantID) {
+				left[p.TenantID]++
+			}
+		}
+		for rich, n := range of {
+			for poor := range left {
+				if n > share && of[poor] < share && rich != poor {
+					t.Fatalf("%s has %d pins while %s has %d and wants more", rich, n, poor, of[poor])
+				}
+			}
+		}
+	})
+}
+
+func TestMapAges(t *testing.T) {
+	t.Parallel()
+	res, err := finderOn(&platform{pins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.MarkStale(time.Minute, midday)
+	for _, p := range res.Pins {
+		if p.CheapestNightlyMinor != nil || p.Currency != "" {
+			t.Errorf("an old price without a word of its age: %+v", p)
+		}
+	}
+	want := parts{consumer.PartSearch: consumer.ReasonStale, consumer.PartMapPrice: consumer.ReasonStale}
+	if diff := cmp.Diff(want, partsOf(res.Degraded)); diff != "" || !res.Stale {
+		t.Errorf("degraded (-want +got):\n%s", diff)
+	}
+}

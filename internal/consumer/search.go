@@ -169,7 +169,8 @@ func round(f float64, digits int) float64 { p := math.Pow10(digits); return math
 const hair = 1e-6
 
 func floor(f float64, digits int) float64 { p := math.Pow10(digits); return math.Floor(f*p+hair) / p }
-func ceil(f float64, digits int) float64  { p := math.Pow10(digits); return math.Ceil(f*p-hair) / p }
+
+func ceil(f float64, digits int) float64 { p := math.Pow10(digits); return math.Ceil(f*p-hair) / p }
 
 // foldCode brings a code such as halal-kitchen to its kebab-case form.
 func foldCode(s string) string {

@@ -24,6 +24,8 @@ type Request struct {
 	TraceParent string // the W3C header of this service's part of the trace
 	ClientIP    netip.Addr
 	Start       time.Time
+	// Local is what a surface remembers of the request while it is answered.
+	Local any
 
 	route string
 	attrs []slog.Attr

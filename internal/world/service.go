@@ -41,11 +41,12 @@ func NewService(name string, wellKnown bool) (Service, error) {
 		if wellKnown {
 			port = preferred[name][i]
 		}
-		a, err := freeAddr(port)
+		ln, err := listenFree(port)
 		if err != nil {
 			return s, err
 		}
-		*addr = a
+		defer ln.Close() // held until all are found, lest one be found twice
+		*addr = ln.Addr().String()
 	}
 	return s, nil
 }
@@ -72,20 +73,19 @@ const (
 	portsToPick = 12000
 )
 
-// freeAddr returns a loopback address that is free now, the preferred port if
-// it is.
-func freeAddr(port string) (string, error) {
+// listenFree listens on a loopback port that is free, the preferred one if it is.
+func listenFree(port string) (net.Listener, error) {
 	for range 100 {
 		if port == "" {
 			port = strconv.Itoa(lowestPort + rand.IntN(portsToPick)) //nolint:gosec // any port will do
 		}
 		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
 		if err == nil {
-			return ln.Addr().String(), ln.Close()
+			return ln, nil
 		}
 		port = ""
 	}
-	return "", errors.New("no free port on 127.0.0.1")
+	return nil, errors.New("no free port on 127.0.0.1")
 }
 
 // Process is a running instance.

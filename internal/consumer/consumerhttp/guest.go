@@ -40,7 +40,7 @@ type found struct {
 // the answer; everybody else's is touched behind it.
 func (a *API) guestOf(w http.ResponseWriter, r *http.Request) (*Guest, error) {
 	now := a.cfg.Now()
-	g := &Guest{Visitor: a.cfg.Visitors.read(r, now), api: a, w: w, r: r, now: now}
+	g := &Guest{Visitor: a.visit(r).Visitor, api: a, w: w, r: r, now: now}
 	id, err := cookie(w, r)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,15 @@ type Input struct {
 
 // ReadBody reads a JSON object of at most limit bytes.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, error) {
+	body, err := ReadBytes(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBody(body)
+}
+
+// ReadBytes reads a body that says it is JSON, for ParseBody.
+func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		media, _, err := mime.ParseMediaType(ct)
 		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
@@ -44,7 +53,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, erro
 			Fields: bff.FieldErrors{{Field: "body", Code: bff.FieldFormat}}, Err: err,
 		}
 	}
-	return ParseBody(body)
+	return body, nil
 }
 
 // ParseBody reads a JSON object.

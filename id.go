@@ -2,9 +2,12 @@ package bff
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"strings"
 	"sync"
 	"time"
@@ -82,7 +85,7 @@ func NewID(p Prefix, now time.Time) ID {
 		// alone keep the id unique.
 		u = ulid.ULID{}
 	}
-	_, _ = rand.Read(u[6:]) // crypto/rand.Read never fails: it aborts the program instead.
+	randomBits(u[6:])
 	return ID{prefix: p, bits: u}
 }
 
@@ -149,7 +152,16 @@ func (id ID) String() string {
 	if id.IsZero() {
 		return ""
 	}
-	return string(id.prefix) + "_" + id.bits.String()
+	var b [48]byte
+	return string(id.append(b[:0]))
+}
+
+func (id ID) append(b []byte) []byte {
+	b = append(append(b, id.prefix...), '_')
+	at := len(b)
+	b = append(b, make([]byte, ulid.EncodedSize)...)
+	_ = id.bits.MarshalTextTo(b[at:]) // fails only without room
+	return b
 }
 
 // ULID returns the 26 characters without the prefix.
@@ -216,30 +228,75 @@ func ParseRequestID(s string) (ID, error) {
 // rows drained in id order keep the order in which they were made even when
 // many fall into one millisecond.
 type Sequence struct {
-	prefix  Prefix
-	mu      sync.Mutex
-	entropy *ulid.MonotonicEntropy
-	last    uint64
+	prefix Prefix
+	mu     sync.Mutex
+	last   ulid.ULID
 }
 
 // NewSequence returns a Sequence for one kind of id.
 func NewSequence(p Prefix) *Sequence {
-	return &Sequence{prefix: p, entropy: ulid.Monotonic(rand.Reader, 1<<32)}
+	s := &Sequence{prefix: p}
+	s.begin(0) // a clock that no id can carry still leads to ids that nobody else has
+	return s
 }
 
 // Next returns the next id. A clock that steps back does not break the order.
 func (s *Sequence) Next(now time.Time) ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := s.last.Time()
 	// A time before 1970 wraps round to one far beyond the last that an id can
 	// carry. Taking it would stop the sequence for good.
-	if ms := ulid.Timestamp(now); ms <= ulid.MaxTime() {
-		s.last = max(s.last, ms)
+	if ms := ulid.Timestamp(now); ms > last && ms <= ulid.MaxTime() {
+		s.begin(ms)
+	} else if !s.step() { // the millisecond's 2^80 space overflowed: take the next one
+		s.begin(last + 1)
 	}
-	u, err := ulid.New(s.last, s.entropy)
-	if err != nil { // the millisecond's 2^80 space overflowed: take the next one
-		s.last++
-		u = ulid.MustNew(s.last, s.entropy)
+	return ID{prefix: s.prefix, bits: s.last}
+}
+
+// begin takes the first id of a millisecond, anywhere in its space.
+func (s *Sequence) begin(ms uint64) {
+	_ = s.last.SetTime(ms) // fails only beyond the year 10889, where the random bits go on alone
+	randomBits(s.last[6:])
+}
+
+// step moves on within a millisecond, by so much that nobody can tell from one
+// id what its neighbour is. It reports whether there was room.
+func (s *Sequence) step() bool {
+	var width [4]byte
+	randomBits(width[:])
+	low, carry := bits.Add64(binary.BigEndian.Uint64(s.last[8:]), uint64(binary.BigEndian.Uint32(width[:]))+1, 0)
+	high := uint64(binary.BigEndian.Uint16(s.last[6:])) + carry
+	if high > math.MaxUint16 {
+		return false
 	}
-	return ID{prefix: s.prefix, bits: u}
+	binary.BigEndian.PutUint64(s.last[8:], low)
+	binary.BigEndian.PutUint16(s.last[6:], uint16(high))
+	return true
+}
+
+// drawn are bytes that the system's secure source gave and nobody has had yet.
+type drawn struct {
+	bytes [4096]byte
+	left  int
+}
+
+// unused keeps what is drawn, apart for each processor: the source costs a
+// system call however little one asks of it, and every request asks twice.
+var unused = sync.Pool{New: func() any { return new(drawn) }}
+
+// randomBits fills b, a few bytes, from the system's secure source. What it
+// hands out it forgets, so that no later look at the memory shows a session's id.
+func randomBits(b []byte) {
+	d, _ := unused.Get().(*drawn)
+	if d.left < len(b) {
+		_, _ = rand.Read(d.bytes[:]) // never fails: it aborts the program instead
+		d.left = len(d.bytes)
+	}
+	from := d.bytes[d.left-len(b) : d.left]
+	copy(b, from)
+	clear(from)
+	d.left -= len(b)
+	unused.Put(d)
 }

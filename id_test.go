@@ -256,6 +256,89 @@ func TestSequenceConcurrently(t *testing.T) {
 	}
 }
 
+// TestSequenceOverflow: a millisecond without room left ends early, and the
+// order holds.
+func TestSequenceOverflow(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 4, 22, 9, 30, 0, 0, time.UTC)
+	s := bff.NewSequence(bff.PrefixEvent)
+	full := s.Next(now).Bytes()
+	for i := 6; i < len(full); i++ {
+		full[i] = 0xff
+	}
+	bff.SetLast(s, full)
+	next := s.Next(now)
+	if got := next.Time(); !got.Equal(now.Add(time.Millisecond)) {
+		t.Errorf("the id after the last of %v carries %v", now, got)
+	}
+	carry := full
+	carry[7] = 0 // room above the lower eight bytes
+	bff.SetLast(s, carry)
+	if got := s.Next(now).Bytes(); bytes.Compare(got[:], carry[:]) <= 0 || got[7] != 1 {
+		t.Errorf("%x after %x", got, carry)
+	}
+}
+
+// TestNewIDIsRandom: no byte of the eighty bits stands still, and none comes twice.
+func TestNewIDIsRandom(t *testing.T) {
+	t.Parallel()
+	const callers, each = 4, 5000 // each draws its buffer empty many times
+	now := time.Date(2026, 4, 22, 9, 30, 0, 0, time.UTC)
+	var (
+		mu   sync.Mutex
+		wg   sync.WaitGroup
+		seen = map[[16]byte]bool{}
+	)
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				b := bff.NewID(bff.PrefixGuestSession, now).Bytes()
+				mu.Lock()
+				seen[b] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen) != callers*each {
+		t.Fatalf("%d different ids, want %d", len(seen), callers*each)
+	}
+	for at := 6; at < 16; at++ {
+		var values [256]bool
+		for b := range seen {
+			values[b[at]] = true
+		}
+		for v, there := range values {
+			if !there {
+				t.Errorf("byte %d is never %d", at, v)
+			}
+		}
+	}
+}
+
+func BenchmarkNewID(b *testing.B) {
+	now := time.Now()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			bff.NewID(bff.PrefixGuestSession, now)
+		}
+	})
+}
+
+func BenchmarkSequence(b *testing.B) {
+	s := bff.NewSequence(bff.PrefixEvent)
+	for b.Loop() {
+		s.Next(time.Now())
+	}
+}
+
+func BenchmarkIDString(b *testing.B) {
+	id := bff.NewID(bff.PrefixGuestSession, time.Now())
+	for b.Loop() {
+		_ = id.String()
+	}
+}
+
 func FuzzParseID(f *testing.F) {
 	for _, s := range []string{"tnt_" + tenantULID, "ten_" + strings.ToLower(tenantULID), "", "_", "tnt_", tenantUUID, "req_" + tenantULID} {
 		f.Add(s)

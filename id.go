@@ -149,14 +149,14 @@ func (id ID) Time() time.Time { return ulid.Time(id.bits.Time()).UTC() }
 
 // String returns the wire form.
 func (id ID) String() string {
-	if id.IsZero() {
-		return ""
-	}
 	var b [48]byte
-	return string(id.append(b[:0]))
+	return string(id.appendTo(b[:0]))
 }
 
-func (id ID) append(b []byte) []byte {
+func (id ID) appendTo(b []byte) []byte {
+	if id.IsZero() {
+		return b
+	}
 	b = append(append(b, id.prefix...), '_')
 	at := len(b)
 	b = append(b, make([]byte, ulid.EncodedSize)...)
@@ -174,7 +174,10 @@ func (id ID) UUID() string {
 }
 
 // MarshalText writes the wire form.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+func (id ID) MarshalText() ([]byte, error) { return id.appendTo(nil), nil }
+
+// AppendText appends the wire form.
+func (id ID) AppendText(b []byte) ([]byte, error) { return id.appendTo(b), nil }
 
 // UnmarshalText reads the wire form of any kind; callers that need one kind
 // check Prefix or use ParseID.

@@ -34,17 +34,17 @@ const docBase = "https://docs.melmastoon.ghasi.io/errors/"
 
 // fail writes the problem document of an error and returns the error as it was
 // classified.
-func (s *Server) fail(ctx context.Context, w *response, r *http.Request, err error) error {
-	req := w.req
-	e := classify(ctx, err)
-	if clientGone(r) || w.status != 0 {
+func (w *response) fail(err error) error {
+	req := &w.req
+	e := classify(&w.ctx, err)
+	if w.clientGone() || w.status != 0 {
 		return e
 	}
 	info := e.Code.Info()
 	p := problem{
 		Type: docBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
-		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.ID.String(), Errors: e.Fields,
-		TraceID: req.TraceParent, RequestID: req.ID.String(),
+		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.name, Errors: e.Fields,
+		TraceID: req.TraceParent, RequestID: req.name,
 		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: docBase + string(e.Code),
 	}
 	if p.Detail == "" {

@@ -2,10 +2,10 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"log/slog"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -27,7 +27,7 @@ type Request struct {
 	// Local is what a surface remembers of the request while it is answered.
 	Local any
 
-	route string
+	name  string // the ID as text
 	attrs []slog.Attr
 }
 
@@ -46,7 +46,7 @@ func From(ctx context.Context) *Request {
 func (req *Request) Note(key string, value any) { req.attrs = append(req.attrs, slog.Any(key, value)) }
 
 func (req *Request) readID(r *http.Request) error {
-	given := r.Header.Get("X-Request-Id")
+	given := first(r.Header["X-Request-Id"])
 	if given == "" {
 		req.ID = bff.NewID(bff.PrefixRequest, req.Start)
 		return nil
@@ -60,47 +60,106 @@ func (req *Request) readID(r *http.Request) error {
 	return nil
 }
 
-// startTrace continues the caller's trace or begins one. An unreadable
-// traceparent is ignored, as the W3C recommendation says.
-func (req *Request) startTrace(r *http.Request, tracer trace.Tracer) (context.Context, trace.Span) {
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
-	sc := span.SpanContext()
-	if !sc.IsValid() { // nothing records here and the caller sent no trace: still name one
-		var ids [24]byte
-		_, _ = rand.Read(ids[:]) // never fails
-		req.TraceParent = "00-" + hex.EncodeToString(ids[:16]) + "-" + hex.EncodeToString(ids[16:]) + "-00"
-		return ctx, span
+// first is what http.Header.Get does for a canonical name.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
 	}
-	req.TraceParent = "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
-	return ctx, span
+	return values[0]
+}
+
+// startSpan continues the caller's trace or begins one.
+func startSpan(r *http.Request, tracer trace.Tracer) (context.Context, trace.Span) {
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	return tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer)) //nolint:spancheck // the Server ends it when it leaves the request
+}
+
+// appendTraceparent appends the W3C header of this service's part of the trace.
+// Where nothing records, the caller's own is passed on: a span that is named and
+// never written would be a gap in its trace. An unreadable one is ignored, as
+// the recommendation says, and then the trace begins here.
+func (req *Request) appendTraceparent(b []byte, r *http.Request, span trace.Span) []byte {
+	var sc trace.SpanContext
+	if span != nil {
+		sc = span.SpanContext()
+	} else if given := first(r.Header["Traceparent"]); given != "" {
+		if isTraceparent(given) {
+			return append(b, given...)
+		}
+		// Of another version, or nonsense: a case for the library.
+		ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
+		sc = trace.SpanContextFromContext(ctx)
+	}
+	traceID, spanID := sc.TraceID(), sc.SpanID()
+	if !sc.IsValid() {
+		// A trace's name must be rare and need not be secret.
+		binary.NativeEndian.PutUint64(traceID[:8], rand.Uint64())   //nolint:gosec // see above
+		binary.NativeEndian.PutUint64(traceID[8:], rand.Uint64()|1) //nolint:gosec // see above; never all zero
+		binary.NativeEndian.PutUint64(spanID[:], rand.Uint64()|1)   //nolint:gosec // see above
+	}
+	b = append(b, "00-"...)
+	b = append(hex.AppendEncode(b, traceID[:]), '-')
+	b = append(hex.AppendEncode(b, spanID[:]), '-')
+	return hex.AppendEncode(b, []byte{byte(sc.TraceFlags())})
+}
+
+// isTraceparent reports whether s is a traceparent of version 00 as we would
+// write it ourselves.
+func isTraceparent(s string) bool {
+	const form = "00-tttttttttttttttttttttttttttttttt-ssssssssssssssss-0f"
+	if len(s) != len(form) {
+		return false
+	}
+	var traceBits, spanBits byte
+	for i := range len(form) {
+		c := s[i]
+		switch form[i] {
+		case 't':
+			traceBits |= c - '0'
+		case 's':
+			spanBits |= c - '0'
+		case 'f': // sampled and random are the flags that version 00 knows
+			return c >= '0' && c <= '3' && traceBits != 0 && spanBits != 0
+		default:
+			if c != form[i] {
+				return false
+			}
+			continue
+		}
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return false
 }
 
 // clientIP returns the address of the client. X-Forwarded-For is read from the
 // right and only through proxies we trust: what stands left of the first
 // stranger could have been written by anyone.
 func clientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr = addr.Unmap().WithZone("")
+	addr := peer.Addr().Unmap().WithZone("")
 	if !within(addr, trusted) {
 		return addr
 	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, h := range slices.Backward(hops) {
-		hop, err := netip.ParseAddr(strings.TrimSpace(h))
-		if err != nil {
-			return addr
-		}
-		addr = hop.Unmap().WithZone("")
-		if !within(addr, trusted) {
-			return addr
+	for _, hops := range slices.Backward(r.Header["X-Forwarded-For"]) {
+		for more := true; more; {
+			h := hops
+			comma := strings.LastIndexByte(hops, ',')
+			if more = comma >= 0; more {
+				h, hops = hops[comma+1:], hops[:comma]
+			}
+			hop, err := netip.ParseAddr(strings.TrimSpace(h))
+			if err != nil {
+				return addr
+			}
+			addr = hop.Unmap().WithZone("")
+			if !within(addr, trusted) {
+				return addr
+			}
 		}
 	}
 	return addr

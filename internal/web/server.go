@@ -4,20 +4,19 @@
 package web
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -43,13 +42,24 @@ type Config struct {
 // Server routes requests to Handlers.
 type Server struct {
 	cfg     Config
+	log     slog.Handler
 	mux     *http.ServeMux
+	plain   map[string][]*route // by path, those that are one path and one method
+	nowhere *route              // what the mux answers by itself
 	metrics metrics
 }
 
 // NewServer returns a Server without routes.
 func NewServer(cfg Config) *Server {
-	return &Server{cfg: cfg, mux: http.NewServeMux(), metrics: newMetrics(cfg.Metrics, cfg.Namespace)}
+	s := &Server{
+		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), plain: map[string][]*route{},
+		metrics: newMetrics(cfg.Metrics, cfg.Namespace),
+	}
+	if _, idle := cfg.Tracer.(noop.Tracer); idle {
+		s.cfg.Tracer = nil
+	}
+	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
+	return s
 }
 
 // Route is one pattern of the API with its handler.
@@ -59,52 +69,102 @@ type Route struct {
 	Budget  time.Duration // at most this long; zero = the server's
 }
 
-// Handle adds a route.
-func (s *Server) Handle(rt Route) {
-	if rt.Budget == 0 {
-		rt.Budget = s.cfg.Budget
-	}
-	s.mux.HandleFunc(rt.Pattern, func(rw http.ResponseWriter, r *http.Request) {
-		w, ours := rw.(*response)
-		if !ours { // only ServeHTTP dispatches through the mux
-			return
-		}
-		w.claimed = true
-		w.req.route = rt.Pattern
-		ctx, cancel := context.WithTimeoutCause(r.Context(), rt.Budget, errBudget)
-		defer cancel()
-		if w.err == nil {
-			w.err = s.call(rt.Handle, w, r.WithContext(ctx))
-		}
-		if w.err != nil {
-			w.err = s.fail(ctx, w, r, w.err)
-		}
-	})
+// route is a Route that stands, with its own series of the metrics.
+type route struct {
+	name, method string
+	handle       Handler
+	budget       time.Duration
+	metrics      *routeMetrics
 }
 
-// errBudget is the cause of a context that a route's budget ended.
-var errBudget = errors.New("the request's time budget is spent")
+// Handle adds a route. Routes are added before the first request.
+func (s *Server) Handle(rt Route) {
+	added := &route{name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, metrics: s.metrics.of(rt.Pattern)}
+	if added.budget == 0 {
+		added.budget = s.cfg.Budget
+	}
+	s.mux.HandleFunc(rt.Pattern, func(rw http.ResponseWriter, r *http.Request) {
+		if w, ours := rw.(*response); ours { // only ServeHTTP dispatches through the mux
+			s.serve(added, w, r)
+		}
+	})
+	if method, path, ok := plainPattern(rt.Pattern); ok {
+		added.method = method
+		s.plain[path] = append(s.plain[path], added)
+	}
+}
+
+// plainPattern splits a pattern that is one method and one path. For exactly
+// that request the mux could choose nothing else: no pattern is more specific
+// but one with a host, which a Server never has.
+func plainPattern(pattern string) (method, path string, ok bool) {
+	method, path, ok = strings.Cut(pattern, " ")
+	if !ok || method != safeMethod(method) || !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+		return "", "", false
+	}
+	for _, c := range []byte(path) {
+		if c != '/' && c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return "", "", false
+		}
+	}
+	return method, path, !strings.Contains(path, "//")
+}
+
+// dispatch finds the request's route and serves it there.
+func (s *Server) dispatch(w *response, r *http.Request) {
+	if r.URL.RawPath == "" {
+		for _, rt := range s.plain[r.URL.Path] {
+			if rt.method == r.Method {
+				r.Pattern = rt.name
+				s.serve(rt, w, r)
+				return
+			}
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+	if !w.claimed {
+		s.unmatched(w, r)
+	}
+}
+
+func (s *Server) serve(rt *route, w *response, r *http.Request) {
+	w.claimed = true
+	w.route = rt
+	w.ctx.deadline = time.Now().Add(rt.budget)
+	if w.err == nil {
+		w.err = s.call(rt.handle, w, r)
+	}
+	if w.err != nil {
+		w.err = w.fail(w.err)
+	}
+}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	req := &Request{Start: s.cfg.Now(), ClientIP: clientIP(r, s.cfg.TrustedProxies), route: "unmatched"}
-	w := &response{ResponseWriter: rw, req: req}
-	w.err = req.readID(r)
-	ctx, span := req.startTrace(r, s.cfg.Tracer)
-	defer span.End()
-	ctx = context.WithValue(ctx, requestKey{}, req)
-	w.Header().Set("X-Request-Id", req.ID.ULID())
-	w.Header().Set("Traceparent", req.TraceParent)
+	w := &response{ResponseWriter: rw, route: s.nowhere}
+	w.req.Start, w.req.ClientIP = s.cfg.Now(), clientIP(r, s.cfg.TrustedProxies)
+	w.err = w.req.readID(r)
+	ctx := r.Context()
+	if s.cfg.Tracer != nil {
+		ctx, w.span = startSpan(r, s.cfg.Tracer)
+	}
+	w.ctx.req, w.ctx.parent = &w.req, ctx
+	w.nameRequest(r)
 
 	s.metrics.inflight.Inc()
-	defer s.metrics.inflight.Dec()
+	defer s.leave(w)
+	r = r.WithContext(&w.ctx) // the only copy: the budget is set in the context itself
+	s.dispatch(w, r)
+	s.finish(w, r)
+}
 
-	r = r.WithContext(ctx)
-	s.mux.ServeHTTP(w, r)
-	if !w.claimed {
-		s.unmatched(ctx, w, r)
+// leave ends what the request began, however it went.
+func (s *Server) leave(w *response) {
+	w.ctx.end()
+	s.metrics.inflight.Dec()
+	if w.span != nil {
+		w.span.End()
 	}
-	s.finish(ctx, w, r, span)
 }
 
 func (s *Server) call(h Handler, w *response, r *http.Request) (err error) {
@@ -124,7 +184,7 @@ func (s *Server) call(h Handler, w *response, r *http.Request) (err error) {
 
 // unmatched turns the mux's own 404 and 405 into problem documents; its
 // redirects to the clean form of a path stay what they are.
-func (s *Server) unmatched(ctx context.Context, w *response, r *http.Request) {
+func (s *Server) unmatched(w *response, r *http.Request) {
 	status := w.status
 	w.claimed, w.status = true, 0
 	w.Header().Del("Content-Type")
@@ -138,7 +198,7 @@ func (s *Server) unmatched(ctx context.Context, w *response, r *http.Request) {
 	default:
 		w.err = bff.Errorf(bff.CodeResourceNotFound, "there is nothing at this path")
 	}
-	w.err = s.fail(ctx, w, r, w.err)
+	w.err = w.fail(w.err)
 }
 
 func safeMethod(m string) string {
@@ -151,8 +211,8 @@ func safeMethod(m string) string {
 }
 
 // finish records the request once: one log event, one observation, one span.
-func (s *Server) finish(ctx context.Context, w *response, r *http.Request, span trace.Span) {
-	status, req, err := w.status, w.req, w.err
+func (s *Server) finish(w *response, r *http.Request) {
+	status, err := w.status, w.err
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -161,122 +221,41 @@ func (s *Server) finish(ctx context.Context, w *response, r *http.Request, span 
 		code = string(bff.CodeOf(err))
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
-			span.SetStatus(codes.Error, code)
+			if w.span != nil {
+				w.span.SetStatus(codes.Error, code)
+			}
 		}
-		if clientGone(r) {
+		if w.clientGone() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
 		}
 	}
-	took := s.cfg.Now().Sub(req.Start)
-	s.metrics.observe(req.route, status, code, took)
-	span.SetAttributes(attribute.String("http.route", req.route), attribute.Int("http.response.status_code", status))
+	now := s.cfg.Now()
+	took := now.Sub(w.req.Start)
+	w.route.metrics.observe(status, code, took)
+	if w.span != nil {
+		w.span.SetAttributes(attribute.String("http.route", w.route.name), attribute.Int("http.response.status_code", status))
+	}
 
-	if !s.cfg.Log.Enabled(ctx, level) {
+	if !s.log.Enabled(&w.ctx, level) {
 		return
 	}
 	// Neither the address nor the user agent nor the URL: a query may hold what
-	// a guest typed.
-	attrs := make([]slog.Attr, 0, 8+len(req.attrs))
-	attrs = append(attrs,
-		slog.String("method", safeMethod(r.Method)), slog.String("route", req.route),
+	// a guest typed. The record is made by hand: nobody asks for the line of
+	// source of this one event, and finding it costs as much as writing it.
+	event := slog.NewRecord(now, level, "request", 0)
+	event.AddAttrs(
+		slog.String("method", safeMethod(r.Method)), slog.String("route", w.route.name),
 		slog.Int("status", status), slog.Float64("ms", float64(took.Microseconds())/1000),
-		slog.Int64("bytes", w.bytes), slog.String("requestId", req.ID.String()), slog.String("traceparent", req.TraceParent))
+		slog.Int64("bytes", w.bytes), slog.String("requestId", w.req.name), slog.String("traceparent", w.req.TraceParent))
 	if code != "" {
-		attrs = append(attrs, slog.String("code", code))
+		event.AddAttrs(slog.String("code", code))
 		if level == slog.LevelError {
-			attrs = append(attrs, slog.String("error", err.Error()))
+			event.AddAttrs(slog.String("error", err.Error()))
 		}
 	}
-	s.cfg.Log.LogAttrs(ctx, level, "request", append(attrs, req.attrs...)...)
+	event.AddAttrs(w.req.attrs...)
+	_ = s.log.Handle(&w.ctx, event) // a log that cannot be written has nowhere to say so
 }
 
 // statusClientGone is what logs show for a client that left before its answer.
 const statusClientGone = 499
-
-func clientGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
-
-// response is the ResponseWriter that handlers see. Until one of our routes
-// claims the request, what the mux writes by itself is only noted.
-type response struct {
-	http.ResponseWriter
-	req     *Request
-	claimed bool
-	err     error
-	status  int
-	bytes   int64
-}
-
-func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	if w.claimed {
-		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	if !w.claimed {
-		return len(b), nil
-	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-type metrics struct {
-	total    *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	inflight prometheus.Gauge
-	errors   *prometheus.CounterVec
-}
-
-func newMetrics(reg *prometheus.Registry, ns string) metrics {
-	m := metrics{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ns, Name: "request_total", Help: "Requests by route and status.",
-		}, []string{"route", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: "request_duration_seconds", Help: "Time from the first byte read to the last written.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, .6, 1.1, 2.5, 5, 25},
-		}, []string{"route"}),
-		inflight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Name: "request_inflight", Help: "Requests being answered now.",
-		}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ns, Name: "errors_total", Help: "Failed requests by code of the error registry.",
-		}, []string{"route", "code"}),
-	}
-	// Two servers of one process (public and internal) share the series.
-	m.total = register(reg, m.total)
-	m.duration = register(reg, m.duration)
-	m.inflight = register(reg, m.inflight)
-	m.errors = register(reg, m.errors)
-	return m
-}
-
-func register[C prometheus.Collector](reg *prometheus.Registry, c C) C {
-	if err := reg.Register(c); err != nil {
-		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-			if existing, same := already.ExistingCollector.(C); same {
-				return existing
-			}
-		}
-		panic(err) // a wrong metric definition is a programming error, seen at start
-	}
-	return c
-}
-
-func (m metrics) observe(route string, status int, code string, took time.Duration) {
-	m.total.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(route).Observe(took.Seconds())
-	if code != "" {
-		m.errors.WithLabelValues(route, code).Inc()
-	}
-}

@@ -10,11 +10,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
@@ -155,20 +163,152 @@ func TestRequestIDAndTrace(t *testing.T) {
 		seen = From(r.Context())
 		return WriteJSON(w, http.StatusOK, nil)
 	}})
-	const id, trace = "01H8YN7QV4D8KZ4F8Y5CK4MV3D", "4bf92f3577b34da6a3ce929d0e0e4736"
+	const id, traceID = "01H8YN7QV4D8KZ4F8Y5CK4MV3D", "4bf92f3577b34da6a3ce929d0e0e4736"
 	w := ask(t, s, "GET", "/", func(r *http.Request) {
 		r.Header.Set("X-Request-Id", id)
-		r.Header.Set("Traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
+		r.Header.Set("Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
 	})
 	if seen.ID.ULID() != id || w.Header().Get("X-Request-Id") != id {
 		t.Errorf("request id not kept: %s, %s", seen.ID, w.Header().Get("X-Request-Id"))
 	}
-	if !strings.Contains(w.Header().Get("Traceparent"), trace) {
+	if !strings.Contains(w.Header().Get("Traceparent"), traceID) {
 		t.Errorf("trace not continued: %s", w.Header().Get("Traceparent"))
 	}
 	w = ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "nonsense") })
 	if w.Code != http.StatusOK || len(w.Header().Get("Traceparent")) != 55 {
 		t.Errorf("a broken traceparent must start a new trace: %d %q", w.Code, w.Header().Get("Traceparent"))
+	}
+}
+
+// TestTraceparent: passed on or refused as OpenTelemetry does it.
+func TestTraceparent(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03",
+		"42-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff-future": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03",
+		"": "", "nonsense": "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-04":   "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1f":   "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x": "",
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01":   "",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01":   "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01":   "",
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":   "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736x00f067aa0ba902b7-01":   "",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.Header.Set("Traceparent", given)
+		sc := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.HeaderCarrier(r.Header)))
+		if sc.IsValid() != (want != "") {
+			t.Errorf("OpenTelemetry takes %q: %v", given, sc.IsValid())
+		}
+		got := string(new(Request).appendTraceparent(nil, r, nil))
+		if want != "" && got != want {
+			t.Errorf("%q: got %q, want %q", given, got, want)
+		}
+		if !isTraceparent(got) || want == "" && got == string(new(Request).appendTraceparent(nil, r, nil)) {
+			t.Errorf("%q: got %q, want a trace of its own", given, got)
+		}
+	}
+}
+
+// TestRecordedTrace: where somebody records, the answer names a span of ours.
+func TestRecordedTrace(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	s := NewServer(Config{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Second, Now: time.Now,
+		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
+	})
+	s.Handle(Route{Pattern: "GET /", Handle: func(http.ResponseWriter, *http.Request) error { return errors.New("boom") }})
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	w := ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01") })
+	ended := spans.Ended()
+	if len(ended) != 1 {
+		t.Fatalf("%d spans, want 1", len(ended))
+	}
+	sc := ended[0].SpanContext()
+	if want := "00-" + id + "-" + sc.SpanID().String() + "-01"; w.Header().Get("Traceparent") != want {
+		t.Errorf("Traceparent = %q, want %q", w.Header().Get("Traceparent"), want)
+	}
+	if ended[0].Parent().SpanID().String() != "00f067aa0ba902b7" || ended[0].Status().Code != codes.Error {
+		t.Errorf("parent %v, status %v", ended[0].Parent(), ended[0].Status())
+	}
+}
+
+// TestDispatch: the short way to a plain path leads where the mux does.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	says := func(text string) Handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			_, err := io.WriteString(w, text+" "+r.PathValue("id")+" "+r.Pattern)
+			return err
+		}
+	}
+	var routes []Route
+	mux := http.NewServeMux()
+	for _, p := range []string{"GET /a", "POST /a", "GET /a/b", "GET /a/{id}", "PUT /a/{id}/b", "/any", "GET /dir/", "GET /dir/plain", "GET /{$}"} {
+		routes = append(routes, Route{Pattern: p, Handle: says(p)})
+		mux.HandleFunc(p, func(w http.ResponseWriter, r *http.Request) { _ = says(p)(w, r) })
+	}
+	s, _ := newServer(t, io.Discard, routes...)
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "CONNECT", "BREW"} {
+		for _, path := range []string{
+			"/", "/a", "/a/", "/a/b", "/a/c", "/a/b/", "//a", "/a//b", "/a/./b", "/a/../a", "/%61", "/a%2Fb", "/a/%62", "/any", "/dir", "/dir/", "/dir/plain", "/dir/x", "/a/x/b", "/A",
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), method, "http://example.org"+path, nil)
+			want := httptest.NewRecorder()
+			mux.ServeHTTP(want, r.Clone(t.Context()))
+			got := httptest.NewRecorder()
+			s.ServeHTTP(got, r)
+			if got.Code != want.Code || (want.Code == http.StatusOK && got.Body.String() != want.Body.String()) ||
+				got.Header().Get("Location") != want.Header().Get("Location") || got.Header().Get("Allow") != want.Header().Get("Allow") {
+				t.Errorf("%s %s: got %d %q, want %d %q", method, path, got.Code, got.Body, want.Code, want.Body)
+			}
+		}
+	}
+}
+
+// TestMetricsOfARoute: every status of a route is counted in its own series,
+// and a series begins with its first request.
+func TestMetricsOfARoute(t *testing.T) {
+	t.Parallel()
+	s, reg := newServer(t, io.Discard, Route{Pattern: "GET /{status}", Handle: func(w http.ResponseWriter, r *http.Request) error {
+		status, err := strconv.Atoi(r.PathValue("status"))
+		w.WriteHeader(status)
+		return err
+	}}, Route{Pattern: "GET /never/asked", Handle: nil})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				for _, status := range []string{"200", "204", "404", "503"} {
+					ask(t, s, "GET", "/"+status, nil)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case "test_request_total":
+				counted[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+			case "test_request_duration_seconds":
+				counted[m.GetLabel()[0].GetValue()] = float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	want := map[string]float64{"GET /{status} 200": 200, "GET /{status} 204": 200, "GET /{status} 404": 200, "GET /{status} 503": 200, "GET /{status}": 800}
+	if diff := cmp.Diff(want, counted); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }
 
@@ -188,6 +328,10 @@ func TestClientIP(t *testing.T) {
 		{"no header", "10.0.0.1:1", nil, "10.0.0.1"},
 		{"mapped", "[::ffff:10.0.0.1]:1", []string{"::ffff:1.2.3.4"}, "1.2.3.4"},
 		{"v6", "[fd00::1]:1", []string{"2001:db8::7"}, "2001:db8::7"},
+		{"empty header", "10.0.0.1:1", []string{""}, "10.0.0.1"},
+		{"empty last header", "10.0.0.1:1", []string{"1.2.3.4", ""}, "10.0.0.1"},
+		{"only proxies", "10.0.0.1:1", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
+		{"zone", "[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"no peer", "@", nil, "invalid IP"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inflight prometheus.Gauge
+	errors   *prometheus.CounterVec
+}
+
+func newMetrics(reg *prometheus.Registry, ns string) metrics {
+	m := metrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Name: "request_total", Help: "Requests by route and status.",
+		}, []string{"route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Name: "request_duration_seconds", Help: "Time from the first byte read to the last written.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, .6, 1.1, 2.5, 5, 25},
+		}, []string{"route"}),
+		inflight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: ns, Name: "request_inflight", Help: "Requests being answered now.",
+		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Name: "errors_total", Help: "Failed requests by code of the error registry.",
+		}, []string{"route", "code"}),
+	}
+	// Two servers of one process (public and internal) share the series.
+	m.total = register(reg, m.total)
+	m.duration = register(reg, m.duration)
+	m.inflight = register(reg, m.inflight)
+	m.errors = register(reg, m.errors)
+	return m
+}
+
+func register[C prometheus.Collector](reg *prometheus.Registry, c C) C {
+	if err := reg.Register(c); err != nil {
+		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+			if existing, same := already.ExistingCollector.(C); same {
+				return existing
+			}
+		}
+		panic(err) // a wrong metric definition is a programming error, seen at start
+	}
+	return c
+}
+
+// of returns the series of one route.
+func (m metrics) of(name string) *routeMetrics {
+	return &routeMetrics{metrics: m, route: name}
+}
+
+// routeMetrics holds the series of a route that have been needed, because
+// finding one by its labels costs more than counting in it. A series begins
+// with its first request.
+type routeMetrics struct {
+	metrics
+	route string
+	timed atomic.Pointer[prometheus.Observer]
+	seen  atomic.Pointer[[]statusCounter] // a route answers with few different statuses
+}
+
+type statusCounter struct {
+	status int
+	prometheus.Counter
+}
+
+func (m *routeMetrics) observe(status int, code string, took time.Duration) {
+	m.counter(status).Inc()
+	m.timer().Observe(took.Seconds())
+	if code != "" {
+		m.errors.WithLabelValues(m.route, code).Inc()
+	}
+}
+
+func (m *routeMetrics) timer() prometheus.Observer {
+	if t := m.timed.Load(); t != nil {
+		return *t
+	}
+	t := m.duration.WithLabelValues(m.route)
+	m.timed.Store(&t)
+	return t
+}
+
+func (m *routeMetrics) counter(status int) prometheus.Counter {
+	seen := m.seen.Load()
+	if seen != nil {
+		for _, c := range *seen {
+			if c.status == status {
+				return c.Counter
+			}
+		}
+	}
+	added := statusCounter{status, m.total.WithLabelValues(m.route, strconv.Itoa(status))}
+	var more []statusCounter
+	if seen != nil {
+		more = append(more, *seen...)
+	}
+	more = append(more, added)
+	m.seen.CompareAndSwap(seen, &more) // whoever is late finds it the next time
+	return added.Counter
+}

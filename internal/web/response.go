@@ -1,0 +1,71 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// response is the ResponseWriter that handlers see, together with all that the
+// Server keeps of the request, so that a request costs one allocation. It is
+// never used again: work behind the answer may hold on to the Request.
+//
+// Until one of our routes claims the request, what the mux writes by itself is
+// only noted.
+type response struct {
+	http.ResponseWriter
+	req     Request
+	ctx     requestContext
+	span    trace.Span // nil where nothing records
+	route   *route
+	claimed bool
+	err     error
+	status  int
+	bytes   int64
+	headers [2]string
+}
+
+// nameRequest gives the answer the names under which the request can be found.
+func (w *response) nameRequest(r *http.Request) {
+	var names [96]byte
+	b := w.req.appendTraceparent(names[:0], r, w.span)
+	at := len(b)
+	b, _ = w.req.ID.AppendText(b) // never fails
+	text := string(b)
+	w.req.TraceParent, w.req.name = text[:at], text[at:]
+	w.headers = [2]string{text[len(text)-ulidLength:], w.req.TraceParent}
+	h := w.Header() // written by hand: these names are canonical already
+	h["X-Request-Id"] = w.headers[0:1:1]
+	h["Traceparent"] = w.headers[1:2:2]
+}
+
+const ulidLength = 26
+
+// clientGone reports whether the client left before its answer.
+func (w *response) clientGone() bool { return errors.Is(w.ctx.parent.Err(), context.Canceled) }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	if w.claimed {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if !w.claimed {
+		return len(b), nil
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }

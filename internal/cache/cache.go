@@ -235,6 +235,56 @@ func (c *Cache) Peek(key string) (*Entry, bool) {
 	return e, true
 }
 
+// Kept returns what is kept of key or already on its way, and never begins a
+// fill or a refresh: for readers who may cost an upstream nothing. Otherwise it
+// returns [ErrNotKept].
+func (c *Cache) Kept(ctx context.Context, key string) (*Entry, Status, error) {
+	if e, ok := c.Peek(key); ok {
+		return c.asKept(e, Status{})
+	}
+	c.mu.Lock()
+	f, flying := c.flights[key]
+	c.mu.Unlock()
+	if flying {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, Status{}, context.Cause(ctx)
+		}
+		if f.out.err != nil {
+			return nil, Status{}, f.out.err
+		}
+		if v, _ := c.store.tags.check(f.out.entry.stamp, f.out.entry.tags); v == invalid {
+			return nil, Status{}, ErrNotKept
+		}
+		st := f.out.status
+		st.Collapsed, st.Age = true, f.out.entry.Age()
+		c.count(st)
+		return f.out.entry, st, nil
+	}
+	if c.shared && c.store.link.up() {
+		if e, err := c.readShared(ctx, key); err == nil && e != nil && c.store.judge(e, c.store.now()) != gone {
+			c.memory.Set(key, e)
+			return c.asKept(e, Status{Shared: true})
+		}
+	}
+	return nil, Status{}, ErrNotKept
+}
+
+// asKept says how old a kept entry is.
+func (c *Cache) asKept(e *Entry, st Status) (*Entry, Status, error) {
+	now := c.store.now()
+	st.Age = time.Duration(now - e.born)
+	switch c.store.judge(e, now) {
+	case settled, due:
+		st.Result = Hit
+	default:
+		st.Result, st.Err = Stale, e.failure()
+	}
+	c.count(st)
+	return e, st, nil
+}
+
 // Fetch fills without looking at the cache and without keeping the result, but
 // under the same limits.
 func (c *Cache) Fetch(ctx context.Context, fill FillFunc) (*Entry, Status, error) {

@@ -38,9 +38,25 @@ type SearchHistoryEntry struct {
 // HistoryOf is how a session remembers a search.
 func HistoryOf(ss SearchSession) SearchHistoryEntry {
 	return SearchHistoryEntry{
-		SearchSessionID: ss.ID, QueryHash: ss.Query.Hash(), Geo: ss.Query.Geo, Dates: ss.Query.Dates,
+		SearchSessionID: ss.ID, QueryHash: ss.Query.What, Geo: ss.Query.Geo, Dates: ss.Query.Dates,
 		Occupancy: ss.Query.Occupancy, ExecutedAt: bff.At(ss.StartedAt),
 	}
+}
+
+// remember encodes what a history entry says of the query.
+func (a *Asked) remember() string {
+	inner := encode(struct {
+		QueryHash Hash          `json:"queryHash"`
+		Geo       GeoQuery      `json:"geo"`
+		Dates     bff.StayDates `json:"dates"`
+		Occupancy bff.Occupancy `json:"occupancy"`
+	}{a.What, a.Geo, a.Dates, a.Occupancy})
+	return inner[1 : len(inner)-1]
+}
+
+// EncodeHistory is the JSON of HistoryOf.
+func EncodeHistory(ss SearchSession) string {
+	return `{"searchSessionId":"` + ss.ID.String() + `",` + ss.Query.remembered + `,"executedAt":"` + bff.At(ss.StartedAt).String() + `"}`
 }
 
 // Trail is where a guest has been, latest first.
@@ -49,9 +65,17 @@ type Trail struct {
 	SearchHistory  []SearchHistoryEntry
 }
 
+// Step is one step of a guest's way: what is to be remembered of a request.
+type Step struct {
+	Guest  bff.ID
+	Touch  SessionChange   // of the session, if it is still there
+	Search *SearchSession  // a search, or one more order that the guest saw of it
+	Viewed *RecentlyViewed // a hotel's page
+}
+
 // Trails keeps where guests have been.
 type Trails interface {
-	PushViewed(ctx context.Context, guest bff.ID, v RecentlyViewed) error
-	PushSearch(ctx context.Context, guest bff.ID, e SearchHistoryEntry) error
+	// Follow writes the steps of many guests at once, in few round trips.
+	Follow(ctx context.Context, steps []Step) error
 	FindTrail(ctx context.Context, guest bff.ID) (Trail, error)
 }

@@ -154,12 +154,14 @@ func (q SearchQuery) Hash() Hash {
 // and presented. The query must be normalised.
 func (q SearchQuery) CacheKey() Hash { return hashJSON(q) }
 
-func hashJSON(v any) Hash {
+func hashJSON(v any) Hash { return sha256.Sum256([]byte(encode(v))) }
+
+func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil { // plain fields always encode
 		panic(err)
 	}
-	return sha256.Sum256(b)
+	return string(b)
 }
 
 func round(f float64, digits int) float64 { p := math.Pow10(digits); return math.Round(f*p) / p }
@@ -188,13 +190,34 @@ func foldSet(in []string, fold func(string) string) []string {
 	return slices.Compact(out)
 }
 
+// Asked is a query in its normal form, with the names and encodings that follow
+// from it: a search that many guests make is worked out once.
+type Asked struct {
+	SearchQuery
+	// Answer names the answer, List the list that it is a page of, and What what
+	// is looked for.
+	Answer, List, What Hash
+	// Encoded is the query as its session keeps it.
+	Encoded string
+
+	remembered string // the part of a history entry that all guests share
+}
+
+// Ask normalises a query whose language and currency are known.
+func (q SearchQuery) Ask() *Asked {
+	q = q.Normalise()
+	encoded := encode(q)
+	a := &Asked{SearchQuery: q, Answer: sha256.Sum256([]byte(encoded)), List: q.ListKey(), What: q.Hash(), Encoded: encoded}
+	a.remembered = a.remember()
+	return a
+}
+
 // SearchSession is one guest's query with its context. While it lives, paging
 // is stable: the order of the hotels is pinned to what the guest saw first.
 type SearchSession struct {
 	ID        bff.ID
 	Guest     bff.ID
-	QueryHash Hash // of the query without its page
-	Query     SearchQuery
+	Query     *Asked
 	StartedAt time.Time
 	// Orders are the orders that the guest saw, by window of the list.
 	Orders map[int]Hash
@@ -216,12 +239,11 @@ func (q SearchQuery) ListKey() Hash {
 	return hashJSON(q)
 }
 
-// Searches keeps search sessions and the orders that they are pinned to.
+// Searches finds search sessions, and keeps the orders that they are pinned to.
 type Searches interface {
-	// SaveSearch writes a session, or adds an order to one that is there.
-	SaveSearch(ctx context.Context, s SearchSession) error
-	// FindSearch returns a live session and whether there is one.
-	FindSearch(ctx context.Context, id bff.ID) (SearchSession, bool, error)
+	// FindSearch returns a guest's live session for a query, and whether there is
+	// one. Another guest's is not there, nor is one for another query.
+	FindSearch(ctx context.Context, id, guest bff.ID, q *Asked) (SearchSession, bool, error)
 	// SaveOrder keeps the hotels of a window in their order, under its name.
 	SaveOrder(ctx context.Context, name Hash, hotels []bff.ID) error
 	// FindOrder returns an order that is still kept.

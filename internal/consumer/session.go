@@ -95,9 +95,9 @@ type GuestSession struct {
 // its thirty days slide with the session's.
 const cookieRefresh = 24 * time.Hour
 
-// touchAfter is how much of the sliding thirty days may go unrecorded: a guest
+// TouchAfter is how much of the sliding thirty days may go unrecorded: a guest
 // who clicks fast costs one write.
-const touchAfter = 10 * time.Second
+const TouchAfter = 10 * time.Second
 
 // SessionChange is what one request changes in a session. Zero fields stay as
 // they are, so that two requests at once cannot undo each other's changes.
@@ -165,7 +165,7 @@ func (s GuestSession) Meet(v Visitor, now time.Time) (SessionChange, bool) {
 		}
 		c.Prints = &Prints{v.Fingerprint, v.Base} // under the pepper of today
 	}
-	if now.Sub(s.LastSeenAt) >= touchAfter {
+	if now.Sub(s.LastSeenAt) >= TouchAfter {
 		c.SeenAt = now
 	}
 	if now.Sub(s.CookieAt) > cookieRefresh {
@@ -192,11 +192,20 @@ func (c Campaign) same(d Campaign) bool {
 // never used again.
 var ErrSessionCleared = errors.New("session was cleared")
 
+// FoundSession is what came of looking for a session.
+type FoundSession struct {
+	GuestSession
+	Found bool
+	Err   error
+}
+
 // Sessions keeps guest sessions.
 type Sessions interface {
 	// FindSession returns a live session and whether there is one;
 	// ErrSessionCleared shortly after its guest had it purged.
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
+	// FindSessions is FindSession for many at once.
+	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession
 	// SaveSession writes a session whole and lets it live from now on.
 	SaveSession(ctx context.Context, s GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs
@@ -209,8 +218,8 @@ type Sessions interface {
 
 // Journal takes events that have no transaction of their own.
 type Journal interface {
-	// Record returns when the event is safe.
-	Record(ctx context.Context, e bff.Event) error
+	// Record returns when the events are safe.
+	Record(ctx context.Context, events ...bff.Event) error
 }
 
 // NewGuestSession opens a session for a visitor. A visitor who asks not to be

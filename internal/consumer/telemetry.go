@@ -40,6 +40,12 @@ func DefaultRate(s Subject) float64 {
 	return 1
 }
 
+// Samples reports whether events of a kind about a session may leave at all, for
+// those who would have to read the session to ask.
+func (t *Telemetry) Samples(session bff.ID, s Subject) bool {
+	return s.Retention() == bff.RetentionAudit || sampled(session, t.rate(s))
+}
+
 // Event wraps a fact about a session for publishing. It reports false when
 // nothing may leave: without the guest's consent no event does, audit class
 // included, and of sampled events only a share does.
@@ -170,10 +176,9 @@ type SearchOutcome struct {
 // only when hotels have them, so that what somebody typed into the wrong field
 // stays here. Coordinates are rounded to about ten
 // kilometres.
-func (q SearchQuery) Executed(s GuestSession, o SearchOutcome) SearchExecuted {
-	q = q.Normalise()
+func (q *Asked) Executed(s GuestSession, o SearchOutcome) SearchExecuted {
 	e := SearchExecuted{
-		GuestSessionID: s.ID, SearchSessionID: o.Session, QueryHash: q.Hash(), Kind: o.Kind,
+		GuestSessionID: s.ID, SearchSessionID: o.Session, QueryHash: q.What, Kind: o.Kind,
 		Geo: GeoQuery{Mode: q.Geo.Mode}, Dates: q.Dates,
 		Occupancy:  Party{q.Occupancy.Adults, q.Occupancy.Children, q.Occupancy.Rooms},
 		FilterKeys: q.Filters.keys(o.ResultCount > 0), SortKey: q.Sort, Page: q.Page,

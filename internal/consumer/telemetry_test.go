@@ -106,7 +106,7 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 		Currency: "AFN", Locale: "ps-AF",
 	}
 	encode := func(results int) string {
-		b, err := json.Marshal(q.Executed(guest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
+		b, err := json.Marshal(q.Ask().Executed(guest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func newStage(t *testing.T) *stage {
 			Search: reads, Prices: up, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
 		},
-		Answers: answers, Searches: noStores{}, Sessions: noStores{}, Journal: noStores{}, Now: time.Now,
+		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Journal: noStores{}, Now: time.Now,
 		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
 	})
 	s.server = web.NewServer(web.Config{
@@ -203,15 +203,16 @@ func (s staged) Describe(_ context.Context, id bff.ID, _ bff.Locale) (consumer.P
 type noStores struct {
 	consumer.Sessions
 	consumer.Searches
+	consumer.Trails
 	consumer.Journal
 }
 
 var errNoStores = errors.New("away")
 
 func (noStores) SaveSession(context.Context, consumer.GuestSession) error { return errNoStores }
-func (noStores) SaveSearch(context.Context, consumer.SearchSession) error { return errNoStores }
+func (noStores) Follow(context.Context, []consumer.Step) error            { return errNoStores }
 func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
-func (noStores) Record(context.Context, bff.Event) error                  { return nil }
+func (noStores) Record(context.Context, ...bff.Event) error               { return nil }
 
 // stagedCalls are the routes with an answer of their own.
 func stagedCalls() map[string]guestCall {

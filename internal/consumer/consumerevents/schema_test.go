@@ -47,9 +47,9 @@ func facts() []consumer.Fact {
 	return []consumer.Fact{
 		s.Started(consumer.Visitor{UserAgentClass: "browser-desktop"}),
 		s.Ended(consumer.EndedByTime, now),
-		q.Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
-		box.Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
-		point.Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
+		q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
+		box.Ask().Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
+		point.Ask().Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
 		consumer.ClickRecorded{
 			GuestSessionID: s.ID, Kind: "listing-card", TenantID: tenant, PropertyID: property, SearchSessionID: search,
 			Position: 3, Page: 1, SortKey: consumer.SortRecommended, OccurredAt: bff.At(now),

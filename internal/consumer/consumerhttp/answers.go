@@ -2,12 +2,12 @@ package consumerhttp
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -92,6 +92,7 @@ type composed struct {
 	expires time.Time // of its prices; zero = no prices
 	total   int       // hotels that match, for telemetry
 	order   consumer.Hash
+	tenant  bff.ID // whose hotel it shows
 }
 
 // outcome is how a request was answered.
@@ -99,17 +100,23 @@ type outcome struct {
 	fromCache bool
 	total     int
 	order     consumer.Hash // of the window that the page was cut from
+	tenant    bff.ID
 }
 
-// Meta of an entry: the total, then the order.
-
-func (c composed) meta() []byte { return append(c.order[:], strconv.Itoa(c.total)...) }
+// meta of an entry: the order, the tenant, the total.
+func (c composed) meta() []byte {
+	tenant := c.tenant.Bytes()
+	return binary.AppendVarint(append(c.order[:], tenant[:]...), int64(c.total))
+}
 
 func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 	out := outcome{fromCache: st.Result == cache.Hit || st.Result == cache.Stale}
-	if m := e.Meta(); len(m) > len(out.order) {
+	const order, tenant = len(out.order), 16
+	if m := e.Meta(); len(m) > order+tenant {
 		copy(out.order[:], m)
-		out.total, _ = strconv.Atoi(string(m[len(out.order):])) // ours; 0 is the worst
+		out.tenant = bff.IDFromBytes(bff.PrefixTenant, [tenant]byte(m[order:order+tenant]))
+		total, _ := binary.Varint(m[order+tenant:]) // ours; 0 is the worst
+		out.total = int(total)
 	}
 	return out
 }
@@ -118,12 +125,7 @@ func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 // blank returns an empty view of the answer's kind.
 // instead, if given, may answer in the entry's place.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error), instead func(outcome, *cache.Entry) (bool, error)) (outcome, error) {
-	fill := func(ctx context.Context) (cache.Fill, error) { return a.fill(ctx, compose) }
-	entry, st, err := c.Get(r.Context(), key, fill)
-	if err == nil && a.showsSuspended(entry) {
-		// The word of a suspension is here before its invalidation: compose anew.
-		entry, st, err = c.Fetch(r.Context(), fill)
-	}
+	entry, st, err := a.find(r, c, key, compose)
 	if err != nil {
 		return outcome{}, uncached(err)
 	}
@@ -140,6 +142,25 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 	return out, nil
 }
 
+// find returns the entry to answer with. Visits that may cost no upstream
+// anything get what is there or on its way, or their refusal.
+func (a *API) find(r *http.Request, c *cache.Cache, key string, compose func(context.Context) (composed, error)) (*cache.Entry, cache.Status, error) {
+	if v := a.visit(r); v.cacheOnly {
+		entry, st, err := c.Kept(r.Context(), key)
+		if errors.Is(err, cache.ErrNotKept) || err == nil && a.showsSuspended(entry) {
+			return nil, st, v.refusal
+		}
+		return entry, st, err
+	}
+	fill := func(ctx context.Context) (cache.Fill, error) { return a.fill(ctx, compose) }
+	entry, st, err := c.Get(r.Context(), key, fill)
+	if err == nil && a.showsSuspended(entry) {
+		// The word of a suspension is here before its invalidation: compose anew.
+		entry, st, err = c.Fetch(r.Context(), fill)
+	}
+	return entry, st, err
+}
+
 // share is serve for answers that nobody counts.
 func (a *API) share(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) error {
 	_, err := a.serve(w, r, c, key, blank, compose, nil)
@@ -154,7 +175,7 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 	if err != nil {
 		return cache.Fill{}, err
 	}
-	body, err := json.Marshal(out.view)
+	body, err := encode(out.view)
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}
@@ -168,6 +189,16 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 		}
 	}
 	return f, nil
+}
+
+// encode writes a view, by its own hand if it has one.
+func encode(v view) ([]byte, error) {
+	if own, ok := v.(interface {
+		AppendJSON(b []byte) ([]byte, error)
+	}); ok {
+		return own.AppendJSON(nil)
+	}
+	return json.Marshal(v)
 }
 
 // showsSuspended reports whether an answer shows a tenant that may no longer

@@ -2,6 +2,7 @@ package consumerhttp
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -100,5 +101,7 @@ func (b *background) close(ctx context.Context) error {
 // its own, outlives the request and must not touch it.
 func (a *API) behind(job func(ctx context.Context)) { a.background.do(job) }
 
-// Close finishes the jobs behind the answers already given.
-func (a *API) Close(ctx context.Context) error { return a.background.close(ctx) }
+// Close finishes the work behind the answers already given.
+func (a *API) Close(ctx context.Context) error {
+	return errors.Join(a.recorder.close(ctx), a.background.close(ctx))
+}

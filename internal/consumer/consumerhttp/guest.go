@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -17,8 +16,7 @@ const cookieName = "gms_id"
 // Guest is whoever sent a request. Who it is is known from the cookie at once;
 // the session is read when somebody asks for it, or behind the answer.
 type Guest struct {
-	// Visitor is what the request says of itself.
-	Visitor consumer.Visitor
+	*visit
 
 	api *API
 	w   http.ResponseWriter
@@ -26,40 +24,52 @@ type Guest struct {
 	id  bff.ID
 	now time.Time
 
-	read    func() found           // once, by the handler or behind it
+	found   *consumer.FoundSession // as it was, once somebody looked
 	session *consumer.GuestSession // as Session returned it
 }
 
-type found struct {
-	session consumer.GuestSession
-	ok      bool
-	err     error
-}
-
 // guestOf returns the guest of a request. A newcomer's session is saved before
-// the answer; everybody else's is touched behind it.
+// the answer, unless the visit is to leave no trace.
 func (a *API) guestOf(w http.ResponseWriter, r *http.Request) (*Guest, error) {
 	now := a.cfg.Now()
-	g := &Guest{Visitor: a.visit(r).Visitor, api: a, w: w, r: r, now: now}
+	g := &Guest{visit: a.visit(r), api: a, w: w, r: r, now: now}
 	id, err := cookie(w, r)
 	if err != nil {
 		return nil, err
 	}
-	if id.IsZero() {
+	g.id = id
+	switch {
+	case !id.IsZero():
+	case g.unsung:
+		g.pretend()
+	default:
 		g.open(bff.NewID(bff.PrefixGuestSession, now))
 		a.tellBehind(r, *g.session, g.session.Started(g.Visitor), now)
-		return g, nil
 	}
-	g.id = id
-	// The store has a deadline of its own: a read that another goroutine waits
-	// for must not die with the request that began it.
-	ctx := context.WithoutCancel(r.Context())
-	g.read = sync.OnceValue(func() found {
-		s, ok, err := a.cfg.Sessions.FindSession(ctx, id)
-		return found{s, ok, err}
-	})
-	a.behind(g.touch)
 	return g, nil
+}
+
+// pretend makes do with what the request says of itself, and nothing of it is
+// kept.
+func (g *Guest) pretend() {
+	s := consumer.NewGuestSession(g.id, g.Visitor, g.now)
+	s.Unread = true
+	g.session = &s
+}
+
+// remember notes the visit, to be recorded behind the answer. A session that
+// was opened just now knows of it.
+func (g *Guest) remember(n note) {
+	if g.unsung || g.id.IsZero() {
+		return
+	}
+	n.guest, n.visit, n.found, n.at = g.id, g.visit, g.found, g.now
+	switch {
+	case g.session == nil: // to be read behind the answer
+	case g.found == nil: // opened just now, or nobody knows
+		n.found = &consumer.FoundSession{GuestSession: *g.session, Found: !g.session.Unread}
+	}
+	g.api.recorder.add(n)
 }
 
 // ID is the guest's session id. It may change when Session finds that the
@@ -75,27 +85,27 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 	if g.session != nil {
 		return *g.session, nil
 	}
-	f := g.read()
+	// The store has a deadline of its own.
+	f := consumer.FoundSession{}
+	f.GuestSession, f.Found, f.Err = g.api.cfg.Sessions.FindSession(g.r.Context(), g.id)
 	switch {
-	case errors.Is(f.err, consumer.ErrSessionCleared):
+	case errors.Is(f.Err, consumer.ErrSessionCleared):
 		g.open(bff.NewID(bff.PrefixGuestSession, g.now))
 		g.api.tellBehind(g.r, *g.session, g.session.Started(g.Visitor), g.now)
-	case f.err != nil:
-		// Without the session store a guest can still look: the session is what
-		// this request says of itself, and nothing of it is kept.
+	case f.Err != nil:
+		// Without the session store a guest can still look.
 		web.From(g.r.Context()).Note("sessionStore", "unavailable")
-		s := consumer.NewGuestSession(g.id, g.Visitor, g.now)
-		s.Unread = true
-		g.session = &s
-	case !f.ok:
+		g.pretend()
+	case !f.Found:
 		g.open(g.id)
 	default:
-		change, same := f.session.Meet(g.Visitor, g.now)
+		change, same := f.Meet(g.Visitor, g.now)
 		if !same {
-			g.rotate(f.session)
+			g.rotate(f.GuestSession)
 			break
 		}
-		s := f.session.Apply(change)
+		g.found = &f
+		s := f.Apply(change)
 		s.LastSeenAt = g.now
 		if !change.CookieAt.IsZero() {
 			setCookie(g.w, s.ID)
@@ -106,38 +116,6 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 		g.session = &s
 	}
 	return *g.session, nil
-}
-
-// later returns the session for work behind the answer: as the handler had it,
-// or read then.
-func (g *Guest) later() func() (consumer.GuestSession, bool) {
-	session := g.session
-	return func() (consumer.GuestSession, bool) {
-		if session != nil {
-			return *session, true
-		}
-		f := g.read()
-		if f.err != nil || !f.ok {
-			return consumer.GuestSession{}, false
-		}
-		change, same := f.session.Meet(g.Visitor, g.now)
-		return f.session.Apply(change), same
-	}
-}
-
-// touch records the visit behind the answer. The cookie's age is not its
-// business: it does not know whether the answer carries one.
-func (g *Guest) touch(ctx context.Context) {
-	f := g.read()
-	if f.err != nil || !f.ok {
-		return
-	}
-	change, same := f.session.Meet(g.Visitor, g.now)
-	change.CookieAt = time.Time{}
-	if !same || change.IsZero() {
-		return
-	}
-	_, _ = g.api.cfg.Sessions.UpdateSession(ctx, f.session.ID, change) // the next visit records as well
 }
 
 // open saves a new session and sends its cookie.
@@ -183,6 +161,11 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 		return consumer.GuestSession{}, consumer.Visitor{}, err
 	}
 	s, err := g.Session(r.Context())
+	if g.found != nil {
+		if change, _ := g.found.Meet(g.Visitor, g.now); !change.IsZero() {
+			g.remember(note{})
+		}
+	}
 	return s, g.Visitor, err
 }
 

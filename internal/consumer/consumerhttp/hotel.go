@@ -3,10 +3,11 @@ package consumerhttp
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -18,19 +19,18 @@ import (
 func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	id := pathID(r, in)
-	locale, currency := publicChoice(r, in)
-	chosen := in.Has("checkIn") || in.Has("checkOut")
+	locale, currency := a.publicChoice(r, in)
 	now := a.cfg.Now()
 	stay := consumer.DefaultStay(now)
 	stay.Occupancy = in.Occupancy(false)
-	if chosen {
+	if in.Has("checkIn") || in.Has("checkOut") {
 		stay.Dates = in.Stay()
 	}
 	if err := in.Err(); err != nil {
 		return err
 	}
 	key := a.cfg.Answers.keys.Key("cache", "detail", id.String(), string(locale), string(currency), stayKey(stay))
-	return a.share(w, r, a.cfg.Answers.detail, key, func() view { return new(consumer.HotelDetail) },
+	out, err := a.serve(w, r, a.cfg.Answers.detail, key, func() view { return new(consumer.HotelDetail) },
 		func(ctx context.Context) (composed, error) {
 			d, err := a.cfg.Finder.Detail(ctx, consumer.DetailRequest{PropertyID: id, Stay: stay, Locale: locale, Currency: currency}, a.cfg.Now())
 			if err != nil {
@@ -40,16 +40,56 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 			for _, s := range d.SimilarProperties {
 				tags = append(tags, consumer.TenantTag(s.TenantID))
 			}
-			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire()}, nil
-		})
+			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire(), tenant: d.Property.TenantID}, nil
+		}, nil)
+	if err != nil {
+		return err
+	}
+	a.viewed(r, id, out, now)
+	return nil
+}
+
+// viewed remembers, behind the answer, which hotel a guest looked at. The page
+// itself is public and knows nothing of guests: a request without a cookie is
+// given none.
+func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time) {
+	guest, err := bff.ParseID(bff.PrefixGuestSession, cookieValue(r))
+	v := a.visit(r)
+	if err != nil || v.unsung {
+		return
+	}
+	now := a.cfg.Now()
+	source := header(r.Header, "X-View-Source")
+	if !slices.Contains(consumer.ViewSources(), source) {
+		source = consumer.ViewSources()[0]
+	}
+	a.recorder.add(note{
+		guest: guest, visit: v, at: now, occasion: occasion(r), subject: consumer.SubjectDetailViewed,
+		viewed: &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source},
+		fact: func(s consumer.GuestSession) consumer.Fact {
+			return consumer.DetailViewed{
+				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
+				FromCache: out.fromCache, CompositionMs: now.Sub(began).Milliseconds(), ViewedAt: bff.At(now),
+			}
+		},
+	})
+}
+
+func cookieValue(r *http.Request) string {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }
 
 // stayKey names a stay in few characters.
 func stayKey(s consumer.Stay) string {
-	ages := slices.Sorted(slices.Values(s.Occupancy.ChildrenAges))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d %v", s.Dates.CheckIn, s.Dates.CheckOut,
-		s.Occupancy.Adults, s.Occupancy.Children, s.Occupancy.Rooms, ages))
-	return hex.EncodeToString(sum[:12])
+	o, b := s.Occupancy, make([]byte, 0, 64)
+	for _, n := range append([]int{int(s.Dates.CheckIn), int(s.Dates.CheckOut), o.Adults, o.Children, o.Rooms}, slices.Sorted(slices.Values(o.ChildrenAges))...) {
+		b = append(strconv.AppendInt(b, int64(n), 36), '.')
+	}
+	return string(b[:len(b)-1])
 }
 
 // availability serves a hotel's calendar.
@@ -68,7 +108,7 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 			in.Refuse("to", bff.FieldRange)
 		}
 	}
-	_, req.Currency = publicChoice(r, in)
+	_, req.Currency = a.publicChoice(r, in)
 	if err := in.Err(); err != nil {
 		return err
 	}
@@ -100,7 +140,7 @@ func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	if country != "" && !isCountry(country) {
 		in.Refuse("country", bff.FieldFormat)
 	}
-	locale, _ := publicChoice(r, in)
+	locale, _ := a.publicChoice(r, in)
 	if err := in.Err(); err != nil {
 		return err
 	}
@@ -127,7 +167,7 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	in.Require("q")
 	typed := bff.FoldPlace(in.String("q", maxTyped))
 	limit := in.Int("limit", 8, 1, maxSuggestions)
-	locale, _ := publicChoice(r, in)
+	locale, _ := a.publicChoice(r, in)
 	if err := in.Err(); err != nil {
 		return err
 	}
@@ -145,13 +185,12 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 
 // publicChoice is the language and currency of a shared answer: what the
 // request itself says, because that is all a CDN can see.
-func publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Currency) {
-	locale, _ := bff.NegotiateLocale(r.Header.Get("Accept-Language"))
+func (a *API) publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Currency) {
 	currency := headerCurrency(r, in)
 	if currency == "" {
 		currency = bff.DefaultCurrency
 	}
-	return locale, currency
+	return a.visit(r).Locale, currency
 }
 
 func pathID(r *http.Request, in *web.Input) bff.ID {

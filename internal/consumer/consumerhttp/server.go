@@ -53,15 +53,24 @@ type Config struct {
 // API answers requests.
 type API struct {
 	cfg       Config
+	visitors  reader
 	telemetry *consumer.Telemetry
-	// background does what a guest need not wait for.
+	// bodies are searches that were understood before.
+	bodies *memo[bodyKey, *searchRequest]
+	// background does what a guest need not wait for, and recorder remembers.
 	background *background
+	recorder   *recorder
 	counters   counters
 }
 
 // New returns the surface.
 func New(cfg Config) *API {
-	return &API{cfg: cfg, counters: newCounters(cfg.Metrics), telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics)}
+	a := &API{
+		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors), bodies: newMemo[bodyKey, *searchRequest](knownBodies),
+		telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics),
+	}
+	a.recorder = newRecorder(a, a.background.dropped)
+	return a
 }
 
 // Budgets per route, far below the edge's 25 seconds.
@@ -96,7 +105,7 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "POST " + Base + "/search/map", Handle: a.searchMap, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/suggest", Handle: a.suggest, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/facets", Handle: a.facets, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.viewed(a.hotel), Budget: searchBudget},
+		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.hotel, Budget: searchBudget},
 		{Pattern: "GET " + Base + "/hotels/{propertyId}/availability", Handle: a.availability, Budget: searchBudget},
 		{Pattern: "POST " + Base + "/handoff", Handle: counted(a.counters.mint, a.mint), Budget: handoffBudget},
 		{Pattern: "GET " + Base + "/wishlist", Handle: a.wishlist, Budget: wishlistBudget},

@@ -1,9 +1,7 @@
 package consumerhttp
 
 import (
-	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,14 +25,11 @@ type sessionView struct {
 
 // session serves what the service remembers of a guest.
 func (a *API) session(w http.ResponseWriter, r *http.Request) error {
-	g, err := a.guestOf(w, r)
+	s, _, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
-	s, err := g.Session(r.Context())
-	if err != nil {
-		return err
-	}
+	a.recorder.settle(r.Context())
 	return a.writeSession(w, r, s)
 }
 
@@ -179,6 +174,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		a.recorder.settle(r.Context()) // what is on its way goes too
 		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, e); err != nil {
 			return err
 		}
@@ -188,64 +184,4 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// viewed remembers, behind the answer, which hotel a guest looked at. The page
-// itself is public and knows nothing of guests: a request without a cookie is
-// given none.
-func (a *API) viewed(next web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		began := a.cfg.Now()
-		if err := next(w, r); err != nil {
-			return err
-		}
-		guest, err := bff.ParseID(bff.PrefixGuestSession, cookieValue(r))
-		property, propErr := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
-		if err != nil || propErr != nil {
-			return nil //nolint:nilerr // nobody to remember it for
-		}
-		now := a.cfg.Now()
-		visitor := a.cfg.Visitors.read(r, now)
-		source := r.Header.Get("X-View-Source")
-		if !slices.Contains(consumer.ViewSources(), source) {
-			source = consumer.ViewSources()[0]
-		}
-		view := consumer.DetailViewed{
-			GuestSessionID: guest, PropertyID: property, FromCache: w.Header().Get("X-Cache") == "HIT",
-			CompositionMs: now.Sub(began).Milliseconds(), ViewedAt: bff.At(now),
-		}
-		req := web.From(r.Context())
-		occasion := consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
-		a.behind(func(ctx context.Context) {
-			s, found, err := a.cfg.Sessions.FindSession(ctx, guest)
-			if err != nil || !found {
-				return
-			}
-			change, same := s.Meet(visitor, now)
-			if !same {
-				return
-			}
-			s = s.Apply(change)
-			hotel, err := a.cfg.Finder.Search.FindProperty(ctx, property) // cached a moment ago
-			if err != nil {
-				return
-			}
-			view.TenantID, view.Locale, view.Currency = hotel.Listing.TenantID, s.Locale, s.Currency
-			_ = a.cfg.Trails.PushViewed(ctx, guest, consumer.RecentlyViewed{ // a memory, not a promise
-				PropertyID: property, TenantID: view.TenantID, ViewedAt: view.ViewedAt, Source: source,
-			})
-			if e, leaves, err := a.telemetry.Event(s, view, occasion, now); err == nil && leaves {
-				_ = a.cfg.Journal.Record(ctx, e) // counted by the journal
-			}
-		})
-		return nil
-	}
-}
-
-func cookieValue(r *http.Request) string {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
-		return ""
-	}
-	return c.Value
 }

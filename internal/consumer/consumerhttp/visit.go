@@ -15,6 +15,7 @@ type visit struct {
 	// cacheOnly: answered from what is there or on its way, never at the cost of
 	// an upstream call of its own.
 	cacheOnly bool
+	refusal   error // the answer to a cacheOnly visit when there is nothing
 	// unsung: answered without a session and without telemetry.
 	unsung bool
 }
@@ -25,7 +26,7 @@ func (a *API) visit(r *http.Request) *visit {
 	if v, ok := req.Local.(*visit); ok {
 		return v
 	}
-	v := &visit{Visitor: a.cfg.Visitors.read(r, a.cfg.Now())}
+	v := &visit{Visitor: a.visitors.read(r, a.cfg.Now())}
 	req.Local = v
 	return v
 }

@@ -3,10 +3,13 @@ package consumerhttp
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	gohash "hash"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -30,35 +33,112 @@ type Visitors struct {
 	Classify func(userAgent string) string
 }
 
-// maxUserAgent bounds what is hashed and classified.
-const maxUserAgent = 1024
+// Bounds of what is read of a header.
+const (
+	maxUserAgent = 1024
+	maxScreen    = 32
+	maxTimezone  = 64
+)
 
-func (v Visitors) read(r *http.Request, now time.Time) consumer.Visitor {
+// Most requests come with headers that were there a moment ago: what follows
+// from them is remembered for so many.
+const knownBrowsers = 1 << 12
+
+// reader reads visitors.
+type reader struct {
+	Visitors
+	browsers *memo[browserHeaders, *browser]
+	ips      *sync.Pool // of HMACs, keyed
+}
+
+func newReader(v Visitors) reader {
+	return reader{v, newMemo[browserHeaders, *browser](knownBrowsers), &sync.Pool{New: func() any { return hmac.New(sha256.New, v.Pepper) }}}
+}
+
+// browserHeaders are the headers that a browser sends with every request.
+type browserHeaders struct{ userAgent, acceptLanguage, screen, timezone string }
+
+// browser is what follows from them.
+type browser struct {
+	current        consumer.Prints
+	older          []consumer.Prints
+	userAgent      consumer.Hash
+	userAgentClass string
+	locale         bff.Locale
+}
+
+func (v reader) read(r *http.Request, now time.Time) consumer.Visitor {
 	h := r.Header
-	ua := clip(h.Get("User-Agent"), maxUserAgent)
-	al := clip(h.Get("Accept-Language"), maxUserAgent)
-	screen, zone := screenOf(clip(h.Get("X-Client-Screen"), 32)), clip(h.Get("X-Client-Timezone"), 64)
-	locale, _ := bff.NegotiateLocale(al)
+	b := v.browser(h)
+	return consumer.Visitor{
+		Fingerprint: b.current.Fingerprint, Base: b.current.Base, Older: b.older,
+		IP:        v.hashIP(web.From(r.Context()).ClientIP),
+		UserAgent: b.userAgent, UserAgentClass: b.userAgentClass,
+		Locale: b.locale, Currency: currencyOf(h.Get(v.CountryHeader)),
+		Campaign: campaign(r, now), Referer: origin(header(h, "Referer")),
+		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",
+	}
+}
+
+// header is Header.Get for a name in its canonical form.
+func header(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// browser returns what is known of whoever sends these headers.
+func (v reader) browser(h http.Header) *browser {
+	sent := browserHeaders{
+		userAgent:      clip(header(h, "User-Agent"), maxUserAgent),
+		acceptLanguage: clip(header(h, "Accept-Language"), maxUserAgent),
+		screen:         clip(header(h, "X-Client-Screen"), maxScreen),
+		timezone:       clip(header(h, "X-Client-Timezone"), maxTimezone),
+	}
+	b, known := v.browsers.get(sent)
+	if !known {
+		b = v.recognise(sent)
+		v.browsers.put(sent.clone(), b)
+	}
+	return b
+}
+
+// clone keeps a few short texts from holding all of the request's headers.
+func (h browserHeaders) clone() browserHeaders {
+	return browserHeaders{
+		strings.Clone(h.userAgent), strings.Clone(h.acceptLanguage), strings.Clone(h.screen), strings.Clone(h.timezone),
+	}
+}
+
+func (v reader) recognise(h browserHeaders) *browser {
+	screen, kind := screenOf(h.screen), unversioned(h.userAgent)
 	prints := func(pepper []byte) consumer.Prints {
-		browser := unversioned(ua)
 		return consumer.Prints{
-			Fingerprint: hash(pepper, "fingerprint", browser, al, screen, zone),
-			Base:        hash(pepper, "fingerprint", browser, al, "", ""),
+			Fingerprint: hash(pepper, "fingerprint", kind, h.acceptLanguage, screen, h.timezone),
+			Base:        hash(pepper, "fingerprint", kind, h.acceptLanguage, "", ""),
 		}
 	}
-	var older []consumer.Prints
+	b := &browser{
+		current: prints(v.Pepper), userAgent: hash(v.Pepper, "user-agent", h.userAgent), userAgentClass: v.Classify(h.userAgent),
+	}
 	for _, p := range v.OldPeppers {
-		older = append(older, prints(p))
+		b.older = append(b.older, prints(p))
 	}
-	current := prints(v.Pepper)
-	return consumer.Visitor{
-		Fingerprint: current.Fingerprint, Base: current.Base, Older: older,
-		IP:        hash(v.Pepper, "ip", web.From(r.Context()).ClientIP.String()),
-		UserAgent: hash(v.Pepper, "user-agent", ua), UserAgentClass: v.Classify(ua),
-		Locale: locale, Currency: currencyOf(h.Get(v.CountryHeader)),
-		Campaign: campaign(r, now), Referer: origin(h.Get("Referer")),
-		NoTracking: h.Get("DNT") == "1" || h.Get("Sec-GPC") == "1",
-	}
+	b.locale, _ = bff.NegotiateLocale(h.acceptLanguage)
+	return b
+}
+
+// hashIP is hash for an address, which no two requests need share.
+func (v reader) hashIP(addr netip.Addr) (h consumer.Hash) {
+	mac, _ := v.ips.Get().(gohash.Hash)
+	defer v.ips.Put(mac)
+	mac.Reset()
+	var buf [64]byte
+	text := addr.AppendTo(append(buf[:0], "ip\x00"...))
+	_, _ = mac.Write(append(text, 0)) // never fails
+	mac.Sum(h[:0])
+	return h
 }
 
 // hash mixes the pepper and a domain into SHA-256, so that equal values of two
@@ -130,8 +210,8 @@ func campaign(r *http.Request, now time.Time) *consumer.Campaign {
 	if strings.Contains(r.URL.RawQuery, "utm_") {
 		q = r.URL.Query()
 	}
-	pick := func(header, param string) string {
-		s := r.Header.Get(header)
+	pick := func(name, param string) string {
+		s := header(r.Header, name)
 		if s == "" {
 			s = q.Get(param)
 		}

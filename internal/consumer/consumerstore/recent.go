@@ -3,6 +3,7 @@ package consumerstore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -25,7 +26,7 @@ const (
 //
 //	KEYS[1] list; ARGV[1] life in seconds; ARGV[2] mark of a cleared list;
 //	ARGV[3] item; ARGV[4] most items; ARGV[5] text that the same item holds
-var pushScript = rueidis.NewLuaScript(`
+var pushScript = newScript(`
 if redis.call('LINDEX', KEYS[1], 0) == ARGV[2] then return 0 end
 for _, old in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   if string.find(old, ARGV[5], 1, true) then redis.call('LREM', KEYS[1], 0, old) end
@@ -35,33 +36,50 @@ redis.call('LTRIM', KEYS[1], 0, tonumber(ARGV[4]) - 1)
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return redis.call('LLEN', KEYS[1])`)
 
-func (s *Store) push(ctx context.Context, key string, item any, most int, same string) error {
-	b, err := json.Marshal(item)
-	if err != nil {
-		return err
+// push puts an item in front of a list.
+func push(key, item string, most int, same string) call {
+	return pushScript.call(key, strconv.FormatInt(lifetime, 10), clearedMark, item, strconv.Itoa(most), same)
+}
+
+func (s *Store) pushViewed(guest bff.ID, v *consumer.RecentlyViewed) (call, error) {
+	item, err := json.Marshal(v)
+	return push(s.sessionKey(guest)+":recent", string(item), consumer.MaxRecentlyViewed, `"propertyId":"`+v.PropertyID.String()+`"`), err
+}
+
+func (s *Store) pushSearch(ss *consumer.SearchSession) call {
+	return push(s.sessionKey(ss.Guest)+":history", consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, `"queryHash":"`+ss.Query.What.String()+`"`)
+}
+
+// Follow writes steps in one pipeline. They are memories, not promises: one that
+// fails does not undo the others.
+func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
+	var (
+		errs  []error
+		cmds  = make(rueidis.Commands, 0, 4*len(steps))
+		calls = make([]call, 0, 2*len(steps))
+	)
+	for i := range steps {
+		step := &steps[i]
+		if !step.Touch.IsZero() {
+			touched, err := s.touch(step.Guest, step.Touch)
+			errs, calls = append(errs, err), append(calls, touched)
+			cmds = append(cmds, s.slide(step.Guest, step.Touch)...)
+		}
+		if step.Search != nil {
+			cmds = append(cmds, s.saveSearch(step.Search)...)
+			calls = append(calls, s.pushSearch(step.Search))
+		}
+		if step.Viewed != nil {
+			viewed, err := s.pushViewed(step.Guest, step.Viewed)
+			errs, calls = append(errs, err), append(calls, viewed)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	if err := errors.Join(errs...); err != nil { // plain fields always encode
+		return fmt.Errorf("follow guests: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	return pushScript.Exec(ctx, s.cfg.Sessions, []string{key},
-		[]string{strconv.FormatInt(lifetime, 10), clearedMark, string(b), strconv.Itoa(most), same}).Error()
-}
-
-// PushViewed remembers a hotel that a guest looked at.
-func (s *Store) PushViewed(ctx context.Context, guest bff.ID, v consumer.RecentlyViewed) error {
-	same := `"propertyId":"` + v.PropertyID.String() + `"`
-	if err := s.push(ctx, s.sessionKey(guest)+":recent", v, consumer.MaxRecentlyViewed, same); err != nil {
-		return fmt.Errorf("push viewed: %w", err)
-	}
-	return nil
-}
-
-// PushSearch remembers a search.
-func (s *Store) PushSearch(ctx context.Context, guest bff.ID, e consumer.SearchHistoryEntry) error {
-	same := `"queryHash":"` + e.QueryHash.String() + `"`
-	if err := s.push(ctx, s.sessionKey(guest)+":history", e, consumer.MaxSearchHistory, same); err != nil {
-		return fmt.Errorf("push search: %w", err)
-	}
-	return nil
+	return all("follow guests", s.pipeline(ctx, cmds, calls))
 }
 
 // FindTrail reads both lists in one round trip.

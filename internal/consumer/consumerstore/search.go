@@ -3,8 +3,6 @@ package consumerstore
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,33 +23,22 @@ func (s *Store) orderKey(name consumer.Hash) string {
 
 const orderField = "order:"
 
-// SaveSearch writes a search session, or adds an order to one that is there.
+// saveSearch writes a search session, or adds an order to one that is there.
 // Its hour counts from its start: reading it does not prolong it.
-func (s *Store) SaveSearch(ctx context.Context, ss consumer.SearchSession) error {
-	query, err := json.Marshal(ss.Query)
-	if err != nil {
-		return fmt.Errorf("save search: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
-	defer cancel()
+func (s *Store) saveSearch(ss *consumer.SearchSession) rueidis.Commands {
 	c, key := s.cfg.Sessions, s.searchKey(ss.ID)
 	set := c.B().Hset().Key(key).FieldValue().
-		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.QueryHash.String()).
-		FieldValue("query", string(query)).FieldValue("startedAt", bff.At(ss.StartedAt).String())
+		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.List.String()).
+		FieldValue("query", ss.Query.Encoded).FieldValue("startedAt", bff.At(ss.StartedAt).String())
 	for window, name := range ss.Orders {
 		set = set.FieldValue(orderField+strconv.Itoa(window), name.String())
 	}
 	ends := ss.StartedAt.Add(consumer.SearchSessionLifetime)
-	for _, r := range c.DoMulti(ctx, set.Build(), c.B().Pexpireat().Key(key).MillisecondsTimestamp(ends.UnixMilli()).Build()) {
-		if err := r.Error(); err != nil {
-			return fmt.Errorf("save search: %w", err)
-		}
-	}
-	return s.PushSearch(ctx, ss.Guest, consumer.HistoryOf(ss))
+	return rueidis.Commands{set.Build(), c.B().Pexpireat().Key(key).MillisecondsTimestamp(ends.UnixMilli()).Build()}
 }
 
 // FindSearch reads a search session; one that cannot be read is as good as none.
-func (s *Store) FindSearch(ctx context.Context, id bff.ID) (consumer.SearchSession, bool, error) {
+func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.Asked) (consumer.SearchSession, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
@@ -59,14 +46,11 @@ func (s *Store) FindSearch(ctx context.Context, id bff.ID) (consumer.SearchSessi
 	if err != nil {
 		return consumer.SearchSession{}, false, fmt.Errorf("find search: %w", err)
 	}
-	ss := consumer.SearchSession{ID: id, Orders: map[int]consumer.Hash{}}
 	var started bff.Timestamp
-	guest, guestErr := bff.ParseID(bff.PrefixGuestSession, m["guestSessionId"])
-	if err := errors.Join(guestErr, ss.QueryHash.UnmarshalText([]byte(m["queryHash"])),
-		started.UnmarshalText([]byte(m["startedAt"])), json.Unmarshal([]byte(m["query"]), &ss.Query)); err != nil {
+	if m["guestSessionId"] != guest.String() || m["queryHash"] != q.List.String() || started.UnmarshalText([]byte(m["startedAt"])) != nil {
 		return consumer.SearchSession{}, false, nil
 	}
-	ss.Guest, ss.StartedAt = guest, started.Time
+	ss := consumer.SearchSession{ID: id, Guest: guest, Query: q, StartedAt: started.Time, Orders: map[int]consumer.Hash{}}
 	for field, name := range m {
 		window, ok := strings.CutPrefix(field, orderField)
 		n, err := strconv.Atoi(window)

@@ -37,24 +37,34 @@ const lifetime = int64(consumer.SessionLifetime / time.Second)
 // FindSession reads a session's hash. A blob that cannot be read is as good as
 // none: the guest gets an empty session under the same cookie.
 func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
+	f := s.FindSessions(ctx, []bff.ID{id})[0]
+	return f.GuestSession, f.Found, f.Err
+}
+
+// FindSessions reads the hashes of many sessions in one pipeline.
+func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []consumer.FoundSession {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
-	m, err := c.Do(ctx, c.B().Hgetall().Key(s.sessionKey(id)).Build()).AsStrMap()
-	if err != nil {
-		return consumer.GuestSession{}, false, fmt.Errorf("find session: %w", err)
+	cmds := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		cmds[i] = c.B().Hgetall().Key(s.sessionKey(id)).Build()
 	}
-	if len(m) == 0 {
-		return consumer.GuestSession{}, false, nil
+	found := make([]consumer.FoundSession, len(ids))
+	results := c.DoMulti(ctx, cmds...)
+	for i, id := range ids {
+		m, err := results[i].AsStrMap()
+		switch {
+		case err != nil:
+			found[i].Err = fmt.Errorf("find session: %w", err)
+		case m[clearedField] != "":
+			found[i].Err = consumer.ErrSessionCleared
+		case len(m) > 0:
+			g, err := decodeSession(id, m)
+			found[i] = consumer.FoundSession{GuestSession: g, Found: err == nil}
+		}
 	}
-	if m[clearedField] != "" {
-		return consumer.GuestSession{}, false, consumer.ErrSessionCleared
-	}
-	g, err := decodeSession(id, m)
-	if err != nil {
-		return consumer.GuestSession{}, false, nil
-	}
-	return g, true, nil
+	return found
 }
 
 // SaveSession writes a session whole, in one round trip.
@@ -81,7 +91,7 @@ func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error 
 // late touch must not bring back what its guest had purged.
 //
 //	KEYS[1] session hash; ARGV[1] life in seconds; ARGV[2…] field, value, …
-var updateScript = rueidis.NewLuaScript(`
+var updateScript = newScript(`
 if redis.call('HEXISTS', KEYS[1], 'createdAt') == 0 then return 0 end
 if #ARGV > 1 then redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
@@ -90,26 +100,37 @@ return 1`)
 // UpdateSession writes what changed and slides the life of the session's keys
 // together.
 func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.SessionChange) (bool, error) {
-	args, err := encodeChange(change)
+	touched, err := s.touch(id, change)
 	if err != nil {
 		return false, fmt.Errorf("update session: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
-	c, key := s.cfg.Sessions, s.sessionKey(id)
-	there, err := updateScript.Exec(ctx, c, []string{key}, append([]string{strconv.FormatInt(lifetime, 10)}, args...)).AsInt64()
+	there, err := touched.exec(ctx, s.cfg.Sessions).AsInt64()
 	if err != nil {
 		return false, fmt.Errorf("update session: %w", err)
 	}
 	if there == 0 {
 		return false, nil
 	}
+	return true, all("update session", s.cfg.Sessions.DoMulti(ctx, s.slide(id, change)...))
+}
+
+// touch writes what changed in a session.
+func (s *Store) touch(id bff.ID, change consumer.SessionChange) (call, error) {
+	args, err := encodeChange(change)
+	return updateScript.call(s.sessionKey(id), append([]string{strconv.FormatInt(lifetime, 10)}, args...)...), err
+}
+
+// slide lets what belongs to a session live as long as the session. Where the
+// session is gone there is nothing to slide but the marks of its purge.
+func (s *Store) slide(id bff.ID, change consumer.SessionChange) rueidis.Commands {
+	c, key, seen := s.cfg.Sessions, s.sessionKey(id), s.seenKey(id)
 	cmds := rueidis.Commands{
 		c.B().Expire().Key(key + ":wishlist").Seconds(lifetime).Build(),
 		c.B().Expire().Key(key + ":recent").Seconds(lifetime).Build(),
 		c.B().Expire().Key(key + ":history").Seconds(lifetime).Build(),
 	}
-	seen := s.seenKey(id)
 	switch {
 	case change.Consent != nil && !change.Consent.Telemetry:
 		cmds = append(cmds, c.B().Zrem().Key(seen).Member(id.String()).Build())
@@ -118,7 +139,7 @@ func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.Se
 	case !change.SeenAt.IsZero():
 		cmds = append(cmds, c.B().Zadd().Key(seen).Xx().ScoreMember().ScoreMember(float64(change.SeenAt.Unix()), id.String()).Build())
 	}
-	return true, all("update session", c.DoMulti(ctx, cmds...))
+	return cmds
 }
 
 // all reports the failures of a pipeline.

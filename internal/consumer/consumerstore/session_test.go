@@ -68,8 +68,8 @@ func TestSessionSlides(t *testing.T) {
 		g := newSession(now)
 		key := s.keys.Key("session", g.ID.String())
 		s.check(s.SaveSession(s.ctx(), g))
-		s.check(s.PushViewed(s.ctx(), g.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
-		s.check(s.PushSearch(s.ctx(), g.ID, consumer.SearchHistoryEntry{SearchSessionID: newID(bff.PrefixSearchSession)}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searchOf(g.ID, "Kabul")}}))
 		add(t, s, g.ID, newID(bff.PrefixProperty))
 		all := []string{key, key + ":wishlist", key + ":recent", key + ":history"}
 		for _, k := range all {
@@ -86,6 +86,64 @@ func TestSessionSlides(t *testing.T) {
 	})
 }
 
+func searchOf(guest bff.ID, city string) *consumer.SearchSession {
+	q := consumer.SearchQuery{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: city}}
+	return &consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: guest, Query: q.Ask(), StartedAt: time.Now()}
+}
+
+// Many guests' steps are written at once, also by a Redis that has forgotten
+// the scripts, and a search is found only by its guest and for its query.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
+		now := time.Now()
+		var steps []consumer.Step
+		for range 20 {
+			g := newSession(now.Add(-time.Hour))
+			s.check(s.SaveSession(s.ctx(), g))
+			ss := searchOf(g.ID, "Kabul")
+			ss.Orders = map[int]consumer.Hash{0: {1}, 3: {2}}
+			steps = append(steps, consumer.Step{
+				Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: ss,
+				Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)},
+			})
+		}
+		for _, node := range s.redis.Nodes() {
+			s.check(node.Do(s.ctx(), node.B().ScriptFlush().Build()).Error())
+		}
+		s.check(s.Follow(s.ctx(), steps))
+		ids := make([]bff.ID, len(steps))
+		for i, step := range steps {
+			ids[i] = step.Guest
+			got, found, err := s.FindSearch(s.ctx(), step.Search.ID, step.Guest, step.Search.Query)
+			if err != nil || !found || len(got.Orders) != 2 || got.Orders[3] != (consumer.Hash{2}) {
+				t.Errorf("search: %+v %v %v", got, found, err)
+			}
+			trail, err := s.FindTrail(s.ctx(), step.Guest)
+			if err != nil || len(trail.RecentlyViewed) != 1 || len(trail.SearchHistory) != 1 {
+				t.Fatalf("trail: %+v %v", trail, err)
+			}
+			if diff := cmp.Diff(consumer.HistoryOf(*step.Search), trail.SearchHistory[0], cmp.Comparer(func(a, b bff.ID) bool { return a == b })); diff != "" {
+				t.Errorf("history (-want +got):\n%s", diff)
+			}
+		}
+		for i, f := range s.FindSessions(s.ctx(), ids) {
+			if f.Err != nil || !f.Found || f.ID != ids[i] || f.LastSeenAt.Before(now.Add(-time.Minute)) {
+				t.Errorf("session: %+v", f)
+			}
+		}
+		first, other := steps[0].Search, steps[1]
+		for _, wrong := range []struct {
+			guest bff.ID
+			q     *consumer.Asked
+		}{{other.Guest, first.Query}, {first.Guest, searchOf(first.Guest, "Herat").Query}} {
+			if _, found, err := s.FindSearch(s.ctx(), first.ID, wrong.guest, wrong.q); found || err != nil {
+				t.Errorf("found for %v: %v %v", wrong, found, err)
+			}
+		}
+	})
+}
+
 func TestTrail(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
@@ -93,14 +151,14 @@ func TestTrail(t *testing.T) {
 		hotels := make([]bff.ID, consumer.MaxRecentlyViewed+5)
 		for i := range hotels {
 			hotels[i] = newID(bff.PrefixProperty)
-			s.check(s.PushViewed(s.ctx(), guest, consumer.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}))
+			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Viewed: &consumer.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}}}))
 		}
 		again := hotels[20]
-		s.check(s.PushViewed(s.ctx(), guest, consumer.RecentlyViewed{PropertyID: again, Source: "wishlist"}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Viewed: &consumer.RecentlyViewed{PropertyID: again, Source: "wishlist"}}}))
 		for i := range consumer.MaxSearchHistory + 3 {
-			s.check(s.PushSearch(s.ctx(), guest, consumer.SearchHistoryEntry{QueryHash: consumer.Hash{byte(i)}, Geo: consumer.GeoQuery{City: strconv.Itoa(i)}}))
+			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Search: searchOf(guest, strconv.Itoa(i))}}))
 		}
-		s.check(s.PushSearch(s.ctx(), guest, consumer.SearchHistoryEntry{QueryHash: consumer.Hash{10}, Geo: consumer.GeoQuery{City: "10"}}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Search: searchOf(guest, "10")}}))
 		trail, err := s.FindTrail(s.ctx(), guest)
 		s.check(err)
 		if n := len(trail.RecentlyViewed); n != consumer.MaxRecentlyViewed {
@@ -129,13 +187,13 @@ func TestPurge(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := time.Now()
 		g, other := newSession(now), newSession(now)
-		searched := consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: g.ID, StartedAt: now}
+		searched := searchOf(g.ID, "Herat")
 		for _, guest := range []consumer.GuestSession{g, other} {
 			s.check(s.SaveSession(s.ctx(), guest))
-			s.check(s.PushViewed(s.ctx(), guest.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
+			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
 			add(t, s, guest.ID, newID(bff.PrefixProperty))
 		}
-		s.check(s.SaveSearch(s.ctx(), searched))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searched}}))
 		tell := consumer.NewTelemetry("test", nil)
 		e, ok, err := tell.Event(g, g.Ended(consumer.EndedByGuest, now), consumer.Occasion{}, now)
 		if err != nil || !ok {
@@ -158,14 +216,14 @@ func TestPurge(t *testing.T) {
 		if ended := s.events(consumer.SubjectSessionEnded); len(ended) != 1 || ended[0]["reason"] != "explicit-clear" {
 			t.Errorf("events: %v", ended)
 		}
-		if _, found, err := s.FindSearch(s.ctx(), searched.ID); found || err != nil {
+		if _, found, err := s.FindSearch(s.ctx(), searched.ID, g.ID, searched.Query); found || err != nil {
 			t.Errorf("the search: %v, %v", found, err)
 		}
 
 		_, err = s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now})
 		s.check(err)
-		s.check(s.PushViewed(s.ctx(), g.ID, consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}))
-		s.check(s.PushSearch(s.ctx(), g.ID, consumer.SearchHistoryEntry{}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: searchOf(g.ID, "Kabul")}}))
 		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, consumer.ErrSessionCleared) {
 			t.Errorf("after late writes: %v, want cleared", err)
 		}

@@ -48,14 +48,17 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Record journals an event that has no transaction of its own.
-func (s *Store) Record(ctx context.Context, e bff.Event) error {
-	return durable(s.cfg.Appender.Append(ctx, e))
+// Record journals events that have no transaction of their own.
+func (s *Store) Record(ctx context.Context, events ...bff.Event) error {
+	return durable(s.cfg.Appender.Append(ctx, events...))
 }
 
 // sessionTimeout caps every call to the session tier: it stands on the path of
 // each request, and a guest is better served without a session than late.
 const sessionTimeout = 150 * time.Millisecond
+
+// followTimeout caps the writing of many steps at once, for which nobody waits.
+const followTimeout = time.Second
 
 // retryStore is when a client may sensibly try a refused mutation again.
 const retryStore = 2 * time.Second

@@ -1,0 +1,64 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A reader who may cost nothing gets what is there, waits for what is coming,
+// and begins nothing.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCache(t, newMemoryStore(t))
+		src := newSource("old")
+		if _, _, err := c.Kept(t.Context(), "k"); !errors.Is(err, ErrNotKept) {
+			t.Errorf("nothing is there: %v", err)
+		}
+		slow := func(ctx context.Context) (Fill, error) {
+			wait(ctx, time.Second)
+			return src.fill(ctx)
+		}
+		go read(t, c, "k", slow)
+		synctest.Wait()
+		e, st, err := c.Kept(t.Context(), "k")
+		if err != nil || string(e.Body()) != "old" || !st.Collapsed {
+			t.Fatalf("did not join the fill: %+v %v", st, err)
+		}
+		for _, step := range []struct {
+			age  time.Duration
+			want Result
+			err  error
+		}{{age: time.Second, want: Hit}, {age: 70 * time.Second, want: Stale}, {age: 5 * time.Minute, err: ErrNotKept}} {
+			wait(t.Context(), step.age)
+			_, st, err := c.Kept(t.Context(), "k")
+			if !errors.Is(err, step.err) || err == nil && st.Result != step.want {
+				t.Errorf("%v later: %+v %v", step.age, st, err)
+			}
+		}
+		synctest.Wait()
+		if got := src.calls.Load(); got != 1 {
+			t.Errorf("%d fills, want the one that was under way", got)
+		}
+	})
+}
+
+func TestKeptShared(t *testing.T) {
+	t.Parallel()
+	for name, start := range topologies() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 2, start(t))
+			src, k := newSource("one"), w.key("k")
+			read(t, w.caches[0], k, src.fill)
+			waitShared(t, w.caches[0], k)
+			e, st, err := w.caches[1].Kept(t.Context(), k)
+			if err != nil || string(e.Body()) != "one" || st.Result != Hit || !st.Shared {
+				t.Errorf("what another process filled: %+v %v", st, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,359 @@
+package consumerhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+)
+
+// Classes of limits.
+const (
+	limitSearch    = "search" // search, map, facets, suggest
+	limitDetail    = "detail" // hotel pages and availability
+	limitHandoff   = "handoff"
+	limitWishlist  = "wishlist"
+	limitSession   = "session" // what a guest's own pages ask for, and challenges
+	limitTelemetry = "telemetry"
+)
+
+// Scopes of limits.
+const (
+	scopeSession     = "session"
+	scopeIP          = "ip"
+	scopeFingerprint = "fingerprint"
+)
+
+// Limits are the requests per minute of one session by class. Everybody behind
+// one address, and everybody with one fingerprint, together may do a multiple.
+type Limits struct {
+	PerMinute       map[string]int
+	IP, Fingerprint float64 // factors
+	Off             bool
+}
+
+// DefaultLimits returns the limits of the specification. Those of the session's
+// own routes are generous: a page asks for them by itself.
+func DefaultLimits() Limits {
+	return Limits{PerMinute: map[string]int{
+		limitSearch: 60, limitDetail: 120, limitHandoff: 10, limitWishlist: 30, limitSession: 60, limitTelemetry: 240,
+	}, IP: 5, Fingerprint: 5}
+}
+
+// maxPerMinute is far above what a process serves.
+const maxPerMinute = 60_000_000
+
+// ParseLimits reads "search=60,handoff=10,ip=5,…": classes that are not named
+// have their default; "off" lifts all limits, for load tests.
+func ParseLimits(text string) (Limits, error) {
+	l := DefaultLimits()
+	if text = strings.TrimSpace(text); text == "off" {
+		l.Off = true
+		return l, nil
+	}
+	var errs []error
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			errs = append(errs, fmt.Errorf("%q: want name=number", part))
+			continue
+		}
+		errs = append(errs, l.set(name, value))
+	}
+	return l, errors.Join(errs...)
+}
+
+func (l *Limits) set(name, value string) error {
+	switch name {
+	case scopeIP, scopeFingerprint:
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil || math.IsNaN(f) || f < 1 || f > 1e6 {
+			return fmt.Errorf("%s: want a factor from 1 to 1000000", name)
+		}
+		if name == scopeIP {
+			l.IP = f
+		} else {
+			l.Fingerprint = f
+		}
+		return nil
+	}
+	if _, known := l.PerMinute[name]; !known {
+		return fmt.Errorf("there is no limit %q: want one of %s, %s, %s", name,
+			strings.Join(slices.Sorted(maps.Keys(l.PerMinute)), ", "), scopeIP, scopeFingerprint)
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxPerMinute {
+		return fmt.Errorf("%s: want requests per minute, from 1 to %d", name, maxPerMinute)
+	}
+	l.PerMinute[name] = n
+	return nil
+}
+
+// Rules returns the buckets that a limiter must keep.
+func (l Limits) Rules() []ratelimit.Limit {
+	var rules []ratelimit.Limit
+	for _, class := range slices.Sorted(maps.Keys(l.PerMinute)) {
+		n := l.PerMinute[class]
+		shared := func(factor float64) int { return int(min(math.Round(float64(n)*factor), maxPerMinute)) }
+		rules = append(rules,
+			ratelimit.Limit{Name: class, Count: n, Period: time.Minute},
+			ratelimit.Limit{Name: class + "-ip", Count: shared(l.IP), Period: time.Minute},
+			ratelimit.Limit{Name: class + "-fingerprint", Count: shared(l.Fingerprint), Period: time.Minute})
+	}
+	return rules
+}
+
+// limits are the rules of one class at work.
+type limits struct {
+	class              string
+	limiter            *ratelimit.Limiter
+	session, ip, print *ratelimit.Rule
+	policies           [3]policy // in that order
+	scaled             atomic.Bool
+	chargedOnce        *charges
+	campaign           func() bool
+}
+
+// policy is a RateLimit-Policy header that was written once.
+type policy struct {
+	rule   *ratelimit.Rule
+	limit  int
+	header []string
+}
+
+// campaignScale is what campaign mode leaves of the hand-off's limit.
+const campaignScale = 0.8
+
+func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, once *charges) (*limits, error) {
+	l := &limits{class: class, limiter: limiter, chargedOnce: once}
+	if class == limitHandoff {
+		l.campaign = campaign
+	}
+	var errs []error
+	for i, name := range []string{class, class + "-ip", class + "-fingerprint"} {
+		rule, err := limiter.Rule(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l.policies[i].rule = rule
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	l.session, l.ip, l.print = l.policies[0].rule, l.policies[1].rule, l.policies[2].rule
+	for i := range l.policies {
+		p := &l.policies[i]
+		p.limit = limiter.Allow(context.Background(), []ratelimit.Key{p.rule.Key("")}, 1, time.Unix(0, 0)).Limit
+		p.header = policyHeader(p.rule, p.limit)
+	}
+	return l, nil
+}
+
+func policyHeader(rule *ratelimit.Rule, limit int) []string {
+	return []string{`"` + rule.Name() + `";q=` + strconv.Itoa(limit) + `;w=60`}
+}
+
+// tune follows campaign mode.
+func (l *limits) tune() {
+	if l.campaign == nil {
+		return
+	}
+	if on := l.campaign(); l.scaled.CompareAndSwap(!on, on) {
+		scale := 1.0
+		if on {
+			scale = campaignScale
+		}
+		l.session.Scale(scale)
+		l.ip.Scale(scale)
+		l.print.Scale(scale)
+	}
+}
+
+// shared are the keys that a caller has together with others.
+func (l *limits) shared(c *caller, keys []ratelimit.Key) []ratelimit.Key {
+	if c.network.IsValid() {
+		keys = append(keys, l.ip.IP(c.network))
+	}
+	return append(keys, l.print.Key(c.looks.print))
+}
+
+// read charges a request that a cache may answer. A session's own limit is
+// strict. Those that it shares are not: behind a carrier's address people still
+// get what is there, and over says that they may not cause more.
+func (l *limits) read(ctx context.Context, c *caller) (d ratelimit.Decision, over bool) {
+	var room [2]ratelimit.Key
+	if c.hasSession {
+		d = l.limiter.Allow(ctx, append(room[:0], l.session.Key(c.session)), 1, c.now)
+		if !d.Allowed {
+			return d, false
+		}
+	}
+	shared := l.limiter.Allow(ctx, l.shared(c, room[:0]), 1, c.now)
+	if !shared.Allowed {
+		return shared, true
+	}
+	if !c.hasSession || shared.Remaining < d.Remaining {
+		d = shared
+	}
+	return d, false
+}
+
+// write charges a request that a cache cannot answer. A retry under the same
+// idempotency key is free.
+func (l *limits) write(ctx context.Context, c *caller, h http.Header) (d ratelimit.Decision, free bool) {
+	l.tune()
+	charge := func() ratelimit.Decision {
+		var room [3]ratelimit.Key
+		keys := l.shared(c, room[:0]) // first: a flood exhausts those
+		if c.hasSession {
+			keys = append(keys, l.session.Key(c.session))
+		}
+		return l.limiter.Allow(ctx, keys, 1, c.now)
+	}
+	key := idempotencyKey(h)
+	if key == "" || !c.hasSession {
+		return charge(), false
+	}
+	return l.chargedOnce.once(l.class, c.session, key, c.now, charge)
+}
+
+// idempotencyKey reads the key without judging it; the handler does.
+func idempotencyKey(h http.Header) string {
+	if k := header(h, "Idempotency-Key"); k != "" {
+		return k
+	}
+	return header(h, "X-Idempotency-Key")
+}
+
+// scope names whose limit decided.
+func (l *limits) scope(d ratelimit.Decision) string {
+	switch d.Rule {
+	case l.ip:
+		return scopeIP
+	case l.print:
+		return scopeFingerprint
+	}
+	return scopeSession
+}
+
+// announce writes the headers of the IETF draft: the policy that is nearest to
+// its end, what is left of it and when it is whole again.
+func (l *limits) announce(h http.Header, d ratelimit.Decision) {
+	if d.Rule == nil {
+		return
+	}
+	for i := range l.policies {
+		p := &l.policies[i]
+		if p.rule != d.Rule {
+			continue
+		}
+		if d.Limit == p.limit {
+			h["Ratelimit-Policy"] = p.header
+		} else {
+			h["Ratelimit-Policy"] = policyHeader(p.rule, d.Limit)
+		}
+	}
+	var room [64]byte
+	b := append(room[:0], '"')
+	b = append(b, d.Rule.Name()...)
+	b = append(b, `";r=`...)
+	b = strconv.AppendInt(b, int64(d.Remaining), 10)
+	b = append(b, `;t=`...)
+	b = strconv.AppendInt(b, int64((d.Reset+time.Second-1)/time.Second), 10)
+	h["Ratelimit"] = []string{string(b)}
+}
+
+// limited is the refusal of a request beyond a limit.
+func limited(d ratelimit.Decision) error {
+	return &bff.Error{Code: bff.CodeRateLimited, Detail: "too many requests: wait and try again", RetryAfter: max(d.RetryAfter, time.Second)}
+}
+
+// charges remembers which idempotency keys were charged lately, so that retries
+// cost nothing: a client on a bad line must not run into a limit by asking for
+// the same thing again.
+type charges struct {
+	seed maphash.Seed
+
+	mu        sync.Mutex
+	cur, prev map[uint64]*charge
+	turned    time.Time
+}
+
+type charge struct {
+	done     chan struct{} // closed when decided
+	decision ratelimit.Decision
+	retries  atomic.Int32
+}
+
+const (
+	chargeMemory = 10 * time.Minute
+	maxCharges   = 1 << 15
+	// maxRetries is how many retries are free: above any honest client, and no
+	// way to knock for ever.
+	maxRetries = 1000
+)
+
+func newCharges() *charges {
+	return &charges{seed: maphash.MakeSeed(), cur: map[uint64]*charge{}, prev: map[uint64]*charge{}}
+}
+
+// once decides the first request under a key; those that repeat it, even at the
+// same moment, get its decision without being charged.
+func (c *charges) once(class, session, key string, now time.Time, decide func() ratelimit.Decision) (d ratelimit.Decision, free bool) {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	for _, s := range [...]string{class, session, key} {
+		_, _ = h.WriteString(s)
+		_ = h.WriteByte(0)
+	}
+	id := h.Sum64()
+	mine, first := c.find(id, now)
+	if !first {
+		<-mine.done // decided within the limiter's patience
+		if mine.decision.Allowed && mine.retries.Add(1) <= maxRetries {
+			return mine.decision, true
+		}
+		return decide(), false
+	}
+	mine.decision = decide()
+	close(mine.done)
+	if !mine.decision.Allowed { // the next try is a new one
+		c.mu.Lock()
+		delete(c.cur, id)
+		c.mu.Unlock()
+	}
+	return mine.decision, false
+}
+
+func (c *charges) find(id uint64, now time.Time) (found *charge, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.cur) >= maxCharges || now.Sub(c.turned) >= chargeMemory {
+		c.prev, c.cur, c.turned = c.cur, map[uint64]*charge{}, now
+	}
+	if known, ok := c.cur[id]; ok {
+		return known, false
+	}
+	if known, ok := c.prev[id]; ok {
+		return known, false
+	}
+	found = &charge{done: make(chan struct{})}
+	c.cur[id] = found
+	return found, true
+}

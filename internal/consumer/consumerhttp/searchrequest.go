@@ -1,0 +1,219 @@
+package consumerhttp
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// searchRequest is the body of a search, understood. What the body leaves to
+// the guest's session is missing in it.
+type searchRequest struct {
+	query  consumer.SearchQuery
+	asked  *consumer.Asked // nil while the query lacks something
+	cursor bff.ID          // of a map
+}
+
+// bodyKey is all that a search is read from: what was understood once is not
+// read again. The day decides which dates are past.
+type bodyKey struct {
+	kind           readKind
+	day            bff.Date
+	currency, body string
+}
+
+type readKind uint8
+
+const (
+	readList readKind = iota
+	readMap
+)
+
+const (
+	// knownBodies bounds how many bodies are remembered, and knownBody their size.
+	knownBodies = 1 << 11
+	knownBody   = 2 << 10
+)
+
+// readRequest reads the body of a search and reports everything that is wrong
+// with it.
+func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind) (*searchRequest, error) {
+	body, err := web.ReadBytes(w, r, searchBody)
+	if err != nil {
+		return nil, err
+	}
+	key := bodyKey{kind, bff.DateOf(a.cfg.Now()), header(r.Header, "X-Currency"), string(body)}
+	if req, ok := a.bodies.get(key); ok {
+		return req, nil
+	}
+	in, err := web.ParseBody(body)
+	if err != nil {
+		return nil, err
+	}
+	req := &searchRequest{query: readSearch(r, in)}
+	if kind == readMap {
+		if req.query.Geo.Mode == consumer.GeoRegion {
+			in.Refuse("geo.mode", bff.FieldUnsupported)
+		}
+		if c := in.Object("cursor"); c != nil {
+			req.cursor = c.ID("propertyId", bff.PrefixProperty)
+		}
+		req.query.Sort, req.query.Page = "", consumer.Page{}
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
+	}
+	if req.query.Locale != "" && req.query.Currency != "" {
+		req.asked = req.query.Ask()
+	}
+	if len(body) <= knownBody {
+		key.currency = strings.Clone(key.currency)
+		a.bodies.put(key, req)
+	}
+	return req, nil
+}
+
+// ask fills in what the request left to the session; only then is the session
+// asked for.
+func (req *searchRequest) ask(ctx context.Context, g *Guest) (*consumer.Asked, error) {
+	if req.asked != nil {
+		return req.asked, nil
+	}
+	s, err := g.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := req.query
+	if q.Locale == "" {
+		q.Locale = s.Locale
+	}
+	if q.Currency == "" {
+		q.Currency = s.Currency
+	}
+	return q.Ask(), nil
+}
+
+// readSearch reads a query and reports everything that is wrong with it.
+func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
+	var q consumer.SearchQuery
+	in.Require("geo", "dates", "occupancy")
+	if geo := in.Object("geo"); geo != nil {
+		q.Geo = readGeo(geo)
+	}
+	if dates := in.Object("dates"); dates != nil {
+		q.Dates = dates.Stay()
+	}
+	if o := in.Object("occupancy"); o != nil {
+		q.Occupancy = o.Occupancy(true)
+	}
+	if f := in.Object("filters"); f != nil {
+		q.Filters = readFilters(f)
+	}
+	q.Sort = consumer.SortKey(in.Enum("sortKey", string(consumer.SortRecommended), string(consumer.SortPriceAsc),
+		string(consumer.SortPriceDesc), string(consumer.SortRatingDesc), string(consumer.SortDistanceAsc)))
+	if q.Sort == consumer.SortDistanceAsc && q.Geo.Mode != "" && q.Geo.Mode != consumer.GeoPoint {
+		in.Refuse("sortKey", bff.FieldConflict) // distance from what?
+	}
+	if p := in.Object("page"); p != nil {
+		q.Page = consumer.Page{
+			Limit:  p.Int("limit", consumer.DefaultPageLimit, 1, consumer.MaxPageLimit),
+			Offset: p.Int("offset", 0, 0, consumer.MaxPageOffset),
+		}
+	}
+	q.Locale = in.Locale("locale")
+	q.Currency = in.Currency("currency")
+	if q.Currency == "" {
+		q.Currency = headerCurrency(r, in)
+	}
+	return q
+}
+
+func upper(s string) string { return strings.ToUpper(s) }
+
+// headerCurrency is an explicit choice for this one request.
+func headerCurrency(r *http.Request, in *web.Input) bff.Currency {
+	given := r.Header.Get("X-Currency")
+	if given == "" {
+		return ""
+	}
+	c, err := bff.ParseCurrency(given)
+	if err != nil {
+		in.Refuse("X-Currency", bff.FieldUnsupported)
+	}
+	return c
+}
+
+func readGeo(in *web.Input) consumer.GeoQuery {
+	in.Require("mode")
+	g := consumer.GeoQuery{Mode: consumer.GeoMode(in.Enum("mode", string(consumer.GeoPoint),
+		string(consumer.GeoBoundingBox), string(consumer.GeoCity), string(consumer.GeoRegion)))}
+	// Exactly one way to say where: a member of another mode contradicts.
+	members := map[consumer.GeoMode]string{
+		consumer.GeoPoint: "point", consumer.GeoBoundingBox: "boundingBox", consumer.GeoCity: "city", consumer.GeoRegion: "region",
+	}
+	for mode, name := range members {
+		switch {
+		case g.Mode == "":
+		case mode == g.Mode:
+			in.Require(name)
+		case in.Has(name):
+			in.Refuse(name, bff.FieldConflict)
+		}
+	}
+	if p := in.Object("point"); p != nil {
+		p.Require("lat", "lng", "radiusKm")
+		g.Point = &consumer.Point{
+			Lat: p.Float("lat", -90, 90), Lng: p.Float("lng", -180, 180),
+			RadiusKm: p.Float("radiusKm", 0.1, consumer.MaxRadiusKm),
+		}
+	}
+	if b := in.Object("boundingBox"); b != nil {
+		b.Require("swLat", "swLng", "neLat", "neLng")
+		g.BoundingBox = &consumer.BoundingBox{
+			SwLat: b.Float("swLat", -90, 90), SwLng: b.Float("swLng", -180, 180),
+			NeLat: b.Float("neLat", -90, 90), NeLng: b.Float("neLng", -180, 180),
+		}
+		if g.BoundingBox.NeLat < g.BoundingBox.SwLat {
+			b.Refuse("neLat", bff.FieldOrder)
+		}
+	}
+	g.City = in.String("city", consumer.MaxPlaceRunes)
+	g.Region = in.String("region", consumer.MaxPlaceRunes)
+	if g.Country = in.String("country", 2); g.Country != "" && !isCountry(g.Country) {
+		in.Refuse("country", bff.FieldFormat)
+	}
+	return g
+}
+
+func readFilters(in *web.Input) consumer.Filters {
+	f := consumer.Filters{
+		Amenities:               in.Strings("amenities", consumer.MaxFilterValues, 64),
+		StarRating:              in.Ints("starRating", 5, 1, 5),
+		GuestRatingMin:          in.Float("guestRatingMin", 0, 10),
+		PropertyType:            in.Strings("propertyType", consumer.MaxFilterValues, 64),
+		CancellationFlexibility: in.Enum("cancellationFlexibility", "free", "partial", "any"),
+		Neighbourhoods:          in.Strings("neighbourhoods", consumer.MaxFilterValues, consumer.MaxPlaceRunes),
+	}
+	for i, t := range f.PropertyType {
+		switch t {
+		case "hotel", "guesthouse", "hostel", "apartment", "":
+		default:
+			in.Refuse("propertyType["+strconv.Itoa(i)+"]", bff.FieldUnsupported)
+		}
+	}
+	if p := in.Object("priceRange"); p != nil {
+		p.Require("min", "max", "currency")
+		f.PriceRange = &consumer.PriceRange{
+			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: p.Currency("currency"),
+		}
+		if f.PriceRange.Max < f.PriceRange.Min {
+			p.Refuse("max", bff.FieldOrder)
+		}
+	}
+	return f
+}

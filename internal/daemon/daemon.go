@@ -76,6 +76,8 @@ func (d *Daemon) AddLoop(name string, loop func(ctx context.Context) error) {
 	d.Add(name, func(context.Context) error {
 		go func() {
 			defer close(done)
+			// Should the loop panic, the process dies with what led to it in its log.
+			defer flush(d.Log)
 			if err := loop(life); err != nil && life.Err() == nil {
 				d.fail(fmt.Errorf("%s: %w", name, err))
 			}
@@ -144,6 +146,7 @@ func (d *Daemon) fail(err error) {
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, unhook := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer unhook()
+	defer buffered(d.Log)()
 
 	started := time.Now()
 	for i, p := range d.parts {

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -14,16 +12,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
-
-// NewLogger returns the process's logger.
-func NewLogger(w io.Writer, s Settings, service string) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.LogLevel}
-	var h slog.Handler = slog.NewJSONHandler(w, opts)
-	if s.LogFormat == "text" {
-		h = slog.NewTextHandler(w, opts)
-	}
-	return slog.New(h).With("service", service, "instance", s.InstanceName(service))
-}
 
 // Tracer returns a tracer that exports over OTLP when
 // OTEL_EXPORTER_OTLP_ENDPOINT is set, and one that records nothing otherwise.

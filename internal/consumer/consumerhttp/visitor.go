@@ -42,7 +42,7 @@ const (
 
 // Most requests come with headers that were there a moment ago: what follows
 // from them is remembered for so many.
-const knownBrowsers = 1 << 12
+const knownBrowsers = 1 << 14
 
 // reader reads visitors.
 type reader struct {

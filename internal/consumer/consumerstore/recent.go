@@ -42,8 +42,10 @@ func push(key, item string, most int, same string) call {
 }
 
 func (s *Store) pushViewed(guest bff.ID, v *consumer.RecentlyViewed) (call, error) {
-	item, err := json.Marshal(v)
-	return push(s.sessionKey(guest)+":recent", string(item), consumer.MaxRecentlyViewed, `"propertyId":"`+v.PropertyID.String()+`"`), err
+	source, err := json.Marshal(v.Source)
+	same := `"propertyId":"` + v.PropertyID.String() + `"`
+	item := `{` + same + `,"tenantId":"` + v.TenantID.String() + `","viewedAt":"` + v.ViewedAt.String() + `","source":` + string(source) + `}`
+	return push(s.sessionKey(guest)+":recent", item, consumer.MaxRecentlyViewed, same), err
 }
 
 func (s *Store) pushSearch(ss *consumer.SearchSession) call {

@@ -74,6 +74,10 @@ func own() []rule {
 		{"cypress", `Cypress/`},
 		{"slimerJS", `SlimerJS`},
 		{"htmlUnit", `HtmlUnit`},
+	} {
+		rules = append(rules, rule{name: tool[0], pattern: tool[1], kind: Driven})
+	}
+	for _, tool := range [][2]string{
 		{"curl", `(curl|libcurl)/`},
 		{"wget", `[wW]get/`},
 		{"python-requests", `python-requests`},
@@ -96,7 +100,7 @@ func own() []rule {
 		{"dotnet", `^(RestSharp|Microsoft\.NET)`},
 		{"load-test", `^(k6/|wrk|hey/|[vV]egeta|ApacheBench|Apache-JMeter|Artillery|Locust|autocannon)`},
 	} {
-		rules = append(rules, rule{name: tool[0], pattern: tool[1], kind: Automation})
+		rules = append(rules, rule{name: tool[0], pattern: tool[1], kind: Library})
 	}
 	return append(rules,
 		rule{pattern: `^Viber`, name: "viber", kind: Preview},
@@ -111,8 +115,10 @@ func kindOf(tags []string) Kind {
 	kind := Crawler
 	for _, tag := range tags {
 		switch tag {
-		case "browser-automation", "http-library":
-			return Automation
+		case "browser-automation":
+			return Driven
+		case "http-library":
+			return Library
 		case "social-preview":
 			kind = Preview
 		}

@@ -12,14 +12,16 @@ const (
 	Search
 	// Preview means: fetches a page that somebody has shared.
 	Preview
-	// Automation means: a driven browser or an HTTP library.
-	Automation
+	// Driven means: a browser that a program drives, and says so.
+	Driven
+	// Library means: an HTTP library, as scripts and integrators use them.
+	Library
 	// Crawler means: any other known robot.
 	Crawler
 )
 
 func (k Kind) String() string {
-	return [...]string{"person", "empty", "search", "preview", "automation", "crawler"}[k]
+	return [...]string{"person", "empty", "search", "preview", "driven", "library", "crawler"}[k]
 }
 
 // Class is the userAgentClass of telemetry (EVENT_SCHEMAS §3.1).

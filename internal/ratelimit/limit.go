@@ -69,6 +69,9 @@ type Rule struct {
 // Name is the limit's.
 func (r *Rule) Name() string { return r.limit.Name }
 
+// Limit is how many requests a full bucket holds right now.
+func (r *Rule) Limit() int { return int(r.now().limit()) }
+
 // Scale multiplies count and burst from now on, in this process; 1 is the limit as
 // configured. Campaign mode scales hand-offs by 0.8. The factor is kept between
 // a hundredth and ten: an operator's slip must neither open nor shut the door.

@@ -33,8 +33,9 @@ type CallerSettings struct {
 // Config is everything that the service can be told.
 type Config struct {
 	daemon.Settings
-	*KeySettings    `embed:""`
-	*CallerSettings `embed:""`
+	*KeySettings     `embed:""`
+	*CallerSettings  `embed:""`
+	*DefenceSettings `embed:""`
 
 	Listen         string `name:"listen" env:"BFF_CONSUMER_LISTEN" default:":8081" help:"Address of the public API."`
 	InternalListen string `name:"internal-listen" env:"BFF_CONSUMER_INTERNAL_LISTEN" default:"127.0.0.1:8181" help:"Address of the calls that only other services may make."`
@@ -105,6 +106,7 @@ func (c Config) Validate() error {
 		"oidc-jwks-url: needs oidc-issuer, oidc-audience and oidc-emails")
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
+	errs = append(errs, c.validate()...)
 	return errors.Join(errs...)
 }
 

@@ -97,6 +97,10 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	defence, err := s.openDefence(d, sessions, store, sw.campaign, log)
+	if err != nil {
+		return err
+	}
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
 			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended, Brownout: sw.rung,
@@ -108,7 +112,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Visitors: s.visitors(), Caller: s.caller(),
-		Instance: s.InstanceName(name), Sampling: sw.sampling, Gates: sw.gates, Now: time.Now, Metrics: d.Metrics,
+		Instance: s.InstanceName(name), Sampling: sw.sampling, Gates: sw.gates, Defence: defence, Now: time.Now, Metrics: d.Metrics,
 	})
 	d.Add("work behind answers", nil, api.Close)
 	d.AddLoop("session sweep", s.sweep(store, log))

@@ -125,7 +125,7 @@ type limits struct {
 	session, ip, print *ratelimit.Rule
 	policies           [3]policy // in that order
 	scaled             atomic.Bool
-	chargedOnce        *charges
+	once               *charges
 	campaign           func() bool
 }
 
@@ -140,7 +140,7 @@ type policy struct {
 const campaignScale = 0.8
 
 func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, once *charges) (*limits, error) {
-	l := &limits{class: class, limiter: limiter, chargedOnce: once}
+	l := &limits{class: class, limiter: limiter, once: once}
 	if class == limitHandoff {
 		l.campaign = campaign
 	}
@@ -159,7 +159,7 @@ func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, o
 	l.session, l.ip, l.print = l.policies[0].rule, l.policies[1].rule, l.policies[2].rule
 	for i := range l.policies {
 		p := &l.policies[i]
-		p.limit = limiter.Allow(context.Background(), []ratelimit.Key{p.rule.Key("")}, 1, time.Unix(0, 0)).Limit
+		p.limit = p.rule.Limit()
 		p.header = policyHeader(p.rule, p.limit)
 	}
 	return l, nil
@@ -214,23 +214,17 @@ func (l *limits) read(ctx context.Context, c *caller) (d ratelimit.Decision, ove
 	return d, false
 }
 
-// write charges a request that a cache cannot answer. A retry under the same
-// idempotency key is free.
-func (l *limits) write(ctx context.Context, c *caller, h http.Header) (d ratelimit.Decision, free bool) {
+// write charges a request that a cache cannot answer; a retry is free.
+func (l *limits) write(ctx context.Context, c *caller) ratelimit.Decision {
 	l.tune()
-	charge := func() ratelimit.Decision {
+	return c.attempt.decide(func() ratelimit.Decision {
 		var room [3]ratelimit.Key
 		keys := l.shared(c, room[:0]) // first: a flood exhausts those
 		if c.hasSession {
 			keys = append(keys, l.session.Key(c.session))
 		}
 		return l.limiter.Allow(ctx, keys, 1, c.now)
-	}
-	key := idempotencyKey(h)
-	if key == "" || !c.hasSession {
-		return charge(), false
-	}
-	return l.chargedOnce.once(l.class, c.session, key, c.now, charge)
+	})
 }
 
 // idempotencyKey reads the key without judging it; the handler does.
@@ -298,7 +292,7 @@ type charges struct {
 type charge struct {
 	done     chan struct{} // closed when decided
 	decision ratelimit.Decision
-	retries  atomic.Int32
+	retries  int // under the lock of charges
 }
 
 const (
@@ -313,47 +307,79 @@ func newCharges() *charges {
 	return &charges{seed: maphash.MakeSeed(), cur: map[uint64]*charge{}, prev: map[uint64]*charge{}}
 }
 
-// once decides the first request under a key; those that repeat it, even at the
-// same moment, get its decision without being charged.
-func (c *charges) once(class, session, key string, now time.Time, decide func() ratelimit.Decision) (d ratelimit.Decision, free bool) {
+// attempt is one request at something that may be asked for again. The zero
+// attempt stands for itself.
+type attempt struct {
+	of     *charges
+	id     uint64
+	charge *charge
+	first  bool
+}
+
+// retry reports whether the request repeats one that came before.
+func (t *attempt) retry() bool { return t.charge != nil && !t.first }
+
+// begin finds out whether a request repeats another.
+func (c *charges) begin(class, session, key string, now time.Time) attempt {
+	if key == "" || session == "" {
+		return attempt{}
+	}
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	for _, s := range [...]string{class, session, key} {
 		_, _ = h.WriteString(s)
 		_ = h.WriteByte(0)
 	}
-	id := h.Sum64()
-	mine, first := c.find(id, now)
-	if !first {
-		<-mine.done // decided within the limiter's patience
-		if mine.decision.Allowed && mine.retries.Add(1) <= maxRetries {
-			return mine.decision, true
-		}
-		return decide(), false
-	}
-	mine.decision = decide()
-	close(mine.done)
-	if !mine.decision.Allowed { // the next try is a new one
-		c.mu.Lock()
-		delete(c.cur, id)
-		c.mu.Unlock()
-	}
-	return mine.decision, false
-}
-
-func (c *charges) find(id uint64, now time.Time) (found *charge, first bool) {
+	t := attempt{of: c, id: h.Sum64()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.cur) >= maxCharges || now.Sub(c.turned) >= chargeMemory {
 		c.prev, c.cur, c.turned = c.cur, map[uint64]*charge{}, now
 	}
-	if known, ok := c.cur[id]; ok {
-		return known, false
+	known := c.cur[t.id]
+	if known == nil {
+		known = c.prev[t.id]
 	}
-	if known, ok := c.prev[id]; ok {
-		return known, false
+	if known == nil {
+		t.charge, t.first = &charge{done: make(chan struct{})}, true
+		c.cur[t.id] = t.charge
+		return t
 	}
-	found = &charge{done: make(chan struct{})}
-	c.cur[id] = found
-	return found, true
+	if known.retries++; known.retries > maxRetries {
+		return attempt{}
+	}
+	t.charge = known
+	return t
+}
+
+// decide charges the first request of its kind; those that repeat it, even at the
+// same moment, get its decision.
+func (t *attempt) decide(charge func() ratelimit.Decision) ratelimit.Decision {
+	switch {
+	case t.charge == nil:
+		return charge()
+	case t.first:
+		t.settle(charge())
+		return t.charge.decision
+	}
+	<-t.charge.done // within the limiter's patience
+	if t.charge.decision.Allowed {
+		return t.charge.decision
+	}
+	return charge()
+}
+
+// settle ends a first attempt; one that was not admitted leaves nothing behind.
+func (t *attempt) settle(d ratelimit.Decision) {
+	if !t.first {
+		return
+	}
+	t.first = false
+	t.charge.decision = d
+	close(t.charge.done)
+	if !d.Allowed {
+		t.of.mu.Lock()
+		delete(t.of.cur, t.id)
+		t.of.mu.Unlock()
+	}
 }

@@ -45,7 +45,9 @@ type Config struct {
 	Sampling func(consumer.Subject) float64
 	// Gates refuse what cannot be served in time; nil = everything is let in.
 	Gates *shed.Shedder
-	Now   func() time.Time
+	// Defence limits callers and judges whether they are people; nil = it does not.
+	Defence *Defence
+	Now     func() time.Time
 	// Metrics take the surface's own counters; nil in tests.
 	Metrics prometheus.Registerer
 }
@@ -119,8 +121,9 @@ func (a *API) Mount(s *web.Server) {
 		{Pattern: "POST " + Base + "/telemetry/click", Handle: a.click, Budget: telemetryBudget},
 		{Pattern: "POST " + Base + "/telemetry/page-view", Handle: a.pageView, Budget: telemetryBudget},
 		{Pattern: "POST " + Base + "/telemetry/funnel", Handle: a.funnel, Budget: telemetryBudget},
+		{Pattern: "GET " + Base + "/challenge", Handle: a.challenge, Budget: sessionBudget},
 	} {
-		rt.Handle = anonymous(a.gated(rt.Pattern, rt.Handle))
+		rt.Handle = anonymous(a.defended(rt.Pattern, a.gated(rt.Pattern, rt.Handle)))
 		s.Handle(rt)
 	}
 }

@@ -1,0 +1,143 @@
+package consumerd
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// DefenceSettings say how much anybody may ask, and who counts as a program.
+type DefenceSettings struct {
+	Limits        string             `name:"limits" env:"BFF_CONSUMER_LIMITS" help:"Requests per minute of one session by class, and how many times that an address and a fingerprint may share: search=60,detail=120,handoff=10,wishlist=30,session=60,telemetry=240,ip=5,fingerprint=5. off lifts them all."`
+	Instances     int                `name:"instances" env:"BFF_CONSUMER_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
+	BotDefence    string             `name:"bot-defence" env:"BFF_CONSUMER_BOT_DEFENCE" default:"on" help:"on, watch (verdicts are logged, nothing follows) or off."`
+	BotWeights    map[string]float64 `name:"bot-weights" env:"BFF_CONSUMER_BOT_WEIGHTS" help:"Weights of signs and thresholds that differ from docs/bots.md, such as library=0.2;suspect=0.6"`
+	CrawlerRanges map[string]string  `name:"crawler-ranges" env:"BFF_CONSUMER_CRAWLER_RANGES" help:"Files with the addresses that search engines publish, such as google=/etc/ranges/googlebot.json;…"`
+	NoCrawlerDNS  bool               `name:"no-crawler-dns" env:"BFF_CONSUMER_NO_CRAWLER_DNS" help:"Do not ask the domain name system who a search engine is."`
+	AppAgents     []string           `name:"app-agents" env:"BFF_CONSUMER_APP_AGENTS" default:"Melmastoon/" help:"How the user agents of our own apps begin."`
+}
+
+// validate reports everything that is wrong.
+func (s *DefenceSettings) validate() []error {
+	var errs []error
+	in := func(name string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	_, err := consumerhttp.ParseLimits(s.Limits)
+	in("limits", err)
+	_, err = consumer.DefaultBotPolicy().Override(s.BotWeights)
+	in("bot-weights", err)
+	switch consumerhttp.Mode(s.BotDefence) {
+	case consumerhttp.ModeOn, consumerhttp.ModeWatch, consumerhttp.ModeOff:
+	default:
+		in("bot-defence", errors.New("want on, watch or off"))
+	}
+	if s.Instances < 1 || s.Instances > 1000 {
+		in("instances", errors.New("want 1 to 1000"))
+	}
+	return errs
+}
+
+// openDefence puts together what stands in front of the routes.
+func (c Config) openDefence(d *daemon.Daemon, client rueidis.Client, store *consumerstore.Store, campaign func() bool, log *slog.Logger) (*consumerhttp.Defence, error) {
+	limits, err := consumerhttp.ParseLimits(c.Limits)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := consumer.DefaultBotPolicy().Override(c.BotWeights)
+	if err != nil {
+		return nil, err
+	}
+	bots := consumerstore.NewBots(store)
+	cfg := consumerhttp.DefenceConfig{
+		Limits: limits, Campaign: campaign, Mode: consumerhttp.Mode(c.BotDefence), Policy: policy, Memory: bots,
+		Log: log, Now: time.Now, Metrics: d.Metrics,
+	}
+	if !limits.Off {
+		keys := redis.NewKeys(c.Environment, name)
+		cfg.Limiter, err = ratelimit.New(ratelimit.Config{
+			Limits: limits.Rules(), Source: ratelimit.NewRedis(client, func(bucket string) string { return keys.Key("rl", bucket) }),
+			Pepper: []byte(c.Pepper.Reveal()), Instances: c.Instances,
+		})
+		if err != nil {
+			return nil, err
+		}
+		d.AddLoop("rate limits", cfg.Limiter.Run)
+	}
+	if cfg.UserAgents, err = crawlers.New(crawlers.Config{Apps: c.AppAgents}); err != nil {
+		return nil, err
+	}
+	if cfg.Verifier, err = c.openVerifier(); err != nil {
+		return nil, err
+	}
+	if cfg.Challenger, err = challenge.New(challenge.Config{Keys: c.challengeKeys(), Burner: bots}); err != nil {
+		return nil, err
+	}
+	defence, err := consumerhttp.NewDefence(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.AddLoop("defence", defence.Run)
+	return defence, nil
+}
+
+// challengeKeys follow from the peppers: they are as secret, and rotate with them.
+func (c Config) challengeKeys() [][]byte {
+	derive := func(pepper daemon.Secret) []byte {
+		sum := sha256.Sum256([]byte("melmastoon challenge key\x00" + pepper.Reveal()))
+		return sum[:]
+	}
+	keys := [][]byte{derive(c.Pepper)}
+	for _, old := range c.OldPeppers {
+		keys = append(keys, derive(old))
+	}
+	return keys
+}
+
+func (c Config) openVerifier() (*crawlers.Verifier, error) {
+	cfg := crawlers.VerifierConfig{Ranges: map[string][]netip.Prefix{}}
+	var errs []error
+	for operator, file := range c.CrawlerRanges {
+		ranges, err := readRanges(file)
+		errs = append(errs, err)
+		cfg.Ranges[operator] = ranges
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if !c.NoCrawlerDNS {
+		cfg.Resolver = net.DefaultResolver
+	}
+	return crawlers.NewVerifier(cfg)
+}
+
+func readRanges(file string) ([]netip.Prefix, error) {
+	f, err := os.Open(file) //nolint:gosec // an operator's own setting
+	if err != nil {
+		return nil, fmt.Errorf("crawler-ranges: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	ranges, err := crawlers.ParseRanges(f)
+	if err != nil {
+		return nil, fmt.Errorf("crawler-ranges: %s: %w", file, err)
+	}
+	return ranges, nil
+}

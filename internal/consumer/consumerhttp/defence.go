@@ -1,0 +1,532 @@
+package consumerhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// Mode says what verdicts lead to.
+type Mode string
+
+// The modes there are.
+const (
+	ModeOn    Mode = "on"
+	ModeWatch Mode = "watch" // verdicts are logged and counted, and nothing follows
+	ModeOff   Mode = "off"
+)
+
+// DefenceConfig is what the defence against programs and greed stands on.
+type DefenceConfig struct {
+	Limits Limits
+	// Limiter keeps the rules of Limits; nil if those are off.
+	Limiter *ratelimit.Limiter
+	// Campaign reports campaign mode.
+	Campaign func() bool
+
+	Mode   Mode
+	Policy consumer.BotPolicy
+	// Memory is shared by all instances.
+	Memory     consumer.BotMemory
+	UserAgents *crawlers.Index
+	// Verifier proves who is a search engine; nil = nobody.
+	Verifier   *crawlers.Verifier
+	Challenger *challenge.Challenger
+	// Recaptcha judges the tokens of X-Recaptcha-Token; nil = they are solutions
+	// of our own challenges.
+	Recaptcha Assessor
+
+	Log     *slog.Logger
+	Now     func() time.Time
+	Metrics prometheus.Registerer
+}
+
+// Defence decides, for each request, whether it is answered, and at what cost.
+// It waits for nobody: counts are in memory, limits on leases, and what other
+// instances know is exchanged behind the answers.
+type Defence struct {
+	cfg    DefenceConfig
+	policy consumer.BotPolicy
+	limits map[string]*limits // by class; empty = none
+
+	looks    *memo[sentHeaders, *looks]
+	visitors *table[visitorState]
+	crowds   *table[consumer.BotCrowd]
+	networks *table[consumer.BotNetwork]
+	asking   singleflight.Group
+	jobs     chan func()
+	hot      *hotSet
+	logged   rationed
+
+	verdicts *prometheus.CounterVec
+	counted  [3][4]prometheus.Counter // verdict, action
+	limited  *prometheus.CounterVec
+}
+
+// visitorState is what this process knows of a visitor.
+type visitorState struct {
+	consumer.BotTrack
+	// All in milliseconds.
+	blockedUntil, solvedUntil, checked int64
+	loggedAt                           [2]int64 // suspect, bot
+}
+
+// Bounds of what is remembered.
+const (
+	maxVisitors = 1 << 17
+	maxCrowds   = 1 << 16
+	maxNetworks = 1 << 16
+	maxJobs     = 256
+)
+
+// Times.
+const (
+	blockFor  = 10 * time.Minute
+	solvedFor = 30 * time.Minute
+	logEvery  = time.Minute
+	// checkEvery is how often a suspect's standing is read again.
+	checkEvery   = 2 * time.Second
+	checkTimeout = 100 * time.Millisecond
+	// retryChallenged is when a visitor who cannot solve a challenge may try again:
+	// paces are forgotten in about as long.
+	retryChallenged = 30 * time.Second
+	retryCrawler    = 2 * time.Minute
+)
+
+// Repeat offenders are shut out: after so many within ten minutes.
+const (
+	maxFailures = 3
+	maxIgnored  = 60
+)
+
+// NewDefence checks the configuration.
+func NewDefence(cfg DefenceConfig) (*Defence, error) {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(cfg.Limits.Off || cfg.Limiter != nil, "limiter: missing")
+	need(cfg.Mode == ModeOn || cfg.Mode == ModeWatch || cfg.Mode == ModeOff, "mode: want on, watch or off")
+	need(cfg.UserAgents != nil && cfg.Memory != nil && cfg.Challenger != nil, "user agents, memory and challenger are required")
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Campaign == nil {
+		cfg.Campaign = func() bool { return false }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Defence{
+		cfg: cfg, policy: cfg.Policy, limits: map[string]*limits{}, looks: newMemo[sentHeaders, *looks](knownLooks),
+		visitors: newTable[visitorState](maxVisitors), crowds: newTable[consumer.BotCrowd](maxCrowds), networks: newTable[consumer.BotNetwork](maxNetworks),
+		jobs: make(chan func(), maxJobs), hot: newHotSet(), logged: rationed{most: maxLogged},
+	}
+	if !cfg.Limits.Off && cfg.Limiter != nil {
+		once := newCharges()
+		for class := range cfg.Limits.PerMinute {
+			l, err := newLimits(class, cfg.Limiter, cfg.Campaign, once)
+			errs = append(errs, err)
+			d.limits[class] = l
+		}
+	}
+	d.count(cfg.Metrics)
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("defence: %w", err)
+	}
+	return d, nil
+}
+
+// What is counted of verdicts.
+var (
+	verdictNames = [...]consumer.BotVerdict{consumer.Human, consumer.Suspect, consumer.Bot}
+	actionNames  = [...]string{"none", "cache", "challenge", "hard-block"}
+)
+
+const (
+	actNone = iota
+	actCache
+	actChallenge
+	actBlock
+)
+
+func (d *Defence) count(reg prometheus.Registerer) {
+	d.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "bff_consumer", Name: "bot_verdict_total", Help: "Requests by the verdict on their sender and what was done about it.",
+	}, []string{"verdict", "action"})
+	d.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "bff_consumer", Name: "rate_limited_total", Help: "Requests beyond a limit, by class and whose limit it was.",
+	}, []string{"class", "scope"})
+	if reg != nil {
+		reg.MustRegister(d.verdicts, d.limited)
+	}
+	for v := range verdictNames {
+		for a := range actionNames {
+			d.counted[v][a] = d.verdicts.WithLabelValues(string(verdictNames[v]), actionNames[a])
+		}
+	}
+}
+
+// purpose is what a route is to the defence.
+type purpose uint8
+
+const (
+	purposeRead      purpose = iota // a cache may answer
+	purposeOwn                      // reads what is the guest's own
+	purposeMutation                 //
+	purposeTelemetry                //
+	purposeChallenge                //
+)
+
+// route is a route as the defence sees it.
+type route struct {
+	class   string
+	purpose purpose
+	sliding bool // one action causes many requests
+	hotel   bool // a page that people share
+	public  bool // a CDN keeps the answer, and would tell everybody one guest's figures
+}
+
+func routeOf(pattern string) route {
+	method, path, _ := strings.Cut(pattern, " ")
+	path = strings.TrimPrefix(path, Base)
+	rt := route{class: limitSearch, purpose: purposeRead}
+	switch {
+	case path == "/facets":
+		rt.public = true
+	case path == "/suggest", path == "/search/map":
+		rt.sliding = true
+	case path == "/hotels/{propertyId}":
+		rt.class, rt.hotel, rt.public = limitDetail, true, true
+	case strings.HasPrefix(path, "/hotels/"):
+		rt.class = limitDetail
+	case path == "/handoff":
+		rt.class, rt.purpose = limitHandoff, purposeMutation
+	case strings.HasPrefix(path, "/wishlist"):
+		rt.class, rt.purpose = limitWishlist, purposeMutation
+	case strings.HasPrefix(path, "/session"):
+		rt.class, rt.purpose = limitSession, purposeMutation
+	case strings.HasPrefix(path, "/telemetry"):
+		rt.class, rt.purpose = limitTelemetry, purposeTelemetry
+	case path == "/challenge":
+		rt.class, rt.purpose = limitSession, purposeChallenge
+	}
+	if rt.purpose == purposeMutation && method == http.MethodGet {
+		rt.purpose = purposeOwn
+	}
+	return rt
+}
+
+// defended puts the defence in front of a route.
+func (a *API) defended(pattern string, next web.Handler) web.Handler {
+	d := a.cfg.Defence
+	if d == nil {
+		return next
+	}
+	rt := routeOf(pattern)
+	lim := d.limits[rt.class] // nil: no limits
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c := a.caller(r)
+		if lim != nil && rt.purpose == purposeMutation {
+			c.attempt = lim.once.begin(rt.class, c.session, idempotencyKey(r.Header), c.now)
+			defer c.attempt.settle(ratelimit.Decision{}) // if nobody did
+		}
+		var (
+			refusal error
+			j       judgement
+		)
+		if d.cfg.Mode != ModeOff {
+			if err := a.readSolution(r, &c); err != nil {
+				return err
+			}
+			j = a.judge(r, &c, &rt)
+			switch action, err := a.act(r, &c, &rt, &j); {
+			case err != nil:
+				d.counted[j.index()][action].Inc()
+				return a.refuse(w, r, &c, &j, err)
+			case action == actCache:
+				refusal = a.visit(r).refusal
+			}
+		}
+		if lim != nil && !j.genuine {
+			if err := a.charge(w, r, &c, &rt, lim); err != nil {
+				return err
+			}
+		}
+		err := next(w, r)
+		if d.cfg.Mode != ModeOff {
+			switch {
+			case refusal != nil && err == refusal: //nolint:errorlint // the very same: the cache had nothing
+				d.counted[j.index()][actChallenge].Inc()
+				if j.genuine {
+					return err
+				}
+				return a.refuse(w, r, &c, &j, err)
+			case refusal != nil:
+				d.counted[j.index()][actCache].Inc()
+			default:
+				d.counted[j.index()][actNone].Inc()
+			}
+			if j.verdict != consumer.Human && !j.genuine {
+				a.log(r, &c, &j, consumer.ActionNone)
+			}
+		}
+		return err
+	}
+}
+
+// judgement is what is held against a caller, with its reasons: in words only
+// for those who are logged.
+type judgement struct {
+	verdict   consumer.BotVerdict
+	score     float64
+	claim     crawlers.Claim
+	genuine   bool // a search engine that is one
+	preview   bool // fetches a page that somebody shared
+	blockedMS int64
+
+	pace              consumer.PaceSigns
+	crowd, forgetful  float64
+	sessions, without int
+	misdeeds, failed  float64
+	failures          int
+	solved            bool
+}
+
+func (j *judgement) index() int {
+	switch j.verdict {
+	case consumer.Bot:
+		return 2
+	case consumer.Suspect:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// expired is for look-ups that must not be waited for.
+var expired = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// judge weighs what is known of a caller. It counts the request, unless it is a
+// free retry or telemetry, which pages send by themselves.
+func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
+	d := a.cfg.Defence
+	counts := rt.purpose <= purposeMutation && !c.attempt.retry()
+	switch l := c.looks; l.agent.Kind {
+	case crawlers.Search:
+		if d.cfg.Verifier != nil {
+			// Without waiting: whoever is not yet proven is a visitor like others.
+			j.claim = d.cfg.Verifier.Verify(expired, l.agent, web.From(r.Context()).ClientIP, c.now)
+		}
+		if j.genuine = j.claim == crawlers.Genuine; j.genuine {
+			j.verdict = consumer.Human
+			return j
+		}
+	case crawlers.Preview:
+		j.preview = rt.hotel
+	}
+	score := c.looks.score
+	if j.claim == crawlers.False {
+		score = 1
+	}
+
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	if counts {
+		v.Count(c.ms, rt.sliding)
+	}
+	j.pace = d.policy.Signs(&v.BotTrack, c.ms)
+	j.failures = v.Failures(c.ms)
+	j.blockedMS = v.blockedUntil
+	solvedUntil, checked := v.solvedUntil, v.checked
+	if counts && v.Busy(c.ms) {
+		d.hot.add(c.visitor)
+	}
+	mu.Unlock()
+
+	if c.hasSession {
+		crowd, mu := d.crowds.lock(c.crowd, c.ms)
+		if counts {
+			crowd.Count(c.ms, c.visitor)
+		}
+		j.crowd, j.sessions = d.policy.Crowded(crowd, c.ms)
+		mu.Unlock()
+	}
+	network, mu := d.networks.lock(c.networkN, c.ms)
+	if counts {
+		network.Count(c.ms, c.hasSession)
+	}
+	if !c.hasSession {
+		j.forgetful, j.without = d.policy.Forgetful(network, c.ms)
+	}
+	mu.Unlock()
+
+	j.misdeeds = a.misdeeds(c.looks, c.now, c.ms)
+	j.failed = d.policy.Failed(j.failures)
+	j.score = min(score+j.pace.Weight+j.crowd+j.forgetful+j.misdeeds+j.failed, 1)
+	j.verdict = d.policy.Verdict(j.score)
+	if j.verdict == consumer.Human {
+		return j
+	}
+	if solvedUntil <= c.ms && c.ms-checked > checkEvery.Milliseconds() {
+		solvedUntil = a.standing(r.Context(), c)
+	}
+	if j.solved = solvedUntil > c.ms; j.solved {
+		j.score = max(j.score-d.policy.Relief, 0)
+		j.verdict = d.policy.Verdict(j.score)
+	}
+	return j
+}
+
+// standing asks whether a suspect has solved a challenge at another instance.
+func (a *API) standing(ctx context.Context, c *caller) (solvedUntil int64) {
+	d := a.cfg.Defence
+	found, err, _ := d.asking.Do(c.subject(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+		defer cancel()
+		s, err := d.cfg.Memory.FindStanding(ctx, c.visitor)
+		return s.SolvedUntil, err
+	})
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	defer mu.Unlock()
+	v.checked = c.ms
+	if until, ok := found.(time.Time); err == nil && ok && !until.IsZero() {
+		v.solvedUntil = max(v.solvedUntil, until.UnixMilli())
+	}
+	return v.solvedUntil
+}
+
+// act says what follows from a verdict: nothing, an answer from the cache only,
+// or a refusal.
+func (a *API) act(r *http.Request, c *caller, rt *route, j *judgement) (action int, refused error) {
+	if a.cfg.Defence.cfg.Mode == ModeWatch {
+		return actNone, nil
+	}
+	if j.blockedMS > c.ms {
+		return actBlock, blockedFor(time.Duration(j.blockedMS-c.ms) * time.Millisecond)
+	}
+	switch {
+	case j.genuine && rt.purpose == purposeRead:
+		v := a.visit(r)
+		v.unsung, v.cacheOnly = true, true
+		v.refusal = &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "this page is not at hand right now", RetryAfter: retryCrawler}
+		return actCache, nil
+	case j.genuine && rt.purpose == purposeTelemetry:
+		return actChallenge, errSuspected()
+	case j.preview && j.claim != crawlers.False:
+		a.visit(r).unsung = true
+		return actNone, nil
+	}
+	switch {
+	case j.verdict == consumer.Human, rt.purpose == purposeChallenge:
+		return actNone, nil
+	case rt.purpose == purposeRead:
+		v := a.visit(r)
+		v.cacheOnly, v.refusal = true, errSuspected()
+		// A session for each of them is what a flood without cookies wants.
+		v.unsung = v.unsung || j.verdict == consumer.Bot || !c.hasSession
+		return actCache, nil
+	case j.verdict == consumer.Bot, rt.purpose == purposeMutation:
+		return actChallenge, errSuspected()
+	}
+	return actNone, nil
+}
+
+// charge puts a request to the limits.
+func (a *API) charge(w http.ResponseWriter, r *http.Request, c *caller, rt *route, lim *limits) error {
+	d := a.cfg.Defence
+	if rt.purpose != purposeRead {
+		decision := lim.write(r.Context(), c)
+		lim.announce(w.Header(), decision)
+		if !decision.Allowed {
+			d.limited.WithLabelValues(rt.class, lim.scope(decision)).Inc()
+			return limited(decision)
+		}
+		return nil
+	}
+	decision, over := lim.read(r.Context(), c)
+	if !rt.public || !decision.Allowed {
+		lim.announce(w.Header(), decision)
+	}
+	if decision.Allowed {
+		return nil
+	}
+	d.limited.WithLabelValues(rt.class, lim.scope(decision)).Inc()
+	if !over {
+		return limited(decision)
+	}
+	v := a.visit(r)
+	if v.unsung = true; !v.cacheOnly {
+		v.cacheOnly, v.refusal = true, limited(decision)
+	}
+	return nil
+}
+
+func errSuspected() *bff.Error {
+	return &bff.Error{
+		Code:       bff.CodeSuspectedBot,
+		Detail:     "solve the challenge of GET " + Base + "/challenge and send the request again with the solution in X-Challenge",
+		RetryAfter: retryChallenged,
+	}
+}
+
+func blockedFor(left time.Duration) *bff.Error {
+	return &bff.Error{Code: bff.CodeSuspectedBot, Detail: "too many challenges were ignored or failed: wait", RetryAfter: max(left, time.Second)}
+}
+
+// challengeLink is where a refused caller proves itself, for programs.
+const challengeLink = "<" + Base + `/challenge>; rel="challenge"`
+
+// refuse tells a caller how to go on, and notes whether it does.
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, c *caller, j *judgement, err error) error {
+	if j.blockedMS > c.ms || j.genuine {
+		return err
+	}
+	w.Header()["Link"] = []string{challengeLink}
+	d, action := a.cfg.Defence, consumer.ActionChallenge
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	ignored := v.Ignore(c.ms)
+	mu.Unlock()
+	if ignored > maxIgnored {
+		a.block(c)
+		action = consumer.ActionHardBlock
+	}
+	a.log(r, c, j, action)
+	return err
+}
+
+// block shuts a visitor out for a while, here at once and elsewhere soon.
+func (a *API) block(c *caller) {
+	d, until := a.cfg.Defence, c.now.Add(blockFor)
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	v.blockedUntil = until.UnixMilli()
+	v.Forgive() // it is paid for with the wait
+	mu.Unlock()
+	visitor := c.visitor
+	d.later(func() {
+		ctx, cancel := d.brief()
+		defer cancel()
+		if err := d.cfg.Memory.Block(ctx, visitor, until); err != nil {
+			d.cfg.Log.Warn("a block stays here", "error", err.Error())
+		}
+	})
+}

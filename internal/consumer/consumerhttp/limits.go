@@ -123,17 +123,9 @@ type limits struct {
 	class              string
 	limiter            *ratelimit.Limiter
 	session, ip, print *ratelimit.Rule
-	policies           [3]policy // in that order
 	scaled             atomic.Bool
 	once               *charges
 	campaign           func() bool
-}
-
-// policy is a RateLimit-Policy header that was written once.
-type policy struct {
-	rule   *ratelimit.Rule
-	limit  int
-	header []string
 }
 
 // campaignScale is what campaign mode leaves of the hand-off's limit.
@@ -145,28 +137,12 @@ func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, o
 		l.campaign = campaign
 	}
 	var errs []error
-	for i, name := range []string{class, class + "-ip", class + "-fingerprint"} {
-		rule, err := limiter.Rule(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		l.policies[i].rule = rule
+	for rule, name := range map[**ratelimit.Rule]string{&l.session: class, &l.ip: class + "-ip", &l.print: class + "-fingerprint"} {
+		var err error
+		*rule, err = limiter.Rule(name)
+		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	l.session, l.ip, l.print = l.policies[0].rule, l.policies[1].rule, l.policies[2].rule
-	for i := range l.policies {
-		p := &l.policies[i]
-		p.limit = p.rule.Limit()
-		p.header = policyHeader(p.rule, p.limit)
-	}
-	return l, nil
-}
-
-func policyHeader(rule *ratelimit.Rule, limit int) []string {
-	return []string{`"` + rule.Name() + `";q=` + strconv.Itoa(limit) + `;w=60`}
+	return l, errors.Join(errs...)
 }
 
 // tune follows campaign mode.
@@ -246,31 +222,16 @@ func (l *limits) scope(d ratelimit.Decision) string {
 	return scopeSession
 }
 
-// announce writes the headers of the IETF draft: the policy that is nearest to
-// its end, what is left of it and when it is whole again.
+// announce tells of the limit that is nearest to its end: how much it is, what is
+// left of it and in how many seconds it is whole again.
 func (l *limits) announce(h http.Header, d ratelimit.Decision) {
 	if d.Rule == nil {
 		return
 	}
-	for i := range l.policies {
-		p := &l.policies[i]
-		if p.rule != d.Rule {
-			continue
-		}
-		if d.Limit == p.limit {
-			h["Ratelimit-Policy"] = p.header
-		} else {
-			h["Ratelimit-Policy"] = policyHeader(p.rule, d.Limit)
-		}
+	values := []string{
+		strconv.Itoa(d.Limit), strconv.Itoa(d.Remaining), strconv.Itoa(int((d.Reset + time.Second - 1) / time.Second)),
 	}
-	var room [64]byte
-	b := append(room[:0], '"')
-	b = append(b, d.Rule.Name()...)
-	b = append(b, `";r=`...)
-	b = strconv.AppendInt(b, int64(d.Remaining), 10)
-	b = append(b, `;t=`...)
-	b = strconv.AppendInt(b, int64((d.Reset+time.Second-1)/time.Second), 10)
-	h["Ratelimit"] = []string{string(b)}
+	h["Ratelimit-Limit"], h["Ratelimit-Remaining"], h["Ratelimit-Reset"] = values[0:1:1], values[1:2:2], values[2:3:3]
 }
 
 // limited is the refusal of a request beyond a limit.

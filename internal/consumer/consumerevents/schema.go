@@ -104,7 +104,7 @@ func (s *Schemas) Checked(next outbox.Publisher) outbox.Publisher {
 }
 
 const (
-	checkedFirst = 1000
+	checkedFirst = 100
 	checkedShare = 32
 )
 

@@ -17,10 +17,10 @@ import (
 const (
 	maxNotes = 8192
 	// batchNotes is the most that is written at once.
-	batchNotes = 256
+	batchNotes = 512
 	// batchPause is the least time between the beginnings of two batches: the
 	// busier the service, the more guests share a round trip.
-	batchPause  = 5 * time.Millisecond
+	batchPause  = 20 * time.Millisecond
 	batchBudget = 2 * time.Second
 )
 

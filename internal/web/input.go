@@ -1,13 +1,7 @@
 package web
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"math"
-	"mime"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,96 +15,34 @@ import (
 // everything that is wrong with them, so that a client hears of all its
 // mistakes at once. Members that nobody asks for are ignored.
 type Input struct {
-	members map[string]any
-	path    string
-	bad     *bff.FieldErrors
+	doc  *document
+	at   int32 // the object in the document
+	path string
 }
 
-// ReadBody reads a JSON object of at most limit bytes.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, error) {
-	body, err := ReadBytes(w, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return ParseBody(body)
+// document is what came, with what is wrong with it.
+type document struct {
+	nodes []node
+	bad   bff.FieldErrors
 }
 
-// ReadBytes reads a body that says it is JSON, for ParseBody.
-func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if ct := r.Header.Get("Content-Type"); ct != "" {
-		media, _, err := mime.ParseMediaType(ct)
-		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
-			return nil, bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
-		}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err != nil {
-		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
-		}
-		return nil, &bff.Error{
-			Code: bff.CodeValidationFailed, Detail: "the body could not be read",
-			Fields: bff.FieldErrors{{Field: "body", Code: bff.FieldFormat}}, Err: err,
-		}
-	}
-	return body, nil
+// root is a document with the Input of its outermost object.
+type root struct {
+	Input
+	document
 }
 
-// ParseBody reads a JSON object.
-func ParseBody(body []byte) (*Input, error) {
-	bad := func(code, detail string) error {
-		return &bff.Error{
-			Code: bff.CodeValidationFailed, Detail: detail,
-			Fields: bff.FieldErrors{{Field: "body", Code: code}},
-		}
-	}
-	if len(body) == 0 {
-		return nil, bad(bff.FieldRequired, "a JSON object is required")
-	}
-	if !utf8.Valid(body) {
-		return nil, bad(bff.FieldFormat, "the body must be UTF-8")
-	}
-	dec := json.NewDecoder(strings.NewReader(string(body)))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, bad(bff.FieldFormat, "the body must be one JSON object")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad(bff.FieldFormat, "the body must be one JSON object")
-	}
-	members, ok := v.(map[string]any)
-	if !ok {
-		return nil, bad(bff.FieldType, "the body must be one JSON object")
-	}
-	return &Input{members: members, bad: new(bff.FieldErrors)}, nil
+func newRoot(nodes []node) *root {
+	r := &root{document: document{nodes: nodes}}
+	r.doc = &r.document
+	return r
 }
-
-// ReadQuery reads the parameters of a URL. A parameter given twice is refused:
-// two readers could believe two different values.
-func ReadQuery(r *http.Request) *Input {
-	in := &Input{members: map[string]any{}, bad: new(bff.FieldErrors)}
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		in.bad.Add("query", bff.FieldFormat)
-	}
-	for k, v := range values {
-		if len(v) > 1 {
-			in.bad.Add(k, bff.FieldConflict)
-		}
-		in.members[k] = queryValue(v[0])
-	}
-	return in
-}
-
-// queryValue is a string that may stand for a number.
-type queryValue string
 
 // Err returns everything that was refused, or nil.
-func (in *Input) Err() error { return in.bad.Err() }
+func (in *Input) Err() error { return in.doc.bad.Err() }
 
 // Refuse records a member that the caller refuses.
-func (in *Input) Refuse(name, code string) { in.bad.Add(in.at(name), code) }
+func (in *Input) Refuse(name, code string) { in.doc.bad.Add(in.field(name), code) }
 
 // RefuseAll records the refused members of a part that the caller validated.
 func (in *Input) RefuseAll(part bff.FieldErrors) {
@@ -119,22 +51,51 @@ func (in *Input) RefuseAll(part bff.FieldErrors) {
 	}
 }
 
-func (in *Input) at(name string) string {
+func (in *Input) field(name string) string {
 	if in.path == "" {
 		return name
 	}
 	return in.path + "." + name
 }
 
-// Members are the members as they came, for objects whose names are the
-// client's own; they must not be changed.
-func (in *Input) Members() map[string]any { return in.members }
+// find returns a member; nil if it is absent. Of two with one name the last
+// counts, as encoding/json has it.
+func (in *Input) find(name string) *node {
+	nodes := in.doc.nodes
+	if len(nodes) == 0 {
+		return nil
+	}
+	var found *node
+	for i := nodes[in.at].first; i != 0; i = nodes[i].next {
+		if nodes[i].name == name {
+			found = &nodes[i]
+		}
+	}
+	return found
+}
+
+// given is find for a member that is there and not null.
+func (in *Input) given(name string) *node {
+	if n := in.find(name); n != nil && !n.isEmpty() {
+		return n
+	}
+	return nil
+}
+
+// Members are the members as encoding/json would have them, for objects whose
+// names are the client's own.
+func (in *Input) Members() map[string]any {
+	out := map[string]any{}
+	if nodes := in.doc.nodes; len(nodes) > 0 {
+		for i := nodes[in.at].first; i != 0; i = nodes[i].next {
+			out[nodes[i].name] = in.doc.value(i)
+		}
+	}
+	return out
+}
 
 // Has reports whether a member is there and not null.
-func (in *Input) Has(name string) bool {
-	v, ok := in.members[name]
-	return ok && v != nil && v != queryValue("")
-}
+func (in *Input) Has(name string) bool { return in.given(name) != nil }
 
 // Require refuses the named members that are missing.
 func (in *Input) Require(names ...string) {
@@ -148,32 +109,42 @@ func (in *Input) Require(names ...string) {
 // String reads a text of at most maxRunes characters without control
 // characters; "" if absent or refused.
 func (in *Input) String(name string, maxRunes int) string {
-	if !in.Has(name) {
+	n := in.given(name)
+	if n == nil {
 		return ""
 	}
-	var s string
-	switch v := in.members[name].(type) {
-	case string:
-		s = v
-	case queryValue:
-		s = string(v)
-	default:
-		in.Refuse(name, bff.FieldType)
+	fault := n.textFault(maxRunes)
+	if fault != "" {
+		in.Refuse(name, fault)
 		return ""
 	}
-	return in.text(name, s, maxRunes)
+	return n.text
 }
 
-func (in *Input) text(name, s string, maxRunes int) string {
+// textFault says what is wrong with a node that should be a text.
+func (n *node) textFault(maxRunes int) string {
+	if n.kind != kindString && n.kind != kindParameter {
+		return bff.FieldType
+	}
+	for i := range len(n.text) {
+		if c := n.text[i]; c < ' ' || c > '~' {
+			return unicodeFault(n.text, maxRunes)
+		}
+	}
+	if len(n.text) > maxRunes {
+		return bff.FieldLength
+	}
+	return ""
+}
+
+func unicodeFault(s string, maxRunes int) string {
 	switch {
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		in.Refuse(name, bff.FieldFormat)
-		return ""
+		return bff.FieldFormat
 	case utf8.RuneCountInString(s) > maxRunes:
-		in.Refuse(name, bff.FieldLength)
-		return ""
+		return bff.FieldLength
 	}
-	return s
+	return ""
 }
 
 // Enum reads one of a closed set of words.
@@ -191,147 +162,159 @@ func (in *Input) Enum(name string, allowed ...string) string {
 
 // Int reads a whole number within bounds; def if absent or refused.
 func (in *Input) Int(name string, def, lo, hi int) int {
-	if !in.Has(name) {
+	n := in.given(name)
+	if n == nil {
 		return def
 	}
-	n, ok := in.number(name)
-	if !ok {
+	v, fault := n.whole(lo, hi)
+	if fault != "" {
+		in.Refuse(name, fault)
 		return def
 	}
-	if n != math.Trunc(n) {
-		in.Refuse(name, bff.FieldType)
-		return def
-	}
-	if n < float64(lo) || n > float64(hi) {
-		in.Refuse(name, bff.FieldRange)
-		return def
-	}
-	return int(n)
+	return v
 }
 
 // Float reads a number within bounds; 0 if absent or refused.
 func (in *Input) Float(name string, lo, hi float64) float64 {
-	if !in.Has(name) {
+	n := in.given(name)
+	if n == nil {
 		return 0
 	}
-	n, ok := in.number(name)
-	if !ok {
+	v, fault := n.number()
+	if fault == "" && (v < lo || v > hi) {
+		fault = bff.FieldRange
+	}
+	if fault != "" {
+		in.Refuse(name, fault)
 		return 0
 	}
-	if n < lo || n > hi {
-		in.Refuse(name, bff.FieldRange)
-		return 0
-	}
-	return n
+	return v
 }
 
-func (in *Input) number(name string) (float64, bool) {
-	var text string
-	switch v := in.members[name].(type) {
-	case json.Number:
-		text = v.String()
-	case queryValue:
-		text = string(v)
-	default:
-		in.Refuse(name, bff.FieldType)
-		return 0, false
+// whole returns a whole number within bounds, or what is wrong with it.
+func (n *node) whole(lo, hi int) (int, string) {
+	v, fault := n.number()
+	switch {
+	case fault != "":
+		return 0, fault
+	case v != math.Trunc(v):
+		return 0, bff.FieldType
+	case v < float64(lo) || v > float64(hi):
+		return 0, bff.FieldRange
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		in.Refuse(name, bff.FieldFormat)
-		return 0, false
+	return int(v), ""
+}
+
+func (n *node) number() (float64, string) {
+	if n.kind != kindNumber && n.kind != kindParameter {
+		return 0, bff.FieldType
 	}
-	return n, true
+	v, err := strconv.ParseFloat(n.text, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, bff.FieldFormat
+	}
+	return v, ""
 }
 
 // Bool reads a truth value; nil if absent or refused.
 func (in *Input) Bool(name string) *bool {
-	if !in.Has(name) {
+	n := in.given(name)
+	if n == nil {
 		return nil
 	}
-	b, ok := in.members[name].(bool)
-	if !ok {
+	if n.kind != kindTrue && n.kind != kindFalse {
 		in.Refuse(name, bff.FieldType)
 		return nil
 	}
+	b := n.kind == kindTrue
 	return &b
 }
 
 // Object reads a nested object; nil if absent or refused.
 func (in *Input) Object(name string) *Input {
-	if !in.Has(name) {
+	n := in.given(name)
+	if n == nil {
 		return nil
 	}
-	m, ok := in.members[name].(map[string]any)
-	if !ok {
+	if n.kind != kindObject {
 		in.Refuse(name, bff.FieldType)
 		return nil
 	}
-	return &Input{members: m, path: in.at(name), bad: in.bad}
+	return &Input{doc: in.doc, at: n.self, path: in.field(name)}
 }
 
 // list reads an array of at most most entries; a query parameter may hold
-// entries between commas.
-func (in *Input) list(name string, most int) []any {
-	if !in.Has(name) {
-		return nil
+// entries between commas. It returns how many there are and the first.
+func (in *Input) list(name string, most int) (count int, first int32) {
+	n := in.given(name)
+	if n == nil {
+		return 0, 0
 	}
-	var items []any
-	switch v := in.members[name].(type) {
-	case []any:
-		items = v
-	case queryValue:
-		for part := range strings.SplitSeq(string(v), ",") {
-			items = append(items, queryValue(part))
-		}
+	parameter := n.kind == kindParameter
+	switch {
+	case parameter:
+		count = strings.Count(n.text, ",") + 1
+	case n.kind == kindArray:
+		count, first = int(n.count), n.first
 	default:
 		in.Refuse(name, bff.FieldType)
-		return nil
+		return 0, 0
 	}
-	if len(items) > most {
+	if count > most {
 		in.Refuse(name, bff.FieldCount)
-		return nil
+		return 0, 0
 	}
-	return items
+	if parameter {
+		first = in.doc.addParts(n.text)
+	}
+	return count, first
 }
+
+func entry(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
 // Strings reads a list of texts.
 func (in *Input) Strings(name string, most, maxRunes int) []string {
-	items := in.list(name, most)
-	out := make([]string, 0, len(items))
-	for i, item := range items {
-		at := name + "[" + strconv.Itoa(i) + "]"
-		switch v := item.(type) {
-		case string:
-			out = append(out, in.text(at, v, maxRunes))
-		case queryValue:
-			out = append(out, in.text(at, string(v), maxRunes))
-		default:
-			in.Refuse(at, bff.FieldType)
-		}
-	}
-	if len(items) == 0 {
+	count, at := in.list(name, most)
+	if count == 0 {
 		return nil
+	}
+	out := make([]string, 0, count)
+	for i := range count {
+		n := &in.doc.nodes[at]
+		switch fault := n.textFault(maxRunes); fault {
+		case "":
+			out = append(out, n.text)
+		case bff.FieldType:
+			in.Refuse(entry(name, i), fault)
+		default:
+			in.Refuse(entry(name, i), fault)
+			out = append(out, "")
+		}
+		at = n.next
 	}
 	return out
 }
 
 // Ints reads a list of whole numbers within bounds.
 func (in *Input) Ints(name string, most, lo, hi int) []int {
-	items := in.list(name, most)
-	if len(items) == 0 {
+	count, at := in.list(name, most)
+	if count == 0 {
 		return nil
 	}
-	part := &Input{members: map[string]any{}, path: in.path, bad: in.bad}
-	out := make([]int, 0, len(items))
-	for i, item := range items {
-		at := name + "[" + strconv.Itoa(i) + "]"
-		part.members[at] = item
-		if item == nil || item == queryValue("") {
-			part.Refuse(at, bff.FieldType)
+	out := make([]int, 0, count)
+	for i := range count {
+		n := &in.doc.nodes[at]
+		at = n.next
+		if n.isEmpty() {
+			in.Refuse(entry(name, i), bff.FieldType)
 			continue
 		}
-		out = append(out, part.Int(at, lo, lo, hi))
+		v, fault := n.whole(lo, hi)
+		if fault != "" {
+			in.Refuse(entry(name, i), fault)
+			v = lo
+		}
+		out = append(out, v)
 	}
 	return out
 }
@@ -369,6 +352,9 @@ func (in *Input) Locale(name string) bff.Locale {
 	s := in.String(name, 64)
 	if s == "" {
 		return ""
+	}
+	if l := bff.Locale(s); slices.Contains(bff.Locales(), l) { // spelled as we do: nothing to match
+		return l
 	}
 	l, err := bff.ParseLocale(s)
 	if err != nil {
@@ -420,26 +406,4 @@ func (in *Input) Occupancy(required bool) bff.Occupancy {
 		in.Refuse("childrenAges", bff.FieldCount)
 	}
 	return o
-}
-
-// WriteJSON writes an answer that belongs to one guest only.
-func WriteJSON(w http.ResponseWriter, status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return WriteBytes(w, status, body)
-}
-
-// WriteBytes writes an encoded JSON answer that belongs to one guest only.
-func WriteBytes(w http.ResponseWriter, status int, body []byte) error {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "private, no-store")
-	}
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the peer has gone: nothing is left to do
-	return nil
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -69,3 +70,32 @@ func (w *response) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Values of headers that every answer shares; nobody writes into them.
+var (
+	jsonType  = []string{"application/json"}
+	guestsOwn = []string{"private, no-store"}
+	nosniff   = []string{"nosniff"}
+)
+
+// WriteJSON writes an answer that belongs to one guest only.
+func WriteJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return WriteBytes(w, status, body)
+}
+
+// WriteBytes writes an encoded JSON answer that belongs to one guest only.
+func WriteBytes(w http.ResponseWriter, status int, body []byte) error {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	if first(h["Cache-Control"]) == "" {
+		h["Cache-Control"] = guestsOwn
+	}
+	h["X-Content-Type-Options"] = nosniff
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the peer has gone: nothing is left to do
+	return nil
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// ReadBody reads a JSON object of at most limit bytes.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, error) {
+	if ct := first(r.Header["Content-Type"]); ct != "" && ct != "application/json" {
+		media, _, err := mime.ParseMediaType(ct)
+		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
+			return nil, bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
+		}
+	}
+	text, err := readText(w, r, limit)
+	if err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
+		}
+		return nil, &bff.Error{
+			Code: bff.CodeValidationFailed, Detail: "the body could not be read",
+			Fields: bff.FieldErrors{{Field: "body", Code: bff.FieldFormat}}, Err: err,
+		}
+	}
+	return parseText(text)
+}
+
+// smallBody is the length up to which a body is read in one piece, into a
+// buffer that is used again.
+const smallBody = 8 << 10
+
+var smallBodies = sync.Pool{New: func() any { return new([smallBody]byte) }}
+
+func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
+	if n := r.ContentLength; n > 0 && n <= min(limit, smallBody) {
+		buffer, _ := smallBodies.Get().(*[smallBody]byte)
+		defer smallBodies.Put(buffer)
+		if _, err := io.ReadFull(r.Body, buffer[:n]); err != nil {
+			return "", err
+		}
+		return string(buffer[:n]), nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	return string(body), err
+}
+
+// ParseBody reads a JSON object.
+func ParseBody(body []byte) (*Input, error) { return parseText(string(body)) }
+
+func parseText(text string) (*Input, error) {
+	bad := func(code, detail string) error {
+		return &bff.Error{
+			Code: bff.CodeValidationFailed, Detail: detail,
+			Fields: bff.FieldErrors{{Field: "body", Code: code}},
+		}
+	}
+	if text == "" {
+		return nil, bad(bff.FieldRequired, "a JSON object is required")
+	}
+	if !utf8.ValidString(text) {
+		return nil, bad(bff.FieldFormat, "the body must be UTF-8")
+	}
+	nodes, ok := parseJSON(text)
+	if !ok {
+		return nil, bad(bff.FieldFormat, "the body must be one JSON object")
+	}
+	if nodes[0].kind != kindObject {
+		return nil, bad(bff.FieldType, "the body must be one JSON object")
+	}
+	return &newRoot(nodes).Input, nil
+}

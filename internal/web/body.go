@@ -14,23 +14,38 @@ import (
 
 // ReadBody reads a JSON object of at most limit bytes.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, error) {
+	text, err := ReadText(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return ParseText(text)
+}
+
+// ReadBytes is ReadText for a caller who needs bytes.
+func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	text, err := ReadText(w, r, limit)
+	return []byte(text), err
+}
+
+// ReadText reads a body that says it is JSON, for ParseText.
+func ReadText(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
 	if ct := first(r.Header["Content-Type"]); ct != "" && ct != "application/json" {
 		media, _, err := mime.ParseMediaType(ct)
 		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
-			return nil, bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
+			return "", bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
 		}
 	}
 	text, err := readText(w, r, limit)
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
+			return "", bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
 		}
-		return nil, &bff.Error{
+		return "", &bff.Error{
 			Code: bff.CodeValidationFailed, Detail: "the body could not be read",
 			Fields: bff.FieldErrors{{Field: "body", Code: bff.FieldFormat}}, Err: err,
 		}
 	}
-	return parseText(text)
+	return text, nil
 }
 
 // smallBody is the length up to which a body is read in one piece, into a
@@ -53,9 +68,10 @@ func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, erro
 }
 
 // ParseBody reads a JSON object.
-func ParseBody(body []byte) (*Input, error) { return parseText(string(body)) }
+func ParseBody(body []byte) (*Input, error) { return ParseText(string(body)) }
 
-func parseText(text string) (*Input, error) {
+// ParseText reads a JSON object.
+func ParseText(text string) (*Input, error) {
 	bad := func(code, detail string) error {
 		return &bff.Error{
 			Code: bff.CodeValidationFailed, Detail: detail,

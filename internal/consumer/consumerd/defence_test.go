@@ -1,0 +1,280 @@
+package consumerd_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36"
+
+// newWatch is a fleet with settings.
+func newWatch(t *testing.T, nodes int, settings map[string]string) *fleet {
+	t.Helper()
+	f := newFleet(t, 0, nil)
+	f.settings = settings
+	for range nodes {
+		f.nodes = append(f.nodes, f.launch(settings))
+	}
+	for i := range f.nodes {
+		f.awaitReady(i)
+	}
+	return f
+}
+
+// with adds headers to a call.
+func (c guestCall) with(header ...string) guestCall {
+	h := map[string]string{}
+	maps.Copy(h, c.header)
+	for i := 0; i+1 < len(header); i += 2 {
+		h[header[i]] = header[i+1]
+	}
+	c.header = h
+	return c
+}
+
+func (c guestCall) at(node, guest int) guestCall {
+	c.node, c.guest = node, guest
+	return c
+}
+
+// session opens a session for a guest and returns its cookie.
+func (f *fleet) session(guest int, header ...string) string {
+	f.t.Helper()
+	a := f.get(guestCall{method: http.MethodGet, path: "/session"}.with(header...).at(0, guest))
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		if c.Name == "gms_id" {
+			return "gms_id=" + c.Value
+		}
+	}
+	f.t.Fatalf("no cookie: %s", a)
+	return ""
+}
+
+func wishCall(f *fleet, n int) guestCall {
+	return guestCall{
+		method: http.MethodPost, path: "/wishlist", body: `{"propertyId":"` + f.Sim.Catalog().Properties[n].PropertyID + `","source":"detail"}`,
+	}.with("Idempotency-Key", rand.Text())
+}
+
+func codeOf(a guestAnswer) string {
+	var doc struct{ Error struct{ Code string } }
+	if json.Unmarshal(a.body, &doc) != nil {
+		return ""
+	}
+	return doc.Error.Code[strings.LastIndexByte(doc.Error.Code, '.')+1:]
+}
+
+// TestLimitsHoldOverInstances: one session, three instances, one limit.
+func TestLimitsHoldOverInstances(t *testing.T) {
+	f := newWatch(t, 3, map[string]string{"BFF_CONSUMER_BOT_DEFENCE": "off"})
+	cookie := f.session(1)
+	hotel := f.Sim.Catalog().Properties[0].PropertyID
+	call := hotelCall(hotel+"/availability?from=2027-03-10&to=2027-03-12").with("Cookie", cookie)
+	f.get(call.at(0, 1)) // one of them has it in its cache, and the buckets are known
+	var (
+		mu             sync.Mutex
+		wg             sync.WaitGroup
+		admitted       = 1
+		refused        int
+		began          = time.Now()
+		limit, perSecs = 120.0, 2.0
+	)
+	for worker := range 6 {
+		wg.Go(func() {
+			for i := range 60 {
+				a, err := f.try(testkit.Context(t), call.at((worker+i)%3, 1))
+				mu.Lock()
+				switch {
+				case err == nil && a.status == http.StatusOK:
+					admitted++
+				case err == nil && a.status == http.StatusTooManyRequests && codeOf(a) == "RATE_LIMITED" && a.header.Get("Retry-After") != "":
+					refused++
+				default:
+					t.Errorf("%v %s", err, a)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	most := (limit + perSecs*time.Since(began).Seconds()) * 1.02
+	t.Logf("%d admitted, %d refused; the limit is %.0f", admitted, refused, most)
+	if float64(admitted) > most || float64(admitted) < limit*0.98 {
+		t.Errorf("%d requests were admitted, want %.0f to %.0f", admitted, limit*0.98, most)
+	}
+	a := f.ask(call.at(0, 1))
+	if got := a.header.Get("RateLimit-Limit"); got != "120" {
+		t.Errorf("RateLimit-Limit: %s", got)
+	}
+	if got := a.header.Get("RateLimit-Remaining"); got != "0" {
+		t.Errorf("RateLimit-Remaining: %s", got)
+	}
+}
+
+// TestForwardingHeadersOfStrangers: an address that somebody made up is no
+// address.
+func TestForwardingHeadersOfStrangers(t *testing.T) {
+	t.Parallel()
+	f := newWatch(t, 1, map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "192.0.2.0/24", "BFF_CONSUMER_LIMITS": "wishlist=5,ip=2,fingerprint=1000"})
+	served := 0
+	for i := range 40 {
+		a := f.ask(guestCall{method: http.MethodGet, path: "/wishlist"}.with(
+			"X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i), "Forwarded", fmt.Sprintf("for=203.0.113.%d", i),
+			"X-Real-IP", fmt.Sprintf("203.0.113.%d", i), "True-Client-IP", fmt.Sprintf("203.0.113.%d", i)).at(0, i))
+		if a.status == http.StatusOK {
+			served++
+		}
+	}
+	if served < 9 || served > 12 { // ten, and what a second refills
+		t.Errorf("%d requests from one address were served, want about 10", served)
+	}
+}
+
+// solve gets a challenge and does its work.
+func (f *fleet) solve(node, guest int, header ...string) string {
+	f.t.Helper()
+	a := f.get(guestCall{method: http.MethodGet, path: "/challenge"}.with(header...).at(node, guest))
+	if a.header.Get("Cache-Control") != "private, no-store" {
+		f.t.Errorf("Cache-Control: %s", a.header.Get("Cache-Control"))
+	}
+	var ch challenge.Challenge
+	if err := json.Unmarshal(a.body, &ch); err != nil {
+		f.t.Fatal(err)
+	}
+	n, err := ch.Solve(testkit.Context(f.t))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	payload, err := ch.Encode(n)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return payload
+}
+
+// TestChallenge: a driven browser is told how to go on, pays, and is let in for
+// a while, at every instance. The solution is nobody else's and counts once.
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	f := newWatch(t, 2, nil)
+	agent := []string{"User-Agent", headless}
+	cookie := f.session(1, agent...)
+	as := func(c guestCall, node int, more ...string) guestAnswer {
+		return f.ask(c.with(append([]string{"User-Agent", headless, "Cookie", cookie}, more...)...).at(node, 1))
+	}
+	refused := as(wishCall(f, 0), 0)
+	if refused.status != http.StatusTooManyRequests || codeOf(refused) != "SUSPECTED_BOT" {
+		t.Fatalf("got %s, want a challenge", refused)
+	}
+	if !strings.Contains(refused.header.Get("Link"), apiBase+"/challenge") || !strings.Contains(string(refused.body), apiBase+"/challenge") {
+		t.Errorf("the answer does not say how to go on: %v %s", refused.header, refused.body)
+	}
+	payload := f.solve(0, 1, "User-Agent", headless, "Cookie", cookie)
+
+	other := f.session(2, agent...)
+	if a := f.ask(wishCall(f, 0).with("User-Agent", headless, "Cookie", other, "X-Challenge", payload).at(0, 2)); codeOf(a) != "CHALLENGE_INVALID" {
+		t.Errorf("somebody else's solution: %s", a)
+	}
+	if a := as(wishCall(f, 0), 0, "X-Challenge", payload); a.status != http.StatusCreated {
+		t.Fatalf("with the solution: %s", a)
+	}
+	for node := range f.nodes {
+		if a := as(wishCall(f, 1+node), node); a.status != http.StatusCreated {
+			t.Errorf("instance %d has not heard of the solution: %s", node, a)
+		}
+	}
+	if a := as(wishCall(f, 4), 1, "X-Challenge", payload); codeOf(a) != "CHALLENGE_INVALID" || a.status != http.StatusForbidden {
+		t.Errorf("a solution that was spent: %s", a)
+	}
+
+	db, err := pgx.Connect(testkit.Context(t), f.PostgresURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(testkit.Context(t))) }()
+	id := strings.TrimPrefix(cookie, "gms_id=")
+	until(t, "the verdict in the log", func() bool {
+		var verdict, action string
+		err := db.QueryRow(testkit.Context(t), `SELECT verdict, action_taken FROM bff_consumer.bot_score_log WHERE guest_session_id = $1 ORDER BY id LIMIT 1`, id).Scan(&verdict, &action)
+		return err == nil && verdict == "suspect" && action == "challenge"
+	})
+	until(t, "the event", func() bool {
+		var n int
+		err := db.QueryRow(testkit.Context(t), `SELECT count(*) FROM bff_consumer.outbox WHERE topic LIKE '%bot_suspected.v1' AND headers->>'sessionId' = $1`, id).Scan(&n)
+		return err == nil && n > 0
+	})
+}
+
+// TestHardBlock: whoever fails challenges again and again is shut out,
+// everywhere, for ten minutes; others are not.
+func TestHardBlock(t *testing.T) {
+	t.Parallel()
+	f := newWatch(t, 2, nil)
+	cookie := f.session(1)
+	for range 3 {
+		if a := f.ask(wishCall(f, 0).with("Cookie", cookie, "X-Challenge", "nonsense").at(0, 1)); codeOf(a) != "CHALLENGE_INVALID" {
+			t.Fatalf("nonsense: %s", a)
+		}
+	}
+	suggest := guestCall{method: http.MethodGet, path: "/suggest?q=kab"}
+	a := f.ask(suggest.with("Cookie", cookie).at(0, 1))
+	wait, _ := strconv.Atoi(a.header.Get("Retry-After"))
+	if a.status != http.StatusTooManyRequests || codeOf(a) != "SUSPECTED_BOT" || wait < 500 || wait > 600 {
+		t.Fatalf("got %s, Retry-After %d", a, wait)
+	}
+	until(t, "the block at the other instance", func() bool {
+		return f.ask(suggest.with("Cookie", cookie).at(1, 1)).status == http.StatusTooManyRequests
+	})
+	f.get(suggest.at(0, 2))
+	f.get(suggest.with("Cookie", f.session(2)).at(1, 2))
+}
+
+// TestStampedeOfStrangers: a thousand identical searches without cookies from
+// one address are one search.
+func TestStampedeOfStrangers(t *testing.T) {
+	f := newWatch(t, 1, nil)
+	f.calls()
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		got   = map[int]int{}
+		start = make(chan struct{})
+	)
+	c := searchCall("Kabul").with("X-Forwarded-For", "203.0.113.9", "X-Client-Timezone", "Asia/Kabul")
+	for range 1000 {
+		wg.Go(func() {
+			<-start
+			a, err := f.try(testkit.Context(t), c)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			if got[a.status]++; a.status != http.StatusOK && got[a.status] == 1 {
+				t.Errorf("%.300s", a)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if got[http.StatusOK] != 1000 {
+		t.Errorf("answers: %v", got)
+	}
+	if n := f.calls()[callListings]; n != 1 {
+		t.Errorf("%d upstream searches, want 1", n)
+	}
+}

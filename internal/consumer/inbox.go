@@ -32,9 +32,6 @@ func NewInbound(e bff.Received, occurredAt time.Time) Inbound {
 	return Inbound{ID: e.ID, Subject: e.Subject, Digest: sha256.Sum256(b.Bytes()), OccurredAt: occurredAt}
 }
 
-// InboxOwn begins the inbox's ids of its own; no received event may have one.
-const InboxOwn = "latest:"
-
 // Reception says how an event stands to those received before.
 type Reception int
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 )
@@ -42,7 +41,7 @@ func prunes() []prune {
 	return []prune{
 		{"outbox", 30 * day, outbox.Consumer().Prune},
 		// The marks of the newest event per tenant stay.
-		{"inbox", 7 * day, deleting("inbox", "event_id", "received_at < $1 AND NOT starts_with(event_id, '"+consumer.InboxOwn+"')", "received_at")},
+		{"inbox", 7 * day, deleting("inbox", "event_id", "received_at < $1", "received_at")},
 		{"bot-scores", 7 * day, deleting("bot_score_log", "id", "evaluated_at < $1", "evaluated_at")},
 		{"handoffs", day, deleting("handoff_replay_log", "id", "minted_at < $1", "minted_at")},
 		{"idempotency", 0, deleting("idempotency_keys", "composite_key", "expires_at < $1", "expires_at")},

@@ -101,7 +101,6 @@ func TestPrune(t *testing.T) {
 				VALUES ($1, $2, $2, $2, 0.5, 'suspect', '[]', 'none', $3)`, bff.NewID(bff.PrefixBotScore, now).String(), hash, ago(age))
 		}
 	}
-	exec(t, db, `INSERT INTO bff_consumer.inbox (event_id, subject, received_at, processed_at, digest) VALUES ($1, 's', $2, $2, '')`, consumer.InboxOwn+"tnt_x", ago(99*day))
 	for _, age := range []time.Duration{25 * time.Hour, 23 * time.Hour} {
 		exec(t, db, `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms,
 			currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
@@ -131,7 +130,7 @@ func TestPrune(t *testing.T) {
 	}
 	wg.Wait()
 	for table, want := range map[string]int{
-		"outbox": 6, "inbox": 4, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 2,
+		"outbox": 6, "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 2,
 	} {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)

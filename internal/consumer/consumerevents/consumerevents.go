@@ -174,9 +174,6 @@ func (r *Receiver) parse(d pubsub.Delivery) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	if strings.HasPrefix(e.ID, consumer.InboxOwn) {
-		return message{}, fmt.Errorf("%w: the id is one of our own", bff.ErrEvent)
-	}
 	var body struct {
 		TenantID   loose `json:"tenantId"`
 		PropertyID loose `json:"propertyId"`

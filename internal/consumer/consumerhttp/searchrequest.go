@@ -43,15 +43,15 @@ const (
 // readRequest reads the body of a search and reports everything that is wrong
 // with it.
 func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind) (*searchRequest, error) {
-	body, err := web.ReadBytes(w, r, searchBody)
+	body, err := web.ReadText(w, r, searchBody)
 	if err != nil {
 		return nil, err
 	}
-	key := bodyKey{kind, bff.DateOf(a.cfg.Now()), header(r.Header, "X-Currency"), string(body)}
+	key := bodyKey{kind, bff.DateOf(a.cfg.Now()), header(r.Header, "X-Currency"), body}
 	if req, ok := a.bodies.get(key); ok {
 		return req, nil
 	}
-	in, err := web.ParseBody(body)
+	in, err := web.ParseText(body)
 	if err != nil {
 		return nil, err
 	}

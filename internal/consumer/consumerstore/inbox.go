@@ -83,7 +83,7 @@ func (i *Inbox) Failed(ctx context.Context, d pubsub.Delivery, cause error) (int
 	}
 	// What cannot be read has no name but Pub/Sub's.
 	in := consumer.Inbound{ID: "message:" + d.ID, Subject: d.Topic, Digest: sha256.Sum256(d.Data)}
-	if e, err := bff.ParseReceived(d.Data); err == nil && !strings.HasPrefix(e.ID, consumer.InboxOwn) {
+	if e, err := bff.ParseReceived(d.Data); err == nil {
 		in = consumer.NewInbound(e, d.PublishTime)
 	}
 	text := strings.ToValidUTF8(strings.ReplaceAll(cause.Error(), "\x00", ""), "")

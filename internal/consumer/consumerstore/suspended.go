@@ -91,15 +91,13 @@ func (s *Suspensions) ChangeTenant(ctx context.Context, in consumer.Inbound, c c
 }
 
 // claimNewest moves the mark of the newest event about a tenant forward, and
-// reports false when it already stands beyond this one. The mark is a row of
-// the inbox that is never pruned: a reinstated tenant has no row of its own to
-// remember when. Of two events of one moment the suspension wins.
+// reports false when it already stands beyond this one. Of two events of one
+// moment the suspension wins.
 func claimNewest(ctx context.Context, tx pgx.Tx, in consumer.Inbound, c consumer.TenantChange) (bool, error) {
-	tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.inbox AS i (event_id, subject, processed_at, digest) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (event_id) DO UPDATE SET subject = excluded.subject, processed_at = excluded.processed_at,
-			digest = excluded.digest, received_at = now()
-		WHERE i.processed_at < excluded.processed_at OR (i.processed_at = excluded.processed_at AND $5)`,
-		consumer.InboxOwn+c.Tenant.String(), in.Subject, in.OccurredAt, in.Digest[:], c.Suspended)
+	tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.tenant_status_marks AS m (tenant_id, subject, occurred_at) VALUES ($1::uuid, $2, $3)
+		ON CONFLICT (tenant_id) DO UPDATE SET subject = excluded.subject, occurred_at = excluded.occurred_at
+		WHERE m.occurred_at < excluded.occurred_at OR (m.occurred_at = excluded.occurred_at AND $4)`,
+		c.Tenant.UUID(), in.Subject, in.OccurredAt, c.Suspended)
 	if err != nil {
 		return false, fmt.Errorf("mark newest: %w", err)
 	}

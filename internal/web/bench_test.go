@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
 const benchBody = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2027-05-12","checkOut":"2027-05-15"},` +
@@ -60,9 +61,9 @@ func (l scripts) Accept() (net.Conn, error) {
 func (scripts) Close() error   { return nil }
 func (scripts) Addr() net.Addr { return &net.TCPAddr{} }
 
-func benchServer(log io.Writer) *Server {
+func benchServer() *Server {
 	return NewServer(Config{
-		Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: prometheus.NewRegistry(), Namespace: "bench",
+		Log: daemon.NewLogger(io.Discard, daemon.Settings{}, "bench"), Metrics: prometheus.NewRegistry(), Namespace: "bench",
 		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Second, Now: time.Now,
 	})
 }
@@ -79,7 +80,7 @@ func BenchmarkServer(b *testing.B) {
 	}
 	bare := http.NewServeMux()
 	bare.HandleFunc("POST /bff/consumer/v1/search", func(w http.ResponseWriter, _ *http.Request) { write(w) })
-	ours := benchServer(io.Discard)
+	ours := benchServer()
 	ours.Handle(Route{Pattern: "POST /bff/consumer/v1/search", Handle: func(w http.ResponseWriter, _ *http.Request) error { write(w); return nil }})
 
 	const slice = 20_000
@@ -122,7 +123,7 @@ func BenchmarkServeHTTP(b *testing.B) {
 		{"wildcard", "POST /bff/consumer/v1/hotels/{id}", "/bff/consumer/v1/hotels/ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			s := benchServer(io.Discard)
+			s := benchServer()
 			s.Handle(Route{Pattern: bm.pattern, Handle: func(w http.ResponseWriter, _ *http.Request) error {
 				_, _ = w.Write([]byte("{}"))
 				return nil
@@ -171,11 +172,5 @@ func BenchmarkReadQuery(b *testing.B) {
 		if in.Err() != nil {
 			b.Fatal(in.Err())
 		}
-	}
-}
-
-func BenchmarkTimeNow(b *testing.B) {
-	for b.Loop() {
-		time.Now()
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 const (
@@ -29,11 +32,12 @@ var errCap = errors.New("upstream cap reached")
 
 // call is one call as its caller sees it; it may take several attempts.
 type call struct {
-	method, route, url, query string
-	header                    http.Header
-	body                      []byte
-	cap                       time.Duration
-	idempotent                bool
+	method, route string
+	url           *url.URL
+	header        http.Header
+	body          []byte
+	cap           time.Duration
+	idempotent    bool
 }
 
 // reply is a whole 2xx answer.
@@ -105,13 +109,9 @@ func (c *Client) attempt(ctx context.Context, call *call, permit permit) (reply,
 }
 
 func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
-	req, err := request(ctx, call)
-	if err != nil {
-		return reply{}, c.fail(call, Failed, "request cannot be built")
-	}
 	c.metrics.inflight.Inc()
 	defer c.metrics.inflight.Dec()
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.transport.RoundTrip(request(ctx, call))
 	if err != nil {
 		return reply{}, c.broken(call, err)
 	}
@@ -131,30 +131,30 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 }
 
 // request builds the request of one attempt.
-func request(ctx context.Context, call *call) (*http.Request, error) {
-	var body io.Reader
-	if call.body != nil || call.method != http.MethodGet {
-		body = bytes.NewReader(call.body)
-	}
-	req, err := http.NewRequestWithContext(ctx, call.method, call.url, body)
-	if err != nil {
-		return nil, err
+func request(ctx context.Context, call *call) *http.Request {
+	req := (&http.Request{
+		Method: call.method, URL: call.url, Host: call.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: call.header.Clone(), Body: http.NoBody,
+	}).WithContext(ctx)
+	if call.body != nil {
+		req.ContentLength = int64(len(call.body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(call.body)), nil }
+		req.Body, _ = req.GetBody()
 	}
 	if !call.idempotent {
 		// net/http repeats a request with an idempotency key by itself when a
 		// kept-alive connection breaks; without GetBody it cannot. What
 		// is not idempotent is sent once, or not at all.
 		req.GetBody = nil
-		if req.Body == nil || req.Body == http.NoBody {
+		if req.Body == http.NoBody {
 			req.Body = io.NopCloser(bytes.NewReader(nil))
 		}
 	}
-	req.Header = call.header.Clone()
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
-		req.Header.Set("X-Deadline-Ms", strconv.FormatInt(left, 10))
+		req.Header["X-Deadline-Ms"] = []string{strconv.FormatInt(left, 10)}
 	}
-	return req, nil
+	return req
 }
 
 // broken names a failure of the connection. The error itself is dropped, it
@@ -257,6 +257,10 @@ func isJSON(contentType string) bool {
 		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
+// Reading reads an answer without reflection. Members that it requires and does
+// not find are reported as drift.
+type Reading func(r *scan.Reader)
+
 // decode fills out. It runs once per call, after the attempts: two hedged
 // attempts must not write to the same value.
 func (c *Client) decode(call *call, r reply, out any) error {
@@ -271,6 +275,16 @@ func (c *Client) decode(call *call, r reply, out any) error {
 			return c.fail(call, Garbage, "not JSON")
 		}
 		*raw = r.body
+		return nil
+	}
+	if read, ok := out.(Reading); ok {
+		at := scan.New(r.body)
+		if read(at); at.Err() != nil {
+			return c.fail(call, Garbage, "not the JSON agreed on")
+		}
+		for _, field := range at.Missing() {
+			c.drift.report(call.route, field)
+		}
 		return nil
 	}
 	if err := json.Unmarshal(r.body, out); err != nil { // the error may quote the body

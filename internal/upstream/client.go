@@ -55,7 +55,7 @@ type BreakerConfig struct {
 // Client calls one upstream.
 type Client struct {
 	name      string
-	base      string
+	base      url.URL
 	timeout   time.Duration
 	retries   int
 	maxBody   int64
@@ -112,7 +112,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		name:      cfg.Name,
-		base:      strings.TrimSuffix(base.String(), "/"),
+		base:      url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/"), RawPath: strings.TrimSuffix(base.RawPath, "/")},
 		timeout:   cfg.Timeout,
 		retries:   cfg.Retries,
 		maxBody:   cfg.MaxBody,
@@ -134,23 +134,24 @@ func New(cfg Config) (*Client, error) {
 // Get reads path, query appended, into out.
 //
 // Route is the pattern behind path and must come from a fixed set: it labels
-// metrics. Out is a pointer to decode the JSON answer into, *[]byte for the
-// answer's own bytes (checked to be JSON), or nil to look at the status only.
+// metrics. Out is a pointer to decode the JSON answer into, a [Reading] of it,
+// *[]byte for the answer's own bytes (checked to be JSON), or nil to look at the
+// status only.
 // Fields of out tagged `upstream:"required"` that come empty are reported, see
 // [Client.Drift].
 func (c *Client) Get(ctx context.Context, route, path string, query url.Values, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodGet, route: route, url: path, query: query.Encode(), idempotent: true}, nil, out, opts)
+	return c.do(ctx, call{method: http.MethodGet, route: route, idempotent: true}, path, query.Encode(), nil, out, opts)
 }
 
-// Post sends body as JSON and reads the answer into out, as Get does. It is
+// Post sends body as JSON, a json.RawMessage as it is, and reads the answer into out, as Get does. It is
 // sent once, unless [Idempotent] allows more.
 func (c *Client) Post(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPost, route: route, url: path}, body, out, opts)
+	return c.do(ctx, call{method: http.MethodPost, route: route}, path, "", body, out, opts)
 }
 
 // Put is Post with another method; a PUT is idempotent by definition.
 func (c *Client) Put(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPut, route: route, url: path, idempotent: true}, body, out, opts)
+	return c.do(ctx, call{method: http.MethodPut, route: route, idempotent: true}, path, "", body, out, opts)
 }
 
 // State returns the breaker's state: "closed", "half-open" or "open".
@@ -168,25 +169,51 @@ func (c *Client) Close() {
 	}
 }
 
+// Header values that all calls share; nobody changes them.
+var (
+	acceptJSON = []string{"application/json"}
+	userAgent  = []string{"melmastoon-bff"}
+)
+
+// address is where a call goes: below the base URL, or nowhere.
+func (c *Client) address(path, query string) (*url.URL, bool) {
+	if !cleanPath(path) {
+		return nil, false
+	}
+	to := c.base
+	to.RawQuery = query
+	if strings.IndexByte(path, '%') < 0 && to.RawPath == "" {
+		to.Path += path
+		return &to, true
+	}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, false
+	}
+	to.RawPath = to.EscapedPath() + path
+	to.Path += plain
+	return &to, true
+}
+
 // do prepares everything that attempts have in common: a hedge may outlive the
 // call by a moment and must not look at what is the caller's.
-func (c *Client) do(ctx context.Context, call call, body, out any, opts []Option) error {
-	if !cleanPath(call.url) {
+func (c *Client) do(ctx context.Context, call call, path, query string, body, out any, opts []Option) error {
+	var ok bool
+	if call.url, ok = c.address(path, query); !ok {
 		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
 	}
-	call.url = c.base + call.url
-	if call.query != "" {
-		call.url += "?" + call.query
-	}
 	call.cap = c.timeout
-	call.header = http.Header{"Accept": {"application/json"}, "User-Agent": {"melmastoon-bff"}}
+	call.header = http.Header{"Accept": acceptJSON, "User-Agent": userAgent}
 	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil { // the error may quote the value
-			return fmt.Errorf("upstream %s %s: the request cannot be encoded", c.name, call.route)
+		raw, ready := body.(json.RawMessage)
+		if !ready {
+			var err error
+			if raw, err = json.Marshal(body); err != nil { // the error may quote the value
+				return fmt.Errorf("upstream %s %s: the request cannot be encoded", c.name, call.route)
+			}
 		}
 		call.body = raw
-		call.header.Set("Content-Type", "application/json")
+		call.header["Content-Type"] = acceptJSON
 	}
 	if c.header != nil {
 		c.header(ctx, call.header)

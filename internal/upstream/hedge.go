@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -71,4 +73,134 @@ func (l *latencies) add(took time.Duration, quantile float64) {
 	sorted := slices.Clone(l.ring[:min(l.n, len(l.ring))])
 	slices.Sort(sorted)
 	l.late.Store(int64(sorted[int(quantile*float64(len(sorted)))]))
+}
+
+// chances is how often a late call asks for a hedge: what the allowance refuses
+// at first it may grant to those that are still waiting a while later, the
+// worst stragglers.
+const chances = 3
+
+// hedged makes an attempt, and another beside it when it is late.
+func (c *Client) hedged(ctx context.Context, call *call) (reply, error) {
+	delay, ok := c.hedge.delay(call.route)
+	if !ok {
+		return c.first(ctx, call)
+	}
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &race{client: c, call: call, ctx: ctx, delay: delay, live: 1, chances: chances, stopFirst: cancel}
+	r.mu.Lock() // the timer must be there before it is used
+	r.timer = time.AfterFunc(delay, r.late)
+	r.mu.Unlock()
+
+	start := time.Now()
+	answer, err := c.first(own, call)
+	if took := time.Since(start); err == nil || took >= delay {
+		// An attempt cut off by its twin would have taken longer still: it
+		// counts on the right side of the quantile.
+		c.hedge.observe(call.route, took)
+	}
+	return r.finish(answer, err)
+}
+
+// race is an attempt, in its caller's goroutine, with the hedges beside it. The
+// first answer decides it; a failure does once nobody else is on the way.
+type race struct {
+	client *Client
+	call   *call
+	ctx    context.Context
+	delay  time.Duration
+	timer  *time.Timer
+
+	mu        sync.Mutex
+	live      int // attempts under way
+	chances   int
+	stopFirst context.CancelFunc
+	stopTwin  context.CancelFunc
+
+	decided bool
+	over    chan struct{} // closed with the decision, if the caller waits for it
+	answer  reply
+	err     error
+}
+
+// late runs when the attempt is late.
+func (r *race) late() {
+	r.mu.Lock()
+	if r.decided {
+		r.mu.Unlock()
+		return
+	}
+	if r.chances--; r.chances > 0 {
+		r.timer.Reset(r.delay)
+	}
+	permit, ok := r.place()
+	if !ok {
+		r.mu.Unlock()
+		return
+	}
+	r.live++
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	r.stopTwin = cancel
+	r.mu.Unlock()
+
+	r.client.metrics.hedges.WithLabelValues(r.client.name, r.call.route).Inc()
+	answer, err := r.client.attempt(ctx, r.call, permit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(answer, err)
+}
+
+// place is a place for a hedge, if there is one to spare and no twin is on its
+// way already.
+func (r *race) place() (permit, bool) {
+	if r.live > 1 {
+		return permit{}, false
+	}
+	p, ok := r.client.limiter.spare(r.call.route)
+	if ok && !r.client.hedge.allowance.spend() {
+		p.drop()
+		return permit{}, false
+	}
+	return p, ok
+}
+
+// settle counts an attempt that has ended; it runs under mu.
+func (r *race) settle(answer reply, err error) {
+	r.live--
+	e, _ := errors.AsType[*Error](err)
+	if r.decided || (err != nil && (e == nil || !e.Refused()) && r.live > 0) { // else a twin may still succeed
+		return
+	}
+	r.decided, r.answer, r.err = true, answer, err
+	r.timer.Stop()
+	r.stopFirst()
+	if r.stopTwin != nil {
+		r.stopTwin()
+	}
+	if r.over != nil {
+		close(r.over)
+	}
+}
+
+// finish ends the caller's own attempt and returns the decision.
+func (r *race) finish(answer reply, err error) (reply, error) {
+	r.mu.Lock()
+	if r.settle(answer, err); r.decided {
+		defer r.mu.Unlock()
+		return r.answer, r.err
+	}
+	r.over = make(chan struct{})
+	r.mu.Unlock()
+	select {
+	case <-r.over:
+		return r.answer, r.err
+	case <-r.ctx.Done(): // the twin ends with it, in its own time
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.decided = true
+		r.timer.Stop()
+		return reply{}, r.ctx.Err()
+	}
 }

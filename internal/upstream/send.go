@@ -3,12 +3,8 @@ package upstream
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"math/rand/v2"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/hedgepolicy"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
 const (
@@ -22,68 +18,58 @@ const (
 	retryRoom = 150 * time.Millisecond
 )
 
-// errNotHedged is the result of a hedge that was not sent.
-var errNotHedged = errors.New("not hedged")
-
 // send makes the attempts of one call: the first, a hedge if it is slow, a
 // retry if it failed. A probe of the breaker is one attempt.
+//
+// It is our own because nearly every call succeeds at once, and must then not
+// pay for policies: built per call, those of a library cost more than the rest
+// of the call and its decoding.
 func (c *Client) send(ctx context.Context, call *call, pass pass) (reply, error) {
 	c.retry.earn()
 	c.hedge.allowance.earn()
 	if !call.idempotent || pass.probe {
 		return c.first(ctx, call)
 	}
-	var policies []failsafe.Policy[reply]
-	if c.retries > 0 {
-		policies = append(policies, c.retrying(ctx, call))
-	}
-	var live atomic.Int32 // attempts under way
-	delay, hedged := c.hedge.delay(call.route)
-	if hedged {
-		// Three chances: what the allowance refuses at first it may grant to
-		// those that are still waiting a while later, the worst stragglers.
-		policies = append(policies, hedgepolicy.NewBuilderWithDelay[reply](delay).WithMaxHedges(3).CancelIf(func(_ reply, err error) bool {
-			if e, ok := errors.AsType[*Error](err); ok && e.Refused() || err == nil {
-				return true
-			}
-			return live.Load() == 0 && !errors.Is(err, errNotHedged) // else a twin may still succeed
-		}).Build())
-	}
-	if len(policies) == 0 {
-		return c.first(ctx, call)
-	}
-	return failsafe.With(policies...).WithContext(ctx).GetWithExecution(func(exec failsafe.Execution[reply]) (reply, error) {
-		if exec.IsHedge() {
-			return c.second(exec.Context(), call, &live)
+	backoff := firstBackoff
+	for left := c.retries; ; left-- {
+		r, err := c.hedged(ctx, call)
+		if err == nil || left == 0 || !c.mayRetry(ctx, err) {
+			return r, err
 		}
-		live.Add(1)
-		defer live.Add(-1)
-		start := time.Now()
-		r, err := c.first(exec.Context(), call)
-		if took := time.Since(start); err == nil || took >= delay {
-			// An attempt cut off by its twin would have taken longer still: it
-			// counts on the right side of the quantile.
-			c.hedge.observe(call.route, took)
+		c.metrics.retries.WithLabelValues(c.name, call.route).Inc()
+		if err := rest(ctx, jittered(backoff)); err != nil {
+			return reply{}, err
 		}
-		return r, err
-	})
+		backoff = min(2*backoff, lastBackoff)
+	}
 }
 
-// retrying returns the retry policy of one call.
-func (c *Client) retrying(ctx context.Context, call *call) failsafe.Policy[reply] {
-	deadline, _ := ctx.Deadline()
-	return retrypolicy.NewBuilder[reply]().
-		WithMaxRetries(c.retries).
-		WithBackoff(firstBackoff, lastBackoff).
-		WithJitterFactor(backoffJitter).
-		ReturnLastFailure().
-		HandleIf(func(_ reply, err error) bool {
-			e, ok := errors.AsType[*Error](err)
-			return ok && e.transient && time.Until(deadline) > retryRoom
-		}).
-		AbortIf(func(reply, error) bool { return !c.retry.spend() }).
-		OnRetry(func(failsafe.ExecutionEvent[reply]) { c.metrics.retries.WithLabelValues(c.name, call.route).Inc() }).
-		Build()
+// mayRetry decides about another try, and pays for it.
+func (c *Client) mayRetry(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !e.transient {
+		return false
+	}
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) <= retryRoom {
+		return false
+	}
+	return c.retry.spend()
+}
+
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 + backoffJitter*(2*rand.Float64()-1))) //nolint:gosec // jitter
+}
+
+// rest waits, unless nobody waits with it any more.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // first sends the call when there is a place for it.
@@ -95,25 +81,5 @@ func (c *Client) first(ctx context.Context, call *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.attempt(ctx, call, permit)
-}
-
-// second sends the call beside a first that is still under way. What it
-// declines leaves no trace in live: the first must see that it is alone.
-func (c *Client) second(ctx context.Context, call *call, live *atomic.Int32) (reply, error) {
-	if live.Load() > 1 { // a twin is on its way already
-		return reply{}, errNotHedged
-	}
-	permit, ok := c.limiter.spare(call.route)
-	if !ok {
-		return reply{}, errNotHedged
-	}
-	if !c.hedge.allowance.spend() {
-		permit.drop()
-		return reply{}, errNotHedged
-	}
-	live.Add(1)
-	defer live.Add(-1)
-	c.metrics.hedges.WithLabelValues(c.name, call.route).Inc()
 	return c.attempt(ctx, call, permit)
 }

@@ -2,67 +2,165 @@ package consumerupstream
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/upstream"
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Pricing previews prices, read-only.
 type Pricing struct{ client *upstream.Client }
 
+// quote is a price in pricing's words.
 type quote struct {
-	PropertyID      bff.ID    `json:"propertyId" upstream:"required"`
-	CheapestNightly string    `json:"cheapestNightly" upstream:"required"`
-	TotalForStay    string    `json:"totalForStay" upstream:"required"`
-	DisplayPolicy   string    `json:"currencyDisplayPolicy"`
-	FxSnapshotID    string    `json:"fxSnapshotId"`
-	CapturedAt      time.Time `json:"capturedAt" upstream:"required"`
-	RatePlan        struct {
-		Sharia bool `json:"shariaCompliant"`
-	} `json:"ratePlan"`
-	Calendar []struct {
-		Date     bff.Date `json:"date"`
-		Cheapest string   `json:"cheapest"`
-	} `json:"calendar"`
-	Taxes []struct {
-		Code     string `json:"code"`
-		Amount   string `json:"amount"`
-		Included bool   `json:"included"`
-	} `json:"taxes"`
+	propertyID                bff.ID
+	cheapestNightly           string
+	totalForStay              string
+	displayPolicy, fxSnapshot string
+	capturedAt                time.Time
+	sharia                    bool
+	calendar                  []night
+	taxes                     []tax
+}
+
+type night struct {
+	date     bff.Date
+	cheapest string
+}
+
+type tax struct {
+	code, amount string
+	included     bool
+}
+
+func readQuote(r *scan.Reader) (q quote) {
+	for name := range r.Object() {
+		switch name {
+		case "propertyId":
+			q.propertyID = readID(r)
+		case "cheapestNightly":
+			q.cheapestNightly = r.String()
+		case "totalForStay":
+			q.totalForStay = r.String()
+		case "currencyDisplayPolicy":
+			q.displayPolicy = r.String()
+		case "fxSnapshotId":
+			q.fxSnapshot = r.String()
+		case "capturedAt":
+			q.capturedAt = readTime(r)
+		case "ratePlan":
+			for name := range r.Object() {
+				if name == "shariaCompliant" {
+					q.sharia = r.Bool()
+				}
+			}
+		case "calendar":
+			for range r.Array() {
+				q.calendar = append(q.calendar, readNight(r))
+			}
+		case "taxes":
+			for range r.Array() {
+				q.taxes = append(q.taxes, readTax(r))
+			}
+		}
+	}
+	r.Require(!q.propertyID.IsZero(), "quotes.propertyId")
+	r.Require(q.cheapestNightly != "", "quotes.cheapestNightly")
+	r.Require(q.totalForStay != "", "quotes.totalForStay")
+	r.Require(!q.capturedAt.IsZero(), "quotes.capturedAt")
+	return q
+}
+
+func readNight(r *scan.Reader) (n night) {
+	for name := range r.Object() {
+		switch name {
+		case "date":
+			n.date = readDate(r)
+		case "cheapest":
+			n.cheapest = r.String()
+		}
+	}
+	return n
+}
+
+func readTax(r *scan.Reader) (t tax) {
+	for name := range r.Object() {
+		switch name {
+		case "code":
+			t.code = r.String()
+		case "amount":
+			t.amount = r.String()
+		case "included":
+			t.included = r.Bool()
+		}
+	}
+	return t
 }
 
 // previewRoute is the only route of pricing that this service may call.
 const previewRoute = "/v1/pricing/quotes/preview"
 
-// preview is the body of the request.
-type preview struct {
-	Properties   []previewRef  `json:"properties"`
-	Dates        bff.StayDates `json:"dates"`
-	Occupancy    bff.Occupancy `json:"occupancy"`
-	Currency     bff.Currency  `json:"currency"`
-	Locale       bff.Locale    `json:"locale"`
-	CalendarDays int           `json:"calendarDays,omitempty"`
-}
-
-type previewRef struct {
-	PropertyID bff.ID `json:"propertyId"`
-	TenantID   bff.ID `json:"tenantId"`
+// preview writes the body of the request. Everything in it has one of a few
+// forms that need no escaping: ids, dates, codes of closed sets.
+func preview(req consumer.PriceRequest, calendarDays int) json.RawMessage {
+	b := make([]byte, 0, 256+100*len(req.Properties))
+	b = append(b, `{"properties":[`...)
+	for i, p := range req.Properties {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, `{"propertyId":"`...), p.PropertyID.String()...)
+		b = append(append(b, `","tenantId":"`...), p.TenantID.String()...)
+		b = append(b, `"}`...)
+	}
+	b = append(append(b, `],"dates":{"checkIn":"`...), req.Dates.CheckIn.String()...)
+	b = append(append(b, `","checkOut":"`...), req.Dates.CheckOut.String()...)
+	b = strconv.AppendInt(append(b, `"},"occupancy":{"adults":`...), int64(req.Occupancy.Adults), 10)
+	b = strconv.AppendInt(append(b, `,"children":`...), int64(req.Occupancy.Children), 10)
+	b = strconv.AppendInt(append(b, `,"rooms":`...), int64(req.Occupancy.Rooms), 10)
+	for i, age := range req.Occupancy.ChildrenAges {
+		if i == 0 {
+			b = append(b, `,"childrenAges":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(age), 10)
+	}
+	if len(req.Occupancy.ChildrenAges) > 0 {
+		b = append(b, ']')
+	}
+	b = append(append(b, `},"currency":"`...), req.Currency...)
+	b = append(append(b, `","locale":"`...), req.Locale...)
+	b = append(b, '"')
+	if calendarDays > 0 {
+		b = strconv.AppendInt(append(b, `,"calendarDays":`...), int64(calendarDays), 10)
+	}
+	return append(b, '}')
 }
 
 func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) ([]quote, error) {
-	body := preview{Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, CalendarDays: calendarDays}
-	for _, r := range req.Properties {
-		body.Properties = append(body.Properties, previewRef{r.PropertyID, r.TenantID})
-	}
-	var out struct {
-		Quotes []quote `json:"quotes" upstream:"required"`
-	}
-	if err := p.client.Post(ctx, previewRoute, previewRoute, body, &out, upstream.Idempotent()); err != nil {
+	var out []quote
+	err := p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *scan.Reader) {
+		there := false
+		for name := range r.Object() {
+			if name == "quotes" && !r.Null() {
+				there = true
+				for range r.Array() {
+					out = append(out, readQuote(r))
+				}
+			}
+		}
+		r.Require(there, "quotes")
+	}), upstream.Idempotent())
+	if err != nil {
 		return nil, failed(err)
 	}
-	return out.Quotes, nil
+	return out, nil
 }
 
 // Preview returns the cheapest prices by property. A quote that does not read
@@ -75,7 +173,7 @@ func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[b
 	rates := make(map[bff.ID]consumer.RateSnapshot, len(quotes))
 	for _, q := range quotes {
 		if rate, ok := p.snapshot(q); ok {
-			rates[q.PropertyID] = rate
+			rates[q.propertyID] = rate
 		}
 	}
 	return rates, nil
@@ -91,34 +189,43 @@ func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendar
 	if rate, ok := p.snapshot(quotes[0]); ok {
 		out.Rate = &rate
 	}
-	for _, d := range quotes[0].Calendar {
-		m, err := bff.ParseMicros(d.Cheapest)
+	for _, d := range quotes[0].calendar {
+		m, err := bff.ParseMicros(d.cheapest)
 		if err != nil {
 			p.client.Drift(previewRoute, "calendar.cheapest")
 			continue
 		}
-		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.Date, CheapestMinor: m.MinorString(), Currency: m.Currency})
+		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.date, CheapestMinor: m.MinorString(), Currency: m.Currency})
 	}
 	return out, nil
 }
 
+// displayPolicies say in whose currency a price is shown.
+var displayPolicies = []string{"tenant", "user-preferred", "fallback"}
+
 func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
-	nightly, err1 := bff.ParseMicros(q.CheapestNightly)
-	total, err2 := bff.ParseMicros(q.TotalForStay)
+	nightly, err1 := bff.ParseMicros(q.cheapestNightly)
+	total, err2 := bff.ParseMicros(q.totalForStay)
 	if err1 != nil || err2 != nil || nightly.Currency != total.Currency {
 		p.client.Drift(previewRoute, "cheapestNightly")
 		return consumer.RateSnapshot{}, false
 	}
-	rate := consumer.NewRateSnapshot(nightly, total, q.DisplayPolicy, q.CapturedAt)
-	rate.FxSnapshotID, rate.Sharia = q.FxSnapshotID, q.RatePlan.Sharia
-	for _, t := range q.Taxes {
-		amount, err := bff.ParseMicros(t.Amount)
+	if !slices.Contains(displayPolicies, q.displayPolicy) {
+		// The set is closed: front ends branch on it. The price is right all the
+		// same, and fallback claims the least about its currency.
+		p.client.Drift(previewRoute, "currencyDisplayPolicy")
+		q.displayPolicy = "fallback"
+	}
+	rate := consumer.NewRateSnapshot(nightly, total, q.displayPolicy, q.capturedAt)
+	rate.FxSnapshotID, rate.Sharia = q.fxSnapshot, q.sharia
+	for _, t := range q.taxes {
+		amount, err := bff.ParseMicros(t.amount)
 		if err != nil {
 			p.client.Drift(previewRoute, "taxes.amount")
 			continue
 		}
 		rate.Taxes = append(rate.Taxes, consumer.Tax{
-			Code: t.Code, Minor: amount.MinorString(), Currency: amount.Currency, Included: t.Included,
+			Code: t.code, Minor: amount.MinorString(), Currency: amount.Currency, Included: t.included,
 		})
 	}
 	return rate, true

@@ -2,86 +2,196 @@ package consumerupstream
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/upstream"
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Property is property-service: rooms, amenities, photos and policies.
 type Property struct{ client *upstream.Client }
 
-type property struct {
-	PropertyID   bff.ID           `json:"propertyId" upstream:"required"`
-	TenantID     bff.ID           `json:"tenantId" upstream:"required"`
-	Name         text             `json:"name"`
-	Description  *text            `json:"description"`
-	StarRating   *float64         `json:"starRating"`
-	PropertyType string           `json:"propertyType"`
-	Address      consumer.Address `json:"address"`
-	Geo          consumer.LatLng  `json:"geo"`
-	Rooms        []struct {
-		RoomTypeID   string                `json:"roomTypeId"`
-		Name         text                  `json:"name"`
-		MaxOccupancy consumer.RoomCapacity `json:"maxOccupancy"`
-		Beds         []consumer.Bed        `json:"beds"`
-		SizeSqm      *float64              `json:"sizeSqm"`
-		Amenities    []string              `json:"amenities"`
-		PhotoURLs    []string              `json:"photoUrls"`
-	} `json:"rooms" upstream:"required"`
-	Amenities []struct {
-		Code     string `json:"code"`
-		Label    text   `json:"label"`
-		Category string `json:"category"`
-	} `json:"amenities"`
-	Photos []struct {
-		picture
-		IsHero bool `json:"isHero"`
-	} `json:"photos"`
-	Policies struct {
-		Cancellation text   `json:"cancellation"`
-		CheckIn      string `json:"checkIn"`
-		CheckOut     string `json:"checkOut"`
-	} `json:"policies"`
-	Sharia                bool            `json:"shariaCompliant"`
-	TranslationProvenance json.RawMessage `json:"translationProvenance"`
-}
-
 // Describe returns a hotel in one locale.
 func (p *Property) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
-	var in property
+	var out consumer.Property
 	const route = "/api/v1/properties/{propertyId}"
-	if err := p.client.Get(ctx, route, upstream.Path(route, id.String()), url.Values{"locale": {string(locale)}}, &in); err != nil {
+	err := p.client.Get(ctx, route, upstream.Path(route, id.String()), url.Values{"locale": {string(locale)}},
+		upstream.Reading(func(r *scan.Reader) { out = readProperty(r, locale) }))
+	if err != nil {
 		return consumer.Property{}, failed(err)
 	}
-	out := consumer.Property{
-		PropertyID: in.PropertyID, TenantID: in.TenantID, Name: in.Name.localized(), PropertyType: in.PropertyType,
-		StarRating: in.StarRating, Address: in.Address, Geo: in.Geo, Sharia: in.Sharia,
-		TranslationProvenance: in.TranslationProvenance,
-		Rooms:                 make([]consumer.RoomTypeSummary, 0, len(in.Rooms)),
-		Amenities:             make([]consumer.Amenity, 0, len(in.Amenities)),
-		Photos:                make([]consumer.Photo, 0, len(in.Photos)),
-		Policies: consumer.Policies{
-			Cancellation: in.Policies.Cancellation.in(locale), CheckIn: in.Policies.CheckIn, CheckOut: in.Policies.CheckOut,
-		},
-	}
-	if in.Description != nil {
-		d := in.Description.localized()
-		out.Description = &d
-	}
-	for _, r := range in.Rooms {
-		out.Rooms = append(out.Rooms, consumer.RoomTypeSummary{
-			RoomTypeID: r.RoomTypeID, Name: r.Name.localized(), MaxOccupancy: r.MaxOccupancy, SizeSqm: r.SizeSqm,
-			Beds: append([]consumer.Bed{}, r.Beds...), Amenities: kebabs(r.Amenities), PhotoURLs: append([]string{}, r.PhotoURLs...),
-		})
-	}
-	for _, a := range in.Amenities {
-		out.Amenities = append(out.Amenities, consumer.Amenity{Code: kebab(a.Code), Label: a.Label.in(locale), Category: kebab(a.Category)})
-	}
-	for _, f := range in.Photos {
-		out.Photos = append(out.Photos, consumer.Photo{URL: f.URL, Alt: f.Alt.in(locale), IsHero: f.IsHero})
-	}
 	return out, nil
+}
+
+func readProperty(r *scan.Reader, locale bff.Locale) consumer.Property {
+	p := consumer.Property{Amenities: []consumer.Amenity{}, Photos: []consumer.Photo{}}
+	for name := range r.Object() {
+		switch name {
+		case "propertyId":
+			p.PropertyID = readID(r)
+		case "tenantId":
+			p.TenantID = readID(r)
+		case "name":
+			p.Name = readLocalized(r)
+		case "description":
+			if !r.Null() {
+				d := readLocalized(r)
+				p.Description = &d
+			}
+		case "starRating":
+			p.StarRating = r.MaybeFloat()
+		case "propertyType":
+			p.PropertyType = r.String()
+		case "address":
+			p.Address = readAddress(r)
+		case "geo":
+			p.Geo = readGeo(r)
+		case "rooms":
+			p.Rooms = readRooms(r)
+		case "amenities":
+			p.Amenities = readAmenities(r, locale)
+		case "photos":
+			p.Photos = readPhotos(r, locale)
+		case "policies":
+			p.Policies = readPolicies(r, locale)
+		case "shariaCompliant":
+			p.Sharia = r.Bool()
+		case "translationProvenance":
+			p.TranslationProvenance = r.Raw()
+		}
+	}
+	r.Require(!p.PropertyID.IsZero(), "propertyId")
+	r.Require(!p.TenantID.IsZero(), "tenantId")
+	if r.Require(p.Rooms != nil, "rooms"); p.Rooms == nil {
+		p.Rooms = []consumer.RoomTypeSummary{}
+	}
+	return p
+}
+
+func readAddress(r *scan.Reader) (a consumer.Address) {
+	for name := range r.Object() {
+		switch name {
+		case "line":
+			a.Line = r.String()
+		case "city":
+			a.City = r.String()
+		case "region":
+			a.Region = r.String()
+		case "country":
+			a.Country = r.String()
+		}
+	}
+	return a
+}
+
+// readRooms returns nil only where there is no list.
+func readRooms(r *scan.Reader) []consumer.RoomTypeSummary {
+	if r.Null() {
+		return nil
+	}
+	rooms := make([]consumer.RoomTypeSummary, 0, 4)
+	for range r.Array() {
+		rooms = append(rooms, readRoom(r))
+	}
+	return rooms
+}
+
+func readRoom(r *scan.Reader) consumer.RoomTypeSummary {
+	room := consumer.RoomTypeSummary{Beds: []consumer.Bed{}, Amenities: []string{}, PhotoURLs: []string{}}
+	for name := range r.Object() {
+		switch name {
+		case "roomTypeId":
+			room.RoomTypeID = r.String()
+		case "name":
+			room.Name = readLocalized(r)
+		case "maxOccupancy":
+			for name := range r.Object() {
+				switch name {
+				case "adults":
+					room.MaxOccupancy.Adults = r.Int()
+				case "children":
+					room.MaxOccupancy.Children = r.Int()
+				}
+			}
+		case "beds":
+			for range r.Array() {
+				room.Beds = append(room.Beds, readBed(r))
+			}
+		case "sizeSqm":
+			room.SizeSqm = r.MaybeFloat()
+		case "amenities":
+			room.Amenities = readKebabs(r)
+		case "photoUrls":
+			if urls := r.Strings(); urls != nil {
+				room.PhotoURLs = urls
+			}
+		}
+	}
+	return room
+}
+
+func readBed(r *scan.Reader) (b consumer.Bed) {
+	for name := range r.Object() {
+		switch name {
+		case "type":
+			b.Type = r.String()
+		case "count":
+			b.Count = r.Int()
+		}
+	}
+	return b
+}
+
+func readAmenities(r *scan.Reader, locale bff.Locale) []consumer.Amenity {
+	out := make([]consumer.Amenity, 0, 16)
+	for range r.Array() {
+		var a consumer.Amenity
+		for name := range r.Object() {
+			switch name {
+			case "code":
+				a.Code = kebab(r.String())
+			case "label":
+				a.Label = readIn(r, locale)
+			case "category":
+				a.Category = kebab(r.String())
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func readPhotos(r *scan.Reader, locale bff.Locale) []consumer.Photo {
+	out := make([]consumer.Photo, 0, 8)
+	for range r.Array() {
+		var p consumer.Photo
+		for name := range r.Object() {
+			switch name {
+			case "url":
+				p.URL = r.String()
+			case "alt":
+				p.Alt = readIn(r, locale)
+			case "isHero":
+				p.IsHero = r.Bool()
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func readPolicies(r *scan.Reader, locale bff.Locale) (p consumer.Policies) {
+	for name := range r.Object() {
+		switch name {
+		case "cancellation":
+			p.Cancellation = readIn(r, locale)
+		case "checkIn":
+			p.CheckIn = r.String()
+		case "checkOut":
+			p.CheckOut = r.String()
+		}
+	}
+	return p
 }

@@ -2,44 +2,81 @@ package consumerupstream
 
 import (
 	"context"
-	"regexp"
+	"encoding/json"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/upstream"
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Theme is theme-config, the source of truth of brands.
 type Theme struct{ client *upstream.Client }
 
-// hexColor is the only form of a colour that leaves us: it goes into style
-// sheets.
-var hexColor = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+// isColor accepts the only form of a colour that leaves us, #6b3fa0: it goes into
+// style sheets.
+func isColor(s string) bool {
+	if len(s) != 7 || s[0] != '#' {
+		return false
+	}
+	for _, c := range []byte(s[1:]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+			return false
+		}
+	}
+	return true
+}
 
 // Peeks returns the brands of tenants.
 func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
-	var out struct {
-		BrandPeeks []struct {
-			TenantID     bff.ID `json:"tenantId" upstream:"required"`
-			PrimaryColor string `json:"primaryColor" upstream:"required"`
-			LogoURL      string `json:"logoUrl"`
-			BrandName    text   `json:"brandName"`
-		} `json:"brandPeeks" upstream:"required"`
-	}
+	peeks := make(map[bff.ID]consumer.BrandPeek, len(tenants))
 	const route = "/api/v1/brand-peeks/batch"
-	body := map[string][]bff.ID{"tenantIds": tenants}
-	if err := t.client.Post(ctx, route, route, body, &out, upstream.Idempotent()); err != nil {
+	body := append(make(json.RawMessage, 0, 64+34*len(tenants)), `{"tenantIds":[`...)
+	for i, id := range tenants {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(append(append(body, '"'), id.String()...), '"')
+	}
+	body = append(body, `]}`...)
+	err := t.client.Post(ctx, route, route, body, upstream.Reading(func(r *scan.Reader) {
+		there := false
+		for name := range r.Object() {
+			if name != "brandPeeks" || r.Null() {
+				continue
+			}
+			there = true
+			for range r.Array() {
+				id, b := readPeek(r)
+				if !isColor(b.PrimaryColor) {
+					t.client.Drift(route, "primaryColor")
+					continue
+				}
+				peeks[id] = b
+			}
+		}
+		r.Require(there, "brandPeeks")
+	}), upstream.Idempotent())
+	if err != nil {
 		return nil, failed(err)
 	}
-	peeks := make(map[bff.ID]consumer.BrandPeek, len(out.BrandPeeks))
-	for _, b := range out.BrandPeeks {
-		if !hexColor.MatchString(b.PrimaryColor) {
-			t.client.Drift(route, "primaryColor")
-			continue
-		}
-		peeks[b.TenantID] = consumer.BrandPeek{
-			PrimaryColor: b.PrimaryColor, LogoURL: b.LogoURL, BrandName: b.BrandName.localized(),
+	return peeks, nil
+}
+
+func readPeek(r *scan.Reader) (tenant bff.ID, b consumer.BrandPeek) {
+	for name := range r.Object() {
+		switch name {
+		case "tenantId":
+			tenant = readID(r)
+		case "primaryColor":
+			b.PrimaryColor = r.String()
+		case "logoUrl":
+			b.LogoURL = r.String()
+		case "brandName":
+			b.BrandName = readLocalized(r)
 		}
 	}
-	return peeks, nil
+	r.Require(!tenant.IsZero(), "brandPeeks.tenantId")
+	r.Require(b.PrimaryColor != "", "brandPeeks.primaryColor")
+	return tenant, b
 }

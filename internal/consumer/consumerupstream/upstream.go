@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +29,8 @@ type Config struct {
 	Log     *slog.Logger
 	// Header adds the served request's id and trace to each call.
 	Header func(ctx context.Context, h http.Header)
+	// Transport replaces the clients' own.
+	Transport http.RoundTripper
 }
 
 // Upstreams are the clients of the five services.
@@ -47,7 +48,7 @@ func New(cfg Config) (*Upstreams, error) {
 	client := func(name, url string, timeout time.Duration, retries int, hedge time.Duration) *upstream.Client {
 		c, err := upstream.New(upstream.Config{
 			Name: name, BaseURL: url, Timeout: timeout, Retries: retries, HedgeAfter: hedge,
-			Metrics: cfg.Metrics, Namespace: "bff_consumer", Log: cfg.Log, Header: cfg.Header,
+			Metrics: cfg.Metrics, Namespace: "bff_consumer", Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
 		})
 		if err != nil {
 			errs = append(errs, err)
@@ -88,59 +89,3 @@ func (f *failure) DegradedReason() string { return string(f.cause.Reason) }
 
 // Unwrap returns the upstream's own error.
 func (f *failure) Unwrap() error { return f.cause }
-
-// text is localised text as the platform's services write it.
-type text struct {
-	Default string            `json:"default"` // a key of Values
-	Values  map[string]string `json:"values"`
-}
-
-// localized turns it into what front ends read: the default text itself and
-// the others by locale.
-func (t text) localized() bff.LocalizedString {
-	out := bff.LocalizedString{Default: t.Values[t.Default]}
-	for locale, s := range t.Values {
-		if locale == t.Default {
-			continue
-		}
-		if out.Localized == nil {
-			out.Localized = make(map[string]string, len(t.Values)-1)
-		}
-		out.Localized[locale] = s
-	}
-	if out.Default == "" { // a default that names no value: any is better than none
-		for _, locale := range []string{"en", "fa", "ps"} {
-			if s := t.Values[locale]; s != "" {
-				out.Default = s
-				break
-			}
-		}
-	}
-	return out
-}
-
-// in returns the text for a locale.
-func (t text) in(locale bff.Locale) string {
-	lang, _, _ := strings.Cut(string(locale), "-")
-	for _, key := range []string{string(locale), lang, t.Default} {
-		if s := t.Values[key]; s != "" {
-			return s
-		}
-	}
-	return ""
-}
-
-// kebabs turns many.
-func kebabs(codes []string) []string {
-	out := make([]string, len(codes))
-	for i, c := range codes {
-		out[i] = kebab(c)
-	}
-	return out
-}
-
-// kebab turns a platform code (halal_kitchen) into a front end's (halal-kitchen).
-func kebab(code string) string { return strings.ReplaceAll(code, "_", "-") }
-
-// snake is the way back.
-func snake(code string) string { return strings.ReplaceAll(code, "-", "_") }

@@ -1,0 +1,206 @@
+package consumerupstream_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+)
+
+// kept answers every call with the body that the simulated platform gave once,
+// without a network: both sides of the benchmark get the same bytes at the same
+// cost.
+type kept struct {
+	sim http.RoundTripper
+
+	mu     sync.Mutex
+	bodies map[string][]byte
+}
+
+var jsonHeader = http.Header{"Content-Type": {"application/json"}}
+
+func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := r.URL.Path
+	k.mu.Lock()
+	body, known := k.bodies[key]
+	if !known {
+		res, err := k.sim.RoundTrip(r)
+		if err != nil {
+			k.mu.Unlock()
+			return nil, err
+		}
+		if body, err = io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK {
+			k.mu.Unlock()
+			return nil, fmt.Errorf("%s answered %d %s: %w", key, res.StatusCode, body, err)
+		}
+		k.bodies[key] = body
+	}
+	k.mu.Unlock()
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: jsonHeader, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+	}, nil
+}
+
+// part is one of the calls behind a hotel's page.
+type part struct{ path, body string }
+
+// gateway is a generic one: it decodes every body, merges them and encodes the
+// sum.
+func gateway(ctx context.Context, client *http.Client, parts []part) ([]byte, error) {
+	var wg sync.WaitGroup
+	decoded, errs := make([]map[string]any, len(parts)), make([]error, len(parts))
+	for i, p := range parts {
+		wg.Go(func() { decoded[i], errs[i] = p.fetch(ctx, client) })
+	}
+	wg.Wait()
+	merged := map[string]any{}
+	for _, d := range decoded {
+		maps.Copy(merged, d)
+	}
+	body, err := json.Marshal(merged)
+	return body, errors.Join(errors.Join(errs...), err)
+}
+
+func (p part) fetch(ctx context.Context, client *http.Client) (decoded map[string]any, err error) {
+	method := http.MethodGet
+	if p.body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://platform.test"+p.path, strings.NewReader(p.body))
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	return decoded, json.Unmarshal(body, &decoded)
+}
+
+// cpu is the CPU time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkCompose divides the CPU time in which a generic gateway merges the
+// answers behind a hotel's page by that in which we compose it, the clients'
+// breakers, limits and metrics included. Slices of the two alternate, medians
+// are divided.
+func BenchmarkCompose(b *testing.B) {
+	sim, err := upstreamsim.New(upstreamsim.Config{Latency: map[string]upstreamsim.Latency{}, PublicURL: "https://media.melmastoon.test"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	platform := &kept{sim: inMemory{sim.Handler()}, bodies: map[string][]byte{}}
+	finder := finderOn(b, platform)
+	hotel := sim.Catalog().Properties[5]
+	req := consumer.DetailRequest{
+		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
+		Stay:       consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
+		Locale:     bff.LocaleEnglish, Currency: bff.USD,
+	}
+	ours := func() ([]byte, error) {
+		d, err := finder.Detail(b.Context(), req, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Degraded) > 0 {
+			return nil, fmt.Errorf("degraded: %+v", d.Degraded)
+		}
+		return d.AppendJSON(nil)
+	}
+	parts := []part{
+		{path: "/property/api/v1/properties/" + hotel.PropertyID},
+		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID},
+		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID + "/similar"},
+		{path: "/pricing/v1/pricing/quotes/preview", body: `{"properties":[{"propertyId":"` + hotel.PropertyID + `"}]}`},
+		{path: "/theme-config/api/v1/brand-peeks/batch", body: `{"tenantIds":["` + hotel.TenantID + `"]}`},
+	}
+	client := &http.Client{Transport: platform}
+	generic := func() ([]byte, error) { return gateway(b.Context(), client, parts) }
+
+	sides := []struct {
+		compose func() ([]byte, error)
+		costs   []float64
+		bytes   int
+	}{{compose: ours}, {compose: generic}}
+	const slice = 200
+	for b.Loop() {
+		for i := range sides {
+			s := &sides[i]
+			runtime.GC() // each pays for its own garbage
+			before := cpu(b)
+			for range slice {
+				body, err := s.compose()
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.bytes = len(body)
+			}
+			s.costs = append(s.costs, float64(cpu(b)-before)/slice/1e3)
+		}
+	}
+	for i := range sides {
+		slices.Sort(sides[i].costs)
+	}
+	o, g := sides[0].costs[len(sides[0].costs)/2], sides[1].costs[len(sides[1].costs)/2]
+	in := 0
+	for _, body := range platform.bodies {
+		in += len(body)
+	}
+	b.ReportMetric(g/o, "of-generic")
+	b.ReportMetric(g, "µs-generic")
+	b.ReportMetric(o, "µs-ours")
+	b.ReportMetric(float64(in), "bytes-in")
+	b.ReportMetric(float64(sides[0].bytes), "bytes-out")
+	b.ReportMetric(0, "ns/op")
+}
+
+func BenchmarkDetailOnly(b *testing.B) {
+	sim, err := upstreamsim.New(upstreamsim.Config{Latency: map[string]upstreamsim.Latency{}, PublicURL: "https://media.melmastoon.test"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	platform := &kept{sim: inMemory{sim.Handler()}, bodies: map[string][]byte{}}
+	finder := finderOn(b, platform)
+	hotel := sim.Catalog().Properties[5]
+	req := consumer.DetailRequest{
+		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
+		Stay:       consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
+		Locale:     bff.LocaleEnglish, Currency: bff.USD,
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := finder.Detail(b.Context(), req, time.Now())
+		if err != nil {
+			b.Fatal(err)
+		}
+		d.AppendJSON(nil)
+	}
+}

@@ -1,0 +1,147 @@
+package consumerupstream
+
+import (
+	"slices"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+)
+
+// The lists below are nil only where there is no list.
+
+func readPins(r *scan.Reader) []consumer.MapPin {
+	if r.Null() {
+		return nil
+	}
+	out := make([]consumer.MapPin, 0, 32)
+	for range r.Array() {
+		var p consumer.MapPin
+		for name := range r.Object() {
+			switch name {
+			case "propertyId":
+				p.PropertyID = readID(r)
+			case "tenantId":
+				p.TenantID = readID(r)
+			case "geo":
+				p.Geo = readGeo(r)
+			}
+		}
+		r.Require(!p.PropertyID.IsZero(), "pins.propertyId")
+		r.Require(!p.TenantID.IsZero(), "pins.tenantId")
+		if nameable(p.PropertyID, p.TenantID) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// readDays reads a calendar. A price that does not read exactly is no price.
+func readDays(r *scan.Reader) []consumer.AvailabilityDay {
+	if r.Null() {
+		return nil
+	}
+	out := make([]consumer.AvailabilityDay, 0, 32)
+	for range r.Array() {
+		var (
+			day      consumer.AvailabilityDay
+			cheapest string
+		)
+		for name := range r.Object() {
+			switch name {
+			case "date":
+				day.Date = readDate(r)
+			case "available":
+				day.Available = r.Bool()
+			case "roomsLeft":
+				day.RoomsLeft = r.MaybeInt()
+			case "cheapestNightly":
+				cheapest = r.String()
+			}
+		}
+		if cheapest != "" {
+			m, err := bff.ParseMicros(cheapest)
+			if r.Require(err == nil, "days.cheapestNightly"); err == nil {
+				minor := m.MinorString()
+				day.CheapestNightlyMinor, day.Currency = &minor, m.Currency
+			}
+		}
+		out = append(out, day)
+	}
+	return out
+}
+
+// flexibilities are the values of the facet that a search can ask for; the
+// projection also counts hotels that refund nothing.
+var flexibilities = []string{"free", "partial", "any"}
+
+func readFacets(r *scan.Reader, locale bff.Locale) []consumer.Facet {
+	if r.Null() {
+		return nil
+	}
+	out := make([]consumer.Facet, 0, 8)
+	for range r.Array() {
+		f := consumer.Facet{Values: []consumer.FacetValue{}}
+		for name := range r.Object() {
+			switch name {
+			case "key":
+				f.Key = r.String()
+			case "label":
+				f.Label = readIn(r, locale)
+			case "values":
+				for range r.Array() {
+					f.Values = append(f.Values, readFacetValue(r, locale))
+				}
+			}
+		}
+		if f.Key == "cancellationFlexibility" {
+			f.Values = slices.DeleteFunc(f.Values, func(v consumer.FacetValue) bool { return !slices.Contains(flexibilities, v.Value) })
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func readFacetValue(r *scan.Reader, locale bff.Locale) (v consumer.FacetValue) {
+	for name := range r.Object() {
+		switch name {
+		case "value":
+			v.Value = kebab(r.String())
+		case "label":
+			v.Label = readIn(r, locale)
+		case "count":
+			v.Count = r.Int()
+		}
+	}
+	return v
+}
+
+func readSuggestions(r *scan.Reader, locale bff.Locale) []consumer.Suggestion {
+	if r.Null() {
+		return nil
+	}
+	out := make([]consumer.Suggestion, 0, 8)
+	for range r.Array() {
+		var g consumer.Suggestion
+		for name := range r.Object() {
+			switch name {
+			case "kind":
+				g.Kind = r.String()
+			case "label":
+				g.Label = readIn(r, locale)
+			case "city":
+				g.City = r.String()
+			case "region":
+				g.Region = r.String()
+			case "country":
+				g.Country = r.String()
+			case "geo":
+				g.Geo = readGeo(r)
+			case "propertyId":
+				g.PropertyID = readID(r)
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package consumerupstream
+
+import (
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+)
+
+// text is localised text as the platform's services write it.
+type text struct {
+	fallback string // a locale of values
+	values   []translation
+}
+
+type translation struct{ locale, text string }
+
+// few is room for the translations of nearly every text.
+type few [10]translation
+
+func readText(r *scan.Reader, room *few) text {
+	t := text{values: room[:0]}
+	for name := range r.Object() {
+		switch name {
+		case "default":
+			t.fallback = r.String()
+		case "values":
+			for locale := range r.Object() {
+				t.values = append(t.values, translation{locale, r.String()})
+			}
+		}
+	}
+	return t
+}
+
+// get returns the text of one locale; of several, the last one written.
+func (t text) get(locale string) string {
+	for i := len(t.values) - 1; i >= 0; i-- {
+		if t.values[i].locale == locale {
+			return t.values[i].text
+		}
+	}
+	return ""
+}
+
+// localized turns it into what front ends read: the default text itself and
+// the others by locale.
+func (t text) localized() bff.LocalizedString {
+	out := bff.LocalizedString{Default: t.get(t.fallback)}
+	for _, v := range t.values {
+		if v.locale == t.fallback {
+			continue
+		}
+		if out.Localized == nil {
+			out.Localized = make(map[string]string, len(t.values))
+		}
+		out.Localized[v.locale] = v.text
+	}
+	if out.Default == "" { // a default that names no value: any is better than none
+		for _, locale := range []string{"en", "fa", "ps"} {
+			if out.Default = t.get(locale); out.Default != "" {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// in returns the text for a locale.
+func (t text) in(locale bff.Locale) string {
+	if s := t.get(string(locale)); s != "" {
+		return s
+	}
+	lang, _, _ := strings.Cut(string(locale), "-")
+	if s := t.get(lang); s != "" {
+		return s
+	}
+	return t.get(t.fallback)
+}
+
+// readLocalized reads a text with its translations.
+func readLocalized(r *scan.Reader) bff.LocalizedString {
+	var room few
+	return readText(r, &room).localized()
+}
+
+// readIn reads a text in one language.
+func readIn(r *scan.Reader, locale bff.Locale) string {
+	var room few
+	return readText(r, &room).in(locale)
+}
+
+// readID reads the id of anything.
+func readID(r *scan.Reader) (id bff.ID) {
+	r.Text(func(s string) error { return id.UnmarshalText([]byte(s)) })
+	return id
+}
+
+func readDate(r *scan.Reader) (d bff.Date) {
+	r.Text(func(s string) (err error) {
+		d, err = bff.ParseDate(s)
+		return err
+	})
+	return d
+}
+
+func readTime(r *scan.Reader) (t time.Time) {
+	r.Text(func(s string) error { return t.UnmarshalText([]byte(s)) })
+	return t
+}
+
+func readGeo(r *scan.Reader) (at consumer.LatLng) {
+	for name := range r.Object() {
+		switch name {
+		case "lat":
+			at.Lat = r.Float()
+		case "lng":
+			at.Lng = r.Float()
+		}
+	}
+	return at
+}
+
+// readKebabs reads codes.
+func readKebabs(r *scan.Reader) []string {
+	codes := r.Strings()
+	if codes == nil {
+		return []string{}
+	}
+	for i, c := range codes {
+		codes[i] = kebab(c)
+	}
+	return codes
+}
+
+// kebab turns a platform code (halal_kitchen) into a front end's (halal-kitchen).
+func kebab(code string) string { return strings.ReplaceAll(code, "_", "-") }
+
+// snake is the way back.
+func snake(code string) string { return strings.ReplaceAll(code, "-", "_") }

@@ -1,0 +1,48 @@
+package consumerupstream_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+)
+
+// upstreamsOn are the clients of a platform that is reached without a network.
+func upstreamsOn(tb testing.TB, platform http.RoundTripper) *consumerupstream.Upstreams {
+	tb.Helper()
+	const base = "http://platform.test"
+	up, err := consumerupstream.New(consumerupstream.Config{
+		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
+		ThemeURL: base + "/theme-config", TenantURL: base + "/tenant", Log: slog.New(slog.DiscardHandler), Transport: platform,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return up
+}
+
+func finderOn(tb testing.TB, platform http.RoundTripper) *consumer.Finder {
+	tb.Helper()
+	up := upstreamsOn(tb, platform)
+	return &consumer.Finder{
+		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
+		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
+	}
+}
+
+// inMemory calls a handler without a network.
+type inMemory struct{ http.Handler }
+
+func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if r.Body == nil { // as a server would have it
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, r)
+	return w.Result(), nil
+}

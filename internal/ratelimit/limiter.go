@@ -132,6 +132,9 @@ type Decision struct {
 	Reset time.Duration
 	// RetryAfter is set on refusal.
 	RetryAfter time.Duration
+	// Local says that the source could not be asked: this is the local share's
+	// answer, which may be stricter than the limit.
+	Local bool
 }
 
 // state is one key of a request that is being decided.
@@ -152,7 +155,9 @@ func (l *Limiter) Allow(ctx context.Context, keys []Key, cost int, now time.Time
 		states = append(states, state{tag: keys[i].tag()})
 	}
 	r := request{keys: keys, states: states, cost: int64(min(max(cost, 1), 1<<20)), now: now.UnixMicro()}
-	if d, ok := l.pass(&r, l.alone.Load()); ok {
+	alone := l.alone.Load()
+	if d, ok := l.pass(&r, alone); ok {
+		d.Local = alone
 		return d
 	}
 	return l.await(ctx, r)
@@ -250,7 +255,9 @@ func (l *Limiter) await(ctx context.Context, r request) Decision {
 	defer timer.Stop()
 	for {
 		done := l.round() // before looking: an answer after the look closes it
-		if d, ok := l.pass(&r, l.alone.Load()); ok {
+		alone := l.alone.Load()
+		if d, ok := l.pass(&r, alone); ok {
+			d.Local = alone
 			return d
 		}
 		select {
@@ -261,6 +268,7 @@ func (l *Limiter) await(ctx context.Context, r request) Decision {
 		}
 		l.stats.impatient.Add(1)
 		d, _ := l.pass(&r, true) // alone, nobody is ever unsure
+		d.Local = true
 		return d
 	}
 }

@@ -21,6 +21,15 @@ import (
 
 const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36"
 
+// patient lets one client do what only a crowd would: for tests of something
+// else. Everything is counted and judged as ever.
+func patient() map[string]string {
+	return map[string]string{
+		"BFF_CONSUMER_LIMITS":      "search=100000,detail=100000,handoff=100000,wishlist=100000,session=100000,telemetry=100000",
+		"BFF_CONSUMER_BOT_WEIGHTS": "fast=0;faster=0;fastest=0;steady=0;steadier=0;steadiest=0;one-shots=0;no-cookies=0",
+	}
+}
+
 // newWatch is a fleet with settings.
 func newWatch(t *testing.T, nodes int, settings map[string]string) *fleet {
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 // not, and a reinstatement brings them back.
 func TestSuspendedTenantVanishes(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newWatch(t, 3, patient())
 	f.subscribe()
 	tenantOf, hotels := map[string]string{}, map[string][]string{}
 	for _, p := range f.Sim.Catalog().Properties {

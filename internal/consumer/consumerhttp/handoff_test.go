@@ -192,8 +192,8 @@ func TestReplayIsPenalised(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("penalties: %v %v", found, err)
 	}
-	if weight, err := c.Do(testkit.Context(t), c.B().Get().Key(found[0]).Build()).ToString(); err != nil || weight != "1" {
-		t.Errorf("weight %q %v, want 1", weight, err)
+	if weight, err := c.Do(testkit.Context(t), c.B().Get().Key(found[0]).Build()).ToString(); err != nil || !strings.HasPrefix(weight, "0.99") && !strings.HasPrefix(weight, "1.00") {
+		t.Errorf("weight %q %v, want about 1: it decays", weight, err)
 	}
 }
 

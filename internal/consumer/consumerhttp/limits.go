@@ -177,7 +177,9 @@ func (l *limits) read(ctx context.Context, c *caller) (d ratelimit.Decision, ove
 	if c.hasSession {
 		d = l.limiter.Allow(ctx, append(room[:0], l.session.Key(c.session)), 1, c.now)
 		if !d.Allowed {
-			return d, false
+			// While Redis is away an instance knows its own share only, and no
+			// reader may fail for that.
+			return d, d.Local
 		}
 	}
 	shared := l.limiter.Allow(ctx, l.shared(c, room[:0]), 1, c.now)

@@ -167,7 +167,7 @@ func TestProofKeyRotation(t *testing.T) {
 		}
 	}
 	keys("add", "k0")
-	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug"}, nil)
+	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_LIMITS": generous}, nil)
 
 	ctx := testkit.Context(t)
 	stop := make(chan struct{})
@@ -378,13 +378,16 @@ func flush(t *testing.T, url string) {
 	c.Close()
 }
 
+// generous are limits for proofs of something else.
+const generous = "search=100000,detail=100000,handoff=100000,wishlist=100000,session=100000,telemetry=100000"
+
 // pause keeps those who ask again from taking the machine from those who work.
 func pause() { <-time.After(20 * time.Millisecond) }
 
 // A wishlist holds its hundred however many processes add to it.
 func TestProofWishlistCap(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 2, nil, nil)
+	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
 	g := s.guest()
 	g.must(http.StatusOK, "GET", "/session", nil)
 	ctx := testkit.Context(t)

@@ -145,14 +145,18 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 // find returns the entry to answer with. Visits that may cost no upstream
 // anything get what is there or on its way, or their refusal.
 func (a *API) find(r *http.Request, c *cache.Cache, key string, compose func(context.Context) (composed, error)) (*cache.Entry, cache.Status, error) {
-	if v := a.visit(r); v.cacheOnly {
+	v := a.visit(r)
+	if v.cacheOnly {
 		entry, st, err := c.Kept(r.Context(), key)
 		if errors.Is(err, cache.ErrNotKept) || err == nil && a.showsSuspended(entry) {
 			return nil, st, v.refusal
 		}
 		return entry, st, err
 	}
-	fill := func(ctx context.Context) (cache.Fill, error) { return a.fill(ctx, compose) }
+	fill := func(ctx context.Context) (cache.Fill, error) {
+		v.costly.Store(true)
+		return a.fill(ctx, compose)
+	}
 	entry, st, err := c.Get(r.Context(), key, fill)
 	if err == nil && a.showsSuspended(entry) {
 		// The word of a suspension is here before its invalidation: compose anew.

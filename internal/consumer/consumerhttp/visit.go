@@ -2,6 +2,7 @@ package consumerhttp
 
 import (
 	"net/http"
+	"sync/atomic"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -16,6 +17,8 @@ type visit struct {
 	// an upstream call of its own.
 	cacheOnly bool
 	refusal   error // the answer to a cacheOnly visit when there is nothing
+	// costly: an upstream was asked for its sake.
+	costly atomic.Bool
 	// unsung: answered without a session and without telemetry.
 	unsung bool
 }

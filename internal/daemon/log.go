@@ -158,12 +158,21 @@ func appendTime(b []byte, t time.Time) ([]byte, bool) {
 	return append(t.AppendFormat(append(b, '"'), time.RFC3339Nano), '"'), true
 }
 
-// isPlain reports whether s stands in JSON as it is.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
+// notPlain marks the bytes that JSON or slog writes differently.
+var notPlain = func() (odd [256]byte) {
+	for c := range odd {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			odd[c] = 1
 		}
 	}
-	return true
+	return odd
+}()
+
+// isPlain reports whether s stands in JSON as it is.
+func isPlain(s string) bool {
+	var odd byte
+	for i := range len(s) { // without a branch: almost every text is plain
+		odd |= notPlain[s[i]]
+	}
+	return odd == 0
 }

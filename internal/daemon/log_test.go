@@ -342,13 +342,12 @@ func TestLogConcurrently(t *testing.T) {
 // BenchmarkLog writes a request's event as slog does and as we do.
 func BenchmarkLog(b *testing.B) {
 	names := []slog.Attr{slog.String("service", "bff-consumer"), slog.String("instance", "bff-consumer-vm-29435")}
-	s := newSink(io.Discard, func(int) []byte { return nil })
-	defer s.Buffer()()
+	s := newSink(io.Discard, nil)
 	for _, bm := range []struct {
 		name    string
 		handler slog.Handler
 	}{
-		{"slog", slog.NewJSONHandler(newSink(io.Discard, nil), nil)},
+		{"slog", slog.NewJSONHandler(s, nil)},
 		{"ours", &logHandler{Handler: slog.NewJSONHandler(s, nil), sink: s, plain: true}},
 	} {
 		h := bm.handler.WithAttrs(names)

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,10 +35,27 @@ var errCap = errors.New("upstream cap reached")
 type call struct {
 	method, route string
 	url           *url.URL
-	header        http.Header
 	body          []byte
 	cap           time.Duration
 	idempotent    bool
+
+	mu     sync.Mutex
+	header http.Header // of all attempts
+	lent   bool        // the first attempt has it as it is
+}
+
+// attemptHeader is the header of one attempt. Nearly every call has one, which
+// needs no copy.
+func (c *call) attemptHeader(left time.Duration) http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.header
+	if c.lent {
+		h = h.Clone()
+	}
+	c.lent = true
+	h["X-Deadline-Ms"] = []string{strconv.FormatInt(max(left.Milliseconds(), 1), 10)}
+	return h
 }
 
 // reply is a whole 2xx answer.
@@ -132,9 +150,10 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 
 // request builds the request of one attempt.
 func request(ctx context.Context, call *call) *http.Request {
+	deadline, _ := ctx.Deadline() // every call has a cap
 	req := (&http.Request{
 		Method: call.method, URL: call.url, Host: call.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: call.header.Clone(), Body: http.NoBody,
+		Header: call.attemptHeader(time.Until(deadline)), Body: http.NoBody,
 	}).WithContext(ctx)
 	if call.body != nil {
 		req.ContentLength = int64(len(call.body))
@@ -149,10 +168,6 @@ func request(ctx context.Context, call *call) *http.Request {
 		if req.Body == http.NoBody {
 			req.Body = io.NopCloser(bytes.NewReader(nil))
 		}
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		left := max(time.Until(deadline).Milliseconds(), 1)
-		req.Header["X-Deadline-Ms"] = []string{strconv.FormatInt(left, 10)}
 	}
 	return req
 }
@@ -232,15 +247,12 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	if n := resp.ContentLength; n >= 0 {
-		body := make([]byte, n)
-		if _, err := io.ReadFull(resp.Body, body); err != nil {
-			return nil, err
-		}
-		_, err := io.CopyN(io.Discard, resp.Body, 1)
-		if err == nil || errors.Is(err, io.EOF) {
+		body := make([]byte, n+1) // the end is found by reading past it
+		got, err := io.ReadFull(resp.Body, body)
+		if int64(got) == n && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)) {
 			err = nil
 		}
-		return body, err
+		return body[:min(int64(got), n)], err
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err == nil && int64(len(body)) > limit {

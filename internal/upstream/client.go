@@ -140,18 +140,18 @@ func New(cfg Config) (*Client, error) {
 // Fields of out tagged `upstream:"required"` that come empty are reported, see
 // [Client.Drift].
 func (c *Client) Get(ctx context.Context, route, path string, query url.Values, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodGet, route: route, idempotent: true}, path, query.Encode(), nil, out, opts)
+	return c.do(ctx, &call{method: http.MethodGet, route: route, idempotent: true}, path, query.Encode(), nil, out, opts)
 }
 
 // Post sends body as JSON, a json.RawMessage as it is, and reads the answer into out, as Get does. It is
 // sent once, unless [Idempotent] allows more.
 func (c *Client) Post(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPost, route: route}, path, "", body, out, opts)
+	return c.do(ctx, &call{method: http.MethodPost, route: route}, path, "", body, out, opts)
 }
 
 // Put is Post with another method; a PUT is idempotent by definition.
 func (c *Client) Put(ctx context.Context, route, path string, body, out any, opts ...Option) error {
-	return c.do(ctx, call{method: http.MethodPut, route: route, idempotent: true}, path, "", body, out, opts)
+	return c.do(ctx, &call{method: http.MethodPut, route: route, idempotent: true}, path, "", body, out, opts)
 }
 
 // State returns the breaker's state: "closed", "half-open" or "open".
@@ -197,7 +197,7 @@ func (c *Client) address(path, query string) (*url.URL, bool) {
 
 // do prepares everything that attempts have in common: a hedge may outlive the
 // call by a moment and must not look at what is the caller's.
-func (c *Client) do(ctx context.Context, call call, path, query string, body, out any, opts []Option) error {
+func (c *Client) do(ctx context.Context, call *call, path, query string, body, out any, opts []Option) error {
 	var ok bool
 	if call.url, ok = c.address(path, query); !ok {
 		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
@@ -219,10 +219,10 @@ func (c *Client) do(ctx context.Context, call call, path, query string, body, ou
 		c.header(ctx, call.header)
 	}
 	for _, opt := range opts {
-		opt(&call)
+		opt(call)
 	}
 	start := time.Now()
-	err := c.run(ctx, &call, out)
+	err := c.run(ctx, call, out)
 	c.metrics.observe(call.route, err, time.Since(start))
 	return err
 }

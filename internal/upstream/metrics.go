@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +12,7 @@ import (
 // metrics of one upstream. The vectors are shared by all clients of a registry.
 type metrics struct {
 	name     string
+	routes   sync.Map // route, from our code, → usual
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	retries  *prometheus.CounterVec
@@ -83,6 +85,26 @@ func (m *metrics) observe(route string, err error, took time.Duration) {
 	case err != nil:
 		outcome = string(Failed)
 	}
-	m.calls.WithLabelValues(m.name, route, outcome).Inc()
-	m.duration.WithLabelValues(m.name, route).Observe(took.Seconds())
+	r := m.of(route)
+	if outcome == "ok" {
+		r.ok.Inc()
+	} else {
+		m.calls.WithLabelValues(m.name, route, outcome).Inc()
+	}
+	r.duration.Observe(took.Seconds())
+}
+
+// usual are the two metrics that every call of a route touches.
+type usual struct {
+	ok       prometheus.Counter
+	duration prometheus.Observer
+}
+
+func (m *metrics) of(route string) usual {
+	if known, ok := m.routes.Load(route); ok {
+		return known.(usual)
+	}
+	r := usual{m.calls.WithLabelValues(m.name, route, "ok"), m.duration.WithLabelValues(m.name, route)}
+	m.routes.Store(route, r)
+	return r
 }

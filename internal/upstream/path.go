@@ -9,6 +9,7 @@ import (
 // values, each escaped to stay within its own segment.
 func Path(route string, values ...string) string {
 	var b strings.Builder
+	b.Grow(2 * len(route))
 	for _, v := range values {
 		open := strings.IndexByte(route, '{')
 		shut := strings.IndexByte(route, '}')

@@ -238,7 +238,7 @@ func (r *Reader) Skip() {
 		}
 	case '"':
 		r.pos++
-		if end, _ := r.quoted(); end >= 0 {
+		if end, _, _ := r.quoted(); end >= 0 {
 			r.pos = end + 1
 		}
 	case 't':
@@ -358,13 +358,12 @@ func (r *Reader) text() (string, bool) {
 		return "", false
 	}
 	start := r.pos
-	end, plain := r.quoted()
+	end, beyond, escaped := r.quoted()
 	if end < 0 {
 		return "", false
 	}
 	r.pos = end + 1
-	s := r.data[start:end]
-	if plain {
+	if s := r.data[start:end]; !escaped && (!beyond || utf8.ValidString(s)) {
 		return s, true
 	}
 	var whole string
@@ -395,10 +394,10 @@ var meaning = func() (m [256]byte) {
 }()
 
 // quoted finds the end of a string whose opening quote has been read, and
-// reports whether it is plain: what is written is what is meant. The end is
-// negative if there is none.
-func (r *Reader) quoted() (end int, plain bool) {
-	data, beyond, escaped := r.data, false, false
+// reports whether it goes beyond ASCII and whether anything in it is escaped.
+// The end is negative if there is none.
+func (r *Reader) quoted() (end int, beyond, escaped bool) {
+	data := r.data
 	for i := plainWords(data, r.pos); i < len(data); i++ {
 		switch meaning[data[i]] {
 		case inner:
@@ -407,23 +406,23 @@ func (r *Reader) quoted() (end int, plain bool) {
 		default:
 			switch data[i] {
 			case '"':
-				return i, !escaped && (!beyond || utf8.ValidString(data[r.pos:i]))
+				return i, beyond, escaped
 			case '\\':
 				n := escape(data[i+1:])
 				if n == 0 {
 					r.fail(errSyntax)
-					return -1, false
+					return -1, false, false
 				}
 				escaped = true
 				i += n
 			default:
 				r.fail(errSyntax)
-				return -1, false
+				return -1, false, false
 			}
 		}
 	}
 	r.fail(errSyntax)
-	return -1, false
+	return -1, false, false
 }
 
 // plainWords skips what is inner, eight bytes at a time.

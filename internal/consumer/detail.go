@@ -215,32 +215,26 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	if !shed(RungSimilar) {
 		wg.Go(func() { similar, simErr = f.Search.Similar(ctx, req.PropertyID, similarHotels, req.Locale) })
 	}
-	// Price and brand need the tenant, which the projection knows.
-	wg.Go(func() {
-		proj, projErr = f.Search.FindProperty(ctx, req.PropertyID)
-		if projErr != nil {
-			return
-		}
-		var inner sync.WaitGroup
+	// Price and brand need the tenant, which the projection knows. What need not
+	// wait for another goroutine runs in this one.
+	if proj, projErr = f.Search.FindProperty(ctx, req.PropertyID); projErr == nil {
+		tenant := proj.Listing.TenantID
 		if !shed(RungListPrice) {
-			inner.Go(func() {
+			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 				defer cancel()
 				quote, quoteErr = f.Prices.Quote(ctx, PriceRequest{
-					Properties: []PropertyRef{{req.PropertyID, proj.Listing.TenantID}}, Dates: req.Stay.Dates,
+					Properties: []PropertyRef{{req.PropertyID, tenant}}, Dates: req.Stay.Dates,
 					Occupancy: req.Stay.Occupancy, Currency: req.Currency, Locale: req.Locale,
 				}, calendarDays)
 			})
 		}
 		if !shed(RungBrand) {
-			inner.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
-				defer cancel()
-				brands, brandErr = f.Brands.Peeks(ctx, []bff.ID{proj.Listing.TenantID})
-			})
+			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+			defer cancel()
+			brands, brandErr = f.Brands.Peeks(ctx, []bff.ID{tenant})
 		}
-		inner.Wait()
-	})
+	}
 	wg.Wait()
 
 	// The projection decides whether a hotel is on sale here; a hotel that it

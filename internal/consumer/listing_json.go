@@ -138,7 +138,11 @@ func (w *writer) bool(v bool) *writer {
 	return w
 }
 
-func (w *writer) id(id bff.ID) *writer { return w.raw(`"`).raw(id.String()).raw(`"`) }
+func (w *writer) id(id bff.ID) *writer {
+	w.b, _ = id.AppendText(append(w.b, '"')) // never fails
+	w.b = append(w.b, '"')
+	return w
+}
 
 func (w *writer) moment(t bff.Timestamp) *writer {
 	w.b = append(t.UTC().AppendFormat(append(w.b, '"'), bff.TimestampFormat), '"')

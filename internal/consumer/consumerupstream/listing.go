@@ -35,9 +35,9 @@ func readListing(r *scan.Reader, locale bff.Locale) consumer.Listing {
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
-			l.PropertyID = readID(r)
+			l.PropertyID = readID(r, bff.PrefixProperty)
 		case "tenantId":
-			l.TenantID = readID(r)
+			l.TenantID = readID(r, bff.PrefixTenant)
 		case "tenantSlug":
 			l.TenantSlug = r.String()
 		case "name":

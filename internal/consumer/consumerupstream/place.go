@@ -20,9 +20,9 @@ func readPins(r *scan.Reader) []consumer.MapPin {
 		for name := range r.Object() {
 			switch name {
 			case "propertyId":
-				p.PropertyID = readID(r)
+				p.PropertyID = readID(r, bff.PrefixProperty)
 			case "tenantId":
-				p.TenantID = readID(r)
+				p.TenantID = readID(r, bff.PrefixTenant)
 			case "geo":
 				p.Geo = readGeo(r)
 			}
@@ -138,7 +138,7 @@ func readSuggestions(r *scan.Reader, locale bff.Locale) []consumer.Suggestion {
 			case "geo":
 				g.Geo = readGeo(r)
 			case "propertyId":
-				g.PropertyID = readID(r)
+				g.PropertyID = readID(r, bff.PrefixProperty)
 			}
 		}
 		out = append(out, g)

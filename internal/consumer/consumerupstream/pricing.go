@@ -42,7 +42,7 @@ func readQuote(r *scan.Reader) (q quote) {
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
-			q.propertyID = readID(r)
+			q.propertyID = readID(r, bff.PrefixProperty)
 		case "cheapestNightly":
 			q.cheapestNightly = r.String()
 		case "totalForStay":

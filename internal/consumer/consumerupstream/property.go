@@ -30,9 +30,9 @@ func readProperty(r *scan.Reader, locale bff.Locale) consumer.Property {
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
-			p.PropertyID = readID(r)
+			p.PropertyID = readID(r, bff.PrefixProperty)
 		case "tenantId":
-			p.TenantID = readID(r)
+			p.TenantID = readID(r, bff.PrefixTenant)
 		case "name":
 			p.Name = readLocalized(r)
 		case "description":
@@ -151,15 +151,21 @@ func readAmenities(r *scan.Reader, locale bff.Locale) []consumer.Amenity {
 		for name := range r.Object() {
 			switch name {
 			case "code":
-				a.Code = kebab(r.String())
+				a.Code = r.String()
 			case "label":
 				a.Label = readIn(r, locale)
 			case "category":
-				a.Category = kebab(r.String())
+				a.Category = r.String()
 			}
 		}
 		out = append(out, a)
 	}
+	kebabs(2*len(out), func(i int) *string {
+		if i%2 == 0 {
+			return &out[i/2].Code
+		}
+		return &out[i/2].Category
+	})
 	return out
 }
 

@@ -20,14 +20,19 @@ type translation struct{ locale, text string }
 // few is room for the translations of nearly every text.
 type few [10]translation
 
-func readText(r *scan.Reader, room *few) text {
+// readText reads the translations that a locale may need, or all of them.
+func readText(r *scan.Reader, room *few, only bff.Locale) text {
 	t := text{values: room[:0]}
+	lang := language(only)
 	for name := range r.Object() {
 		switch name {
 		case "default":
 			t.fallback = r.String()
 		case "values":
 			for locale := range r.Object() {
+				if only != "" && t.fallback != "" && locale != string(only) && locale != lang && locale != t.fallback {
+					continue
+				}
 				t.values = append(t.values, translation{locale, r.String()})
 			}
 		}
@@ -73,28 +78,38 @@ func (t text) in(locale bff.Locale) string {
 	if s := t.get(string(locale)); s != "" {
 		return s
 	}
-	lang, _, _ := strings.Cut(string(locale), "-")
-	if s := t.get(lang); s != "" {
+	if s := t.get(language(locale)); s != "" {
 		return s
 	}
 	return t.get(t.fallback)
 }
 
+func language(locale bff.Locale) string {
+	lang, _, _ := strings.Cut(string(locale), "-")
+	return lang
+}
+
 // readLocalized reads a text with its translations.
 func readLocalized(r *scan.Reader) bff.LocalizedString {
 	var room few
-	return readText(r, &room).localized()
+	return readText(r, &room, "").localized()
 }
 
 // readIn reads a text in one language.
 func readIn(r *scan.Reader, locale bff.Locale) string {
 	var room few
-	return readText(r, &room).in(locale)
+	return readText(r, &room, locale).in(locale)
 }
 
-// readID reads the id of anything.
-func readID(r *scan.Reader) (id bff.ID) {
-	r.Text(func(s string) error { return id.UnmarshalText([]byte(s)) })
+// readID reads an id. One of another kind than wanted is still an id: what it
+// cannot name is left out, and the rest of the answer stays.
+func readID(r *scan.Reader, want bff.Prefix) (id bff.ID) {
+	r.Text(func(s string) (err error) {
+		if id, err = bff.ParseID(want, s); err != nil {
+			err = id.UnmarshalText([]byte(s))
+		}
+		return err
+	})
 	return id
 }
 
@@ -129,13 +144,39 @@ func readKebabs(r *scan.Reader) []string {
 	if codes == nil {
 		return []string{}
 	}
-	for i, c := range codes {
-		codes[i] = kebab(c)
-	}
+	kebabs(len(codes), func(i int) *string { return &codes[i] })
 	return codes
 }
 
-// kebab turns a platform code (halal_kitchen) into a front end's (halal-kitchen).
+// kebabs turns n platform codes (halal_kitchen) into a front end's
+// (halal-kitchen), all of them within one string.
+func kebabs(n int, code func(i int) *string) {
+	length := 0
+	for i := range n {
+		length += len(*code(i))
+	}
+	var b strings.Builder
+	b.Grow(length)
+	for i := range n {
+		for rest := *code(i); ; {
+			at := strings.IndexByte(rest, '_')
+			if at < 0 {
+				b.WriteString(rest)
+				break
+			}
+			b.WriteString(rest[:at])
+			b.WriteByte('-')
+			rest = rest[at+1:]
+		}
+	}
+	all := b.String()
+	for i := range n {
+		c := code(i)
+		*c, all = all[:len(*c)], all[len(*c):]
+	}
+}
+
+// kebab turns one.
 func kebab(code string) string { return strings.ReplaceAll(code, "_", "-") }
 
 // snake is the way back.

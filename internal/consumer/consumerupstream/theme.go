@@ -67,7 +67,7 @@ func readPeek(r *scan.Reader) (tenant bff.ID, b consumer.BrandPeek) {
 	for name := range r.Object() {
 		switch name {
 		case "tenantId":
-			tenant = readID(r)
+			tenant = readID(r, bff.PrefixTenant)
 		case "primaryColor":
 			b.PrimaryColor = r.String()
 		case "logoUrl":

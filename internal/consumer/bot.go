@@ -79,7 +79,7 @@ const (
 	signSteadier   = "steadier"    //
 	signSteadiest  = "steadiest"   //
 	signCrowd      = "crowd"       // many sessions of one fingerprint on one network
-	signOneShots   = "one-shots"   // none of which is used twice
+	signMadeUp     = "made-up"     // a network whose sessions we never opened
 	signNoCookies  = "no-cookies"  // a busy network that never sends a cookie back
 	signMisdeeds   = "misdeeds"    // at most: replays, borrowed cookies
 	signFailed     = "failed"      // a wrong solution; each
@@ -92,7 +92,7 @@ func DefaultBotPolicy() BotPolicy {
 		signEmpty: 0.3, signLibrary: 0.3, signDriven: 0.6, signRobot: 0.5, signUnproven: 0.2, signFalse: 1, signPreview: 0.3, signMalformed: 0.3,
 		signNoLanguage: 0.1, signNoAccept: 0.05, signNoHints: 0.25, signFewHints: 0.05, signOtherHints: 0.4,
 		signFast: 0.5, signFaster: 0.65, signFastest: 0.85, signSteady: 0.15, signSteadier: 0.3, signSteadiest: 0.5,
-		signCrowd: 0.1, signOneShots: 0.3, signNoCookies: 0.25, signMisdeeds: 0.3, signFailed: 0.2,
+		signCrowd: 0.1, signMadeUp: 0.6, signNoCookies: 0.25, signMisdeeds: 0.3, signFailed: 0.2,
 	}}
 }
 

@@ -109,6 +109,7 @@ const (
 	steadiestIn  = 500
 	crowdFrom    = 30 // sessions in a minute
 	lonelyFrom   = 100
+	doubtFrom    = 20 // new sessions of a network in a minute
 	telling      = 10 // requests in ten seconds that other instances should hear of
 )
 
@@ -217,31 +218,19 @@ func (s PaceSigns) Signal() BotSignal {
 	return BotSignal{Kind: SignalCadence, Weight: s.Weight, Detail: strconv.Itoa(s.requests) + " reqs/" + strconv.Itoa(s.seconds) + "s"}
 }
 
-// BotCrowd is what the sessions of one fingerprint on one network do together.
-// Carriers put hundreds of people behind one address, and many of them have the
-// same telephone: a crowd alone says little; a crowd of sessions that are never
-// used twice says more.
-type BotCrowd struct {
-	sessions sketch
-	requests window
-}
+// BotCrowd is how many sessions one fingerprint has on one network. Carriers put
+// hundreds of people behind one address, and many of them have the same
+// telephone: a crowd says little.
+type BotCrowd struct{ sessions sketch }
 
 // Count notes a request of a session.
-func (c *BotCrowd) Count(nowMS int64, session uint64) {
-	c.sessions.add(nowMS, crowdWindow, session)
-	c.requests.add(nowMS, crowdWindow, 1)
-}
+func (c *BotCrowd) Count(nowMS int64, session uint64) { c.sessions.add(nowMS, crowdWindow, session) }
 
 // Crowded returns what the crowd says: its weight, and how many sessions it has.
 func (p *BotPolicy) Crowded(c *BotCrowd, nowMS int64) (weight float64, sessions int) {
 	n := c.sessions.count(nowMS, crowdWindow)
 	if n < crowdFrom {
 		return 0, n
-	}
-	// Both look at about the same stretch: the current one and what is left of
-	// the one before.
-	if c.requests.count(nowMS, crowdWindow) < n*3/2 {
-		return p.Weights[signOneShots], n
 	}
 	return p.Weights[signCrowd], n
 }
@@ -251,9 +240,15 @@ func CrowdSignal(weight float64, sessions int) BotSignal {
 	return BotSignal{Kind: SignalCollision, Weight: weight, Detail: "shared-with-" + strconv.Itoa(sessions) + "-sessions"}
 }
 
-// BotNetwork is how a network treats cookies. People keep them after their first
-// answer; a program that rotates everything else still has an address.
-type BotNetwork struct{ without, with window }
+// BotNetwork is how a network treats cookies. People get one with their first
+// answer and bring it back; a program that rotates everything else still has an
+// address, and either brings none or makes them up.
+type BotNetwork struct {
+	without, with window // requests
+	fresh         window // sessions that this instance had not seen
+	genuine       window // of those, the ones that we opened
+	madeUp        window // and the others
+}
 
 // Count notes a request with or without a session.
 func (n *BotNetwork) Count(nowMS int64, session bool) {
@@ -262,6 +257,39 @@ func (n *BotNetwork) Count(nowMS int64, session bool) {
 		return
 	}
 	n.without.add(nowMS, cookieWindow, 1)
+}
+
+// Fresh notes a session that was not seen before.
+func (n *BotNetwork) Fresh(nowMS int64) { n.fresh.add(nowMS, cookieWindow, 1) }
+
+// Doubtful reports whether there are so many new sessions that they are worth
+// looking up.
+func (n *BotNetwork) Doubtful(nowMS int64) bool {
+	return n.fresh.count(nowMS, cookieWindow) >= doubtFrom
+}
+
+// Found notes what a look-up said.
+func (n *BotNetwork) Found(nowMS int64, genuine bool) {
+	if genuine {
+		n.genuine.add(nowMS, cookieWindow, 1)
+		return
+	}
+	n.madeUp.add(nowMS, cookieWindow, 1)
+}
+
+// MadeUp returns what it says of a session that nobody has looked up yet that
+// most of its network's were made up, and how many those are.
+func (p *BotPolicy) MadeUp(n *BotNetwork, nowMS int64) (weight float64, sessions int) {
+	sessions = n.madeUp.count(nowMS, cookieWindow)
+	if sessions < doubtFrom || sessions < n.genuine.count(nowMS, cookieWindow) {
+		return 0, sessions
+	}
+	return p.Weights[signMadeUp], sessions
+}
+
+// MadeUpSignal puts it in words.
+func MadeUpSignal(weight float64, sessions int) BotSignal {
+	return BotSignal{Kind: SignalCollision, Weight: weight, Detail: strconv.Itoa(sessions) + " made-up sessions/60s on this network"}
 }
 
 // Forgetful returns what it says that a busy network keeps no cookies, and how

@@ -529,6 +529,7 @@ func (k *walker) telemetry() {
 func (k *walker) challenge() {
 	k.ask(200, "GET", "/challenge", nil, nil)
 	k.misbehave("GET", "/challenge", nil)
+	k.ask(200, "GET", "/session", nil, nil) // of whom it is held against
 	k.ask(403, "GET", "/session", headers{"X-Challenge": {"nonsense"}}, nil)
 	k.ask(403, "POST", "/telemetry/click", headers{"X-Recaptcha-Token": {"nonsense"}}, members{})
 	k.ask(403, "GET", "/session", headers{"X-Challenge": {"nonsense"}}, nil)

@@ -26,7 +26,7 @@ const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, lik
 func patient() map[string]string {
 	return map[string]string{
 		"BFF_CONSUMER_LIMITS":      "search=100000,detail=100000,handoff=100000,wishlist=100000,session=100000,telemetry=100000",
-		"BFF_CONSUMER_BOT_WEIGHTS": "fast=0;faster=0;fastest=0;steady=0;steadier=0;steadiest=0;one-shots=0;no-cookies=0",
+		"BFF_CONSUMER_BOT_WEIGHTS": "fast=0;faster=0;fastest=0;steady=0;steadier=0;steadiest=0;made-up=0;no-cookies=0",
 	}
 }
 

@@ -83,6 +83,8 @@ type visitorState struct {
 	// All in milliseconds.
 	blockedUntil, solvedUntil, checked int64
 	loggedAt                           [2]int64 // suspect, bot
+	// Of a session: seen before, being looked up, found to be one of ours.
+	seen, asked, genuine bool
 }
 
 // Bounds of what is remembered.
@@ -304,6 +306,8 @@ type judgement struct {
 	pace              consumer.PaceSigns
 	crowd, forgetful  float64
 	sessions, without int
+	madeUp            float64
+	invented          int
 	misdeeds, failed  float64
 	failures          int
 	solved            bool
@@ -361,6 +365,9 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	if counts && v.Busy(c.ms) {
 		d.hot.add(c.visitor)
 	}
+	fresh := counts && !v.seen
+	v.seen = v.seen || counts
+	asked, genuine := v.asked, v.genuine
 	mu.Unlock()
 
 	if c.hasSession {
@@ -375,14 +382,25 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	if counts {
 		network.Count(c.ms, c.hasSession)
 	}
-	if !c.hasSession {
+	doubtful := false
+	switch {
+	case !c.hasSession:
 		j.forgetful, j.without = d.policy.Forgetful(network, c.ms)
+	case !genuine:
+		if fresh {
+			network.Fresh(c.ms)
+		}
+		doubtful = !asked && network.Doubtful(c.ms)
+		j.madeUp, j.invented = d.policy.MadeUp(network, c.ms)
 	}
 	mu.Unlock()
+	if doubtful && counts {
+		a.lookUp(c)
+	}
 
 	j.misdeeds = a.misdeeds(c.looks, c.now, c.ms)
 	j.failed = d.policy.Failed(j.failures)
-	j.score = min(score+j.pace.Weight+j.crowd+j.forgetful+j.misdeeds+j.failed, 1)
+	j.score = min(score+j.pace.Weight+j.crowd+j.madeUp+j.forgetful+j.misdeeds+j.failed, 1)
 	j.verdict = d.policy.Verdict(j.score)
 	if j.verdict == consumer.Human {
 		return j
@@ -395,6 +413,33 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 		j.verdict = d.policy.Verdict(j.score)
 	}
 	return j
+}
+
+// lookUp finds out, behind the answer, whether a session is one that we opened:
+// cookies are easily made up, and each made-up one is a new visitor to every
+// count but its network's.
+func (a *API) lookUp(c *caller) {
+	d := a.cfg.Defence
+	id, visitor, network, at := c.id, c.visitor, c.networkN, c.now
+	v, mu := d.visitors.lock(visitor, c.ms)
+	v.asked = true
+	mu.Unlock()
+	d.later(func() {
+		ctx, cancel := d.brief()
+		defer cancel()
+		s, found, err := a.cfg.Sessions.FindSession(ctx, id)
+		if err != nil {
+			return // nobody knows
+		}
+		genuine := found && s.CreatedAt.Before(at) // and not by this very request
+		ms := d.cfg.Now().UnixMilli()
+		n, mu := d.networks.lock(network, ms)
+		n.Found(ms, genuine)
+		mu.Unlock()
+		v, mu := d.visitors.lock(visitor, ms)
+		v.genuine, v.asked = genuine, genuine // who was wronged is looked up again
+		mu.Unlock()
+	})
 }
 
 // standing asks whether a suspect has solved a challenge at another instance.

@@ -90,6 +90,7 @@ func (d *Defence) signals(c *caller, j *judgement) []consumer.BotSignal {
 	}{
 		{j.pace.Weight, j.pace.Signal},
 		{j.crowd, func() consumer.BotSignal { return consumer.CrowdSignal(j.crowd, j.sessions) }},
+		{j.madeUp, func() consumer.BotSignal { return consumer.MadeUpSignal(j.madeUp, j.invented) }},
 		{j.forgetful, func() consumer.BotSignal { return consumer.ForgetfulSignal(j.forgetful, j.without) }},
 		{j.misdeeds, func() consumer.BotSignal { return consumer.MisdeedsSignal(j.misdeeds) }},
 		{j.failed, func() consumer.BotSignal { return consumer.FailedSignal(j.failed, j.failures) }},

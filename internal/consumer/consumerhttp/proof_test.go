@@ -167,7 +167,7 @@ func TestProofKeyRotation(t *testing.T) {
 		}
 	}
 	keys("add", "k0")
-	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_LIMITS": generous}, nil)
+	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
 
 	ctx := testkit.Context(t)
 	stop := make(chan struct{})

@@ -1,0 +1,386 @@
+package consumerhttp
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// arena is the defence in front of routes that answer at once, in synctest's
+// time: an hour of traffic passes in seconds, to the millisecond.
+type arena struct {
+	t        testing.TB
+	api      *API
+	server   *web.Server
+	memory   *botMemory
+	sessions *opened
+
+	mu     sync.Mutex
+	cached map[string]bool
+	caught bool // whether the last request was one of a suspect
+	fills  int
+}
+
+// newArena must be called inside a bubble.
+func newArena(t testing.TB, change func(*DefenceConfig)) *arena {
+	t.Helper()
+	a := &arena{t: t, cached: map[string]bool{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
+	cfg := DefenceConfig{Limits: DefaultLimits(), Mode: ModeOn, Policy: consumer.DefaultBotPolicy(), Memory: a.memory}
+	if change != nil {
+		change(&cfg)
+	}
+	var errs [5]error
+	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Rules(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
+	cfg.UserAgents, errs[1] = crawlers.New(crawlers.Config{Apps: []string{"Melmastoon/"}})
+	cfg.Verifier, errs[2] = crawlers.NewVerifier(crawlers.VerifierConfig{Resolver: phoneBook{}})
+	cfg.Challenger, errs[3] = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: a.memory, Easy: 50, Hard: 100})
+	var defence *Defence
+	defence, errs[4] = NewDefence(cfg)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	a.api = New(Config{
+		Sessions: a.sessions, Now: time.Now, Defence: defence,
+		Visitors: Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+	})
+	a.server = web.NewServer(web.Config{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "arena",
+		Tracer: noop.NewTracerProvider().Tracer("arena"), Budget: 25 * time.Second, Now: time.Now,
+	})
+	for _, pattern := range []string{
+		"POST /search", "POST /search/map", "GET /suggest", "GET /facets", "GET /hotels/{propertyId}", "GET /hotels/{propertyId}/availability",
+		"POST /handoff", "GET /wishlist", "POST /wishlist", "GET /session", "POST /telemetry/page-view",
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		pattern = method + " " + Base + path
+		a.server.Handle(web.Route{Pattern: pattern, Handle: a.api.defended(pattern, a.answer(routeOf(pattern)))})
+	}
+	a.server.Handle(web.Route{Pattern: "GET " + Base + "/challenge", Handle: a.api.defended("GET "+Base+"/challenge", a.api.challenge)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = cfg.Limiter.Run(ctx) })
+	wg.Go(func() { _ = defence.Run(ctx) })
+	t.Cleanup(func() {
+		if err := a.api.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		wg.Wait()
+	})
+	return a
+}
+
+// answer stands for the handlers: what was filled once is there from then on.
+func (a *arena) answer(rt route) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v := a.api.visit(r)
+		if rt.purpose == purposeRead {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			key := fmt.Sprintf("%s %s %x", r.Method, r.URL, sha256.Sum256(body))
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if v.cacheOnly {
+				a.caught = bff.CodeOf(v.refusal) == bff.CodeSuspectedBot
+				if !a.cached[key] {
+					return v.refusal
+				}
+			} else if !a.cached[key] {
+				a.cached[key] = true
+				a.fills++
+			}
+		}
+		if _, _, known := peekCookie(r.Header); !known && !v.unsung && !rt.public {
+			setCookie(w, a.sessions.open())
+		}
+		return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	}
+}
+
+// sent is a request of an actor and what became of it.
+type sent struct {
+	status int
+	code   bff.Code
+	caught bool
+	header http.Header
+	body   []byte
+}
+
+func (a *arena) send(method, path, body, addr string, header map[string]string) sent {
+	a.t.Helper()
+	r := httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body))
+	r.RemoteAddr = net.JoinHostPort(addr, "4711")
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	a.caught = false
+	a.server.ServeHTTP(w, r)
+	out := sent{status: w.Code, header: w.Header(), body: w.Body.Bytes(), caught: a.caught}
+	if w.Code >= http.StatusBadRequest {
+		var doc struct{ Error struct{ Code bff.Code } }
+		if err := json.Unmarshal(out.body, &doc); err != nil {
+			a.t.Fatal(err)
+		}
+		out.code = doc.Error.Code
+	}
+	out.caught = out.caught || out.code == bff.CodeSuspectedBot || out.code == bff.CodeChallengeInvalid
+	return out
+}
+
+// opened are the sessions that were opened here.
+type opened struct {
+	consumer.Sessions
+
+	mu sync.Mutex
+	at map[bff.ID]time.Time
+}
+
+func (o *opened) open() bff.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id := bff.NewID(bff.PrefixGuestSession, time.Now())
+	o.at[id] = time.Now()
+	return id
+}
+
+func (o *opened) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.at[id]
+	return consumer.GuestSession{ID: id, CreatedAt: at, Consent: consumer.Consent{Telemetry: true}}, ok, nil
+}
+
+// phoneBook knows Google's address and no other.
+type phoneBook struct{}
+
+const googleAddr = "66.249.66.1"
+
+func (phoneBook) LookupAddr(_ context.Context, addr string) ([]string, error) {
+	if addr == googleAddr {
+		return []string{"crawl-66-249-66-1.googlebot.com."}, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+}
+
+func (phoneBook) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(googleAddr)}, nil
+}
+
+// botMemory is a BotMemory for one process.
+type botMemory struct {
+	mu      sync.Mutex
+	burnt   map[string]bool
+	solved  map[uint64]time.Time
+	blocked map[uint64]time.Time
+	logged  []consumer.BotSuspected
+	events  int
+	penalty float64
+}
+
+func newBotMemory() *botMemory {
+	return &botMemory{burnt: map[string]bool{}, solved: map[uint64]time.Time{}, blocked: map[uint64]time.Time{}}
+}
+
+func (m *botMemory) Burn(_ context.Context, id string, _ time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fresh := !m.burnt[id]
+	m.burnt[id] = true
+	return fresh, nil
+}
+
+func (m *botMemory) Solved(_ context.Context, visitor uint64, until time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.solved[visitor] = until
+	return nil
+}
+
+func (m *botMemory) FindStanding(_ context.Context, visitor uint64) (consumer.Standing, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return consumer.Standing{SolvedUntil: m.solved[visitor]}, nil
+}
+
+func (m *botMemory) Block(_ context.Context, visitor uint64, until time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.blocked[visitor] = until
+	return nil
+}
+
+func (m *botMemory) Blocked(_ context.Context, now time.Time) (map[uint64]time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[uint64]time.Time{}
+	for v, until := range m.blocked {
+		if until.After(now) {
+			out[v] = until
+		}
+	}
+	return out, nil
+}
+
+func (m *botMemory) ExchangePaces(_ context.Context, paces []consumer.Pace, _ time.Time) ([]int, error) {
+	return make([]int, len(paces)), nil
+}
+
+func (m *botMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.penalty, nil
+}
+
+func (m *botMemory) LogVerdict(_ context.Context, b consumer.BotSuspected, e *bff.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logged = append(m.logged, b)
+	if e != nil {
+		m.events++
+	}
+	return nil
+}
+
+// actor is somebody with headers, an address, a way with cookies and a plan.
+type actor struct {
+	group, name string
+	headers     map[string]string
+	addr        string
+	cookies     string // keep, none, invent
+	rotates     string // agent, address
+	plan        []step
+	rng         *rand.Rand
+
+	next   int
+	cookie string
+	tally
+}
+
+type step struct {
+	at           time.Duration
+	method, path string
+	body         string
+	header       map[string]string
+}
+
+// tally is what became of an actor's requests.
+type tally struct{ requests, challenged, blocked, limited, caught int }
+
+func (t *tally) add(o tally) {
+	t.requests += o.requests
+	t.challenged += o.challenged
+	t.blocked += o.blocked
+	t.limited += o.limited
+	t.caught += o.caught
+}
+
+// queue holds actors by the time of their next step.
+type queue []*actor
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].plan[q[i].next].at < q[j].plan[q[j].next].at }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(*actor)) } //nolint:forcetypeassert // ours
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// play runs all plans, in order of time.
+func (a *arena) play(actors []*actor) {
+	begin := time.Now()
+	q := queue{}
+	for _, who := range actors {
+		if len(who.plan) > 0 {
+			q = append(q, who)
+		}
+	}
+	heap.Init(&q)
+	for len(q) > 0 {
+		who := q[0]
+		s := who.plan[who.next]
+		time.Sleep(time.Until(begin.Add(s.at)))
+		synctest.Wait() // what was to happen behind the answers has happened
+		a.act(who, s)
+		if who.next++; who.next == len(who.plan) {
+			heap.Pop(&q)
+		} else {
+			heap.Fix(&q, 0)
+		}
+	}
+}
+
+func (a *arena) act(who *actor, s step) {
+	h := map[string]string{"Content-Type": "application/json"}
+	for _, set := range []map[string]string{who.headers, s.header} {
+		for k, v := range set {
+			h[k] = v
+		}
+	}
+	addr := who.addr
+	switch who.rotates {
+	case "agent":
+		h["User-Agent"] = fmt.Sprintf("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36", 100+who.rng.IntN(42), who.rng.IntN(9000))
+		h["Accept-Language"] = []string{"en", "en-US", "de", "fr", "ar", "fa"}[who.rng.IntN(6)] + fmt.Sprintf(";q=0.%d", who.rng.IntN(10))
+	case "address":
+		addr = fmt.Sprintf("198.%d.%d.%d", 18+who.rng.IntN(2), who.rng.IntN(256), who.rng.IntN(256))
+	}
+	switch who.cookies {
+	case "keep":
+		if who.cookie != "" {
+			h["Cookie"] = cookieName + "=" + who.cookie
+		}
+	case "invent":
+		h["Cookie"] = cookieName + "=" + bff.NewID(bff.PrefixGuestSession, time.Now()).String()
+	}
+	got := a.send(s.method, s.path, s.body, addr, h)
+	who.requests++
+	for _, c := range (&http.Response{Header: got.header}).Cookies() {
+		if c.Name == cookieName {
+			who.cookie = c.Value
+		}
+	}
+	if got.caught {
+		who.caught++
+	}
+	switch {
+	case got.code == bff.CodeSuspectedBot && got.header.Get("Link") == "":
+		who.blocked++
+	case got.code == bff.CodeSuspectedBot, got.code == bff.CodeChallengeInvalid:
+		who.challenged++
+	case got.code == bff.CodeRateLimited:
+		who.limited++
+	case got.status != http.StatusOK && got.status != http.StatusServiceUnavailable:
+		a.t.Fatalf("%s, %s: %s %s: %d %s", who.group, who.name, s.method, s.path, got.status, got.body)
+	}
+}

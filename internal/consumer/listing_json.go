@@ -228,8 +228,8 @@ func (w *writer) string(s string) *writer {
 	if !utf8.ValidString(s) {
 		return w.mended(s)
 	}
-	b := append(w.b, '"')
-	start := 0
+	w.b = append(w.b, '"')
+	b, start := w.b, 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if !delicate[c] {

@@ -3,16 +3,12 @@ package consumerhttp_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,9 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/world"
 )
@@ -421,127 +414,5 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(took[0], "ms-best")
 	b.ReportMetric(took[len(took)/2], "ms-median")
 	b.ReportMetric(weight[len(weight)/2], "MiB-RSS")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkCompose divides the CPU time in which a generic gateway merges the
-// answers behind a hotel's page, by that in which we compose it. Both fetch the
-// same bodies from a process that is not counted.
-func BenchmarkCompose(b *testing.B) {
-	w := testkit.NewWorld(b, nil)
-	catalog := w.Sim.Catalog()
-	hotel := catalog.Properties[5]
-	id, tenant := bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), bff.MustParseID(bff.PrefixTenant, hotel.TenantID)
-	stay := consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()}
-	preview, err := json.Marshal(map[string]any{
-		"properties": []map[string]any{{"propertyId": id, "tenantId": tenant}}, "dates": stay.Dates, "occupancy": stay.Occupancy,
-		"currency": bff.USD, "locale": bff.LocaleEnglish, "calendarDays": 7,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	brands, err := json.Marshal(map[string]any{"tenantIds": []bff.ID{tenant}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	parts := []struct{ path, body string }{
-		{"/property/api/v1/properties/" + id.String(), ""},
-		{"/search-aggregation/api/v1/properties/" + id.String(), ""},
-		{"/search-aggregation/api/v1/properties/" + id.String() + "/similar", ""},
-		{"/pricing/v1/pricing/quotes/preview", string(preview)},
-		{"/theme-config/api/v1/brand-peeks/batch", string(brands)},
-	}
-	fetch := func(ctx context.Context, base, path, body string) ([]byte, error) {
-		method := http.MethodGet
-		if body != "" {
-			method = http.MethodPost
-		}
-		req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		res, err := client.Do(req)
-		if err != nil {
-			return nil, err
-		}
-		defer res.Body.Close()
-		return io.ReadAll(res.Body)
-	}
-	answers, bytesIn := map[string]bareAnswer{}, 0
-	sim := httptest.NewServer(w.Sim.Handler())
-	defer sim.Close()
-	for _, part := range parts {
-		body, err := fetch(b.Context(), sim.URL, part.path, part.body)
-		if err != nil {
-			b.Fatal(err)
-		}
-		bytesIn += len(body)
-		answers[part.path] = bareAnswer{Header: map[string]string{"Content-Type": "application/json", "Content-Length": strconv.Itoa(len(body))}, Body: body}
-	}
-	addr, _ := startBare(b, answers)
-	base := "http://" + addr
-
-	up, err := consumerupstream.New(consumerupstream.Config{
-		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
-		ThemeURL: base + "/theme-config", TenantURL: base + "/tenant", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	finder := &consumer.Finder{
-		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
-	}
-	ours := func() error {
-		d, err := finder.Detail(b.Context(), consumer.DetailRequest{PropertyID: id, Stay: stay, Locale: bff.LocaleEnglish, Currency: bff.USD}, time.Now())
-		if err != nil {
-			return err
-		}
-		if len(d.Degraded) > 0 {
-			return fmt.Errorf("degraded: %+v", d.Degraded)
-		}
-		_, err = json.Marshal(d)
-		return err
-	}
-	generic := func() error {
-		var wg sync.WaitGroup
-		decoded, errs := make([]map[string]any, len(parts)), make([]error, len(parts))
-		for i, part := range parts {
-			wg.Go(func() {
-				body, err := fetch(b.Context(), base, part.path, part.body)
-				if err == nil {
-					err = json.Unmarshal(body, &decoded[i])
-				}
-				errs[i] = err
-			})
-		}
-		wg.Wait()
-		merged := map[string]any{}
-		for _, d := range decoded {
-			maps.Copy(merged, d)
-		}
-		_, err := json.Marshal(merged)
-		return errors.Join(errors.Join(errs...), err)
-	}
-	var costs [2][]float64
-	const slice = 20
-	for b.Loop() {
-		for i, compose := range []func() error{generic, ours} {
-			before := cpuOf(b, os.Getpid())
-			for range slice {
-				if err := compose(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			costs[i] = append(costs[i], float64(cpuOf(b, os.Getpid())-before)/slice)
-		}
-	}
-	slices.Sort(costs[0])
-	slices.Sort(costs[1])
-	g, o := costs[0][len(costs[0])/2], costs[1][len(costs[1])/2]
-	b.ReportMetric(g/o, "of-generic")
-	b.ReportMetric(g/1e3, "µs-generic")
-	b.ReportMetric(o/1e3, "µs-ours")
-	b.ReportMetric(float64(bytesIn), "bytes-in")
 	b.ReportMetric(0, "ns/op")
 }

@@ -181,26 +181,3 @@ func BenchmarkCompose(b *testing.B) {
 	b.ReportMetric(float64(sides[0].bytes), "bytes-out")
 	b.ReportMetric(0, "ns/op")
 }
-
-func BenchmarkDetailOnly(b *testing.B) {
-	sim, err := upstreamsim.New(upstreamsim.Config{Latency: map[string]upstreamsim.Latency{}, PublicURL: "https://media.melmastoon.test"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	platform := &kept{sim: inMemory{sim.Handler()}, bodies: map[string][]byte{}}
-	finder := finderOn(b, platform)
-	hotel := sim.Catalog().Properties[5]
-	req := consumer.DetailRequest{
-		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
-		Stay:       consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
-		Locale:     bff.LocaleEnglish, Currency: bff.USD,
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		d, err := finder.Detail(b.Context(), req, time.Now())
-		if err != nil {
-			b.Fatal(err)
-		}
-		d.AppendJSON(nil)
-	}
-}

@@ -1,6 +1,7 @@
 package consumerupstream
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +43,9 @@ func readText(r *scan.Reader, room *few, only bff.Locale) text {
 
 // get returns the text of one locale; of several, the last one written.
 func (t text) get(locale string) string {
-	for i := len(t.values) - 1; i >= 0; i-- {
-		if t.values[i].locale == locale {
-			return t.values[i].text
+	for _, v := range slices.Backward(t.values) {
+		if v.locale == locale {
+			return v.text
 		}
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -57,15 +58,9 @@ func (r *Reader) Err() error {
 // Require notes that a member is missing, unless it is there. A document lacks
 // a member once, however many elements of a list do.
 func (r *Reader) Require(there bool, name string) {
-	if there {
-		return
+	if !there && !slices.Contains(r.missing, name) {
+		r.missing = append(r.missing, name)
 	}
-	for _, known := range r.missing {
-		if known == name {
-			return
-		}
-	}
-	r.missing = append(r.missing, name)
 }
 
 // Missing are the members that Require did not find.

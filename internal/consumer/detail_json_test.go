@@ -1,0 +1,83 @@
+package consumer_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// sameJSON holds what a view writes against what encoding/json writes of it.
+func sameJSON(t *testing.T, v interface {
+	AppendJSON(b []byte) ([]byte, error)
+},
+) {
+	t.Helper()
+	want, wantErr := json.Marshal(v)
+	got, err := v.AppendJSON([]byte("before "))
+	if (err != nil) != (wantErr != nil) {
+		t.Fatalf("%v, encoding/json: %v", err, wantErr)
+	}
+	if err == nil && string(got) != "before "+string(want) {
+		t.Errorf("got\n%s\nencoding/json:\n%s", got, want)
+	}
+}
+
+// FuzzAppendJSON puts one of each thing into answers.
+func FuzzAppendJSON(f *testing.F) {
+	for _, s := range []string{
+		"", "plain", `"\/`, "<a href='x'>&amp;</a>", "\x00\b\f\n\r\t\x1f\x7f", "سلام €", "\u2028 \u2029 \u2027 \u202a", "\xff\xe2\x80", "\xe2\x80\xa8",
+	} {
+		f.Add(s, 34.47, 7, int64(1_800_000_000_123))
+	}
+	for _, x := range []float64{0, math.Copysign(0, -1), 1, -1.5, 1e-6, 9.9e-7, 1e-9, 1e-10, 1e20, 1e21, 1.7e308, 5e-324, math.NaN(), math.Inf(1)} {
+		f.Add("x", x, -1, int64(0))
+	}
+	f.Fuzz(func(t *testing.T, s string, x float64, n int, ms int64) {
+		id := propertyID(n)
+		name := bff.LocalizedString{Default: s, Localized: map[string]string{s: s, "fa": "ف", "ps": s + "<"}}
+		stamp := bff.At(time.UnixMilli(ms))
+		rate := consumer.RateSnapshot{
+			CheapestNightlyMinor: s, TotalForStayMinor: "1", Currency: bff.USD, CurrencyDisplayPolicy: s, FxSnapshotID: s,
+			CapturedAt: stamp, TTLExpiresAt: stamp, IsStale: n%2 == 0, Taxes: []consumer.Tax{{Code: s, Minor: s, Currency: bff.EUR}},
+		}
+		brand := consumer.BrandPeek{PrimaryColor: s, LogoURL: s, BrandName: name}
+		missing := []consumer.Degradation{{Part: consumer.PartRates, Reason: consumer.ReasonError, AgeMs: ms, Affected: n}, {}}
+		card := consumer.ListingCard{
+			PropertyID: id, TenantID: tenantID(n), TenantSlug: s, Name: name, City: s, Country: s, Geo: consumer.LatLng{Lat: x, Lng: -x},
+			Thumbnail: consumer.Image{URL: s, Alt: s}, StarRating: &x, GuestRating: &consumer.GuestRating{Value: x, Count: n},
+			AmenityHighlights: []string{s, "b"}, BrandPeek: brand, RateSnapshot: &rate, Badges: []consumer.Badge{consumer.BadgeSharia}, DistanceKm: &x,
+		}
+		provenance := json.RawMessage(`{ "by" : "<machine>" }`)
+		sameJSON(t, &consumer.HotelDetail{
+			Property: consumer.PropertySummary{
+				PropertyID: id, TenantID: tenantID(n), TenantSlug: s, Name: name, Description: &name, PropertyType: s, StarRating: &x,
+				GuestRating: &consumer.GuestRating{Value: x, Count: n}, Address: consumer.Address{Line: s, City: s, Region: s, Country: s},
+				Geo: consumer.LatLng{Lat: x, Lng: x}, Badges: []consumer.Badge{}, TranslationProvenance: provenance,
+			},
+			Rooms: []consumer.RoomTypeSummary{{
+				RoomTypeID: s, Name: name, MaxOccupancy: consumer.RoomCapacity{Adults: n, Children: -n}, Beds: []consumer.Bed{{Type: s, Count: n}},
+				SizeSqm: &x, Amenities: []string{s}, PhotoURLs: []string{s, s},
+			}, {}},
+			Amenities: []consumer.Amenity{{Code: s, Label: s, Category: s}}, Photos: []consumer.Photo{{URL: s, Alt: s, IsHero: true}, {}},
+			Policies: consumer.Policies{Cancellation: s, CheckIn: s, CheckOut: s}, BrandPeek: brand, CheapestRateSnapshot: &rate,
+			PriceCalendarPreview: []consumer.CalendarDay{{Date: bff.Date(ms % 60_000), CheapestMinor: s, Currency: bff.AFN}},
+			SimilarProperties:    []consumer.ListingCard{card, {}}, PopularitySignals: &consumer.Popularity{BookedLast24h: n, ViewedLast1h: n},
+			HandoffHint: consumer.HandoffHint{URL: s, TTLSeconds: n}, Degraded: missing, Stale: true,
+		})
+		sameJSON(t, &consumer.SearchResult{
+			Results: []consumer.ListingCard{card, {}}, Page: consumer.ResultPage{Limit: n, Offset: n, Total: n}, Degraded: missing,
+			AIProvenance: provenance, QueryRewriteHint: json.RawMessage(`"x"`),
+		})
+	})
+}
+
+func TestAppendJSONOfNothing(t *testing.T) {
+	t.Parallel()
+	sameJSON(t, &consumer.HotelDetail{})
+	sameJSON(t, &consumer.SearchResult{})
+	sameJSON(t, &consumer.HotelDetail{Property: consumer.PropertySummary{TranslationProvenance: json.RawMessage(`{`)}})
+}

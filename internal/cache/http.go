@@ -64,22 +64,20 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	out := &e.variant[v]
 	c, h := e.cache, w.Header()
 
-	age := st.Age
-	switch {
-	case st.Result == Hit && !st.Shared:
-		lines := e.aged(age)
-		h["Age"], h["Cache-Status"] = lines.age, lines.status
-	case st.Result == Hit || st.Result == Stale:
-		h["Age"] = e.aged(age).age
-		h["Cache-Status"] = []string{e.cacheStatus(age, st)}
-	default:
-		h["Cache-Status"] = []string{e.cacheStatus(age, st)}
-	}
-	h["X-Cache"] = xCache[st.Result]
 	// Answers to other methods are not for caches, and conditions on those
 	// mean something else (RFC 9110 §13.1.2). Every header counts here: the
 	// ninth has the map grow, which costs as much as all of this.
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
+	age := st.Age
+	if safe && (st.Result == Hit || st.Result == Stale) {
+		h["Age"] = e.aged(age).age
+	}
+	if st.Result == Hit && !st.Shared {
+		h["Cache-Status"] = e.aged(age).status
+	} else {
+		h["Cache-Status"] = []string{e.cacheStatus(age, st)}
+	}
+	h["X-Cache"] = xCache[st.Result]
 	if safe {
 		h["Etag"] = out.etags
 	}

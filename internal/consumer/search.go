@@ -197,8 +197,11 @@ type Asked struct {
 	// Answer names the answer, List the list that it is a page of, and What what
 	// is looked for.
 	Answer, List, What Hash
-	// Encoded is the query as its session keeps it.
-	Encoded string
+	// Encoded is the query as its session keeps it, and ListText the name of the
+	// list.
+	Encoded, ListText string
+	// Same is what two history entries of one search have in common.
+	Same string
 
 	remembered string // the part of a history entry that all guests share
 }
@@ -208,7 +211,7 @@ func (q SearchQuery) Ask() *Asked {
 	q = q.Normalise()
 	encoded := encode(q)
 	a := &Asked{SearchQuery: q, Answer: sha256.Sum256([]byte(encoded)), List: q.ListKey(), What: q.Hash(), Encoded: encoded}
-	a.remembered = a.remember()
+	a.ListText, a.remembered, a.Same = a.List.String(), a.remember(), `"queryHash":"`+a.What.String()+`"`
 	return a
 }
 

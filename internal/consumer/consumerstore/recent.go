@@ -38,7 +38,7 @@ return redis.call('LLEN', KEYS[1])`)
 
 // push puts an item in front of a list.
 func push(key, item string, most int, same string) call {
-	return pushScript.call(key, strconv.FormatInt(lifetime, 10), clearedMark, item, strconv.Itoa(most), same)
+	return pushScript.call(key, lifetimeText, clearedMark, item, strconv.Itoa(most), same)
 }
 
 func (s *Store) pushViewed(guest bff.ID, v *consumer.RecentlyViewed) (call, error) {
@@ -49,7 +49,7 @@ func (s *Store) pushViewed(guest bff.ID, v *consumer.RecentlyViewed) (call, erro
 }
 
 func (s *Store) pushSearch(ss *consumer.SearchSession) call {
-	return push(s.sessionKey(ss.Guest)+":history", consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, `"queryHash":"`+ss.Query.What.String()+`"`)
+	return push(s.sessionKey(ss.Guest)+":history", consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, ss.Query.Same)
 }
 
 // Follow writes steps in one pipeline. They are memories, not promises: one that

@@ -28,7 +28,7 @@ const orderField = "order:"
 func (s *Store) saveSearch(ss *consumer.SearchSession) rueidis.Commands {
 	c, key := s.cfg.Sessions, s.searchKey(ss.ID)
 	set := c.B().Hset().Key(key).FieldValue().
-		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.List.String()).
+		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.ListText).
 		FieldValue("query", ss.Query.Encoded).FieldValue("startedAt", bff.At(ss.StartedAt).String())
 	for window, name := range ss.Orders {
 		set = set.FieldValue(orderField+strconv.Itoa(window), name.String())
@@ -47,7 +47,7 @@ func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.As
 		return consumer.SearchSession{}, false, fmt.Errorf("find search: %w", err)
 	}
 	var started bff.Timestamp
-	if m["guestSessionId"] != guest.String() || m["queryHash"] != q.List.String() || started.UnmarshalText([]byte(m["startedAt"])) != nil {
+	if m["guestSessionId"] != guest.String() || m["queryHash"] != q.ListText || started.UnmarshalText([]byte(m["startedAt"])) != nil {
 		return consumer.SearchSession{}, false, nil
 	}
 	ss := consumer.SearchSession{ID: id, Guest: guest, Query: q, StartedAt: started.Time, Orders: map[int]consumer.Hash{}}

@@ -34,6 +34,8 @@ const clearedField = "cleared"
 // lifetime is how long Redis keeps what belongs to a session.
 const lifetime = int64(consumer.SessionLifetime / time.Second)
 
+var lifetimeText = strconv.FormatInt(lifetime, 10)
+
 // FindSession reads a session's hash. A blob that cannot be read is as good as
 // none: the guest gets an empty session under the same cookie.
 func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
@@ -119,7 +121,7 @@ func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.Se
 // touch writes what changed in a session.
 func (s *Store) touch(id bff.ID, change consumer.SessionChange) (call, error) {
 	args, err := encodeChange(change)
-	return updateScript.call(s.sessionKey(id), append([]string{strconv.FormatInt(lifetime, 10)}, args...)...), err
+	return updateScript.call(s.sessionKey(id), append([]string{lifetimeText}, args...)...), err
 }
 
 // slide lets what belongs to a session live as long as the session. Where the

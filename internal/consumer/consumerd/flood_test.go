@@ -1,0 +1,108 @@
+package consumerd_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// robber is a program that asks for everything once.
+type robber struct {
+	addr   string
+	header []string
+}
+
+func robbers() []robber {
+	return []robber{
+		{"198.51.100.1", []string{"User-Agent", headless}},
+		{"198.51.100.2", []string{"User-Agent", headless, "Accept-Language", "en-US"}},
+		{"198.51.100.3", []string{"User-Agent", "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)"}},
+		{"198.51.100.4", []string{"User-Agent", "HotelPriceWatch/1.0 (+https://prices.example/bot)"}},
+		// This one has a person's chance: until it goes faster than people do.
+		{"198.51.100.5", []string{"User-Agent", "python-requests/2.32.3"}},
+	}
+}
+
+// TestProofFlood: programs that search for everything, ten times as often as
+// people, hardly cost the upstreams anything, and people do not notice.
+func TestProofFlood(t *testing.T) {
+	f := newWatch(t, 1, map[string]string{"BFF_CONSUMER_NO_CRAWLER_DNS": "true"})
+	guests := 400
+	if os.Getenv("MELMASTOON_PROOF") == "long" {
+		guests = 2000
+	}
+	usual := f.visitors(1, guests)
+	var (
+		wg           sync.WaitGroup
+		next, served atomic.Int64
+		ctx          = testkit.Context(t)
+	)
+	wg.Add(1)
+	flooded := int64(0)
+	go func() {
+		defer wg.Done()
+		flooded = f.visitors(2, guests)
+	}()
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(10*guests); i = next.Add(1) {
+				r := robbers()[(int(i)+worker)%len(robbers())]
+				c := guestCall{method: http.MethodPost, path: "/search", body: query(fmt.Sprintf(
+					`"geo":{"mode":"point","point":{"lat":%.2f,"lng":%.2f,"radiusKm":%d}}`, 30+float64(i%800)/100, 62+float64(i/7%800)/100, 1+i%40,
+				))}.with(append(r.header, "X-Forwarded-For", r.addr)...)
+				a, err := f.try(ctx, c)
+				switch {
+				case err != nil:
+					t.Error(err)
+				case a.status == http.StatusOK:
+					served.Add(1)
+				case a.status != http.StatusTooManyRequests:
+					t.Errorf("%.300s", a)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	extra := int64(0)
+	for _, n := range f.calls() {
+		extra += n
+	}
+	flooded += extra
+	t.Logf("upstream calls of %d guests: %d; with %d requests of programs: %d; %d of those were answered", guests, usual, 10*guests, flooded, served.Load())
+	if flooded > usual*11/10 {
+		t.Errorf("the flood made %d upstream calls of %d, want at most a tenth more", flooded, usual)
+	}
+}
+
+// visitors has guests look at a page each, none of which anybody has seen, and
+// returns what that cost upstream.
+func (f *fleet) visitors(month, guests int) int64 {
+	f.t.Helper()
+	hotels := f.Sim.Catalog().Properties
+	ctx := testkit.Context(f.t)
+	var (
+		wg   sync.WaitGroup
+		next atomic.Int64
+	)
+	for range 4 {
+		wg.Go(func() {
+			for i := int(next.Add(1)); i <= guests; i = int(next.Add(1)) {
+				c := hotelCall(fmt.Sprintf("%s?checkIn=2027-%02d-%02d&checkOut=2027-%02d-%02d", hotels[(month*guests+i)%len(hotels)].PropertyID, month, 1+i%20, month, 3+i%20)).at(0, 1000*month+i)
+				if a, err := f.try(ctx, c); err != nil || a.status != http.StatusOK {
+					f.t.Errorf("a guest: %v %.300s", err, a)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	calls := int64(0)
+	for _, n := range f.calls() {
+		calls += n
+	}
+	return calls
+}

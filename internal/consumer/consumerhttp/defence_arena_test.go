@@ -134,14 +134,22 @@ type sent struct {
 	body   []byte
 }
 
-func (a *arena) send(method, path, body, addr string, header map[string]string) sent {
-	a.t.Helper()
+func newCall(method, path, body, addr string, header map[string]string) (*http.Request, *httptest.ResponseRecorder) {
 	r := httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body))
 	r.RemoteAddr = net.JoinHostPort(addr, "4711")
 	for k, v := range header {
+		if v == "" {
+			r.Header.Del(k)
+			continue
+		}
 		r.Header.Set(k, v)
 	}
-	w := httptest.NewRecorder()
+	return r, httptest.NewRecorder()
+}
+
+func (a *arena) send(method, path, body, addr string, header map[string]string) sent {
+	a.t.Helper()
+	r, w := newCall(method, path, body, addr, header)
 	a.caught = false
 	a.server.ServeHTTP(w, r)
 	out := sent{status: w.Code, header: w.Header(), body: w.Body.Bytes(), caught: a.caught}

@@ -1,0 +1,417 @@
+package consumerhttp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+const (
+	home      = "203.0.113.7"
+	elsewhere = "203.0.113.8"
+)
+
+func firefoxHeaders(more ...string) map[string]string {
+	h := map[string]string{
+		"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0", "Accept": "*/*", "Accept-Language": "fa-AF", "Content-Type": "application/json",
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		h[more[i]] = more[i+1]
+	}
+	return h
+}
+
+func headlessHeaders(more ...string) map[string]string {
+	return firefoxHeaders(append([]string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/142.0.0.0 Safari/537.36"}, more...)...)
+}
+
+func (a *arena) cookie() string { return cookieName + "=" + a.sessions.open().String() }
+
+// solution solves a challenge for whoever has these headers.
+func (a *arena) solution(addr string, header map[string]string) string {
+	a.t.Helper()
+	var ch challenge.Challenge
+	if err := json.Unmarshal(a.send(http.MethodGet, "/challenge", "", addr, header).body, &ch); err != nil {
+		a.t.Fatal(err)
+	}
+	n, err := ch.Solve(context.Background())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	payload, err := ch.Encode(n)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return payload
+}
+
+func TestHardBlockEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		cookie := a.cookie()
+		for range maxFailures {
+			if got := a.send(http.MethodGet, "/session", "", home, firefoxHeaders("Cookie", cookie, "X-Challenge", "nonsense")); got.code != bff.CodeChallengeInvalid {
+				t.Fatalf("nonsense: %d %s", got.status, got.body)
+			}
+		}
+		ask := func() sent { return a.send(http.MethodGet, "/hotels/h1", "", home, firefoxHeaders("Cookie", cookie)) }
+		got := ask()
+		if wait, _ := strconv.Atoi(got.header.Get("Retry-After")); got.code != bff.CodeSuspectedBot || wait != 600 {
+			t.Fatalf("got %d %s, Retry-After %d", got.status, got.body, wait)
+		}
+		if got := a.send(http.MethodGet, "/challenge", "", home, firefoxHeaders("Cookie", cookie)); got.status != http.StatusTooManyRequests {
+			t.Errorf("a challenge for who is shut out: %d", got.status)
+		}
+		if got := a.send(http.MethodGet, "/hotels/h1", "", home, firefoxHeaders("Cookie", a.cookie())); got.status != http.StatusOK {
+			t.Errorf("another session: %d %s", got.status, got.body)
+		}
+		time.Sleep(blockFor - 2*time.Second)
+		if got := ask(); got.status != http.StatusTooManyRequests {
+			t.Errorf("after all but two seconds: %d", got.status)
+		}
+		time.Sleep(3 * time.Second)
+		if got := ask(); got.status != http.StatusOK {
+			t.Errorf("after ten minutes: %d %s", got.status, got.body)
+		}
+		synctest.Wait()
+		if n := len(a.memory.logged); n != 1 || a.memory.logged[0].ActionTaken != string(consumer.ActionHardBlock) {
+			t.Errorf("logged: %+v", a.memory.logged)
+		}
+	})
+}
+
+func TestIgnoredChallenges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		cookie := a.cookie()
+		blocked := 0
+		for i := range maxIgnored + 20 {
+			got := a.send(http.MethodPost, "/wishlist", "{}", home, headlessHeaders("Cookie", cookie, "Idempotency-Key", fmt.Sprint(i)))
+			if got.code != bff.CodeSuspectedBot {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			if got.header.Get("Link") == "" {
+				blocked++
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if blocked != 19 {
+			t.Errorf("%d requests met a block, want 19", blocked)
+		}
+	})
+}
+
+func TestSolvedChallengeIsRemembered(t *testing.T) {
+	t.Parallel()
+	for name, session := range map[string]bool{"session": true, "no session": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := newArena(t, nil)
+				var who []string
+				if session {
+					who = []string{"Cookie", a.cookie()}
+				}
+				n := 0
+				mint := func(addr string, more ...string) sent {
+					n++
+					return a.send(http.MethodPost, "/handoff", "{}", addr, headlessHeaders(append(append(who, "Idempotency-Key", fmt.Sprint(n)), more...)...))
+				}
+				if got := mint(home); got.code != bff.CodeSuspectedBot {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+				payload := a.solution(home, headlessHeaders(who...))
+				if !session {
+					if got := mint(elsewhere, "X-Challenge", payload); got.code != bff.CodeChallengeInvalid {
+						t.Errorf("from another network: %d %s", got.status, got.body)
+					}
+				}
+				if got := mint(home, "X-Challenge", payload); got.status != http.StatusOK {
+					t.Fatalf("with the solution: %d %s", got.status, got.body)
+				}
+				if got := mint(home, "X-Challenge", payload); got.code != bff.CodeChallengeInvalid {
+					t.Errorf("spent: %d %s", got.status, got.body)
+				}
+				time.Sleep(15 * time.Minute) // the failure above is forgotten, the solution is not
+				if got := mint(home); got.status != http.StatusOK {
+					t.Errorf("a while after the solution: %d %s", got.status, got.body)
+				}
+				time.Sleep(16 * time.Minute)
+				if got := mint(home); got.code != bff.CodeSuspectedBot {
+					t.Errorf("after half an hour: %d %s", got.status, got.body)
+				}
+			})
+		})
+	}
+}
+
+// TestRetriesAreFree: five hundred attempts at one mutation, all at once, are
+// one.
+func TestRetriesAreFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		cookie := a.cookie()
+		var wg sync.WaitGroup
+		for range 500 {
+			wg.Go(func() {
+				r, w := newCall(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", "one"))
+				if a.server.ServeHTTP(w, r); w.Code != http.StatusOK {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		wg.Wait()
+		served := 1
+		for i := range 20 {
+			if a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", fmt.Sprint(i))).status == http.StatusOK {
+				served++
+			}
+		}
+		if served != 10 {
+			t.Errorf("%d hand-offs in a minute, want 10", served)
+		}
+		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", "one")); got.status != http.StatusOK {
+			t.Errorf("a retry beyond the limit: %d %s", got.status, got.body)
+		}
+		// A refusal is not an answer: what was refused once is charged when it is let in.
+		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", "19")); got.code != bff.CodeRateLimited {
+			t.Errorf("a retry of what was refused: %d %s", got.status, got.body)
+		}
+	})
+}
+
+// TestSharedLimits: behind one address people get what is there when others
+// have used up the limit, and only changes are refused.
+func TestSharedLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, func(c *DefenceConfig) {
+			c.Limits.PerMinute = map[string]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
+			c.Limits.IP = 2
+		})
+		searches := func(n int) sent {
+			return a.send(http.MethodPost, "/search", fmt.Sprint(n), home, firefoxHeaders("Cookie", a.cookie(), "X-Client-Timezone", fmt.Sprint(n)))
+		}
+		for n := range 8 {
+			if got := searches(n); got.status != http.StatusOK {
+				t.Fatalf("search %d: %d %s", n, got.status, got.body)
+			}
+		}
+		if got := searches(9); got.code != bff.CodeRateLimited || got.header.Get("Retry-After") == "" || got.header.Get("Ratelimit-Remaining") != "0" {
+			t.Errorf("a new search beyond the limit: %d %s %v", got.status, got.body, got.header)
+		}
+		if got := searches(3); got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("a search that is there: %d %s", got.status, got.body)
+		}
+		if got := a.send(http.MethodPost, "/search", "9", elsewhere, firefoxHeaders("X-Client-Timezone", "z")); got.status != http.StatusOK {
+			t.Errorf("another address: %d %s", got.status, got.body)
+		}
+		refused := 0
+		for range 10 {
+			if a.send(http.MethodPost, "/telemetry/page-view", "{}", home, firefoxHeaders("Cookie", a.cookie())).code == bff.CodeRateLimited {
+				refused++
+			}
+		}
+		if refused != 2 {
+			t.Errorf("%d reports were refused, want 2", refused)
+		}
+	})
+}
+
+func TestSessionLimitIsStrict(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		campaign := false
+		a := newArena(t, func(c *DefenceConfig) { c.Campaign = func() bool { return campaign } })
+		cookie := a.cookie()
+		served := func(n int, method, path string) (ok int) {
+			for i := range n {
+				if a.send(method, path, "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", fmt.Sprint(path, ok, i, time.Now()))).status == http.StatusOK {
+					ok++
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return ok
+		}
+		if n := served(30, http.MethodPost, "/handoff"); n != 10 {
+			t.Errorf("%d hand-offs, want 10", n)
+		}
+		time.Sleep(time.Minute)
+		if n := served(38, http.MethodPost, "/wishlist"); n != 30 {
+			t.Errorf("%d wishes, want 30", n)
+		}
+		time.Sleep(2 * time.Minute)
+		campaign = true
+		if n := served(30, http.MethodPost, "/handoff"); n != 8 {
+			t.Errorf("%d hand-offs in campaign mode, want 8", n)
+		}
+	})
+}
+
+// TestCrawlers: search engines that are what they say get pages from the cache;
+// liars are programs; whoever fetches shared links is let in.
+func TestCrawlers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		bot := firefoxHeaders("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
+		hotel := func(addr string, h map[string]string, id string) sent {
+			defer synctest.Wait()
+			return a.send(http.MethodGet, "/hotels/"+id, "", addr, h)
+		}
+		hotel(home, firefoxHeaders(), "warm")
+		hotel(googleAddr, bot, "first") // not yet proven: a visitor like others
+		hotel(elsewhere, bot, "second")
+
+		got := hotel(googleAddr, bot, "warm")
+		if got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("a page for Google: %d %s", got.status, got.body)
+		}
+		if got := hotel(googleAddr, bot, "cold"); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			t.Errorf("a page for Google that is not there: %d %s", got.status, got.body)
+		}
+		if got := a.send(http.MethodPost, "/telemetry/page-view", "{}", googleAddr, bot); got.status != http.StatusTooManyRequests {
+			t.Errorf("Google's telemetry: %d", got.status)
+		}
+		if got := hotel(elsewhere, bot, "cold"); got.code != bff.CodeSuspectedBot {
+			t.Errorf("who says to be Google: %d %s", got.status, got.body)
+		}
+
+		preview := firefoxHeaders("User-Agent", "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)")
+		for i := range 100 { // a link that many share
+			if got := hotel("198.51.100.77", preview, fmt.Sprint("shared", i)); got.status != http.StatusOK {
+				t.Fatalf("a shared link: %d %s", got.status, got.body)
+			}
+		}
+		if got := a.send(http.MethodPost, "/search", "shared", "198.51.100.77", preview); got.code != bff.CodeSuspectedBot {
+			t.Errorf("a fetcher of links that searches, fast: %d %s", got.status, got.body)
+		}
+	})
+}
+
+// TestVerdictsAreLogged: once a minute for a visitor and verdict, with all that
+// was held against it.
+func TestVerdictsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		a.memory.penalty = 0.25
+		cookie := a.cookie()
+		for i := range 20 {
+			a.send(http.MethodPost, "/search", fmt.Sprint(i), home, headlessHeaders("Cookie", cookie, "Accept-Language", ""))
+			time.Sleep(5 * time.Second)
+		}
+		a.send(http.MethodPost, "/search", "x", home, headlessHeaders("Accept-Language", ""))
+		synctest.Wait()
+		if n := len(a.memory.logged); n < 3 || n > 5 || a.memory.events != n {
+			t.Fatalf("%d verdicts and %d events in 100 seconds", n, a.memory.events)
+		}
+		last := a.memory.logged[1]
+		if last.Verdict != string(consumer.Bot) || last.Score < 0.94 || cookieName+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
+			t.Errorf("logged: %+v", last)
+		}
+		var kinds []string
+		for _, s := range last.Signals {
+			kinds = append(kinds, s.Kind+" "+s.Detail)
+		}
+		if got, want := strings.Join(kinds, ", "), "ua-pattern headlessChrome, header-anomaly no-accept-language, header-anomaly earlier-misdeeds"; got != want {
+			t.Errorf("signals %s, want %s", got, want)
+		}
+		if s := a.memory.logged[len(a.memory.logged)-1]; !s.GuestSessionID.IsZero() {
+			t.Errorf("the row of a visitor without a session names one: %+v", s)
+		}
+	})
+}
+
+func TestWatching(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, func(c *DefenceConfig) { c.Mode = ModeWatch })
+		if got := a.send(http.MethodPost, "/wishlist", "{}", home, headlessHeaders("Cookie", a.cookie())); got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		synctest.Wait()
+		if len(a.memory.logged) != 1 {
+			t.Errorf("logged: %+v", a.memory.logged)
+		}
+	})
+}
+
+// TestManyVisitors: whoever makes up sessions and headers does not fill the
+// memory.
+func TestManyVisitors(t *testing.T) {
+	t.Parallel()
+	visitors := newTable[visitorState](maxVisitors)
+	once := newCharges()
+	for i := range uint64(1_000_000) {
+		_, mu := visitors.lock(mix(i), int64(i))
+		mu.Unlock()
+		if i%4 == 0 {
+			c := once.begin("handoff", "gms", fmt.Sprint(i), time.Unix(int64(i), 0))
+			c.settle(c.charge.decision)
+		}
+	}
+	if n := visitors.len(); n > maxVisitors {
+		t.Errorf("%d visitors are remembered, want at most %d", n, maxVisitors)
+	}
+	if n := len(once.cur) + len(once.prev); n > 2*maxCharges {
+		t.Errorf("%d charges are remembered, want at most %d", n, 2*maxCharges)
+	}
+}
+
+func TestPeekCookie(t *testing.T) {
+	t.Parallel()
+	const id = "gms_01M7H171SJSMVD891RBXMF12X2"
+	for name, tc := range map[string]struct {
+		cookies []string
+		want    string
+	}{
+		"none":       {nil, ""},
+		"alone":      {[]string{"gms_id=" + id}, id},
+		"among":      {[]string{"a=b; gms_id=" + id + "; c=d"}, id},
+		"later line": {[]string{"a=b", "gms_id=" + id}, id},
+		"lower case": {[]string{"gms_id=" + strings.ToLower(id)}, id},
+		"quoted":     {[]string{`gms_id="` + id + `"`}, id},
+		"malformed":  {[]string{"gms_id=nonsense"}, ""},
+		"other name": {[]string{"xgms_id=" + id}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, got, ok := peekCookie(http.Header{"Cookie": tc.cookies})
+			if got != tc.want || ok != (tc.want != "") {
+				t.Errorf("got %q %v, want %q", got, ok, tc.want)
+			}
+		})
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	t.Parallel()
+	l, err := ParseLimits("search=100, ip=7.5,handoff=3")
+	if err != nil || l.PerMinute["search"] != 100 || l.PerMinute["handoff"] != 3 || l.PerMinute["detail"] != 120 || l.IP != 7.5 || l.Fingerprint != 5 || l.Off {
+		t.Errorf("got %+v %v", l, err)
+	}
+	if l, err := ParseLimits("off"); err != nil || !l.Off {
+		t.Errorf("off: %+v %v", l, err)
+	}
+	_, err = ParseLimits("search=0,walk=3,ip=half,handoff")
+	for _, want := range []string{"search", "walk", "ip", "handoff"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %s", err, want)
+		}
+	}
+}

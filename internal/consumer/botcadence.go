@@ -199,6 +199,9 @@ func (p *BotPolicy) Signs(t *BotTrack, nowMS int64) (s PaceSigns) {
 	case long > steadyFrom:
 		steady = signSteady
 	}
+	if fast == "" && steady == "" { // nearly everybody
+		return s
+	}
 	s.Weight, s.requests, s.seconds = p.Weights[fast], short, shortWindow/second
 	if w := p.Weights[steady]; w > s.Weight {
 		s.Weight, s.requests, s.seconds = w, long, longWindow/second
@@ -320,6 +323,9 @@ func MisdeedsSignal(weight float64) BotSignal {
 
 // Failed returns what wrong solutions say.
 func (p *BotPolicy) Failed(failures int) float64 {
+	if failures == 0 {
+		return 0
+	}
 	return min(float64(failures)*p.Weights[signFailed], 1)
 }
 

@@ -230,10 +230,23 @@ func (l *limits) announce(h http.Header, d ratelimit.Decision) {
 	if d.Rule == nil {
 		return
 	}
-	values := []string{
-		strconv.Itoa(d.Limit), strconv.Itoa(d.Remaining), strconv.Itoa(int((d.Reset + time.Second - 1) / time.Second)),
-	}
+	values := []string{numeral(d.Limit), numeral(d.Remaining), numeral(int((d.Reset + time.Second - 1) / time.Second))}
 	h["Ratelimit-Limit"], h["Ratelimit-Remaining"], h["Ratelimit-Reset"] = values[0:1:1], values[1:2:2], values[2:3:3]
+}
+
+// numerals are the numbers that headers say most.
+var numerals = func() (table [2048]string) {
+	for i := range table {
+		table[i] = strconv.Itoa(i)
+	}
+	return table
+}()
+
+func numeral(n int) string {
+	if n >= 0 && n < len(numerals) {
+		return numerals[n]
+	}
+	return strconv.Itoa(n)
 }
 
 // limited is the refusal of a request beyond a limit.

@@ -1,0 +1,83 @@
+package consumerhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// nobody takes headers and forgets the rest.
+type nobody struct{ h http.Header }
+
+func (n nobody) Header() http.Header                { return n.h }
+func (nobody) Write(b []byte) (int, error)          { return len(b), nil }
+func (nobody) WriteHeader(int)                      {}
+func done(http.ResponseWriter, *http.Request) error { return nil }
+
+// BenchmarkDefence is what the defence adds to a request (goal P12): the limits,
+// the verdict, and both; and its share of a bare request over a connection.
+func BenchmarkDefence(b *testing.B) {
+	pattern := "POST " + Base + "/search"
+	for name, change := range map[string]func(*DefenceConfig){
+		"both":    func(*DefenceConfig) {},
+		"limits":  func(c *DefenceConfig) { c.Mode = ModeOff },
+		"verdict": func(c *DefenceConfig) { c.Limits.Off = true },
+	} {
+		b.Run(name, func(b *testing.B) {
+			a := newArena(b, func(c *DefenceConfig) {
+				for class := range c.Limits.PerMinute {
+					c.Limits.PerMinute[class] = maxPerMinute
+				}
+				c.Policy.Suspect, c.Policy.Bot = 2, 2 // nobody is fast enough
+				change(c)
+			})
+			var r *http.Request
+			capture := a.api.defended(pattern, done)
+			a.server.Handle(web.Route{Pattern: "POST /capture", Handle: func(_ http.ResponseWriter, got *http.Request) error {
+				r = got.Clone(context.WithoutCancel(got.Context()))
+				return nil
+			}})
+			call, w := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders("Cookie", a.cookie()))
+			call.URL.Path = "/capture"
+			a.server.ServeHTTP(w, call)
+			bare := bareRequest(b)
+			b.ReportAllocs()
+			begin := time.Now()
+			for b.Loop() {
+				web.From(r.Context()).Local = nil
+				if err := capture(nobody{http.Header{}}, r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(time.Since(begin))/float64(b.N)/float64(bare), "of-a-bare-request")
+		})
+	}
+}
+
+// bareRequest is what a request costs a handler that does nothing, both ends
+// included.
+func bareRequest(b *testing.B) time.Duration {
+	b.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 8<<10)) }))
+	defer s.Close()
+	best := time.Hour
+	for range 5 {
+		begin := time.Now()
+		const n = 500
+		for range n {
+			res, err := s.Client().Get(s.URL)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		best = min(best, time.Since(begin)/n)
+	}
+	return best
+}

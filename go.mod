@@ -6,6 +6,7 @@ exclude golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
 
 require (
 	cloud.google.com/go/pubsub/v2 v2.8.0
+	cloud.google.com/go/recaptchaenterprise/v2 v2.29.1
 	cloud.google.com/go/secretmanager v1.23.1
 	firebase.google.com/go/v4 v4.19.0
 	github.com/alecthomas/kong v1.16.1

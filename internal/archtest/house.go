@@ -48,6 +48,7 @@ func House() Rule {
 					"internal/postgres/...",
 					"internal/pubsub/...",
 					"internal/ratelimit/...",
+					"internal/recaptcha/...",
 					"internal/redis/...",
 					"internal/secrets/...",
 					"internal/shed/...",

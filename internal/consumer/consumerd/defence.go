@@ -1,6 +1,7 @@
 package consumerd
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/crawlers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/recaptcha"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -31,6 +33,9 @@ type DefenceSettings struct {
 	CrawlerRanges map[string]string  `name:"crawler-ranges" env:"BFF_CONSUMER_CRAWLER_RANGES" help:"Files with the addresses that search engines publish, such as google=/etc/ranges/googlebot.json;…"`
 	NoCrawlerDNS  bool               `name:"no-crawler-dns" env:"BFF_CONSUMER_NO_CRAWLER_DNS" help:"Do not ask the domain name system who a search engine is."`
 	AppAgents     []string           `name:"app-agents" env:"BFF_CONSUMER_APP_AGENTS" default:"Melmastoon/" help:"How the user agents of our own apps begin."`
+
+	RecaptchaProject string `name:"recaptcha-project" env:"BFF_CONSUMER_RECAPTCHA_PROJECT" help:"Google Cloud project whose reCAPTCHA Enterprise judges X-Recaptcha-Token; without, our own challenges are the only ones."`
+	RecaptchaSiteKey string `name:"recaptcha-site-key" env:"BFF_CONSUMER_RECAPTCHA_SITE_KEY" help:"Site key of the pages."`
 }
 
 // validate reports everything that is wrong.
@@ -53,11 +58,14 @@ func (s *DefenceSettings) validate() []error {
 	if s.Instances < 1 || s.Instances > 1000 {
 		in("instances", errors.New("want 1 to 1000"))
 	}
+	if (s.RecaptchaProject == "") != (s.RecaptchaSiteKey == "") {
+		in("recaptcha-project and recaptcha-site-key", errors.New("both or neither"))
+	}
 	return errs
 }
 
 // openDefence puts together what stands in front of the routes.
-func (c Config) openDefence(d *daemon.Daemon, client rueidis.Client, store *consumerstore.Store, campaign func() bool, log *slog.Logger) (*consumerhttp.Defence, error) {
+func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidis.Client, store *consumerstore.Store, campaign func() bool, log *slog.Logger) (*consumerhttp.Defence, error) {
 	limits, err := consumerhttp.ParseLimits(c.Limits)
 	if err != nil {
 		return nil, err
@@ -90,6 +98,14 @@ func (c Config) openDefence(d *daemon.Daemon, client rueidis.Client, store *cons
 	}
 	if cfg.Challenger, err = challenge.New(challenge.Config{Keys: c.challengeKeys(), Burner: bots}); err != nil {
 		return nil, err
+	}
+	if c.RecaptchaProject != "" {
+		google, err := recaptcha.New(ctx, recaptcha.Config{Project: c.RecaptchaProject, SiteKey: c.RecaptchaSiteKey})
+		if err != nil {
+			return nil, err
+		}
+		d.Add("recaptcha", nil, func(context.Context) error { return google.Close() })
+		cfg.Recaptcha = google
 	}
 	defence, err := consumerhttp.NewDefence(cfg)
 	if err != nil {

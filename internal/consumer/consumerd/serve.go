@@ -97,7 +97,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	defence, err := s.openDefence(d, sessions, store, sw.campaign, log)
+	defence, err := s.openDefence(ctx, d, sessions, store, sw.campaign, log)
 	if err != nil {
 		return err
 	}

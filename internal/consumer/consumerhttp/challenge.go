@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -17,7 +16,7 @@ import (
 type Assessor interface {
 	// Assess returns how likely a person is behind a token, from 0 to 1; false if
 	// the token is forged, spent or too old. An error means that nobody could say.
-	Assess(ctx context.Context, token string, from netip.Addr, userAgent string) (person float64, valid bool, err error)
+	Assess(ctx context.Context, token string) (person float64, valid bool, err error)
 }
 
 const (
@@ -97,7 +96,7 @@ func (a *API) assess(r *http.Request, c *caller, token string) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), assessTimeout)
 	defer cancel()
-	person, valid, err := a.cfg.Defence.cfg.Recaptcha.Assess(ctx, token, web.From(r.Context()).ClientIP, header(r.Header, "User-Agent"))
+	person, valid, err := a.cfg.Defence.cfg.Recaptcha.Assess(ctx, token)
 	switch {
 	case err != nil:
 		web.From(r.Context()).Note("recaptcha", "unavailable")

@@ -158,6 +158,42 @@ func TestSolvedChallengeIsRemembered(t *testing.T) {
 	}
 }
 
+// oracle plays reCAPTCHA.
+type oracle struct{}
+
+func (oracle) Assess(_ context.Context, token string) (float64, bool, error) {
+	switch token {
+	case "person":
+		return 0.9, true, nil
+	case "program":
+		return 0.1, true, nil
+	case "broken":
+		return 0, false, context.DeadlineExceeded
+	}
+	return 0, false, nil
+}
+
+func TestRecaptcha(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, func(c *DefenceConfig) { c.Recaptcha = oracle{} })
+		for token, want := range map[string]bff.Code{
+			"person": "", "program": bff.CodeChallengeInvalid, "forged": bff.CodeChallengeInvalid, "broken": bff.CodeSuspectedBot,
+			strings.Repeat("x", maxToken+1): bff.CodeChallengeInvalid,
+		} {
+			got := a.send(http.MethodPost, "/wishlist", "{}", home, headlessHeaders("Cookie", a.cookie(), "X-Recaptcha-Token", token))
+			if got.code != want {
+				t.Errorf("%.10s: got %d %s, want %s", token, got.status, got.body, want)
+			}
+		}
+		h := headlessHeaders("Cookie", a.cookie())
+		h["X-Challenge"] = a.solution(home, h) // works with no third party
+		if got := a.send(http.MethodPost, "/wishlist", "{}", home, h); got.status != http.StatusOK {
+			t.Errorf("a challenge of ours: %d %s", got.status, got.body)
+		}
+	})
+}
+
 // TestRetriesAreFree: five hundred attempts at one mutation, all at once, are
 // one.
 func TestRetriesAreFree(t *testing.T) {

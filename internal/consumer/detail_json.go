@@ -13,9 +13,9 @@ func (d *HotelDetail) AppendJSON(b []byte) ([]byte, error) {
 	list(&w, d.Amenities, (*writer).amenity)
 	w.raw(`,"photos":`)
 	list(&w, d.Photos, (*writer).photo)
-	w.raw(`,"policies":{"cancellation":`).string(d.Policies.Cancellation).raw(`,"checkIn":`).string(d.Policies.CheckIn)
-	w.raw(`,"checkOut":`).string(d.Policies.CheckOut)
-	w.raw(`},"brandPeek":`).brand(&d.BrandPeek)
+	w.raw(`,"policies":`)
+	w.policies(&d.Policies)
+	w.raw(`,"brandPeek":`).brand(&d.BrandPeek)
 	w.raw(`,"cheapestRateSnapshot":`).rate(d.CheapestRateSnapshot)
 	if len(d.PriceCalendarPreview) > 0 {
 		w.raw(`,"priceCalendarPreview":`)
@@ -26,13 +26,52 @@ func (d *HotelDetail) AppendJSON(b []byte) ([]byte, error) {
 		list(&w, d.SimilarProperties, (*writer).card)
 	}
 	if p := d.PopularitySignals; p != nil {
-		w.raw(`,"popularitySignals":{"bookedLast24h":`).int(p.BookedLast24h).raw(`,"viewedLast1h":`).int(p.ViewedLast1h).raw(`}`)
+		w.raw(`,"popularitySignals":`)
+		w.popularity(p)
 	}
 	w.raw(`,"handoffHint":{"url":`).string(d.HandoffHint.URL).raw(`,"ttlSeconds":`).int(d.HandoffHint.TTLSeconds)
 	w.raw(`},"degraded":`)
 	list(&w, d.Degraded, (*writer).degradation)
 	w.raw(`,"stale":`).bool(d.Stale).raw(`}`)
 	return w.b, w.err
+}
+
+// AppendJSON appends the hotel, as a cache keeps it, to b.
+func (p *Property) AppendJSON(b []byte) ([]byte, error) {
+	page := HotelDetail{Rooms: p.Rooms, Amenities: p.Amenities, Photos: p.Photos}
+	w := writer{b: slices.Grow(b, page.roughly())}
+	w.raw(`{"PropertyID":`).id(p.PropertyID).raw(`,"TenantID":`).id(p.TenantID).raw(`,"Name":`).localized(&p.Name)
+	w.raw(`,"Description":`)
+	if p.Description == nil {
+		w.raw(`null`)
+	} else {
+		w.localized(p.Description)
+	}
+	w.raw(`,"PropertyType":`).string(p.PropertyType).raw(`,"StarRating":`).floatOrNull(p.StarRating)
+	w.raw(`,"Address":`)
+	w.address(&p.Address)
+	w.raw(`,"Geo":`).geo(p.Geo)
+	w.raw(`,"Rooms":`)
+	list(&w, p.Rooms, (*writer).room)
+	w.raw(`,"Amenities":`)
+	list(&w, p.Amenities, (*writer).amenity)
+	w.raw(`,"Photos":`)
+	list(&w, p.Photos, (*writer).photo)
+	w.raw(`,"Policies":`)
+	w.policies(&p.Policies)
+	w.raw(`,"Sharia":`).bool(p.Sharia)
+	w.message(`,"TranslationProvenance":`, p.TranslationProvenance)
+	w.raw(`}`)
+	return w.b, w.err
+}
+
+func (w *writer) policies(p *Policies) {
+	w.raw(`{"cancellation":`).string(p.Cancellation).raw(`,"checkIn":`).string(p.CheckIn).raw(`,"checkOut":`).string(p.CheckOut).raw(`}`)
+}
+
+func (w *writer) address(a *Address) {
+	w.raw(`{"line":`).string(a.Line).raw(`,"city":`).string(a.City)
+	w.raw(`,"region":`).string(a.Region).raw(`,"country":`).string(a.Country).raw(`}`)
 }
 
 // roughly is how long the page will be: to grow it piece by piece costs more than
@@ -55,9 +94,9 @@ func (w *writer) summary(p *PropertySummary) {
 	w.raw(`,"propertyType":`).string(p.PropertyType)
 	w.maybeFloat(`,"starRating":`, p.StarRating)
 	w.rating(p.GuestRating)
-	w.raw(`,"address":{"line":`).string(p.Address.Line).raw(`,"city":`).string(p.Address.City)
-	w.raw(`,"region":`).string(p.Address.Region).raw(`,"country":`).string(p.Address.Country)
-	w.raw(`},"geo":`).geo(p.Geo)
+	w.raw(`,"address":`)
+	w.address(&p.Address)
+	w.raw(`,"geo":`).geo(p.Geo)
 	w.raw(`,"badges":`)
 	list(w, p.Badges, (*writer).badge)
 	w.message(`,"translationProvenance":`, p.TranslationProvenance)

@@ -68,6 +68,20 @@ func FuzzAppendJSON(f *testing.F) {
 			SimilarProperties:    []consumer.ListingCard{card, {}}, PopularitySignals: &consumer.Popularity{BookedLast24h: n, ViewedLast1h: n},
 			HandoffHint: consumer.HandoffHint{URL: s, TTLSeconds: n}, Degraded: missing, Stale: true,
 		})
+		listing := consumer.Listing{
+			PropertyID: id, TenantID: tenantID(n), TenantSlug: s, Name: name, City: s, Region: s, Country: s, PropertyType: s, Geo: consumer.LatLng{Lat: x},
+			GeoCell: s, Thumbnail: consumer.Image{URL: s, Alt: s}, StarRating: &x, GuestRating: &consumer.GuestRating{Value: x, Count: n},
+			Amenities: []string{s}, Sharia: true, ListedAt: stamp.Time, DistanceKm: &x,
+		}
+		sameJSON(t, &consumer.Listings{
+			Items: []consumer.Listing{listing, {}}, Total: n, AIProvenance: provenance, QueryRewriteHint: provenance, Order: consumer.Hash{1, 255},
+		})
+		sameJSON(t, &consumer.Projected{Listing: listing, Popularity: &consumer.Popularity{BookedLast24h: n}})
+		sameJSON(t, &consumer.Property{
+			PropertyID: id, Name: name, Description: &name, PropertyType: s, StarRating: &x, Address: consumer.Address{Line: s}, Geo: consumer.LatLng{Lng: x},
+			Rooms: []consumer.RoomTypeSummary{{}}, Policies: consumer.Policies{CheckIn: s}, Sharia: true, TranslationProvenance: provenance,
+		})
+		sameJSON(t, &brand)
 		sameJSON(t, &consumer.SearchResult{
 			Results: []consumer.ListingCard{card, {}}, Page: consumer.ResultPage{Limit: n, Offset: n, Total: n}, Degraded: missing,
 			AIProvenance: provenance, QueryRewriteHint: json.RawMessage(`"x"`),
@@ -79,5 +93,9 @@ func TestAppendJSONOfNothing(t *testing.T) {
 	t.Parallel()
 	sameJSON(t, &consumer.HotelDetail{})
 	sameJSON(t, &consumer.SearchResult{})
+	sameJSON(t, &consumer.Listings{})
+	sameJSON(t, &consumer.Projected{})
+	sameJSON(t, &consumer.Property{})
+	sameJSON(t, &consumer.BrandPeek{})
 	sameJSON(t, &consumer.HotelDetail{Property: consumer.PropertySummary{TranslationProvenance: json.RawMessage(`{`)}})
 }

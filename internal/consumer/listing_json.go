@@ -34,6 +34,68 @@ func (r *SearchResult) AppendJSON(b []byte) ([]byte, error) {
 	return w.b, w.err
 }
 
+// AppendJSON appends the listings, as a cache keeps them, to b.
+func (l *Listings) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: slices.Grow(b, 512+1024*len(l.Items))}
+	w.raw(`{"Items":`)
+	list(&w, l.Items, (*writer).listing)
+	w.raw(`,"Total":`).int(l.Total)
+	w.message(`,"AIProvenance":`, l.AIProvenance)
+	w.message(`,"QueryRewriteHint":`, l.QueryRewriteHint)
+	w.raw(`,"Order":`).string(l.Order.String()).raw(`}`)
+	return w.b, w.err
+}
+
+// AppendJSON appends what the projection knows, as a cache keeps it, to b.
+func (p *Projected) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: slices.Grow(b, 1536)}
+	w.raw(`{"Listing":`)
+	w.listing(&p.Listing)
+	w.raw(`,"Popularity":`)
+	if p.Popularity == nil {
+		w.raw(`null`)
+	} else {
+		w.popularity(p.Popularity)
+	}
+	w.raw(`}`)
+	return w.b, w.err
+}
+
+// AppendJSON appends the brand to b.
+func (p *BrandPeek) AppendJSON(b []byte) ([]byte, error) {
+	w := writer{b: slices.Grow(b, 256)}
+	w.brand(p)
+	return w.b, w.err
+}
+
+func (w *writer) listing(l *Listing) {
+	w.raw(`{"PropertyID":`).id(l.PropertyID).raw(`,"TenantID":`).id(l.TenantID).raw(`,"TenantSlug":`).string(l.TenantSlug)
+	w.raw(`,"Name":`).localized(&l.Name).raw(`,"City":`).string(l.City).raw(`,"Region":`).string(l.Region)
+	w.raw(`,"Country":`).string(l.Country).raw(`,"PropertyType":`).string(l.PropertyType)
+	w.raw(`,"Geo":`).geo(l.Geo)
+	w.raw(`,"GeoCell":`).string(l.GeoCell)
+	w.raw(`,"Thumbnail":{"url":`).string(l.Thumbnail.URL).raw(`,"alt":`).string(l.Thumbnail.Alt)
+	w.raw(`},"StarRating":`).floatOrNull(l.StarRating).raw(`,"GuestRating":`)
+	if g := l.GuestRating; g == nil {
+		w.raw(`null`)
+	} else {
+		w.raw(`{"value":`).float(g.Value).raw(`,"count":`).int(g.Count).raw(`}`)
+	}
+	w.raw(`,"Amenities":`)
+	list(w, l.Amenities, (*writer).element)
+	w.raw(`,"Sharia":`).bool(l.Sharia).raw(`,"ListedAt":`)
+	listed, err := l.ListedAt.MarshalJSON()
+	if err != nil {
+		w.err = err
+	}
+	w.b = append(w.b, listed...)
+	w.raw(`,"DistanceKm":`).floatOrNull(l.DistanceKm).raw(`}`)
+}
+
+func (w *writer) popularity(p *Popularity) {
+	w.raw(`{"bookedLast24h":`).int(p.BookedLast24h).raw(`,"viewedLast1h":`).int(p.ViewedLast1h).raw(`}`)
+}
+
 func (w *writer) card(c *ListingCard) {
 	w.raw(`{"propertyId":`).id(c.PropertyID).raw(`,"tenantId":`).id(c.TenantID).raw(`,"tenantSlug":`).string(c.TenantSlug)
 	w.raw(`,"name":`).localized(&c.Name).raw(`,"city":`).string(c.City).raw(`,"country":`).string(c.Country)
@@ -176,6 +238,13 @@ func (w *writer) maybeFloat(member string, f *float64) {
 	if f != nil {
 		w.raw(member).float(*f)
 	}
+}
+
+func (w *writer) floatOrNull(f *float64) *writer {
+	if f == nil {
+		return w.raw(`null`)
+	}
+	return w.float(*f)
 }
 
 // message writes a member that is passed on as it came, if it came.

@@ -21,7 +21,7 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 		batchErr error
 	)
 	one := func(id bff.ID) {
-		b, _, err := get(ctx, c.brands, c.brandKey(id), func(ctx context.Context) (consumer.BrandPeek, []string, error) {
+		b, _, err := c.brands.get(ctx, c.brandKey(id), func(ctx context.Context) (consumer.BrandPeek, []string, error) {
 			once.Do(func() { all, batchErr = c.cfg.Brands.Peeks(ctx, c.absent(tenants)) })
 			if batchErr != nil {
 				return consumer.BrandPeek{}, nil, batchErr
@@ -42,7 +42,7 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 		}
 	}
 	for _, id := range tenants {
-		if _, here := c.brands.Peek(c.brandKey(id)); here {
+		if _, here := c.brands.cache.Peek(c.brandKey(id)); here {
 			one(id)
 			continue
 		}
@@ -56,7 +56,7 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 func (c *Caches) absent(tenants []bff.ID) []bff.ID {
 	var out []bff.ID
 	for _, id := range tenants {
-		if _, here := c.brands.Peek(c.brandKey(id)); !here {
+		if _, here := c.brands.cache.Peek(c.brandKey(id)); !here {
 			out = append(out, id)
 		}
 	}

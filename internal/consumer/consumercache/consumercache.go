@@ -6,9 +6,7 @@ package consumercache
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -48,15 +46,14 @@ type Caches struct {
 	consumer.Searcher // what is not cached here: the finished answers are
 
 	cfg      Config
-	windows  *cache.Cache
-	hotels   *cache.Cache
-	brands   *cache.Cache
-	property *cache.Cache
+	windows  *values[consumer.Listings]
+	hotels   *values[consumer.Projected]
+	brands   *values[consumer.BrandPeek]
+	property *values[consumer.Property]
 }
 
 // New returns the wrappers.
 func New(cfg Config) (*Caches, error) {
-	c := &Caches{Searcher: cfg.Search, cfg: cfg}
 	var errs []error
 	open := func(name string, fresh func() time.Duration, grace time.Duration, bytes int64) *cache.Cache {
 		opened, err := cache.New(cfg.Store, cache.Config{
@@ -67,45 +64,22 @@ func New(cfg Config) (*Caches, error) {
 		return opened
 	}
 	always := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
-	c.windows = open("listings", func() time.Duration {
+	lists := func() time.Duration {
 		if cfg.Campaign() {
 			return campaignTTL
 		}
 		return listTTL
-	}, 0, 64<<20)
-	c.hotels = open("projected", always(listTTL), 0, 16<<20)
-	// A colour or a photo that is a little old harms nobody: nobody waits for it.
-	c.brands = open("brand-peek", always(brandTTL), staleFor, 8<<20)
-	c.property = open("property", always(propertyTTL), staleFor, 32<<20)
+	}
+	// The bounds are of bodies; a value takes about twice as much beside its body.
+	c := &Caches{
+		Searcher: cfg.Search, cfg: cfg,
+		windows: newValues[consumer.Listings](open("listings", lists, 0, 24<<20)),
+		hotels:  newValues[consumer.Projected](open("projected", always(listTTL), 0, 8<<20)),
+		// A colour or a photo that is a little old harms nobody: nobody waits for it.
+		brands:   newValues[consumer.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
+		property: newValues[consumer.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
+	}
 	return c, errors.Join(errs...)
-}
-
-// get reads a value through a cache. The age is zero unless the value is stale.
-func get[T any](ctx context.Context, c *cache.Cache, key string, fetch func(context.Context) (T, []string, error)) (v T, staleAge time.Duration, err error) {
-	entry, st, err := c.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
-		v, tags, err := fetch(ctx)
-		if bff.CodeOf(err) == bff.CodeResourceNotFound {
-			return cache.Fill{}, cache.Negative(err, notFoundFor)
-		}
-		if err != nil {
-			return cache.Fill{}, err
-		}
-		body, err := json.Marshal(v)
-		if err != nil {
-			return cache.Fill{}, fmt.Errorf("encode for cache: %w", err)
-		}
-		return cache.Fill{Body: body, Tags: tags}, nil
-	})
-	if err != nil {
-		return v, 0, err
-	}
-	if err := json.Unmarshal(entry.Body(), &v); err != nil {
-		return v, 0, fmt.Errorf("decode from cache: %w", err)
-	}
-	if st.Result == cache.Stale {
-		staleAge = entry.Age()
-	}
-	return v, staleAge, nil
 }
 
 // Search returns a page, cut from windows that all pages of a query share.
@@ -137,7 +111,7 @@ func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) (consumer.Listings, error) {
 	q.Page = consumer.Page{Limit: consumer.Window, Offset: start}
 	key := c.cfg.Keys.Key("cache", "search", "window", hexOf(q.CacheKey()))
-	w, stale, err := get(ctx, c.windows, key, func(ctx context.Context) (consumer.Listings, []string, error) {
+	w, stale, err := c.windows.get(ctx, key, func(ctx context.Context) (consumer.Listings, []string, error) {
 		found, err := c.cfg.Search.Search(ctx, q)
 		if err != nil {
 			return found, nil, err
@@ -188,7 +162,7 @@ func TagsOf(items []consumer.Listing) []string {
 // FindProperty resolves a property to its listing.
 func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
 	key := c.cfg.Keys.Key("cache", "projected", id.String())
-	p, _, err := get(ctx, c.hotels, key, func(ctx context.Context) (consumer.Projected, []string, error) {
+	p, _, err := c.hotels.get(ctx, key, func(ctx context.Context) (consumer.Projected, []string, error) {
 		p, err := c.cfg.Search.FindProperty(ctx, id)
 		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.Listing.TenantID)}, err
 	})
@@ -198,7 +172,7 @@ func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projecte
 // Describe returns a hotel's description.
 func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
 	key := c.cfg.Keys.Key("cache", "property", id.String(), string(locale))
-	p, _, err := get(ctx, c.property, key, func(ctx context.Context) (consumer.Property, []string, error) {
+	p, _, err := c.property.get(ctx, key, func(ctx context.Context) (consumer.Property, []string, error) {
 		p, err := c.cfg.Properties.Describe(ctx, id, locale)
 		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.TenantID)}, err
 	})

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -116,15 +117,16 @@ func (r *Reader) Null() bool {
 
 // String reads a string; null is the empty one.
 func (r *Reader) String() string {
-	if r.Null() {
-		return ""
-	}
-	if r.err == nil && r.peek() != '"' {
+	switch r.peek() {
+	case '"':
+		s, _ := r.text()
+		return s
+	case 'n':
+		r.literal("null")
+	default:
 		r.mismatch()
-		return ""
 	}
-	s, _ := r.text()
-	return s
+	return ""
 }
 
 // Bool reads a truth value; null is false.
@@ -420,7 +422,8 @@ func (r *Reader) quoted() (end int, beyond, escaped bool) {
 	return -1, false, false
 }
 
-// plainWords skips what is inner, eight bytes at a time.
+// plainWords skips what is inner, eight bytes at a time, as far as there are
+// eight.
 func plainWords(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
@@ -429,9 +432,10 @@ func plainWords(s string, i int) int {
 			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 		quote, slash := x^'"'*ones, x^'\\'*ones
 		// The top bit of a byte is set where x is beyond ASCII, or where taking
-		// away borrows: from a zero, or from less than a space.
-		if (x|(quote-ones)&^quote|(slash-ones)&^slash|(x-' '*ones)&^x)&tops != 0 {
-			break
+		// away borrows: from a zero, or from less than a space. What a borrow
+		// does to the bytes above it does not matter.
+		if found := (x | (quote-ones)&^quote | (slash-ones)&^slash | (x-' '*ones)&^x) & tops; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
 	return i

@@ -280,6 +280,9 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	if !shed(RungPopularity) {
 		d.PopularitySignals = proj.Popularity
 	}
+	if len(similar) > 0 {
+		d.SimilarProperties = make([]ListingCard, 0, len(similar))
+	}
 	for _, l := range similar {
 		if l.PropertyID != req.PropertyID && !f.Suspended.Has(l.TenantID) {
 			d.SimilarProperties = append(d.SimilarProperties, f.card(l, nil, nil, now))

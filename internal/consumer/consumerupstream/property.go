@@ -145,7 +145,7 @@ func readBed(r *scan.Reader) (b consumer.Bed) {
 }
 
 func readAmenities(r *scan.Reader, locale bff.Locale) []consumer.Amenity {
-	out := make([]consumer.Amenity, 0, 16)
+	out := make([]consumer.Amenity, 0, 32)
 	for range r.Array() {
 		var a consumer.Amenity
 		for name := range r.Object() {

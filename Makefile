@@ -49,8 +49,9 @@ test-go proof: export CGO_ENABLED := 1
 
 .PHONY: test-typescript
 test-typescript:
-ifneq ($(wildcard clients/typescript/package.json),)
 	@tools/need node
+	@node --test internal/challenge/solver
+ifneq ($(wildcard clients/typescript/package.json),)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
 endif
 

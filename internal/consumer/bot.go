@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -156,9 +157,7 @@ func Score(signals []BotSignal) float64 {
 // schema wants a session's id, and the same visitor should have the same one.
 func SuspectFor(key uint64, fingerprint Hash) bff.ID {
 	var b [16]byte
-	for i := range 8 {
-		b[i] = byte(key >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(b[:8], key)
 	copy(b[8:], fingerprint[:8])
 	return bff.IDFromBytes(bff.PrefixGuestSession, b)
 }

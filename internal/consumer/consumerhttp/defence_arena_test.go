@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -324,6 +325,9 @@ func (q *queue) Pop() any {
 	return last
 }
 
+// pass lets the bubble's time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
 // play runs all plans, in order of time.
 func (a *arena) play(actors []*actor) {
 	begin := time.Now()
@@ -337,7 +341,7 @@ func (a *arena) play(actors []*actor) {
 	for len(q) > 0 {
 		who := q[0]
 		s := who.plan[who.next]
-		time.Sleep(time.Until(begin.Add(s.at)))
+		pass(time.Until(begin.Add(s.at)))
 		synctest.Wait() // what was to happen behind the answers has happened
 		a.act(who, s)
 		if who.next++; who.next == len(who.plan) {
@@ -350,11 +354,8 @@ func (a *arena) play(actors []*actor) {
 
 func (a *arena) act(who *actor, s step) {
 	h := map[string]string{"Content-Type": "application/json"}
-	for _, set := range []map[string]string{who.headers, s.header} {
-		for k, v := range set {
-			h[k] = v
-		}
-	}
+	maps.Copy(h, who.headers)
+	maps.Copy(h, s.header)
 	addr := who.addr
 	switch who.rotates {
 	case "agent":

@@ -70,7 +70,11 @@ func bareRequest(b *testing.B) time.Duration {
 		begin := time.Now()
 		const n = 500
 		for range n {
-			res, err := s.Client().Get(s.URL)
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, s.URL, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			res, err := s.Client().Do(req)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package consumerhttp
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -103,9 +104,9 @@ const ms = time.Millisecond
 // given.
 func (tr *trace) behave(how string, length time.Duration) {
 	end := tr.at + length
-	pace := time.Duration(1)
+	unhurried := time.Second
 	if how == "slow" || how == "office" {
-		pace = 2
+		unhurried = 2 * time.Second
 	}
 	if how != "nojs" {
 		tr.arrive()
@@ -167,10 +168,10 @@ func (tr *trace) behave(how string, length time.Duration) {
 			tr.typing(3, 7)
 			tr.search()
 			tr.do(http.MethodPost, "/telemetry/page-view", "{}")
-			tr.between(pace*5*time.Second, pace*20*time.Second)
+			tr.between(5*unhurried, 20*unhurried)
 			for range 1 + tr.rng.IntN(4) {
 				tr.hotel()
-				tr.between(pace*6*time.Second, pace*40*time.Second)
+				tr.between(6*unhurried, 40*unhurried)
 			}
 			if tr.rng.IntN(3) == 0 {
 				tr.do(http.MethodPost, "/wishlist", `{"propertyId":"h"}`)
@@ -196,10 +197,7 @@ func (p person) actor(n int, group, addr string, start, length time.Duration) *a
 	rng := rand.New(rand.NewPCG(uint64(n), 20261116))
 	tr := &trace{rng: rng, at: start}
 	tr.behave(p.Behaviour, length)
-	headers := map[string]string{}
-	for k, v := range p.Headers {
-		headers[k] = v
-	}
+	headers := maps.Clone(p.Headers)
 	if p.Behaviour != "nojs" {
 		headers["X-Client-Screen"], headers["X-Client-Timezone"] = screens[n%len(screens)], zones[n%len(zones)]
 	}
@@ -350,7 +348,7 @@ type groupTally struct {
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
-	share := func(n, of int) string { return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(max(of, 1))) }
+	share := func(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
 
 	t.Run("people", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -410,5 +408,31 @@ func TestCorpora(t *testing.T) {
 			}
 		})
 	})
-	t.Log("\n" + table.String())
+	checkTable(t, table.String())
+}
+
+// checkTable holds the document to what was found; with MELMASTOON_UPDATE=docs
+// it is written.
+func checkTable(t *testing.T, want string) {
+	t.Helper()
+	const file, begin, end = "../../../docs/bots.md", "<!-- corpora -->\n", "<!-- /corpora -->"
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	got, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if got == want {
+		return
+	}
+	if os.Getenv("MELMASTOON_UPDATE") != "docs" {
+		t.Errorf("%s is out of date: run with MELMASTOON_UPDATE=docs, or put in\n%s", file, want)
+		return
+	}
+	if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
 }

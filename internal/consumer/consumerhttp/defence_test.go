@@ -77,11 +77,11 @@ func TestHardBlockEnds(t *testing.T) {
 		if got := a.send(http.MethodGet, "/hotels/h1", "", home, firefoxHeaders("Cookie", a.cookie())); got.status != http.StatusOK {
 			t.Errorf("another session: %d %s", got.status, got.body)
 		}
-		time.Sleep(blockFor - 2*time.Second)
+		pass(blockFor - 2*time.Second)
 		if got := ask(); got.status != http.StatusTooManyRequests {
 			t.Errorf("after all but two seconds: %d", got.status)
 		}
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if got := ask(); got.status != http.StatusOK {
 			t.Errorf("after ten minutes: %d %s", got.status, got.body)
 		}
@@ -106,7 +106,7 @@ func TestIgnoredChallenges(t *testing.T) {
 			if got.header.Get("Link") == "" {
 				blocked++
 			}
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 		}
 		if blocked != 19 {
 			t.Errorf("%d requests met a block, want 19", blocked)
@@ -145,11 +145,11 @@ func TestSolvedChallengeIsRemembered(t *testing.T) {
 				if got := mint(home, "X-Challenge", payload); got.code != bff.CodeChallengeInvalid {
 					t.Errorf("spent: %d %s", got.status, got.body)
 				}
-				time.Sleep(15 * time.Minute) // the failure above is forgotten, the solution is not
+				pass(15 * time.Minute) // the failure above is forgotten, the solution is not
 				if got := mint(home); got.status != http.StatusOK {
 					t.Errorf("a while after the solution: %d %s", got.status, got.body)
 				}
-				time.Sleep(16 * time.Minute)
+				pass(16 * time.Minute)
 				if got := mint(home); got.code != bff.CodeSuspectedBot {
 					t.Errorf("after half an hour: %d %s", got.status, got.body)
 				}
@@ -279,18 +279,18 @@ func TestSessionLimitIsStrict(t *testing.T) {
 				if a.send(method, path, "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", fmt.Sprint(path, ok, i, time.Now()))).status == http.StatusOK {
 					ok++
 				}
-				time.Sleep(time.Millisecond)
+				pass(time.Millisecond)
 			}
 			return ok
 		}
 		if n := served(30, http.MethodPost, "/handoff"); n != 10 {
 			t.Errorf("%d hand-offs, want 10", n)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := served(38, http.MethodPost, "/wishlist"); n != 30 {
 			t.Errorf("%d wishes, want 30", n)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		campaign = true
 		if n := served(30, http.MethodPost, "/handoff"); n != 8 {
 			t.Errorf("%d hand-offs in campaign mode, want 8", n)
@@ -349,7 +349,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 		cookie := a.cookie()
 		for i := range 20 {
 			a.send(http.MethodPost, "/search", fmt.Sprint(i), home, headlessHeaders("Cookie", cookie, "Accept-Language", ""))
-			time.Sleep(5 * time.Second)
+			pass(5 * time.Second)
 		}
 		a.send(http.MethodPost, "/search", "x", home, headlessHeaders("Accept-Language", ""))
 		synctest.Wait()

@@ -26,7 +26,7 @@ type looks struct {
 	driven  bool // by a program, as it says itself
 
 	fingerprint consumer.Hash
-	print       string // the same, as a limiter's subject
+	subject     string // the same, as a limiter's subject
 	number      uint64 // the same, for keys
 
 	// What the fingerprint's misdeeds weigh, and when that was asked.
@@ -86,7 +86,7 @@ func (a *API) look(r *http.Request) *looks {
 		l.score += s.Weight
 	}
 	l.driven = consumer.Driven(l.signals, &d.policy)
-	l.print, l.number = string(l.fingerprint[:]), binary.LittleEndian.Uint64(l.fingerprint[:])
+	l.subject, l.number = string(l.fingerprint[:]), binary.LittleEndian.Uint64(l.fingerprint[:])
 	d.looks.put(sent, l)
 	return l
 }

@@ -120,12 +120,12 @@ func (l Limits) Rules() []ratelimit.Limit {
 
 // limits are the rules of one class at work.
 type limits struct {
-	class              string
-	limiter            *ratelimit.Limiter
-	session, ip, print *ratelimit.Rule
-	scaled             atomic.Bool
-	once               *charges
-	campaign           func() bool
+	class               string
+	limiter             *ratelimit.Limiter
+	session, ip, prints *ratelimit.Rule
+	scaled              atomic.Bool
+	once                *charges
+	campaign            func() bool
 }
 
 // campaignScale is what campaign mode leaves of the hand-off's limit.
@@ -137,7 +137,7 @@ func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, o
 		l.campaign = campaign
 	}
 	var errs []error
-	for rule, name := range map[**ratelimit.Rule]string{&l.session: class, &l.ip: class + "-ip", &l.print: class + "-fingerprint"} {
+	for rule, name := range map[**ratelimit.Rule]string{&l.session: class, &l.ip: class + "-ip", &l.prints: class + "-fingerprint"} {
 		var err error
 		*rule, err = limiter.Rule(name)
 		errs = append(errs, err)
@@ -157,7 +157,7 @@ func (l *limits) tune() {
 		}
 		l.session.Scale(scale)
 		l.ip.Scale(scale)
-		l.print.Scale(scale)
+		l.prints.Scale(scale)
 	}
 }
 
@@ -166,7 +166,7 @@ func (l *limits) shared(c *caller, keys []ratelimit.Key) []ratelimit.Key {
 	if c.network.IsValid() {
 		keys = append(keys, l.ip.IP(c.network))
 	}
-	return append(keys, l.print.Key(c.looks.print))
+	return append(keys, l.prints.Key(c.looks.subject))
 }
 
 // read charges a request that a cache may answer. A session's own limit is
@@ -218,7 +218,7 @@ func (l *limits) scope(d ratelimit.Decision) string {
 	switch d.Rule {
 	case l.ip:
 		return scopeIP
-	case l.print:
+	case l.prints:
 		return scopeFingerprint
 	}
 	return scopeSession

@@ -18,6 +18,7 @@ var _ consumer.BotMemory = (*consumerstore.Bots)(nil)
 func TestBotMemory(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		ctx, now := testkit.Context(t), time.Now()
 		here, there := consumerstore.NewBots(s.Store), consumerstore.NewBots(s.Store)
 
@@ -98,6 +99,7 @@ func TestBotMemory(t *testing.T) {
 func TestPenaltyDecays(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
 		ctx, now := testkit.Context(t), time.Now()
 		bots := consumerstore.NewBots(s.Store)
 		b := consumer.BotSuspected{

@@ -293,7 +293,32 @@ var delicate = func() (d [256]bool) {
 	return d
 }()
 
+// plain reports whether a string is ASCII with nothing delicate in it, as nearly
+// all are. It looks at eight bytes at a time: a top bit is set where a byte has
+// it, or where taking away borrows, from a zero or from less than a space.
+func plain(s string) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		quote, slash, amp, angle := x^'"'*ones, x^'\\'*ones, x^'&'*ones, x&^(2*ones)^'<'*ones // < and > differ in one bit
+		if (x|(quote-ones)&^quote|(slash-ones)&^slash|(amp-ones)&^amp|(angle-ones)&^angle|(x-' '*ones)&^x)&tops != 0 {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if delicate[s[i]] || s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *writer) string(s string) *writer {
+	if plain(s) {
+		w.b = append(append(append(w.b, '"'), s...), '"')
+		return w
+	}
 	if !utf8.ValidString(s) {
 		return w.mended(s)
 	}

@@ -191,6 +191,9 @@ type BotMemory interface {
 	// ExchangePaces reports what was counted here and returns, for each visitor,
 	// what the other instances counted since the last exchange.
 	ExchangePaces(ctx context.Context, paces []Pace, now time.Time) ([]int, error)
+	// Collide notes a session of a crowd, which is a fingerprint on a network, and
+	// returns how many sessions the crowd has had within a minute.
+	Collide(ctx context.Context, crowd, session uint64, now time.Time) (int, error)
 	// Penalty returns what a fingerprint's misdeeds still weigh.
 	Penalty(ctx context.Context, fingerprint Hash, now time.Time) (float64, error)
 	// LogVerdict keeps a verdict with its event, if any, in one transaction.

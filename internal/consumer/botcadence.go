@@ -110,7 +110,7 @@ const (
 	crowdFrom    = 30 // sessions in a minute
 	lonelyFrom   = 100
 	doubtFrom    = 20 // new sessions of a network in a minute
-	telling      = 10 // requests in ten seconds that other instances should hear of
+	telling      = 5  // requests in ten seconds that other instances should hear of
 )
 
 // BotTrack is what one visitor has done lately: a session, or whoever shares a
@@ -224,14 +224,24 @@ func (s PaceSigns) Signal() BotSignal {
 // BotCrowd is how many sessions one fingerprint has on one network. Carriers put
 // hundreds of people behind one address, and many of them have the same
 // telephone: a crowd says little.
-type BotCrowd struct{ sessions sketch }
+type BotCrowd struct {
+	sessions sketch
+	heard    int // of all instances, at some time
+	heardAt  int64
+}
 
 // Count notes a request of a session.
 func (c *BotCrowd) Count(nowMS int64, session uint64) { c.sessions.add(nowMS, crowdWindow, session) }
 
+// Hear takes in how many sessions all instances have seen in the last minute.
+func (c *BotCrowd) Hear(nowMS int64, sessions int) { c.heard, c.heardAt = sessions, nowMS }
+
 // Crowded returns what the crowd says: its weight, and how many sessions it has.
 func (p *BotPolicy) Crowded(c *BotCrowd, nowMS int64) (weight float64, sessions int) {
 	n := c.sessions.count(nowMS, crowdWindow)
+	if nowMS-c.heardAt < crowdWindow {
+		n = max(n, c.heard)
+	}
 	if n < crowdFrom {
 		return 0, n
 	}

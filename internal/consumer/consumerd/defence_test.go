@@ -252,6 +252,27 @@ func TestHardBlock(t *testing.T) {
 	f.get(suggest.with("Cookie", f.session(2)).at(1, 2))
 }
 
+// TestPacesAddUp: who is no faster than a person at each of two instances is
+// faster at both.
+func TestPacesAddUp(t *testing.T) {
+	t.Parallel()
+	f := newWatch(t, 2, nil)
+	cookie := f.session(1)
+	call := hotelCall(f.Sim.Catalog().Properties[0].PropertyID).with("Cookie", cookie)
+	for i := range 44 {
+		f.get(call.at(i%2, 1))
+	}
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for i := range 15 { // so few that this instance alone would not mind
+		if a := f.ask(wishCall(f, i).with("Cookie", cookie).at(0, 1)); codeOf(a) == "SUSPECTED_BOT" {
+			return
+		}
+		<-tick.C
+	}
+	t.Error("nobody noticed")
+}
+
 // TestStampedeOfStrangers: a thousand identical searches without cookies from
 // one address are one search.
 func TestStampedeOfStrangers(t *testing.T) {

@@ -82,6 +82,7 @@ type visitorState struct {
 	consumer.BotTrack
 	// All in milliseconds.
 	blockedUntil, solvedUntil, checked int64
+	told                               int64    // the last exchange about it
 	loggedAt                           [2]int64 // suspect, bot
 	// Of a session: seen before, being looked up, found to be one of ours.
 	seen, asked, genuine bool
@@ -246,17 +247,19 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := a.caller(r)
 		if lim != nil && rt.purpose == purposeMutation {
-			c.attempt = lim.once.begin(rt.class, c.session, idempotencyKey(r.Header), c.now)
+			c.attempt = lim.once.begin(pattern, c.session, idempotencyKey(r.Header), c.now)
 			defer c.attempt.settle(ratelimit.Decision{}) // if nobody did
 		}
 		var (
 			refusal error
 			j       judgement
 		)
-		if d.cfg.Mode != ModeOff {
+		if d.cfg.Mode == ModeOn {
 			if err := a.readSolution(r, &c); err != nil {
 				return err
 			}
+		}
+		if d.cfg.Mode != ModeOff {
 			j = a.judge(r, &c, &rt)
 			switch action, err := a.act(r, &c, &rt, &j); {
 			case err != nil:
@@ -420,7 +423,7 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 // count but its network's.
 func (a *API) lookUp(c *caller) {
 	d := a.cfg.Defence
-	id, visitor, network, at := c.id, c.visitor, c.networkN, c.now
+	id, visitor, network, crowd, at := c.id, c.visitor, c.networkN, c.crowd, c.now
 	v, mu := d.visitors.lock(visitor, c.ms)
 	v.asked = true
 	mu.Unlock()
@@ -439,6 +442,11 @@ func (a *API) lookUp(c *caller) {
 		v, mu := d.visitors.lock(visitor, ms)
 		v.genuine, v.asked = genuine, genuine // who was wronged is looked up again
 		mu.Unlock()
+		if sessions, err := d.cfg.Memory.Collide(ctx, crowd, visitor, at); err == nil {
+			c, mu := d.crowds.lock(crowd, ms)
+			c.Hear(ms, sessions)
+			mu.Unlock()
+		}
 	})
 }
 

@@ -263,6 +263,8 @@ func (m *botMemory) ExchangePaces(_ context.Context, paces []consumer.Pace, _ ti
 	return make([]int, len(paces)), nil
 }
 
+func (m *botMemory) Collide(context.Context, uint64, uint64, time.Time) (int, error) { return 0, nil }
+
 func (m *botMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

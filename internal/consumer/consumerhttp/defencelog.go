@@ -2,7 +2,9 @@ package consumerhttp
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +139,8 @@ const (
 	briefly        = 250 * time.Millisecond
 	// maxExchanged bounds one exchange.
 	maxExchanged = 512
+	// newsAge is how old a count of another instance may be.
+	newsAge = 10 * time.Second
 )
 
 // later does a job soon; when too many wait, it is dropped: all of them are
@@ -158,17 +162,18 @@ func (d *Defence) Exchange(ctx context.Context) {
 	now := d.cfg.Now()
 	ms := now.UnixMilli()
 	var paces []consumer.Pace
-	for _, h := range d.hot.take(maxExchanged) {
-		v, mu := d.visitors.lock(h.visitor, ms)
+	for _, visitor := range d.hot.take() {
+		v, mu := d.visitors.lock(visitor, ms)
+		// What is older than a count's window is no news.
+		since := time.UnixMilli(max(v.told, ms-newsAge.Milliseconds()))
 		if n, ok := v.Tell(ms); ok {
-			paces = append(paces, consumer.Pace{Visitor: h.visitor, Requests: n, Since: h.since})
+			v.told = ms
+			paces = append(paces, consumer.Pace{Visitor: visitor, Requests: n, Since: since})
 		}
 		mu.Unlock()
 	}
-	others, err := d.cfg.Memory.ExchangePaces(ctx, paces, now)
-	if err == nil {
+	if others, err := d.cfg.Memory.ExchangePaces(ctx, paces, now); err == nil {
 		for i, p := range paces {
-			d.hot.told(p.Visitor, now)
 			v, mu := d.visitors.lock(p.Visitor, ms)
 			v.Hear(ms, others[i])
 			mu.Unlock()
@@ -187,20 +192,9 @@ func (d *Defence) Exchange(ctx context.Context) {
 type hotSet struct {
 	mu      sync.Mutex
 	pending map[uint64]struct{}
-	lastAt  map[uint64]time.Time // of the last exchange
 }
 
-// hotFor is how long an exchange is remembered.
-const hotFor = time.Minute
-
-type hotVisitor struct {
-	visitor uint64
-	since   time.Time
-}
-
-func newHotSet() *hotSet {
-	return &hotSet{pending: map[uint64]struct{}{}, lastAt: map[uint64]time.Time{}}
-}
+func newHotSet() *hotSet { return &hotSet{pending: map[uint64]struct{}{}} }
 
 func (h *hotSet) add(visitor uint64) {
 	h.mu.Lock()
@@ -210,30 +204,10 @@ func (h *hotSet) add(visitor uint64) {
 	}
 }
 
-func (h *hotSet) take(most int) []hotVisitor {
+func (h *hotSet) take() []uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var taken []hotVisitor
-	for visitor := range h.pending {
-		if len(taken) == most {
-			break
-		}
-		taken = append(taken, hotVisitor{visitor, h.lastAt[visitor]})
-		delete(h.pending, visitor)
-	}
+	taken := slices.Collect(maps.Keys(h.pending))
+	clear(h.pending)
 	return taken
-}
-
-func (h *hotSet) told(visitor uint64, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for other, at := range h.lastAt {
-		if now.Sub(at) > hotFor {
-			delete(h.lastAt, other)
-		}
-		break // a little each time
-	}
-	if len(h.lastAt) < 4*maxExchanged {
-		h.lastAt[visitor] = now
-	}
 }

@@ -296,13 +296,13 @@ type attempt struct {
 func (t *attempt) retry() bool { return t.charge != nil && !t.first }
 
 // begin finds out whether a request repeats another.
-func (c *charges) begin(class, session, key string, now time.Time) attempt {
+func (c *charges) begin(route, session, key string, now time.Time) attempt {
 	if key == "" || session == "" {
 		return attempt{}
 	}
 	var h maphash.Hash
 	h.SetSeed(c.seed)
-	for _, s := range [...]string{class, session, key} {
+	for _, s := range [...]string{route, session, key} {
 		_, _ = h.WriteString(s)
 		_ = h.WriteByte(0)
 	}

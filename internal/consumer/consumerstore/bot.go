@@ -166,6 +166,30 @@ func (s *Bots) ExchangePaces(ctx context.Context, paces []consumer.Pace, now tim
 	return others, wrap("exchange paces", failed)
 }
 
+const (
+	// collisionLifetime is that of DATA_MODEL §5.
+	collisionLifetime = 24 * time.Hour
+	// maxCollisions bounds one crowd's set: beyond it the oldest make room.
+	maxCollisions = 1000
+)
+
+// Collide implements consumer.BotMemory.
+func (s *Bots) Collide(ctx context.Context, crowd, session uint64, now time.Time) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	c, key := s.cfg.Sessions, s.botKey("fp-collisions", crowd)
+	results := c.DoMulti(ctx,
+		c.B().Zadd().Key(key).ScoreMember().ScoreMember(float64(now.UnixMilli()), fmt.Sprintf("%016x", session)).Build(),
+		c.B().Zremrangebyrank().Key(key).Start(0).Stop(-maxCollisions-1).Build(),
+		c.B().Expire().Key(key).Seconds(int64(collisionLifetime/time.Second)).Build(),
+		c.B().Zcount().Key(key).Min(strconv.FormatInt(now.Add(-time.Minute).UnixMilli(), 10)).Max("+inf").Build())
+	if err := all("note collision", results); err != nil {
+		return 0, err
+	}
+	n, err := results[len(results)-1].AsInt64()
+	return int(n), wrap("note collision", err)
+}
+
 // LogVerdict keeps a verdict with its event in one transaction.
 func (s *Store) LogVerdict(ctx context.Context, b consumer.BotSuspected, e *bff.Event) error {
 	signals, err := json.Marshal(b.Signals)

@@ -66,6 +66,17 @@ func TestBotMemory(t *testing.T) {
 			t.Errorf("blocked: %v %v", got, err)
 		}
 
+		// A crowd is counted over all instances, each session once.
+		for i, want := range []int{1, 1, 2, 3} {
+			b := []*consumerstore.Bots{here, there}[i%2]
+			if got, err := b.Collide(ctx, 3, uint64(max(i, 1)), now.Add(time.Duration(i)*time.Second)); err != nil || got != want {
+				t.Errorf("collision %d: %d %v, want %d", i, got, err, want)
+			}
+		}
+		if got, err := here.Collide(ctx, 3, 99, now.Add(2*time.Minute)); err != nil || got != 1 {
+			t.Errorf("two minutes later: %d %v", got, err)
+		}
+
 		// Paces: each hears what the other counted, once.
 		exchange := func(b *consumerstore.Bots, n int, since, at time.Time) int {
 			t.Helper()

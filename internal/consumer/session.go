@@ -17,6 +17,9 @@ const SessionLifetime = 30 * 24 * time.Hour
 // address, a user agent, a fingerprint.
 type Hash [32]byte
 
+// IsZero reports whether nothing was hashed.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
 // String returns the wire form.
 func (h Hash) String() string { return "sha256:" + hex.EncodeToString(h[:]) }
 

@@ -63,9 +63,15 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
+	viewed := &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
+	last, ok := a.viewing.get(guest)
+	if ok && last.fingerprint == v.Fingerprint && last.hotel == hotel && last.source == source && now.Sub(last.at) < consumer.TouchAfter {
+		viewed = nil // a page that is reloaded is where it was: in front
+	} else {
+		a.viewing.put(guest, latestView{v.Fingerprint, hotel, source, now})
+	}
 	a.recorder.add(note{
-		guest: guest, visit: v, at: now, occasion: occasion(r), subject: consumer.SubjectDetailViewed,
-		viewed: &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source},
+		guest: guest, visit: v, at: now, occasion: occasion(r), subject: consumer.SubjectDetailViewed, viewed: viewed,
 		fact: func(s consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
 				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
@@ -73,6 +79,14 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time
 			}
 		},
 	})
+}
+
+// latestView is the page that a guest saw last, and with which browser.
+type latestView struct {
+	fingerprint consumer.Hash
+	hotel       bff.ID
+	source      string
+	at          time.Time
 }
 
 func cookieValue(r *http.Request) string {

@@ -79,6 +79,12 @@ func newRecorder(a *API, dropped prometheus.Counter) *recorder {
 // add queues a note. When the stores are slow, notes are dropped and counted,
 // and never pile up.
 func (r *recorder) add(n note) {
+	if n.fact != nil && !r.api.telemetry.Samples(n.guest, n.subject) {
+		n.fact = nil
+	}
+	if n.search == nil && n.viewed == nil && n.fact == nil && r.settled(&n) {
+		return // nothing that is not known
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || len(r.queue) >= maxNotes {
@@ -191,9 +197,6 @@ func (r *recorder) read(ctx context.Context, batch []note) {
 	at := map[bff.ID]int{}
 	for i := range batch {
 		n := &batch[i]
-		if n.fact != nil && !r.api.telemetry.Samples(n.guest, n.subject) {
-			n.fact = nil
-		}
 		if n.found != nil || n.fact == nil && r.settled(n) {
 			continue
 		}

@@ -33,7 +33,12 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := a.cfg.Now()
-	ss := a.resume(r.Context(), asked, g.ID(), q, now)
+	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
+	if ss != nil {
+		before, ss.Orders = ss.Orders[window(q)], nil // the newest order is shown, and pinned then
+	} else {
+		ss = a.resume(r.Context(), asked, g.ID(), q, now)
+	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	out, err := a.serve(w, r, a.cfg.Answers.list, a.cfg.Answers.keys.Key("cache", "search", "list", hexOf(q.Answer)), func() view { return new(consumer.SearchResult) },
@@ -51,11 +56,41 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, pinned := ss.Orders[consumer.WindowOf(q.Page.Offset)]; !pinned {
-		ss.Orders = map[int]consumer.Hash{consumer.WindowOf(q.Page.Offset): out.order}
+	if _, pinned := ss.Orders[window(q)]; !pinned {
+		ss.Orders = map[int]consumer.Hash{window(q): out.order}
 	}
-	a.searched(r, g, ss, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
+	known := before == out.order && !before.IsZero()
+	if !known {
+		a.latest.put(g.ID(), latestSearch{g.Fingerprint, ss})
+	}
+	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
+}
+
+func window(q *consumer.Asked) int { return consumer.WindowOf(q.Page.Offset) }
+
+// latestSearch is what a guest asked for last, and with which browser.
+type latestSearch struct {
+	fingerprint consumer.Hash
+	session     *consumer.SearchSession
+}
+
+// knownSearches bounds how many guests' latest searches are remembered.
+const knownSearches = 1 << 13
+
+// repeated returns the search session of a guest who asks the same once more, so
+// that there is nothing to write: pages are reloaded, and gone back to. It is nil
+// for another question, or after a while.
+func (a *API) repeated(asked bff.ID, g *Guest, q *consumer.Asked, now time.Time) *consumer.SearchSession {
+	if !asked.IsZero() || g.unsung {
+		return nil
+	}
+	last, ok := a.latest.get(g.ID())
+	if !ok || last.fingerprint != g.Fingerprint || last.session.Query.Answer != q.Answer || now.Sub(last.session.StartedAt) > consumer.TouchAfter {
+		return nil
+	}
+	ss := *last.session
+	return &ss
 }
 
 // searchSession reads which search the request continues.
@@ -159,17 +194,22 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.searched(r, g, ss, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
+	a.searched(r, g, ss, false, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
 }
 
-// searched does the bookkeeping of a search behind its answer.
-func (a *API) searched(r *http.Request, g *Guest, ss *consumer.SearchSession, o consumer.SearchOutcome, began time.Time) {
+// searched does the bookkeeping of a search behind its answer; known says that
+// its session is kept already, as it is.
+func (a *API) searched(r *http.Request, g *Guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
 	o.Took = a.cfg.Now().Sub(began)
-	g.remember(note{
+	n := note{
 		search: ss, subject: consumer.SubjectSearchExecuted, occasion: occasion(r),
 		fact: func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) },
-	})
+	}
+	if known {
+		n.search = nil
+	}
+	g.remember(n)
 }
 
 // announceBrownout says which rung of the ladder the service stands on.

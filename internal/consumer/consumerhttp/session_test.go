@@ -122,6 +122,43 @@ func TestSessionRoutes(t *testing.T) {
 	}
 }
 
+// A guest finds the last click at once, and a page that is reloaded is the same
+// search; another question between the two makes it a new one.
+func TestRepeatedSearch(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, nil, nil)
+	g := s.guest()
+	ask := func(city string) string {
+		body := search()
+		body["geo"], body["locale"], body["currency"] = map[string]any{"mode": "city", "city": city}, "en", "USD"
+		return g.must(http.StatusOK, "POST", "/search", body).header.Get("X-Search-Session")
+	}
+	kabul := ask("Kabul")
+	if d := g.session(); len(d.SearchHistory) != 1 || d.SearchHistory[0].SearchSessionID != kabul {
+		t.Errorf("the first search is not there at once: %+v", d.SearchHistory)
+	}
+	if again := ask("kabul "); again != kabul {
+		t.Errorf("asked again: %s, want %s", again, kabul)
+	}
+	herat := ask("Herat")
+	later := ask("Kabul")
+	if later == kabul || later == herat {
+		t.Errorf("after another question: %s", later)
+	}
+	d := g.session()
+	if len(d.SearchHistory) != 2 || d.SearchHistory[0].SearchSessionID != later || d.SearchHistory[1].SearchSessionID != herat {
+		t.Errorf("history: %+v", d.SearchHistory)
+	}
+	// Another browser with the same cookie learns nothing of it.
+	thief := s.guest("User-Agent", "Mozilla/5.0 (Macintosh) Safari/605.1.15")
+	thief.cookie = g.cookie
+	body := search()
+	body["geo"], body["locale"], body["currency"] = map[string]any{"mode": "city", "city": "Kabul"}, "en", "USD"
+	if got := thief.must(http.StatusOK, "POST", "/search", body).header.Get("X-Search-Session"); got == later {
+		t.Error("another browser was told of the guest's search")
+	}
+}
+
 func (s *site) sessionField(guest, field string) string {
 	s.t.Helper()
 	c := redisClient(s.t, s.RedisURL)

@@ -274,37 +274,47 @@ func TestPacesAddUp(t *testing.T) {
 }
 
 // TestStampedeOfStrangers: a thousand identical searches without cookies from
-// one address are one search.
+// one address are one search. It is not parallel: it wants the machine for itself.
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
-	f.calls()
+	for round, city := range []string{"Kabul", "Herat", "Kandahar"} {
+		before := f.hardships()
+		f.calls()
+		got := f.strangers(searchCall(city).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", round), "X-Client-Timezone", "Asia/Kabul"))
+		calls := f.calls()[callListings]
+		if busy := f.hardships() - before; busy > 0 {
+			t.Logf("the machine was too busy %d times; once more", busy)
+			continue
+		}
+		if got[http.StatusOK] != 1000 || calls != 1 {
+			t.Errorf("answers %v, %d upstream searches; want 1000 and 1", got, calls)
+		}
+		return
+	}
+}
+
+// strangers asks a thousand times at once, and counts the answers by status.
+func (f *fleet) strangers(c guestCall) map[int]int {
+	f.t.Helper()
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		got   = map[int]int{}
 		start = make(chan struct{})
+		ctx   = testkit.Context(f.t)
 	)
-	c := searchCall("Kabul").with("X-Forwarded-For", "203.0.113.9", "X-Client-Timezone", "Asia/Kabul")
 	for range 1000 {
 		wg.Go(func() {
 			<-start
-			a, err := f.try(testkit.Context(t), c)
+			a, err := f.try(ctx, c)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			if got[a.status]++; a.status != http.StatusOK && got[a.status] == 1 {
-				t.Errorf("%.300s", a)
+			if got[a.status]++; err != nil && got[a.status] == 1 {
+				f.t.Log(err)
 			}
 		})
 	}
 	close(start)
 	wg.Wait()
-	if got[http.StatusOK] != 1000 {
-		t.Errorf("answers: %v", got)
-	}
-	if n := f.calls()[callListings]; n != 1 {
-		t.Errorf("%d upstream searches, want 1", n)
-	}
+	return got
 }

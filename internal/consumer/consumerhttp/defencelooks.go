@@ -137,7 +137,7 @@ type caller struct {
 // caller reads who asks.
 func (a *API) caller(r *http.Request) caller {
 	req := web.From(r.Context())
-	c := caller{now: a.cfg.Now(), looks: a.look(r), network: ratelimit.Network(req.ClientIP)}
+	c := caller{now: req.Start, looks: a.look(r), network: ratelimit.Network(req.ClientIP)}
 	c.ms = c.now.UnixMilli()
 	addr := c.network.As16()
 	c.networkN = mix(binary.LittleEndian.Uint64(addr[:8]) ^ mix(binary.LittleEndian.Uint64(addr[8:])))

@@ -280,7 +280,7 @@ func TestStampedeOfStrangers(t *testing.T) {
 	for round, city := range []string{"Kabul", "Herat", "Kandahar"} {
 		before := f.hardships()
 		f.calls()
-		got := f.strangers(searchCall(city).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", round), "X-Client-Timezone", "Asia/Kabul"))
+		got := f.rush(searchCall(city).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", round), "X-Client-Timezone", "Asia/Kabul"))
 		calls := f.calls()[callListings]
 		if busy := f.hardships() - before; busy > 0 {
 			t.Logf("the machine was too busy %d times; once more", busy)
@@ -293,8 +293,8 @@ func TestStampedeOfStrangers(t *testing.T) {
 	}
 }
 
-// strangers asks a thousand times at once, and counts the answers by status.
-func (f *fleet) strangers(c guestCall) map[int]int {
+// rush asks a thousand times at once, and counts the answers by status.
+func (f *fleet) rush(c guestCall) map[int]int {
 	f.t.Helper()
 	var (
 		wg    sync.WaitGroup

@@ -307,7 +307,7 @@ func TestSuspensionReachesOtherProcesses(t *testing.T) {
 	w := testkit.NewWorld(t, nil)
 	var visitors []*visitor
 	for range 2 {
-		p := w.Start("bff-consumer", nil)
+		p := w.Start("bff-consumer", patient())
 		visitors = append(visitors, &visitor{base: "http://" + p.Public})
 	}
 	shown := func(v *visitor, adults int) []string {

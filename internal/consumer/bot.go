@@ -90,9 +90,9 @@ const (
 // were tried on the corpora of docs/bots.md.
 func DefaultBotPolicy() BotPolicy {
 	return BotPolicy{Suspect: 0.5, Bot: 0.8, Relief: 0.6, Weights: BotWeights{
-		signEmpty: 0.3, signLibrary: 0.3, signDriven: 0.6, signRobot: 0.5, signUnproven: 0.2, signFalse: 1, signPreview: 0.3, signMalformed: 0.3,
-		signNoLanguage: 0.1, signNoAccept: 0.05, signNoHints: 0.25, signFewHints: 0.05, signOtherHints: 0.4,
-		signFast: 0.5, signFaster: 0.65, signFastest: 0.85, signSteady: 0.15, signSteadier: 0.3, signSteadiest: 0.5,
+		signEmpty: 0.3, signLibrary: 0.25, signDriven: 0.6, signRobot: 0.5, signUnproven: 0.2, signFalse: 1, signPreview: 0.3, signMalformed: 0.3,
+		signNoLanguage: 0.05, signNoAccept: 0.05, signNoHints: 0.25, signFewHints: 0.05, signOtherHints: 0.4,
+		signFast: 0.5, signFaster: 0.65, signFastest: 0.85, signSteady: 0.2, signSteadier: 0.3, signSteadiest: 0.5,
 		signCrowd: 0.1, signMadeUp: 0.6, signNoCookies: 0.25, signMisdeeds: 0.3, signFailed: 0.2,
 	}}
 }

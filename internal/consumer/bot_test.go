@@ -30,9 +30,9 @@ func TestHeaderSigns(t *testing.T) {
 		want    string
 	}{
 		"Chrome":             {full, consumer.KindPerson, ""},
-		"curl":               {consumer.BotHeaders{UserAgent: "curl/8", Accept: "*/*"}, consumer.KindLibrary, "x 0.3, no-accept-language 0.1"},
-		"nothing at all":     {consumer.BotHeaders{}, consumer.KindEmpty, "empty 0.3, no-accept-language 0.1, no-accept 0.05"},
-		"a name only":        {consumer.BotHeaders{UserAgent: chrome142, Accept: "*/*"}, consumer.KindPerson, "no-client-hints 0.25, no-accept-language 0.1"},
+		"curl":               {consumer.BotHeaders{UserAgent: "curl/8", Accept: "*/*"}, consumer.KindLibrary, "x 0.25, no-accept-language 0.05"},
+		"nothing at all":     {consumer.BotHeaders{}, consumer.KindEmpty, "empty 0.3, no-accept-language 0.05, no-accept 0.05"},
+		"a name only":        {consumer.BotHeaders{UserAgent: chrome142, Accept: "*/*"}, consumer.KindPerson, "no-client-hints 0.25, no-accept-language 0.05"},
 		"no brands":          {but(func(h *consumer.BotHeaders) { h.Brands, h.Platform, h.Mobile = "", "", "" }), consumer.KindPerson, "few-client-hints 0.05"},
 		"another version":    {but(func(h *consumer.BotHeaders) { h.Brands = strings.ReplaceAll(brands, "142", "120") }), consumer.KindPerson, "hints-of-another-version 0.4"},
 		"another platform":   {but(func(h *consumer.BotHeaders) { h.Platform = `"Linux"` }), consumer.KindPerson, "hints-of-another-platform 0.4"},
@@ -86,7 +86,7 @@ func TestPace(t *testing.T) {
 		"twice that":      {81, 0, false, 0.65},
 		"four times":      {161, 0, false, 0.85},
 		"two a second":    {900, 500, false, 0.5},
-		"one in two":      {150, 2000, false, 0.15},
+		"one in two":      {150, 2000, false, 0.2},
 		"one a second":    {400, 1000, false, 0.3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestCrowds(t *testing.T) {
 func TestOverridePolicy(t *testing.T) {
 	t.Parallel()
 	p, err := consumer.DefaultBotPolicy().Override(map[string]float64{"library": 0.1, "suspect": 0.6})
-	if err != nil || p.Weights["library"] != 0.1 || p.Suspect != 0.6 || consumer.DefaultBotPolicy().Weights["library"] != 0.3 {
+	if err != nil || p.Weights["library"] != 0.1 || p.Suspect != 0.6 || consumer.DefaultBotPolicy().Weights["library"] != 0.25 {
 		t.Errorf("got %+v %v", p, err)
 	}
 	_, err = consumer.DefaultBotPolicy().Override(map[string]float64{"library": 2, "walk": 0.1, "bot": 0.3})

@@ -30,6 +30,11 @@ func (w *window) add(now, length int64, n uint32) {
 	w.cur += n
 }
 
+func (w *window) sub(now, length int64, n uint32) {
+	w.roll(now, length)
+	w.cur -= min(w.cur, n)
+}
+
 func (w *window) count(now, length int64) int {
 	w.roll(now, length)
 	past := now - w.slot*length
@@ -93,10 +98,12 @@ const (
 	cookieWindow = 60 * second
 )
 
-// Units of a request: typing and dragging cause many, for one action each.
+// Units of a request: typing and dragging cause many, for one action each, and
+// what cost no upstream anything harms nobody.
 const (
-	unitsPlain = 2
-	unitsSlide = 1
+	unitsPlain = 4
+	unitsSlide = 2
+	unitsFree  = 1
 )
 
 // How many requests are unlike a person, by window.
@@ -126,13 +133,25 @@ type BotTrack struct {
 // Count notes a request. Sliding is one of many that a single action causes, such
 // as typing a destination.
 func (t *BotTrack) Count(nowMS int64, sliding bool) {
-	units := uint32(unitsPlain)
-	if sliding {
-		units = unitsSlide
-	}
+	units := unitsOf(sliding)
 	t.short.add(nowMS, shortWindow, units)
 	t.long.add(nowMS, longWindow, units)
 	t.untold += units
+}
+
+func unitsOf(sliding bool) uint32 {
+	if sliding {
+		return unitsSlide
+	}
+	return unitsPlain
+}
+
+// Ease takes most of a request's weight off again: it turned out to be free.
+func (t *BotTrack) Ease(nowMS int64, sliding bool) {
+	units := unitsOf(sliding) - unitsFree
+	t.short.sub(nowMS, shortWindow, units)
+	t.long.sub(nowMS, longWindow, units)
+	t.untold -= min(t.untold, units)
 }
 
 // Hear adds what other instances counted.
@@ -270,6 +289,15 @@ func (n *BotNetwork) Count(nowMS int64, session bool) {
 		return
 	}
 	n.without.add(nowMS, cookieWindow, 1)
+}
+
+// Ease forgets a request that turned out to be free.
+func (n *BotNetwork) Ease(nowMS int64, session bool) {
+	if session {
+		n.with.sub(nowMS, cookieWindow, 1)
+		return
+	}
+	n.without.sub(nowMS, cookieWindow, 1)
 }
 
 // Fresh notes a session that was not seen before.

@@ -276,6 +276,9 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 		}
 		err := next(w, r)
 		if d.cfg.Mode != ModeOff {
+			if j.counted && a.wasFree(r, &rt, err) {
+				d.ease(&c, &rt)
+			}
 			switch {
 			case refusal != nil && err == refusal: //nolint:errorlint // the very same: the cache had nothing
 				d.counted[j.index()][actChallenge].Inc()
@@ -296,6 +299,34 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 	}
 }
 
+// wasFree reports whether a request did no harm: the cache answered it, or it
+// asked for nothing that there is. A page that is reloaded for ever costs us
+// less than it costs them.
+func (a *API) wasFree(r *http.Request, rt *route, err error) bool {
+	v := a.visit(r)
+	switch {
+	case v.costly.Load() || err != nil && err == v.refusal: //nolint:errorlint // the very same
+		return false
+	case err == nil:
+		return rt.purpose == purposeRead
+	}
+	switch bff.CodeOf(err).Info().Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge, http.StatusNotFound:
+		return true
+	}
+	return false
+}
+
+// ease takes a request back that was counted as if it cost something.
+func (d *Defence) ease(c *caller, rt *route) {
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	v.Ease(c.ms, rt.sliding)
+	mu.Unlock()
+	network, mu := d.networks.lock(c.networkN, c.ms)
+	network.Ease(c.ms, c.hasSession)
+	mu.Unlock()
+}
+
 // judgement is what is held against a caller, with its reasons: in words only
 // for those who are logged.
 type judgement struct {
@@ -304,6 +335,7 @@ type judgement struct {
 	claim     crawlers.Claim
 	genuine   bool // a search engine that is one
 	preview   bool // fetches a page that somebody shared
+	counted   bool // the request was added to its sender's pace
 	blockedMS int64
 
 	pace              consumer.PaceSigns
@@ -358,7 +390,7 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	}
 
 	v, mu := d.visitors.lock(c.visitor, c.ms)
-	if counts {
+	if j.counted = counts; counts {
 		v.Count(c.ms, rt.sliding)
 	}
 	j.pace = d.policy.Signs(&v.BotTrack, c.ms)

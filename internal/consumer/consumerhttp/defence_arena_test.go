@@ -115,6 +115,7 @@ func (a *arena) answer(rt route) web.Handler {
 					return v.refusal
 				}
 			} else if !a.cached[key] {
+				v.costly.Store(true)
 				a.cached[key] = true
 				a.fills++
 			}

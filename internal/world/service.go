@@ -45,7 +45,7 @@ func NewService(name string, wellKnown bool) (Service, error) {
 		if err != nil {
 			return s, err
 		}
-		defer ln.Close() // held until all are found, lest one be found twice
+		defer func() { _ = ln.Close() }() // held until all are found, lest one be found twice
 		*addr = ln.Addr().String()
 	}
 	return s, nil

@@ -259,8 +259,11 @@ func (c *benchConn) ask(request []byte) error {
 // benchGuests is how many take turns, so that no limit on one of them speaks.
 const benchGuests = 2048
 
-// benchRequests are the requests of many guests, each with a session, an address
-// and a browser of their own.
+// benchBrowsers is how many kinds of browsers they use.
+const benchBrowsers = 64
+
+// benchRequests are the requests of many guests, each with a session and an
+// address of their own, and one of some kinds of browsers.
 func benchRequests(b *testing.B, p *world.Process, method, path, body string) [][]byte {
 	b.Helper()
 	requests := make([][]byte, benchGuests)
@@ -271,7 +274,7 @@ func benchRequests(b *testing.B, p *world.Process, method, path, body string) []
 		wg.Go(func() {
 			defer func() { <-slots }()
 			header := fmt.Sprintf("Host: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n"+
-				"X-Forwarded-For: 10.0.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n", p.Public, firefox, i>>8, i&255, i)
+				"X-Forwarded-For: 10.0.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n", p.Public, firefox, i>>8, i&255, i%benchBrowsers)
 			req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /bff/consumer/v1/session HTTP/1.1\r\n" + header + "\r\n")))
 			if err != nil {
 				b.Error(err)
@@ -334,7 +337,9 @@ const benchSearch = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2
 // from a bare net/http handler.
 func BenchmarkWarm(b *testing.B) {
 	w := testkit.NewWorld(b, nil)
-	p := w.Start("bff-consumer", map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8"})
+	// All limits are on; only browsers of one kind may do more than is theirs by
+	// default, as a deployment with many guests has it.
+	p := w.Start("bff-consumer", map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "BFF_CONSUMER_LIMITS": "fingerprint=100000"})
 	const base = "/bff/consumer/v1"
 	for _, bm := range []struct{ name, method, path, body string }{
 		{"search", http.MethodPost, base + "/search", benchSearch},

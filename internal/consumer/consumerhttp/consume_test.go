@@ -91,7 +91,8 @@ func TestVisitorHashes(t *testing.T) {
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		got := newReader(v).read(r, now)
+		reads := newReader(v)
+		got := reads.read(r, reads.browser(r.Header), now)
 		return [2]string{got.Fingerprint.String(), got.Base.String()}
 	}
 	const ua = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"

@@ -54,7 +54,7 @@ func (a *API) log(r *http.Request, c *caller, j *judgement, action consumer.BotA
 	if !due || !d.logged.take(c.ms) {
 		return
 	}
-	seen := a.visit(r).Visitor
+	seen := a.withIP(r, a.visit(r).Visitor)
 	b := consumer.BotSuspected{
 		GuestSessionID: c.id, Score: j.score, Verdict: string(j.verdict), Signals: d.signals(c, j),
 		IPHash: seen.IP, UserAgentHash: seen.UserAgent, FingerprintHash: seen.Fingerprint,

@@ -20,6 +20,7 @@ import (
 // once: the same headers come with every request of a visit, and with those of
 // many others.
 type looks struct {
+	browser *browser
 	agent   crawlers.Verdict
 	signals []consumer.BotSignal
 	score   float64
@@ -77,7 +78,8 @@ func (a *API) look(r *http.Request) *looks {
 		return l
 	}
 	sent = sent.clone()
-	l = &looks{agent: d.cfg.UserAgents.Judge(sent.userAgent), fingerprint: a.visit(r).Fingerprint}
+	b := a.visitors.browser(r.Header)
+	l = &looks{browser: b, agent: d.cfg.UserAgents.Judge(sent.userAgent), fingerprint: b.current.Fingerprint}
 	l.signals = d.policy.HeaderSigns(consumer.BotHeaders{
 		UserAgent: sent.userAgent, Accept: sent.accept, AcceptLanguage: sent.acceptLanguage,
 		Brands: sent.brands, Mobile: sent.mobile, Platform: sent.platform, FetchMode: sent.mode, FetchSite: sent.site,
@@ -136,14 +138,14 @@ type caller struct {
 
 // caller reads who asks.
 func (a *API) caller(r *http.Request) caller {
-	req := web.From(r.Context())
-	c := caller{now: req.Start, looks: a.look(r), network: ratelimit.Network(req.ClientIP)}
+	v := a.visit(r)
+	c := caller{now: v.now, looks: v.looks, network: ratelimit.Network(web.From(r.Context()).ClientIP)}
 	c.ms = c.now.UnixMilli()
 	addr := c.network.As16()
 	c.networkN = mix(binary.LittleEndian.Uint64(addr[:8]) ^ mix(binary.LittleEndian.Uint64(addr[8:])))
 	c.crowd = mix(c.looks.number ^ c.networkN)
 	c.visitor = c.crowd
-	if c.id, c.session, c.hasSession = peekCookie(r.Header); c.hasSession {
+	if c.id, c.session, c.hasSession = v.peeked.id, v.peeked.text, v.peeked.ok; c.hasSession {
 		b := c.id.Bytes()
 		c.visitor = mix(binary.LittleEndian.Uint64(b[:8]) ^ mix(binary.LittleEndian.Uint64(b[8:])))
 	}
@@ -183,6 +185,15 @@ func peekCookie(h http.Header) (id bff.ID, text string, ok bool) {
 		}
 	}
 	return bff.ID{}, "", false
+}
+
+// soleCookie reports whether there is no second session in the request.
+func soleCookie(h http.Header) bool {
+	n := 0
+	for _, line := range h["Cookie"] {
+		n += strings.Count(line, cookieName+"=")
+	}
+	return n == 1
 }
 
 // canonical reports whether an id is written as we write it.

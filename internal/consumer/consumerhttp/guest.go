@@ -31,20 +31,22 @@ type Guest struct {
 // guestOf returns the guest of a request. A newcomer's session is saved before
 // the answer, unless the visit is to leave no trace.
 func (a *API) guestOf(w http.ResponseWriter, r *http.Request) (*Guest, error) {
-	now := a.cfg.Now()
-	g := &Guest{visit: a.visit(r), api: a, w: w, r: r, now: now}
-	id, err := cookie(w, r)
-	if err != nil {
-		return nil, err
+	v := a.visit(r)
+	now := v.now
+	g := &Guest{visit: v, api: a, w: w, r: r, now: now, id: v.guest}
+	if g.id.IsZero() {
+		var err error
+		if g.id, err = cookie(w, r); err != nil {
+			return nil, err
+		}
 	}
-	g.id = id
 	switch {
-	case !id.IsZero():
+	case !g.id.IsZero():
 	case g.unsung:
 		g.pretend()
 	default:
 		g.open(bff.NewID(bff.PrefixGuestSession, now))
-		a.tellBehind(r, *g.session, g.session.Started(g.Visitor), now)
+		a.tellBehind(r, *g.session, g.session.Started(a.withIP(r, g.Visitor)), now)
 	}
 	return g, nil
 }
@@ -91,7 +93,7 @@ func (g *Guest) Session(context.Context) (consumer.GuestSession, error) {
 	switch {
 	case errors.Is(f.Err, consumer.ErrSessionCleared):
 		g.open(bff.NewID(bff.PrefixGuestSession, g.now))
-		g.api.tellBehind(g.r, *g.session, g.session.Started(g.Visitor), g.now)
+		g.api.tellBehind(g.r, *g.session, g.session.Started(g.api.withIP(g.r, g.Visitor)), g.now)
 	case f.Err != nil:
 		// Without the session store a guest can still look.
 		web.From(g.r.Context()).Note("sessionStore", "unavailable")
@@ -136,7 +138,8 @@ const mismatchWeight = 0.5
 // thief's second request would find it gone and open it anew as their own.
 func (g *Guest) rotate(old consumer.GuestSession) {
 	g.open(bff.NewID(bff.PrefixGuestSession, g.now))
-	a, r, v := g.api, g.r, g.Visitor
+	a, r := g.api, g.r
+	v := a.withIP(r, g.Visitor)
 	a.tellBehind(r, *g.session, g.session.Started(v), g.now)
 	if !old.Rotated { // announced once, however often the cookie is tried
 		a.tellBehind(r, old, old.Ended(consumer.EndedByRotation, g.now), g.now)
@@ -166,7 +169,7 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 			g.remember(note{})
 		}
 	}
-	return s, g.Visitor, err
+	return s, a.withIP(r, g.Visitor), err
 }
 
 // tellBehind journals telemetry that no client was promised, behind the answer.

@@ -20,7 +20,7 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	id := pathID(r, in)
 	locale, currency := a.publicChoice(r, in)
-	now := a.cfg.Now()
+	now := a.visit(r).now
 	stay := consumer.DefaultStay(now)
 	stay.Occupancy = in.Occupancy(false)
 	if in.Has("checkIn") || in.Has("checkOut") {
@@ -53,9 +53,9 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 // itself is public and knows nothing of guests: a request without a cookie is
 // given none.
 func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time) {
-	guest, err := bff.ParseID(bff.PrefixGuestSession, cookieValue(r))
 	v := a.visit(r)
-	if err != nil || v.unsung {
+	guest := v.guest
+	if guest.IsZero() || v.unsung {
 		return
 	}
 	now := a.cfg.Now()
@@ -64,11 +64,11 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time
 		source = consumer.ViewSources()[0]
 	}
 	viewed := &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
-	last, ok := a.viewing.get(guest)
+	last, ok := a.viewing.get(guest.Bytes())
 	if ok && last.fingerprint == v.Fingerprint && last.hotel == hotel && last.source == source && now.Sub(last.at) < consumer.TouchAfter {
 		viewed = nil // a page that is reloaded is where it was: in front
 	} else {
-		a.viewing.put(guest, latestView{v.Fingerprint, hotel, source, now})
+		a.viewing.put(guest.Bytes(), latestView{v.Fingerprint, hotel, source, now})
 	}
 	a.recorder.add(note{
 		guest: guest, visit: v, at: now, occasion: occasion(r), subject: consumer.SubjectDetailViewed, viewed: viewed,
@@ -87,14 +87,6 @@ type latestView struct {
 	hotel       bff.ID
 	source      string
 	at          time.Time
-}
-
-func cookieValue(r *http.Request) string {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
-		return ""
-	}
-	return c.Value
 }
 
 // stayKey names a stay in few characters.

@@ -48,7 +48,7 @@ type recorder struct {
 	dropped prometheus.Counter
 	// met are guests whose sessions were read a moment ago and had nothing to
 	// change: a guest who clicks fast is not read again for each click.
-	met *memo[bff.ID, meeting]
+	met *memo[[16]byte, meeting]
 
 	mu      sync.Mutex
 	queue   []note
@@ -71,7 +71,7 @@ type meeting struct {
 const knownGuests = 1 << 14
 
 func newRecorder(a *API, dropped prometheus.Counter) *recorder {
-	r := &recorder{api: a, dropped: dropped, met: newMemo[bff.ID, meeting](knownGuests), hurry: make(chan struct{}, 1)}
+	r := &recorder{api: a, dropped: dropped, met: newMemo[[16]byte, meeting](knownGuests), hurry: make(chan struct{}, 1)}
 	r.arrived = sync.NewCond(&r.mu)
 	return r
 }
@@ -157,7 +157,7 @@ func (r *recorder) close(ctx context.Context) error {
 
 // settled reports whether reading the session could change nothing.
 func (r *recorder) settled(n *note) bool {
-	m, ok := r.met.get(n.guest)
+	m, ok := r.met.get(n.guest.Bytes())
 	return ok && n.at.Before(m.until) && m.fingerprint == n.visit.Fingerprint && m.noTracking == n.visit.NoTracking && n.visit.Campaign == nil
 }
 
@@ -229,7 +229,7 @@ func (r *recorder) meet(n *note, step *consumer.Step) (consumer.GuestSession, bo
 	if !r.settled(n) {
 		step.Touch = change
 	}
-	r.met.put(n.guest, meeting{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
+	r.met.put(n.guest.Bytes(), meeting{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
 	return s, true
 }
 

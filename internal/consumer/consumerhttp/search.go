@@ -32,7 +32,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now := a.cfg.Now()
+	now := g.now
 	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
 	if ss != nil {
 		before, ss.Orders = ss.Orders[window(q)], nil // the newest order is shown, and pinned then
@@ -41,7 +41,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	out, err := a.serve(w, r, a.cfg.Answers.list, a.cfg.Answers.keys.Key("cache", "search", "list", hexOf(q.Answer)), func() view { return new(consumer.SearchResult) },
+	out, err := a.serve(w, r, a.cfg.Answers.list, a.keyOf(req, readList, q), func() view { return new(consumer.SearchResult) },
 		func(ctx context.Context) (composed, error) {
 			res, err := a.cfg.Finder.Find(ctx, q.SearchQuery, a.cfg.Now())
 			if err != nil {
@@ -61,7 +61,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	known := before == out.order && !before.IsZero()
 	if !known {
-		a.latest.put(g.ID(), latestSearch{g.Fingerprint, ss})
+		a.latest.put(g.ID().Bytes(), latestSearch{g.Fingerprint, ss})
 	}
 	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
@@ -85,7 +85,7 @@ func (a *API) repeated(asked bff.ID, g *Guest, q *consumer.Asked, now time.Time)
 	if !asked.IsZero() || g.unsung {
 		return nil
 	}
-	last, ok := a.latest.get(g.ID())
+	last, ok := a.latest.get(g.ID().Bytes())
 	if !ok || last.fingerprint != g.Fingerprint || last.session.Query.Answer != q.Answer || now.Sub(last.session.StartedAt) > consumer.TouchAfter {
 		return nil
 	}
@@ -175,11 +175,11 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now := a.cfg.Now()
+	now := g.now
 	ss := a.resume(r.Context(), bff.ID{}, g.ID(), q, now)
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	key := a.cfg.Answers.keys.Key("cache", "search", "map", hexOf(q.Answer))
+	key := a.keyOf(req, readMap, q)
 	if !req.cursor.IsZero() {
 		key += ":" + req.cursor.String()
 	}

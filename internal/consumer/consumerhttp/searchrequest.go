@@ -17,6 +17,7 @@ type searchRequest struct {
 	query  consumer.SearchQuery
 	asked  *consumer.Asked // nil while the query lacks something
 	cursor bff.ID          // of a map
+	key    string          // of the answer, if it is known
 }
 
 // bodyKey is all that a search is read from: what was understood once is not
@@ -47,7 +48,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	if err != nil {
 		return nil, err
 	}
-	key := bodyKey{kind, bff.DateOf(a.cfg.Now()), header(r.Header, "X-Currency"), body}
+	key := bodyKey{kind, bff.DateOf(a.visit(r).now), header(r.Header, "X-Currency"), body}
 	if req, ok := a.bodies.get(key); ok {
 		return req, nil
 	}
@@ -70,12 +71,26 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	}
 	if req.query.Locale != "" && req.query.Currency != "" {
 		req.asked = req.query.Ask()
+		req.key = a.answerKey(kind, req.asked)
 	}
 	if len(body) <= knownBody {
 		key.currency = strings.Clone(key.currency)
 		a.bodies.put(key, req)
 	}
 	return req, nil
+}
+
+// answerKey names an answer in the cache.
+func (a *API) answerKey(kind readKind, q *consumer.Asked) string {
+	return a.cfg.Answers.keys.Key("cache", "search", [...]string{readList: "list", readMap: "map"}[kind], hexOf(q.Answer))
+}
+
+// keyOf is answerKey for a request whose question is complete by now.
+func (a *API) keyOf(req *searchRequest, kind readKind, q *consumer.Asked) string {
+	if req.key != "" {
+		return req.key
+	}
+	return a.answerKey(kind, q)
 }
 
 // ask fills in what the request left to the session; only then is the session

@@ -60,8 +60,8 @@ type API struct {
 	// bodies are searches that were understood before.
 	bodies *memo[bodyKey, *searchRequest]
 	// latest and viewing are what guests asked for and saw last.
-	latest  *memo[bff.ID, latestSearch]
-	viewing *memo[bff.ID, latestView]
+	latest  *memo[[16]byte, latestSearch]
+	viewing *memo[[16]byte, latestView]
 	// background does what a guest need not wait for, and recorder remembers.
 	background *background
 	recorder   *recorder
@@ -72,7 +72,7 @@ type API struct {
 func New(cfg Config) *API {
 	a := &API{
 		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors), bodies: newMemo[bodyKey, *searchRequest](knownBodies),
-		latest: newMemo[bff.ID, latestSearch](knownSearches), viewing: newMemo[bff.ID, latestView](knownSearches),
+		latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
 		telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics),
 	}
 	a.recorder = newRecorder(a, a.background.dropped)

@@ -16,7 +16,6 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Visitors reads who is asking. Addresses, user agents and fingerprints leave
@@ -67,12 +66,11 @@ type browser struct {
 	locale         bff.Locale
 }
 
-func (v reader) read(r *http.Request, now time.Time) consumer.Visitor {
+// read returns the visitor of a request, but for the hash of the address.
+func (v reader) read(r *http.Request, b *browser, now time.Time) consumer.Visitor {
 	h := r.Header
-	b := v.browser(h)
 	return consumer.Visitor{
 		Fingerprint: b.current.Fingerprint, Base: b.current.Base, Older: b.older,
-		IP:        v.hashIP(web.From(r.Context()).ClientIP),
 		UserAgent: b.userAgent, UserAgentClass: b.userAgentClass,
 		Locale: b.locale, Currency: currencyOf(h.Get(v.CountryHeader)),
 		Campaign: campaign(r, now), Referer: origin(header(h, "Referer")),

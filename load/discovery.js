@@ -66,7 +66,9 @@ export function setup() {
 function headers(n, more) {
   return Object.assign({
     'Content-Type': 'application/json', Accept: 'application/json', 'Accept-Language': 'fa-AF,fa;q=0.9,en;q=0.5', 'Accept-Encoding': 'gzip',
-    'User-Agent': 'Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36',
+    'User-Agent': 'Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36',
+    'Sec-CH-UA': '"Chromium";v="142", "Google Chrome";v="142", "Not_A Brand";v="99"', 'Sec-CH-UA-Mobile': '?1', 'Sec-CH-UA-Platform': '"Android"',
+    'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty',
     'X-Forwarded-For': `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`, 'X-Client-Timezone': `Etc/Guest-${n}`,
   }, more);
 }

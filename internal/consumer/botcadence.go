@@ -103,7 +103,7 @@ const (
 const (
 	unitsPlain = 4
 	unitsSlide = 2
-	unitsFree  = 1
+	unitsFree  = 0
 )
 
 // How many requests are unlike a person, by window.

@@ -236,6 +236,11 @@ func routeOf(pattern string) route {
 	return rt
 }
 
+// welcomes reports whether a caller is asking for a session. Whoever has none is
+// known by headers and network, which many share: were they refused one for what
+// others did, they could never be told apart from them. Limits still hold.
+func (rt *route) welcomes(c *caller) bool { return rt.purpose == purposeOwn && !c.hasSession }
+
 // defended puts the defence in front of a route.
 func (a *API) defended(pattern string, next web.Handler) web.Handler {
 	d := a.cfg.Defence
@@ -370,7 +375,7 @@ var expired = func() context.Context {
 // free retry or telemetry, which pages send by themselves.
 func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	d := a.cfg.Defence
-	counts := rt.purpose <= purposeMutation && !c.attempt.retry()
+	counts := rt.purpose <= purposeMutation && !c.attempt.retry() && !rt.welcomes(c)
 	switch l := c.looks; l.agent.Kind {
 	case crawlers.Search:
 		if d.cfg.Verifier != nil {
@@ -504,6 +509,9 @@ func (a *API) standing(ctx context.Context, c *caller) (solvedUntil int64) {
 // or a refusal.
 func (a *API) act(r *http.Request, c *caller, rt *route, j *judgement) (action int, refused error) {
 	if a.cfg.Defence.cfg.Mode == ModeWatch {
+		return actNone, nil
+	}
+	if rt.welcomes(c) {
 		return actNone, nil
 	}
 	if j.blockedMS > c.ms {

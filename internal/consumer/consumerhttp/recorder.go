@@ -22,6 +22,8 @@ const (
 	// busier the service, the more guests share a round trip.
 	batchPause  = 20 * time.Millisecond
 	batchBudget = 2 * time.Second
+	// settleWithin is how long somebody waits for the batches before theirs.
+	settleWithin = 100 * time.Millisecond
 )
 
 // note is what is to be remembered of an answered request. Nothing of it was
@@ -128,8 +130,15 @@ func (r *recorder) run() {
 }
 
 // settle returns when everything noted before has been written, so that a guest
-// who asks what is remembered finds the last click too.
+// who asks what is remembered finds the last click too. When the stores are slow
+// it is not waited for.
 func (r *recorder) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	r.wait(ctx)
+}
+
+func (r *recorder) wait(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer context.AfterFunc(ctx, func() {
@@ -151,7 +160,7 @@ func (r *recorder) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.settle(ctx)
+	r.wait(ctx)
 	return context.Cause(ctx)
 }
 

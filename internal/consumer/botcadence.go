@@ -30,11 +30,6 @@ func (w *window) add(now, length int64, n uint32) {
 	w.cur += n
 }
 
-func (w *window) sub(now, length int64, n uint32) {
-	w.roll(now, length)
-	w.cur -= min(w.cur, n)
-}
-
 func (w *window) count(now, length int64) int {
 	w.roll(now, length)
 	past := now - w.slot*length
@@ -98,12 +93,10 @@ const (
 	cookieWindow = 60 * second
 )
 
-// Units of a request: typing and dragging cause many, for one action each, and
-// what cost no upstream anything harms nobody.
+// Units of a request: typing and dragging cause many, for one action each.
 const (
-	unitsPlain = 4
-	unitsSlide = 2
-	unitsFree  = 0
+	unitsPlain = 2
+	unitsSlide = 1
 )
 
 // How many requests are unlike a person, by window.
@@ -130,28 +123,16 @@ type BotTrack struct {
 	ignored     window // challenges that nobody answered
 }
 
-// Count notes a request. Sliding is one of many that a single action causes, such
+// Count notes a request that cost something. Sliding is one of many that a single action causes, such
 // as typing a destination.
 func (t *BotTrack) Count(nowMS int64, sliding bool) {
-	units := unitsOf(sliding)
+	units := uint32(unitsPlain)
+	if sliding {
+		units = unitsSlide
+	}
 	t.short.add(nowMS, shortWindow, units)
 	t.long.add(nowMS, longWindow, units)
 	t.untold += units
-}
-
-func unitsOf(sliding bool) uint32 {
-	if sliding {
-		return unitsSlide
-	}
-	return unitsPlain
-}
-
-// Ease takes most of a request's weight off again: it turned out to be free.
-func (t *BotTrack) Ease(nowMS int64, sliding bool) {
-	units := unitsOf(sliding) - unitsFree
-	t.short.sub(nowMS, shortWindow, units)
-	t.long.sub(nowMS, longWindow, units)
-	t.untold -= min(t.untold, units)
 }
 
 // Hear adds what other instances counted.
@@ -289,15 +270,6 @@ func (n *BotNetwork) Count(nowMS int64, session bool) {
 		return
 	}
 	n.without.add(nowMS, cookieWindow, 1)
-}
-
-// Ease forgets a request that turned out to be free.
-func (n *BotNetwork) Ease(nowMS int64, session bool) {
-	if session {
-		n.with.sub(nowMS, cookieWindow, 1)
-		return
-	}
-	n.without.sub(nowMS, cookieWindow, 1)
 }
 
 // Fresh notes a session that was not seen before.

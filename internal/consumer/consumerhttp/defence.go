@@ -268,6 +268,7 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 			j = a.judge(r, &c, &rt)
 			switch action, err := a.act(r, &c, &rt, &j); {
 			case err != nil:
+				d.tally(&c, &rt, &j)
 				d.counted[j.index()][action].Inc()
 				return a.refuse(w, r, &c, &j, err)
 			case action == actCache:
@@ -276,13 +277,14 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 		}
 		if lim != nil && !j.genuine {
 			if err := a.charge(w, r, &c, &rt, lim); err != nil {
+				d.tally(&c, &rt, &j)
 				return err
 			}
 		}
 		err := next(w, r)
 		if d.cfg.Mode != ModeOff {
-			if j.counted && a.wasFree(r, &rt, err) {
-				d.ease(&c, &rt)
+			if !a.wasFree(r, &rt, err) {
+				d.tally(&c, &rt, &j)
 			}
 			switch {
 			case refusal != nil && err == refusal: //nolint:errorlint // the very same: the cache had nothing
@@ -322,13 +324,20 @@ func (a *API) wasFree(r *http.Request, rt *route, err error) bool {
 	return false
 }
 
-// ease takes a request back that was counted as if it cost something.
-func (d *Defence) ease(c *caller, rt *route) {
+// tally adds a request to its sender's pace, when it is known what it cost: of a
+// thousand who ask the same at once, one costs something.
+func (d *Defence) tally(c *caller, rt *route, j *judgement) {
+	if !j.counts {
+		return
+	}
 	v, mu := d.visitors.lock(c.visitor, c.ms)
-	v.Ease(c.ms, rt.sliding)
+	v.Count(c.ms, rt.sliding)
+	if v.Busy(c.ms) {
+		d.hot.add(c.visitor)
+	}
 	mu.Unlock()
 	network, mu := d.networks.lock(c.networkN, c.ms)
-	network.Ease(c.ms, c.hasSession)
+	network.Count(c.ms, c.hasSession)
 	mu.Unlock()
 }
 
@@ -340,7 +349,7 @@ type judgement struct {
 	claim     crawlers.Claim
 	genuine   bool // a search engine that is one
 	preview   bool // fetches a page that somebody shared
-	counted   bool // the request was added to its sender's pace
+	counts    bool // towards its sender's pace, unless it turns out to be free
 	blockedMS int64
 
 	pace              consumer.PaceSigns
@@ -371,8 +380,8 @@ var expired = func() context.Context {
 	return ctx
 }()
 
-// judge weighs what is known of a caller. It counts the request, unless it is a
-// free retry or telemetry, which pages send by themselves.
+// judge weighs what is known of a caller. The request counts, unless it is a free
+// retry or telemetry, which pages send by themselves.
 func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	d := a.cfg.Defence
 	counts := rt.purpose <= purposeMutation && !c.attempt.retry() && !rt.welcomes(c)
@@ -395,16 +404,11 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	}
 
 	v, mu := d.visitors.lock(c.visitor, c.ms)
-	if j.counted = counts; counts {
-		v.Count(c.ms, rt.sliding)
-	}
+	j.counts = counts
 	j.pace = d.policy.Signs(&v.BotTrack, c.ms)
 	j.failures = v.Failures(c.ms)
 	j.blockedMS = v.blockedUntil
 	solvedUntil, checked := v.solvedUntil, v.checked
-	if counts && v.Busy(c.ms) {
-		d.hot.add(c.visitor)
-	}
 	fresh := counts && !v.seen
 	v.seen = v.seen || counts
 	asked, genuine := v.asked, v.genuine
@@ -419,9 +423,6 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 		mu.Unlock()
 	}
 	network, mu := d.networks.lock(c.networkN, c.ms)
-	if counts {
-		network.Count(c.ms, c.hasSession)
-	}
 	doubtful := false
 	switch {
 	case !c.hasSession:

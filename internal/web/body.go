@@ -21,12 +21,6 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, erro
 	return ParseText(text)
 }
 
-// ReadBytes is ReadText for a caller who needs bytes.
-func ReadBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	text, err := ReadText(w, r, limit)
-	return []byte(text), err
-}
-
 // ReadText reads a body that says it is JSON, for ParseText.
 func ReadText(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
 	if ct := first(r.Header["Content-Type"]); ct != "" && ct != "application/json" {

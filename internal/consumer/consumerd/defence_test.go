@@ -282,19 +282,14 @@ func TestPacesAddUp(t *testing.T) {
 // one address are one search. It is not parallel: it wants the machine for itself.
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
-	for round, city := range []string{"Kabul", "Herat", "Kandahar"} {
-		before := f.hardships()
-		f.calls()
-		got := f.rush(searchCall(city).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", round), "X-Client-Timezone", "Asia/Kabul"))
-		calls := f.calls()[callListings]
-		if busy := f.hardships() - before; busy > 0 {
-			t.Logf("the machine was too busy %d times; once more", busy)
-			continue
-		}
-		if got[http.StatusOK] != 1000 || calls != 1 {
-			t.Errorf("answers %v, %d upstream searches; want 1000 and 1", got, calls)
-		}
-		return
+	before := f.hardships()
+	f.calls()
+	got := f.rush(searchCall("Kabul").with("X-Forwarded-For", "203.0.113.1"))
+	calls := f.calls()[callListings]
+	// A busy machine is excused the calls that it hedged or tried again, and no
+	// guest's answer.
+	if busy := f.hardships() - before; got[http.StatusOK] != 1000 || calls < 1 || calls > 1+busy {
+		t.Errorf("answers %v, %d upstream searches, excused %d; want 1000 and 1", got, calls, busy)
 	}
 }
 

@@ -457,6 +457,7 @@ func TestHolderKilledMidFill(t *testing.T) {
 		}
 		// Each instance follows the holder; its other guests follow its flight.
 		until(t, "followers", func() bool { return waiting()-had >= followers })
+		hedged := int64(f.metric(2, "bff_consumer_upstream_hedges_total"))
 		f.nodes[2].Kill()
 		before := f.peekCalls()[callListings]
 		f.Sim.ClearFaults()
@@ -477,9 +478,13 @@ func TestHolderKilledMidFill(t *testing.T) {
 				t.Errorf("%d × %.500s", got[a], a)
 			}
 		}
-		// The holder's call may have had a twin, sent because it was late.
-		if after := f.calls()[callListings]; before > 2 || after > before+1 {
-			t.Errorf("%d calls before the kill, %d in all; want 1 (or a hedged 2) and one more", before, after)
+		after := f.calls()[callListings]
+		if before == 2+hedged && attempt < len(cities)-1 {
+			t.Log("a hedge was perhaps sent between the look and the kill, once more")
+			continue
+		}
+		if before > 1+hedged || after > before+1 {
+			t.Errorf("%d calls before the kill, %d in all; want 1 and 2", before, after)
 		}
 		return
 	}

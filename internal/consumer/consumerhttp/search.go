@@ -60,7 +60,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		ss.Orders = map[int]consumer.Hash{window(q): out.order}
 	}
 	known := before == out.order && !before.IsZero()
-	if !known {
+	if !known && !g.unsung { // of the others nothing is kept
 		a.latest.put(g.ID().Bytes(), latestSearch{g.Fingerprint, ss})
 	}
 	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)

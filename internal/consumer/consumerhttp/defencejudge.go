@@ -1,0 +1,176 @@
+package consumerhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// judgement is what is held against a caller, with its reasons: in words only
+// for those who are logged.
+type judgement struct {
+	verdict   consumer.BotVerdict
+	score     float64
+	claim     crawlers.Claim
+	genuine   bool // a search engine that is one
+	preview   bool // fetches a page that somebody shared
+	counts    bool // towards its sender's pace, unless it turns out to be free
+	blockedMS int64
+
+	pace              consumer.PaceSigns
+	crowd, forgetful  float64
+	sessions, without int
+	madeUp            float64
+	invented          int
+	misdeeds, failed  float64
+	failures          int
+	solved            bool
+}
+
+func (j *judgement) index() int {
+	switch j.verdict {
+	case consumer.Bot:
+		return 2
+	case consumer.Suspect:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// expired is for look-ups that must not be waited for.
+var expired = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// judge weighs what is known of a caller. The request counts, unless it is a free
+// retry or telemetry, which pages send by themselves.
+func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
+	d := a.cfg.Defence
+	counts := rt.purpose <= purposeMutation && !c.attempt.retry() && !rt.welcomes(c)
+	switch l := c.looks; l.agent.Kind {
+	case crawlers.Search:
+		if d.cfg.Verifier != nil {
+			// Without waiting: whoever is not yet proven is a visitor like others.
+			j.claim = d.cfg.Verifier.Verify(expired, l.agent, web.From(r.Context()).ClientIP, c.now)
+		}
+		if j.genuine = j.claim == crawlers.Genuine; j.genuine {
+			j.verdict = consumer.Human
+			return j
+		}
+	case crawlers.Preview:
+		j.preview = rt.hotel
+	}
+	score := c.looks.score
+	if j.claim == crawlers.False {
+		score = 1
+	}
+
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	j.counts = counts
+	j.pace = d.policy.Signs(&v.BotTrack, c.ms)
+	j.failures = v.Failures(c.ms)
+	j.blockedMS = v.blockedUntil
+	solvedUntil, checked := v.solvedUntil, v.checked
+	fresh := counts && !v.seen
+	v.seen = v.seen || counts
+	asked, genuine := v.asked, v.genuine
+	mu.Unlock()
+
+	if c.hasSession {
+		crowd, mu := d.crowds.lock(c.crowd, c.ms)
+		if counts {
+			crowd.Count(c.ms, c.visitor)
+		}
+		j.crowd, j.sessions = d.policy.Crowded(crowd, c.ms)
+		mu.Unlock()
+	}
+	network, mu := d.networks.lock(c.networkN, c.ms)
+	doubtful := false
+	switch {
+	case !c.hasSession:
+		j.forgetful, j.without = d.policy.Forgetful(network, c.ms)
+	case !genuine:
+		if fresh {
+			network.Fresh(c.ms)
+		}
+		doubtful = !asked && network.Doubtful(c.ms)
+		j.madeUp, j.invented = d.policy.MadeUp(network, c.ms)
+	}
+	mu.Unlock()
+	if doubtful && counts {
+		a.lookUp(c)
+	}
+
+	j.misdeeds = a.misdeeds(c.looks, c.now, c.ms)
+	j.failed = d.policy.Failed(j.failures)
+	j.score = min(score+j.pace.Weight+j.crowd+j.madeUp+j.forgetful+j.misdeeds+j.failed, 1)
+	j.verdict = d.policy.Verdict(j.score)
+	if j.verdict == consumer.Human {
+		return j
+	}
+	if solvedUntil <= c.ms && c.ms-checked > checkEvery.Milliseconds() {
+		solvedUntil = a.standing(r.Context(), c)
+	}
+	if j.solved = solvedUntil > c.ms; j.solved {
+		j.score = max(j.score-d.policy.Relief, 0)
+		j.verdict = d.policy.Verdict(j.score)
+	}
+	return j
+}
+
+// lookUp finds out, behind the answer, whether a session is one that we opened:
+// cookies are easily made up, and each made-up one is a new visitor to every
+// count but its network's.
+func (a *API) lookUp(c *caller) {
+	d := a.cfg.Defence
+	id, visitor, network, crowd, at := c.id, c.visitor, c.networkN, c.crowd, c.now
+	v, mu := d.visitors.lock(visitor, c.ms)
+	v.asked = true
+	mu.Unlock()
+	d.later(func() {
+		ctx, cancel := d.brief()
+		defer cancel()
+		s, found, err := a.cfg.Sessions.FindSession(ctx, id)
+		if err != nil {
+			return // nobody knows
+		}
+		genuine := found && s.CreatedAt.Before(at) // and not by this very request
+		ms := d.cfg.Now().UnixMilli()
+		n, mu := d.networks.lock(network, ms)
+		n.Found(ms, genuine)
+		mu.Unlock()
+		v, mu := d.visitors.lock(visitor, ms)
+		v.genuine, v.asked = genuine, genuine // who was wronged is looked up again
+		mu.Unlock()
+		if sessions, err := d.cfg.Memory.Collide(ctx, crowd, visitor, at); err == nil {
+			c, mu := d.crowds.lock(crowd, ms)
+			c.Hear(ms, sessions)
+			mu.Unlock()
+		}
+	})
+}
+
+// standing asks whether a suspect has solved a challenge at another instance.
+func (a *API) standing(ctx context.Context, c *caller) (solvedUntil int64) {
+	d := a.cfg.Defence
+	found, err, _ := d.asking.Do(c.subject(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+		defer cancel()
+		s, err := d.cfg.Memory.FindStanding(ctx, c.visitor)
+		return s.SolvedUntil, err
+	})
+	v, mu := d.visitors.lock(c.visitor, c.ms)
+	defer mu.Unlock()
+	v.checked = c.ms
+	if until, ok := found.(time.Time); err == nil && ok && !until.IsZero() {
+		v.solvedUntil = max(v.solvedUntil, until.UnixMilli())
+	}
+	return v.solvedUntil
+}

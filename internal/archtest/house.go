@@ -42,6 +42,7 @@ func House() Rule {
 					"internal/challenge/...",
 					"internal/crawlers/...",
 					"internal/daemon/...",
+					"internal/express/...",
 					"internal/flags/...",
 					"internal/idempotency/...",
 					"internal/outbox/...",

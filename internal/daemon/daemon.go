@@ -20,6 +20,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"melmastoon.ghasi.io/bff/internal/express"
 )
 
 // Check says whether a part can do its work now.
@@ -114,6 +116,7 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, writeTimeout time.
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
 	}
+	x := express.New(srv)
 	d.Add(name, func(ctx context.Context) error {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 		if err != nil {
@@ -121,14 +124,14 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, writeTimeout time.
 		}
 		d.Log.Info("listening", "listener", name, "address", ln.Addr().String())
 		go func() {
-			if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			if err := x.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 				d.fail(fmt.Errorf("%s: %w", name, err))
 			}
 		}()
 		return nil
 	}, func(ctx context.Context) error {
-		if err := srv.Shutdown(ctx); err != nil {
-			return errors.Join(err, srv.Close())
+		if err := x.Shutdown(ctx); err != nil {
+			return errors.Join(err, x.Close())
 		}
 		return nil
 	})

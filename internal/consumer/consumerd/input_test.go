@@ -252,15 +252,20 @@ func TestHostileCrowd(t *testing.T) {
 	}
 }
 
-// strangers asks n different queries at once and counts the codes of the answers.
+// strangers asks n different queries, hundreds at once, and counts the codes of
+// the answers. They are no more than this machine can open connections for in
+// the time that a client has to send its header.
 func (f *fleet) strangers(ctx context.Context, n int) map[string]int {
 	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		got = map[string]int{}
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		got   = map[string]int{}
+		slots = make(chan struct{}, 500)
 	)
 	for i := range n {
+		slots <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			c := searchCall("Kabul", fmt.Sprintf(`"filters":{"priceRange":{"min":%d,"max":100000,"currency":"USD"}}`, i))
 			c.guest = i
 			a, err := f.try(ctx, c)

@@ -1,0 +1,268 @@
+package express
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxRequest is the longest request that is served here, body included.
+const maxRequest = 8 << 10
+
+// What a connection is doing.
+const (
+	fresh  int32 = iota // has not asked anything yet
+	idle                // between two requests
+	active              //
+	closed              // by Shutdown
+)
+
+// slack is how late a deadline may be: it spares setting one for each request.
+const slack = time.Second
+
+// conn is one connection. Its goroutine reads a request, calls the handler and
+// writes the answer.
+type conn struct {
+	s      *Server
+	nc     net.Conn
+	remote string
+	local  net.Addr
+	since  time.Time
+	state  atomic.Int32
+
+	have              int // bytes of in
+	readBy, writtenBy time.Time
+	watch             *watch       // who looks whether the client is still there; nil = nobody
+	request           http.Request // the one that was read last; handlers get a copy
+	header            http.Header  // of the answer; empty between requests
+	in                [maxRequest]byte
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{s: s, nc: nc, remote: nc.RemoteAddr().String(), local: nc.LocalAddr(), since: time.Now(), header: http.Header{}}
+}
+
+// serve answers requests until one goes elsewhere or the connection ends.
+func (c *conn) serve() {
+	defer c.s.forget(c)
+	for {
+		x, verdict := c.next()
+		switch verdict {
+		case usual:
+		case unusual:
+			_ = c.nc.SetDeadline(time.Time{}) // net/http sets its own
+			c.s.aside.take(c.nc, c.in[:c.have])
+			return
+		default:
+			_ = c.nc.Close()
+			return
+		}
+		if !c.answer(x) {
+			_ = c.nc.Close()
+			return
+		}
+		c.have = copy(c.in[:], c.in[x.size:c.have])
+		if c.s.closing.Load() || !c.state.CompareAndSwap(active, idle) {
+			_ = c.nc.Close()
+			return
+		}
+	}
+}
+
+// next reads one request.
+func (c *conn) next() (*exchange, verdict) {
+	var begun time.Time // when its first bytes were there
+	for need := 1; ; {
+		if c.have >= need {
+			x, v := parse(c.in[:c.have], &c.request)
+			switch {
+			case v != incomplete:
+				return x, c.activate(v)
+			case x != nil:
+				need = x.size
+			case c.have == len(c.in):
+				return nil, c.activate(unusual)
+			default:
+				need = c.have + 1
+			}
+		}
+		// From its first bytes on, a request has as long as net/http would give it.
+		switch {
+		case c.have == 0:
+			c.readBy = c.within(c.s.std.IdleTimeout, c.readBy, c.nc.SetReadDeadline)
+		case begun.IsZero():
+			begun = time.Now()
+			limit := c.s.std.ReadTimeout
+			if header := c.s.std.ReadHeaderTimeout; header > 0 && need == c.have+1 {
+				limit = header
+			}
+			c.readBy = c.within(limit, time.Time{}, c.nc.SetReadDeadline)
+		}
+		n, err := c.nc.Read(c.in[c.have:])
+		if c.have += n; n == 0 && err != nil {
+			return nil, gone
+		}
+	}
+}
+
+// activate takes the connection from Shutdown, which closes idle ones.
+func (c *conn) activate(v verdict) verdict {
+	for {
+		state := c.state.Load()
+		if state == closed {
+			return gone
+		}
+		if c.state.CompareAndSwap(state, active) {
+			return v
+		}
+	}
+}
+
+// within sets a deadline, unless the one that stands is nearly the same.
+func (c *conn) within(d time.Duration, stands time.Time, set func(time.Time) error) time.Time {
+	by := time.Now().Add(d + slack)
+	if d <= 0 || by.Sub(stands) <= slack {
+		return stands
+	}
+	_ = set(by) // fails on a closed connection, as what follows will
+	return by
+}
+
+// answer calls the handler and reports whether the connection can go on.
+func (c *conn) answer(x *exchange) (goesOn bool) {
+	c.writtenBy = c.within(c.s.std.WriteTimeout, c.writtenBy, c.nc.SetWriteDeadline)
+	x.conn = c
+	c.request.RemoteAddr = c.remote
+	r := c.request.WithContext(x)
+	c.request = http.Request{} // a connection that waits keeps nothing of its last guest
+	x.w.begin(c, r)
+	defer func() {
+		if p := recover(); p != nil {
+			goesOn = false
+			x.w.abandon()
+			if p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				c.s.complain("express: panic serving %s: %v\n%s", c.remote, p, debug.Stack())
+			}
+		}
+		x.end()
+		_ = x.body.Close() // never fails
+		goesOn = c.unwatch() && goesOn
+	}()
+	c.s.std.Handler.ServeHTTP(&x.w, r)
+	return x.w.finish()
+}
+
+// watch reads behind a handler's back, to hear of a client that leaves.
+type watch struct {
+	done chan struct{}
+	n    int
+	err  error
+}
+
+// startWatch reads one byte at most: what follows may be the next request.
+func (c *conn) startWatch(gone context.CancelFunc) {
+	if c.have == len(c.in) {
+		return
+	}
+	w := &watch{done: make(chan struct{})}
+	c.watch = w
+	_ = c.nc.SetReadDeadline(time.Time{}) // a handler takes as long as it takes
+	go func() {
+		defer close(w.done)
+		w.n, w.err = c.nc.Read(c.in[c.have : c.have+1])
+		if w.err != nil && !errors.Is(w.err, os.ErrDeadlineExceeded) {
+			gone()
+		}
+	}()
+}
+
+// unwatch ends the watch and reports whether the client is still there.
+func (c *conn) unwatch() bool {
+	w := c.watch
+	if w == nil {
+		return true
+	}
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // ends the read
+	<-w.done
+	c.watch, c.readBy = nil, time.Time{}
+	c.have += w.n
+	_ = c.nc.SetReadDeadline(time.Time{})
+	return w.err == nil || errors.Is(w.err, os.ErrDeadlineExceeded)
+}
+
+// exchange is a request and its answer: all that one costs in memory, but for
+// the text and the maps of headers. It is the request's context too.
+type exchange struct {
+	context.Context // of the process; everything that is not said below
+
+	size   int // bytes of the connection's buffer
+	w      writer
+	body   body
+	values [16]string
+	conn   *conn
+
+	mu     sync.Mutex
+	real   context.Context // what the standard library makes of it; nil until somebody asks
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// Done implements context.Context. Most requests are answered before anybody
+// asks; for the others the client is watched from here on.
+func (x *exchange) Done() <-chan struct{} { return x.made().Done() }
+
+// Err implements context.Context.
+func (x *exchange) Err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.real != nil:
+		return x.real.Err()
+	case x.ended:
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value implements context.Context.
+func (x *exchange) Value(key any) any {
+	switch key {
+	case http.ServerContextKey:
+		return x.conn.s.std
+	case http.LocalAddrContextKey:
+		return x.conn.local
+	}
+	// A context made from this one asks for the standard library's own key, and
+	// then needs no goroutine to hear of its end.
+	return x.made().Value(key)
+}
+
+func (x *exchange) made() context.Context {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.real == nil {
+		x.real, x.cancel = context.WithCancel(context.Background())
+		if x.ended {
+			x.cancel()
+		} else {
+			x.conn.startWatch(x.cancel)
+		}
+	}
+	return x.real
+}
+
+// end cancels the context: the request is answered.
+func (x *exchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = true
+	if x.cancel != nil {
+		x.cancel()
+	}
+}

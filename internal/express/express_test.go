@@ -526,6 +526,7 @@ func FuzzParse(f *testing.F) {
 		"POST /a/b?c=d&e HTTP/1.1\r\nHost: h:80\r\nContent-Length: 3\r\nCookie: a=b; c=d\r\nAccept: */*\r\naccept:\tx \r\n\r\nabcGET",
 		"GET /a%20b?%zz HTTP/1.1\r\nHost: [::1]\r\nCache-Control: x\r\nPragma: no-cache\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 03\r\nConnection: keep-alive\r\nX:\r\nX:\xff\r\n\r\nabc",
+		"POST / HTTP/1.1\r\nhOST: h\r\ntransfer-ENCODING: chunked\r\nCONTENT-length: 2\r\nCoNtEnT-LeNgTh: 2\r\n\r\n0\r\n\r\n",
 		"GET /? HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"x\"\r\n x\r\n\r\n",
 	} {
 		f.Add([]byte(seed))

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,7 +108,8 @@ func parseTarget(target string) (*url.URL, error) {
 	return &url.URL{Path: path, RawQuery: query}, nil
 }
 
-// headers takes the lines of b and returns the body's length.
+// headers takes the lines of a head, each with its end, and returns the body's
+// length.
 func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) {
 	count := strings.Count(lines, "\n")
 	r.Header = make(http.Header, count)
@@ -115,77 +118,125 @@ func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) 
 		values = make([]string, 0, count)
 	}
 	length = -1
-	pragma := false
-	for lines != "" {
-		var line string
-		line, lines, _ = strings.Cut(lines, "\r\n")
-		name, value, found := strings.Cut(line, ":")
-		name, known := canonical(name)
-		value = strings.Trim(value, " \t")
-		if !found || !known || !plain(value, isValue) {
+	var seen uint64 // of names
+	for len(lines) > 0 {
+		colon, end := strings.IndexByte(lines, ':'), strings.IndexByte(lines, '\n')
+		if colon <= 0 || end <= colon || lines[end-1] != '\r' {
 			return 0, false
 		}
-		switch name {
-		case "Host":
-			if r.Host != "" || value == "" || !plain(value, isHost) {
+		value := trim(lines[colon+1 : end-1])
+		if !plain(value, isValue) {
+			return 0, false
+		}
+		name, known := names[lines[:colon]]
+		if !known {
+			if !plain(lines[:colon], isToken) {
+				return 0, false
+			}
+			text := textproto.CanonicalMIMEHeaderKey(lines[:colon])
+			if name, known = names[text]; !known {
+				name.text = text
+			}
+		}
+		again := seen&name.bit != 0 || !known && r.Header[name.text] != nil
+		seen |= name.bit
+		lines = lines[end+1:]
+		switch name.meaning {
+		case bystander:
+		case host:
+			if again || value == "" || !plain(value, isHost) {
 				return 0, false
 			}
 			r.Host = value
 			continue // net/http keeps it apart too
-		case "Content-Length":
+		case contentLength:
 			n, err := strconv.ParseUint(value, 10, 16)
-			if length >= 0 || err != nil || !plain(value, isDigit) {
+			if again || err != nil || !plain(value, isDigit) {
 				return 0, false
 			}
 			length = int(n)
-		case "Connection":
+		case connection:
 			if value != "keep-alive" {
 				return 0, false
 			}
-		case "Transfer-Encoding", "Trailer", "Te", "Upgrade", "Expect", "Http2-Settings", "Proxy-Connection":
-			return 0, false // they change what the rest means
-		case "Pragma":
-			pragma = true
+		case pragma:
+			if _, told := r.Header["Cache-Control"]; !told {
+				return 0, false // net/http makes one of the other
+			}
+		case meddler:
+			return 0, false
 		}
-		if old := r.Header[name]; old != nil {
-			r.Header[name] = append(old, value)
+		if again {
+			r.Header[name.text] = append(r.Header[name.text], value)
 			continue
 		}
 		values = append(values, value)
-		r.Header[name] = values[len(values)-1 : len(values) : len(values)]
-	}
-	if _, told := r.Header["Cache-Control"]; pragma && !told {
-		return 0, false // net/http makes one of the other
+		r.Header[name.text] = values[len(values)-1 : len(values) : len(values)]
 	}
 	return max(length, 0), r.Host != ""
 }
 
-// names are the headers that browsers, proxies and our clients send, by what
-// they write: finding one costs less than spelling it anew.
-var names = func() map[string]string {
-	all := map[string]string{}
-	for name := range strings.FieldsSeq(`
-		Host Connection Content-Length Content-Type Transfer-Encoding Upgrade Expect Te Trailer Pragma
-		Accept Accept-Encoding Accept-Language Accept-Charset Authorization Cache-Control Cookie Date Dnt Origin Priority Range Referer User-Agent Via
-		If-None-Match If-Match If-Modified-Since If-Unmodified-Since
+// trim takes the blanks from both ends.
+func trim(s string) string {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// meaning is what a header is to the server itself.
+type meaning uint8
+
+const (
+	bystander meaning = iota // nothing
+	host
+	contentLength
+	connection
+	pragma
+	meddler // changes what the rest means: a case for net/http
+)
+
+var meanings = map[string]meaning{
+	"Host": host, "Content-Length": contentLength, "Connection": connection, "Pragma": pragma,
+	"Transfer-Encoding": meddler, "Trailer": meddler, "Te": meddler, "Upgrade": meddler, "Expect": meddler,
+	"Http2-Settings": meddler, "Proxy-Connection": meddler,
+}
+
+// headerName is a header that is expected.
+type headerName struct {
+	text    string // as net/http spells it
+	bit     uint64 // its own
+	meaning meaning
+}
+
+// names are the headers that mean something here and those that browsers, proxies
+// and our clients send, by what they write: finding one costs less than spelling
+// it anew.
+var names = func() map[string]headerName {
+	all := map[string]headerName{}
+	add := func(text string) {
+		name := headerName{text: text, bit: 1 << (len(all) / 2), meaning: meanings[text]}
+		if name.bit == 0 {
+			panic("express: more names than bits")
+		}
+		all[text], all[strings.ToLower(text)] = name, name
+	}
+	for _, text := range slices.Sorted(maps.Keys(meanings)) {
+		add(text)
+	}
+	for text := range strings.FieldsSeq(`
+		Accept Accept-Encoding Accept-Language Authorization Cache-Control Content-Type Cookie Date Dnt Origin Priority Range Referer User-Agent Via
+		If-None-Match If-Modified-Since
 		Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Sec-Fetch-User Sec-Gpc Upgrade-Insecure-Requests
 		Forwarded X-Forwarded-For X-Forwarded-Host X-Forwarded-Port X-Forwarded-Proto X-Real-Ip X-Cloud-Trace-Context Traceparent Tracestate
-		X-Request-Id X-Client-Timezone X-Challenge X-Recaptcha-Token X-Internal-Hmac Idempotency-Key Dpop`) {
-		all[name], all[strings.ToLower(name)] = name, name
+		X-Request-Id X-Client-Screen X-Client-Timezone X-Currency X-Challenge X-View-Source Idempotency-Key Dpop`) {
+		add(text)
 	}
 	return all
 }()
-
-// canonical is the name as net/http spells it.
-func canonical(name string) (string, bool) {
-	if known, ok := names[name]; ok {
-		return known, true
-	}
-	if name == "" || !plain(name, isToken) {
-		return "", false
-	}
-	return textproto.CanonicalMIMEHeaderKey(name), true
-}
 
 // Kinds of bytes.
 const (

@@ -85,7 +85,8 @@ type Limiter struct {
 	queue []pending // from head on
 	head  int
 	done  chan struct{} // closed when the round under way, or the next, is over
-	wake  chan struct{}
+	wake  chan struct{} // something is due
+	hurry chan struct{} // and somebody waits for it
 
 	stats stats
 }
@@ -98,7 +99,7 @@ func New(cfg Config) (*Limiter, error) {
 	cfg.Pepper = slices.Clone(cfg.Pepper)
 	l := &Limiter{
 		cfg: cfg, rules: map[string]*Rule{}, table: newTable(cfg.MaxKeys),
-		done: make(chan struct{}), wake: make(chan struct{}, 1),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 	}
 	l.peers.Store(int64(cfg.Instances))
 	for i, limit := range cfg.Limits {
@@ -211,6 +212,9 @@ func (l *Limiter) put(r *request, i int, peers int64, alone bool) {
 	s.outcome, ask = e.decide(q, r.now, r.cost, peers, alone)
 	if ask && !e.queued {
 		e.queued = l.enqueue(pending{tag: s.tag, slot: slot})
+	}
+	if s.outcome == unsure {
+		poke(l.hurry)
 	}
 	s.left, s.reset = e.shown(q, peers, alone)
 	if s.outcome == refused {

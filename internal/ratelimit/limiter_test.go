@@ -441,6 +441,7 @@ func TestDebtsAreReported(t *testing.T) {
 
 		now := time.Now()
 		admitted(l, 1, now, key)
+		<-time.After(gather)
 		synctest.Wait()
 		now = now.Add(2 * time.Second) // the lease has lapsed, the bucket is known
 		before := owed(now)

@@ -19,6 +19,9 @@ const (
 	// about a minute; whoever does come back has it charged sooner.
 	sweepEvery = 4 * time.Second
 	sweepParts = 8
+	// gather is how long what nobody waits for may wait for company: a pipeline costs
+	// the same for one bucket and for a hundred. A lease is renewed long before it ends.
+	gather = 4 * time.Millisecond
 	// farewell is what the last debts may cost a shutdown.
 	farewell = time.Second
 )
@@ -61,6 +64,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	defer sweep.Stop()
 	probe := time.NewTicker(l.cfg.Timeout)
 	defer probe.Stop()
+	var gathered <-chan time.Time // nil: nothing is due
 	r := &round{}
 	for part := 0; ; {
 		select {
@@ -68,6 +72,15 @@ func (l *Limiter) Run(ctx context.Context) error {
 			l.leave(context.WithoutCancel(ctx), r)
 			return nil
 		case <-l.wake:
+			if gathered == nil {
+				gathered = time.After(gather)
+			}
+		case <-gathered:
+			gathered = nil
+			if !l.alone.Load() {
+				l.drain(ctx, r)
+			}
+		case <-l.hurry:
 			if !l.alone.Load() {
 				l.drain(ctx, r)
 			}
@@ -131,12 +144,16 @@ func (l *Limiter) enqueue(p pending) bool {
 	}
 	l.mu.Unlock()
 	if !l.alone.Load() { // otherwise the next probe will do
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		poke(l.wake)
 	}
 	return !full
+}
+
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // orphan keeps the debt of a bucket that is being forgotten.

@@ -73,5 +73,14 @@ func (s *switches) rung() consumer.Rung {
 
 // sampling is the share of an event's kind that leaves.
 func (s *switches) sampling(subject consumer.Subject) float64 {
-	return s.flags.Float(flags.SampleRate(string(subject)), s.rate(subject))
+	return s.flags.Float(sampleFlags[subject], s.rate(subject))
 }
+
+// sampleFlags are the flags by what they sample: each request asks for one.
+var sampleFlags = func() map[consumer.Subject]string {
+	all := map[consumer.Subject]string{}
+	for _, s := range consumer.Subjects() {
+		all[s] = flags.SampleRate(string(s))
+	}
+	return all
+}()

@@ -63,22 +63,23 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
-	viewed := &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
+	n := note{guest: guest, visit: v, at: now}
 	last, ok := a.viewing.get(guest.Bytes())
-	if ok && last.fingerprint == v.Fingerprint && last.hotel == hotel && last.source == source && now.Sub(last.at) < consumer.TouchAfter {
-		viewed = nil // a page that is reloaded is where it was: in front
-	} else {
+	// A page that is reloaded is where it was: in front.
+	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
+		n.viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
 		a.viewing.put(guest.Bytes(), latestView{v.Fingerprint, hotel, source, now})
 	}
-	a.recorder.add(note{
-		guest: guest, visit: v, at: now, occasion: occasion(r), subject: consumer.SubjectDetailViewed, viewed: viewed,
-		fact: func(s consumer.GuestSession) consumer.Fact {
+	if a.telemetry.Samples(guest, consumer.SubjectDetailViewed) {
+		n.occasion = occasion(r)
+		n.fact = func(s consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
 				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
 				FromCache: out.fromCache, CompositionMs: now.Sub(began).Milliseconds(), ViewedAt: bff.At(now),
 			}
-		},
-	})
+		}
+	}
+	a.recorder.add(n)
 }
 
 // latestView is the page that a guest saw last, and with which browser.

@@ -35,8 +35,7 @@ type note struct {
 	found  *consumer.FoundSession
 	search *consumer.SearchSession
 	viewed *consumer.RecentlyViewed
-	// fact is what telemetry says of it, if anything.
-	subject  consumer.Subject
+	// fact is what telemetry says of it, if it is sampled.
 	fact     func(consumer.GuestSession) consumer.Fact
 	occasion consumer.Occasion
 	at       time.Time
@@ -81,9 +80,6 @@ func newRecorder(a *API, dropped prometheus.Counter) *recorder {
 // add queues a note. When the stores are slow, notes are dropped and counted,
 // and never pile up.
 func (r *recorder) add(n note) {
-	if n.fact != nil && !r.api.telemetry.Samples(n.guest, n.subject) {
-		n.fact = nil
-	}
 	if n.search == nil && n.viewed == nil && n.fact == nil && r.settled(&n) {
 		return // nothing that is not known
 	}

@@ -202,12 +202,13 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 // its session is kept already, as it is.
 func (a *API) searched(r *http.Request, g *Guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
 	o.Took = a.cfg.Now().Sub(began)
-	n := note{
-		search: ss, subject: consumer.SubjectSearchExecuted, occasion: occasion(r),
-		fact: func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) },
+	var n note
+	if !known {
+		n.search = ss
 	}
-	if known {
-		n.search = nil
+	if a.telemetry.Samples(g.id, consumer.SubjectSearchExecuted) {
+		n.occasion = occasion(r)
+		n.fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
 	}
 	g.remember(n)
 }

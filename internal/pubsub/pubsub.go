@@ -36,8 +36,9 @@ type Config struct {
 
 // Client is one connection to Pub/Sub, shared by publisher and subscriptions.
 type Client struct {
-	cfg Config
-	ps  *pubsub.Client
+	cfg  Config
+	ps   *pubsub.Client
+	jobs chan func() // for the goroutines that publish
 }
 
 // Open connects lazily: it does not fail because Pub/Sub is away.
@@ -76,11 +77,18 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pubsub: %w", err)
 	}
-	return &Client{cfg: cfg, ps: ps}, nil
+	c := &Client{cfg: cfg, ps: ps, jobs: make(chan func())}
+	for range cfg.Parallel {
+		go c.work()
+	}
+	return c, nil
 }
 
 // Close ends the connection. Publish and Subscribe must have returned.
-func (c *Client) Close() error { return c.ps.Close() }
+func (c *Client) Close() error {
+	close(c.jobs)
+	return c.ps.Close()
+}
 
 func (c *Client) topic(name string) string {
 	return "projects/" + c.cfg.ProjectID + "/topics/" + name

@@ -21,6 +21,8 @@ type Config struct {
 	Timeout time.Duration
 }
 
+const bufferSize = 64 << 10
+
 // Open connects one tier. Tiers have separate clients, so that a flood of
 // cache traffic cannot queue in front of a session.
 func Open(cfg Config) (rueidis.Client, error) {
@@ -32,6 +34,10 @@ func Open(cfg Config) (rueidis.Client, error) {
 	opt.DisableCache = true // our own invalidation bus does this; managed servers may lack tracking
 	opt.ConnWriteTimeout = cfg.Timeout
 	opt.Dialer.Timeout = cfg.Timeout
+	// Few connections with full pipelines, and buffers for pages, not for files: what
+	// the library takes by default is a tenth of this process's memory.
+	opt.PipelineMultiplex = 1
+	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
 	c, err := rueidis.NewClient(opt)
 	if err == nil {
 		return c, nil

@@ -77,7 +77,7 @@ func (c *conn) serve() {
 
 // next reads one request.
 func (c *conn) next() (*exchange, verdict) {
-	var begun time.Time // when its first bytes were there
+	waits, body := forNothing, false
 	for need := 1; ; {
 		if c.have >= need {
 			x, v := parse(c.in[:c.have], &c.request)
@@ -85,30 +85,55 @@ func (c *conn) next() (*exchange, verdict) {
 			case v != incomplete:
 				return x, c.activate(v)
 			case x != nil:
-				need = x.size
+				need, body = x.size, true
 			case c.have == len(c.in):
 				return nil, c.activate(unusual)
 			default:
 				need = c.have + 1
 			}
 		}
-		// From its first bytes on, a request has as long as net/http would give it.
-		switch {
-		case c.have == 0:
-			c.readBy = c.within(c.s.std.IdleTimeout, c.readBy, c.nc.SetReadDeadline)
-		case begun.IsZero():
-			begun = time.Now()
-			limit := c.s.std.ReadTimeout
-			if header := c.s.std.ReadHeaderTimeout; header > 0 && need == c.have+1 {
-				limit = header
-			}
-			c.readBy = c.within(limit, time.Time{}, c.nc.SetReadDeadline)
+		if now := c.waitsFor(body); now != waits {
+			waits = now
+			c.allow(waits)
 		}
 		n, err := c.nc.Read(c.in[c.have:])
 		if c.have += n; n == 0 && err != nil {
 			return nil, gone
 		}
 	}
+}
+
+// What is waited for; each has a limit of its own, as with net/http.
+const (
+	forNothing = iota
+	forRequest
+	forHead
+	forBody
+)
+
+// waitsFor says what a connection waits for. Who has just come is given no more
+// time for a first request than for its head.
+func (c *conn) waitsFor(body bool) int {
+	switch {
+	case body:
+		return forBody
+	case c.have == 0 && c.state.Load() != fresh:
+		return forRequest
+	default:
+		return forHead
+	}
+}
+
+func (c *conn) allow(waits int) {
+	limits := c.s.std
+	limit, stands := limits.ReadTimeout, time.Time{}
+	switch {
+	case waits == forRequest:
+		limit, stands = limits.IdleTimeout, c.readBy
+	case waits == forHead && limits.ReadHeaderTimeout > 0:
+		limit = limits.ReadHeaderTimeout
+	}
+	c.readBy = c.within(limit, stands, c.nc.SetReadDeadline)
 }
 
 // activate takes the connection from Shutdown, which closes idle ones.

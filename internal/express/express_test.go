@@ -133,7 +133,7 @@ func TestLane(t *testing.T) {
 		{"names in any case", "GET / HTTP/1.1\r\nhOST: h\r\nx-SomeThing:1\r\n\r\n", `true GET / ""`},
 		{"post", "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", `true POST /a "abc"`},
 		{"escapes", "GET /a%20b/%D8%A7?q=%41 HTTP/1.1\r\nHost: h\r\n\r\n", `true GET /a%20b/%D8%A7?q=%41 ""`},
-		{"kept alive", "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive\r\n\r\n", `true GET / ""`},
+		{"kept alive", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Keep-Alive\r\n\r\n", `true GET / ""`},
 		{"close", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", `false GET / ""`},
 		{"old", "GET / HTTP/1.0\r\nHost: h\r\n\r\n", `false GET / ""`},
 		{"chunked", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", `false POST / "abc"`},

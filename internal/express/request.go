@@ -156,7 +156,7 @@ func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) 
 			}
 			length = int(n)
 		case connection:
-			if value != "keep-alive" {
+			if !strings.EqualFold(value, "keep-alive") {
 				return 0, false
 			}
 		case pragma:

@@ -201,6 +201,9 @@ func (k *walker) search() {
 	if got := again.header.Get("X-Cache"); got != "HIT" {
 		k.t.Errorf("X-Cache = %q, want HIT", got)
 	}
+	if got := again.header.Get("X-Content-Type-Options"); got != "nosniff" {
+		k.t.Errorf("X-Content-Type-Options = %q: a browser may guess what it is", got)
+	}
 	for _, change := range []members{
 		{"geo": members{"mode": "point", "point": members{"lat": 34.5281, "lng": 69.1723, "radiusKm": 5}}, "sortKey": "distance-asc"},
 		{"geo": members{"mode": "bounding-box", "boundingBox": members{"swLat": 34.4, "swLng": 69, "neLat": 34.7, "neLng": 69.4}}},

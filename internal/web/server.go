@@ -45,6 +45,7 @@ type Server struct {
 	log     slog.Handler
 	mux     *http.ServeMux
 	plain   map[string][]*route // by path, those that are one path and one method
+	tails   map[string][]*route // by what stands before a last segment that is a wildcard
 	nowhere *route              // what the mux answers by itself
 	metrics metrics
 }
@@ -52,7 +53,7 @@ type Server struct {
 // NewServer returns a Server without routes.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), plain: map[string][]*route{},
+		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), plain: map[string][]*route{}, tails: map[string][]*route{},
 		metrics: newMetrics(cfg.Metrics, cfg.Namespace),
 	}
 	if _, idle := cfg.Tracer.(noop.Tracer); idle {
@@ -72,6 +73,7 @@ type Route struct {
 // route is a Route that stands, with its own series of the metrics.
 type route struct {
 	name, method string
+	tail         string // the name of its last segment, if that is a wildcard
 	handle       Handler
 	budget       time.Duration
 	metrics      *routeMetrics
@@ -91,6 +93,9 @@ func (s *Server) Handle(rt Route) {
 	if method, path, ok := plainPattern(rt.Pattern); ok {
 		added.method = method
 		s.plain[path] = append(s.plain[path], added)
+	} else if method, path, name, ok := tailPattern(rt.Pattern); ok {
+		added.method, added.tail = method, name
+		s.tails[path] = append(s.tails[path], added)
 	}
 }
 
@@ -102,29 +107,64 @@ func plainPattern(pattern string) (method, path string, ok bool) {
 	if !ok || method != safeMethod(method) || !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
 		return "", "", false
 	}
+	return method, path, isPlain(path) && !strings.Contains(path, "//")
+}
+
+// tailPattern splits a pattern whose last segment, and no other, is a wildcard.
+// Only one that is a plain path is more specific: any other that also fits would
+// have been refused as ambiguous.
+func tailPattern(pattern string) (method, path, name string, ok bool) {
+	before, name, ok := strings.Cut(pattern, "/{")
+	name, closed := strings.CutSuffix(name, "}")
+	method, path, plain := plainPattern(before)
+	return method, path + "/", name, ok && closed && plain && name != "" && isPlain(name) && !strings.Contains(name, "/")
+}
+
+// isPlain reports whether a path is the same escaped and cleaned.
+func isPlain(path string) bool {
 	for _, c := range []byte(path) {
 		if c != '/' && c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return "", "", false
+			return false
 		}
 	}
-	return method, path, !strings.Contains(path, "//")
+	return true
 }
 
 // dispatch finds the request's route and serves it there.
 func (s *Server) dispatch(w *response, r *http.Request) {
-	if r.URL.RawPath == "" {
-		for _, rt := range s.plain[r.URL.Path] {
-			if rt.method == r.Method {
-				r.Pattern = rt.name
-				s.serve(rt, w, r)
-				return
-			}
-		}
+	if rt := s.known(r); rt != nil {
+		r.Pattern = rt.name
+		s.serve(rt, w, r)
+		return
 	}
 	s.mux.ServeHTTP(w, r)
 	if !w.claimed {
 		s.unmatched(w, r)
 	}
+}
+
+// known returns the route of a plain path, which needs no mux to find it.
+func (s *Server) known(r *http.Request) *route {
+	path := r.URL.Path
+	if r.URL.RawPath != "" {
+		return nil
+	}
+	for _, rt := range s.plain[path] {
+		if rt.method == r.Method {
+			return rt
+		}
+	}
+	at := strings.LastIndexByte(path, '/') + 1
+	if at == 0 || at == len(path) || !isPlain(path[at:]) {
+		return nil
+	}
+	for _, rt := range s.tails[path[:at]] {
+		if rt.method == r.Method {
+			r.SetPathValue(rt.tail, path[at:])
+			return rt
+		}
+	}
+	return nil
 }
 
 func (s *Server) serve(rt *route, w *response, r *http.Request) {

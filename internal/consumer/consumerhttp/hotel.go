@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -17,26 +18,18 @@ import (
 // hotel serves a hotel's page. It is public: its bytes depend on the URL, the
 // language and the currency, and on nothing else.
 func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
-	in := web.ReadQuery(r)
-	id := pathID(r, in)
-	locale, currency := a.publicChoice(r, in)
 	now := a.visit(r).now
-	stay := consumer.DefaultStay(now)
-	stay.Occupancy = in.Occupancy(false)
-	if in.Has("checkIn") || in.Has("checkOut") {
-		stay.Dates = in.Stay()
-	}
-	if err := in.Err(); err != nil {
+	page, err := a.readPage(r, now)
+	if err != nil {
 		return err
 	}
-	key := a.cfg.Answers.keys.Key("cache", "detail", id.String(), string(locale), string(currency), stayKey(stay))
-	out, err := a.serve(w, r, a.cfg.Answers.detail, key, func() view { return new(consumer.HotelDetail) },
+	out, err := a.serve(w, r, a.cfg.Answers.detail, page.key, func() view { return new(consumer.HotelDetail) },
 		func(ctx context.Context) (composed, error) {
-			d, err := a.cfg.Finder.Detail(ctx, consumer.DetailRequest{PropertyID: id, Stay: stay, Locale: locale, Currency: currency}, a.cfg.Now())
+			d, err := a.cfg.Finder.Detail(ctx, page.DetailRequest, a.cfg.Now())
 			if err != nil {
 				return composed{}, err
 			}
-			tags := []string{consumer.PropertyTag(id), consumer.TenantTag(d.Property.TenantID), consumer.BrandTag(d.Property.TenantID)}
+			tags := []string{consumer.PropertyTag(page.PropertyID), consumer.TenantTag(d.Property.TenantID), consumer.BrandTag(d.Property.TenantID)}
 			for _, s := range d.SimilarProperties {
 				tags = append(tags, consumer.TenantTag(s.TenantID))
 			}
@@ -45,8 +38,55 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.viewed(r, id, out, now)
+	a.viewed(r, page.PropertyID, out, now)
 	return nil
+}
+
+// page is a request for a hotel's page that was understood, and the key of its
+// answer.
+type page struct {
+	consumer.DetailRequest
+	key string
+}
+
+// pageAsked is all that a page follows from; without dates, also the day.
+type pageAsked struct {
+	id, query, currency string
+	locale              bff.Locale
+	today               bff.Date
+}
+
+// knownPages is how many pages need not be read again, and longQuery what is not
+// worth remembering.
+const (
+	knownPages = 1 << 12
+	longQuery  = 256
+)
+
+// readPage reads what page is asked for. The same few are, again and again.
+func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
+	asked := pageAsked{
+		id: r.PathValue("propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: a.visit(r).Locale, today: bff.DateOf(now),
+	}
+	if p, known := a.pages.get(asked); known {
+		return p, nil
+	}
+	in := web.ReadQuery(r)
+	p := &page{DetailRequest: consumer.DetailRequest{PropertyID: pathID(r, in), Stay: consumer.DefaultStay(now)}}
+	p.Locale, p.Currency = a.publicChoice(r, in)
+	p.Stay.Occupancy = in.Occupancy(false)
+	if in.Has("checkIn") || in.Has("checkOut") {
+		p.Stay.Dates = in.Stay()
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
+	}
+	p.key = a.cfg.Answers.keys.Key("cache", "detail", p.PropertyID.String(), string(p.Locale), string(p.Currency), stayKey(p.Stay))
+	if len(asked.id)+len(asked.query)+len(asked.currency) <= longQuery {
+		asked.id, asked.query, asked.currency = strings.Clone(asked.id), strings.Clone(asked.query), strings.Clone(asked.currency)
+		a.pages.put(asked, p)
+	}
+	return p, nil
 }
 
 // viewed remembers, behind the answer, which hotel a guest looked at. The page

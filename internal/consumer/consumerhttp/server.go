@@ -59,6 +59,8 @@ type API struct {
 	telemetry *consumer.Telemetry
 	// bodies are searches that were understood before.
 	bodies *memo[bodyKey, *searchRequest]
+	// pages are hotel pages that were asked for before.
+	pages *memo[pageAsked, *page]
 	// latest and viewing are what guests asked for and saw last.
 	latest  *memo[[16]byte, latestSearch]
 	viewing *memo[[16]byte, latestView]
@@ -72,7 +74,7 @@ type API struct {
 func New(cfg Config) *API {
 	a := &API{
 		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors), bodies: newMemo[bodyKey, *searchRequest](knownBodies),
-		latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
+		pages: newMemo[pageAsked, *page](knownPages), latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
 		telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics),
 	}
 	a.recorder = newRecorder(a, a.background.dropped)

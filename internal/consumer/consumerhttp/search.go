@@ -28,7 +28,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := req.ask(r.Context(), g)
+	q, err := a.ask(r.Context(), req, g)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := req.ask(r.Context(), g)
+	q, err := a.ask(r.Context(), req, g)
 	if err != nil {
 		return err
 	}

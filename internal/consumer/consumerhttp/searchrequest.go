@@ -18,6 +18,15 @@ type searchRequest struct {
 	asked  *consumer.Asked // nil while the query lacks something
 	cursor bff.ID          // of a map
 	key    string          // of the answer, if it is known
+	kept   bool            // it may come again
+}
+
+// question is a body with what the guest's session adds to it: for all guests of
+// one language and currency it is the same.
+type question struct {
+	req      *searchRequest
+	locale   bff.Locale
+	currency bff.Currency
 }
 
 // bodyKey is all that a search is read from: what was understood once is not
@@ -73,7 +82,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 		req.asked = req.query.Ask()
 		req.key = a.answerKey(kind, req.asked)
 	}
-	if len(body) <= knownBody {
+	if req.kept = len(body) <= knownBody; req.kept {
 		key.currency = strings.Clone(key.currency)
 		a.bodies.put(key, req)
 	}
@@ -95,7 +104,7 @@ func (a *API) keyOf(req *searchRequest, kind readKind, q *consumer.Asked) string
 
 // ask fills in what the request left to the session; only then is the session
 // asked for.
-func (req *searchRequest) ask(ctx context.Context, g *Guest) (*consumer.Asked, error) {
+func (a *API) ask(ctx context.Context, req *searchRequest, g *Guest) (*consumer.Asked, error) {
 	if req.asked != nil {
 		return req.asked, nil
 	}
@@ -110,7 +119,16 @@ func (req *searchRequest) ask(ctx context.Context, g *Guest) (*consumer.Asked, e
 	if q.Currency == "" {
 		q.Currency = s.Currency
 	}
-	return q.Ask(), nil
+	key := question{req, q.Locale, q.Currency}
+	asked, known := a.questions.get(key)
+	if known {
+		return asked, nil
+	}
+	asked = q.Ask()
+	if req.kept {
+		a.questions.put(key, asked)
+	}
+	return asked, nil
 }
 
 // readSearch reads a query and reports everything that is wrong with it.

@@ -57,8 +57,10 @@ type API struct {
 	cfg       Config
 	visitors  reader
 	telemetry *consumer.Telemetry
-	// bodies are searches that were understood before.
-	bodies *memo[bodyKey, *searchRequest]
+	// bodies are searches that were understood before, and questions those that a
+	// session completed.
+	bodies    *memo[bodyKey, *searchRequest]
+	questions *memo[question, *consumer.Asked]
 	// pages are hotel pages that were asked for before.
 	pages *memo[pageAsked, *page]
 	// latest and viewing are what guests asked for and saw last.
@@ -73,9 +75,11 @@ type API struct {
 // New returns the surface.
 func New(cfg Config) *API {
 	a := &API{
-		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors), bodies: newMemo[bodyKey, *searchRequest](knownBodies),
-		pages: newMemo[pageAsked, *page](knownPages), latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
+		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors),
 		telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics),
+		bodies: newMemo[bodyKey, *searchRequest](knownBodies), questions: newMemo[question, *consumer.Asked](knownBodies),
+		pages:  newMemo[pageAsked, *page](knownPages),
+		latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
 	}
 	a.recorder = newRecorder(a, a.background.dropped)
 	return a

@@ -16,6 +16,9 @@ import (
 const (
 	// maxGathered is how much of an answer without a length is gathered to find it.
 	maxGathered = 32 << 10
+	// usualHeaders is how many an answer has: a map that grows costs more than one
+	// that is large enough. Each answer has its own, whoever holds on to an old one.
+	usualHeaders = 14
 	// maxCopied is how much is rather copied behind its head than sent beside it.
 	maxCopied = 16 << 10
 )
@@ -61,7 +64,7 @@ func give(b **[]byte) {
 
 func (w *writer) begin(c *conn, r *http.Request) {
 	w.conn, w.r, w.length = c, r, -1
-	w.header = c.header
+	w.header = make(http.Header, usualHeaders)
 }
 
 // Header implements http.ResponseWriter.
@@ -285,7 +288,6 @@ func (w *writer) finish() bool {
 // abandon ends the handler's time.
 func (w *writer) abandon() {
 	w.over = true
-	clear(w.header)
 	give(&w.head)
 	give(&w.gathered)
 }

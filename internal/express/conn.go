@@ -40,12 +40,11 @@ type conn struct {
 	readBy, writtenBy time.Time
 	watch             *watch       // who looks whether the client is still there; nil = nobody
 	request           http.Request // the one that was read last; handlers get a copy
-	header            http.Header  // of the answer; empty between requests
 	in                [maxRequest]byte
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	return &conn{s: s, nc: nc, remote: nc.RemoteAddr().String(), local: nc.LocalAddr(), since: time.Now(), header: http.Header{}}
+	return &conn{s: s, nc: nc, remote: nc.RemoteAddr().String(), local: nc.LocalAddr(), since: time.Now()}
 }
 
 // serve answers requests until one goes elsewhere or the connection ends.
@@ -172,7 +171,7 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 			goesOn = false
 			x.w.abandon()
 			if p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
-				c.s.complain("express: panic serving %s: %v\n%s", c.remote, p, debug.Stack())
+				c.s.complain("express: panic: %v\n%s", p, debug.Stack()) // and not whose request it was
 			}
 		}
 		x.end()

@@ -342,6 +342,7 @@ func TestLateWriter(t *testing.T) {
 			kept, body = w, r.Body
 			return
 		}
+		kept.Header().Set("X-Secret", "s")
 		if _, err := kept.Write([]byte("secret")); err == nil {
 			t.Error("a late write went through")
 		}
@@ -351,8 +352,8 @@ func TestLateWriter(t *testing.T) {
 		_, _ = io.WriteString(w, "mine")
 	}, nil)
 	all := s.say("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nhiddenPOST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nothers", "POST", "POST")
-	if got := all[1].body; got != "mine" {
-		t.Errorf("got %q", got)
+	if got := all[1]; got.body != "mine" || got.header.Get("X-Secret") != "" {
+		t.Errorf("got %+v", got)
 	}
 }
 

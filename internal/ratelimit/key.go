@@ -4,8 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 	"hash/maphash"
 	"net/netip"
+	"sync"
 )
 
 // Key is one bucket: a rule and the subject it counts. Make it with [Rule.Key] or
@@ -47,13 +49,20 @@ func (k *Key) tag() uint64 {
 	return max(h, 1)
 }
 
+// newMACs returns HMACs that are keyed already, which is half of their work.
+func newMACs(pepper []byte) *sync.Pool {
+	return &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}
+}
+
 // bucketID names a bucket in every process and in Redis.
 type bucketID [16]byte
 
 // id is keyed: addresses and session ids must not be readable, nor guessable by
 // trying them all, from a key in Redis (DOMAIN_MODEL §8).
-func (k *Key) id(pepper []byte) bucketID {
-	mac := hmac.New(sha256.New, pepper)
+func (k *Key) id(macs *sync.Pool) bucketID {
+	mac, _ := macs.Get().(hash.Hash)
+	defer macs.Put(mac)
+	mac.Reset()
 	mac.Write([]byte(k.rule.limit.Name))
 	if k.network.IsValid() {
 		b := k.network.As16()

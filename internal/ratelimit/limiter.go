@@ -77,6 +77,7 @@ type Limiter struct {
 	rules map[string]*Rule
 	order []*Rule // by index
 	table *table
+	macs  *sync.Pool
 
 	peers atomic.Int64
 	alone atomic.Bool // the source is away
@@ -98,7 +99,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	cfg.Pepper = slices.Clone(cfg.Pepper)
 	l := &Limiter{
-		cfg: cfg, rules: map[string]*Rule{}, table: newTable(cfg.MaxKeys),
+		cfg: cfg, rules: map[string]*Rule{}, table: newTable(cfg.MaxKeys), macs: newMACs(cfg.Pepper),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 	}
 	l.peers.Store(int64(cfg.Instances))
@@ -232,7 +233,7 @@ func (l *Limiter) admit(sh *shard, set int, key *Key, tag uint64) (slot int) {
 		}
 	}
 	sh.tags[slot] = tag
-	sh.entries[slot] = entry{id: key.id(l.cfg.Pepper), rule: key.rule.index}
+	sh.entries[slot] = entry{id: key.id(l.macs), rule: key.rule.index}
 	return slot
 }
 

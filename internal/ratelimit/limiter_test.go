@@ -432,7 +432,7 @@ func TestDebtsAreReported(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		key := rule(t, l, "ip").Key("a")
-		name := bucket("ip", key.id(pepper))
+		name := bucket("ip", key.id(newMACs(pepper)))
 		owed := func(now time.Time) time.Duration {
 			source.mu.Lock()
 			defer source.mu.Unlock()
@@ -583,11 +583,11 @@ func TestBucketsHideTheirSubject(t *testing.T) {
 	l := newLimiter(t, Config{})
 	r := rule(t, l, "search")
 	a, b := r.Key("gms_a"), r.IP(netip.MustParseAddr("192.0.2.7"))
-	seen := map[bucketID]bool{a.id(pepper): true, b.id(pepper): true, a.id([]byte("another pepper..")): true}
+	seen := map[bucketID]bool{a.id(newMACs(pepper)): true, b.id(newMACs(pepper)): true, a.id(newMACs([]byte("another pepper.."))): true}
 	if len(seen) != 3 {
 		t.Error("bucket ids collide")
 	}
-	if name := bucket("search", a.id(pepper)); strings.Contains(name, "gms_a") || len(name) != len("search:")+22 {
+	if name := bucket("search", a.id(newMACs(pepper))); strings.Contains(name, "gms_a") || len(name) != len("search:")+22 {
 		t.Errorf("bucket name %q", name)
 	}
 }

@@ -311,7 +311,8 @@ func TestProofRedisForgets(t *testing.T) {
 		guests, each = 20, 40
 	}
 	redis := testkit.NewRedis(t)
-	s := newSite(t, 2, nil, func(p *world.Places) { p.RedisURL = redis.URL() })
+	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, // these guests are busier than people
+		func(p *world.Places) { p.RedisURL = redis.URL() })
 	type told struct {
 		key  string
 		body map[string]any

@@ -78,15 +78,18 @@ func (c *conn) serve() {
 func (c *conn) next() (*exchange, verdict) {
 	waits, body := forNothing, false
 	for need := 1; ; {
+		if c.have > 0 && !c.activate() { // its first byte is a promise
+			return nil, gone
+		}
 		if c.have >= need {
 			x, v := parse(c.in[:c.have], &c.request)
 			switch {
 			case v != incomplete:
-				return x, c.activate(v)
+				return x, v
 			case x != nil:
 				need, body = x.size, true
 			case c.have == len(c.in):
-				return nil, c.activate(unusual)
+				return nil, unusual
 			default:
 				need = c.have + 1
 			}
@@ -135,15 +138,13 @@ func (c *conn) allow(waits int) {
 	c.readBy = c.within(limit, stands, c.nc.SetReadDeadline)
 }
 
-// activate takes the connection from Shutdown, which closes idle ones.
-func (c *conn) activate(v verdict) verdict {
+// activate takes the connection from Shutdown, which closes idle ones, and
+// reports whether it was in time.
+func (c *conn) activate() bool {
 	for {
 		state := c.state.Load()
-		if state == closed {
-			return gone
-		}
-		if c.state.CompareAndSwap(state, active) {
-			return v
+		if state == closed || state == active || c.state.CompareAndSwap(state, active) {
+			return state != closed
 		}
 	}
 }

@@ -410,9 +410,10 @@ func TestShutdown(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "done")
 	}, nil)
-	idle, slow, elsewhere := s.dial(), s.dial(), s.dial()
+	idle, slow, elsewhere, half := s.dial(), s.dial(), s.dial(), s.dial()
 	for c, text := range map[net.Conn]string{
 		idle: "GET / HTTP/1.1\r\nHost: h\r\n\r\n", slow: "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n", elsewhere: "GET http://h/slow HTTP/1.1\r\nHost: h\r\n\r\n",
+		half: "GET /half HTTP/1.1\r\nHo",
 	} {
 		if _, err := io.WriteString(c, text); err != nil {
 			t.Fatal(err)
@@ -422,13 +423,19 @@ func TestShutdown(t *testing.T) {
 	s.hear(idleReader, "GET")
 	<-begun
 	<-begun
+	for tick := time.NewTicker(time.Millisecond); s.begun() < 2; { // the slow one and the half one
+		<-tick.C
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.WithoutCancel(t.Context())) }()
 	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection: %v", err)
 	}
+	if _, err := io.WriteString(half, "st: h\r\n\r\n"); err != nil {
+		t.Error(err)
+	}
 	close(release)
-	for _, c := range []net.Conn{slow, elsewhere} {
+	for _, c := range []net.Conn{slow, elsewhere, half} {
 		res := s.hear(bufio.NewReader(c), "GET")[0]
 		if res.body != "done" || !res.closed {
 			t.Errorf("got %q, close %v", res.body, res.closed)
@@ -441,6 +448,18 @@ func TestShutdown(t *testing.T) {
 		_ = c.Close()
 		t.Error("it still takes connections")
 	}
+}
+
+// begun counts the connections on which a request is under way.
+func (s *served) begun() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.state.Load() == active {
+			n++
+		}
+	}
+	return n
 }
 
 // TestDeadlines: who begins a request and does not go on is not waited for.

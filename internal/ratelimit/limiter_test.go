@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -344,132 +343,6 @@ func TestLeasesLapse(t *testing.T) {
 	}
 }
 
-func TestSourceAway(t *testing.T) {
-	t.Parallel()
-	source := &awayable{Source: NewMemory()}
-	source.away.Store(true)
-	l := newLimiter(t, Config{Source: source})
-	key := rule(t, l, "search").Key("a")
-	r := newRequest([]Key{key}, start)
-	if _, ok := l.pass(r, false); !ok {
-		t.Fatal("the first request had to wait")
-	}
-	reconcile(t, l)
-	if !l.Alone() || l.Stats().Failures != 1 {
-		t.Fatalf("alone %t after %d failures", l.Alone(), l.Stats().Failures)
-	}
-	// A third of 60, the first included, and then a third of the rate.
-	if got := admitted(l, 100, start, key); got != 20 {
-		t.Errorf("local share admits %d, want 20", got)
-	}
-	if d := l.Allow(t.Context(), []Key{key}, 1, start); d.RetryAfter != 3*time.Second {
-		t.Errorf("retry after %v, want 3s", d.RetryAfter)
-	}
-	if got := admitted(l, 100, start.Add(30*time.Second), key); got != 10 {
-		t.Errorf("local share admits %d after half a minute, want 10", got)
-	}
-
-	source.away.Store(false)
-	l.settle(t.Context(), &round{}, maxProbe)
-	if l.Alone() {
-		t.Fatal("still alone after an answer")
-	}
-	// The outage's 31 requests were charged as of when they came: 30 s ago.
-	if d := l.Allow(t.Context(), []Key{key}, 1, start.Add(30*time.Second)); !d.Allowed || d.Remaining < 57 {
-		t.Errorf("after the outage: %+v", d)
-	}
-}
-
-// More processes than requests to share: one each, since none would shut the door.
-func TestSourceAwaySmallLimit(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 30})
-	l.alone.Store(true)
-	if got := admitted(l, 100, start, rule(t, l, "handoff").Key("a")); got != 1 {
-		t.Errorf("local share admits %d, want 1", got)
-	}
-}
-
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, Config{Source: hung{}, Limits: []Limit{{Name: "handoff", Count: 9, Period: time.Minute}}})
-		run(t, l)
-		key := []Key{rule(t, l, "handoff").Key("a")}
-		begin := time.Now()
-		got := 0
-		for range 9 {
-			if l.Allow(t.Context(), key, 1, start).Allowed {
-				got++
-			}
-		}
-		if got != 3 {
-			t.Errorf("admitted %d, want the share of 3", got)
-		}
-		// Three waits of 25 ms; the refusals needed none.
-		if took := time.Since(begin); took > 100*time.Millisecond {
-			t.Errorf("waited %v in all", took)
-		}
-		// Once the call has timed out, nobody waits any more.
-		<-time.After(time.Second)
-		if !l.Alone() {
-			t.Error("not alone although no answer came")
-		}
-		begin = time.Now()
-		l.Allow(t.Context(), []Key{rule(t, l, "handoff").Key("b")}, 1, start)
-		if took := time.Since(begin); took > 0 {
-			t.Errorf("waited %v although alone", took)
-		}
-	})
-}
-
-func TestDebtsAreReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source := NewMemory()
-		l := newLimiter(t, Config{Source: source, Limits: []Limit{{Name: "ip", Count: 600, Period: time.Minute}}})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- l.Run(ctx) }()
-		key := rule(t, l, "ip").Key("a")
-		name := bucket("ip", key.id(newMACs(pepper)))
-		owed := func(now time.Time) time.Duration {
-			source.mu.Lock()
-			defer source.mu.Unlock()
-			return max(time.Duration(source.tats[name]-now.UnixMicro())*time.Microsecond, 0)
-		}
-
-		now := time.Now()
-		admitted(l, 1, now, key)
-		<-time.After(gather)
-		synctest.Wait()
-		now = now.Add(2 * time.Second) // the lease has lapsed, the bucket is known
-		before := owed(now)
-		admitted(l, 2, now, key)
-		synctest.Wait()
-		if owed(now) != before {
-			t.Fatal("two requests on trust were charged at once")
-		}
-		<-time.After(2 * sweepParts * sweepEvery)
-		synctest.Wait()
-		if owed(now) == before {
-			t.Error("a debt was not charged by the sweeps")
-		}
-
-		// A stop reports what the sweeps have not.
-		now = now.Add(14 * time.Second)
-		before = owed(now)
-		admitted(l, 2, now, key)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if owed(now) == before {
-			t.Error("a debt was lost by the stop")
-		}
-	})
-}
-
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, Config{Patience: time.Minute})
@@ -513,26 +386,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// What is forgotten is still charged.
-func TestEvictionChargesDebts(t *testing.T) {
-	t.Parallel()
-	source := NewMemory()
-	l := newLimiter(t, Config{Source: source, MaxKeys: 1})
-	r := rule(t, l, "search")
-	const keys = 5000 // ten times the smallest table
-	for i := range keys {
-		if !l.Allow(t.Context(), []Key{r.Key(fmt.Sprint(i))}, 1, start).Allowed {
-			t.Fatal("refused")
-		}
-	}
-	reconcile(t, l)
-	source.mu.Lock()
-	defer source.mu.Unlock()
-	if got := len(source.tats); got != keys {
-		t.Errorf("%d of %d debts were charged", got, keys)
-	}
-}
-
 func TestAllowDoesNotAllocate(t *testing.T) {
 	l := newLimiter(t, Config{Limits: []Limit{
 		{Name: "session", Count: 1e6, Period: time.Second},
@@ -553,42 +406,6 @@ func TestAllowDoesNotAllocate(t *testing.T) {
 	// The background makes some, off the path.
 	if got := testing.AllocsPerRun(50_000, allow); got >= 1 {
 		t.Errorf("%v allocations per request", got)
-	}
-}
-
-func TestNetwork(t *testing.T) {
-	t.Parallel()
-	for addr, want := range map[string]string{
-		"192.0.2.7":                    "192.0.2.7",
-		"::ffff:192.0.2.7":             "192.0.2.7",
-		"2001:db8:1:2:3:4:5:6":         "2001:db8:1:2::",
-		"2001:db8:1:2:ffff:ffff::":     "2001:db8:1:2::",
-		"fe80::1%eth0":                 "fe80::",
-		"2001:db8:1:3::":               "2001:db8:1:3::",
-		"::ffff:0:0:1":                 "::",
-		"64:ff9b::192.0.2.7":           "64:ff9b::",
-		"2001:db8:1:2:ffff:ffff:f:1%x": "2001:db8:1:2::",
-	} {
-		if got := Network(netip.MustParseAddr(addr)); got != netip.MustParseAddr(want) {
-			t.Errorf("Network(%s) = %s, want %s", addr, got, want)
-		}
-	}
-	if got := Network(netip.Addr{}); got.IsValid() {
-		t.Errorf("Network of nothing = %v", got)
-	}
-}
-
-func TestBucketsHideTheirSubject(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(t, Config{})
-	r := rule(t, l, "search")
-	a, b := r.Key("gms_a"), r.IP(netip.MustParseAddr("192.0.2.7"))
-	seen := map[bucketID]bool{a.id(newMACs(pepper)): true, b.id(newMACs(pepper)): true, a.id(newMACs([]byte("another pepper.."))): true}
-	if len(seen) != 3 {
-		t.Error("bucket ids collide")
-	}
-	if name := bucket("search", a.id(newMACs(pepper))); strings.Contains(name, "gms_a") || len(name) != len("search:")+22 {
-		t.Errorf("bucket name %q", name)
 	}
 }
 

@@ -1,13 +1,12 @@
 package express
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -162,11 +161,11 @@ func (c *conn) within(d time.Duration, stands time.Time, set func(time.Time) err
 // answer calls the handler and reports whether the connection can go on.
 func (c *conn) answer(x *exchange) (goesOn bool) {
 	c.writtenBy = c.within(c.s.std.WriteTimeout, c.writtenBy, c.nc.SetWriteDeadline)
-	x.conn = c
+	x.ctx.conn = c
 	c.request.RemoteAddr = c.remote
-	r := c.request.WithContext(x)
-	c.request = http.Request{} // a connection that waits keeps nothing of its last guest
-	x.w.begin(c, r)
+	x.r = *c.request.WithContext(&x.ctx) // the only way to give it one
+	c.request = http.Request{}           // a connection that waits keeps nothing of its last guest
+	x.w.begin(c, &x.r)
 	defer func() {
 		if p := recover(); p != nil {
 			goesOn = false
@@ -175,11 +174,11 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 				c.s.complain("express: panic: %v\n%s", p, debug.Stack()) // and not whose request it was
 			}
 		}
-		x.end()
+		x.ctx.End()
 		_ = x.body.Close() // never fails
 		goesOn = c.unwatch() && goesOn
 	}()
-	c.s.std.Handler.ServeHTTP(&x.w, r)
+	c.s.std.Handler.ServeHTTP(&x.w, &x.r)
 	return x.w.finish()
 }
 
@@ -191,7 +190,7 @@ type watch struct {
 }
 
 // startWatch reads one byte at most: what follows may be the next request.
-func (c *conn) startWatch(gone context.CancelFunc) {
+func (c *conn) startWatch(gone func()) {
 	if c.have == len(c.in) {
 		return
 	}
@@ -222,72 +221,13 @@ func (c *conn) unwatch() bool {
 }
 
 // exchange is a request and its answer: all that one costs in memory, but for
-// the text and the maps of headers. It is the request's context too.
+// the text and the maps of headers.
 type exchange struct {
-	context.Context // of the process; everything that is not said below
-
+	ctx    Context
 	size   int // bytes of the connection's buffer
+	r      http.Request
+	url    url.URL
 	w      writer
 	body   body
 	values [16]string
-	conn   *conn
-
-	mu     sync.Mutex
-	real   context.Context // what the standard library makes of it; nil until somebody asks
-	cancel context.CancelFunc
-	ended  bool
-}
-
-// Done implements context.Context. Most requests are answered before anybody
-// asks; for the others the client is watched from here on.
-func (x *exchange) Done() <-chan struct{} { return x.made().Done() }
-
-// Err implements context.Context.
-func (x *exchange) Err() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.real != nil:
-		return x.real.Err()
-	case x.ended:
-		return context.Canceled
-	}
-	return nil
-}
-
-// Value implements context.Context.
-func (x *exchange) Value(key any) any {
-	switch key {
-	case http.ServerContextKey:
-		return x.conn.s.std
-	case http.LocalAddrContextKey:
-		return x.conn.local
-	}
-	// A context made from this one asks for the standard library's own key, and
-	// then needs no goroutine to hear of its end.
-	return x.made().Value(key)
-}
-
-func (x *exchange) made() context.Context {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.real == nil {
-		x.real, x.cancel = context.WithCancel(context.Background())
-		if x.ended {
-			x.cancel()
-		} else {
-			x.conn.startWatch(x.cancel)
-		}
-	}
-	return x.real
-}
-
-// end cancels the context: the request is answered.
-func (x *exchange) end() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.ended = true
-	if x.cancel != nil {
-		x.cancel()
-	}
 }

@@ -2,7 +2,6 @@ package express
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -40,9 +39,9 @@ func parse(b []byte, r *http.Request) (*exchange, verdict) {
 	}
 	head := string(b[:end+2]) // with the last line's end
 	line, rest, _ := strings.Cut(head, "\r\n")
-	x := &exchange{Context: context.Background()}
+	x := new(exchange)
 	*r = http.Request{}
-	if !requestLine(r, line) {
+	if !x.requestLine(r, line) {
 		return nil, unusual
 	}
 	length, ok := x.headers(r, rest)
@@ -77,7 +76,7 @@ func begins(b []byte) verdict {
 }
 
 // requestLine takes "GET /path?query HTTP/1.1".
-func requestLine(r *http.Request, line string) bool {
+func (x *exchange) requestLine(r *http.Request, line string) bool {
 	method, line, _ := strings.Cut(line, " ")
 	target, proto, _ := strings.Cut(line, " ")
 	if proto != "HTTP/1.1" || len(target) == 0 || target[0] != '/' || strings.HasPrefix(target, "//") {
@@ -91,21 +90,26 @@ func requestLine(r *http.Request, line string) bool {
 	if r.Method == "" {
 		return false
 	}
-	u, err := parseTarget(target)
-	if err != nil {
+	if !x.target(target) {
 		return false
 	}
-	r.URL, r.RequestURI = u, target
+	r.URL, r.RequestURI = &x.url, target
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	return true
 }
 
-func parseTarget(target string) (*url.URL, error) {
+func (x *exchange) target(target string) bool {
 	path, query, asked := strings.Cut(target, "?")
-	if !plain(path, isPath) || asked && (query == "" || !plain(query, isQuery)) {
-		return url.ParseRequestURI(target)
+	if plain(path, isPath) && (!asked || query != "" && plain(query, isQuery)) {
+		x.url.Path, x.url.RawQuery = path, query
+		return true
 	}
-	return &url.URL{Path: path, RawQuery: query}, nil
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return false
+	}
+	x.url = *u
+	return true
 }
 
 // headers takes the lines of a head, each with its end, and returns the body's

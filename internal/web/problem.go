@@ -36,8 +36,8 @@ const docBase = "https://docs.melmastoon.ghasi.io/errors/"
 // classified.
 func (w *response) fail(err error) error {
 	req := &w.req
-	e := classify(&w.ctx, err)
-	if w.clientGone() || w.status != 0 {
+	e := classify(w.ctx, err)
+	if w.ctx.Left() || w.status != 0 {
 		return e
 	}
 	info := e.Code.Info()
@@ -74,6 +74,9 @@ func (w *response) fail(err error) error {
 	_, _ = w.Write(body) // the peer has gone: the log event below says so
 	return e
 }
+
+// errBudget is the cause of a context that a route's budget ended.
+var errBudget = errors.New("the request's time budget is spent")
 
 // classify gives every error its code. What nobody coded is an internal error;
 // a spent budget is one wherever it surfaced.

@@ -1,12 +1,12 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"melmastoon.ghasi.io/bff/internal/express"
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
@@ -18,7 +18,7 @@ import (
 type response struct {
 	http.ResponseWriter
 	req     Request
-	ctx     requestContext
+	ctx     *express.Context
 	span    trace.Span // nil where nothing records
 	route   *route
 	claimed bool
@@ -43,9 +43,6 @@ func (w *response) nameRequest(r *http.Request) {
 }
 
 const ulidLength = 26
-
-// clientGone reports whether the client left before its answer.
-func (w *response) clientGone() bool { return errors.Is(w.ctx.parent.Err(), context.Canceled) }
 
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 {

@@ -4,6 +4,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/express"
 )
 
 // Handler answers a request or returns the error that Server turns into a
@@ -132,7 +134,7 @@ func isPlain(path string) bool {
 
 // dispatch finds the request's route and serves it there.
 func (s *Server) dispatch(w *response, r *http.Request) {
-	if rt := s.known(r); rt != nil {
+	if rt := s.known(w, r); rt != nil {
 		r.Pattern = rt.name
 		s.serve(rt, w, r)
 		return
@@ -144,7 +146,7 @@ func (s *Server) dispatch(w *response, r *http.Request) {
 }
 
 // known returns the route of a plain path, which needs no mux to find it.
-func (s *Server) known(r *http.Request) *route {
+func (s *Server) known(w *response, r *http.Request) *route {
 	path := r.URL.Path
 	if r.URL.RawPath != "" {
 		return nil
@@ -160,7 +162,7 @@ func (s *Server) known(r *http.Request) *route {
 	}
 	for _, rt := range s.tails[path[:at]] {
 		if rt.method == r.Method {
-			r.SetPathValue(rt.tail, path[at:])
+			w.req.wildcard, w.req.tail = rt.tail, path[at:]
 			return rt
 		}
 	}
@@ -170,7 +172,7 @@ func (s *Server) known(r *http.Request) *route {
 func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.claimed = true
 	w.route = rt
-	w.ctx.deadline = time.Now().Add(rt.budget)
+	w.ctx.Limit(time.Now().Add(rt.budget), errBudget)
 	if w.err == nil {
 		w.err = s.call(rt.handle, w, r)
 	}
@@ -184,23 +186,24 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, route: s.nowhere}
 	w.req.Start, w.req.ClientIP = s.cfg.Now(), clientIP(r, s.cfg.TrustedProxies)
 	w.err = w.req.readID(r)
-	ctx := r.Context()
 	if s.cfg.Tracer != nil {
+		var ctx context.Context
 		ctx, w.span = startSpan(r, s.cfg.Tracer)
+		r = r.WithContext(ctx)
 	}
-	w.ctx.req, w.ctx.parent = &w.req, ctx
+	r, w.ctx = express.Own(r)
+	w.ctx.Bear(requestKey{}, &w.req)
 	w.nameRequest(r)
 
 	s.metrics.inflight.Inc()
 	defer s.leave(w)
-	r = r.WithContext(&w.ctx) // the only copy: the budget is set in the context itself
 	s.dispatch(w, r)
 	s.finish(w, r)
 }
 
 // leave ends what the request began, however it went.
 func (s *Server) leave(w *response) {
-	w.ctx.end()
+	w.ctx.End()
 	s.metrics.inflight.Dec()
 	if w.span != nil {
 		w.span.End()
@@ -265,7 +268,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 				w.span.SetStatus(codes.Error, code)
 			}
 		}
-		if w.clientGone() {
+		if w.ctx.Left() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
 		}
 	}
@@ -276,7 +279,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 		w.span.SetAttributes(attribute.String("http.route", w.route.name), attribute.Int("http.response.status_code", status))
 	}
 
-	if !s.log.Enabled(&w.ctx, level) {
+	if !s.log.Enabled(w.ctx, level) {
 		return
 	}
 	// Neither the address nor the user agent nor the URL: a query may hold what
@@ -294,7 +297,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 		}
 	}
 	event.AddAttrs(w.req.attrs...)
-	_ = s.log.Handle(&w.ctx, event) // a log that cannot be written has nowhere to say so
+	_ = s.log.Handle(w.ctx, event) // a log that cannot be written has nowhere to say so
 }
 
 // statusClientGone is what logs show for a client that left before its answer.

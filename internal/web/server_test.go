@@ -243,7 +243,7 @@ func TestDispatch(t *testing.T) {
 	t.Parallel()
 	says := func(text string) Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			_, err := io.WriteString(w, text+" "+r.PathValue("id")+" "+r.Pattern)
+			_, err := io.WriteString(w, text+" "+PathValue(r, "id")+" "+r.Pattern)
 			return err
 		}
 	}
@@ -276,7 +276,7 @@ func TestDispatch(t *testing.T) {
 func TestMetricsOfARoute(t *testing.T) {
 	t.Parallel()
 	s, reg := newServer(t, io.Discard, Route{Pattern: "GET /{status}", Handle: func(w http.ResponseWriter, r *http.Request) error {
-		status, err := strconv.Atoi(r.PathValue("status"))
+		status, err := strconv.Atoi(PathValue(r, "status"))
 		w.WriteHeader(status)
 		return err
 	}}, Route{Pattern: "GET /never/asked", Handle: nil})
@@ -345,5 +345,23 @@ func TestClientIP(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestHandlersContext: what a handler gets is the request's context, and it is
+// over when the answer is.
+func TestHandlersContext(t *testing.T) {
+	t.Parallel()
+	var seen context.Context
+	s, _ := newServer(t, t.Output(), Route{Pattern: "GET /x", Budget: time.Hour, Handle: func(w http.ResponseWriter, r *http.Request) error {
+		seen = r.Context() //nolint:fatcontext // the test looks at it after the answer
+		if seen.Err() != nil || r.Pattern != "GET /x" {
+			t.Errorf("err %v, pattern %q", seen.Err(), r.Pattern)
+		}
+		return WriteJSON(w, http.StatusOK, nil)
+	}})
+	ask(t, s, "GET", "/x", nil)
+	if !errors.Is(seen.Err(), context.Canceled) {
+		t.Errorf("err %v after the answer", seen.Err())
 	}
 }

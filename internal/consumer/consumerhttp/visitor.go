@@ -226,8 +226,9 @@ func campaign(r *http.Request, now time.Time) *consumer.Campaign {
 	if c == (consumer.Campaign{}) {
 		return nil
 	}
-	c.CapturedAt = bff.At(now)
-	return &c
+	kept := c // few have one: the others cost no allocation
+	kept.CapturedAt = bff.At(now)
+	return &kept
 }
 
 // origin keeps scheme, host and path of a referer. The query may hold what a

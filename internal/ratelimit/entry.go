@@ -1,9 +1,11 @@
 package ratelimit
 
 const (
-	// few is the smallest lease asked for: a quiet bucket then needs Redis once in
-	// a few requests.
-	few = 4
+	// The smallest lease asked for is a part of the limit, and never less than few: a
+	// quiet bucket then needs Redis once in a few requests, and what a process holds
+	// and its caller does not come back for is little.
+	part = 16
+	few  = 4
 	// slack divides what a bucket has left to get what may be admitted on trust
 	// over all processes; most caps it for one.
 	slack = 8
@@ -184,7 +186,7 @@ func (e *entry) ask(q quota, peers int64, a *Ask) bool {
 		if e.synced > 0 {
 			pace = min(e.used, 1<<32) * horizon / max(e.at-e.synced, 1000)
 		}
-		a.Want = max(few, pace, e.demand)
+		a.Want = max(few, q.limit()/part, pace, e.demand)
 	}
 	e.flight, e.debt = e.debt, 0
 	e.used, e.demand, e.need = 0, 0, 0

@@ -107,7 +107,7 @@ func TestDebtsAreReported(t *testing.T) {
 		admitted(l, 1, now, key)
 		<-time.After(gather)
 		synctest.Wait()
-		now = now.Add(2 * time.Second) // the lease has lapsed, the bucket is known
+		now = now.Add(4 * time.Second) // the lease has lapsed, the bucket is known
 		before := owed(now)
 		admitted(l, 2, now, key)
 		synctest.Wait()

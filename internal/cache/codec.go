@@ -29,7 +29,8 @@ func (e *Entry) encode() []byte {
 	for _, t := range e.tags {
 		size += len(t) + 2
 	}
-	for _, v := range e.variant {
+	for i := range e.variant {
+		v := &e.variant[i]
 		size += len(v.body)
 	}
 	b := make([]byte, 0, size)

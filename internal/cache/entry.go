@@ -61,6 +61,9 @@ type variant struct {
 	etag   string
 	etags  []string // header values
 	length []string
+	// heads are the lines of a hit's head that never change, for safe methods and
+	// for others, once somebody needed them.
+	heads [2]atomic.Pointer[string]
 }
 
 // Body is the body without encoding.
@@ -133,9 +136,9 @@ func (e *Entry) prepare() {
 
 // weight is the memory an entry takes, roughly.
 func (e *Entry) weight() int {
-	n := 768 + len(e.meta)
-	for _, v := range e.variant {
-		n += len(v.body) + len(v.etag)
+	n := 1536 + len(e.meta)
+	for i := range e.variant {
+		n += len(e.variant[i].body) + len(e.variant[i].etag)
 	}
 	for _, t := range e.tags {
 		n += 16 + len(t)

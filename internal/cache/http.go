@@ -4,7 +4,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/express"
 )
 
 // heading is what all answers of a cache have in common, as header values.
@@ -44,42 +47,71 @@ var (
 	}
 )
 
-// agedLines are the headers of a hit that change with the entry's age.
+// nosniff is on every answer.
+var nosniff = []string{"nosniff"}
+
+// agedLines are the headers of a hit in memory that change with the entry's age:
+// as header values and as lines, those of a safe method first.
 type agedLines struct {
-	second int64
-	age    []string
-	status []string // Cache-Status of a hit in memory
+	second      int64
+	age, status []string
+	lines       [2]string
 }
 
-// Serve answers a request with the entry. Headers that the caller has set before
-// stay; Vary is added to.
+// Serve answers a request with the entry. A Content-Type and a Cache-Control that
+// the caller has set before stay and Vary is added to; the others are the cache's.
 //
-// A hit costs assignments to the header map and one Write: the values were made
-// at fill time, those that tell the age once per second.
+// A hit in memory costs one Write: its head was formatted before, the lines that
+// tell the age once per second. Where the server takes no finished lines, it costs
+// assignments to the header map.
 func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	v := identity
 	if !e.cache.raw {
 		v = e.choose(r.Header["Accept-Encoding"])
 	}
-	out := &e.variant[v]
-	c, h := e.cache, w.Header()
-
+	out, h := &e.variant[v], w.Header()
 	// Answers to other methods are not for caches, and conditions on those
-	// mean something else (RFC 9110 §13.1.2). Every header counts here: the
-	// ninth has the map grow, which costs as much as all of this.
+	// mean something else (RFC 9110 §13.1.2).
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
-	age := st.Age
+	if tags, ok := r.Header["If-None-Match"]; ok && safe && matches(tags, out.etag) {
+		e.describe(h, safe, v, st)
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if st.Result != Hit || st.Shared || !untouched(h, safe) || !e.finish(w, safe, v, st) {
+		e.describe(h, safe, v, st)
+		e.describeBody(h, v)
+		h["Content-Length"] = out.length
+	}
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	_, _ = w.Write(out.body) // a client that is gone is not an error
+}
+
+// untouched reports whether the caller has set nothing of what stays.
+func untouched(h http.Header, safe bool) bool {
+	_, kind := h["Content-Type"]
+	_, control := h["Cache-Control"]
+	_, vary := h["Vary"]
+	return !kind && !control && !(vary && safe)
+}
+
+// describe sets the headers that belong to the answer, with or without its body.
+func (e *Entry) describe(h http.Header, safe bool, v encoding, st Status) {
+	c := e.cache
 	if safe && (st.Result == Hit || st.Result == Stale) {
-		h["Age"] = e.aged(age).age
+		h["Age"] = e.aged(st.Age).age
 	}
 	if st.Result == Hit && !st.Shared {
-		h["Cache-Status"] = e.aged(age).status
+		h["Cache-Status"] = e.aged(st.Age).status
 	} else {
-		h["Cache-Status"] = []string{e.cacheStatus(age, st)}
+		h["Cache-Status"] = []string{e.cacheStatus(st.Age, st)}
 	}
 	h["X-Cache"] = xCache[st.Result]
 	if safe {
-		h["Etag"] = out.etags
+		h["Etag"] = e.variant[v].etags
 	}
 	if safe && c.head.vary != nil {
 		if old, ok := h["Vary"]; ok {
@@ -91,22 +123,40 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	if _, ok := h["Cache-Control"]; !ok && c.head.cacheControl != nil {
 		h["Cache-Control"] = c.head.cacheControl
 	}
-	if tags, ok := r.Header["If-None-Match"]; ok && safe && matches(tags, out.etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
+}
+
+// describeBody sets the headers of the body, but for its length.
+func (e *Entry) describeBody(h http.Header, v encoding) {
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = e.kind
 	}
 	if v != identity {
 		h["Content-Encoding"] = contentEncoding[v]
 	}
-	h["Content-Length"] = out.length
-	if r.Method == http.MethodHead {
-		w.WriteHeader(http.StatusOK)
-		return
+	h["X-Content-Type-Options"] = nosniff
+}
+
+// finish gives the answer the headers of a hit in memory, if it takes them as lines.
+func (e *Entry) finish(w http.ResponseWriter, safe bool, v encoding, st Status) bool {
+	which := 1
+	if safe {
+		which = 0
 	}
-	_, _ = w.Write(out.body) // a client that is gone is not an error
+	kept := &e.variant[v].heads[which]
+	fixed := kept.Load()
+	if fixed == nil {
+		h := http.Header{}
+		e.describe(h, safe, v, st)
+		e.describeBody(h, v)
+		h.Del("Age")
+		h.Del("Cache-Status")
+		var b strings.Builder
+		_ = h.Write(&b) // a builder takes everything
+		text := b.String()
+		fixed = &text
+		kept.Store(fixed)
+	}
+	return express.Finish(w, len(e.variant[v].body), *fixed, e.aged(st.Age).lines[which])
 }
 
 // aged returns the lines of this second.
@@ -115,11 +165,10 @@ func (e *Entry) aged(age time.Duration) *agedLines {
 	if l := e.aging.Load(); l != nil && l.second == second {
 		return l
 	}
-	l := &agedLines{
-		second: second,
-		age:    []string{strconv.FormatInt(max(second, 0), 10)},
-		status: []string{e.cacheStatus(age, Status{Result: Hit})},
-	}
+	seconds, status := strconv.FormatInt(max(second, 0), 10), e.cacheStatus(age, Status{Result: Hit})
+	first := "Age: " + seconds + "\r\n"
+	text := first + "Cache-Status: " + status + "\r\n"
+	l := &agedLines{second: second, age: []string{seconds}, status: []string{status}, lines: [2]string{text, text[len(first):]}}
 	e.aging.Store(l)
 	return l
 }

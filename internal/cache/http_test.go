@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"melmastoon.ghasi.io/bff/internal/express"
 )
 
 func TestChoose(t *testing.T) {
@@ -253,6 +257,85 @@ func TestServe(t *testing.T) {
 		})
 		wait(t.Context(), time.Second)
 	})
+}
+
+// TestServeFinished: over a server that takes finished lines an answer has the
+// headers that it has over any other.
+func TestServeFinished(t *testing.T) {
+	t.Parallel()
+	c := newTestCache(t, newMemoryStore(t), func(cfg *Config) {
+		cfg.Vary, cfg.CacheControl = "Accept-Language", "public, max-age=15"
+	})
+	read(t, c, "k", newSource(string(body(10_000))).fill)
+	e, ok := c.Peek("k")
+	if !ok {
+		t.Fatal("nothing is kept")
+	}
+	status := map[string]Status{
+		"hit":    {Result: Hit, Age: 7 * time.Second},
+		"later":  {Result: Hit, Age: 8 * time.Second},
+		"shared": {Result: Hit, Shared: true, Age: 7 * time.Second},
+		"stale":  {Result: Stale, Age: 70 * time.Second},
+	}
+	callers := map[string]http.Header{
+		"nothing": {}, "own": {"X-Own": {"1"}}, "kind": {"Content-Type": {"text/plain"}},
+		"control": {"Cache-Control": {"no-store"}}, "vary": {"Vary": {"Origin"}},
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		maps.Copy(w.Header(), callers[r.URL.Query().Get("caller")])
+		e.Serve(w, r, status[r.URL.Query().Get("status")])
+	})
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := express.New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = server.Close() // so that Serve ends
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	t.Cleanup(client.CloseIdleConnections)
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		for _, accept := range []string{"", "gzip", "zstd"} {
+			for _, condition := range []string{"", `"other"`, e.variant[gzipped].etag} {
+				for name := range status {
+					for caller := range callers {
+						target := "http://" + ln.Addr().String() + "/?status=" + name + "&caller=" + caller
+						r, err := http.NewRequestWithContext(t.Context(), method, target, http.NoBody)
+						if err != nil {
+							t.Fatal(err)
+						}
+						r.Header.Set("Accept-Encoding", accept)
+						if condition != "" {
+							r.Header.Set("If-None-Match", condition)
+						}
+						res, err := client.Do(r)
+						if err != nil {
+							t.Fatal(err)
+						}
+						got, err := io.ReadAll(res.Body)
+						res.Body.Close()
+						if err != nil {
+							t.Fatal(err)
+						}
+						w := httptest.NewRecorder()
+						handler.ServeHTTP(w, r)
+						res.Header.Del("Date")
+						diff := cmp.Diff(w.Header(), res.Header)
+						if res.StatusCode != w.Code || diff != "" || !bytes.Equal(got, w.Body.Bytes()) {
+							t.Errorf("%s %q if not %s, %s, caller's %s: %d, want %d (-want +got):\n%s",
+								method, accept, condition, name, caller, res.StatusCode, w.Code, diff)
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 // A hit is served without allocating but for the request's own header map.

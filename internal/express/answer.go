@@ -18,7 +18,7 @@ const (
 	maxGathered = 32 << 10
 	// usualHeaders is how many an answer has: a map that grows costs more than one
 	// that is large enough. Each answer has its own, whoever holds on to an old one.
-	usualHeaders = 14
+	usualHeaders = 8
 	// maxCopied is how much is rather copied behind its head than sent beside it.
 	maxCopied = 16 << 10
 )
@@ -29,6 +29,7 @@ type writer struct {
 	r      *http.Request
 	header http.Header
 
+	lines    [2]string // of the head, formatted before
 	status   int
 	length   int64 // that the handler declared; -1: none
 	written  int64
@@ -81,6 +82,9 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	w.bodied = status != http.StatusNoContent && status != http.StatusNotModified
+	if !w.bodied {
+		w.length = -1
+	}
 	w.head = take()
 	b := append(*w.head, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
@@ -107,6 +111,10 @@ func (w *writer) WriteHeader(status int) {
 			b = appendLine(b, name, v)
 		}
 	}
+	if w.lines[0] != "" {
+		w.typed = true
+		b = append(append(b, w.lines[0]...), w.lines[1]...)
+	}
 	if !dated {
 		b = append(append(append(b, "Date: "...), date(time.Now())...), "\r\n"...)
 	}
@@ -119,6 +127,27 @@ func (w *writer) declare(values []string) {
 	}
 	if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 {
 		w.length = n
+	}
+}
+
+// Finish gives an answer the length of its body and lines of its head that were
+// formatted before, as http.Header.Write does it; they are not in its header map.
+// It reports false, and does nothing, where the answer is another server's or has
+// begun.
+func Finish(w http.ResponseWriter, length int, lines, more string) bool {
+	for {
+		switch under := w.(type) {
+		case *writer:
+			if under.status != 0 || under.over {
+				return false
+			}
+			under.length, under.lines = int64(length), [2]string{lines, more}
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = under.Unwrap()
+		default:
+			return false
+		}
 	}
 }
 

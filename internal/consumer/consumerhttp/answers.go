@@ -138,13 +138,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 	if st.Result == cache.Stale {
 		return out, a.serveStale(w, entry, st, blank())
 	}
-	w.Header()["X-Content-Type-Options"] = nosniff
 	entry.Serve(w, r, st)
 	return out, nil
 }
-
-// nosniff is on every answer; nobody writes into it.
-var nosniff = []string{"nosniff"}
 
 // find returns the entry to answer with. Visits that may cost no upstream
 // anything get what is there or on its way, or their refusal.

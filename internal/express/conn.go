@@ -37,6 +37,7 @@ type conn struct {
 
 	have              int // bytes of in
 	readBy, writtenBy time.Time
+	began             time.Time    // the last request, if nobody waited in it
 	watch             *watch       // who looks whether the client is still there; nil = nobody
 	request           http.Request // the one that was read last; handlers get a copy
 	in                [maxRequest]byte
@@ -127,14 +128,17 @@ func (c *conn) waitsFor(body bool) int {
 
 func (c *conn) allow(waits int) {
 	limits := c.s.std
-	limit, stands := limits.ReadTimeout, time.Time{}
+	limit, stands, now := limits.ReadTimeout, time.Time{}, time.Time{}
 	switch {
 	case waits == forRequest:
-		limit, stands = limits.IdleTimeout, c.readBy
+		limit, stands, now = limits.IdleTimeout, c.readBy, c.began // a moment ago: near enough
 	case waits == forHead && limits.ReadHeaderTimeout > 0:
 		limit = limits.ReadHeaderTimeout
 	}
-	c.readBy = c.within(limit, stands, c.nc.SetReadDeadline)
+	if now.IsZero() {
+		now = time.Now()
+	}
+	c.readBy = within(limit, now, stands, c.nc.SetReadDeadline)
 }
 
 // activate takes the connection from Shutdown, which closes idle ones, and
@@ -149,8 +153,8 @@ func (c *conn) activate() bool {
 }
 
 // within sets a deadline, unless the one that stands is nearly the same.
-func (c *conn) within(d time.Duration, stands time.Time, set func(time.Time) error) time.Time {
-	by := time.Now().Add(d + slack)
+func within(d time.Duration, now, stands time.Time, set func(time.Time) error) time.Time {
+	by := now.Add(d + slack)
 	if d <= 0 || by.Sub(stands) <= slack {
 		return stands
 	}
@@ -160,8 +164,9 @@ func (c *conn) within(d time.Duration, stands time.Time, set func(time.Time) err
 
 // answer calls the handler and reports whether the connection can go on.
 func (c *conn) answer(x *exchange) (goesOn bool) {
-	c.writtenBy = c.within(c.s.std.WriteTimeout, c.writtenBy, c.nc.SetWriteDeadline)
-	x.ctx.conn = c
+	c.began = time.Now()
+	c.writtenBy = within(c.s.std.WriteTimeout, c.began, c.writtenBy, c.nc.SetWriteDeadline)
+	x.ctx.conn, x.ctx.began = c, c.began
 	c.request.RemoteAddr = c.remote
 	x.r = *c.request.WithContext(&x.ctx) // the only way to give it one
 	c.request = http.Request{}           // a connection that waits keeps nothing of its last guest
@@ -214,7 +219,7 @@ func (c *conn) unwatch() bool {
 	}
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // ends the read
 	<-w.done
-	c.watch, c.readBy = nil, time.Time{}
+	c.watch, c.readBy, c.began = nil, time.Time{}, time.Time{}
 	c.have += w.n
 	_ = c.nc.SetReadDeadline(time.Time{})
 	return w.err == nil || errors.Is(w.err, os.ErrDeadlineExceeded)

@@ -18,6 +18,7 @@ import (
 type Context struct {
 	parent context.Context // nil: conn knows whether the client is there
 	conn   *conn
+	began  time.Time
 	key    any
 	value  any
 	by     time.Time // zero: no limit
@@ -36,7 +37,7 @@ func Own(r *http.Request) (*http.Request, *Context) {
 	if c, ok := r.Context().(*Context); ok && c.key == nil {
 		return r, c
 	}
-	c := &Context{parent: r.Context()}
+	c := &Context{parent: r.Context(), began: time.Now()}
 	return r.WithContext(c), c
 }
 
@@ -45,6 +46,9 @@ func (c *Context) Bear(key, value any) { c.key, c.value = key, value }
 
 // Limit ends the context at a time, for a cause. It comes before anybody waits.
 func (c *Context) Limit(by time.Time, cause error) { c.by, c.spent = by, cause }
+
+// Began is when the request was read.
+func (c *Context) Began() time.Time { return c.began }
 
 // Left reports whether the client left before its answer. Of a client that nobody
 // waited with nobody knows.

@@ -21,7 +21,7 @@ const (
 	sweepParts = 8
 	// gather is how long what nobody waits for may wait for company: a pipeline costs
 	// the same for one bucket and for a hundred. A lease is renewed long before it ends.
-	gather = 4 * time.Millisecond
+	gather = 10 * time.Millisecond
 	// farewell is what the last debts may cost a shutdown.
 	farewell = time.Second
 )

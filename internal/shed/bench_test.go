@@ -148,7 +148,10 @@ func BenchmarkOverload(b *testing.B) {
 				}
 				admit := everybody
 				if gated {
-					admit = gate.Admit
+					admit = func() (func(bool), bool) {
+						pass, ok := gate.Admit()
+						return pass.Leave, ok
+					}
 				}
 				const slice = 500 * time.Millisecond
 				base := atCapacity(bb.serve, bb.callers, slice)
@@ -194,8 +197,8 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if done, ok := gate.Admit(); ok {
-			done(true)
+		if pass, ok := gate.Admit(); ok {
+			pass.Leave(true)
 		}
 	}
 }

@@ -53,10 +53,15 @@ func newGate(s *Shedder, c Class) *Gate {
 	return &Gate{shedder: s, class: c, limit: float64(c.Min), sprint: true}
 }
 
-// Admit lets a request in, or refuses it; the caller then answers 503. done must be
-// called at the end of an admitted request, once: ok says that it did what requests of its
-// class do. Failures count only if they were slow.
-func (g *Gate) Admit() (done func(ok bool), ok bool) {
+// Pass is the right of one request to be under way.
+type Pass struct {
+	gate *Gate
+	at   time.Time
+}
+
+// Admit lets a request in, or refuses it; the caller then answers 503. Whoever is let in
+// leaves, once.
+func (g *Gate) Admit() (p Pass, ok bool) {
 	now := time.Now()
 	g.mu.Lock()
 	room := int(g.limit)
@@ -76,15 +81,13 @@ func (g *Gate) Admit() (done func(ok bool), ok bool) {
 	}
 	g.mu.Unlock()
 	g.shedder.brownout.count(ok || probing)
-	if !ok {
-		return nil, false
-	}
-	return func(ok bool) { g.leave(now, ok) }, true
+	return Pass{g, now}, ok
 }
 
-// leave ends a request.
-func (g *Gate) leave(admitted time.Time, ok bool) {
-	now := time.Now()
+// Leave ends a request: ok says that it did what requests of its class do. Failures
+// count only if they were slow.
+func (p Pass) Leave(ok bool) {
+	g, admitted, now := p.gate, p.at, time.Now()
 	took := now.Sub(admitted)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -67,7 +67,7 @@ func load(g *Gate, s *server, rate float64, warm, total time.Duration) *result {
 			break
 		}
 		counts := arrived.Sub(begin) > warm
-		done, ok := g.Admit()
+		pass, ok := g.Admit()
 		if !ok {
 			if counts {
 				r.refused++ // this goroutine's alone
@@ -76,7 +76,7 @@ func load(g *Gate, s *server, rate float64, warm, total time.Duration) *result {
 		}
 		wg.Go(func() {
 			s.serve()
-			done(true)
+			pass.Leave(true)
 			if counts {
 				r.mu.Lock()
 				r.served++
@@ -235,12 +235,12 @@ func TestFailures(t *testing.T) {
 		_, gates := newGateFor(t, Class{Name: "search", Min: 1})
 		g := gates[0]
 		request := func(took time.Duration, ok bool) {
-			done, admitted := g.Admit()
+			pass, admitted := g.Admit()
 			if !admitted {
 				t.Fatal("refused")
 			}
 			<-time.After(took)
-			done(ok)
+			pass.Leave(ok)
 		}
 		for range 30 {
 			request(10*time.Millisecond, true)
@@ -271,7 +271,7 @@ func TestBrownout(t *testing.T) {
 		// A second in which some of a hundred requests are refused.
 		second := func(refused int) int {
 			for i := range 100 {
-				done, ok := gates[0].Admit()
+				pass, ok := gates[0].Admit()
 				if !ok {
 					t.Fatal("refused an idle gate")
 				}
@@ -281,7 +281,7 @@ func TestBrownout(t *testing.T) {
 					}
 				}
 				<-time.After(10 * time.Millisecond)
-				done(true)
+				pass.Leave(true)
 			}
 			return s.Level()
 		}
@@ -386,11 +386,11 @@ func TestConcurrent(t *testing.T) {
 	for i := range 32 {
 		wg.Go(func() {
 			for range 500 {
-				if done, ok := gates[i%2].Admit(); ok {
+				if pass, ok := gates[i%2].Admit(); ok {
 					under.Add(1)
 					s.Level()
 					under.Add(-1)
-					done(true)
+					pass.Leave(true)
 				}
 			}
 		})

@@ -64,7 +64,7 @@ func (scripts) Addr() net.Addr { return &net.TCPAddr{} }
 func benchServer() *Server {
 	return NewServer(Config{
 		Log: daemon.NewLogger(io.Discard, daemon.Settings{}, "bench"), Metrics: prometheus.NewRegistry(), Namespace: "bench",
-		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Second, Now: time.Now,
+		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Second,
 	})
 }
 

@@ -38,7 +38,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// Budget caps a request's time unless its route says less.
 	Budget time.Duration
-	Now    func() time.Time
+	// Now is the clock of requests, for tests; nil = the time.
+	Now func() time.Time
 }
 
 // Server routes requests to Handlers.
@@ -172,7 +173,7 @@ func (s *Server) known(w *response, r *http.Request) *route {
 func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.claimed = true
 	w.route = rt
-	w.ctx.Limit(time.Now().Add(rt.budget), errBudget)
+	w.ctx.Limit(w.ctx.Began().Add(rt.budget), errBudget)
 	if w.err == nil {
 		w.err = s.call(rt.handle, w, r)
 	}
@@ -184,8 +185,6 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, route: s.nowhere}
-	w.req.Start, w.req.ClientIP = s.cfg.Now(), clientIP(r, s.cfg.TrustedProxies)
-	w.err = w.req.readID(r)
 	if s.cfg.Tracer != nil {
 		var ctx context.Context
 		ctx, w.span = startSpan(r, s.cfg.Tracer)
@@ -193,12 +192,22 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	r, w.ctx = express.Own(r)
 	w.ctx.Bear(requestKey{}, &w.req)
+	w.req.Start, w.req.ClientIP = s.now(w.ctx.Began), clientIP(r, s.cfg.TrustedProxies)
+	w.err = w.req.readID(r)
 	w.nameRequest(r)
 
 	s.metrics.inflight.Inc()
 	defer s.leave(w)
 	s.dispatch(w, r)
 	s.finish(w, r)
+}
+
+// now is the time of a clock, unless there is another.
+func (s *Server) now(clock func() time.Time) time.Time {
+	if s.cfg.Now != nil {
+		clock = s.cfg.Now
+	}
+	return clock()
 }
 
 // leave ends what the request began, however it went.
@@ -272,7 +281,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
 		}
 	}
-	now := s.cfg.Now()
+	now := s.now(time.Now)
 	took := now.Sub(w.req.Start)
 	w.route.metrics.observe(status, code, took)
 	if w.span != nil {

@@ -33,7 +33,7 @@ func newServer(t *testing.T, log io.Writer, routes ...Route) (*Server, *promethe
 	reg := prometheus.NewRegistry()
 	s := NewServer(Config{
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: reg, Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second, Now: time.Now,
+		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second,
 	})
 	for _, rt := range routes {
 		s.Handle(rt)
@@ -219,7 +219,7 @@ func TestRecordedTrace(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	s := NewServer(Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Second, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Second,
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
 	})
 	s.Handle(Route{Pattern: "GET /", Handle: func(http.ResponseWriter, *http.Request) error { return errors.New("boom") }})

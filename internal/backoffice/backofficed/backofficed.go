@@ -122,7 +122,7 @@ func (s serve) Run(ctx context.Context) error {
 	}
 	cfg := web.Config{
 		Log: log, Metrics: d.Metrics, Namespace: "bff_backoffice", Tracer: tracer,
-		TrustedProxies: s.TrustedProxies, Budget: requestBudget, Now: time.Now,
+		TrustedProxies: s.TrustedProxies, Budget: requestBudget,
 	}
 	d.AddServer("internal", s.InternalListen, web.NewServer(cfg), writeTimeout)
 	d.AddServer("public", s.Listen, web.NewServer(cfg), writeTimeout)

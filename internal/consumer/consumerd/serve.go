@@ -118,7 +118,7 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	d.AddLoop("session sweep", s.sweep(store, log))
 	cfg := web.Config{
 		Log: log, Metrics: d.Metrics, Namespace: "bff_consumer", Tracer: tracer,
-		TrustedProxies: s.TrustedProxies, Budget: requestBudget, Now: time.Now,
+		TrustedProxies: s.TrustedProxies, Budget: requestBudget,
 	}
 	internal, public := web.NewServer(cfg), web.NewServer(cfg)
 	api.MountInternal(internal)

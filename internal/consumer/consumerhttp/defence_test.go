@@ -394,7 +394,7 @@ func TestManyVisitors(t *testing.T) {
 	visitors := newTable[visitorState](maxVisitors)
 	once := newCharges()
 	for i := range uint64(1_000_000) {
-		_, mu := visitors.lock(mix(i), int64(i))
+		_, mu := visitors.lock(consumer.Spread(i), int64(i))
 		mu.Unlock()
 		if i%4 == 0 {
 			c := once.begin("handoff", "gms", fmt.Sprint(i), time.Unix(int64(i), 0))

@@ -142,12 +142,12 @@ func (a *API) caller(r *http.Request) caller {
 	c := caller{now: v.now, looks: v.looks, network: ratelimit.Network(web.From(r.Context()).ClientIP)}
 	c.ms = c.now.UnixMilli()
 	addr := c.network.As16()
-	c.networkN = mix(binary.LittleEndian.Uint64(addr[:8]) ^ mix(binary.LittleEndian.Uint64(addr[8:])))
-	c.crowd = mix(c.looks.number ^ c.networkN)
+	c.networkN = consumer.Spread(binary.LittleEndian.Uint64(addr[:8]) ^ consumer.Spread(binary.LittleEndian.Uint64(addr[8:])))
+	c.crowd = consumer.Spread(c.looks.number ^ c.networkN)
 	c.visitor = c.crowd
 	if c.id, c.session, c.hasSession = v.peeked.id, v.peeked.text, v.peeked.ok; c.hasSession {
 		b := c.id.Bytes()
-		c.visitor = mix(binary.LittleEndian.Uint64(b[:8]) ^ mix(binary.LittleEndian.Uint64(b[8:])))
+		c.visitor = consumer.Spread(binary.LittleEndian.Uint64(b[:8]) ^ consumer.Spread(binary.LittleEndian.Uint64(b[8:])))
 	}
 	return c
 }

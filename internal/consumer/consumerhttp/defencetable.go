@@ -77,12 +77,3 @@ func (t *table[V]) len() int {
 	}
 	return n
 }
-
-// mix spreads the bits of a key, so that its first ones choose a shard.
-func mix(h uint64) uint64 {
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
-}

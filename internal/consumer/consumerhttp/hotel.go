@@ -38,7 +38,7 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.viewed(r, page.PropertyID, out, now)
+	a.viewed(r, page.PropertyID, out)
 	return nil
 }
 
@@ -92,13 +92,13 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 // viewed remembers, behind the answer, which hotel a guest looked at. The page
 // itself is public and knows nothing of guests: a request without a cookie is
 // given none.
-func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time) {
+func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome) {
 	v := a.visit(r)
 	guest := v.guest
 	if guest.IsZero() || v.unsung {
 		return
 	}
-	now := a.cfg.Now()
+	now := v.now
 	source := header(r.Header, "X-View-Source")
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
@@ -112,10 +112,11 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome, began time.Time
 	}
 	if a.telemetry.Samples(guest, consumer.SubjectDetailViewed) {
 		n.occasion = occasion(r)
+		took := a.cfg.Now().Sub(now)
 		n.fact = func(s consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
 				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
-				FromCache: out.fromCache, CompositionMs: now.Sub(began).Milliseconds(), ViewedAt: bff.At(now),
+				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func (a *API) gated(pattern string, next web.Handler) web.Handler {
 		panic(err)
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		done, ok := gate.Admit()
+		pass, ok := gate.Admit()
 		if !ok {
 			return &bff.Error{
 				Code: bff.CodeServiceUnavailable, Detail: "too many requests are being answered right now",
@@ -67,7 +67,7 @@ func (a *API) gated(pattern string, next web.Handler) web.Handler {
 			}
 		}
 		err := next(w, r)
-		done(err == nil)
+		pass.Leave(err == nil)
 		return err
 	}
 }

@@ -8,12 +8,12 @@ import (
 // window counts what happened in a sliding stretch of time: exactly in the
 // current stretch, and in proportion in the one before.
 type window struct {
-	slot      int64
+	slot      int32 // there are many windows, and none is shorter than a second
 	cur, prev uint32
 }
 
 func (w *window) roll(now, length int64) {
-	slot := now / length
+	slot := int32(now / length) //nolint:gosec // until 2038
 	switch slot - w.slot {
 	case 0:
 	case 1:
@@ -32,7 +32,7 @@ func (w *window) add(now, length int64, n uint32) {
 
 func (w *window) count(now, length int64) int {
 	w.roll(now, length)
-	past := now - w.slot*length
+	past := now - int64(w.slot)*length
 	return int(w.cur) + int(int64(w.prev)*max(length-past, 0)/length)
 }
 

@@ -222,8 +222,28 @@ type SearchSession struct {
 	Guest     bff.ID
 	Query     *Asked
 	StartedAt time.Time
-	// Orders are the orders that the guest saw, by window of the list.
-	Orders map[int]Hash
+	// Orders are the orders that the guest saw.
+	Orders Orders
+}
+
+// Orders name the orders of a list, one for each window that was seen: hardly ever
+// more than one.
+type Orders []Order
+
+// Order names the order of one window.
+type Order struct {
+	Window int
+	Name   Hash
+}
+
+// Of returns the order of a window.
+func (o Orders) Of(window int) (name Hash, ok bool) {
+	for i := range o {
+		if o[i].Window == window {
+			return o[i].Name, true
+		}
+	}
+	return Hash{}, false
 }
 
 // SearchSessionLifetime is how long paging stays stable.

@@ -150,6 +150,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, unhook := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer unhook()
 	defer buffered(d.Log)()
+	tuneHeap()
 
 	started := time.Now()
 	for i, p := range d.parts {

@@ -60,7 +60,7 @@ func (c *Config) complete() error {
 		c.Instances = 3
 	}
 	if c.MaxKeys == 0 {
-		c.MaxKeys = 1 << 16
+		c.MaxKeys = 1 << 15
 	}
 	if c.Patience == 0 {
 		c.Patience = 25 * time.Millisecond

@@ -89,9 +89,9 @@ type visitorState struct {
 
 // Bounds of what is remembered.
 const (
-	maxVisitors = 1 << 17
-	maxCrowds   = 1 << 16
-	maxNetworks = 1 << 16
+	maxVisitors = 1 << 15
+	maxCrowds   = 1 << 14
+	maxNetworks = 1 << 14
 	maxJobs     = 256
 )
 

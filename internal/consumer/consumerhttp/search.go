@@ -35,7 +35,8 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	now := g.now
 	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
 	if ss != nil {
-		before, ss.Orders = ss.Orders[window(q)], nil // the newest order is shown, and pinned then
+		before, _ = ss.Orders.Of(window(q))
+		ss.Orders = nil // the newest order is shown, and pinned then
 	} else {
 		ss = a.resume(r.Context(), asked, g.ID(), q, now)
 	}
@@ -56,8 +57,8 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, pinned := ss.Orders[window(q)]; !pinned {
-		ss.Orders = map[int]consumer.Hash{window(q): out.order}
+	if _, pinned := ss.Orders.Of(window(q)); !pinned {
+		ss.Orders = consumer.Orders{{Window: window(q), Name: out.order}}
 	}
 	known := before == out.order && !before.IsZero()
 	if !known && !g.unsung { // of the others nothing is kept
@@ -129,7 +130,7 @@ func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked
 func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, now outcome, e *cache.Entry) (bool, error) {
 	q := ss.Query.SearchQuery
 	window := consumer.WindowOf(q.Page.Offset)
-	pinned, ok := ss.Orders[window]
+	pinned, ok := ss.Orders.Of(window)
 	if !ok || pinned == now.order || a.visit(r).cacheOnly {
 		return false, nil
 	}

@@ -30,8 +30,8 @@ func (s *Store) saveSearch(ss *consumer.SearchSession) rueidis.Commands {
 	set := c.B().Hset().Key(key).FieldValue().
 		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.ListText).
 		FieldValue("query", ss.Query.Encoded).FieldValue("startedAt", bff.At(ss.StartedAt).String())
-	for window, name := range ss.Orders {
-		set = set.FieldValue(orderField+strconv.Itoa(window), name.String())
+	for _, o := range ss.Orders {
+		set = set.FieldValue(orderField+strconv.Itoa(o.Window), o.Name.String())
 	}
 	ends := ss.StartedAt.Add(consumer.SearchSessionLifetime)
 	return rueidis.Commands{set.Build(), c.B().Pexpireat().Key(key).MillisecondsTimestamp(ends.UnixMilli()).Build()}
@@ -50,13 +50,13 @@ func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.As
 	if m["guestSessionId"] != guest.String() || m["queryHash"] != q.ListText || started.UnmarshalText([]byte(m["startedAt"])) != nil {
 		return consumer.SearchSession{}, false, nil
 	}
-	ss := consumer.SearchSession{ID: id, Guest: guest, Query: q, StartedAt: started.Time, Orders: map[int]consumer.Hash{}}
+	ss := consumer.SearchSession{ID: id, Guest: guest, Query: q, StartedAt: started.Time}
 	for field, name := range m {
 		window, ok := strings.CutPrefix(field, orderField)
 		n, err := strconv.Atoi(window)
 		var h consumer.Hash
 		if ok && err == nil && h.UnmarshalText([]byte(name)) == nil {
-			ss.Orders[n] = h
+			ss.Orders = append(ss.Orders, consumer.Order{Window: n, Name: h})
 		}
 	}
 	return ss, true, nil

@@ -102,7 +102,7 @@ func TestFollow(t *testing.T) {
 			g := newSession(now.Add(-time.Hour))
 			s.check(s.SaveSession(s.ctx(), g))
 			ss := searchOf(g.ID, "Kabul")
-			ss.Orders = map[int]consumer.Hash{0: {1}, 3: {2}}
+			ss.Orders = consumer.Orders{{Window: 0, Name: consumer.Hash{1}}, {Window: 3, Name: consumer.Hash{2}}}
 			steps = append(steps, consumer.Step{
 				Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: ss,
 				Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)},
@@ -116,7 +116,7 @@ func TestFollow(t *testing.T) {
 		for i, step := range steps {
 			ids[i] = step.Guest
 			got, found, err := s.FindSearch(s.ctx(), step.Search.ID, step.Guest, step.Search.Query)
-			if err != nil || !found || len(got.Orders) != 2 || got.Orders[3] != (consumer.Hash{2}) {
+			if third, _ := got.Orders.Of(3); err != nil || !found || len(got.Orders) != 2 || third != (consumer.Hash{2}) {
 				t.Errorf("search: %+v %v %v", got, found, err)
 			}
 			trail, err := s.FindTrail(s.ctx(), step.Guest)

@@ -335,7 +335,8 @@ const benchSearch = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2
 // BenchmarkWarm divides what a core serves of warm answers, with session, limits,
 // bot check, telemetry, metrics and logging on, by what it serves of the same
 // gzip bytes from a bare net/http handler. One instance of a fleet publishes the
-// events of all: it is measured apart.
+// events of all: it is measured apart. More than ten loops, and the guests run into
+// their limits.
 func BenchmarkWarm(b *testing.B) {
 	w := testkit.NewWorld(b, nil)
 	// All limits are on; only browsers of one kind may do more than is theirs by
@@ -364,15 +365,17 @@ func benchWarm(b *testing.B, p *world.Process, method, path, body string) {
 	answer := gzipped(b, p.Public, requests[0])
 	addr, pid := startBare(b, map[string]bareAnswer{path: answer})
 	bare, ours := newBenchSide(b, addr, pid, requests), newBenchSide(b, p.Public, p.PID(), requests)
-	const slice = 200 * time.Millisecond
+	const slice, pairs = 100 * time.Millisecond, 5
 	for _, s := range []*side{bare, ours} { // warm up, uncounted
-		s.slice(b, slice)
+		s.slice(b, 2*slice)
 		s.costs = nil
 	}
 	profiled := profile(b, p, filepath.Base(b.Name()))
 	for b.Loop() {
-		bare.slice(b, slice)
-		ours.slice(b, slice)
+		for range pairs { // enough for a median, also of a single loop
+			bare.slice(b, slice)
+			ours.slice(b, slice)
+		}
 	}
 	profiled()
 	b.ReportMetric(bare.median()/ours.median(), "of-bare")
@@ -411,6 +414,41 @@ func profile(b *testing.B, p *world.Process, name string) (wait func()) {
 			b.Error(err)
 		}
 	}
+}
+
+// BenchmarkMemory weighs a process that serves a thousand searches a second, each
+// of them a new guest's at an address of their own, so that all tables fill. A loop
+// is a second: run it for a minute (-benchtime 60x).
+func BenchmarkMemory(b *testing.B) {
+	w := testkit.NewWorld(b, nil)
+	p := w.Start("bff-consumer", map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "BFF_CONSUMER_LIMITS": "fingerprint=100000"})
+	s := newBenchSide(b, p.Public, p.PID(), nil)
+	const rate = 1000
+	next := 0
+	for b.Loop() {
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i, c := range s.conns {
+			first := next + i
+			wg.Go(func() {
+				for n := first; n < first-i+rate && !b.Failed(); n += len(s.conns) {
+					<-time.After(time.Until(begin.Add(time.Duration(n-first+i) * time.Second / rate)))
+					request := fmt.Appendf(nil, "POST /bff/consumer/v1/search HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\n"+
+						"Accept-Language: en\r\nAccept-Encoding: gzip\r\nX-Forwarded-For: 10.%d.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n"+
+						"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+						p.Public, firefox, n>>16&255, n>>8&255, n&255, n%benchBrowsers, len(benchSearch), benchSearch)
+					if err := c.ask(request); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		next += rate
+	}
+	b.ReportMetric(memoryOf(b, p.PID(), "VmHWM")*1.048576, "MB-peak")
+	b.ReportMetric(float64(next), "guests")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkStart takes a process from its start to its readiness, with the

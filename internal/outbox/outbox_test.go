@@ -222,6 +222,20 @@ func (b *broker) setFail(fail func(arrival) error) {
 	b.fail = fail
 }
 
+// times is how often an event has arrived.
+func (b *broker) times(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen[id]
+}
+
+// events is how many have arrived, repetitions apart.
+func (b *broker) events() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.seen)
+}
+
 // until waits for a condition on what has arrived.
 func (b *broker) until(t testing.TB, what string, ok func() bool) {
 	t.Helper()

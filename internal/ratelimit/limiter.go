@@ -24,7 +24,7 @@ type Config struct {
 	// Instances is about how many processes share the limits. Too few admits too
 	// much while Redis is away, too many strands slots. Default 3.
 	Instances int
-	// MaxKeys bounds memory: about 150 bytes each. Default 65,536.
+	// MaxKeys bounds memory: about 150 bytes each. Default 32,768.
 	MaxKeys int
 	// Patience is how long a request waits for an answer that only Redis has, before
 	// it is judged by the local share. Default 25 ms.

@@ -4,11 +4,15 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 )
 
@@ -19,6 +23,18 @@ type Config struct {
 	Tier string
 	// Timeout caps a write to the socket; calls carry their own deadlines.
 	Timeout time.Duration
+	// InUse counts the connections; nil = nobody wants to know.
+	InUse prometheus.Gauge
+}
+
+// InUse registers the gauge of a tier's connections. Calls share them, so that each
+// one that is open is in use.
+func InUse(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "redis_pool_inuse", Help: "Connections to Redis; calls share them.", ConstLabels: prometheus.Labels{"tier": tier},
+	})
+	reg.MustRegister(g)
+	return g
 }
 
 const bufferSize = 64 << 10
@@ -38,6 +54,9 @@ func Open(cfg Config) (rueidis.Client, error) {
 	// the library takes by default is a tenth of this process's memory.
 	opt.PipelineMultiplex = 1
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
+	if cfg.InUse != nil {
+		opt.DialCtxFn = counting(opt.DialCtxFn, cfg.InUse)
+	}
 	c, err := rueidis.NewClient(opt)
 	if err == nil {
 		return c, nil
@@ -51,6 +70,38 @@ func Open(cfg Config) (rueidis.Client, error) {
 		}
 	}
 	return nil, fmt.Errorf("redis %s: %w", cfg.Tier, err)
+}
+
+type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+
+// counting dials as the client would and counts what is open.
+func counting(dial dialFunc, open prometheus.Gauge) dialFunc {
+	if dial == nil {
+		dial = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+			if t != nil {
+				return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, addr, d, t)
+		if err != nil {
+			return nil, err
+		}
+		open.Inc()
+		return &countedConn{Conn: c, closed: sync.OnceFunc(open.Dec)}, nil
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 // Ping is a readiness check.

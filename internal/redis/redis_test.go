@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -35,6 +37,53 @@ func TestOpenWhileRedisIsAway(t *testing.T) {
 	if err := redis.Ping(c)(ctx); err != nil {
 		t.Fatalf("after the server is back: %v", err)
 	}
+}
+
+// TestConnectionsAreCounted, also those that the server has closed.
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	server := testkit.NewRedis(t)
+	reg := prometheus.NewRegistry()
+	open := redis.InUse(reg, "test", "session")
+	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Second, InUse: open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func() float64 {
+		got, err := reg.Gather()
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		return got[0].GetMetric()[0].GetGauge().GetValue()
+	}
+	until := func(what string, ok func(n float64) bool) {
+		t.Helper()
+		for !ok(count()) {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("%v connections %s", count(), what)
+			}
+		}
+	}
+	if err := redis.Ping(c)(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until("after a call", func(n float64) bool { return n > 0 })
+	if err := server.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until("to a server that is gone", func(n float64) bool { return n == 0 })
+	if err := server.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.Ping(c)(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until("to a server that is back", func(n float64) bool { return n > 0 })
+	c.Close()
+	until("after the end", func(n float64) bool { return n == 0 })
 }
 
 func TestKeys(t *testing.T) {

@@ -111,7 +111,8 @@ func (s serve) Run(ctx context.Context) error {
 	d.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
 	d.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
 	for tier, url := range map[string]daemon.Secret{"session": s.RedisSessionURL, "cache": s.RedisCacheURL} {
-		client, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout})
+		inUse := redis.InUse(d.Metrics, "bff_backoffice", tier)
+		client, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout, InUse: inUse})
 		if err != nil {
 			return err
 		}

@@ -38,29 +38,8 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 	if err := yaml.Unmarshal(file, &rules); err != nil {
 		t.Fatal(err)
 	}
-	ctx := testkit.Context(t)
 	w := testkit.NewWorld(t, nil)
-	p := w.Start("bff-consumer", nil)
-	var figures string
-	for !strings.Contains(figures, "\nbff_consumer_outbox_lag_seconds ") { // once this process leads
-		if ctx.Err() != nil {
-			t.Fatalf("the outbox is not measured:\n%s", figures)
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := browser.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		figures = string(b)
-	}
+	figures := figuresOf(t, w.Start("bff-consumer", nil))
 	if !strings.Contains(figures, "\nbff_consumer_outbox_depth 0") || !strings.Contains(figures, "\nbff_consumer_outbox_leader 1") {
 		t.Errorf("figures:\n%s", figures)
 	}
@@ -81,6 +60,61 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 	}
 	if checked < 5 {
 		t.Errorf("only %d figures in the rules", checked)
+	}
+}
+
+// figuresOf reads the metrics of a process, once it leads the outbox.
+func figuresOf(t *testing.T, p *world.Process) string {
+	t.Helper()
+	ctx := testkit.Context(t)
+	for figures := ""; ; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := browser.Do(req)
+		if err != nil {
+			t.Fatalf("the outbox is not measured: %v\n%s", err, figures)
+		}
+		b, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if figures = string(b); strings.Contains(figures, "\nbff_consumer_outbox_lag_seconds ") {
+			return figures
+		}
+	}
+}
+
+// TestFiguresOfTheSpecification: a process that a guest has visited reports all
+// that the specification names.
+func TestFiguresOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	w := testkit.NewWorld(t, nil)
+	p := w.Start("bff-consumer", nil)
+	v := &visitor{base: "http://" + p.Public}
+	for path, want := range map[string]int{
+		"/hotels/" + w.Sim.Catalog().Properties[0].PropertyID: http.StatusOK, "/hotels/nonsense": http.StatusBadRequest,
+	} {
+		if a, err := v.try(ctx, http.MethodGet, path, nil, nil); err != nil || a.status != want {
+			t.Fatalf("%s: %d %v", path, a.status, err)
+		}
+	}
+	figures := figuresOf(t, p)
+	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse postgres_pool_inuse
+		outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total singleflight_followers_total
+		handoff_mint_total handoff_consume_total bot_verdict_total`) {
+		if name = "\nbff_consumer_" + name; !strings.Contains(figures, name+" ") && !strings.Contains(figures, name+"{") {
+			t.Errorf("%s is not reported", strings.TrimSpace(name))
+		}
+	}
+	for _, tier := range []string{"session", "cache"} {
+		line := regexp.MustCompile(`\nbff_consumer_redis_pool_inuse\{tier="` + tier + `"\} [1-9]`)
+		if !line.MatchString(figures) {
+			t.Errorf("no connections of the %s tier", tier)
+		}
 	}
 }
 

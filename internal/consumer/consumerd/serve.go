@@ -145,7 +145,8 @@ func (c Config) openPostgres(ctx context.Context, d *daemon.Daemon, log *slog.Lo
 }
 
 func openRedis(d *daemon.Daemon, tier string, url daemon.Secret) (rueidis.Client, error) {
-	c, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout})
+	inUse := redis.InUse(d.Metrics, "bff_consumer", tier)
+	c, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout, InUse: inUse})
 	if err != nil {
 		return nil, err
 	}

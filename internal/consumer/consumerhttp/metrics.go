@@ -22,6 +22,7 @@ func newCounters(reg prometheus.Registerer) counters {
 		if reg != nil {
 			reg.MustRegister(c)
 		}
+		c.WithLabelValues(outcomeOK) // there from the start: a rate needs a zero to rise from
 		return c
 	}
 	return counters{
@@ -30,11 +31,13 @@ func newCounters(reg prometheus.Registerer) counters {
 	}
 }
 
+const outcomeOK = "ok"
+
 // counted counts how a handler ended: ok, or the last word of the error's code.
 func counted(c *prometheus.CounterVec, next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		err := next(w, r)
-		outcome := "ok"
+		outcome := outcomeOK
 		if err != nil {
 			code := string(bff.CodeOf(err))
 			outcome = strings.ToLower(code[strings.LastIndexByte(code, '.')+1:])

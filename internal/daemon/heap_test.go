@@ -1,6 +1,11 @@
 package daemon
 
-import "testing"
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
 
 func TestCollectAfter(t *testing.T) {
 	t.Parallel()
@@ -19,4 +24,30 @@ func TestCollectAfter(t *testing.T) {
 	if before != tight {
 		t.Errorf("a large heap is collected after %d%%, want %d%%", before, tight)
 	}
+}
+
+// TestHeapIsTuned: what is set follows what lives, there and back.
+func TestHeapIsTuned(t *testing.T) { // not parallel: there is one heap
+	t.Setenv("GOGC", "")
+	tuneHeap()
+	await := func(what string, ok func(percent uint64) bool) {
+		t.Helper()
+		percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		for gaveUp := time.After(30 * time.Second); ; {
+			runtime.GC()
+			if metrics.Read(percent); ok(percent[0].Value.Uint64()) {
+				return
+			}
+			select {
+			case <-time.After(time.Millisecond): // finalizers run in their own time
+			case <-gaveUp:
+				t.Fatalf("%s is collected after %d%%", what, percent[0].Value.Uint64())
+			}
+		}
+	}
+	await("a small heap", func(percent uint64) bool { return percent > tight })
+	large := make([]byte, 4*roomy)
+	await("a large heap", func(percent uint64) bool { return percent == tight })
+	runtime.KeepAlive(large)
+	await("a heap that was large", func(percent uint64) bool { return percent > tight })
 }

@@ -20,7 +20,7 @@ const (
 	batchNotes = 512
 	// batchPause is the least time between the beginnings of two batches: the
 	// busier the service, the more guests share a round trip.
-	batchPause  = 50 * time.Millisecond
+	batchPause  = 20 * time.Millisecond
 	batchBudget = 2 * time.Second
 	// settleWithin is how long somebody waits for the batches before theirs.
 	settleWithin = 100 * time.Millisecond

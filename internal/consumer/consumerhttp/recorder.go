@@ -18,9 +18,12 @@ const (
 	maxNotes = 8192
 	// batchNotes is the most that is written at once.
 	batchNotes = 512
-	// batchPause is the least time between the beginnings of two batches: the
-	// busier the service, the more guests share a round trip.
+	// batchPause is the least time between the beginnings of two batches, and
+	// busyPause after one of busyNotes or more: the busier the service, the more
+	// guests share a round trip.
 	batchPause  = 20 * time.Millisecond
+	busyPause   = 50 * time.Millisecond
+	busyNotes   = 16
 	batchBudget = 2 * time.Second
 	// settleWithin is how long somebody waits for the batches before theirs.
 	settleWithin = 100 * time.Millisecond
@@ -117,8 +120,12 @@ func (r *recorder) run() {
 		r.write(batch)
 		clear(batch)
 		if n < batchNotes {
+			pause := batchPause
+			if n >= busyNotes {
+				pause = busyPause
+			}
 			select {
-			case <-time.After(batchPause - time.Since(began)):
+			case <-time.After(pause - time.Since(began)):
 			case <-r.hurry:
 			}
 		}

@@ -110,6 +110,7 @@ func (e *Entry) describe(h http.Header, safe bool, v encoding, st Status) {
 		h["Cache-Status"] = []string{e.cacheStatus(st.Age, st)}
 	}
 	h["X-Cache"] = xCache[st.Result]
+	h["X-Content-Type-Options"] = nosniff
 	if safe {
 		h["Etag"] = e.variant[v].etags
 	}
@@ -133,7 +134,6 @@ func (e *Entry) describeBody(h http.Header, v encoding) {
 	if v != identity {
 		h["Content-Encoding"] = contentEncoding[v]
 	}
-	h["X-Content-Type-Options"] = nosniff
 }
 
 // finish gives the answer the headers of a hit in memory, if it takes them as lines.

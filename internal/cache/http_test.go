@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,9 +282,13 @@ func TestServeFinished(t *testing.T) {
 		"nothing": {}, "own": {"X-Own": {"1"}}, "kind": {"Content-Type": {"text/plain"}},
 		"control": {"Cache-Control": {"no-store"}}, "vary": {"Vary": {"Origin"}},
 	}
+	var finished atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), callers[r.URL.Query().Get("caller")])
 		e.Serve(w, r, status[r.URL.Query().Get("status")])
+		if w.Header().Get("X-Cache") == "" {
+			finished.Add(1)
+		}
 	})
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -324,7 +329,11 @@ func TestServeFinished(t *testing.T) {
 							t.Fatal(err)
 						}
 						w := httptest.NewRecorder()
+						lined := finished.Load()
 						handler.ServeHTTP(w, r)
+						if finished.Load() != lined {
+							t.Fatal("a server that takes no lines was given some")
+						}
 						res.Header.Del("Date")
 						diff := cmp.Diff(w.Header(), res.Header)
 						if res.StatusCode != w.Code || diff != "" || !bytes.Equal(got, w.Body.Bytes()) {
@@ -335,6 +344,9 @@ func TestServeFinished(t *testing.T) {
 				}
 			}
 		}
+	}
+	if finished.Load() == 0 {
+		t.Error("no answer was finished")
 	}
 }
 

@@ -111,10 +111,7 @@ func (w *writer) WriteHeader(status int) {
 			b = appendLine(b, name, v)
 		}
 	}
-	if w.lines[0] != "" {
-		w.typed = true
-		b = append(append(b, w.lines[0]...), w.lines[1]...)
-	}
+	b = append(append(b, w.lines[0]...), w.lines[1]...)
 	if !dated {
 		b = append(append(append(b, "Date: "...), date(time.Now())...), "\r\n"...)
 	}
@@ -131,8 +128,8 @@ func (w *writer) declare(values []string) {
 }
 
 // Finish gives an answer the length of its body and lines of its head that were
-// formatted before, as http.Header.Write does it; they are not in its header map.
-// It reports false, and does nothing, where the answer is another server's or has
+// formatted before, as http.Header.Write does it; they are not in its header map,
+// the content type among them. It reports false, and does nothing, where the answer is another server's or has
 // begun.
 func Finish(w http.ResponseWriter, length int, lines, more string) bool {
 	for {
@@ -141,7 +138,7 @@ func Finish(w http.ResponseWriter, length int, lines, more string) bool {
 			if under.status != 0 || under.over {
 				return false
 			}
-			under.length, under.lines = int64(length), [2]string{lines, more}
+			under.length, under.lines, under.typed = int64(length), [2]string{lines, more}, true
 			return true
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = under.Unwrap()

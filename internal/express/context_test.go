@@ -18,11 +18,15 @@ type (
 
 var errSpent = errors.New("spent")
 
-func newContext(parent context.Context, budget time.Duration) *Context {
-	r, _ := http.NewRequestWithContext(parent, http.MethodGet, "/", nil) // never fails
+func newContext(t *testing.T, parent context.Context, budget time.Duration) *Context { //nolint:revive // the test comes first
+	t.Helper()
+	r, err := http.NewRequestWithContext(parent, http.MethodGet, "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, c := Own(r)
 	if r.Context() != c {
-		panic("a request with another's context")
+		t.Fatal("a request with another's context")
 	}
 	c.Bear(ownKey{}, "own")
 	if budget > 0 {
@@ -54,7 +58,7 @@ func TestContextEndsWithTheBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := newContext(t.Context(), time.Minute)
+				c := newContext(t, t.Context(), time.Minute)
 				defer c.End()
 				if at, ok := c.Deadline(); !ok || time.Until(at) != time.Minute {
 					t.Errorf("deadline %v, %v", at, ok)
@@ -70,7 +74,7 @@ func TestContextEndsWithTheBudget(t *testing.T) {
 
 func TestContextEndsWithTheRequest(t *testing.T) {
 	t.Parallel()
-	c := newContext(t.Context(), time.Hour)
+	c := newContext(t, t.Context(), time.Hour)
 	if c.Err() != nil {
 		t.Fatal(c.Err())
 	}
@@ -91,7 +95,7 @@ func TestContextEndsWithTheRequest(t *testing.T) {
 func TestContextEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	parent, cancel := context.WithTimeout(context.WithValue(t.Context(), someKey{}, "x"), time.Hour)
-	c := newContext(parent, 2*time.Hour)
+	c := newContext(t, parent, 2*time.Hour)
 	if c.Value(someKey{}) != "x" || c.Value(ownKey{}) != "own" {
 		t.Error("values are lost")
 	}
@@ -99,7 +103,7 @@ func TestContextEndsWithItsParent(t *testing.T) {
 	if got, ok := c.Deadline(); !ok || !got.Equal(want) {
 		t.Errorf("deadline %v, want the parent's %v", got, want)
 	}
-	late := newContext(parent, 0)
+	late := newContext(t, parent, 0)
 	cancel()
 	<-c.Done()
 	for _, c := range []context.Context{c, late} {
@@ -112,7 +116,7 @@ func TestContextEndsWithItsParent(t *testing.T) {
 // TestContextNeedsNoGoroutine: the standard library starts one for each child
 // of a context that it does not know.
 func TestContextNeedsNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	c := newContext(t.Context(), time.Hour)
+	c := newContext(t, t.Context(), time.Hour)
 	defer c.End()
 	before := runtime.NumGoroutine()
 	for range 100 {
@@ -126,7 +130,7 @@ func TestContextNeedsNoGoroutine(t *testing.T) { //nolint:paralleltest // it cou
 
 func TestContextConcurrently(t *testing.T) {
 	t.Parallel()
-	c := newContext(t.Context(), time.Hour)
+	c := newContext(t, t.Context(), time.Hour)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -8,12 +8,12 @@ import (
 // window counts what happened in a sliding stretch of time: exactly in the
 // current stretch, and in proportion in the one before.
 type window struct {
-	slot      int32 // there are many windows, and none is shorter than a second
+	slot      int32 // there are many windows, and none is shorter than ten seconds
 	cur, prev uint32
 }
 
 func (w *window) roll(now, length int64) {
-	slot := int32(now / length) //nolint:gosec // until 2038
+	slot := int32(now / length) //nolint:gosec // for 680 years
 	switch slot - w.slot {
 	case 0:
 	case 1:

@@ -11,7 +11,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -51,7 +51,7 @@ type doctor struct {
 // Run finds the servers' programs and starts each once, which is the only
 // proof that they work.
 func (d doctor) Run(ctx context.Context) error {
-	stack, err := localstack.Start(ctx, localstack.Config{NoInstall: !d.Install})
+	stack, err := stack.Start(ctx, stack.Config{NoInstall: !d.Install})
 	if err != nil {
 		return err
 	}

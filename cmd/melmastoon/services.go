@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/world"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 )
 
 // services keeps the two services running, as a platform would.
@@ -24,7 +24,7 @@ const patience = 30 * time.Second
 // restartPause keeps a service that dies at once from spinning.
 const restartPause = 200 * time.Millisecond
 
-func startServices(ctx context.Context, list []world.Service, env []string, logs string, log *slog.Logger) (*services, error) {
+func startServices(ctx context.Context, list []platform.Service, env []string, logs string, log *slog.Logger) (*services, error) {
 	s := &services{quit: make(chan struct{})}
 	exe, err := os.Executable()
 	if err != nil {
@@ -32,9 +32,9 @@ func startServices(ctx context.Context, list []world.Service, env []string, logs
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var first []*world.Process
+	var first []*platform.Process
 	for _, svc := range list {
-		launch := func() (*world.Process, error) {
+		launch := func() (*platform.Process, error) {
 			out, err := os.OpenFile(filepath.Join(logs, svc.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // logs hold no secrets
 			if err != nil {
 				return nil, err
@@ -58,7 +58,7 @@ func startServices(ctx context.Context, list []world.Service, env []string, logs
 }
 
 // keep starts a service again whenever it ends by itself.
-func (s *services) keep(p *world.Process, launch func() (*world.Process, error), log *slog.Logger) {
+func (s *services) keep(p *platform.Process, launch func() (*platform.Process, error), log *slog.Logger) {
 	for {
 		select {
 		case <-s.quit:

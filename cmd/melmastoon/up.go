@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/localstack"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
-	"melmastoon.ghasi.io/bff/internal/world"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 )
 
 type up struct {
@@ -56,17 +56,17 @@ func (u up) Run(ctx context.Context) (err error) {
 
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	cfg := localstack.Config{Logger: log}
+	cfg := stack.Config{Logger: log}
 	if !u.throwaway() {
 		cfg.DataDir = filepath.Join(home, "data")
 	}
-	stack, err := localstack.Start(startCtx, cfg)
+	stack, err := stack.Start(startCtx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stack.Stop()) }()
 
-	sim, err := world.ServeUpstreams(startCtx, upstreamsim.Config{}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	sim, err := platform.ServeUpstreams(startCtx, sim.Config{}, stack.PubSub.Host, stack.PubSub.ProjectID)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	own := world.Pairs(env)
+	own := platform.Pairs(env)
 	if u.throwaway() { // nobody reads along: only what went wrong is worth the disk
 		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
 	}
@@ -103,12 +103,12 @@ func (u up) Run(ctx context.Context) (err error) {
 }
 
 // environment gathers what the services and the user's command need to know.
-func (u up) environment(home string, stack *localstack.Stack, simURL string) (map[string]string, []world.Service, error) {
-	keys, err := world.LoadSecrets(filepath.Join(home, "secrets.json"), time.Now())
+func (u up) environment(home string, stack *stack.Stack, simURL string) (map[string]string, []platform.Service, error) {
+	keys, err := platform.LoadSecrets(filepath.Join(home, "secrets.json"), time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
-	env, err := world.Places{
+	env, err := platform.Places{
 		Name: "local", PostgresURL: stack.Postgres.URL(), RedisURL: stack.Redis.URL(),
 		PubSubHost: stack.PubSub.Host, PubSubProject: stack.PubSub.ProjectID, SimURL: simURL, Secrets: keys,
 	}.Environment()
@@ -120,9 +120,9 @@ func (u up) environment(home string, stack *localstack.Stack, simURL string) (ma
 			env[name] = value
 		}
 	}
-	var list []world.Service
+	var list []platform.Service
 	for _, name := range []string{"bff-consumer", "bff-backoffice"} {
-		svc, err := world.NewService(name, !u.throwaway())
+		svc, err := platform.NewService(name, !u.throwaway())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -172,7 +172,7 @@ func (u up) home() (string, error) {
 // runCommand runs the user's command and reports its exit status as ours.
 func (u up) runCommand(ctx context.Context, env map[string]string) error {
 	cmd := exec.CommandContext(ctx, u.command[0], u.command[1:]...) //nolint:gosec // running the user's command is the purpose
-	cmd.Env = append(os.Environ(), world.Pairs(env)...)
+	cmd.Env = append(os.Environ(), platform.Pairs(env)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

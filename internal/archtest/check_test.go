@@ -34,11 +34,11 @@ func sound() map[string]string {
 		"internal/redis/redis.go":                          source("github.com/redis/rueidis", bff+"/internal/web"),
 		"contracts/contracts.go":                           source("embed"),
 		"migrations/migrations.go":                         source("embed"),
-		"internal/localstack/stack.go":                     source("os/exec", bff+"/migrations"),
-		"internal/upstreamsim/sim.go":                      source("net/http/httptest"),
-		"internal/testkit/world.go":                        source("testing", bff+"/internal/localstack"),
+		"internal/local/stack/stack.go":                    source("os/exec", bff+"/migrations"),
+		"internal/local/sim/sim.go":                        source("net/http/httptest"),
+		"internal/testkit/world.go":                        source("testing", bff+"/internal/local/stack"),
 		"internal/archtest/doc.go":                         source("go/parser"),
-		"cmd/melmastoon/main.go":                           source(bff+"/internal/consumer/consumerd", bff+"/internal/backoffice/backofficed", bff+"/internal/localstack"),
+		"cmd/melmastoon/main.go":                           source(bff+"/internal/consumer/consumerd", bff+"/internal/backoffice/backofficed", bff+"/internal/local/stack"),
 		"load/load.go":                                     source(bff + "/internal/consumer/consumerd"),
 		"web/pages.go":                                     source("embed"),
 		"web/node_modules/x/x.go":                          "not Go at all",
@@ -126,7 +126,7 @@ func TestBreachIsFound(t *testing.T) {
 		{"adapter knows the other service", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
 		{"adapter knows its root", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerd"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
 		{"adapter's test knows the other service", "internal/consumer/consumerhttp/x_test.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x_test.go:2: consumer adapters imports"},
-		{"root starts local servers", "internal/backoffice/backofficed/x.go", source(bff + "/internal/upstreamsim"), "internal/backoffice/backofficed/x.go:2: backoffice root imports"},
+		{"root starts local servers", "internal/backoffice/backofficed/x.go", source(bff + "/internal/local/sim"), "internal/backoffice/backofficed/x.go:2: backoffice root imports"},
 		{"command wires by itself", "cmd/bff-consumer/x.go", source(bff + "/internal/consumer/consumerhttp"), "cmd/bff-consumer/x.go:2: consumer command imports"},
 		{"command of everything takes testkit", "cmd/melmastoon/x.go", source(bff + "/internal/testkit"), "cmd/melmastoon/x.go:2: melmastoon command imports"},
 		{"machinery knows a domain", "internal/web/x.go", source(bff + "/internal/consumer"), "internal/web/x.go:2: machinery imports"},
@@ -135,7 +135,7 @@ func TestBreachIsFound(t *testing.T) {
 		{"machinery takes testkit", "internal/web/x.go", source(bff + "/internal/testkit"), "internal/web/x.go:2: machinery imports"},
 		{"production takes a fake", "internal/redis/x.go", source("github.com/alicebob/miniredis/v2"), "internal/redis/x.go:2: machinery imports github.com/alicebob/miniredis/v2: only tests"},
 		{"production takes testing", "internal/web/x.go", source("testing"), "internal/web/x.go:2: machinery imports testing: only tests"},
-		{"local knows a service", "internal/upstreamsim/x.go", source(bff + "/internal/consumer"), "internal/upstreamsim/x.go:2: local imports"},
+		{"local knows a service", "internal/local/sim/x.go", source(bff + "/internal/consumer"), "internal/local/sim/x.go:2: local imports"},
 		{"contracts take a dependency", "contracts/x.go", source(bff), "contracts/x.go:2: contracts imports"},
 		{"cgo", "internal/web/x.go", source("C"), "internal/web/x.go:2: machinery imports C: the house builds without cgo"},
 		{"package in no group", "internal/util/util.go", source(), "internal/util: package is in no group"},
@@ -174,14 +174,14 @@ func TestLinkFollowsImportsOfImports(t *testing.T) {
 		}
 	}
 	files := sound()
-	files["internal/web/x.go"] = source(bff+"/internal/backoffice", bff+"/internal/upstreamsim")
+	files["internal/web/x.go"] = source(bff+"/internal/backoffice", bff+"/internal/local/sim")
 	files["internal/web/x_test.go"] = source(bff + "/internal/testkit") // not linked
 
 	const chain = "cmd/bff-consumer → internal/consumer/consumerd → internal/consumer/consumerhttp → internal/web → "
 	want := []string{
-		"cmd/bff-backoffice: links local: cmd/bff-backoffice → internal/backoffice/backofficed → internal/backoffice/backofficehttp → internal/web → internal/upstreamsim",
+		"cmd/bff-backoffice: links local: cmd/bff-backoffice → internal/backoffice/backofficed → internal/backoffice/backofficehttp → internal/web → internal/local/sim",
 		"cmd/bff-consumer: links backoffice domain: " + chain + "internal/backoffice",
-		"cmd/bff-consumer: links local: " + chain + "internal/upstreamsim",
+		"cmd/bff-consumer: links local: " + chain + "internal/local/sim",
 	}
 	if got := breaches(t, rule, files); !slices.Equal(got, want) {
 		t.Errorf("got breaches\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

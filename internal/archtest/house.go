@@ -40,9 +40,9 @@ func House() Rule {
 				Packages: []string{
 					"internal/cache/...",
 					"internal/challenge/...",
-					"internal/crawlers/...",
+					"internal/useragent/...",
 					"internal/daemon/...",
-					"internal/express/...",
+					"internal/http1/...",
 					"internal/flags/...",
 					"internal/idempotency/...",
 					"internal/outbox/...",
@@ -52,7 +52,8 @@ func House() Rule {
 					"internal/recaptcha/...",
 					"internal/redis/...",
 					"internal/secrets/...",
-					"internal/shed/...",
+					"internal/jsonscan/...",
+					"internal/loadshed/...",
 					"internal/upstream/...",
 					"internal/warehouse/...",
 					"internal/web/...",
@@ -71,7 +72,7 @@ func House() Rule {
 			{
 				// Stand-ins for the world outside, for one machine and for tests.
 				Name:          "local",
-				Packages:      []string{"internal/localstack/...", "internal/upstreamsim/...", "internal/world/..."},
+				Packages:      []string{"internal/local/..."},
 				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local"},
 				ThirdParty:    []string{"*"},
 				TestLibraries: true,

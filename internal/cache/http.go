@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/express"
+	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // heading is what all answers of a cache have in common, as header values.
@@ -156,7 +156,7 @@ func (e *Entry) finish(w http.ResponseWriter, safe bool, v encoding, st Status) 
 		fixed = &text
 		kept.Store(fixed)
 	}
-	return express.Finish(w, len(e.variant[v].body), *fixed, e.aged(st.Age).lines[which])
+	return http1.Finish(w, len(e.variant[v].body), *fixed, e.aged(st.Age).lines[which])
 }
 
 // aged returns the lines of this second.

@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"melmastoon.ghasi.io/bff/internal/express"
+	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 func TestChoose(t *testing.T) {
@@ -294,7 +294,7 @@ func TestServeFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := express.New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute})
+	server := http1.New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -22,18 +22,18 @@ func TestRedisGone(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		lose    func(t *testing.T, r *localstack.Redis, pid int)
-		restore func(t *testing.T, r *localstack.Redis, pid int)
+		lose    func(t *testing.T, r *stack.Redis, pid int)
+		restore func(t *testing.T, r *stack.Redis, pid int)
 	}{
 		{
 			name: "killed",
-			lose: func(t *testing.T, r *localstack.Redis, _ int) {
+			lose: func(t *testing.T, r *stack.Redis, _ int) {
 				t.Helper()
 				if err := r.Kill(); err != nil {
 					t.Fatal(err)
 				}
 			},
-			restore: func(t *testing.T, r *localstack.Redis, _ int) {
+			restore: func(t *testing.T, r *stack.Redis, _ int) {
 				t.Helper()
 				if err := r.Start(testkit.Context(t)); err != nil {
 					t.Fatal(err)
@@ -42,8 +42,8 @@ func TestRedisGone(t *testing.T) {
 		},
 		{
 			name:    "black hole",
-			lose:    func(t *testing.T, _ *localstack.Redis, pid int) { t.Helper(); signal(t, pid, syscall.SIGSTOP) },
-			restore: func(t *testing.T, _ *localstack.Redis, pid int) { t.Helper(); signal(t, pid, syscall.SIGCONT) },
+			lose:    func(t *testing.T, _ *stack.Redis, pid int) { t.Helper(); signal(t, pid, syscall.SIGSTOP) },
+			restore: func(t *testing.T, _ *stack.Redis, pid int) { t.Helper(); signal(t, pid, syscall.SIGCONT) },
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

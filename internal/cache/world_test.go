@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),              // of a dependency of testkit
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"), // sleeps out its turn after Close
 		// Servers live as long as the test process.
-		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/localstack.run.func2"),
-		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/localstack.run.func1"),
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func2"),
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func1"),
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"),
 	)
 }

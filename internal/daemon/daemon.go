@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"melmastoon.ghasi.io/bff/internal/express"
+	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // Check says whether a part can do its work now.
@@ -116,7 +116,7 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, writeTimeout time.
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
 	}
-	x := express.New(srv)
+	x := http1.New(srv)
 	d.Add(name, func(ctx context.Context) error {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 		if err != nil {

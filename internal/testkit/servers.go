@@ -19,7 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 )
 
 // Servers to use instead of starting shared ones.
@@ -73,9 +73,9 @@ func PostgresTemplate(t testing.TB, name string, prepare func(url string) error)
 
 // NewPostgres starts a server for one test, to be stopped and killed at will.
 // A durable one survives that with every committed transaction.
-func NewPostgres(t testing.TB, durable bool) *localstack.Postgres {
+func NewPostgres(t testing.TB, durable bool) *stack.Postgres {
 	t.Helper()
-	p, err := localstack.StartPostgres(t.Context(), localstack.PostgresConfig{Durable: durable})
+	p, err := stack.StartPostgres(t.Context(), stack.PostgresConfig{Durable: durable})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +94,9 @@ func Redis(t testing.TB) string {
 }
 
 // NewRedis starts a server for one test, to be flushed and killed at will.
-func NewRedis(t testing.TB) *localstack.Redis {
+func NewRedis(t testing.TB) *stack.Redis {
 	t.Helper()
-	r, err := localstack.StartRedis(t.Context(), localstack.RedisConfig{})
+	r, err := stack.StartRedis(t.Context(), stack.RedisConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func NewRedis(t testing.TB) *localstack.Redis {
 // URLs of its nodes.
 func RedisCluster(t testing.TB) []string {
 	t.Helper()
-	c, err := localstack.StartRedisCluster(t.Context(), 3)
+	c, err := stack.StartRedisCluster(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func RedisCluster(t testing.TB) []string {
 // without TLS and credentials.
 func PubSub(t testing.TB) (host, project string) {
 	t.Helper()
-	p, err := localstack.StartPubSub(t.Context(), localstack.PubSubConfig{InProcess: true})
+	p, err := stack.StartPubSub(t.Context(), stack.PubSubConfig{InProcess: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +137,10 @@ func closeServer(t testing.TB, server interface{ Close() error }) {
 
 // The process's servers; a test binary has nowhere else to keep them.
 var (
-	sharedRedis = sync.OnceValues(func() (*localstack.Redis, error) {
+	sharedRedis = sync.OnceValues(func() (*stack.Redis, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
-		return localstack.StartRedis(ctx, localstack.RedisConfig{URL: os.Getenv(RedisURLEnv)})
+		return stack.StartRedis(ctx, stack.RedisConfig{URL: os.Getenv(RedisURLEnv)})
 	})
 	sharedPostgres = sync.OnceValues(newCluster)
 )
@@ -161,7 +161,7 @@ const databasePrefix = "mt_"
 // process, whose advisory lock is held for as long as the process lives: on a
 // server that outlives us, the next process sees from the lock what is left over.
 type cluster struct {
-	server *localstack.Postgres
+	server *stack.Postgres
 	token  string
 	admin  string // URL of the maintenance database
 	keeper *pgx.Conn
@@ -173,7 +173,7 @@ type cluster struct {
 func newCluster() (*cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	server, err := localstack.StartPostgres(ctx, localstack.PostgresConfig{URL: os.Getenv(PostgresURLEnv)})
+	server, err := stack.StartPostgres(ctx, stack.PostgresConfig{URL: os.Getenv(PostgresURLEnv)})
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/postgres"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
-	"melmastoon.ghasi.io/bff/internal/world"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -26,8 +26,8 @@ import (
 // Redis, a Pub/Sub server, the simulated upstreams, and as many real service
 // processes as the test starts.
 type World struct {
-	world.Places
-	Sim *world.Upstreams
+	platform.Places
+	Sim *platform.Upstreams
 
 	t testing.TB
 }
@@ -36,15 +36,15 @@ const testPassword = "only-for-tests"
 
 // NewWorld prepares a world. Change may replace servers by the test's own, to
 // be flushed and killed at will, before anything uses them.
-func NewWorld(t testing.TB, change func(*world.Places)) *World {
+func NewWorld(t testing.TB, change func(*platform.Places)) *World {
 	t.Helper()
-	secrets, err := world.NewSecrets(time.Now())
+	secrets, err := platform.NewSecrets(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Roles belong to the whole server, which worlds share: so do their passwords.
 	secrets.ConsumerPassword, secrets.BackofficePassword, secrets.JobsPassword = testPassword, testPassword, testPassword
-	places := world.Places{Name: "t" + strings.ToLower(rand.Text()[:8]), Secrets: secrets}
+	places := platform.Places{Name: "t" + strings.ToLower(rand.Text()[:8]), Secrets: secrets}
 	if change != nil {
 		change(&places)
 	}
@@ -57,7 +57,7 @@ func NewWorld(t testing.TB, change func(*world.Places)) *World {
 	if places.PubSubHost == "" {
 		places.PubSubHost, places.PubSubProject = PubSub(t)
 	}
-	sim, err := world.ServeUpstreams(Context(t), upstreamsim.Config{}, places.PubSubHost, places.PubSubProject)
+	sim, err := platform.ServeUpstreams(Context(t), sim.Config{}, places.PubSubHost, places.PubSubProject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (w *World) Env() map[string]string {
 // Start runs an instance of a service as a process and waits until it is
 // ready. Settings are further environment variables. What it logs is shown
 // when the test fails.
-func (w *World) Start(service string, settings map[string]string) *world.Process {
+func (w *World) Start(service string, settings map[string]string) *platform.Process {
 	w.t.Helper()
 	p := w.Launch(service, settings)
 	if err := p.AwaitReady(Context(w.t)); err != nil {
@@ -104,9 +104,9 @@ func (w *World) Start(service string, settings map[string]string) *world.Process
 }
 
 // Launch is Start without waiting.
-func (w *World) Launch(service string, settings map[string]string) *world.Process {
+func (w *World) Launch(service string, settings map[string]string) *platform.Process {
 	w.t.Helper()
-	svc, err := world.NewService(service, false)
+	svc, err := platform.NewService(service, false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func (w *World) Launch(service string, settings map[string]string) *world.Proces
 }
 
 // Relaunch runs an instance on addresses that an earlier one had.
-func (w *World) Relaunch(svc world.Service, settings map[string]string) *world.Process {
+func (w *World) Relaunch(svc platform.Service, settings map[string]string) *platform.Process {
 	w.t.Helper()
 	log, err := os.Create(filepath.Join(w.t.TempDir(), svc.Name+".log"))
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *World) Relaunch(svc world.Service, settings map[string]string) *world.P
 	}
 	env := w.Env()
 	maps.Copy(env, settings)
-	p, err := svc.Start([]string{Binary(w.t, svc.Name), "serve"}, world.Pairs(env), log)
+	p, err := svc.Start([]string{Binary(w.t, svc.Name), "serve"}, platform.Pairs(env), log)
 	if err != nil {
 		w.t.Fatal(err)
 	}

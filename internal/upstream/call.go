@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 const (
@@ -271,7 +271,7 @@ func isJSON(contentType string) bool {
 
 // Reading reads an answer without reflection. Members that it requires and does
 // not find are reported as drift.
-type Reading func(r *scan.Reader)
+type Reading func(r *jsonscan.Reader)
 
 // decode fills out. It runs once per call, after the attempts: two hedged
 // attempts must not write to the same value.
@@ -290,7 +290,7 @@ func (c *Client) decode(call *call, r reply, out any) error {
 		return nil
 	}
 	if read, ok := out.(Reading); ok {
-		at := scan.New(r.body)
+		at := jsonscan.New(r.body)
 		if read(at); at.Err() != nil {
 			return c.fail(call, Garbage, "not the JSON agreed on")
 		}

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"melmastoon.ghasi.io/bff/internal/express"
+	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
@@ -18,7 +18,7 @@ import (
 type response struct {
 	http.ResponseWriter
 	req     Request
-	ctx     *express.Context
+	ctx     *http1.Context
 	span    trace.Span // nil where nothing records
 	route   *route
 	claimed bool

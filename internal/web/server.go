@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/express"
+	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // Handler answers a request or returns the error that Server turns into a
@@ -190,7 +190,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		ctx, w.span = startSpan(r, s.cfg.Tracer)
 		r = r.WithContext(ctx)
 	}
-	r, w.ctx = express.Own(r)
+	r, w.ctx = http1.Own(r)
 	w.ctx.Bear(requestKey{}, &w.req)
 	w.req.Start, w.req.ClientIP = s.now(w.ctx.Began), clientIP(r, s.cfg.TrustedProxies)
 	w.err = w.req.readID(r)

@@ -18,9 +18,9 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // walker asks one instance, as one guest after the other, for everything that
@@ -28,7 +28,7 @@ import (
 type walker struct {
 	t        *testing.T
 	w        *testkit.World
-	p        *world.Process
+	p        *platform.Process
 	contract *testkit.OpenAPI
 	client   *http.Client
 	cookie   string
@@ -544,7 +544,7 @@ func (k *walker) challenge() {
 func (k *walker) withoutUpstreams() {
 	hotels := k.w.Sim.Catalog().Properties
 	for i, upstream := range []string{"pricing", "theme-config", "property", "tenant", "search-aggregation"} {
-		if err := k.w.Sim.SetFault(upstreamsim.Fault{Upstream: upstream, Status: http.StatusInternalServerError}); err != nil {
+		if err := k.w.Sim.SetFault(sim.Fault{Upstream: upstream, Status: http.StatusInternalServerError}); err != nil {
 			k.t.Fatal(err)
 		}
 		status, key := 200, headers{"Idempotency-Key": {upstream}}

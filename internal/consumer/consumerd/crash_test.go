@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // TestEventSurvivesKill mints a hand-off while Pub/Sub cannot be reached, kills
@@ -62,7 +62,7 @@ func TestEventSurvivesKill(t *testing.T) {
 }
 
 // mint asks for a hand-off to any active hotel and returns its id.
-func mint(t *testing.T, p *world.Process, w *testkit.World) string {
+func mint(t *testing.T, p *platform.Process, w *testkit.World) string {
 	t.Helper()
 	hotel := w.Sim.Catalog().Properties[0]
 	body, err := json.Marshal(map[string]any{

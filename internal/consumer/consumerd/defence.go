@@ -17,11 +17,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/recaptcha"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 )
 
 // DefenceSettings say how much anybody may ask, and who counts as a program.
@@ -90,7 +90,7 @@ func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidi
 		}
 		d.AddLoop("rate limits", cfg.Limiter.Run)
 	}
-	if cfg.UserAgents, err = crawlers.New(crawlers.Config{Apps: c.AppAgents}); err != nil {
+	if cfg.UserAgents, err = useragent.New(useragent.Config{Apps: c.AppAgents}); err != nil {
 		return nil, err
 	}
 	if cfg.Verifier, err = c.openVerifier(); err != nil {
@@ -128,8 +128,8 @@ func (c Config) challengeKeys() [][]byte {
 	return keys
 }
 
-func (c Config) openVerifier() (*crawlers.Verifier, error) {
-	cfg := crawlers.VerifierConfig{Ranges: map[string][]netip.Prefix{}}
+func (c Config) openVerifier() (*useragent.Verifier, error) {
+	cfg := useragent.VerifierConfig{Ranges: map[string][]netip.Prefix{}}
 	var errs []error
 	for operator, file := range c.CrawlerRanges {
 		ranges, err := readRanges(file)
@@ -142,7 +142,7 @@ func (c Config) openVerifier() (*crawlers.Verifier, error) {
 	if !c.NoCrawlerDNS {
 		cfg.Resolver = net.DefaultResolver
 	}
-	return crawlers.NewVerifier(cfg)
+	return useragent.NewVerifier(cfg)
 }
 
 func readRanges(file string) ([]netip.Prefix, error) {
@@ -151,7 +151,7 @@ func readRanges(file string) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("crawler-ranges: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	ranges, err := crawlers.ParseRanges(f)
+	ranges, err := useragent.ParseRanges(f)
 	if err != nil {
 		return nil, fmt.Errorf("crawler-ranges: %s: %w", file, err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
 )
 
 // What a neutral brand looks like.
@@ -95,7 +95,7 @@ var promisedAnswers = map[string]map[string]promisedAnswer{
 
 type faultKind struct {
 	name   string
-	fault  upstreamsim.Fault
+	fault  sim.Fault
 	reason string // that the answer gives
 	// slow faults hold each call for as long as its budget lasts, so that the
 	// routes are asked at once.
@@ -103,11 +103,11 @@ type faultKind struct {
 }
 
 var faultKinds = []faultKind{
-	{name: "error", fault: upstreamsim.Fault{Status: http.StatusInternalServerError}, reason: "error"},
-	{name: "garbage", fault: upstreamsim.Fault{Garbage: true}, reason: "error"},
-	{name: "refusing", fault: upstreamsim.Fault{Status: http.StatusTooManyRequests}, reason: "shed"},
-	{name: "slow", fault: upstreamsim.Fault{LatencyMs: 5000}, reason: "timeout", slow: true},
-	{name: "hang", fault: upstreamsim.Fault{Hang: true}, reason: "timeout", slow: true},
+	{name: "error", fault: sim.Fault{Status: http.StatusInternalServerError}, reason: "error"},
+	{name: "garbage", fault: sim.Fault{Garbage: true}, reason: "error"},
+	{name: "refusing", fault: sim.Fault{Status: http.StatusTooManyRequests}, reason: "shed"},
+	{name: "slow", fault: sim.Fault{LatencyMs: 5000}, reason: "timeout", slow: true},
+	{name: "hang", fault: sim.Fault{Hang: true}, reason: "timeout", slow: true},
 }
 
 // TestUpstreamFaults breaks each upstream in each way and asks every route of
@@ -139,7 +139,7 @@ func TestUpstreamFaults(t *testing.T) {
 	t.Run("late but in time", func(t *testing.T) {
 		t.Parallel()
 		f := newFaulty(t, w)
-		if err := f.sim.SetFault(upstreamsim.Fault{Upstream: "*", LatencyMs: 100}); err != nil {
+		if err := f.sim.SetFault(sim.Fault{Upstream: "*", LatencyMs: 100}); err != nil {
 			t.Fatal(err)
 		}
 		for route, got := range f.askAll(false) {
@@ -154,14 +154,14 @@ func TestUpstreamFaults(t *testing.T) {
 // faulty is an instance on upstreams of its own.
 type faulty struct {
 	*fleet
-	sim    *upstreamsim.Sim
+	sim    *sim.Sim
 	url    string
 	hotels []string // that have a room on the test's nights, each of another tenant
 }
 
 func newFaulty(t *testing.T, w *testkit.World) *faulty {
 	t.Helper()
-	sim, err := upstreamsim.New(upstreamsim.Config{})
+	sim, err := sim.New(sim.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // TestAlertsSpeakOfMetrics holds every rule to figures that the service reports.
@@ -64,7 +64,7 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 }
 
 // figuresOf reads the metrics of a process, once it leads the outbox.
-func figuresOf(t *testing.T, p *world.Process) string {
+func figuresOf(t *testing.T, p *platform.Process) string {
 	t.Helper()
 	ctx := testkit.Context(t)
 	for figures := ""; ; {
@@ -125,7 +125,7 @@ func TestTail(t *testing.T) {
 	w := testkit.NewWorld(t, nil)
 	p := w.Start("bff-consumer", nil)
 	cmd := exec.CommandContext(ctx, testkit.Binary(t, "bff-consumer"), "events", "tail", "--subject", "click", "--subject", "page")
-	cmd.Env = append(os.Environ(), world.Pairs(w.Env())...)
+	cmd.Env = append(os.Environ(), platform.Pairs(w.Env())...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

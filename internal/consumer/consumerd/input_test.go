@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
 )
 
 // refusal is a problem document.
@@ -228,7 +228,7 @@ func TestHostileCrowd(t *testing.T) {
 	}
 
 	const strangers = 1500
-	if err := f.Sim.SetFault(upstreamsim.Fault{Upstream: "search-aggregation", Hang: true}); err != nil {
+	if err := f.Sim.SetFault(sim.Fault{Upstream: "search-aggregation", Hang: true}); err != nil {
 		t.Fatal(err)
 	}
 	defer f.Sim.ClearFaults()

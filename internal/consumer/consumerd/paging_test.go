@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // caller speaks to one instance as one guest.
@@ -25,7 +25,7 @@ type caller struct {
 	cookie string
 }
 
-func newCaller(t testing.TB, p *world.Process) *caller {
+func newCaller(t testing.TB, p *platform.Process) *caller {
 	t.Helper()
 	return &caller{t: t, base: "http://" + p.Public + "/bff/consumer/v1"}
 }

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // promises are what clients were told: the ids of events that may not be lost.
@@ -67,10 +67,10 @@ func TestProofNothingIsLost(t *testing.T) {
 		kills = 200
 	}
 	pg, rd := testkit.NewPostgres(t, true), testkit.NewRedis(t)
-	w := testkit.NewWorld(t, func(p *world.Places) { p.PostgresURL, p.RedisURL = pg.URL(), rd.URL() })
+	w := testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL, p.RedisURL = pg.URL(), rd.URL() })
 	heard := listen(t, w)
 	crew := &crew{world: w, log: filepath.Join(t.TempDir(), "log")}
-	processes := []*world.Process{crew.start(t, nil), crew.start(t, nil)}
+	processes := []*platform.Process{crew.start(t, nil), crew.start(t, nil)}
 
 	ctx, stop := context.WithCancel(t.Context())
 	told := &promises{made: map[string]promise{}}
@@ -131,9 +131,9 @@ type crew struct {
 	log   string
 }
 
-func (f *crew) start(t *testing.T, again *world.Service) *world.Process {
+func (f *crew) start(t *testing.T, again *platform.Service) *platform.Process {
 	t.Helper()
-	svc, err := world.NewService("bff-consumer", false)
+	svc, err := platform.NewService("bff-consumer", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (f *crew) start(t *testing.T, again *world.Service) *world.Process {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, world.Pairs(f.world.Env(), map[string]string{
+	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, platform.Pairs(f.world.Env(), map[string]string{
 		"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8",
 	}), log)
 	if err != nil {

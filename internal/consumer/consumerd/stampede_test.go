@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 const (
@@ -35,13 +35,13 @@ const (
 // front of them.
 type fleet struct {
 	*testkit.World
-	nodes    []*world.Process
+	nodes    []*platform.Process
 	settings map[string]string // of instances that have any of their own
 	client   *http.Client
 	t        testing.TB
 }
 
-func newFleet(t testing.TB, nodes int, change func(*world.Places)) *fleet {
+func newFleet(t testing.TB, nodes int, change func(*platform.Places)) *fleet {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -57,7 +57,7 @@ func newFleet(t testing.TB, nodes int, change func(*world.Places)) *fleet {
 
 // launch starts an instance that believes X-Forwarded-For, so that each guest
 // has an address of their own and limits on one never speak for the crowd.
-func (f *fleet) launch(settings map[string]string) *world.Process {
+func (f *fleet) launch(settings map[string]string) *platform.Process {
 	f.t.Helper()
 	env := map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "MELMASTOON_LOG_LEVEL": "error"}
 	maps.Copy(env, settings)
@@ -424,7 +424,7 @@ func TestHolderKilledMidFill(t *testing.T) {
 		f.nodes = append(f.nodes[:2:2], f.launch(nil))
 		f.awaitReady(2)
 		f.calls()
-		if err := f.Sim.SetFault(upstreamsim.Fault{Upstream: "search-aggregation", Route: "POST /api/v1/search/listings", Hang: true}); err != nil {
+		if err := f.Sim.SetFault(sim.Fault{Upstream: "search-aggregation", Route: "POST /api/v1/search/listings", Hang: true}); err != nil {
 			t.Fatal(err)
 		}
 		lost := make(chan error, 1)
@@ -497,8 +497,8 @@ func TestHolderKilledMidFill(t *testing.T) {
 // TestRedisKilled takes Redis away from warm instances: no read fails.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
-	var server *localstack.Redis
-	f := newFleet(t, 3, func(p *world.Places) {
+	var server *stack.Redis
+	f := newFleet(t, 3, func(p *platform.Places) {
 		server = testkit.NewRedis(t)
 		p.RedisURL = server.URL()
 	})

@@ -11,14 +11,14 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/flags"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/redis"
-	"melmastoon.ghasi.io/bff/internal/shed"
 )
 
 // switches are what an operator, or the load, changes while the service runs.
 type switches struct {
 	flags *flags.Flags
-	gates *shed.Shedder
+	gates *loadshed.Shedder
 	rate  func(consumer.Subject) float64 // of a deployment's own configuration
 }
 
@@ -46,7 +46,7 @@ func (c Config) openSwitches(d *daemon.Daemon, client rueidis.Client, log *slog.
 		return nil
 	}, nil)
 	d.AddLoop("flags", f.Run)
-	gates, err := shed.New(shed.Config{Classes: consumerhttp.Classes()})
+	gates, err := loadshed.New(loadshed.Config{Classes: consumerhttp.Classes()})
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // everything leaves, so that a test need not find a guest who is in the sample.
@@ -262,7 +262,7 @@ func TestTelemetryNamesEveryBadField(t *testing.T) {
 func TestTelemetryWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewPostgres(t, true)
-	w := testkit.NewWorld(t, func(p *world.Places) { p.PostgresURL = server.URL() })
+	w := testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL = server.URL() })
 	heard := listen(t, w)
 	p := w.Start("bff-consumer", nil)
 	v := &visitor{base: "http://" + p.Public}
@@ -367,7 +367,7 @@ func TestSuspensionReachesOtherProcesses(t *testing.T) {
 			t.Logf("%s reached process %d after %s", step.topic, i, time.Since(began).Round(time.Millisecond))
 		}
 	}
-	hotel := w.Sim.Catalog().Properties[slices.IndexFunc(w.Sim.Catalog().Properties, func(p upstreamsim.CatalogProperty) bool { return p.TenantID == tenant })]
+	hotel := w.Sim.Catalog().Properties[slices.IndexFunc(w.Sim.Catalog().Properties, func(p sim.CatalogProperty) bool { return p.TenantID == tenant })]
 	for i, v := range visitors {
 		a := v.ask(t, http.StatusForbidden, "POST", "/handoff", handoffTo(hotel.PropertyID, tenant), map[string]string{"Idempotency-Key": fmt.Sprint(i)})
 		if !bytes.Contains(a.body, []byte("TENANT_SUSPENDED")) {
@@ -387,9 +387,9 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	t.Parallel()
 	ctx := testkit.Context(t)
 	server := testkit.NewRedis(t)
-	w := testkit.NewWorld(t, func(p *world.Places) { p.RedisURL = server.URL() })
+	w := testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })
 	heard := listen(t, w)
-	svc, err := world.NewService("bff-consumer", false)
+	svc, err := platform.NewService("bff-consumer", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, world.Pairs(w.Env(), everything, map[string]string{
+	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, platform.Pairs(w.Env(), everything, map[string]string{
 		"MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8",
 	}), log)
 	if err != nil {

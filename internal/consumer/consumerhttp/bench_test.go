@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // The benchmarks compare, in one run: slices of the two sides alternate, each
@@ -264,7 +264,7 @@ const benchBrowsers = 64
 
 // benchRequests are the requests of many guests, each with a session and an
 // address of their own, and one of some kinds of browsers.
-func benchRequests(b *testing.B, p *world.Process, method, path, body string) [][]byte {
+func benchRequests(b *testing.B, p *platform.Process, method, path, body string) [][]byte {
 	b.Helper()
 	requests := make([][]byte, benchGuests)
 	var wg sync.WaitGroup
@@ -348,7 +348,7 @@ func BenchmarkWarm(b *testing.B) {
 	hotel := base + "/hotels/" + w.Sim.Catalog().Properties[5].PropertyID
 	for _, bm := range []struct {
 		name, method, path, body string
-		p                        *world.Process
+		p                        *platform.Process
 	}{
 		{"search", http.MethodPost, base + "/search", benchSearch, p},
 		{"hotel", http.MethodGet, hotel, "", p},
@@ -359,7 +359,7 @@ func BenchmarkWarm(b *testing.B) {
 	}
 }
 
-func benchWarm(b *testing.B, p *world.Process, method, path, body string) {
+func benchWarm(b *testing.B, p *platform.Process, method, path, body string) {
 	b.Helper()
 	requests := benchRequests(b, p, method, path, body)
 	answer := gzipped(b, p.Public, requests[0])
@@ -388,7 +388,7 @@ func benchWarm(b *testing.B, p *world.Process, method, path, body string) {
 
 // profile writes the service's CPU profile of a benchmark to the directory that
 // BENCH_PROFILE names, if it does.
-func profile(b *testing.B, p *world.Process, name string) (wait func()) {
+func profile(b *testing.B, p *platform.Process, name string) (wait func()) {
 	b.Helper()
 	dir := os.Getenv("BENCH_PROFILE")
 	if dir == "" {

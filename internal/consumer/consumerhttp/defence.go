@@ -14,8 +14,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -41,9 +41,9 @@ type DefenceConfig struct {
 	Policy consumer.BotPolicy
 	// Memory is shared by all instances.
 	Memory     consumer.BotMemory
-	UserAgents *crawlers.Index
+	UserAgents *useragent.Index
 	// Verifier proves who is a search engine; nil = nobody.
-	Verifier   *crawlers.Verifier
+	Verifier   *useragent.Verifier
 	Challenger *challenge.Challenger
 	// Recaptcha judges the tokens of X-Recaptcha-Token; nil = they are solutions
 	// of our own challenges.
@@ -360,7 +360,7 @@ func (a *API) act(r *http.Request, c *caller, rt *route, j *judgement) (action i
 		return actCache, nil
 	case j.genuine && rt.purpose == purposeTelemetry:
 		return actChallenge, errSuspected()
-	case j.preview && j.claim != crawlers.False:
+	case j.preview && j.claim != useragent.False:
 		a.visit(r).unsung = true
 		return actNone, nil
 	}

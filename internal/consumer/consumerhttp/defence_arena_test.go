@@ -28,8 +28,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -58,8 +58,8 @@ func newArena(t testing.TB, change func(*DefenceConfig)) *arena {
 	}
 	var errs [5]error
 	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Rules(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
-	cfg.UserAgents, errs[1] = crawlers.New(crawlers.Config{Apps: []string{"Melmastoon/"}})
-	cfg.Verifier, errs[2] = crawlers.NewVerifier(crawlers.VerifierConfig{Resolver: phoneBook{}})
+	cfg.UserAgents, errs[1] = useragent.New(useragent.Config{Apps: []string{"Melmastoon/"}})
+	cfg.Verifier, errs[2] = useragent.NewVerifier(useragent.VerifierConfig{Resolver: phoneBook{}})
 	cfg.Challenger, errs[3] = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: a.memory, Easy: 50, Hard: 100})
 	var defence *Defence
 	defence, errs[4] = NewDefence(cfg)

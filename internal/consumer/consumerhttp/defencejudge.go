@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -15,7 +15,7 @@ import (
 type judgement struct {
 	verdict   consumer.BotVerdict
 	score     float64
-	claim     crawlers.Claim
+	claim     useragent.Claim
 	genuine   bool // a search engine that is one
 	preview   bool // fetches a page that somebody shared
 	counts    bool // towards its sender's pace, unless it turns out to be free
@@ -55,20 +55,20 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 	d := a.cfg.Defence
 	counts := rt.purpose <= purposeMutation && !c.attempt.retry() && !rt.welcomes(c)
 	switch l := c.looks; l.agent.Kind {
-	case crawlers.Search:
+	case useragent.Search:
 		if d.cfg.Verifier != nil {
 			// Without waiting: whoever is not yet proven is a visitor like others.
 			j.claim = d.cfg.Verifier.Verify(expired, l.agent, web.From(r.Context()).ClientIP, c.now)
 		}
-		if j.genuine = j.claim == crawlers.Genuine; j.genuine {
+		if j.genuine = j.claim == useragent.Genuine; j.genuine {
 			j.verdict = consumer.Human
 			return j
 		}
-	case crawlers.Preview:
+	case useragent.Preview:
 		j.preview = rt.hotel
 	}
 	score := c.looks.score
-	if j.claim == crawlers.False {
+	if j.claim == useragent.False {
 		score = 1
 	}
 

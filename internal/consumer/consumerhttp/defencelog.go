@@ -10,7 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -83,7 +83,7 @@ func (a *API) log(r *http.Request, c *caller, j *judgement, action consumer.BotA
 // signals puts a judgement in words.
 func (d *Defence) signals(c *caller, j *judgement) []consumer.BotSignal {
 	signals := append([]consumer.BotSignal(nil), c.looks.signals...)
-	if j.claim == crawlers.False {
+	if j.claim == useragent.False {
 		signals = append(signals, d.policy.FalseClaim(c.looks.agent.Operator))
 	}
 	for _, s := range []struct {

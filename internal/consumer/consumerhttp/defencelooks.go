@@ -11,8 +11,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/crawlers"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -21,7 +21,7 @@ import (
 // many others.
 type looks struct {
 	browser *browser
-	agent   crawlers.Verdict
+	agent   useragent.Verdict
 	signals []consumer.BotSignal
 	score   float64
 	driven  bool // by a program, as it says itself

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
 )
 
 func TestWishlistRoutes(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWishlistRoutes(t *testing.T) {
 	}
 
 	// Without the upstreams the list is still the guest's.
-	if err := s.Sim.SetFault(upstreamsim.Fault{Upstream: "*", Status: 503}); err != nil {
+	if err := s.Sim.SetFault(sim.Fault{Upstream: "*", Status: 503}); err != nil {
 		t.Fatal(err)
 	}
 	g.must(http.StatusOK, "GET", "/wishlist", nil).into(t, &list)
@@ -148,7 +148,7 @@ func TestPriceReceipt(t *testing.T) {
 	check("the same price", "matched", price)
 	check("another price", "changed", cheaper)
 	check("nothing was shown", "unchecked", nil)
-	if err := s.Sim.SetFault(upstreamsim.Fault{Upstream: "pricing", Hang: true}); err != nil {
+	if err := s.Sim.SetFault(sim.Fault{Upstream: "pricing", Hang: true}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()

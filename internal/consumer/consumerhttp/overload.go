@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/shed"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -27,8 +27,8 @@ const (
 )
 
 // Classes lists the gates that the surface needs.
-func Classes() []shed.Class {
-	return []shed.Class{
+func Classes() []loadshed.Class {
+	return []loadshed.Class{
 		{Name: classHandoff, Rank: 0, Min: roomy, Max: most},
 		{Name: classHotel, Rank: 1, Min: roomy, Max: most},
 		{Name: classSearch, Rank: 2, Min: roomy, Max: most},

@@ -19,8 +19,8 @@ import (
 
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // A token is consumed once, whoever asks and however often, although Postgres
@@ -32,7 +32,7 @@ func TestProofOneConsumer(t *testing.T) {
 		callers = 1000
 	}
 	db := testkit.NewPostgres(t, true)
-	s := newSite(t, 3, nil, func(p *world.Places) { p.PostgresURL = db.URL() })
+	s := newSite(t, 3, nil, func(p *platform.Places) { p.PostgresURL = db.URL() })
 	g := s.guest()
 	id, token := tokenOf(t, g.must(http.StatusCreated, "POST", "/handoff", s.stay(0), once()...))
 
@@ -312,7 +312,7 @@ func TestProofRedisForgets(t *testing.T) {
 	}
 	redis := testkit.NewRedis(t)
 	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, // these guests are busier than people
-		func(p *world.Places) { p.RedisURL = redis.URL() })
+		func(p *platform.Places) { p.RedisURL = redis.URL() })
 	type told struct {
 		key  string
 		body map[string]any

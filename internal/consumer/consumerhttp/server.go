@@ -13,7 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/shed"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -44,7 +44,7 @@ type Config struct {
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64
 	// Gates refuse what cannot be served in time; nil = everything is let in.
-	Gates *shed.Shedder
+	Gates *loadshed.Shedder
 	// Defence limits callers and judges whether they are people; nil = it does not.
 	Defence *Defence
 	Now     func() time.Time

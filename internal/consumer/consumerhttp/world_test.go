@@ -25,9 +25,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
-	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 const (
@@ -39,11 +39,11 @@ const (
 type site struct {
 	*testkit.World
 	t     *testing.T
-	procs []*world.Process
+	procs []*platform.Process
 	logs  []string // files, by process
 }
 
-func newSite(t *testing.T, processes int, settings map[string]string, change func(*world.Places)) *site {
+func newSite(t *testing.T, processes int, settings map[string]string, change func(*platform.Places)) *site {
 	t.Helper()
 	s := &site{World: testkit.NewWorld(t, change), t: t}
 	for range processes {
@@ -55,7 +55,7 @@ func newSite(t *testing.T, processes int, settings map[string]string, change fun
 // start adds a process whose log the test can read.
 func (s *site) start(settings map[string]string) {
 	s.t.Helper()
-	svc, err := world.NewService("bff-consumer", false)
+	svc, err := platform.NewService("bff-consumer", false)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *site) start(settings map[string]string) {
 	if settings["BFF_CONSUMER_HANDOFF_KEYS_FILE"] != "" {
 		delete(env, "BFF_CONSUMER_HANDOFF_KEYS")
 	}
-	p, err := svc.Start([]string{testkit.Binary(s.t, svc.Name), "serve"}, world.Pairs(env), log)
+	p, err := svc.Start([]string{testkit.Binary(s.t, svc.Name), "serve"}, platform.Pairs(env), log)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func tokenOf(t *testing.T, a answer) (id, token string) {
 }
 
 // consume calls a process as the booking service does.
-func (s *site) consume(ctx context.Context, p *world.Process, id, token, instance string) (answer, error) {
+func (s *site) consume(ctx context.Context, p *platform.Process, id, token, instance string) (answer, error) {
 	body, err := json.Marshal(map[string]string{"token": token, "instance": instance})
 	if err != nil {
 		return answer{}, err

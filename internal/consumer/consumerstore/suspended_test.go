@@ -14,7 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
-	"melmastoon.ghasi.io/bff/internal/localstack"
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -25,8 +25,8 @@ import (
 // that the test may kill.
 type instances struct {
 	t        *testing.T
-	postgres *localstack.Postgres
-	redis    *localstack.Redis
+	postgres *stack.Postgres
+	redis    *stack.Redis
 	keys     redis.Keys
 	client   rueidis.Client
 }

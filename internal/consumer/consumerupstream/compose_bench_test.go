@@ -19,7 +19,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
 // kept answers every call with the body that the simulated platform gave once,
@@ -113,7 +113,7 @@ func cpu(b *testing.B) time.Duration {
 // breakers, limits and metrics included. Slices of the two alternate, medians
 // are divided.
 func BenchmarkCompose(b *testing.B) {
-	sim, err := upstreamsim.New(upstreamsim.Config{Latency: map[string]upstreamsim.Latency{}, PublicURL: "https://media.melmastoon.test"})
+	sim, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, PublicURL: "https://media.melmastoon.test"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,16 +7,16 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/upstreamsim"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
 var noon = time.Date(2027, 3, 10, 12, 0, 0, 0, time.UTC)
 
 // simulated is the platform at noon, for ever.
-func simulated(tb testing.TB) (*upstreamsim.Sim, inMemory) {
+func simulated(tb testing.TB) (*sim.Sim, inMemory) {
 	tb.Helper()
-	sim, err := upstreamsim.New(upstreamsim.Config{
-		Latency: map[string]upstreamsim.Latency{}, PublicURL: "https://media.melmastoon.test?a=1&b=<2>", Now: func() time.Time { return noon },
+	sim, err := sim.New(sim.Config{
+		Latency: map[string]sim.Latency{}, PublicURL: "https://media.melmastoon.test?a=1&b=<2>", Now: func() time.Time { return noon },
 	})
 	if err != nil {
 		tb.Fatal(err)

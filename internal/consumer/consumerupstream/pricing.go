@@ -9,8 +9,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Pricing previews prices, read-only.
@@ -38,7 +38,7 @@ type tax struct {
 	included     bool
 }
 
-func readQuote(r *scan.Reader) (q quote) {
+func readQuote(r *jsonscan.Reader) (q quote) {
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
@@ -76,7 +76,7 @@ func readQuote(r *scan.Reader) (q quote) {
 	return q
 }
 
-func readNight(r *scan.Reader) (n night) {
+func readNight(r *jsonscan.Reader) (n night) {
 	for name := range r.Object() {
 		switch name {
 		case "date":
@@ -88,7 +88,7 @@ func readNight(r *scan.Reader) (n night) {
 	return n
 }
 
-func readTax(r *scan.Reader) (t tax) {
+func readTax(r *jsonscan.Reader) (t tax) {
 	for name := range r.Object() {
 		switch name {
 		case "code":
@@ -145,7 +145,7 @@ func preview(req consumer.PriceRequest, calendarDays int) json.RawMessage {
 
 func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) ([]quote, error) {
 	var out []quote
-	err := p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *scan.Reader) {
+	err := p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *jsonscan.Reader) {
 		there := false
 		for name := range r.Object() {
 			if name == "quotes" && !r.Null() {

@@ -6,8 +6,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Property is property-service: rooms, amenities, photos and policies.
@@ -18,14 +18,14 @@ func (p *Property) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (
 	var out consumer.Property
 	const route = "/api/v1/properties/{propertyId}"
 	err := p.client.Get(ctx, route, upstream.Path(route, id.String()), url.Values{"locale": {string(locale)}},
-		upstream.Reading(func(r *scan.Reader) { out = readProperty(r, locale) }))
+		upstream.Reading(func(r *jsonscan.Reader) { out = readProperty(r, locale) }))
 	if err != nil {
 		return consumer.Property{}, failed(err)
 	}
 	return out, nil
 }
 
-func readProperty(r *scan.Reader, locale bff.Locale) consumer.Property {
+func readProperty(r *jsonscan.Reader, locale bff.Locale) consumer.Property {
 	p := consumer.Property{Amenities: []consumer.Amenity{}, Photos: []consumer.Photo{}}
 	for name := range r.Object() {
 		switch name {
@@ -70,7 +70,7 @@ func readProperty(r *scan.Reader, locale bff.Locale) consumer.Property {
 	return p
 }
 
-func readAddress(r *scan.Reader) (a consumer.Address) {
+func readAddress(r *jsonscan.Reader) (a consumer.Address) {
 	for name := range r.Object() {
 		switch name {
 		case "line":
@@ -87,7 +87,7 @@ func readAddress(r *scan.Reader) (a consumer.Address) {
 }
 
 // readRooms returns nil only where there is no list.
-func readRooms(r *scan.Reader) []consumer.RoomTypeSummary {
+func readRooms(r *jsonscan.Reader) []consumer.RoomTypeSummary {
 	if r.Null() {
 		return nil
 	}
@@ -98,7 +98,7 @@ func readRooms(r *scan.Reader) []consumer.RoomTypeSummary {
 	return rooms
 }
 
-func readRoom(r *scan.Reader) consumer.RoomTypeSummary {
+func readRoom(r *jsonscan.Reader) consumer.RoomTypeSummary {
 	room := consumer.RoomTypeSummary{Beds: []consumer.Bed{}, Amenities: []string{}, PhotoURLs: []string{}}
 	for name := range r.Object() {
 		switch name {
@@ -132,7 +132,7 @@ func readRoom(r *scan.Reader) consumer.RoomTypeSummary {
 	return room
 }
 
-func readBed(r *scan.Reader) (b consumer.Bed) {
+func readBed(r *jsonscan.Reader) (b consumer.Bed) {
 	for name := range r.Object() {
 		switch name {
 		case "type":
@@ -144,7 +144,7 @@ func readBed(r *scan.Reader) (b consumer.Bed) {
 	return b
 }
 
-func readAmenities(r *scan.Reader, locale bff.Locale) []consumer.Amenity {
+func readAmenities(r *jsonscan.Reader, locale bff.Locale) []consumer.Amenity {
 	out := make([]consumer.Amenity, 0, 32)
 	for range r.Array() {
 		var a consumer.Amenity
@@ -169,7 +169,7 @@ func readAmenities(r *scan.Reader, locale bff.Locale) []consumer.Amenity {
 	return out
 }
 
-func readPhotos(r *scan.Reader, locale bff.Locale) []consumer.Photo {
+func readPhotos(r *jsonscan.Reader, locale bff.Locale) []consumer.Photo {
 	out := make([]consumer.Photo, 0, 8)
 	for range r.Array() {
 		var p consumer.Photo
@@ -188,7 +188,7 @@ func readPhotos(r *scan.Reader, locale bff.Locale) []consumer.Photo {
 	return out
 }
 
-func readPolicies(r *scan.Reader, locale bff.Locale) (p consumer.Policies) {
+func readPolicies(r *jsonscan.Reader, locale bff.Locale) (p consumer.Policies) {
 	for name := range r.Object() {
 		switch name {
 		case "cancellation":

@@ -8,8 +8,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Search is search-aggregation, the one legitimate cross-tenant read.
@@ -29,7 +29,7 @@ func query(q consumer.SearchQuery) consumer.SearchQuery {
 func (s *Search) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
 	var out consumer.Listings
 	const route = "/api/v1/search/listings"
-	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			switch name {
 			case "items":
@@ -56,7 +56,7 @@ func (s *Search) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 func (s *Search) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
 	var out consumer.Projected
 	const route = "/api/v1/properties/{propertyId}"
-	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), nil, upstream.Reading(func(r *scan.Reader) { out = readProjected(r) }))
+	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), nil, upstream.Reading(func(r *jsonscan.Reader) { out = readProjected(r) }))
 	if err != nil {
 		return consumer.Projected{}, failed(err)
 	}
@@ -68,7 +68,7 @@ func (s *Search) Similar(ctx context.Context, id bff.ID, limit int, locale bff.L
 	var out []consumer.Listing
 	const route = "/api/v1/properties/{propertyId}/similar"
 	q := url.Values{"limit": {strconv.Itoa(limit)}, "locale": {string(locale)}}
-	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), q, upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			if name == "items" {
 				out = readListings(r, locale)
@@ -85,7 +85,7 @@ func (s *Search) Similar(ctx context.Context, id bff.ID, limit int, locale bff.L
 func (s *Search) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
 	var out consumer.Pins
 	const route = "/api/v1/search/map"
-	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			switch name {
 			case "pins":
@@ -120,7 +120,7 @@ func (s *Search) Availability(ctx context.Context, req consumer.AvailabilityRequ
 	}
 	a := consumer.Availability{PropertyID: req.PropertyID}
 	const route = "/api/v1/properties/{propertyId}/availability"
-	err := s.client.Get(ctx, route, upstream.Path(route, req.PropertyID.String()), q, upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Get(ctx, route, upstream.Path(route, req.PropertyID.String()), q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			if name == "days" {
 				a.Days = readDays(r)
@@ -144,7 +144,7 @@ func (s *Search) Facets(ctx context.Context, country, region string, locale bff.
 	}
 	var out consumer.FacetCatalog
 	const route = "/api/v1/facets"
-	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			switch name {
 			case "country":
@@ -170,7 +170,7 @@ func (s *Search) Suggest(ctx context.Context, typed string, limit int, locale bf
 	var out consumer.Suggestions
 	const route = "/api/v1/suggest"
 	q := url.Values{"q": {typed}, "limit": {strconv.Itoa(limit)}, "locale": {string(locale)}}
-	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *scan.Reader) {
+	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
 			if name == "suggestions" {
 				out.Suggestions = readSuggestions(r, locale)

@@ -3,7 +3,7 @@ package consumerupstream
 import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // nameable reports whether a hotel has ids that the domain can use: one that
@@ -13,7 +13,7 @@ func nameable(property, tenant bff.ID) bool {
 }
 
 // readListings reads the items of an answer; nil only where there is no list.
-func readListings(r *scan.Reader, locale bff.Locale) []consumer.Listing {
+func readListings(r *jsonscan.Reader, locale bff.Locale) []consumer.Listing {
 	if r.Null() {
 		return nil
 	}
@@ -30,7 +30,7 @@ func readListings(r *scan.Reader, locale bff.Locale) []consumer.Listing {
 	return out
 }
 
-func readListing(r *scan.Reader, locale bff.Locale) consumer.Listing {
+func readListing(r *jsonscan.Reader, locale bff.Locale) consumer.Listing {
 	l := consumer.Listing{Amenities: []string{}}
 	for name := range r.Object() {
 		switch name {
@@ -80,7 +80,7 @@ func readListing(r *scan.Reader, locale bff.Locale) consumer.Listing {
 	return l
 }
 
-func readRating(r *scan.Reader) *consumer.GuestRating {
+func readRating(r *jsonscan.Reader) *consumer.GuestRating {
 	if r.Null() {
 		return nil
 	}
@@ -97,7 +97,7 @@ func readRating(r *scan.Reader) *consumer.GuestRating {
 }
 
 // readProjected reads the projection's word on one hotel.
-func readProjected(r *scan.Reader) (p consumer.Projected) {
+func readProjected(r *jsonscan.Reader) (p consumer.Projected) {
 	for name := range r.Object() {
 		switch name {
 		case "listing":
@@ -115,7 +115,7 @@ func readProjected(r *scan.Reader) (p consumer.Projected) {
 	return p
 }
 
-func readPopularity(r *scan.Reader) *consumer.Popularity {
+func readPopularity(r *jsonscan.Reader) *consumer.Popularity {
 	if r.Null() {
 		return nil
 	}

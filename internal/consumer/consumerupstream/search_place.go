@@ -5,12 +5,12 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // The lists below are nil only where there is no list.
 
-func readPins(r *scan.Reader) []consumer.MapPin {
+func readPins(r *jsonscan.Reader) []consumer.MapPin {
 	if r.Null() {
 		return nil
 	}
@@ -37,7 +37,7 @@ func readPins(r *scan.Reader) []consumer.MapPin {
 }
 
 // readDays reads a calendar. A price that does not read exactly is no price.
-func readDays(r *scan.Reader) []consumer.AvailabilityDay {
+func readDays(r *jsonscan.Reader) []consumer.AvailabilityDay {
 	if r.Null() {
 		return nil
 	}
@@ -75,7 +75,7 @@ func readDays(r *scan.Reader) []consumer.AvailabilityDay {
 // projection also counts hotels that refund nothing.
 var flexibilities = []string{"free", "partial", "any"}
 
-func readFacets(r *scan.Reader, locale bff.Locale) []consumer.Facet {
+func readFacets(r *jsonscan.Reader, locale bff.Locale) []consumer.Facet {
 	if r.Null() {
 		return nil
 	}
@@ -102,7 +102,7 @@ func readFacets(r *scan.Reader, locale bff.Locale) []consumer.Facet {
 	return out
 }
 
-func readFacetValue(r *scan.Reader, locale bff.Locale) (v consumer.FacetValue) {
+func readFacetValue(r *jsonscan.Reader, locale bff.Locale) (v consumer.FacetValue) {
 	for name := range r.Object() {
 		switch name {
 		case "value":
@@ -116,7 +116,7 @@ func readFacetValue(r *scan.Reader, locale bff.Locale) (v consumer.FacetValue) {
 	return v
 }
 
-func readSuggestions(r *scan.Reader, locale bff.Locale) []consumer.Suggestion {
+func readSuggestions(r *jsonscan.Reader, locale bff.Locale) []consumer.Suggestion {
 	if r.Null() {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
 )
 
 // Theme is theme-config, the source of truth of brands.
@@ -39,7 +39,7 @@ func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consume
 		body = append(append(append(body, '"'), id.String()...), '"')
 	}
 	body = append(body, `]}`...)
-	err := t.client.Post(ctx, route, route, body, upstream.Reading(func(r *scan.Reader) {
+	err := t.client.Post(ctx, route, route, body, upstream.Reading(func(r *jsonscan.Reader) {
 		there := false
 		for name := range r.Object() {
 			if name != "brandPeeks" || r.Null() {
@@ -63,7 +63,7 @@ func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consume
 	return peeks, nil
 }
 
-func readPeek(r *scan.Reader) (tenant bff.ID, b consumer.BrandPeek) {
+func readPeek(r *jsonscan.Reader) (tenant bff.ID, b consumer.BrandPeek) {
 	for name := range r.Object() {
 		switch name {
 		case "tenantId":

@@ -7,7 +7,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/upstream/scan"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // text is localised text as the platform's services write it.
@@ -22,7 +22,7 @@ type translation struct{ locale, text string }
 type few [10]translation
 
 // readText reads the translations that a locale may need, or all of them.
-func readText(r *scan.Reader, room *few, only bff.Locale) text {
+func readText(r *jsonscan.Reader, room *few, only bff.Locale) text {
 	t := text{values: room[:0]}
 	lang := language(only)
 	for name := range r.Object() {
@@ -91,20 +91,20 @@ func language(locale bff.Locale) string {
 }
 
 // readLocalized reads a text with its translations.
-func readLocalized(r *scan.Reader) bff.LocalizedString {
+func readLocalized(r *jsonscan.Reader) bff.LocalizedString {
 	var room few
 	return readText(r, &room, "").localized()
 }
 
 // readIn reads a text in one language.
-func readIn(r *scan.Reader, locale bff.Locale) string {
+func readIn(r *jsonscan.Reader, locale bff.Locale) string {
 	var room few
 	return readText(r, &room, locale).in(locale)
 }
 
 // readID reads an id. One of another kind than wanted is still an id: what it
 // cannot name is left out, and the rest of the answer stays.
-func readID(r *scan.Reader, want bff.Prefix) (id bff.ID) {
+func readID(r *jsonscan.Reader, want bff.Prefix) (id bff.ID) {
 	r.Text(func(s string) (err error) {
 		if id, err = bff.ParseID(want, s); err != nil {
 			err = id.UnmarshalText([]byte(s))
@@ -114,7 +114,7 @@ func readID(r *scan.Reader, want bff.Prefix) (id bff.ID) {
 	return id
 }
 
-func readDate(r *scan.Reader) (d bff.Date) {
+func readDate(r *jsonscan.Reader) (d bff.Date) {
 	r.Text(func(s string) (err error) {
 		d, err = bff.ParseDate(s)
 		return err
@@ -122,12 +122,12 @@ func readDate(r *scan.Reader) (d bff.Date) {
 	return d
 }
 
-func readTime(r *scan.Reader) (t time.Time) {
+func readTime(r *jsonscan.Reader) (t time.Time) {
 	r.Text(func(s string) error { return t.UnmarshalText([]byte(s)) })
 	return t
 }
 
-func readGeo(r *scan.Reader) (at consumer.LatLng) {
+func readGeo(r *jsonscan.Reader) (at consumer.LatLng) {
 	for name := range r.Object() {
 		switch name {
 		case "lat":
@@ -140,7 +140,7 @@ func readGeo(r *scan.Reader) (at consumer.LatLng) {
 }
 
 // readKebabs reads codes.
-func readKebabs(r *scan.Reader) []string {
+func readKebabs(r *jsonscan.Reader) []string {
 	codes := r.Strings()
 	if codes == nil {
 		return []string{}

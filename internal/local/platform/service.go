@@ -1,0 +1,174 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Service names one of the two services and where an instance of it listens.
+type Service struct {
+	Name     string // bff-consumer or bff-backoffice
+	Public   string // host:port
+	Internal string
+	Admin    string
+}
+
+// prefixes of the settings of each service.
+var prefixes = map[string]string{"bff-consumer": "CONSUMER", "bff-backoffice": "BACKOFFICE"}
+
+// preferred ports, used while they are free: public, internal, admin.
+var preferred = map[string][3]string{
+	"bff-consumer":   {"8081", "8181", "9081"},
+	"bff-backoffice": {"8083", "8183", "9083"},
+}
+
+// NewService picks free addresses for an instance; the well-known ports if
+// they are wanted and free.
+func NewService(name string, wellKnown bool) (Service, error) {
+	s := Service{Name: name}
+	for i, addr := range []*string{&s.Public, &s.Internal, &s.Admin} {
+		port := ""
+		if wellKnown {
+			port = preferred[name][i]
+		}
+		ln, err := listenFree(port)
+		if err != nil {
+			return s, err
+		}
+		defer func() { _ = ln.Close() }() // held until all are found, lest one be found twice
+		*addr = ln.Addr().String()
+	}
+	return s, nil
+}
+
+// Listen is the environment that makes an instance listen there.
+func (s Service) Listen() map[string]string {
+	p := "BFF_" + prefixes[s.Name]
+	return map[string]string{p + "_LISTEN": s.Public, p + "_INTERNAL_LISTEN": s.Internal, p + "_ADMIN_LISTEN": s.Admin}
+}
+
+// URLs is the environment that tells others where the instance is.
+func (s Service) URLs() map[string]string {
+	p := "MELMASTOON_" + prefixes[s.Name]
+	return map[string]string{
+		p + "_URL": "http://" + s.Public, p + "_INTERNAL_URL": "http://" + s.Internal, p + "_ADMIN_URL": "http://" + s.Admin,
+	}
+}
+
+// Ports are taken from below the range in which Linux and macOS pick the local
+// ends of connections: between the moment that a port is found free and the
+// moment that the service binds it, no connection can take it.
+const (
+	lowestPort  = 20000
+	portsToPick = 12000
+)
+
+// listenFree listens on a loopback port that is free, the preferred one if it is.
+func listenFree(port string) (net.Listener, error) {
+	for range 100 {
+		if port == "" {
+			port = strconv.Itoa(lowestPort + rand.IntN(portsToPick)) //nolint:gosec // any port will do
+		}
+		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			return ln, nil
+		}
+		port = ""
+	}
+	return nil, errors.New("no free port on 127.0.0.1")
+}
+
+// Process is a running instance.
+type Process struct {
+	Service
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start runs an instance: command is a service's binary, or this binary with
+// the service's name, and always the sub-command serve. The process ends with
+// the caller, even a killed one.
+func (s Service) Start(command []string, env []string, log io.Writer) (*Process, error) {
+	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx,gosec // our own binary; Stop and Kill end it
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(cmd.Env, Pairs(s.Listen())...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = dieWithParent()
+	p := &Process{Service: s, cmd: cmd, done: make(chan struct{})}
+	if err := startOnLivingThread(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err is how the process ended; valid after Done.
+func (p *Process) Err() error { return p.err }
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends the process as a crash would, and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // gone already is as good
+	<-p.done
+}
+
+// Signal asks the process for something.
+func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Stop asks the process to drain; when the patience ends, it is killed.
+func (p *Process) Stop(patience time.Duration) error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is as good
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(patience):
+		p.Kill()
+		return fmt.Errorf("%s did not stop within %s", p.Name, patience)
+	}
+}
+
+// readyPoll is how often readiness is asked for.
+const readyPoll = 3 * time.Millisecond
+
+// AwaitReady returns when the instance answers that it is ready.
+func (p *Process) AwaitReady(ctx context.Context) error {
+	client := &http.Client{Timeout: 2 * time.Second}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/ready", nil)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(req); err == nil {
+			_ = res.Body.Close() // only the status counts
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not become ready: %w", p.Name, ctx.Err())
+		case <-p.done:
+			return fmt.Errorf("%s ended before it was ready: %w", p.Name, p.err)
+		case <-time.After(readyPoll):
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package world describes the platform on one machine: which environment makes
+// a service find the servers, the simulated upstreams and its secrets, and how
+// to run a service as a process of its own. `melmastoon up` and the tests that
+// need several real processes share it.
+package platform
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+// Places says where everything is.
+type Places struct {
+	Name          string // of the environment; first part of every Redis key
+	PostgresURL   string // a superuser's
+	RedisURL      string
+	PubSubHost    string
+	PubSubProject string
+	SimURL        string
+	Secrets       Secrets
+}
+
+// Environment returns what an instance of either service needs apart from its
+// listen addresses.
+func (p Places) Environment() (map[string]string, error) {
+	admin, err := url.Parse(p.PostgresURL)
+	if err != nil {
+		return nil, fmt.Errorf("postgres URL: %w", err)
+	}
+	as := func(role, password string) string {
+		u := *admin
+		u.User = url.UserPassword(role, password)
+		return u.String()
+	}
+	return map[string]string{
+		"MELMASTOON_ENV":               p.Name,
+		"MELMASTOON_SIM_URL":           p.SimURL,
+		"MELMASTOON_POSTGRES_URL":      p.PostgresURL,
+		"MELMASTOON_REDIS_URL":         p.RedisURL,
+		"MELMASTOON_INTERNAL_TOKEN":    p.Secrets.InternalToken,
+		"MELMASTOON_INTERNAL_HMAC_KEY": p.Secrets.InternalHMACKey,
+		"PUBSUB_EMULATOR_HOST":         p.PubSubHost,
+		"PUBSUB_PROJECT_ID":            p.PubSubProject,
+
+		"BFF_CONSUMER_POSTGRES_URL":      as(migrations.ConsumerApp, p.Secrets.ConsumerPassword),
+		"BFF_CONSUMER_MIGRATE_URL":       p.PostgresURL,
+		"BFF_CONSUMER_REDIS_SESSION_URL": p.RedisURL,
+		"BFF_CONSUMER_REDIS_CACHE_URL":   p.RedisURL,
+		"BFF_CONSUMER_SEARCH_URL":        p.SimURL + "/search-aggregation",
+		"BFF_CONSUMER_PRICING_URL":       p.SimURL + "/pricing",
+		"BFF_CONSUMER_PROPERTY_URL":      p.SimURL + "/property",
+		"BFF_CONSUMER_THEME_URL":         p.SimURL + "/theme-config",
+		"BFF_CONSUMER_TENANT_URL":        p.SimURL + "/tenant",
+		"BFF_CONSUMER_HANDOFF_KEYS":      string(p.Secrets.HandoffKeys),
+		"BFF_CONSUMER_PEPPER":            p.Secrets.Pepper,
+
+		"BFF_BACKOFFICE_POSTGRES_URL":      as(migrations.BackofficeApp, p.Secrets.BackofficePassword),
+		"BFF_BACKOFFICE_JOBS_POSTGRES_URL": as(migrations.BackofficeJobs, p.Secrets.JobsPassword),
+		"BFF_BACKOFFICE_MIGRATE_URL":       p.PostgresURL,
+		"BFF_BACKOFFICE_REDIS_SESSION_URL": p.RedisURL,
+		"BFF_BACKOFFICE_REDIS_CACHE_URL":   p.RedisURL,
+	}, nil
+}
+
+// Pairs writes an environment as os/exec wants it.
+func Pairs(envs ...map[string]string) []string {
+	all := map[string]string{}
+	for _, e := range envs {
+		maps.Copy(all, e)
+	}
+	out := make([]string, 0, len(all))
+	for k, v := range all {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// controlRoutes mount the interface under /_sim. It is neither counted nor
+// slowed nor failed.
+func (s *Sim) controlRoutes() {
+	s.control("GET /_sim/calls", func([]byte, *http.Request) (any, error) { return s.Calls(), nil })
+	s.control("DELETE /_sim/calls", func([]byte, *http.Request) (any, error) { s.ResetCalls(); return nil, nil })
+	s.control("GET /_sim/faults", func([]byte, *http.Request) (any, error) {
+		return map[string]any{"faults": s.Faults()}, nil
+	})
+	s.control("POST /_sim/faults", func(body []byte, _ *http.Request) (any, error) {
+		var f Fault
+		if err := decodeStrict(body, &f); err != nil {
+			return nil, err
+		}
+		if err := s.SetFault(f); err != nil {
+			return nil, err
+		}
+		return created{f}, nil
+	})
+	s.control("DELETE /_sim/faults", func([]byte, *http.Request) (any, error) { s.ClearFaults(); return nil, nil })
+	s.control("POST /_sim/events", func(body []byte, r *http.Request) (any, error) {
+		var ev struct {
+			Topic   string          `json:"topic"`
+			Payload json.RawMessage `json:"payload"`
+		}
+		if err := decodeStrict(body, &ev); err != nil {
+			return nil, err
+		}
+		id, published, err := s.Emit(r.Context(), ev.Topic, ev.Payload)
+		if err != nil {
+			return nil, err
+		}
+		return accepted{map[string]any{"eventId": id, "published": published}}, nil
+	})
+	s.control("GET /_sim/catalog", func([]byte, *http.Request) (any, error) { return s.Catalog(), nil })
+}
+
+func (s *Sim) control(pattern string, h func(body []byte, r *http.Request) (any, error)) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			writeFailure(w, &failure{status: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE", message: "body too large"})
+			return
+		}
+		out, err := h(body, r)
+		if err != nil {
+			writeFailure(w, err)
+			return
+		}
+		writeJSON(w, out)
+	})
+}
+
+// decodeStrict refuses fields it does not know: a misspelt fault that silently
+// does nothing would make a test pass for nothing.
+func decodeStrict(body []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return decodeFailure(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return refused(bff.FieldErrors{{Field: "body", Code: bff.FieldFormat}})
+	}
+	return nil
+}
+
+var topicForm = regexp.MustCompile(`^melmastoon(\.[a-z0-9_-]+)+\.v([0-9]{1,3})$`)
+
+const publishTimeout = 5 * time.Second
+
+// Emit lets the platform report something: the event acts on the simulator's
+// own state where it knows how, and goes to the topic of its name in the
+// platform's envelope.
+func (s *Sim) Emit(ctx context.Context, topic string, payload json.RawMessage) (eventID string, published bool, err error) {
+	var bad bff.FieldErrors
+	form := topicForm.FindStringSubmatch(topic)
+	bad.Check(topic != "", "topic", bff.FieldRequired)
+	bad.Check(topic == "" || form != nil && len(topic) <= 255, "topic", bff.FieldFormat)
+	var about struct {
+		TenantID         string `json:"tenantId"`
+		PropertyID       string `json:"propertyId"`
+		PublishedVersion string `json:"publishedVersion"`
+	}
+	switch trimmed := bytes.TrimSpace(payload); {
+	case len(trimmed) == 0 || string(trimmed) == "null":
+		bad.Add("payload", bff.FieldRequired)
+	case trimmed[0] != '{':
+		bad.Add("payload", bff.FieldType)
+	default:
+		if err := json.Unmarshal(payload, &about); err != nil {
+			if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				bad.Add("payload."+t.Field, bff.FieldType)
+			} else {
+				bad.Add("payload", bff.FieldFormat)
+			}
+		}
+	}
+	if err := refused(bad); err != nil {
+		return "", false, err
+	}
+	s.apply(topic, about.TenantID, about.PropertyID, about.PublishedVersion)
+
+	version, err := strconv.Atoi(form[2])
+	if err != nil {
+		return "", false, fmt.Errorf("read version of topic: %w", err)
+	}
+	now := s.cfg.Now()
+	ev := bff.Event{
+		Envelope: bff.Envelope{
+			EventID: bff.NewID(bff.PrefixEvent, now).String(), Subject: topic, Version: version,
+			OccurredAt: bff.At(now), PublishedAt: bff.At(now), Producer: "upstream-sim", ProducerInstance: "upstream-sim",
+			SchemaURI: "https://schemas.melmastoon.ghasi.io/" + topic + ".json", RetentionClass: bff.RetentionOperational, SamplingRate: 1,
+		},
+		Payload: payload,
+	}
+	if about.TenantID != "" {
+		ev.Envelope.TenantID = &about.TenantID
+	}
+	if s.cfg.Publisher == nil {
+		return ev.Envelope.EventID, false, nil
+	}
+	data, err := json.Marshal(ev)
+	if err != nil {
+		return "", false, fmt.Errorf("encode event: %w", err)
+	}
+	key := about.TenantID
+	if key == "" {
+		key = about.PropertyID
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if err := s.cfg.Publisher.Publish(ctx, topic, data, key); err != nil {
+		return "", false, errors.Join(&failure{status: http.StatusBadGateway, code: "PUBLISH_FAILED", message: "the event acted here but could not be published"}, err)
+	}
+	return ev.Envelope.EventID, true, nil
+}
+
+// apply does what the event reports. Unknown things are left alone: the event
+// may be about a tenant of the test's own.
+func (s *Sim) apply(topic, tenantID, propertyID, version string) {
+	switch topic {
+	case "melmastoon.tenant.suspended.v1":
+		s.SuspendTenant(tenantID)
+	case "melmastoon.tenant.reinstated.v1", "melmastoon.tenant.reactivated.v1":
+		s.ReinstateTenant(tenantID)
+	case "melmastoon.theme.published.v1":
+		if version != "" {
+			s.PublishTheme(tenantID, version)
+		}
+	case "melmastoon.search_aggregation.listing.indexed.v1", "melmastoon.search.projection.updated.v1":
+		s.IndexListing(propertyID)
+	}
+}
+
+// Catalog is what a test may want to know of the data set.
+type Catalog struct {
+	Tenants    []CatalogTenant   `json:"tenants"`
+	Properties []CatalogProperty `json:"properties"`
+	Operators  []CatalogOperator `json:"operators"`
+}
+
+// CatalogTenant is a tenant of the data set.
+type CatalogTenant struct {
+	TenantID string `json:"tenantId"`
+	Slug     string `json:"slug"`
+	Name     string `json:"name"`
+	Status   string `json:"status"`
+}
+
+// CatalogProperty is a house of the data set.
+type CatalogProperty struct {
+	PropertyID string `json:"propertyId"`
+	TenantID   string `json:"tenantId"`
+	City       string `json:"city"`
+	Country    string `json:"country"`
+	Name       string `json:"name"`
+	Geo        Point  `json:"geo"`
+}
+
+// CatalogOperator is a member of staff of the data set.
+type CatalogOperator struct {
+	OperatorID    string   `json:"operatorId"`
+	TenantID      string   `json:"tenantId"`
+	Roles         []string `json:"roles"`
+	PropertyScope []string `json:"propertyScope"`
+}
+
+// Catalog lists the data set. The slices inside are shared: read them only.
+func (s *Sim) Catalog() Catalog {
+	c := Catalog{
+		Tenants:    make([]CatalogTenant, 0, len(s.data.tenants)),
+		Properties: make([]CatalogProperty, 0, len(s.data.properties)),
+	}
+	for _, t := range s.data.tenants {
+		c.Tenants = append(c.Tenants, CatalogTenant{t.id, t.slug, t.names.En, s.status(t)})
+		for _, o := range t.operators {
+			c.Operators = append(c.Operators, CatalogOperator{o.id, t.id, o.roles, o.propertyScope})
+		}
+	}
+	for _, p := range s.data.properties {
+		c.Properties = append(c.Properties, CatalogProperty{p.id, p.tenant.id, p.city.names.En, p.country.code, p.names.En, p.geo})
+	}
+	return c
+}

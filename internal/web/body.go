@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -18,7 +19,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, erro
 	if err != nil {
 		return nil, err
 	}
-	return ParseText(text)
+	return ParseText(r.Context(), text)
 }
 
 // ReadText reads a body that says it is JSON, for ParseText.
@@ -62,10 +63,10 @@ func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, erro
 }
 
 // ParseBody reads a JSON object.
-func ParseBody(body []byte) (*Input, error) { return ParseText(string(body)) }
+func ParseBody(ctx context.Context, body []byte) (*Input, error) { return ParseText(ctx, string(body)) }
 
 // ParseText reads a JSON object.
-func ParseText(text string) (*Input, error) {
+func ParseText(ctx context.Context, text string) (*Input, error) {
 	bad := func(code, detail string) error {
 		return &bff.Error{
 			Code: bff.CodeValidationFailed, Detail: detail,
@@ -85,5 +86,5 @@ func ParseText(text string) (*Input, error) {
 	if nodes[0].kind != kindObject {
 		return nil, bad(bff.FieldType, "the body must be one JSON object")
 	}
-	return &newRoot(nodes).Input, nil
+	return &newRoot(ctx, nodes).Input, nil
 }

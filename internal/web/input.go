@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ type Input struct {
 type document struct {
 	nodes []node
 	bad   bff.FieldErrors
+	asked *Recorder // nil outside of tests
 }
 
 // root is a document with the Input of its outermost object.
@@ -32,8 +34,8 @@ type root struct {
 	document
 }
 
-func newRoot(nodes []node) *root {
-	r := &root{document: document{nodes: nodes}}
+func newRoot(ctx context.Context, nodes []node) *root {
+	r := &root{document: document{nodes: nodes, asked: recorderOf(ctx)}}
 	r.doc = &r.document
 	return r
 }
@@ -74,8 +76,15 @@ func (in *Input) find(name string) *node {
 	return found
 }
 
-// given is find for a member that is there and not null.
+// given is find for a member that is read, if it is there and not null.
 func (in *Input) given(name string) *node {
+	if in.doc.asked != nil {
+		in.doc.asked.add(in.field(name))
+	}
+	return in.present(name)
+}
+
+func (in *Input) present(name string) *node {
 	if n := in.find(name); n != nil && !n.isEmpty() {
 		return n
 	}
@@ -85,6 +94,9 @@ func (in *Input) given(name string) *node {
 // Members are the members as encoding/json would have them, for objects whose
 // names are the client's own.
 func (in *Input) Members() map[string]any {
+	if in.doc.asked != nil {
+		in.doc.asked.add(in.field("*"))
+	}
 	out := map[string]any{}
 	if nodes := in.doc.nodes; len(nodes) > 0 {
 		for i := nodes[in.at].first; i != 0; i = nodes[i].next {
@@ -95,7 +107,7 @@ func (in *Input) Members() map[string]any {
 }
 
 // Has reports whether a member is there and not null.
-func (in *Input) Has(name string) bool { return in.given(name) != nil }
+func (in *Input) Has(name string) bool { return in.present(name) != nil }
 
 // Require refuses the named members that are missing.
 func (in *Input) Require(names ...string) {

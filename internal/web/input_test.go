@@ -25,7 +25,7 @@ func fields(err error) map[string]string {
 
 func TestInputNamesEveryBadField(t *testing.T) {
 	t.Parallel()
-	in, err := ParseBody([]byte(`{"s":1,"long":"abcdef","ctl":"a\u0000b","n":"x","f":1.5,"big":1e99,"neg":-3,"o":[],"list":["a",2],
+	in, err := ParseBody(t.Context(), []byte(`{"s":1,"long":"abcdef","ctl":"a\u0000b","n":"x","f":1.5,"big":1e99,"neg":-3,"o":[],"list":["a",2],
 		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","currency":"XXX","b":"true","null":null}`))
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestLoneUnsupportedKeepsItsCode(t *testing.T) {
 		`{"locale":1}`:                       bff.CodeValidationFailed,
 		`{"locale":"ps-AF","currency":"AF"}`: bff.CodeCurrencyNotSupported,
 	} {
-		in, err := ParseBody([]byte(body))
+		in, err := ParseBody(t.Context(), []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func FuzzInput(f *testing.F) {
 	f.Add([]byte(`{"geo":{"mode":"city"},"dates":{"checkIn":"2026-01-01"},"n":1,"l":[1,"a",null]}`))
 	f.Add([]byte(`{"n":1e309,"l":{},"dates":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		in, err := ParseBody(body)
+		in, err := ParseBody(t.Context(), body)
 		if err != nil {
 			if len(fields(err)) == 0 {
 				t.Fatalf("a refusal must name a field: %v", err)

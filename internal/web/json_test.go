@@ -63,7 +63,7 @@ func likeJSON(t *testing.T, body string) {
 	if strings.Count(body, "{")+strings.Count(body, "[") > maxDepth && (wantFault != "" || depth(want) > maxDepth) {
 		return // refused for its depth, perhaps before what encoding/json minds
 	}
-	in, err := ParseBody([]byte(body))
+	in, err := ParseBody(t.Context(), []byte(body))
 	if got := fields(err)["body"]; got != wantFault {
 		t.Fatalf("%q: refused as %q, want %q", body, got, wantFault)
 	}
@@ -126,12 +126,12 @@ func FuzzParseBody(f *testing.F) {
 func TestDepthIsBounded(t *testing.T) {
 	t.Parallel()
 	nested := func(n int) string { return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}` }
-	if _, err := ParseBody([]byte(nested(maxDepth))); err != nil {
+	if _, err := ParseBody(t.Context(), []byte(nested(maxDepth))); err != nil {
 		t.Errorf("%d deep: %v", maxDepth, err)
 	}
 	for _, n := range []int{maxDepth + 1, 100_000} {
 		for _, body := range []string{nested(n), strings.Repeat(`{"a":`, n), strings.Repeat("[", n)} {
-			if _, err := ParseBody([]byte(body)); fields(err)["body"] != bff.FieldFormat {
+			if _, err := ParseBody(t.Context(), []byte(body)); fields(err)["body"] != bff.FieldFormat {
 				t.Errorf("%d deep: got %v, want it refused", n, err)
 			}
 		}
@@ -142,7 +142,7 @@ func TestDepthIsBounded(t *testing.T) {
 func TestBodyIsNotShared(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"a":"kabul"}`)
-	in, err := ParseBody(body)
+	in, err := ParseBody(t.Context(), body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ const maxParameters = 256
 // ReadQuery reads the parameters of a URL. A parameter given twice is refused:
 // two readers could believe two different values.
 func ReadQuery(r *http.Request) *Input {
-	doc := newRoot(nil)
+	doc := newRoot(r.Context(), nil)
 	rest := r.URL.RawQuery
 	if rest == "" {
 		return &doc.Input

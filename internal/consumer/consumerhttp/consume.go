@@ -124,7 +124,7 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 	if err := a.cfg.Caller.check(r, body, now); err != nil {
 		return err
 	}
-	in, err := web.ParseBody(body)
+	in, err := web.ParseBody(r.Context(), body)
 	if err != nil {
 		return err
 	}

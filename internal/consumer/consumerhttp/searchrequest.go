@@ -61,7 +61,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	if req, ok := a.bodies.get(key); ok {
 		return req, nil
 	}
-	in, err := web.ParseText(body)
+	in, err := web.ParseText(r.Context(), body)
 	if err != nil {
 		return nil, err
 	}

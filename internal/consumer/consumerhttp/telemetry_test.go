@@ -20,7 +20,7 @@ func FuzzTelemetry(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		in, err := web.ParseBody([]byte(body))
+		in, err := web.ParseBody(t.Context(), []byte(body))
 		if err != nil {
 			return
 		}

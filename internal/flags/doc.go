@@ -1,10 +1,7 @@
 // Package flags switches features while the service runs.
 //
-// Values come from layered sources (a file, Redis, Remote Config) into one
+// Values come from layered sources (a file, Redis) into one
 // snapshot that is read without locks, so that a flag may be asked on every
 // request. A source that fails keeps its last good values: losing the place
 // where a switch is kept must not flip it.
-//
-// [Flags] is an OpenFeature provider; its typed methods are the same answers
-// without the SDK's cost.
 package flags

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/open-feature/go-sdk/openfeature"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -48,7 +47,6 @@ type Flags struct {
 	cfg      Config
 	snapshot atomic.Pointer[map[string]value]
 	push     chan struct{}
-	events   chan openfeature.Event
 	failures *prometheus.CounterVec
 	stale    *prometheus.GaugeVec
 	mismatch *prometheus.CounterVec
@@ -99,7 +97,6 @@ func New(cfg Config) (*Flags, error) {
 	f := &Flags{
 		cfg:       cfg,
 		push:      make(chan struct{}, 1),
-		events:    make(chan openfeature.Event, 16),
 		listeners: map[int]func([]string){},
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: cfg.Namespace, Name: "flags_source_failures_total", Help: "Readings of a source that failed.",
@@ -289,13 +286,6 @@ func (f *Flags) tell(changed []string) {
 	f.mu.Unlock()
 	for _, fn := range listeners {
 		fn(slices.Clone(changed))
-	}
-	select { // nobody may be listening through OpenFeature
-	case f.events <- openfeature.Event{
-		ProviderName: providerName, EventType: openfeature.ProviderConfigChange,
-		ProviderEventDetails: openfeature.ProviderEventDetails{Message: "flags changed", FlagChanges: changed},
-	}:
-	default:
 	}
 }
 

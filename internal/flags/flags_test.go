@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/open-feature/go-sdk/openfeature"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
@@ -229,54 +228,6 @@ func TestNewReportsFaults(t *testing.T) {
 	_, err := New(Config{Sources: []Source{NewFile("a"), NewFile("b")}, Every: -1})
 	if err == nil || !strings.Contains(err.Error(), "two sources") || !strings.Contains(err.Error(), "negative") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestOpenFeature(t *testing.T) {
-	t.Parallel()
-	src := &held{name: "memory", values: map[string]string{CampaignMode: "true", "n": "3", "s": "blue", "o": `{"a":[1]}`}}
-	f := newFlags(t, Config{Sources: []Source{src}})
-	if err := f.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	<-f.events // of the first refresh, which nobody listened to
-	client, stop, err := f.OpenFeature(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	ctx, ec := t.Context(), openfeature.EvaluationContext{}
-	if !client.Boolean(ctx, CampaignMode, false, ec) || client.Int(ctx, "n", 0, ec) != 3 || client.Float(ctx, "n", 0, ec) != 3 || client.String(ctx, "s", "", ec) != "blue" {
-		t.Error("wrong values")
-	}
-	if diff := cmp.Diff(map[string]any{"a": []any{1.0}}, client.Object(ctx, "o", nil, ec)); diff != "" {
-		t.Errorf("object (-want +got):\n%s", diff)
-	}
-	if d, _ := client.BooleanValueDetails(ctx, "none", true, ec); !d.Value || d.ErrorCode != openfeature.FlagNotFoundCode {
-		t.Errorf("missing: %+v", d)
-	}
-	if d, _ := client.BooleanValueDetails(ctx, "s", true, ec); !d.Value || d.ErrorCode != openfeature.TypeMismatchCode {
-		t.Errorf("mistyped: %+v", d)
-	}
-
-	changes := make(chan []string, 1)
-	heard := func(d openfeature.EventDetails) { changes <- d.FlagChanges }
-	client.AddHandler(openfeature.ProviderConfigChange, &heard)
-	src.set(map[string]string{CampaignMode: "false"}, nil)
-	if err := f.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case got := <-changes:
-		if diff := cmp.Diff([]string{CampaignMode, "n", "o", "s"}, got); diff != "" {
-			t.Errorf("changes (-want +got):\n%s", diff)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("no change was heard")
 	}
 }
 

@@ -11,6 +11,3 @@ const (
 
 // SampleRate names the flag that says which share of an event's kind leaves.
 func SampleRate(subject string) string { return "bff.consumer.sample_rate.v1:" + subject }
-
-// Names lists the flags above, for sources that must ask for each by name.
-func Names() []string { return []string{CampaignMode, BrownoutRung} }

@@ -2,7 +2,6 @@ package flags
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -144,11 +143,4 @@ func TestRedisOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("on again", func() bool { return f.Bool(CampaignMode, false) })
-}
-
-func TestNames(t *testing.T) {
-	t.Parallel()
-	if !slices.Contains(Names(), CampaignMode) {
-		t.Error("campaign mode is not listed")
-	}
 }

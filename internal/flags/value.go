@@ -30,8 +30,8 @@ const (
 	isFloat
 )
 
-// parse reads text. What counts as true and false is what Remote Config's own
-// clients accept.
+// parse reads text. Booleans have the spellings that operators type and that
+// other flag stores accept, whatever their case.
 func parse(text string) value {
 	v := value{text: text}
 	switch strings.ToLower(text) {

@@ -24,7 +24,14 @@ func House() Rule {
 			},
 
 			service("consumer", "domain", []string{"internal/consumer", "internal/consumer/bot"}),
-			// Before the adapters, whose pattern would match it.
+			// Root and fakes before the adapters, whose pattern would match them.
+			{
+				// The services behind a domain, played in memory; only tests import it.
+				Name:     "consumer fakes",
+				Packages: []string{"internal/consumer/consumertest"},
+				Imports:  []string{"language", "handoff", "consumer domain"},
+				Service:  "consumer",
+			},
 			service("consumer", "root", []string{"internal/consumer/consumerd"}),
 			service("consumer", "adapters", []string{"internal/consumer/consumer*/..."}),
 			service("consumer", "command", []string{"cmd/bff-consumer"}),

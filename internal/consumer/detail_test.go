@@ -19,7 +19,7 @@ func TestDetail(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name      string
-		platform  platform
+		platform  *platform
 		rung      consumer.Rung
 		suspended []int
 		want      parts
@@ -28,23 +28,23 @@ func TestDetail(t *testing.T) {
 		noRate, noBrand, noRooms, noSimilar, noPopularity bool
 	}{
 		{name: "whole", want: parts{}},
-		{name: "no price", platform: platform{priceErr: errDown}, want: parts{rates: failed}, noRate: true},
-		{name: "no brand", platform: platform{brandErr: errDown}, want: parts{brand: failed}, noBrand: true},
-		{name: "no description", platform: platform{propertyErr: errDown}, want: parts{property: failed}, noRooms: true},
-		{name: "no similar hotels", platform: platform{similarErr: errDown}, want: parts{similar: failed}, noSimilar: true},
+		{name: "no price", platform: &platform{Down: failures{Pricing: errDown}}, want: parts{rates: failed}, noRate: true},
+		{name: "no brand", platform: &platform{Down: failures{Theme: errDown}}, want: parts{brand: failed}, noBrand: true},
+		{name: "no description", platform: &platform{Down: failures{Property: errDown}}, want: parts{property: failed}, noRooms: true},
+		{name: "no similar hotels", platform: &platform{Down: failures{Similar: errDown}}, want: parts{similar: failed}, noSimilar: true},
 		{
-			name: "no projection", platform: platform{searchErr: errDown, similarErr: errDown},
+			name: "no projection", platform: &platform{Down: failures{Search: errDown, Similar: errDown}},
 			want: parts{popularity: failed, rates: failed, brand: failed, similar: failed}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
 		},
 		{
-			name: "only the projection", platform: platform{priceErr: errDown, brandErr: errDown, propertyErr: errDown, similarErr: errDown},
+			name: "only the projection", platform: &platform{Down: failures{Pricing: errDown, Theme: errDown, Property: errDown, Similar: errDown}},
 			want: parts{rates: failed, brand: failed, property: failed, similar: failed}, noRate: true, noBrand: true, noRooms: true, noSimilar: true,
 		},
-		{name: "nothing", platform: platform{searchErr: errDown, propertyErr: errDown}, wantErr: bff.CodeUpstreamUnavailable},
-		{name: "nothing in time", platform: platform{searchErr: refusing("budget"), propertyErr: errDown}, wantErr: bff.CodeUpstreamBudgetExceeded},
-		{name: "not on sale", platform: platform{gone: true}, wantErr: bff.CodeResourceNotFound},
+		{name: "nothing", platform: &platform{Down: failures{Search: errDown, Property: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
+		{name: "nothing in time", platform: &platform{Down: failures{Search: failure("budget"), Property: errDown}}, wantErr: bff.CodeUpstreamBudgetExceeded},
+		{name: "not on sale", platform: &platform{Gone: true}, wantErr: bff.CodeResourceNotFound},
 		{name: "suspended", suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
-		{name: "suspended, no projection", platform: platform{searchErr: errDown}, suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
+		{name: "suspended, no projection", platform: &platform{Down: failures{Search: errDown}}, suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
 		{name: "a similar hotel is suspended", suspended: []int{1, 2}, want: parts{}, noSimilar: true},
 		{name: "first rung", rung: consumer.RungSimilar, want: parts{similar: shed}, noSimilar: true},
 		{name: "second rung", rung: consumer.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
@@ -56,8 +56,9 @@ func TestDetail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.platform.similar = []int{10, 20, 70} // 70 is the hotel itself
-			d, err := finderOn(&tt.platform, tt.rung, tt.suspended...).Detail(t.Context(), consumer.DetailRequest{
+			p := platformOr(tt.platform)
+			p.Alike = []int{10, 20, 70} // 70 is the hotel itself
+			d, err := finderOn(p, tt.rung, tt.suspended...).Detail(t.Context(), consumer.DetailRequest{
 				PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday), Locale: bff.LocaleEnglish, Currency: bff.AFN,
 			}, midday)
 			if tt.wantErr != "" {
@@ -97,7 +98,7 @@ func TestDetail(t *testing.T) {
 
 func TestDetailAges(t *testing.T) {
 	t.Parallel()
-	p := &platform{captured: midday.Add(-50 * time.Second)}
+	p := &platform{Captured: func() time.Time { return midday.Add(-50 * time.Second) }}
 	d, err := finderOn(p, consumer.RungNone).Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
 	if err != nil {
 		t.Fatal(err)

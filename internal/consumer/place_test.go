@@ -34,7 +34,7 @@ func TestMap(t *testing.T) {
 	priced := propertyID(3)
 	for _, tt := range []struct {
 		name      string
-		platform  platform
+		platform  *platform
 		degrees   float64
 		cursor    bff.ID
 		rung      consumer.Rung
@@ -47,27 +47,28 @@ func TestMap(t *testing.T) {
 		wantErr                        bff.Code
 	}{
 		{name: "empty", wantPages: 1, want: parts{}, wantNeutral: true},
-		{name: "few", platform: platform{pins: pinsOf(3, 4)}, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "two pages", platform: platform{pins: pinsOf(120, 120)}, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
-		{name: "more than fit", platform: platform{pins: pinsOf(500)}, wantPins: 250, wantTotal: 500, wantPages: 2, want: parts{}},
-		{name: "a price under the cursor", platform: platform{pins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, want: parts{}},
-		{name: "a cursor elsewhere", platform: platform{pins: pinsOf(7)}, cursor: propertyID(99), wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no price", platform: platform{pins: pinsOf(7), priceErr: errDown}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{consumer.PartMapPrice: consumer.ReasonError}},
-		{name: "sold out", platform: platform{pins: pinsOf(7), soldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no brands", platform: platform{pins: pinsOf(7), brandErr: errDown}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonError}},
-		{name: "brands shed", platform: platform{pins: pinsOf(7)}, rung: consumer.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed}},
-		{name: "price shed", platform: platform{pins: pinsOf(7)}, rung: consumer.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed, consumer.PartMapPrice: consumer.ReasonShed}},
-		{name: "suspended", platform: platform{pins: pinsOf(3, 4)}, suspended: []int{0}, wantPins: 4, wantTotal: 4, wantPages: 1, want: parts{}},
-		{name: "no projection", platform: platform{searchErr: errDown}, wantErr: bff.CodeUpstreamUnavailable},
+		{name: "few", platform: &platform{MapPins: pinsOf(3, 4)}, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "two pages", platform: &platform{MapPins: pinsOf(120, 120)}, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
+		{name: "more than fit", platform: &platform{MapPins: pinsOf(500)}, wantPins: 250, wantTotal: 500, wantPages: 2, want: parts{}},
+		{name: "a price under the cursor", platform: &platform{MapPins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, want: parts{}},
+		{name: "a cursor elsewhere", platform: &platform{MapPins: pinsOf(7)}, cursor: propertyID(99), wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "no price", platform: &platform{MapPins: pinsOf(7), Down: failures{Pricing: errDown}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{consumer.PartMapPrice: consumer.ReasonError}},
+		{name: "sold out", platform: &platform{MapPins: pinsOf(7), SoldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
+		{name: "no brands", platform: &platform{MapPins: pinsOf(7), Down: failures{Theme: errDown}}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonError}},
+		{name: "brands shed", platform: &platform{MapPins: pinsOf(7)}, rung: consumer.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed}},
+		{name: "price shed", platform: &platform{MapPins: pinsOf(7)}, rung: consumer.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed, consumer.PartMapPrice: consumer.ReasonShed}},
+		{name: "suspended", platform: &platform{MapPins: pinsOf(3, 4)}, suspended: []int{0}, wantPins: 4, wantTotal: 4, wantPages: 1, want: parts{}},
+		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 
 		// One tenant must not fill a zoomed-out map.
-		{name: "wide, two tenants", platform: platform{pins: pinsOf(190, 10)}, degrees: 5, wantPins: 200, wantTotal: 200, wantPages: 1, want: parts{}},
-		{name: "wide, no room", platform: platform{pins: pinsOf(160, 240)}, degrees: 5, wantPins: 250, wantTotal: 400, wantPages: 2, want: parts{}},
-		{name: "near, one tenant", platform: platform{pins: pinsOf(240)}, degrees: 0.5, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
+		{name: "wide, two tenants", platform: &platform{MapPins: pinsOf(190, 10)}, degrees: 5, wantPins: 200, wantTotal: 200, wantPages: 1, want: parts{}},
+		{name: "wide, no room", platform: &platform{MapPins: pinsOf(160, 240)}, degrees: 5, wantPins: 250, wantTotal: 400, wantPages: 2, want: parts{}},
+		{name: "near, one tenant", platform: &platform{MapPins: pinsOf(240)}, degrees: 0.5, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			res, err := finderOn(&tt.platform, tt.rung, tt.suspended...).Map(t.Context(), inBox(tt.degrees), tt.cursor)
+			p := platformOr(tt.platform)
+			res, err := finderOn(p, tt.rung, tt.suspended...).Map(t.Context(), inBox(tt.degrees), tt.cursor)
 			if tt.wantErr != "" {
 				if bff.CodeOf(err) != tt.wantErr {
 					t.Errorf("got %v, want %s", err, tt.wantErr)
@@ -90,8 +91,8 @@ func TestMap(t *testing.T) {
 				}
 			}
 			if len(res.Pins) != tt.wantPins || res.Total != tt.wantTotal || res.Truncated != (tt.wantTotal > tt.wantPins) ||
-				prices != tt.wantPrices || len(tt.platform.asked) != tt.wantPages {
-				t.Errorf("%d pins of %d, truncated %v, %d prices, pages %v", len(res.Pins), res.Total, res.Truncated, prices, tt.platform.asked)
+				prices != tt.wantPrices || len(p.Pages()) != tt.wantPages {
+				t.Errorf("%d pins of %d, truncated %v, %d prices, pages %v", len(res.Pins), res.Total, res.Truncated, prices, p.Pages())
 			}
 			if diff := cmp.Diff(tt.want, partsOf(res.Degraded)); diff != "" {
 				t.Errorf("degraded (-want +got):\n%s", diff)
@@ -115,7 +116,7 @@ func TestMapIsShared(t *testing.T) {
 		if wide {
 			degrees = 4
 		}
-		f := finderOn(&platform{pins: pins}, consumer.RungNone, suspended...)
+		f := finderOn(&platform{MapPins: pins}, consumer.RungNone, suspended...)
 		res, err := f.Map(context.Background(), inBox(degrees), bff.ID{})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func TestMapIsShared(t *testing.T) {
 
 func TestMapAges(t *testing.T) {
 	t.Parallel()
-	res, err := finderOn(&platform{pins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3))
+	res, err := finderOn(&platform{MapPins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3))
 	if err != nil {
 		t.Fatal(err)
 	}

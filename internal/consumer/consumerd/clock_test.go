@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -29,27 +29,31 @@ import (
 // told, in synctest's time: minutes pass at once, and to the millisecond.
 type stage struct {
 	server *web.Server
-	// What is broken: "search", "pricing", "theme", "property".
-	down map[string]*atomic.Bool
-	// hang has the projection answer no more.
-	hang     atomic.Bool
-	searches atomic.Int64
+	*consumertest.Platform
 }
 
-const onStage = 30 // hotels
-
-func stageID(p bff.Prefix, n int) bff.ID { return bff.IDFromBytes(p, [16]byte{1, 2, 15: byte(n + 1)}) }
+// allHotels are the hotels that every search finds.
+func allHotels() []int {
+	hotels := make([]int, 30)
+	for i := range hotels {
+		hotels[i] = 10 * (i + 1)
+	}
+	return hotels
+}
 
 // newStage must be called inside a bubble.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{down: map[string]*atomic.Bool{"search": {}, "pricing": {}, "theme": {}, "property": {}}}
+	s := &stage{Platform: &consumertest.Platform{Hotels: allHotels(), Captured: time.Now}}
+	for _, n := range s.Hotels {
+		s.MapPins = append(s.MapPins, consumer.MapPin{PropertyID: consumertest.PropertyID(n), TenantID: consumertest.TenantID(n / 10)})
+	}
 	store, err := cache.NewStore(cache.StoreConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := redis.NewKeys("stage", "bff-consumer")
-	up := staged{stage: s}
+	up := s.Platform
 	reads, err := consumercache.New(consumercache.Config{
 		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Brands: up, Properties: up, Searches: noStores{},
 	})
@@ -94,111 +98,6 @@ func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 	return a, got
 }
 
-// fails answers as a broken upstream does.
-func (s *stage) fails(upstream string) error {
-	if s.down[upstream].Load() {
-		return staleness("error")
-	}
-	return nil
-}
-
-type staleness string
-
-func (e staleness) Error() string          { return "the " + string(e) + " that was ordered" }
-func (e staleness) DegradedReason() string { return string(e) }
-
-// staged plays the upstreams.
-type staged struct {
-	*stage
-	consumer.Searcher // what nobody asks for here
-}
-
-func listingOf(n int) consumer.Listing {
-	return consumer.Listing{
-		PropertyID: stageID(bff.PrefixProperty, n), TenantID: stageID(bff.PrefixTenant, n), TenantSlug: "t", City: "Kabul", Country: "AF",
-		Name: bff.LocalizedString{Default: "House"},
-	}
-}
-
-func (s staged) Search(ctx context.Context, _ consumer.SearchQuery) (consumer.Listings, error) {
-	s.searches.Add(1)
-	if s.hang.Load() {
-		<-ctx.Done()
-		return consumer.Listings{}, ctx.Err()
-	}
-	out := consumer.Listings{Total: onStage}
-	for i := range onStage {
-		out.Items = append(out.Items, listingOf(i))
-	}
-	return out, s.fails("search")
-}
-
-func (s staged) FindProperty(context.Context, bff.ID) (consumer.Projected, error) {
-	return consumer.Projected{Listing: listingOf(0)}, s.fails("search")
-}
-
-func (s staged) Similar(context.Context, bff.ID, int, bff.Locale) ([]consumer.Listing, error) {
-	return nil, s.fails("search")
-}
-
-func (s staged) Pins(context.Context, consumer.SearchQuery) (consumer.Pins, error) {
-	out := consumer.Pins{Total: onStage}
-	for i := range onStage {
-		out.Items = append(out.Items, consumer.MapPin{PropertyID: stageID(bff.PrefixProperty, i), TenantID: stageID(bff.PrefixTenant, i)})
-	}
-	return out, s.fails("search")
-}
-
-func (s staged) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
-	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}}, s.fails("search")
-}
-
-func (s staged) Facets(context.Context, string, string, bff.Locale) (consumer.FacetCatalog, error) {
-	return consumer.FacetCatalog{Facets: []consumer.Facet{{}}}, s.fails("search")
-}
-
-func (s staged) Suggest(context.Context, string, int, bff.Locale) (consumer.Suggestions, error) {
-	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{}}}, s.fails("search")
-}
-
-func (s staged) rate() consumer.RateSnapshot {
-	m := bff.Money{Minor: 100, Currency: bff.AFN}
-	return consumer.NewRateSnapshot(m, m, "tenant", time.Now())
-}
-
-func (s staged) Preview(_ context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
-	out := map[bff.ID]consumer.RateSnapshot{}
-	for _, p := range req.Properties {
-		out[p.PropertyID] = s.rate()
-	}
-	if err := s.fails("pricing"); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (s staged) Quote(context.Context, consumer.PriceRequest, int) (consumer.Quote, error) {
-	if err := s.fails("pricing"); err != nil {
-		return consumer.Quote{}, err
-	}
-	r := s.rate()
-	return consumer.Quote{Rate: &r}, nil
-}
-
-func (s staged) Peeks(_ context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
-	out := map[bff.ID]consumer.BrandPeek{}
-	for _, id := range tenants {
-		out[id] = consumer.BrandPeek{PrimaryColor: "#112233", LogoURL: "https://example.com/l.svg"}
-	}
-	return out, s.fails("theme")
-}
-
-func (s staged) Describe(_ context.Context, id bff.ID, _ bff.Locale) (consumer.Property, error) {
-	return consumer.Property{
-		PropertyID: id, TenantID: stageID(bff.PrefixTenant, 0), Rooms: []consumer.RoomTypeSummary{{RoomTypeID: "r"}},
-	}, s.fails("property")
-}
-
 // noStores is the guest's side of things, away: guests can still look.
 type noStores struct {
 	consumer.Sessions
@@ -216,7 +115,7 @@ func (noStores) Record(context.Context, ...bff.Event) error               { retu
 
 // stagedCalls are the routes with an answer of their own.
 func stagedCalls() map[string]guestCall {
-	hotel := stageID(bff.PrefixProperty, 0).String()
+	hotel := consumertest.PropertyID(10).String()
 	return map[string]guestCall{
 		"search":       searchCall("Kabul"),
 		"map":          {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+hotel+`"}`)},
@@ -264,7 +163,11 @@ func TestPricesAreCurrent(t *testing.T) {
 				call := stagedCalls()[route]
 				const step = 250 * time.Millisecond
 				for i := range 1200 {
-					s.down["pricing"].Store(i%360 > 280) // twenty seconds in ninety
+					var f consumertest.Failures
+					if i%360 > 280 { // twenty seconds in ninety
+						f.Pricing = consumertest.Failure("error")
+					}
+					s.Fail(f)
 					a, _ := s.ask(call)
 					if a.status != http.StatusOK {
 						t.Fatal(a)
@@ -295,7 +198,7 @@ func TestSteadyState(t *testing.T) {
 			}
 			<-time.After(500 * time.Millisecond)
 		}
-		if n := s.searches.Load(); n > minutes*105/100+1 || waited > 1 {
+		if n := s.Searches(); n > minutes*105/100+1 || waited > 1 {
 			t.Errorf("%d searches in %d minutes, %d readers waited; want one a minute, and only the first", n, minutes, waited)
 		}
 	})
@@ -304,16 +207,18 @@ func TestSteadyState(t *testing.T) {
 // TestPartHeals lets a part fail once: soon after, the answer is whole.
 func TestPartHeals(t *testing.T) {
 	t.Parallel()
-	for _, part := range []string{"pricing", "theme"} {
+	for part, failed := range map[string]consumertest.Failures{
+		"pricing": {Pricing: consumertest.Failure("error")}, "theme": {Theme: consumertest.Failure("error")},
+	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
-				s.down[part].Store(true)
+				s.Fail(failed)
 				if _, got := s.ask(searchCall("Kabul")); len(got.Degraded) != 1 {
 					t.Fatalf("degraded %+v", got.Degraded)
 				}
-				s.down[part].Store(false)
+				s.Fail(consumertest.Failures{})
 				<-time.After(4 * time.Second)
 				if a, got := s.ask(searchCall("Kabul")); len(got.Degraded) > 0 {
 					t.Errorf("X-Cache %s, degraded %+v", a.header.Get("X-Cache"), got.Degraded)
@@ -328,7 +233,7 @@ func TestBudgetSpent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.hang.Store(true)
+		s.Hang()
 		a, got := s.ask(searchCall("Kabul"))
 		if a.status != http.StatusGatewayTimeout || got.Error.Code != string(bff.CodeUpstreamBudgetExceeded) {
 			t.Error(a)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -128,7 +129,7 @@ func TestSearchInput(t *testing.T) {
 			})
 		}
 	}
-	if n := s.searches.Load(); n > 0 {
+	if n := s.Searches(); n > 0 {
 		t.Errorf("%d refused queries reached an upstream", n)
 	}
 }
@@ -161,7 +162,7 @@ func checkRefusal(t *testing.T, a guestAnswer, code bff.Code, want map[string]st
 func TestReadInput(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	hotel := "/hotels/" + stageID(bff.PrefixProperty, 0).String()
+	hotel := "/hotels/" + consumertest.PropertyID(10).String()
 	for _, tt := range []struct {
 		path     string
 		header   map[string]string
@@ -169,7 +170,7 @@ func TestReadInput(t *testing.T) {
 		want     map[string]string
 	}{
 		{path: "/hotels/ppt_nonsense", want: map[string]string{"propertyId": "format"}},
-		{path: "/hotels/" + stageID(bff.PrefixTenant, 0).String(), want: map[string]string{"propertyId": "format"}},
+		{path: "/hotels/" + consumertest.TenantID(1).String(), want: map[string]string{"propertyId": "format"}},
 		{path: hotel + "?checkIn=2027-03-10", want: map[string]string{"checkOut": "required"}},
 		{path: hotel + "?checkIn=2027-03-10&checkOut=2027-03-10", want: map[string]string{"checkOut": "order"}},
 		{path: hotel + "?adults=0&rooms=0&children=x", want: map[string]string{"adults": "range", "rooms": "range", "children": "format"}},

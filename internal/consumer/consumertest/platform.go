@@ -1,0 +1,254 @@
+// Package consumertest plays the services behind the consumer domain, in memory
+// and at once, for tests of its rules. Tests of protocols, time limits and
+// failures on the wire use the simulator instead.
+package consumertest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// Failures are the errors that the services answer with; nil = they work.
+type Failures struct {
+	Search, Similar, Pricing, Theme, Property, Tenant error
+}
+
+// Failure is the failure of a service that knows the reason for it, as the
+// upstream clients report theirs.
+type Failure string
+
+func (f Failure) Error() string { return "the " + string(f) + " that the test ordered" }
+
+// DegradedReason is the reason that answers show.
+func (f Failure) DegradedReason() string { return string(f) }
+
+// Platform plays search-aggregation, pricing, theme-config, property and tenant
+// service. Hotels and tenants have numbers: tenant 7 owns hotels 70 to 79.
+// Fields are set before the first call; only Fail and Hang may be called later.
+type Platform struct {
+	Hotels  []int // in the projection's order
+	Alike   []int // the hotels that are similar to every hotel
+	MapPins []consumer.MapPin
+	Gone    bool         // the projection knows no hotel
+	SoldOut map[int]bool // hotels without a price
+	NoBrand map[int]bool // tenants that theme-config does not know
+	// Suspended are the tenants that tenant service reports as suspended, and
+	// Unknown those that it does not know.
+	Suspended, Unknown map[int]bool
+	// Captured is when prices were captured.
+	Captured func() time.Time
+	Down     Failures
+
+	mu       sync.Mutex
+	hang     bool
+	searches int
+	pages    []consumer.Page
+}
+
+// Price is the price of every hotel, for a night and for a stay.
+var Price = bff.Money{Minor: 12500, Currency: bff.AFN}
+
+// Slug is the tenants' slug in the projection. Tenant service says TenantSlug.
+const (
+	Slug       = "projected"
+	TenantSlug = "tenant"
+)
+
+// PropertyID is the id of a hotel.
+func PropertyID(n int) bff.ID {
+	return bff.IDFromBytes(bff.PrefixProperty, [16]byte{1, 14: byte(n >> 8), 15: byte(n)}) //nolint:gosec // numbers of tests are small
+}
+
+// TenantID is the id of a tenant.
+func TenantID(n int) bff.ID {
+	return bff.IDFromBytes(bff.PrefixTenant, [16]byte{1, 14: byte(n >> 8), 15: byte(n)}) //nolint:gosec // numbers of tests are small
+}
+
+// Number is the number of a hotel or a tenant.
+func Number(id bff.ID) int {
+	b := id.Bytes()
+	return int(b[14])<<8 | int(b[15])
+}
+
+// Listing is a hotel as the projection has it.
+func Listing(n int) consumer.Listing {
+	return consumer.Listing{
+		PropertyID: PropertyID(n), TenantID: TenantID(n / 10), TenantSlug: Slug, Country: "AF", City: "Kabul", GeoCell: "h3:cell",
+		Name:      bff.LocalizedString{Default: "House"},
+		Amenities: []string{"a", "b", "c", "d", "e", "f"},
+	}
+}
+
+// Listings are hotels as the projection has them.
+func Listings(hotels []int) []consumer.Listing {
+	out := make([]consumer.Listing, 0, len(hotels))
+	for _, n := range hotels {
+		out = append(out, Listing(n))
+	}
+	return out
+}
+
+// Fail replaces the failures.
+func (p *Platform) Fail(f Failures) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Down = f
+}
+
+// Hang has searches wait for the end of their caller's patience.
+func (p *Platform) Hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hang = true
+}
+
+// Searches is how often hotels were searched.
+func (p *Platform) Searches() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.searches
+}
+
+// Pages are the pages of pins that were asked for.
+func (p *Platform) Pages() []consumer.Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.pages)
+}
+
+func (p *Platform) down() Failures {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Down
+}
+
+// Search returns all hotels.
+func (p *Platform) Search(ctx context.Context, _ consumer.SearchQuery) (consumer.Listings, error) {
+	p.mu.Lock()
+	p.searches++
+	hang, err := p.hang, p.Down.Search
+	p.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return consumer.Listings{}, ctx.Err()
+	}
+	return consumer.Listings{Items: Listings(p.Hotels), Total: len(p.Hotels)}, err
+}
+
+// FindProperty returns any hotel, as tenant 7's.
+func (p *Platform) FindProperty(_ context.Context, id bff.ID) (consumer.Projected, error) {
+	if p.Gone {
+		return consumer.Projected{}, &bff.Error{Code: bff.CodeResourceNotFound}
+	}
+	if err := p.down().Search; err != nil {
+		return consumer.Projected{}, err
+	}
+	l := Listing(70)
+	l.PropertyID = id
+	return consumer.Projected{Listing: l, Popularity: &consumer.Popularity{BookedLast24h: 3}}, nil
+}
+
+// Similar returns the same hotels for every hotel.
+func (p *Platform) Similar(context.Context, bff.ID, int, bff.Locale) ([]consumer.Listing, error) {
+	if err := p.down().Similar; err != nil {
+		return nil, err
+	}
+	return Listings(p.Alike), nil
+}
+
+// Pins returns a page of the pins.
+func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
+	p.mu.Lock()
+	p.pages = append(p.pages, q.Page)
+	p.mu.Unlock()
+	from := min(q.Page.Offset, len(p.MapPins))
+	items := slices.Clone(p.MapPins[from:min(from+q.Page.Limit, len(p.MapPins))])
+	return consumer.Pins{Items: items, Total: len(p.MapPins)}, p.down().Search
+}
+
+// Availability returns a calendar of one day.
+func (p *Platform) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
+	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}}, p.down().Search
+}
+
+// Facets returns one facet.
+func (p *Platform) Facets(context.Context, string, string, bff.Locale) (consumer.FacetCatalog, error) {
+	return consumer.FacetCatalog{Facets: []consumer.Facet{{}}}, p.down().Search
+}
+
+// Suggest returns one suggestion.
+func (p *Platform) Suggest(context.Context, string, int, bff.Locale) (consumer.Suggestions, error) {
+	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{}}}, p.down().Search
+}
+
+func (p *Platform) rate() consumer.RateSnapshot {
+	captured := time.Time{}
+	if p.Captured != nil {
+		captured = p.Captured()
+	}
+	return consumer.NewRateSnapshot(Price, Price, "tenant", captured)
+}
+
+// Preview returns the price of every hotel that is not sold out.
+func (p *Platform) Preview(_ context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	if err := p.down().Pricing; err != nil {
+		return nil, err
+	}
+	out := map[bff.ID]consumer.RateSnapshot{}
+	for _, r := range req.Properties {
+		if !p.SoldOut[Number(r.PropertyID)] {
+			out[r.PropertyID] = p.rate()
+		}
+	}
+	return out, nil
+}
+
+// Quote returns the price with a calendar of one night.
+func (p *Platform) Quote(context.Context, consumer.PriceRequest, int) (consumer.Quote, error) {
+	if err := p.down().Pricing; err != nil {
+		return consumer.Quote{}, err
+	}
+	r := p.rate()
+	return consumer.Quote{Rate: &r, Calendar: []consumer.CalendarDay{{Date: 20000, CheapestMinor: "1"}}}, nil
+}
+
+// Peeks returns the brand of every tenant that has one.
+func (p *Platform) Peeks(_ context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+	if err := p.down().Theme; err != nil {
+		return nil, err
+	}
+	out := map[bff.ID]consumer.BrandPeek{}
+	for _, id := range tenants {
+		if !p.NoBrand[Number(id)] {
+			out[id] = consumer.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://example.com/logo.svg"}
+		}
+	}
+	return out, nil
+}
+
+// Describe returns any hotel, as tenant 7's.
+func (p *Platform) Describe(_ context.Context, id bff.ID, _ bff.Locale) (consumer.Property, error) {
+	if err := p.down().Property; err != nil {
+		return consumer.Property{}, err
+	}
+	return consumer.Property{
+		PropertyID: id, TenantID: TenantID(7), Name: bff.LocalizedString{Default: "Described"}, Address: consumer.Address{Country: "AF"},
+		Rooms: []consumer.RoomTypeSummary{{RoomTypeID: "r"}}, Amenities: []consumer.Amenity{{Code: "a"}}, Photos: []consumer.Photo{{URL: "u"}},
+	}, nil
+}
+
+// FindTenant returns any tenant that is not unknown.
+func (p *Platform) FindTenant(_ context.Context, id bff.ID) (consumer.Tenant, error) {
+	if err := p.down().Tenant; err != nil {
+		return consumer.Tenant{}, err
+	}
+	if p.Unknown[Number(id)] {
+		return consumer.Tenant{}, &bff.Error{Code: bff.CodeResourceNotFound}
+	}
+	return consumer.Tenant{ID: id, Slug: TenantSlug, Suspended: p.Suspended[Number(id)]}, nil
+}

@@ -1,0 +1,216 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+)
+
+func deskOn(t *testing.T, p *platform) *consumer.HandoffDesk {
+	t.Helper()
+	keys, err := handoff.NewKeySet("k1", []byte(strings.Repeat("s", 32)), midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = platformOr(p)
+	if p.Captured == nil {
+		p.Captured = func() time.Time { return midday }
+	}
+	return &consumer.HandoffDesk{
+		Search: p, Tenants: p, Prices: p, Keys: handoff.NewKeyring(keys), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
+	}
+}
+
+// stayRequest asks for hotel 70, which is tenant 7's.
+func stayRequest() consumer.HandoffRequest {
+	return consumer.HandoffRequest{
+		PropertyID: propertyID(70), TenantID: tenantID(7), Dates: bff.StayDates{CheckIn: bff.DateOf(midday), CheckOut: bff.DateOf(midday) + 2},
+		Occupancy: bff.Occupancy{Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7}}, Currency: bff.AFN, Locale: bff.LocaleEnglish,
+	}
+}
+
+func TestMintResolvesTheHotel(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		platform *platform
+		tenant   int // 7 unless said otherwise
+		wantCode bff.Code
+		wantSlug string
+	}{
+		{name: "whole", wantSlug: consumertest.TenantSlug},
+		{name: "no such property", platform: &platform{Gone: true}, wantCode: bff.CodeResourceNotFound},
+		{name: "another tenant's property", tenant: 8, wantCode: bff.CodeResourceNotFound},
+		{name: "no such tenant", platform: &platform{Unknown: map[int]bool{7: true}}, wantCode: bff.CodeResourceNotFound},
+		{name: "suspended tenant", platform: &platform{Suspended: map[int]bool{7: true}}, wantCode: bff.CodeTenantSuspended},
+		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantCode: bff.CodeUpstreamUnavailable},
+		{name: "tenant service is away", platform: &platform{Down: failures{Tenant: errDown}}, wantSlug: consumertest.Slug},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req := stayRequest()
+			if tt.tenant != 0 {
+				req.TenantID = tenantID(tt.tenant)
+			}
+			_, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, guest(true), consumer.Visitor{}, midday)
+			if tt.wantCode != "" {
+				if bff.CodeOf(err) != tt.wantCode {
+					t.Errorf("got %v, want %s", err, tt.wantCode)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "https://" + tt.wantSlug + ".example.com/book?h="; !strings.HasPrefix(minted.URL, want) {
+				t.Errorf("got %s, want %s…", minted.URL, want)
+			}
+		})
+	}
+}
+
+// A property of another tenant, an unknown property and an unknown tenant must
+// look alike: else the answers say who owns what.
+func TestMintIsNoOracle(t *testing.T) {
+	t.Parallel()
+	foreign := stayRequest()
+	foreign.TenantID = tenantID(8)
+	var told []string
+	for _, tt := range []struct {
+		platform *platform
+		req      consumer.HandoffRequest
+	}{
+		{nil, foreign},
+		{&platform{Gone: true}, stayRequest()},
+		{&platform{Unknown: map[int]bool{7: true}}, stayRequest()},
+	} {
+		_, _, _, err := deskOn(t, tt.platform).Mint(t.Context(), tt.req, guest(true), consumer.Visitor{}, midday)
+		told = append(told, err.Error())
+	}
+	if told[0] != told[1] || told[1] != told[2] {
+		t.Errorf("the refusals differ: %q", told)
+	}
+}
+
+func TestMintCancelled(t *testing.T) {
+	t.Parallel()
+	_, _, _, err := deskOn(t, &platform{Down: failures{Tenant: context.Canceled}}).Mint(t.Context(), stayRequest(), guest(true), consumer.Visitor{}, midday)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v: a guest who left is no outage of tenant service", err, context.Canceled)
+	}
+}
+
+// The token, the ledger row and the event of one hand-off say the same.
+func TestMintTellsOneStory(t *testing.T) {
+	t.Parallel()
+	s, v := guest(true), consumer.Visitor{Fingerprint: consumer.Hash{1}, IP: consumer.Hash{2}, Referer: "https://example.com/"}
+	s.Campaign = &consumer.Campaign{Source: "radio"}
+	d, req := deskOn(t, nil), stayRequest()
+	h, minted, event, err := d.Mint(t.Context(), req, s, v, midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, token, _ := strings.Cut(minted.URL, "?h=")
+	signed, err := handoff.Verify(d.Keys, token, midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(signed, h.Payload, sameID); diff != "" {
+		t.Errorf("the ledger differs from the token:\n%s", diff)
+	}
+	want := consumer.HandoffInitiated{
+		HandoffID: signed.ID, GuestSessionID: s.ID, TenantID: req.TenantID, TenantSlug: consumertest.TenantSlug, PropertyID: req.PropertyID,
+		Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, SourceCampaign: s.Campaign,
+		MintedAt: signed.MintedAt, ExpiresAt: signed.ExpiresAt, HMACKeyID: "k1", FingerprintHash: v.Fingerprint, IPHash: v.IP, OriginReferer: v.Referer,
+	}
+	if diff := cmp.Diff(want, event, sameID); diff != "" {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
+	if h.Fingerprint != v.Fingerprint || h.IP != v.IP || h.Campaign != s.Campaign || !cmp.Equal(h.ChildrenAges, []int{7}) {
+		t.Errorf("ledger row %+v", h)
+	}
+	if minted.HandoffID != signed.ID || minted.ExpiresAt != signed.ExpiresAt {
+		t.Errorf("answer %+v", minted)
+	}
+}
+
+func TestReceipt(t *testing.T) {
+	t.Parallel()
+	price := func(minor string, currency bff.Currency) *consumer.Price {
+		return &consumer.Price{Minor: minor, Currency: currency, CapturedAt: bff.At(midday)}
+	}
+	current := consumertest.Price.MinorString()
+	for _, tt := range []struct {
+		name        string
+		platform    *platform
+		shown       *consumer.Price
+		want        consumer.PriceVerdict
+		wantCurrent string
+	}{
+		{name: "nothing was shown", want: consumer.PriceUnchecked},
+		{name: "the same", shown: price(current, bff.AFN), want: consumer.PriceMatched},
+		{name: "another", shown: price("1", bff.AFN), want: consumer.PriceChanged, wantCurrent: current},
+		{name: "sold out", platform: &platform{SoldOut: map[int]bool{70: true}}, shown: price(current, bff.AFN), want: consumer.PriceUnavailable},
+		{name: "pricing is away", platform: &platform{Down: failures{Pricing: errDown}}, shown: price(current, bff.AFN), want: consumer.PriceUnchecked},
+		{name: "another currency", shown: price(current, bff.USD), want: consumer.PriceUnchecked},
+		{name: "an old price", platform: &platform{Captured: func() time.Time { return midday.Add(-time.Hour) }}, shown: price("1", bff.AFN), want: consumer.PriceUnchecked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req := stayRequest()
+			req.Shown = tt.shown
+			h, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, guest(true), consumer.Visitor{}, midday)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if minted.PriceCheck != tt.want || h.Receipt.Verdict != tt.want || h.Receipt.Shown != tt.shown {
+				t.Errorf("answer %s, ledger %+v, want %s", minted.PriceCheck, h.Receipt, tt.want)
+			}
+			got := ""
+			if minted.CurrentPrice != nil {
+				got = minted.CurrentPrice.Minor
+			}
+			if got != tt.wantCurrent {
+				t.Errorf("current price %q, want %q", got, tt.wantCurrent)
+			}
+		})
+	}
+}
+
+// slowPricer answers only when its caller's time is over.
+type slowPricer struct{ consumer.Pricer }
+
+func (slowPricer) Preview(ctx context.Context, _ consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A hand-off asks pricing for at most 120 ms: it is worth more than its receipt.
+func TestReceiptDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, req := deskOn(t, nil), stayRequest()
+		d.Prices = slowPricer{}
+		req.Shown = &consumer.Price{Minor: "1", Currency: bff.AFN}
+		began := time.Now() // the bubble's
+		_, minted, _, err := d.Mint(t.Context(), req, guest(true), consumer.Visitor{}, midday)
+		if err != nil || minted.PriceCheck != consumer.PriceUnchecked {
+			t.Errorf("%s, %v", minted.PriceCheck, err)
+		}
+		if got := time.Since(began); got != 120*time.Millisecond {
+			t.Errorf("waited %s, want 120ms", got)
+		}
+	})
+}
+
+var sameID = cmp.Comparer(func(a, b bff.ID) bool { return a == b })

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"melmastoon.ghasi.io/bff/contracts/openapi"
+	"melmastoon.ghasi.io/bff/contracts"
 )
 
 // OpenAPI holds what crosses the wire to a published description. It is for
@@ -33,7 +33,7 @@ type OpenAPI struct {
 	seen map[string]bool // operation and status
 }
 
-var consumerDocument = sync.OnceValues(func() (*document, error) { return parseDocument(openapi.Consumer()) })
+var consumerDocument = sync.OnceValues(func() (*document, error) { return parseDocument(contracts.OpenAPI("consumer")) })
 
 // Contract returns the description of the anonymous service.
 func Contract(t testing.TB) *OpenAPI {

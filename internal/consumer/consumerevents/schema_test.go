@@ -284,7 +284,7 @@ type asyncAPI struct {
 func readAsyncAPI(t *testing.T) asyncAPI {
 	t.Helper()
 	var tree map[string]any
-	if err := yaml.Unmarshal(contracts.ConsumerAsyncAPI(), &tree); err != nil {
+	if err := yaml.Unmarshal(contracts.AsyncAPI("consumer"), &tree); err != nil {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(tree)

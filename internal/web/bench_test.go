@@ -81,7 +81,7 @@ func BenchmarkServer(b *testing.B) {
 	bare := http.NewServeMux()
 	bare.HandleFunc("POST /bff/consumer/v1/search", func(w http.ResponseWriter, _ *http.Request) { write(w) })
 	ours := benchServer()
-	ours.Handle(Route{Pattern: "POST /bff/consumer/v1/search", Handle: func(w http.ResponseWriter, _ *http.Request) error { write(w); return nil }})
+	mount(b, ours, Route{Pattern: "POST /bff/consumer/v1/search", Handle: func(w http.ResponseWriter, _ *http.Request) error { write(w); return nil }})
 
 	const slice = 20_000
 	var costs [2][]float64
@@ -124,7 +124,7 @@ func BenchmarkServeHTTP(b *testing.B) {
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			s := benchServer()
-			s.Handle(Route{Pattern: bm.pattern, Handle: func(w http.ResponseWriter, _ *http.Request) error {
+			mount(b, s, Route{Pattern: bm.pattern, Handle: func(w http.ResponseWriter, _ *http.Request) error {
 				_, _ = w.Write([]byte("{}"))
 				return nil
 			}})
@@ -139,12 +139,12 @@ func BenchmarkServeHTTP(b *testing.B) {
 
 // BenchmarkReadBody reads a search.
 func BenchmarkReadBody(b *testing.B) {
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", nil)
+	r := httptest.NewRequestWithContext(allowBody(b.Context(), 32<<10), http.MethodPost, "/", nil)
 	r.Header.Set("Content-Type", "application/json")
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(benchBody)), int64(len(benchBody))
-		in, err := ReadBody(nil, r, 32<<10)
+		in, err := ReadBody(nil, r)
 		if err != nil {
 			b.Fatal(err)
 		}

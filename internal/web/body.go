@@ -13,9 +13,9 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// ReadBody reads a JSON object of at most limit bytes.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, error) {
-	text, err := ReadText(w, r, limit)
+// ReadBody reads a JSON object of at most as many bytes as the route allows.
+func ReadBody(w http.ResponseWriter, r *http.Request) (*Input, error) {
+	text, err := ReadText(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +23,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (*Input, erro
 }
 
 // ReadText reads a body that says it is JSON, for ParseText.
-func ReadText(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
+func ReadText(w http.ResponseWriter, r *http.Request) (string, error) {
 	if ct := first(r.Header["Content-Type"]); ct != "" && ct != "application/json" {
 		media, _, err := mime.ParseMediaType(ct)
 		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
 			return "", bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
 		}
 	}
-	text, err := readText(w, r, limit)
+	text, err := readText(w, r, From(r.Context()).MaxBody)
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return "", bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)

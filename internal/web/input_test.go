@@ -96,9 +96,9 @@ func TestReadBodyRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(tt.body))
+			r := httptest.NewRequestWithContext(allowBody(t.Context(), 64), "POST", "/", strings.NewReader(tt.body))
 			r.Header.Set("Content-Type", tt.contentType)
-			if _, err := ReadBody(httptest.NewRecorder(), r, 64); bff.CodeOf(err) != tt.want {
+			if _, err := ReadBody(httptest.NewRecorder(), r); bff.CodeOf(err) != tt.want {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})

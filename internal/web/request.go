@@ -24,7 +24,9 @@ type Request struct {
 	TraceParent string // the W3C header of this service's part of the trace
 	ClientIP    netip.Addr
 	Start       time.Time
-	// Local is what a surface remembers of the request while it is answered.
+	// MaxBody is the most bytes of a body that the route reads.
+	MaxBody int64
+	// Local is what a service remembers of the request while it is answered.
 	Local any
 
 	name  string // the ID as text

@@ -36,7 +36,7 @@ type Config struct {
 	Tracer    trace.Tracer
 	// TrustedProxies are the only peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// Budget caps a request's time unless its route says less.
+	// Budget caps a request's time; no route may say more.
 	Budget time.Duration
 	// Now is the clock of requests, for tests; nil = the time.
 	Now func() time.Time
@@ -64,42 +64,6 @@ func NewServer(cfg Config) *Server {
 	}
 	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
-}
-
-// Route is one pattern of the API with its handler.
-type Route struct {
-	Pattern string        // as http.ServeMux has it
-	Handle  Handler       //
-	Budget  time.Duration // at most this long; zero = the server's
-}
-
-// route is a Route that stands, with its own series of the metrics.
-type route struct {
-	name, method string
-	tail         string // the name of its last segment, if that is a wildcard
-	handle       Handler
-	budget       time.Duration
-	metrics      *routeMetrics
-}
-
-// Handle adds a route. Routes are added before the first request.
-func (s *Server) Handle(rt Route) {
-	added := &route{name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, metrics: s.metrics.of(rt.Pattern)}
-	if added.budget == 0 {
-		added.budget = s.cfg.Budget
-	}
-	s.mux.HandleFunc(rt.Pattern, func(rw http.ResponseWriter, r *http.Request) {
-		if w, ours := rw.(*response); ours { // only ServeHTTP dispatches through the mux
-			s.serve(added, w, r)
-		}
-	})
-	if method, path, ok := plainPattern(rt.Pattern); ok {
-		added.method = method
-		s.plain[path] = append(s.plain[path], added)
-	} else if method, path, name, ok := tailPattern(rt.Pattern); ok {
-		added.method, added.tail = method, name
-		s.tails[path] = append(s.tails[path], added)
-	}
 }
 
 // plainPattern splits a pattern that is one method and one path. For exactly
@@ -173,6 +137,7 @@ func (s *Server) known(w *response, r *http.Request) *route {
 func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.claimed = true
 	w.route = rt
+	w.req.MaxBody = rt.body
 	w.ctx.Limit(w.ctx.Began().Add(rt.budget), errBudget)
 	if w.err == nil {
 		w.err = s.call(rt.handle, w, r)

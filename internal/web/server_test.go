@@ -35,10 +35,21 @@ func newServer(t *testing.T, log io.Writer, routes ...Route) (*Server, *promethe
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: reg, Namespace: "test",
 		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second,
 	})
-	for _, rt := range routes {
-		s.Handle(rt)
-	}
+	mount(t, s, routes...)
 	return s, reg
+}
+
+// mount adds routes of which only the pattern and the handler matter.
+func mount(tb testing.TB, s *Server, routes ...Route) {
+	tb.Helper()
+	for _, rt := range routes {
+		if rt.Budget == 0 {
+			rt.Budget = s.cfg.Budget
+		}
+		if err := s.mount(&rt); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 func ask(t *testing.T, s http.Handler, method, target string, change func(*http.Request)) *httptest.ResponseRecorder {
@@ -222,7 +233,7 @@ func TestRecordedTrace(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Second,
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
 	})
-	s.Handle(Route{Pattern: "GET /", Handle: func(http.ResponseWriter, *http.Request) error { return errors.New("boom") }})
+	mount(t, s, Route{Pattern: "GET /", Handle: func(http.ResponseWriter, *http.Request) error { return errors.New("boom") }})
 	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
 	w := ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01") })
 	ended := spans.Ended()

@@ -76,7 +76,9 @@ func newStage(t *testing.T) *stage {
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
 		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
 	})
-	api.Mount(s.server)
+	if err := s.server.Mount(api.Routes()...); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(api.Close(context.Background()), store.Close(context.Background())); err != nil {
 			t.Error(err)

@@ -2,6 +2,7 @@ package consumerd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -121,8 +122,13 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 		TrustedProxies: s.TrustedProxies, Budget: requestBudget,
 	}
 	internal, public := web.NewServer(cfg), web.NewServer(cfg)
-	api.MountInternal(internal)
-	api.Mount(public)
+	routes, err := api.Protected()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(internal.Mount(api.InternalRoutes()...), public.Mount(routes...)); err != nil {
+		return err
+	}
 	d.AddServer("internal", s.InternalListen, internal, writeTimeout)
 	d.AddServer("public", s.Listen, public, writeTimeout)
 	return nil

@@ -46,7 +46,7 @@ func (c Config) openSwitches(d *daemon.Daemon, client rueidis.Client, log *slog.
 		return nil
 	}, nil)
 	d.AddLoop("flags", f.Run)
-	gates, err := loadshed.New(loadshed.Config{Classes: consumerhttp.Classes()})
+	gates, err := loadshed.New(loadshed.Config{Classes: consumerhttp.Gates()})
 	if err != nil {
 		return nil, err
 	}

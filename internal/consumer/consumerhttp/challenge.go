@@ -33,7 +33,7 @@ func (a *API) challenge(w http.ResponseWriter, r *http.Request) error {
 		return bff.Errorf(bff.CodeResourceNotFound, "nothing is challenged here")
 	}
 	c := a.caller(r)
-	rt := route{purpose: purposeChallenge} // looks, and counts nothing
+	rt := web.Route{Kind: web.Challenge} // looks, and counts nothing
 	j := a.judge(r, &c, &rt)
 	w.Header().Set("Cache-Control", "private, no-store")
 	return web.WriteJSON(w, http.StatusOK, d.cfg.Challenger.Issue(c.subject(), j.score, c.now))
@@ -133,7 +133,7 @@ func (a *API) failed(r *http.Request, c *caller) {
 	if n < maxFailures {
 		return
 	}
-	rt := route{purpose: purposeChallenge}
+	rt := web.Route{Kind: web.Challenge}
 	j := a.judge(r, c, &rt)
 	if j.verdict == consumer.Human { // its failures alone are enough to say so
 		j.verdict, j.score = consumer.Suspect, max(j.score, d.policy.Suspect)

@@ -117,7 +117,7 @@ type consumedView struct {
 
 func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 	now := a.cfg.Now()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, consumeBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, web.From(r.Context()).MaxBody))
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +59,7 @@ type DefenceConfig struct {
 type Defence struct {
 	cfg    DefenceConfig
 	policy consumer.BotPolicy
-	limits map[string]*limits // by class; empty = none
+	limits map[web.Limit]*limits // by class; empty = none
 
 	looks    *memo[sentHeaders, *looks]
 	visitors *table[visitorState]
@@ -136,7 +135,7 @@ func NewDefence(cfg DefenceConfig) (*Defence, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Defence{
-		cfg: cfg, policy: cfg.Policy, limits: map[string]*limits{}, looks: newMemo[sentHeaders, *looks](knownLooks),
+		cfg: cfg, policy: cfg.Policy, limits: map[web.Limit]*limits{}, looks: newMemo[sentHeaders, *looks](knownLooks),
 		visitors: newTable[visitorState](maxVisitors), crowds: newTable[consumer.BotCrowd](maxCrowds), networks: newTable[consumer.BotNetwork](maxNetworks),
 		jobs: make(chan func(), maxJobs), hot: newHotSet(), logged: rationed{most: maxLogged},
 	}
@@ -185,73 +184,25 @@ func (d *Defence) count(reg prometheus.Registerer) {
 	}
 }
 
-// purpose is what a route is to the defence.
-type purpose uint8
-
-const (
-	purposeRead      purpose = iota // a cache may answer
-	purposeOwn                      // reads what is the guest's own
-	purposeMutation                 //
-	purposeTelemetry                //
-	purposeChallenge                //
-)
-
-// route is a route as the defence sees it.
-type route struct {
-	class   string
-	purpose purpose
-	sliding bool // one action causes many requests
-	hotel   bool // a page that people share
-	public  bool // a CDN keeps the answer, and would tell everybody one guest's figures
-}
-
-func routeOf(pattern string) route {
-	method, path, _ := strings.Cut(pattern, " ")
-	path = strings.TrimPrefix(path, Base)
-	rt := route{class: limitSearch, purpose: purposeRead}
-	switch {
-	case path == "/facets":
-		rt.public = true
-	case path == "/suggest", path == "/search/map":
-		rt.sliding = true
-	case path == "/hotels/{propertyId}":
-		rt.class, rt.hotel, rt.public = limitDetail, true, true
-	case strings.HasPrefix(path, "/hotels/"):
-		rt.class = limitDetail
-	case path == "/handoff":
-		rt.class, rt.purpose = limitHandoff, purposeMutation
-	case strings.HasPrefix(path, "/wishlist"):
-		rt.class, rt.purpose = limitWishlist, purposeMutation
-	case strings.HasPrefix(path, "/session"):
-		rt.class, rt.purpose = limitSession, purposeMutation
-	case strings.HasPrefix(path, "/telemetry"):
-		rt.class, rt.purpose = limitTelemetry, purposeTelemetry
-	case path == "/challenge":
-		rt.class, rt.purpose = limitSession, purposeChallenge
-	}
-	if rt.purpose == purposeMutation && method == http.MethodGet {
-		rt.purpose = purposeOwn
-	}
-	return rt
-}
-
 // welcomes reports whether a caller is asking for a session. Whoever has none is
 // known by headers and network, which many share: were they refused one for what
 // others did, they could never be told apart from them. Limits still hold.
-func (rt *route) welcomes(c *caller) bool { return rt.purpose == purposeOwn && !c.hasSession }
+func welcomes(rt *web.Route, c *caller) bool { return rt.Kind == web.PrivateRead && !c.hasSession }
 
 // defended puts the defence in front of a route.
-func (a *API) defended(pattern string, next web.Handler) web.Handler {
-	d := a.cfg.Defence
+func (a *API) defended(rt web.Route) (web.Handler, error) {
+	d, next := a.cfg.Defence, rt.Handle
 	if d == nil {
-		return next
+		return next, nil
 	}
-	rt := routeOf(pattern)
-	lim := d.limits[rt.class] // nil: no limits
+	lim := d.limits[rt.Limit] // nil: no limits
+	if lim == nil && !d.cfg.Limits.Off {
+		return nil, fmt.Errorf("route %q: there is no limit %q", rt.Pattern, rt.Limit)
+	}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := a.caller(r)
-		if lim != nil && rt.purpose == purposeMutation {
-			c.attempt = lim.once.begin(pattern, c.session, idempotencyKey(r.Header), c.now)
+		if lim != nil && rt.Kind == web.Change {
+			c.attempt = lim.once.begin(rt.Pattern, c.session, idempotencyKey(r.Header), c.now)
 			defer c.attempt.settle(ratelimit.Decision{}) // if nobody did
 		}
 		var (
@@ -302,19 +253,19 @@ func (a *API) defended(pattern string, next web.Handler) web.Handler {
 			}
 		}
 		return err
-	}
+	}, nil
 }
 
 // wasFree reports whether a request did no harm: the cache answered it, or it
 // asked for nothing that there is. A page that is reloaded for ever costs us
 // less than it costs them.
-func (a *API) wasFree(r *http.Request, rt *route, err error) bool {
+func (a *API) wasFree(r *http.Request, rt *web.Route, err error) bool {
 	v := a.visit(r)
 	switch {
 	case v.costly.Load() || err != nil && err == v.refusal: //nolint:errorlint // the very same
 		return false
 	case err == nil:
-		return rt.purpose == purposeRead
+		return rt.Kind == web.PublicRead
 	}
 	switch bff.CodeOf(err).Info().Status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge, http.StatusNotFound:
@@ -325,12 +276,12 @@ func (a *API) wasFree(r *http.Request, rt *route, err error) bool {
 
 // tally adds a request to its sender's pace, when it is known what it cost: of a
 // thousand who ask the same at once, one costs something.
-func (d *Defence) tally(c *caller, rt *route, j *judgement) {
+func (d *Defence) tally(c *caller, rt *web.Route, j *judgement) {
 	if !j.counts {
 		return
 	}
 	v, mu := d.visitors.lock(c.visitor, c.ms)
-	v.Count(c.ms, rt.sliding)
+	v.Count(c.ms, rt.Repeats)
 	if v.Busy(c.ms) {
 		d.hot.add(c.visitor)
 	}
@@ -342,63 +293,63 @@ func (d *Defence) tally(c *caller, rt *route, j *judgement) {
 
 // act says what follows from a verdict: nothing, an answer from the cache only,
 // or a refusal.
-func (a *API) act(r *http.Request, c *caller, rt *route, j *judgement) (action int, refused error) {
+func (a *API) act(r *http.Request, c *caller, rt *web.Route, j *judgement) (action int, refused error) {
 	if a.cfg.Defence.cfg.Mode == ModeWatch {
 		return actNone, nil
 	}
-	if rt.welcomes(c) {
+	if welcomes(rt, c) {
 		return actNone, nil
 	}
 	if j.blockedMS > c.ms {
 		return actBlock, blockedFor(time.Duration(j.blockedMS-c.ms) * time.Millisecond)
 	}
 	switch {
-	case j.genuine && rt.purpose == purposeRead:
+	case j.genuine && rt.Kind == web.PublicRead:
 		v := a.visit(r)
 		v.unsung, v.cacheOnly = true, true
 		v.refusal = &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "this page is not at hand right now", RetryAfter: retryCrawler}
 		return actCache, nil
-	case j.genuine && rt.purpose == purposeTelemetry:
+	case j.genuine && rt.Kind == web.Telemetry:
 		return actChallenge, errSuspected()
 	case j.preview && j.claim != useragent.False:
 		a.visit(r).unsung = true
 		return actNone, nil
 	}
 	switch {
-	case j.verdict == consumer.Human, rt.purpose == purposeChallenge:
+	case j.verdict == consumer.Human, rt.Kind == web.Challenge:
 		return actNone, nil
-	case rt.purpose == purposeRead:
+	case rt.Kind == web.PublicRead:
 		v := a.visit(r)
 		v.cacheOnly, v.refusal = true, errSuspected()
 		// A session for each of them is what a flood without cookies wants.
 		v.unsung = v.unsung || j.verdict == consumer.Bot || !c.hasSession
 		return actCache, nil
-	case j.verdict == consumer.Bot, rt.purpose == purposeMutation:
+	case j.verdict == consumer.Bot, rt.Kind == web.Change:
 		return actChallenge, errSuspected()
 	}
 	return actNone, nil
 }
 
 // charge puts a request to the limits.
-func (a *API) charge(w http.ResponseWriter, r *http.Request, c *caller, rt *route, lim *limits) error {
+func (a *API) charge(w http.ResponseWriter, r *http.Request, c *caller, rt *web.Route, lim *limits) error {
 	d := a.cfg.Defence
-	if rt.purpose != purposeRead {
+	if rt.Kind != web.PublicRead {
 		decision := lim.write(r.Context(), c)
 		lim.announce(w.Header(), decision)
 		if !decision.Allowed {
-			d.limited.WithLabelValues(rt.class, lim.scope(decision)).Inc()
+			d.limited.WithLabelValues(string(rt.Limit), lim.scope(decision)).Inc()
 			return limited(decision)
 		}
 		return nil
 	}
 	decision, over := lim.read(r.Context(), c)
-	if !rt.public || !decision.Allowed {
+	if !rt.CDN || !decision.Allowed {
 		lim.announce(w.Header(), decision)
 	}
 	if decision.Allowed {
 		return nil
 	}
-	d.limited.WithLabelValues(rt.class, lim.scope(decision)).Inc()
+	d.limited.WithLabelValues(string(rt.Limit), lim.scope(decision)).Inc()
 	if !over {
 		return limited(decision)
 	}

@@ -46,12 +46,13 @@ type arena struct {
 	cached map[string]bool
 	caught bool // whether the last request was one of a suspect
 	fills  int
+	served map[string]int // requests that reached their handler, by pattern
 }
 
 // newArena must be called inside a bubble.
-func newArena(t testing.TB, change func(*DefenceConfig)) *arena {
+func newArena(t testing.TB, change func(*DefenceConfig), more ...web.Route) *arena {
 	t.Helper()
-	a := &arena{t: t, cached: map[string]bool{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
+	a := &arena{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
 	cfg := DefenceConfig{Limits: DefaultLimits(), Mode: ModeOn, Policy: consumer.DefaultBotPolicy(), Memory: a.memory}
 	if change != nil {
 		change(&cfg)
@@ -74,15 +75,19 @@ func newArena(t testing.TB, change func(*DefenceConfig)) *arena {
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "arena",
 		Tracer: noop.NewTracerProvider().Tracer("arena"), Budget: 25 * time.Second, Now: time.Now,
 	})
-	for _, pattern := range []string{
-		"POST /search", "POST /search/map", "GET /suggest", "GET /facets", "GET /hotels/{propertyId}", "GET /hotels/{propertyId}/availability",
-		"POST /handoff", "GET /wishlist", "POST /wishlist", "GET /session", "POST /telemetry/page-view",
-	} {
-		method, path, _ := strings.Cut(pattern, " ")
-		pattern = method + " " + Base + path
-		a.server.Handle(web.Route{Pattern: pattern, Handle: a.api.defended(pattern, a.answer(routeOf(pattern)))})
+	// The table as it is, with other handlers.
+	for _, rt := range append(a.api.Routes(), more...) {
+		if rt.Kind != web.Challenge {
+			rt.Handle = a.answer(rt)
+		}
+		var err error
+		if rt.Handle, err = a.api.defended(rt); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.server.Mount(rt); err != nil {
+			t.Fatal(err)
+		}
 	}
-	a.server.Handle(web.Route{Pattern: "GET " + Base + "/challenge", Handle: a.api.defended("GET "+Base+"/challenge", a.api.challenge)})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = cfg.Limiter.Run(ctx) })
@@ -98,10 +103,13 @@ func newArena(t testing.TB, change func(*DefenceConfig)) *arena {
 }
 
 // answer stands for the handlers: what was filled once is there from then on.
-func (a *arena) answer(rt route) web.Handler {
+func (a *arena) answer(rt web.Route) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := a.api.visit(r)
-		if rt.purpose == purposeRead {
+		a.mu.Lock()
+		a.served[rt.Pattern]++
+		a.mu.Unlock()
+		if rt.Kind == web.PublicRead {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				return err
@@ -120,7 +128,7 @@ func (a *arena) answer(rt route) web.Handler {
 				a.fills++
 			}
 		}
-		if _, _, known := peekCookie(r.Header); !known && !v.unsung && !rt.public {
+		if _, _, known := peekCookie(r.Header); !known && !v.unsung && !rt.CDN {
 			setCookie(w, a.sessions.open())
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})

@@ -22,7 +22,6 @@ func done(http.ResponseWriter, *http.Request) error { return nil }
 // BenchmarkDefence is what the defence adds to a request (goal P12): the limits,
 // the verdict, and both; and its share of a bare request over a connection.
 func BenchmarkDefence(b *testing.B) {
-	pattern := "POST " + Base + "/search"
 	for name, change := range map[string]func(*DefenceConfig){
 		"both":    func(*DefenceConfig) {},
 		"limits":  func(c *DefenceConfig) { c.Mode = ModeOff },
@@ -37,11 +36,16 @@ func BenchmarkDefence(b *testing.B) {
 				change(c)
 			})
 			var r *http.Request
-			capture := a.api.defended(pattern, done)
-			a.server.Handle(web.Route{Pattern: "POST /capture", Handle: func(_ http.ResponseWriter, got *http.Request) error {
+			capture, err := a.api.defended(web.Route{Pattern: "POST " + Base + "/search", Handle: done, Kind: web.PublicRead, Limit: LimitSearch})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := a.server.Mount(web.Route{Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody, Handle: func(_ http.ResponseWriter, got *http.Request) error {
 				r = got.Clone(context.WithoutCancel(got.Context()))
 				return nil
-			}})
+			}}); err != nil {
+				b.Fatal(err)
+			}
 			call, w := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders("Cookie", a.cookie()))
 			call.URL.Path = "/capture"
 			a.server.ServeHTTP(w, call)

@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 const (
@@ -236,7 +237,7 @@ func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newArena(t, func(c *DefenceConfig) {
-			c.Limits.PerMinute = map[string]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
+			c.Limits.PerMinute = map[web.Limit]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
 			c.Limits.IP = 2
 		})
 		searches := func(n int) sent {

@@ -51,9 +51,10 @@ var expired = func() context.Context {
 
 // judge weighs what is known of a caller. The request counts, unless it is a free
 // retry or telemetry, which pages send by themselves.
-func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
+func (a *API) judge(r *http.Request, c *caller, rt *web.Route) (j judgement) {
 	d := a.cfg.Defence
-	counts := rt.purpose <= purposeMutation && !c.attempt.retry() && !rt.welcomes(c)
+	costs := rt.Kind == web.PublicRead || rt.Kind == web.PrivateRead || rt.Kind == web.Change
+	counts := costs && !c.attempt.retry() && !welcomes(rt, c)
 	switch l := c.looks; l.agent.Kind {
 	case useragent.Search:
 		if d.cfg.Verifier != nil {
@@ -65,7 +66,7 @@ func (a *API) judge(r *http.Request, c *caller, rt *route) (j judgement) {
 			return j
 		}
 	case useragent.Preview:
-		j.preview = rt.hotel
+		j.preview = rt.Previews
 	}
 	score := c.looks.score
 	if j.claim == useragent.False {

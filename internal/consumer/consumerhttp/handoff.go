@@ -77,7 +77,7 @@ func (a *API) replayMint(w http.ResponseWriter, r *http.Request, earlier consume
 }
 
 func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffRequest, error) {
-	in, err := web.ReadBody(w, r, handoffBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return consumer.HandoffRequest{}, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -17,16 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
-)
-
-// Classes of limits.
-const (
-	limitSearch    = "search" // search, map, facets, suggest
-	limitDetail    = "detail" // hotel pages and availability
-	limitHandoff   = "handoff"
-	limitWishlist  = "wishlist"
-	limitSession   = "session" // what a guest's own pages ask for, and challenges
-	limitTelemetry = "telemetry"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Scopes of limits.
@@ -39,7 +29,7 @@ const (
 // Limits are the requests per minute of one session by class. Everybody behind
 // one address, and everybody with one fingerprint, together may do a multiple.
 type Limits struct {
-	PerMinute       map[string]int
+	PerMinute       map[web.Limit]int
 	IP, Fingerprint float64 // factors
 	Off             bool
 }
@@ -47,8 +37,8 @@ type Limits struct {
 // DefaultLimits returns the limits of the specification. Those of the session's
 // own routes are generous: a page asks for them by itself.
 func DefaultLimits() Limits {
-	return Limits{PerMinute: map[string]int{
-		limitSearch: 60, limitDetail: 120, limitHandoff: 10, limitWishlist: 30, limitSession: 60, limitTelemetry: 240,
+	return Limits{PerMinute: map[web.Limit]int{
+		LimitSearch: 60, LimitDetail: 120, LimitHandoff: 10, LimitWishlist: 30, LimitSession: 60, LimitTelemetry: 240,
 	}, IP: 5, Fingerprint: 5}
 }
 
@@ -92,23 +82,33 @@ func (l *Limits) set(name, value string) error {
 		}
 		return nil
 	}
-	if _, known := l.PerMinute[name]; !known {
+	if _, known := l.PerMinute[web.Limit(name)]; !known {
 		return fmt.Errorf("there is no limit %q: want one of %s, %s, %s", name,
-			strings.Join(slices.Sorted(maps.Keys(l.PerMinute)), ", "), scopeIP, scopeFingerprint)
+			strings.Join(l.classes(), ", "), scopeIP, scopeFingerprint)
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxPerMinute {
 		return fmt.Errorf("%s: want requests per minute, from 1 to %d", name, maxPerMinute)
 	}
-	l.PerMinute[name] = n
+	l.PerMinute[web.Limit(name)] = n
 	return nil
+}
+
+// classes returns the names in order.
+func (l Limits) classes() []string {
+	var names []string
+	for class := range l.PerMinute {
+		names = append(names, string(class))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Rules returns the buckets that a limiter must keep.
 func (l Limits) Rules() []ratelimit.Limit {
 	var rules []ratelimit.Limit
-	for _, class := range slices.Sorted(maps.Keys(l.PerMinute)) {
-		n := l.PerMinute[class]
+	for _, class := range l.classes() {
+		n := l.PerMinute[web.Limit(class)]
 		shared := func(factor float64) int { return int(min(math.Round(float64(n)*factor), maxPerMinute)) }
 		rules = append(rules,
 			ratelimit.Limit{Name: class, Count: n, Period: time.Minute},
@@ -120,7 +120,7 @@ func (l Limits) Rules() []ratelimit.Limit {
 
 // limits are the rules of one class at work.
 type limits struct {
-	class               string
+	class               web.Limit
 	limiter             *ratelimit.Limiter
 	session, ip, prints *ratelimit.Rule
 	scaled              atomic.Bool
@@ -131,13 +131,13 @@ type limits struct {
 // campaignScale is what campaign mode leaves of the hand-off's limit.
 const campaignScale = 0.8
 
-func newLimits(class string, limiter *ratelimit.Limiter, campaign func() bool, once *charges) (*limits, error) {
+func newLimits(class web.Limit, limiter *ratelimit.Limiter, campaign func() bool, once *charges) (*limits, error) {
 	l := &limits{class: class, limiter: limiter, once: once}
-	if class == limitHandoff {
+	if class == LimitHandoff {
 		l.campaign = campaign
 	}
 	var errs []error
-	for rule, name := range map[**ratelimit.Rule]string{&l.session: class, &l.ip: class + "-ip", &l.prints: class + "-fingerprint"} {
+	for rule, name := range map[**ratelimit.Rule]string{&l.session: string(class), &l.ip: string(class) + "-ip", &l.prints: string(class) + "-fingerprint"} {
 		var err error
 		*rule, err = limiter.Rule(name)
 		errs = append(errs, err)

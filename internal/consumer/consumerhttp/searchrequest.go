@@ -53,7 +53,7 @@ const (
 // readRequest reads the body of a search and reports everything that is wrong
 // with it.
 func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind) (*searchRequest, error) {
-	body, err := web.ReadText(w, r, searchBody)
+	body, err := web.ReadText(w, r)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,6 @@ import (
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// Base is where the public API begins.
-const Base = "/bff/consumer/v1"
-
 // Config is what the surface stands on.
 type Config struct {
 	Finder    *consumer.Finder
@@ -85,62 +82,19 @@ func New(cfg Config) *API {
 	return a
 }
 
-// Budgets per route, far below the edge's 25 seconds.
-const (
-	searchBudget  = 4 * time.Second
-	handoffBudget = 3 * time.Second
-	consumeBudget = 3 * time.Second
-	sessionBudget = time.Second
-	clearBudget   = 5 * time.Second // it deletes in two stores, and is worth waiting for
-	// wishlistBudget covers a turn behind the guest's other changes.
-	wishlistBudget = 4 * time.Second
-	// telemetryBudget covers one commit on a busy database.
-	telemetryBudget = 2 * time.Second
-)
-
-// Limits of bodies, several times what honest clients send.
-const (
-	searchBody  = 16 << 10
-	handoffBody = 4 << 10
-	consumeBody = 4 << 10
-	sessionBody = 1 << 10
-	// wishlistBody holds a note of 280 characters, escaped.
-	wishlistBody = 4 << 10
-	// telemetryBody holds sixteen members of metadata.
-	telemetryBody = 4 << 10
-)
-
-// Mount adds the public routes to a server.
-func (a *API) Mount(s *web.Server) {
-	for _, rt := range []web.Route{
-		{Pattern: "POST " + Base + "/search", Handle: a.search, Budget: searchBudget},
-		{Pattern: "POST " + Base + "/search/map", Handle: a.searchMap, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/suggest", Handle: a.suggest, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/facets", Handle: a.facets, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/hotels/{propertyId}", Handle: a.hotel, Budget: searchBudget},
-		{Pattern: "GET " + Base + "/hotels/{propertyId}/availability", Handle: a.availability, Budget: searchBudget},
-		{Pattern: "POST " + Base + "/handoff", Handle: counted(a.counters.mint, a.mint), Budget: handoffBudget},
-		{Pattern: "GET " + Base + "/wishlist", Handle: a.wishlist, Budget: wishlistBudget},
-		{Pattern: "POST " + Base + "/wishlist", Handle: a.addWish, Budget: wishlistBudget},
-		{Pattern: "DELETE " + Base + "/wishlist/{propertyId}", Handle: a.removeWish, Budget: wishlistBudget},
-		{Pattern: "GET " + Base + "/session", Handle: a.session, Budget: sessionBudget},
-		{Pattern: "POST " + Base + "/session/locale", Handle: a.setLocale, Budget: sessionBudget},
-		{Pattern: "POST " + Base + "/session/currency", Handle: a.setCurrency, Budget: sessionBudget},
-		{Pattern: "POST " + Base + "/session/consent", Handle: a.setConsent, Budget: sessionBudget},
-		{Pattern: "POST " + Base + "/session/clear", Handle: a.clearSession, Budget: clearBudget},
-		{Pattern: "POST " + Base + "/telemetry/click", Handle: a.click, Budget: telemetryBudget},
-		{Pattern: "POST " + Base + "/telemetry/page-view", Handle: a.pageView, Budget: telemetryBudget},
-		{Pattern: "POST " + Base + "/telemetry/funnel", Handle: a.funnel, Budget: telemetryBudget},
-		{Pattern: "GET " + Base + "/challenge", Handle: a.challenge, Budget: sessionBudget},
-	} {
-		rt.Handle = anonymous(a.defended(rt.Pattern, a.gated(rt.Pattern, rt.Handle)))
-		s.Handle(rt)
+// Protected returns the public routes behind the defence and the load gates.
+func (a *API) Protected() ([]web.Route, error) {
+	routes, err := web.Gated(a.cfg.Gates, a.Routes())
+	if err != nil {
+		return nil, err
 	}
-}
-
-// MountInternal adds the routes that only other services may reach.
-func (a *API) MountInternal(s *web.Server) {
-	s.Handle(web.Route{Pattern: "POST /internal/handoff/{id}/consume", Handle: counted(a.counters.consume, a.consume), Budget: consumeBudget})
+	for i := range routes {
+		if routes[i].Handle, err = a.defended(routes[i]); err != nil {
+			return nil, err
+		}
+		routes[i].Handle = anonymous(routes[i].Handle)
+	}
+	return routes, nil
 }
 
 // anonymous refuses credentials: this surface has none to check, and a token

@@ -84,7 +84,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 const retrySession = 2 * time.Second
 
 func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, sessionBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, sessionBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
 // setConsent takes the answer to the consent banner, which from then on counts
 // more than the browser's do-not-track header.
 func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, sessionBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ const (
 
 // click takes a click (EVENT_SCHEMAS §3.4).
 func (a *API) click(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, telemetryBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 
 // pageView takes a page view (DOMAIN_MODEL §2.5).
 func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, telemetryBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
 
 // funnel takes a step of the conversion funnel (DOMAIN_MODEL §2.6).
 func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
-	in, err := web.ReadBody(w, r, telemetryBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type wish struct {
 }
 
 func readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
-	in, err := web.ReadBody(w, r, wishlistBody)
+	in, err := web.ReadBody(w, r)
 	if err != nil {
 		return wish{}, err
 	}

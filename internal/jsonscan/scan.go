@@ -1,6 +1,6 @@
-// Package scan reads JSON documents in one pass, without reflection and without
-// copying: an upstream's answer is mostly forwarded, and decoding it into maps
-// or through reflection costs more than everything else that is done with it.
+// Package jsonscan reads JSON documents in one pass, without reflection and
+// without copying. Upstreams' answers and requests' bodies are read with it. It
+// knows neither: what a member means is the caller's business.
 //
 // It reads what encoding/json reads, and refuses what that refuses, with three
 // exceptions. Names of members are compared as they are, letter case included.
@@ -43,6 +43,44 @@ type Reader struct {
 // are pieces of data, which must not change any more.
 func New(data []byte) *Reader {
 	return &Reader{data: unsafe.String(unsafe.SliceData(data), len(data))} //nolint:gosec // the caller promises
+}
+
+// NewText is New for a text.
+func NewText(data string) *Reader { return &Reader{data: data} }
+
+// Kind is what a value is.
+type Kind uint8
+
+// The kinds of values, and None where there is no value.
+const (
+	None Kind = iota
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+// Kind tells what the next value is by its first character, without reading it.
+func (r *Reader) Kind() Kind {
+	switch c := r.peek(); c {
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case '"':
+		return String
+	case 't', 'f':
+		return Bool
+	case 'n':
+		return Null
+	default:
+		if c == '-' || '0' <= c && c <= '9' {
+			return Number
+		}
+		return None
+	}
 }
 
 // Err returns the document's first fault. After the last value it also checks
@@ -169,6 +207,9 @@ func (r *Reader) Float() float64 {
 	}
 	return f
 }
+
+// Number reads a number as it is written; null is refused.
+func (r *Reader) Number() string { return r.number() }
 
 // MaybeInt is Int with nil for null.
 func (r *Reader) MaybeInt() *int {

@@ -149,13 +149,16 @@ func BenchmarkReadBody(b *testing.B) {
 			b.Fatal(err)
 		}
 		in.Object("geo").String("city", 64)
-		in.Object("dates").Stay()
-		in.Object("occupancy").Occupancy(true)
+		dates, occupancy := in.Object("dates"), in.Object("occupancy")
+		dates.Date("checkIn")
+		dates.Date("checkOut")
+		occupancy.Int("adults", 1, 1, 9)
+		occupancy.Int("rooms", 1, 1, 9)
 		f := in.Object("filters")
 		f.Strings("amenities", 32, 64)
 		f.Ints("starRating", 5, 1, 5)
 		in.Locale("locale")
-		in.Currency("currency")
+		in.String("currency", 3)
 		if err := in.Err(); err != nil {
 			b.Fatal(err)
 		}
@@ -168,7 +171,7 @@ func BenchmarkReadQuery(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		in := ReadQuery(r)
-		in.Occupancy(false)
+		in.Int("adults", 2, 1, 9)
 		if in.Err() != nil {
 			b.Fatal(in.Err())
 		}

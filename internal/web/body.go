@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // ReadBody reads a JSON object of at most as many bytes as the route allows.
@@ -83,7 +84,7 @@ func ParseText(ctx context.Context, text string) (*Input, error) {
 	if !ok {
 		return nil, bad(bff.FieldFormat, "the body must be one JSON object")
 	}
-	if nodes[0].kind != kindObject {
+	if nodes[0].kind != jsonscan.Object {
 		return nil, bad(bff.FieldType, "the body must be one JSON object")
 	}
 	return &newRoot(ctx, nodes).Input, nil

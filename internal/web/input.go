@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // Input reads the members of a request's body or query one by one and collects
@@ -19,25 +19,6 @@ type Input struct {
 	doc  *document
 	at   int32 // the object in the document
 	path string
-}
-
-// document is what came, with what is wrong with it.
-type document struct {
-	nodes []node
-	bad   bff.FieldErrors
-	asked *Recorder // nil outside of tests
-}
-
-// root is a document with the Input of its outermost object.
-type root struct {
-	Input
-	document
-}
-
-func newRoot(ctx context.Context, nodes []node) *root {
-	r := &root{document: document{nodes: nodes, asked: recorderOf(ctx)}}
-	r.doc = &r.document
-	return r
 }
 
 // Err returns everything that was refused, or nil.
@@ -135,7 +116,7 @@ func (in *Input) String(name string, maxRunes int) string {
 
 // textFault says what is wrong with a node that should be a text.
 func (n *node) textFault(maxRunes int) string {
-	if n.kind != kindString && n.kind != kindParameter {
+	if n.kind != jsonscan.String {
 		return bff.FieldType
 	}
 	for i := range len(n.text) {
@@ -218,7 +199,7 @@ func (n *node) whole(lo, hi int) (int, string) {
 }
 
 func (n *node) number() (float64, string) {
-	if n.kind != kindNumber && n.kind != kindParameter {
+	if n.kind != jsonscan.Number && !n.parameter {
 		return 0, bff.FieldType
 	}
 	v, err := strconv.ParseFloat(n.text, 64)
@@ -234,11 +215,11 @@ func (in *Input) Bool(name string) *bool {
 	if n == nil {
 		return nil
 	}
-	if n.kind != kindTrue && n.kind != kindFalse {
+	if n.kind != jsonscan.Bool {
 		in.Refuse(name, bff.FieldType)
 		return nil
 	}
-	b := n.kind == kindTrue
+	b := n.text == "true"
 	return &b
 }
 
@@ -248,7 +229,7 @@ func (in *Input) Object(name string) *Input {
 	if n == nil {
 		return nil
 	}
-	if n.kind != kindObject {
+	if n.kind != jsonscan.Object {
 		in.Refuse(name, bff.FieldType)
 		return nil
 	}
@@ -262,11 +243,11 @@ func (in *Input) list(name string, most int) (count int, first int32) {
 	if n == nil {
 		return 0, 0
 	}
-	parameter := n.kind == kindParameter
+	parameter := n.parameter
 	switch {
 	case parameter:
 		count = strings.Count(n.text, ",") + 1
-	case n.kind == kindArray:
+	case n.kind == jsonscan.Array:
 		count, first = int(n.count), n.first
 	default:
 		in.Refuse(name, bff.FieldType)
@@ -374,48 +355,4 @@ func (in *Input) Locale(name string) bff.Locale {
 		return ""
 	}
 	return l
-}
-
-// Currency reads a supported currency; "" if absent or refused.
-func (in *Input) Currency(name string) bff.Currency {
-	s := in.String(name, 64)
-	if s == "" {
-		return ""
-	}
-	c, err := bff.ParseCurrency(s)
-	if err != nil {
-		in.Refuse(name, bff.FieldUnsupported)
-		return ""
-	}
-	return c
-}
-
-// Stay reads checkIn and checkOut, both required.
-func (in *Input) Stay() bff.StayDates {
-	in.Require("checkIn", "checkOut")
-	from, ok1 := in.Date("checkIn")
-	to, ok2 := in.Date("checkOut")
-	stay := bff.StayDates{CheckIn: from, CheckOut: to}
-	if ok1 && ok2 {
-		in.RefuseAll(stay.Validate())
-	}
-	return stay
-}
-
-// Occupancy reads the party. Adults and rooms must be given when required.
-func (in *Input) Occupancy(required bool) bff.Occupancy {
-	if required {
-		in.Require("adults", "rooms")
-	}
-	def := bff.DefaultOccupancy()
-	o := bff.Occupancy{
-		Adults:       in.Int("adults", def.Adults, 1, bff.MaxAdults),
-		Children:     in.Int("children", 0, 0, bff.MaxChildren),
-		Rooms:        in.Int("rooms", def.Rooms, 1, bff.MaxRooms),
-		ChildrenAges: in.Ints("childrenAges", bff.MaxChildren, 0, bff.MaxChildAge),
-	}
-	if o.ChildrenAges != nil && len(o.ChildrenAges) != o.Children {
-		in.Refuse("childrenAges", bff.FieldCount)
-	}
-	return o
 }

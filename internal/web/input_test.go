@@ -26,7 +26,7 @@ func fields(err error) map[string]string {
 func TestInputNamesEveryBadField(t *testing.T) {
 	t.Parallel()
 	in, err := ParseBody(t.Context(), []byte(`{"s":1,"long":"abcdef","ctl":"a\u0000b","n":"x","f":1.5,"big":1e99,"neg":-3,"o":[],"list":["a",2],
-		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","currency":"XXX","b":"true","null":null}`))
+		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","b":"true","null":null}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,37 +45,15 @@ func TestInputNamesEveryBadField(t *testing.T) {
 	in.Date("date")
 	in.Enum("enum", "a", "b")
 	in.Locale("locale")
-	in.Currency("currency")
 	in.Bool("b")
 	in.Require("null", "absent", "s")
 	want := map[string]string{
 		"s": "type", "long": "length", "ctl": "format", "n": "type", "f": "type", "big": "range", "neg": "range", "o": "type",
 		"list[1]": "type", "many": "count", "ages[1]": "type", "ages[2]": "range", "id": "format", "date": "format",
-		"enum": "unsupported", "locale": "unsupported", "currency": "unsupported", "b": "type", "null": "required", "absent": "required",
+		"enum": "unsupported", "locale": "unsupported", "b": "type", "null": "required", "absent": "required",
 	}
 	if diff := cmp.Diff(want, fields(in.Err())); diff != "" {
 		t.Errorf("refused fields (-want +got):\n%s", diff)
-	}
-}
-
-func TestLoneUnsupportedKeepsItsCode(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]bff.Code{
-		`{"locale":"fr"}`:                    bff.CodeLocaleNotSupported,
-		`{"currency":"XXX"}`:                 bff.CodeCurrencyNotSupported,
-		`{"locale":"fr","currency":"XXX"}`:   bff.CodeValidationFailed,
-		`{"locale":1}`:                       bff.CodeValidationFailed,
-		`{"locale":"ps-AF","currency":"AF"}`: bff.CodeCurrencyNotSupported,
-	} {
-		in, err := ParseBody(t.Context(), []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.Locale("locale")
-		in.Currency("currency")
-		if got := bff.CodeOf(in.Err()); got != want {
-			t.Errorf("%s: got %s, want %s", body, got, want)
-		}
 	}
 }
 
@@ -108,8 +86,13 @@ func TestReadBodyRefuses(t *testing.T) {
 func TestReadQuery(t *testing.T) {
 	t.Parallel()
 	in := ReadQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?adults=2&childrenAges=5,8&children=2&x=1&x=2&bad=%zz&rooms=", nil))
-	o := in.Occupancy(false)
-	if diff := cmp.Diff(bff.Occupancy{Adults: 2, Children: 2, Rooms: 1, ChildrenAges: []int{5, 8}}, o); diff != "" {
+	if got := in.Int("adults", 1, 1, 9); got != 2 {
+		t.Errorf("adults: got %d", got)
+	}
+	if got := in.Int("rooms", 7, 1, 9); got != 7 {
+		t.Errorf("an empty parameter is as absent: got %d", got)
+	}
+	if diff := cmp.Diff([]int{5, 8}, in.Ints("childrenAges", 4, 0, 17)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"x": "conflict", "query": "format"}, fields(in.Err())); diff != "" {
@@ -130,9 +113,8 @@ func FuzzInput(f *testing.F) {
 		}
 		in.String("geo", 5)
 		if o := in.Object("dates"); o != nil {
-			o.Stay()
+			o.Date("checkIn")
 		}
-		in.Occupancy(true)
 		in.Ints("l", 3, 0, 5)
 		in.Strings("l", 3, 5)
 		if n := in.Int("n", 1, 0, 9); n < 0 || n > 9 {

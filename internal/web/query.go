@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // maxParameters bounds the parameters of a query: each is compared with all
@@ -20,7 +21,7 @@ func ReadQuery(r *http.Request) *Input {
 	if rest == "" {
 		return &doc.Input
 	}
-	doc.nodes = append(make([]node, 0, 2+min(strings.Count(rest, "&"), maxParameters)), node{kind: kindObject})
+	doc.nodes = append(make([]node, 0, 2+min(strings.Count(rest, "&"), maxParameters)), node{kind: jsonscan.Object})
 	unreadable, last := false, int32(0)
 	for rest != "" {
 		var pair string
@@ -40,7 +41,7 @@ func ReadQuery(r *http.Request) *Input {
 			doc.bad.Add("query", bff.FieldCount)
 			return &doc.Input
 		default:
-			last = doc.add(node{kind: kindParameter, name: name, text: value}, 0, last)
+			last = doc.add(node{kind: jsonscan.String, parameter: true, name: name, text: value}, 0, last)
 		}
 	}
 	if unreadable {
@@ -69,10 +70,10 @@ func unescape(s string) (string, error) {
 
 // addParts adds the entries of a parameter and returns the first.
 func (d *document) addParts(text string) int32 {
-	list := d.add(node{kind: kindArray}, none, 0)
+	list := d.add(node{kind: jsonscan.Array}, none, 0)
 	last := int32(0)
 	for part := range strings.SplitSeq(text, ",") {
-		last = d.add(node{kind: kindParameter, text: part}, list, last)
+		last = d.add(node{kind: jsonscan.String, parameter: true, text: part}, list, last)
 	}
 	return d.nodes[list].first
 }

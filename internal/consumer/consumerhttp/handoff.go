@@ -86,13 +86,13 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 		PropertyID: in.ID("propertyId", bff.PrefixProperty),
 		TenantID:   in.ID("tenantId", bff.PrefixTenant),
 		Locale:     in.Locale("locale"),
-		Currency:   in.Currency("currency"),
+		Currency:   readCurrency(in, "currency"),
 	}
 	if dates := in.Object("dates"); dates != nil {
-		req.Dates = dates.Stay()
+		req.Dates = readStay(dates)
 	}
 	if o := in.Object("occupancy"); o != nil {
-		req.Occupancy = o.Occupancy(true)
+		req.Occupancy = readOccupancy(o, true)
 	}
 	if req.Currency == "" {
 		req.Currency = headerCurrency(r, in)
@@ -106,7 +106,7 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 // readPrice reads an amount in minor units with its moment.
 func readPrice(in *web.Input) *consumer.Price {
 	in.Require("minor", "currency", "capturedAt")
-	p := &consumer.Price{Minor: in.String("minor", 20), Currency: in.Currency("currency")}
+	p := &consumer.Price{Minor: in.String("minor", 20), Currency: readCurrency(in, "currency")}
 	if p.Minor != "" && p.Currency != "" {
 		if m, err := bff.ParseMinor(p.Minor, p.Currency); err != nil || m.MinorString() != p.Minor {
 			in.Refuse("minor", bff.FieldFormat)

@@ -74,9 +74,9 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	in := web.ReadQuery(r)
 	p := &page{DetailRequest: consumer.DetailRequest{PropertyID: pathID(r, in), Stay: consumer.DefaultStay(now)}}
 	p.Locale, p.Currency = a.publicChoice(r, in)
-	p.Stay.Occupancy = in.Occupancy(false)
+	p.Stay.Occupancy = readOccupancy(in, false)
 	if in.Has("checkIn") || in.Has("checkOut") {
-		p.Stay.Dates = in.Stay()
+		p.Stay.Dates = readStay(in)
 	}
 	if err := in.Err(); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func stayKey(s consumer.Stay) string {
 func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	in.Require("from", "to")
-	req := consumer.AvailabilityRequest{PropertyID: pathID(r, in), Occupancy: in.Occupancy(false)}
+	req := consumer.AvailabilityRequest{PropertyID: pathID(r, in), Occupancy: readOccupancy(in, false)}
 	var ok1, ok2 bool
 	req.From, ok1 = in.Date("from")
 	req.To, ok2 = in.Date("to")

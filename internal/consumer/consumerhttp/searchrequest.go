@@ -139,10 +139,10 @@ func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 		q.Geo = readGeo(geo)
 	}
 	if dates := in.Object("dates"); dates != nil {
-		q.Dates = dates.Stay()
+		q.Dates = readStay(dates)
 	}
 	if o := in.Object("occupancy"); o != nil {
-		q.Occupancy = o.Occupancy(true)
+		q.Occupancy = readOccupancy(o, true)
 	}
 	if f := in.Object("filters"); f != nil {
 		q.Filters = readFilters(f)
@@ -159,7 +159,7 @@ func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 		}
 	}
 	q.Locale = in.Locale("locale")
-	q.Currency = in.Currency("currency")
+	q.Currency = readCurrency(in, "currency")
 	if q.Currency == "" {
 		q.Currency = headerCurrency(r, in)
 	}
@@ -242,7 +242,7 @@ func readFilters(in *web.Input) consumer.Filters {
 	if p := in.Object("priceRange"); p != nil {
 		p.Require("min", "max", "currency")
 		f.PriceRange = &consumer.PriceRange{
-			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: p.Currency("currency"),
+			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: readCurrency(p, "currency"),
 		}
 		if f.PriceRange.Max < f.PriceRange.Min {
 			p.Refuse("max", bff.FieldOrder)

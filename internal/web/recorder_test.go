@@ -11,10 +11,10 @@ import (
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	var rec Recorder
-	ctx := WithRecorder(t.Context(), &rec)
+	ctx := WithRecorder(allowBody(t.Context(), 1<<10), &rec)
 	body := `{"a":1,"inside":{"b":"x"},"list":["y"],"any":{"z":1},"unread":1,"tested":1}`
 	r := httptest.NewRequestWithContext(ctx, "POST", "/?q=1&unread=2", strings.NewReader(body))
-	in, err := ReadBody(httptest.NewRecorder(), r, 1<<10)
+	in, err := ReadBody(httptest.NewRecorder(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

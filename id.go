@@ -239,7 +239,7 @@ type Sequence struct {
 // NewSequence returns a Sequence for one kind of id.
 func NewSequence(p Prefix) *Sequence {
 	s := &Sequence{prefix: p}
-	s.begin(0) // a clock that no id can carry still leads to ids that nobody else has
+	s.begin(0) // a clock that no id can carry still leads to unique ids
 	return s
 }
 
@@ -264,7 +264,7 @@ func (s *Sequence) begin(ms uint64) {
 	randomBits(s.last[6:])
 }
 
-// step moves on within a millisecond, by so much that nobody can tell from one
+// step moves on within a millisecond, by so much that no client can tell from one
 // id what its neighbour is. It reports whether there was room.
 func (s *Sequence) step() bool {
 	var width [4]byte
@@ -279,7 +279,7 @@ func (s *Sequence) step() bool {
 	return true
 }
 
-// drawn are bytes that the system's secure source gave and nobody has had yet.
+// drawn are bytes of the system's secure source that were not used yet.
 type drawn struct {
 	bytes [4096]byte
 	left  int

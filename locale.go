@@ -72,7 +72,7 @@ func ParseLocale(s string) (Locale, error) {
 
 // NegotiateLocale picks the best supported locale for an Accept-Language
 // header. Nonsense in the header is as good as no header, and one language
-// that nobody knows does not spoil the others beside it.
+// that is unknown does not spoil the others beside it.
 func NegotiateLocale(acceptLanguage string) (Locale, bool) {
 	if acceptLanguage == "" || len(acceptLanguage) > maxAcceptLanguage {
 		return DefaultLocale, false

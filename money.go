@@ -21,7 +21,7 @@ const (
 	GBP Currency = "GBP"
 )
 
-// DefaultCurrency is used when nobody said anything else.
+// DefaultCurrency is used when neither request nor session names one.
 const DefaultCurrency = AFN
 
 // currencyExponents says how many minor digits a currency has in ISO 4217.

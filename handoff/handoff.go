@@ -65,7 +65,7 @@ func Verify(ring *Keyring, token string, now time.Time) (Payload, error) {
 	s := key.secret.signer()
 	genuine := s.check(&t.payload, t.mac())
 	key.secret.release(s)
-	// Time is looked at last: of a token that we did not sign nobody learns
+	// Time is looked at last: a token that we did not sign does not tell
 	// whether it would still be alive.
 	switch {
 	case !genuine:

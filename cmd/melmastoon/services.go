@@ -63,12 +63,12 @@ func (s *services) keep(p *platform.Process, launch func() (*platform.Process, e
 		select {
 		case <-s.quit:
 			if err := p.Stop(patience); err != nil {
-				log.Warn("a service did not stop cleanly", "name", p.Name, "error", err.Error())
+				log.Warn("service did not stop cleanly", "name", p.Name, "error", err.Error())
 			}
 			return
 		case <-p.Done():
 		}
-		log.Warn("a service ended and is started again", "name", p.Name, "error", fmt.Sprint(p.Err()))
+		log.Warn("service ended unexpectedly; restarting it", "name", p.Name, "error", fmt.Sprint(p.Err()))
 		select {
 		case <-s.quit:
 			return
@@ -76,7 +76,7 @@ func (s *services) keep(p *platform.Process, launch func() (*platform.Process, e
 		}
 		next, err := launch()
 		if err != nil {
-			log.Error("a service could not be started again", "name", p.Name, "error", err.Error())
+			log.Error("service could not be restarted", "name", p.Name, "error", err.Error())
 			return
 		}
 		p = next

@@ -77,7 +77,7 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 	own := platform.Pairs(env)
-	if u.throwaway() { // nobody reads along: only what went wrong is worth the disk
+	if u.throwaway() { // the log is deleted at the end: only errors are worth the disk
 		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
 	}
 	logs := filepath.Join(home, "logs")
@@ -132,7 +132,7 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	return env, list, nil
 }
 
-// oneAddress are the settings of a place where everybody comes from one address,
+// oneAddress are the settings of a machine on which all clients share one address,
 // and many with one program. What those share is a hundred times a session's
 // share instead of five times, sharing it is no sign of a bot, and what one of
 // them did is hardly held against the others. A session's own limits are as in

@@ -32,7 +32,7 @@ const Algorithm = "SHA-256"
 var (
 	ErrMalformed = errors.New("challenge: malformed")
 	// ErrForged covers every field and the subject: which of them was wrong is
-	// nobody's business.
+	// not told.
 	ErrForged   = errors.New("challenge: forged, or another's")
 	ErrExpired  = errors.New("challenge: expired")
 	ErrUnsolved = errors.New("challenge: not solved")
@@ -199,7 +199,7 @@ func (c *Challenger) signed(subject string, p payload) bool {
 }
 
 // sign covers what the caller could gain by changing. The lengths keep the fields
-// apart. maxnumber is only advice to the solver: whoever ignores it searches longer.
+// apart. maxnumber is only advice to the solver: one that ignores it searches longer.
 func sign(key []byte, subject, salt, hash string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, field := range []string{"melmastoon challenge v1", subject, salt, hash} {

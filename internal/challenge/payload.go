@@ -17,7 +17,7 @@ type payload struct {
 	Number    int     `json:"number"`
 	Salt      string  `json:"salt"`
 	Signature string  `json:"signature"`
-	Took      float64 `json:"took,omitzero"` // the widget tells; nobody here believes it
+	Took      float64 `json:"took,omitzero"` // as the widget reports it; not used
 }
 
 // Encode is the payload that a solver sends; for tests and for clients in Go.

@@ -39,7 +39,7 @@ var ErrTooLarge = errors.New("message too large")
 // within one call and between calls that follow each other. It speaks to the
 // API below the client's bundler: the caller already has a batch, and the
 // bundler would add a delay, a goroutine per message and, after a failure, a key
-// that stays blocked until somebody resumes it.
+// that stays blocked until it is resumed.
 func (c *Client) Publish(ctx context.Context, messages []Message) []error {
 	errs := make([]error, len(messages))
 	var sent sync.WaitGroup

@@ -23,7 +23,7 @@ type Config struct {
 	Tier string
 	// Timeout caps a write to the socket; calls carry their own deadlines.
 	Timeout time.Duration
-	// InUse counts the connections; nil = nobody wants to know.
+	// InUse counts the connections; nil = they are not counted.
 	InUse prometheus.Gauge
 }
 

@@ -69,7 +69,7 @@ type Config struct {
 	Apply func(secret []byte) error
 	// Every is how often the source is looked at.
 	Every time.Duration
-	// Patience is the least time between two looks that somebody asked for.
+	// Patience is the least time between two reads that Refresh causes.
 	Patience time.Duration
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -112,8 +112,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh looks at once, for somebody who met a key that is newer than ours. It
-// reports whether something changed.
+// Refresh reads the source at once, for a caller that met a key newer than ours.
+// It reports whether something changed.
 func (w *Watcher) Refresh(ctx context.Context) bool { return w.look(ctx, w.cfg.Patience) }
 
 // loadTimeout caps one look.
@@ -132,7 +132,7 @@ func (w *Watcher) look(ctx context.Context, patience time.Duration) (changed boo
 	secret, err := w.cfg.Source.Load(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.cfg.Log.WarnContext(ctx, "a secret could not be read; the one before goes on", "source", w.cfg.Source.String(), "error", err.Error())
+			w.cfg.Log.WarnContext(ctx, "secret could not be read; the previous one stays in use", "source", w.cfg.Source.String(), "error", err.Error())
 		}
 		return false
 	}
@@ -142,9 +142,9 @@ func (w *Watcher) look(ctx context.Context, patience time.Duration) (changed boo
 	}
 	w.last = sum // a broken one is reported once
 	if err := w.cfg.Apply(bytes.Clone(secret)); err != nil {
-		w.cfg.Log.ErrorContext(ctx, "a new secret is unusable; the one before goes on", "source", w.cfg.Source.String(), "error", err.Error())
+		w.cfg.Log.ErrorContext(ctx, "new secret is invalid; the previous one stays in use", "source", w.cfg.Source.String(), "error", err.Error())
 		return false
 	}
-	w.cfg.Log.InfoContext(ctx, "a secret was replaced", "source", w.cfg.Source.String())
+	w.cfg.Log.InfoContext(ctx, "secret replaced", "source", w.cfg.Source.String())
 	return true
 }

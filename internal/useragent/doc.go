@@ -1,4 +1,4 @@
-// Package crawlers tells from a user agent who is calling: a person's browser, an app,
+// Package useragent tells from a user agent what is calling: a person's browser, an app,
 // a search engine, a link preview, a program. It knows user agents and no hotels.
 //
 // A user agent is a claim. [Index.Judge] reads the claim; [Verifier.Verify] checks the

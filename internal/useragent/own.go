@@ -104,7 +104,7 @@ func own() []rule {
 	}
 	return append(rules,
 		rule{pattern: `^Viber`, name: "viber", kind: Preview},
-		// Whoever gives an address for complaints is no browser.
+		// A browser does not name an address for complaints.
 		rule{pattern: `\+https?://`, name: "self-declared", kind: Crawler},
 	)
 }

@@ -10,7 +10,7 @@ const (
 	Empty
 	// Search means: a search engine whose claim can be verified; see [Verifier].
 	Search
-	// Preview means: fetches a page that somebody has shared.
+	// Preview means: fetches a shared page to show what it is about.
 	Preview
 	// Driven means: a browser that a program drives, and says so.
 	Driven

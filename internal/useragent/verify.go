@@ -25,11 +25,11 @@ type Resolver interface {
 type Claim uint8
 
 const (
-	// Unproven means: nobody could be asked, or not in time.
+	// Unproven means: the name could not be looked up, or not in time.
 	Unproven Claim = iota
 	// Genuine means: the address is the operator's.
 	Genuine
-	// False means: the address is somebody else's.
+	// False means: the address is not the operator's.
 	False
 )
 
@@ -60,7 +60,7 @@ const (
 
 // Verifier checks claims by published ranges and by forward-confirmed reverse look-up:
 // the address must resolve to a name of the operator's, and that name to the address.
-// Whoever owns an address chooses its name; nobody but the operator chooses where the
+// The owner of an address chooses its name, but only the operator chooses where the
 // operator's names lead.
 type Verifier struct {
 	cfg     VerifierConfig
@@ -232,7 +232,7 @@ func ParseRanges(r io.Reader) ([]netip.Prefix, error) {
 			if err != nil {
 				return nil, fmt.Errorf("crawler ranges: %w", err)
 			}
-			// A slip in the file must not make everybody a crawler.
+			// A slip in the file must not make every client a crawler.
 			if prefix.Bits() < 8 {
 				return nil, fmt.Errorf("crawler ranges: %s is too wide", prefix)
 			}

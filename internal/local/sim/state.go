@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// state is what events change: who is suspended, which theme is published,
+// state is what events change: which tenant is suspended, which theme is published,
 // which listing was indexed again.
 type state struct {
 	mu       sync.RWMutex

@@ -11,7 +11,7 @@ import (
 )
 
 // account is the operating-system user that a server runs as: ourselves, or,
-// for root, somebody with fewer rights (Postgres refuses to run as root).
+// for root, an account with fewer rights (Postgres refuses to run as root).
 type account struct {
 	uid, gid int
 	drop     bool // root steps down to uid and gid
@@ -44,7 +44,7 @@ func accountOf(u *user.User) (account, error) {
 }
 
 // ownerAccount is the account that an existing cluster belongs to: only its
-// owner may run it, whoever we would have picked for a new one.
+// owner may run it, whichever account a new one would have.
 func ownerAccount(path string) (account, error) {
 	info, err := os.Stat(path)
 	if err != nil {

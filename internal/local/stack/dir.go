@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// tempPrefix marks our throw-away directories among everybody's.
+	// tempPrefix marks our throw-away directories among all others.
 	tempPrefix = "melmastoon-local-"
 	lockName   = "lock"
-	// throughMode lets the server's account pass through and nobody list.
+	// throughMode lets the server's account pass through, and no account list.
 	throughMode = os.FileMode(0o711)
 	// unlockedGrace is how long a throw-away directory may stand without a
 	// lock file before it counts as left behind: its maker makes the lock next.
@@ -59,7 +59,7 @@ func openDir(path string) (*dir, error) {
 	}
 	mode := os.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		mode = throughMode // the server runs as somebody else
+		mode = throughMode // the server runs under another account
 	}
 	if err := os.MkdirAll(path, mode); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -101,7 +101,7 @@ func isInUse(err error) bool {
 	return ok
 }
 
-// acquire takes the lock, or says who has it.
+// acquire takes the lock, or names the process that holds it.
 func (d *dir) acquire() error {
 	name := filepath.Join(d.path, lockName)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // our own directory
@@ -176,7 +176,7 @@ func tempRoot(as account) string {
 
 // sweep removes the throw-away directories of processes that died without
 // doing so, and ends servers that outlived them. It is best effort: what it
-// cannot remove is somebody else's or the next sweep's.
+// cannot remove is left to its owner or to the next sweep.
 func sweep(ctx context.Context, as account, logger *slog.Logger) {
 	paths, _ := filepath.Glob(filepath.Join(tempRoot(as), tempPrefix+"*"))
 	for _, path := range paths {

@@ -21,7 +21,7 @@ const installTimeout = 10 * time.Minute
 //go:embed install.sh
 var installScript string
 
-// install gets a package where that needs nobody's consent: with apt, as root
+// install gets a package where that needs no password: with apt, as root
 // or through sudo that does not ask for a password.
 func install(ctx context.Context, pkg string, log *slog.Logger) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Ports are taken from below the ranges from which Linux (32768 and up) and
-// macOS (49152 and up) serve outgoing connections, so that nobody's client
+// macOS (49152 and up) serve outgoing connections, so that no client
 // socket lands on the port of a server that is down for a moment.
 const (
 	portLow  = 15000
@@ -18,9 +18,9 @@ const (
 	busOffset = 10000
 )
 
-// freePort finds a loopback port that nobody listens on, and likewise the
-// ports at the given offsets from it. It may be gone a moment later: whoever
-// binds it has to be ready to come back for another.
+// freePort finds a loopback port without a listener, and likewise the
+// ports at the given offsets from it. It may be taken a moment later: the
+// caller that binds it has to be ready to ask for another.
 func freePort(ctx context.Context, offsets ...int) (int, error) {
 	for range 200 {
 		port := portLow + rand.IntN(portHigh-portLow) //nolint:gosec // no secret

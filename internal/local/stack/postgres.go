@@ -221,7 +221,7 @@ func (p *Postgres) initialise(ctx context.Context) error {
 	return os.Rename(fresh, cluster)
 }
 
-// careless is a server whose data nobody will miss.
+// careless is a server whose data is thrown away at the end.
 func (p *Postgres) careless() bool { return p.cfg.DataDir == "" && !p.cfg.Durable }
 
 // Start starts the server again, on the same port and the same data, after
@@ -253,7 +253,7 @@ func (p *Postgres) Start(ctx context.Context) error {
 			p.settled = true
 			return nil
 		}
-		// Two causes pass by themselves: somebody was quicker on the port, and
+		// Two causes pass by themselves: another process took the port, and
 		// the children of a killed server take a moment to notice.
 		exit, early := errors.AsType[*exitError](err)
 		taken := early && strings.Contains(exit.log, "could not create any TCP/IP sockets")
@@ -457,7 +457,7 @@ func (p *Postgres) Close() error {
 	defer cancel()
 	sig := syscall.SIGINT
 	if p.dir.temporary {
-		sig = syscall.SIGQUIT // nobody will read what a checkpoint would write
+		sig = syscall.SIGQUIT // the data is thrown away: a checkpoint would be wasted
 	}
 	err := errors.Join(p.end(ctx, sig), p.dir.close())
 	if p.socketDir != nil {
@@ -492,7 +492,7 @@ func stopOrphanPostgres(ctx context.Context, cluster string) error {
 			return nil
 		}
 	}
-	// The number belongs to somebody else by now, or to a zombie, or there is
+	// The number belongs to another process by now, or to a zombie, or there is
 	// none: Postgres would take the cluster for a running one and refuse.
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,7 +21,7 @@ const postgresHelp = `no Postgres server programs (initdb, postgres) were found.
 or name a running server, or the directory of the programs`
 
 // postgresPrograms finds the directory of initdb and postgres, installing
-// them where there are none and that needs nobody's consent. A version (of an
+// them where there are none and that needs no password. A version (of an
 // existing cluster) must be met: no other can read its files.
 func postgresPrograms(ctx context.Context, cfg PostgresConfig, version string, log *slog.Logger) (string, error) {
 	if cfg.BinDir != "" {

@@ -109,7 +109,7 @@ func (p *process) running() bool {
 	}
 }
 
-// failure describes an end that nobody asked for.
+// failure describes an end that was not asked for.
 func (p *process) failure() error {
 	return &exitError{program: p.cmd.Path, err: p.err, log: tail(p.logFile)}
 }

@@ -114,7 +114,7 @@ func (p *PubSub) serve(listener net.Listener) {
 	p.wg.Go(p.trimLoop)
 }
 
-// settleIn waits until the fake's own listener, which nobody uses, is served:
+// settleIn waits until the fake's own listener, which is not used, is served:
 // closed before that, the fake writes to the standard log. The first bytes
 // from a gRPC server are its settings, sent unasked.
 func (p *PubSub) settleIn(ctx context.Context) error {
@@ -162,7 +162,7 @@ func (p *PubSub) trimLoop() {
 	}
 }
 
-// trim has the fake forget its messages once nobody waits for any of them:
+// trim has the fake forget its messages once all are acknowledged:
 // the fake keeps every message ever published, so a long load test would fill
 // the memory, and it can only forget all of them at once.
 func (p *PubSub) trim() {

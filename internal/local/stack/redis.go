@@ -129,7 +129,7 @@ func (r *Redis) create(ctx context.Context) (err error) {
 }
 
 // redisProgram finds the server program, installing one where there is none
-// and that needs nobody's consent.
+// and that needs no password.
 func redisProgram(ctx context.Context, cfg RedisConfig, log *slog.Logger) (string, error) {
 	if cfg.Program != "" {
 		path, err := exec.LookPath(cfg.Program)

@@ -1,7 +1,7 @@
-// Package localstack gives a process real servers on one machine: Postgres,
+// Package stack gives a process real servers on one machine: Postgres,
 // Redis and Pub/Sub. A server that the caller names is used as it is;
-// otherwise the programs are found, or installed where that needs nobody's
-// consent, and run privately: on free loopback ports, behind random
+// otherwise the programs are found, or installed where that needs no
+// password, and run privately: on free loopback ports, behind random
 // passwords, and no longer than the process that asked for them.
 //
 // It knows nothing of schemas, keys or topics, and prints nothing. It runs on

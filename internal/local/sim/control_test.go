@@ -17,7 +17,7 @@ import (
 
 const previewPath = "/pricing/v1/pricing/quotes/preview"
 
-func (w *world) previewBody(n int) map[string]any {
+func (w *fixture) previewBody(n int) map[string]any {
 	var refs []map[string]string
 	for _, p := range w.data.byCity["kabul"][:n] {
 		refs = append(refs, map[string]string{"propertyId": p.id, "tenantId": p.tenant.id})
@@ -30,7 +30,7 @@ func (w *world) previewBody(n int) map[string]any {
 
 func TestCallsCountPerRoute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.data.properties[0].id
 	w.want(200, "POST", previewPath, w.previewBody(3), nil)
 	w.want(400, "POST", previewPath, "{}", nil)
@@ -58,7 +58,7 @@ func TestCallsCountPerRoute(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	tenantPath := "/tenant/api/v1/tenants/" + w.data.tenants[0].id
 	propertyPath := "/property/api/v1/properties/" + w.data.properties[0].id
 	status := func(path string) int {
@@ -119,7 +119,7 @@ func TestFaults(t *testing.T) {
 
 func TestFaultHangs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	path := "/pricing/v1/pricing/quotes/preview"
 	hang := func() {
 		if err := w.SetFault(Fault{Upstream: "pricing", Hang: true}); err != nil {
@@ -168,7 +168,7 @@ func TestFaultHangs(t *testing.T) {
 
 func TestFaultsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for body, want := range map[string]string{
 		`{}`:                  "upstream",
 		`{"upstream":"moon"}`: "upstream",
@@ -212,7 +212,7 @@ func (r *recorder) Publish(_ context.Context, topic string, data []byte, orderin
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	rec := &recorder{}
-	w := newWorld(t, func(c *Config) { c.Publisher = rec })
+	w := newFixture(t, func(c *Config) { c.Publisher = rec })
 	p := w.data.properties[0]
 	var out struct {
 		EventID   string
@@ -263,7 +263,7 @@ func TestEvents(t *testing.T) {
 
 func TestCatalog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	var got Catalog
 	w.want(200, "GET", "/_sim/catalog", nil, &got)
 	if diff := cmp.Diff(w.Catalog(), got); diff != "" {
@@ -273,7 +273,7 @@ func TestCatalog(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	type answer struct {
 		Quotes  []Quote
 		Missing []string
@@ -326,7 +326,7 @@ func TestPreview(t *testing.T) {
 
 func TestPropertyThemeTenant(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.data.byCity["berlin"][0]
 	var house Property
 	w.want(200, "GET", "/property/api/v1/properties/"+p.id+"?locale=en", nil, &house)
@@ -363,7 +363,7 @@ func TestPropertyThemeTenant(t *testing.T) {
 
 func TestLatencyHonoursCancellation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	if err := w.SetFault(Fault{Upstream: "tenant", LatencyMs: maxFaultMs}); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestLatencyHonoursCancellation(t *testing.T) {
 // TestConcurrentUse is for the race detector: readers, events and control at once.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.data.byCity["kabul"][0]
 	about := json.RawMessage(`{"tenantId":"` + p.tenant.id + `","propertyId":"` + p.id + `","publishedVersion":"thv_x"}`)
 	var wg sync.WaitGroup

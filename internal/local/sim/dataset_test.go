@@ -15,7 +15,7 @@ import (
 
 func TestDatasetInvariants(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t)
+	s := newFixture(t)
 	ds := s.data
 	if len(ds.tenants) < 300 || len(ds.properties) < 3000 {
 		t.Fatalf("%d tenants, %d properties", len(ds.tenants), len(ds.properties))
@@ -83,12 +83,12 @@ func (n Names) sliced() []string { a := n.all(); return a[:] }
 
 func TestDatasetIsStable(t *testing.T) {
 	t.Parallel()
-	a := newWorld(t)
-	b := newWorld(t, func(c *Config) { c.Now = func() time.Time { return testNow.AddDate(1, 2, 3) } })
+	a := newFixture(t)
+	b := newFixture(t, func(c *Config) { c.Now = func() time.Time { return testNow.AddDate(1, 2, 3) } })
 	if diff := cmp.Diff(a.Catalog(), b.Catalog()); diff != "" {
 		t.Errorf("another day changes the catalog: %s", diff)
 	}
-	other := newWorld(t, func(c *Config) { c.Seed = 2 })
+	other := newFixture(t, func(c *Config) { c.Seed = 2 })
 	if a.Catalog().Tenants[0].TenantID == other.Catalog().Tenants[0].TenantID {
 		t.Error("another seed keeps the ids")
 	}
@@ -112,7 +112,7 @@ func TestDatasetIsStable(t *testing.T) {
 
 func TestDatasetPricesAreWholeMinorUnits(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t)
+	s := newFixture(t)
 	party := bff.Occupancy{Adults: bff.MaxAdults, Children: bff.MaxChildren, Rooms: bff.MaxRooms}
 	for _, p := range s.data.properties {
 		for _, cur := range bff.Currencies() {

@@ -44,7 +44,7 @@ func deviceKey(t *testing.T) (public, private json.RawMessage, jkt string) {
 
 func TestSignInVerifiesAgainstJWKS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	public, private, jkt := deviceKey(t)
 	tn := w.data.tenants[0]
 	req := SignIn{TenantID: tn.id, OperatorID: tn.operators[2].id, DeviceID: "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3D", JWK: public}
@@ -92,7 +92,7 @@ func TestSignInVerifiesAgainstJWKS(t *testing.T) {
 
 func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	public, _, _ := deviceKey(t)
 	tn := w.data.tenants[0]
 	const device = "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3D"
@@ -134,7 +134,7 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 
 func TestStepUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := map[string]string{"operatorId": "opt_x", "deviceId": "dev_x", "scope": "lock.revoke", "code": "000000"}
 	var out struct {
 		Attested bool

@@ -209,7 +209,7 @@ func arc(a, b Point) float64 {
 
 func TestSearchAgainstOracle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	found, empty := 0, 0
 	all := everyListing(w.Sim)
@@ -255,7 +255,7 @@ func kabulQuery() Query {
 
 func TestSearchPagesCoverEverythingOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, sort := range []string{"recommended", "price-asc", "price-desc", "rating-desc", "distance-asc"} {
 		q := kabulQuery()
 		q.SortKey = sort
@@ -285,7 +285,7 @@ func TestSearchPagesCoverEverythingOnce(t *testing.T) {
 
 func TestSearchListingOnTheWire(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	q := kabulQuery()
 	q.Geo = Geo{Mode: "point", Point: &Circle{34.5281, 69.1723, 5}}
 	q.SortKey = "distance-asc"
@@ -322,7 +322,7 @@ func TestSearchListingOnTheWire(t *testing.T) {
 
 func TestSearchRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const path = "/search-aggregation/api/v1/search/listings"
 	for name, tc := range map[string]struct {
 		edit func(*Query)
@@ -355,7 +355,7 @@ func TestSearchRefuses(t *testing.T) {
 
 func TestMapPagesTheSameHouses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	q := kabulQuery()
 	q.Page = Page{Limit: 200}
 	seen := map[string]bool{}
@@ -382,7 +382,7 @@ func TestMapPagesTheSameHouses(t *testing.T) {
 
 func TestDetailSimilarAvailability(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.data.byCity["herat"][3]
 	base := "/search-aggregation/api/v1/properties/" + p.id
 	var one struct {
@@ -428,7 +428,7 @@ func TestDetailSimilarAvailability(t *testing.T) {
 
 func TestFacetsCountTruly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, region := range []string{"", "Balkh Province", "ولایت هرات"} {
 		var out struct{ Facets []facet }
 		w.want(200, "GET", "/search-aggregation/api/v1/facets?country=AF&region="+url.QueryEscape(region), nil, &out)
@@ -477,7 +477,7 @@ func TestFacetsCountTruly(t *testing.T) {
 
 func TestSuggest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, tc := range []struct{ q, kind, want string }{
 		{"kab", "city", "Kabul"},
 		{"كاب", "city", "Kabul"},
@@ -516,7 +516,7 @@ func TestSuggest(t *testing.T) {
 
 func TestSuspensionReachesSearchLate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	q := kabulQuery()
 	tenantID := w.find(&q, testNow)[0].tenant.id
 	listed := func() bool {

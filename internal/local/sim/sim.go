@@ -1,4 +1,4 @@
-// Package upstreamsim simulates the platform services that are not ours —
+// Package sim simulates the platform services that are not ours —
 // search-aggregation, pricing, property, theme-config, tenant, iam and the
 // services behind the staff console — over HTTP, on one deterministic data
 // set. docs/upstreams.md is its contract.

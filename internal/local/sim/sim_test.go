@@ -32,8 +32,8 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// world is a simulator behind a real server.
-type world struct {
+// fixture is a simulator behind a real server.
+type fixture struct {
 	*Sim
 	t   *testing.T
 	url string
@@ -41,7 +41,7 @@ type world struct {
 	clk *clock
 }
 
-func newWorld(t *testing.T, edit ...func(*Config)) *world {
+func newFixture(t *testing.T, edit ...func(*Config)) *fixture {
 	t.Helper()
 	clk := &clock{now: testNow}
 	cfg := Config{Now: clk.Now, Latency: map[string]Latency{}}
@@ -59,11 +59,11 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	})
 	client := srv.Client()
 	client.Timeout = time.Minute
-	return &world{Sim: s, t: t, url: srv.URL, web: client, clk: clk}
+	return &fixture{Sim: s, t: t, url: srv.URL, web: client, clk: clk}
 }
 
 // do calls a route and decodes the answer into out, if there is one.
-func (w *world) do(ctx context.Context, method, path string, in, out any) (int, error) {
+func (w *fixture) do(ctx context.Context, method, path string, in, out any) (int, error) {
 	var body io.Reader
 	switch v := in.(type) {
 	case nil:
@@ -97,7 +97,7 @@ func (w *world) do(ctx context.Context, method, path string, in, out any) (int, 
 	return res.StatusCode, nil
 }
 
-func (w *world) want(status int, method, path string, in, out any) {
+func (w *fixture) want(status int, method, path string, in, out any) {
 	w.t.Helper()
 	got, err := w.do(w.t.Context(), method, path, in, out)
 	if err != nil {

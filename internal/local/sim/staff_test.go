@@ -14,7 +14,7 @@ import (
 )
 
 // busy is a large house with guests in it today.
-func busy(t *testing.T, w *world) *property {
+func busy(t *testing.T, w *fixture) *property {
 	t.Helper()
 	today := bff.DateOf(testNow)
 	for _, p := range w.data.byCity["kabul"] {
@@ -29,7 +29,7 @@ func busy(t *testing.T, w *world) *property {
 
 func TestStaffReadsAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := busy(t, w)
 	for _, path := range []string{
 		"/reservation/api/v1/properties/{p}/arrivals", "/reservation/api/v1/properties/{p}/departures?date=2026-05-05",
@@ -72,7 +72,7 @@ func TestStaffReadsAnswer(t *testing.T) {
 }
 
 // post calls a mutation with headers.
-func (w *world) post(path string, body any, header map[string]string) (int, string) {
+func (w *fixture) post(path string, body any, header map[string]string) (int, string) {
 	w.t.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *world) post(path string, body any, header map[string]string) (int, stri
 
 func TestStayFromArrivalToDeparture(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := busy(t, w)
 	var list struct{ Items []Reservation }
 	w.want(200, "GET", "/reservation/api/v1/properties/"+p.id+"/arrivals", nil, &list)
@@ -142,7 +142,7 @@ func TestStayFromArrivalToDeparture(t *testing.T) {
 
 func TestChargeOncePerKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := busy(t, w)
 	today := bff.DateOf(testNow)
 	res := w.inHouse(p, today, today)[0]
@@ -185,7 +185,7 @@ func TestChargeOncePerKey(t *testing.T) {
 
 func TestTasksAndInboxes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p := busy(t, w)
 	var tasks struct{ Items []Task }
 	w.want(200, "GET", "/housekeeping/api/v1/properties/"+p.id+"/tasks", nil, &tasks)

@@ -1,4 +1,4 @@
-// Package world describes the platform on one machine: which environment makes
+// Package platform describes the platform on one machine: which environment makes
 // a service find the servers, the simulated upstreams and its secrets, and how
 // to run a service as a process of its own. `melmastoon up` and the tests that
 // need several real processes share it.

@@ -7,20 +7,16 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Tree is every Go package of one module, keyed by its directory relative to
-// the module's root ("." for the root itself).
-type Tree map[string]*Package
-
-// Package is the Go files of one directory, whatever their package clauses
-// and build constraints say: a breach behind a build tag is still a breach.
-type Package struct {
-	Dir   string
-	Files []*File
-}
+// the module's root ("." for the root itself): the Go files of the directory,
+// whatever their package clauses and build constraints say. A breach behind a
+// build tag is still a breach.
+type Tree map[string][]*File
 
 // File is what the rule needs to know of one source file.
 type File struct {
@@ -28,7 +24,7 @@ type File struct {
 	Test    bool   // name ends in _test.go
 	Imports []Use  // imported paths
 	Clock   []Use  // mentions of functions that read or wait on the clock
-	URLs    []Use  // fields of structs named …Config that hold an address
+	Words   []Use  // identifiers and literal strings, imports aside
 }
 
 // Use is a name and the line it stands on.
@@ -37,9 +33,13 @@ type Use struct {
 	Line int
 }
 
+func (f *File) at(u Use) string { return fmt.Sprintf("%s:%d", f.Path, u.Line) }
+
 // clock lists the functions of package time that make a result depend on when
 // it is computed. A pure function takes now as a parameter.
-const clock = " Now Since Until After AfterFunc NewTicker NewTimer Sleep Tick "
+func clock() []string {
+	return []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTicker", "NewTimer", "Sleep", "Tick"}
+}
 
 // Load parses every Go file below the root of fsys. It passes over what the go
 // command passes over (testdata, names with a leading dot or underscore,
@@ -61,15 +61,10 @@ func Load(fsys fs.FS) (Tree, error) {
 			return nil
 		}
 		file, err := parse(fsys, name)
-		if err != nil {
-			return err
+		if err == nil {
+			tree[path.Dir(name)] = append(tree[path.Dir(name)], file)
 		}
-		dir := path.Dir(name)
-		if tree[dir] == nil {
-			tree[dir] = &Package{Dir: dir}
-		}
-		tree[dir].Files = append(tree[dir].Files, file)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load sources: %w", err)
@@ -100,9 +95,7 @@ func parse(fsys fs.FS, name string) (*File, error) {
 		return nil, err
 	}
 	file := &File{Path: name, Test: strings.HasSuffix(name, "_test.go")}
-	use := func(name string, pos token.Pos) Use {
-		return Use{Name: name, Line: fset.Position(pos).Line}
-	}
+	use := func(name string, n ast.Node) Use { return Use{Name: name, Line: fset.Position(n.Pos()).Line} }
 
 	timeName := ""
 	for _, spec := range parsed.Imports {
@@ -110,7 +103,7 @@ func parse(fsys fs.FS, name string) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
 		}
-		file.Imports = append(file.Imports, use(imported, spec.Pos()))
+		file.Imports = append(file.Imports, use(imported, spec))
 		if imported != "time" {
 			continue
 		}
@@ -119,43 +112,26 @@ func parse(fsys fs.FS, name string) (*File, error) {
 			timeName = spec.Name.Name
 		}
 		if timeName == "." { // hides the calls from the search below
-			file.Clock = append(file.Clock, use("import . \"time\"", spec.Pos()))
+			file.Clock = append(file.Clock, use("import . \"time\"", spec))
 		}
 	}
 
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
 		case *ast.SelectorExpr:
-			x, ok := n.X.(*ast.Ident)
-			if ok && x.Name == timeName && strings.Contains(clock, " "+n.Sel.Name+" ") {
-				file.Clock = append(file.Clock, use("time."+n.Sel.Name, n.Pos()))
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == timeName && slices.Contains(clock(), n.Sel.Name) {
+				file.Clock = append(file.Clock, use("time."+n.Sel.Name, n))
 			}
-		case *ast.TypeSpec:
-			if s, ok := n.Type.(*ast.StructType); ok && strings.HasSuffix(n.Name.Name, "Config") {
-				for _, field := range s.Fields.List {
-					for _, id := range field.Names {
-						if holdsAddress(id.Name) {
-							file.URLs = append(file.URLs, use(id.Name, id.Pos()))
-						}
-					}
-				}
+		case *ast.Ident:
+			file.Words = append(file.Words, use(n.Name, n))
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				file.Words = append(file.Words, use(n.Value, n))
 			}
 		}
 		return true
 	})
 	return file, nil
-}
-
-func holdsAddress(field string) bool {
-	for _, end := range addressEnds() {
-		if strings.HasSuffix(field, end) {
-			return true
-		}
-	}
-	return false
-}
-
-// addressEnds are the ways a configured address is named.
-func addressEnds() []string {
-	return []string{"URL", "URI", "Addr", "Address", "Endpoint", "Host", "Origin"}
 }

@@ -146,7 +146,7 @@ func House() Rule {
 		},
 
 		// The fast path can be switched off: nothing else may come to need it.
-		OnlyFor: map[string][]string{"internal/http1": {"internal/daemon", "internal/web", "internal/cache"}},
+		OnlyFor: map[string][]string{"internal/http1": {"internal/daemon"}},
 
 		// The anonymous service reads from five upstreams. A client for a sixth,
 		// say one that writes bookings, would widen what a break-in can reach.

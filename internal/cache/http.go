@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // heading is what all answers of a cache have in common, as header values.
@@ -156,7 +154,30 @@ func (e *Entry) finish(w http.ResponseWriter, safe bool, v encoding, st Status) 
 		fixed = &text
 		kept.Store(fixed)
 	}
-	return http1.Finish(w, len(e.variant[v].body), *fixed, e.aged(st.Age).lines[which])
+	return finishHead(w, len(e.variant[v].body), *fixed, e.aged(st.Age).lines[which])
+}
+
+// headFinisher is an optional interface of ResponseWriters. FinishHead gives an
+// answer the length of its body and two blocks of header lines, formatted as
+// http.Header.Write does it and with the content type among them, which the writer
+// sends beside its header map. It reports false, and does nothing, once the answer
+// has begun.
+type headFinisher interface {
+	FinishHead(length int, lines, more string) bool
+}
+
+// finishHead calls the FinishHead of w or of a writer that w wraps.
+func finishHead(w http.ResponseWriter, length int, lines, more string) bool {
+	for {
+		switch under := w.(type) {
+		case headFinisher:
+			return under.FinishHead(length, lines, more)
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = under.Unwrap()
+		default:
+			return false
+		}
+	}
 }
 
 // aged returns the lines of this second.

@@ -3,10 +3,11 @@ package cache
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"melmastoon.ghasi.io/bff/internal/http1"
+	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
 func TestChoose(t *testing.T) {
@@ -260,6 +261,32 @@ func TestServe(t *testing.T) {
 	})
 }
 
+// serveFast serves h on a listener with the fast path, whose writer is a
+// headFinisher, and returns its address.
+func serveFast(t *testing.T, h http.Handler) (addr string) {
+	t.Helper()
+	var log bytes.Buffer
+	d := daemon.New(daemon.Settings{Environment: "test", DrainBudget: time.Minute}, slog.New(slog.NewJSONHandler(&log, nil)))
+	d.AddServer("test", "127.0.0.1:0", h, daemon.ServerOptions{FastPath: true})
+	var listening struct{ Address string }
+	started := make(chan struct{})
+	d.Add("started", func(context.Context) error {
+		defer close(started)
+		return json.NewDecoder(&log).Decode(&listening) // the first line of the log
+	}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	<-started
+	return listening.Address
+}
+
 // TestServeFinished: over a server that takes finished lines an answer has the
 // headers that it has over any other.
 func TestServeFinished(t *testing.T) {
@@ -290,19 +317,7 @@ func TestServeFinished(t *testing.T) {
 			finished.Add(1)
 		}
 	})
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := http1.New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	t.Cleanup(func() {
-		_ = server.Close() // so that Serve ends
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	})
+	addr := serveFast(t, handler)
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
@@ -310,7 +325,7 @@ func TestServeFinished(t *testing.T) {
 			for _, condition := range []string{"", `"other"`, e.variant[gzipped].etag} {
 				for name := range status {
 					for caller := range callers {
-						target := "http://" + ln.Addr().String() + "/?status=" + name + "&caller=" + caller
+						target := "http://" + addr + "/?status=" + name + "&caller=" + caller
 						r, err := http.NewRequestWithContext(t.Context(), method, target, http.NoBody)
 						if err != nil {
 							t.Fatal(err)

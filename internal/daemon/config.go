@@ -27,6 +27,9 @@ type Settings struct {
 	DrainDelay  time.Duration `name:"drain-delay" env:"MELMASTOON_DRAIN_DELAY" default:"0s" help:"How long to answer 'not ready' before the listeners close, so that load balancers notice."`
 	DrainBudget time.Duration `name:"drain-budget" env:"MELMASTOON_DRAIN_BUDGET" default:"20s" help:"How long a stop may take in all."`
 
+	NoFastPath     bool `name:"no-fast-path" env:"MELMASTOON_NO_FAST_PATH" help:"Serve every request with net/http alone: slower, for fault-finding."`
+	MaxConnections int  `name:"max-connections" env:"MELMASTOON_MAX_CONNECTIONS" default:"10000" help:"Open connections per listener; further ones are closed at once."`
+
 	TraceSampling float64 `name:"trace-sampling" env:"MELMASTOON_TRACE_SAMPLING" default:"0.01" help:"Share of new traces that are recorded when OTEL_EXPORTER_OTLP_ENDPOINT is set."`
 }
 
@@ -38,6 +41,9 @@ func (s Settings) Validate() error {
 	}
 	if s.DrainBudget <= 0 || s.DrainDelay < 0 || s.DrainDelay >= s.DrainBudget {
 		errs = append(errs, errors.New("drain-budget: must be positive and longer than drain-delay"))
+	}
+	if s.MaxConnections < 0 {
+		errs = append(errs, errors.New("max-connections: must be positive, or 0 for the default"))
 	}
 	if s.TraceSampling < 0 || s.TraceSampling > 1 {
 		errs = append(errs, errors.New("trace-sampling: must lie between 0 and 1"))

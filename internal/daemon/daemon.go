@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -20,8 +18,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // Check says whether a part can do its work now.
@@ -93,47 +89,6 @@ func (d *Daemon) AddLoop(name string, loop func(ctx context.Context) error) {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	})
-}
-
-// Limits of every listener. They bound what a slow or hostile peer can hold.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 15 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 16 << 10
-)
-
-// AddServer registers an HTTP listener, HTTP/1.1 and cleartext HTTP/2 on one
-// port. It binds at start, so that a taken port is a clear error at once.
-func (d *Daemon) AddServer(name, addr string, h http.Handler, writeTimeout time.Duration) {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	srv := &http.Server{
-		Handler: h, Protocols: protocols,
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
-	}
-	x := http1.New(srv)
-	d.Add(name, func(ctx context.Context) error {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-		if err != nil {
-			return err
-		}
-		d.Log.Info("listening", "listener", name, "address", ln.Addr().String())
-		go func() {
-			if err := x.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-				d.fail(fmt.Errorf("%s: %w", name, err))
-			}
-		}()
-		return nil
-	}, func(ctx context.Context) error {
-		if err := x.Shutdown(ctx); err != nil {
-			return errors.Join(err, x.Close())
-		}
-		return nil
 	})
 }
 

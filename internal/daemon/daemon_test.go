@@ -133,7 +133,7 @@ func TestServerSpeaksBothProtocols(t *testing.T) {
 	addr := ln.Addr().String()
 	_ = ln.Close()
 	d := New(settings(), slog.New(slog.DiscardHandler))
-	d.AddServer("public", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Proto) }), time.Second)
+	d.AddServer("public", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Proto) }), ServerOptions{FastPath: true, WriteTimeout: time.Second})
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error { close(started); return nil }, nil)
 	ctx, cancel := context.WithCancel(t.Context())

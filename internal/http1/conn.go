@@ -166,7 +166,7 @@ func within(d time.Duration, now, stands time.Time, set func(time.Time) error) t
 func (c *conn) answer(x *exchange) (goesOn bool) {
 	c.began = time.Now()
 	c.writtenBy = within(c.s.std.WriteTimeout, c.began, c.writtenBy, c.nc.SetWriteDeadline)
-	x.ctx.conn, x.ctx.began = c, c.began
+	x.ctx.conn = c
 	c.request.RemoteAddr = c.remote
 	x.r = *c.request.WithContext(&x.ctx) // the only way to give it one
 	c.request = http.Request{}           // a connection that waits keeps nothing of its last guest
@@ -179,7 +179,7 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 				c.s.complain("http1: panic: %v\n%s", p, debug.Stack()) // and not whose request it was
 			}
 		}
-		x.ctx.End()
+		x.ctx.end()
 		_ = x.body.Close() // never fails
 		goesOn = c.unwatch() && goesOn
 	}()
@@ -228,7 +228,7 @@ func (c *conn) unwatch() bool {
 // exchange is a request and its answer: all that one costs in memory, but for
 // the text and the maps of headers.
 type exchange struct {
-	ctx    Context
+	ctx    requestContext
 	size   int // bytes of the connection's buffer
 	r      http.Request
 	url    url.URL

@@ -36,8 +36,8 @@ const docBase = "https://docs.melmastoon.ghasi.io/errors/"
 // classified.
 func (w *response) fail(err error) error {
 	req := &w.req
-	e := classify(w.ctx, err)
-	if w.ctx.Left() || w.status != 0 {
+	e := classify(&w.ctx, err)
+	if w.ctx.left() || w.status != 0 {
 		return e
 	}
 	info := e.Code.Info()

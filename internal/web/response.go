@@ -3,10 +3,9 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
-
-	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
@@ -18,7 +17,8 @@ import (
 type response struct {
 	http.ResponseWriter
 	req     Request
-	ctx     *http1.Context
+	ctx     requestContext
+	began   time.Time  // by the system's clock
 	span    trace.Span // nil where nothing records
 	route   *route
 	claimed bool

@@ -4,7 +4,6 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
 // Handler answers a request or returns the error that Server turns into a
@@ -138,7 +136,7 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.claimed = true
 	w.route = rt
 	w.req.MaxBody = rt.body
-	w.ctx.Limit(w.ctx.Began().Add(rt.budget), errBudget)
+	w.ctx.deadline = w.began.Add(rt.budget)
 	if w.err == nil {
 		w.err = s.call(rt.handle, w, r)
 	}
@@ -149,15 +147,13 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := &response{ResponseWriter: rw, route: s.nowhere}
+	w := &response{ResponseWriter: rw, route: s.nowhere, began: time.Now()}
+	w.ctx.parent, w.ctx.req = r.Context(), &w.req
 	if s.cfg.Tracer != nil {
-		var ctx context.Context
-		ctx, w.span = startSpan(r, s.cfg.Tracer)
-		r = r.WithContext(ctx)
+		w.ctx.parent, w.span = startSpan(r, s.cfg.Tracer)
 	}
-	r, w.ctx = http1.Own(r)
-	w.ctx.Bear(requestKey{}, &w.req)
-	w.req.Start, w.req.ClientIP = s.now(w.ctx.Began), clientIP(r, s.cfg.TrustedProxies)
+	r = r.WithContext(&w.ctx)
+	w.req.Start, w.req.ClientIP = s.at(w.began), clientIP(r, s.cfg.TrustedProxies)
 	w.err = w.req.readID(r)
 	w.nameRequest(r)
 
@@ -167,17 +163,17 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.finish(w, r)
 }
 
-// now is the time of a clock, unless there is another.
-func (s *Server) now(clock func() time.Time) time.Time {
+// at is a time of the system's clock, or that of the configured one.
+func (s *Server) at(now time.Time) time.Time {
 	if s.cfg.Now != nil {
-		clock = s.cfg.Now
+		return s.cfg.Now()
 	}
-	return clock()
+	return now
 }
 
 // leave ends what the request began, however it went.
 func (s *Server) leave(w *response) {
-	w.ctx.End()
+	w.ctx.end()
 	s.metrics.inflight.Dec()
 	if w.span != nil {
 		w.span.End()
@@ -242,18 +238,18 @@ func (s *Server) finish(w *response, r *http.Request) {
 				w.span.SetStatus(codes.Error, code)
 			}
 		}
-		if w.ctx.Left() {
+		if w.ctx.left() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
 		}
 	}
-	now := s.now(time.Now)
+	now := s.at(time.Now())
 	took := now.Sub(w.req.Start)
 	w.route.metrics.observe(status, code, took)
 	if w.span != nil {
 		w.span.SetAttributes(attribute.String("http.route", w.route.name), attribute.Int("http.response.status_code", status))
 	}
 
-	if !s.log.Enabled(w.ctx, level) {
+	if !s.log.Enabled(&w.ctx, level) {
 		return
 	}
 	// Neither the address nor the user agent nor the URL: a query may hold what
@@ -271,7 +267,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 		}
 	}
 	event.AddAttrs(w.req.attrs...)
-	_ = s.log.Handle(w.ctx, event) // a log that cannot be written has nowhere to say so
+	_ = s.log.Handle(&w.ctx, event) // a log that cannot be written has nowhere to say so
 }
 
 // statusClientGone is what logs show for a client that left before its answer.

@@ -96,7 +96,7 @@ const (
 func (s serve) Run(ctx context.Context) error {
 	log := daemon.NewLogger(os.Stderr, s.Settings, name)
 	d := daemon.New(s.Settings, log)
-	d.AddServer("admin", s.AdminListen, d.Admin(), writeTimeout)
+	d.AddServer("admin", s.AdminListen, d.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
 	tracer, err := d.Tracer(ctx, name)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s serve) Run(ctx context.Context) error {
 		Log: log, Metrics: d.Metrics, Namespace: "bff_backoffice", Tracer: tracer,
 		TrustedProxies: s.TrustedProxies, Budget: requestBudget,
 	}
-	d.AddServer("internal", s.InternalListen, web.NewServer(cfg), writeTimeout)
-	d.AddServer("public", s.Listen, web.NewServer(cfg), writeTimeout)
+	d.AddServer("internal", s.InternalListen, web.NewServer(cfg), daemon.ServerOptions{WriteTimeout: writeTimeout})
+	d.AddServer("public", s.Listen, web.NewServer(cfg), daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout})
 	return d.Run(ctx)
 }

@@ -53,7 +53,7 @@ func (s serve) Run(ctx context.Context) error {
 // assemble adds the parts in the order in which they start: what others stand
 // on first, the public listener last.
 func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
-	d.AddServer("admin", s.AdminListen, d.Admin(), writeTimeout)
+	d.AddServer("admin", s.AdminListen, d.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
 	tracer, err := d.Tracer(ctx, name)
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (s serve) assemble(ctx context.Context, d *daemon.Daemon, log *slog.Logger)
 	if err := errors.Join(internal.Mount(api.InternalRoutes()...), public.Mount(routes...)); err != nil {
 		return err
 	}
-	d.AddServer("internal", s.InternalListen, internal, writeTimeout)
-	d.AddServer("public", s.Listen, public, writeTimeout)
+	d.AddServer("internal", s.InternalListen, internal, daemon.ServerOptions{WriteTimeout: writeTimeout})
+	d.AddServer("public", s.Listen, public, daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout})
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (r relay) Validate() error {
 func (r relay) Run(ctx context.Context) error {
 	log := daemon.NewLogger(os.Stderr, r.Settings, name)
 	d := daemon.New(r.Settings, log)
-	d.AddServer("admin", r.AdminListen, d.Admin(), writeTimeout)
+	d.AddServer("admin", r.AdminListen, d.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
 	db, err := r.openPostgres(ctx, d, log)
 	if err != nil {
 		return err

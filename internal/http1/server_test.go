@@ -58,7 +58,7 @@ func serve(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *served 
 
 // ours reports whether a request is answered by this package.
 func ours(r *http.Request) bool {
-	_, ok := r.Context().(*Context)
+	_, ok := r.Context().(*requestContext)
 	return ok
 }
 

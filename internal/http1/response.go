@@ -127,25 +127,16 @@ func (w *writer) declare(values []string) {
 	}
 }
 
-// Finish gives an answer the length of its body and lines of its head that were
-// formatted before, as http.Header.Write does it; they are not in its header map,
-// the content type among them. It reports false, and does nothing, where the answer is another server's or has
-// begun.
-func Finish(w http.ResponseWriter, length int, lines, more string) bool {
-	for {
-		switch under := w.(type) {
-		case *writer:
-			if under.status != 0 || under.over {
-				return false
-			}
-			under.length, under.lines, under.typed = int64(length), [2]string{lines, more}, true
-			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = under.Unwrap()
-		default:
-			return false
-		}
+// FinishHead gives the answer the length of its body and two blocks of header
+// lines, formatted as http.Header.Write does it and with the content type among
+// them. They are sent beside the header map. It reports false, and does nothing,
+// once the answer has begun.
+func (w *writer) FinishHead(length int, lines, more string) bool {
+	if w.status != 0 || w.over {
+		return false
 	}
+	w.length, w.lines, w.typed = int64(length), [2]string{lines, more}, true
+	return true
 }
 
 // appendLine writes a header as net/http does: no name that is none, and no line

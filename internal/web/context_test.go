@@ -1,9 +1,8 @@
-package http1
+package web
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"runtime"
 	"sync"
 	"testing"
@@ -11,26 +10,12 @@ import (
 	"time"
 )
 
-type (
-	someKey struct{}
-	ownKey  struct{}
-)
+type someKey struct{}
 
-var errSpent = errors.New("spent")
-
-func newContext(t *testing.T, parent context.Context, budget time.Duration) *Context { //nolint:revive // the test comes first
-	t.Helper()
-	r, err := http.NewRequestWithContext(parent, http.MethodGet, "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, c := Own(r)
-	if r.Context() != c {
-		t.Fatal("a request with another's context")
-	}
-	c.Bear(ownKey{}, "own")
+func newContext(parent context.Context, budget time.Duration) *requestContext {
+	c := &requestContext{parent: parent, req: &Request{name: "own"}}
 	if budget > 0 {
-		c.Limit(time.Now().Add(budget), errSpent)
+		c.deadline = time.Now().Add(budget)
 	}
 	return c
 }
@@ -49,7 +34,7 @@ func TestContextEndsWithTheBudget(t *testing.T) {
 			child, cancel := context.WithCancel(c)
 			defer cancel()
 			<-child.Done()
-			if !errors.Is(context.Cause(child), errSpent) {
+			if !errors.Is(context.Cause(child), errBudget) {
 				t.Errorf("the child's cause is %v", context.Cause(child))
 			}
 		},
@@ -58,13 +43,16 @@ func TestContextEndsWithTheBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := newContext(t, t.Context(), time.Minute)
-				defer c.End()
+				c := newContext(t.Context(), time.Minute)
+				defer c.end()
 				if at, ok := c.Deadline(); !ok || time.Until(at) != time.Minute {
 					t.Errorf("deadline %v, %v", at, ok)
 				}
+				if cause := context.Cause(c); cause != nil {
+					t.Errorf("cause %v before the end", cause)
+				}
 				wait(t, c)
-				if cause := context.Cause(c); !errors.Is(cause, errSpent) || !errors.Is(c.Err(), context.DeadlineExceeded) {
+				if cause := context.Cause(c); !errors.Is(cause, errBudget) || !errors.Is(c.Err(), context.DeadlineExceeded) {
 					t.Errorf("err %v, cause %v", c.Err(), cause)
 				}
 			})
@@ -74,11 +62,11 @@ func TestContextEndsWithTheBudget(t *testing.T) {
 
 func TestContextEndsWithTheRequest(t *testing.T) {
 	t.Parallel()
-	c := newContext(t, t.Context(), time.Hour)
+	c := newContext(context.WithValue(t.Context(), someKey{}, "x"), time.Hour)
 	if c.Err() != nil {
 		t.Fatal(c.Err())
 	}
-	c.End()
+	c.end()
 	if !errors.Is(c.Err(), context.Canceled) {
 		t.Errorf("err %v after the end", c.Err())
 	}
@@ -87,37 +75,53 @@ func TestContextEndsWithTheRequest(t *testing.T) {
 		t.Errorf("cause %v", context.Cause(c))
 	}
 	kept := context.WithoutCancel(c) // as work behind the answer keeps it
-	if kept.Value(ownKey{}) != "own" || kept.Err() != nil {
-		t.Error("its value is lost to the work behind the answer")
+	if From(kept).name != "own" || kept.Value(someKey{}) != "x" || kept.Err() != nil {
+		t.Error("values are lost to the work behind the answer")
 	}
 }
 
 func TestContextEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	parent, cancel := context.WithTimeout(context.WithValue(t.Context(), someKey{}, "x"), time.Hour)
-	c := newContext(t, parent, 2*time.Hour)
-	if c.Value(someKey{}) != "x" || c.Value(ownKey{}) != "own" {
+	c := newContext(parent, 2*time.Hour)
+	if c.Value(someKey{}) != "x" || From(c).name != "own" {
 		t.Error("values are lost")
 	}
 	want, _ := parent.Deadline()
 	if got, ok := c.Deadline(); !ok || !got.Equal(want) {
 		t.Errorf("deadline %v, want the parent's %v", got, want)
 	}
-	late := newContext(t, parent, 0)
+	late := newContext(parent, 0)
+	if c.left() {
+		t.Error("the client has left already")
+	}
 	cancel()
 	<-c.Done()
-	for _, c := range []context.Context{c, late} {
-		if !errors.Is(c.Err(), context.Canceled) {
-			t.Errorf("err %v", c.Err())
+	for _, c := range []*requestContext{c, late} {
+		if !errors.Is(c.Err(), context.Canceled) || !c.left() {
+			t.Errorf("err %v, left %v", c.Err(), c.left())
 		}
+	}
+}
+
+// TestContextStartsWithAWait: reading values and the state starts no timer, and
+// the server's watch over the client with it.
+func TestContextStartsWithAWait(t *testing.T) {
+	t.Parallel()
+	c := newContext(t.Context(), time.Hour)
+	defer c.end()
+	_, _, _ = c.Err(), c.Value(someKey{}), context.Cause(c)
+	_, _ = c.Deadline()
+	if c.started != nil {
+		t.Error("started before a call of Done")
 	}
 }
 
 // TestContextNeedsNoGoroutine: the standard library starts one for each child
 // of a context that it does not know.
 func TestContextNeedsNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	c := newContext(t, t.Context(), time.Hour)
-	defer c.End()
+	c := newContext(t.Context(), time.Hour)
+	defer c.end()
 	before := runtime.NumGoroutine()
 	for range 100 {
 		_, cancel := context.WithCancel(c)
@@ -130,7 +134,7 @@ func TestContextNeedsNoGoroutine(t *testing.T) { //nolint:paralleltest // it cou
 
 func TestContextConcurrently(t *testing.T) {
 	t.Parallel()
-	c := newContext(t, t.Context(), time.Hour)
+	c := newContext(t.Context(), time.Hour)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -142,6 +146,6 @@ func TestContextConcurrently(t *testing.T) {
 			<-c.Done()
 		})
 	}
-	c.End()
+	c.end()
 	wg.Wait()
 }

@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/http1"
+)
+
+// Limits of every listener. They bound what a slow or hostile peer can hold.
+const (
+	readHeaderTimeout     = 5 * time.Second
+	readTimeout           = 15 * time.Second
+	idleTimeout           = 2 * time.Minute
+	maxHeaderBytes        = 16 << 10
+	defaultMaxConnections = 10_000
+)
+
+// ServerOptions are what listeners differ in.
+type ServerOptions struct {
+	// FastPath serves common HTTP/1.1 requests with internal/http1 and the others
+	// with net/http. Without it, or with Settings.NoFastPath, net/http serves all.
+	FastPath bool
+	// WriteTimeout limits the time from a request's head to the end of its answer.
+	// A handler that streams extends it with http.ResponseController.
+	WriteTimeout time.Duration
+	// MaxConnections limits the open connections; zero = Settings.MaxConnections.
+	MaxConnections int
+}
+
+// server is what http.Server and http1.Server have in common.
+type server interface {
+	Serve(ln net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
+// AddServer registers an HTTP listener, HTTP/1.1 and cleartext HTTP/2 on one
+// port. It binds at start, so that a taken port is a clear error at once.
+func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	std := &http.Server{
+		Handler: h, Protocols: protocols,
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: opts.WriteTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+	}
+	var srv server = std
+	if opts.FastPath && !d.settings.NoFastPath {
+		srv = http1.New(std)
+	}
+	limit := d.connectionLimit(name, cmp.Or(opts.MaxConnections, d.settings.MaxConnections, defaultMaxConnections))
+	d.Add(name, func(ctx context.Context) error {
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		d.Log.Info("listening", "listener", name, "address", ln.Addr().String())
+		limit.Listener = ln
+		go func() {
+			if err := srv.Serve(limit); !errors.Is(err, http.ErrServerClosed) {
+				d.fail(fmt.Errorf("%s: %w", name, err))
+			}
+		}()
+		return nil
+	}, func(ctx context.Context) error {
+		if err := srv.Shutdown(ctx); err != nil {
+			return errors.Join(err, srv.Close())
+		}
+		return nil
+	})
+}
+
+// limitedListener closes connections beyond a limit as soon as they are accepted.
+// Connections that are open keep being served, and a load balancer sees at once
+// that it has to try another instance. If new connections waited for a place
+// instead, they would wait for as long as idle ones are kept open.
+type limitedListener struct {
+	net.Listener
+	name    string
+	max     int64
+	open    atomic.Int64
+	refused prometheus.Counter
+	log     *slog.Logger
+	warned  time.Time // of the accepting goroutine
+}
+
+func (d *Daemon) connectionLimit(listener string, limit int) *limitedListener {
+	labels := prometheus.Labels{"listener": listener}
+	l := &limitedListener{name: listener, max: int64(limit), log: d.Log, refused: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "listener_connections_refused_total", Help: "Connections closed at once because the listener had its maximum.", ConstLabels: labels,
+	})}
+	d.Metrics.MustRegister(l.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "listener_connections", Help: "Open connections.", ConstLabels: labels,
+	}, func() float64 { return float64(l.open.Load()) }))
+	return l
+}
+
+// Accept implements net.Listener.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.max {
+			if tcp, ok := nc.(*net.TCPConn); ok {
+				return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+			}
+			err = fmt.Errorf("%T is not a TCP connection", nc)
+		}
+		l.open.Add(-1)
+		_ = nc.Close() // nothing was read or written
+		if err != nil {
+			return nil, err
+		}
+		l.refused.Inc()
+		if now := time.Now(); now.Sub(l.warned) >= time.Minute {
+			l.warned = now
+			l.log.Warn("connections refused: the listener has its maximum", "listener", l.name, "max", l.max)
+		}
+	}
+}
+
+// limitedConn gives its place back when it is closed. It embeds the TCP connection
+// so that the servers keep its fast ways to write.
+type limitedConn struct {
+	*net.TCPConn
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.TCPConn.Close()
+}

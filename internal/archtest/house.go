@@ -121,7 +121,6 @@ func House() Rule {
 		NotYet: []string{
 			"internal/backoffice",
 			"internal/backoffice/backoffice*/...",
-			"internal/consumer/bot",
 			"internal/memo/...",
 			"internal/service/...",
 		},

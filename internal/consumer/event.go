@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 )
 
 // Producer is this service's name in envelopes.
@@ -125,19 +126,12 @@ func (s GuestSession) Started(v Visitor) SessionStarted {
 	}
 }
 
-// BotSignal is one reason to believe that no person is there.
-type BotSignal struct {
-	Kind   string  `json:"kind"`
-	Weight float64 `json:"weight"`
-	Detail string  `json:"detail,omitempty"`
-}
-
 // BotSuspected is the payload of bot_suspected.v1.
 type BotSuspected struct {
 	GuestSessionID  bff.ID        `json:"guestSessionId"`
 	Score           float64       `json:"score"`
 	Verdict         string        `json:"verdict"`
-	Signals         []BotSignal   `json:"signals"`
+	Signals         []bot.Signal  `json:"signals"`
 	IPHash          Hash          `json:"ipHash"`
 	UserAgentHash   Hash          `json:"userAgentHash"`
 	FingerprintHash Hash          `json:"fingerprintHash"`

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/challenge"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/daemon"
@@ -48,7 +48,7 @@ func (s *DefenceSettings) validate() []error {
 	}
 	_, err := consumerhttp.ParseLimits(s.Limits)
 	in("limits", err)
-	_, err = consumer.DefaultBotPolicy().Override(s.BotWeights)
+	_, err = bot.DefaultPolicy().Override(s.BotWeights)
 	in("bot-weights", err)
 	switch consumerhttp.Mode(s.BotDefence) {
 	case consumerhttp.ModeOn, consumerhttp.ModeWatch, consumerhttp.ModeOff:
@@ -70,7 +70,7 @@ func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidi
 	if err != nil {
 		return nil, err
 	}
-	policy, err := consumer.DefaultBotPolicy().Override(c.BotWeights)
+	policy, err := bot.DefaultPolicy().Override(c.BotWeights)
 	if err != nil {
 		return nil, err
 	}

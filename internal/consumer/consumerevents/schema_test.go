@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
@@ -70,7 +71,7 @@ func facts() []consumer.Fact {
 		},
 		consumer.BotSuspected{
 			GuestSessionID: s.ID, Score: 0.93, Verdict: "bot", EvaluatedAt: bff.At(now), ActionTaken: "challenge",
-			Signals: []consumer.BotSignal{{Kind: "cadence", Weight: 0.3, Detail: "12 reqs/2s"}},
+			Signals: []bot.Signal{{Kind: "cadence", Weight: 0.3, Detail: "12 reqs/2s"}},
 		},
 		consumer.DetailViewed{
 			GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, SearchSessionID: search, Currency: "AFN", Locale: "en-US", ViewedAt: bff.At(now),

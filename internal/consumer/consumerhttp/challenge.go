@@ -8,7 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -135,9 +135,9 @@ func (a *API) failed(r *http.Request, c *caller) {
 	}
 	rt := web.Route{Kind: web.Challenge}
 	j := a.judge(r, c, &rt)
-	if j.verdict == consumer.Human { // its failures alone are enough to say so
-		j.verdict, j.score = consumer.Suspect, max(j.score, d.policy.Suspect)
+	if j.verdict == bot.Human { // its failures alone are enough to say so
+		j.verdict, j.score = bot.Suspect, max(j.score, d.policy.Suspect)
 	}
 	a.block(c)
-	a.log(r, c, &j, consumer.ActionHardBlock)
+	a.log(r, c, &j, bot.ActionHardBlock)
 }

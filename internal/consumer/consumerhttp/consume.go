@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -186,7 +187,7 @@ func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
-		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
+		Signals: []bot.Signal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
 		IPHash:  h.IP, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",
 	}
 	e, err := a.event(r, s, b, now)

@@ -13,6 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -37,7 +38,7 @@ type DefenceConfig struct {
 	Campaign func() bool
 
 	Mode   Mode
-	Policy consumer.BotPolicy
+	Policy bot.Policy
 	// Memory is shared by all instances.
 	Memory     consumer.BotMemory
 	UserAgents *useragent.Index
@@ -58,13 +59,13 @@ type DefenceConfig struct {
 // instances know is exchanged behind the answers.
 type Defence struct {
 	cfg    DefenceConfig
-	policy consumer.BotPolicy
+	policy bot.Policy
 	limits map[web.Limit]*limits // by class; empty = none
 
 	looks    *memo[sentHeaders, *looks]
 	visitors *table[visitorState]
-	crowds   *table[consumer.BotCrowd]
-	networks *table[consumer.BotNetwork]
+	crowds   *table[bot.Crowd]
+	networks *table[bot.Network]
 	asking   singleflight.Group
 	jobs     chan func()
 	hot      *hotSet
@@ -77,7 +78,7 @@ type Defence struct {
 
 // visitorState is what this process knows of a visitor.
 type visitorState struct {
-	consumer.BotTrack
+	bot.Track
 	// All in milliseconds.
 	blockedUntil, solvedUntil, checked int64
 	told                               int64    // the last exchange about it
@@ -136,7 +137,7 @@ func NewDefence(cfg DefenceConfig) (*Defence, error) {
 	}
 	d := &Defence{
 		cfg: cfg, policy: cfg.Policy, limits: map[web.Limit]*limits{}, looks: newMemo[sentHeaders, *looks](knownLooks),
-		visitors: newTable[visitorState](maxVisitors), crowds: newTable[consumer.BotCrowd](maxCrowds), networks: newTable[consumer.BotNetwork](maxNetworks),
+		visitors: newTable[visitorState](maxVisitors), crowds: newTable[bot.Crowd](maxCrowds), networks: newTable[bot.Network](maxNetworks),
 		jobs: make(chan func(), maxJobs), hot: newHotSet(), logged: rationed{most: maxLogged},
 	}
 	if !cfg.Limits.Off && cfg.Limiter != nil {
@@ -156,7 +157,7 @@ func NewDefence(cfg DefenceConfig) (*Defence, error) {
 
 // What is counted of verdicts.
 var (
-	verdictNames = [...]consumer.BotVerdict{consumer.Human, consumer.Suspect, consumer.Bot}
+	verdictNames = [...]bot.Verdict{bot.Human, bot.Suspect, bot.Bot}
 	actionNames  = [...]string{"none", "cache", "challenge", "hard-block"}
 )
 
@@ -248,8 +249,8 @@ func (a *API) defended(rt web.Route) (web.Handler, error) {
 			default:
 				d.counted[j.index()][actNone].Inc()
 			}
-			if j.verdict != consumer.Human && !j.genuine {
-				a.log(r, &c, &j, consumer.ActionNone)
+			if j.verdict != bot.Human && !j.genuine {
+				a.log(r, &c, &j, bot.ActionNone)
 			}
 		}
 		return err
@@ -316,15 +317,15 @@ func (a *API) act(r *http.Request, c *caller, rt *web.Route, j *judgement) (acti
 		return actNone, nil
 	}
 	switch {
-	case j.verdict == consumer.Human, rt.Kind == web.Challenge:
+	case j.verdict == bot.Human, rt.Kind == web.Challenge:
 		return actNone, nil
 	case rt.Kind == web.PublicRead:
 		v := a.visit(r)
 		v.cacheOnly, v.refusal = true, errSuspected()
 		// A session for each of them is what a flood without cookies wants.
-		v.unsung = v.unsung || j.verdict == consumer.Bot || !c.hasSession
+		v.unsung = v.unsung || j.verdict == bot.Bot || !c.hasSession
 		return actCache, nil
-	case j.verdict == consumer.Bot, rt.Kind == web.Change:
+	case j.verdict == bot.Bot, rt.Kind == web.Change:
 		return actChallenge, errSuspected()
 	}
 	return actNone, nil
@@ -381,13 +382,13 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, c *caller, j *judge
 		return err
 	}
 	w.Header()["Link"] = []string{challengeLink}
-	d, action := a.cfg.Defence, consumer.ActionChallenge
+	d, action := a.cfg.Defence, bot.ActionChallenge
 	v, mu := d.visitors.lock(c.visitor, c.ms)
 	ignored := v.Ignore(c.ms)
 	mu.Unlock()
 	if ignored > maxIgnored {
 		a.block(c)
-		action = consumer.ActionHardBlock
+		action = bot.ActionHardBlock
 	}
 	a.log(r, c, j, action)
 	return err

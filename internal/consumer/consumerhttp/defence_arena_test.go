@@ -28,6 +28,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -53,7 +54,7 @@ type arena struct {
 func newArena(t testing.TB, change func(*DefenceConfig), more ...web.Route) *arena {
 	t.Helper()
 	a := &arena{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
-	cfg := DefenceConfig{Limits: DefaultLimits(), Mode: ModeOn, Policy: consumer.DefaultBotPolicy(), Memory: a.memory}
+	cfg := DefenceConfig{Limits: DefaultLimits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory}
 	if change != nil {
 		change(&cfg)
 	}

@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -87,7 +88,7 @@ func TestHardBlockEnds(t *testing.T) {
 			t.Errorf("after ten minutes: %d %s", got.status, got.body)
 		}
 		synctest.Wait()
-		if n := len(a.memory.logged); n != 1 || a.memory.logged[0].ActionTaken != string(consumer.ActionHardBlock) {
+		if n := len(a.memory.logged); n != 1 || a.memory.logged[0].ActionTaken != string(bot.ActionHardBlock) {
 			t.Errorf("logged: %+v", a.memory.logged)
 		}
 	})
@@ -358,7 +359,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 			t.Fatalf("%d verdicts and %d events in 100 seconds", n, a.memory.events)
 		}
 		last := a.memory.logged[1]
-		if last.Verdict != string(consumer.Bot) || last.Score < 0.89 || cookieName+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
+		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || cookieName+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
 			t.Errorf("logged: %+v", last)
 		}
 		var kinds []string

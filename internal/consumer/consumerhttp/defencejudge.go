@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -13,7 +13,7 @@ import (
 // judgement is what is held against a caller, with its reasons: in words only
 // for those who are logged.
 type judgement struct {
-	verdict   consumer.BotVerdict
+	verdict   bot.Verdict
 	score     float64
 	claim     useragent.Claim
 	genuine   bool // a search engine that is one
@@ -21,21 +21,15 @@ type judgement struct {
 	counts    bool // towards its sender's pace, unless it turns out to be free
 	blockedMS int64
 
-	pace              consumer.PaceSigns
-	crowd, forgetful  float64
-	sessions, without int
-	madeUp            float64
-	invented          int
-	misdeeds, failed  float64
-	failures          int
-	solved            bool
+	evidence bot.Evidence
+	solved   bool
 }
 
 func (j *judgement) index() int {
 	switch j.verdict {
-	case consumer.Bot:
+	case bot.Bot:
 		return 2
-	case consumer.Suspect:
+	case bot.Suspect:
 		return 1
 	default:
 		return 0
@@ -62,21 +56,21 @@ func (a *API) judge(r *http.Request, c *caller, rt *web.Route) (j judgement) {
 			j.claim = d.cfg.Verifier.Verify(expired, l.agent, web.From(r.Context()).ClientIP, c.now)
 		}
 		if j.genuine = j.claim == useragent.Genuine; j.genuine {
-			j.verdict = consumer.Human
+			j.verdict = bot.Human
 			return j
 		}
 	case useragent.Preview:
 		j.preview = rt.Previews
 	}
-	score := c.looks.score
+	j.evidence.Headers, j.evidence.HeaderWeight = c.looks.signals, c.looks.score
 	if j.claim == useragent.False {
-		score = 1
+		j.evidence.FalseClaim = c.looks.agent.Operator
 	}
 
 	v, mu := d.visitors.lock(c.visitor, c.ms)
 	j.counts = counts
-	j.pace = d.policy.Signs(&v.BotTrack, c.ms)
-	j.failures = v.Failures(c.ms)
+	j.evidence.Pace = d.policy.Signs(&v.Track, c.ms)
+	j.evidence.Failed = d.policy.Failed(v.Failures(c.ms))
 	j.blockedMS = v.blockedUntil
 	solvedUntil, checked := v.solvedUntil, v.checked
 	fresh := counts && !v.seen
@@ -89,31 +83,30 @@ func (a *API) judge(r *http.Request, c *caller, rt *web.Route) (j judgement) {
 		if counts {
 			crowd.Count(c.ms, c.visitor)
 		}
-		j.crowd, j.sessions = d.policy.Crowded(crowd, c.ms)
+		j.evidence.Crowd = d.policy.Crowded(crowd, c.ms)
 		mu.Unlock()
 	}
 	network, mu := d.networks.lock(c.networkN, c.ms)
 	doubtful := false
 	switch {
 	case !c.hasSession:
-		j.forgetful, j.without = d.policy.Forgetful(network, c.ms)
+		j.evidence.Cookieless = d.policy.Cookieless(network, c.ms)
 	case !genuine:
 		if fresh {
 			network.Fresh(c.ms)
 		}
-		doubtful = !asked && network.Doubtful(c.ms)
-		j.madeUp, j.invented = d.policy.MadeUp(network, c.ms)
+		doubtful = !asked && network.Flooded(c.ms)
+		j.evidence.Invented = d.policy.Invented(network, c.ms)
 	}
 	mu.Unlock()
 	if doubtful && counts {
 		a.lookUp(c)
 	}
 
-	j.misdeeds = a.misdeeds(c.looks, c.now, c.ms)
-	j.failed = d.policy.Failed(j.failures)
-	j.score = min(score+j.pace.Weight+j.crowd+j.madeUp+j.forgetful+j.misdeeds+j.failed, 1)
+	j.evidence.Penalty = a.misdeeds(c.looks, c.now, c.ms)
+	j.score = d.policy.Score(&j.evidence)
 	j.verdict = d.policy.Verdict(j.score)
-	if j.verdict == consumer.Human {
+	if j.verdict == bot.Human {
 		return j
 	}
 	if solvedUntil <= c.ms && c.ms-checked > checkEvery.Milliseconds() {
@@ -152,7 +145,7 @@ func (a *API) lookUp(c *caller) {
 		mu.Unlock()
 		if sessions, err := d.cfg.Memory.Collide(ctx, crowd, visitor, at); err == nil {
 			c, mu := d.crowds.lock(crowd, ms)
-			c.Hear(ms, sessions)
+			c.Merge(ms, sessions)
 			mu.Unlock()
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/useragent"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -39,14 +39,14 @@ func (r *rationed) take(ms int64) bool {
 
 // log keeps a verdict, behind the answer: one for a visitor and verdict a
 // minute, and every hard block.
-func (a *API) log(r *http.Request, c *caller, j *judgement, action consumer.BotAction) {
-	if j.verdict == consumer.Human {
+func (a *API) log(r *http.Request, c *caller, j *judgement, action bot.Action) {
+	if j.verdict == bot.Human {
 		return
 	}
 	d := a.cfg.Defence
 	v, mu := d.visitors.lock(c.visitor, c.ms)
 	at := &v.loggedAt[j.index()-1]
-	due := *at == 0 || c.ms-*at >= logEvery.Milliseconds() || action == consumer.ActionHardBlock
+	due := *at == 0 || c.ms-*at >= logEvery.Milliseconds() || action == bot.ActionHardBlock
 	if due {
 		*at = c.ms
 	}
@@ -56,7 +56,7 @@ func (a *API) log(r *http.Request, c *caller, j *judgement, action consumer.BotA
 	}
 	seen := a.withIP(r, a.visit(r).Visitor)
 	b := consumer.BotSuspected{
-		GuestSessionID: c.id, Score: j.score, Verdict: string(j.verdict), Signals: d.signals(c, j),
+		GuestSessionID: c.id, Score: j.score, Verdict: string(j.verdict), Signals: d.policy.Signals(&j.evidence),
 		IPHash: seen.IP, UserAgentHash: seen.UserAgent, FingerprintHash: seen.Fingerprint,
 		EvaluatedAt: bff.At(c.now), ActionTaken: string(action),
 	}
@@ -78,30 +78,6 @@ func (a *API) log(r *http.Request, c *caller, j *judgement, action consumer.BotA
 		}
 		_ = d.cfg.Memory.LogVerdict(ctx, b, event) // seen again when it happens again
 	})
-}
-
-// signals puts a judgement in words.
-func (d *Defence) signals(c *caller, j *judgement) []consumer.BotSignal {
-	signals := append([]consumer.BotSignal(nil), c.looks.signals...)
-	if j.claim == useragent.False {
-		signals = append(signals, d.policy.FalseClaim(c.looks.agent.Operator))
-	}
-	for _, s := range []struct {
-		weight float64
-		signal func() consumer.BotSignal
-	}{
-		{j.pace.Weight, j.pace.Signal},
-		{j.crowd, func() consumer.BotSignal { return consumer.CrowdSignal(j.crowd, j.sessions) }},
-		{j.madeUp, func() consumer.BotSignal { return consumer.MadeUpSignal(j.madeUp, j.invented) }},
-		{j.forgetful, func() consumer.BotSignal { return consumer.ForgetfulSignal(j.forgetful, j.without) }},
-		{j.misdeeds, func() consumer.BotSignal { return consumer.MisdeedsSignal(j.misdeeds) }},
-		{j.failed, func() consumer.BotSignal { return consumer.FailedSignal(j.failed, j.failures) }},
-	} {
-		if s.weight > 0 {
-			signals = append(signals, s.signal())
-		}
-	}
-	return signals
 }
 
 // Run exchanges what instances know of visitors, and does the small jobs behind
@@ -166,16 +142,16 @@ func (d *Defence) Exchange(ctx context.Context) {
 		v, mu := d.visitors.lock(visitor, ms)
 		// What is older than a count's window is no news.
 		since := time.UnixMilli(max(v.told, ms-newsAge.Milliseconds()))
-		if n, ok := v.Tell(ms); ok {
+		if n, ok := v.Report(ms); ok {
 			v.told = ms
-			paces = append(paces, consumer.Pace{Visitor: visitor, Requests: n, Since: since})
+			paces = append(paces, consumer.Pace{Client: visitor, Requests: n, Since: since})
 		}
 		mu.Unlock()
 	}
 	if others, err := d.cfg.Memory.ExchangePaces(ctx, paces, now); err == nil {
 		for i, p := range paces {
-			v, mu := d.visitors.lock(p.Visitor, ms)
-			v.Hear(ms, others[i])
+			v, mu := d.visitors.lock(p.Client, ms)
+			v.Merge(ms, others[i])
 			mu.Unlock()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -22,9 +23,8 @@ import (
 type looks struct {
 	browser *browser
 	agent   useragent.Verdict
-	signals []consumer.BotSignal
+	signals []bot.Signal
 	score   float64
-	driven  bool // by a program, as it says itself
 
 	fingerprint consumer.Hash
 	subject     string // the same, as a limiter's subject
@@ -80,14 +80,13 @@ func (a *API) look(r *http.Request) *looks {
 	sent = sent.clone()
 	b := a.visitors.browser(r.Header)
 	l = &looks{browser: b, agent: d.cfg.UserAgents.Judge(sent.userAgent), fingerprint: b.current.Fingerprint}
-	l.signals = d.policy.HeaderSigns(consumer.BotHeaders{
+	l.signals = d.policy.HeaderSigns(bot.Headers{
 		UserAgent: sent.userAgent, Accept: sent.accept, AcceptLanguage: sent.acceptLanguage,
 		Brands: sent.brands, Mobile: sent.mobile, Platform: sent.platform, FetchMode: sent.mode, FetchSite: sent.site,
-	}, consumer.UserAgentKind(l.agent.Kind.String()), l.agent.Name)
+	}, bot.UserAgentKind(l.agent.Kind.String()), l.agent.Name)
 	for _, s := range l.signals {
 		l.score += s.Weight
 	}
-	l.driven = consumer.Driven(l.signals, &d.policy)
 	l.subject, l.number = string(l.fingerprint[:]), binary.LittleEndian.Uint64(l.fingerprint[:])
 	d.looks.put(sent, l)
 	return l
@@ -113,7 +112,7 @@ func (a *API) misdeeds(l *looks, now time.Time, ms int64) float64 {
 	if bits == 0 {
 		return 0
 	}
-	return d.policy.Misdeeds(math.Float64frombits(bits))
+	return d.policy.Penalty(math.Float64frombits(bits))
 }
 
 // caller is whoever sent a request, as the defence knows them.

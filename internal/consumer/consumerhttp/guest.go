@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -149,7 +150,7 @@ func (g *Guest) rotate(old consumer.GuestSession) {
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: g.id, Score: mismatchWeight, Verdict: "suspect",
-		Signals: []consumer.BotSignal{{Kind: "header-anomaly", Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
+		Signals: []bot.Signal{{Kind: "header-anomaly", Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
 		IPHash:  v.IP, UserAgentHash: v.UserAgent, FingerprintHash: v.Fingerprint, EvaluatedAt: bff.At(g.now), ActionTaken: "none",
 	}
 	if e, err := a.event(r, *g.session, b, g.now); err == nil {

@@ -149,7 +149,7 @@ func (s *Bots) ExchangePaces(ctx context.Context, paces []consumer.Pace, now tim
 			since = strconv.FormatInt(p.Since.UnixMilli(), 10)
 		}
 		runs[i] = rueidis.LuaExec{
-			Keys: []string{s.botKey("cadence", p.Visitor)},
+			Keys: []string{s.botKey("cadence", p.Client)},
 			Args: []string{at, s.instance, strconv.Itoa(p.Requests), since},
 		}
 	}

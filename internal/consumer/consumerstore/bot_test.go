@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -80,7 +81,7 @@ func TestBotMemory(t *testing.T) {
 		// Paces: each hears what the other counted, once.
 		exchange := func(b *consumerstore.Bots, n int, since, at time.Time) int {
 			t.Helper()
-			others, err := b.ExchangePaces(ctx, []consumer.Pace{{Visitor: 9, Requests: n, Since: since}}, at)
+			others, err := b.ExchangePaces(ctx, []consumer.Pace{{Client: 9, Requests: n, Since: since}}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +115,7 @@ func TestPenaltyDecays(t *testing.T) {
 		ctx, now := testkit.Context(t), time.Now()
 		bots := consumerstore.NewBots(s.Store)
 		b := consumer.BotSuspected{
-			GuestSessionID: bff.NewID(bff.PrefixGuestSession, now), Score: 0.5, Verdict: "suspect", Signals: []consumer.BotSignal{{Kind: consumer.SignalHeaders, Weight: 0.5}},
+			GuestSessionID: bff.NewID(bff.PrefixGuestSession, now), Score: 0.5, Verdict: "suspect", Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: 0.5}},
 			FingerprintHash: consumer.Hash{1}, EvaluatedAt: bff.At(now), ActionTaken: "none",
 		}
 		for range 2 {

@@ -1,13 +1,13 @@
-package consumer
+package bot
 
 import (
 	"strconv"
 	"strings"
 )
 
-// BotHeaders is what a request's headers give away about the program that sent
+// Headers is what a request's headers give away about the program that sent
 // it. Absent headers are empty.
-type BotHeaders struct {
+type Headers struct {
 	UserAgent      string
 	Accept         string
 	AcceptLanguage string
@@ -32,12 +32,12 @@ const (
 	KindRobot   UserAgentKind = "crawler"
 )
 
-// HeaderSigns reads the headers of a user agent of a kind; name says which
-// pattern spoke. Only what a browser always does counts against whoever claims
-// to be it: privacy browsers, text browsers, old telephones and proxies leave
-// out a lot.
-func (p *BotPolicy) HeaderSigns(h BotHeaders, kind UserAgentKind, name string) []BotSignal {
-	var signals []BotSignal
+// HeaderSigns reads the headers of a user agent of a kind; name is the pattern
+// that matched it. Only what a browser always does counts against a client that
+// claims to be it: privacy browsers, text browsers, old telephones and proxies
+// leave out a lot.
+func (p *Policy) HeaderSigns(h Headers, kind UserAgentKind, name string) []Signal {
+	var signals []Signal
 	add := func(kind, sign, detail string) {
 		if s := p.signal(kind, sign, detail); s.Weight > 0 {
 			signals = append(signals, s)
@@ -79,16 +79,6 @@ func (p *BotPolicy) HeaderSigns(h BotHeaders, kind UserAgentKind, name string) [
 		add(SignalHeaders, signNoAccept, "no-accept")
 	}
 	return signals
-}
-
-// Driven reports whether a browser gave away that a program drives it.
-func Driven(signals []BotSignal, p *BotPolicy) bool {
-	for _, s := range signals {
-		if s.Kind == SignalUserAgent && s.Weight >= p.Weights[signDriven] {
-			return true
-		}
-	}
-	return false
 }
 
 // malformed reports slips that only people who write scripts make.
@@ -149,7 +139,7 @@ func major(s string) int {
 }
 
 // contradiction says what the client hints say that the user agent does not.
-func contradiction(h BotHeaders) string {
+func contradiction(h Headers) string {
 	if h.Brands == "" {
 		return ""
 	}

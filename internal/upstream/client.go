@@ -198,7 +198,6 @@ func (c *Client) address(path, query string) (*url.URL, bool) {
 // do prepares everything that attempts have in common: a hedge may outlive the
 // call by a moment and must not look at what is the caller's.
 func (c *Client) do(ctx context.Context, call *call, path, query string, body, out any, opts []Option) error {
-	deepen(len(path))
 	var ok bool
 	if call.url, ok = c.address(path, query); !ok {
 		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
@@ -226,14 +225,4 @@ func (c *Client) do(ctx context.Context, call *call, path, query string, body, o
 	err := c.run(ctx, call, out)
 	c.metrics.observe(call.route, err, time.Since(start))
 	return err
-}
-
-// deepen makes room on the stack for everything that a call does. Calls of a
-// fan-out begin in goroutines of their own, with two kilobytes: to outgrow them
-// step by step, and have all frames moved each time, costs a tenth of a call.
-//
-//go:noinline
-func deepen(i int) byte {
-	var room [6 << 10]byte
-	return room[i%len(room)]
 }

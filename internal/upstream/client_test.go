@@ -75,9 +75,9 @@ func TestRequest(t *testing.T) {
 		{
 			name: "post",
 			call: func() error {
-				return c.Post(ctx, "/v1/x", "/v1/x", map[string]int{"n": 1}, &out, Header("X-Idempotency-Key", "k"), Within(time.Second))
+				return c.Post(ctx, "/v1/x", "/v1/x", map[string]int{"n": 1}, &out, Header("X-Idempotency-Key", "k"))
 			},
-			want: seen{Method: "POST", URI: "/pricing/v1/x", Body: `{"n":1}`, ContentType: "application/json", RequestID: "req-1", Key: "k"}, wantDeadline: 1000,
+			want: seen{Method: "POST", URI: "/pricing/v1/x", Body: `{"n":1}`, ContentType: "application/json", RequestID: "req-1", Key: "k"}, wantDeadline: 3000,
 		},
 		{
 			name: "post without a body",

@@ -1,6 +1,5 @@
 // Package upstream is the way to the services behind us: one resilient
-// HTTP/JSON client per upstream, and a fan-out that answers partially rather
-// than late.
+// HTTP/JSON client per upstream.
 //
 // It knows protocols and no hotels. A call has one wall-clock cap, retries and
 // hedges included, and never outlives its caller. Whatever goes wrong has one

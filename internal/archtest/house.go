@@ -46,6 +46,7 @@ func House() Rule {
 				Name: "machinery",
 				Packages: []string{
 					"internal/cache/...",
+					"internal/callers/...",
 					"internal/challenge/...",
 					"internal/useragent/...",
 					"internal/daemon/...",
@@ -122,7 +123,6 @@ func House() Rule {
 			"internal/backoffice",
 			"internal/backoffice/backoffice*/...",
 			"internal/memo/...",
-			"internal/service/...",
 		},
 
 		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "testkit"},
@@ -157,7 +157,6 @@ func House() Rule {
 		Named: []string{
 			"internal/flags",
 			"internal/idempotency",
-			"internal/outbox",
 		},
 	}
 }

@@ -104,9 +104,9 @@ type Command struct{ *kong.Context }
 // commands have Run methods. Every unreadable environment variable is reported
 // at once, together with what is wrong on the command line; values are never
 // part of the message, because some of them are secrets.
-func Parse(cli any, name, description string, args []string) (*Command, error) {
-	parser, err := kong.New(cli, kong.Name(name), kong.Description(description), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+func Parse(cli any, name, description string, args []string, options ...kong.Option) (*Command, error) {
+	parser, err := kong.New(cli, append(options, kong.Name(name), kong.Description(description), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
 	if err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", name, err)
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/alecthomas/kong"
 )
 
 // Main parses a command line into cli, runs the chosen command and returns the
 // process's exit status. What is wrong is said on standard error.
-func Main(cli any, name, description string, args []string) int {
-	cmd, err := Parse(cli, name, description, args)
+func Main(cli any, name, description string, args []string, options ...kong.Option) int {
+	cmd, err := Parse(cli, name, description, args, options...)
 	if err == nil {
 		err = cmd.Run(context.Background())
 	}

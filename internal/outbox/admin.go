@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
@@ -27,6 +28,31 @@ func (t *Table) Stats(ctx context.Context, db *pgxpool.Pool) (Stats, error) {
 	}
 	s.Lag = time.Duration(max(0, lag) * float64(time.Second))
 	return s, nil
+}
+
+// DeadLetter is an event that was given up.
+type DeadLetter struct {
+	ID        string
+	Topic     string
+	Attempts  int
+	CreatedAt time.Time
+	LastError string
+}
+
+// DeadLetters lists the events that were given up, the newest first.
+func (t *Table) DeadLetters(ctx context.Context, db *pgxpool.Pool, limit int) ([]DeadLetter, error) {
+	rows, err := db.Query(ctx, t.sql.dead, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	letters, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetter])
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	for i := range letters {
+		letters[i].ID = (&row{position: position{id: letters[i].ID}}).eventID()
+	}
+	return letters, nil
 }
 
 // Replay gives dead-lettered rows another life, the oldest first, and returns how

@@ -80,7 +80,7 @@ func TestAppendRefuses(t *testing.T) {
 		e := w.event("k", 0)
 		change(&e)
 		var b pgx.Batch
-		if err := outbox.Consumer().Queue(&b, e); !errors.Is(err, outbox.ErrEvent) || b.Len() != 0 {
+		if err := textTable().Queue(&b, e); !errors.Is(err, outbox.ErrEvent) || b.Len() != 0 {
 			t.Errorf("%s: %v, %d statements", name, err, b.Len())
 		}
 	}

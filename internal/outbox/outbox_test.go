@@ -40,8 +40,30 @@ type shape struct {
 }
 
 var shapes = []shape{
-	{"consumer", outbox.Consumer, migrations.Consumer(), migrations.ConsumerApp, migrations.ConsumerApp},
-	{"backoffice", outbox.Backoffice, migrations.Backoffice(), migrations.BackofficeApp, migrations.BackofficeJobs},
+	{"consumer", textTable, migrations.Consumer(), migrations.ConsumerApp, migrations.ConsumerApp},
+	{"backoffice", uuidTable, migrations.Backoffice(), migrations.BackofficeApp, migrations.BackofficeJobs},
+}
+
+// textTable has text ids and a retention class.
+func textTable() *outbox.Table {
+	return outbox.NewTable(outbox.Shape{
+		Name: "bff_consumer.outbox", Topic: "topic", Envelope: "headers", Created: "created_at", Retained: true,
+		Key: func(e *bff.Envelope) string {
+			if e.SessionID == nil {
+				return ""
+			}
+			return *e.SessionID
+		},
+	})
+}
+
+// uuidTable has uuid ids and an archive.
+func uuidTable() *outbox.Table {
+	return outbox.NewTable(outbox.Shape{
+		Name: "bff_backoffice.outbox", Archive: "bff_backoffice.outbox_archive", UUID: true,
+		Topic: "subject", Envelope: "envelope", Created: "enqueued_at",
+		Key: func(e *bff.Envelope) string { return e.DeviceID },
+	})
 }
 
 // eachTable runs a test over both shapes.

@@ -8,54 +8,51 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Table is one of the two shapes of an outbox. Get one from Consumer or
-// Backoffice.
+// Shape says how a service's outbox table looks. A table has the journal of its
+// relay beside it, under its own name with _marks behind.
+type Shape struct {
+	Name    string // qualified
+	Archive string // where pruned rows go; empty = they are deleted
+	// Topic, Envelope and Created are the columns whose names differ.
+	Topic, Envelope, Created string
+	UUID                     bool // the id column is a uuid, else text
+	Retained                 bool // has a retention_class
+	// Key chooses what order is kept within.
+	Key func(*bff.Envelope) string
+}
+
+// Table is the outbox of one service.
 type Table struct {
 	name     string
-	archive  string // where pruned rows go; empty means nowhere
+	archive  string
 	idType   string
-	topic    string // column names that differ
+	topic    string
 	envelope string
 	created  string
-	retained bool // has a retention_class
-	// id turns an event's id into what the id column holds.
-	id func(bff.ID) string
-	// key chooses what order is kept within.
-	key func(*bff.Envelope) string
+	retained bool
+	id       func(bff.ID) string // an event's id as the id column holds it
+	key      func(*bff.Envelope) string
 
 	sql statements
 }
 
+// NewTable prepares the statements of a table.
+func NewTable(s Shape) *Table {
+	t := &Table{
+		name: s.Name, archive: s.Archive, topic: s.Topic, envelope: s.Envelope, created: s.Created, retained: s.Retained, key: s.Key,
+		idType: "text", id: bff.ID.String,
+	}
+	if s.UUID {
+		t.idType, t.id = "uuid", bff.ID.UUID
+	}
+	return t.prepare()
+}
+
 type statements struct {
-	read, mark, fail, adopt              string
-	note, strike, journal                string
-	stats, replay, drop, prune, pruneDLQ string
-}
-
-// Consumer is bff_consumer.outbox, in order per guest session.
-func Consumer() *Table {
-	return (&Table{
-		name: "bff_consumer.outbox", idType: "text", topic: "topic", envelope: "headers", created: "created_at",
-		retained: true,
-		id:       bff.ID.String,
-		key: func(e *bff.Envelope) string {
-			if e.SessionID == nil {
-				return ""
-			}
-			return *e.SessionID
-		},
-	}).prepare()
-}
-
-// Backoffice is bff_backoffice.outbox, in order per device. Appending needs the
-// app role only; everything else is for the jobs role.
-func Backoffice() *Table {
-	return (&Table{
-		name: "bff_backoffice.outbox", archive: "bff_backoffice.outbox_archive", idType: "uuid",
-		topic: "subject", envelope: "envelope", created: "enqueued_at",
-		id:  bff.ID.UUID,
-		key: func(e *bff.Envelope) string { return e.DeviceID },
-	}).prepare()
+	read, mark, fail, adopt string
+	note, strike, journal   string
+	stats, dead, replay     string
+	drop, prune, pruneDLQ   string
 }
 
 // Name is the table's qualified name.
@@ -96,6 +93,8 @@ func (t *Table) prepare() *Table {
 				coalesce(extract(epoch FROM clock_timestamp() - min({created}) FILTER (WHERE NOT dlq)), 0)::float8,
 				coalesce(max(attempts) FILTER (WHERE NOT dlq), 0)
 			FROM {table} WHERE published_at IS NULL AND id NOT IN (SELECT unnest(ids) FROM {table}_marks)`),
+		dead: r.Replace(`SELECT id::text, {topic}, attempts, {created}, coalesce(last_error, '') FROM {table}
+			WHERE dlq = true AND published_at IS NULL ORDER BY {created} DESC LIMIT $1`),
 		// A replayed row takes the replaying transaction's place in the order: the
 		// relay's cursor has long passed its old one.
 		replay: r.Replace(`UPDATE {table} SET dlq = false, attempts = 0, last_error = NULL, next_attempt_at = now(), tx_id = pg_current_xact_id()

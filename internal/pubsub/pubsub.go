@@ -160,3 +160,14 @@ func (c *Client) EnsureSubscription(ctx context.Context, sub Subscription) error
 	}
 	return nil
 }
+
+// DeleteSubscription removes a subscription that a tool made for itself.
+func (c *Client) DeleteSubscription(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AdminTimeout)
+	defer cancel()
+	err := c.ps.SubscriptionAdminClient.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{Subscription: c.subscription(name)})
+	if err != nil {
+		return fmt.Errorf("delete subscription %s: %w", name, err)
+	}
+	return nil
+}

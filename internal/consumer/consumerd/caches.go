@@ -10,8 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
-	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
 )
 
 // discovery is what searches read and answer through.
@@ -22,25 +21,25 @@ type discovery struct {
 	suspended *consumer.SuspendedTenants
 }
 
-func (c Config) openCaches(d *daemon.Daemon, up *consumerupstream.Upstreams, searches consumer.Searches, campaign func() bool) (discovery, error) {
+func (c *Config) openCaches(p *service.Process, up *consumerupstream.Upstreams, searches consumer.Searches, campaign func() bool) (discovery, error) {
 	out := discovery{suspended: new(consumer.SuspendedTenants)}
-	client, err := openRedis(d, "cache", c.RedisCacheURL)
+	client, err := p.Redis("cache", c.RedisCacheURL)
 	if err != nil {
 		return out, err
 	}
-	bus, err := openRedis(d, "bus", c.RedisCacheURL)
+	bus, err := p.Redis("bus", c.RedisCacheURL)
 	if err != nil {
 		return out, err
 	}
-	keys := redis.NewKeys(c.Environment, name)
+	keys := p.Keys()
 	out.store, err = cache.NewStore(cache.StoreConfig{
-		Redis: client, Bus: bus, Prefix: keys.Key(""), Namespace: "bff_consumer", Registerer: d.Metrics,
+		Redis: client, Bus: bus, Prefix: keys.Key(""), Namespace: p.Namespace, Registerer: p.Metrics,
 		EncodeError: encodeFailure, DecodeError: decodeFailure,
 	})
 	if err != nil {
 		return out, err
 	}
-	d.Add("caches", nil, out.store.Close)
+	p.Add("caches", nil, out.store.Close)
 	if out.reads, err = consumercache.New(consumercache.Config{
 		Store: out.store, Keys: keys, Campaign: campaign,
 		Search: up.Search, Brands: up.Theme, Properties: up.Property, Searches: searches,

@@ -3,65 +3,54 @@
 package consumerd
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"net/http"
-	"os"
+	"time"
 
-	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/postgres"
-	"melmastoon.ghasi.io/bff/internal/web"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
 const name = "bff-consumer"
 
+// identity is the anonymous service, as the shared commands and servers know it.
+func identity() service.Identity {
+	table := consumerstore.OutboxTable()
+	id := service.Identity{
+		Name: name, Description: "The anonymous discovery backend for frontends.", Namespace: "bff_consumer", Prefix: "BFF_CONSUMER",
+		Listen: ":8081", InternalListen: "127.0.0.1:8181", AdminListen: "127.0.0.1:9081",
+		Schema: migrations.Consumer(), Outbox: table,
+		Receives: consumerevents.Subscriptions(), Checked: consumerevents.Checked,
+		// Retentions of DATA_MODEL §3.
+		Jobs: []service.Job{
+			service.Prune("outbox", 30*day, table.Prune),
+			// The marks of the newest event per tenant stay.
+			service.Prune("inbox", 7*day, service.DeleteBefore("bff_consumer.inbox", "event_id", "received_at")),
+			service.Prune("bot-scores", 7*day, service.DeleteBefore("bff_consumer.bot_score_log", "id", "evaluated_at")),
+			service.Prune("handoffs", day, service.DeleteBefore("bff_consumer.handoff_replay_log", "id", "minted_at")),
+			service.Prune("idempotency", 0, service.DeleteBefore("bff_consumer.idempotency_keys", "composite_key", "expires_at")),
+			service.Prune("wishlists", 30*day, service.DeleteBefore("bff_consumer.wishlist_anonymous", "id", "removed_at")),
+		},
+	}
+	for _, s := range consumer.Subjects() {
+		id.Publishes = append(id.Publishes, string(s))
+	}
+	return id
+}
+
+const day = 24 * time.Hour
+
 type commands struct {
-	Serve   serve          `cmd:"" help:"Serve the API."`
-	Relay   relay          `cmd:"" help:"Publish events from the outbox, and nothing else."`
-	Migrate migrate        `cmd:"" help:"Bring the database schema up to date."`
-	DLQ     dlq            `cmd:"" name:"dlq" help:"Events that could not be published."`
-	Events  eventsCommand  `cmd:"" help:"Look at events."`
-	Keys    keys           `cmd:"" help:"Rotate the keys of the hand-off."`
-	Handoff handoffCommand `cmd:"" help:"Look at hand-offs."`
-	Jobs    jobs           `cmd:"" help:"Run a nightly job."`
+	Serve   serve                 `cmd:"" help:"Serve the API."`
+	Relay   service.Relay         `cmd:"" help:"Publish events from the outbox, and nothing else."`
+	Migrate service.Migrate       `cmd:"" help:"Bring the database schema up to date."`
+	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`
+	Events  service.EventsCommand `cmd:"" help:"Look at events."`
+	Jobs    service.Jobs          `cmd:"" help:"Run a nightly job."`
+	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off."`
+	Handoff handoffCommand        `cmd:"" help:"Look at hand-offs."`
 }
 
 // Main runs the service's command line and returns its exit status.
-func Main(args []string) int {
-	return daemon.Main(&commands{}, name, "The anonymous discovery backend for frontends.", args)
-}
-
-type migrate struct{ Config }
-
-// Validate accepts a configuration that is enough to migrate.
-func (m migrate) Validate() error {
-	if m.MigrateURL == "" {
-		return errors.New("migrate-url: is required")
-	}
-	return m.Settings.Validate()
-}
-
-// Run brings the schema up to date.
-func (m migrate) Run(ctx context.Context) error {
-	return m.apply(ctx, daemon.NewLogger(os.Stderr, m.Settings, name))
-}
-
-func (c Config) apply(ctx context.Context, log *slog.Logger) error {
-	passwords, err := postgres.Passwords(migrations.Consumer(), c.PostgresURL.Reveal())
-	if err != nil {
-		return err
-	}
-	return postgres.Migrate(ctx, c.MigrateURL.Reveal(), migrations.Consumer(), postgres.MigrateOptions{Passwords: passwords, Logger: log})
-}
-
-// propagate sends the served request's id and trace along to upstreams.
-func propagate(ctx context.Context, h http.Header) {
-	req := web.From(ctx)
-	if req.ID.IsZero() {
-		return
-	}
-	h.Set("X-Request-Id", req.ID.ULID())
-	h.Set("Traceparent", req.TraceParent)
-}
+func Main(args []string) int { return service.Main(identity(), &commands{}, args) }

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -16,22 +15,27 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
-	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// store is a migrated database.
+// store is a migrated database, as the application's role sees it.
 func store(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	url := testkit.PostgresTemplate(t, "consumer", func(url string) error {
+	u, err := url.Parse(testkit.PostgresTemplate(t, "consumer", func(url string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return postgres.Migrate(ctx, url, migrations.Consumer(), postgres.MigrateOptions{})
-	})
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("role", migrations.ConsumerApp)
+	u.RawQuery = q.Encode()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: u.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +72,7 @@ func appendEvents(t *testing.T, db *pgxpool.Pool, n int, at time.Time) []bff.ID 
 		}
 		ids, events = append(ids, id), append(events, e)
 	}
-	if err := outbox.Consumer().Append(testkit.Context(t), db, events...); err != nil {
+	if err := identity().Outbox.Append(testkit.Context(t), db, events...); err != nil {
 		t.Fatal(err)
 	}
 	return ids
@@ -116,14 +120,10 @@ func TestPrune(t *testing.T) {
 			VALUES ($1, 'gms_x', gen_random_uuid(), gen_random_uuid(), 'list', $2, $3)`, bff.NewID(bff.PrefixWishlist, now).String(), ago(90*day), removed)
 	}
 
-	chosen, err := choose("all")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if err := runPrunes(testkit.Context(t), db, chosen, now, slog.New(slog.DiscardHandler)); err != nil {
+			if err := service.RunJobs(testkit.Context(t), db, identity().Jobs, now, slog.New(slog.DiscardHandler)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,83 +135,5 @@ func TestPrune(t *testing.T) {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)
 		}
-	}
-	if _, err := choose("nonsense"); err == nil || !strings.Contains(err.Error(), "wishlists") {
-		t.Errorf("unknown job: %v", err)
-	}
-	if one, err := choose("inbox"); err != nil || len(one) != 1 {
-		t.Errorf("one job: %v %v", one, err)
-	}
-}
-
-func TestDeadLetters(t *testing.T) {
-	t.Parallel()
-	db := store(t)
-	ctx := testkit.Context(t)
-	ids := appendEvents(t, db, 5, time.Now())
-	exec(t, db, `UPDATE bff_consumer.outbox SET dlq = true, attempts = 10, last_error = E'refused\nsecond line'`)
-	waiting := appendEvents(t, db, 1, time.Now())
-
-	letters, err := deadLetters(ctx, db, 100)
-	if err != nil || len(letters) != 5 {
-		t.Fatalf("%d dead letters, %v", len(letters), err)
-	}
-	var out bytes.Buffer
-	if err := printDeadLetters(&out, letters); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{ids[0].String(), "melmastoon.bff.consumer.click.recorded.v1", "10", "refused\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in:\n%s", want, &out)
-		}
-	}
-	if n, err := replay(ctx, db, ids[:1]); n != 1 || err != nil {
-		t.Errorf("replay one: %d %v", n, err)
-	}
-	if n, err := drop(ctx, db, append(ids[1:2:2], waiting...)); n != 1 || err != nil {
-		t.Errorf("drop one, and one that is no dead letter: %d %v", n, err)
-	}
-	if n, err := replay(ctx, db, nil); n != 3 || err != nil {
-		t.Errorf("replay all: %d %v", n, err)
-	}
-	exec(t, db, `UPDATE bff_consumer.outbox SET dlq = true WHERE id = $1`, ids[4].String())
-	if n, err := drop(ctx, db, nil); n != 1 || err != nil {
-		t.Errorf("drop all: %d %v", n, err)
-	}
-	if n := count(t, db, `SELECT count(*) FROM bff_consumer.outbox WHERE NOT dlq`); n != 4 {
-		t.Errorf("%d rows wait, want 4", n)
-	}
-	for name, c := range map[string]chosen{
-		"nothing": {}, "both": {All: true, IDs: []string{"evt_01H8YN7QV4D8KZ4F8Y5CK4MV3D"}}, "no id": {IDs: []string{"x"}},
-	} {
-		if _, err := c.read(); err == nil {
-			t.Errorf("%s was accepted", name)
-		}
-	}
-}
-
-func TestPrinter(t *testing.T) {
-	t.Parallel()
-	data, err := json.Marshal(map[string]any{
-		"envelope": map[string]any{"occurredAt": "2026\x1b[2J", "sessionId": "gms_1"}, "payload": map[string]any{"kind": "map-pin"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	(&printer{w: &out}).event(pubsub.Delivery{Topic: "t.v1", Data: data})
-	if want := "2026[2J t.v1 gms_1\n  {\n    \"kind\": \"map-pin\"\n  }\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-	out.Reset()
-	(&printer{w: &out, colours: true}).event(pubsub.Delivery{Topic: "t.v1", Data: []byte("\x1b]0;x\x07")})
-	if s := out.String(); !strings.Contains(s, "\x1b[1;36mt.v1\x1b[0m") || strings.Contains(s, "\x07") {
-		t.Errorf("%q", s)
-	}
-	if got, err := (&tail{Subject: []string{"wishlist"}}).topics(); err != nil || len(got) != 2 {
-		t.Errorf("%v %v", got, err)
-	}
-	if _, err := (&tail{Subject: []string{"nonsense"}}).topics(); err == nil {
-		t.Error("an unknown subject was accepted")
 	}
 }

@@ -2,17 +2,15 @@ package consumerd
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
-	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/flags"
 	"melmastoon.ghasi.io/bff/internal/loadshed"
-	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
 )
 
 // switches are what an operator, or the load, changes while the service runs.
@@ -28,24 +26,24 @@ const flagsTimeout = 500 * time.Millisecond
 
 // openSwitches reads flags from a file and from the hash
 // {env}:bff-consumer:flags in Redis, which wins.
-func (c Config) openSwitches(d *daemon.Daemon, client rueidis.Client, log *slog.Logger) (*switches, error) {
-	sources := []flags.Source{flags.NewRedis(client, redis.NewKeys(c.Environment, name).Key("flags"))}
+func (c *Config) openSwitches(p *service.Process, client rueidis.Client) (*switches, error) {
+	sources := []flags.Source{flags.NewRedis(client, p.Keys().Key("flags"))}
 	if c.FlagsFile != "" {
 		sources = append([]flags.Source{flags.NewFile(c.FlagsFile)}, sources...)
 	}
-	f, err := flags.New(flags.Config{Sources: sources, Metrics: d.Metrics, Namespace: "bff_consumer", Log: log})
+	f, err := flags.New(flags.Config{Sources: sources, Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log})
 	if err != nil {
 		return nil, err
 	}
-	d.Add("flags", func(ctx context.Context) error {
+	p.Add("flags", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 		defer cancel()
 		if err := f.Refresh(ctx); err != nil {
-			log.Warn("flags have their defaults", "error", err.Error())
+			p.Log.Warn("flags could not be read at start, using defaults until they can", "error", err.Error())
 		}
 		return nil
 	}, nil)
-	d.AddLoop("flags", f.Run)
+	p.AddLoop("flags", f.Run)
 	gates, err := loadshed.New(loadshed.Config{Classes: consumerhttp.Gates()})
 	if err != nil {
 		return nil, err

@@ -95,6 +95,15 @@ func (s *Schemas) Check(data []byte) error {
 	return nil
 }
 
+// Checked wraps a publisher with the embedded schemas.
+func Checked(next outbox.Publisher) (outbox.Publisher, error) {
+	s, err := NewSchemas()
+	if err != nil {
+		return nil, err
+	}
+	return s.Checked(next), nil
+}
+
 // Checked is a publisher that lets only events pass that follow their schemas.
 // It is for development: there a refusal is seen at once, in production it
 // would keep an event from those who could live with it. Of each topic the

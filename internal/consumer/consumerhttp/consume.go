@@ -2,15 +2,9 @@ package consumerhttp
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -19,84 +13,6 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
-
-// CallerAuth says who may consume: the booking service, known by its bearer
-// token, holding the key that signs its requests.
-type CallerAuth struct {
-	Token   string // the static token of local runs; empty = none
-	OIDC    *OIDC  // the accounts of deployments; nil = none
-	HMACKey []byte
-}
-
-// bearer reports whether the token is that of a caller we know.
-func (c CallerAuth) bearer(ctx context.Context, token string, now time.Time) bool {
-	// Of digests, so that not even the length of ours can be measured.
-	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(c.Token))
-	if c.Token != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1 {
-		return true
-	}
-	if c.OIDC == nil || len(token) > maxBearer {
-		return false
-	}
-	err := c.OIDC.Check(ctx, token, now)
-	if err != nil {
-		web.From(ctx).Note("caller", "refused")
-	}
-	return err == nil
-}
-
-// maxBearer is several times what an ID token has.
-const maxBearer = 8 << 10
-
-// signatureSkew is how far a signed request's time may be from ours.
-const signatureSkew = time.Minute
-
-// check authenticates a request over its exact bytes. Both proofs are needed:
-// the bearer says who, the signature that nothing was changed on the way.
-func (c CallerAuth) check(r *http.Request, body []byte, now time.Time) error {
-	refused := bff.Errorf(bff.CodeUnauthenticated, "the caller could not be authenticated")
-	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || bearer == "" {
-		return refused
-	}
-	t, mac, err := parseSignature(r.Header.Get("X-Internal-HMAC"))
-	if err != nil || now.Sub(time.Unix(t, 0)).Abs() > signatureSkew || len(c.HMACKey) == 0 {
-		return refused
-	}
-	digest := sha256.Sum256(body)
-	want := hmac.New(sha256.New, c.HMACKey)
-	_, _ = io.WriteString(want, r.Method+"\n"+r.URL.EscapedPath()+"\n"+strconv.FormatInt(t, 10)+"\n"+hex.EncodeToString(digest[:]))
-	// The signature first: it is cheap, and without it nobody makes us ask the
-	// issuer for keys.
-	if !hmac.Equal(mac, want.Sum(nil)) || !c.bearer(r.Context(), bearer, now) {
-		return refused
-	}
-	return nil
-}
-
-var errSignature = errors.New("want t=<unix>,v1=<hex>")
-
-// parseSignature reads "t=<unix>,v1=<hex>" and nothing else.
-func parseSignature(s string) (int64, []byte, error) {
-	ts, v1, ok := strings.Cut(s, ",")
-	if !ok {
-		return 0, nil, errSignature
-	}
-	ts, okT := strings.CutPrefix(ts, "t=")
-	v1, okV := strings.CutPrefix(v1, "v1=")
-	if !okT || !okV || len(v1) != 2*sha256.Size {
-		return 0, nil, errSignature
-	}
-	t, err := strconv.ParseInt(ts, 10, 64)
-	if err != nil {
-		return 0, nil, errSignature
-	}
-	mac, err := hex.DecodeString(v1)
-	if err != nil {
-		return 0, nil, errSignature
-	}
-	return t, mac, nil
-}
 
 type consumedView struct {
 	HandoffID      bff.ID                `json:"handoffId"`
@@ -122,7 +38,7 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.cfg.Caller.check(r, body, now); err != nil {
+	if err := a.cfg.Caller.Check(r, body, now); err != nil {
 		return err
 	}
 	in, err := web.ParseBody(r.Context(), body)

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -35,8 +36,8 @@ type Config struct {
 	// nil = there never are.
 	RefreshKeys func(ctx context.Context) bool
 	Visitors    Visitors
-	Caller      CallerAuth // who may consume
-	Instance    string     // of this process, in envelopes
+	Caller      callers.Auth // which services may consume
+	Instance    string       // of this process, in envelopes
 	// Sampling is the share of an event's kind that leaves, asked for each event;
 	// nil = consumer.DefaultRate.
 	Sampling func(consumer.Subject) float64

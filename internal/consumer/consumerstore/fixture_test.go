@@ -92,7 +92,7 @@ func newShop(t *testing.T, redisURL, postgresURL string) *shop {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.db.Close)
-	table := outbox.Consumer()
+	table := consumerstore.OutboxTable()
 	s.Store = consumerstore.New(consumerstore.Config{
 		DB: s.db, Sessions: s.redis, Keys: s.keys, Outbox: table,
 		Appender: outbox.NewAppender(s.db, table, noRelay{}, 1000), Waker: noRelay{},

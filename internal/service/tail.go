@@ -1,4 +1,4 @@
-package consumerd
+package service
 
 import (
 	"bytes"
@@ -16,41 +16,32 @@ import (
 	"syscall"
 	"time"
 
-	pubsubapi "cloud.google.com/go/pubsub/v2"
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
+	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
-// eventsCommand is for a developer who wants to see what happens.
-type eventsCommand struct {
+// EventsCommand shows a developer what is published.
+type EventsCommand struct {
 	Tail tail `cmd:"" help:"Show events as they are published, until Ctrl-C."`
 }
 
 type tail struct {
-	Config
+	daemon.Settings
+	PubSubSettings
 	Subject []string `name:"subject" help:"Only these subjects, or parts of them such as wishlist. May be repeated."`
 	Plain   bool     `name:"plain" help:"No colours."`
 }
 
 // Validate accepts a configuration that is enough to listen.
 func (t *tail) Validate() error {
-	if t.PubSubProject == "" {
-		return errors.New("pubsub-project: is required")
-	}
-	return t.Settings.Validate()
+	return errors.Join(t.Settings.Validate(), t.PubSubSettings.validate())
 }
 
 const tailAdmin = 5 * time.Second
 
-// Run listens through subscriptions of its own, which it takes away again.
-func (t *tail) Run(ctx context.Context) (err error) {
-	topics, err := t.topics()
+// Run listens through subscriptions of its own, which it deletes when it ends.
+func (t *tail) Run(ctx context.Context, id Identity) (err error) {
+	topics, err := t.topics(id)
 	if err != nil {
 		return err
 	}
@@ -59,10 +50,6 @@ func (t *tail) Run(ctx context.Context) (err error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: t.PubSubProject, EmulatorHost: t.PubSubEmulator})
 	if err != nil {
 		return err
-	}
-	admin, err := t.admin(ctx)
-	if err != nil {
-		return errors.Join(err, client.Close())
 	}
 	suffix := strings.ToLower(rand.Text()[:10])
 	subs := make([]pubsub.Subscription, 0, len(topics))
@@ -73,19 +60,16 @@ func (t *tail) Run(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tailAdmin)
 		defer cancel()
 		for _, s := range subs {
-			// One that was never made is gone already.
-			_ = admin.SubscriptionAdminClient.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{
-				Subscription: "projects/" + t.PubSubProject + "/subscriptions/" + s.Name,
-			})
+			_ = client.DeleteSubscription(ctx, s.Name) // one that was never made is gone already
 		}
-		err = errors.Join(err, admin.Close(), client.Close())
+		err = errors.Join(err, client.Close())
 	}()
 	for _, s := range subs {
 		if err := client.EnsureSubscription(ctx, s); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(os.Stderr, "listening to %d subjects; Ctrl-C ends\n", len(subs))
+	fmt.Fprintf(os.Stderr, "listening to %d topics; Ctrl-C ends\n", len(subs))
 	show := &printer{w: os.Stdout, colours: !t.Plain && terminal(os.Stdout)}
 	var wg sync.WaitGroup
 	errs := make(chan error, len(subs))
@@ -105,29 +89,11 @@ func (t *tail) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// admin is a client that may delete subscriptions; the door to Pub/Sub has no
-// use for that elsewhere.
-func (t *tail) admin(ctx context.Context) (*pubsubapi.Client, error) {
-	var opts []option.ClientOption
-	if t.PubSubEmulator != "" {
-		opts = append(opts, option.WithEndpoint(t.PubSubEmulator), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
-			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	}
-	c, err := pubsubapi.NewClient(ctx, t.PubSubProject, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("open pubsub: %w", err)
-	}
-	return c, nil
-}
-
 // topics are those that contain one of the wanted words: what the service
 // publishes and what it receives.
-func (t *tail) topics() ([]string, error) {
-	var all []string
-	for _, s := range consumer.Subjects() {
-		all = append(all, string(s))
-	}
-	for _, s := range consumerevents.Subscriptions() {
+func (t *tail) topics(id Identity) ([]string, error) {
+	all := slices.Clone(id.Publishes)
+	for _, s := range id.Receives {
 		all = append(all, s.Topic)
 	}
 	if len(t.Subject) == 0 {
@@ -145,7 +111,7 @@ func (t *tail) topics() ([]string, error) {
 	return out, nil
 }
 
-// terminal reports whether a person is looking who wants colours.
+// terminal reports whether the output is a terminal that may have colours.
 func terminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("NO_COLOR") == ""
@@ -166,7 +132,7 @@ func (p *printer) event(d pubsub.Delivery) {
 		} `json:"envelope"`
 		Payload json.RawMessage `json:"payload"`
 	}
-	_ = json.Unmarshal(d.Data, &e) // another dialect is shown as it is
+	_ = json.Unmarshal(d.Data, &e) // what is no envelope is shown as it is
 	body := e.Payload
 	if len(body) == 0 {
 		body = d.Data
@@ -197,7 +163,7 @@ func (p *printer) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// printable keeps what others wrote from speaking to the terminal.
+// printable drops control characters, so that an event cannot steer the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -1,4 +1,4 @@
-package consumerd
+package service
 
 import (
 	"context"
@@ -9,40 +9,17 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/outbox"
-	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// dlq is for the events that could not be published and were given up.
-type dlq struct {
+// DLQ is the command for events that could not be published and were given up.
+type DLQ struct {
 	List   dlqList   `cmd:"" help:"Show events that could not be published."`
 	Replay dlqReplay `cmd:"" help:"Publish them after all."`
 	Drop   dlqDrop   `cmd:"" help:"Delete them: they will never be published."`
-}
-
-// database is the part of the configuration that a command on the database needs.
-type database struct{ Config }
-
-// Validate accepts a configuration that is enough to reach the database.
-func (d *database) Validate() error {
-	if d.PostgresURL == "" {
-		return errors.New("postgres-url: is required")
-	}
-	return d.Settings.Validate()
-}
-
-// with runs work on the database.
-func (d *database) with(ctx context.Context, work func(*pgxpool.Pool) error) error {
-	db, err := postgres.Open(ctx, postgres.Config{URL: d.PostgresURL.Reveal(), ApplicationName: name, MaxConns: 2})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return work(db)
 }
 
 // dlqBatch bounds one statement: a replay of thousands must not hold its rows
@@ -55,38 +32,20 @@ type dlqList struct {
 }
 
 // Run shows what was given up, and why.
-func (c *dlqList) Run(ctx context.Context) error {
-	return c.with(ctx, func(db *pgxpool.Pool) error {
-		letters, err := deadLetters(ctx, db, c.Limit)
-		if err != nil {
-			return err
-		}
-		return printDeadLetters(os.Stdout, letters)
-	})
-}
-
-type deadLetter struct {
-	ID        string
-	Topic     string
-	Attempts  int
-	CreatedAt time.Time
-	LastError string
-}
-
-func deadLetters(ctx context.Context, db *pgxpool.Pool, limit int) ([]deadLetter, error) {
-	rows, err := db.Query(ctx, `SELECT id, topic, attempts, created_at, coalesce(last_error, '') FROM `+outbox.Consumer().Name()+`
-		WHERE dlq = true AND published_at IS NULL ORDER BY created_at DESC LIMIT $1`, limit)
+func (c *dlqList) Run(ctx context.Context, id Identity) error {
+	db, err := c.open(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("list dead letters: %w", err)
+		return err
 	}
-	letters, err := pgx.CollectRows(rows, pgx.RowToStructByPos[deadLetter])
+	defer db.Close()
+	letters, err := id.Outbox.DeadLetters(ctx, db, c.Limit)
 	if err != nil {
-		return nil, fmt.Errorf("list dead letters: %w", err)
+		return err
 	}
-	return letters, nil
+	return printDeadLetters(os.Stdout, letters)
 }
 
-func printDeadLetters(w io.Writer, letters []deadLetter) error {
+func printDeadLetters(w io.Writer, letters []outbox.DeadLetter) error {
 	if len(letters) == 0 {
 		_, err := fmt.Fprintln(w, "there are no dead letters")
 		return err
@@ -139,21 +98,24 @@ type dlqReplay struct {
 	chosen
 }
 
-// Run gives dead letters another life; a relay takes them within its poll.
-func (c *dlqReplay) Run(ctx context.Context) error {
+// Run queues dead letters for publishing again; a relay takes them within its poll.
+func (c *dlqReplay) Run(ctx context.Context, id Identity) error {
 	ids, err := c.read()
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, func(db *pgxpool.Pool) error {
-		n, err := replay(ctx, db, ids)
-		_, printErr := fmt.Fprintf(os.Stdout, "%d events will be published\n", n)
-		return errors.Join(err, printErr)
-	})
+	db, err := c.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	n, err := replay(ctx, db, id.Outbox, ids)
+	_, printErr := fmt.Fprintf(os.Stdout, "%d events will be published\n", n)
+	return errors.Join(err, printErr)
 }
 
-func replay(ctx context.Context, db *pgxpool.Pool, ids []bff.ID) (int, error) {
-	table, total := outbox.Consumer(), 0
+func replay(ctx context.Context, db *pgxpool.Pool, table *outbox.Table, ids []bff.ID) (int, error) {
+	total := 0
 	if len(ids) > 0 {
 		return table.Replay(ctx, db, len(ids), ids...)
 	}
@@ -172,22 +134,24 @@ type dlqDrop struct {
 }
 
 // Run deletes dead letters.
-func (c *dlqDrop) Run(ctx context.Context) error {
+func (c *dlqDrop) Run(ctx context.Context, id Identity) error {
 	ids, err := c.read()
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, func(db *pgxpool.Pool) error {
-		n, err := drop(ctx, db, ids)
-		_, printErr := fmt.Fprintf(os.Stdout, "%d events are gone\n", n)
-		return errors.Join(err, printErr)
-	})
+	db, err := c.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	n, err := drop(ctx, db, id.Outbox, ids)
+	_, printErr := fmt.Fprintf(os.Stdout, "%d events were deleted\n", n)
+	return errors.Join(err, printErr)
 }
 
 // drop deletes the named dead letters; without names, all that there were when
 // it began.
-func drop(ctx context.Context, db *pgxpool.Pool, ids []bff.ID) (int, error) {
-	table := outbox.Consumer()
+func drop(ctx context.Context, db *pgxpool.Pool, table *outbox.Table, ids []bff.ID) (int, error) {
 	if len(ids) > 0 {
 		return table.Drop(ctx, db, ids...)
 	}

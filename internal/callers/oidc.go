@@ -1,4 +1,4 @@
-package consumerhttp
+package callers
 
 import (
 	"context"

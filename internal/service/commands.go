@@ -1,0 +1,92 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+// Migrate is the command that brings the schema up to date.
+type Migrate struct {
+	daemon.Settings
+	DatabaseSettings
+}
+
+// Validate accepts a configuration that is enough to migrate.
+func (m *Migrate) Validate() error {
+	return errors.Join(m.Settings.Validate(), required("migrate-url", m.MigrateURL))
+}
+
+// Run brings the schema up to date.
+func (m *Migrate) Run(ctx context.Context, id Identity) error {
+	return m.apply(ctx, id, daemon.NewLogger(os.Stderr, m.Settings, id.Name))
+}
+
+func (s *DatabaseSettings) apply(ctx context.Context, id Identity, log *slog.Logger) error {
+	passwords, err := postgres.Passwords(id.Schema, s.PostgresURL.Reveal(), s.JobsPostgresURL.Reveal())
+	if err != nil {
+		return err
+	}
+	return postgres.Migrate(ctx, s.MigrateURL.Reveal(), id.Schema, postgres.MigrateOptions{Passwords: passwords, Logger: log})
+}
+
+// Relay is the command that publishes events from the outbox, and nothing else.
+type Relay struct {
+	daemon.Settings
+	AdminSettings
+	DatabaseSettings
+	PubSubSettings
+}
+
+// Validate accepts a configuration that is enough to publish.
+func (r *Relay) Validate() error {
+	return errors.Join(r.Settings.Validate(), r.DatabaseSettings.validate(), r.PubSubSettings.validate())
+}
+
+// Run publishes until the process is told to stop.
+func (r *Relay) Run(ctx context.Context, id Identity) error {
+	url, err := r.jobsURL(id)
+	if err != nil {
+		return err
+	}
+	p := NewProcess(id, r.Settings, r.AdminSettings)
+	p.migrate(&r.DatabaseSettings)
+	db, err := p.pool(ctx, postgres.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	events, err := p.PubSub(ctx, &r.PubSubSettings)
+	if err != nil {
+		return err
+	}
+	if _, err := events.Relay(db); err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// database is what a command on the database needs.
+type database struct {
+	daemon.Settings
+	DatabaseSettings
+}
+
+// Validate accepts a configuration that is enough to reach the database.
+func (d *database) Validate() error {
+	return errors.Join(d.Settings.Validate(), d.DatabaseSettings.validate())
+}
+
+// open returns a small pool as the role of relay and jobs.
+func (d *database) open(ctx context.Context, id Identity) (*pgxpool.Pool, error) {
+	url, err := d.jobsURL(id)
+	if err != nil {
+		return nil, err
+	}
+	return postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: id.Name, MaxConns: 2})
+}

@@ -1,0 +1,190 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+)
+
+const (
+	// maxWaiting bounds the events in memory while Postgres is slow.
+	maxWaiting = 20_000
+	// emulatorTimeout is how long a start waits for an emulator.
+	emulatorTimeout = 2 * time.Second
+	// subscribeAgain is the longest pause before a failed subscription is retried.
+	subscribeAgain = 5 * time.Second
+)
+
+// Events is a process's connection to Pub/Sub.
+type Events struct {
+	p        *Process
+	client   *pubsub.Client
+	emulator bool
+	topics   atomic.Bool // stand on the emulator
+}
+
+// PubSub connects to Pub/Sub. It does not fail because Pub/Sub is away: requests
+// are served without it, and the outbox keeps what is to be published.
+func (p *Process) PubSub(ctx context.Context, s *PubSubSettings) (*Events, error) {
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubEmulator})
+	if err != nil {
+		return nil, err
+	}
+	p.Add("pubsub", nil, func(context.Context) error { return client.Close() })
+	return &Events{p: p, client: client, emulator: s.PubSubEmulator != ""}, nil
+}
+
+// Outbox is the way out for events.
+type Outbox struct {
+	Table    *outbox.Table
+	Appender *outbox.Appender
+	Waker    outbox.Waker // tells a relay that there is something to publish
+}
+
+// Outbox opens the outbox for writers, which use the requests' pool. With a pool
+// for the relay this process also publishes, whenever it is the leader; without
+// one it notifies relays elsewhere.
+func (e *Events) Outbox(requests, relay *pgxpool.Pool) (Outbox, error) {
+	out := Outbox{Table: e.p.Identity.Outbox}
+	if relay == nil {
+		notifier := outbox.NewNotifier(requests, out.Table, e.p.Log)
+		e.p.Add("outbox notifier", nil, func(context.Context) error { notifier.Close(); return nil })
+		out.Waker = notifier
+	} else {
+		r, err := e.Relay(relay)
+		if err != nil {
+			return out, err
+		}
+		out.Waker = r
+	}
+	out.Appender = outbox.NewAppender(requests, out.Table, out.Waker, maxWaiting)
+	e.p.Add("outbox appender", nil, out.Appender.Close)
+	return out, nil
+}
+
+// Relay publishes the outbox from this process, whenever it is the leader.
+func (e *Events) Relay(db *pgxpool.Pool) (*outbox.Relay, error) {
+	publisher := outbox.Publisher(e.client)
+	if e.emulator && e.p.Checked != nil {
+		var err error
+		if publisher, err = e.p.Checked(publisher); err != nil {
+			return nil, err
+		}
+	}
+	r, err := outbox.NewRelay(outbox.RelayConfig{DB: db, Table: e.p.Identity.Outbox, Publisher: publisher, Logger: e.p.Log})
+	if err != nil {
+		return nil, err
+	}
+	metrics := outbox.NewCollector(e.p.Namespace, db, r, e.p.Log)
+	if err := e.p.Metrics.Register(metrics); err != nil {
+		return nil, err
+	}
+	e.p.AddLoop("outbox metrics", metrics.Run)
+	e.ensureAtStart("topics", e.ensureTopics)
+	e.p.AddLoop("outbox relay", func(ctx context.Context) error {
+		for e.ensureTopics(ctx) != nil { // the emulator is away: nothing could be published yet
+			if !wait(ctx, emulatorTimeout) {
+				return nil
+			}
+		}
+		return r.Run(ctx)
+	})
+	return r, nil
+}
+
+// Receive handles what the service's subscriptions deliver. attempts counts
+// failed deliveries.
+func (e *Events) Receive(attempts pubsub.Attempts, handle pubsub.Handler) {
+	// An emulator loses what is published before a subscription stands: a process
+	// that says it is ready must have made them.
+	e.ensureAtStart("subscriptions", func(ctx context.Context) error {
+		for _, sub := range e.p.Receives {
+			if err := e.ensureSubscription(ctx, sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, sub := range e.p.Receives {
+		sub.Attempts, sub.Logger = attempts, e.p.Log
+		e.p.AddLoop("subscription "+sub.Name, func(ctx context.Context) error {
+			e.subscribe(ctx, sub, handle)
+			return nil
+		})
+	}
+}
+
+// subscribe receives until ctx ends. Neither an absent Pub/Sub nor an absent
+// subscription ends the process: requests are served without them.
+func (e *Events) subscribe(ctx context.Context, sub pubsub.Subscription, handle pubsub.Handler) {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, subscribeAgain) {
+		err := e.ensureSubscription(ctx, sub)
+		if err == nil {
+			err = e.client.Subscribe(ctx, sub, handle)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("the stream ended")
+		}
+		e.p.Log.WarnContext(ctx, "subscription failed and is retried", "subscription", sub.Name, "error", err.Error())
+		wait(ctx, pause/2+rand.N(pause/2)) //nolint:gosec // jitter
+	}
+}
+
+// ensureAtStart creates what an emulator lacks. In production topics and
+// subscriptions stand before the service does.
+func (e *Events) ensureAtStart(what string, ensure func(context.Context) error) {
+	if !e.emulator {
+		return
+	}
+	e.p.Add(what+" on the emulator", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, emulatorTimeout)
+		defer cancel()
+		if err := ensure(ctx); err != nil {
+			e.p.Log.WarnContext(ctx, "pubsub emulator: "+what+" could not be created yet, retrying in the background", "error", err.Error())
+		}
+		return nil
+	}, nil)
+}
+
+func (e *Events) ensureTopics(ctx context.Context) error {
+	if !e.emulator || e.topics.Load() {
+		return nil
+	}
+	err := e.client.EnsureTopics(ctx, e.p.Publishes...)
+	e.topics.Store(err == nil)
+	return err
+}
+
+// ensureSubscription creates a subscription and one that keeps its dead letters.
+func (e *Events) ensureSubscription(ctx context.Context, sub pubsub.Subscription) error {
+	if !e.emulator {
+		return nil
+	}
+	err := e.client.EnsureSubscription(ctx, sub)
+	if sub.DLQ != "" {
+		err = errors.Join(err, e.client.EnsureSubscription(ctx, pubsub.Subscription{Name: sub.DLQ, Topic: sub.DLQ}))
+	}
+	return err
+}
+
+// wait reports whether the time passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

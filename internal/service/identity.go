@@ -1,0 +1,56 @@
+// Package service is what every service of the house opens and runs around its
+// own domain: Postgres, Redis, Pub/Sub, the outbox, subscriptions, and the
+// commands migrate, relay, dlq, events and jobs. A service says who it is with
+// an Identity; this package knows none of them.
+package service
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+// Identity is everything that tells one service from another to the commands and
+// servers that they share.
+type Identity struct {
+	Name        string // in logs, traces, Redis keys and the names of connections
+	Description string // one line for the help text
+	Namespace   string // first part of the metrics' names
+	Prefix      string // first part of the names of its settings in the environment
+
+	// Default addresses: public API, calls of other services, health and metrics.
+	Listen, InternalListen, AdminListen string
+
+	Schema migrations.Set
+	// Isolated says that requests run under row level security: the role of
+	// requests must be bound by it, and relay and jobs need a role of their own.
+	Isolated bool
+
+	Outbox    *outbox.Table
+	Publishes []string              // subjects; each topic is named by its subject
+	Receives  []pubsub.Subscription // of other producers' topics
+	// Checked wraps the publisher on an emulator, so that a developer sees at once
+	// what subscribers could not read; nil = nothing is checked.
+	Checked func(outbox.Publisher) (outbox.Publisher, error)
+
+	Jobs []Job // in the order in which "all" runs them
+}
+
+// Main runs a service's command line and returns its exit status. cli is a
+// struct with kong tags; settings of this package take the service's prefix and
+// its default addresses.
+func Main(id Identity, cli any, args []string) int {
+	names := make([]string, len(id.Jobs))
+	for i, j := range id.Jobs {
+		names[i] = j.Name
+	}
+	return daemon.Main(cli, id.Name, id.Description, args, kong.Bind(id), kong.Vars{
+		"prefix": id.Prefix, "listen": id.Listen, "internal_listen": id.InternalListen, "admin_listen": id.AdminListen,
+		"jobs": strings.Join(names, ", "),
+	})
+}

@@ -1,0 +1,110 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
+)
+
+// Job is what a scheduler runs. Two runs at once must do no harm.
+type Job struct {
+	Name string
+	// Run does all that is due and returns how many rows it dealt with.
+	Run func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
+}
+
+// Batch removes at most limit rows from before the moment and returns how many;
+// less than limit means that nothing is left, or that another run is at it.
+type Batch func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error)
+
+// pruneBatch is how many rows one statement removes: below the statement
+// timeout on a slow disk, and no long lock.
+const pruneBatch = 1000
+
+// Prune returns a job that removes what is older than its retention.
+func Prune(name string, keep time.Duration, batch Batch) Job {
+	return Job{Name: name, Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+		for rows := 0; ; {
+			n, err := batch(ctx, db, now.Add(-keep), pruneBatch)
+			rows += n
+			if err != nil || n < pruneBatch {
+				return rows, err
+			}
+		}
+	}}
+}
+
+// DeleteBefore returns a batch over a plain table with a key and a moment. All
+// three names are constants of the caller. Of two runs at once one has the turn
+// and the other ends: a lock on the rows would need the right to update them,
+// which a log that is only added to and pruned grants to no role.
+func DeleteBefore(table, key, moment string) Batch {
+	sql := fmt.Sprintf(`DELETE FROM %[1]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[1]s', 0)))
+		AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s < $1 ORDER BY %[3]s LIMIT $2)`, table, key, moment)
+	return func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
+		tag, err := db.Exec(ctx, sql, before, limit)
+		if err != nil {
+			return 0, fmt.Errorf("prune %s: %w", table, err)
+		}
+		return int(tag.RowsAffected()), nil
+	}
+}
+
+// Jobs is the command that runs one job, or all.
+type Jobs struct {
+	database
+	Name string `arg:"" name:"job" help:"One of ${jobs}; prune or all for every one."`
+}
+
+// Run runs the named job.
+func (j *Jobs) Run(ctx context.Context, id Identity) error {
+	jobs, err := id.choose(j.Name)
+	if err != nil {
+		return err
+	}
+	db, err := j.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return RunJobs(ctx, db, jobs, time.Now(), daemon.NewLogger(os.Stderr, j.Settings, id.Name))
+}
+
+func (id Identity) choose(name string) ([]Job, error) {
+	if name == "all" || name == "prune" {
+		return id.Jobs, nil
+	}
+	if i := slices.IndexFunc(id.Jobs, func(j Job) bool { return j.Name == name }); i >= 0 {
+		return id.Jobs[i : i+1], nil
+	}
+	names := make([]string, len(id.Jobs))
+	for i, j := range id.Jobs {
+		names[i] = j.Name
+	}
+	return nil, fmt.Errorf("there is no job %q: want %s, prune or all", name, strings.Join(names, ", "))
+}
+
+// RunJobs runs the jobs one after the other. One that fails does not keep the
+// others from running.
+func RunJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, now time.Time, log *slog.Logger) error {
+	var errs []error
+	for _, j := range jobs {
+		began := time.Now()
+		rows, err := j.Run(ctx, db, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("job %s: %w", j.Name, err))
+			continue
+		}
+		log.InfoContext(ctx, "job done", "job", j.Name, "rows", rows, "took", time.Since(began).Round(time.Millisecond).String())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,128 @@
+package service
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	requestBudget = 25 * time.Second // the edge gives up then
+	writeTimeout  = 30 * time.Second
+	redisTimeout  = 2 * time.Second
+	jobsConns     = 4 // the relay's own connection, its notifications, its metrics
+)
+
+// Process is one running process of a service. Parts start in the order in which
+// they are opened.
+type Process struct {
+	*daemon.Daemon
+	Identity
+	settings daemon.Settings
+}
+
+// NewProcess returns a process that serves its health and metrics, and nothing
+// else yet.
+func NewProcess(id Identity, s daemon.Settings, admin AdminSettings) *Process {
+	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s}
+	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
+	return p
+}
+
+// Instance is the name of this process in events.
+func (p *Process) Instance() string { return p.settings.InstanceName(p.Name) }
+
+// Keys builds the service's Redis keys.
+func (p *Process) Keys() redis.Keys { return redis.NewKeys(p.settings.Environment, p.Name) }
+
+// Postgres opens the pool of requests. Migrations run at start if a role for
+// them is configured.
+func (p *Process) Postgres(ctx context.Context, s *DatabaseSettings) (*pgxpool.Pool, error) {
+	p.migrate(s)
+	return p.pool(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), RequireIsolation: p.Isolated})
+}
+
+func (p *Process) migrate(s *DatabaseSettings) {
+	if s.MigrateURL != "" {
+		p.Add("migrations", func(ctx context.Context) error { return s.apply(ctx, p.Identity, p.Log) }, nil)
+	}
+}
+
+// pool opens the pool that decides whether the process is ready, and measures it.
+func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool, error) {
+	cfg.ApplicationName = p.Name
+	db, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
+	p.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
+	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: p.Namespace, Name: "postgres_pool_inuse", Help: "Connections to Postgres in use.",
+	}, func() float64 { return float64(db.Stat().AcquiredConns()) }))
+	return db, nil
+}
+
+// JobsPostgres returns the pool of relay and jobs: that of requests, unless they
+// have a role of their own.
+func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, requests *pgxpool.Pool) (*pgxpool.Pool, error) {
+	if s.JobsPostgresURL == "" && !p.Isolated {
+		return requests, nil
+	}
+	url, err := s.jobsURL(p.Identity)
+	if err != nil {
+		return nil, err
+	}
+	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns})
+	if err != nil {
+		return nil, err
+	}
+	p.Add("postgres of relay and jobs", nil, func(context.Context) error { db.Close(); return nil })
+	return db, nil
+}
+
+// Redis opens a client of one tier.
+func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) {
+	c, err := redis.Open(redis.Config{
+		URL: url.Reveal(), Tier: p.Name + "-" + tier, Timeout: redisTimeout, InUse: redis.InUse(p.Metrics, p.Namespace, tier),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Add("redis "+tier, nil, func(context.Context) error { c.Close(); return nil })
+	return c, nil
+}
+
+// Web returns how the process's servers answer. Traces are set up with it.
+func (p *Process) Web(ctx context.Context, s *ListenSettings) (web.Config, error) {
+	tracer, err := p.Tracer(ctx, p.Name)
+	return web.Config{
+		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget,
+	}, err
+}
+
+// Listen opens both listeners, the public one last.
+func (p *Process) Listen(s *ListenSettings, internal, public http.Handler) {
+	p.AddServer("internal", s.InternalListen, internal, daemon.ServerOptions{WriteTimeout: writeTimeout})
+	p.AddServer("public", s.Listen, public, daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout})
+}
+
+// Propagate sends the served request's id and trace along to upstreams.
+func Propagate(ctx context.Context, h http.Header) {
+	req := web.From(ctx)
+	if req.ID.IsZero() {
+		return
+	}
+	h.Set("X-Request-Id", req.ID.ULID())
+	h.Set("Traceparent", req.TraceParent)
+}

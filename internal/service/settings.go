@@ -1,0 +1,126 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/callers"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+)
+
+// Settings are what every serving process can be told. A service embeds them in
+// its own configuration.
+type Settings struct {
+	daemon.Settings
+	ListenSettings
+	DatabaseSettings
+	RedisSettings
+	PubSubSettings
+	CallerSettings
+	NoRelay bool `name:"no-relay" env:"${prefix}_NO_RELAY" help:"Leave publishing to separate relay processes."`
+}
+
+// Validate reports everything that is missing or wrong, and shows no values.
+func (s *Settings) Validate() error {
+	return errors.Join(s.Settings.Validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
+		s.PubSubSettings.validate(), s.CallerSettings.validate())
+}
+
+// AdminSettings place the listener of health, metrics and profiles.
+type AdminSettings struct {
+	AdminListen string `name:"admin-listen" env:"${prefix}_ADMIN_LISTEN" default:"${admin_listen}" help:"Address of health, metrics and profiles."`
+}
+
+// ListenSettings place the listeners.
+type ListenSettings struct {
+	AdminSettings
+	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API."`
+	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
+	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
+}
+
+// DatabaseSettings name the roles of the database.
+type DatabaseSettings struct {
+	PostgresURL     daemon.Secret `name:"postgres-url" env:"${prefix}_POSTGRES_URL" help:"Database, as the application's role."`
+	JobsPostgresURL daemon.Secret `name:"jobs-postgres-url" env:"${prefix}_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs (default: postgres-url)."`
+	MigrateURL      daemon.Secret `name:"migrate-url" env:"${prefix}_MIGRATE_URL" help:"Database, as a role that may migrate; if set, migrations run at start."`
+}
+
+func (s *DatabaseSettings) validate() error { return required("postgres-url", s.PostgresURL) }
+
+// jobsURL is the database as relay and jobs see it. Where requests are isolated,
+// their role sees too little for the relay: falling back to it would publish
+// nothing, without an error.
+func (s *DatabaseSettings) jobsURL(id Identity) (string, error) {
+	if s.JobsPostgresURL != "" {
+		return s.JobsPostgresURL.Reveal(), nil
+	}
+	if id.Isolated {
+		return "", required("jobs-postgres-url", "")
+	}
+	return s.PostgresURL.Reveal(), required("postgres-url", s.PostgresURL)
+}
+
+// RedisSettings name the two tiers.
+type RedisSettings struct {
+	RedisSessionURL daemon.Secret `name:"redis-session-url" env:"${prefix}_REDIS_SESSION_URL" help:"Redis of sessions and limits (noeviction)."`
+	RedisCacheURL   daemon.Secret `name:"redis-cache-url" env:"${prefix}_REDIS_CACHE_URL" help:"Redis of caches (allkeys-lru)."`
+}
+
+func (s *RedisSettings) validate() error {
+	return errors.Join(required("redis-session-url", s.RedisSessionURL), required("redis-cache-url", s.RedisCacheURL))
+}
+
+// PubSubSettings say where events go and come from.
+type PubSubSettings struct {
+	PubSubProject  string `name:"pubsub-project" env:"PUBSUB_PROJECT_ID" help:"Project of the event topics."`
+	PubSubEmulator string `name:"pubsub-emulator" env:"PUBSUB_EMULATOR_HOST" help:"host:port of an emulator; topics are then created at start."`
+}
+
+func (s *PubSubSettings) validate() error { return required("pubsub-project", s.PubSubProject) }
+
+// CallerSettings say which services may make internal calls.
+type CallerSettings struct {
+	InternalToken   daemon.Secret `name:"internal-token" env:"MELMASTOON_INTERNAL_TOKEN" help:"Bearer token of internal callers in local runs."`
+	InternalHMACKey daemon.Secret `name:"internal-hmac-key" env:"MELMASTOON_INTERNAL_HMAC_KEY" help:"Key that signs internal calls."`
+	OIDCJWKSURL     string        `name:"oidc-jwks-url" env:"${prefix}_OIDC_JWKS_URL" help:"Where the issuer of the callers' ID tokens publishes its keys."`
+	OIDCIssuer      string        `name:"oidc-issuer" env:"${prefix}_OIDC_ISSUER" default:"https://accounts.google.com" help:"Issuer of the ID tokens."`
+	OIDCAudience    string        `name:"oidc-audience" env:"${prefix}_OIDC_AUDIENCE" help:"Audience that the ID tokens must have: this service's internal URL."`
+	OIDCEmails      []string      `name:"oidc-emails" env:"${prefix}_OIDC_EMAILS" help:"Service accounts that may make internal calls."`
+}
+
+func (s *CallerSettings) validate() error {
+	errs := []error{required("internal-hmac-key", s.InternalHMACKey)}
+	if s.InternalToken == "" && s.OIDCJWKSURL == "" {
+		errs = append(errs, errors.New("internal-token or oidc-jwks-url: one is required"))
+	}
+	if s.OIDCJWKSURL != "" && (s.OIDCIssuer == "" || s.OIDCAudience == "" || len(s.OIDCEmails) == 0) {
+		errs = append(errs, errors.New("oidc-jwks-url: needs oidc-issuer, oidc-audience and oidc-emails"))
+	}
+	return errors.Join(errs...)
+}
+
+// issuerTimeout caps one call to the issuer of ID tokens.
+const issuerTimeout = 2 * time.Second
+
+// Callers returns what authenticates internal calls.
+func (s *CallerSettings) Callers() callers.Auth {
+	auth := callers.Auth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())}
+	if s.OIDCJWKSURL != "" {
+		auth.OIDC = &callers.OIDC{
+			JWKSURL: s.OIDCJWKSURL, Issuer: s.OIDCIssuer, Audience: s.OIDCAudience, Emails: s.OIDCEmails,
+			Client: &http.Client{Timeout: issuerTimeout},
+		}
+	}
+	return auth
+}
+
+func required[T ~string](name string, value T) error {
+	if value == "" {
+		return fmt.Errorf("%s: is required", name)
+	}
+	return nil
+}

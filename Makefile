@@ -30,7 +30,7 @@ help: ## list these targets
 .PHONY: run
 run: need-go ## everything on this machine: servers, simulated upstreams, both services
 	@go build -o bin/melmastoon ./cmd/melmastoon
-	@bin/melmastoon doctor --install
+	@bin/melmastoon doctor --install --up
 	@exec bin/melmastoon up
 
 .PHONY: test

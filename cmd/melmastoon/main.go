@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -46,15 +47,31 @@ type commands struct {
 
 type doctor struct {
 	Install bool `help:"Install what is missing, where this user may."`
+	Up      bool `help:"Leave out what only the tests need: PgBouncer and promtool."`
 }
 
 // Run finds the servers' programs and starts each once, which is the only
 // proof that they work.
-func (d doctor) Run(ctx context.Context) error {
-	stack, err := stack.Start(ctx, stack.Config{NoInstall: !d.Install})
+func (d doctor) Run(ctx context.Context) (err error) {
+	servers, err := stack.Start(ctx, stack.Config{NoInstall: !d.Install})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, servers.Stop()) }()
 	fmt.Println("Postgres, Redis and Pub/Sub start on this machine.")
-	return stack.Stop()
+	if d.Up {
+		return nil
+	}
+	pooler, err := stack.StartPgBouncer(ctx, stack.PgBouncerConfig{ServerURL: servers.Postgres.URL(), NoInstall: !d.Install})
+	if err != nil {
+		return err
+	}
+	if err := pooler.Close(); err != nil {
+		return err
+	}
+	if _, err := stack.Promtool(ctx, !d.Install, nil); err != nil {
+		return err
+	}
+	fmt.Println("PgBouncer starts and promtool is there, for the tests.")
+	return nil
 }

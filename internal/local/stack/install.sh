@@ -1,6 +1,6 @@
 # Installs a Debian package for its programs alone: no service of it is
 # started, now or at boot, and no database cluster is made for it.
-# Runs as root: sh -s -- postgresql | redis-server
+# Runs as root: sh -s -- postgresql | redis-server | pgbouncer | prometheus
 set -eu
 
 package=$1
@@ -48,8 +48,8 @@ fi
 
 apt install --no-install-recommends "$package"
 
-if [ "$package" = redis-server ]; then
+if [ "$package" != postgresql ]; then
 	# Where an administrator's policy let the service start: it is not wanted.
-	service redis-server stop >/dev/null 2>&1 || true
-	if command -v systemctl >/dev/null; then systemctl disable redis-server >/dev/null 2>&1 || true; fi
+	service "$package" stop >/dev/null 2>&1 || true
+	if command -v systemctl >/dev/null; then systemctl disable "$package" >/dev/null 2>&1 || true; fi
 fi

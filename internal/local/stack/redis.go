@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,11 +23,14 @@ import (
 // redisPidName holds process id and port of a running server.
 const redisPidName = "redis.pid"
 
-const redisHelp = `no Redis server program (redis-server or valkey-server) was found. Install one with
+var redisServer = program{
+	names: []string{"redis-server", "valkey-server"}, pkg: "redis-server",
+	help: `no Redis server program (redis-server or valkey-server) was found. Install one with
   Debian, Ubuntu:  sudo apt-get install -y --no-install-recommends redis-server
   Fedora:          sudo dnf install -y valkey
   macOS:           brew install redis
-or name a running server`
+or name a running server`,
+}
 
 // RedisConfig describes a Redis server. The zero value is a throw-away one.
 type RedisConfig struct {
@@ -128,8 +130,7 @@ func (r *Redis) create(ctx context.Context) (err error) {
 	return nil
 }
 
-// redisProgram finds the server program, installing one where there is none
-// and that needs no password.
+// redisProgram is the configured server program, or one that is found.
 func redisProgram(ctx context.Context, cfg RedisConfig, log *slog.Logger) (string, error) {
 	if cfg.Program != "" {
 		path, err := exec.LookPath(cfg.Program)
@@ -138,34 +139,7 @@ func redisProgram(ctx context.Context, cfg RedisConfig, log *slog.Logger) (strin
 		}
 		return path, nil
 	}
-	if path := findRedis(); path != "" {
-		return path, nil
-	}
-	if cfg.NoInstall {
-		return "", errors.New(redisHelp)
-	}
-	if err := install(ctx, "redis-server", log); err != nil {
-		return "", fmt.Errorf("%s\n(%w)", redisHelp, err)
-	}
-	if path := findRedis(); path != "" {
-		return path, nil
-	}
-	return "", errors.New(redisHelp)
-}
-
-func findRedis() string {
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-		// A stripped PATH is no proof of absence.
-		for _, bin := range []string{"/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"} {
-			if path := filepath.Join(bin, name); isProgram(path) {
-				return path
-			}
-		}
-	}
-	return ""
+	return redisServer.find(ctx, cfg.NoInstall, log)
 }
 
 // Start starts the server again, empty but on the same port, after

@@ -17,13 +17,14 @@ type Stats struct {
 	DLQ         int           // rows given up
 	Lag         time.Duration // age of the oldest row to be published
 	MaxAttempts int           // failures of the worst row to be published
+	Held        int           // rows that wait for another attempt or for their topic
 }
 
 // Stats reads the state of the table.
 func (t *Table) Stats(ctx context.Context, db *pgxpool.Pool) (Stats, error) {
 	var s Stats
 	var lag float64
-	if err := db.QueryRow(ctx, t.sql.stats).Scan(&s.Depth, &s.DLQ, &lag, &s.MaxAttempts); err != nil {
+	if err := db.QueryRow(ctx, t.sql.stats).Scan(&s.Depth, &s.DLQ, &lag, &s.MaxAttempts, &s.Held); err != nil {
 		return Stats{}, fmt.Errorf("outbox stats: %w", err)
 	}
 	s.Lag = time.Duration(max(0, lag) * float64(time.Second))

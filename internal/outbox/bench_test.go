@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/outbox"
@@ -281,6 +283,73 @@ func BenchmarkLatency(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// BenchmarkRefusingTopic: the time from commit to publisher while another topic
+// refuses 10,000 events of 10,000 keys, over the same without them. They stay on
+// their first backoff, so that all of them are due every two seconds. Aim: 2.
+func BenchmarkRefusingTopic(b *testing.B) {
+	usual, beside := newLatency(b), newLatency(b)
+	beside.w.many(b, badTopic, 10_000)
+	beside.relay.Wake()
+	beside.w.held(b, 10_000)
+	for b.Loop() {
+		usual.measure(b)
+		beside.measure(b)
+	}
+	b.ReportMetric(beside.percentile(50)/usual.percentile(50), "p50-ratio")
+	b.ReportMetric(beside.percentile(99)/usual.percentile(99), "p99-ratio")
+	b.ReportMetric(beside.percentile(99), "p99-ms")
+	b.ReportMetric(usual.percentile(99), "usual-p99-ms")
+	b.ReportMetric(float64(beside.relay.Counters().Failed)/b.Elapsed().Seconds(), "refusals/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// latency measures one event after the other beside what else is in its outbox.
+type latency struct {
+	w       *world
+	relay   *outbox.Relay
+	arrived chan time.Time
+	took    []time.Duration
+}
+
+func newLatency(b *testing.B) *latency {
+	b.Helper()
+	l := &latency{w: newWorld(b, shapes[0]), arrived: make(chan time.Time, 1)}
+	refusal := status.Error(codes.InvalidArgument, "no")
+	l.relay = l.w.newRelay(b, publisherFunc(func(m []message) []error {
+		now := time.Now()
+		errs := make([]error, len(m))
+		for i := range m {
+			if m[i].Topic == badTopic {
+				errs[i] = refusal
+			} else {
+				l.arrived <- now
+			}
+		}
+		return errs
+	}), func(c *outbox.RelayConfig) {
+		c.Poll, c.MinBackoff, c.MaxBackoff, c.MaxAttempts = time.Minute, 2*time.Second, 2*time.Second, 1<<30
+	})
+	run(b, l.relay)
+	eventually(b, "a leader", func() (bool, error) { return l.relay.Counters().Leader, nil })
+	return l
+}
+
+func (l *latency) measure(b *testing.B) {
+	b.Helper()
+	if err := l.w.table.Append(b.Context(), l.w.write, l.w.event("gms_1", 0)); err != nil {
+		b.Fatal(err)
+	}
+	committed := time.Now()
+	l.relay.Wake()
+	l.took = append(l.took, (<-l.arrived).Sub(committed))
+}
+
+// percentile is in milliseconds.
+func (l *latency) percentile(p int) float64 {
+	slices.Sort(l.took)
+	return float64(l.took[len(l.took)*p/100].Microseconds()) / 1000
 }
 
 // BenchmarkAppender: events per second of 64 callers through one Appender over

@@ -27,18 +27,19 @@ type Collector struct {
 	log   *slog.Logger
 	last  atomic.Pointer[Stats]
 
-	depth, dlq, lag, attempts, leader, published, failed, dead *prometheus.Desc
+	depth, held, dlq, lag, attempts, leader, published, failed, dead, topicDown *prometheus.Desc
 }
 
 // NewCollector returns a Collector of the relay's table. Register it, and Run it
 // while the process lives.
 func NewCollector(namespace string, db *pgxpool.Pool, relay *Relay, log *slog.Logger) *Collector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "outbox", name), help, nil, nil)
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "outbox", name), help, labels, nil)
 	}
 	return &Collector{
 		db: db, relay: relay, log: log,
 		depth:     desc("depth", "Events that wait to be published."),
+		held:      desc("held", "Events among them that wait for another attempt or for their topic."),
 		dlq:       desc("dlq_depth", "Events that were given up and wait for a person."),
 		lag:       desc("lag_seconds", "Age of the oldest event that waits to be published."),
 		attempts:  desc("attempts", "Failed attempts of the worst event that waits to be published."),
@@ -46,6 +47,7 @@ func NewCollector(namespace string, db *pgxpool.Pool, relay *Relay, log *slog.Lo
 		published: desc("published_total", "Events published by this process."),
 		failed:    desc("failed_total", "Failed attempts of single events by this process."),
 		dead:      desc("dead_lettered_total", "Events given up by this process."),
+		topicDown: desc("topic_down", "1 for a topic that is missing or forbidden: its events wait.", "topic"),
 	}
 }
 
@@ -82,7 +84,7 @@ func (c *Collector) sample(ctx context.Context) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.depth, c.dlq, c.lag, c.attempts, c.leader, c.published, c.failed, c.dead} {
+	for _, d := range []*prometheus.Desc{c.depth, c.held, c.dlq, c.lag, c.attempts, c.leader, c.published, c.failed, c.dead, c.topicDown} {
 		out <- d
 	}
 }
@@ -101,8 +103,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	put(c.published, prometheus.CounterValue, float64(counters.Published))
 	put(c.failed, prometheus.CounterValue, float64(counters.Failed))
 	put(c.dead, prometheus.CounterValue, float64(counters.DeadLettered))
+	for _, topic := range c.relay.TopicsDown() {
+		out <- prometheus.MustNewConstMetric(c.topicDown, prometheus.GaugeValue, 1, topic)
+	}
 	if s := c.last.Load(); s != nil {
 		put(c.depth, prometheus.GaugeValue, float64(s.Depth))
+		put(c.held, prometheus.GaugeValue, float64(s.Held))
 		put(c.dlq, prometheus.GaugeValue, float64(s.DLQ))
 		put(c.lag, prometheus.GaugeValue, s.Lag.Seconds())
 		put(c.attempts, prometheus.GaugeValue, float64(s.MaxAttempts))

@@ -30,7 +30,8 @@
 // neither makes a hole nor holds anything back.
 //
 // The cursor lives in memory. A relay that starts, or takes over, begins at the
-// smallest row that is not marked; published_at, not the cursor, is the truth.
+// smallest row that is neither marked nor held; the table, not the cursor, is the
+// truth.
 //
 // Marking a row means writing it anew, which costs several times what reading
 // and publishing it does. While there is a backlog, a batch is therefore noted in
@@ -47,9 +48,29 @@
 //
 // When a row fails, its key waits: rows behind it stay unpublished until it
 // succeeds or, after [RelayConfig.MaxAttempts], is dead-lettered, and then the
-// key moves on without it. Other keys never wait for it. Rows without a key wait
-// for nobody. A dead-lettered row that is replayed comes after what has been
-// published meanwhile.
+// key moves on without it. Other keys never wait for it. Each row without a key
+// is a lane of its own. A dead-lettered row that is replayed comes after what has
+// been published meanwhile.
+//
+// # What waits is out of the way
+//
+// A row that failed, and every row of its lane that is read while the lane waits,
+// is held: a column takes it out of the index that the main scan walks, so the
+// scan reads it once however long it waits and however many wait with it. The
+// table outbox_retries has one row per waiting lane with the time of its next
+// attempt. A second pass tries the lanes that are due, a few rows at once, on its
+// own share of the relay's time and beside the main scan's publishing.
+//
+// A row is held, and its lane entered, in one transaction, which comes before
+// the next read of the main scan. So each row that the scan reads is in one of
+// three cases: its lane was entered before, and the read itself says so; its lane
+// was blocked by a row that was read earlier and is not written yet, which the
+// session remembers until its next read; or nothing of its lane waits. Only the
+// third is published. A lane is removed by a statement that finds no held row of
+// it, after those of the same transaction that hold rows. The relay can thus die
+// at any point: what it had not written is not held and is found by the main
+// scan, from its beginning and in order; what it had written is found in
+// outbox_retries.
 //
 // # Outages
 //
@@ -58,13 +79,18 @@
 // outage of an hour must not dead-letter the backlog. If only some rows fail
 // while others pass, the failure is theirs and counts.
 //
+// A topic that is missing, or that we may not publish to, is an outage of that
+// topic: its rows are held without an attempt being counted, one of them is tried
+// from time to time, and all go out once that one does. [Relay.TopicsDown] and
+// the log tell.
+//
 // # Many relays
 //
 // A session advisory lock makes one relay the leader; the others try for it
 // about once a second. It reads and marks on the connection that holds the lock:
 // when that connection is gone it can do neither, and Postgres gives the lock to
 // the next. A relay that dies between publishing and marking leaves at most the
-// rows of its window ([RelayConfig.Batch]) to be published again.
+// rows of its window ([RelayConfig.Batch]) and its retries to be published again.
 //
 // # Waking
 //

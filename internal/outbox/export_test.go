@@ -6,3 +6,6 @@ func (a *Appender) Queued() int {
 	defer a.mu.Unlock()
 	return a.queued
 }
+
+// Scanned returns how many rows the main scan has read.
+func (r *Relay) Scanned() uint64 { return r.scanned.Load() }

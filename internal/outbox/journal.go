@@ -20,23 +20,23 @@ const maxJournal = 1000
 // through.
 func (s *session) queueMarks(b *pgx.Batch) (done func()) {
 	t, marks := s.r.cfg.Table, s.marks
-	if !s.more || len(s.journal) >= maxJournal {
-		for _, m := range marks {
+	notes := make([]note, 0, len(marks))
+	for _, m := range marks {
+		if m.held || !s.more || len(s.journal)+len(notes) >= maxJournal {
 			b.Queue(t.sql.mark, m.at, m.ids)
+			continue
 		}
-		return func() {
-			for _, m := range marks {
-				s.forget(m)
-			}
-			s.marks = nil
-		}
-	}
-	notes := make([]note, len(marks))
-	for i, m := range marks {
-		notes[i].mark = m
-		b.Queue(t.sql.note, m.at, m.ids).QueryRow(func(r pgx.Row) error { return r.Scan(&notes[i].seq) })
+		notes = append(notes, note{mark: m})
+		seq := &notes[len(notes)-1].seq
+		b.Queue(t.sql.note, m.at, m.ids).QueryRow(func(r pgx.Row) error { return r.Scan(seq) })
 	}
 	return func() {
+		for _, m := range marks {
+			s.forget(m)
+		}
+		for _, n := range notes {
+			s.remember(n.mark)
+		}
 		s.journal = append(s.journal, notes...)
 		s.marks = nil
 	}

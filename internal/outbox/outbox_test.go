@@ -182,11 +182,15 @@ type broker struct {
 	arrivals []arrival
 	seen     map[string]int
 	fail     func(arrival) error // nil means never
+	topics   map[string]error    // what topics refuse with
+	refused  int                 // messages to such topics
 	before   func()              // called before each batch
 	changed  chan struct{}
 }
 
-func newBroker() *broker { return &broker{seen: map[string]int{}, changed: make(chan struct{})} }
+func newBroker() *broker {
+	return &broker{seen: map[string]int{}, topics: map[string]error{}, changed: make(chan struct{})}
+}
 
 func (b *broker) Publish(_ context.Context, messages []pubsub.Message) []error {
 	if b.before != nil {
@@ -205,6 +209,11 @@ func (b *broker) Publish(_ context.Context, messages []pubsub.Message) []error {
 		lane := m.Topic + "\x00" + m.Key
 		if m.Key != "" && held[lane] {
 			errs[i] = pubsub.ErrHeld
+			continue
+		}
+		if errs[i] = b.topics[m.Topic]; errs[i] != nil {
+			b.refused++
+			held[lane] = true
 			continue
 		}
 		if b.fail != nil {
@@ -242,6 +251,13 @@ func (b *broker) setFail(fail func(arrival) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fail = fail
+}
+
+// failTopic makes a topic refuse everything, or nothing.
+func (b *broker) failTopic(topic string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.topics[topic] = err
 }
 
 // times is how often an event has arrived.

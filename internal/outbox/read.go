@@ -6,27 +6,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// exchange marks what was published, counts what failed and reads on, in one
-// round trip and one transaction.
-func (s *session) exchange(read bool) ([]row, error) {
-	t := s.r.cfg.Table
+// ask says what a round trip reads.
+type ask int
+
+const (
+	nothing  ask = iota
+	newRows      // the main scan
+	dueLanes     // what is to be tried again
+)
+
+// exchange marks what was published, writes what failed or waits and reads on,
+// in one round trip and one transaction. It reads last, so that the table says of
+// each new row whether its lane waits.
+func (s *session) exchange(a ask) ([]row, error) {
 	var b pgx.Batch
 	marked := s.queueMarks(&b)
-	if n := len(s.failures); n > 0 {
-		ids, texts, waits := make([]string, n), make([]string, n), make([]float64, n)
-		for i, f := range s.failures {
-			ids[i], texts[i], waits[i] = f.id, f.text, f.wait.Seconds()
-		}
-		b.Queue(t.sql.fail, ids, texts, waits, s.r.cfg.MaxAttempts)
-	}
+	s.queueRetries(&b)
 	var got reading
-	if read {
-		b.Queue(t.sql.read, s.cursor.tx, s.cursor.id, s.limit(), s.holes).Query(got.scan)
+	var due dueReading
+	switch a {
+	case newRows:
+		b.Queue(s.readStatement(), s.cursor.tx, s.cursor.id, s.limit(), s.holes).Query(got.scan)
+	case dueLanes:
+		due.queue(&b, s.r.cfg.Table, &s.retries, s.retryLimit())
 	}
 	if b.Len() == 0 {
 		return nil, nil
@@ -37,14 +43,24 @@ func (s *session) exchange(read bool) ([]row, error) {
 		return nil, fmt.Errorf("mark and read: %w", err)
 	}
 	marked()
-	for _, f := range s.failures {
-		delete(s.inflight, f.id)
+	s.retriesWritten()
+	switch a {
+	case newRows:
+		clear(s.blocked) // what was read before is admitted, what is read now says it itself
+		s.r.scanned.Add(uint64(len(got.rows)))
+		return s.advance(got)
+	case dueLanes:
+		s.depart(due)
 	}
-	s.failures = nil
-	if !read {
-		return nil, nil
+	return nil, nil
+}
+
+// readStatement asks for each row's lane only if there are lanes that wait.
+func (s *session) readStatement() string {
+	if len(s.retries.topics) == 0 {
+		return s.r.cfg.Table.sql.read
 	}
-	return s.advance(got)
+	return s.r.cfg.Table.sql.readPastHeld
 }
 
 // limit is half of the window: one half is published while the other is marked.
@@ -95,18 +111,17 @@ func (g *reading) scan(rows pgx.Rows) error {
 			tx             *uint64
 			id, topic, key *string
 			attempts       *int
-			wait           *float64
+			waits          bool
 			w              row
 		)
-		if err := rows.Scan(&g.snapshot, &hole, &tx, &id, &topic, &key, &w.envelope, &w.payload, &attempts, &wait); err != nil {
+		if err := rows.Scan(&g.snapshot, &hole, &tx, &id, &topic, &key, &w.envelope, &w.payload, &attempts, &waits); err != nil {
 			return err
 		}
 		if hole == nil { // the snapshot alone
 			continue
 		}
 		w.position = position{*tx, *id}
-		w.topic, w.key, w.attempts = *topic, *key, *attempts
-		w.wait = time.Duration(*wait * float64(time.Second))
+		w.topic, w.key, w.attempts, w.waits = *topic, *key, *attempts, waits
 		g.rows = append(g.rows, w)
 		if *hole {
 			g.holes++

@@ -30,7 +30,7 @@ type RelayConfig struct {
 	Table     *Table
 	Publisher Publisher
 	// Batch is how many rows may be published and not yet marked: what a crash can
-	// publish twice.
+	// publish twice. Retries may add 16.
 	Batch       int           // 500
 	Poll        time.Duration // 2 s; the backstop behind Wake
 	Standby     time.Duration // 1 s; how often a follower tries to become the leader
@@ -93,6 +93,9 @@ type Relay struct {
 	woken    atomic.Bool
 	poke     atomic.Pointer[context.CancelFunc] // ends the leader's wait
 	counters counters
+	scanned  atomic.Uint64 // rows that the main scan has read
+
+	topicsDown atomic.Pointer[[]string]
 
 	// unmarked survives a lost connection: what was published but could not be
 	// marked is marked by the next session instead of being published again.
@@ -124,6 +127,16 @@ func (r *Relay) Counters() Counters {
 	}
 }
 
+// TopicsDown are the topics that are missing or forbidden, as far as this relay
+// leads and knows: their events wait.
+func (r *Relay) TopicsDown() []string {
+	names := r.topicsDown.Load()
+	if names == nil || !r.leading.Load() {
+		return nil
+	}
+	return *names
+}
+
 // Wake tells the leader, wherever it runs, that rows were committed. It never
 // blocks and costs the caller nothing worth naming.
 func (r *Relay) Wake() {
@@ -131,6 +144,11 @@ func (r *Relay) Wake() {
 		r.notifier.Wake()
 		return
 	}
+	r.nudge()
+}
+
+// nudge ends the leader's wait, or the next one if it does not wait now.
+func (r *Relay) nudge() {
 	if r.woken.Swap(true) {
 		return
 	}
@@ -172,10 +190,21 @@ func (r *Relay) RunOnce(ctx context.Context) (published int, led bool, err error
 			if err != nil {
 				return err
 			}
+			if err := s.retry(); err != nil {
+				return err
+			}
 			if state != idle {
 				continue
 			}
-			if owed, err := s.payOff(); err != nil || !owed {
+			if owed, err := s.payOff(); err != nil {
+				return err
+			} else if owed {
+				continue
+			}
+			if !s.retrying(time.Now()) {
+				return nil
+			}
+			if err := s.idle(ctx); err != nil {
 				return err
 			}
 		}
@@ -195,6 +224,7 @@ func (r *Relay) session(ctx context.Context, work func(*session) error) (err err
 	s := newSession(r, conn)
 	defer func() {
 		r.leading.Store(false)
+		r.topicsDown.Store(nil)
 		err = errors.Join(err, s.close())
 	}()
 	return work(s)
@@ -226,6 +256,9 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 			return err
 		}
 		pause.reset()
+		if err := s.retry(); err != nil {
+			return err
+		}
 		if state == full {
 			continue
 		}
@@ -268,9 +301,10 @@ func (p *pauser) reset() { p.next = firstPause }
 
 func (p *pauser) wait(ctx context.Context) {
 	sleep(ctx, jitter(min(p.next, p.most)))
-	p.next *= 2
-	p.next = min(p.next, p.most)
+	p.grow()
 }
+
+func (p *pauser) grow() { p.next = min(2*p.next, p.most) }
 
 // jitter spreads d over its upper half.
 func jitter(d time.Duration) time.Duration {

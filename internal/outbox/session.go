@@ -36,13 +36,14 @@ type row struct {
 	topic, key        string
 	envelope, payload []byte
 	attempts          int
-	wait              time.Duration // until it may be tried again
+	waits             bool // an earlier row of its lane is held
 }
 
 // mark is a batch that was published and is still to be marked.
 type mark struct {
-	at  time.Time
-	ids []string
+	at   time.Time
+	ids  []string
+	held bool // the rows are out of the main scan: what says so must end with the mark
 }
 
 // note is a mark that stands in the journal.
@@ -54,7 +55,9 @@ type note struct {
 // failure is an attempt that is still to be counted.
 type failure struct {
 	id, text string
+	lane     lane
 	wait     time.Duration
+	dead     bool
 }
 
 // state says what a step found.
@@ -71,21 +74,25 @@ const (
 type session struct {
 	r    *Relay
 	conn *pgx.Conn
+	led  bool // holds the table's lock
 
 	cursor   position
 	holes    []uint64
-	next     []row // read ahead while the batch before was published
-	more     bool  // the last read was cut off at its limit
-	found    int   // rows that the last step had
-	lanes    lanes
-	inflight map[string]struct{} // published, or about to be, and not yet marked
+	next     []row               // read ahead while the batch before was published
+	more     bool                // the last read was cut off at its limit
+	found    int                 // rows that the last step had
+	inflight map[string]struct{} // read and not yet marked, counted or held in the table
 	marks    []mark
 	failures []failure
+	held     []row             // passed over, to be put aside in the table
+	blocked  map[lane]struct{} // lanes with rows in failures or held
+	retries  retries
 	journal  []note // noted as published, rows still to be marked
 }
 
 func newSession(r *Relay, conn *pgx.Conn) *session {
-	s := &session{r: r, conn: conn, inflight: map[string]struct{}{}, lanes: newLanes()}
+	s := &session{r: r, conn: conn, inflight: map[string]struct{}{}, blocked: map[lane]struct{}{}}
+	s.retries = retries{topics: map[string]*topic{}, pause: r.pauses()}
 	s.cursor.id = r.cfg.Table.first()
 	s.marks, r.unmarked = r.unmarked, nil
 	for _, m := range s.marks {
@@ -110,13 +117,19 @@ func (s *session) forget(m mark) {
 // close marks what is left and hangs up. What can not be marked is left to the
 // next session of this relay.
 func (s *session) close() error {
-	var err error
-	if !s.conn.IsClosed() && (len(s.marks) > 0 || len(s.failures) > 0) {
-		_, err = s.exchange(false)
+	err := s.land()
+	if !s.conn.IsClosed() {
+		_, lost := s.exchange(nothing)
+		err = errors.Join(err, lost)
 	}
 	s.r.unmarked = s.marks
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	if s.led && !s.conn.IsClosed() {
+		// The server would notice the closed connection a little later; until then
+		// no other relay could lead.
+		_, _ = s.conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+	}
 	_ = s.conn.Close(ctx) // nothing more is wanted of it
 	return err
 }
@@ -135,10 +148,11 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 	// The server must notice within seconds that a leader's machine is gone, must
 	// walk the drain index whatever its statistics say about a table that is empty
 	// one minute and full the next, and must let the first read finish though it
-	// may have to step over all that was published since the last vacuum.
+	// may have to step over all that was published since the last vacuum. Joins are
+	// of a batch with a table: one index probe for each row of the batch.
 	_, err := s.conn.Exec(ctx, `SELECT set_config(name, value, false) FROM (VALUES
 		('tcp_keepalives_idle', '2'), ('tcp_keepalives_interval', '1'), ('tcp_keepalives_count', '3'),
-		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'),
+		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), ('jit', 'off'),
 		('statement_timeout', $1)) AS v(name, value)`, strconv.FormatInt(exchangeTimeout.Milliseconds(), 10))
 	if err != nil {
 		return false, fmt.Errorf("take the lead: %w", err)
@@ -148,10 +162,13 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 	// Rows restored from another server may carry transactions that this one has
 	// not reached; no cursor could pass them.
 	b.Queue(s.r.cfg.Table.sql.adopt)
+	b.Queue(s.r.cfg.Table.sql.adoptHeld)
+	b.Queue(s.r.cfg.Table.sql.waitingTopics).Query(s.loadTopics)
 	b.Queue(s.r.cfg.Table.sql.journal).Query(s.loadJournal)
 	if err := s.conn.SendBatch(ctx, &b).Close(); err != nil {
 		return false, fmt.Errorf("take the lead: %w", err)
 	}
+	s.led = true
 	s.r.leading.Store(true)
 	return true, nil
 }
@@ -160,7 +177,7 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 // attempt, or for the poll.
 func (s *session) idle(ctx context.Context) error {
 	d := jitter(s.r.cfg.Poll)
-	if due, ok := s.lanes.nextDue(); ok {
+	if due, ok := s.retries.nextDue(); ok {
 		d = min(d, max(time.Until(due), time.Millisecond))
 	}
 	waiting, cancel := context.WithTimeout(ctx, d)
@@ -198,15 +215,8 @@ func (s *session) step() (state, error) {
 	rows := s.next
 	s.next = nil
 	if len(rows) == 0 {
-		now := time.Now()
-		if s.lanes.due(now) {
-			s.cursor = s.lanes.rewind(now, s.cursor, s.r.cfg.Table.first())
-		} else if s.lanes.crowded() {
-			_, err := s.exchange(false)
-			return idle, err
-		}
 		var err error
-		if rows, err = s.exchange(true); err != nil {
+		if rows, err = s.exchange(newRows); err != nil {
 			return idle, err
 		}
 		if len(rows) == 0 && !s.more {
@@ -221,25 +231,22 @@ func (s *session) step() (state, error) {
 	answers := make(chan []error, 1)
 	go func() { answers <- s.publish(batch) }()
 	var lost error
-	// A key that is due must first have its older rows read again: nothing may be
-	// read ahead that would then overtake them.
-	s.next, lost = s.exchange(!s.lanes.due(time.Now()))
+	s.next, lost = s.exchange(newRows)
 	return full, errors.Join(lost, s.settle(batch, <-answers))
 }
 
-// admit holds back rows whose key waits for an earlier row.
+// admit puts rows aside whose lane waits for an earlier row, or whose topic is
+// down. Every row that a read returns is admitted, published or put aside before
+// the next read: see the package documentation.
 func (s *session) admit(rows []row) []row {
-	now := time.Now()
 	batch := rows[:0]
-	for i, w := range rows {
-		if w.wait > 0 {
-			s.lanes.block(w.lane(), now.Add(w.wait))
-		}
-		if s.lanes.blocked(w.lane()) {
-			s.giveBack(rows[i : i+1])
+	for i := range rows {
+		_, blocked := s.blocked[rows[i].lane()]
+		if blocked || rows[i].waits || s.retries.down(rows[i].topic) {
+			s.hold(rows[i])
 			continue
 		}
-		batch = append(batch, w)
+		batch = append(batch, rows[i])
 	}
 	return batch
 }
@@ -259,32 +266,50 @@ func (s *session) publish(batch []row) []error {
 	return s.r.cfg.Publisher.Publish(ctx, messages)
 }
 
-// settle sorts the answers into marks, failures and keys that wait.
+// settle sorts the answers into marks, failures and rows that wait.
 func (s *session) settle(batch []row, answers []error) error {
-	if len(answers) != len(batch) {
-		return fmt.Errorf("publisher gave %d answers for %d messages", len(answers), len(batch))
+	if err := complete(batch, answers); err != nil {
+		return err
 	}
 	now := time.Now()
+	apart, batch, answers := s.topicsApart(batch, answers, now)
+	for i := range apart {
+		s.hold(apart[i])
+	}
 	if err := outage(answers); err != nil {
 		s.giveBack(batch)
 		s.giveBack(s.next)
 		s.next = nil
-		s.cursor = s.lanes.rewind(now, s.cursor, s.r.cfg.Table.first())
 		return fmt.Errorf("%w: %w", errOutage, err)
 	}
 	done := mark{at: now}
 	for i, err := range answers {
-		if err == nil {
+		switch {
+		case err == nil:
 			done.ids = append(done.ids, batch[i].id)
-		} else {
-			s.fail(batch[i], err, now)
+		case errors.Is(err, pubsub.ErrHeld):
+			s.hold(batch[i])
+		default:
+			s.fail(batch[i], err)
 		}
 	}
-	if len(done.ids) > 0 {
-		s.marks = append(s.marks, done)
-		s.r.counters.published.Add(uint64(len(done.ids)))
+	s.published(done)
+	return nil
+}
+
+func complete(batch []row, answers []error) error {
+	if len(answers) != len(batch) {
+		return fmt.Errorf("publisher gave %d answers for %d messages", len(answers), len(batch))
 	}
 	return nil
+}
+
+// published notes rows that Pub/Sub has taken.
+func (s *session) published(m mark) {
+	if len(m.ids) > 0 {
+		s.marks = append(s.marks, m)
+		s.r.counters.published.Add(uint64(len(m.ids)))
+	}
 }
 
 // outage returns a cause if every answer lays the blame on Pub/Sub.
@@ -300,30 +325,29 @@ func outage(answers []error) error {
 	return answers[0]
 }
 
-// giveBack forgets rows that were not published. The cursor has passed them, so
-// it must come back: a row that nobody remembers would be lost.
+// giveBack forgets rows that were not published and moves the cursor back before
+// them, to read them again.
 func (s *session) giveBack(rows []row) {
 	for i := range rows {
-		s.lanes.hold(rows[i].position)
+		if rows[i].compare(s.cursor) <= 0 {
+			s.cursor = position{tx: rows[i].tx, id: s.r.cfg.Table.first()}
+		}
 		delete(s.inflight, rows[i].id)
 	}
 }
 
-func (s *session) fail(w row, err error, now time.Time) {
-	if errors.Is(err, pubsub.ErrHeld) { // the row that failed has blocked the key
-		s.giveBack([]row{w})
-		return
-	}
-	s.lanes.hold(w.position)
+// fail counts an attempt and reports whether it was the last: the row is then
+// dead-lettered, and what waits behind it may go.
+func (s *session) fail(w row, err error) (dead bool) {
 	s.r.counters.failed.Add(1)
-	wait := s.r.backoff(w.attempts + 1)
-	s.failures = append(s.failures, failure{id: w.id, text: reason(err), wait: wait})
-	if w.attempts+1 >= s.r.cfg.MaxAttempts {
+	f := failure{id: w.id, lane: w.lane(), text: reason(err), wait: s.r.backoff(w.attempts + 1), dead: w.attempts+1 >= s.r.cfg.MaxAttempts}
+	s.failures = append(s.failures, f)
+	if f.dead {
 		s.r.counters.dead.Add(1)
 		s.r.cfg.Logger.Error("outbox event dead-lettered", "table", s.r.cfg.Table.name, "id", w.id, "topic", w.topic, "error", err)
-		wait = 0 // what waited behind it may go
 	}
-	s.lanes.block(w.lane(), now.Add(wait))
+	s.block(f.lane)
+	return f.dead
 }
 
 // backoff is 2^n times the least wait, with jitter.

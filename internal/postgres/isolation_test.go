@@ -395,6 +395,8 @@ func TestAppCanNotRewriteHistory(t *testing.T) {
 		"UPDATE bff_backoffice.outbox SET payload = '{}'",
 		"DELETE FROM bff_backoffice.outbox",
 		"SELECT * FROM bff_backoffice.outbox_archive",
+		"SELECT * FROM bff_backoffice.outbox_retries",
+		"DELETE FROM bff_backoffice.outbox_retries",
 		"SELECT * FROM bff_backoffice.schema_migrations",
 		"TRUNCATE bff_backoffice.operator_activity",
 		"ALTER TABLE bff_backoffice.operator_activity NO FORCE ROW LEVEL SECURITY",

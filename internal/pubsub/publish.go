@@ -102,7 +102,7 @@ func (c *Client) publishLane(ctx context.Context, messages []Message, lane []int
 		if err == nil {
 			continue
 		}
-		if n > 1 && !Transient(err) {
+		if n > 1 && !Transient(err) && !TopicUnavailable(err) {
 			// One bad message fails the whole request: find it alone.
 			c.publishSingly(ctx, messages, chunk, ordered, errs)
 			err = errs[chunk[n-1]]
@@ -169,6 +169,16 @@ func Transient(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled,
 		codes.Internal, codes.Unauthenticated:
+		return true
+	}
+	return false
+}
+
+// TopicUnavailable reports that the topic does not exist or that we may not
+// publish to it: every message of the topic fails, whatever it says.
+func TopicUnavailable(err error) bool {
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied:
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -139,6 +140,13 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 	if err != nil {
 		return Handoff{}, Minted{}, HandoffInitiated{}, err
 	}
+	if !isSlug(tenant.Slug) {
+		// Whatever else stands there would lead the guest, and the token, elsewhere.
+		return Handoff{}, Minted{}, HandoffInitiated{}, &bff.Error{
+			Code: bff.CodeUpstreamUnavailable, Detail: "this hotel cannot be reached at the moment", RetryAfter: slugRetry,
+			Err: fmt.Errorf("tenant %s: slug is not a host label", req.TenantID),
+		}
+	}
 	token, payload, err := handoff.Mint(d.Keys, handoff.Claims{
 		ID: bff.NewID(bff.PrefixHandoff, now), GuestSessionID: s.ID, TenantID: req.TenantID, PropertyID: req.PropertyID,
 		Dates: req.Dates, Occupancy: handoff.OccupancyOf(req.Occupancy), Currency: req.Currency, Locale: req.Locale,
@@ -161,6 +169,22 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 		MintedAt: payload.MintedAt, ExpiresAt: payload.ExpiresAt, HMACKeyID: payload.KeyID,
 		FingerprintHash: v.Fingerprint, IPHash: v.IP, OriginReferer: v.Referer,
 	}, nil
+}
+
+// slugRetry is when a tenant's slug may have been mended.
+const slugRetry = time.Minute
+
+// isSlug reports whether a tenant's slug can be one label of a host name.
+func isSlug(s string) bool {
+	if s == "" || len(s) > 63 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // resolve checks that the property is the tenant's. Unknown property, unknown

@@ -79,6 +79,23 @@ func TestMintResolvesTheHotel(t *testing.T) {
 	}
 }
 
+// A slug goes into the host of the redirect: one with other characters would send
+// the guest and the token to another site.
+func TestMintRefusesSlugs(t *testing.T) {
+	t.Parallel()
+	for slug, want := range map[string]bff.Code{
+		"hotel-7": "", "": bff.CodeUpstreamUnavailable, "evil.example/": bff.CodeUpstreamUnavailable, "a@evil": bff.CodeUpstreamUnavailable,
+		"a.b": bff.CodeUpstreamUnavailable, "Hotel": bff.CodeUpstreamUnavailable, "a#": bff.CodeUpstreamUnavailable, "{token}": bff.CodeUpstreamUnavailable,
+		strings.Repeat("a", 63): "", strings.Repeat("a", 64): bff.CodeUpstreamUnavailable,
+	} {
+		p := &platform{Slugs: map[int]string{7: slug}}
+		_, minted, _, err := deskOn(t, p).Mint(t.Context(), stayRequest(), guest(true), consumer.Visitor{}, midday)
+		if got := bff.CodeOf(err); err != nil && got != want || err == nil && want != "" {
+			t.Errorf("%q: got %v and %s, want %q", slug, err, minted.URL, want)
+		}
+	}
+}
+
 // A property of another tenant, an unknown property and an unknown tenant must
 // look alike: else the answers say who owns what.
 func TestMintIsNoOracle(t *testing.T) {

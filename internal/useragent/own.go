@@ -12,14 +12,15 @@ type rule struct {
 type Operator struct {
 	Name string
 	// Domains are where its addresses resolve to, and back; empty if it publishes
-	// address ranges only.
+	// address ranges only. A star stands for the rest of the first label: an operator
+	// that rents machines out has names of customers beside those of its crawlers.
 	Domains []string
 }
 
 // operators with the rules they publish.
 func operators() []Operator {
 	return []Operator{
-		{Name: "google", Domains: []string{"googlebot.com", "google.com", "googleusercontent.com"}},
+		{Name: "google", Domains: []string{"crawl-*.googlebot.com", "geo-crawl-*.geo.googlebot.com", "rate-limited-proxy-*.google.com"}},
 		{Name: "bing", Domains: []string{"search.msn.com"}},
 		{Name: "apple", Domains: []string{"applebot.apple.com"}},
 		{Name: "duckduckgo"},

@@ -201,10 +201,19 @@ func failed(err error) Claim {
 	return Unproven
 }
 
-// under reports whether a name lies in one of the domains.
+// under reports whether a name lies in one of the domains, or has the form that a
+// star gives.
 func under(name string, domains []string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return slices.ContainsFunc(domains, func(d string) bool { return strings.HasSuffix(name, "."+d) })
+	return slices.ContainsFunc(domains, func(d string) bool {
+		before, after, starred := strings.Cut(d, "*")
+		if !starred {
+			return strings.HasSuffix(name, "."+d)
+		}
+		rest, ok1 := strings.CutPrefix(name, before)
+		rest, ok2 := strings.CutSuffix(rest, after)
+		return ok1 && ok2 && rest != "" && !strings.Contains(rest, ".")
+	})
 }
 
 // maxRanges bounds a file of ranges; the largest published one has about 100 KB.

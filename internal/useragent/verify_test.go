@@ -63,7 +63,11 @@ func TestVerify(t *testing.T) {
 	z := &zone{
 		names: map[string][]string{
 			"66.249.66.1":    {"crawl-66-249-66-1.googlebot.com."},
-			"2001:4860::1":   {"crawl.googlebot.com."},
+			"2001:4860::1":   {"geo-crawl-1.geo.googlebot.com."},
+			"192.0.2.6":      {"6.2.0.192.bc.googleusercontent.com."}, // a machine that anyone can rent
+			"192.0.2.7":      {"crawl-7.customer.googlebot.com."},
+			"192.0.2.8":      {"rate-limited-proxy-8.google.com."},
+			"192.0.2.10":     {"mail.google.com."},
 			"192.0.2.1":      {"crawl-66-249-66-1.googlebot.com."}, // leads elsewhere
 			"192.0.2.2":      {"googlebot.com.example.net."},
 			"192.0.2.3":      {"evilgooglebot.com."},
@@ -74,14 +78,18 @@ func TestVerify(t *testing.T) {
 			"198.51.100.200": {"a.example.", "b.example.", "c.example.", "d.example.", "crawl-200.googlebot.com."},
 		},
 		addrs: map[string][]string{
-			"crawl-66-249-66-1.googlebot.com.":   {"66.249.66.1"},
-			"crawl.googlebot.com.":               {"2001:4860::1"},
-			"evilgooglebot.com.":                 {"192.0.2.3"},
-			"googlebot.com.example.net.":         {"192.0.2.2"},
-			"crawl-4.googlebot.com.":             {"::ffff:192.0.2.4"},
-			"msnbot-157-55-39-1.search.msn.com.": {"157.55.39.1"},
-			"CRAWL-9.GoogleBot.com.":             {"203.0.113.9"},
-			"crawl-200.googlebot.com.":           {"198.51.100.200"},
+			"crawl-66-249-66-1.googlebot.com.":    {"66.249.66.1"},
+			"geo-crawl-1.geo.googlebot.com.":      {"2001:4860::1"},
+			"6.2.0.192.bc.googleusercontent.com.": {"192.0.2.6"},
+			"crawl-7.customer.googlebot.com.":     {"192.0.2.7"},
+			"rate-limited-proxy-8.google.com.":    {"192.0.2.8"},
+			"mail.google.com.":                    {"192.0.2.10"},
+			"evilgooglebot.com.":                  {"192.0.2.3"},
+			"googlebot.com.example.net.":          {"192.0.2.2"},
+			"crawl-4.googlebot.com.":              {"::ffff:192.0.2.4"},
+			"msnbot-157-55-39-1.search.msn.com.":  {"157.55.39.1"},
+			"CRAWL-9.GoogleBot.com.":              {"203.0.113.9"},
+			"crawl-200.googlebot.com.":            {"198.51.100.200"},
 		},
 	}
 	ranges, err := ParseRanges(strings.NewReader(`{"creationTime":"x","prefixes":[{"ipv4Prefix":"20.191.45.212/32"},{"ipv6Prefix":"2001:db8::/32"}]}`))
@@ -103,6 +111,10 @@ func TestVerify(t *testing.T) {
 		{"google", "192.0.2.2", False},
 		{"google", "192.0.2.3", False},
 		{"google", "192.0.2.5", False},
+		{"google", "192.0.2.6", False},
+		{"google", "192.0.2.7", False},
+		{"google", "192.0.2.8", Genuine},
+		{"google", "192.0.2.10", False},
 		{"google", "192.0.2.99", False},
 		{"google", "198.51.100.200", False}, // hidden behind a heap of names
 		{"bing", "157.55.39.1", Genuine},

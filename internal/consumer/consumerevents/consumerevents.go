@@ -229,9 +229,11 @@ func cell(s string) string {
 	return s
 }
 
-// maxAhead is how far a producer's clock may be ahead. A moment further in the
-// future would win over all that is still to come.
-const maxAhead = 10 * time.Minute
+// maxAhead is how far a producer's clock may be ahead: its events still have to
+// keep their order when they arrive in another. A moment further in the future
+// would win over all that is still to come, so that a reinstatement could outlive
+// a true suspension; the broker's clock decides instead.
+const maxAhead = 5 * time.Second
 
 // occurredAt is when the producer says that it happened, else when it was
 // published.

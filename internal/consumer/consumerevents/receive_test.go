@@ -298,6 +298,26 @@ func TestFarFutureDoesNotRule(t *testing.T) {
 	}
 }
 
+// A reinstatement that claims to come from the future must not outlive a
+// suspension that happens before that moment.
+func TestSuspensionBeatsReinstatementFromTheFuture(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := testkit.Context(t)
+	at := time.Now() // as the receiver's clock has it
+	tenant := bff.NewID(bff.PrefixTenant, at)
+	ahead := delivery(reinstated, "ahead", at.Add(9*time.Minute), about(tenant))
+	ahead.PublishTime = at.Add(-time.Second)
+	for _, d := range []pubsub.Delivery{ahead, delivery(suspended, "true", at, about(tenant))} {
+		if err := h.Receive(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !h.list.Has(tenant) {
+		t.Error("the tenant is shown although it is suspended")
+	}
+}
+
 // TestOutagesAreNotCounted: an outage must not empty a subscription into its
 // dead-letter topic, real failures must.
 func TestOutagesAreNotCounted(t *testing.T) {

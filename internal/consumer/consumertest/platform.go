@@ -40,6 +40,8 @@ type Platform struct {
 	// Suspended are the tenants that tenant service reports as suspended, and
 	// Unknown those that it does not know.
 	Suspended, Unknown map[int]bool
+	// Slugs replace TenantSlug for some tenants.
+	Slugs map[int]string
 	// Captured is when prices were captured.
 	Captured func() time.Time
 	Down     Failures
@@ -250,5 +252,9 @@ func (p *Platform) FindTenant(_ context.Context, id bff.ID) (consumer.Tenant, er
 	if p.Unknown[Number(id)] {
 		return consumer.Tenant{}, &bff.Error{Code: bff.CodeResourceNotFound}
 	}
-	return consumer.Tenant{ID: id, Slug: TenantSlug, Suspended: p.Suspended[Number(id)]}, nil
+	slug, ok := p.Slugs[Number(id)]
+	if !ok {
+		slug = TenantSlug
+	}
+	return consumer.Tenant{ID: id, Slug: slug, Suspended: p.Suspended[Number(id)]}, nil
 }

@@ -29,6 +29,7 @@ type document struct {
 
 type operation struct {
 	id         string
+	request    any // the schema of a JSON body as it stands in the document; nil without one
 	method     string
 	path       []string // segments, those in braces are parameters
 	parameters []*value
@@ -268,6 +269,9 @@ func (d *document) operation(node any, at pointer) (*operation, error) {
 		if op.body, err = d.content(body["content"], bodyAt.to("content")); err != nil {
 			return nil, err
 		}
+		content, _ := body["content"].(map[string]any)
+		media, _ := content["application/json"].(map[string]any)
+		op.request = media["schema"]
 	}
 	op.answers, err = d.answers(object["responses"], at.to("responses"))
 	return op, err

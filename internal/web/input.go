@@ -143,6 +143,7 @@ func unicodeFault(s string, maxRunes int) string {
 // Enum reads one of a closed set of words.
 func (in *Input) Enum(name string, allowed ...string) string {
 	s := in.String(name, 64)
+	in.doc.asked.offer(in.field(name), allowed)
 	if s == "" {
 		return ""
 	}
@@ -284,6 +285,19 @@ func (in *Input) Strings(name string, most, maxRunes int) []string {
 			out = append(out, "")
 		}
 		at = n.next
+	}
+	return out
+}
+
+// Enums reads a list of words of a closed set; those that are none are refused
+// and left empty.
+func (in *Input) Enums(name string, most int, allowed ...string) []string {
+	out := in.Strings(name, most, 64)
+	in.doc.asked.offer(in.field(name), allowed)
+	for i, s := range out {
+		if s != "" && !slices.Contains(allowed, s) {
+			in.Refuse(entry(name, i), bff.FieldUnsupported)
+		}
 	}
 	return out
 }

@@ -13,8 +13,9 @@ import (
 // compare them with the contract. A Recorder may be used by several requests at
 // once.
 type Recorder struct {
-	mu    sync.Mutex
-	paths map[string]struct{}
+	mu      sync.Mutex
+	paths   map[string]struct{}
+	choices map[string][]string
 }
 
 type recorderKey struct{}
@@ -43,4 +44,24 @@ func (r *Recorder) Paths() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.paths))
+}
+
+// offer notes the words that a member may have.
+func (r *Recorder) offer(path string, allowed []string) {
+	if r == nil { // outside of tests
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.choices == nil {
+		r.choices = map[string][]string{}
+	}
+	r.choices[path] = slices.Sorted(slices.Values(allowed))
+}
+
+// Choices are the closed sets of words that were asked for, by path.
+func (r *Recorder) Choices() map[string][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.choices)
 }

@@ -69,7 +69,7 @@ func newStage(t *testing.T) *stage {
 			Search: reads, Prices: up, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
 		},
-		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Journal: noStores{}, Now: time.Now,
+		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Wishlists: noStores{}, Journal: noStores{}, Now: time.Now,
 		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
 	})
 	s.server = web.NewServer(web.Config{
@@ -105,6 +105,7 @@ type noStores struct {
 	consumer.Sessions
 	consumer.Searches
 	consumer.Trails
+	consumer.Wishlists
 	consumer.Journal
 }
 
@@ -114,6 +115,14 @@ func (noStores) SaveSession(context.Context, consumer.GuestSession) error { retu
 func (noStores) Follow(context.Context, []consumer.Step) error            { return errNoStores }
 func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
 func (noStores) Record(context.Context, ...bff.Event) error               { return nil }
+
+func (noStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
+	return consumer.Trail{}, errNoStores
+}
+
+func (noStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
+	return nil, errNoStores
+}
 
 // stagedCalls are the routes with an answer of their own.
 func stagedCalls() map[string]guestCall {

@@ -3,7 +3,6 @@ package consumerhttp
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
@@ -228,16 +227,9 @@ func readFilters(in *web.Input) consumer.Filters {
 		Amenities:               in.Strings("amenities", consumer.MaxFilterValues, 64),
 		StarRating:              in.Ints("starRating", 5, 1, 5),
 		GuestRatingMin:          in.Float("guestRatingMin", 0, 10),
-		PropertyType:            in.Strings("propertyType", consumer.MaxFilterValues, 64),
+		PropertyType:            in.Enums("propertyType", consumer.MaxFilterValues, "hotel", "guesthouse", "hostel", "apartment"),
 		CancellationFlexibility: in.Enum("cancellationFlexibility", "free", "partial", "any"),
 		Neighbourhoods:          in.Strings("neighbourhoods", consumer.MaxFilterValues, consumer.MaxPlaceRunes),
-	}
-	for i, t := range f.PropertyType {
-		switch t {
-		case "hotel", "guesthouse", "hostel", "apartment", "":
-		default:
-			in.Refuse("propertyType["+strconv.Itoa(i)+"]", bff.FieldUnsupported)
-		}
 	}
 	if p := in.Object("priceRange"); p != nil {
 		p.Require("min", "max", "currency")

@@ -2,10 +2,6 @@ package testkit
 
 import (
 	"encoding/json"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,11 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // each visits every node of a tree with the pointer to it.
@@ -262,140 +256,5 @@ func readRegistry(t *testing.T) map[string]int {
 	for _, c := range file.Codes {
 		out[string(c.Code)] = c.Status
 	}
-	return out
-}
-
-// TestDocumentSets holds the closed sets to the code that writes and reads them.
-func TestDocumentSets(t *testing.T) {
-	t.Parallel()
-	doc := Contract(t).doc
-	text := func(in ...any) []string {
-		var out []string
-		for _, v := range in {
-			out = append(out, fmt.Sprint(v))
-		}
-		slices.Sort(out)
-		return out
-	}
-	rungs := []string{}
-	for r := consumer.RungCampaign; r <= consumer.RungListPrice; r++ {
-		rungs = append(rungs, r.String())
-	}
-	anys := func(in []string) []any {
-		var out []any
-		for _, s := range in {
-			out = append(out, s)
-		}
-		return out
-	}
-	var currencies, locales []any
-	for _, c := range bff.Currencies() {
-		currencies = append(currencies, c)
-	}
-	for _, l := range bff.Locales() {
-		locales = append(locales, l)
-	}
-	for ref, want := range map[string][]string{
-		"schemas/Currency/enum": text(currencies...),
-		"schemas/Locale/enum":   text(locales...),
-		"schemas/SortKey/enum": text(consumer.SortRecommended, consumer.SortPriceAsc, consumer.SortPriceDesc,
-			consumer.SortRatingDesc, consumer.SortDistanceAsc),
-		"schemas/Badge/enum": text(consumer.BadgeCrossRegion, consumer.BadgeSharia, consumer.BadgeNewProperty),
-		"schemas/Degradation/properties/part/enum": text(consumer.PartSearch, consumer.PartRates, consumer.PartBrand, consumer.PartSimilar,
-			consumer.PartPopularity, consumer.PartCalendar, consumer.PartMapPrice, consumer.PartAvailability, consumer.PartProperty, consumer.PartPaging),
-		"schemas/Degradation/properties/reason/enum": text(consumer.ReasonTimeout, consumer.ReasonError, consumer.ReasonBreaker,
-			consumer.ReasonBudget, consumer.ReasonStale, consumer.ReasonShed),
-		"schemas/Problem/properties/error/properties/errors/items/properties/code/enum": text(bff.FieldRequired, bff.FieldType, bff.FieldFormat,
-			bff.FieldRange, bff.FieldOrder, bff.FieldCount, bff.FieldLength, bff.FieldUnsupported, bff.FieldConflict),
-		"schemas/Click/properties/kind/enum":                                     text(anys(consumer.ClickKinds())...),
-		"schemas/FunnelStep/properties/step/enum":                                text(anys(consumer.FunnelSteps())...),
-		"schemas/WishlistSource/enum":                                            text(anys(consumer.WishlistSources())...),
-		"schemas/Session/properties/recentlyViewed/items/properties/source/enum": text(anys(consumer.ViewSources())...),
-		"headers/Brownout/schema/enum":                                           text(anys(rungs)...),
-	} {
-		node, at, err := doc.find("#/components/" + ref)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		list, _ := node.([]any)
-		if diff := cmp.Diff(want, text(list...)); diff != "" {
-			t.Errorf("%s (-code +document):\n%s", at, diff)
-		}
-	}
-}
-
-// TestDocumentRoutes compares the operations with the routes that the service
-// mounts, as its sources have them.
-func TestDocumentRoutes(t *testing.T) {
-	t.Parallel()
-	var described []string
-	for _, op := range Contract(t).doc.operations {
-		described = append(described, op.method+" /"+strings.Join(op.path, "/"))
-	}
-	slices.Sort(described)
-	mounted := slices.Sorted(slices.Values(patterns(t, filepath.Join("..", "consumer", "consumerhttp"))))
-	if diff := cmp.Diff(mounted, described); diff != "" {
-		t.Errorf("routes (-mounted +described):\n%s", diff)
-	}
-}
-
-// patterns reads the mux patterns that a package gives to its routes.
-func patterns(t *testing.T, dir string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	constants := map[string]ast.Expr{}
-	var found []ast.Expr
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(tree, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, name := range n.Names {
-					if i < len(n.Values) {
-						constants[name.Name] = n.Values[i]
-					}
-				}
-			case *ast.KeyValueExpr:
-				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Pattern" {
-					found = append(found, n.Value)
-				}
-			}
-			return true
-		})
-	}
-	var text func(e ast.Expr) string
-	text = func(e ast.Expr) string {
-		switch e := e.(type) {
-		case *ast.BasicLit:
-			s, err := strconv.Unquote(e.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		case *ast.BinaryExpr:
-			return text(e.X) + text(e.Y)
-		case *ast.Ident:
-			if c, ok := constants[e.Name]; ok {
-				return text(c)
-			}
-		}
-		t.Fatalf("a pattern that this test cannot read: %T", e)
-		return ""
-	}
-	var out []string
-	for _, e := range found {
-		out = append(out, text(e))
-	}
-	slices.Sort(out)
 	return out
 }

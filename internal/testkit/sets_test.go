@@ -1,0 +1,238 @@
+package testkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/contracts"
+)
+
+// TestClosedSets walks every closed set of words in OpenAPI and in the schemas of
+// the events, and wants the same set in the code: a word that was added or taken
+// away in one place only is found, wherever it is.
+func TestClosedSets(t *testing.T) {
+	t.Parallel()
+	// What is only a part of a set in the code, or none of ours, and why.
+	foreign := map[string]string{
+		"openapi #/components/headers/PublicAnswer/schema/enum":                                      "values of Cache-Control, which TestContract meets",
+		"openapi #/components/schemas/Suggestions/properties/suggestions/items/properties/kind/enum": "search-aggregation's words",
+	}
+	parts := map[string]string{
+		"openapi #/components/headers/Brownout/schema/enum":                                        "no brownout is not announced",
+		"openapi #/components/schemas/MapRequest/allOf/1/properties/geo/properties/mode/enum":      "a map has no regions",
+		"bff-consumer/bot-suspected/v1.json #/properties/payload/properties/verdict/enum":          "a person is not suspected",
+		"bff-consumer/currency-changed/v1.json #/properties/payload/properties/trigger/enum":       "no browser states a currency",
+		"bff-consumer/locale-changed/v1.json #/properties/payload/properties/trigger/enum":         "no tenant states a language",
+		"bff-consumer/session-started/v1.json #/properties/payload/properties/userAgentClass/enum": "all bots are one class",
+	}
+	code := codeSets(t)
+	described := map[string][]any{}
+	each(Contract(t).doc.root, nil, func(at pointer, node any) {
+		if words, ok := node.([]any); ok && at[len(at)-1] == "enum" {
+			described["openapi "+at.String()] = words
+		}
+	})
+	err := fs.WalkDir(contracts.Events(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(contracts.Events(), path)
+		if err != nil {
+			return err
+		}
+		var schema any
+		if err := json.Unmarshal(b, &schema); err != nil {
+			return err
+		}
+		each(schema, nil, func(at pointer, node any) {
+			if words, ok := node.([]any); ok && at[len(at)-1] == "enum" {
+				described[path+" "+at.String()] = words
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, words := range described {
+		switch set := keyOf(words); {
+		case strings.HasPrefix(at, "openapi #/components/responses/"): // error codes: TestDocumentCodes
+		case foreign[at] != "":
+			delete(foreign, at)
+		case parts[at] != "":
+			if !within(set, code) {
+				t.Errorf("%s: no set in the code has all of %s", at, set)
+			}
+			delete(parts, at)
+		case code[set] == nil:
+			t.Errorf("%s: no set in the code is %s", at, set)
+		}
+	}
+	maps.Copy(parts, foreign)
+	for at := range parts {
+		t.Errorf("%s: there is no such set", at)
+	}
+}
+
+// within reports whether one of the sets has all words of set.
+func within(set string, all map[string][]string) bool {
+	for other := range all {
+		have := strings.Fields(other)
+		if !slices.ContainsFunc(strings.Fields(set), func(w string) bool { return !slices.Contains(have, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func keyOf[T any](words []T) string {
+	var out []string
+	for _, w := range words {
+		if text := fmt.Sprint(w); text != "" { // the zero value is no word
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), " ")
+}
+
+// sources are the packages that write or read the words of the contracts.
+var sources = []string{
+	".", "internal/consumer", "internal/consumer/bot", "internal/consumer/consumerguard", "internal/consumer/consumerhttp",
+	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache",
+}
+
+// codeSets returns the sets of words in the code, each with the places that have
+// it: the string constants of one type or one block, lists of strings, and the
+// words that web.Input is asked for.
+func codeSets(t *testing.T) map[string][]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, dir := range sources {
+		names, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, f)
+		}
+	}
+	c := collector{fset: fset, constants: map[string]string{}, sets: map[string][]string{}}
+	for _, f := range files {
+		c.readConstants(f)
+	}
+	for _, f := range files {
+		ast.Inspect(f, c.readLists)
+	}
+	return c.sets
+}
+
+type collector struct {
+	fset      *token.FileSet
+	constants map[string]string   // by name; consumer.SortPriceAsc is SortPriceAsc
+	sets      map[string][]string // places by set
+}
+
+func (c *collector) add(at ast.Node, words []string) {
+	if len(words) > 1 {
+		c.sets[keyOf(words)] = append(c.sets[keyOf(words)], c.fset.Position(at.Pos()).String())
+	}
+}
+
+// readConstants adds the strings of each constant block, all of them and those of
+// one type.
+func (c *collector) readConstants(f *ast.File) {
+	for _, decl := range f.Decls {
+		block, ok := decl.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			continue
+		}
+		byType := map[string][]string{}
+		var all []string
+		for _, spec := range block.Specs {
+			spec := spec.(*ast.ValueSpec)
+			for i, name := range spec.Names {
+				if i >= len(spec.Values) {
+					continue
+				}
+				word, ok := c.word(spec.Values[i])
+				if !ok {
+					continue
+				}
+				c.constants[name.Name] = word
+				all = append(all, word)
+				if typ, ok := spec.Type.(*ast.Ident); ok {
+					byType[typ.Name] = append(byType[typ.Name], word)
+				}
+			}
+		}
+		c.add(block, all)
+		for _, words := range byType {
+			c.add(block, words)
+		}
+	}
+}
+
+// readLists adds lists of strings, and what Enum and Enums are called with.
+func (c *collector) readLists(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		if _, list := n.Type.(*ast.ArrayType); list {
+			c.add(n, c.words(n.Elts))
+		}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && strings.HasPrefix(f.Sel.Name, "Enum") && len(n.Args) > 2 {
+			c.add(n, c.words(n.Args[1:]))
+		}
+	}
+	return true
+}
+
+// words returns the strings among the expressions.
+func (c *collector) words(in []ast.Expr) []string {
+	var out []string
+	for _, e := range in {
+		if w, ok := c.word(e); ok {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (c *collector) word(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		w, err := strconv.Unquote(e.Value)
+		return w, e.Kind == token.STRING && err == nil
+	case *ast.Ident:
+		w, ok := c.constants[e.Name]
+		return w, ok
+	case *ast.SelectorExpr:
+		return c.word(e.Sel)
+	case *ast.KeyValueExpr:
+		return c.word(e.Value)
+	case *ast.CallExpr: // string(SortPriceAsc)
+		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "string" && len(e.Args) == 1 {
+			return c.word(e.Args[0])
+		}
+	}
+	return "", false
+}

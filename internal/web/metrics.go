@@ -14,6 +14,8 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	inflight prometheus.Gauge
 	errors   *prometheus.CounterVec
+	// unreadable counts requests whose clients share the limits of their proxy.
+	unreadable prometheus.Counter
 }
 
 func newMetrics(reg *prometheus.Registry, ns string) metrics {
@@ -31,12 +33,16 @@ func newMetrics(reg *prometheus.Registry, ns string) metrics {
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: ns, Name: "errors_total", Help: "Failed requests by code of the error registry.",
 		}, []string{"route", "code"}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: ns, Name: "forwarded_unreadable_total", Help: "Requests through a trusted proxy whose X-Forwarded-For names no address.",
+		}),
 	}
 	// Two servers of one process (public and internal) share the series.
 	m.total = register(reg, m.total)
 	m.duration = register(reg, m.duration)
 	m.inflight = register(reg, m.inflight)
 	m.errors = register(reg, m.errors)
+	m.unreadable = register(reg, m.unreadable)
 	return m
 }
 

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -141,47 +139,6 @@ func isTraceparent(s string) bool {
 		}
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
-		}
-	}
-	return false
-}
-
-// clientIP returns the address of the client. X-Forwarded-For is read from the
-// right and only through proxies we trust: what stands left of the first
-// stranger could have been written by anyone.
-func clientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := peer.Addr().Unmap().WithZone("")
-	if !within(addr, trusted) {
-		return addr
-	}
-	for _, hops := range slices.Backward(r.Header["X-Forwarded-For"]) {
-		for more := true; more; {
-			h := hops
-			comma := strings.LastIndexByte(hops, ',')
-			if more = comma >= 0; more {
-				h, hops = hops[comma+1:], hops[:comma]
-			}
-			hop, err := netip.ParseAddr(strings.TrimSpace(h))
-			if err != nil {
-				return addr
-			}
-			addr = hop.Unmap().WithZone("")
-			if !within(addr, trusted) {
-				return addr
-			}
-		}
-	}
-	return addr
-}
-
-func within(addr netip.Addr, prefixes []netip.Prefix) bool {
-	for _, p := range prefixes {
-		if p.Contains(addr) {
-			return true
 		}
 	}
 	return false

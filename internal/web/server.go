@@ -153,7 +153,12 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.ctx.parent, w.span = startSpan(r, s.cfg.Tracer)
 	}
 	r = r.WithContext(&w.ctx)
-	w.req.Start, w.req.ClientIP = s.at(w.began), clientIP(r, s.cfg.TrustedProxies)
+	w.req.Start = s.at(w.began)
+	var readable bool
+	if w.req.ClientIP, readable = clientIP(r, s.cfg.TrustedProxies); !readable {
+		s.metrics.unreadable.Inc()
+		w.req.Note("forwardedFor", "unreadable")
+	}
 	w.err = w.req.readID(r)
 	w.nameRequest(r)
 

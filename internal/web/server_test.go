@@ -331,6 +331,10 @@ func TestClientIP(t *testing.T) {
 		forwarded  []string
 		want       string
 	}{
+		{"a port behind it", "10.0.0.1:1", []string{"1.2.3.4:5678"}, "1.2.3.4"},
+		{"brackets", "10.0.0.1:1", []string{"[2001:db8::7]"}, "2001:db8::7"},
+		{"brackets and a port", "10.0.0.1:1", []string{"[2001:db8::7]:443, 10.0.0.2:80"}, "2001:db8::7"},
+		{"half a bracket", "10.0.0.1:1", []string{"[2001:db8::7"}, "10.0.0.1"},
 		{"stranger's header is not believed", "203.0.113.9:1", []string{"1.2.3.4"}, "203.0.113.9"},
 		{"one proxy", "10.0.0.1:1", []string{"1.2.3.4"}, "1.2.3.4"},
 		{"spoofed left part", "10.0.0.1:1", []string{"6.6.6.6, 1.2.3.4"}, "1.2.3.4"},
@@ -352,8 +356,13 @@ func TestClientIP(t *testing.T) {
 			for _, f := range tt.forwarded {
 				r.Header.Add("X-Forwarded-For", f)
 			}
-			if got := clientIP(r, trusted).String(); got != tt.want {
+			addr, readable := clientIP(r, trusted)
+			if got := addr.String(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			// The proxy's own address, although it named a client.
+			if wantReadable := tt.want != "10.0.0.1" || len(tt.forwarded) == 0; readable != wantReadable {
+				t.Errorf("readable %v, want %v", readable, wantReadable)
 			}
 		})
 	}

@@ -119,10 +119,8 @@ func (n *node) textFault(maxRunes int) string {
 	if n.kind != jsonscan.String {
 		return bff.FieldType
 	}
-	for i := range len(n.text) {
-		if c := n.text[i]; c < ' ' || c > '~' {
-			return unicodeFault(n.text, maxRunes)
-		}
+	if !jsonscan.IsPlain(n.text) {
+		return unicodeFault(n.text, maxRunes)
 	}
 	if len(n.text) > maxRunes {
 		return bff.FieldLength

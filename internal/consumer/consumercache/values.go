@@ -44,7 +44,7 @@ func (c *values[T]) get(ctx context.Context, key string, fetch func(context.Cont
 		if err != nil {
 			return cache.Fill{}, err
 		}
-		body, err := encode(&v)
+		body, err := json.Marshal(&v)
 		if err != nil {
 			return cache.Fill{}, fmt.Errorf("encode for cache: %w", err)
 		}
@@ -77,14 +77,4 @@ func (c *values[T]) value(entry *cache.Entry, ours *filled[T]) (v T, err error) 
 		runtime.AddCleanup(entry, func(name weak.Pointer[cache.Entry]) { c.known.Delete(name) }, name)
 	}
 	return v, nil
-}
-
-// encode writes a value, by itself if it can.
-func encode(v any) ([]byte, error) {
-	if a, ok := v.(interface {
-		AppendJSON(b []byte) ([]byte, error)
-	}); ok {
-		return a.AppendJSON(nil)
-	}
-	return json.Marshal(v)
 }

@@ -179,7 +179,7 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 	if err != nil {
 		return cache.Fill{}, err
 	}
-	body, err := encode(out.view)
+	body, err := EncodeView(out.view)
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}
@@ -193,16 +193,6 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 		}
 	}
 	return f, nil
-}
-
-// encode writes a view, by its own hand if it has one.
-func encode(v view) ([]byte, error) {
-	if own, ok := v.(interface {
-		AppendJSON(b []byte) ([]byte, error)
-	}); ok {
-		return own.AppendJSON(nil)
-	}
-	return json.Marshal(v)
 }
 
 // showsSuspended reports whether an answer shows a tenant that may no longer

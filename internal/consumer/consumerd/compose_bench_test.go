@@ -1,4 +1,4 @@
-package consumerupstream_test
+package consumerd_test
 
 import (
 	"bytes"
@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +21,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
@@ -26,7 +30,7 @@ import (
 // without a network: both sides of the benchmark get the same bytes at the same
 // cost.
 type kept struct {
-	sim http.RoundTripper
+	sim http.Handler
 
 	mu     sync.Mutex
 	bodies map[string][]byte
@@ -39,14 +43,15 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	k.mu.Lock()
 	body, known := k.bodies[key]
 	if !known {
-		res, err := k.sim.RoundTrip(r)
-		if err != nil {
-			k.mu.Unlock()
-			return nil, err
+		in := r.Clone(r.Context())
+		if in.Body == nil { // as a server would have it
+			in.Body = http.NoBody
 		}
-		if body, err = io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK {
+		res := httptest.NewRecorder()
+		k.sim.ServeHTTP(res, in)
+		if body = res.Body.Bytes(); res.Code != http.StatusOK {
 			k.mu.Unlock()
-			return nil, fmt.Errorf("%s answered %d %s: %w", key, res.StatusCode, body, err)
+			return nil, fmt.Errorf("%s answered %d %s", key, res.Code, body)
 		}
 		k.bodies[key] = body
 	}
@@ -117,8 +122,19 @@ func BenchmarkCompose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	platform := &kept{sim: inMemory{sim.Handler()}, bodies: map[string][]byte{}}
-	finder := finderOn(b, platform)
+	platform := &kept{sim: sim.Handler(), bodies: map[string][]byte{}}
+	const base = "http://platform.test"
+	up, err := consumerupstream.New(consumerupstream.Config{
+		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
+		ThemeURL: base + "/theme-config", TenantURL: base + "/tenant", Log: slog.New(slog.DiscardHandler), Transport: platform,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	finder := &consumer.Finder{
+		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
+		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
+	}
 	hotel := sim.Catalog().Properties[5]
 	req := consumer.DetailRequest{
 		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
@@ -133,7 +149,7 @@ func BenchmarkCompose(b *testing.B) {
 		if len(d.Degraded) > 0 {
 			return nil, fmt.Errorf("degraded: %+v", d.Degraded)
 		}
-		return d.AppendJSON(nil)
+		return consumerhttp.EncodeView(&d)
 	}
 	parts := []part{
 		{path: "/property/api/v1/properties/" + hotel.PropertyID},

@@ -77,8 +77,7 @@ type HandoffInitiated struct {
 	OriginReferer   string        `json:"originReferer,omitempty"`
 }
 
-// Once names one attempt at a mutation, so that it happens once however often
-// it is sent.
+// Once names a mutation, so that it happens once however often it is sent.
 type Once struct {
 	Guest  bff.ID
 	Route  string
@@ -100,12 +99,22 @@ type Mint struct {
 	Event   *bff.Event // nil when nothing may leave
 }
 
+// MintClaim is the exclusive right to mint one hand-off.
+type MintClaim interface {
+	// Mint writes the hand-off, its event (if any) and the answer in one
+	// transaction. An attempt in another process that was first keeps its effect,
+	// and this one gets its answer. A tenant that was suspended meanwhile is
+	// refused.
+	Mint(ctx context.Context, m Mint) (Answer, error)
+	// Release ends the claim; what was not minted may be tried again.
+	Release()
+}
+
 // Ledger keeps the hand-offs: single use is decided here.
 type Ledger interface {
-	// Mint writes the hand-off that prepare returns, its event (if any) and the
-	// answer in one transaction, once per attempt: a repeated one writes nothing
-	// and gets the first answer. A tenant that was suspended meanwhile is refused.
-	Mint(ctx context.Context, once Once, now time.Time, prepare func(context.Context) (Mint, error)) (Answer, error)
+	// BeginMint returns a claim on a mutation, or the answer that an earlier
+	// attempt at it got. A duplicate of a running attempt waits for it.
+	BeginMint(ctx context.Context, once Once, now time.Time) (MintClaim, *Answer, error)
 	// FindHandoff returns a hand-off as it stands; a CodeResourceNotFound error
 	// when there is none.
 	FindHandoff(ctx context.Context, id bff.ID) (Handoff, error)

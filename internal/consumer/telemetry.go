@@ -45,6 +45,24 @@ func (t *Telemetry) Samples(session bff.ID, s Subject) bool {
 	return s.Retention() == bff.RetentionAudit || sampled(session, t.rate(s))
 }
 
+// Announcer makes the events of one request of a guest, for facts that are known
+// only where they are written.
+type Announcer struct {
+	Telemetry *Telemetry
+	Session   GuestSession
+	Occasion  Occasion
+	Now       time.Time
+}
+
+// Event wraps a fact; nil when nothing may leave for it.
+func (a Announcer) Event(f Fact) (*bff.Event, error) {
+	e, leaves, err := a.Telemetry.Event(a.Session, f, a.Occasion, a.Now)
+	if err != nil || !leaves {
+		return nil, err
+	}
+	return &e, nil
+}
+
 // Event wraps a fact about a session for publishing. It reports false when
 // nothing may leave: without the guest's consent no event does, audit class
 // included, and of sampled events only a share does.

@@ -50,21 +50,27 @@ type WishlistChanged struct {
 	Size int `json:"size"`
 }
 
-// Announce makes the event of a changed wishlist, nil when nothing may leave.
-// It is called inside a transaction that may run again.
-type Announce func(e WishlistEntry, size int) (*bff.Event, error)
+// WishlistClaim is the exclusive right to make one change to a wishlist.
+type WishlistClaim interface {
+	// Add adds an entry, its event and the answer in one transaction. A hotel that
+	// is already there stays as it is, and the answer says so by its status; beyond
+	// MaxWishlist entries it is CodeWishlistLimitExceeded.
+	Add(ctx context.Context, e WishlistEntry, by Announcer) (Answer, error)
+	// Remove removes a hotel in the same way. One that is not there is as good as
+	// removed.
+	Remove(ctx context.Context, property bff.ID, by Announcer) (Answer, error)
+	// Release ends the claim; what was not changed may be tried again.
+	Release()
+}
 
 // Wishlists keeps what guests want to remember.
 type Wishlists interface {
 	// ListWishlist returns a guest's entries, oldest first.
 	ListWishlist(ctx context.Context, guest bff.ID) ([]WishlistEntry, error)
-	// AddToWishlist adds the entry that prepare returns, once per attempt. A hotel
-	// that is already there stays as it is, and the answer says so by its
-	// status; beyond MaxWishlist entries it is CodeWishlistLimitExceeded.
-	AddToWishlist(ctx context.Context, once Once, now time.Time, prepare func(context.Context) (WishlistEntry, error), announce Announce) (Answer, error)
-	// RemoveFromWishlist removes a hotel, once per attempt. One that is not there
-	// is as good as removed.
-	RemoveFromWishlist(ctx context.Context, once Once, property bff.ID, now time.Time, announce Announce) (Answer, error)
+	// BeginWishlist returns a claim on a change of the guest's wishlist, or the
+	// answer that an earlier attempt at it got. A duplicate of a running attempt
+	// waits for it.
+	BeginWishlist(ctx context.Context, once Once, now time.Time) (WishlistClaim, *Answer, error)
 }
 
 // WishlistItem is an entry as a guest sees it.

@@ -13,13 +13,14 @@ type Gate struct {
 	busy map[string]*turn
 }
 
-// turn is held by whoever is in; the others of the same key wait for it.
+// turn is held by the request that is in; others of the same key wait for it.
 type turn struct {
-	free    chan struct{} // one token when nobody is in
-	waiting int           // and the holder
+	free    chan struct{} // holds one token while the turn is free
+	waiting int           // requests that wait, and the holder
 }
 
-var errBusy = errors.New("a request with this key is still running")
+// ErrBusy says that a turn did not come in time.
+var ErrBusy = errors.New("a request with this key is still running")
 
 // Enter waits for its turn, at most as long as wait, and reports whether it had
 // to. The caller must leave.
@@ -46,7 +47,7 @@ func (g *Gate) Enter(ctx context.Context, key string, wait time.Duration) (leave
 			g.drop(key, t)
 		}, waited, nil
 	case <-timer.C:
-		err = inFlight(errBusy)
+		err = ErrBusy
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -54,7 +55,7 @@ func (g *Gate) Enter(ctx context.Context, key string, wait time.Duration) (leave
 	return nil, waited, err
 }
 
-// Crowded reports whether others wait behind the one who is in.
+// Crowded reports whether others wait behind the request that is in.
 func (g *Gate) Crowded(key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,7 +1,9 @@
-// Package idempotency makes a mutation happen once however often it is sent.
-// The answer is written in the mutation's own transaction, so that there is no
-// moment at which one stands without the other. Redis holds a copy that is
-// quick to find; when it is lost, Postgres still knows (DATA_MODEL §3.6, §8).
+// Package idempotency makes a mutation happen once however often it is sent:
+// begin (a claim, or the earlier answer), prepare, commit. The answer is written
+// in the mutation's own transaction, so that there is no moment at which one
+// stands without the other. Redis holds a copy that is quick to find; when it is
+// lost, Postgres still has it (DATA_MODEL §3.6, §8). Table, owner columns and
+// error codes are each service's own.
 package idempotency
 
 import (
@@ -10,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -21,15 +24,16 @@ const Lifetime = 24 * time.Hour
 // maxKey bounds what a client may call its request.
 const maxKey = 128
 
-// KeyFrom reads the client's key from either spelling of the header. Two
-// spellings with two values would let two layers see two different requests.
-func KeyFrom(h http.Header) (string, error) {
+// KeyFrom reads the client's key from either spelling of the header; required is
+// the service's code of a missing one. Two spellings with two values would let
+// two layers see two different requests.
+func KeyFrom(h http.Header, required bff.Code) (string, error) {
 	var given []string
 	for _, name := range []string{"X-Idempotency-Key", "Idempotency-Key"} {
 		given = append(given, h.Values(name)...)
 	}
 	if len(given) == 0 || (len(given) == 1 && given[0] == "") {
-		return "", bff.Errorf(bff.CodeIdempotencyKeyRequired, "send Idempotency-Key, a fresh value for every new action")
+		return "", bff.Errorf(required, "send Idempotency-Key, a fresh value for every new action")
 	}
 	for _, g := range given[1:] {
 		if g != given[0] {
@@ -50,7 +54,7 @@ func KeyFrom(h http.Header) (string, error) {
 
 // Request is one attempt at a mutation.
 type Request struct {
-	Owner  string // whose key it is: another guest's same key is another request
+	Owner  []string // whose key it is: another owner's same key is another request
 	Route  string
 	Key    string
 	Digest [sha256.Size]byte // of the canonical body
@@ -58,7 +62,7 @@ type Request struct {
 
 // Composite is the name under which the answer is kept.
 func (r Request) Composite() string {
-	sum := sha256.Sum256([]byte(r.Owner + "|" + r.Route + "|" + r.Key))
+	sum := sha256.Sum256([]byte(strings.Join(r.Owner, "|") + "|" + r.Route + "|" + r.Key))
 	return hex.EncodeToString(sum[:])
 }
 

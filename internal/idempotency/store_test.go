@@ -57,16 +57,59 @@ func (m *memory) Keep(_ context.Context, composite string, copied []byte, _ time
 }
 
 func request() idempotency.Request {
-	return idempotency.Request{Owner: "gms_1", Route: "POST /x", Key: "k", Digest: [32]byte{1}}
+	return idempotency.Request{Owner: []string{"gms_1"}, Route: "POST /x", Key: "k", Digest: [32]byte{1}}
+}
+
+// newStore returns a store whose mutations are transactions of their own.
+func newStore(db *pgxpool.Pool, copies idempotency.Copies, wait time.Duration) *idempotency.Store {
+	return idempotency.New(idempotency.Config{
+		DB: db, Copies: copies, Wait: wait,
+		Table: idempotency.Table{
+			Name: "bff_consumer.idempotency_keys", Key: "composite_key", Owners: []string{"guest_session_id"}, Route: "route",
+			Digest: "request_digest", Status: "response_status", Body: "response_body",
+		},
+		Codes: idempotency.Codes{Reused: bff.CodeIdempotencyKeyReused, InFlight: bff.CodeIdempotencyInFlight},
+	})
 }
 
 // counting is a mutation that says how often it ran.
-func counting(runs *atomic.Int32) func(context.Context) (idempotency.Work, error) {
-	return func(context.Context) (idempotency.Work, error) {
-		return func(pgx.Tx) (idempotency.Answer, error) {
-			return idempotency.NewAnswer(http.StatusCreated, map[string]any{"run": runs.Add(1), "b": "<&>", "a": 1})
-		}, nil
+type counting struct {
+	runs atomic.Int32
+	fail error         // instead of an answer
+	in   chan struct{} // closed inside the transaction, if there is one
+	out  chan struct{} // waited for then
+}
+
+// do carries a request out from begin to commit.
+func (m *counting) do(t *testing.T, db *pgxpool.Pool, s *idempotency.Store, r idempotency.Request, now time.Time) (idempotency.Answer, bool, error) {
+	t.Helper()
+	ctx := testkit.Context(t)
+	claim, earlier, err := s.Begin(ctx, r, now)
+	if err != nil {
+		return idempotency.Answer{}, false, err
 	}
+	if earlier != nil {
+		return *earlier, true, nil
+	}
+	defer claim.Release()
+	var answer idempotency.Answer
+	err = postgres.InTx(ctx, db, func(tx pgx.Tx) error {
+		if err := claim.Take(ctx, tx); err != nil {
+			return err
+		}
+		if m.in != nil {
+			close(m.in)
+			<-m.out
+		}
+		if m.fail != nil {
+			return m.fail
+		}
+		if answer, err = idempotency.NewAnswer(http.StatusCreated, map[string]any{"run": m.runs.Add(1), "b": "<&>", "a": 1}); err != nil {
+			return err
+		}
+		return claim.Answer(ctx, tx, answer)
+	})
+	return claim.Settle(ctx, answer, err)
 }
 
 func TestOnce(t *testing.T) {
@@ -76,17 +119,17 @@ func TestOnce(t *testing.T) {
 	redis := &memory{}
 	var stores []*idempotency.Store
 	for range 3 {
-		stores = append(stores, &idempotency.Store{DB: db, Copies: redis, Wait: 5 * time.Second})
+		stores = append(stores, newStore(db, redis, 5*time.Second))
 	}
 	var (
 		wg     sync.WaitGroup
-		runs   atomic.Int32
+		m      counting
 		fresh  atomic.Int32
 		bodies sync.Map
 	)
 	for i := range 60 {
 		wg.Go(func() {
-			a, replayed, err := stores[i%3].Do(testkit.Context(t), request(), time.Now(), counting(&runs))
+			a, replayed, err := m.do(t, db, stores[i%3], request(), time.Now())
 			if err != nil || a.Status != http.StatusCreated {
 				t.Errorf("%d %v", a.Status, err)
 			}
@@ -99,12 +142,12 @@ func TestOnce(t *testing.T) {
 	wg.Wait()
 	n := 0
 	bodies.Range(func(any, any) bool { n++; return true })
-	if runs.Load() != 1 || fresh.Load() != 1 || n != 1 {
-		t.Errorf("%d runs, %d fresh answers, %d bodies; want one of each", runs.Load(), fresh.Load(), n)
+	if m.runs.Load() != 1 || fresh.Load() != 1 || n != 1 {
+		t.Errorf("%d runs, %d fresh answers, %d bodies; want one of each", m.runs.Load(), fresh.Load(), n)
 	}
 
 	redis.m.Clear()
-	a, replayed, err := stores[0].Do(testkit.Context(t), request(), time.Now(), counting(&runs))
+	a, replayed, err := m.do(t, db, stores[0], request(), time.Now())
 	if _, same := bodies.Load(string(a.Body)); err != nil || !replayed || !same {
 		t.Errorf("without the copy: %s %v %v", a.Body, replayed, err)
 	}
@@ -112,20 +155,20 @@ func TestOnce(t *testing.T) {
 
 func TestKeyBelongsToOneRequest(t *testing.T) {
 	t.Parallel()
-	var runs atomic.Int32
 	for name, copies := range map[string]idempotency.Copies{"with copies": &memory{}, "without": nil} {
-		s := &idempotency.Store{DB: open(t), Copies: copies, Wait: time.Second}
-		if _, _, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil {
+		db := open(t)
+		s, m := newStore(db, copies, time.Second), new(counting)
+		if _, _, err := m.do(t, db, s, request(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		other := request()
 		other.Digest = [32]byte{2}
-		if _, _, err := s.Do(testkit.Context(t), other, time.Now(), counting(&runs)); bff.CodeOf(err) != bff.CodeIdempotencyKeyReused {
+		if _, _, err := m.do(t, db, s, other, time.Now()); bff.CodeOf(err) != bff.CodeIdempotencyKeyReused {
 			t.Errorf("%s, another body: %v", name, err)
 		}
 		guest := request()
-		guest.Owner, guest.Digest = "gms_2", [32]byte{2}
-		if _, replayed, err := s.Do(testkit.Context(t), guest, time.Now(), counting(&runs)); err != nil || replayed {
+		guest.Owner, guest.Digest = []string{"gms_2"}, [32]byte{2}
+		if _, replayed, err := m.do(t, db, s, guest, time.Now()); err != nil || replayed {
 			t.Errorf("%s, another guest's same key: %v %v", name, replayed, err)
 		}
 	}
@@ -134,21 +177,22 @@ func TestKeyBelongsToOneRequest(t *testing.T) {
 // A first attempt that fails leaves nothing behind: the duplicate has its turn.
 func TestFailureIsNotRemembered(t *testing.T) {
 	t.Parallel()
-	s := &idempotency.Store{DB: open(t), Copies: &memory{}, Wait: time.Second}
+	db := open(t)
+	s := newStore(db, &memory{}, time.Second)
 	broken := errors.New("broken")
-	_, _, err := s.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) {
-		return func(pgx.Tx) (idempotency.Answer, error) { return idempotency.Answer{}, broken }, nil
-	})
-	if !errors.Is(err, broken) {
+	if _, _, err := (&counting{fail: broken}).do(t, db, s, request(), time.Now()); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	_, _, err = s.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) { return nil, broken })
-	if !errors.Is(err, broken) {
-		t.Fatal(err)
+	// One that failed before its transaction only releases its claim.
+	claim, earlier, err := s.Begin(testkit.Context(t), request(), time.Now())
+	if err != nil || earlier != nil {
+		t.Fatal(earlier, err)
 	}
-	var runs atomic.Int32
-	if _, replayed, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil || replayed || runs.Load() != 1 {
-		t.Errorf("second attempt: %v %v %d", replayed, err, runs.Load())
+	claim.Release()
+	claim.Release()
+	var m counting
+	if _, replayed, err := m.do(t, db, s, request(), time.Now()); err != nil || replayed || m.runs.Load() != 1 {
+		t.Errorf("second attempt: %v %v %d", replayed, err, m.runs.Load())
 	}
 }
 
@@ -156,43 +200,36 @@ func TestFailureIsNotRemembered(t *testing.T) {
 func TestDuplicateGivesUp(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	mine := &idempotency.Store{DB: db, Wait: 50 * time.Millisecond}
-	theirs := &idempotency.Store{DB: db, Wait: 50 * time.Millisecond}
-	entered, leave := make(chan struct{}), make(chan struct{})
+	mine, theirs := newStore(db, nil, 50*time.Millisecond), newStore(db, nil, 50*time.Millisecond)
+	first := &counting{in: make(chan struct{}), out: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, _, err := mine.Do(testkit.Context(t), request(), time.Now(), func(context.Context) (idempotency.Work, error) {
-			return func(pgx.Tx) (idempotency.Answer, error) {
-				close(entered)
-				<-leave
-				return idempotency.NewAnswer(http.StatusOK, nil)
-			}, nil
-		}); err != nil {
+		if _, _, err := first.do(t, db, mine, request(), time.Now()); err != nil {
 			t.Error(err)
 		}
 	})
-	<-entered
-	var runs atomic.Int32
+	<-first.in
+	var m counting
 	for name, s := range map[string]*idempotency.Store{"same process": mine, "another": theirs} {
-		if _, _, err := s.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); bff.CodeOf(err) != bff.CodeIdempotencyInFlight {
+		if _, _, err := m.do(t, db, s, request(), time.Now()); bff.CodeOf(err) != bff.CodeIdempotencyInFlight {
 			t.Errorf("%s: %v, want in flight", name, err)
 		}
 	}
-	close(leave)
+	close(first.out)
 	wg.Wait()
-	if _, replayed, err := theirs.Do(testkit.Context(t), request(), time.Now(), counting(&runs)); err != nil || !replayed || runs.Load() != 0 {
-		t.Errorf("afterwards: %v %v %d", replayed, err, runs.Load())
+	if _, replayed, err := m.do(t, db, theirs, request(), time.Now()); err != nil || !replayed || m.runs.Load() != 0 {
+		t.Errorf("afterwards: %v %v %d", replayed, err, m.runs.Load())
 	}
 }
 
 // After a day a key is free again.
 func TestAnswerExpires(t *testing.T) {
 	t.Parallel()
-	s := &idempotency.Store{DB: open(t), Wait: time.Second}
-	var runs atomic.Int32
+	db := open(t)
+	s, m := newStore(db, nil, time.Second), new(counting)
 	now := time.Now()
 	for i, at := range []time.Time{now, now.Add(idempotency.Lifetime - time.Second), now.Add(idempotency.Lifetime)} {
-		_, replayed, err := s.Do(testkit.Context(t), request(), at, counting(&runs))
+		_, replayed, err := m.do(t, db, s, request(), at)
 		if want := i == 1; err != nil || replayed != want {
 			t.Errorf("attempt %d: replayed %v %v, want %v", i+1, replayed, err, want)
 		}
@@ -221,7 +258,7 @@ func TestKeyFrom(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := idempotency.KeyFrom(tc.header)
+			got, err := idempotency.KeyFrom(tc.header, bff.CodeIdempotencyKeyRequired)
 			if got != tc.want || (err != nil) != (tc.wantCode != "") || (err != nil && bff.CodeOf(err) != tc.wantCode) {
 				t.Errorf("got %q, %v; want %q, %s", got, err, tc.want, tc.wantCode)
 			}

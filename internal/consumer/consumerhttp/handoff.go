@@ -1,7 +1,6 @@
 package consumerhttp
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 
@@ -15,7 +14,7 @@ import (
 const mintRoute = "POST /handoff"
 
 func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
-	key, keyErr := idempotency.KeyFrom(r.Header)
+	key, keyErr := idempotency.KeyFrom(r.Header, bff.CodeIdempotencyKeyRequired)
 	req, err := readHandoff(w, r)
 	if err != nil {
 		return err
@@ -39,20 +38,28 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if req.Currency == "" {
 		req.Currency = s.Currency
 	}
-	once := consumer.Once{Guest: s.ID, Route: mintRoute, Key: key, Digest: digest}
 	now := a.cfg.Now()
-	answer, err := a.cfg.Ledger.Mint(r.Context(), once, now, func(ctx context.Context) (consumer.Mint, error) {
-		h, minted, initiated, err := a.cfg.Desk.Mint(ctx, req, s, v, now)
-		if err != nil {
-			return consumer.Mint{}, err
-		}
-		e, err := a.event(r, s, initiated, now)
-		return consumer.Mint{Handoff: h, Minted: minted, Event: e}, err
-	})
+	claim, earlier, err := a.cfg.Ledger.BeginMint(r.Context(), consumer.Once{Guest: s.ID, Route: mintRoute, Key: key, Digest: digest}, now)
 	if err != nil {
 		return err
 	}
-	if answer.Replayed {
+	if earlier != nil {
+		return a.replayMint(w, r, *earlier)
+	}
+	defer claim.Release()
+	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, v, now)
+	if err != nil {
+		return err
+	}
+	e, err := a.announcer(r, s, now).Event(initiated)
+	if err != nil {
+		return err
+	}
+	answer, err := claim.Mint(r.Context(), consumer.Mint{Handoff: h, Minted: minted, Event: e})
+	if err != nil {
+		return err
+	}
+	if answer.Replayed { // another process was first
 		return a.replayMint(w, r, answer)
 	}
 	return writeAnswer(w, answer)

@@ -17,12 +17,7 @@ import (
 
 // event wraps a fact about a session; nil when nothing may leave for it.
 func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) (*bff.Event, error) {
-	req := web.From(r.Context())
-	e, ok, err := a.telemetry.Event(s, f, consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, now)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &e, nil
+	return a.announcer(r, s, now).Event(f)
 }
 
 // accepted promises that the event is committed, or that the guest wants none.

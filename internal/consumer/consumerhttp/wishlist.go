@@ -1,8 +1,8 @@
 package consumerhttp
 
 import (
-	"context"
 	"net/http"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -18,7 +18,7 @@ const (
 
 // wishlist serves a guest's wishlist with the hotels' cards.
 func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
-	s, _, err := a.guest(w, r) // only who proved to be the guest sees the list
+	s, _, err := a.guest(w, r) // the session was proved: only its own list is shown
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 
 // addWish puts a hotel on a guest's wishlist.
 func (a *API) addWish(w http.ResponseWriter, r *http.Request) error {
-	key, keyErr := idempotency.KeyFrom(r.Header)
+	key, keyErr := idempotency.KeyFrom(r.Header, bff.CodeIdempotencyKeyRequired)
 	req, err := readWish(w, r)
 	if err != nil {
 		return err
@@ -68,20 +68,22 @@ func (a *API) addWish(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := a.cfg.Now()
-	answer, err := a.cfg.Wishlists.AddToWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: addWishRoute, Key: key, Digest: digest}, now,
-		func(ctx context.Context) (consumer.WishlistEntry, error) {
-			tenant, err := a.cfg.Finder.TenantOf(ctx, req.PropertyID)
-			if err != nil {
-				return consumer.WishlistEntry{}, err
-			}
-			return consumer.WishlistEntry{
-				ID: bff.NewID(bff.PrefixWishlist, now), PropertyID: req.PropertyID, TenantID: tenant,
-				AddedAt: bff.At(now), Source: req.Source, Note: req.Note,
-			}, nil
-		},
-		func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
-			return a.event(r, s, e.Added(s.ID, size), now)
-		})
+	claim, earlier, err := a.cfg.Wishlists.BeginWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: addWishRoute, Key: key, Digest: digest}, now)
+	if err != nil {
+		return err
+	}
+	if earlier != nil {
+		return writeAnswer(w, *earlier)
+	}
+	defer claim.Release()
+	tenant, err := a.cfg.Finder.TenantOf(r.Context(), req.PropertyID)
+	if err != nil {
+		return err
+	}
+	answer, err := claim.Add(r.Context(), consumer.WishlistEntry{
+		ID: bff.NewID(bff.PrefixWishlist, now), PropertyID: req.PropertyID, TenantID: tenant,
+		AddedAt: bff.At(now), Source: req.Source, Note: req.Note,
+	}, a.announcer(r, s, now))
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (a *API) addWish(w http.ResponseWriter, r *http.Request) error {
 
 // removeWish takes a hotel off a guest's wishlist.
 func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
-	key, err := idempotency.KeyFrom(r.Header)
+	key, err := idempotency.KeyFrom(r.Header, bff.CodeIdempotencyKeyRequired)
 	if err != nil {
 		return err
 	}
@@ -107,14 +109,27 @@ func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := a.cfg.Now()
-	answer, err := a.cfg.Wishlists.RemoveFromWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: removeWishRoute, Key: key, Digest: digest}, property, now,
-		func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
-			return a.event(r, s, e.Removed(s.ID, size, now), now)
-		})
+	claim, earlier, err := a.cfg.Wishlists.BeginWishlist(r.Context(), consumer.Once{Guest: s.ID, Route: removeWishRoute, Key: key, Digest: digest}, now)
+	if err != nil {
+		return err
+	}
+	if earlier != nil {
+		return writeAnswer(w, *earlier)
+	}
+	defer claim.Release()
+	answer, err := claim.Remove(r.Context(), property, a.announcer(r, s, now))
 	if err != nil {
 		return err
 	}
 	return writeAnswer(w, answer)
+}
+
+// announcer makes the events of a request that are written with its change.
+func (a *API) announcer(r *http.Request, s consumer.GuestSession, now time.Time) consumer.Announcer {
+	req := web.From(r.Context())
+	return consumer.Announcer{
+		Telemetry: a.telemetry, Session: s, Occasion: consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, Now: now,
+	}
 }
 
 // writeAnswer tells a guest what the first attempt was told.

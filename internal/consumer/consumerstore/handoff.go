@@ -16,45 +16,41 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-func attempt(o consumer.Once) idempotency.Request {
-	return idempotency.Request{Owner: o.Guest.String(), Route: o.Route, Key: o.Key, Digest: o.Digest}
+// BeginMint returns a claim on a hand-off; see consumer.Ledger.
+func (s *Store) BeginMint(ctx context.Context, once consumer.Once, now time.Time) (consumer.MintClaim, *consumer.Answer, error) {
+	a, earlier, err := s.begin(ctx, once, now)
+	if a == nil {
+		return nil, earlier, err
+	}
+	return mintClaim{a}, nil, nil
 }
 
-// do runs a mutation once and wakes the relay after it.
-func (s *Store) do(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (idempotency.Work, error)) (consumer.Answer, error) {
-	a, replayed, err := s.once.Do(ctx, attempt(once), now, prepare)
-	if err != nil {
-		return consumer.Answer{}, durable(err)
-	}
-	if !replayed {
-		s.cfg.Waker.Wake()
-	}
-	return consumer.Answer{Status: a.Status, Body: a.Body, Replayed: replayed}, nil
-}
+type mintClaim struct{ *attempt }
 
 // Mint writes ledger, outbox and idempotency rows in one transaction.
-func (s *Store) Mint(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (consumer.Mint, error)) (consumer.Answer, error) {
-	return s.do(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
-		m, err := prepare(ctx)
-		if err != nil {
-			return nil, err
+func (c mintClaim) Mint(ctx context.Context, m consumer.Mint) (consumer.Answer, error) {
+	answer, err := idempotency.NewAnswer(http.StatusCreated, m.Minted)
+	if err != nil {
+		return consumer.Answer{}, err
+	}
+	err = postgres.InTx(ctx, c.store.cfg.DB, func(tx pgx.Tx) error {
+		if err := c.Record(ctx, tx, answer); err != nil {
+			return err
 		}
-		answer, err := idempotency.NewAnswer(http.StatusCreated, m.Minted)
-		if err != nil {
-			return nil, err
+		if err := insertHandoff(ctx, tx, m.Handoff); err != nil {
+			return err
 		}
-		return func(tx pgx.Tx) (idempotency.Answer, error) {
-			if err := insertHandoff(ctx, tx, m.Handoff); err != nil {
-				return idempotency.Answer{}, err
-			}
-			if m.Event != nil {
-				if err := s.cfg.Outbox.Append(ctx, tx, *m.Event); err != nil {
-					return idempotency.Answer{}, err
-				}
-			}
-			return answer, nil
-		}, nil
+		return c.store.tell(ctx, tx, m.Event)
 	})
+	return c.settle(ctx, answer, err)
+}
+
+// tell appends an event, if there is one, in the transaction of what it tells of.
+func (s *Store) tell(ctx context.Context, tx pgx.Tx, e *bff.Event) error {
+	if e == nil {
+		return nil
+	}
+	return s.cfg.Outbox.Append(ctx, tx, *e)
 }
 
 // insertHandoff writes the ledger row unless the tenant is suspended: the
@@ -136,8 +132,8 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	}
 	h, by, err := s.ledgerRow(ctx, id)
 	for unknown && postgres.Unavailable(err) && pause(ctx, consumePause) {
-		// The answer to our commit was lost: the winner may be us, and nobody else
-		// would ever be told.
+		// The answer to the commit was lost: this call may be the winner, and no other
+		// would be told so.
 		h, by, err = s.ledgerRow(ctx, id)
 	}
 	switch {

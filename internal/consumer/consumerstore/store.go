@@ -33,18 +33,15 @@ type Config struct {
 type Store struct {
 	cfg  Config
 	once *idempotency.Store
-	// lanes let one guest change one wishlist at a time in this process: were the
-	// others to wait in Postgres, one guest could use up the pool.
+	// lanes let each guest make one change to a wishlist at a time in this process:
+	// if the others waited in Postgres, one guest could use up the pool.
 	lanes idempotency.Gate
 }
-
-// duplicateWait is how long a repeated mutation waits for the first attempt.
-const duplicateWait = 2 * time.Second
 
 // New returns a Store.
 func New(cfg Config) *Store {
 	s := &Store{cfg: cfg}
-	s.once = &idempotency.Store{DB: cfg.DB, Copies: copies{s}, Wait: duplicateWait}
+	s.once = s.newOnce()
 	return s
 }
 
@@ -57,7 +54,7 @@ func (s *Store) Record(ctx context.Context, events ...bff.Event) error {
 // each request, and a guest is better served without a session than late.
 const sessionTimeout = 150 * time.Millisecond
 
-// followTimeout caps the writing of many steps at once, for which nobody waits.
+// followTimeout caps the writing of many steps at once, behind the answer.
 const followTimeout = time.Second
 
 // retryStore is when a client may sensibly try a refused mutation again.

@@ -12,7 +12,6 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
@@ -51,13 +50,10 @@ func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) er
 		if _, err := tx.Exec(ctx, `DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, guest.String()); err != nil {
 			return fmt.Errorf("purge wishlist: %w", err)
 		}
-		if answers, err = idempotency.Forget(ctx, tx, guest.String()); err != nil {
+		if answers, err = s.once.Forget(ctx, tx, guest.String()); err != nil {
 			return err
 		}
-		if e != nil {
-			return s.cfg.Outbox.Append(ctx, tx, *e)
-		}
-		return nil
+		return s.tell(ctx, tx, e)
 	})
 	if err != nil {
 		return durable(err)
@@ -84,7 +80,7 @@ func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, trail consumer.Trai
 	return errors.Join(append(errs, all("purge session", c.DoMulti(ctx, cmds...)))...)
 }
 
-// purgeTimeout is longer than that of a read: somebody asked for this.
+// purgeTimeout is longer than that of a read: the guest asked for this.
 const purgeTimeout = time.Second
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
@@ -106,11 +102,11 @@ local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'WITHSCORES',
 for i = 1, #gone, 2 do redis.call('ZREM', KEYS[1], gone[i]) end
 return gone`)
 
-// sweepBatch bounds what one script does at a time; Redis serves nobody else
+// sweepBatch bounds what one script does at a time: Redis serves no other call
 // meanwhile.
 const sweepBatch = 200
 
-// EndExpired announces the end of sessions that nobody used for thirty days, once
+// EndExpired announces the end of sessions that were unused for thirty days, once
 // each, and returns how many. It is best effort: what a crash takes along is not
 // announced.
 func (s *Store) EndExpired(ctx context.Context, tell *consumer.Telemetry, now time.Time) (int, error) {
@@ -143,7 +139,7 @@ func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telem
 		if err != nil || scoreErr != nil {
 			continue
 		}
-		// Who is in the set agreed to telemetry; the blob itself has expired.
+		// The set holds sessions that agreed to telemetry; the blob itself has expired.
 		session := consumer.GuestSession{
 			ID: id, CreatedAt: id.Time(), LastSeenAt: time.Unix(int64(seen), 0), Consent: consumer.Consent{Telemetry: true},
 		}

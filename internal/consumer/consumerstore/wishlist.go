@@ -18,11 +18,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// A wishlist is true in Postgres; Redis holds a mirror for quick reads. Who
-// changes it holds an exclusive lock per guest from the deletion of the mirror
-// to the commit, and who fills the mirror holds the same lock shared while it
-// reads the one and writes the other: so no mirror older than the last commit
-// is ever written, whoever crashes where. A mirror that is absent, or that was
+// A wishlist is true in Postgres; Redis holds a mirror for quick reads. A change
+// holds an exclusive lock per guest from the deletion of the mirror to the
+// commit, and a fill of the mirror holds the same lock shared while it reads the
+// one and writes the other: so no mirror older than the last commit is ever
+// written, whichever process crashes where. A mirror that is absent, or that was
 // written while Redis could not be told of a change, is filled anew.
 
 // mirrorTrust is how long a mirror is believed without asking Postgres. It
@@ -78,7 +78,7 @@ func (s *Store) readMirror(ctx context.Context, guest bff.ID) (entries []consume
 	for _, item := range items {
 		var m mirrored
 		if err := json.Unmarshal([]byte(item), &m); err != nil {
-			return nil, false, nil // what nobody can read is filled anew
+			return nil, false, nil // an unreadable mirror is filled anew
 		}
 		fresh = fresh && time.Since(time.Unix(m.MirroredAt, 0)) < mirrorTrust
 		entries = append(entries, m.WishlistEntry)
@@ -171,20 +171,71 @@ func listWishlist(ctx context.Context, tx pgx.Tx, guest bff.ID) ([]consumer.Wish
 	return entries, nil
 }
 
-// AddToWishlist adds an entry; see consumer.Wishlists.
-func (s *Store) AddToWishlist(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (consumer.WishlistEntry, error), announce consumer.Announce) (consumer.Answer, error) {
-	return s.changeWishlist(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
-		entry, err := prepare(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return func(tx pgx.Tx) (idempotency.Answer, error) {
-			return s.add(ctx, tx, once.Guest, entry, announce)
-		}, nil
-	})
+// BeginWishlist returns a claim on a change; see consumer.Wishlists.
+func (s *Store) BeginWishlist(ctx context.Context, once consumer.Once, now time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+	a, earlier, err := s.begin(ctx, once, now)
+	if a == nil {
+		return nil, earlier, err
+	}
+	return wishlistClaim{a}, nil, nil
 }
 
-func (s *Store) add(ctx context.Context, tx pgx.Tx, guest bff.ID, entry consumer.WishlistEntry, announce consumer.Announce) (idempotency.Answer, error) {
+type wishlistClaim struct{ *attempt }
+
+// Add adds an entry in the guest's lane.
+func (c wishlistClaim) Add(ctx context.Context, e consumer.WishlistEntry, by consumer.Announcer) (consumer.Answer, error) {
+	return c.inLane(ctx, func(tx pgx.Tx) (idempotency.Answer, error) { return c.add(ctx, tx, e, by) })
+}
+
+// Remove removes a hotel in the guest's lane.
+func (c wishlistClaim) Remove(ctx context.Context, property bff.ID, by consumer.Announcer) (consumer.Answer, error) {
+	return c.inLane(ctx, func(tx pgx.Tx) (idempotency.Answer, error) { return c.remove(ctx, tx, property, by) })
+}
+
+// Times of a change that are not its request's.
+const (
+	laneWait = 10 * time.Second // the request's own deadline comes first
+	fillTime = time.Second
+)
+
+// inLane makes the guest's changes one after the other in this process. The last
+// in the lane fills the mirror for all before it, even if it was refused itself;
+// when it cannot, the mirror is absent, and the next read fills it.
+func (c wishlistClaim) inLane(ctx context.Context, change func(pgx.Tx) (idempotency.Answer, error)) (consumer.Answer, error) {
+	s, lane := c.store, c.guest.String()
+	leave, _, err := s.lanes.Enter(ctx, lane, laneWait)
+	if err != nil {
+		return consumer.Answer{}, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
+	}
+	answer, err := c.commit(ctx, change)
+	last := !s.lanes.Crowded(lane)
+	leave()
+	c.Release() // duplicates need not wait for the mirror
+	if last {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTime)
+		defer cancel()
+		_, _ = s.fillMirror(ctx, c.guest)
+	}
+	return answer, err
+}
+
+// commit makes a change in one transaction with its answer.
+func (c wishlistClaim) commit(ctx context.Context, change func(pgx.Tx) (idempotency.Answer, error)) (consumer.Answer, error) {
+	var answer idempotency.Answer
+	err := postgres.InTx(ctx, c.store.cfg.DB, func(tx pgx.Tx) (err error) {
+		if err := c.Take(ctx, tx); err != nil {
+			return err
+		}
+		if answer, err = change(tx); err != nil {
+			return err
+		}
+		return c.Answer(ctx, tx, answer)
+	})
+	return c.settle(ctx, answer, err)
+}
+
+func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.WishlistEntry, by consumer.Announcer) (idempotency.Answer, error) {
+	guest := c.guest
 	if err := lockWishlist(ctx, tx, guest, false); err != nil {
 		return idempotency.Answer{}, err
 	}
@@ -210,30 +261,22 @@ func (s *Store) add(ctx context.Context, tx pgx.Tx, guest bff.ID, entry consumer
 		return idempotency.Answer{}, fmt.Errorf("add to wishlist: %w", err)
 	}
 	size := len(there) + 1
-	if err := s.announce(ctx, tx, announce, entry, size); err != nil {
+	if err := c.announce(ctx, tx, by, entry.Added(guest, size)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	s.dropMirror(ctx, guest)
+	c.store.dropMirror(ctx, guest)
 	return idempotency.NewAnswer(http.StatusCreated, consumer.WishlistChanged{WishlistEntry: entry, Size: size})
 }
 
-// RemoveFromWishlist removes an entry; see consumer.Wishlists.
-func (s *Store) RemoveFromWishlist(ctx context.Context, once consumer.Once, property bff.ID, now time.Time, announce consumer.Announce) (consumer.Answer, error) {
-	return s.changeWishlist(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
-		return func(tx pgx.Tx) (idempotency.Answer, error) {
-			return s.remove(ctx, tx, once.Guest, property, now, announce)
-		}, nil
-	})
-}
-
-func (s *Store) remove(ctx context.Context, tx pgx.Tx, guest, property bff.ID, now time.Time, announce consumer.Announce) (idempotency.Answer, error) {
+func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, by consumer.Announcer) (idempotency.Answer, error) {
+	guest := c.guest
 	gone := idempotency.Answer{Status: http.StatusNoContent, Body: []byte("null")}
 	if err := lockWishlist(ctx, tx, guest, false); err != nil {
 		return idempotency.Answer{}, err
 	}
 	rows, err := tx.Query(ctx, `UPDATE bff_consumer.wishlist_anonymous SET removed_at = $3
 		WHERE guest_session_id = $1 AND property_id = $2::uuid AND removed_at IS NULL
-		RETURNING `+wishlistColumns, guest.String(), property.UUID(), now)
+		RETURNING `+wishlistColumns, guest.String(), property.UUID(), c.now)
 	if err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
@@ -249,55 +292,17 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, guest, property bff.ID, n
 		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&size); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
-	if err := s.announce(ctx, tx, announce, removed[0], size); err != nil {
+	if err := c.announce(ctx, tx, by, removed[0].Removed(guest, size, c.now)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	s.dropMirror(ctx, guest)
+	c.store.dropMirror(ctx, guest)
 	return gone, nil
 }
 
-func (s *Store) announce(ctx context.Context, tx pgx.Tx, announce consumer.Announce, e consumer.WishlistEntry, size int) error {
-	event, err := announce(e, size)
-	if err != nil || event == nil {
+func (c wishlistClaim) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, f consumer.Fact) error {
+	e, err := by.Event(f)
+	if err != nil {
 		return err
 	}
-	return s.cfg.Outbox.Append(ctx, tx, *event)
-}
-
-// Times of a change that are not its request's.
-const (
-	laneWait = 10 * time.Second // the request's own deadline comes first
-	fillTime = time.Second
-)
-
-// changeWishlist runs a change once and brings the mirror up to date.
-func (s *Store) changeWishlist(ctx context.Context, once consumer.Once, now time.Time, prepare func(context.Context) (idempotency.Work, error)) (consumer.Answer, error) {
-	lane, last := once.Guest.String(), false
-	leave := func() {}
-	answer, err := func() (consumer.Answer, error) {
-		defer func() {
-			last = last && !s.lanes.Crowded(lane)
-			leave()
-		}()
-		return s.do(ctx, once, now, func(ctx context.Context) (idempotency.Work, error) {
-			work, err := prepare(ctx)
-			if err != nil {
-				return nil, err
-			}
-			out, _, err := s.lanes.Enter(ctx, lane, laneWait)
-			if err != nil {
-				return nil, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
-			}
-			leave, last = out, true
-			return work, nil
-		})
-	}()
-	// The last in line fills the mirror for all before, even if it was refused
-	// itself. When it cannot, the mirror is absent, and the next read fills it.
-	if last {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTime)
-		defer cancel()
-		_, _ = s.fillMirror(ctx, once.Guest)
-	}
-	return answer, err
+	return c.store.tell(ctx, tx, e)
 }

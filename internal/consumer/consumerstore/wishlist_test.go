@@ -19,21 +19,16 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func silent(consumer.WishlistEntry, int) (*bff.Event, error) { return nil, nil }
+// silent announces nothing: the guest did not agree.
+func silent(guest bff.ID) consumer.Announcer {
+	return consumer.Announcer{Telemetry: consumer.NewTelemetry("test", nil), Session: consumer.GuestSession{ID: guest}, Now: time.Now()}
+}
 
 // telling announces as the surface does.
-func telling(guest bff.ID, removed bool) consumer.Announce {
-	tell := consumer.NewTelemetry("test", nil)
-	s := consumer.GuestSession{ID: guest, Consent: consumer.Consent{Telemetry: true}}
-	return func(e consumer.WishlistEntry, size int) (*bff.Event, error) {
-		now := time.Now()
-		var f consumer.Fact = e.Added(guest, size)
-		if removed {
-			f = e.Removed(guest, size, now)
-		}
-		ev, _, err := tell.Event(s, f, consumer.Occasion{}, now)
-		return &ev, err
-	}
+func telling(guest bff.ID) consumer.Announcer {
+	by := silent(guest)
+	by.Session.Consent.Telemetry = true
+	return by
 }
 
 func entry(property bff.ID) consumer.WishlistEntry {
@@ -44,14 +39,21 @@ func entry(property bff.ID) consumer.WishlistEntry {
 	}
 }
 
-func addTo(s *shop, guest, property bff.ID, key string, announce consumer.Announce) (consumer.Answer, error) {
-	return s.AddToWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "POST /wishlist", Key: key}, time.Now(),
-		func(context.Context) (consumer.WishlistEntry, error) { return entry(property), nil }, announce)
+func addTo(s *shop, guest, property bff.ID, key string, by consumer.Announcer) (consumer.Answer, error) {
+	claim, earlier, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "POST /wishlist", Key: key}, time.Now())
+	if err != nil {
+		return consumer.Answer{}, err
+	}
+	if earlier != nil {
+		return *earlier, nil
+	}
+	defer claim.Release()
+	return claim.Add(s.ctx(), entry(property), by)
 }
 
 func add(t *testing.T, s *shop, guest, property bff.ID) consumer.WishlistChanged {
 	t.Helper()
-	a, err := addTo(s, guest, property, rand.Text(), telling(guest, false))
+	a, err := addTo(s, guest, property, rand.Text(), telling(guest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,12 @@ func add(t *testing.T, s *shop, guest, property bff.ID) consumer.WishlistChanged
 
 func remove(t *testing.T, s *shop, guest, property bff.ID) consumer.Answer {
 	t.Helper()
-	a, err := s.RemoveFromWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "DELETE", Key: rand.Text()}, property, time.Now(), telling(guest, true))
+	claim, _, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "DELETE", Key: rand.Text()}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Release()
+	a, err := claim.Remove(s.ctx(), property, telling(guest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +123,7 @@ func TestWishlist(t *testing.T) {
 		if first.Size != 1 || first.Note != "برای نوروز" {
 			t.Errorf("first: %+v", first)
 		}
-		again, err := addTo(s, guest, hotel, rand.Text(), telling(guest, false))
+		again, err := addTo(s, guest, hotel, rand.Text(), telling(guest))
 		if err != nil || again.Status != http.StatusOK || again.Replayed || !strings.Contains(string(again.Body), first.ID.String()) {
 			t.Errorf("already there: %d %s %v, want 200 and the same entry", again.Status, again.Body, err)
 		}
@@ -160,7 +167,7 @@ func TestWishlistCap(t *testing.T) {
 		var added, refused atomic.Int32
 		for range 200 {
 			wg.Go(func() {
-				a, err := addTo(s, guest, newID(bff.PrefixProperty), rand.Text(), telling(guest, false))
+				a, err := addTo(s, guest, newID(bff.PrefixProperty), rand.Text(), telling(guest))
 				switch {
 				case err == nil && a.Status == http.StatusCreated:
 					added.Add(1)
@@ -242,7 +249,7 @@ func TestWishlistWithOneStore(t *testing.T) {
 		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 1 {
 			t.Errorf("list: %v %v", got, err)
 		}
-		if _, err := addTo(s, guest, newID(bff.PrefixProperty), "k", silent); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+		if _, err := addTo(s, guest, newID(bff.PrefixProperty), "k", silent(guest)); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 			t.Errorf("add: %v, want service unavailable", err)
 		}
 	})
@@ -290,7 +297,7 @@ func TestFlushLosesNothing(t *testing.T) {
 			guest := newID(bff.PrefixGuestSession)
 			for range each {
 				hotel, key := newID(bff.PrefixProperty), rand.Text()
-				a, err := addTo(s, guest, hotel, key, silent)
+				a, err := addTo(s, guest, hotel, key, silent(guest))
 				if err != nil {
 					t.Error(err)
 					return
@@ -305,7 +312,7 @@ func TestFlushLosesNothing(t *testing.T) {
 	close(finished)
 	seen := map[bff.ID]bool{}
 	for d := range finished {
-		a, err := addTo(s, d.guest, d.hotel, d.key, silent)
+		a, err := addTo(s, d.guest, d.hotel, d.key, silent(d.guest))
 		if err != nil || !a.Replayed || string(a.Body) != d.body {
 			t.Fatalf("answer lost: %v %v %s, want %s", err, a.Replayed, a.Body, d.body)
 		}

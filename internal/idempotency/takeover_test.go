@@ -1,0 +1,180 @@
+package idempotency_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+const takeOver = time.Minute
+
+// tenants is a table with row level security, whose claims are committed before
+// the mutation: another service carries that out.
+type tenants struct {
+	*idempotency.Store
+	db     *pgxpool.Pool
+	tenant bff.ID
+}
+
+func openTenants(t *testing.T, copies idempotency.Copies) *tenants {
+	t.Helper()
+	u, err := url.Parse(testkit.PostgresTemplate(t, "backoffice", func(dsn string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		return postgres.Migrate(ctx, dsn, migrations.Backoffice(), postgres.MigrateOptions{})
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("role", migrations.BackofficeApp)
+	u.RawQuery = q.Encode()
+	db, err := postgres.Open(testkit.Context(t), postgres.Config{URL: u.String(), RequireIsolation: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	w := &tenants{db: db, tenant: bff.NewID(bff.PrefixTenant, time.Now())}
+	w.Store = idempotency.New(idempotency.Config{
+		DB: db, Copies: copies, Wait: time.Second, Begin: w.begin,
+		Table: idempotency.Table{
+			Name: "bff_backoffice.idempotency", Key: "idem_key", Unique: []string{"tenant_id", "idem_key"},
+			Owners: []string{"tenant_id", "device_id", "operator_id"},
+			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: takeOver,
+		},
+		Codes: idempotency.Codes{Reused: bff.CodeStaffIdempotencyReused, InFlight: bff.CodeStaffIdempotencyInFlight},
+	})
+	return w
+}
+
+// begin starts the transaction of the tenant whose request it is.
+func (w *tenants) begin(ctx context.Context, r idempotency.Request, work func(pgx.Tx) error) error {
+	tenant, err := bff.IDFromUUID(bff.PrefixTenant, r.Owner[0])
+	if err != nil {
+		return err
+	}
+	return postgres.InTenantTx(ctx, w.db, tenant, work)
+}
+
+func (w *tenants) request() idempotency.Request {
+	return idempotency.Request{Owner: []string{w.tenant.UUID(), "dev_1", "opr_1"}, Route: "POST /y", Key: "k", Digest: [32]byte{1}}
+}
+
+// finish commits an answer as the mutation's last step.
+func (w *tenants) finish(t *testing.T, c *idempotency.Claim, r idempotency.Request) (idempotency.Answer, bool, error) {
+	t.Helper()
+	answer, err := idempotency.NewAnswer(http.StatusOK, map[string]string{"id": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := testkit.Context(t)
+	err = w.begin(ctx, r, func(tx pgx.Tx) error { return c.Record(ctx, tx, answer) })
+	return c.Settle(ctx, answer, err)
+}
+
+func TestClaimIsCommittedFirst(t *testing.T) {
+	t.Parallel()
+	w := openTenants(t, nil)
+	var (
+		wg      sync.WaitGroup
+		claimed atomic.Int32
+		winner  atomic.Pointer[idempotency.Claim]
+	)
+	for range 20 {
+		wg.Go(func() {
+			c, earlier, err := w.Begin(testkit.Context(t), w.request(), time.Now())
+			switch {
+			case c != nil:
+				claimed.Add(1)
+				winner.Store(c)
+			case earlier != nil || bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight:
+				t.Errorf("a duplicate got %v, %v; want in flight", earlier, err)
+			}
+		})
+	}
+	wg.Wait()
+	if claimed.Load() != 1 {
+		t.Fatalf("%d claims, want 1", claimed.Load())
+	}
+	if _, replayed, err := w.finish(t, winner.Load(), w.request()); err != nil || replayed {
+		t.Fatalf("finish: %v %v", replayed, err)
+	}
+	winner.Load().Release()
+	_, earlier, err := w.Begin(testkit.Context(t), w.request(), time.Now())
+	if err != nil || earlier == nil || string(earlier.Body) != `{"id":"x"}` || earlier.Status != http.StatusOK {
+		t.Errorf("afterwards: %v %v", earlier, err)
+	}
+	other := w.request()
+	other.Digest = [32]byte{2}
+	if _, _, err := w.Begin(testkit.Context(t), other, time.Now()); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+		t.Errorf("another body: %v", err)
+	}
+	stranger := w.request()
+	stranger.Owner = []string{bff.NewID(bff.PrefixTenant, time.Now()).UUID(), "dev_1", "opr_1"}
+	c, earlier, err := w.Begin(testkit.Context(t), stranger, time.Now())
+	if err != nil || earlier != nil {
+		t.Fatalf("another tenant's same key: %v %v", earlier, err)
+	}
+	c.Release()
+}
+
+// A claim whose process died is taken over at its age, by the same request alone;
+// the old holder can no longer answer.
+func TestClaimIsTakenOver(t *testing.T) {
+	t.Parallel()
+	w := openTenants(t, nil)
+	ctx, now := testkit.Context(t), time.Now()
+	dead, _, err := w.Begin(ctx, w.request(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.Begin(ctx, w.request(), now.Add(takeOver-time.Second)); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight {
+		t.Errorf("a young claim: %v, want in flight", err)
+	}
+	other := w.request()
+	other.Digest = [32]byte{2}
+	if _, _, err := w.Begin(ctx, other, now.Add(takeOver)); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+		t.Errorf("another body: %v, want reused", err)
+	}
+	heir, _, err := w.Begin(ctx, w.request(), now.Add(takeOver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.finish(t, dead, w.request()); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight {
+		t.Errorf("the old holder's answer: %v, want in flight", err)
+	}
+	dead.Release() // must not free what is no longer its own
+	if _, replayed, err := w.finish(t, heir, w.request()); err != nil || replayed {
+		t.Errorf("the heir's answer: %v %v", replayed, err)
+	}
+	if a, replayed, err := w.finish(t, dead, w.request()); err != nil || !replayed || a.Status != http.StatusOK {
+		t.Errorf("the old holder afterwards: %v %v %v, want the heir's answer", a, replayed, err)
+	}
+}
+
+// A released claim leaves the key free at once.
+func TestCommittedClaimIsReleased(t *testing.T) {
+	t.Parallel()
+	w := openTenants(t, &memory{})
+	now := time.Now()
+	for range 2 {
+		c, earlier, err := w.Begin(testkit.Context(t), w.request(), now)
+		if err != nil || earlier != nil {
+			t.Fatal(earlier, err)
+		}
+		c.Release()
+	}
+}

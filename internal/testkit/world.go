@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -133,22 +132,34 @@ func (w *World) Relaunch(svc platform.Service, settings map[string]string) *plat
 	return p
 }
 
-// shownLog bounds what a failed test shows of a service's log.
-const shownLog = 8 << 10
+// Of a service's log a failed test shows the last lines that report a failure;
+// the whole log stays in a file. More would hide the one line that matters.
+const (
+	shownLines = 5
+	shownLine  = 300
+)
 
 func (w *World) showLog(name string, log *os.File) {
 	defer func() { _ = log.Close() }() // only read from here on
 	if !w.t.Failed() {
 		return
 	}
-	size, err := log.Seek(0, io.SeekEnd)
+	b, err := os.ReadFile(log.Name())
 	if err != nil {
 		return
 	}
-	tail := make([]byte, min(size, shownLog))
-	if _, err := log.ReadAt(tail, size-int64(len(tail))); err == nil {
-		w.t.Logf("end of the log of %s:\n%s", name, tail)
+	kept := filepath.Join(os.TempDir(), "melmastoon-log-"+strings.ReplaceAll(w.t.Name(), "/", "-")+"-"+name+".log")
+	if err := os.WriteFile(kept, b, 0o600); err != nil {
+		kept = err.Error()
 	}
+	var shown []string
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, `"ERROR"`) || strings.Contains(line, `"WARN"`) || !strings.HasPrefix(line, "{") {
+			shown = append(shown, line[:min(len(line), shownLine)])
+		}
+	}
+	shown = shown[max(0, len(shown)-shownLines):]
+	w.t.Logf("log of %s: %s\n%s", name, kept, strings.Join(shown, ""))
 }
 
 var (

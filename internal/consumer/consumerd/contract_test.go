@@ -511,21 +511,16 @@ func (k *walker) session() {
 
 func (k *walker) telemetry() {
 	hotel := k.w.Sim.Catalog().Properties[0]
-	good := map[string]members{
-		"/telemetry/click":     {"kind": "listing-card", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "position": 1, "sortKey": "price-asc"},
-		"/telemetry/page-view": {"path": "/search?q=secret#top", "referer": "https://example.org/a?b=c"},
-		"/telemetry/funnel":    {"step": "map.opened", "metadata": members{"device": "phone", "cards": 20.5, "dark": true}},
-	}
-	for path, body := range good {
-		k.ask(202, "POST", path, nil, body)
-		k.ask(400, "POST", path, nil, members{"tenantId": "nobody", "kind": "glance", "path": "search", "step": "none", "metadata": members{"1": nil}})
-		k.misbehave("POST", path, body)
-		k.cookies("POST", path, body)
+	for _, r := range reports(hotel) {
+		k.ask(202, "POST", r.path, nil, r.body)
+		k.ask(400, "POST", r.path, nil, members{"tenantId": "nobody", "kind": "glance", "path": "search", "step": "none", "metadata": members{"1": nil}})
+		k.misbehave("POST", r.path, r.body)
+		k.cookies("POST", r.path, r.body)
 	}
 	k.ask(202, "POST", "/telemetry/click", nil, members{"kind": "brand-peek", "tenantId": hotel.TenantID})
 	k.ask(200, "POST", "/session/consent", nil, members{"telemetry": false})
-	for path, body := range good {
-		k.ask(202, "POST", path, nil, body)
+	for _, r := range reports(hotel) {
+		k.ask(202, "POST", r.path, nil, r.body)
 	}
 }
 

@@ -250,13 +250,14 @@ func (g *regular) once(ctx context.Context) bool {
 		want               int
 		id                 string
 	}
-	todo := []action{
-		{"click", http.MethodPost, "/telemetry/click", map[string]any{"kind": "map-pin", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID}, http.StatusAccepted, "id"},
-		{"page view", http.MethodPost, "/telemetry/page-view", map[string]any{"path": "/hotels/" + hotel.PropertyID}, http.StatusAccepted, "id"},
-		{"funnel step", http.MethodPost, "/telemetry/funnel", map[string]any{"step": "map.opened"}, http.StatusAccepted, "id"},
+	actions := []action{
 		{"wish", http.MethodPost, "/wishlist", map[string]any{"propertyId": hotel.PropertyID, "source": "list"}, http.StatusCreated, "wishlistId"},
 		{"hand-off", http.MethodPost, "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), http.StatusCreated, "handoffId"},
-	}[g.rnd.IntN(5)]
+	}
+	for _, r := range reports(hotel) {
+		actions = append(actions, action{r.path, http.MethodPost, r.path, r.body, http.StatusAccepted, "id"})
+	}
+	todo := actions[g.rnd.IntN(len(actions))]
 	header := map[string]string{"Idempotency-Key": rand.Text()}
 	a, err := g.v.try(ctx, todo.method, todo.path, header, todo.body)
 	if err != nil || a.status != todo.want {

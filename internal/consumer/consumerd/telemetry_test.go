@@ -88,18 +88,20 @@ func TestTelemetryArrives(t *testing.T) {
 		t.Errorf("search: %s", search.raw)
 	}
 
-	click := map[string]any{
-		"kind": "listing-card", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "searchSessionId": srs,
-		"position": 3, "page": 1, "sortKey": "recommended",
+	for _, r := range reports(hotel) {
+		heard.promised(r, v.ask(t, http.StatusAccepted, "POST", r.path, r.body))
 	}
-	id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", click).field("id")
-	if e := heard.of(consumer.SubjectClickRecorded, guest); e.Envelope.EventID != id || e.Payload["position"] != 3.0 || e.Payload["kind"] != "listing-card" {
+	id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{
+		"kind": "map-pin", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "searchSessionId": srs,
+		"position": 3, "page": 1, "sortKey": "recommended",
+	}).field("id")
+	if e := heard.await("click", func(r received) bool { return r.Envelope.EventID == id }); e.Payload["position"] != 3.0 || e.Payload["kind"] != "map-pin" {
 		t.Errorf("click: %s, answered %s", e.raw, id)
 	}
 	id = v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{
 		"path": "/search?q=secret#secret", "referer": "https://user:secret@www.google.com:8443/secret?q=secret", "propertyId": hotel.PropertyID,
 	}).field("id")
-	if e := heard.of(consumer.SubjectPageViewed, guest); e.Payload["id"] != id || e.Payload["path"] != "/search" ||
+	if e := heard.await("page view", func(r received) bool { return r.Payload["id"] == id }); e.Payload["path"] != "/search" ||
 		e.Payload["referer"] != "https://www.google.com:8443" || strings.Contains(e.raw, "secret") {
 		t.Errorf("page view: %s, answered %s", e.raw, id)
 	}
@@ -161,18 +163,14 @@ func TestNoConsentNoEvent(t *testing.T) {
 	visit := func(v *visitor) {
 		t.Helper()
 		v.ask(t, http.StatusOK, "POST", "/search", kabul())
-		for path, body := range map[string]any{
-			"click":     map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID},
-			"page-view": map[string]any{"path": "/"},
-			"funnel":    map[string]any{"step": "map.opened"},
-		} {
+		for _, r := range reports(hotel) {
 			var got struct {
 				Accepted bool
 				ID       string
 			}
-			a := v.ask(t, http.StatusAccepted, "POST", "/telemetry/"+path, body)
+			a := v.ask(t, http.StatusAccepted, "POST", r.path, r.body)
 			if err := json.Unmarshal(a.body, &got); err != nil || !got.Accepted || got.ID == "" {
-				t.Errorf("%s answers %s", path, a.body)
+				t.Errorf("%s answers %s", r.path, a.body)
 			}
 		}
 		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
@@ -270,13 +268,9 @@ func TestTelemetryWithoutPostgres(t *testing.T) {
 	if err := server.Stop(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	for path, body := range map[string]any{
-		"click":     map[string]any{"kind": "brand-peek", "tenantId": bff.NewID(bff.PrefixTenant, time.Now()).String()},
-		"page-view": map[string]any{"path": "/during"},
-		"funnel":    map[string]any{"step": "map.opened"},
-	} {
-		if a := v.ask(t, http.StatusServiceUnavailable, "POST", "/telemetry/"+path, body); a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After", path)
+	for _, r := range reports(w.Sim.Catalog().Properties[0]) {
+		if a := v.ask(t, http.StatusServiceUnavailable, "POST", r.path, r.body); a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", r.path)
 		}
 	}
 	v.ask(t, http.StatusOK, "POST", "/search", kabul()) // reads go on
@@ -429,8 +423,7 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view?planted", map[string]any{
 		"path": "/search?mail=planted@example.com#planted", "referer": "https://planted@x.example/planted?planted", "planted": "planted",
 	})
-	v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID, "planted": "planted"})
-	v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{"step": "map.opened", "email": "planted@example.com"})
+	v.plant(t, hotel, "planted@example.com")
 	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "planted", "metadata": map[string]any{"a": "planted@example.com"}})
 	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
 	heard.provoke(consumer.SubjectHandoffInitiated, v.cookie, func(int) {

@@ -227,8 +227,9 @@ func (e *ear) within(ctx context.Context, wanted func(received) bool) (received,
 	}
 }
 
-// provoke acts until an event of a guest arrives. A service that could not read
-// a session in time answers, and tells nothing.
+// provoke acts until an event of a guest arrives. It is for events that are not
+// promised: a service that could not read a session in time answers without one.
+// What is committed with its event is looked for with of, after one action.
 func (e *ear) provoke(s consumer.Subject, guest string, act func(n int)) received {
 	e.t.Helper()
 	ctx := testkit.Context(e.t)

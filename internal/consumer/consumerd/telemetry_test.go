@@ -123,18 +123,14 @@ func TestTelemetryArrives(t *testing.T) {
 		v.ask(t, http.StatusOK, "POST", "/session/currency", map[string]string{"currency": []string{"USD", "EUR"}[n%2]})
 	})
 	once := func() map[string]string { return map[string]string{"Idempotency-Key": rand.Text()} }
-	heard.provoke(consumer.SubjectWishlistAdded, guest, func(n int) {
-		v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[n].PropertyID, "source": "detail", "note": "secret"}, once())
-	})
-	heard.provoke(consumer.SubjectWishlistRemoved, guest, func(n int) {
-		v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[50+n].PropertyID, "source": "map"}, once())
-		v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotels[50+n].PropertyID, nil, once())
-	})
-	minted := map[any]bool{}
-	if e := heard.provoke(consumer.SubjectHandoffInitiated, guest, func(int) {
-		minted[v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), once()).field("handoffId")] = true
-	}); !minted[e.Payload["handoffId"]] {
-		t.Errorf("hand-off: %s", e.raw)
+	// What was committed with its event is promised: one action, one event.
+	v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[1].PropertyID, "source": "detail", "note": "secret"}, once())
+	heard.of(consumer.SubjectWishlistAdded, guest)
+	v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotels[1].PropertyID, nil, once())
+	heard.of(consumer.SubjectWishlistRemoved, guest)
+	minted := v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), once()).field("handoffId")
+	if e := heard.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != minted {
+		t.Errorf("hand-off: %s, answered %s", e.raw, minted)
 	}
 	// Another browser with this guest's cookie.
 	thief := &visitor{base: v.base, cookie: guest, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
@@ -202,7 +198,8 @@ func TestNoConsentNoEvent(t *testing.T) {
 	// One who agrees comes last: when they are heard, the others would have been.
 	last := &visitor{base: "http://" + p.Public}
 	last.ask(t, http.StatusOK, "GET", "/session", nil)
-	heard.provoke(consumer.SubjectHandoffInitiated, last.cookie, func(int) { visit(last) })
+	visit(last)
+	heard.of(consumer.SubjectHandoffInitiated, last.cookie)
 	for _, e := range heard.heard() {
 		if slices.Contains(silent, e.session()) {
 			t.Errorf("an event of a guest who asked not to be tracked: %s", e.raw)
@@ -426,9 +423,8 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	v.plant(t, hotel, "planted@example.com")
 	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "planted", "metadata": map[string]any{"a": "planted@example.com"}})
 	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
-	heard.provoke(consumer.SubjectHandoffInitiated, v.cookie, func(int) {
-		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
-	})
+	v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
+	heard.of(consumer.SubjectHandoffInitiated, v.cookie)
 	thief := &visitor{base: v.base, cookie: v.cookie, header: maps.Clone(v.header)}
 	thief.header["User-Agent"] = "planted-other-agent"
 	for thief.cookie == v.cookie {

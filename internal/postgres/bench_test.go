@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -76,6 +77,48 @@ func BenchmarkTenantRead(b *testing.B) {
 	b.ReportMetric(median(0)/median(2), "steps-ratio")
 	b.ReportMetric(median(1)/1000, "µs")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkPooler: what a statement and a transaction cost with statements prepared
+// once, with statements parsed each time, and with PgBouncer between as well.
+func BenchmarkPooler(b *testing.B) {
+	admin := migrated(b, migrations.Backoffice())
+	role := asRole(b, admin, migrations.BackofficeApp)
+	through := testkit.PgBouncer(b, passwords(migrations.Backoffice()))
+	for _, way := range []struct {
+		name string
+		cfg  postgres.Config
+	}{
+		{"prepared", postgres.Config{URL: role}},
+		{"parsed", postgres.Config{URL: role, Pooler: postgres.TransactionPooler}},
+		{"pgbouncer", postgres.Config{URL: through(role), Pooler: postgres.TransactionPooler}},
+	} {
+		db := openPool(b, way.cfg)
+		if err := postgres.Ping(b.Context(), db); err != nil {
+			b.Fatal(err)
+		}
+		const read = `SELECT response, status_code FROM bff_backoffice.idempotency WHERE tenant_id = $1 AND idem_key = $2 AND expires_at > now()`
+		const write = `INSERT INTO bff_backoffice.device_sync_status (tenant_id, device_id) VALUES ($1, $2)
+			ON CONFLICT (tenant_id, device_id) DO UPDATE SET last_heartbeat_at = now()`
+		b.Run("read/"+way.name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := db.Exec(b.Context(), read, tenants[0].UUID(), "k"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("write/"+way.name, func(b *testing.B) {
+			for b.Loop() {
+				err := postgres.InTenantTx(b.Context(), db, tenants[0], func(tx pgx.Tx) error {
+					_, err := tx.Exec(b.Context(), write, tenants[0].UUID(), "d")
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 func readOnce(ctx context.Context, db querier, sql string, take func(pgx.Rows) error) error {

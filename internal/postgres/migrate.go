@@ -60,9 +60,14 @@ func Migrate(ctx context.Context, adminURL string, set migrations.Set, opts Migr
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", set.Schema, err)
 	}
-	current, err := appliedVersion(ctx, conn, set)
+	current, limited, err := appliedVersion(ctx, conn, set)
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", set.Schema, err)
+	}
+	if current >= newest && !limited {
+		if err := execShared(ctx, conn, limits(set)); err != nil {
+			return fmt.Errorf("migrate %s: set timeouts of roles: %w", set.Schema, err)
+		}
 	}
 	if current < newest {
 		if err := prepare(ctx, conn, set); err != nil {
@@ -108,18 +113,19 @@ func newestVersion(fsys fs.FS) (int64, error) {
 	return newest, nil
 }
 
-// appliedVersion is 0 when the table does not stand yet.
-func appliedVersion(ctx context.Context, conn *pgx.Conn, set migrations.Set) (int64, error) {
-	var v int64
-	err := conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+quote(set.Schema, "schema_migrations")+" WHERE is_applied",
-		pgx.QueryExecModeExec).Scan(&v)
+// appliedVersion is 0 when the table does not stand yet. It also reports whether
+// every login role has a statement timeout.
+func appliedVersion(ctx context.Context, conn *pgx.Conn, set migrations.Set) (version int64, limited bool, err error) {
+	err = conn.QueryRow(ctx, `SELECT coalesce(max(version_id), 0), (SELECT count(*) = cardinality($1::text[]) FROM pg_roles, unnest(rolconfig) AS setting
+			WHERE rolname = ANY($1) AND starts_with(setting, 'statement_timeout='))
+		FROM `+quote(set.Schema, "schema_migrations")+" WHERE is_applied", pgx.QueryExecModeExec, set.Logins).Scan(&version, &limited)
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "42P01" || pe.Code == "3F000") {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read version: %w", err)
+		return 0, false, fmt.Errorf("read version: %w", err)
 	}
-	return v, nil
+	return version, limited, nil
 }
 
 // prepare creates what the files stand on. Roles belong to the whole server
@@ -150,10 +156,37 @@ END $$;
 END $$;
 CREATE SCHEMA IF NOT EXISTS %[3]s AUTHORIZATION %[2]s;
 `, literal(set.Owner), quote(set.Owner), quote(set.Schema))
+	b.WriteString(limits(set))
 	if err := execShared(ctx, conn, b.String()); err != nil {
 		return fmt.Errorf("create roles and schema: %w", err)
 	}
 	return nil
+}
+
+// limits gives the login roles their timeouts: through a transaction pooler a
+// process can not set them itself. What an administrator has set stays. An
+// administrator who may not change the roles, because another one made them, is
+// no reason to stop: without a pooler each connection brings its own.
+func limits(set migrations.Set) string {
+	var b strings.Builder
+	for _, role := range set.Logins {
+		b.WriteString("DO $$ BEGIN\n")
+		for _, limit := range []struct {
+			name  string
+			value time.Duration
+		}{
+			{"statement_timeout", statementTimeout},
+			{"lock_timeout", lockTimeout},
+			{"idle_in_transaction_session_timeout", idleInTransactionTimeout},
+		} {
+			fmt.Fprintf(&b, `	IF NOT EXISTS (SELECT FROM pg_roles, unnest(rolconfig) AS setting WHERE rolname = %s AND starts_with(setting, '%[2]s=')) THEN
+		ALTER ROLE %[3]s SET %[2]s = '%[4]s';
+	END IF;
+`, literal(role), limit.name, quote(role), millis(limit.value))
+		}
+		b.WriteString("EXCEPTION WHEN insufficient_privilege THEN NULL;\nEND $$;\n")
+	}
+	return b.String()
 }
 
 // execShared runs a statement over the server-wide catalogs, which know no row

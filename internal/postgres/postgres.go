@@ -34,8 +34,36 @@ type Config struct {
 	// in silence.
 	RequireIsolation bool
 
+	// Pooler says what stands between this process and the server; empty is
+	// NoPooler.
+	Pooler Pooler
+
 	Tracer pgx.QueryTracer
 }
+
+// Pooler is a kind of proxy that shares server connections among processes.
+type Pooler string
+
+const (
+	// NoPooler is a connection to the server itself: prepared statements are kept
+	// on it, and the timeouts are sent at its start.
+	NoPooler Pooler = "none"
+	// TransactionPooler gives each transaction whichever server connection is free,
+	// as PgBouncer does with pool_mode=transaction. Nothing may be kept on a
+	// connection between transactions: statements are parsed each time (their
+	// descriptions are remembered, so that this costs no round trip), and the
+	// timeouts are those of the role, which Migrate sets. Session locks, LISTEN
+	// and migrations need a connection without it.
+	TransactionPooler Pooler = "transaction"
+)
+
+// The server's limits on a session that the client forgot. Migrate makes them the
+// defaults of the login roles.
+const (
+	statementTimeout         = 5 * time.Second
+	lockTimeout              = 3 * time.Second
+	idleInTransactionTimeout = 10 * time.Second
+)
 
 func (c Config) withDefaults() Config {
 	setInt := func(v *int, d int) {
@@ -50,9 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	setInt(&c.MaxConns, 12)
 	set(&c.ConnectTimeout, 3*time.Second)
-	set(&c.StatementTimeout, 5*time.Second)
-	set(&c.LockTimeout, 3*time.Second)
-	set(&c.IdleInTransactionTimeout, 10*time.Second)
+	set(&c.StatementTimeout, statementTimeout)
+	set(&c.LockTimeout, lockTimeout)
+	set(&c.IdleInTransactionTimeout, idleInTransactionTimeout)
 	set(&c.MaxConnLifetime, 30*time.Minute)
 	set(&c.MaxConnIdleTime, 5*time.Minute)
 	return c
@@ -74,6 +102,15 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 			errs = append(errs, fmt.Errorf("postgres: negative %s timeout", name))
 		}
 	}
+	switch c.Pooler {
+	case "", NoPooler:
+	case TransactionPooler:
+		if c.StatementTimeout != 0 || c.LockTimeout != 0 || c.IdleInTransactionTimeout != 0 {
+			errs = append(errs, errors.New("postgres: behind a transaction pooler the role has the timeouts, and a connection none of its own"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("postgres: there is no pooler %q", c.Pooler))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -89,21 +126,33 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.PingTimeout = time.Second
 	cc := pc.ConnConfig
 	cc.ConnectTimeout = c.ConnectTimeout
-	cc.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	cc.Tracer = c.Tracer
-	for name, value := range map[string]string{
-		"application_name":                    c.ApplicationName,
-		"timezone":                            "UTC",
-		"statement_timeout":                   millis(c.StatementTimeout),
-		"lock_timeout":                        millis(c.LockTimeout),
-		"idle_in_transaction_session_timeout": millis(c.IdleInTransactionTimeout),
-	} {
+	params := map[string]string{"application_name": c.ApplicationName, "timezone": "UTC"} // PgBouncer knows these
+	var checks []func(context.Context, *pgx.Conn) error
+	if c.Pooler == TransactionPooler {
+		cc.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		checks = append(checks, refuseUnlimited)
+	} else {
+		cc.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+		params["statement_timeout"] = millis(c.StatementTimeout)
+		params["lock_timeout"] = millis(c.LockTimeout)
+		params["idle_in_transaction_session_timeout"] = millis(c.IdleInTransactionTimeout)
+	}
+	for name, value := range params {
 		if value != "" {
 			cc.RuntimeParams[name] = value
 		}
 	}
 	if c.RequireIsolation {
-		pc.AfterConnect = refuseUnbound
+		checks = append(checks, refuseUnbound)
+	}
+	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		for _, check := range checks {
+			if err := check(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return pc, nil
 }
@@ -125,6 +174,26 @@ func refuseUnbound(ctx context.Context, c *pgx.Conn) error {
 		return fmt.Errorf("check role: %w", err)
 	case unbound:
 		return ErrUnbound
+	}
+	return nil
+}
+
+// ErrUnlimited refuses a connection through a pooler whose role has no timeouts.
+var ErrUnlimited = errors.New("role has no statement_timeout, lock_timeout or idle_in_transaction_session_timeout: " +
+	"run the migrations, or set them with ALTER ROLE … SET")
+
+// refuseUnlimited runs on each new connection through a pooler, which can not send
+// the timeouts. Without them one stuck statement keeps a server connection, of
+// which there are few, from all processes.
+func refuseUnlimited(ctx context.Context, c *pgx.Conn) error {
+	var unlimited bool
+	err := c.QueryRow(ctx, `SELECT '0' IN (current_setting('statement_timeout'), current_setting('lock_timeout'),
+		current_setting('idle_in_transaction_session_timeout'))`).Scan(&unlimited)
+	switch {
+	case err != nil:
+		return fmt.Errorf("check timeouts: %w", err)
+	case unlimited:
+		return ErrUnlimited
 	}
 	return nil
 }

@@ -83,6 +83,30 @@ func NewPostgres(t testing.TB, durable bool) *stack.Postgres {
 	return p
 }
 
+// PgBouncer starts a pooler in transaction mode before the shared Postgres server
+// for one test, with two server connections per role and database. Users are the
+// passwords that the roles have on the server. The function returned leads a URL
+// of that server through the pooler.
+func PgBouncer(t testing.TB, users map[string]string) func(direct string) string {
+	t.Helper()
+	b, err := stack.StartPgBouncer(t.Context(), stack.PgBouncerConfig{ServerURL: sharedCluster(t).admin, Users: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeServer(t, b) })
+	return b.URL
+}
+
+// Promtool returns the path of Prometheus's tool that tests alert rules.
+func Promtool(t testing.TB) string {
+	t.Helper()
+	path, err := stack.Promtool(t.Context(), false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Redis returns the URL of the shared server. Tests keep apart by key prefix.
 func Redis(t testing.TB) string {
 	t.Helper()

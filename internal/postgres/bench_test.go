@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -79,44 +80,51 @@ func BenchmarkTenantRead(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkPooler: what a statement and a transaction cost with statements prepared
-// once, with statements parsed each time, and with PgBouncer between as well.
+// BenchmarkPooler: what a statement and a transaction of a tenant cost with
+// statements parsed each time, and with PgBouncer between as well, over statements
+// that are prepared once. The three take turns, so that a noisy machine is fair.
 func BenchmarkPooler(b *testing.B) {
 	admin := migrated(b, migrations.Backoffice())
 	role := asRole(b, admin, migrations.BackofficeApp)
 	through := testkit.PgBouncer(b, passwords(migrations.Backoffice()))
-	for _, way := range []struct {
-		name string
-		cfg  postgres.Config
-	}{
-		{"prepared", postgres.Config{URL: role}},
-		{"parsed", postgres.Config{URL: role, Pooler: postgres.TransactionPooler}},
-		{"pgbouncer", postgres.Config{URL: through(role), Pooler: postgres.TransactionPooler}},
+	names := []string{"prepared", "parsed", "pgbouncer"}
+	pools := []*pgxpool.Pool{
+		openPool(b, postgres.Config{URL: role}),
+		openPool(b, postgres.Config{URL: role, Pooler: postgres.TransactionPooler}),
+		openPool(b, postgres.Config{URL: through(role), Pooler: postgres.TransactionPooler}),
+	}
+	for name, call := range map[string]func(*pgxpool.Pool) error{
+		"statement": func(db *pgxpool.Pool) error {
+			_, err := db.Exec(b.Context(), `SELECT response, status_code FROM bff_backoffice.idempotency
+				WHERE tenant_id = $1 AND idem_key = $2 AND expires_at > now()`, tenants[0].UUID(), "k")
+			return err
+		},
+		"transaction": func(db *pgxpool.Pool) error {
+			return postgres.InTenantTx(b.Context(), db, tenants[0], func(tx pgx.Tx) error {
+				_, err := tx.Exec(b.Context(), `INSERT INTO bff_backoffice.device_sync_status (tenant_id, device_id) VALUES ($1, $2)
+					ON CONFLICT (tenant_id, device_id) DO UPDATE SET last_heartbeat_at = now()`, tenants[0].UUID(), "d")
+				return err
+			})
+		},
 	} {
-		db := openPool(b, way.cfg)
-		if err := postgres.Ping(b.Context(), db); err != nil {
-			b.Fatal(err)
-		}
-		const read = `SELECT response, status_code FROM bff_backoffice.idempotency WHERE tenant_id = $1 AND idem_key = $2 AND expires_at > now()`
-		const write = `INSERT INTO bff_backoffice.device_sync_status (tenant_id, device_id) VALUES ($1, $2)
-			ON CONFLICT (tenant_id, device_id) DO UPDATE SET last_heartbeat_at = now()`
-		b.Run("read/"+way.name, func(b *testing.B) {
+		b.Run(name, func(b *testing.B) {
+			took := make([][]time.Duration, len(pools))
 			for b.Loop() {
-				if _, err := db.Exec(b.Context(), read, tenants[0].UUID(), "k"); err != nil {
-					b.Fatal(err)
+				for i, db := range pools {
+					start := time.Now()
+					if err := call(db); err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], time.Since(start))
 				}
 			}
-		})
-		b.Run("write/"+way.name, func(b *testing.B) {
-			for b.Loop() {
-				err := postgres.InTenantTx(b.Context(), db, tenants[0], func(tx pgx.Tx) error {
-					_, err := tx.Exec(b.Context(), write, tenants[0].UUID(), "d")
-					return err
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
+			for i := range took {
+				slices.Sort(took[i])
+				median := took[i][len(took[i])/2]
+				b.ReportMetric(float64(median)/1000, names[i]+"-µs")
+				b.ReportMetric(float64(median)/float64(took[0][len(took[0])/2]), names[i]+"-ratio")
 			}
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }

@@ -49,7 +49,7 @@ func (p *Process) Keys() redis.Keys { return redis.NewKeys(p.settings.Environmen
 // them is configured.
 func (p *Process) Postgres(ctx context.Context, s *DatabaseSettings) (*pgxpool.Pool, error) {
 	p.migrate(s)
-	return p.pool(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), RequireIsolation: p.Isolated})
+	return p.pool(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), RequireIsolation: p.Isolated, Pooler: s.PostgresPooler})
 }
 
 func (p *Process) migrate(s *DatabaseSettings) {

@@ -212,3 +212,24 @@ func TestJobsRole(t *testing.T) {
 		})
 	}
 }
+
+// A session's lock or LISTEN through a pooler would be lost without an error.
+func TestPoolerNeedsADirectWay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		settings DatabaseSettings
+		want     bool
+	}{
+		{DatabaseSettings{PostgresURL: "a"}, true},
+		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.NoPooler}, true},
+		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.TransactionPooler}, false},
+		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.TransactionPooler, JobsPostgresURL: "b"}, true},
+	} {
+		if err := test.settings.validate(); (err == nil) != test.want {
+			t.Errorf("pooler %q: %v", test.settings.PostgresPooler, err)
+		}
+		if _, err := test.settings.jobsURL(Identity{}); (err == nil) != test.want {
+			t.Errorf("relay with pooler %q: %v", test.settings.PostgresPooler, err)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
 // Settings are what every serving process can be told. A service embeds them in
@@ -44,12 +45,24 @@ type ListenSettings struct {
 
 // DatabaseSettings name the roles of the database.
 type DatabaseSettings struct {
-	PostgresURL     daemon.Secret `name:"postgres-url" env:"${prefix}_POSTGRES_URL" help:"Database, as the application's role."`
-	JobsPostgresURL daemon.Secret `name:"jobs-postgres-url" env:"${prefix}_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs (default: postgres-url)."`
-	MigrateURL      daemon.Secret `name:"migrate-url" env:"${prefix}_MIGRATE_URL" help:"Database, as a role that may migrate; if set, migrations run at start."`
+	PostgresURL     daemon.Secret   `name:"postgres-url" env:"${prefix}_POSTGRES_URL" help:"Database, as the application's role."`
+	PostgresPooler  postgres.Pooler `name:"postgres-pooler" env:"${prefix}_POSTGRES_POOLER" enum:"none,transaction" default:"none" help:"What postgres-url leads through: none, or transaction for PgBouncer with pool_mode=transaction. jobs-postgres-url and migrate-url always lead to the server itself."`
+	JobsPostgresURL daemon.Secret   `name:"jobs-postgres-url" env:"${prefix}_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs, without a pooler (default: postgres-url)."`
+	MigrateURL      daemon.Secret   `name:"migrate-url" env:"${prefix}_MIGRATE_URL" help:"Database, as a role that may migrate, without a pooler; if set, migrations run at start."`
 }
 
-func (s *DatabaseSettings) validate() error { return required("postgres-url", s.PostgresURL) }
+func (s *DatabaseSettings) validate() error {
+	return errors.Join(required("postgres-url", s.PostgresURL), s.validateDirect())
+}
+
+// validateDirect reports a missing way around the pooler: the relay's lock and
+// LISTEN belong to a session, which a pooler takes away after each transaction.
+func (s *DatabaseSettings) validateDirect() error {
+	if s.PostgresPooler == postgres.TransactionPooler && s.JobsPostgresURL == "" {
+		return errors.New("jobs-postgres-url: is required with postgres-pooler=transaction")
+	}
+	return nil
+}
 
 // jobsURL is the database as relay and jobs see it. Where requests are isolated,
 // their role sees too little for the relay: falling back to it would publish
@@ -61,7 +74,7 @@ func (s *DatabaseSettings) jobsURL(id Identity) (string, error) {
 	if id.Isolated {
 		return "", required("jobs-postgres-url", "")
 	}
-	return s.PostgresURL.Reveal(), required("postgres-url", s.PostgresURL)
+	return s.PostgresURL.Reveal(), s.validate()
 }
 
 // RedisSettings name the two tiers.

@@ -29,11 +29,12 @@ type Config struct {
 	InternalListen string `name:"internal-listen" env:"BFF_BACKOFFICE_INTERNAL_LISTEN" default:"127.0.0.1:8183" help:"Address of the calls that only other services may make."`
 	AdminListen    string `name:"admin-listen" env:"BFF_BACKOFFICE_ADMIN_LISTEN" default:"127.0.0.1:9083" help:"Address of health, metrics and profiles."`
 
-	PostgresURL     daemon.Secret `name:"postgres-url" env:"BFF_BACKOFFICE_POSTGRES_URL" help:"Database, as the application's role."`
-	JobsPostgresURL daemon.Secret `name:"jobs-postgres-url" env:"BFF_BACKOFFICE_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs."`
-	MigrateURL      daemon.Secret `name:"migrate-url" env:"BFF_BACKOFFICE_MIGRATE_URL" help:"Database, as a role that may migrate; if set, migrations run at start."`
-	RedisSessionURL daemon.Secret `name:"redis-session-url" env:"BFF_BACKOFFICE_REDIS_SESSION_URL" help:"Redis of sessions (noeviction)."`
-	RedisCacheURL   daemon.Secret `name:"redis-cache-url" env:"BFF_BACKOFFICE_REDIS_CACHE_URL" help:"Redis of caches (allkeys-lru)."`
+	PostgresURL     daemon.Secret   `name:"postgres-url" env:"BFF_BACKOFFICE_POSTGRES_URL" help:"Database, as the application's role."`
+	PostgresPooler  postgres.Pooler `name:"postgres-pooler" env:"BFF_BACKOFFICE_POSTGRES_POOLER" enum:"none,transaction" default:"none" help:"What postgres-url leads through: none, or transaction for PgBouncer with pool_mode=transaction. jobs-postgres-url and migrate-url always lead to the server itself."`
+	JobsPostgresURL daemon.Secret   `name:"jobs-postgres-url" env:"BFF_BACKOFFICE_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs."`
+	MigrateURL      daemon.Secret   `name:"migrate-url" env:"BFF_BACKOFFICE_MIGRATE_URL" help:"Database, as a role that may migrate; if set, migrations run at start."`
+	RedisSessionURL daemon.Secret   `name:"redis-session-url" env:"BFF_BACKOFFICE_REDIS_SESSION_URL" help:"Redis of sessions (noeviction)."`
+	RedisCacheURL   daemon.Secret   `name:"redis-cache-url" env:"BFF_BACKOFFICE_REDIS_CACHE_URL" help:"Redis of caches (allkeys-lru)."`
 
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"BFF_BACKOFFICE_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
 }
@@ -104,7 +105,7 @@ func (s serve) Run(ctx context.Context) error {
 	if s.MigrateURL != "" {
 		d.Add("migrations", func(ctx context.Context) error { return s.apply(ctx, log) }, nil)
 	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), ApplicationName: name, RequireIsolation: true})
+	db, err := postgres.Open(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), ApplicationName: name, RequireIsolation: true, Pooler: s.PostgresPooler})
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type walker struct {
 	cookie   string
 }
 
+const walkerAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+
 // headers of one request; a name may be there twice.
 type headers = http.Header
 
@@ -76,7 +78,7 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+	req.Header.Set("User-Agent", walkerAgent)
 	req.Header.Set("Accept-Language", "en")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

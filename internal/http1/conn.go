@@ -1,7 +1,10 @@
 package http1
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,16 +17,17 @@ import (
 // maxRequest is the longest request that is served here, body included.
 const maxRequest = 8 << 10
 
-// What a connection is doing.
+// States of a connection.
 const (
-	fresh  int32 = iota // has not asked anything yet
-	idle                // between two requests
-	active              //
-	closed              // by Shutdown
+	stateNew    int32 = iota // before the first byte of the first request
+	stateIdle                // between two requests
+	stateActive              // within a request
+	stateClosed              // closed by Shutdown
 )
 
-// slack is how late a deadline may be: it spares setting one for each request.
-const slack = time.Second
+// deadlineSlack is how late a deadline may be, but never later than twice its
+// limit. It saves setting one per request.
+const deadlineSlack = time.Second
 
 // conn is one connection. Its goroutine reads a request, calls the handler and
 // writes the answer.
@@ -35,39 +39,45 @@ type conn struct {
 	since  time.Time
 	state  atomic.Int32
 
-	have              int // bytes of in
-	readBy, writtenBy time.Time
-	began             time.Time    // the last request, if nobody waited in it
-	watch             *watch       // who looks whether the client is still there; nil = nobody
-	request           http.Request // the one that was read last; handlers get a copy
-	in                [maxRequest]byte
+	have            int // bytes of in
+	readBy, writeBy time.Time
+	began           time.Time    // of the last request; zero if its handler waited or set deadlines
+	deadlinesSet    atomic.Bool  // by the handler
+	watch           *watch       // reads while a handler waits; nil: none does
+	hijacked        bool         // the connection belongs to the handler
+	request         http.Request // the one that was read last; handlers get a copy
+	in              [maxRequest]byte
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	return &conn{s: s, nc: nc, remote: nc.RemoteAddr().String(), local: nc.LocalAddr(), since: time.Now()}
 }
 
-// serve answers requests until one goes elsewhere or the connection ends.
+// serve answers requests until one is handed to net/http or the connection ends.
 func (c *conn) serve() {
 	defer c.s.forget(c)
 	for {
-		x, verdict := c.next()
-		switch verdict {
-		case usual:
-		case unusual:
+		x, then := c.next()
+		switch then {
+		case accept:
+		case delegate:
+			if ambiguousLength(c.in[:c.have]) {
+				c.refuse()
+				return
+			}
 			_ = c.nc.SetDeadline(time.Time{}) // net/http sets its own
-			c.s.aside.take(c.nc, c.in[:c.have])
+			c.s.fallback.handOver(c.nc, c.in[:c.have])
 			return
 		default:
 			_ = c.nc.Close()
 			return
 		}
-		if !c.answer(x) {
-			_ = c.nc.Close()
+		goesOn := c.answer(x)
+		if c.hijacked {
 			return
 		}
 		c.have = copy(c.in[:], c.in[x.size:c.have])
-		if c.s.closing.Load() || !c.state.CompareAndSwap(active, idle) {
+		if !goesOn || c.s.closing.Load() || !c.state.CompareAndSwap(stateActive, stateIdle) {
 			_ = c.nc.Close()
 			return
 		}
@@ -75,37 +85,37 @@ func (c *conn) serve() {
 }
 
 // next reads one request.
-func (c *conn) next() (*exchange, verdict) {
-	waits, body := forNothing, false
+func (c *conn) next() (*exchange, decision) {
+	waiting, body := forNothing, false
 	for need := 1; ; {
-		if c.have > 0 && !c.activate() { // its first byte is a promise
-			return nil, gone
+		if c.have > 0 && !c.activate() { // a request counts as begun with its first byte
+			return nil, closeConn
 		}
 		if c.have >= need {
-			x, v := parse(c.in[:c.have], &c.request)
+			x, then := parse(c.in[:c.have], &c.request)
 			switch {
-			case v != incomplete:
-				return x, v
+			case then != readMore:
+				return x, then
 			case x != nil:
 				need, body = x.size, true
 			case c.have == len(c.in):
-				return nil, unusual
+				return nil, delegate
 			default:
 				need = c.have + 1
 			}
 		}
-		if now := c.waitsFor(body); now != waits {
-			waits = now
-			c.allow(waits)
+		if now := c.waitsFor(body); now != waiting {
+			waiting = now
+			c.limitRead(waiting)
 		}
 		n, err := c.nc.Read(c.in[c.have:])
 		if c.have += n; n == 0 && err != nil {
-			return nil, gone
+			return nil, closeConn
 		}
 	}
 }
 
-// What is waited for; each has a limit of its own, as with net/http.
+// What a connection waits for. Each has its own limit, as with net/http.
 const (
 	forNothing = iota
 	forRequest
@@ -113,120 +123,173 @@ const (
 	forBody
 )
 
-// waitsFor says what a connection waits for. Who has just come is given no more
-// time for a first request than for its head.
+// waitsFor says what a connection waits for. The first request of a connection has
+// no more time to begin than its head has to arrive.
 func (c *conn) waitsFor(body bool) int {
 	switch {
 	case body:
 		return forBody
-	case c.have == 0 && c.state.Load() != fresh:
+	case c.have == 0 && c.state.Load() != stateNew:
 		return forRequest
 	default:
 		return forHead
 	}
 }
 
-func (c *conn) allow(waits int) {
+func (c *conn) limitRead(waiting int) {
 	limits := c.s.std
-	limit, stands, now := limits.ReadTimeout, time.Time{}, time.Time{}
+	limit, current, now := limits.ReadTimeout, time.Time{}, time.Time{}
 	switch {
-	case waits == forRequest:
-		limit, stands, now = limits.IdleTimeout, c.readBy, c.began // a moment ago: near enough
-	case waits == forHead && limits.ReadHeaderTimeout > 0:
+	case waiting == forRequest:
+		limit, current, now = limits.IdleTimeout, c.readBy, c.began // began a moment ago: near enough
+	case waiting == forHead && limits.ReadHeaderTimeout > 0:
 		limit = limits.ReadHeaderTimeout
 	}
 	if now.IsZero() {
 		now = time.Now()
 	}
-	c.readBy = within(limit, now, stands, c.nc.SetReadDeadline)
+	c.readBy = extend(limit, now, current, c.nc.SetReadDeadline)
 }
 
-// activate takes the connection from Shutdown, which closes idle ones, and
-// reports whether it was in time.
+// activate marks the connection as active, so that Shutdown leaves it open, and
+// reports whether Shutdown has not closed it before.
 func (c *conn) activate() bool {
 	for {
 		state := c.state.Load()
-		if state == closed || state == active || c.state.CompareAndSwap(state, active) {
-			return state != closed
+		if state == stateClosed || state == stateActive || c.state.CompareAndSwap(state, stateActive) {
+			return state != stateClosed
 		}
 	}
 }
 
-// within sets a deadline, unless the one that stands is nearly the same.
-func within(d time.Duration, now, stands time.Time, set func(time.Time) error) time.Time {
-	by := now.Add(d + slack)
-	if d <= 0 || by.Sub(stands) <= slack {
-		return stands
+// extend sets a deadline, unless the current one is nearly the same.
+func extend(limit time.Duration, now, current time.Time, set func(time.Time) error) time.Time {
+	slack := min(limit, deadlineSlack)
+	by := now.Add(limit + slack)
+	if limit <= 0 || by.Sub(current) <= slack {
+		return current
 	}
-	_ = set(by) // fails on a closed connection, as what follows will
+	_ = set(by) // fails only on a closed connection, as the next read or write will
 	return by
 }
 
-// answer calls the handler and reports whether the connection can go on.
+// answer calls the handler and reports whether the connection can be used further.
 func (c *conn) answer(x *exchange) (goesOn bool) {
 	c.began = time.Now()
-	c.writtenBy = within(c.s.std.WriteTimeout, c.began, c.writtenBy, c.nc.SetWriteDeadline)
+	c.writeBy = extend(c.s.std.WriteTimeout, c.began, c.writeBy, c.nc.SetWriteDeadline)
 	x.ctx.conn = c
 	c.request.RemoteAddr = c.remote
-	x.r = *c.request.WithContext(&x.ctx) // the only way to give it one
-	c.request = http.Request{}           // a connection that waits keeps nothing of its last guest
-	x.w.begin(c, &x.r)
+	x.r = *c.request.WithContext(&x.ctx) // the only way to set a request's context
+	c.request = http.Request{}           // an idle connection keeps nothing of its last request
+	x.w.begin(c, x)
 	defer func() {
 		if p := recover(); p != nil {
 			goesOn = false
 			x.w.abandon()
 			if p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
-				c.s.complain("http1: panic: %v\n%s", p, debug.Stack()) // and not whose request it was
+				c.s.logf("http1: panic in a handler: %v\n%s", p, debug.Stack()) // without the client's address
 			}
 		}
 		x.ctx.end()
 		_ = x.body.Close() // never fails
+		if c.hijacked {
+			return
+		}
 		goesOn = c.unwatch() && goesOn
+		if c.deadlinesSet.Load() { // they end with the answer
+			c.deadlinesSet.Store(false)
+			_ = c.nc.SetDeadline(time.Time{}) // fails only on a closed connection
+			c.readBy, c.writeBy, c.began = time.Time{}, time.Time{}, time.Time{}
+		}
 	}()
 	c.s.std.Handler.ServeHTTP(&x.w, &x.r)
-	return x.w.finish()
+	return !c.hijacked && x.w.finish()
 }
 
-// watch reads behind a handler's back, to hear of a client that leaves.
+// refusal answers a request whose length is ambiguous.
+const refusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+	"400 Bad Request: a request must not have both Transfer-Encoding and Content-Length"
+
+const (
+	lingerTimeout = 500 * time.Millisecond
+	maxLinger     = 64 << 10
+)
+
+// refuse answers 400 and closes the connection. It first reads some of what the
+// client still sends: a connection that is closed with unread bytes is reset, and
+// the client might not see the answer.
+func (c *conn) refuse() {
+	_ = c.nc.SetDeadline(time.Now().Add(lingerTimeout))
+	if _, err := io.WriteString(c.nc, refusal); err == nil && closeWrite(c.nc) == nil {
+		_, _ = io.CopyN(io.Discard, c.nc, maxLinger)
+	}
+	_ = c.nc.Close()
+}
+
+// hijack gives the connection to the handler of x.
+func (c *conn) hijack(x *exchange) (*bufio.ReadWriter, error) {
+	x.ctx.forbidWatch()
+	if !c.unwatch() {
+		return nil, net.ErrClosed
+	}
+	if err := c.nc.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	c.hijacked = true
+	c.s.forget(c)
+	rest := bytes.Clone(c.in[x.size:c.have])
+	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), c.nc), max(4096, len(rest)))
+	_, _ = r.Peek(len(rest)) // so that Buffered reports them
+	return bufio.NewReadWriter(r, bufio.NewWriter(c.nc)), nil
+}
+
+// watch reads from the connection while a handler waits, to learn that the client
+// has left.
 type watch struct {
-	done chan struct{}
-	n    int
-	err  error
+	stopping atomic.Bool
+	done     chan struct{}
+	n        int
+	left     bool
 }
 
-// startWatch reads one byte at most: what follows may be the next request.
-func (c *conn) startWatch(gone func()) {
+// startWatch starts to read. It reads one byte at most, which may be the first of
+// the next request. A read deadline that expires counts as a client that left, as
+// with net/http.
+func (c *conn) startWatch(deadline time.Time, left func()) {
 	if c.have == len(c.in) {
 		return
 	}
 	w := &watch{done: make(chan struct{})}
 	c.watch = w
-	_ = c.nc.SetReadDeadline(time.Time{}) // a handler takes as long as it takes
+	_ = c.nc.SetReadDeadline(deadline) // zero unless the handler set one
 	go func() {
 		defer close(w.done)
-		w.n, w.err = c.nc.Read(c.in[c.have : c.have+1])
-		if w.err != nil && !errors.Is(w.err, os.ErrDeadlineExceeded) {
-			gone()
+		var err error
+		w.n, err = c.nc.Read(c.in[c.have : c.have+1])
+		if err != nil && !(w.stopping.Load() && errors.Is(err, os.ErrDeadlineExceeded)) {
+			w.left = true
+			left()
 		}
 	}()
 }
 
-// unwatch ends the watch and reports whether the client is still there.
+// unwatch stops the watch and reports whether the client is still there.
 func (c *conn) unwatch() bool {
 	w := c.watch
 	if w == nil {
 		return true
 	}
+	w.stopping.Store(true)
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // ends the read
 	<-w.done
 	c.watch, c.readBy, c.began = nil, time.Time{}, time.Time{}
 	c.have += w.n
 	_ = c.nc.SetReadDeadline(time.Time{})
-	return w.err == nil || errors.Is(w.err, os.ErrDeadlineExceeded)
+	return !w.left
 }
 
-// exchange is a request and its answer: all that one costs in memory, but for
-// the text and the maps of headers.
+// exchange is a request and its answer in one allocation; only the text and the
+// header maps are apart.
 type exchange struct {
 	ctx    requestContext
 	size   int // bytes of the connection's buffer

@@ -18,6 +18,8 @@ type requestContext struct {
 	watched context.Context // the standard library's, made by the first call of Done
 	cancel  context.CancelFunc
 	ended   bool
+	noWatch bool      // the handler has hijacked the connection
+	readBy  time.Time // the handler's read deadline
 }
 
 // Deadline implements context.Context.
@@ -29,10 +31,11 @@ func (c *requestContext) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.watched == nil {
 		c.watched, c.cancel = context.WithCancel(context.Background())
-		if c.ended {
+		switch {
+		case c.ended:
 			c.cancel()
-		} else {
-			c.conn.startWatch(c.cancel)
+		case !c.noWatch:
+			c.conn.startWatch(c.readBy, c.cancel)
 		}
 	}
 	return c.watched.Done()
@@ -67,6 +70,21 @@ func (c *requestContext) Value(key any) any {
 		return nil
 	}
 	return c.watched.Value(key)
+}
+
+// forbidWatch keeps the client from being watched from now on.
+func (c *requestContext) forbidWatch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noWatch = true
+}
+
+// setReadDeadline limits the watch that runs or is started later.
+func (c *requestContext) setReadDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readBy = at
+	return c.conn.nc.SetReadDeadline(at)
 }
 
 // end cancels the context: the request is answered.

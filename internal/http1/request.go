@@ -13,47 +13,49 @@ import (
 	"sync"
 )
 
-// verdict is what is to become of a connection.
-type verdict int
+// decision says what becomes of a connection after some bytes of a request.
+type decision int
 
 const (
-	usual      verdict = iota // served here
-	unusual                   // net/http's
-	incomplete                // more is to be read
-	gone                      // closed
+	accept    decision = iota // the request is served here
+	delegate                  // the connection is handed to net/http
+	readMore                  // the request is incomplete
+	closeConn                 // the connection is closed
 )
 
-// methods are those that may come here; nothing is special about them.
+// methods are those of requests that are served here.
 var methods = [...]string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
 }
 
-// parse reads one request from the beginning of b. What it takes, net/http would
-// take with the same meaning; everything that needs a second thought is unusual.
-// Of one that is incomplete it returns the size, if that is known.
-// The request is left in r, which belongs to the connection.
-func parse(b []byte, r *http.Request) (*exchange, verdict) {
+// parse reads one request from the beginning of b into r, which belongs to the
+// connection. What it accepts, net/http would accept with the same meaning; all
+// else is delegated. Of an incomplete request it returns the size once it is known.
+func parse(b []byte, r *http.Request) (*exchange, decision) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
-		return nil, begins(b)
+		if endsHead(b) {
+			return nil, delegate
+		}
+		return nil, readMore
 	}
 	head := string(b[:end+2]) // with the last line's end
 	line, rest, _ := strings.Cut(head, "\r\n")
 	x := new(exchange)
 	*r = http.Request{}
 	if !x.requestLine(r, line) {
-		return nil, unusual
+		return nil, delegate
 	}
 	length, ok := x.headers(r, rest)
 	if !ok {
-		return nil, unusual
+		return nil, delegate
 	}
 	x.size = end + 4 + length
 	switch {
 	case x.size > maxRequest:
-		return nil, unusual
+		return nil, delegate
 	case x.size > len(b):
-		return x, incomplete
+		return x, readMore
 	}
 	r.ContentLength = int64(length)
 	r.Body = http.NoBody
@@ -61,21 +63,38 @@ func parse(b []byte, r *http.Request) (*exchange, verdict) {
 		x.body.rest = b[end+4 : x.size]
 		r.Body = &x.body
 	}
-	return x, usual
+	return x, accept
 }
 
-// begins judges a head that has not ended: it may never, by our rules, where
-// net/http sees an end.
-func begins(b []byte) verdict {
-	for i, c := range b {
-		if c == '\n' && (i == 0 || b[i-1] != '\r') {
-			return unusual
+// endsHead reports whether net/http, which also takes lines that end without a
+// carriage return, sees the end of a head in b.
+func endsHead(b []byte) bool {
+	return bytes.Contains(b, []byte("\n\n")) || bytes.Contains(b, []byte("\n\r\n")) ||
+		bytes.HasPrefix(b, []byte("\n")) || bytes.HasPrefix(b, []byte("\r\n"))
+}
+
+// ambiguousLength reports whether a head has both Transfer-Encoding and
+// Content-Length. net/http believes the first, a proxy in front may believe the
+// second: the bytes between the two ends would be a request that only one of them
+// sees (request smuggling, RFC 9112 §6.3). Lines are read as leniently as net/http
+// reads them. Of a head that does not fit the buffer only the beginning is seen.
+func ambiguousLength(b []byte) bool {
+	encoding, length := false, false
+	for line := range bytes.Lines(b) {
+		name, _, _ := bytes.Cut(line, []byte{':'})
+		switch string(bytes.ToLower(bytes.TrimSpace(name))) {
+		case "":
+			return encoding && length // the end of the head
+		case "transfer-encoding":
+			encoding = true
+		case "content-length":
+			length = true
 		}
 	}
-	return incomplete
+	return encoding && length
 }
 
-// requestLine takes "GET /path?query HTTP/1.1".
+// requestLine reads "GET /path?query HTTP/1.1".
 func (x *exchange) requestLine(r *http.Request, line string) bool {
 	method, line, _ := strings.Cut(line, " ")
 	target, proto, _ := strings.Cut(line, " ")
@@ -100,7 +119,7 @@ func (x *exchange) requestLine(r *http.Request, line string) bool {
 
 func (x *exchange) target(target string) bool {
 	path, query, asked := strings.Cut(target, "?")
-	if plain(path, isPath) && (!asked || query != "" && plain(query, isQuery)) {
+	if consistsOf(path, isPath) && (!asked || query != "" && consistsOf(query, isQuery)) {
 		x.url.Path, x.url.RawQuery = path, query
 		return true
 	}
@@ -112,8 +131,8 @@ func (x *exchange) target(target string) bool {
 	return true
 }
 
-// headers takes the lines of a head, each with its end, and returns the body's
-// length.
+// headers reads the lines of a head, each with its line end, and returns the
+// length of the body.
 func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) {
 	count := strings.Count(lines, "\n")
 	r.Header = make(http.Header, count)
@@ -129,12 +148,12 @@ func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) 
 			return 0, false
 		}
 		value := trim(lines[colon+1 : end-1])
-		if !plain(value, isValue) {
+		if !consistsOf(value, isValue) {
 			return 0, false
 		}
 		name, known := names[lines[:colon]]
 		if !known {
-			if !plain(lines[:colon], isToken) {
+			if !consistsOf(lines[:colon], isToken) {
 				return 0, false
 			}
 			text := textproto.CanonicalMIMEHeaderKey(lines[:colon])
@@ -145,29 +164,29 @@ func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) 
 		again := seen&name.bit != 0 || !known && r.Header[name.text] != nil
 		seen |= name.bit
 		lines = lines[end+1:]
-		switch name.meaning {
-		case bystander:
-		case host:
-			if again || value == "" || !plain(value, isHost) {
+		switch name.kind {
+		case headerPlain:
+		case headerHost:
+			if again || value == "" || !consistsOf(value, isHost) {
 				return 0, false
 			}
 			r.Host = value
-			continue // net/http keeps it apart too
-		case contentLength:
+			continue // net/http does not put it into the map either
+		case headerLength:
 			n, err := strconv.ParseUint(value, 10, 16)
-			if again || err != nil || !plain(value, isDigit) {
+			if again || err != nil || !consistsOf(value, isDigit) {
 				return 0, false
 			}
 			length = int(n)
-		case connection:
+		case headerConnection:
 			if !strings.EqualFold(value, "keep-alive") {
 				return 0, false
 			}
-		case pragma:
-			if _, told := r.Header["Cache-Control"]; !told {
-				return 0, false // net/http makes one of the other
+		case headerPragma:
+			if _, set := r.Header["Cache-Control"]; !set {
+				return 0, false // net/http derives a Cache-Control from it
 			}
-		case meddler:
+		case headerUnsupported:
 			return 0, false
 		}
 		if again {
@@ -180,7 +199,7 @@ func (x *exchange) headers(r *http.Request, lines string) (length int, ok bool) 
 	return max(length, 0), r.Host != ""
 }
 
-// trim takes the blanks from both ends.
+// trim removes spaces and tabs from both ends.
 func trim(s string) string {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
@@ -191,44 +210,44 @@ func trim(s string) string {
 	return s
 }
 
-// meaning is what a header is to the server itself.
-type meaning uint8
+// headerKind is what a header means to the server.
+type headerKind uint8
 
 const (
-	bystander meaning = iota // nothing
-	host
-	contentLength
-	connection
-	pragma
-	meddler // changes what the rest means: a case for net/http
+	headerPlain headerKind = iota // nothing: it is for the handler
+	headerHost
+	headerLength
+	headerConnection
+	headerPragma
+	headerUnsupported // changes the meaning of the request: net/http handles it
 )
 
-var meanings = map[string]meaning{
-	"Host": host, "Content-Length": contentLength, "Connection": connection, "Pragma": pragma,
-	"Transfer-Encoding": meddler, "Trailer": meddler, "Te": meddler, "Upgrade": meddler, "Expect": meddler,
-	"Http2-Settings": meddler, "Proxy-Connection": meddler,
+var headerKinds = map[string]headerKind{
+	"Host": headerHost, "Content-Length": headerLength, "Connection": headerConnection, "Pragma": headerPragma,
+	"Transfer-Encoding": headerUnsupported, "Trailer": headerUnsupported, "Te": headerUnsupported, "Upgrade": headerUnsupported,
+	"Expect": headerUnsupported, "Http2-Settings": headerUnsupported, "Proxy-Connection": headerUnsupported,
 }
 
-// headerName is a header that is expected.
+// headerName is a known header.
 type headerName struct {
-	text    string // as net/http spells it
-	bit     uint64 // its own
-	meaning meaning
+	text string // in canonical form
+	bit  uint64 // its own, to notice a repeated header
+	kind headerKind
 }
 
-// names are the headers that mean something here and those that browsers, proxies
-// and our clients send, by what they write: finding one costs less than spelling
-// it anew.
+// names are the headers with a kind and those that browsers, proxies and our
+// clients send, in the two spellings in which they are sent. A look-up costs less
+// than bringing a name into canonical form.
 var names = func() map[string]headerName {
 	all := map[string]headerName{}
 	add := func(text string) {
-		name := headerName{text: text, bit: 1 << (len(all) / 2), meaning: meanings[text]}
+		name := headerName{text: text, bit: 1 << (len(all) / 2), kind: headerKinds[text]}
 		if name.bit == 0 {
-			panic("http1: more names than bits")
+			panic("http1: more known headers than bits")
 		}
 		all[text], all[strings.ToLower(text)] = name, name
 	}
-	for _, text := range slices.Sorted(maps.Keys(meanings)) {
+	for _, text := range slices.Sorted(maps.Keys(headerKinds)) {
 		add(text)
 	}
 	for text := range strings.FieldsSeq(`
@@ -242,20 +261,20 @@ var names = func() map[string]headerName {
 	return all
 }()
 
-// Kinds of bytes.
+// Classes of bytes.
 const (
 	isToken = 1 << iota
-	isPath  // that no escaping changes
+	isPath  // bytes that need no escaping in a path
 	isQuery
 	isValue
 	isHost
 	isDigit
 )
 
-var kinds = func() (table [256]uint8) {
-	add := func(kind uint8, chars string) {
+var classes = func() (table [256]uint8) {
+	add := func(class uint8, chars string) {
 		for _, c := range []byte(chars) {
-			table[c] |= kind
+			table[c] |= class
 		}
 	}
 	const digits = "0123456789"
@@ -273,17 +292,18 @@ var kinds = func() (table [256]uint8) {
 	return table
 }()
 
-func plain(s string, kind uint8) bool {
+// consistsOf reports whether all bytes of s are of a class.
+func consistsOf(s string, class uint8) bool {
 	for i := range len(s) {
-		if kinds[s[i]]&kind == 0 {
+		if classes[s[i]]&class == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// body is a request's body, which was read with the rest. It ends with the
-// request: the bytes are the connection's.
+// body is a request's body, which lies in the connection's buffer: it cannot be
+// read once the request is answered.
 type body struct {
 	mu    sync.Mutex
 	rest  []byte

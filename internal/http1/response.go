@@ -1,6 +1,8 @@
 package http1
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,34 +16,35 @@ import (
 )
 
 const (
-	// maxGathered is how much of an answer without a length is gathered to find it.
-	maxGathered = 32 << 10
-	// usualHeaders is how many an answer has: a map that grows costs more than one
-	// that is large enough. Each answer has its own, whoever holds on to an old one.
-	usualHeaders = 8
-	// maxCopied is how much is rather copied behind its head than sent beside it.
+	// maxBuffered is how much of an answer without a length is buffered to find it.
+	maxBuffered = 32 << 10
+	// typicalHeaders is the first size of a header map: one that grows costs more.
+	// Every answer has a map of its own, as a handler may keep it.
+	typicalHeaders = 8
+	// maxCopied is the longest body that is copied behind its head, to be sent with
+	// one plain write.
 	maxCopied = 16 << 10
 )
 
 // writer is the ResponseWriter of one request.
 type writer struct {
 	conn   *conn
-	r      *http.Request
+	x      *exchange
 	header http.Header
 
-	lines    [2]string // of the head, formatted before
-	status   int
-	length   int64 // that the handler declared; -1: none
+	lines    [2]string // header lines of FinishHead
+	status   int       // 0 until WriteHeader
+	length   int64     // declared by the handler; -1: none
 	written  int64
-	typed    bool    // a content type was given
-	bodied   bool    // the status allows for a body
-	last     bool    // the connection ends with this answer
-	sent     bool    // the head is on its way
-	chunked  bool    //
-	over     bool    // the handler has returned
-	head     *[]byte // what waits to be sent
-	gathered *[]byte // and the body, if there is no length
-	err      error
+	typed    bool    // there is a content type
+	bodied   bool    // the status allows a body
+	last     bool    // the connection is closed after this answer
+	sent     bool    // the head has been sent
+	chunked  bool    // the body is sent in chunks
+	over     bool    // the handler has returned or hijacked the connection
+	head     *[]byte // formatted, not yet sent
+	buffered *[]byte // the body of an answer without a length
+	err      error   // of the first write that failed
 }
 
 var buffers = sync.Pool{New: func() any {
@@ -49,35 +52,35 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-func take() *[]byte {
+func newBuffer() *[]byte {
 	b, _ := buffers.Get().(*[]byte)
 	*b = (*b)[:0]
 	return b
 }
 
-// give returns a buffer, unless it has grown far beyond the usual.
-func give(b **[]byte) {
-	if *b != nil && cap(**b) <= 2*maxGathered {
+// freeBuffer returns a buffer to the pool, unless it has grown too large to keep.
+func freeBuffer(b **[]byte) {
+	if *b != nil && cap(**b) <= 2*maxBuffered {
 		buffers.Put(*b)
 	}
 	*b = nil
 }
 
-func (w *writer) begin(c *conn, r *http.Request) {
-	w.conn, w.r, w.length = c, r, -1
-	w.header = make(http.Header, usualHeaders)
+func (w *writer) begin(c *conn, x *exchange) {
+	w.conn, w.x, w.length = c, x, -1
+	w.header = make(http.Header, typicalHeaders)
 }
 
 // Header implements http.ResponseWriter.
 func (w *writer) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter. The header is written down here:
-// what becomes of the map afterwards comes too late.
+// WriteHeader implements http.ResponseWriter. It formats the header; later changes
+// of the map have no effect. Informational statuses are not supported.
 func (w *writer) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid status %d", status))
 	}
-	if w.status != 0 || w.over || status < 200 { // nobody here sends interim answers
+	if w.status != 0 || w.over || status < 200 {
 		return
 	}
 	w.status = status
@@ -85,7 +88,7 @@ func (w *writer) WriteHeader(status int) {
 	if !w.bodied {
 		w.length = -1
 	}
-	w.head = take()
+	w.head = newBuffer()
 	b := append(*w.head, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, ' ')
@@ -95,15 +98,15 @@ func (w *writer) WriteHeader(status int) {
 	for name, values := range w.header {
 		switch name {
 		case "Content-Length":
-			w.declare(values)
+			w.setLength(values)
 			continue
 		case "Transfer-Encoding", "Trailer":
-			continue // the first is ours to choose, and nobody here sends trailers
+			continue // the writer chooses the first; trailers are not supported
 		case "Connection":
 			w.last = w.last || len(values) > 0 && strings.EqualFold(values[0], "close")
 			continue
 		case "Content-Encoding", "Content-Type":
-			w.typed = true // or not for us to guess
+			w.typed = true // the type of an encoded body cannot be detected
 		case "Date":
 			dated = true
 		}
@@ -118,7 +121,7 @@ func (w *writer) WriteHeader(status int) {
 	*w.head = b
 }
 
-func (w *writer) declare(values []string) {
+func (w *writer) setLength(values []string) {
 	if len(values) == 0 || !w.bodied {
 		return
 	}
@@ -139,10 +142,10 @@ func (w *writer) FinishHead(length int, lines, more string) bool {
 	return true
 }
 
-// appendLine writes a header as net/http does: no name that is none, and no line
-// within a line.
+// appendLine formats a header as net/http does: a name that is no token is left
+// out, and a line break in a value becomes a space.
 func appendLine(b []byte, name, value string) []byte {
-	if name == "" || !plain(name, isToken) {
+	if name == "" || !consistsOf(name, isToken) {
 		return b
 	}
 	b = append(append(b, name...), ": "...)
@@ -158,8 +161,8 @@ func appendLine(b []byte, name, value string) []byte {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
-	if w.over {
-		return 0, http.ErrHandlerTimeout
+	if err := w.usable(); err != nil {
+		return 0, err
 	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -178,19 +181,19 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 	w.written += int64(len(p))
 	switch {
-	case w.r.Method == http.MethodHead:
+	case w.isHead():
 	case w.sent:
 		w.send(p)
 	case w.length >= 0:
-		w.start(p)
-	case w.written > maxGathered:
+		w.sendHead(p)
+	case w.written > maxBuffered:
 		w.stream()
 		w.send(p)
 	default:
-		if w.gathered == nil {
-			w.gathered = take()
+		if w.buffered == nil {
+			w.buffered = newBuffer()
 		}
-		*w.gathered = append(*w.gathered, p...)
+		*w.buffered = append(*w.buffered, p...)
 	}
 	if w.err != nil {
 		return 0, w.err
@@ -198,44 +201,100 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// usable returns the error of a call that comes too late.
+func (w *writer) usable() error {
+	switch {
+	case !w.over:
+		return nil
+	case w.conn.hijacked:
+		return http.ErrHijacked
+	}
+	return http.ErrHandlerTimeout
+}
+
+func (w *writer) isHead() bool { return w.x.r.Method == http.MethodHead }
+
 // WriteString implements io.StringWriter.
 func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
 var (
 	_ io.StringWriter = (*writer)(nil)
 	_ http.Flusher    = (*writer)(nil)
+	_ http.Hijacker   = (*writer)(nil)
 )
 
 // Flush implements http.Flusher.
-func (w *writer) Flush() {
-	if w.over {
-		return
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError sends what was written so far; http.ResponseController calls it. An
+// answer without a length is sent in chunks from then on, one per Write.
+func (w *writer) FlushError() error {
+	if err := w.usable(); err != nil {
+		return err
 	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.sent {
-		return
+	switch {
+	case w.sent:
+	case w.length >= 0 || !w.bodied || w.isHead():
+		w.sendHead(nil)
+	default:
+		w.stream()
 	}
-	if w.length >= 0 || !w.bodied || w.r.Method == http.MethodHead {
-		w.start(nil)
-		return
-	}
-	w.stream()
+	return w.err
 }
 
-// stream sends what was gathered, and the rest as it comes.
+// SetWriteDeadline replaces the server's write timeout for this answer.
+func (w *writer) SetWriteDeadline(at time.Time) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	w.conn.deadlinesSet.Store(true)
+	return w.conn.nc.SetWriteDeadline(at)
+}
+
+// SetReadDeadline limits how long the client is watched while the handler waits;
+// the body has been read before the handler runs.
+func (w *writer) SetReadDeadline(at time.Time) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	w.conn.deadlinesSet.Store(true)
+	return w.x.ctx.setReadDeadline(at)
+}
+
+// EnableFullDuplex always succeeds: the body has been read before the handler runs.
+func (w *writer) EnableFullDuplex() error { return w.usable() }
+
+// Hijack implements http.Hijacker.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if err := w.usable(); err != nil {
+		return nil, nil, err
+	}
+	if w.status != 0 {
+		return nil, nil, errors.New("http1: Hijack after WriteHeader or Write")
+	}
+	rw, err := w.conn.hijack(w.x)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.abandon()
+	return w.conn.nc, rw, nil
+}
+
+// stream sends what is buffered, and has later writes sent at once.
 func (w *writer) stream() {
 	w.chunked = true
-	w.start(nil)
-	if w.gathered != nil {
-		w.send(*w.gathered)
+	w.sendHead(nil)
+	if w.buffered != nil {
+		w.send(*w.buffered)
 	}
-	give(&w.gathered)
+	freeBuffer(&w.buffered)
 }
 
-// start sends the head, with the beginning of the body in the same packet.
-func (w *writer) start(p []byte) {
+// sendHead sends the head, with the beginning of the body in the same packet.
+func (w *writer) sendHead(p []byte) {
 	w.sent = true
 	if w.conn.s.closing.Load() {
 		w.last = true
@@ -261,7 +320,7 @@ func (w *writer) start(p []byte) {
 		_, w.err = parts.WriteTo(w.conn.nc)
 	}
 	*w.head = b
-	give(&w.head)
+	freeBuffer(&w.head)
 }
 
 // send sends more of the body.
@@ -278,50 +337,51 @@ func (w *writer) send(p []byte) {
 	_, w.err = parts.WriteTo(w.conn.nc)
 }
 
-// finish sends what is left and reports whether the connection can go on.
+// finish sends the rest of the answer and reports whether the connection can be
+// used further.
 func (w *writer) finish() bool {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	if !w.sent {
-		// All of it is here: so is its length. What a HEAD would have brought is only
-		// known if the handler wrote it.
-		if head := w.r.Method == http.MethodHead; w.length < 0 && w.bodied && (!head || w.written > 0) {
+		// The whole body is buffered, so its length is known. That of a HEAD is known
+		// only if the handler wrote the body.
+		if w.length < 0 && w.bodied && (!w.isHead() || w.written > 0) {
 			w.length = w.written
 		}
 		var all []byte
-		if w.gathered != nil {
-			all = *w.gathered
+		if w.buffered != nil {
+			all = *w.buffered
 		}
-		w.start(all)
+		w.sendHead(all)
 	} else if w.chunked && w.err == nil {
 		_, w.err = io.WriteString(w.conn.nc, "0\r\n\r\n")
 	}
-	short := w.length > w.written && w.r.Method != http.MethodHead // the client waits for more
+	short := w.length > w.written && !w.isHead() // the client waits for more
 	w.abandon()
 	return w.err == nil && !w.last && !short
 }
 
-// abandon ends the handler's time.
+// abandon makes later calls of the handler fail.
 func (w *writer) abandon() {
 	w.over = true
-	give(&w.head)
-	give(&w.gathered)
+	freeBuffer(&w.head)
+	freeBuffer(&w.buffered)
 }
 
-// date is the Date header of this second.
+// date is the value of the Date header, formatted once per second.
 func date(now time.Time) string {
-	if d := today.Load(); d != nil && d.second == now.Unix() {
+	if d := currentDate.Load(); d != nil && d.second == now.Unix() {
 		return d.text
 	}
-	d := &dateLine{now.Unix(), now.UTC().Format(http.TimeFormat)}
-	today.Store(d)
+	d := &dateText{now.Unix(), now.UTC().Format(http.TimeFormat)}
+	currentDate.Store(d)
 	return d.text
 }
 
-type dateLine struct {
+type dateText struct {
 	second int64
 	text   string
 }
 
-var today atomic.Pointer[dateLine]
+var currentDate atomic.Pointer[dateText]

@@ -1,17 +1,21 @@
-// Package http1 serves the requests that nearly all requests are: HTTP/1.1,
-// complete within a few kilobytes, with nothing to negotiate. Whatever else
-// arrives on a connection (HTTP/2, chunked bodies, upgrades, large bodies, old
-// or broken clients) goes to net/http with all that was read of it, and that
-// connection stays there.
+// Package http1 is a fast path for common HTTP/1.1 requests: complete within a
+// few kilobytes, with nothing to negotiate. Every other connection (HTTP/2, chunked
+// or large bodies, upgrades, old or malformed requests) is handed to net/http
+// together with the bytes that were read of it, and stays there.
 //
-// net/http is written for every request there could be, and spends more on one
-// than it costs to answer it from memory: a goroutine that watches the client, a
-// map that is sorted, a buffer that splits five kilobytes into two packets. Here
-// a request is one read and an answer one write, and the client is only watched
-// while somebody waits.
+// net/http supports every request there can be, and spends more CPU time on one
+// than it takes to answer it from memory: a goroutine that watches the client, a
+// sorted header map, a buffer that splits an answer of five kilobytes into two
+// packets. Here a request is one read and an answer one write, and the client is
+// watched only while a handler waits.
 //
-// What is taken here net/http would have taken too, with the same meaning: the
-// parser refuses to be lenient, and tests hold it against net/http's own.
+// The parser accepts a subset of what net/http accepts, with the same meaning; a
+// fuzz test compares the two. A request with both Transfer-Encoding and
+// Content-Length, on which two parsers might disagree, is refused.
+//
+// Handlers see the http.ResponseWriter that they know: http.ResponseController
+// flushes, sets deadlines and hijacks. The package knows nothing of its users and
+// is imported by internal/daemon alone.
 package http1
 
 import (
@@ -24,30 +28,31 @@ import (
 	"time"
 )
 
-// Server serves the handler of an http.Server within that server's limits. Its
-// hooks (ConnState, ConnContext, BaseContext) are called for connections of
-// net/http only.
+// Server serves the handler of an http.Server within that server's limits. The
+// hooks of the http.Server (ConnState, ConnContext, BaseContext) are called only
+// for connections that were handed to net/http.
 type Server struct {
-	std     *http.Server
-	aside   *aside
-	closing atomic.Bool
-	stopped chan struct{} // closed with it
+	std      *http.Server
+	fallback *fallback
+	closing  atomic.Bool
+	stopped  chan struct{} // closed when closing is set
 
 	mu    sync.Mutex
 	ln    net.Listener
 	conns map[*conn]struct{}
 }
 
-// New returns a Server beside std, which it starts and stops. std has a handler.
+// New returns a Server in front of std, which it starts and stops. std must have a
+// handler.
 func New(std *http.Server) *Server {
 	return &Server{
 		std: std, conns: map[*conn]struct{}{}, stopped: make(chan struct{}),
-		aside: &aside{conns: make(chan net.Conn), closed: make(chan struct{})},
+		fallback: &fallback{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
 }
 
-// complain tells whoever reads the server's errors.
-func (s *Server) complain(format string, args ...any) {
+// logf writes to the server's error log.
+func (s *Server) logf(format string, args ...any) {
 	if s.std.ErrorLog != nil {
 		s.std.ErrorLog.Printf(format, args...)
 	}
@@ -63,14 +68,14 @@ func (s *Server) Serve(ln net.Listener) error {
 		_ = ln.Close() // it was never used
 		return http.ErrServerClosed
 	}
-	s.aside.addr = ln.Addr()
-	rest := make(chan error, 1)
-	go func() { rest <- s.std.Serve(s.aside) }()
+	s.fallback.addr = ln.Addr()
+	fallback := make(chan error, 1)
+	go func() { fallback <- s.std.Serve(s.fallback) }()
 	err := s.accept(ln)
 	if s.closing.Load() {
 		return http.ErrServerClosed
 	}
-	return errors.Join(err, s.Close(), <-rest)
+	return errors.Join(err, s.Close(), <-fallback)
 }
 
 func (s *Server) accept(ln net.Listener) error {
@@ -78,10 +83,10 @@ func (s *Server) accept(ln net.Listener) error {
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
-			// Too many open files, or a connection that was gone again.
+			// Too many open files, or a connection that was closed before it was accepted.
 			if ne, ok := errors.AsType[net.Error](err); ok && ne.Temporary() && !s.closing.Load() { //nolint:staticcheck // net/http asks the same
 				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-				s.complain("accept: %v; again in %v", err, pause)
+				s.logf("http1: accept: %v; retrying in %v", err, pause)
 				select {
 				case <-time.After(pause):
 				case <-s.stopped:
@@ -105,8 +110,9 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
-// Shutdown takes no more connections, closes those that are idle and waits for
-// the others to finish their request.
+// Shutdown accepts no more connections, closes the idle ones and waits for the
+// others to finish their request. As with net/http, it does not wait for hijacked
+// connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop()
 	for tick := time.NewTicker(5 * time.Millisecond); s.busy(); {
@@ -117,15 +123,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-	return errors.Join(err, s.std.Shutdown(ctx)) // last: until then somebody may be sent there
+	return errors.Join(err, s.std.Shutdown(ctx)) // last: until here connections may be handed over
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (s *Server) Close() error {
 	err := s.stop()
 	s.mu.Lock()
 	for c := range s.conns {
-		_ = c.nc.Close() // its own goroutine tidies up
+		_ = c.nc.Close() // its goroutine notices and ends
 	}
 	s.mu.Unlock()
 	return errors.Join(err, s.std.Close())
@@ -147,69 +153,73 @@ func (s *Server) stop() error {
 	return nil
 }
 
-// freshFor is how long a connection that has not asked anything yet may still be
-// about to: whoever closes it loses a request.
-const freshFor = 5 * time.Second
+// newGrace is how long Shutdown waits for the first request of a new connection:
+// the request may be on its way, and closing the connection would lose it.
+const newGrace = 5 * time.Second
 
-// busy closes the connections that are idle and reports whether any is left.
+// busy closes the idle connections and reports whether any other is left.
 func (s *Server) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if time.Since(c.since) > freshFor {
-			c.state.CompareAndSwap(fresh, idle)
+		if time.Since(c.since) > newGrace {
+			c.state.CompareAndSwap(stateNew, stateIdle)
 		}
-		if c.state.CompareAndSwap(idle, closed) {
-			_ = c.nc.Close() // nobody asked anything
+		if c.state.CompareAndSwap(stateIdle, stateClosed) {
+			_ = c.nc.Close() // no request is under way
 			delete(s.conns, c)
 		}
 	}
 	return len(s.conns) > 0
 }
 
-// aside is the listener through which connections reach net/http.
-type aside struct {
+// fallback is the listener through which connections reach net/http.
+type fallback struct {
 	addr   net.Addr
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (a *aside) Accept() (net.Conn, error) {
+// Accept implements net.Listener.
+func (f *fallback) Accept() (net.Conn, error) {
 	select {
-	case c := <-a.conns:
+	case c := <-f.conns:
 		return c, nil
-	case <-a.closed:
+	case <-f.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-func (a *aside) Close() error {
-	a.once.Do(func() { close(a.closed) })
+// Close implements net.Listener.
+func (f *fallback) Close() error {
+	f.once.Do(func() { close(f.closed) })
 	return nil
 }
 
-func (a *aside) Addr() net.Addr { return a.addr }
+// Addr implements net.Listener.
+func (f *fallback) Addr() net.Addr { return f.addr }
 
-// take hands a connection over, with what was read of it.
-func (a *aside) take(nc net.Conn, read []byte) {
-	c := &resumed{Conn: nc, read: append([]byte(nil), read...)}
+// handOver gives a connection to net/http, together with the bytes read of it.
+func (f *fallback) handOver(nc net.Conn, read []byte) {
+	c := &replayConn{Conn: nc, read: append([]byte(nil), read...)}
 	select {
-	case a.conns <- c:
-	case <-a.closed:
+	case f.conns <- c:
+	case <-f.closed:
 		_ = nc.Close()
 	}
 }
 
-// resumed begins with what somebody has read already.
-type resumed struct {
+// replayConn is a connection that first returns bytes that were read before.
+type replayConn struct {
 	net.Conn
 
-	mu   sync.Mutex // net/http reads behind a handler's back
+	mu   sync.Mutex // net/http also reads from a second goroutine
 	read []byte
 }
 
-func (c *resumed) Read(p []byte) (int, error) {
+// Read implements net.Conn.
+func (c *replayConn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	if len(c.read) > 0 {
 		n := copy(p, c.read)
@@ -223,9 +233,11 @@ func (c *resumed) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// CloseWrite lets net/http say that nothing follows, and still read.
-func (c *resumed) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+// CloseWrite lets net/http end its side of the connection and go on reading.
+func (c *replayConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(nc net.Conn) error {
+	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -121,43 +120,6 @@ func TestAdmin(t *testing.T) {
 	}
 	if code, body := get("/metrics"); code != http.StatusOK || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("metrics: %d", code)
-	}
-}
-
-func TestServerSpeaksBothProtocols(t *testing.T) {
-	t.Parallel()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
-	d := New(settings(), slog.New(slog.DiscardHandler))
-	d.AddServer("public", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Proto) }), ServerOptions{FastPath: true, WriteTimeout: time.Second})
-	started := make(chan struct{})
-	d.Add("started", func(context.Context) error { close(started); return nil }, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	<-started
-	for _, h2 := range []bool{false, true} {
-		p := new(http.Protocols)
-		p.SetHTTP1(!h2)
-		p.SetUnencryptedHTTP2(h2)
-		client := &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 10 * time.Second}
-		res, err := client.Get("http://" + addr) //nolint:noctx // the client has a timeout
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if (res.ProtoMajor == 2) != h2 {
-			t.Errorf("asked with h2=%v, answered %s", h2, res.Proto)
-		}
-		client.CloseIdleConnections()
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

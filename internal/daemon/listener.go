@@ -48,19 +48,7 @@ type server interface {
 // AddServer registers an HTTP listener, HTTP/1.1 and cleartext HTTP/2 on one
 // port. It binds at start, so that a taken port is a clear error at once.
 func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions) {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	std := &http.Server{
-		Handler: h, Protocols: protocols,
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: opts.WriteTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
-	}
-	var srv server = std
-	if opts.FastPath && !d.settings.NoFastPath {
-		srv = http1.New(std)
-	}
+	srv := d.newServer(h, opts)
 	limit := d.connectionLimit(name, cmp.Or(opts.MaxConnections, d.settings.MaxConnections, defaultMaxConnections))
 	d.Add(name, func(ctx context.Context) error {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
@@ -81,6 +69,22 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions
 		}
 		return nil
 	})
+}
+
+func (d *Daemon) newServer(h http.Handler, opts ServerOptions) server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	std := &http.Server{
+		Handler: h, Protocols: protocols,
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: opts.WriteTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+	}
+	if opts.FastPath && !d.settings.NoFastPath {
+		return http1.New(std)
+	}
+	return std
 }
 
 // limitedListener closes connections beyond a limit as soon as they are accepted.

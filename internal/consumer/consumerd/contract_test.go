@@ -109,12 +109,24 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 
 // TestContract walks every operation of the published contract, with requests
 // that are right and requests that are wrong, through a client that holds both
-// sides to it.
+// sides to it: once with the HTTP/1.1 fast path and once with net/http alone.
 func TestContract(t *testing.T) {
 	t.Parallel()
+	for name, off := range map[string]string{"fast path": "false", "net/http": "true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings := patient()
+			settings["MELMASTOON_NO_FAST_PATH"] = off
+			walkContract(t, settings)
+		})
+	}
+}
+
+func walkContract(t *testing.T, settings map[string]string) {
+	t.Helper()
 	w := testkit.NewWorld(t, nil)
 	contract := testkit.Contract(t)
-	k := &walker{t: t, w: w, p: w.Start("bff-consumer", patient()), contract: contract, client: contract.Client(nil)}
+	k := &walker{t: t, w: w, p: w.Start("bff-consumer", settings), contract: contract, client: contract.Client(nil)}
 	for _, leg := range []func(){
 		k.elsewhere, k.search, k.searchMap, k.suggest, k.facets, k.hotel, k.availability,
 		k.wishlist, k.handoffs, k.session, k.telemetry, k.challenge, k.withoutUpstreams,

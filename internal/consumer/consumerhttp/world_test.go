@@ -64,6 +64,9 @@ func (s *site) start(settings map[string]string) {
 		s.t.Fatal(err)
 	}
 	env := s.Env()
+	if len(s.procs)%2 == 1 { // requests alternate: half are served with the fast path, half by net/http
+		env["MELMASTOON_NO_FAST_PATH"] = "true"
+	}
 	maps.Copy(env, settings)
 	if settings["BFF_CONSUMER_HANDOFF_KEYS_FILE"] != "" {
 		delete(env, "BFF_CONSUMER_HANDOFF_KEYS")

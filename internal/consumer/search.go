@@ -68,7 +68,11 @@ type PriceRange struct {
 	Currency bff.Currency `json:"currency"`
 }
 
-// Filters narrow a search.
+// Filters narrow a search. They are part of the query's JSON form (SearchQuery):
+// a new one is added with omitempty, so that queries without it keep their names.
+// It also needs readFilters in consumerhttp, keys (telemetry.go), a member in
+// OpenAPI, the simulator's Filters and docs/upstreams.md; TestFilters in
+// consumerhttp and TestFiltersNarrow in consumerd fail where one is missing.
 type Filters struct {
 	PriceRange              *PriceRange `json:"priceRange,omitempty"`
 	Amenities               []string    `json:"amenities,omitempty"`
@@ -85,7 +89,17 @@ type Page struct {
 	Offset int `json:"offset"`
 }
 
-// SearchQuery is what a guest looks for.
+// SearchQuery is what a guest looks for. Its JSON form has three uses:
+//
+//   - the names of the query and of its answers (Hash, CacheKey, ListKey): any
+//     change of the form voids all cached answers and live search sessions at
+//     the next deployment;
+//   - the request to search-aggregation (consumerupstream), a contract with that
+//     service;
+//   - the query of a stored search session, which is written for support and
+//     never read back.
+//
+// TestFormsOfAQuery here and TestQueryOnTheWire in consumerupstream hold it.
 type SearchQuery struct {
 	Geo       GeoQuery      `json:"geo"`
 	Dates     bff.StayDates `json:"dates"`

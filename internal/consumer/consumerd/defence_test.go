@@ -289,17 +289,28 @@ func TestPacesAddUp(t *testing.T) {
 
 // TestStampedeOfStrangers: a thousand identical searches without cookies from
 // one address are one search. It is not parallel: it wants the machine for itself.
+// The budgets are those of production, which a machine with other work may not
+// keep: a stampede in which an upstream call was late, hedged or tried again says
+// nothing about the service, and there is another.
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
-	before := f.hardships()
-	f.calls()
-	got := f.rush(searchCall("Kabul").with("X-Forwarded-For", "203.0.113.1"))
-	calls := f.calls()[callListings]
-	// A busy machine is excused the calls that it hedged or tried again, and no
-	// guest's answer.
-	if busy := f.hardships() - before; got[http.StatusOK] != 1000 || calls < 1 || calls > 1+busy {
-		t.Errorf("answers %v, %d upstream searches, excused %d; want 1000 and 1", got, calls, busy)
+	for guests := 1; guests <= 20; guests++ { // each a search that is in no cache yet
+		before := f.hardships()
+		f.calls()
+		got := f.rush(searchCall("Kabul", fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+guests%4),
+			fmt.Sprintf(`"dates":{"checkIn":"2027-04-%02d","checkOut":"2027-04-%02d"}`, guests, guests+2)).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests)))
+		calls := f.calls()[callListings]
+		busy := f.hardships() - before
+		if busy > 0 && calls <= 1+busy {
+			t.Logf("answers %v, %d upstream searches, %d of them because the machine was slow", got, calls, busy)
+			continue
+		}
+		if got[http.StatusOK] != 1000 || calls != 1 {
+			t.Errorf("answers %v, %d upstream searches; want 1000 and 1", got, calls)
+		}
+		return
 	}
+	t.Error("the machine was too slow for the upstreams' budgets in every stampede")
 }
 
 // rush asks a thousand times at once, and counts the answers by status.

@@ -211,6 +211,21 @@ func (f *fleet) peekCalls() map[string]int64 {
 // metric sums the series of an instance whose text begins so.
 func (f *fleet) metric(node int, prefix string) float64 {
 	f.t.Helper()
+	sum := 0.0
+	for _, line := range f.metricLines(node) {
+		if strings.HasPrefix(line, prefix) {
+			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
+
+func (f *fleet) metricLines(node int) (lines []string) {
+	f.t.Helper()
 	req, err := http.NewRequestWithContext(testkit.Context(f.t), http.MethodGet, "http://"+f.nodes[node].Admin+"/metrics", nil)
 	if err != nil {
 		f.t.Fatal(err)
@@ -220,17 +235,14 @@ func (f *fleet) metric(node int, prefix string) float64 {
 		f.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	sum := 0.0
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if line := lines.Text(); strings.HasPrefix(line, prefix) {
-			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			sum += v
-		}
+	scan := bufio.NewScanner(res.Body)
+	for scan.Scan() {
+		lines = append(lines, scan.Text())
 	}
-	return sum
+	if err := scan.Err(); err != nil {
+		f.t.Fatal(err)
+	}
+	return lines
 }
 
 // hardships counts what makes an instance call an upstream once more by design:

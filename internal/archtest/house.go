@@ -122,7 +122,6 @@ func House() Rule {
 		NotYet: []string{
 			"internal/backoffice",
 			"internal/backoffice/backoffice*/...",
-			"internal/memo/...",
 		},
 
 		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "testkit"},

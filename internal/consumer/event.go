@@ -119,7 +119,7 @@ type SessionStarted struct {
 }
 
 // Started returns the payload that announces a session.
-func (s GuestSession) Started(v Visitor) SessionStarted {
+func (s GuestSession) Started(v Client) SessionStarted {
 	return SessionStarted{
 		GuestSessionID: s.ID, CreatedAt: bff.At(s.CreatedAt), LocalePreference: s.Locale, CurrencyPreference: s.Currency,
 		FingerprintHash: s.Fingerprint, IPHash: v.IP, CampaignAttribution: s.Campaign, UserAgentClass: v.UserAgentClass,

@@ -50,9 +50,9 @@ type Consent struct {
 	Marketing bool `json:"marketing"`
 }
 
-// Visitor is what one request reveals of whoever sent it, hashed where the raw
-// value may not be kept.
-type Visitor struct {
+// Client is what one request reveals of its sender, hashed where the raw value may
+// not be kept.
+type Client struct {
 	Fingerprint Hash
 	// Base is the fingerprint without the hints that only scripts can give. A
 	// request without hints has Fingerprint == Base.
@@ -69,7 +69,7 @@ type Visitor struct {
 	NoTracking     bool   // DNT or Sec-GPC
 }
 
-// Prints are a visitor's fingerprint and its base under one pepper.
+// Prints are a client's fingerprint and its base under one pepper.
 type Prints struct{ Fingerprint, Base Hash }
 
 // GuestSession is one guest's anonymous visit, bound to the gms_id cookie.
@@ -87,10 +87,10 @@ type GuestSession struct {
 	// do-not-track header speaks only for those who have not.
 	Chosen   bool
 	CookieAt time.Time // when the cookie was last sent
-	// Rotated says that somebody else came with this session's cookie.
+	// Rotated says that another client sent this session's cookie.
 	Rotated bool
-	// Unread says that the store was away: nobody knows what the guest has
-	// chosen, and so nothing may be told of the session.
+	// Unread says that the store was away: what the guest has chosen is unknown,
+	// and so no event of the session may leave.
 	Unread bool
 }
 
@@ -146,12 +146,12 @@ func (s GuestSession) Apply(c SessionChange) GuestSession {
 	return s
 }
 
-// Meet compares a session with whoever brought its cookie. It returns false
-// when that is somebody else, and else what the visit changes.
+// Meet compares a session with the client that sent its cookie. It returns false
+// when that is another client, and else what the visit changes.
 //
 // Hints are sent by scripts only, so a navigation lacks them: such a request is
 // compared without them, and the first that has them completes the session.
-func (s GuestSession) Meet(v Visitor, now time.Time) (SessionChange, bool) {
+func (s GuestSession) Meet(v Client, now time.Time) (SessionChange, bool) {
 	var c SessionChange
 	switch {
 	case s.knows(Prints{v.Fingerprint, v.Base}):
@@ -225,9 +225,9 @@ type Journal interface {
 	Record(ctx context.Context, events ...bff.Event) error
 }
 
-// NewGuestSession opens a session for a visitor. A visitor who asks not to be
-// tracked is not tracked from the first request on.
-func NewGuestSession(id bff.ID, v Visitor, now time.Time) GuestSession {
+// NewGuestSession opens a session for a client. One that asks not to be tracked is
+// not tracked from the first request on.
+func NewGuestSession(id bff.ID, v Client, now time.Time) GuestSession {
 	return GuestSession{
 		ID: id, CreatedAt: now, LastSeenAt: now, CookieAt: now,
 		Locale: v.Locale, Currency: v.Currency, Fingerprint: v.Fingerprint, Base: v.Base, Campaign: v.Campaign,

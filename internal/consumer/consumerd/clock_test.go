@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/redis"
@@ -64,23 +65,31 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
+	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
 			Search: reads, Prices: up, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
 		},
 		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Wishlists: noStores{}, Journal: noStores{}, Now: time.Now,
-		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
+	})
+	guard := newGuard(t, func(c *consumerguard.Config) {
+		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, noStores{}, background
 	})
 	s.server = web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
 		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
 	})
-	if err := s.server.Mount(api.Routes()...); err != nil {
+	routes, err := guard.Protect(api.Routes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Mount(routes...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(api.Close(context.Background()), store.Close(context.Background())); err != nil {
+		if err := errors.Join(api.Close(context.Background()), background.Close(context.Background()), store.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -5,23 +5,26 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"time"
 
+	mileusna "github.com/mileusna/useragent"
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/challenge"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/recaptcha"
-	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/useragent"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // DefenceSettings say how much anybody may ask, and who counts as a program.
@@ -46,12 +49,12 @@ func (s *DefenceSettings) validate() []error {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	_, err := consumerhttp.ParseLimits(s.Limits)
+	_, err := consumerhttp.Limits().Override(s.Limits)
 	in("limits", err)
 	_, err = bot.DefaultPolicy().Override(s.BotWeights)
 	in("bot-weights", err)
-	switch consumerhttp.Mode(s.BotDefence) {
-	case consumerhttp.ModeOn, consumerhttp.ModeWatch, consumerhttp.ModeOff:
+	switch consumerguard.Mode(s.BotDefence) {
+	case consumerguard.ModeOn, consumerguard.ModeWatch, consumerguard.ModeOff:
 	default:
 		in("bot-defence", errors.New("want on, watch or off"))
 	}
@@ -64,9 +67,21 @@ func (s *DefenceSettings) validate() []error {
 	return errs
 }
 
-// openDefence puts together what stands in front of the routes.
-func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidis.Client, store *consumerstore.Store, campaign func() bool, log *slog.Logger) (*consumerhttp.Defence, error) {
-	limits, err := consumerhttp.ParseLimits(c.Limits)
+// guarded is what the guard works with.
+type guarded struct {
+	redis      rueidis.Client
+	store      *consumerstore.Store
+	campaign   func() bool
+	telemetry  *consumer.Telemetry
+	background *web.Background
+}
+
+// campaignScale is what campaign mode leaves of the hand-off's limit.
+const campaignScale = 0.8
+
+// openGuard opens what stands in front of the public routes.
+func (c *Config) openGuard(ctx context.Context, p *service.Process, on guarded) (*consumerguard.Guard, error) {
+	limits, err := consumerhttp.Limits().Override(c.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +89,28 @@ func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidi
 	if err != nil {
 		return nil, err
 	}
-	bots := consumerstore.NewBots(store)
-	cfg := consumerhttp.DefenceConfig{
-		Limits: limits, Campaign: campaign, Mode: consumerhttp.Mode(c.BotDefence), Policy: policy, Memory: bots,
-		Log: log, Now: time.Now, Metrics: d.Metrics,
+	bots := consumerstore.NewBots(on.store)
+	cfg := consumerguard.Config{
+		Clients: c.clients(), Limits: limits, Mode: consumerguard.Mode(c.BotDefence), Policy: policy,
+		Memory: bots, Sessions: on.store, ChallengePath: consumerhttp.Base + "/challenge",
+		Telemetry: on.telemetry, Background: on.background, Log: p.Log, Now: time.Now, Metrics: p.Metrics,
+		Scale: map[web.Limit]func() float64{consumerhttp.LimitHandoff: func() float64 {
+			if on.campaign() {
+				return campaignScale
+			}
+			return 1
+		}},
 	}
 	if !limits.Off {
-		keys := redis.NewKeys(c.Environment, name)
+		keys := p.Keys()
 		cfg.Limiter, err = ratelimit.New(ratelimit.Config{
-			Limits: limits.Rules(), Source: ratelimit.NewRedis(client, func(bucket string) string { return keys.Key("rl", bucket) }),
+			Limits: limits.Limits(), Source: ratelimit.NewRedis(on.redis, func(bucket string) string { return keys.Key("rl", bucket) }),
 			Pepper: []byte(c.Pepper.Reveal()), Instances: c.Instances,
 		})
 		if err != nil {
 			return nil, err
 		}
-		d.AddLoop("rate limits", cfg.Limiter.Run)
+		p.AddLoop("rate limits", cfg.Limiter.Run)
 	}
 	if cfg.UserAgents, err = useragent.New(useragent.Config{Apps: c.AppAgents}); err != nil {
 		return nil, err
@@ -104,15 +126,40 @@ func (c Config) openDefence(ctx context.Context, d *daemon.Daemon, client rueidi
 		if err != nil {
 			return nil, err
 		}
-		d.Add("recaptcha", nil, func(context.Context) error { return google.Close() })
+		p.Add("recaptcha", nil, func(context.Context) error { return google.Close() })
 		cfg.Recaptcha = google
 	}
-	defence, err := consumerhttp.NewDefence(cfg)
+	guard, err := consumerguard.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	d.AddLoop("defence", defence.Run)
-	return defence, nil
+	p.Add("guard", nil, guard.Close)
+	p.AddLoop("guard exchange", guard.Run)
+	return guard, nil
+}
+
+// clients says how clients are recognised.
+func (c *Config) clients() consumerguard.Clients {
+	clients := consumerguard.Clients{Pepper: []byte(c.Pepper.Reveal()), CountryHeader: c.CountryHeader, Classify: userAgentClass}
+	for _, p := range c.OldPeppers {
+		clients.OldPeppers = append(clients.OldPeppers, []byte(p.Reveal()))
+	}
+	return clients
+}
+
+// userAgentClass is what telemetry may know of a user agent.
+func userAgentClass(s string) string {
+	switch ua := mileusna.Parse(s); {
+	case s == "":
+		return "unknown"
+	case ua.Bot:
+		return "bot"
+	case ua.Mobile, ua.Tablet:
+		return "browser-mobile"
+	case ua.Desktop:
+		return "browser-desktop"
+	}
+	return "unknown"
 }
 
 // challengeKeys follow from the peppers: they are as secret, and rotate with them.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/mileusna/useragent"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
@@ -82,7 +81,12 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	defence, err := s.openDefence(ctx, p.Daemon, sessions, store, sw.campaign, p.Log)
+	telemetry := consumer.NewTelemetry(p.Instance(), sw.sampling)
+	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: "bff_consumer"})
+	p.Add("background", nil, background.Close)
+	guard, err := s.openGuard(ctx, p, guarded{
+		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background,
+	})
 	if err != nil {
 		return err
 	}
@@ -96,14 +100,17 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 			Search: found.reads, Tenants: upstreams.Tenant, Prices: upstreams.Pricing, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
-		Visitors: s.visitors(), Caller: s.Callers(),
-		Instance: p.Instance(), Sampling: sw.sampling, Gates: sw.gates, Defence: defence, Now: time.Now, Metrics: p.Metrics,
+		Caller: s.Callers(), Challenge: guard.Challenge,
+		Telemetry: telemetry, Background: background, Now: time.Now, Metrics: p.Metrics,
 	})
-	p.Add("work behind answers", nil, api.Close)
+	p.Add("visit recorder", nil, api.Close)
 	p.AddLoop("session sweep", s.sweep(store, p))
 	internal, public := web.NewServer(cfg), web.NewServer(cfg)
-	routes, err := api.Protected()
+	routes, err := web.Gated(sw.gates, api.Routes())
 	if err != nil {
+		return err
+	}
+	if routes, err = guard.Protect(routes); err != nil {
 		return err
 	}
 	if err := errors.Join(internal.Mount(api.InternalRoutes()...), public.Mount(routes...)); err != nil {
@@ -146,28 +153,4 @@ func (c *Config) sweep(store *consumerstore.Store, p *service.Process) func(cont
 			}
 		}
 	}
-}
-
-// visitors configures how clients are identified.
-func (c *Config) visitors() consumerhttp.Visitors {
-	v := consumerhttp.Visitors{Pepper: []byte(c.Pepper.Reveal()), CountryHeader: c.CountryHeader, Classify: userAgentClass}
-	for _, p := range c.OldPeppers {
-		v.OldPeppers = append(v.OldPeppers, []byte(p.Reveal()))
-	}
-	return v
-}
-
-// userAgentClass is what telemetry may know of a user agent.
-func userAgentClass(s string) string {
-	switch ua := useragent.Parse(s); {
-	case s == "":
-		return "unknown"
-	case ua.Bot:
-		return "bot"
-	case ua.Mobile, ua.Tablet:
-		return "browser-mobile"
-	case ua.Desktop:
-		return "browser-desktop"
-	}
-	return "unknown"
 }

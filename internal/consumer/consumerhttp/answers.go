@@ -145,16 +145,16 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key 
 // find returns the entry to answer with. Visits that may cost no upstream
 // anything get what is there or on its way, or their refusal.
 func (a *API) find(r *http.Request, c *cache.Cache, key string, compose func(context.Context) (composed, error)) (*cache.Entry, cache.Status, error) {
-	v := a.visit(r)
-	if v.cacheOnly {
+	v := visitOf(r)
+	if v.CacheOnly {
 		entry, st, err := c.Kept(r.Context(), key)
 		if errors.Is(err, cache.ErrNotKept) || err == nil && a.showsSuspended(entry) {
-			return nil, st, v.refusal
+			return nil, st, v.Refusal
 		}
 		return entry, st, err
 	}
 	fill := func(ctx context.Context) (cache.Fill, error) {
-		v.costly.Store(true)
+		v.Spend()
 		return a.fill(ctx, compose)
 	}
 	entry, st, err := c.Get(r.Context(), key, fill)

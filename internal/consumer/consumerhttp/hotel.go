@@ -18,7 +18,7 @@ import (
 // hotel serves a hotel's page. It is public: its bytes depend on the URL, the
 // language and the currency, and on nothing else.
 func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
-	now := a.visit(r).now
+	now := visitOf(r).At
 	page, err := a.readPage(r, now)
 	if err != nil {
 		return err
@@ -66,9 +66,9 @@ const (
 // readPage reads what page is asked for. The same few are, again and again.
 func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	asked := pageAsked{
-		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: a.visit(r).Locale, today: bff.DateOf(now),
+		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
 	}
-	if p, known := a.pages.get(asked); known {
+	if p, known := a.pages.Get(asked); known {
 		return p, nil
 	}
 	in := web.ReadQuery(r)
@@ -84,47 +84,46 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	p.key = a.cfg.Answers.keys.Key("cache", "detail", p.PropertyID.String(), string(p.Locale), string(p.Currency), stayKey(p.Stay))
 	if len(asked.id)+len(asked.query)+len(asked.currency) <= longQuery {
 		asked.id, asked.query, asked.currency = strings.Clone(asked.id), strings.Clone(asked.query), strings.Clone(asked.currency)
-		a.pages.put(asked, p)
+		a.pages.Put(asked, p)
 	}
 	return p, nil
 }
 
-// viewed remembers, behind the answer, which hotel a guest looked at. The page
-// itself is public and knows nothing of guests: a request without a cookie is
-// given none.
+// viewed has it recorded, in the background, which hotel a guest looked at. The
+// page itself is public and knows nothing of guests: a request without a cookie
+// is given none.
 func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome) {
-	v := a.visit(r)
-	guest := v.guest
-	if guest.IsZero() || v.unsung {
+	v := visitOf(r)
+	guest, now := v.SessionID, v.At
+	if guest.IsZero() || v.BadCookie || v.Untracked {
 		return
 	}
-	now := v.now
 	source := header(r.Header, "X-View-Source")
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
-	n := note{guest: guest, visit: v, at: now}
-	last, ok := a.viewing.get(guest.Bytes())
+	rec := visitRecord{guest: guest, visit: v}
+	last, ok := a.guests.lastView.Get(guest.Bytes())
 	// A page that is reloaded is where it was: in front.
 	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
-		n.viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
-		a.viewing.put(guest.Bytes(), latestView{v.Fingerprint, hotel, source, now})
+		rec.viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
+		a.guests.lastView.Put(guest.Bytes(), lastView{v.Fingerprint, hotel, source, now})
 	}
-	if a.telemetry.Samples(guest, consumer.SubjectDetailViewed) {
-		n.occasion = occasion(r)
+	if a.cfg.Telemetry.Samples(guest, consumer.SubjectDetailViewed) {
+		rec.occasion = occasion(r)
 		took := a.cfg.Now().Sub(now)
-		n.fact = func(s consumer.GuestSession) consumer.Fact {
+		rec.fact = func(s consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
 				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
 				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
 	}
-	a.recorder.add(n)
+	a.recorder.add(rec)
 }
 
-// latestView is the page that a guest saw last, and with which browser.
-type latestView struct {
+// lastView is the page that a guest saw last, and with which browser.
+type lastView struct {
 	fingerprint consumer.Hash
 	hotel       bff.ID
 	source      string
@@ -238,7 +237,7 @@ func (a *API) publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Curr
 	if currency == "" {
 		currency = bff.DefaultCurrency
 	}
-	return a.visit(r).Locale, currency
+	return visitOf(r).Locale, currency
 }
 
 func pathID(r *http.Request, in *web.Input) bff.ID {

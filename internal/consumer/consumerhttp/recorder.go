@@ -2,97 +2,100 @@ package consumerhttp
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// Bounds of what waits to be remembered.
+// Bounds of what waits to be recorded.
 const (
-	maxNotes = 8192
-	// batchNotes is the most that is written at once.
-	batchNotes = 512
+	maxRecords = 8192
+	// batchRecords is the most that is written at once.
+	batchRecords = 512
 	// batchPause is the least time between the beginnings of two batches, and
-	// busyPause after one of busyNotes or more: the busier the service, the more
+	// busyPause after one of busyRecords or more: the busier the service, the more
 	// guests share a round trip.
 	batchPause  = 20 * time.Millisecond
 	busyPause   = 50 * time.Millisecond
-	busyNotes   = 16
+	busyRecords = 16
 	batchBudget = 2 * time.Second
-	// settleWithin is how long somebody waits for the batches before theirs.
-	settleWithin = 100 * time.Millisecond
+	// flushWithin is how long a request waits for the batches before its own.
+	flushWithin = 100 * time.Millisecond
 )
 
-// note is what is to be remembered of an answered request. Nothing of it was
-// promised to anybody.
-type note struct {
+// visitRecord is what is to be recorded of an answered request. Nothing of it was
+// promised to a client.
+type visitRecord struct {
 	guest bff.ID
-	visit *visit
+	visit *consumer.Visit
 	// found is the session as the handler found it; nil = not looked for.
 	found  *consumer.FoundSession
 	search *consumer.SearchSession
 	viewed *consumer.RecentlyViewed
-	// fact is what telemetry says of it, if it is sampled.
+	// fact is the event's payload, if the event is sampled.
 	fact     func(consumer.GuestSession) consumer.Fact
 	occasion consumer.Occasion
-	at       time.Time
 }
 
-// recorder remembers visits behind the answers, many at a time: sessions are
-// read in one pipeline, touched and extended in a second, and events committed
-// together.
+type recorderConfig struct {
+	Sessions   consumer.Sessions
+	Trails     consumer.Trails
+	Journal    consumer.Journal
+	Telemetry  *consumer.Telemetry
+	Background *web.Background
+}
+
+// recorder records visits in the background, many at a time: sessions are read in
+// one pipeline, touched and extended in a second, and events committed together.
 type recorder struct {
-	api     *API
-	dropped prometheus.Counter
-	// met are guests whose sessions were read a moment ago and had nothing to
+	cfg recorderConfig
+	// current are guests whose sessions were read a moment ago and had nothing to
 	// change: a guest who clicks fast is not read again for each click.
-	met *memo[[16]byte, meeting]
+	current *memo.Memo[[16]byte, currentSession]
 
 	mu      sync.Mutex
-	queue   []note
-	taken   uint64 // notes ever queued
-	written uint64 // notes ever done with
+	queue   []visitRecord
+	taken   uint64 // records ever queued
+	written uint64 // records ever done with
 	arrived *sync.Cond
 	running bool
 	closed  bool
-	hurry   chan struct{} // somebody waits
+	hurry   chan struct{} // a request waits
 }
 
-// meeting is with whom, how, and until when it counts.
-type meeting struct {
+// currentSession is a session that is up to date: for which client, and until when.
+type currentSession struct {
 	fingerprint consumer.Hash
 	noTracking  bool
 	until       time.Time
 }
 
-// knownGuests bounds how many meetings are remembered.
-const knownGuests = 1 << 14
+// maxCurrent bounds how many sessions are known to be up to date.
+const maxCurrent = 1 << 14
 
-func newRecorder(a *API, dropped prometheus.Counter) *recorder {
-	r := &recorder{api: a, dropped: dropped, met: newMemo[[16]byte, meeting](knownGuests), hurry: make(chan struct{}, 1)}
+func newRecorder(cfg recorderConfig) *recorder {
+	r := &recorder{cfg: cfg, current: memo.New[[16]byte, currentSession](maxCurrent), hurry: make(chan struct{}, 1)}
 	r.arrived = sync.NewCond(&r.mu)
 	return r
 }
 
-// add queues a note. When the stores are slow, notes are dropped and counted,
+// add queues a record. When the stores are slow, records are dropped and counted,
 // and never pile up.
-func (r *recorder) add(n note) {
-	if n.search == nil && n.viewed == nil && n.fact == nil && r.settled(&n) {
-		return // nothing that is not known
+func (r *recorder) add(rec visitRecord) {
+	if rec.search == nil && rec.viewed == nil && rec.fact == nil && r.upToDate(&rec) {
+		return // nothing to write
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.queue) >= maxNotes {
-		r.dropped.Inc()
+	if r.closed || len(r.queue) >= maxRecords {
+		r.cfg.Background.Drop()
 		return
 	}
-	r.queue = append(r.queue, n)
+	r.queue = append(r.queue, rec)
 	r.taken++
 	if !r.running {
 		r.running = true
@@ -102,7 +105,7 @@ func (r *recorder) add(n note) {
 
 // run writes batches until nothing is left.
 func (r *recorder) run() {
-	var batch []note
+	var batch []visitRecord
 	for {
 		began := time.Now()
 		r.mu.Lock()
@@ -113,15 +116,15 @@ func (r *recorder) run() {
 			r.mu.Unlock()
 			return
 		}
-		n := min(len(r.queue), batchNotes)
+		n := min(len(r.queue), batchRecords)
 		batch = append(batch[:0], r.queue[:n]...)
 		r.queue = append(r.queue[:0], r.queue[n:]...)
 		r.mu.Unlock()
 		r.write(batch)
 		clear(batch)
-		if n < batchNotes {
+		if n < batchRecords {
 			pause := batchPause
-			if n >= busyNotes {
+			if n >= busyRecords {
 				pause = busyPause
 			}
 			select {
@@ -132,11 +135,11 @@ func (r *recorder) run() {
 	}
 }
 
-// settle returns when everything noted before has been written, so that a guest
-// who asks what is remembered finds the last click too. When the stores are slow
-// it is not waited for.
-func (r *recorder) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+// flush returns when everything added before has been written, so that a guest who
+// asks what is remembered finds the last click too. When the stores are slow it
+// does not wait for long.
+func (r *recorder) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	r.wait(ctx)
 }
@@ -158,7 +161,7 @@ func (r *recorder) wait(ctx context.Context) {
 	}
 }
 
-// close takes no more notes and returns when those it has are written.
+// close takes no more records and returns when those it has are written.
 func (r *recorder) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
@@ -167,14 +170,14 @@ func (r *recorder) close(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// settled reports whether reading the session could change nothing.
-func (r *recorder) settled(n *note) bool {
-	m, ok := r.met.get(n.guest.Bytes())
-	return ok && n.at.Before(m.until) && m.fingerprint == n.visit.Fingerprint && m.noTracking == n.visit.NoTracking && n.visit.Campaign == nil
+// upToDate reports whether reading the session would change nothing.
+func (r *recorder) upToDate(n *visitRecord) bool {
+	m, ok := r.current.Get(n.guest.Bytes())
+	return ok && n.visit.At.Before(m.until) && m.fingerprint == n.visit.Fingerprint && m.noTracking == n.visit.NoTracking && n.visit.Campaign == nil
 }
 
-// write remembers a batch.
-func (r *recorder) write(batch []note) {
+// write records a batch.
+func (r *recorder) write(batch []visitRecord) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchBudget)
 	defer cancel()
 	r.read(ctx, batch)
@@ -185,31 +188,31 @@ func (r *recorder) write(batch []note) {
 		step := consumer.Step{Guest: n.guest, Search: n.search, Viewed: n.viewed}
 		if n.found != nil {
 			if n.found.Err != nil {
-				continue // cleared, or nobody knows
+				continue // cleared, or unknown
 			}
 			if n.found.Found {
 				s, same := r.meet(n, &step)
 				if !same {
-					continue // somebody else's cookie: the guest's way is not theirs
+					continue // another client's cookie: the visit is not the guest's
 				}
-				events = r.tell(events, n, s)
+				events = r.appendEvent(events, n, s)
 			}
 		}
 		steps = append(steps, step)
 	}
-	_ = r.api.cfg.Trails.Follow(ctx, steps) // memories, not promises
+	_ = r.cfg.Trails.Follow(ctx, steps) // memories, not promises
 	if len(events) > 0 {
-		r.api.behind(func(ctx context.Context) { _ = r.api.cfg.Journal.Record(ctx, events...) }) // counted by the journal
+		r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Journal.Record(ctx, events...) }) // counted by the journal
 	}
 }
 
-// read looks up the sessions that somebody must look at.
-func (r *recorder) read(ctx context.Context, batch []note) {
+// read looks up the sessions that are not known to be up to date.
+func (r *recorder) read(ctx context.Context, batch []visitRecord) {
 	var ids []bff.ID
 	at := map[bff.ID]int{}
 	for i := range batch {
 		n := &batch[i]
-		if n.found != nil || n.fact == nil && r.settled(n) {
+		if n.found != nil || n.fact == nil && r.upToDate(n) {
 			continue
 		}
 		if _, ok := at[n.guest]; !ok {
@@ -220,7 +223,7 @@ func (r *recorder) read(ctx context.Context, batch []note) {
 	if len(ids) == 0 {
 		return
 	}
-	found := r.api.cfg.Sessions.FindSessions(ctx, ids)
+	found := r.cfg.Sessions.FindSessions(ctx, ids)
 	for i := range batch {
 		if k, ok := at[batch[i].guest]; ok && batch[i].found == nil {
 			batch[i].found = &found[k]
@@ -228,36 +231,29 @@ func (r *recorder) read(ctx context.Context, batch []note) {
 	}
 }
 
-// meet notes the visit in the guest's session, unless it is another's. The
-// cookie's age is not its business: it does not know whether the answer carried
-// one.
-func (r *recorder) meet(n *note, step *consumer.Step) (consumer.GuestSession, bool) {
-	change, same := n.found.Meet(n.visit.Visitor, n.at)
+// meet applies the visit to the guest's session, unless it is another client's. It
+// leaves the cookie's age alone: whether the answer carried one is unknown here.
+func (r *recorder) meet(n *visitRecord, step *consumer.Step) (consumer.GuestSession, bool) {
+	change, same := n.found.Meet(n.visit.Client, n.visit.At)
 	change.CookieAt = time.Time{}
 	if !same {
 		return consumer.GuestSession{}, false
 	}
 	s := n.found.Apply(change)
-	if !r.settled(n) {
+	if !r.upToDate(n) {
 		step.Touch = change
 	}
-	r.met.put(n.guest.Bytes(), meeting{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
+	r.current.Put(n.guest.Bytes(), currentSession{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
 	return s, true
 }
 
-func (r *recorder) tell(events []bff.Event, n *note, s consumer.GuestSession) []bff.Event {
+func (r *recorder) appendEvent(events []bff.Event, n *visitRecord, s consumer.GuestSession) []bff.Event {
 	if n.fact == nil {
 		return events
 	}
-	e, leaves, err := r.api.telemetry.Event(s, n.fact(s), n.occasion, n.at)
+	e, leaves, err := r.cfg.Telemetry.Event(s, n.fact(s), n.occasion, n.visit.At)
 	if err != nil || !leaves {
 		return events
 	}
 	return append(events, e)
-}
-
-// occasion is what an event says of the request that caused it.
-func occasion(r *http.Request) consumer.Occasion {
-	req := web.From(r.Context())
-	return consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/loadshed"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -41,6 +42,15 @@ func Gates() []loadshed.Class {
 		{Name: string(gateSearch), Rank: 2, Min: least, Max: most},
 		{Name: string(gateTelemetry), Rank: 3, Min: least, Max: most},
 	}
+}
+
+// Limits are those of the specification; the session's own are generous, because
+// pages ask for it by themselves.
+func Limits() ratelimit.Classes {
+	return ratelimit.Classes{PerMinute: map[string]int{
+		string(LimitSearch): 60, string(LimitDetail): 120, string(LimitHandoff): 10, string(LimitWishlist): 30,
+		string(LimitSession): 60, string(LimitTelemetry): 240,
+	}, IP: 5, Fingerprint: 5}
 }
 
 // Budgets, far below the edge's 25 seconds.
@@ -82,7 +92,7 @@ func (a *API) Routes() []web.Route {
 		{Pattern: "POST /telemetry/click", Handle: a.click, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
 		{Pattern: "POST /telemetry/page-view", Handle: a.pageView, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
 		{Pattern: "POST /telemetry/funnel", Handle: a.funnel, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
-		{Pattern: "GET /challenge", Handle: a.challenge, Kind: web.Challenge, Budget: sessionBudget, Limit: LimitSession, Gate: gateSearch},
+		{Pattern: "GET /challenge", Handle: a.cfg.Challenge, Kind: web.Challenge, Budget: sessionBudget, Limit: LimitSession, Gate: gateSearch},
 	}
 	for i := range routes {
 		routes[i].Pattern = under(Base, routes[i].Pattern)

@@ -24,21 +24,18 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := a.guestOf(w, r)
+	g, err := a.guests.of(w, r)
 	if err != nil {
 		return err
 	}
-	q, err := a.ask(r.Context(), req, g)
-	if err != nil {
-		return err
-	}
-	now := g.now
+	q := a.ask(w, r, req, g)
+	now := g.At
 	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
 	if ss != nil {
 		before, _ = ss.Orders.Of(window(q))
 		ss.Orders = nil // the newest order is shown, and pinned then
 	} else {
-		ss = a.resume(r.Context(), asked, g.ID(), q, now)
+		ss = a.resume(r.Context(), asked, g.id, q, now)
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
@@ -61,8 +58,8 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		ss.Orders = consumer.Orders{{Window: window(q), Name: out.order}}
 	}
 	known := before == out.order && !before.IsZero()
-	if !known && !g.unsung { // of the others nothing is kept
-		a.latest.put(g.ID().Bytes(), latestSearch{g.Fingerprint, ss})
+	if !known && !g.Untracked { // of the others nothing is kept
+		a.guests.lastSearch.Put(g.id.Bytes(), lastSearch{g.Fingerprint, ss})
 	}
 	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
@@ -70,23 +67,20 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 
 func window(q *consumer.Asked) int { return consumer.WindowOf(q.Page.Offset) }
 
-// latestSearch is what a guest asked for last, and with which browser.
-type latestSearch struct {
+// lastSearch is what a guest asked for last, and with which browser.
+type lastSearch struct {
 	fingerprint consumer.Hash
 	session     *consumer.SearchSession
 }
 
-// knownSearches bounds how many guests' latest searches are remembered.
-const knownSearches = 1 << 13
-
 // repeated returns the search session of a guest who asks the same once more, so
 // that there is nothing to write: pages are reloaded, and gone back to. It is nil
 // for another question, or after a while.
-func (a *API) repeated(asked bff.ID, g *Guest, q *consumer.Asked, now time.Time) *consumer.SearchSession {
-	if !asked.IsZero() || g.unsung {
+func (a *API) repeated(asked bff.ID, g *guest, q *consumer.Asked, now time.Time) *consumer.SearchSession {
+	if !asked.IsZero() || g.Untracked {
 		return nil
 	}
-	last, ok := a.latest.get(g.ID().Bytes())
+	last, ok := a.guests.lastSearch.Get(g.id.Bytes())
 	if !ok || last.fingerprint != g.Fingerprint || last.session.Query.Answer != q.Answer || now.Sub(last.session.StartedAt) > consumer.TouchAfter {
 		return nil
 	}
@@ -114,7 +108,7 @@ func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked
 	if !asked.IsZero() {
 		ss, found, err := a.cfg.Searches.FindSearch(ctx, asked, guest, q)
 		if err == nil && !found { // perhaps the first page's is still on its way
-			a.recorder.settle(ctx)
+			a.recorder.flush(ctx)
 			ss, found, err = a.cfg.Searches.FindSearch(ctx, asked, guest, q)
 		}
 		if err == nil && found && now.Sub(ss.StartedAt) < consumer.SearchSessionLifetime {
@@ -131,7 +125,7 @@ func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.S
 	q := ss.Query.SearchQuery
 	window := consumer.WindowOf(q.Page.Offset)
 	pinned, ok := ss.Orders.Of(window)
-	if !ok || pinned == now.order || a.visit(r).cacheOnly {
+	if !ok || pinned == now.order || visitOf(r).CacheOnly {
 		return false, nil
 	}
 	hotels, found, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
@@ -168,16 +162,13 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := a.guestOf(w, r)
+	g, err := a.guests.of(w, r)
 	if err != nil {
 		return err
 	}
-	q, err := a.ask(r.Context(), req, g)
-	if err != nil {
-		return err
-	}
-	now := g.now
-	ss := a.resume(r.Context(), bff.ID{}, g.ID(), q, now)
+	q := a.ask(w, r, req, g)
+	now := g.At
+	ss := a.resume(r.Context(), bff.ID{}, g.id, q, now)
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	key := a.keyOf(req, readMap, q)
@@ -199,19 +190,19 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// searched does the bookkeeping of a search behind its answer; known says that
-// its session is kept already, as it is.
-func (a *API) searched(r *http.Request, g *Guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
+// searched has a search recorded in the background; known says that its session is
+// recorded already, as it is.
+func (a *API) searched(r *http.Request, g *guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
 	o.Took = a.cfg.Now().Sub(began)
-	var n note
+	var rec visitRecord
 	if !known {
-		n.search = ss
+		rec.search = ss
 	}
-	if a.telemetry.Samples(g.id, consumer.SubjectSearchExecuted) {
-		n.occasion = occasion(r)
-		n.fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
+	if a.cfg.Telemetry.Samples(g.id, consumer.SubjectSearchExecuted) {
+		rec.occasion = occasion(r)
+		rec.fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
 	}
-	g.remember(n)
+	a.guests.record(g, rec)
 }
 
 // announceBrownout says which rung of the ladder the service stands on.

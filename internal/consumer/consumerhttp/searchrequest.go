@@ -1,7 +1,6 @@
 package consumerhttp
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -56,8 +55,8 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	if err != nil {
 		return nil, err
 	}
-	key := bodyKey{kind, bff.DateOf(a.visit(r).now), header(r.Header, "X-Currency"), body}
-	if req, ok := a.bodies.get(key); ok {
+	key := bodyKey{kind, bff.DateOf(visitOf(r).At), header(r.Header, "X-Currency"), body}
+	if req, ok := a.bodies.Get(key); ok {
 		return req, nil
 	}
 	in, err := web.ParseText(r.Context(), body)
@@ -83,7 +82,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	}
 	if req.kept = len(body) <= knownBody; req.kept {
 		key.currency = strings.Clone(key.currency)
-		a.bodies.put(key, req)
+		a.bodies.Put(key, req)
 	}
 	return req, nil
 }
@@ -103,14 +102,11 @@ func (a *API) keyOf(req *searchRequest, kind readKind, q *consumer.Asked) string
 
 // ask fills in what the request left to the session; only then is the session
 // asked for.
-func (a *API) ask(ctx context.Context, req *searchRequest, g *Guest) (*consumer.Asked, error) {
+func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, g *guest) *consumer.Asked {
 	if req.asked != nil {
-		return req.asked, nil
+		return req.asked
 	}
-	s, err := g.Session(ctx)
-	if err != nil {
-		return nil, err
-	}
+	s := a.guests.session(w, r, g)
 	q := req.query
 	if q.Locale == "" {
 		q.Locale = s.Locale
@@ -119,15 +115,15 @@ func (a *API) ask(ctx context.Context, req *searchRequest, g *Guest) (*consumer.
 		q.Currency = s.Currency
 	}
 	key := question{req, q.Locale, q.Currency}
-	asked, known := a.questions.get(key)
+	asked, known := a.questions.Get(key)
 	if known {
-		return asked, nil
+		return asked
 	}
 	asked = q.Ask()
 	if req.kept {
-		a.questions.put(key, asked)
+		a.questions.Put(key, asked)
 	}
-	return asked, nil
+	return asked
 }
 
 // readSearch reads a query and reports everything that is wrong with it.

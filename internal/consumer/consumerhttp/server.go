@@ -1,6 +1,7 @@
 // Package consumerhttp is the anonymous service's HTTP surface: the public API
 // under /bff/consumer/v1 and the internal consume call. It reads requests,
-// asks the domain and writes answers.
+// asks the domain and writes answers. Which client sent a request, and how much
+// may be done for it, it is told by a [consumer.Visit].
 package consumerhttp
 
 import (
@@ -10,15 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/loadshed"
+	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// Config is what the surface stands on.
+// Config is what the API works with.
 type Config struct {
 	Finder    *consumer.Finder
 	Answers   *Answers
@@ -35,76 +35,60 @@ type Config struct {
 	// RefreshKeys looks for newer keys at once and reports whether there are any;
 	// nil = there never are.
 	RefreshKeys func(ctx context.Context) bool
-	Visitors    Visitors
 	Caller      callers.Auth // which services may consume
-	Instance    string       // of this process, in envelopes
-	// Sampling is the share of an event's kind that leaves, asked for each event;
-	// nil = consumer.DefaultRate.
-	Sampling func(consumer.Subject) float64
-	// Gates refuse what cannot be served in time; nil = everything is let in.
-	Gates *loadshed.Shedder
-	// Defence limits callers and judges whether they are people; nil = it does not.
-	Defence *Defence
-	Now     func() time.Time
-	// Metrics take the surface's own counters; nil in tests.
+	// Challenge gives a refused client the means to prove itself.
+	Challenge web.Handler
+	Telemetry *consumer.Telemetry
+	// Background takes the bookkeeping that no client waits for.
+	Background *web.Background
+	Now        func() time.Time
+	// Metrics take the API's own counters; nil in tests.
 	Metrics prometheus.Registerer
 }
 
 // API answers requests.
 type API struct {
-	cfg       Config
-	visitors  reader
-	telemetry *consumer.Telemetry
+	cfg      Config
+	guests   *guests
+	recorder *recorder
+	counters counters
 	// bodies are searches that were understood before, and questions those that a
 	// session completed.
-	bodies    *memo[bodyKey, *searchRequest]
-	questions *memo[question, *consumer.Asked]
+	bodies    *memo.Memo[bodyKey, *searchRequest]
+	questions *memo.Memo[question, *consumer.Asked]
 	// pages are hotel pages that were asked for before.
-	pages *memo[pageAsked, *page]
-	// latest and viewing are what guests asked for and saw last.
-	latest  *memo[[16]byte, latestSearch]
-	viewing *memo[[16]byte, latestView]
-	// background does what a guest need not wait for, and recorder remembers.
-	background *background
-	recorder   *recorder
-	counters   counters
+	pages *memo.Memo[pageAsked, *page]
 }
 
-// New returns the surface.
+// New returns the API. What it keeps in memory is bounded.
 func New(cfg Config) *API {
-	a := &API{
-		cfg: cfg, counters: newCounters(cfg.Metrics), visitors: newReader(cfg.Visitors),
-		telemetry: consumer.NewTelemetry(cfg.Instance, cfg.Sampling), background: newBackground(cfg.Metrics),
-		bodies: newMemo[bodyKey, *searchRequest](knownBodies), questions: newMemo[question, *consumer.Asked](knownBodies),
-		pages:  newMemo[pageAsked, *page](knownPages),
-		latest: newMemo[[16]byte, latestSearch](knownSearches), viewing: newMemo[[16]byte, latestView](knownSearches),
+	recorder := newRecorder(recorderConfig{
+		Sessions: cfg.Sessions, Trails: cfg.Trails, Journal: cfg.Journal, Telemetry: cfg.Telemetry, Background: cfg.Background,
+	})
+	return &API{
+		cfg: cfg, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics),
+		bodies: memo.New[bodyKey, *searchRequest](knownBodies), questions: memo.New[question, *consumer.Asked](knownBodies),
+		pages: memo.New[pageAsked, *page](knownPages),
 	}
-	a.recorder = newRecorder(a, a.background.dropped)
-	return a
 }
 
-// Protected returns the public routes behind the defence and the load gates.
-func (a *API) Protected() ([]web.Route, error) {
-	routes, err := web.Gated(a.cfg.Gates, a.Routes())
-	if err != nil {
-		return nil, err
+// Close finishes recording the answers already given.
+func (a *API) Close(ctx context.Context) error { return a.recorder.close(ctx) }
+
+// visitOf returns the visit that the guard made of a request. A request that did
+// not pass the guard is answered with an error: nothing is known of its client.
+func visitOf(r *http.Request) *consumer.Visit {
+	v, ok := web.From(r.Context()).Local.(*consumer.Visit)
+	if !ok {
+		panic("a request reached its handler without passing the guard")
 	}
-	for i := range routes {
-		if routes[i].Handle, err = a.defended(routes[i]); err != nil {
-			return nil, err
-		}
-		routes[i].Handle = anonymous(routes[i].Handle)
-	}
-	return routes, nil
+	return v
 }
 
-// anonymous refuses credentials: this surface has none to check, and a token
-// that strays here must be noticed rather than ignored.
-func anonymous(next web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if len(r.Header.Values("Authorization")) > 0 {
-			return bff.Errorf(bff.CodeSurfaceMismatch, "this surface is anonymous: send no Authorization header")
-		}
-		return next(w, r)
+// header is Header.Get for a name in its canonical form.
+func header(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
 	}
+	return ""
 }

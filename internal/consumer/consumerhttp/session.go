@@ -29,12 +29,12 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.recorder.settle(r.Context())
+	a.recorder.flush(r.Context())
 	return a.writeSession(w, r, s)
 }
 
-// writeSession collects the parts of a session side by side. A part that
-// cannot be had is empty: a page must not fail for want of a memory.
+// writeSession collects the parts of a session side by side. A part that cannot be
+// read is empty: a page must not fail for it.
 func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.GuestSession) error {
 	var (
 		wg                sync.WaitGroup
@@ -75,7 +75,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession, Err: err}
 	}
 	if f != nil {
-		a.tellBehind(r, changed, f, now)
+		a.guests.announce(r, changed, f, now)
 	}
 	return a.writeSession(w, r, changed)
 }
@@ -153,15 +153,15 @@ func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
 	return a.change(w, r, s, consumer.SessionChange{Consent: &consent, Chosen: true}, nil)
 }
 
-// clearSession forgets a guest. Whoever has no session has nothing to forget;
-// with somebody else's cookie one forgets only the session that this very
-// request was given instead.
+// clearSession forgets a guest. Without a session there is nothing to forget; with
+// another client's cookie only the session that this very request was given
+// instead.
 func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
-	id, err := cookie(w, r)
-	if err != nil {
-		return err
+	v := visitOf(r)
+	if v.BadCookie {
+		return refuseCookie(w)
 	}
-	if !id.IsZero() {
+	if !v.SessionID.IsZero() {
 		s, _, err := a.guest(w, r)
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		a.recorder.settle(r.Context()) // what is on its way goes too
+		a.recorder.flush(r.Context()) // what is on its way goes too
 		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, e); err != nil {
 			return err
 		}

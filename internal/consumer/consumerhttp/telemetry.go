@@ -15,11 +15,6 @@ import (
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// event wraps a fact about a session; nil when nothing may leave for it.
-func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, now time.Time) (*bff.Event, error) {
-	return a.announcer(r, s, now).Event(f)
-}
-
 // accepted promises that the event is committed, or that the guest wants none.
 type accepted struct {
 	Accepted bool   `json:"accepted"`
@@ -48,7 +43,7 @@ func (a *API) promise(w http.ResponseWriter, r *http.Request, s consumer.GuestSe
 			answer.ID = e.Envelope.EventID
 		}
 	}
-	if answer.ID == "" { // the same shape for everyone: nothing tells who was heard
+	if answer.ID == "" { // the same shape for every guest: nothing shows who has agreed
 		answer.ID = bff.NewID(bff.PrefixEvent, now).String()
 	}
 	return web.WriteJSON(w, http.StatusAccepted, answer)

@@ -128,7 +128,7 @@ func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
 func (a *API) announcer(r *http.Request, s consumer.GuestSession, now time.Time) consumer.Announcer {
 	req := web.From(r.Context())
 	return consumer.Announcer{
-		Telemetry: a.telemetry, Session: s, Occasion: consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, Now: now,
+		Telemetry: a.cfg.Telemetry, Session: s, Occasion: consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}, Now: now,
 	}
 }
 

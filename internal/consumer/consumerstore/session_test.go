@@ -15,7 +15,7 @@ import (
 )
 
 func newSession(now time.Time) consumer.GuestSession {
-	return consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, now), consumer.Visitor{
+	return consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, now), consumer.Client{
 		Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: "fa-AF", Currency: bff.AFN,
 		Campaign: &consumer.Campaign{Source: "newsletter", CapturedAt: bff.At(now)},
 	}, now)

@@ -1,4 +1,4 @@
-package consumerhttp
+package consumerguard
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -19,27 +20,28 @@ func (nobody) Write(b []byte) (int, error)          { return len(b), nil }
 func (nobody) WriteHeader(int)                      {}
 func done(http.ResponseWriter, *http.Request) error { return nil }
 
-// BenchmarkDefence is what the defence adds to a request (goal P12): the limits,
+// BenchmarkGuard is what the guard adds to a request (goal P12): the limits,
 // the verdict, and both; and its share of a bare request over a connection.
-func BenchmarkDefence(b *testing.B) {
-	for name, change := range map[string]func(*DefenceConfig){
-		"both":    func(*DefenceConfig) {},
-		"limits":  func(c *DefenceConfig) { c.Mode = ModeOff },
-		"verdict": func(c *DefenceConfig) { c.Limits.Off = true },
+func BenchmarkGuard(b *testing.B) {
+	for name, change := range map[string]func(*Config){
+		"both":    func(*Config) {},
+		"limits":  func(c *Config) { c.Mode = ModeOff },
+		"verdict": func(c *Config) { c.Limits.Off = true },
 	} {
 		b.Run(name, func(b *testing.B) {
-			a := newArena(b, func(c *DefenceConfig) {
+			a := newArena(b, func(c *Config) {
 				for class := range c.Limits.PerMinute {
-					c.Limits.PerMinute[class] = maxPerMinute
+					c.Limits.PerMinute[class] = ratelimit.MaxPerMinute
 				}
 				c.Policy.Suspect, c.Policy.Bot = 2, 2 // nobody is fast enough
 				change(c)
 			})
 			var r *http.Request
-			capture, err := a.api.defended(web.Route{Pattern: "POST " + Base + "/search", Handle: done, Kind: web.PublicRead, Limit: LimitSearch})
+			routes, err := a.guard.Protect([]web.Route{{Pattern: "POST " + base + "/search", Handle: done, Kind: web.PublicRead, Limit: "search"}})
 			if err != nil {
 				b.Fatal(err)
 			}
+			capture := routes[0].Handle
 			if err := a.server.Mount(web.Route{Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody, Handle: func(_ http.ResponseWriter, got *http.Request) error {
 				r = got.Clone(context.WithoutCancel(got.Context()))
 				return nil

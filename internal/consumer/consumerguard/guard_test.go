@@ -1,4 +1,4 @@
-package consumerhttp
+package consumerguard
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func headlessHeaders(more ...string) map[string]string {
 	return firefoxHeaders(append([]string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/142.0.0.0 Safari/537.36"}, more...)...)
 }
 
-func (a *arena) cookie() string { return cookieName + "=" + a.sessions.open().String() }
+func (a *arena) cookie() string { return consumer.SessionCookie + "=" + a.sessions.open().String() }
 
 // solution solves a challenge for whoever has these headers.
 func (a *arena) solution(addr string, header map[string]string) string {
@@ -178,7 +178,7 @@ func (oracle) Assess(_ context.Context, token string) (float64, bool, error) {
 func TestRecaptcha(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *DefenceConfig) { c.Recaptcha = oracle{} })
+		a := newArena(t, func(c *Config) { c.Recaptcha = oracle{} })
 		for token, want := range map[string]bff.Code{
 			"person": "", "program": bff.CodeChallengeInvalid, "forged": bff.CodeChallengeInvalid, "broken": bff.CodeSuspectedBot,
 			strings.Repeat("x", maxToken+1): bff.CodeChallengeInvalid,
@@ -237,8 +237,8 @@ func TestRetriesAreFree(t *testing.T) {
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *DefenceConfig) {
-			c.Limits.PerMinute = map[web.Limit]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
+		a := newArena(t, func(c *Config) {
+			c.Limits.PerMinute = map[string]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
 			c.Limits.IP = 2
 		})
 		searches := func(n int) sent {
@@ -274,7 +274,14 @@ func TestSessionLimitIsStrict(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		campaign := false
-		a := newArena(t, func(c *DefenceConfig) { c.Campaign = func() bool { return campaign } })
+		a := newArena(t, func(c *Config) {
+			c.Scale = map[web.Limit]func() float64{"handoff": func() float64 {
+				if campaign {
+					return 0.8
+				}
+				return 1
+			}}
+		})
 		cookie := a.cookie()
 		served := func(n int, method, path string) (ok int) {
 			for i := range n {
@@ -359,7 +366,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 			t.Fatalf("%d verdicts and %d events in 100 seconds", n, a.memory.events)
 		}
 		last := a.memory.logged[1]
-		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || cookieName+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
+		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || consumer.SessionCookie+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
 			t.Errorf("logged: %+v", last)
 		}
 		var kinds []string
@@ -378,7 +385,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 func TestWatching(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *DefenceConfig) { c.Mode = ModeWatch })
+		a := newArena(t, func(c *Config) { c.Mode = ModeWatch })
 		if got := a.send(http.MethodPost, "/wishlist", "{}", home, headlessHeaders("Cookie", a.cookie())); got.status != http.StatusOK {
 			t.Errorf("%d %s", got.status, got.body)
 		}
@@ -389,67 +396,81 @@ func TestWatching(t *testing.T) {
 	})
 }
 
-// TestManyVisitors: whoever makes up sessions and headers does not fill the
-// memory.
-func TestManyVisitors(t *testing.T) {
+// TestReadCookie: the session's id is read in one place, whatever else a client
+// sends beside it.
+func TestReadCookie(t *testing.T) {
 	t.Parallel()
-	visitors := newTable[visitorState](maxVisitors)
-	once := newCharges()
-	for i := range uint64(1_000_000) {
-		_, mu := visitors.lock(consumer.Spread(i), int64(i))
-		mu.Unlock()
-		if i%4 == 0 {
-			c := once.begin("handoff", "gms", fmt.Sprint(i), time.Unix(int64(i), 0))
-			c.settle(c.charge.decision)
-		}
-	}
-	if n := visitors.len(); n > maxVisitors {
-		t.Errorf("%d visitors are remembered, want at most %d", n, maxVisitors)
-	}
-	if n := len(once.cur) + len(once.prev); n > 2*maxCharges {
-		t.Errorf("%d charges are remembered, want at most %d", n, 2*maxCharges)
-	}
-}
-
-func TestPeekCookie(t *testing.T) {
-	t.Parallel()
-	const id = "gms_01M7H171SJSMVD891RBXMF12X2"
+	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
 	for name, tc := range map[string]struct {
 		cookies []string
 		want    string
+		wantBad bool
 	}{
-		"none":       {nil, ""},
-		"alone":      {[]string{"gms_id=" + id}, id},
-		"among":      {[]string{"a=b; gms_id=" + id + "; c=d"}, id},
-		"later line": {[]string{"a=b", "gms_id=" + id}, id},
-		"lower case": {[]string{"gms_id=" + strings.ToLower(id)}, id},
-		"quoted":     {[]string{`gms_id="` + id + `"`}, id},
-		"malformed":  {[]string{"gms_id=nonsense"}, ""},
-		"other name": {[]string{"xgms_id=" + id}, ""},
+		"none":          {nil, "", false},
+		"alone":         {[]string{"gms_id=" + id}, id, false},
+		"among":         {[]string{"a=b; gms_id=" + id + "; c=d"}, id, false},
+		"later line":    {[]string{"a=b", "gms_id=" + id}, id, false},
+		"lower case":    {[]string{"gms_id=" + strings.ToLower(id)}, id, false},
+		"quoted":        {[]string{`gms_id="` + id + `"`}, id, false},
+		"malformed":     {[]string{"gms_id=nonsense"}, "", true},
+		"empty":         {[]string{"gms_id="}, "", true},
+		"unreadable":    {[]string{"gms_id=a\\b"}, "", false},
+		"other name":    {[]string{"xgms_id=" + id}, "", false},
+		"in a value":    {[]string{"a=gms_id=" + id}, "", false},
+		"twice":         {[]string{"gms_id=" + id + "; gms_id=" + id}, id, false},
+		"two":           {[]string{"gms_id=" + id + "; gms_id=" + other}, id, true},
+		"two lines":     {[]string{"gms_id=" + id, "gms_id=" + other}, id, true},
+		"second broken": {[]string{"gms_id=" + id + "; gms_id=x"}, id, true},
+		"first broken":  {[]string{"gms_id=x; gms_id=" + id}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, got, ok := peekCookie(http.Header{"Cookie": tc.cookies})
-			if got != tc.want || ok != (tc.want != "") {
-				t.Errorf("got %q %v, want %q", got, ok, tc.want)
+			got, text, bad := readCookie(&http.Request{Header: http.Header{"Cookie": tc.cookies}})
+			if got.String() != tc.want || text != tc.want || bad != tc.wantBad {
+				t.Errorf("got %q %q %t, want %q %t", got, text, bad, tc.want, tc.wantBad)
 			}
 		})
 	}
 }
 
-func TestParseLimits(t *testing.T) {
+// TestProtectRefuses: what the guard cannot hold to a limit, or must not serve to
+// clients, does not start.
+func TestProtectRefuses(t *testing.T) {
 	t.Parallel()
-	l, err := ParseLimits("search=100, ip=7.5,handoff=3")
-	if err != nil || l.PerMinute["search"] != 100 || l.PerMinute["handoff"] != 3 || l.PerMinute["detail"] != 120 || l.IP != 7.5 || l.Fingerprint != 5 || l.Off {
-		t.Errorf("got %+v %v", l, err)
-	}
-	if l, err := ParseLimits("off"); err != nil || !l.Off {
-		t.Errorf("off: %+v %v", l, err)
-	}
-	_, err = ParseLimits("search=0,walk=3,ip=half,handoff")
-	for _, want := range []string{"search", "walk", "ip", "handoff"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not mention %s", err, want)
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t, nil)
+		_, err := a.guard.Protect([]web.Route{
+			{Pattern: "POST /gift", Kind: web.Change, Limit: "gift"}, {Pattern: "POST /x"}, {Pattern: "POST /internal", Kind: web.Internal},
+		})
+		for _, want := range []string{`there is no limit "gift"`, `"POST /x"`, `"POST /internal"`} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
 		}
-	}
+	})
+}
+
+// TestNewRoute: a route that is not classified does not start, and one that
+// changes something is not executed for a client judged a bot.
+func TestNewRoute(t *testing.T) {
+	t.Parallel()
+	gift := web.Route{Pattern: "POST " + base + "/gift", Budget: time.Second, Body: web.NoBody, Limit: "wishlist", Gate: "any"}
+	synctest.Test(t, func(t *testing.T) {
+		change := gift
+		change.Kind = web.Change
+		a := newArena(t, func(c *Config) { c.Policy.Bot = c.Policy.Suspect }, change)
+		unclassified := gift
+		unclassified.Handle = a.answer(gift)
+		if err := a.server.Mount(unclassified); err == nil || !strings.Contains(err.Error(), "kind") {
+			t.Errorf("without a kind: %v", err)
+		}
+		got := a.send(http.MethodPost, "/gift", "{}", home, headlessHeaders("Cookie", a.cookie(), "Idempotency-Key", "1"))
+		if got.code != bff.CodeSuspectedBot || got.status != http.StatusTooManyRequests || a.served[gift.Pattern] != 0 {
+			t.Errorf("a bot: %d %s, executed %d times", got.status, got.body, a.served[gift.Pattern])
+		}
+		got = a.send(http.MethodPost, "/gift", "{}", home, firefoxHeaders("Cookie", a.cookie(), "Idempotency-Key", "1"))
+		if got.status != http.StatusOK || a.served[gift.Pattern] != 1 {
+			t.Errorf("a person: %d %s, executed %d times", got.status, got.body, a.served[gift.Pattern])
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package consumerhttp
+package web
 
 import (
 	"context"
@@ -15,14 +15,15 @@ import (
 func TestBackgroundIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		const queue, workers = 64, 8
 		reg := prometheus.NewRegistry()
-		b := newBackground(reg)
+		b := NewBackground(BackgroundConfig{Queue: queue, Workers: workers, Metrics: reg, Namespace: "test"})
 		blocked := make(chan struct{})
 		var done atomic.Int32
-		const jobs = behindQueue + 2*behindWorkers
+		const jobs = queue + 2*workers
 		taken := 0
 		for range jobs {
-			if b.do(func(context.Context) {
+			if b.Do(func(context.Context) {
 				<-blocked
 				done.Add(1)
 			}) {
@@ -34,19 +35,19 @@ func TestBackgroundIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := metrics[0].GetMetric()[0].GetCounter().GetValue(); taken < behindQueue || taken > behindQueue+behindWorkers || int(n) != jobs-taken {
+		if n := metrics[0].GetMetric()[0].GetCounter().GetValue(); taken < queue || taken > queue+workers || int(n) != jobs-taken {
 			t.Errorf("%d taken and %v dropped of %d", taken, n, jobs)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("close with stuck jobs: %v", err)
 		}
 		close(blocked)
-		if err := b.close(t.Context()); err != nil || int(done.Load()) != taken {
+		if err := b.Close(t.Context()); err != nil || int(done.Load()) != taken {
 			t.Errorf("drained %d of %d, %v", done.Load(), taken, err)
 		}
-		if b.do(func(context.Context) {}) {
+		if b.Do(func(context.Context) {}) {
 			t.Error("a job was taken after the close")
 		}
 	})
@@ -55,17 +56,17 @@ func TestBackgroundIsBounded(t *testing.T) {
 func TestBackgroundJobsHaveADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBackground(nil)
+		b := NewBackground(BackgroundConfig{Budget: 3 * time.Second})
 		var wg sync.WaitGroup
 		wg.Add(1)
 		began := time.Now()
-		b.do(func(ctx context.Context) {
+		b.Do(func(ctx context.Context) {
 			defer wg.Done()
 			<-ctx.Done()
 		})
 		wg.Wait()
-		if took := time.Since(began); took != behindBudget {
-			t.Errorf("a job ran for %s, want %s", took, behindBudget)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("a job ran for %s, want 3s", took)
 		}
 	})
 }

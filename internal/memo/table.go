@@ -1,10 +1,10 @@
-package consumerhttp
+package memo
 
 import "sync"
 
-// table keeps something of each visitor, in bounded memory: when it is full,
-// somebody who has not come for a while makes room.
-type table[V any] struct {
+// Table keeps state per key. When it is full, a key that was not used for a while
+// makes room. Keys must be spread over all 64 bits.
+type Table[V any] struct {
 	shards [tableShards]shard[V]
 	most   int // in a shard
 }
@@ -12,7 +12,7 @@ type table[V any] struct {
 type shard[V any] struct {
 	mu      sync.Mutex
 	entries map[uint64]*entry[V]
-	_       [40]byte // of its own cache line
+	_       [40]byte // to fill a cache line
 }
 
 type entry[V any] struct {
@@ -22,20 +22,22 @@ type entry[V any] struct {
 
 const (
 	tableShards = 64
-	// evictSample is how many are compared when room is needed.
+	// evictSample is how many entries are compared when room is needed.
 	evictSample = 8
 )
 
-func newTable[V any](most int) *table[V] {
-	t := &table[V]{most: max(most/tableShards, 1)}
+// NewTable returns a table with room for that many keys.
+func NewTable[V any](most int) *Table[V] {
+	t := &Table[V]{most: max(most/tableShards, 1)}
 	for i := range t.shards {
 		t.shards[i].entries = map[uint64]*entry[V]{}
 	}
 	return t
 }
 
-// lock returns what is kept of a visitor; the caller unlocks the shard.
-func (t *table[V]) lock(key uint64, nowMS int64) (*V, *sync.Mutex) {
+// Lock returns the state of a key and the lock that it is under; the caller
+// unlocks it. Now is any clock that only grows.
+func (t *Table[V]) Lock(key uint64, now int64) (*V, *sync.Mutex) {
 	s := &t.shards[key>>58]
 	s.mu.Lock()
 	e, ok := s.entries[key]
@@ -46,7 +48,7 @@ func (t *table[V]) lock(key uint64, nowMS int64) (*V, *sync.Mutex) {
 		e = &entry[V]{}
 		s.entries[key] = e
 	}
-	e.last = nowMS
+	e.last = now
 	return &e.value, &s.mu
 }
 
@@ -56,7 +58,7 @@ func (s *shard[V]) evict() {
 		since  int64
 		n      int
 	)
-	for key, e := range s.entries { // begins anywhere
+	for key, e := range s.entries { // in no order
 		if n == 0 || e.last < since {
 			oldest, since = key, e.last
 		}
@@ -67,7 +69,8 @@ func (s *shard[V]) evict() {
 	delete(s.entries, oldest)
 }
 
-func (t *table[V]) len() int {
+// Len is how many keys have state.
+func (t *Table[V]) Len() int {
 	n := 0
 	for i := range t.shards {
 		s := &t.shards[i]

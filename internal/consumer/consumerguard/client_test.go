@@ -1,24 +1,29 @@
-package consumerhttp
+package consumerguard
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"melmastoon.ghasi.io/bff/internal/memo"
+	"melmastoon.ghasi.io/bff/internal/useragent"
 )
 
-func TestVisitorHashes(t *testing.T) {
+func TestClientHashes(t *testing.T) {
 	t.Parallel()
-	v := Visitors{Pepper: []byte("a"), OldPeppers: [][]byte{[]byte("b")}, Classify: func(string) string { return "" }}
-	now := time.Now()
-	visit := func(v Visitors, header ...string) [2]string {
+	agents, err := useragent.New(useragent.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Clients{Pepper: []byte("a"), OldPeppers: [][]byte{[]byte("b")}, Classify: func(string) string { return "" }}
+	visit := func(v Clients, header ...string) [2]string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		reads := newReader(v)
-		got := reads.read(r, reads.browser(r.Header), now)
+		g := &Guard{cfg: Config{Clients: v, UserAgents: agents}, profiles: memo.New[sentHeaders, *profile](2)}
+		got := g.profileOf(r.Header).current
 		return [2]string{got.Fingerprint.String(), got.Base.String()}
 	}
 	const ua = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
@@ -39,10 +44,10 @@ func TestVisitorHashes(t *testing.T) {
 	for name, other := range map[string][2]string{
 		"another browser":  visit(v, "User-Agent", "curl/8", "Accept-Language", "fa"),
 		"another language": visit(v, "User-Agent", ua, "Accept-Language", "ps"),
-		"another pepper":   visit(Visitors{Pepper: []byte("c"), Classify: v.Classify}, "User-Agent", ua, "Accept-Language", "fa"),
+		"another pepper":   visit(Clients{Pepper: []byte("c"), Classify: v.Classify}, "User-Agent", ua, "Accept-Language", "fa"),
 	} {
 		if other[0] == base[0] || other[1] == base[1] {
-			t.Errorf("%s is the same visitor", name)
+			t.Errorf("%s is the same client", name)
 		}
 	}
 }

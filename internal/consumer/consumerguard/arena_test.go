@@ -1,4 +1,4 @@
-package consumerhttp
+package consumerguard
 
 import (
 	"bytes"
@@ -34,11 +34,43 @@ import (
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// arena is the defence in front of routes that answer at once, in synctest's
+const base = "/bff/consumer/v1"
+
+// limits are those of the specification.
+func limits() ratelimit.Classes {
+	return ratelimit.Classes{PerMinute: map[string]int{
+		"search": 60, "detail": 120, "handoff": 10, "wishlist": 30, "session": 60, "telemetry": 240,
+	}, IP: 5, Fingerprint: 5}
+}
+
+// table is an API with routes of every kind.
+func table() []web.Route {
+	routes := []web.Route{
+		{Pattern: "POST /search", Kind: web.PublicRead, Body: 1 << 10, Limit: "search"},
+		{Pattern: "POST /search/map", Kind: web.PublicRead, Body: 1 << 10, Limit: "search", Repeats: true},
+		{Pattern: "GET /suggest", Kind: web.PublicRead, Limit: "search", Repeats: true},
+		{Pattern: "GET /facets", Kind: web.PublicRead, Limit: "search", CDN: true},
+		{Pattern: "GET /hotels/{propertyId}", Kind: web.PublicRead, Limit: "detail", CDN: true, Previews: true},
+		{Pattern: "GET /hotels/{propertyId}/availability", Kind: web.PublicRead, Limit: "detail"},
+		{Pattern: "POST /handoff", Kind: web.Change, Body: 1 << 10, Limit: "handoff"},
+		{Pattern: "GET /wishlist", Kind: web.PrivateRead, Limit: "wishlist"},
+		{Pattern: "POST /wishlist", Kind: web.Change, Body: 1 << 10, Limit: "wishlist"},
+		{Pattern: "GET /session", Kind: web.PrivateRead, Limit: "session"},
+		{Pattern: "POST /telemetry/page-view", Kind: web.Telemetry, Body: 1 << 10, Limit: "telemetry"},
+		{Pattern: "GET /challenge", Kind: web.Challenge, Limit: "session"},
+	}
+	for i := range routes {
+		method, path, _ := strings.Cut(routes[i].Pattern, " ")
+		routes[i].Pattern, routes[i].Budget, routes[i].Gate = method+" "+base+path, time.Second, "any"
+	}
+	return routes
+}
+
+// arena is the guard in front of routes that answer at once, in synctest's
 // time: an hour of traffic passes in seconds, to the millisecond.
 type arena struct {
 	t        testing.TB
-	api      *API
+	guard    *Guard
 	server   *web.Server
 	memory   *botMemory
 	sessions *opened
@@ -51,50 +83,52 @@ type arena struct {
 }
 
 // newArena must be called inside a bubble.
-func newArena(t testing.TB, change func(*DefenceConfig), more ...web.Route) *arena {
+func newArena(t testing.TB, change func(*Config), more ...web.Route) *arena {
 	t.Helper()
 	a := &arena{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
-	cfg := DefenceConfig{Limits: DefaultLimits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory}
+	cfg := Config{
+		Clients: Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, ChallengePath: base + "/challenge",
+		Telemetry: consumer.NewTelemetry("arena", nil), Background: web.NewBackground(web.BackgroundConfig{}),
+	}
 	if change != nil {
 		change(&cfg)
 	}
 	var errs [5]error
-	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Rules(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
+	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
 	cfg.UserAgents, errs[1] = useragent.New(useragent.Config{Apps: []string{"Melmastoon/"}})
 	cfg.Verifier, errs[2] = useragent.NewVerifier(useragent.VerifierConfig{Resolver: phoneBook{}})
 	cfg.Challenger, errs[3] = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: a.memory, Easy: 50, Hard: 100})
-	var defence *Defence
-	defence, errs[4] = NewDefence(cfg)
+	a.guard, errs[4] = New(cfg)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
-	a.api = New(Config{
-		Sessions: a.sessions, Now: time.Now, Defence: defence,
-		Visitors: Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
-	})
 	a.server = web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "arena",
 		Tracer: noop.NewTracerProvider().Tracer("arena"), Budget: 25 * time.Second, Now: time.Now,
 	})
-	// The table as it is, with other handlers.
-	for _, rt := range append(a.api.Routes(), more...) {
-		if rt.Kind != web.Challenge {
-			rt.Handle = a.answer(rt)
+	routes := append(table(), more...)
+	for i := range routes {
+		if routes[i].Handle == nil {
+			routes[i].Handle = a.answer(routes[i])
 		}
-		var err error
-		if rt.Handle, err = a.api.defended(rt); err != nil {
-			t.Fatal(err)
+		if routes[i].Kind == web.Challenge {
+			routes[i].Handle = a.guard.Challenge
 		}
-		if err := a.server.Mount(rt); err != nil {
-			t.Fatal(err)
-		}
+	}
+	routes, err := a.guard.Protect(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.server.Mount(routes...); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = cfg.Limiter.Run(ctx) })
-	wg.Go(func() { _ = defence.Run(ctx) })
+	wg.Go(func() { _ = a.guard.Run(ctx) })
 	t.Cleanup(func() {
-		if err := a.api.Close(context.Background()); err != nil {
+		if err := errors.Join(a.guard.Close(context.Background()), cfg.Background.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 		cancel()
@@ -106,7 +140,7 @@ func newArena(t testing.TB, change func(*DefenceConfig), more ...web.Route) *are
 // answer stands for the handlers: what was filled once is there from then on.
 func (a *arena) answer(rt web.Route) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		v := a.api.visit(r)
+		v, _ := web.From(r.Context()).Local.(*consumer.Visit)
 		a.mu.Lock()
 		a.served[rt.Pattern]++
 		a.mu.Unlock()
@@ -118,19 +152,19 @@ func (a *arena) answer(rt web.Route) web.Handler {
 			key := fmt.Sprintf("%s %s %x", r.Method, r.URL, sha256.Sum256(body))
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if v.cacheOnly {
-				a.caught = bff.CodeOf(v.refusal) == bff.CodeSuspectedBot
+			if v.CacheOnly {
+				a.caught = bff.CodeOf(v.Refusal) == bff.CodeSuspectedBot
 				if !a.cached[key] {
-					return v.refusal
+					return v.Refusal
 				}
 			} else if !a.cached[key] {
-				v.costly.Store(true)
+				v.Spend()
 				a.cached[key] = true
 				a.fills++
 			}
 		}
-		if _, _, known := peekCookie(r.Header); !known && !v.unsung && !rt.CDN {
-			setCookie(w, a.sessions.open())
+		if v.SessionID.IsZero() && !v.Untracked && !rt.CDN {
+			http.SetCookie(w, &http.Cookie{Name: consumer.SessionCookie, Value: a.sessions.open().String(), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
 	}
@@ -146,7 +180,7 @@ type sent struct {
 }
 
 func newCall(method, path, body, addr string, header map[string]string) (*http.Request, *httptest.ResponseRecorder) {
-	r := httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), method, base+path, strings.NewReader(body))
 	r.RemoteAddr = net.JoinHostPort(addr, "4711")
 	for k, v := range header {
 		if v == "" {
@@ -379,15 +413,15 @@ func (a *arena) act(who *actor, s step) {
 	switch who.cookies {
 	case "keep":
 		if who.cookie != "" {
-			h["Cookie"] = cookieName + "=" + who.cookie
+			h["Cookie"] = consumer.SessionCookie + "=" + who.cookie
 		}
 	case "invent":
-		h["Cookie"] = cookieName + "=" + bff.NewID(bff.PrefixGuestSession, time.Now()).String()
+		h["Cookie"] = consumer.SessionCookie + "=" + bff.NewID(bff.PrefixGuestSession, time.Now()).String()
 	}
 	got := a.send(s.method, s.path, s.body, addr, h)
 	who.requests++
 	for _, c := range (&http.Response{Header: got.header}).Cookies() {
-		if c.Name == cookieName {
+		if c.Name == consumer.SessionCookie {
 			who.cookie = c.Value
 		}
 	}

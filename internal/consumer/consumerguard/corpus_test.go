@@ -1,4 +1,4 @@
-package consumerhttp
+package consumerguard
 
 import (
 	"encoding/json"

@@ -1,0 +1,202 @@
+package consumerguard
+
+import (
+	"encoding/binary"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// sender is the client of one request, as the guard counts it.
+type sender struct {
+	consumer.Visit
+
+	ms      int64 // Visit.At
+	profile *profile
+	limited ratelimit.Client
+	// key is what counts and challenges are about: the session, or else everyone
+	// with this fingerprint on this network, which is also the crowd.
+	key, crowd, networkKey uint64
+
+	attempt ratelimit.Attempt // at a change
+}
+
+func (s *sender) hasSession() bool { return s.limited.Session != "" }
+
+// identify reads the client of a request.
+func (g *Guard) identify(r *http.Request) *sender {
+	req := web.From(r.Context())
+	p, h := g.profileOf(r.Header), r.Header
+	s := &sender{profile: p}
+	if s.At = req.Start; s.At.IsZero() { // not through a web.Server
+		s.At = g.cfg.Now()
+	}
+	s.ms = s.At.UnixMilli()
+	s.Client = consumer.Client{
+		Fingerprint: p.current.Fingerprint, Base: p.current.Base, Older: p.older,
+		UserAgent: p.userAgent, UserAgentClass: p.userAgentClass, IP: g.cfg.Clients.hashIP(req.ClientIP),
+		Locale: p.locale, Currency: currencyOf(h.Get(g.cfg.Clients.CountryHeader)),
+		Campaign: campaign(r, s.At), Referer: origin(header(h, "Referer")),
+		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",
+	}
+	s.limited = ratelimit.Client{Fingerprint: p.subject, Network: ratelimit.Network(req.ClientIP)}
+	s.SessionID, s.limited.Session, s.BadCookie = readCookie(r)
+
+	addr := s.limited.Network.As16()
+	s.networkKey = spread(addr)
+	s.crowd = consumer.Spread(p.number ^ s.networkKey)
+	s.key = s.crowd
+	if s.hasSession() {
+		s.key = spread(s.SessionID.Bytes())
+	}
+	return s
+}
+
+func spread(b [16]byte) uint64 {
+	return consumer.Spread(binary.LittleEndian.Uint64(b[:8]) ^ consumer.Spread(binary.LittleEndian.Uint64(b[8:])))
+}
+
+// subject is whom a challenge is for.
+func (s *sender) subject() string {
+	if s.hasSession() {
+		return s.SessionID.String()
+	}
+	return "visitor:" + bff.IDFromBytes(bff.PrefixGuestSession, [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.crowd), s.profile.number))).ULID()
+}
+
+// readCookie reads the session's id, and the text that limits count it by: in its
+// canonical form, so that one session has one bucket. A cookie that is malformed,
+// or a second one that differs, is bad: the handler refuses it.
+func readCookie(r *http.Request) (id bff.ID, text string, bad bool) {
+	value, n := soleCookie(r.Header["Cookie"])
+	switch n {
+	case 0:
+		return bff.ID{}, "", false
+	case 1:
+		if id, err := bff.ParseID(bff.PrefixGuestSession, value); err == nil {
+			return id, canonical(id, value), false
+		}
+	}
+	// Several, or one that is none of ours: by the standard library's rules.
+	cookies := r.CookiesNamed(consumer.SessionCookie)
+	if len(cookies) == 0 {
+		return bff.ID{}, "", false
+	}
+	for _, c := range cookies[1:] {
+		bad = bad || c.Value != cookies[0].Value // two sessions in one request: one was planted
+	}
+	id, err := bff.ParseID(bff.PrefixGuestSession, cookies[0].Value)
+	if err != nil {
+		return bff.ID{}, "", true
+	}
+	return id, canonical(id, cookies[0].Value), bad
+}
+
+// soleCookie returns the value of the session's cookie without allocating, and
+// how many there may be.
+func soleCookie(lines []string) (value string, n int) {
+	const name = consumer.SessionCookie + "="
+	for _, line := range lines {
+		if n += strings.Count(line, name); n > 1 {
+			return "", n
+		}
+		for rest := line; rest != ""; {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, ";")
+			if v, ok := strings.CutPrefix(strings.TrimLeft(pair, " \t"), name); ok {
+				value = strings.Trim(v, ` "`)
+			}
+		}
+	}
+	return value, n
+}
+
+// canonical returns the text of an id as we write it; mostly it is written so.
+func canonical(id bff.ID, text string) string {
+	for i := len("gms_"); i < len(text); i++ {
+		if text[i] >= 'a' && text[i] <= 'z' {
+			return id.String()
+		}
+	}
+	return text
+}
+
+// header is Header.Get for a name in its canonical form.
+func header(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// currencyOf is the currency that guests of a country expect.
+func currencyOf(country string) bff.Currency {
+	switch strings.ToUpper(country) {
+	case "IR":
+		return bff.IRR
+	case "PK":
+		return bff.PKR
+	case "AE":
+		return bff.AED
+	case "GB":
+		return bff.GBP
+	case "US":
+		return bff.USD
+	case "DE", "AT", "FR", "IT", "ES", "NL", "BE", "IE", "PT", "GR", "FI":
+		return bff.EUR
+	}
+	return bff.DefaultCurrency
+}
+
+const maxCampaign = 100
+
+// campaign reads the attribution from headers or the query. It is a
+// marketer's label, so what does not look like one is dropped, not refused.
+func campaign(r *http.Request, now time.Time) *consumer.Campaign {
+	var q url.Values
+	if strings.Contains(r.URL.RawQuery, "utm_") {
+		q = r.URL.Query()
+	}
+	pick := func(name, param string) string {
+		s := header(r.Header, name)
+		if s == "" {
+			s = q.Get(param)
+		}
+		if utf8.RuneCountInString(s) > maxCampaign || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+			return ""
+		}
+		return s
+	}
+	c := consumer.Campaign{
+		Source:   pick("X-Campaign-Source", "utm_source"),
+		Medium:   pick("X-Campaign-Medium", "utm_medium"),
+		Campaign: pick("X-Campaign-Name", "utm_campaign"),
+	}
+	if c == (consumer.Campaign{}) {
+		return nil
+	}
+	kept := c // few have one: others cost no allocation
+	kept.CapturedAt = bff.At(now)
+	return &kept
+}
+
+// origin keeps scheme, host and path of a referer. The query may hold what a
+// guest typed or another site's secrets.
+func origin(referer string) string {
+	if referer == "" || len(referer) > 2048 {
+		return ""
+	}
+	u, err := url.Parse(referer)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

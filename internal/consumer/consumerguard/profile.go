@@ -1,0 +1,208 @@
+package consumerguard
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	gohash "hash"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/useragent"
+)
+
+// Clients says how clients are recognised. Addresses, user agents and
+// fingerprints leave the guard only as peppered hashes.
+type Clients struct {
+	Pepper []byte
+	// OldPeppers are read, not written: sessions that know a client under one of
+	// them are moved to the current pepper.
+	OldPeppers [][]byte
+	// CountryHeader is the header in which the edge proxy reports the country of
+	// the client's address; empty if it does not.
+	CountryHeader string
+	// Classify names the class of a user agent, such as browser-desktop.
+	Classify func(userAgent string) string
+
+	addresses *sync.Pool // of HMACs, keyed
+}
+
+// hashIP is hash for an address. Every request has one, so that keying the HMAC,
+// which is half of the work, is done once.
+func (c *Clients) hashIP(addr netip.Addr) (h consumer.Hash) {
+	mac, _ := c.addresses.Get().(gohash.Hash)
+	defer c.addresses.Put(mac)
+	mac.Reset()
+	var buf [64]byte
+	text := addr.AppendTo(append(buf[:0], "ip\x00"...))
+	_, _ = mac.Write(append(text, 0)) // never fails
+	mac.Sum(h[:0])
+	return h
+}
+
+// hash mixes the pepper and a domain into SHA-256, so that equal values of two
+// kinds never share a hash, and addresses cannot be tried without the pepper.
+func hash(pepper []byte, kind string, parts ...string) consumer.Hash {
+	mac := hmac.New(sha256.New, pepper)
+	for _, p := range append([]string{kind}, parts...) {
+		mac.Write([]byte(p))
+		mac.Write([]byte{0})
+	}
+	return consumer.Hash(mac.Sum(nil))
+}
+
+// sentHeaders are the headers that a profile follows from.
+type sentHeaders struct {
+	userAgent, accept, acceptLanguage, brands, mobile, platform, mode, site, screen, timezone string
+}
+
+// Bounds of what is read of a header. One that is cut still has its own profile.
+const (
+	maxUserAgent = 1024
+	maxBrands    = 256
+	maxShort     = 64
+	maxScreen    = 32
+)
+
+func readSent(h http.Header) sentHeaders {
+	return sentHeaders{
+		userAgent: clip(header(h, "User-Agent"), maxUserAgent), accept: clip(header(h, "Accept"), maxBrands),
+		acceptLanguage: clip(header(h, "Accept-Language"), maxUserAgent),
+		brands:         clip(header(h, "Sec-Ch-Ua"), maxBrands), mobile: clip(header(h, "Sec-Ch-Ua-Mobile"), maxShort),
+		platform: clip(header(h, "Sec-Ch-Ua-Platform"), maxShort),
+		mode:     clip(header(h, "Sec-Fetch-Mode"), maxShort), site: clip(header(h, "Sec-Fetch-Site"), maxShort),
+		screen: clip(header(h, "X-Client-Screen"), maxScreen), timezone: clip(header(h, "X-Client-Timezone"), maxShort),
+	}
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n]
+}
+
+// clone keeps a few short texts from holding all of the request's headers.
+func (s sentHeaders) clone() sentHeaders {
+	for _, p := range []*string{
+		&s.userAgent, &s.accept, &s.acceptLanguage, &s.brands, &s.mobile, &s.platform, &s.mode, &s.site, &s.screen, &s.timezone,
+	} {
+		*p = strings.Clone(*p)
+	}
+	return s
+}
+
+// profile is what follows from the headers of a client. It is worked out once:
+// the same headers come with every request of a visit, and with those of many
+// other clients.
+type profile struct {
+	agent          useragent.Verdict
+	signals        []bot.Signal
+	weight         float64 // of the signals
+	current        consumer.Prints
+	older          []consumer.Prints
+	userAgent      consumer.Hash
+	userAgentClass string
+	locale         bff.Locale
+
+	subject string // the fingerprint, as the limiter counts it
+	number  uint64 // the same, for keys
+
+	// What the fingerprint's penalties weigh, and when that was read.
+	penalty     atomic.Uint64
+	penaltyRead atomic.Int64
+}
+
+// profileOf returns the profile of a request's headers.
+func (g *Guard) profileOf(h http.Header) *profile {
+	sent := readSent(h)
+	p, known := g.profiles.Get(sent)
+	if !known {
+		sent = sent.clone()
+		p = g.newProfile(sent)
+		g.profiles.Put(sent, p)
+	}
+	return p
+}
+
+func (g *Guard) newProfile(sent sentHeaders) *profile {
+	c := &g.cfg.Clients
+	screen, kind := screenOf(sent.screen), unversioned(sent.userAgent)
+	prints := func(pepper []byte) consumer.Prints {
+		return consumer.Prints{
+			Fingerprint: hash(pepper, "fingerprint", kind, sent.acceptLanguage, screen, sent.timezone),
+			Base:        hash(pepper, "fingerprint", kind, sent.acceptLanguage, "", ""),
+		}
+	}
+	p := &profile{
+		agent: g.cfg.UserAgents.Judge(sent.userAgent), current: prints(c.Pepper),
+		userAgent: hash(c.Pepper, "user-agent", sent.userAgent), userAgentClass: c.Classify(sent.userAgent),
+	}
+	for _, old := range c.OldPeppers {
+		p.older = append(p.older, prints(old))
+	}
+	p.locale, _ = bff.NegotiateLocale(sent.acceptLanguage)
+	p.signals = g.policy.HeaderSigns(bot.Headers{
+		UserAgent: sent.userAgent, Accept: sent.accept, AcceptLanguage: sent.acceptLanguage,
+		Brands: sent.brands, Mobile: sent.mobile, Platform: sent.platform, FetchMode: sent.mode, FetchSite: sent.site,
+	}, bot.UserAgentKind(p.agent.Kind.String()), p.agent.Name)
+	for _, s := range p.signals {
+		p.weight += s.Weight
+	}
+	p.subject, p.number = string(p.current.Fingerprint[:]), binary.LittleEndian.Uint64(p.current.Fingerprint[:])
+	return p
+}
+
+// unversioned drops the numbers of a user agent: browsers update themselves
+// every few weeks, and their guests are still the same.
+func unversioned(ua string) string {
+	return strings.Map(func(r rune) rune {
+		if (r >= '0' && r <= '9') || r == '.' || r == '_' {
+			return -1
+		}
+		return r
+	}, ua)
+}
+
+// screenOf writes WxH with the longer side first: a phone that is turned is the
+// same phone.
+func screenOf(s string) string {
+	a, b, ok := strings.Cut(s, "x")
+	w, errW := strconv.Atoi(a)
+	h, errH := strconv.Atoi(b)
+	if !ok || errW != nil || errH != nil {
+		return s
+	}
+	return strconv.Itoa(max(w, h)) + "x" + strconv.Itoa(min(w, h))
+}
+
+// penaltyAge is how old the weight of a fingerprint's penalties may be.
+const penaltyAge = 20 * time.Second
+
+// penalty returns what the penalties of a client's fingerprint weigh, as far as
+// known, and has them read again when that was long ago.
+func (g *Guard) penalty(s *sender) float64 {
+	p, now := s.profile, s.At
+	if read := p.penaltyRead.Load(); s.ms-read > penaltyAge.Milliseconds() && p.penaltyRead.CompareAndSwap(read, s.ms) {
+		g.jobs.Do(func(ctx context.Context) {
+			if weight, err := g.cfg.Memory.Penalty(ctx, p.current.Fingerprint, now); err == nil {
+				p.penalty.Store(math.Float64bits(weight))
+			}
+		})
+	}
+	bits := p.penalty.Load()
+	if bits == 0 {
+		return 0
+	}
+	return g.policy.Penalty(math.Float64frombits(bits))
+}

@@ -1,0 +1,86 @@
+package consumerguard
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	// logEvery is how often a verdict on one client is logged.
+	logEvery = time.Minute
+	// maxLogged is how many verdicts are logged in a second: a flood of made-up
+	// clients must not become one of rows.
+	maxLogged = 50
+)
+
+// ration lets so many through each second.
+type ration struct {
+	most int
+
+	mu     sync.Mutex
+	second int64
+	n      int
+}
+
+func (r *ration) take(ms int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := ms / 1000; s != r.second {
+		r.second, r.n = s, 0
+	}
+	r.n++
+	return r.n <= r.most
+}
+
+// log keeps a verdict, in the background: one for a client and verdict a minute,
+// and every hard block.
+func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action) {
+	if j.verdict == bot.Human {
+		return
+	}
+	c, mu := g.clients.Lock(s.key, s.ms)
+	at := &c.loggedAt[j.index()-1]
+	due := *at == 0 || s.ms-*at >= logEvery.Milliseconds() || action == bot.ActionHardBlock
+	if due {
+		*at = s.ms
+	}
+	mu.Unlock()
+	if !due || !g.logged.take(s.ms) {
+		return
+	}
+	b := consumer.BotSuspected{
+		GuestSessionID: s.SessionID, Score: j.score, Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
+		IPHash: s.IP, UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
+		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
+	}
+	req := web.From(r.Context())
+	occasion := consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
+	g.cfg.Background.Do(func(ctx context.Context) {
+		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, occasion)) // logged again when it happens again
+	})
+}
+
+// event is the event of a verdict; nil when none may leave.
+func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, occasion consumer.Occasion) *bff.Event {
+	session := consumer.GuestSession{ID: s.SessionID, Consent: consumer.Consent{Telemetry: !s.NoTracking}}
+	if session.ID.IsZero() { // the event's schema requires an id, the row does not
+		session.ID = consumer.SuspectFor(s.key, s.Fingerprint)
+		b.GuestSessionID = session.ID
+	} else if found, ok, err := g.cfg.Sessions.FindSession(ctx, session.ID); err != nil {
+		session.Unread = true // what the guest has chosen is unknown
+	} else if ok {
+		session = found
+	}
+	e, leaves, err := g.cfg.Telemetry.Event(session, b, occasion, s.At)
+	if err != nil || !leaves {
+		return nil
+	}
+	return &e
+}

@@ -1,0 +1,39 @@
+package consumer
+
+import (
+	"sync/atomic"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// SessionCookie is the name of the cookie that holds a session's id.
+const SessionCookie = "gms_id"
+
+// Visit is one request of a client: what it reveals of its sender, and how much
+// may be done for it. The guard makes it and the handlers read it.
+type Visit struct {
+	Client
+
+	At time.Time // when the request began
+	// SessionID is the one in the cookie, which may be made up; zero without one.
+	SessionID bff.ID
+	// BadCookie: the cookie is malformed, or there are two that differ.
+	BadCookie bool
+
+	// CacheOnly: answered from what is there or on its way, never at the cost of
+	// an upstream call of its own.
+	CacheOnly bool
+	Refusal   error // the answer to a CacheOnly visit when there is nothing
+	// Untracked: answered without a session and without telemetry.
+	Untracked bool
+
+	costly atomic.Bool
+}
+
+// Spend says that an upstream is called for the visit's sake. It may be called
+// from any goroutine.
+func (v *Visit) Spend() { v.costly.Store(true) }
+
+// Costly reports whether an upstream was called for the visit's sake.
+func (v *Visit) Costly() bool { return v.costly.Load() }

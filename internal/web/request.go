@@ -29,8 +29,6 @@ type Request struct {
 
 	name  string // the ID as text
 	attrs []slog.Attr
-	// The route's last segment, if that is a wildcard: its name and what it is.
-	wildcard, tail string
 }
 
 type requestKey struct{}
@@ -41,15 +39,6 @@ func From(ctx context.Context) *Request {
 		return req
 	}
 	return &Request{}
-}
-
-// PathValue returns what stands for a wildcard of the route's pattern. For most
-// requests it spares the map that http.Request would keep.
-func PathValue(r *http.Request, wildcard string) string {
-	if req := From(r.Context()); req.wildcard == wildcard {
-		return req.tail
-	}
-	return r.PathValue(wildcard)
 }
 
 // Note adds to the request's one log event. It is for the goroutine that

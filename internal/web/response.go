@@ -25,7 +25,6 @@ type response struct {
 	err     error
 	status  int
 	bytes   int64
-	headers [2]string
 }
 
 // nameRequest gives the answer the names under which the request can be found.
@@ -36,10 +35,9 @@ func (w *response) nameRequest(r *http.Request) {
 	b, _ = w.req.ID.AppendText(b) // never fails
 	text := string(b)
 	w.req.TraceParent, w.req.name = text[:at], text[at:]
-	w.headers = [2]string{text[len(text)-ulidLength:], w.req.TraceParent}
-	h := w.Header() // written by hand: these names are canonical already
-	h["X-Request-Id"] = w.headers[0:1:1]
-	h["Traceparent"] = w.headers[1:2:2]
+	h := w.Header()
+	h["X-Request-Id"] = []string{text[len(text)-ulidLength:]}
+	h["Traceparent"] = []string{w.req.TraceParent}
 }
 
 const ulidLength = 26

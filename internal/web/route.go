@@ -106,12 +106,11 @@ func (rt *Route) validate(longest time.Duration) error {
 
 // route is a Route that is mounted, with its own series of the metrics.
 type route struct {
-	name, method string
-	tail         string // the name of its last segment, if that is a wildcard
-	handle       Handler
-	budget       time.Duration
-	body         int64
-	metrics      *routeMetrics
+	name    string
+	handle  Handler
+	budget  time.Duration
+	body    int64
+	metrics *routeMetrics
 }
 
 // Mount adds routes, before the first request. It reports everything that is
@@ -144,12 +143,5 @@ func (s *Server) mount(rt *Route) (err error) {
 			s.serve(added, w, r)
 		}
 	})
-	if method, path, ok := plainPattern(rt.Pattern); ok {
-		added.method = method
-		s.plain[path] = append(s.plain[path], added)
-	} else if method, path, name, ok := tailPattern(rt.Pattern); ok {
-		added.method, added.tail = method, name
-		s.tails[path] = append(s.tails[path], added)
-	}
 	return nil
 }

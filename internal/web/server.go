@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,17 +44,14 @@ type Server struct {
 	cfg     Config
 	log     slog.Handler
 	mux     *http.ServeMux
-	plain   map[string][]*route // by path, those that are one path and one method
-	tails   map[string][]*route // by what stands before a last segment that is a wildcard
-	nowhere *route              // what the mux answers by itself
+	nowhere *route // what the mux answers by itself
 	metrics metrics
 }
 
 // NewServer returns a Server without routes.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), plain: map[string][]*route{}, tails: map[string][]*route{},
-		metrics: newMetrics(cfg.Metrics, cfg.Namespace),
+		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
 	}
 	if _, idle := cfg.Tracer.(noop.Tracer); idle {
 		s.cfg.Tracer = nil
@@ -64,72 +60,12 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// plainPattern splits a pattern that is one method and one path. For exactly
-// that request the mux could choose nothing else: no pattern is more specific
-// but one with a host, which a Server never has.
-func plainPattern(pattern string) (method, path string, ok bool) {
-	method, path, ok = strings.Cut(pattern, " ")
-	if !ok || method != safeMethod(method) || !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
-		return "", "", false
-	}
-	return method, path, isPlain(path) && !strings.Contains(path, "//")
-}
-
-// tailPattern splits a pattern whose last segment, and no other, is a wildcard.
-// Only one that is a plain path is more specific: any other that also fits would
-// have been refused as ambiguous.
-func tailPattern(pattern string) (method, path, name string, ok bool) {
-	before, name, ok := strings.Cut(pattern, "/{")
-	name, closed := strings.CutSuffix(name, "}")
-	method, path, plain := plainPattern(before)
-	return method, path + "/", name, ok && closed && plain && name != "" && isPlain(name) && !strings.Contains(name, "/")
-}
-
-// isPlain reports whether a path is the same escaped and cleaned.
-func isPlain(path string) bool {
-	for _, c := range []byte(path) {
-		if c != '/' && c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return true
-}
-
-// dispatch finds the request's route and serves it there.
+// dispatch has the mux find the request's route, whose handler calls serve.
 func (s *Server) dispatch(w *response, r *http.Request) {
-	if rt := s.known(w, r); rt != nil {
-		r.Pattern = rt.name
-		s.serve(rt, w, r)
-		return
-	}
 	s.mux.ServeHTTP(w, r)
 	if !w.claimed {
 		s.unmatched(w, r)
 	}
-}
-
-// known returns the route of a plain path, which needs no mux to find it.
-func (s *Server) known(w *response, r *http.Request) *route {
-	path := r.URL.Path
-	if r.URL.RawPath != "" {
-		return nil
-	}
-	for _, rt := range s.plain[path] {
-		if rt.method == r.Method {
-			return rt
-		}
-	}
-	at := strings.LastIndexByte(path, '/') + 1
-	if at == 0 || at == len(path) || !isPlain(path[at:]) {
-		return nil
-	}
-	for _, rt := range s.tails[path[:at]] {
-		if rt.method == r.Method {
-			w.req.wildcard, w.req.tail = rt.tail, path[at:]
-			return rt
-		}
-	}
-	return nil
 }
 
 func (s *Server) serve(rt *route, w *response, r *http.Request) {

@@ -66,7 +66,7 @@ const (
 // readPage reads what page is asked for. The same few are, again and again.
 func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	asked := pageAsked{
-		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
+		id: r.PathValue("propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
 	}
 	if p, known := a.pages.Get(asked); known {
 		return p, nil
@@ -241,7 +241,7 @@ func (a *API) publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Curr
 }
 
 func pathID(r *http.Request, in *web.Input) bff.ID {
-	id, err := bff.ParseID(bff.PrefixProperty, web.PathValue(r, "propertyId"))
+	id, err := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
 	if err != nil {
 		in.Refuse("propertyId", bff.FieldFormat)
 	}

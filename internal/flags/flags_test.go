@@ -20,6 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
+const someFlag = "some.flag.v1"
+
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),            // started by being linked
@@ -233,13 +235,13 @@ func TestNewReportsFaults(t *testing.T) {
 
 // The cost of asking on every request.
 func BenchmarkBool(b *testing.B) {
-	f := newFlags(b, Config{Sources: []Source{&held{name: "memory", values: map[string]string{CampaignMode: "true"}}}})
+	f := newFlags(b, Config{Sources: []Source{&held{name: "memory", values: map[string]string{someFlag: "true"}}}})
 	if err := f.Refresh(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if !f.Bool(CampaignMode, false) {
+		if !f.Bool(someFlag, false) {
 			b.Fatal("off")
 		}
 	}

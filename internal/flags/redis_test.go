@@ -68,15 +68,15 @@ func TestRedisPush(t *testing.T) {
 	})
 
 	for _, on := range []string{"true", "false", "true"} {
-		if err := operator.Set(t.Context(), CampaignMode, on); err != nil {
+		if err := operator.Set(t.Context(), someFlag, on); err != nil {
 			t.Fatal(err)
 		}
-		until("set to "+on, func() bool { return f.String(CampaignMode, "") == on })
+		until("set to "+on, func() bool { return f.String(someFlag, "") == on })
 	}
-	if err := operator.Unset(t.Context(), CampaignMode); err != nil {
+	if err := operator.Unset(t.Context(), someFlag); err != nil {
 		t.Fatal(err)
 	}
-	until("unset", func() bool { return f.String(CampaignMode, "default") == "default" })
+	until("unset", func() bool { return f.String(someFlag, "default") == "default" })
 	if err := operator.Set(t.Context(), "x", string(make([]byte, maxValue+1))); err == nil {
 		t.Error("a huge value was set")
 	}
@@ -121,26 +121,26 @@ func TestRedisOutage(t *testing.T) {
 	key := "test:flags"
 	c := open(t, server.URL())
 	src := NewRedis(c, key)
-	if err := src.Set(t.Context(), CampaignMode, "true"); err != nil {
+	if err := src.Set(t.Context(), someFlag, "true"); err != nil {
 		t.Fatal(err)
 	}
 	f := newFlags(t, Config{Sources: []Source{src}, Every: 200 * time.Millisecond, Timeout: time.Second})
 	until := running(t, f)
-	until("on", func() bool { return f.Bool(CampaignMode, false) })
+	until("on", func() bool { return f.Bool(someFlag, false) })
 
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Refresh(t.Context()); err == nil || !f.Bool(CampaignMode, false) {
-		t.Errorf("during the outage: %v, %v", f.Bool(CampaignMode, false), err)
+	if err := f.Refresh(t.Context()); err == nil || !f.Bool(someFlag, false) {
+		t.Errorf("during the outage: %v, %v", f.Bool(someFlag, false), err)
 	}
 	if err := server.Start(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	until("gone with the server's memory", func() bool { return !f.Bool(CampaignMode, false) })
+	until("gone with the server's memory", func() bool { return !f.Bool(someFlag, false) })
 	operator := NewRedis(open(t, server.URL()), key)
-	if err := operator.Set(t.Context(), CampaignMode, "true"); err != nil {
+	if err := operator.Set(t.Context(), someFlag, "true"); err != nil {
 		t.Fatal(err)
 	}
-	until("on again", func() bool { return f.Bool(CampaignMode, false) })
+	until("on again", func() bool { return f.Bool(someFlag, false) })
 }

@@ -47,7 +47,7 @@ type Redis struct {
 }
 
 // NewRedis keeps buckets under the keys that key makes of their names, such as
-// "prod:bff-consumer:rl:" + bucket.
+// "prod:some-service:rl:" + bucket.
 func NewRedis(client rueidis.Client, key func(bucket string) string) *Redis {
 	sum := sha1.Sum([]byte(settleScript)) //nolint:gosec // as above
 	return &Redis{client: client, key: key, sha: hex.EncodeToString(sum[:])}

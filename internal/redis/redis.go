@@ -19,7 +19,7 @@ import (
 // Config says which server and how patient to be.
 type Config struct {
 	URL string // redis://[:password@]host:port/db; several hosts as addr= parameters for a cluster
-	// Tier is what CLIENT LIST shows, such as bff-consumer-session.
+	// Tier is what CLIENT LIST shows, the service and its tier.
 	Tier string
 	// Timeout caps a write to the socket; calls carry their own deadlines.
 	Timeout time.Duration

@@ -61,11 +61,11 @@ func (r *Relay) Run(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	events, err := p.PubSub(ctx, &r.PubSubSettings)
+	events, err := p.pubSub(ctx, &r.PubSubSettings)
 	if err != nil {
 		return err
 	}
-	if _, err := events.Relay(db); err != nil {
+	if _, err := events.relay(db); err != nil {
 		return err
 	}
 	return p.Run(ctx)

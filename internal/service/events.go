@@ -22,17 +22,46 @@ const (
 	subscribeAgain = 5 * time.Second
 )
 
-// Events is a process's connection to Pub/Sub.
+// Events is a process's way to publish and receive events.
 type Events struct {
+	Outbox   Outbox
 	p        *Process
 	client   *pubsub.Client
 	emulator bool
 	topics   atomic.Bool // stand on the emulator
 }
 
-// PubSub connects to Pub/Sub. It does not fail because Pub/Sub is away: requests
-// are served without it, and the outbox keeps what is to be published.
-func (p *Process) PubSub(ctx context.Context, s *PubSubSettings) (*Events, error) {
+// Events connects to Pub/Sub and opens the outbox for the given pool of requests.
+// This process also publishes, whenever it is the leader, unless the settings
+// leave that to relays. Pub/Sub may be away: requests are served without it, and
+// the outbox keeps what is to be published.
+func (p *Process) Events(ctx context.Context, s *Settings, requests *pgxpool.Pool) (*Events, error) {
+	e, err := p.pubSub(ctx, &s.PubSubSettings)
+	if err != nil {
+		return nil, err
+	}
+	var waker outbox.Waker
+	if s.NoRelay {
+		notifier := outbox.NewNotifier(requests, p.Identity.Outbox, p.Log)
+		p.Add("outbox notifier", nil, func(context.Context) error { notifier.Close(); return nil })
+		waker = notifier
+	} else {
+		db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
+		if err != nil {
+			return nil, err
+		}
+		if waker, err = e.relay(db); err != nil {
+			return nil, err
+		}
+	}
+	e.Outbox = Outbox{
+		Table: p.Identity.Outbox, Waker: waker, Appender: outbox.NewAppender(requests, p.Identity.Outbox, waker, maxWaiting),
+	}
+	p.Add("outbox appender", nil, e.Outbox.Appender.Close)
+	return e, nil
+}
+
+func (p *Process) pubSub(ctx context.Context, s *PubSubSettings) (*Events, error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubEmulator})
 	if err != nil {
 		return nil, err
@@ -48,29 +77,8 @@ type Outbox struct {
 	Waker    outbox.Waker // tells a relay that there is something to publish
 }
 
-// Outbox opens the outbox for writers, which use the requests' pool. With a pool
-// for the relay this process also publishes, whenever it is the leader; without
-// one it notifies relays elsewhere.
-func (e *Events) Outbox(requests, relay *pgxpool.Pool) (Outbox, error) {
-	out := Outbox{Table: e.p.Identity.Outbox}
-	if relay == nil {
-		notifier := outbox.NewNotifier(requests, out.Table, e.p.Log)
-		e.p.Add("outbox notifier", nil, func(context.Context) error { notifier.Close(); return nil })
-		out.Waker = notifier
-	} else {
-		r, err := e.Relay(relay)
-		if err != nil {
-			return out, err
-		}
-		out.Waker = r
-	}
-	out.Appender = outbox.NewAppender(requests, out.Table, out.Waker, maxWaiting)
-	e.p.Add("outbox appender", nil, out.Appender.Close)
-	return out, nil
-}
-
-// Relay publishes the outbox from this process, whenever it is the leader.
-func (e *Events) Relay(db *pgxpool.Pool) (*outbox.Relay, error) {
+// relay publishes the outbox from this process, whenever it is the leader.
+func (e *Events) relay(db *pgxpool.Pool) (*outbox.Relay, error) {
 	publisher := outbox.Publisher(e.client)
 	if e.emulator && e.p.Checked != nil {
 		var err error

@@ -73,9 +73,9 @@ func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool,
 	return db, nil
 }
 
-// JobsPostgres returns the pool of relay and jobs: that of requests, unless they
+// jobsPostgres returns the pool of relay and jobs: that of requests, unless they
 // have a role of their own.
-func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, requests *pgxpool.Pool) (*pgxpool.Pool, error) {
+func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, requests *pgxpool.Pool) (*pgxpool.Pool, error) {
 	if s.JobsPostgresURL == "" && !p.Isolated {
 		return requests, nil
 	}

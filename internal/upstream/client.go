@@ -36,7 +36,7 @@ type Config struct {
 	Breaker BreakerConfig
 
 	Metrics   *prometheus.Registry // nil: measured, not exported
-	Namespace string               // prefix of the metrics, such as bff_consumer
+	Namespace string               // prefix of the metrics
 	Log       *slog.Logger         // nil: silent
 	// Transport replaces the tuned one.
 	Transport http.RoundTripper

@@ -28,7 +28,7 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 type Config struct {
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
-	// Namespace is the first part of the metrics' names, such as bff_consumer.
+	// Namespace is the first part of the metrics' names.
 	Namespace string
 	Tracer    trace.Tracer
 	// TrustedProxies are the only peers whose X-Forwarded-For is believed.

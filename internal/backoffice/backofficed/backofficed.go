@@ -1,132 +1,99 @@
 // Package backofficed is the staff service's composition root: its commands,
 // its configuration and the wiring of its parts. For now the service holds its
-// schema and answers for its health; its routes come with the domain.
+// schema, publishes its outbox and answers for its health; its routes come with
+// the domain.
 package backofficed
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net/netip"
-	"os"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/web"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-const name = "bff-backoffice"
+const day = 24 * time.Hour
 
-// Config is everything that the service can be told.
-type Config struct {
-	daemon.Settings
-
-	Listen         string `name:"listen" env:"BFF_BACKOFFICE_LISTEN" default:":8083" help:"Address of the public API."`
-	InternalListen string `name:"internal-listen" env:"BFF_BACKOFFICE_INTERNAL_LISTEN" default:"127.0.0.1:8183" help:"Address of the calls that only other services may make."`
-	AdminListen    string `name:"admin-listen" env:"BFF_BACKOFFICE_ADMIN_LISTEN" default:"127.0.0.1:9083" help:"Address of health, metrics and profiles."`
-
-	PostgresURL     daemon.Secret   `name:"postgres-url" env:"BFF_BACKOFFICE_POSTGRES_URL" help:"Database, as the application's role."`
-	PostgresPooler  postgres.Pooler `name:"postgres-pooler" env:"BFF_BACKOFFICE_POSTGRES_POOLER" enum:"none,transaction" default:"none" help:"What postgres-url leads through: none, or transaction for PgBouncer with pool_mode=transaction. jobs-postgres-url and migrate-url always lead to the server itself."`
-	JobsPostgresURL daemon.Secret   `name:"jobs-postgres-url" env:"BFF_BACKOFFICE_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs."`
-	MigrateURL      daemon.Secret   `name:"migrate-url" env:"BFF_BACKOFFICE_MIGRATE_URL" help:"Database, as a role that may migrate; if set, migrations run at start."`
-	RedisSessionURL daemon.Secret   `name:"redis-session-url" env:"BFF_BACKOFFICE_REDIS_SESSION_URL" help:"Redis of sessions (noeviction)."`
-	RedisCacheURL   daemon.Secret   `name:"redis-cache-url" env:"BFF_BACKOFFICE_REDIS_CACHE_URL" help:"Redis of caches (allkeys-lru)."`
-
-	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"BFF_BACKOFFICE_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
-}
-
-// Validate reports everything that is missing or wrong, and shows no values.
-func (c Config) Validate() error {
-	errs := []error{c.Settings.Validate()}
-	for name, v := range map[string]daemon.Secret{
-		"postgres-url": c.PostgresURL, "redis-session-url": c.RedisSessionURL, "redis-cache-url": c.RedisCacheURL,
-	} {
-		if v == "" {
-			errs = append(errs, fmt.Errorf("%s: is required", name))
-		}
+// identity is the staff service, as the shared commands and servers know it.
+func identity() service.Identity {
+	table := backofficestore.OutboxTable()
+	return service.Identity{
+		Name: "bff-backoffice", Description: "The hotel staff's backend for frontends.", Namespace: "bff_backoffice", Prefix: "BFF_BACKOFFICE",
+		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083",
+		Schema: migrations.Backoffice(), Isolated: true, Outbox: table,
+		Publishes: []string{
+			"melmastoon.bff.backoffice.session.opened.v1",
+			"melmastoon.bff.backoffice.session.closed.v1",
+			"melmastoon.bff.backoffice.dashboard.viewed.v1",
+		},
+		Jobs: []service.Job{
+			service.Prune("outbox-archival", 30*day, table.Prune),
+			service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
+			service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
+		},
 	}
-	return errors.Join(errs...)
 }
 
 type commands struct {
-	Serve   serve   `cmd:"" help:"Serve the API."`
-	Migrate migrate `cmd:"" help:"Bring the database schema up to date."`
+	Serve   serve                 `cmd:"" help:"Serve the API."`
+	Relay   service.Relay         `cmd:"" help:"Publish events from the outbox, and nothing else."`
+	Migrate service.Migrate       `cmd:"" help:"Bring the database schema up to date."`
+	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`
+	Events  service.EventsCommand `cmd:"" help:"Look at events."`
+	Jobs    service.Jobs          `cmd:"" help:"Run a job."`
 }
 
 // Main runs the service's command line and returns its exit status.
-func Main(args []string) int {
-	return daemon.Main(&commands{}, name, "The hotel staff's backend for frontends.", args)
-}
+func Main(args []string) int { return service.Main(identity(), &commands{}, args) }
 
-type migrate struct{ Config }
+// Config is everything that the service can be told.
+type Config struct{ service.Settings }
 
-// Validate accepts a configuration that is enough to migrate.
-func (m migrate) Validate() error {
-	if m.MigrateURL == "" {
-		return errors.New("migrate-url: is required")
+// Validate reports everything that is missing or wrong, and shows no values.
+func (c *Config) Validate() error {
+	err := c.Settings.Validate()
+	if c.JobsPostgresURL == "" && !c.NoRelay {
+		err = errors.Join(err, errors.New("jobs-postgres-url: is required unless no-relay is set"))
 	}
-	return m.Settings.Validate()
-}
-
-// Run brings the schema up to date.
-func (m migrate) Run(ctx context.Context) error {
-	return m.apply(ctx, daemon.NewLogger(os.Stderr, m.Settings, name))
-}
-
-func (c Config) apply(ctx context.Context, log *slog.Logger) error {
-	passwords, err := postgres.Passwords(migrations.Backoffice(), c.PostgresURL.Reveal(), c.JobsPostgresURL.Reveal())
-	if err != nil {
-		return err
-	}
-	return postgres.Migrate(ctx, c.MigrateURL.Reveal(), migrations.Backoffice(), postgres.MigrateOptions{Passwords: passwords, Logger: log})
+	return err
 }
 
 type serve struct{ Config }
 
-const (
-	requestBudget = 25 * time.Second
-	writeTimeout  = 30 * time.Second
-	redisTimeout  = 2 * time.Second
-)
+// Run serves until the process is told to stop.
+func (s *serve) Run(ctx context.Context, id service.Identity) error {
+	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
+	if err := s.assemble(ctx, p); err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
 
-// Run serves until it is told to stop.
-func (s serve) Run(ctx context.Context) error {
-	log := daemon.NewLogger(os.Stderr, s.Settings, name)
-	d := daemon.New(s.Settings, log)
-	d.AddServer("admin", s.AdminListen, d.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
-	tracer, err := d.Tracer(ctx, name)
+// assemble adds the parts in the order in which they start.
+func (s *serve) assemble(ctx context.Context, p *service.Process) error {
+	cfg, err := p.Web(ctx, &s.ListenSettings)
 	if err != nil {
 		return err
 	}
-	if s.MigrateURL != "" {
-		d.Add("migrations", func(ctx context.Context) error { return s.apply(ctx, log) }, nil)
-	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), ApplicationName: name, RequireIsolation: true, Pooler: s.PostgresPooler})
+	db, err := p.Postgres(ctx, &s.DatabaseSettings)
 	if err != nil {
 		return err
 	}
-	d.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
-	d.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
-	for tier, url := range map[string]daemon.Secret{"session": s.RedisSessionURL, "cache": s.RedisCacheURL} {
-		inUse := redis.InUse(d.Metrics, "bff_backoffice", tier)
-		client, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: name + "-" + tier, Timeout: redisTimeout, InUse: inUse})
-		if err != nil {
-			return err
-		}
-		d.Add("redis "+tier, nil, func(context.Context) error { client.Close(); return nil })
-		if tier == "session" { // without the cache tier the service works on
-			d.AddCheck("redis "+tier, redis.Ping(client))
-		}
+	sessions, err := p.Redis("session", s.RedisSessionURL)
+	if err != nil {
+		return err
 	}
-	cfg := web.Config{
-		Log: log, Metrics: d.Metrics, Namespace: "bff_backoffice", Tracer: tracer,
-		TrustedProxies: s.TrustedProxies, Budget: requestBudget,
+	p.AddCheck("redis session", redis.Ping(sessions))
+	if _, err := p.Redis("cache", s.RedisCacheURL); err != nil { // the service works on without it
+		return err
 	}
-	d.AddServer("internal", s.InternalListen, web.NewServer(cfg), daemon.ServerOptions{WriteTimeout: writeTimeout})
-	d.AddServer("public", s.Listen, web.NewServer(cfg), daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout})
-	return d.Run(ctx)
+	if _, err := p.Events(ctx, &s.Settings, db); err != nil {
+		return err
+	}
+	p.Listen(&s.ListenSettings, web.NewServer(cfg), web.NewServer(cfg))
+	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
@@ -48,11 +46,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	events, err := p.PubSub(ctx, &s.PubSubSettings)
-	if err != nil {
-		return err
-	}
-	out, err := s.openOutbox(ctx, p, events, db)
+	events, err := p.Events(ctx, &s.Settings, db)
 	if err != nil {
 		return err
 	}
@@ -64,7 +58,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	store := consumerstore.New(consumerstore.Config{
-		DB: db, Sessions: sessions, Keys: p.Keys(), Outbox: out.Table, Appender: out.Appender, Waker: out.Waker,
+		DB: db, Sessions: sessions, Keys: p.Keys(), Outbox: events.Outbox.Table, Appender: events.Outbox.Appender, Waker: events.Outbox.Waker,
 	})
 	sw, err := s.openSwitches(p, sessions)
 	if err != nil {
@@ -118,19 +112,6 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	p.Listen(&s.ListenSettings, internal, public)
 	return nil
-}
-
-// openOutbox opens the outbox; this process publishes it too, unless relays of
-// their own do.
-func (s *serve) openOutbox(ctx context.Context, p *service.Process, events *service.Events, db *pgxpool.Pool) (service.Outbox, error) {
-	if s.NoRelay {
-		return events.Outbox(db, nil)
-	}
-	jobs, err := p.JobsPostgres(ctx, &s.DatabaseSettings, db)
-	if err != nil {
-		return service.Outbox{}, err
-	}
-	return events.Outbox(db, jobs)
 }
 
 // sweepEvery is how often expired sessions are looked for.

@@ -13,6 +13,18 @@ import (
 	"melmastoon.ghasi.io/bff/internal/service"
 )
 
+// The service's flags.
+const (
+	// flagCampaign keeps search lists longer and lowers the hand-off limit, to
+	// absorb the spike of a campaign.
+	flagCampaign = "bff.consumer.campaign_mode.v1"
+	// flagBrownout holds the service on a rung of the brownout ladder, by name.
+	flagBrownout = "bff.consumer.brownout_rung.v1"
+	// flagSampleRate and a subject name the flag of the share of an event's kind
+	// that leaves.
+	flagSampleRate = "bff.consumer.sample_rate.v1:"
+)
+
 // switches are what an operator, or the load, changes while the service runs.
 type switches struct {
 	flags *flags.Flags
@@ -52,12 +64,12 @@ func (c *Config) openSwitches(p *service.Process, client rueidis.Client) (*switc
 }
 
 // campaign reports campaign mode.
-func (s *switches) campaign() bool { return s.flags.Bool(flags.CampaignMode, false) }
+func (s *switches) campaign() bool { return s.flags.Bool(flagCampaign, false) }
 
 // rung is the step of the brownout ladder: where the operator holds it, else
 // as deep as the load asks for, and at least one in campaign mode.
 func (s *switches) rung() consumer.Rung {
-	if held, ok := consumer.ParseRung(s.flags.String(flags.BrownoutRung, "")); ok {
+	if held, ok := consumer.ParseRung(s.flags.String(flagBrownout, "")); ok {
 		return held
 	}
 	if level := s.gates.Level(); level > 0 {
@@ -78,7 +90,7 @@ func (s *switches) sampling(subject consumer.Subject) float64 {
 var sampleFlags = func() map[consumer.Subject]string {
 	all := map[consumer.Subject]string{}
 	for _, s := range consumer.Subjects() {
-		all[s] = flags.SampleRate(string(s))
+		all[s] = flagSampleRate + string(s)
 	}
 	return all
 }()

@@ -227,7 +227,7 @@ func TestProofKeyRotation(t *testing.T) {
 				t.Fatal(err)
 			}
 			replace(t, file, []byte(`{"keys":[{"id":"broken","state":"active","secret":"AAAA"}]}`))
-			s.until("nobody noticed the broken file", func() bool { return s.logged("a new secret is unusable") == 2 })
+			s.until("nobody noticed the broken file", func() bool { return s.logged("new secret is invalid") == 2 })
 			n := count(next).Load()
 			s.until("no hand-off with a broken file", func() bool { return t.Failed() || count(next).Load() > n+5 })
 			replace(t, file, good)

@@ -1,0 +1,249 @@
+package backofficed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/migrations"
+)
+
+const subject = "melmastoon.bff.backoffice.session.opened.v1"
+
+// staff is the service with real servers around it.
+type staff struct {
+	*testkit.World
+	t *testing.T
+}
+
+// command is a run of the service's binary.
+func (s *staff) command(args ...string) *exec.Cmd {
+	s.t.Helper()
+	cmd := exec.CommandContext(testkit.Context(s.t), testkit.Binary(s.t, "bff-backoffice"), args...)
+	cmd.Env = append(os.Environ(), platform.Pairs(s.Env())...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
+
+// run returns what a command printed; it must succeed.
+func (s *staff) run(args ...string) string {
+	s.t.Helper()
+	var out, problems bytes.Buffer
+	cmd := s.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, &problems)
+	}
+	return out.String()
+}
+
+// as opens the database as one of the service's roles.
+func (s *staff) as(role string) *pgxpool.Pool {
+	s.t.Helper()
+	env := s.Env()
+	url := env["BFF_BACKOFFICE_POSTGRES_URL"]
+	if role == migrations.BackofficeJobs {
+		url = env["BFF_BACKOFFICE_JOBS_POSTGRES_URL"]
+	}
+	db, err := postgres.Open(s.t.Context(), postgres.Config{URL: url})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(db.Close)
+	return db
+}
+
+// add appends an event as the role of requests and returns its id.
+func (s *staff) add(db *pgxpool.Pool) string {
+	s.t.Helper()
+	now := time.Now()
+	id := bff.NewID(bff.PrefixEvent, now).String()
+	if err := identity().Outbox.Append(testkit.Context(s.t), db, bff.Event{
+		Envelope: bff.Envelope{EventID: id, Subject: subject, OccurredAt: bff.At(now), DeviceID: "dev_1", RetentionClass: bff.RetentionRegulated},
+		Payload:  json.RawMessage(`{"marker":"` + id + `"}`),
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+// tail listens to the service's events and returns its output once it does.
+func (s *staff) tail() *bufio.Scanner {
+	s.t.Helper()
+	cmd := s.command("events", "tail", "--plain", "--subject", "session.opened")
+	out, err1 := cmd.StdoutPipe()
+	notes, err2 := cmd.StderrPipe()
+	if err1 != nil || err2 != nil {
+		s.t.Fatal(err1, err2)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // gone already is as good
+		_ = cmd.Wait()
+	})
+	if line := bufio.NewScanner(notes); !line.Scan() || !strings.Contains(line.Text(), "listening to 1 topics") {
+		s.t.Fatalf("tail: %q", line.Text())
+	}
+	return bufio.NewScanner(out)
+}
+
+// TestCommands runs every command against real servers, on a database that the
+// service migrates itself.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) {
+		p.PostgresURL = testkit.PostgresTemplate(t, "empty", func(string) error { return nil })
+	})}
+	s.run("migrate")
+	s.run("migrate")
+	requests, jobs := s.as(migrations.BackofficeApp), s.as(migrations.BackofficeJobs)
+
+	// Neither of two serving processes publishes; a third one, which only relays, does.
+	for range 2 {
+		p := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_NO_RELAY": "true"})
+		if got := status(t, "http://"+p.Public+"/nothing"); got != http.StatusNotFound {
+			t.Errorf("an unknown route: %d", got)
+		}
+	}
+	svc, err := platform.NewService("bff-backoffice", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay, err := svc.Start([]string{testkit.Binary(t, "bff-backoffice"), "relay"}, platform.Pairs(s.Env()), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(relay.Kill)
+	if err := relay.AwaitReady(testkit.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	lines := s.tail()
+	s.arrives(lines, s.add(requests))
+
+	if got := s.run("dlq", "list"); got != "there are no dead letters\n" {
+		t.Errorf("no dead letters: %q", got)
+	}
+	relay.Kill()
+	id := s.add(requests)
+	if _, err := jobs.Exec(testkit.Context(t), `UPDATE bff_backoffice.outbox SET dlq = true, attempts = 10, last_error = 'refused' WHERE published_at IS NULL`); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.run("dlq", "list"); !strings.Contains(got, id) || !strings.Contains(got, "refused") {
+		t.Errorf("a dead letter: %q", got)
+	}
+	if got := s.run("dlq", "replay", id); got != "1 events will be published\n" {
+		t.Errorf("replay: %q", got)
+	}
+	s.Start("bff-backoffice", nil) // serves and relays
+	s.arrives(lines, id)
+	s.run("jobs", "all")
+}
+
+// arrives reads on until the event was shown.
+func (s *staff) arrives(lines *bufio.Scanner, id string) {
+	s.t.Helper()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), id) {
+			return
+		}
+	}
+	s.t.Fatalf("event %s was not shown: %v", id, lines.Err())
+}
+
+func status(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	return res.StatusCode
+}
+
+// TestJobs prunes as the role of jobs, which sees expired keys of every tenant.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
+	s.run("migrate") // gives the roles their passwords
+	ctx, now := testkit.Context(t), time.Now()
+	super, err := postgres.Open(t.Context(), postgres.Config{URL: s.PostgresURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(super.Close)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := super.Exec(ctx, sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, age := range []time.Duration{31 * day, 29 * day} {
+		id := bff.NewID(bff.PrefixEvent, now.Add(-age)).UUID()
+		exec(`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope, published_at) VALUES ($1, 's', '{}', '{}', $2)`, id, now.Add(-age))
+		exec(`INSERT INTO bff_backoffice.inbox (message_id, subject, received_at) VALUES ($1, 's', $2)`, id, now.Add(-time.Duration(8-2*i)*day))
+		exec(`INSERT INTO bff_backoffice.idempotency (idem_key, request_hash, response, status_code, tenant_id, device_id, operator_id, expires_at)
+			VALUES ('k', '', '{}', 200, gen_random_uuid(), 'd', 'o', $1)`, now.Add(time.Duration(2*i-1)*time.Minute))
+	}
+	s.run("jobs", "all")
+	for table, want := range map[string]int{"outbox": 1, "outbox_archive": 1, "inbox": 1, "idempotency": 1} {
+		var got int
+		if err := super.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.`+table).Scan(&got); err != nil || got != want {
+			t.Errorf("%s has %d rows, %v; want %d", table, got, err, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	err := (&Config{}).Validate()
+	if err == nil {
+		t.Fatal("an empty configuration was accepted")
+	}
+	for _, want := range []string{
+		"postgres-url", "jobs-postgres-url", "redis-session-url", "redis-cache-url", "pubsub-project", "internal-hmac-key", "internal-token",
+	} {
+		if !strings.Contains(err.Error(), want+":") && !strings.Contains(err.Error(), want+" or") {
+			t.Errorf("%s is not reported: %v", want, err)
+		}
+	}
+}
+
+// The service must not start with a role that row level security does not bind.
+func TestIsolationIsRequired(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(testkit.Context(t), time.Minute)
+	defer cancel()
+	w := testkit.NewWorld(t, nil)
+	p := service.NewProcess(identity(), service.Settings{}.Settings, service.AdminSettings{})
+	db, err := p.Postgres(ctx, &service.DatabaseSettings{PostgresURL: daemon.Secret(w.PostgresURL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if err := postgres.Ping(ctx, db); err == nil || !strings.Contains(err.Error(), postgres.ErrUnbound.Error()) {
+		t.Errorf("a superuser was let in: %v", err)
+	}
+}

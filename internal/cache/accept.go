@@ -2,21 +2,21 @@ package cache
 
 import "strings"
 
-// wish is what a client says about one encoding, in thousandths.
-type wish int
+// quality is the weight of an encoding in Accept-Encoding, in thousandths.
+type quality int
 
-const unsaid wish = -1
+const unnamed quality = -1 // the header does not name the encoding
 
-// wishes are what a client says in Accept-Encoding.
-type wishes struct {
-	of    [encodings]wish
-	other wish // "*"
+// qualities are the weights of a client's Accept-Encoding.
+type qualities struct {
+	of    [encodings]quality
+	other quality // "*"
 }
 
 // parseAcceptEncoding reads the header without allocating. An element that
 // cannot be read is skipped: it asks for nothing that we have.
-func parseAcceptEncoding(lines []string) wishes {
-	w := wishes{of: [encodings]wish{unsaid, unsaid, unsaid}, other: unsaid}
+func parseAcceptEncoding(lines []string) qualities {
+	w := qualities{of: [encodings]quality{unnamed, unnamed, unnamed}, other: unnamed}
 	for _, line := range lines {
 		for line != "" {
 			var element string
@@ -42,8 +42,8 @@ func parseAcceptEncoding(lines []string) wishes {
 }
 
 // weight reads parameters, of which only q has a meaning (RFC 9110 §12.4.2).
-func weight(params string) (wish, bool) {
-	q := wish(1000)
+func weight(params string) (quality, bool) {
+	q := quality(1000)
 	for params != "" {
 		var p string
 		p, params, _ = strings.Cut(params, ";")
@@ -62,53 +62,52 @@ func weight(params string) (wish, bool) {
 }
 
 // qvalue reads 0, 1 and what lies between, with up to three digits.
-func qvalue(s string) (wish, bool) {
+func qvalue(s string) (quality, bool) {
 	if s == "" || len(s) > 5 || s[0] != '0' && s[0] != '1' || len(s) > 1 && s[1] != '.' {
 		return 0, false
 	}
-	q := wish(s[0]-'0') * 1000
-	unit := wish(100)
+	q := quality(s[0]-'0') * 1000
+	unit := quality(100)
 	for i := 2; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}
-		q += wish(s[i]-'0') * unit
+		q += quality(s[i]-'0') * unit
 		unit /= 10
 	}
 	return q, q <= 1000
 }
 
-// choose picks the encoding to send: what the client likes best, among equals
-// the shortest. A client that named neither identity nor "*" takes identity as
-// gladly as its best encoding (RFC 9110 §12.5.3). If nothing we have suits it,
-// identity is sent after all: a server may disregard the header, and a body
-// that a client did not ask for helps it more than none.
+// choose picks the encoding to send: that with the highest weight, among equals the
+// shortest. If the header names neither identity nor "*", identity weighs as much
+// as the best encoding (RFC 9110 §12.5.3). If the client accepts nothing that we
+// have, identity is sent: a server may disregard the header.
 func (e *Entry) choose(lines []string) encoding {
 	if len(lines) == 0 {
 		return identity
 	}
 	w := parseAcceptEncoding(lines)
-	best, liked := identity, wish(0)
+	best, bestQuality := identity, quality(0)
 	for i := gzipped; i < encodings; i++ {
 		q := w.of[i]
-		if q == unsaid {
+		if q == unnamed {
 			q = w.other
 		}
 		if e.variant[i].body == nil || q <= 0 {
 			continue
 		}
-		if q > liked || q == liked && len(e.variant[i].body) < len(e.variant[best].body) {
-			best, liked = i, q
+		if q > bestQuality || q == bestQuality && len(e.variant[i].body) < len(e.variant[best].body) {
+			best, bestQuality = i, q
 		}
 	}
 	plain := w.of[identity]
-	if plain == unsaid {
+	if plain == unnamed {
 		plain = w.other
 	}
-	if plain == unsaid {
-		plain = liked
+	if plain == unnamed {
+		plain = bestQuality
 	}
-	if plain > liked || plain == liked && plain > 0 && len(e.variant[identity].body) <= len(e.variant[best].body) {
+	if plain > bestQuality || plain == bestQuality && plain > 0 && len(e.variant[identity].body) <= len(e.variant[best].body) {
 		return identity
 	}
 	return best

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heading is what all answers of a cache have in common, as header values.
+// heading holds the header values that all answers of a cache share.
 type heading struct {
 	name         string // in Cache-Status
 	contentType  []string
@@ -35,7 +35,7 @@ func newHeading(namespace string, cfg *Config) heading {
 	return h
 }
 
-// Header values that never change. Nobody may write into them.
+// Header values that all answers share; they must not be written to.
 var (
 	xCache = [...][]string{
 		Miss: {Miss.String()}, Hit: {Hit.String()}, Stale: {Stale.String()}, Bypass: {Bypass.String()},

@@ -113,17 +113,17 @@ func FuzzAcceptEncoding(f *testing.F) {
 		w := parseAcceptEncoding([]string{header})
 		likes := func(i encoding) bool {
 			q := w.of[i]
-			if q == unsaid {
+			if q == unnamed {
 				q = w.other
 			}
-			return q > 0 || q == unsaid && i == identity
+			return q > 0 || q == unnamed && i == identity
 		}
 		got := e.choose([]string{header})
 		if !likes(got) && (likes(identity) || likes(gzipped) || likes(zstandard)) {
 			t.Errorf("%q: %s", header, encodingName[got])
 		}
 		for i, q := range w.of {
-			if q > 1000 || q < unsaid {
+			if q > 1000 || q < unnamed {
 				t.Errorf("%q: weight %d of %s", header, q, encodingName[i])
 			}
 		}

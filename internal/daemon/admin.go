@@ -35,5 +35,5 @@ func writeStatus(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the peer has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has left
 }

@@ -25,7 +25,7 @@ func NewLogger(w io.Writer, s Settings, service string) *slog.Logger {
 	names := []any{"service", service, "instance", s.InstanceName(service)}
 	out := newSink(w, func(dropped int) []byte {
 		var line bytes.Buffer
-		slog.New(over(&line)).With(names...).Error("log lines were dropped: nobody read them", "dropped", dropped)
+		slog.New(over(&line)).With(names...).Error("log lines dropped: the log was not read fast enough or could not be written", "dropped", dropped)
 		return line.Bytes()
 	})
 	return slog.New(&logHandler{Handler: over(out), sink: out, plain: s.LogFormat != "text"}).With(names...)
@@ -46,9 +46,9 @@ func flush(log *slog.Logger) {
 	}
 }
 
-// logHandler writes what slog.JSONHandler would. Events of plain names and
-// values, as every request makes one, it encodes itself in a fraction of the
-// time; all others it leaves to slog, and so nothing is ever escaped differently.
+// logHandler writes what slog.JSONHandler would. It encodes events whose names and
+// values need no escaping, as that of every request, in half of the time, and
+// leaves all others to slog.
 type logHandler struct {
 	slog.Handler
 	sink  *sink
@@ -56,7 +56,7 @@ type logHandler struct {
 	attrs []byte // the encoded attributes of With
 }
 
-// maxLine bounds the buffers that are kept.
+// maxLine is the capacity up to which a buffer is kept.
 const maxLine = 16 << 10
 
 // lines are buffers for one line each.
@@ -119,7 +119,7 @@ func (h *logHandler) appendRecord(b []byte, r slog.Record) (_ []byte, ok bool) {
 	return append(b, "}\n"...), ok
 }
 
-// appendAttr appends ,"key":value unless slog has to say how.
+// appendAttr appends ,"key":value; it reports false for what slog has to encode.
 func appendAttr(b []byte, a slog.Attr) ([]byte, bool) {
 	if a.Key == "" || !isPlain(a.Key) {
 		return b, false
@@ -158,7 +158,7 @@ func appendTime(b []byte, t time.Time) ([]byte, bool) {
 	return append(t.AppendFormat(append(b, '"'), time.RFC3339Nano), '"'), true
 }
 
-// notPlain marks the bytes that JSON or slog writes differently.
+// notPlain marks the bytes that JSON or slog escapes.
 var notPlain = func() (odd [256]byte) {
 	for c := range odd {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -168,7 +168,7 @@ var notPlain = func() (odd [256]byte) {
 	return odd
 }()
 
-// isPlain reports whether s stands in JSON as it is.
+// isPlain reports whether s needs no escaping in JSON.
 func isPlain(s string) bool {
 	var odd byte
 	for i := range len(s) { // without a branch: almost every text is plain

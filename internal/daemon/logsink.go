@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	logBatch = 64 << 10               // handed over at once
-	logDelay = 100 * time.Millisecond // how old a line may grow before it is handed over
-	// logWaiting bounds what is kept of lines that nobody takes; as much again
-	// may be under way.
+	logBatch = 64 << 10               // bytes that are written at once
+	logDelay = 100 * time.Millisecond // the longest that a line waits to be written
+	// logWaiting bounds the bytes of lines that wait; as many again may be being
+	// written.
 	logWaiting = 1 << 20
-	// logPatience is how long the writer of an urgent line waits until it is
-	// out, and how long a stop waits for the rest.
+	// logPatience is how long the caller that logs an urgent line waits until it is
+	// written, and how long a stop waits for the rest.
 	logPatience = 250 * time.Millisecond
 )
 
-// sink carries whole lines to where the log is read. At first every line is
-// written at once. While it is buffered, lines are collected and written by one
-// goroutine: a system call per request would cost more than the request's own
-// answer. Whoever reads the log may stop reading; the service goes on, drops
-// what does not fit and says later how many lines those were.
+// sink writes whole lines of the log. At first every line is written at once. While
+// it is buffered, lines are collected and written by one goroutine: a system call
+// per request would cost more than the request's own answer. If the log's reader
+// stops reading, the service goes on, drops the lines that do not fit and logs later
+// how many they were.
 type sink struct {
 	out    io.Writer
 	notice func(dropped int) []byte // a line that says what was dropped
@@ -33,7 +33,7 @@ type sink struct {
 	current  *batch // is being written; nil if none is
 	spare    []byte
 	dropped  int
-	stuck    bool          // nobody waits for a reader who let others wait in vain
+	stuck    bool          // a write blocks: Flush no longer waits for it
 	waiting  chan struct{} // there is something to write
 	urgent   chan struct{} // and it cannot wait
 }
@@ -75,12 +75,12 @@ func (s *sink) Write(line []byte) (int, error) {
 func nudge(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is known already
+	default: // the signal is already pending
 	}
 }
 
-// Flush returns when every line taken so far is out, or after a while if
-// nobody reads them.
+// Flush returns when every line taken so far is written, or after logPatience if
+// the log's reader does not read.
 func (s *sink) Flush() {
 	s.mu.Lock()
 	b := s.current
@@ -105,11 +105,11 @@ func (s *sink) Flush() {
 }
 
 // Buffer begins to collect lines, until the returned function is called. That
-// one returns when all is out, or after a while if nobody reads.
+// one returns when all are written, or after logPatience if the reader does not read.
 func (s *sink) Buffer() (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.buffered { // the one who began it ends it
+	if s.buffered { // the first caller of Buffer ends it
 		return s.Flush
 	}
 	s.buffered = true

@@ -110,6 +110,6 @@ func (m *routeMetrics) counter(status int) prometheus.Counter {
 		more = append(more, *seen...)
 	}
 	more = append(more, added)
-	m.seen.CompareAndSwap(seen, &more) // whoever is late finds it the next time
+	m.seen.CompareAndSwap(seen, &more) // if another request was faster, the next one adds it
 	return added.Counter
 }

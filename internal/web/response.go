@@ -9,11 +9,10 @@ import (
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
-// Server keeps of the request, so that a request costs one allocation. It is
-// never used again: work behind the answer may hold on to the Request.
+// Server keeps of the request, in one allocation. It is not reused: work behind
+// the answer may keep the Request.
 //
-// Until one of our routes claims the request, what the mux writes by itself is
-// only noted.
+// Until a route claims the request, what the mux writes by itself is not sent.
 type response struct {
 	http.ResponseWriter
 	req     Request
@@ -27,7 +26,7 @@ type response struct {
 	bytes   int64
 }
 
-// nameRequest gives the answer the names under which the request can be found.
+// nameRequest sets the headers under which the request is found in logs and traces.
 func (w *response) nameRequest(r *http.Request) {
 	var names [96]byte
 	b := w.req.appendTraceparent(names[:0], r, w.span)
@@ -66,7 +65,7 @@ func (w *response) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Values of headers that every answer shares; nobody writes into them.
+// Values of headers that all answers share; they must not be written to.
 var (
 	jsonType  = []string{"application/json"}
 	guestsOwn = []string{"private, no-store"}

@@ -112,7 +112,7 @@ func (s *Server) at(now time.Time) time.Time {
 	return now
 }
 
-// leave ends what the request began, however it went.
+// leave ends what the request began, also if the handler panicked.
 func (s *Server) leave(w *response) {
 	w.ctx.end()
 	s.metrics.inflight.Dec()
@@ -130,7 +130,8 @@ func (s *Server) call(h Handler, w *response, r *http.Request) (err error) {
 		if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 			panic(p)
 		}
-		s.cfg.Log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.cfg.Log.ErrorContext(r.Context(), "handler panicked: the request is answered with 500",
+			"route", w.route.name, "requestId", w.req.name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		err = bff.Wrap(bff.CodeInternal, fmt.Errorf("panic: %v", p))
 	}()
 	return h(w, r)
@@ -194,8 +195,8 @@ func (s *Server) finish(w *response, r *http.Request) {
 		return
 	}
 	// Neither the address nor the user agent nor the URL: a query may hold what
-	// a guest typed. The record is made by hand: nobody asks for the line of
-	// source of this one event, and finding it costs as much as writing it.
+	// a guest typed. The record is made by hand, without the line of source:
+	// finding that costs as much as writing the event.
 	event := slog.NewRecord(now, level, "request", 0)
 	event.AddAttrs(
 		slog.String("method", safeMethod(r.Method)), slog.String("route", w.route.name),

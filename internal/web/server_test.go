@@ -127,6 +127,9 @@ func TestFailures(t *testing.T) {
 			if tt.name == "wrong method" && w.Header().Get("Allow") != "POST" {
 				t.Errorf("Allow = %q", w.Header().Get("Allow"))
 			}
+			if stack := strings.Contains(log.String(), `"stack":"goroutine `); stack != (tt.name == "panic") {
+				t.Errorf("a stack in the log: %v: %s", stack, &log)
+			}
 			if n := strings.Count(log.String(), `"msg":"request"`); n != 1 {
 				t.Errorf("%d request events in the log, want 1", n)
 			}

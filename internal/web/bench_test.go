@@ -118,13 +118,20 @@ func (*nowhere) WriteHeader(int)             {}
 
 // BenchmarkServeHTTP is the Server's own part of a request.
 func BenchmarkServeHTTP(b *testing.B) {
-	for _, bm := range []struct{ name, pattern, path string }{
-		{"plain", "POST /bff/consumer/v1/search", "/bff/consumer/v1/search"},
-		{"wildcard", "POST /bff/consumer/v1/hotels/{id}", "/bff/consumer/v1/hotels/ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D"},
+	for _, bm := range []struct {
+		name, pattern, path string
+		waits               bool // the handler waits for something, so that the context starts its timer
+	}{
+		{"plain", "POST /bff/consumer/v1/search", "/bff/consumer/v1/search", false},
+		{"wildcard", "POST /bff/consumer/v1/hotels/{id}", "/bff/consumer/v1/hotels/ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D", false},
+		{"waiting", "POST /bff/consumer/v1/search", "/bff/consumer/v1/search", true},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			s := benchServer()
-			mount(b, s, Route{Pattern: bm.pattern, Handle: func(w http.ResponseWriter, _ *http.Request) error {
+			mount(b, s, Route{Pattern: bm.pattern, Handle: func(w http.ResponseWriter, r *http.Request) error {
+				if bm.waits {
+					_ = r.Context().Done()
+				}
 				_, _ = w.Write([]byte("{}"))
 				return nil
 			}})

@@ -55,6 +55,8 @@ type Fill struct {
 	ContentType string // "" is the cache's
 	Tags        []string
 	Meta        []byte // for the caller, at most 64 KiB
+	// Value is the body decoded, for Entry.Value. It stays in this process.
+	Value any
 	// TTL replaces the cache's, such as a shorter one for a partial body.
 	TTL TTL
 	// NoStore answers those who wait and keeps nothing.

@@ -50,6 +50,7 @@ type Entry struct {
 	retry   atomic.Int64              // no refresh starts before
 	failed  atomic.Pointer[error]     // why the last refresh brought nothing
 	aging   atomic.Pointer[agedLines] // headers that change by the second
+	value   atomic.Pointer[any]       // the body decoded, if it was asked for
 }
 
 // sumBytes of the body's SHA-256 make its ETag.
@@ -71,6 +72,20 @@ func (e *Entry) Body() []byte { return e.variant[identity].body }
 
 // Meta is what the fill left for the caller.
 func (e *Entry) Meta() []byte { return e.meta }
+
+// Value is the body decoded: what the fill gave, else what decode makes of the
+// body, once. It lives as long as the entry and is shared by all readers.
+func (e *Entry) Value(decode func(body []byte) (any, error)) (any, error) {
+	if v := e.value.Load(); v != nil {
+		return *v, nil
+	}
+	v, err := decode(e.Body())
+	if err != nil {
+		return nil, err
+	}
+	e.value.CompareAndSwap(nil, &v)
+	return *e.value.Load(), nil
+}
 
 // Tags are the tags that the fill gave.
 func (e *Entry) Tags() []string {
@@ -99,6 +114,9 @@ func keyTag(key string) string { return "=" + key }
 // newEntry makes an entry of a finished fill.
 func (c *Cache) newEntry(key string, f *Fill, s stamp, born int64) *Entry {
 	e := &Entry{cache: c, kind: c.head.contentType, meta: f.Meta, born: born, stamp: s, ttl: f.TTL}
+	if f.Value != nil {
+		e.value.Store(&f.Value)
+	}
 	if f.ContentType != "" {
 		e.kind = []string{f.ContentType}
 	}

@@ -2,9 +2,13 @@ package consumercache
 
 import (
 	"context"
-	"runtime"
+	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
@@ -23,11 +27,6 @@ func hotelValues(t *testing.T) (*cache.Store, *values[consumer.Projected]) {
 		t.Fatal(err)
 	}
 	return store, newValues[consumer.Projected](c)
-}
-
-func (c *values[T]) count() (n int) {
-	c.known.Range(func(any, any) bool { n++; return true })
-	return n
 }
 
 func TestValuesAreDecodedOnce(t *testing.T) {
@@ -59,27 +58,74 @@ func TestValuesAreDecodedOnce(t *testing.T) {
 	}
 }
 
-// A value is no longer known once its entry is gone.
-func TestValuesGoWithTheirEntries(t *testing.T) {
+// What another process filled is decoded once.
+func TestValuesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	_, hotels := hotelValues(t)
-	func() {
+	entryOf := func(body string) *cache.Entry {
+		t.Helper()
 		entry, _, err := hotels.cache.Fetch(t.Context(), func(context.Context) (cache.Fill, error) {
-			return cache.Fill{Body: []byte(`{"Popularity":{"viewedLast1h":3}}`)}, nil
+			return cache.Fill{Body: []byte(body)}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			if p, err := hotels.value(entry, nil); err != nil || p.Popularity.ViewedLast1h != 3 || hotels.count() != 1 {
-				t.Fatalf("%+v, %v, %d known", p, err, hotels.count())
-			}
+		return entry
+	}
+	entry := entryOf(`{"Popularity":{"viewedLast1h":3}}`)
+	first, err := valueOf[consumer.Projected](entry)
+	if err != nil || first.Popularity.ViewedLast1h != 3 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if second, err := valueOf[consumer.Projected](entry); err != nil || second.Popularity != first.Popularity {
+		t.Errorf("decoded again: %p and %p, %v", first.Popularity, second.Popularity, err)
+	}
+	if _, err := valueOf[consumer.Projected](entryOf(`{"Popularity":3}`)); err == nil {
+		t.Error("another kind of value was accepted")
+	}
+}
+
+// The cache's form keeps everything but the age, which is the entry's.
+func TestFormOfTheCache(t *testing.T) {
+	t.Parallel()
+	name := bff.LocalizedString{Default: "House", Localized: map[string]string{"fa-AF": "خانه"}}
+	star := 4.5
+	listing := consumer.Listing{
+		PropertyID: bff.NewID(bff.PrefixProperty, time.Now()), TenantID: bff.NewID(bff.PrefixTenant, time.Now()), TenantSlug: "house", Name: name,
+		City: "Kabul", Region: "Kabul Province", Country: "AF", PropertyType: "hotel", Geo: consumer.LatLng{Lat: 34.5, Lng: 69.2}, GeoCell: "h3:8a",
+		Thumbnail: consumer.Image{URL: "https://x", Alt: "y"}, StarRating: &star, GuestRating: &consumer.GuestRating{Value: 8.5, Count: 7},
+		Amenities: []string{"free-wifi"}, Sharia: true, ListedAt: time.UnixMilli(1_800_000_000_123).UTC(), DistanceKm: &star,
+	}
+	for f, v := range reflect.ValueOf(listing).Fields() {
+		if v.IsZero() {
+			t.Errorf("the listing has no %s", f.Name)
 		}
-		runtime.KeepAlive(entry)
-	}()
-	for deadline := time.Now().Add(10 * time.Second); hotels.count() > 0; runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatal("the value outlives its entry")
-		}
+	}
+	survives(t, consumer.Listings{
+		Items: []consumer.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`), Order: consumer.Hash{1, 255},
+	})
+	survives(t, consumer.Projected{Listing: listing, Popularity: &consumer.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
+	survives(t, consumer.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})
+	survives(t, consumer.Property{
+		PropertyID: listing.PropertyID, TenantID: listing.TenantID, Name: name, Description: &name, PropertyType: "hotel", StarRating: &star,
+		Address: consumer.Address{Line: "1", City: "Kabul", Region: "K", Country: "AF"}, Geo: listing.Geo,
+		Rooms:     []consumer.RoomTypeSummary{{RoomTypeID: "r", Name: name, Beds: []consumer.Bed{{Type: "twin", Count: 2}}, SizeSqm: &star}},
+		Amenities: []consumer.Amenity{{Code: "a", Label: "b", Category: "c"}}, Photos: []consumer.Photo{{URL: "u", Alt: "v", IsHero: true}},
+		Policies: consumer.Policies{Cancellation: "x", CheckIn: "y", CheckOut: "z"}, Sharia: true, TranslationProvenance: json.RawMessage(`{"by":"x"}`),
+	})
+}
+
+func survives[T any](t *testing.T, v T) {
+	t.Helper()
+	body, err := json.Marshal(&v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again T
+	if err := json.Unmarshal(body, &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(v, again, cmpopts.EquateComparable(bff.ID{})); diff != "" {
+		t.Errorf("%T (-kept +read):\n%s", v, diff)
 	}
 }

@@ -1,0 +1,270 @@
+package consumerd_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// goodRequests has a request of every public route that makes it do its work.
+func goodRequests(hotel sim.CatalogProperty) map[string]guestCall {
+	encode := func(body any) string {
+		b, err := json.Marshal(body)
+		if err != nil {
+			panic(err) // maps of strings and numbers
+		}
+		return string(b)
+	}
+	post := func(path string, body any) guestCall {
+		return guestCall{method: http.MethodPost, path: path, body: encode(body), header: map[string]string{"Idempotency-Key": path}}
+	}
+	get := func(path string) guestCall { return guestCall{method: http.MethodGet, path: path} }
+	minted := handoffTo(hotel.PropertyID, hotel.TenantID)
+	minted["shown"] = map[string]any{"minor": "100", "currency": "AFN", "capturedAt": "2026-11-16T01:58:12Z"}
+	all := map[string]guestCall{
+		"POST /search":                          post("/search", kabul()),
+		"POST /search/map":                      post("/search/map", kabul()),
+		"GET /suggest":                          get("/suggest?q=kab"),
+		"GET /facets":                           get("/facets?country=AF"),
+		"GET /hotels/{propertyId}":              get("/hotels/" + hotel.PropertyID),
+		"GET /hotels/{propertyId}/availability": get("/hotels/" + hotel.PropertyID + "/availability?from=2027-05-12&to=2027-05-15"),
+		"POST /handoff":                         post("/handoff", minted),
+		"GET /wishlist":                         get("/wishlist"),
+		"POST /wishlist":                        post("/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "list"}),
+		"DELETE /wishlist/{propertyId}":         {method: http.MethodDelete, path: "/wishlist/" + hotel.PropertyID, header: map[string]string{"Idempotency-Key": "x"}},
+		"GET /session":                          get("/session"),
+		"POST /session/locale":                  post("/session/locale", map[string]string{"locale": "en"}),
+		"POST /session/currency":                post("/session/currency", map[string]string{"currency": "USD"}),
+		"POST /session/consent":                 post("/session/consent", map[string]bool{"telemetry": true}),
+		"POST /session/clear":                   {method: http.MethodPost, path: "/session/clear"},
+		"GET /challenge":                        get("/challenge"),
+	}
+	for _, r := range reports(hotel) {
+		all["POST "+r.path] = post(r.path, r.body)
+	}
+	return all
+}
+
+// TestBudgetsCoverUpstreams lets every upstream take nearly as long as its client
+// waits, and asks each route with cold caches: the answer must come before the
+// route's budget is used up, and no call may be cut short by it. A route that
+// calls upstreams one after the other needs the sum of their timeouts.
+func TestBudgetsCoverUpstreams(t *testing.T) {
+	t.Parallel()
+	platform, err := sim.New(sim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hotel := platform.Catalog().Properties[0]
+	requests := goodRequests(hotel)
+	for pattern, rt := range routes() {
+		call, ok := requests[pattern]
+		if !ok {
+			t.Errorf("%s has no row in goodRequests: its budget is not tested", pattern)
+			continue
+		}
+		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				up := &slow{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
+				server := slowServer(t, up, hotel)
+				began := time.Now()
+				r := httptest.NewRequestWithContext(t.Context(), call.method, apiBase+call.path, strings.NewReader(call.body))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Cookie", "gms_id="+bff.NewID(bff.PrefixGuestSession, began).String())
+				for k, v := range call.header {
+					r.Header.Set(k, v)
+				}
+				w := httptest.NewRecorder()
+				server.ServeHTTP(w, r)
+				took := time.Since(began)
+				t.Logf("%d after %s of %s, %d calls", w.Code, took, rt.Budget, up.calls)
+				if w.Code >= http.StatusBadRequest && rt.Kind != web.Challenge { // nothing is challenged here
+					t.Errorf("%d %s, want a good answer", w.Code, w.Body)
+				}
+				if took >= rt.Budget {
+					t.Errorf("took %s, the budget is %s", took, rt.Budget)
+				}
+			})
+		})
+	}
+}
+
+// slow answers each call shortly before its client gives up.
+type slow struct {
+	t        *testing.T
+	platform http.Handler
+	until    time.Time // the end of the route's budget
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
+	deadline, ok := r.Context().Deadline()
+	switch {
+	case !ok:
+		s.t.Errorf("%s: a call without a deadline", r.URL.Path)
+	case deadline.Equal(s.until):
+		s.t.Errorf("%s: the route's budget leaves %s for the call, less than its own timeout", r.URL.Path, time.Until(deadline))
+	}
+	r = r.Clone(r.Context())
+	if r.Body == nil { // as a server would have it
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	s.platform.ServeHTTP(w, r)
+	select {
+	case <-time.After(time.Until(deadline) - time.Millisecond):
+		return w.Result(), nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// slowServer is the surface over real clients of the upstreams, with stores in
+// memory that answer at once.
+func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty) *web.Server {
+	t.Helper()
+	const base = "http://platform.test"
+	up, err := consumerupstream.New(consumerupstream.Config{
+		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
+		ThemeURL: base + "/theme-config", TenantURL: base + "/tenant", Log: slog.New(slog.DiscardHandler), Transport: transport,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := cache.NewStore(cache.StoreConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := memoryStores{wished: consumer.WishlistEntry{
+		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), TenantID: bff.MustParseID(bff.PrefixTenant, hotel.TenantID),
+	}}
+	keys := redis.NewKeys("slow", "bff-consumer")
+	reads, err := consumercache.New(consumercache.Config{
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up.Search, Brands: up.Theme, Properties: up.Property, Searches: stores,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := consumerhttp.NewAnswers(store, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := handoff.NewKeySet("k1", []byte(strings.Repeat("s", 32)), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := consumerhttp.New(consumerhttp.Config{
+		Finder: &consumer.Finder{
+			// Brands without their cache: it waits on a sync.Once, and time stands
+			// still while it does.
+			Search: reads, Prices: up.Pricing, Brands: up.Theme, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
+		},
+		Desk: &consumer.HandoffDesk{
+			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
+		},
+		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
+		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+	})
+	server := web.NewServer(web.Config{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "slow",
+		Tracer: noop.NewTracerProvider().Tracer("slow"), Budget: 25 * time.Second, Now: time.Now,
+	})
+	if err := server.Mount(api.Routes()...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// memoryStores have a session for every guest, one wish, and claims that are
+// always won.
+type memoryStores struct {
+	consumer.Sessions
+	consumer.Searches
+	consumer.Trails
+	consumer.Wishlists
+	consumer.Ledger
+	consumer.Journal
+
+	wished consumer.WishlistEntry
+}
+
+func (memoryStores) FindSession(context.Context, bff.ID) (consumer.GuestSession, bool, error) {
+	return consumer.GuestSession{}, false, nil
+}
+
+func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.FoundSession {
+	return make([]consumer.FoundSession, len(ids))
+}
+func (memoryStores) SaveSession(context.Context, consumer.GuestSession) error { return nil }
+func (memoryStores) UpdateSession(context.Context, bff.ID, consumer.SessionChange) (bool, error) {
+	return true, nil
+}
+func (memoryStores) PurgeSession(context.Context, bff.ID, *bff.Event) error   { return nil }
+func (memoryStores) Record(context.Context, ...bff.Event) error               { return nil }
+func (memoryStores) Follow(context.Context, []consumer.Step) error            { return nil }
+func (memoryStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return nil }
+func (memoryStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
+	return consumer.Trail{}, nil
+}
+func (s memoryStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
+	return []consumer.WishlistEntry{s.wished}, nil
+}
+
+func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+	return wonClaim{}, nil, nil
+}
+
+func (memoryStores) BeginMint(context.Context, consumer.Once, time.Time) (consumer.MintClaim, *consumer.Answer, error) {
+	return wonClaim{}, nil, nil
+}
+
+type wonClaim struct{}
+
+func (wonClaim) Release() {}
+func (wonClaim) Mint(context.Context, consumer.Mint) (consumer.Answer, error) {
+	return consumer.Answer{Status: http.StatusCreated, Body: []byte("{}")}, nil
+}
+
+func (wonClaim) Add(context.Context, consumer.WishlistEntry, consumer.Announcer) (consumer.Answer, error) {
+	return consumer.Answer{Status: http.StatusCreated, Body: []byte("{}")}, nil
+}
+
+func (wonClaim) Remove(context.Context, bff.ID, consumer.Announcer) (consumer.Answer, error) {
+	return consumer.Answer{Status: http.StatusNoContent}, nil
+}

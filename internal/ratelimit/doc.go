@@ -1,5 +1,5 @@
-// Package ratelimit decides, without waiting for anybody, whether a caller has
-// asked too often. It knows buckets and no hotels.
+// Package ratelimit decides, in general without a round trip, whether a client
+// has asked too often. It knows buckets and nothing of the product.
 //
 // The truth is one theoretical arrival time (TAT) per bucket, kept in Redis and
 // moved by GCRA. A process does not ask for every request: it leases a run of

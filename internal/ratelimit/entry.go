@@ -1,22 +1,22 @@
 package ratelimit
 
 const (
-	// The smallest lease asked for is a part of the limit, and never less than few: a
-	// quiet bucket then needs Redis once in a few requests, and what a process holds
-	// and its caller does not come back for is little.
-	part = 16
-	few  = 4
-	// slack divides what a bucket has left to get what may be admitted on trust
-	// over all processes; most caps it for one.
-	slack = 8
-	most  = 16
-	// modest is from how many requests left a single one may be admitted on trust
-	// however many processes there are: a guest should not wait for Redis because a
-	// campaign has started thirty of us.
-	modest = 24
-	// horizon is how long a lease should last at the pace seen last, in
+	// leaseDivisor and minLease bound the smallest lease asked for: a sixteenth of
+	// the limit, at least four slots. A quiet bucket then needs Redis once in a few
+	// requests, and few slots are lost when the client does not come back.
+	leaseDivisor = 16
+	minLease     = 4
+	// trustDivisor divides what a bucket has left into what all processes together
+	// may admit on trust; maxTrust caps the part of one process.
+	trustDivisor = 8
+	maxTrust     = 16
+	// trustThreshold is from how many requests left a single one is admitted on
+	// trust however many processes there are: a client should not wait for Redis
+	// because thirty processes were started for a campaign.
+	trustThreshold = 24
+	// leaseHorizon is how long a lease should last at the pace seen last, in
 	// microseconds: long against a round trip, short against a window.
-	horizon = 100_000
+	leaseHorizon = 100_000
 )
 
 // lease is a run of slots on the bucket's time line, each one interval long.
@@ -35,45 +35,46 @@ func (l *lease) left(now, interval int64) int64 {
 }
 
 // entry is what this process knows of one bucket. It holds no pointers: a million
-// of them cost the garbage collector nothing.
+// of them cost the garbage collector nothing. Times are in microseconds.
 type entry struct {
 	id bucketID
-	// at is the latest time a caller came with, synced that of the last answer.
-	at, synced int64
-	// tat is the bucket's as of that answer: a lower bound, since nobody ever
-	// moves it back.
-	tat       int64
-	cur, next lease
-	granted   int64 // slots in the lease at hand when it was new
-	since     int64 // when the oldest debt was made
-	used      int64 // since the last ask
-	debt      int64 // admitted on trust, not yet charged
-	flight    int64 // being charged right now
-	demand    int64 // cost of the callers who wait
-	need      int64 // the greatest single one of them
-	rule      uint16
-	queued    bool // an ask is due
-	aged      bool // a sweep has seen the debt before
+	// clock is the latest time that a request came with, syncedAt that of the last
+	// answer from the source.
+	clock, syncedAt int64
+	// tat is the bucket's theoretical arrival time as of that answer: a lower bound,
+	// since no process moves it back.
+	tat           int64
+	current, next lease
+	granted       int64 // slots of the current lease when it was new
+	spent         int64 // cost of the requests admitted since the last ask
+	debt          int64 // cost admitted on trust and not yet charged
+	debtSince     int64 // when the oldest debt was made
+	charging      int64 // debt that is being charged right now
+	waiting       int64 // cost of the requests that wait for the source
+	largest       int64 // cost of the largest of these requests
+	rule          uint16
+	queued        bool // an ask is queued
+	aged          bool // a sweep has seen the debt before
 }
 
 type outcome uint8
 
 const (
-	unsure  outcome = iota // only Redis knows
-	refused                // the bucket is empty
-	leased                 // paid with leased slots
-	trusted                // noted as a debt
-	shared                 // taken from the local share
+	undecided outcome = iota // only Redis knows
+	refused                  // the bucket is empty
+	leased                   // paid with leased slots
+	trusted                  // noted as a debt
+	shared                   // taken from the local share
 )
 
-// decide settles one request, if it can be settled here. ask says that the
-// source should hear of this bucket soon.
-func (e *entry) decide(q quota, now, cost, peers int64, alone bool) (o outcome, ask bool) {
+// decide decides one request if this process can. ask says that the bucket should
+// be settled with the source soon.
+func (e *entry) decide(q quota, now, cost, peers int64, offline bool) (o outcome, ask bool) {
 	now = e.tick(now)
-	have := e.cur.left(now, q.interval)
+	have := e.current.left(now, q.interval)
 	if have == 0 {
-		e.cur, e.next = e.next, lease{}
-		have = e.cur.left(now, q.interval)
+		e.current, e.next = e.next, lease{}
+		have = e.current.left(now, q.interval)
 		e.granted = have
 	}
 	spare := e.next.left(now, q.interval)
@@ -81,19 +82,19 @@ func (e *entry) decide(q quota, now, cost, peers int64, alone bool) (o outcome, 
 		e.take(q, cost, have)
 		return leased, spare == 0 && have-cost <= e.granted/4
 	}
-	if alone {
-		return e.decideAlone(q, now, cost, peers)
+	if offline {
+		return e.decideOffline(q, now, cost, peers)
 	}
 
 	tat := e.bucket(q)
-	owed := e.debt + e.flight + cost
+	owed := e.debt + e.charging + cost
 	if have+spare+q.left(now, tat+(owed-cost)*q.interval) < cost {
 		return refused, false
 	}
 	left := q.left(now, tat)
-	trust := min(max(left/(slack*peers), min(left/modest, 1)), most)
-	age := now - e.synced
-	known := e.synced > 0 && age <= q.window
+	trust := min(max(left/(trustDivisor*peers), min(left/trustThreshold, 1)), maxTrust)
+	age := now - e.syncedAt
+	known := e.syncedAt > 0 && age <= q.window
 	if !known {
 		trust = min(trust, 1)
 	}
@@ -101,14 +102,14 @@ func (e *entry) decide(q quota, now, cost, peers int64, alone bool) (o outcome, 
 		e.owe(now, cost)
 		return trusted, !known || age > q.window/2 || owed+cost > trust
 	}
-	e.demand += cost
-	e.need = max(e.need, cost)
-	return unsure, true
+	e.waiting += cost
+	e.largest = max(e.largest, cost)
+	return undecided, true
 }
 
-// decideAlone grants this process's part of the limit: a request weighs as many
+// decideOffline grants this process's part of the limit: a request weighs as many
 // slots as there are processes that may each grant one.
-func (e *entry) decideAlone(q quota, now, cost, peers int64) (o outcome, ask bool) {
+func (e *entry) decideOffline(q quota, now, cost, peers int64) (o outcome, ask bool) {
 	next, ok := q.spend(now, e.bucket(q), e.weigh(q, cost, peers))
 	if !ok {
 		return refused, false
@@ -118,49 +119,49 @@ func (e *entry) decideAlone(q quota, now, cost, peers int64) (o outcome, ask boo
 	return shared, true
 }
 
-// weigh is never more than a full bucket: with more processes than requests to
-// share, one each is granted rather than none.
+// weigh is what a request costs while the source is away: its part of the limit,
+// at most a full bucket. With more processes than requests to share, each grants one.
 func (e *entry) weigh(q quota, cost, peers int64) int64 { return min(cost*peers, q.limit()) }
 
 // undo takes back a request that another limit refused.
 func (e *entry) undo(q quota, cost, peers int64, o outcome) {
-	e.used = max(e.used-cost, 0)
+	e.spent = max(e.spent-cost, 0)
 	if o == shared {
 		e.tat -= e.weigh(q, cost, peers) * q.interval
 	}
 	switch {
 	case o != leased && e.debt >= cost:
 		e.debt -= cost
-	case o == shared: // charged meanwhile, and so be it
-	case o == trusted && e.cur.left(e.at, q.interval) == 0:
-		// Charged meanwhile: the slots are ours.
-		e.cur, e.granted = lease{from: e.at, to: e.at + cost*q.interval}, cost
+	case o == shared: // charged meanwhile: the charge stays
+	case o == trusted && e.current.left(e.clock, q.interval) == 0:
+		// Charged meanwhile: the slots become a lease.
+		e.current, e.granted = lease{from: e.clock, to: e.clock + cost*q.interval}, cost
 	default:
-		e.cur.from -= cost * q.interval
+		e.current.from -= cost * q.interval
 	}
 }
 
-// tick moves the bucket's clock. Callers may come slightly out of order; a jump
-// back is a clock set right, and must not freeze the bucket.
+// tick moves the entry's clock. Requests may come slightly out of order; a larger
+// jump back is a corrected system clock, which must not freeze the bucket.
 func (e *entry) tick(now int64) int64 {
 	const disorder = 1_000_000
-	if e.at-now > disorder {
-		e.at, e.synced = now, min(e.synced, now)
+	if e.clock-now > disorder {
+		e.clock, e.syncedAt = now, min(e.syncedAt, now)
 	}
-	e.at = max(e.at, now)
-	return e.at
+	e.clock = max(e.clock, now)
+	return e.clock
 }
 
-// bucket is the TAT as far as known. A bad clock's is mended for good.
+// bucket is the TAT as far as known. One that a wrong clock has set is corrected.
 func (e *entry) bucket(q quota) int64 {
-	e.tat = q.sane(e.at, e.tat)
-	return max(e.tat, e.at)
+	e.tat = q.sane(e.clock, e.tat)
+	return max(e.tat, e.clock)
 }
 
 func (e *entry) take(q quota, cost, have int64) {
-	e.used += cost
+	e.spent += cost
 	if first := min(cost, have); first > 0 {
-		e.cur.from += first * q.interval
+		e.current.from += first * q.interval
 		cost -= first
 	}
 	e.next.from += cost * q.interval
@@ -168,81 +169,82 @@ func (e *entry) take(q quota, cost, have int64) {
 
 func (e *entry) owe(now, cost int64) {
 	if e.debt == 0 {
-		e.since = now
+		e.debtSince = now
 	}
-	e.used += cost
+	e.spent += cost
 	e.debt += cost
 }
 
-// ask writes down what to ask the source, and reports whether there is anything.
+// ask fills in what to ask the source and reports whether there is anything to ask.
 func (e *entry) ask(q quota, peers int64, a *Ask) bool {
 	e.queued, e.aged = false, false
 	*a = Ask{
-		Now: e.at, Since: e.since, Interval: q.interval, Window: q.window,
-		Charge: e.debt, Need: e.need, Share: 2 * peers,
+		Now: e.clock, Since: e.debtSince, Interval: q.interval, Window: q.window,
+		Charge: e.debt, Need: e.largest, Share: 2 * peers,
 	}
-	if e.next.left(e.at, q.interval) == 0 || e.demand > 0 {
+	if e.next.left(e.clock, q.interval) == 0 || e.waiting > 0 {
 		pace := int64(0)
-		if e.synced > 0 {
-			pace = min(e.used, 1<<32) * horizon / max(e.at-e.synced, 1000)
+		if e.syncedAt > 0 {
+			pace = min(e.spent, 1<<32) * leaseHorizon / max(e.clock-e.syncedAt, 1000)
 		}
-		a.Want = max(few, q.limit()/part, pace, e.demand)
+		a.Want = max(minLease, q.limit()/leaseDivisor, pace, e.waiting)
 	}
-	e.flight, e.debt = e.debt, 0
-	e.used, e.demand, e.need = 0, 0, 0
+	e.charging, e.debt = e.debt, 0
+	e.spent, e.waiting, e.largest = 0, 0, 0
 	return a.Charge > 0 || a.Want > 0
 }
 
-// hear takes in the answer.
-func (e *entry) hear(q quota, a *Ask, ans *Answer) {
-	e.flight = 0
+// apply takes over the answer of the source.
+func (e *entry) apply(q quota, a *Ask, ans *Answer) {
+	e.charging = 0
 	if !ans.OK {
 		if a.Charge > 0 {
-			e.since = a.Since
+			e.debtSince = a.Since
 			e.debt += a.Charge
 		}
 		return
 	}
-	e.tat, e.synced = ans.TAT, a.Now
+	e.tat, e.syncedAt = ans.TAT, a.Now
 	if ans.Granted == 0 {
 		return
 	}
 	run := lease{from: ans.From, to: ans.From + ans.Granted*a.Interval}
 	switch {
-	case e.cur.left(e.at, q.interval) == 0:
-		e.cur, e.granted = run, ans.Granted
-	case e.next.left(e.at, q.interval) == 0:
+	case e.current.left(e.clock, q.interval) == 0:
+		e.current, e.granted = run, ans.Granted
+	case e.next.left(e.clock, q.interval) == 0:
 		e.next = run
-	default: // a dear request waits, and neither run pays for it
-		e.cur, e.next, e.granted = e.next, run, ans.Granted
+	default: // a costly request waits, and neither lease covers it
+		e.current, e.next, e.granted = e.next, run, ans.Granted
 	}
 }
 
-// shown is what headers tell the caller: the requests left, and the time until the
-// bucket is full.
-func (e *entry) shown(q quota, peers int64, alone bool) (left, reset int64) {
-	tat := e.standing(q, alone)
-	left = q.left(e.at, tat)
-	if alone {
+// shown is what the response headers say: the requests left, and the time until
+// the bucket is full.
+func (e *entry) shown(q quota, peers int64, offline bool) (left, reset int64) {
+	tat := e.standing(q, offline)
+	left = q.left(e.clock, tat)
+	if offline {
 		left /= e.weigh(q, 1, peers)
 	}
-	return left, max(tat-e.at, 0)
+	return left, max(tat-e.clock, 0)
 }
 
 // retry is the time until a request like this one is admitted.
-func (e *entry) retry(q quota, cost, peers int64, alone bool) int64 {
-	if alone {
+func (e *entry) retry(q quota, cost, peers int64, offline bool) int64 {
+	if offline {
 		cost = e.weigh(q, cost, peers)
 	}
-	return q.wait(e.at, e.standing(q, alone), cost)
+	return q.wait(e.clock, e.standing(q, offline), cost)
 }
 
-// standing is the TAT as this process's callers see it: without the slots they may
-// still use, and with what Redis does not know yet. The local share has that in it.
-func (e *entry) standing(q quota, alone bool) int64 {
-	tat := e.bucket(q) - (e.cur.left(e.at, q.interval)+e.next.left(e.at, q.interval))*q.interval
-	if !alone {
-		tat += (e.debt + e.flight) * q.interval
+// standing is the TAT as the clients of this process see it: without the leased
+// slots that they may still use, and with the debt that Redis does not know yet,
+// which the local share includes already.
+func (e *entry) standing(q quota, offline bool) int64 {
+	tat := e.bucket(q) - (e.current.left(e.clock, q.interval)+e.next.left(e.clock, q.interval))*q.interval
+	if !offline {
+		tat += (e.debt + e.charging) * q.interval
 	}
 	return tat
 }

@@ -25,7 +25,7 @@ func (q quota) left(now, tat int64) int64 {
 	return max(now+q.window-max(tat, now), 0) / q.interval
 }
 
-// wait is how long until a request of this cost is admitted, if nobody else
+// wait is how long until a request of this cost is admitted, if no other
 // comes. More than a full bucket is never admitted; the answer is then the time
 // a whole bucket takes, since no better one exists.
 func (q quota) wait(now, tat, cost int64) int64 {

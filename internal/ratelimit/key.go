@@ -37,7 +37,7 @@ func Network(addr netip.Addr) netip.Addr {
 }
 
 // tag finds the bucket in this process. It is seeded per process and rule, so
-// that nobody outside can aim at another's bucket. It is never 0.
+// that no client can aim at another's bucket. It is never 0.
 func (k *Key) tag() uint64 {
 	var h uint64
 	if k.network.IsValid() {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Config says what to limit and how patient to be.
+// Config says what to limit and how long to wait for the source.
 type Config struct {
 	Limits []Limit
 	// Source is shared by all processes: [NewRedis], or [NewMemory] for a single one.
@@ -79,15 +79,15 @@ type Limiter struct {
 	table *table
 	macs  *sync.Pool
 
-	peers atomic.Int64
-	alone atomic.Bool // the source is away
+	peers   int64       // processes that share the limits
+	offline atomic.Bool // the source is away, local shares apply
 
-	mu    sync.Mutex
-	queue []pending // from head on
-	head  int
-	done  chan struct{} // closed when the round under way, or the next, is over
-	wake  chan struct{} // something is due
-	hurry chan struct{} // and somebody waits for it
+	mu     sync.Mutex
+	queue  []pending // from head on
+	head   int
+	done   chan struct{} // closed when the round under way, or the next, is over
+	wake   chan struct{} // something is queued
+	urgent chan struct{} // a request waits for it
 
 	stats stats
 }
@@ -100,9 +100,9 @@ func New(cfg Config) (*Limiter, error) {
 	cfg.Pepper = slices.Clone(cfg.Pepper)
 	l := &Limiter{
 		cfg: cfg, rules: map[string]*Rule{}, table: newTable(cfg.MaxKeys), macs: newMACs(cfg.Pepper),
-		done: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		peers: int64(cfg.Instances),
 	}
-	l.peers.Store(int64(cfg.Instances))
 	for i, limit := range cfg.Limits {
 		r := &Rule{limit: limit, quota: limit.quota(), seed: maphash.MakeSeed(), index: uint16(i)}
 		r.interval.Store(r.quota.interval)
@@ -119,9 +119,6 @@ func (l *Limiter) Rule(name string) (*Rule, error) {
 	}
 	return nil, fmt.Errorf("rate limiter: no limit %q among %v", name, slices.Sorted(maps.Keys(l.rules)))
 }
-
-// SetInstances corrects the estimate of how many processes there are.
-func (l *Limiter) SetInstances(n int) { l.peers.Store(int64(max(n, 1))) }
 
 // Decision is the outcome for a request, with the figures of the limit that is
 // nearest to its end: they become RateLimit-Limit, -Remaining and -Reset.
@@ -157,9 +154,9 @@ func (l *Limiter) Allow(ctx context.Context, keys []Key, cost int, now time.Time
 		states = append(states, state{tag: keys[i].tag()})
 	}
 	r := request{keys: keys, states: states, cost: int64(min(max(cost, 1), 1<<20)), now: now.UnixMicro()}
-	alone := l.alone.Load()
-	if d, ok := l.pass(&r, alone); ok {
-		d.Local = alone
+	offline := l.offline.Load()
+	if d, ok := l.pass(&r, offline); ok {
+		d.Local = offline
 		return d
 	}
 	return l.await(ctx, r)
@@ -173,21 +170,21 @@ type request struct {
 
 // pass puts the request to every bucket that has not yet admitted it. ok is false
 // if one of them cannot say.
-func (l *Limiter) pass(r *request, alone bool) (d Decision, ok bool) {
-	peers := l.peers.Load()
+func (l *Limiter) pass(r *request, offline bool) (d Decision, ok bool) {
+	peers := l.peers
 	open := false
 	for i := range r.keys {
 		s := &r.states[i]
-		if s.outcome != unsure {
+		if s.outcome != undecided {
 			continue
 		}
-		if l.put(r, i, peers, alone); s.outcome == refused {
+		if l.put(r, i, peers, offline); s.outcome == refused {
 			l.undo(r, peers)
 			d = r.decision(i)
 			d.RetryAfter = micros(max(s.retry, 1))
 			return d, true
 		}
-		open = open || s.outcome == unsure
+		open = open || s.outcome == undecided
 	}
 	if open {
 		return Decision{}, false
@@ -198,7 +195,7 @@ func (l *Limiter) pass(r *request, alone bool) (d Decision, ok bool) {
 }
 
 // put decides one key.
-func (l *Limiter) put(r *request, i int, peers int64, alone bool) {
+func (l *Limiter) put(r *request, i int, peers int64, offline bool) {
 	key, s := &r.keys[i], &r.states[i]
 	q := key.rule.now()
 	sh, set := l.table.place(s.tag)
@@ -210,16 +207,16 @@ func (l *Limiter) put(r *request, i int, peers int64, alone bool) {
 	}
 	e := &sh.entries[slot]
 	var ask bool
-	s.outcome, ask = e.decide(q, r.now, r.cost, peers, alone)
+	s.outcome, ask = e.decide(q, r.now, r.cost, peers, offline)
 	if ask && !e.queued {
 		e.queued = l.enqueue(pending{tag: s.tag, slot: slot})
 	}
-	if s.outcome == unsure {
-		poke(l.hurry)
+	if s.outcome == undecided {
+		poke(l.urgent)
 	}
-	s.left, s.reset = e.shown(q, peers, alone)
+	s.left, s.reset = e.shown(q, peers, offline)
 	if s.outcome == refused {
-		s.retry = e.retry(q, r.cost, peers, alone)
+		s.retry = e.retry(q, r.cost, peers, offline)
 	}
 }
 
@@ -241,7 +238,7 @@ func (l *Limiter) admit(sh *shard, set int, key *Key, tag uint64) (slot int) {
 func (l *Limiter) undo(r *request, peers int64) {
 	for i := range r.states {
 		s := &r.states[i]
-		if s.outcome == unsure || s.outcome == refused {
+		if s.outcome == undecided || s.outcome == refused {
 			continue
 		}
 		sh, set := l.table.place(s.tag)
@@ -253,26 +250,26 @@ func (l *Limiter) undo(r *request, peers int64) {
 	}
 }
 
-// await waits for the answers under way. The last resort is the local share.
+// await waits for the answers under way, and falls back to the local share.
 func (l *Limiter) await(ctx context.Context, r request) Decision {
 	l.stats.waits.Add(1)
 	timer := time.NewTimer(l.cfg.Patience)
 	defer timer.Stop()
 	for {
 		done := l.round() // before looking: an answer after the look closes it
-		alone := l.alone.Load()
-		if d, ok := l.pass(&r, alone); ok {
-			d.Local = alone
+		offline := l.offline.Load()
+		if d, ok := l.pass(&r, offline); ok {
+			d.Local = offline
 			return d
 		}
 		select {
 		case <-done:
 			continue
 		case <-timer.C:
-		case <-ctx.Done(): // the caller is gone; any decision will do
+		case <-ctx.Done(): // the client is gone; any decision will do
 		}
 		l.stats.impatient.Add(1)
-		d, _ := l.pass(&r, true) // alone, nobody is ever unsure
+		d, _ := l.pass(&r, true) // offline, no bucket is undecided
 		d.Local = true
 		return d
 	}

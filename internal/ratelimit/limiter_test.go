@@ -222,7 +222,7 @@ func TestRefusalCostsNothing(t *testing.T) {
 			})
 			run(t, l)
 			source.away.Store(away)
-			l.alone.Store(away)
+			l.offline.Store(away)
 			wide, narrow := rule(t, l, "wide"), rule(t, l, "narrow")
 			if got := admitted(l, 400, start, wide.Key("a"), narrow.Key("a")); got != 3 {
 				t.Fatalf("admitted %d, want 3", got)
@@ -260,7 +260,7 @@ func TestScale(t *testing.T) {
 
 func nan() float64 { zero := 0.0; return zero / zero }
 
-// A quiet bucket needs Redis once in a few requests, and nobody waits for it.
+// A quiet bucket needs Redis once in a few requests, and no request waits for it.
 func TestQuietBucketAsksSeldom(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, Config{Limits: []Limit{{Name: "ip", Count: 300, Period: time.Minute}}})
@@ -312,7 +312,7 @@ func newRequest(keys []Key, now time.Time) *request {
 	return r
 }
 
-// Slots that nobody used go the way of a full bucket's overflow: a hoarded lease
+// Unused slots go the way of a full bucket's overflow: a hoarded lease
 // must not add to a bucket that has refilled.
 func TestLeasesLapse(t *testing.T) {
 	t.Parallel()

@@ -11,22 +11,23 @@ const (
 	maxRound = 512
 	// maxProbe is a round while the source is away.
 	maxProbe = 16
-	// maxQueue bounds what is due, evicted buckets included. Beyond it somebody makes
-	// up keys faster than Redis can hear of them, or Redis is away.
+	// maxQueue bounds the queue, evicted buckets included. It is reached when clients
+	// make up keys faster than Redis can settle them, or when Redis is away.
 	maxQueue = 1 << 16
 	// sweepEvery is the pause between two sweeps; each looks at one of sweepParts.
-	// The debt of a bucket that nobody comes back to is therefore charged within
-	// about a minute; whoever does come back has it charged sooner.
+	// The debt of a bucket without further requests is therefore charged within about
+	// a minute; a further request has it charged sooner.
 	sweepEvery = 4 * time.Second
 	sweepParts = 8
-	// gather is how long what nobody waits for may wait for company: a pipeline costs
-	// the same for one bucket and for a hundred. A lease is renewed long before it ends.
-	gather = 10 * time.Millisecond
-	// farewell is what the last debts may cost a shutdown.
-	farewell = time.Second
+	// batchDelay is how long a background settlement may wait to share a pipeline,
+	// which costs the same for one bucket and for a hundred. A lease is renewed long
+	// before it ends.
+	batchDelay = 10 * time.Millisecond
+	// shutdownTimeout bounds the settlement of the last debts.
+	shutdownTimeout = time.Second
 )
 
-// pending is a bucket the source should hear of.
+// pending is a bucket to settle with the source.
 type pending struct {
 	tag    uint64
 	slot   int
@@ -39,7 +40,7 @@ type Stats struct {
 	Rounds    uint64 // pipelines they took
 	Failures  uint64 // rounds without an answer
 	Waits     uint64 // requests that had to wait for a round
-	Impatient uint64 // requests that gave up waiting
+	Impatient uint64 // requests that were decided locally after waiting in vain
 	Evicted   uint64 // buckets that made room for others
 }
 
@@ -54,9 +55,6 @@ func (l *Limiter) Stats() Stats {
 	}
 }
 
-// Alone reports whether the source is away and local shares apply.
-func (l *Limiter) Alone() bool { return l.alone.Load() }
-
 // Run settles with the source until the context ends, then reports what is still
 // owed.
 func (l *Limiter) Run(ctx context.Context) error {
@@ -64,28 +62,28 @@ func (l *Limiter) Run(ctx context.Context) error {
 	defer sweep.Stop()
 	probe := time.NewTicker(l.cfg.Timeout)
 	defer probe.Stop()
-	var gathered <-chan time.Time // nil: nothing is due
+	var batch <-chan time.Time // nil: nothing is queued
 	r := &round{}
 	for part := 0; ; {
 		select {
 		case <-ctx.Done():
-			l.leave(context.WithoutCancel(ctx), r)
+			l.settleAll(context.WithoutCancel(ctx), r)
 			return nil
 		case <-l.wake:
-			if gathered == nil {
-				gathered = time.After(gather)
+			if batch == nil {
+				batch = time.After(batchDelay)
 			}
-		case <-gathered:
-			gathered = nil
-			if !l.alone.Load() {
+		case <-batch:
+			batch = nil
+			if !l.offline.Load() {
 				l.drain(ctx, r)
 			}
-		case <-l.hurry:
-			if !l.alone.Load() {
+		case <-l.urgent:
+			if !l.offline.Load() {
 				l.drain(ctx, r)
 			}
 		case <-probe.C:
-			if l.alone.Load() && l.settle(ctx, r, maxProbe) {
+			if l.offline.Load() && l.settle(ctx, r, maxProbe) {
 				l.drain(ctx, r)
 			}
 		case <-sweep.C:
@@ -95,7 +93,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 }
 
-// drain runs rounds until nothing is due or the source fails.
+// drain runs rounds until the queue is empty or the source fails.
 func (l *Limiter) drain(ctx context.Context, r *round) {
 	for l.settle(ctx, r, maxRound) {
 		if l.idle() {
@@ -104,9 +102,9 @@ func (l *Limiter) drain(ctx context.Context, r *round) {
 	}
 }
 
-// leave reports every debt, so that a restart does not refill buckets.
-func (l *Limiter) leave(ctx context.Context, r *round) {
-	ctx, cancel := context.WithTimeout(ctx, farewell)
+// settleAll settles every debt, so that a restart does not refill buckets.
+func (l *Limiter) settleAll(ctx context.Context, r *round) {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	for part := range sweepParts {
 		l.sweep(part, true)
@@ -114,7 +112,7 @@ func (l *Limiter) leave(ctx context.Context, r *round) {
 	l.drain(ctx, r)
 }
 
-// sweep queues debts that no later request has reported.
+// sweep queues debts that no later request has had settled.
 func (l *Limiter) sweep(part int, all bool) {
 	per := len(l.table.shards) / sweepParts
 	for i := part * per; i < (part+1)*per; i++ {
@@ -134,8 +132,8 @@ func (l *Limiter) sweep(part int, all bool) {
 	}
 }
 
-// enqueue notes a bucket, if there is room. The caller may hold its shard; nobody
-// takes a shard while holding the queue.
+// enqueue queues a bucket if there is room. The caller may hold a shard's lock; the
+// queue's lock is never held while a shard's is taken.
 func (l *Limiter) enqueue(p pending) bool {
 	l.mu.Lock()
 	full := len(l.queue)-l.head >= maxQueue
@@ -143,7 +141,7 @@ func (l *Limiter) enqueue(p pending) bool {
 		l.queue = append(l.queue, p)
 	}
 	l.mu.Unlock()
-	if !l.alone.Load() { // otherwise the next probe will do
+	if !l.offline.Load() { // otherwise the next probe will do
 		poke(l.wake)
 	}
 	return !full
@@ -156,17 +154,17 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// orphan keeps the debt of a bucket that is being forgotten.
+// orphan queues the debt of a bucket that is evicted.
 func (l *Limiter) orphan(e *entry) {
 	rule := l.order[e.rule]
 	q := rule.now()
 	l.enqueue(pending{orphan: &Ask{
-		Bucket: bucket(rule.limit.Name, e.id), Now: e.at, Since: e.since,
+		Bucket: bucket(rule.limit.Name, e.id), Now: e.clock, Since: e.debtSince,
 		Interval: q.interval, Window: q.window, Charge: e.debt, Share: 1,
 	}})
 }
 
-// dequeue moves what is due into a round.
+// dequeue moves buckets from the queue into a round.
 func (l *Limiter) dequeue(due []pending, limit int) []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +184,8 @@ func (l *Limiter) idle() bool {
 	return len(l.queue) == l.head
 }
 
-// round returns what is closed when the round under way, or else the next, is over.
+// round returns a channel that is closed when the round under way, or else the
+// next, is over.
 func (l *Limiter) round() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,18 +211,18 @@ func (l *Limiter) settle(ctx context.Context, r *round, limit int) bool {
 		err = l.cfg.Source.Settle(ctx, r.asks, r.answers)
 		cancel()
 	}
-	heard := len(r.asks) == 0 && !l.alone.Load()
+	heard := len(r.asks) == 0 && !l.offline.Load()
 	for i := range r.answers {
 		heard = heard || r.answers[i].OK
 	}
 	if len(r.asks) > 0 {
-		l.alone.Store(!heard)
+		l.offline.Store(!heard)
 	}
 	if err != nil && !heard {
 		l.stats.failures.Add(1)
 	}
 	for i := range r.due {
-		l.tell(&r.due[i], &r.asks[i], &r.answers[i], heard)
+		l.deliver(&r.due[i], &r.asks[i], &r.answers[i], heard)
 	}
 	l.mu.Lock()
 	close(l.done)
@@ -232,10 +231,10 @@ func (l *Limiter) settle(ctx context.Context, r *round, limit int) bool {
 	return heard
 }
 
-// collect writes down the asks of a round.
+// collect composes the asks of a round.
 func (l *Limiter) collect(r *round, limit int) {
 	r.due = l.dequeue(r.due, limit)
-	peers := l.peers.Load()
+	peers := l.peers
 	kept := r.due[:0]
 	r.asks = r.asks[:0]
 	for _, p := range r.due {
@@ -268,9 +267,9 @@ func (l *Limiter) compose(p pending, peers int64, a *Ask) bool {
 	return true
 }
 
-// tell passes an answer on. What a missing source has not heard stays due: the next
-// probe needs something to ask.
-func (l *Limiter) tell(p *pending, a *Ask, ans *Answer, heard bool) {
+// deliver applies an answer to its bucket. What the source has not answered is
+// queued again: the next probe needs something to ask.
+func (l *Limiter) deliver(p *pending, a *Ask, ans *Answer, heard bool) {
 	if p.orphan != nil {
 		if !heard {
 			l.enqueue(*p)
@@ -284,7 +283,7 @@ func (l *Limiter) tell(p *pending, a *Ask, ans *Answer, heard bool) {
 		return // evicted meanwhile
 	}
 	e := &sh.entries[p.slot]
-	e.hear(l.order[e.rule].now(), a, ans)
+	e.apply(l.order[e.rule].now(), a, ans)
 	if !heard && !e.queued {
 		e.queued = l.enqueue(*p)
 	}

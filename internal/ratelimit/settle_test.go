@@ -19,8 +19,8 @@ func TestSourceAway(t *testing.T) {
 		t.Fatal("the first request had to wait")
 	}
 	reconcile(t, l)
-	if !l.Alone() || l.Stats().Failures != 1 {
-		t.Fatalf("alone %t after %d failures", l.Alone(), l.Stats().Failures)
+	if !l.offline.Load() || l.Stats().Failures != 1 {
+		t.Fatalf("offline %t after %d failures", l.offline.Load(), l.Stats().Failures)
 	}
 	// A third of 60, the first included, and then a third of the rate.
 	if got := admitted(l, 100, start, key); got != 20 {
@@ -35,8 +35,8 @@ func TestSourceAway(t *testing.T) {
 
 	source.away.Store(false)
 	l.settle(t.Context(), &round{}, maxProbe)
-	if l.Alone() {
-		t.Fatal("still alone after an answer")
+	if l.offline.Load() {
+		t.Fatal("still offline after an answer")
 	}
 	// The outage's 31 requests were charged as of when they came: 30 s ago.
 	if d := l.Allow(t.Context(), []Key{key}, 1, start.Add(30*time.Second)); !d.Allowed || d.Remaining < 57 {
@@ -48,7 +48,7 @@ func TestSourceAway(t *testing.T) {
 func TestSourceAwaySmallLimit(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 30})
-	l.alone.Store(true)
+	l.offline.Store(true)
 	if got := admitted(l, 100, start, rule(t, l, "handoff").Key("a")); got != 1 {
 		t.Errorf("local share admits %d, want 1", got)
 	}
@@ -74,15 +74,15 @@ func TestPatience(t *testing.T) {
 		if took := time.Since(begin); took > 100*time.Millisecond {
 			t.Errorf("waited %v in all", took)
 		}
-		// Once the call has timed out, nobody waits any more.
+		// Once the call has timed out, no request waits any more.
 		<-time.After(time.Second)
-		if !l.Alone() {
-			t.Error("not alone although no answer came")
+		if !l.offline.Load() {
+			t.Error("not offline although no answer came")
 		}
 		begin = time.Now()
 		l.Allow(t.Context(), []Key{rule(t, l, "handoff").Key("b")}, 1, start)
 		if took := time.Since(begin); took > 0 {
-			t.Errorf("waited %v although alone", took)
+			t.Errorf("waited %v although offline", took)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestDebtsAreReported(t *testing.T) {
 
 		now := time.Now()
 		admitted(l, 1, now, key)
-		<-time.After(gather)
+		<-time.After(batchDelay)
 		synctest.Wait()
 		now = now.Add(4 * time.Second) // the lease has lapsed, the bucket is known
 		before := owed(now)
@@ -154,7 +154,8 @@ func TestEvictionChargesDebts(t *testing.T) {
 	}
 }
 
-// What nobody waits for waits for company; who waits does not.
+// Background settlements are batched; a request that is blocked on one is settled
+// at once.
 func TestNobodyWaitsForCompany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

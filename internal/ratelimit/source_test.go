@@ -185,7 +185,7 @@ func TestRedisKeys(t *testing.T) {
 		t.Errorf("TTL of %s = %d ms, want at most a minute", key, ttl)
 	}
 
-	// What somebody else put there does not stop the service.
+	// What another program put there does not stop the service.
 	for _, bad := range []string{"", "nonsense", "1e400", "-5"} {
 		if err := client.Do(ctx, client.B().Set().Key(key).Value(bad).Build()).Error(); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (s *shard) victim(set int) int {
 			if e.debt == 0 {
 				best = i
 			}
-		case e.at < b.at:
+		case e.clock < b.clock:
 			best = i
 		}
 	}

@@ -1,7 +1,6 @@
 package loadshed
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,9 +21,6 @@ const (
 	calm     = 500
 )
 
-// free says that nobody holds the level.
-const free = -1
-
 type brownout struct {
 	offered, refused atomic.Int64
 
@@ -32,7 +28,6 @@ type brownout struct {
 	ticked    time.Time
 	level     int
 	hot, cool int
-	held      int // a level plus one, so that the zero value is free
 }
 
 func (b *brownout) count(admitted bool) {
@@ -46,41 +41,10 @@ func (b *brownout) count(admitted bool) {
 // answer.
 func (s *Shedder) Level() int { return s.brownout.now(time.Now()) }
 
-// Hold keeps the level where an operator wants it, until [Shedder.Release].
-func (s *Shedder) Hold(level int) error {
-	if level < 0 || level > MaxLevel {
-		return fmt.Errorf("brownout level %d: must be 0 to %d", level, MaxLevel)
-	}
-	s.brownout.hold(level)
-	return nil
-}
-
-// Release gives the level back to the load.
-func (s *Shedder) Release() { s.brownout.hold(free) }
-
-// Held reports whether an operator holds the level.
-func (s *Shedder) Held() bool {
-	s.brownout.mu.Lock()
-	defer s.brownout.mu.Unlock()
-	return s.brownout.held > 0
-}
-
-func (b *brownout) hold(level int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.held = level + 1
-	if level != free {
-		b.level, b.hot, b.cool = level, 0, 0 // from there on, when released
-	}
-}
-
 // now catches up with the ticks that have passed.
 func (b *brownout) now(now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held > 0 {
-		return b.held - 1
-	}
 	if b.ticked.IsZero() {
 		b.ticked = now
 	}
@@ -89,8 +53,8 @@ func (b *brownout) now(now time.Time) int {
 		return b.level
 	}
 	b.ticked = b.ticked.Add(time.Duration(passed) * tick)
-	// What was counted may have come in any of the ticks; nobody asked in between, so
-	// it is the first one's, and the others were quiet.
+	// The counts may be of any of the ticks that passed since the last call; they are
+	// taken for the first one's, and the others for quiet.
 	b.step(b.offered.Swap(0), b.refused.Swap(0))
 	for range min(passed-1, descend*MaxLevel) {
 		b.step(0, 0)

@@ -93,20 +93,8 @@ func (e *Entry) Tags() []string {
 	return e.tags[:n:n]
 }
 
-// ETag is the strong validator of the body without encoding.
-func (e *Entry) ETag() string { return e.variant[identity].etag }
-
 // Age is the time since the fill began.
 func (e *Entry) Age() time.Duration { return time.Duration(e.cache.store.now() - e.born) }
-
-// StoredAt is when the fill began.
-func (e *Entry) StoredAt() time.Time { return e.cache.store.base.Add(time.Duration(e.born)) }
-
-// FreshUntil is the end of its freshness.
-func (e *Entry) FreshUntil() time.Time { return e.StoredAt().Add(e.ttl.Fresh) }
-
-// StaleUntil is the moment from which it is never served.
-func (e *Entry) StaleUntil() time.Time { return e.StoredAt().Add(e.ttl.life()) }
 
 // keyTag is the tag that every entry bears for its own key.
 func keyTag(key string) string { return "=" + key }

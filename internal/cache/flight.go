@@ -25,7 +25,7 @@ type flight struct {
 	out  outcome // after done
 }
 
-// outcome is what all who wait for a flight get.
+// outcome is what every reader of a flight gets.
 type outcome struct {
 	entry  *Entry
 	status Status
@@ -95,11 +95,11 @@ func (c *Cache) count(st Status) {
 	}
 }
 
-// refresh starts a flight that nobody waits for, at most one per entry and
-// errorHold; readers on the way see one comparison.
+// refresh starts a background flight, at most one per entry and errorHold; a
+// reader pays for one comparison.
 func (c *Cache) refresh(ctx context.Context, key string, e *Entry, now int64, fill FillFunc) {
 	at := e.retry.Load()
-	if len(c.slots) == cap(c.slots) { // readers who wait go first
+	if len(c.slots) == cap(c.slots) { // fills that readers wait for go first
 		return
 	}
 	if now < at || !e.retry.CompareAndSwap(at, now+int64(c.errorHold)) {
@@ -130,8 +130,8 @@ func (c *Cache) join(ctx context.Context, key string, fill FillFunc, background 
 	return f, true, nil
 }
 
-// fly runs a flight: first those who wait are answered, then the other
-// processes are told.
+// fly runs a flight: it answers the waiting readers first and then tells the other
+// processes.
 func (c *Cache) fly(ctx context.Context, key string, f *flight, fill FillFunc, background bool) {
 	ctx, cancel := context.WithTimeout(ctx, c.followTimeout+c.fillTimeout+leaseMost)
 	defer cancel()
@@ -152,8 +152,8 @@ func (c *Cache) fly(ctx context.Context, key string, f *flight, fill FillFunc, b
 	}
 }
 
-// land answers those who wait. A failure stays for a moment: those who come
-// next share it.
+// land answers the waiting readers. A failure stays for a moment and is shared by
+// the readers that come next.
 func (c *Cache) land(key string, f *flight, hold time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +193,9 @@ func (c *Cache) standIn(key string, out outcome) outcome {
 
 func nothing() {}
 
-// resolve gets the entry from Redis, from the leader, or by a fill. What it
-// returns besides is to be called when those who wait have been answered.
+// resolve gets the entry from memory, from Redis, or from whichever process fills
+// it, this one included. The function that it returns must be called once the
+// waiting readers are answered.
 func (c *Cache) resolve(ctx context.Context, key string, fill FillFunc, background bool) (outcome, func()) {
 	// The flight before this one may have landed between the reader's look into
 	// memory and its asking for a flight.
@@ -207,55 +208,30 @@ func (c *Cache) resolve(ctx context.Context, key string, fill FillFunc, backgrou
 	if out, ok := c.find(ctx, key, background); ok {
 		return out, nothing
 	}
-	lease := c.store.newLease(key)
-	// Watching begins before bidding: a leader that ends in between is heard.
-	ended, stop := c.store.bus.watch(key)
-	defer stop()
-	patience := time.NewTimer(c.followTimeout)
-	defer patience.Stop()
-	heard := true
-	for round := 0; ; round++ {
-		free, err := c.slot(ctx)
-		if err != nil {
-			return outcome{err: err}, nothing
+	return c.leadOrFollow(ctx, key, fill, background)
+}
+
+// leadOrFollow bids for the key's lease. The process that wins it fills; the
+// others wait until that one has ended, look into Redis and bid again if the entry
+// is not there.
+func (c *Cache) leadOrFollow(ctx context.Context, key string, fill FillFunc, background bool) (outcome, func()) {
+	f := c.newFollower(key)
+	defer f.stop()
+	for ; ; f.rounds++ {
+		if out, tell, done := c.bid(ctx, key, fill, f); done {
+			return out, tell
 		}
-		b, err := lease.acquire(ctx)
-		switch {
-		case err != nil: // Redis is in trouble: everyone for himself
-			defer free()
-			return c.filled(ctx, key, fill)
-		case b.won:
-			defer free()
-			if round > 0 && !heard {
-				c.metrics.takeovers.Inc()
-			}
-			return c.lead(ctx, key, lease, fill)
-		}
-		free()
-		if b.failed {
-			return outcome{err: c.store.failure(b.code, b.left), hold: b.left}, nothing
-		}
-		if round == 0 {
+		if f.rounds == 0 {
 			c.metrics.followersRedis.Inc()
 		}
-		// Just after the lease would expire, or soon in case we do not hear.
-		poll := time.NewTimer(min(b.left+time.Millisecond+rand.N(10*time.Millisecond), followPoll)) //nolint:gosec // jitter
-		heard = false
-		select {
-		case <-ended:
-			heard = true
-		case <-poll.C:
-		case <-patience.C:
-			poll.Stop()
-			if !c.allow() {
-				return outcome{err: ErrBusy}, nothing
-			}
+		switch timedOut, err := f.wait(ctx); {
+		case err != nil:
+			return outcome{err: err}, nothing
+		case timedOut && !c.allow():
+			return outcome{err: ErrBusy}, nothing
+		case timedOut:
 			return c.direct(ctx, key, fill)
-		case <-ctx.Done():
-			poll.Stop()
-			return outcome{err: context.Cause(ctx)}, nothing
 		}
-		poll.Stop()
 		if out, ok := c.find(ctx, key, background); ok {
 			out.status.Collapsed = true
 			if out.status.Result == Hit {
@@ -264,6 +240,74 @@ func (c *Cache) resolve(ctx context.Context, key string, fill FillFunc, backgrou
 			return out, nothing
 		}
 	}
+}
+
+// bid tries to take the lease. It is done unless another process holds it.
+func (c *Cache) bid(ctx context.Context, key string, fill FillFunc, f *follower) (out outcome, tell func(), done bool) {
+	free, err := c.slot(ctx)
+	if err != nil {
+		return outcome{err: err}, nothing, true
+	}
+	defer free()
+	b, err := f.lease.acquire(ctx)
+	switch {
+	case err != nil: // Redis fails: each process fills for itself
+		out, tell = c.filled(ctx, key, fill)
+	case b.won:
+		if f.rounds > 0 && !f.notified {
+			c.metrics.takeovers.Inc()
+		}
+		out, tell = c.lead(ctx, key, f.lease, fill)
+	case b.failed:
+		out, tell = outcome{err: c.store.failure(b.code, b.left), hold: b.left}, nothing
+	default:
+		f.expires = b.left
+		return outcome{}, nil, false
+	}
+	return out, tell, true
+}
+
+// follower waits for the process that holds a lease.
+type follower struct {
+	lease    *lease
+	ended    <-chan struct{} // receives when the holder has ended
+	unwatch  func()
+	timeout  *time.Timer // of all rounds together
+	rounds   int
+	notified bool          // the last wait ended because the holder said so
+	expires  time.Duration // when the lease does if its holder is dead
+}
+
+// newFollower watches from before the first bid, so that a holder that ends in
+// between is not missed.
+func (c *Cache) newFollower(key string) *follower {
+	f := &follower{lease: c.store.newLease(key), timeout: time.NewTimer(c.followTimeout)}
+	f.ended, f.unwatch = c.store.bus.watch(key)
+	return f
+}
+
+func (f *follower) stop() {
+	f.unwatch()
+	f.timeout.Stop()
+}
+
+// wait returns when the holder has ended, when it is time to look whether it has,
+// or when the follower's time is up.
+func (f *follower) wait(ctx context.Context) (timedOut bool, err error) {
+	// Just after the lease would expire, or soon in case the message gets lost.
+	poll := time.NewTimer(min(f.expires+time.Millisecond+rand.N(10*time.Millisecond), followPoll)) //nolint:gosec // jitter
+	defer poll.Stop()
+	f.notified = false
+	select {
+	case <-f.ended:
+		f.notified = true
+	case <-poll.C:
+	case <-f.timeout.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	return false, nil
 }
 
 // find looks for the entry in Redis.
@@ -303,7 +347,7 @@ func (c *Cache) lead(ctx context.Context, key string, l *lease, fill FillFunc) (
 		stop()
 		_, negative := errors.AsType[*negativeError](out.err)
 		switch {
-		case out.err != nil && c.store.ctx.Err() != nil: // we end, the key is well: the next takes over
+		case out.err != nil && c.store.ctx.Err() != nil: // this process stops, the fill did not fail: the next process takes over
 			l.release(last, "", 0)
 		case out.err != nil:
 			if negative {
@@ -311,7 +355,7 @@ func (c *Cache) lead(ctx context.Context, key string, l *lease, fill FillFunc) (
 			}
 			l.release(last, c.store.failureCode(out.err), out.hold)
 		default:
-			if !l.lost.Load() { // whoever took over has newer data
+			if !l.lost.Load() { // a process that took over has newer data
 				share()
 			}
 			l.release(last, "", 0)

@@ -141,22 +141,11 @@ func (f *FieldErrors) Under(path string, part FieldErrors) {
 }
 
 // Err returns nil when nothing was refused, else one error that lists it all.
-// A lone unsupported locale or currency keeps its own code, so that a client
-// can tell it from a malformed request.
 func (f FieldErrors) Err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	e := &Error{Code: CodeValidationFailed, Fields: f}
-	if len(f) == 1 && f[0].Code == FieldUnsupported {
-		switch f[0].Field[strings.LastIndexByte(f[0].Field, '.')+1:] {
-		case "locale":
-			e.Code = CodeLocaleNotSupported
-		case "currency", "X-Currency":
-			e.Code = CodeCurrencyNotSupported
-		}
-	}
-	return e
+	return &Error{Code: CodeValidationFailed, Fields: f}
 }
 
 // Error is the one error type that crosses the services. The edge turns it

@@ -233,12 +233,7 @@ func TestFieldErrors(t *testing.T) {
 		{"none", nil, ""},
 		{"empty", bff.FieldErrors{}, ""},
 		{"a bad field", field("dates.checkOut", bff.FieldOrder), bff.CodeValidationFailed},
-		{"an unsupported locale", field("locale", bff.FieldUnsupported), bff.CodeLocaleNotSupported},
-		{"a malformed locale", field("locale", bff.FieldType), bff.CodeValidationFailed},
-		{"an unsupported currency", field("currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
-		{"in a part", field("filters.priceRange.currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
-		{"in a header", field("X-Currency", bff.FieldUnsupported), bff.CodeCurrencyNotSupported},
-		{"another unsupported field", field("sortKey", bff.FieldUnsupported), bff.CodeValidationFailed},
+		{"an unsupported field", field("sortKey", bff.FieldUnsupported), bff.CodeValidationFailed},
 		{"both", append(field("locale", bff.FieldUnsupported), field("currency", bff.FieldUnsupported)...), bff.CodeValidationFailed},
 	}
 	for _, tt := range tests {

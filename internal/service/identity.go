@@ -12,6 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/web"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -25,6 +26,8 @@ type Identity struct {
 
 	// Default addresses: public API, calls of other services, health and metrics.
 	Listen, InternalListen, AdminListen string
+
+	Codes web.Codes // its own codes of failures that any route can meet
 
 	Schema migrations.Set
 	// Isolated says that requests run under row level security: the role of

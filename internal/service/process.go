@@ -107,7 +107,7 @@ func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) 
 func (p *Process) Web(ctx context.Context, s *ListenSettings) (web.Config, error) {
 	tracer, err := p.Tracer(ctx, p.Name)
 	return web.Config{
-		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget,
+		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget, Codes: p.Codes,
 	}, err
 }
 

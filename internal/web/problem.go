@@ -1,11 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -34,9 +36,9 @@ const docBase = "https://docs.melmastoon.ghasi.io/errors/"
 
 // fail writes the problem document of an error and returns the error as it was
 // classified.
-func (w *response) fail(err error) error {
+func (w *response) fail(codes Codes, err error) error {
 	req := &w.req
-	e := classify(&w.ctx, err)
+	e := codes.Classify(&w.ctx, err)
 	if w.ctx.left() || w.status != 0 {
 		return e
 	}
@@ -78,17 +80,40 @@ func (w *response) fail(err error) error {
 // errBudget is the cause of a context that a route's budget ended.
 var errBudget = errors.New("the request's time budget is spent")
 
-// classify gives every error its code. What nobody coded is an internal error;
+// Codes are a service's own codes of failures that any route can meet.
+type Codes struct {
+	Budget bff.Code // the request's time is spent; empty = CodeServiceUnavailable
+	// Unsupported are the codes of a lone field that is well-formed but not
+	// supported, by the last name of its path, so that a client can tell it from a
+	// malformed request; fields that are absent have CodeValidationFailed.
+	Unsupported map[string]bff.Code
+}
+
+// Classify gives every error its code. An error without one is an internal error;
 // a spent budget is one wherever it surfaced.
-func classify(ctx context.Context, err error) *bff.Error {
+func (c Codes) Classify(ctx context.Context, err error) *bff.Error {
 	if e, ok := errors.AsType[*bff.Error](err); ok {
-		return e
+		return c.unsupported(e)
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)
 	}
 	if errors.Is(err, errBudget) || (errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errBudget)) {
-		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: time.Second, Err: err}
+		return &bff.Error{Code: cmp.Or(c.Budget, bff.CodeServiceUnavailable), RetryAfter: time.Second, Err: err}
 	}
 	return bff.Wrap(bff.CodeInternal, err)
+}
+
+func (c Codes) unsupported(e *bff.Error) *bff.Error {
+	if e.Code != bff.CodeValidationFailed || len(e.Fields) != 1 || e.Fields[0].Code != bff.FieldUnsupported {
+		return e
+	}
+	field := e.Fields[0].Field
+	code, ok := c.Unsupported[field[strings.LastIndexByte(field, '.')+1:]]
+	if !ok {
+		return e
+	}
+	own := *e
+	own.Code = code
+	return &own
 }

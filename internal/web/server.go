@@ -35,6 +35,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// Budget caps a request's time; no route may say more.
 	Budget time.Duration
+	// Codes are the service's own.
+	Codes Codes
 	// Now is the clock of requests, for tests; nil = the time.
 	Now func() time.Time
 }
@@ -77,7 +79,7 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 		w.err = s.call(rt.handle, w, r)
 	}
 	if w.err != nil {
-		w.err = w.fail(w.err)
+		w.err = w.fail(s.cfg.Codes, w.err)
 	}
 }
 
@@ -153,7 +155,7 @@ func (s *Server) unmatched(w *response, r *http.Request) {
 	default:
 		w.err = bff.Errorf(bff.CodeResourceNotFound, "there is nothing at this path")
 	}
-	w.err = w.fail(w.err)
+	w.err = w.fail(s.cfg.Codes, w.err)
 }
 
 func safeMethod(m string) string {

@@ -34,6 +34,7 @@ func newServer(t *testing.T, log io.Writer, routes ...Route) (*Server, *promethe
 	s := NewServer(Config{
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: reg, Namespace: "test",
 		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second,
+		Codes: Codes{Budget: bff.CodeUpstreamTimeout, Unsupported: map[string]bff.Code{"color": bff.CodeRoleDenied, "X-Color": bff.CodeRoleDenied}},
 	})
 	mount(t, s, routes...)
 	return s, reg
@@ -100,7 +101,7 @@ func TestFailures(t *testing.T) {
 		{"uncoded", "GET", "/uncoded", nil, 500, bff.CodeInternal, 0},
 		{"panic", "GET", "/panics", nil, 500, bff.CodeInternal, 0},
 		{"every field", "GET", "/fields", nil, 400, bff.CodeValidationFailed, 2},
-		{"budget", "GET", "/slow", nil, 504, bff.CodeUpstreamBudgetExceeded, 0},
+		{"budget", "GET", "/slow", nil, 504, bff.CodeUpstreamTimeout, 0},
 		{"unknown path", "GET", "/nowhere", nil, 404, bff.CodeResourceNotFound, 0},
 		{"wrong method", "GET", "/only-post", nil, 405, bff.CodeMethodNotAllowed, 0},
 		{"bad request id", "GET", "/coded", func(r *http.Request) { r.Header.Set("X-Request-Id", "x y") }, 400, bff.CodeValidationFailed, 1},
@@ -386,5 +387,32 @@ func TestHandlersContext(t *testing.T) {
 	ask(t, s, "GET", "/x", nil)
 	if !errors.Is(seen.Err(), context.Canceled) {
 		t.Errorf("err %v after the answer", seen.Err())
+	}
+}
+
+// A lone unsupported field keeps the code that the service gives it, so that a
+// client can tell it from a malformed request.
+func TestUnsupportedFields(t *testing.T) {
+	t.Parallel()
+	codes := Codes{Unsupported: map[string]bff.Code{"color": bff.CodeRoleDenied, "X-Color": bff.CodeRoleDenied}}
+	field := func(name, code string) bff.FieldErrors { return bff.FieldErrors{{Field: name, Code: code}} }
+	for name, tt := range map[string]struct {
+		in   bff.FieldErrors
+		want bff.Code
+	}{
+		"unsupported":               {field("color", bff.FieldUnsupported), bff.CodeRoleDenied},
+		"in a part":                 {field("filters.range.color", bff.FieldUnsupported), bff.CodeRoleDenied},
+		"in a header":               {field("X-Color", bff.FieldUnsupported), bff.CodeRoleDenied},
+		"malformed":                 {field("color", bff.FieldType), bff.CodeValidationFailed},
+		"another unsupported field": {field("shape", bff.FieldUnsupported), bff.CodeValidationFailed},
+		"two":                       {append(field("color", bff.FieldUnsupported), field("X-Color", bff.FieldUnsupported)...), bff.CodeValidationFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := codes.Classify(t.Context(), tt.in.Err())
+			if e.Code != tt.want || len(e.Fields) != len(tt.in) {
+				t.Errorf("got %v, want %s with every field", e, tt.want)
+			}
+		})
 	}
 }

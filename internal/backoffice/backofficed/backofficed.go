@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -23,7 +24,7 @@ func identity() service.Identity {
 	table := backofficestore.OutboxTable()
 	return service.Identity{
 		Name: "bff-backoffice", Description: "The hotel staff's backend for frontends.", Namespace: "bff_backoffice", Prefix: "BFF_BACKOFFICE",
-		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083",
+		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083", Codes: web.Codes{Budget: bff.CodeUpstreamTimeout},
 		Schema: migrations.Backoffice(), Isolated: true, Outbox: table,
 		Publishes: []string{
 			"melmastoon.bff.backoffice.session.opened.v1",

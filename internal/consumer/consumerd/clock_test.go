@@ -78,7 +78,8 @@ func newStage(t *testing.T) *stage {
 		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, noStores{}, background
 	})
 	s.server = web.NewServer(web.Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
+		Codes: consumerhttp.Codes(),
+		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
 		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes, err := guard.Protect(api.Routes())

@@ -106,7 +106,8 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := web.NewServer(web.Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
+		Codes: consumerhttp.Codes(),
+		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
 		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second,
 	})
 	if err := server.Mount(protected...); err != nil {

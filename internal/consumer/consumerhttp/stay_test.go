@@ -86,7 +86,7 @@ func TestLoneUnsupportedKeepsItsCode(t *testing.T) {
 		}
 		in.Locale("locale")
 		readCurrency(in, "currency")
-		if got := bff.CodeOf(in.Err()); got != want {
+		if got := Codes().Classify(t.Context(), in.Err()).Code; got != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
 	}

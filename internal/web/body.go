@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"melmastoon.ghasi.io/bff"
@@ -44,20 +43,15 @@ func ReadText(w http.ResponseWriter, r *http.Request) (string, error) {
 	return text, nil
 }
 
-// smallBody is the length up to which a body is read in one piece, into a
-// buffer that is used again.
+// smallBody is the length up to which a body is read in one piece, on the word of
+// its Content-Length.
 const smallBody = 8 << 10
-
-var smallBodies = sync.Pool{New: func() any { return new([smallBody]byte) }}
 
 func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
 	if n := r.ContentLength; n > 0 && n <= min(limit, smallBody) {
-		buffer, _ := smallBodies.Get().(*[smallBody]byte)
-		defer smallBodies.Put(buffer)
-		if _, err := io.ReadFull(r.Body, buffer[:n]); err != nil {
-			return "", err
-		}
-		return string(buffer[:n]), nil
+		buffer := make([]byte, n)
+		_, err := io.ReadFull(r.Body, buffer)
+		return string(buffer), err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	return string(body), err

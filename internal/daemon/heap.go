@@ -9,33 +9,34 @@ import (
 	"sync"
 )
 
-// Of what a process allocates, most is garbage a moment later. One that remembers
-// little may let it pile up to roomy bytes before it collects, which costs no more
-// memory than it is given anyway; with one that remembers much, garbage is at
-// most tight percent of what lives.
+// A fixed GOGC either collects a small heap too often or lets a large one grow too
+// far: with GOGC=100 a process exceeds 100 MB when a thousand new guests come per
+// second. Therefore the heap may grow to smallHeap before it is collected while
+// little of it is live, and by minPercent of the live part when that is large.
 const (
-	roomy = 44 << 20
-	tight = 50
+	smallHeap  = 44 << 20
+	minPercent = 50
+	maxPercent = 500
 )
 
-// collectAfter is the GOGC for a heap of which so many bytes live.
-func collectAfter(live uint64) int {
+// gcPercent is the GOGC for a heap with so many live bytes.
+func gcPercent(live uint64) int {
 	if live == 0 {
-		return 10 * tight
+		return maxPercent
 	}
-	percent := 100 * (float64(roomy) - float64(live)) / float64(live)
-	return int(math.Round(min(max(percent, tight), 10*tight)))
+	percent := 100 * (float64(smallHeap) - float64(live)) / float64(live)
+	return int(math.Round(min(max(percent, minPercent), maxPercent)))
 }
 
-// tuneHeap follows what lives from one collection to the next, unless somebody
-// has said how to collect. There is one heap, however many daemons.
+// tuneHeap adapts GOGC after every collection, unless the environment sets it. It
+// runs once per process: all daemons share the heap.
 var tuneHeap = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		(&collection{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}).ended()
 	}
 })
 
-// collection is garbage whenever there is one, and so hears of each.
+// collection is unreachable, so that every garbage collection runs its finalizer.
 type collection struct {
 	live    []metrics.Sample
 	percent int
@@ -43,8 +44,8 @@ type collection struct {
 
 func (c *collection) ended() {
 	metrics.Read(c.live)
-	const worthIt = 5 // percent: setting it stops the world for a moment
-	if p := collectAfter(c.live[0].Value.Uint64()); p < c.percent-worthIt || p > c.percent+worthIt {
+	const tolerance = 5 // percent: setting it stops the world for a moment
+	if p := gcPercent(c.live[0].Value.Uint64()); p < c.percent-tolerance || p > c.percent+tolerance {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}

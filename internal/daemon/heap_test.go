@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-func TestCollectAfter(t *testing.T) {
+func TestGCPercent(t *testing.T) {
 	t.Parallel()
-	before := 10*tight + 1
-	for live := uint64(0); live < 10*roomy; live += 1 << 20 {
-		got := collectAfter(live)
-		if got > before || got < tight {
+	before := maxPercent + 1
+	for live := uint64(0); live < 10*smallHeap; live += 1 << 20 {
+		got := gcPercent(live)
+		if got > before || got < minPercent {
 			t.Fatalf("%d MiB live: %d after %d", live>>20, got, before)
 		}
 		before = got
 		heap := live + live*uint64(got)/100
-		if limit := max(uint64(roomy), live+live*tight/100); heap > limit+limit/100 {
+		if limit := max(uint64(smallHeap), live+live*minPercent/100); heap > limit+limit/100 {
 			t.Errorf("%d MiB live make a heap of %d", live>>20, heap>>20)
 		}
 	}
-	if before != tight {
-		t.Errorf("a large heap is collected after %d%%, want %d%%", before, tight)
+	if before != minPercent {
+		t.Errorf("a large heap is collected after %d%%, want %d%%", before, minPercent)
 	}
 }
 
-// TestHeapIsTuned: what is set follows what lives, there and back.
+// TestHeapIsTuned: GOGC follows the live heap, in both directions.
 func TestHeapIsTuned(t *testing.T) { // not parallel: there is one heap
 	t.Setenv("GOGC", "")
 	tuneHeap()
@@ -45,9 +45,9 @@ func TestHeapIsTuned(t *testing.T) { // not parallel: there is one heap
 			}
 		}
 	}
-	await("a small heap", func(percent uint64) bool { return percent > tight })
-	large := make([]byte, 4*roomy)
-	await("a large heap", func(percent uint64) bool { return percent == tight })
+	await("a small heap", func(percent uint64) bool { return percent > minPercent })
+	large := make([]byte, 4*smallHeap)
+	await("a large heap", func(percent uint64) bool { return percent == minPercent })
 	runtime.KeepAlive(large)
-	await("a heap that was large", func(percent uint64) bool { return percent > tight })
+	await("a heap that was large", func(percent uint64) bool { return percent > minPercent })
 }

@@ -56,6 +56,7 @@ func listen(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d
 	return d, listening.Address
 }
 
+// get sends a request; the answer's body is closed at the end of the test.
 func get(t *testing.T, client *http.Client, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -92,6 +93,7 @@ func TestFastPathIsChosen(t *testing.T) {
 func TestServerSpeaksBothProtocols(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, s Settings) {
+		t.Helper()
 		_, addr := listen(t, s, func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Proto) }, ServerOptions{WriteTimeout: time.Minute})
 		for _, h2 := range []bool{false, true} {
 			p := new(http.Protocols)
@@ -99,7 +101,7 @@ func TestServerSpeaksBothProtocols(t *testing.T) {
 			p.SetUnencryptedHTTP2(h2)
 			client := &http.Client{Transport: &http.Transport{Protocols: p}}
 			t.Cleanup(client.CloseIdleConnections)
-			if res := get(t, client, "http://"+addr); (res.ProtoMajor == 2) != h2 {
+			if res := get(t, client, "http://"+addr); (res.ProtoMajor == 2) != h2 { //nolint:bodyclose // get closes it
 				t.Errorf("asked with h2=%v, answered %s", h2, res.Proto)
 			}
 		}
@@ -112,6 +114,7 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	const events = 40
 	bothWays(t, func(t *testing.T, s Settings) {
+		t.Helper()
 		received, cut := make(chan struct{}), make(chan error, 8) // the client may try again
 		_, addr := listen(t, s, func(w http.ResponseWriter, r *http.Request) {
 			rc := http.NewResponseController(w)
@@ -132,7 +135,7 @@ func TestStream(t *testing.T) {
 		}, ServerOptions{WriteTimeout: time.Nanosecond})
 		client := &http.Client{Transport: &http.Transport{}}
 		t.Cleanup(client.CloseIdleConnections)
-		res := get(t, client, "http://"+addr+"/extended")
+		res := get(t, client, "http://"+addr+"/extended") //nolint:bodyclose // get closes it
 		lines := bufio.NewScanner(res.Body)
 		for i := range events {
 			if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) || !lines.Scan() {
@@ -162,6 +165,7 @@ func TestStream(t *testing.T) {
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, s Settings) {
+		t.Helper()
 		const limit = 3
 		s.MaxConnections = limit
 		d, addr := listen(t, s, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, ServerOptions{})

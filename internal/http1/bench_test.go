@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -149,10 +150,7 @@ func BenchmarkHandler(b *testing.B) {
 	finished, id, body := lines.String(), []string{"01H8YN7QV4D8KZ4F8Y5CK4MV3D"}, make([]byte, 2500)
 	for name, handle := range map[string]http.HandlerFunc{
 		"headers": func(w http.ResponseWriter, _ *http.Request) {
-			h := w.Header()
-			for name, values := range header {
-				h[name] = values
-			}
+			maps.Copy(w.Header(), header)
 		},
 		"lines": func(w http.ResponseWriter, _ *http.Request) {
 			w.(interface {

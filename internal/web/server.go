@@ -86,10 +86,11 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, route: s.nowhere, began: time.Now()}
-	w.ctx.parent, w.ctx.req = r.Context(), &w.req
+	parent := r.Context()
 	if s.cfg.Tracer != nil {
-		w.ctx.parent, w.span = startSpan(r, s.cfg.Tracer)
+		parent, w.span = startSpan(r, s.cfg.Tracer)
 	}
+	w.ctx.parent, w.ctx.req = parent, &w.req //nolint:fatcontext // the response is this request's own
 	r = r.WithContext(&w.ctx)
 	w.req.Start = s.at(w.began)
 	var readable bool

@@ -20,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -180,6 +181,7 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 	if err != nil {
 		t.Fatal(err)
 	}
+	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
 			// Brands without their cache: it waits on a sync.Once, and time stands
@@ -191,17 +193,28 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 		},
 		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
-		Visitors: consumerhttp.Visitors{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+		Telemetry: consumer.NewTelemetry("slow", nil), Background: background, Challenge: nothing,
 	})
+	guard := newGuard(t, func(c *consumerguard.Config) {
+		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, stores, background
+	})
+	routes, err := guard.Protect(api.Routes())
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := web.NewServer(web.Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "slow",
+		Codes: consumerhttp.Codes(),
+		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "slow",
 		Tracer: noop.NewTracerProvider().Tracer("slow"), Budget: 25 * time.Second, Now: time.Now,
 	})
-	if err := server.Mount(api.Routes()...); err != nil {
+	if err := server.Mount(routes...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := api.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := background.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if err := store.Close(context.Background()); err != nil {

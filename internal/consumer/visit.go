@@ -15,7 +15,9 @@ const SessionCookie = "gms_id"
 type Visit struct {
 	Client
 
-	At time.Time // when the request began
+	// Address is the client's, of which only the hash is known; see WithIP.
+	Address interface{ Hash() Hash }
+	At      time.Time // when the request began
 	// SessionID is the one in the cookie, which may be made up; zero without one.
 	SessionID bff.ID
 	// BadCookie: the cookie is malformed, or there are two that differ.
@@ -29,6 +31,13 @@ type Visit struct {
 	Untracked bool
 
 	costly atomic.Bool
+}
+
+// WithIP returns the client with the hash of its address, which few requests need.
+func (v *Visit) WithIP() Client {
+	c := v.Client
+	c.IP = v.Address.Hash()
+	return c
 }
 
 // Spend says that an upstream is called for the visit's sake. It may be called

@@ -19,6 +19,7 @@ import (
 type sender struct {
 	consumer.Visit
 
+	address
 	ms      int64 // Visit.At
 	profile *profile
 	limited ratelimit.Client
@@ -35,14 +36,15 @@ func (s *sender) hasSession() bool { return s.limited.Session != "" }
 func (g *Guard) identify(r *http.Request) *sender {
 	req := web.From(r.Context())
 	p, h := g.profileOf(r.Header), r.Header
-	s := &sender{profile: p}
+	s := &sender{profile: p, address: address{&g.cfg.Clients, req.ClientIP}}
+	s.Address = &s.address
 	if s.At = req.Start; s.At.IsZero() { // not through a web.Server
 		s.At = g.cfg.Now()
 	}
 	s.ms = s.At.UnixMilli()
 	s.Client = consumer.Client{
 		Fingerprint: p.current.Fingerprint, Base: p.current.Base, Older: p.older,
-		UserAgent: p.userAgent, UserAgentClass: p.userAgentClass, IP: g.cfg.Clients.hashIP(req.ClientIP),
+		UserAgent: p.userAgent, UserAgentClass: p.userAgentClass,
 		Locale: p.locale, Currency: currencyOf(h.Get(g.cfg.Clients.CountryHeader)),
 		Campaign: campaign(r, s.At), Referer: origin(header(h, "Referer")),
 		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",

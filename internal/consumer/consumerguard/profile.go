@@ -37,14 +37,20 @@ type Clients struct {
 	addresses *sync.Pool // of HMACs, keyed
 }
 
-// hashIP is hash for an address. Every request has one, so that keying the HMAC,
-// which is half of the work, is done once.
-func (c *Clients) hashIP(addr netip.Addr) (h consumer.Hash) {
-	mac, _ := c.addresses.Get().(gohash.Hash)
-	defer c.addresses.Put(mac)
+// address is the address of a client.
+type address struct {
+	clients *Clients
+	addr    netip.Addr
+}
+
+// Hash is the peppered hash of the address. No two clients need share one, so that
+// keying the HMAC, which is half of the work, is done once for all.
+func (a *address) Hash() (h consumer.Hash) {
+	mac, _ := a.clients.addresses.Get().(gohash.Hash)
+	defer a.clients.addresses.Put(mac)
 	mac.Reset()
 	var buf [64]byte
-	text := addr.AppendTo(append(buf[:0], "ip\x00"...))
+	text := a.addr.AppendTo(append(buf[:0], "ip\x00"...))
 	_, _ = mac.Write(append(text, 0)) // never fails
 	mac.Sum(h[:0])
 	return h

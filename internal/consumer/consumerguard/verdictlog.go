@@ -57,7 +57,7 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: s.SessionID, Score: j.score, Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
-		IPHash: s.IP, UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
+		IPHash: s.Address.Hash(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}
 	req := web.From(r.Context())

@@ -118,7 +118,7 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 // open begins a new session.
 func (gs *guests) open(w http.ResponseWriter, r *http.Request, g *guest) {
 	gs.save(w, r, g, bff.NewID(bff.PrefixGuestSession, g.At))
-	gs.announce(r, *g.session, g.session.Started(g.Client), g.At)
+	gs.announce(r, *g.session, g.session.Started(g.WithIP()), g.At)
 }
 
 // save saves an empty session and sends its cookie.
@@ -148,7 +148,7 @@ func (gs *guests) rotate(w http.ResponseWriter, r *http.Request, g *guest, old c
 	b := consumer.BotSuspected{
 		GuestSessionID: g.id, Score: mismatchWeight, Verdict: string(bot.Suspect),
 		Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
-		IPHash:  g.IP, UserAgentHash: g.UserAgent, FingerprintHash: g.Fingerprint, EvaluatedAt: bff.At(g.At), ActionTaken: string(bot.ActionNone),
+		IPHash:  g.Address.Hash(), UserAgentHash: g.UserAgent, FingerprintHash: g.Fingerprint, EvaluatedAt: bff.At(g.At), ActionTaken: string(bot.ActionNone),
 	}
 	if e, err := gs.event(r, *g.session, b, g.At); err == nil {
 		gs.background.Do(func(ctx context.Context) { _ = gs.suspicions.Suspect(ctx, b, e) }) // seen again when it happens again
@@ -207,7 +207,7 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 			a.guests.record(g, visitRecord{})
 		}
 	}
-	return s, g.Client, nil
+	return s, g.WithIP(), nil
 }
 
 // event is guests.event.

@@ -91,3 +91,22 @@ func bareRequest(b *testing.B) time.Duration {
 	}
 	return best
 }
+
+// BenchmarkProfile is what the headers of a client cost when they were seen
+// before, and when not.
+func BenchmarkProfile(b *testing.B) {
+	a := newArena(b, nil)
+	call, _ := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders())
+	for name, known := range map[string]bool{"with": true, "without": false} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !known {
+					a.guard.newProfile(readSent(call.Header))
+					continue
+				}
+				a.guard.profileOf(call.Header)
+			}
+		})
+	}
+}

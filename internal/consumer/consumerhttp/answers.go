@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -121,57 +122,90 @@ func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 	return out
 }
 
-// serve answers from a cache, composing the answer where nobody has it yet.
-// blank returns an empty view of the answer's kind.
-// instead, if given, may answer in the entry's place.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error), instead func(outcome, *cache.Entry) (bool, error)) (outcome, error) {
-	entry, st, err := a.find(r, c, key, compose)
-	if err != nil {
-		return outcome{}, uncached(err)
-	}
-	out := outcomeOf(entry, st)
-	if instead != nil {
-		if done, err := instead(out, entry); done || err != nil {
-			return out, err
-		}
-	}
-	if st.Result == cache.Stale {
-		return out, a.serveStale(w, entry, st, blank())
-	}
-	entry.Serve(w, r, st)
-	return out, nil
+// shared is an answer that guests share: the cache that keeps it, its key in there,
+// and how it is composed when the cache has none.
+type shared struct {
+	cache   *cache.Cache
+	key     string
+	blank   func() view // an empty view of its kind
+	compose func(context.Context) (composed, error)
 }
 
-// find returns the entry to answer with. Visits that may cost no upstream
+// found is a shared answer with the entry that holds it.
+type found struct {
+	outcome
+	entry  *cache.Entry
+	status cache.Status
+	blank  func() view
+}
+
+// answerer answers with what guests share.
+type answerer struct {
+	suspended *consumer.SuspendedTenants
+	now       func() time.Time
+}
+
+// serve answers from a cache, and composes the answer when the cache has none.
+func (a *answerer) serve(w http.ResponseWriter, r *http.Request, s shared) (outcome, error) {
+	f, err := a.find(r, s)
+	if err != nil {
+		return outcome{}, err
+	}
+	return f.outcome, a.write(w, r, f)
+}
+
+// find returns the answer without writing it.
+func (a *answerer) find(r *http.Request, s shared) (found, error) {
+	entry, status, err := a.entry(r, s)
+	if err != nil {
+		return found{}, uncached(err)
+	}
+	return found{outcomeOf(entry, status), entry, status, s.blank}, nil
+}
+
+// entry returns the entry to answer with. Visits that may cost no upstream
 // anything get what is there or on its way, or their refusal.
-func (a *API) find(r *http.Request, c *cache.Cache, key string, compose func(context.Context) (composed, error)) (*cache.Entry, cache.Status, error) {
+func (a *answerer) entry(r *http.Request, s shared) (*cache.Entry, cache.Status, error) {
 	v := visitOf(r)
 	if v.CacheOnly {
-		entry, st, err := c.Kept(r.Context(), key)
+		entry, status, err := s.cache.Kept(r.Context(), s.key)
 		if errors.Is(err, cache.ErrNotKept) || err == nil && a.showsSuspended(entry) {
-			return nil, st, v.Refusal
+			return nil, status, v.Refusal
 		}
-		return entry, st, err
+		return entry, status, err
 	}
 	fill := func(ctx context.Context) (cache.Fill, error) {
 		v.Spend()
-		return a.fill(ctx, compose)
+		return a.fill(ctx, s.compose)
 	}
-	entry, st, err := c.Get(r.Context(), key, fill)
+	entry, status, err := s.cache.Get(r.Context(), s.key, fill)
 	if err == nil && a.showsSuspended(entry) {
-		// The word of a suspension is here before its invalidation: compose anew.
-		entry, st, err = c.Fetch(r.Context(), fill)
+		// The suspension is known here before its invalidation arrives: compose anew.
+		entry, status, err = s.cache.Fetch(r.Context(), fill)
 	}
-	return entry, st, err
+	return entry, status, err
 }
 
-// share is serve for answers that nobody counts.
-func (a *API) share(w http.ResponseWriter, r *http.Request, c *cache.Cache, key string, blank func() view, compose func(context.Context) (composed, error)) error {
-	_, err := a.serve(w, r, c, key, blank, compose, nil)
-	return err
+// write answers with what was found. The last good body stands in for a dead
+// upstream, and says so in it: a price older than its life is never shown as
+// current.
+func (a *answerer) write(w http.ResponseWriter, r *http.Request, f found) error {
+	if f.status.Result != cache.Stale {
+		f.entry.Serve(w, r, f.status)
+		return nil
+	}
+	v := f.blank()
+	if err := json.Unmarshal(f.entry.Body(), v); err != nil {
+		return fmt.Errorf("decode stale answer: %w", err)
+	}
+	v.MarkStale(f.entry.Age(), a.now())
+	h := w.Header()
+	h.Set("X-Cache", f.status.Result.String())
+	h.Set("Age", strconv.Itoa(int(f.entry.Age()/time.Second)))
+	return web.WriteJSON(w, http.StatusOK, v)
 }
 
-func (a *API) fill(ctx context.Context, compose func(context.Context) (composed, error)) (cache.Fill, error) {
+func (a *answerer) fill(ctx context.Context, compose func(context.Context) (composed, error)) (cache.Fill, error) {
 	out, err := compose(ctx)
 	if bff.CodeOf(err) == bff.CodeResourceNotFound {
 		return cache.Fill{}, cache.Negative(err, absentFor)
@@ -188,7 +222,7 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 	case out.partial:
 		f.TTL = cache.TTL{Fresh: partialFresh, Stale: answerStale}
 	case !out.expires.IsZero():
-		if left := out.expires.Sub(a.cfg.Now()); left < detailFresh {
+		if left := out.expires.Sub(a.now()); left < detailFresh {
 			f.TTL = cache.TTL{Fresh: max(left, time.Second), Grace: answerGrace, Stale: answerStale}
 		}
 	}
@@ -197,31 +231,18 @@ func (a *API) fill(ctx context.Context, compose func(context.Context) (composed,
 
 // showsSuspended reports whether an answer shows a tenant that may no longer
 // be shown.
-func (a *API) showsSuspended(e *cache.Entry) bool {
-	if a.cfg.Finder.Suspended.Empty() {
+func (a *answerer) showsSuspended(e *cache.Entry) bool {
+	if a.suspended.Empty() {
 		return false
 	}
 	for _, tag := range e.Tags() {
 		if len(tag) > 7 && tag[:7] == "tenant:" {
-			if id, err := bff.ParseID(bff.PrefixTenant, tag[7:]); err == nil && a.cfg.Finder.Suspended.Has(id) {
+			if id, err := bff.ParseID(bff.PrefixTenant, tag[7:]); err == nil && a.suspended.Has(id) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// serveStale answers with the last good body, and says so in it: a price older
-// than its life is never shown as current.
-func (a *API) serveStale(w http.ResponseWriter, e *cache.Entry, st cache.Status, v view) error {
-	if err := json.Unmarshal(e.Body(), v); err != nil {
-		return fmt.Errorf("decode stale answer: %w", err)
-	}
-	v.MarkStale(e.Age(), a.cfg.Now())
-	h := w.Header()
-	h.Set("X-Cache", st.Result.String())
-	h.Set("Age", fmt.Sprint(int(e.Age()/time.Second)))
-	return web.WriteJSON(w, http.StatusOK, v)
 }
 
 // retryBusy is when a shed request may be tried again.

@@ -3,7 +3,6 @@ package consumerhttp
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,8 +22,9 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, err := a.serve(w, r, a.cfg.Answers.detail, page.key, func() view { return new(consumer.HotelDetail) },
-		func(ctx context.Context) (composed, error) {
+	out, err := a.answers.serve(w, r, shared{
+		cache: a.cfg.Answers.detail, key: page.key, blank: func() view { return new(consumer.HotelDetail) },
+		compose: func(ctx context.Context) (composed, error) {
 			d, err := a.cfg.Finder.Detail(ctx, page.DetailRequest, a.cfg.Now())
 			if err != nil {
 				return composed{}, err
@@ -34,7 +34,8 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 				tags = append(tags, consumer.TenantTag(s.TenantID))
 			}
 			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire(), tenant: d.Property.TenantID}, nil
-		}, nil)
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -161,8 +162,9 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 	}
 	occupancy := stayKey(consumer.Stay{Occupancy: req.Occupancy})
 	key := a.cfg.Answers.keys.Key("cache", "availability", req.PropertyID.String(), req.From.String(), req.To.String(), occupancy+string(req.Currency))
-	return a.share(w, r, a.cfg.Answers.availability, key, func() view { return new(consumer.Availability) },
-		func(ctx context.Context) (composed, error) {
+	_, err := a.answers.serve(w, r, shared{
+		cache: a.cfg.Answers.availability, key: key, blank: func() view { return new(consumer.Availability) },
+		compose: func(ctx context.Context) (composed, error) {
 			hotel, err := a.cfg.Finder.Search.FindProperty(ctx, req.PropertyID)
 			if err != nil {
 				return composed{}, consumer.Unavailable(err)
@@ -176,7 +178,9 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 				return composed{}, consumer.Unavailable(err)
 			}
 			return composed{view: &days, tags: []string{consumer.PropertyTag(req.PropertyID), consumer.TenantTag(tenant)}}, nil
-		})
+		},
+	})
+	return err
 }
 
 // facets serves what a region can be filtered by.
@@ -193,14 +197,17 @@ func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	}
 	country, region = upper(country), bff.FoldPlace(region)
 	key := a.cfg.Answers.keys.Key("cache", "facets", country, region, string(locale))
-	return a.share(w, r, a.cfg.Answers.facets, key, func() view { return new(consumer.FacetCatalog) },
-		func(ctx context.Context) (composed, error) {
+	_, err := a.answers.serve(w, r, shared{
+		cache: a.cfg.Answers.facets, key: key, blank: func() view { return new(consumer.FacetCatalog) },
+		compose: func(ctx context.Context) (composed, error) {
 			c, err := a.cfg.Finder.Search.Facets(ctx, country, region, locale)
 			if err != nil {
 				return composed{}, consumer.Unavailable(err)
 			}
 			return composed{view: &c}, nil
-		})
+		},
+	})
+	return err
 }
 
 const (
@@ -219,15 +226,18 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Hashed: people type names and addresses where a city belongs.
-	key := a.cfg.Answers.keys.Key("cache", "suggest", fmt.Sprint(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
-	return a.share(w, r, a.cfg.Answers.suggest, key, func() view { return new(consumer.Suggestions) },
-		func(ctx context.Context) (composed, error) {
+	key := a.cfg.Answers.keys.Key("cache", "suggest", strconv.Itoa(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
+	_, err := a.answers.serve(w, r, shared{
+		cache: a.cfg.Answers.suggest, key: key, blank: func() view { return new(consumer.Suggestions) },
+		compose: func(ctx context.Context) (composed, error) {
 			s, err := a.cfg.Finder.Search.Suggest(ctx, typed, limit, locale)
 			if err != nil {
 				return composed{}, consumer.Unavailable(err)
 			}
 			return composed{view: &s}, nil
-		})
+		},
+	})
+	return err
 }
 
 // publicChoice is the language and currency of a shared answer: what the

@@ -39,18 +39,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	out, err := a.serve(w, r, a.cfg.Answers.list, a.keyOf(req, readList, q), func() view { return new(consumer.SearchResult) },
-		func(ctx context.Context) (composed, error) {
-			res, err := a.cfg.Finder.Find(ctx, q.SearchQuery, a.cfg.Now())
-			if err != nil {
-				return composed{}, err
-			}
-			return composed{
-				view: &res, tags: listTags(res), partial: len(res.Degraded) > 0, expires: res.PricesExpire(),
-				total: res.Page.Total, order: res.Order,
-			}, nil
-		},
-		func(out outcome, e *cache.Entry) (bool, error) { return a.servePinned(w, r, ss, out, e) })
+	out, err := a.serveList(w, r, ss, a.keyOf(req, readList, q))
 	if err != nil {
 		return err
 	}
@@ -118,33 +107,53 @@ func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked
 	return &consumer.SearchSession{ID: bff.NewID(bff.PrefixSearchSession, now), Guest: guest, Query: q, StartedAt: now}
 }
 
-// servePinned answers with the order that the guest saw first, when the newest
-// differs. When the old order is lost, the newest is shown and the answer says
-// that pages may overlap.
-func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, now outcome, e *cache.Entry) (bool, error) {
-	q := ss.Query.SearchQuery
-	window := consumer.WindowOf(q.Page.Offset)
-	pinned, ok := ss.Orders.Of(window)
-	if !ok || pinned == now.order || visitOf(r).CacheOnly {
-		return false, nil
+// serveList answers with the page of a search: in the newest order, or in the one
+// that the guest saw first.
+func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, key string) (outcome, error) {
+	f, err := a.answers.find(r, shared{
+		cache: a.cfg.Answers.list, key: key, blank: func() view { return new(consumer.SearchResult) },
+		compose: func(ctx context.Context) (composed, error) {
+			res, err := a.cfg.Finder.Find(ctx, ss.Query.SearchQuery, a.cfg.Now())
+			if err != nil {
+				return composed{}, err
+			}
+			return composed{
+				view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, expires: res.PricesExpire(),
+				total: res.Page.Total, order: res.Order,
+			}, nil
+		},
+	})
+	if err != nil {
+		return outcome{}, err
 	}
+	pinned, ok := ss.Orders.Of(window(ss.Query))
+	if ok && pinned != f.order && !visitOf(r).CacheOnly {
+		return f.outcome, a.servePinned(w, r, ss, pinned, f.entry)
+	}
+	return f.outcome, a.answers.write(w, r, f)
+}
+
+// servePinned answers with the order that the guest saw first. When it is lost,
+// the newest is shown and the answer says that pages may overlap.
+func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, pinned consumer.Hash, e *cache.Entry) error {
+	q := ss.Query.SearchQuery
 	hotels, found, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
 	if err != nil || !found {
 		var res consumer.SearchResult
 		if err := json.Unmarshal(e.Body(), &res); err != nil {
-			return true, err
+			return err
 		}
 		res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
 		w.Header().Set("X-Cache", cache.Bypass.String())
-		return true, web.WriteJSON(w, http.StatusOK, res)
+		return web.WriteJSON(w, http.StatusOK, res)
 	}
-	from := min(q.Page.Offset-window*consumer.Window, len(hotels))
+	from := min(q.Page.Offset-window(ss.Query)*consumer.Window, len(hotels))
 	res, err := a.cfg.Finder.FindPinned(r.Context(), q, hotels[from:min(from+q.Page.Limit, len(hotels))], a.cfg.Now())
 	if err != nil {
-		return true, err
+		return err
 	}
 	w.Header().Set("X-Cache", cache.Bypass.String())
-	return true, web.WriteJSON(w, http.StatusOK, res)
+	return web.WriteJSON(w, http.StatusOK, res)
 }
 
 // searchHeaders are the headers that belong to the guest and not to the body.
@@ -175,14 +184,16 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if !req.cursor.IsZero() {
 		key += ":" + req.cursor.String()
 	}
-	out, err := a.serve(w, r, a.cfg.Answers.pins, key, func() view { return new(consumer.MapResult) },
-		func(ctx context.Context) (composed, error) {
+	out, err := a.answers.serve(w, r, shared{
+		cache: a.cfg.Answers.pins, key: key, blank: func() view { return new(consumer.MapResult) },
+		compose: func(ctx context.Context) (composed, error) {
 			res, err := a.cfg.Finder.Map(ctx, q.SearchQuery, req.cursor)
 			if err != nil {
 				return composed{}, err
 			}
-			return composed{view: &res, tags: mapTags(res), partial: len(res.Degraded) > 0, total: res.Total}, nil
-		}, nil)
+			return composed{view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, total: res.Total}, nil
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -213,44 +224,4 @@ func (a *API) announceBrownout(w http.ResponseWriter) {
 	if rung := a.cfg.Finder.Brownout(); rung > consumer.RungNone {
 		w.Header().Set("X-Brownout", rung.String())
 	}
-}
-
-func listTags(res consumer.SearchResult) []string {
-	seen := map[string]bool{}
-	var tags []string
-	add := func(tag string) {
-		if !seen[tag] {
-			seen[tag] = true
-			tags = append(tags, tag)
-		}
-	}
-	for i, card := range res.Results {
-		add(consumer.TenantTag(card.TenantID))
-		add(consumer.BrandTag(card.TenantID))
-		if res.Cells[i] != "" {
-			add(consumer.CellTag(res.Cells[i]))
-		}
-	}
-	for _, id := range res.Omitted {
-		add(consumer.WithoutTag(id))
-	}
-	return tags
-}
-
-func mapTags(res consumer.MapResult) []string {
-	seen := map[bff.ID]bool{}
-	var tags []string
-	for _, p := range res.Pins {
-		if !seen[p.TenantID] {
-			seen[p.TenantID] = true
-			tags = append(tags, consumer.TenantTag(p.TenantID), consumer.BrandTag(p.TenantID))
-		}
-	}
-	for _, id := range res.Omitted {
-		if !seen[id] {
-			seen[id] = true
-			tags = append(tags, consumer.WithoutTag(id))
-		}
-	}
-	return tags
 }

@@ -49,6 +49,7 @@ type Config struct {
 // API answers requests.
 type API struct {
 	cfg      Config
+	answers  answerer
 	guests   *guests
 	recorder *recorder
 	counters counters
@@ -65,8 +66,12 @@ func New(cfg Config) *API {
 	recorder := newRecorder(recorderConfig{
 		Sessions: cfg.Sessions, Trails: cfg.Trails, Journal: cfg.Journal, Telemetry: cfg.Telemetry, Background: cfg.Background,
 	})
+	answers := answerer{now: cfg.Now}
+	if cfg.Finder != nil {
+		answers.suspended = cfg.Finder.Suspended
+	}
 	return &API{
-		cfg: cfg, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics),
+		cfg: cfg, answers: answers, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics),
 		bodies: memo.New[bodyKey, *searchRequest](knownBodies), questions: memo.New[question, *consumer.Asked](knownBodies),
 		pages: memo.New[pageAsked, *page](knownPages),
 	}

@@ -104,6 +104,12 @@ func House() Rule {
 				Packages: []string{"internal/archtest"},
 			},
 			{
+				// Alert rules, held to the code by tests alone.
+				Name:       "deploy",
+				Packages:   []string{"deploy/..."},
+				ThirdParty: []string{"go.yaml.in/yaml/v3"},
+			},
+			{
 				// Everything on one machine: the only program that sees both
 				// services and the stand-ins.
 				Name:     "melmastoon command",

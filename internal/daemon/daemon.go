@@ -52,7 +52,9 @@ type namedCheck struct {
 func New(settings Settings, log *slog.Logger) *Daemon {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &Daemon{Log: log, Metrics: reg, settings: settings, failed: make(chan error, 16)}
+	d := &Daemon{Log: log, Metrics: reg, settings: settings, failed: make(chan error, 16)}
+	reg.MustRegister(newReadiness(d))
+	return d
 }
 
 // Add registers a part. Either function may be nil. Start returns when the
@@ -154,10 +156,13 @@ func (d *Daemon) stop(parts []part) error {
 // checkTimeout caps each readiness check; the balancer asks again soon.
 const checkTimeout = time.Second
 
+// processPart is the process itself among the parts that are ready or not.
+const processPart = "process"
+
 // unready returns what keeps the process from being ready, by part.
 func (d *Daemon) unready(ctx context.Context) map[string]string {
 	if !d.ready.Load() {
-		return map[string]string{"process": "starting or draining"}
+		return map[string]string{processPart: "starting or draining"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -38,6 +38,12 @@ const (
 	solvedFor = 30 * time.Minute
 )
 
+// Outcomes of an answered challenge, in metrics.
+const (
+	answerSolved = "solved"
+	answerFailed = "failed"
+)
+
 // Challenge gives a challenge to any client that asks; the higher its score, the
 // harder.
 func (g *Guard) Challenge(w http.ResponseWriter, r *http.Request) error {
@@ -114,6 +120,7 @@ func (g *Guard) assess(r *http.Request, s *sender, token string) error {
 
 // solved remembers a solution for half an hour, here and at other instances.
 func (g *Guard) solved(s *sender) {
+	g.answers.WithLabelValues(answerSolved).Inc()
 	until := s.At.Add(solvedFor)
 	c, mu := g.clients.Lock(s.key, s.ms)
 	c.solvedUntil = until.UnixMilli()
@@ -130,6 +137,7 @@ func (g *Guard) solved(s *sender) {
 
 // failed counts a wrong solution; after a few, the client is blocked.
 func (g *Guard) failed(r *http.Request, s *sender) {
+	g.answers.WithLabelValues(answerFailed).Inc()
 	c, mu := g.clients.Lock(s.key, s.ms)
 	n := c.Fail(s.ms)
 	mu.Unlock()

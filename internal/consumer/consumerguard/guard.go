@@ -113,7 +113,8 @@ type Guard struct {
 
 	verdicts [3][4]prometheus.Counter // verdict, action
 	limited  *prometheus.CounterVec
-	link     []string // to the challenge, for programs
+	answers  *prometheus.CounterVec // to challenges
+	link     []string               // to the challenge, for programs
 }
 
 // clientState is what this process knows of a client.
@@ -186,8 +187,14 @@ func (g *Guard) register(reg prometheus.Registerer) {
 	g.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "bff_consumer", Name: "rate_limited_total", Help: "Requests beyond a limit, by class and whose limit it was.",
 	}, []string{"class", "scope"})
+	g.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "bff_consumer", Name: "bot_challenge_total", Help: "Challenges answered, by outcome: each solved one was put to a client that is no bot, as far as a challenge can tell.",
+	}, []string{"outcome"})
 	if reg != nil {
-		reg.MustRegister(verdicts, g.limited)
+		reg.MustRegister(verdicts, g.limited, g.answers)
+	}
+	for _, outcome := range []string{answerSolved, answerFailed} {
+		g.answers.WithLabelValues(outcome) // there from the start: a rate needs a zero to rise from
 	}
 	for v, verdict := range []bot.Verdict{bot.Human, bot.Suspect, bot.Bot} {
 		for a, action := range []string{actNone: "none", actCache: "cache", actChallenge: "challenge", actBlock: "hard-block"} {

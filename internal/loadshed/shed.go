@@ -1,4 +1,4 @@
-// Package shed keeps an overloaded process useful: it refuses what it could not serve in
+// Package loadshed keeps an overloaded process useful: it refuses what it could not serve in
 // time, the least important first, and says how much of the rest to leave out. It knows
 // classes of requests and no hotels.
 //

@@ -253,11 +253,11 @@ func (b *broker) setFail(fail func(arrival) error) {
 	b.fail = fail
 }
 
-// failTopic makes a topic refuse everything, or nothing.
-func (b *broker) failTopic(topic string, err error) {
+// refuse makes badTopic refuse everything with an error, or nothing.
+func (b *broker) refuse(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.topics[topic] = err
+	b.topics[badTopic] = err
 }
 
 // times is how often an event has arrived.

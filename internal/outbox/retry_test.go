@@ -56,7 +56,7 @@ func TestRelayScansHeldRowsOnce(t *testing.T) {
 		t.Helper()
 		const refused, others = 2000, 50
 		b := newBroker()
-		b.failTopic(badTopic, status.Error(codes.InvalidArgument, "no"))
+		b.refuse(status.Error(codes.InvalidArgument, "no"))
 		r := w.newRelay(t, b, func(c *outbox.RelayConfig) {
 			c.Batch, c.MaxAttempts, c.MaxBackoff = 64, 1<<30, time.Millisecond
 		})
@@ -74,7 +74,7 @@ func TestRelayScansHeldRowsOnce(t *testing.T) {
 		if got := r.Scanned(); got != refused+others {
 			t.Errorf("the main scan read %d rows, want each of the %d once", got, refused+others)
 		}
-		b.failTopic(badTopic, nil)
+		b.refuse(nil)
 		b.distinct(t, refused+others)
 		w.settled(t)
 		if got := r.Scanned(); got != refused+others {
@@ -100,7 +100,7 @@ func TestRelayRetryHangs(t *testing.T) {
 	eachTable(t, func(t *testing.T, w *world) {
 		t.Helper()
 		b := newBroker()
-		b.failTopic(badTopic, status.Error(codes.InvalidArgument, "no"))
+		b.refuse(status.Error(codes.InvalidArgument, "no"))
 		hangs, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		tries := 0
@@ -124,7 +124,7 @@ func TestRelayRetryHangs(t *testing.T) {
 			r.Wake()
 			b.distinct(t, 2*(n+1))
 		}
-		b.failTopic(badTopic, nil)
+		b.refuse(nil)
 		close(release)
 		b.distinct(t, 41)
 		w.settled(t)
@@ -140,7 +140,7 @@ func TestRelayTopicDown(t *testing.T) {
 				t.Helper()
 				const keys, each = 30, 4
 				b := newBroker()
-				b.failTopic(badTopic, status.Error(code, "no"))
+				b.refuse(status.Error(code, "no"))
 				var log logged
 				r := w.newRelay(t, b, func(c *outbox.RelayConfig) {
 					c.Batch, c.MaxAttempts, c.Logger = 16, 2, slog.New(&log)
@@ -163,7 +163,7 @@ func TestRelayTopicDown(t *testing.T) {
 				if err != nil || s.MaxAttempts != 0 || s.DLQ != 0 {
 					t.Errorf("stats = %+v, %v: want no attempt counted", s, err)
 				}
-				b.failTopic(badTopic, nil)
+				b.refuse(nil)
 				b.distinct(t, (keys+2)*each)
 				w.settled(t)
 				w.noRetries(t)
@@ -224,7 +224,7 @@ func TestRelayHeldRowsSurviveKills(t *testing.T) {
 		t.Helper()
 		const keys, each = 40, 6
 		b := newBroker()
-		b.failTopic(badTopic, status.Error(codes.InvalidArgument, "no"))
+		b.refuse(status.Error(codes.InvalidArgument, "no"))
 		relays := make([]*outbox.Relay, 2)
 		for i := range relays {
 			relays[i] = w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 32, 1<<30 })
@@ -249,7 +249,7 @@ func TestRelayHeldRowsSurviveKills(t *testing.T) {
 		}
 		b.distinct(t, each)
 		w.held(t, keys*each)
-		b.failTopic(badTopic, nil)
+		b.refuse(nil)
 		for n := range 3 {
 			b.distinct(t, each+(n+1)*keys)
 			w.killRelays(t)

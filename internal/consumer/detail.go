@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -24,9 +25,6 @@ func DefaultStay(now time.Time) Stay {
 
 // calendarDays is the length of the price preview.
 const calendarDays = 7
-
-// similarHotels is how many a page suggests.
-const similarHotels = 4
 
 // Address is where a hotel is.
 type Address struct {
@@ -128,23 +126,40 @@ type HotelDetail struct {
 	SimilarProperties    []ListingCard     `json:"similarProperties,omitempty"`
 	PopularitySignals    *Popularity       `json:"popularitySignals,omitempty"`
 	HandoffHint          HandoffHint       `json:"handoffHint"`
-	Degraded             []Degradation     `json:"degraded"`
+	Degraded             Degradations      `json:"degraded"`
 	Stale                bool              `json:"stale"`
+
+	Shed Rung `json:"-"` // the rung that parts were shed at; RungNone when none were
 }
 
 // MarkStale says of a page that could not be renewed how old it is, and
-// whether its price may still be believed.
+// whether its prices may still be believed.
 func (d *HotelDetail) MarkStale(age time.Duration, now time.Time) {
 	d.Stale = true
-	d.Degraded = append(d.Degraded, Degradation{Part: PartProperty, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: 1})
+	d.Degraded.grow(age)
+	d.Degraded.aged(PartProperty, age, 1)
+	if n := len(d.PriceCalendarPreview); n > 0 && age >= RateLifetime { // its nights have no room to say it
+		d.Degraded.aged(PartCalendar, age, n)
+	}
 	if r := d.CheapestRateSnapshot; r != nil {
 		r.IsStale = r.expired(now)
 	}
+	for i := range d.SimilarProperties {
+		if r := d.SimilarProperties[i].RateSnapshot; r != nil {
+			r.IsStale = r.expired(now)
+		}
+	}
 }
 
-// PricesExpire is when the price of the page is no longer current; zero when
-// it shows none.
-func (d *HotelDetail) PricesExpire() time.Time { return earliest(time.Time{}, d.CheapestRateSnapshot) }
+// PricesExpire is when the first price of the page is no longer current; zero
+// when none is.
+func (d *HotelDetail) PricesExpire() time.Time {
+	first := earliest(time.Time{}, d.CheapestRateSnapshot)
+	for i := range d.SimilarProperties {
+		first = earliest(first, d.SimilarProperties[i].RateSnapshot)
+	}
+	return first
+}
 
 // Property is a hotel as property-service describes it, in one locale.
 type Property struct {
@@ -162,6 +177,9 @@ type Property struct {
 	Policies              Policies
 	Sharia                bool
 	TranslationProvenance json.RawMessage `json:",omitempty"` // absent stays absent through the cache
+	// StaleAge is how old the description is when it could not be renewed; zero
+	// when it is as fresh as it should be.
+	StaleAge time.Duration `json:"-"`
 }
 
 // Properties describes hotels.
@@ -174,6 +192,9 @@ type Properties interface {
 type Projected struct {
 	Listing    Listing
 	Popularity *Popularity
+	// StaleAge is how old this is when the projection could not be asked again;
+	// zero when it is as fresh as it should be.
+	StaleAge time.Duration `json:"-"`
 }
 
 // Quote is a price with the calendar around it.
@@ -196,43 +217,43 @@ const HandoffPath = "/bff/consumer/v1/handoff"
 // HandoffLifetime is how long a hand-off lives.
 const HandoffLifetime = 30 * time.Minute
 
+// ErrHidden is why a hotel is not found that is there: its tenant is suspended.
+var ErrHidden = errors.New("the tenant is suspended")
+
 // Detail composes a hotel's page from four services at once. The hotel itself,
 // from property-service or, without its rooms and photos, from the projection,
 // is all that is indispensable.
 func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (HotelDetail, error) {
 	var (
-		wg                                           sync.WaitGroup
-		prop                                         Property
-		proj                                         Projected
-		similar                                      []Listing
-		quote                                        Quote
-		brands                                       map[bff.ID]BrandPeek
-		propErr, projErr, simErr, quoteErr, brandErr error
+		wg                                   sync.WaitGroup
+		prop                                 Property
+		proj                                 Projected
+		similar                              similar
+		quote                                Quote
+		brands                               map[bff.ID]BrandPeek
+		regions                              map[bff.ID]string
+		propErr, projErr, quoteErr, brandErr error
 	)
 	rung := f.rung()
 	shed := func(at Rung) bool { return rung >= at }
 	wg.Go(func() { prop, propErr = f.Properties.Describe(ctx, req.PropertyID, req.Locale) })
 	if !shed(RungSimilar) {
-		wg.Go(func() { similar, simErr = f.Search.Similar(ctx, req.PropertyID, similarHotels, req.Locale) })
+		wg.Go(func() { similar = f.similar(ctx, req, rung) })
 	}
 	// Price and brand need the tenant, which the projection knows. What need not
 	// wait for another goroutine runs in this one.
-	if proj, projErr = f.Search.FindProperty(ctx, req.PropertyID); projErr == nil {
-		tenant := proj.Listing.TenantID
+	if proj, projErr = f.Search.FindProperty(ctx, req.PropertyID); projErr == nil && !f.Suspended.Has(proj.Listing.TenantID) {
+		tenant := []bff.ID{proj.Listing.TenantID}
 		if !shed(RungListPrice) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 				defer cancel()
-				quote, quoteErr = f.Prices.Quote(ctx, PriceRequest{
-					Properties: []PropertyRef{{req.PropertyID, tenant}}, Dates: req.Stay.Dates,
-					Occupancy: req.Stay.Occupancy, Currency: req.Currency, Locale: req.Locale,
-				}, calendarDays)
+				quote, quoteErr = f.Prices.Quote(ctx, req.prices().of([]Listing{proj.Listing}), calendarDays)
 			})
 		}
+		wg.Go(func() { regions = f.regions(ctx, tenant) })
 		if !shed(RungBrand) {
-			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
-			defer cancel()
-			brands, brandErr = f.Brands.Peeks(ctx, []bff.ID{tenant})
+			brands, brandErr = f.peeks(ctx, tenant)
 		}
 	}
 	wg.Wait()
@@ -245,67 +266,84 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	if projErr != nil && propErr != nil {
 		return HotelDetail{}, Unavailable(projErr)
 	}
-	if projErr == nil && f.Suspended.Has(proj.Listing.TenantID) {
-		return HotelDetail{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
-	}
-	if projErr != nil && f.Suspended.Has(prop.TenantID) {
-		return HotelDetail{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
+	if f.Suspended.Has(proj.Listing.TenantID) || projErr != nil && f.Suspended.Has(prop.TenantID) {
+		return HotelDetail{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "no such hotel", Err: ErrHidden}
 	}
 
 	d := HotelDetail{
-		Rooms: []RoomTypeSummary{}, Amenities: []Amenity{}, Photos: []Photo{}, Degraded: []Degradation{},
+		Rooms: []RoomTypeSummary{}, Amenities: []Amenity{}, Photos: []Photo{}, Degraded: Degradations{},
 		HandoffHint: HandoffHint{URL: HandoffPath, TTLSeconds: int(HandoffLifetime / time.Second)},
 	}
 	missing := func(part Part, err error) {
-		d.Degraded = append(d.Degraded, Degradation{Part: part, Reason: reasonOf(err), Affected: 1})
+		if err != nil {
+			d.Degraded.add(part, reasonOf(err), 1)
+		}
 	}
 	d.describe(prop, proj, propErr, projErr)
-	if propErr != nil {
-		missing(PartProperty, propErr)
+	missing(PartProperty, propErr)
+	missing(PartPopularity, projErr)
+	missing(PartRates, projErr)
+	missing(PartCalendar, projErr)
+	missing(PartBrand, projErr)
+	if propErr == nil && prop.StaleAge > 0 {
+		d.Stale = true
+		d.Degraded.old(PartProperty, prop.StaleAge, 1)
 	}
-	if projErr != nil {
-		missing(PartPopularity, projErr)
-		missing(PartRates, projErr)
-		missing(PartBrand, projErr)
+	if projErr == nil && proj.StaleAge > 0 { // ratings and popularity are the projection's
+		d.Stale = true
+		d.Degraded.old(PartSearch, proj.StaleAge, 1)
 	}
-	d.Property.Badges = f.badges(d.Property.Address.Country, prop.Sharia || proj.Listing.Sharia || (quote.Rate != nil && quote.Rate.Sharia), proj.Listing.ListedAt, now)
+	d.Property.Badges = f.badges(regions[proj.Listing.TenantID], prop.Sharia || proj.Listing.Sharia || (quote.Rate != nil && quote.Rate.Sharia), proj.Listing.ListedAt, now)
 	d.BrandPeek = NeutralBrand(d.Property.Name)
 	if b, ok := brands[d.Property.TenantID]; ok {
 		d.BrandPeek = b
 	}
-	d.CheapestRateSnapshot, d.PriceCalendarPreview = quote.Rate, quote.Calendar
-	if quote.Rate != nil {
-		quote.Rate.IsStale = quote.Rate.expired(now)
-	}
+	d.price(quote, quoteErr, now)
+	missing(PartBrand, brandErr)
 	if !shed(RungPopularity) {
 		d.PopularitySignals = proj.Popularity
 	}
-	if len(similar) > 0 {
-		d.SimilarProperties = make([]ListingCard, 0, len(similar))
-	}
-	for _, l := range similar {
-		if l.PropertyID != req.PropertyID && !f.Suspended.Has(l.TenantID) {
-			d.SimilarProperties = append(d.SimilarProperties, f.card(l, nil, nil, now))
-		}
-	}
-	if quoteErr != nil {
-		missing(PartRates, quoteErr)
-	}
-	if brandErr != nil {
-		missing(PartBrand, brandErr)
-	}
-	if simErr != nil {
-		missing(PartSimilar, simErr)
+	if !shed(RungSimilar) {
+		d.SimilarProperties = similar.cards(f, now)
+		missing(PartSimilar, similar.err)
+		d.Degraded.join(similar.missing(similar.items, rung, now))
 	}
 	for _, s := range []struct {
 		at   Rung
 		part Part
-	}{{RungSimilar, PartSimilar}, {RungPopularity, PartPopularity}, {RungBrand, PartBrand}, {RungListPrice, PartRates}} {
+	}{{RungSimilar, PartSimilar}, {RungPopularity, PartPopularity}, {RungBrand, PartBrand}, {RungListPrice, PartRates}, {RungListPrice, PartCalendar}} {
 		if shed(s.at) {
-			d.Degraded = append(d.Degraded, Degradation{Part: s.part, Reason: ReasonShed, Affected: 1})
+			d.Degraded.shed(s.part, 1)
+			d.Shed = rung
 		}
 	}
 	return d, nil
+}
+
+// prices asks for the prices of the page's stay.
+func (r DetailRequest) prices() PriceRequest {
+	return PriceRequest{Dates: r.Stay.Dates, Occupancy: r.Stay.Occupancy, Currency: r.Currency, Locale: r.Locale}
+}
+
+// price puts the price and the calendar on the page. While pricing fails the
+// last price that it said may be there; it is not called current once it is old.
+func (d *HotelDetail) price(q Quote, failure error, now time.Time) {
+	d.CheapestRateSnapshot, d.PriceCalendarPreview = q.Rate, q.Calendar
+	if q.Rate != nil {
+		q.Rate.IsStale = q.Rate.expired(now)
+	}
+	if failure == nil {
+		return
+	}
+	switch {
+	case q.Rate == nil:
+		d.Degraded.add(PartRates, reasonOf(failure), 1)
+	case q.Rate.IsStale:
+		d.Degraded.old(PartRates, now.Sub(q.Rate.CapturedAt.Time), 1)
+	}
+	if len(q.Calendar) == 0 {
+		d.Degraded.add(PartCalendar, reasonOf(failure), 1)
+	}
 }
 
 // describe fills the head of the page from whichever of the two services

@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func TestDetail(t *testing.T) {
 	t.Parallel()
 	const (
-		rates, brand, similar, popularity, property = consumer.PartRates, consumer.PartBrand, consumer.PartSimilar, consumer.PartPopularity, consumer.PartProperty
+		rates, brand, similar, popularity, property, calendar = consumer.PartRates, consumer.PartBrand, consumer.PartSimilar, consumer.PartPopularity, consumer.PartProperty, consumer.PartCalendar
 
 		failed, shed = consumer.ReasonError, consumer.ReasonShed
 	)
@@ -28,17 +29,17 @@ func TestDetail(t *testing.T) {
 		noRate, noBrand, noRooms, noSimilar, noPopularity bool
 	}{
 		{name: "whole", want: parts{}},
-		{name: "no price", platform: &platform{Down: failures{Pricing: errDown}}, want: parts{rates: failed}, noRate: true},
+		{name: "no price", platform: &platform{Down: failures{Pricing: errDown}}, want: parts{rates: failed, calendar: failed}, noRate: true},
 		{name: "no brand", platform: &platform{Down: failures{Theme: errDown}}, want: parts{brand: failed}, noBrand: true},
 		{name: "no description", platform: &platform{Down: failures{Property: errDown}}, want: parts{property: failed}, noRooms: true},
 		{name: "no similar hotels", platform: &platform{Down: failures{Similar: errDown}}, want: parts{similar: failed}, noSimilar: true},
 		{
 			name: "no projection", platform: &platform{Down: failures{Search: errDown, Similar: errDown}},
-			want: parts{popularity: failed, rates: failed, brand: failed, similar: failed}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
+			want: parts{popularity: failed, rates: failed, calendar: failed, brand: failed, similar: failed}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
 		},
 		{
 			name: "only the projection", platform: &platform{Down: failures{Pricing: errDown, Theme: errDown, Property: errDown, Similar: errDown}},
-			want: parts{rates: failed, brand: failed, property: failed, similar: failed}, noRate: true, noBrand: true, noRooms: true, noSimilar: true,
+			want: parts{rates: failed, calendar: failed, brand: failed, property: failed, similar: failed}, noRate: true, noBrand: true, noRooms: true, noSimilar: true,
 		},
 		{name: "nothing", platform: &platform{Down: failures{Search: errDown, Property: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 		{name: "nothing in time", platform: &platform{Down: failures{Search: failure("budget"), Property: errDown}}, wantErr: bff.CodeUpstreamBudgetExceeded},
@@ -50,7 +51,7 @@ func TestDetail(t *testing.T) {
 		{name: "second rung", rung: consumer.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
 		{name: "third rung", rung: consumer.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true, noBrand: true},
 		{
-			name: "last rung", rung: consumer.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed},
+			name: "last rung", rung: consumer.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed, calendar: shed},
 			noSimilar: true, noPopularity: true, noBrand: true, noRate: true,
 		},
 	} {
@@ -85,6 +86,12 @@ func TestDetail(t *testing.T) {
 				if s.PropertyID == propertyID(70) {
 					t.Error("a hotel is similar to itself")
 				}
+				if (s.RateSnapshot == nil) != tt.noRate || (s.BrandPeek.LogoURL == "") != tt.noBrand {
+					t.Errorf("similar hotel %+v", s)
+				}
+			}
+			if d.Shed != tt.rung {
+				t.Errorf("shed at %s, want %s", d.Shed, tt.rung)
 			}
 			if d.HandoffHint.URL != consumer.HandoffPath || d.HandoffHint.TTLSeconds != 1800 {
 				t.Errorf("hint %+v", d.HandoffHint)
@@ -109,6 +116,86 @@ func TestDetailAges(t *testing.T) {
 	d.MarkStale(time.Minute, midday.Add(10*time.Second))
 	if !d.Stale || !d.CheapestRateSnapshot.IsStale || partsOf(d.Degraded)[consumer.PartProperty] != consumer.ReasonStale {
 		t.Errorf("not said to be stale: %+v", d)
+	}
+}
+
+// affected tells in how many places each part is missing or old.
+func affected(degraded []consumer.Degradation) map[consumer.Part]int {
+	out := map[consumer.Part]int{}
+	for _, d := range degraded {
+		out[d.Part] += d.Affected
+	}
+	return out
+}
+
+// TestSimilarHotelsMissParts counts the cards of similar hotels in what it says
+// is missing.
+func TestSimilarHotelsMissParts(t *testing.T) {
+	t.Parallel()
+	p := &platform{Alike: []int{10, 20}, Down: failures{Pricing: failure("timeout"), Theme: failure("breaker")}}
+	d, err := finderOn(p, consumer.RungNone).Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[consumer.Part]int{consumer.PartRates: 3, consumer.PartBrand: 3, consumer.PartCalendar: 1} // its own and two
+	if diff := cmp.Diff(want, affected(d.Degraded)); diff != "" {
+		t.Errorf("affected (-want +got):\n%s", diff)
+	}
+}
+
+// oldReads are answers of caches that could not be renewed.
+type oldReads struct {
+	*platform
+	projected, described time.Duration
+}
+
+func (o oldReads) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+	p, err := o.platform.FindProperty(ctx, id)
+	p.StaleAge = o.projected
+	return p, err
+}
+
+func (o oldReads) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
+	p, err := o.platform.Describe(ctx, id, locale)
+	p.StaleAge = o.described
+	return p, err
+}
+
+// TestOldPageSaysSo makes a page of what could not be asked for again.
+func TestOldPageSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		old  oldReads
+		want []consumer.Degradation
+	}{
+		{name: "fresh", want: []consumer.Degradation{}},
+		{name: "projection", old: oldReads{projected: 66 * time.Second}, want: []consumer.Degradation{{Part: consumer.PartSearch, Reason: consumer.ReasonStale, AgeMs: 66000, Affected: 1}}},
+		{name: "description", old: oldReads{described: 400 * time.Second}, want: []consumer.Degradation{{Part: consumer.PartProperty, Reason: consumer.ReasonStale, AgeMs: 400000, Affected: 1}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := finderOn(nil, consumer.RungNone)
+			tt.old.platform = f.Prices.(*platform)
+			f.Search, f.Properties = tt.old, tt.old
+			d, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, []consumer.Degradation(d.Degraded)); diff != "" || d.Stale != (len(tt.want) > 0) {
+				t.Errorf("stale %v, degraded (-want +got):\n%s", d.Stale, diff)
+			}
+			// Kept for another minute, it is that much older.
+			d.MarkStale(time.Minute, midday)
+			for _, g := range d.Degraded {
+				if len(tt.want) > 0 && g.Part == tt.want[0].Part && g.AgeMs != tt.want[0].AgeMs+60000 {
+					t.Errorf("a minute later: %+v", g)
+				}
+			}
+			if partsOf(d.Degraded)[consumer.PartCalendar] != consumer.ReasonStale {
+				t.Errorf("an old calendar is not said to be old: %+v", d.Degraded)
+			}
+		})
 	}
 }
 

@@ -76,16 +76,18 @@ type Finder struct {
 	Suspended *SuspendedTenants
 	// Brownout is the rung of the ladder that the service stands on; nil = none.
 	Brownout func() Rung
-	// HomeCountry is the country of this deployment's region; hotels elsewhere
-	// carry the cross-region badge.
-	HomeCountry string
+	// Region is the platform's region of this deployment, such as asia-south1:
+	// hotels whose tenants live in another one carry the cross-region badge. ""
+	// or without Regions none do.
+	Region  string
+	Regions Regions
 }
 
 // SearchResult is a page of hotels.
 type SearchResult struct {
 	Results  []ListingCard `json:"results"`
 	Page     ResultPage    `json:"page"`
-	Degraded []Degradation `json:"degraded"`
+	Degraded Degradations  `json:"degraded"`
 	Stale    bool          `json:"stale"`
 
 	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
@@ -95,13 +97,15 @@ type SearchResult struct {
 	// Omitted are the suspended tenants whose hotels were left out.
 	Omitted []bff.ID `json:"-"`
 	Cells   []string `json:"-"` // the geo cells that the page shows, for invalidation
+	Shed    Rung     `json:"-"` // the rung that parts were shed at; RungNone when none were
 }
 
 // MarkStale says of an answer that could not be renewed how old it is, and of
 // each price whether it may still be believed.
 func (r *SearchResult) MarkStale(age time.Duration, now time.Time) {
 	r.Stale = true
-	r.Degraded = append(r.Degraded, Degradation{Part: PartSearch, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: len(r.Results)})
+	r.Degraded.grow(age)
+	r.Degraded.aged(PartSearch, age, max(1, len(r.Results)))
 	for i := range r.Results {
 		if rate := r.Results[i].RateSnapshot; rate != nil {
 			rate.IsStale = rate.expired(now)
@@ -153,77 +157,50 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 
 // Compose adds prices and brands to the listings of one page. Hotels of
 // suspended tenants are left out, and the total with them, because the
-// projection learns of a suspension later than we do.
+// projection learns of a suspension later than we do. What counts for the total
+// is the whole window, so that its pages agree.
 func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now time.Time) (SearchResult, error) {
 	items := make([]Listing, 0, len(found.Items))
-	var omitted []bff.ID
 	for _, l := range found.Items {
-		if f.Suspended.Has(l.TenantID) {
-			omitted = append(omitted, l.TenantID)
-			continue
+		if !f.Suspended.Has(l.TenantID) {
+			items = append(items, l)
 		}
-		items = append(items, l)
 	}
-	total := found.Total - (len(found.Items) - len(items))
-	var (
-		wg                sync.WaitGroup
-		rates             map[bff.ID]RateSnapshot
-		brands            map[bff.ID]BrandPeek
-		rateErr, brandErr error
-		rung              = f.rung()
-	)
-	if len(items) > 0 && rung < RungListPrice {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
-			defer cancel()
-			rates, rateErr = f.Prices.Preview(ctx, priceRequest(q, items))
-		})
+	if found.Around == nil {
+		found.Around = found.Items
 	}
-	if len(items) > 0 && rung < RungBrand {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
-			defer cancel()
-			brands, brandErr = f.Brands.Peeks(ctx, tenantsOf(items))
-		})
+	var omitted []bff.ID
+	if !f.Suspended.Empty() {
+		for i := range found.Around {
+			if id := found.Around[i].TenantID; f.Suspended.Has(id) {
+				omitted = append(omitted, id)
+			}
+		}
 	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil { // nobody waits for half an answer any more
+	rung := f.rung()
+	with := f.extras(ctx, &PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}, items, rung)
+	if err := ctx.Err(); err != nil { // the guest is gone: half an answer must not be kept
 		return SearchResult{}, err
 	}
 
 	res := SearchResult{
 		Results:  make([]ListingCard, 0, len(items)),
-		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: total},
-		Degraded: []Degradation{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint, Order: found.Order,
+		Page:     ResultPage{Limit: q.Page.Limit, Offset: q.Page.Offset, Total: found.Total - len(omitted)},
+		Degraded: Degradations{}, AIProvenance: found.AIProvenance, QueryRewriteHint: found.QueryRewriteHint, Order: found.Order,
 		Omitted: omitted,
 	}
-	missingRates, missingBrands := 0, 0
 	for _, l := range items {
-		var rate *RateSnapshot
-		if r, ok := rates[l.PropertyID]; ok {
-			r.IsStale = r.expired(now)
-			rate = &r
-		} else {
-			missingRates++
-		}
-		var brand *BrandPeek
-		if b, ok := brands[l.TenantID]; ok {
-			brand = &b
-		} else {
-			missingBrands++
-		}
-		res.Results = append(res.Results, f.card(l, brand, rate, now))
+		res.Results = append(res.Results, f.card(l, with, now))
 		res.Cells = append(res.Cells, l.GeoCell)
 	}
 	if found.StaleAge > 0 {
 		res.Stale = true
-		res.Degraded = append(res.Degraded, Degradation{
-			Part: PartSearch, Reason: ReasonStale, AgeMs: found.StaleAge.Milliseconds(), Affected: len(items),
-		})
+		res.Degraded.old(PartSearch, found.StaleAge, max(1, len(items)))
 	}
-	// A hotel that pricing answered without a price is sold out, not degraded.
-	res.missing(PartRates, rateErr, rung >= RungListPrice, missingRates)
-	res.missing(PartBrand, brandErr, rung >= RungBrand, missingBrands)
+	res.Degraded.join(with.missing(items, rung, now))
+	if rung >= RungBrand && len(items) > 0 {
+		res.Shed = rung
+	}
 	return res, nil
 }
 
@@ -262,42 +239,22 @@ func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID,
 		})
 	}
 	wg.Wait()
+	found.Around = found.Items
 	found.Items = slices.DeleteFunc(page, func(l Listing) bool { return l.PropertyID.IsZero() })
 	res, err := f.Compose(ctx, q, found, now)
 	if n := int(absent.Load()); n > 0 && err == nil {
-		res.Degraded = append(res.Degraded, Degradation{Part: PartPaging, Reason: ReasonError, Affected: n})
+		res.Degraded.add(PartPaging, ReasonError, n)
 	}
 	return res, err
 }
 
-func (r *SearchResult) missing(part Part, err error, shed bool, affected int) {
-	switch {
-	case affected == 0 || (err == nil && !shed):
-	case shed:
-		r.Degraded = append(r.Degraded, Degradation{Part: part, Reason: ReasonShed, Affected: affected})
-	default:
-		r.Degraded = append(r.Degraded, Degradation{Part: part, Reason: reasonOf(err), Affected: affected})
+// of returns the request for the prices of listings.
+func (p PriceRequest) of(items []Listing) PriceRequest {
+	p.Properties = make([]PropertyRef, len(items))
+	for i := range items {
+		p.Properties[i] = PropertyRef{items[i].PropertyID, items[i].TenantID}
 	}
-}
-
-func priceRequest(q SearchQuery, items []Listing) PriceRequest {
-	req := PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}
-	for _, l := range items {
-		req.Properties = append(req.Properties, PropertyRef{l.PropertyID, l.TenantID})
-	}
-	return req
-}
-
-func tenantsOf(items []Listing) []bff.ID {
-	seen := make(map[bff.ID]bool, len(items))
-	var out []bff.ID
-	for _, l := range items {
-		if !seen[l.TenantID] {
-			seen[l.TenantID] = true
-			out = append(out, l.TenantID)
-		}
-	}
-	return out
+	return p
 }
 
 // retryUpstream is when a client may sensibly ask again: the breaker's

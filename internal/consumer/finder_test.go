@@ -47,7 +47,7 @@ func finderOn(p *platform, rung consumer.Rung, suspended ...int) *consumer.Finde
 		s.Suspend(tenantID(n))
 	}
 	return &consumer.Finder{
-		Search: p, Prices: p, Brands: p, Properties: p, Suspended: s, HomeCountry: "AF",
+		Search: p, Prices: p, Brands: p, Properties: p, Suspended: s, Region: consumertest.Region, Regions: p,
 		Brownout: func() consumer.Rung { return rung }, Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 }
@@ -207,5 +207,110 @@ func TestPricesAge(t *testing.T) {
 	}
 	if !res.Results[0].RateSnapshot.IsStale || !res.PricesExpire().IsZero() {
 		t.Errorf("a price of a minute is shown as current: %+v, expires %s", res.Results[0].RateSnapshot, res.PricesExpire())
+	}
+}
+
+// TestBadgeByRegion compares the platform's regions, never countries.
+func TestBadgeByRegion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		here   string
+		lives  map[int]string
+		failed error
+		want   []consumer.Badge
+	}{
+		{name: "same region", here: "asia-south1", want: []consumer.Badge{}},
+		{name: "another region, same country", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []consumer.Badge{consumer.BadgeCrossRegion}},
+		{name: "region not told", here: "asia-south1", lives: map[int]string{1: "", 7: ""}, want: []consumer.Badge{}},
+		{name: "tenant service is down", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, failed: errDown, want: []consumer.Badge{}},
+		{name: "deployment without a region", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []consumer.Badge{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := finderOn(&platform{Hotels: []int{10}, Alike: []int{10}, Regions: tt.lives, Down: failures{Tenant: tt.failed}}, consumer.RungNone)
+			f.Region = tt.here
+			res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
+			if err != nil || len(res.Degraded) > 0 {
+				t.Fatal(res.Degraded, err)
+			}
+			page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, got := range map[string][]consumer.Badge{
+				"list": res.Results[0].Badges, "page": page.Property.Badges, "similar hotel": page.SimilarProperties[0].Badges,
+			} {
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+		})
+	}
+}
+
+// lastPrices is pricing that fails, behind what it said before.
+type lastPrices struct {
+	consumer.Pricer
+	rates map[bff.ID]consumer.RateSnapshot
+}
+
+func (l lastPrices) Preview(context.Context, consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	return l.rates, errDown
+}
+
+func (l lastPrices) Quote(_ context.Context, req consumer.PriceRequest, _ int) (q consumer.Quote, err error) {
+	if r, ok := l.rates[req.Properties[0].PropertyID]; ok {
+		q.Rate = &r
+	}
+	return q, errDown
+}
+
+// TestLastPrices shows the last prices while pricing fails, and calls them stale
+// once they are.
+func TestLastPrices(t *testing.T) {
+	t.Parallel()
+	f := finderOn(&platform{Hotels: []int{10, 20, 70}}, consumer.RungNone)
+	at := func(age time.Duration) consumer.RateSnapshot {
+		return consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
+	}
+	f.Prices = lastPrices{rates: map[bff.ID]consumer.RateSnapshot{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
+	res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := res.Results[0].RateSnapshot; r == nil || r.IsStale {
+		t.Errorf("a price of 30 s: %+v", r)
+	}
+	if r := res.Results[1].RateSnapshot; r != nil {
+		t.Errorf("a price that was never said: %+v", r)
+	}
+	if r := res.Results[2].RateSnapshot; r == nil || !r.IsStale {
+		t.Errorf("a price of 90 s: %+v", r)
+	}
+	want := consumer.Degradations{
+		{Part: consumer.PartRates, Reason: consumer.ReasonError, Affected: 1},
+		{Part: consumer.PartRates, Reason: consumer.ReasonStale, AgeMs: 90000, Affected: 1},
+	}
+	if diff := cmp.Diff(want, res.Degraded); diff != "" {
+		t.Errorf("degraded (-want +got):\n%s", diff)
+	}
+	page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+	if err != nil || !page.CheapestRateSnapshot.IsStale || partsOf(page.Degraded)[consumer.PartRates] != consumer.ReasonStale {
+		t.Errorf("page %+v, %v", page, err)
+	}
+}
+
+// TestTotalsAgree suspends a tenant whose hotels are on another page of the
+// window: every page counts the same hotels.
+func TestTotalsAgree(t *testing.T) {
+	t.Parallel()
+	window := consumertest.Listings([]int{10, 20, 70, 71, 30, 40})
+	f := finderOn(nil, consumer.RungNone, 7)
+	for from := 0; from < len(window); from += 2 {
+		res, err := f.Compose(t.Context(), consumer.SearchQuery{}, consumer.Listings{Items: window[from : from+2], Around: window, Total: 300}, midday)
+		if err != nil || res.Page.Total != 298 || len(res.Omitted) != 2 {
+			t.Errorf("page at %d: total %d, omitted %v, %v; want 298", from, res.Page.Total, res.Omitted, err)
+		}
 	}
 }

@@ -16,6 +16,7 @@ type Tenant struct {
 	ID        bff.ID
 	Slug      string
 	Suspended bool
+	Region    string // of the platform, such as asia-south1; "" when it is not known
 }
 
 // Tenants knows the hotel companies.
@@ -136,7 +137,9 @@ type HandoffDesk struct {
 	Search  Searcher
 	Tenants Tenants
 	Prices  Pricer // for the price receipt; nil = none
-	Keys    *handoff.Keyring
+	// Snapshots are asked for the price first, in their order.
+	Snapshots []Snapshots
+	Keys      *handoff.Keyring
 	// RedirectTemplate holds {tenantSlug} and {token}.
 	RedirectTemplate string
 }
@@ -144,7 +147,7 @@ type HandoffDesk struct {
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
 func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v Client, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
-	receipt := checkPrice(ctx, d.Prices, req, now) // while the hotel is resolved
+	receipt := d.checkPrice(ctx, req, now) // while the hotel is resolved
 	tenant, err := d.resolve(ctx, req)
 	if err != nil {
 		return Handoff{}, Minted{}, HandoffInitiated{}, err

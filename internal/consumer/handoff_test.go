@@ -230,4 +230,58 @@ func TestReceiptDoesNotWait(t *testing.T) {
 	})
 }
 
+// keptRate is a price that the caches hold.
+type keptRate consumer.RateSnapshot
+
+func (k keptRate) FindRate(context.Context, consumer.PriceRequest) (consumer.RateSnapshot, bool) {
+	return consumer.RateSnapshot(k), true
+}
+
+// TestReceiptFromSnapshot has pricing too slow to be asked.
+func TestReceiptFromSnapshot(t *testing.T) {
+	t.Parallel()
+	price := consumertest.Price
+	other := bff.Money{Minor: price.Minor + 1, Currency: price.Currency}
+	for _, tt := range []struct {
+		name        string
+		kept        bff.Money
+		age         time.Duration // of the snapshot
+		shown       time.Duration // how long ago the guest was shown a price
+		want        consumer.PriceVerdict
+		wantCurrent string
+	}{
+		{name: "the very one", kept: price, age: 58 * time.Second, shown: 58 * time.Second, want: consumer.PriceMatched},
+		{name: "a newer one, same price", kept: price, age: time.Second, shown: 30 * time.Minute, want: consumer.PriceMatched},
+		{name: "a newer one, other price", kept: other, age: time.Second, shown: time.Minute, want: consumer.PriceChanged, wantCurrent: other.MinorString()},
+		{name: "too old", kept: price, age: time.Minute, shown: time.Minute, want: consumer.PriceUnchecked},
+		{name: "older than the one shown", kept: other, age: 50 * time.Second, shown: 10 * time.Second, want: consumer.PriceUnchecked},
+		{name: "another currency", kept: bff.Money{Minor: price.Minor, Currency: bff.USD}, age: time.Second, shown: time.Second, want: consumer.PriceUnchecked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d, req := deskOn(t, nil), stayRequest()
+				d.Prices = slowPricer{}
+				d.Snapshots = []consumer.Snapshots{keptRate(consumer.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
+				req.Shown = &consumer.Price{Minor: price.MinorString(), Currency: price.Currency, CapturedAt: bff.At(midday.Add(-tt.shown))}
+				began := time.Now() // the bubble's
+				_, minted, _, err := d.Mint(t.Context(), req, guest(true), consumer.Client{}, midday)
+				if err != nil {
+					t.Fatal(err)
+				}
+				current := ""
+				if minted.CurrentPrice != nil {
+					current = minted.CurrentPrice.Minor
+				}
+				if minted.PriceCheck != tt.want || current != tt.wantCurrent {
+					t.Errorf("%s %q, want %s %q", minted.PriceCheck, current, tt.want, tt.wantCurrent)
+				}
+				if waited := time.Since(began); (waited == 0) != (tt.want != consumer.PriceUnchecked) {
+					t.Errorf("waited %s", waited)
+				}
+			})
+		})
+	}
+}
+
 var sameID = cmp.Comparer(func(a, b bff.ID) bool { return a == b })

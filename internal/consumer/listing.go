@@ -136,6 +136,9 @@ type Listings struct {
 	QueryRewriteHint json.RawMessage `json:",omitempty"`
 	// Order names the order of the first window that the items come from.
 	Order Hash
+	// Around are all listings of the windows that the items were cut from; nil
+	// when the items are all that was read.
+	Around []Listing `json:"-"`
 	// StaleAge is how old the listings are when the projection could not be
 	// asked again; zero when they are as fresh as they should be.
 	StaleAge time.Duration `json:"-"`
@@ -147,24 +150,27 @@ const (
 )
 
 // card composes what a guest sees of a listing.
-func (f *Finder) card(l Listing, brand *BrandPeek, rate *RateSnapshot, now time.Time) ListingCard {
+func (f *Finder) card(l Listing, with extras, now time.Time) ListingCard {
+	rate := with.rate(l.PropertyID, now)
 	c := ListingCard{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
 		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
 		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
 		AmenityHighlights: append([]string{}, l.Amenities[:min(len(l.Amenities), highlights)]...),
 		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate,
-		Badges: f.badges(l.Country, l.Sharia || (rate != nil && rate.Sharia), l.ListedAt, now),
+		Badges: f.badges(with.regions[l.TenantID], l.Sharia || (rate != nil && rate.Sharia), l.ListedAt, now),
 	}
-	if brand != nil {
-		c.BrandPeek = *brand
+	if b, ok := with.brands[l.TenantID]; ok {
+		c.BrandPeek = b
 	}
 	return c
 }
 
-func (f *Finder) badges(country string, sharia bool, listed, now time.Time) []Badge {
+// badges are the hints on a hotel whose tenant lives in a region of the platform;
+// "" when the region is not known, and then nothing is said of it.
+func (f *Finder) badges(region string, sharia bool, listed, now time.Time) []Badge {
 	out := []Badge{}
-	if f.HomeCountry != "" && country != f.HomeCountry {
+	if f.Region != "" && region != "" && region != f.Region {
 		out = append(out, BadgeCrossRegion)
 	}
 	if sharia {

@@ -38,12 +38,13 @@ type Pins struct {
 
 // MapResult is a map with its pins.
 type MapResult struct {
-	Pins      []MapPin      `json:"pins"`
-	Total     int           `json:"total"`
-	Truncated bool          `json:"truncated"`
-	Degraded  []Degradation `json:"degraded"`
-	Stale     bool          `json:"stale"`
+	Pins      []MapPin     `json:"pins"`
+	Total     int          `json:"total"`
+	Truncated bool         `json:"truncated"`
+	Degraded  Degradations `json:"degraded"`
+	Stale     bool         `json:"stale"`
 
+	Shed Rung `json:"-"` // the rung that parts were shed at; RungNone when none were
 	// Omitted are the suspended tenants whose hotels were left out.
 	Omitted []bff.ID `json:"-"`
 }
@@ -52,25 +53,24 @@ type MapResult struct {
 // price is taken off: a pin has no room to say that it is old.
 func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 	m.Stale = true
-	m.Degraded = append(m.Degraded, Degradation{Part: PartSearch, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: len(m.Pins)})
+	m.Degraded.grow(age)
+	m.Degraded.aged(PartSearch, age, max(1, len(m.Pins)))
 	for i := range m.Pins {
 		if m.Pins[i].CheapestNightlyMinor != nil {
 			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency = nil, ""
-			m.Degraded = append(m.Degraded, Degradation{Part: PartMapPrice, Reason: ReasonStale, AgeMs: age.Milliseconds(), Affected: 1})
+			m.Degraded.aged(PartMapPrice, age, 1)
 		}
 	}
 }
 
 // Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
-func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID) (MapResult, error) {
+func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
 	q = q.Normalise()
 	pins, omitted, total, err := f.pins(ctx, q)
 	if err != nil {
 		return MapResult{}, Unavailable(err)
 	}
-	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: []Degradation{}, Omitted: omitted}
-	ctxBrand, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
-	defer cancel()
+	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: Degradations{}, Omitted: omitted}
 	rung := f.rung()
 	var tenants []bff.ID
 	seen := map[bff.ID]bool{}
@@ -82,11 +82,12 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID) (MapResu
 	}
 	var brands map[bff.ID]BrandPeek
 	if rung < RungBrand && len(tenants) > 0 {
-		if brands, err = f.Brands.Peeks(ctxBrand, tenants); err != nil {
-			res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(err), Affected: len(pins)})
+		if brands, err = f.peeks(ctx, tenants); err != nil {
+			res.Degraded.add(PartBrand, reasonOf(err), len(pins))
 		}
 	} else if len(tenants) > 0 {
-		res.Degraded = append(res.Degraded, Degradation{Part: PartBrand, Reason: ReasonShed, Affected: len(pins)})
+		res.Degraded.shed(PartBrand, len(pins))
+		res.Shed = rung
 	}
 	for i := range pins {
 		pins[i].BrandColor = neutralColor
@@ -94,12 +95,12 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID) (MapResu
 			pins[i].BrandColor = b.PrimaryColor
 		}
 	}
-	f.priceCursor(ctx, q, cursor, &res, rung)
+	f.priceCursor(ctx, q, cursor, &res, now)
 	return res, nil
 }
 
 // priceCursor puts a price on the one pin that the guest points at.
-func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, res *MapResult, rung Rung) {
+func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, res *MapResult, now time.Time) {
 	if cursor.IsZero() {
 		return
 	}
@@ -108,8 +109,9 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 		if pin.PropertyID != cursor {
 			continue
 		}
-		if rung >= RungMapPrice {
-			res.Degraded = append(res.Degraded, Degradation{Part: PartMapPrice, Reason: ReasonShed, Affected: 1})
+		if rung := f.rung(); rung >= RungMapPrice {
+			res.Degraded.shed(PartMapPrice, 1)
+			res.Shed = rung
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
@@ -118,11 +120,12 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 			Properties: []PropertyRef{{pin.PropertyID, pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
 			Currency: q.Currency, Locale: q.Locale,
 		})
-		if err != nil {
-			res.Degraded = append(res.Degraded, Degradation{Part: PartMapPrice, Reason: reasonOf(err), Affected: 1})
+		r, ok := rates[cursor]
+		if err != nil && (!ok || r.expired(now)) { // a pin has no room to say that its price is old
+			res.Degraded.add(PartMapPrice, reasonOf(err), 1)
 			return
 		}
-		if r, ok := rates[cursor]; ok {
+		if ok {
 			minor := r.CheapestNightlyMinor
 			pin.CheapestNightlyMinor, pin.Currency = &minor, r.Currency
 		}
@@ -193,17 +196,27 @@ type AvailabilityDay struct {
 	RoomsLeft            *int         `json:"roomsLeft,omitempty"`
 	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
 	Currency             bff.Currency `json:"currency,omitempty"`
+	IsStale              bool         `json:"isStale,omitempty"` // the price is no longer current
 }
 
 // Availability is a hotel's calendar.
 type Availability struct {
 	PropertyID bff.ID            `json:"propertyId"`
 	Days       []AvailabilityDay `json:"days"`
+	Degraded   Degradations      `json:"degraded"`
 	Stale      bool              `json:"stale,omitempty"`
 }
 
-// MarkStale says of a calendar that could not be renewed that it is old.
-func (a *Availability) MarkStale(time.Duration, time.Time) { a.Stale = true }
+// MarkStale says of a calendar that could not be renewed how old it is, and of
+// each price whether it may still be believed.
+func (a *Availability) MarkStale(age time.Duration, _ time.Time) {
+	a.Stale = true
+	a.Degraded.grow(age)
+	a.Degraded.aged(PartAvailability, age, max(1, len(a.Days)))
+	for i := range a.Days {
+		a.Days[i].IsStale = a.Days[i].CheapestNightlyMinor != nil && age >= RateLifetime
+	}
+}
 
 // FacetCatalog is what a region can be filtered by.
 type FacetCatalog struct {

@@ -68,7 +68,7 @@ func TestMap(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := platformOr(tt.platform)
-			res, err := finderOn(p, tt.rung, tt.suspended...).Map(t.Context(), inBox(tt.degrees), tt.cursor)
+			res, err := finderOn(p, tt.rung, tt.suspended...).Map(t.Context(), inBox(tt.degrees), tt.cursor, midday)
 			if tt.wantErr != "" {
 				if bff.CodeOf(err) != tt.wantErr {
 					t.Errorf("got %v, want %s", err, tt.wantErr)
@@ -117,7 +117,7 @@ func TestMapIsShared(t *testing.T) {
 			degrees = 4
 		}
 		f := finderOn(&platform{MapPins: pins}, consumer.RungNone, suspended...)
-		res, err := f.Map(context.Background(), inBox(degrees), bff.ID{})
+		res, err := f.Map(context.Background(), inBox(degrees), bff.ID{}, midday)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestMapIsShared(t *testing.T) {
 
 func TestMapAges(t *testing.T) {
 	t.Parallel()
-	res, err := finderOn(&platform{MapPins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3))
+	res, err := finderOn(&platform{MapPins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3), midday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,5 +167,25 @@ func TestMapAges(t *testing.T) {
 	want := parts{consumer.PartSearch: consumer.ReasonStale, consumer.PartMapPrice: consumer.ReasonStale}
 	if diff := cmp.Diff(want, partsOf(res.Degraded)); diff != "" || !res.Stale {
 		t.Errorf("degraded (-want +got):\n%s", diff)
+	}
+}
+
+// TestOldAvailabilitySaysSo marks a calendar that could not be renewed.
+func TestOldAvailabilitySaysSo(t *testing.T) {
+	t.Parallel()
+	minor := "100"
+	for _, tt := range []struct {
+		age       time.Duration
+		wantStale bool // the prices
+	}{{30 * time.Second, false}, {2 * time.Minute, true}} {
+		a := consumer.Availability{Days: []consumer.AvailabilityDay{{CheapestNightlyMinor: &minor}, {}}}
+		a.MarkStale(tt.age, midday)
+		want := consumer.Degradations{{Part: consumer.PartAvailability, Reason: consumer.ReasonStale, AgeMs: tt.age.Milliseconds(), Affected: 2}}
+		if diff := cmp.Diff(want, a.Degraded); diff != "" || !a.Stale {
+			t.Errorf("%s: stale %v, degraded (-want +got):\n%s", tt.age, a.Stale, diff)
+		}
+		if a.Days[0].IsStale != tt.wantStale || a.Days[1].IsStale {
+			t.Errorf("%s: days %+v", tt.age, a.Days)
+		}
 	}
 }

@@ -33,22 +33,29 @@ type Receipt struct {
 	Current *Price
 }
 
-// priceBudget is how long a hand-off asks for the price. It never waits longer:
+// Snapshots finds prices that pricing said a moment ago.
+type Snapshots interface {
+	// FindRate returns the newest price of the request's one property that is
+	// kept, however old, and whether there is one. It asks no upstream.
+	FindRate(ctx context.Context, req PriceRequest) (RateSnapshot, bool)
+}
+
+// priceBudget is how long a hand-off looks for the price. It never waits longer:
 // the booking service asks again in any case.
 const priceBudget = 120 * time.Millisecond
 
 // checkPrice begins to compare a shown price with the price of now and returns
 // the function that waits for the verdict. It never fails.
-func checkPrice(ctx context.Context, prices Pricer, req HandoffRequest, now time.Time) func() Receipt {
+func (d *HandoffDesk) checkPrice(ctx context.Context, req HandoffRequest, now time.Time) func() Receipt {
 	unchecked := Receipt{Shown: req.Shown, Verdict: PriceUnchecked}
-	if req.Shown == nil || prices == nil {
+	if req.Shown == nil || d.Prices == nil {
 		return func() Receipt { return unchecked }
 	}
 	ctx, cancel := context.WithTimeout(ctx, priceBudget)
 	verdict := make(chan Receipt, 1)
 	go func() {
 		defer cancel()
-		verdict <- compare(ctx, prices, req, now)
+		verdict <- d.compare(ctx, req, now)
 	}()
 	return func() Receipt {
 		select {
@@ -65,25 +72,42 @@ func checkPrice(ctx context.Context, prices Pricer, req HandoffRequest, now time
 	}
 }
 
-func compare(ctx context.Context, prices Pricer, req HandoffRequest, now time.Time) Receipt {
+// compare compares with a price that was said a moment ago, or else with what
+// pricing says now.
+func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.Time) Receipt {
 	r := Receipt{Shown: req.Shown, Verdict: PriceUnchecked}
-	rates, err := prices.Preview(ctx, PriceRequest{
+	ask := PriceRequest{
 		Properties: []PropertyRef{{req.PropertyID, req.TenantID}}, Dates: req.Dates, Occupancy: req.Occupancy,
 		Currency: req.Shown.Currency, Locale: req.Locale,
-	})
+	}
+	for _, s := range d.Snapshots {
+		// One from before the guest was shown a price says nothing of that price.
+		if rate, ok := s.FindRate(ctx, ask); ok && !rate.CapturedAt.Before(req.Shown.CapturedAt.Time) {
+			if r.against(rate, now); r.Verdict != PriceUnchecked {
+				return r
+			}
+		}
+	}
+	rates, err := d.Prices.Preview(ctx, ask)
 	if err != nil {
 		return r
 	}
-	rate, ok := rates[req.PropertyID]
-	switch {
-	case !ok:
+	if rate, ok := rates[req.PropertyID]; ok {
+		r.against(rate, now)
+	} else {
 		r.Verdict = PriceUnavailable
-	case rate.expired(now), rate.Currency != req.Shown.Currency: // not to be compared
-	case rate.TotalForStayMinor == req.Shown.Minor:
+	}
+	return r
+}
+
+// against compares with a price, unless that is too old or of another currency.
+func (r *Receipt) against(rate RateSnapshot, now time.Time) {
+	switch {
+	case rate.expired(now), rate.Currency != r.Shown.Currency: // not to be compared
+	case rate.TotalForStayMinor == r.Shown.Minor:
 		r.Verdict = PriceMatched
 	default:
 		r.Verdict = PriceChanged
 		r.Current = &Price{Minor: rate.TotalForStayMinor, Currency: rate.Currency, CapturedAt: rate.CapturedAt}
 	}
-	return r
 }

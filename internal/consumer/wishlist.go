@@ -83,7 +83,8 @@ type WishlistItem struct {
 type Wishlist struct {
 	Items    []WishlistItem `json:"items"`
 	Size     int            `json:"size"`
-	Degraded []Degradation  `json:"degraded"`
+	Degraded Degradations   `json:"degraded"`
+	Shed     Rung           `json:"-"` // the rung that brands were shed at; RungNone when they were not
 }
 
 // Bounds of looking up the hotels of one wishlist.
@@ -95,42 +96,28 @@ const (
 // Wishlist shows entries with the cards of their hotels. The entries are the
 // guest's own and always shown; a card that cannot be had is left out.
 func (f *Finder) Wishlist(ctx context.Context, entries []WishlistEntry, now time.Time) Wishlist {
-	out := Wishlist{Items: make([]WishlistItem, len(entries)), Size: len(entries), Degraded: []Degradation{}}
-	listings, missing, lookupErr := f.listings(ctx, entries)
-	var (
-		items    []Listing
-		brands   map[bff.ID]BrandPeek
-		brandErr error
-	)
+	out := Wishlist{Items: make([]WishlistItem, len(entries)), Size: len(entries), Degraded: Degradations{}}
+	listings, missing := f.listings(ctx, entries)
+	items := make([]Listing, 0, len(listings))
 	for _, l := range listings {
-		items = append(items, l)
+		if !f.Suspended.Has(l.TenantID) {
+			items = append(items, l)
+		}
 	}
-	if len(items) > 0 && f.rung() < RungBrand {
-		brandCtx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
-		defer cancel()
-		brands, brandErr = f.Brands.Peeks(brandCtx, tenantsOf(items))
-	}
-	unbranded := 0
+	// A list of remembered hotels has no stay, and so no prices.
+	rung := f.rung()
+	with := f.extras(ctx, nil, items, rung)
 	for i, e := range entries {
 		out.Items[i].WishlistEntry = e
-		l, ok := listings[e.PropertyID]
-		if !ok || f.Suspended.Has(l.TenantID) {
-			continue
+		if l, ok := listings[e.PropertyID]; ok && !f.Suspended.Has(l.TenantID) {
+			card := f.card(l, with, now)
+			out.Items[i].Card = &card
 		}
-		var brand *BrandPeek
-		if b, ok := brands[l.TenantID]; ok {
-			brand = &b
-		} else {
-			unbranded++
-		}
-		card := f.card(l, brand, nil, now)
-		out.Items[i].Card = &card
 	}
-	if missing > 0 {
-		out.Degraded = append(out.Degraded, Degradation{Part: PartProperty, Reason: reasonOf(lookupErr), Affected: missing})
-	}
-	if brandErr != nil && unbranded > 0 {
-		out.Degraded = append(out.Degraded, Degradation{Part: PartBrand, Reason: reasonOf(brandErr), Affected: unbranded})
+	out.Degraded.join(missing)
+	out.Degraded.join(with.missing(items, rung, now))
+	if rung >= RungBrand && len(items) > 0 {
+		out.Shed = rung
 	}
 	return out
 }
@@ -153,7 +140,7 @@ func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) 
 
 // listings looks up the hotels of entries. A hotel that is no more is absent;
 // one that could not be looked up counts as missing.
-func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found map[bff.ID]Listing, missing int, failure error) {
+func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found map[bff.ID]Listing, missing Degradations) {
 	ctx, cancel := context.WithTimeout(ctx, cardsBudget)
 	defer cancel()
 	found = make(map[bff.ID]Listing, len(entries))
@@ -170,9 +157,11 @@ func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found m
 				switch {
 				case err == nil:
 					found[id] = p.Listing
+					if p.StaleAge > 0 {
+						missing.old(PartProperty, p.StaleAge, 1)
+					}
 				case bff.CodeOf(err) != bff.CodeResourceNotFound:
-					failure = err
-					missing++
+					missing.add(PartProperty, reasonOf(err), 1)
 				}
 				mu.Unlock()
 			}
@@ -183,5 +172,5 @@ func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found m
 	}
 	close(todo)
 	wg.Wait()
-	return found, missing, failure
+	return found, missing
 }

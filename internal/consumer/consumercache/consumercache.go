@@ -1,12 +1,15 @@
 // Package consumercache wraps what the domain reads from upstreams in the
 // two-tier cache: windows of listings, the projection's word on one hotel,
-// brands and descriptions. The composer does not hear of it.
+// brands, descriptions and the regions of tenants. Prices are asked for anew; the
+// last ones are remembered in memory, for when pricing fails. The composer does
+// not hear of it.
 package consumercache
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -21,6 +24,8 @@ const (
 	campaignTTL = 5 * time.Minute
 	propertyTTL = 5 * time.Minute
 	brandTTL    = 15 * time.Minute
+	// A tenant hardly ever moves to another region.
+	regionTTL = 6 * time.Hour
 
 	// staleFor is how long the last good answer may stand in for a dead upstream.
 	staleFor = 10 * time.Minute
@@ -36,12 +41,15 @@ type Config struct {
 	Campaign func() bool
 
 	Search     consumer.Searcher
+	Prices     consumer.Pricer
 	Brands     consumer.Brander
 	Properties consumer.Properties
+	Tenants    consumer.Tenants
 	Searches   consumer.Searches
 }
 
-// Caches implements the domain's Searcher, Brander and Properties.
+// Caches implements the domain's Searcher, Pricer, Snapshots, Brander, Properties
+// and Regions.
 type Caches struct {
 	consumer.Searcher // what is not cached here: the finished answers are
 
@@ -50,6 +58,8 @@ type Caches struct {
 	hotels   *values[consumer.Projected]
 	brands   *values[consumer.BrandPeek]
 	property *values[consumer.Property]
+	regions  *values[string]
+	rates    *rates
 }
 
 // New returns the wrappers.
@@ -78,6 +88,8 @@ func New(cfg Config) (*Caches, error) {
 		// A colour or a photo that is a little old harms nobody: nobody waits for it.
 		brands:   newValues[consumer.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
 		property: newValues[consumer.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
+		regions:  newValues[string](open("region", always(regionTTL), regionTTL, 1<<20)),
+		rates:    newRates(),
 	}
 	return c, errors.Join(errs...)
 }
@@ -98,6 +110,11 @@ func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 		}
 		if out.Order == (consumer.Hash{}) {
 			out.Order = w.Order
+		}
+		if out.Around == nil {
+			out.Around = slices.Clip(w.Items) // shared: to be read only
+		} else {
+			out.Around = append(out.Around, w.Items...)
 		}
 		out.Total, out.AIProvenance, out.QueryRewriteHint = w.Total, w.AIProvenance, w.QueryRewriteHint
 		out.StaleAge = max(out.StaleAge, w.StaleAge)
@@ -162,20 +179,22 @@ func TagsOf(items []consumer.Listing) []string {
 // FindProperty resolves a property to its listing.
 func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
 	key := c.cfg.Keys.Key("cache", "projected", id.String())
-	p, _, err := c.hotels.get(ctx, key, func(ctx context.Context) (consumer.Projected, []string, error) {
+	p, stale, err := c.hotels.get(ctx, key, func(ctx context.Context) (consumer.Projected, []string, error) {
 		p, err := c.cfg.Search.FindProperty(ctx, id)
 		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.Listing.TenantID)}, err
 	})
+	p.StaleAge = stale
 	return p, err
 }
 
 // Describe returns a hotel's description.
 func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
 	key := c.cfg.Keys.Key("cache", "property", id.String(), string(locale))
-	p, _, err := c.property.get(ctx, key, func(ctx context.Context) (consumer.Property, []string, error) {
+	p, stale, err := c.property.get(ctx, key, func(ctx context.Context) (consumer.Property, []string, error) {
 		p, err := c.cfg.Properties.Describe(ctx, id, locale)
 		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.TenantID)}, err
 	})
+	p.StaleAge = stale
 	return p, err
 }
 

@@ -18,7 +18,8 @@ type values[T any] struct{ cache *cache.Cache }
 
 func newValues[T any](c *cache.Cache) *values[T] { return &values[T]{cache: c} }
 
-// get reads a value through the cache. The age is zero unless the value is stale.
+// get reads a value through the cache. The age is zero unless the value stands in
+// for one that could not be fetched; one that is only being renewed does not.
 func (c *values[T]) get(ctx context.Context, key string, fetch func(context.Context) (T, []string, error)) (v T, staleAge time.Duration, err error) {
 	entry, st, err := c.cache.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
 		v, tags, err := fetch(ctx)
@@ -37,7 +38,7 @@ func (c *values[T]) get(ctx context.Context, key string, fetch func(context.Cont
 	if err != nil {
 		return v, 0, err
 	}
-	if st.Result == cache.Stale {
+	if st.Result == cache.Stale && st.Err != nil {
 		staleAge = entry.Age()
 	}
 	v, err = valueOf[T](entry)

@@ -42,7 +42,7 @@ func (c *Config) openCaches(p *service.Process, up *consumerupstream.Upstreams, 
 	p.Add("caches", nil, out.store.Close)
 	if out.reads, err = consumercache.New(consumercache.Config{
 		Store: out.store, Keys: keys, Campaign: campaign,
-		Search: up.Search, Brands: up.Theme, Properties: up.Property, Searches: searches,
+		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Tenants: up.Tenant, Searches: searches,
 	}); err != nil {
 		return out, err
 	}

@@ -56,7 +56,7 @@ func newStage(t *testing.T) *stage {
 	keys := redis.NewKeys("stage", "bff-consumer")
 	up := s.Platform
 	reads, err := consumercache.New(consumercache.Config{
-		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Brands: up, Properties: up, Searches: noStores{},
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Prices: up, Brands: up, Properties: up, Tenants: up, Searches: noStores{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func newStage(t *testing.T) *stage {
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: reads, Prices: up, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
-			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
 		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Wishlists: noStores{}, Journal: noStores{}, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,

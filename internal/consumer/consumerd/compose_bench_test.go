@@ -133,7 +133,7 @@ func BenchmarkCompose(b *testing.B) {
 	}
 	finder := &consumer.Finder{
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
+		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 	hotel := sim.Catalog().Properties[5]
 	req := consumer.DetailRequest{

@@ -86,12 +86,12 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: found.reads, Prices: upstreams.Pricing, Brands: found.reads, Properties: found.reads, Suspended: found.suspended, Brownout: sw.rung,
-			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, HomeCountry: s.HomeCountry,
+			Search: found.reads, Prices: found.reads, Brands: found.reads, Properties: found.reads, Suspended: found.suspended, Brownout: sw.rung,
+			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, Region: s.Region, Regions: found.reads,
 		},
 		Answers: found.answers, Searches: store,
 		Desk: &consumer.HandoffDesk{
-			Search: found.reads, Tenants: upstreams.Tenant, Prices: upstreams.Pricing, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: upstreams.Tenant, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,

@@ -187,7 +187,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	out, err := a.answers.serve(w, r, shared{
 		cache: a.cfg.Answers.pins, key: key, blank: func() view { return new(consumer.MapResult) },
 		compose: func(ctx context.Context) (composed, error) {
-			res, err := a.cfg.Finder.Map(ctx, q.SearchQuery, req.cursor)
+			res, err := a.cfg.Finder.Map(ctx, q.SearchQuery, req.cursor, a.cfg.Now())
 			if err != nil {
 				return composed{}, err
 			}

@@ -40,6 +40,8 @@ type Platform struct {
 	// Suspended are the tenants that tenant service reports as suspended, and
 	// Unknown those that it does not know.
 	Suspended, Unknown map[int]bool
+	// Regions are where tenants live; the others live in Region.
+	Regions map[int]string
 	// Slugs replace TenantSlug for some tenants.
 	Slugs map[int]string
 	// Captured is when prices were captured.
@@ -60,6 +62,9 @@ const (
 	Slug       = "projected"
 	TenantSlug = "tenant"
 )
+
+// Region is where tenants live.
+const Region = "asia-south1"
 
 // PropertyID is the id of a hotel.
 func PropertyID(n int) bff.ID {
@@ -175,7 +180,7 @@ func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (consumer.Pin
 
 // Availability returns a calendar of one day.
 func (p *Platform) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
-	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}}, p.down().Search
+	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}, Degraded: consumer.Degradations{}}, p.down().Search
 }
 
 // Facets returns one facet.
@@ -256,5 +261,20 @@ func (p *Platform) FindTenant(_ context.Context, id bff.ID) (consumer.Tenant, er
 	if !ok {
 		slug = TenantSlug
 	}
-	return consumer.Tenant{ID: id, Slug: slug, Suspended: p.Suspended[Number(id)]}, nil
+	region, ok := p.Regions[Number(id)]
+	if !ok {
+		region = Region
+	}
+	return consumer.Tenant{ID: id, Slug: slug, Suspended: p.Suspended[Number(id)], Region: region}, nil
+}
+
+// ListRegions returns where tenants live, of those that tenant service knows.
+func (p *Platform) ListRegions(ctx context.Context, tenants []bff.ID) map[bff.ID]string {
+	out := map[bff.ID]string{}
+	for _, id := range tenants {
+		if t, err := p.FindTenant(ctx, id); err == nil {
+			out[id] = t.Region
+		}
+	}
+	return out
 }

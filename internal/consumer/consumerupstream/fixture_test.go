@@ -30,7 +30,7 @@ func finderOn(tb testing.TB, platform http.RoundTripper) *consumer.Finder {
 	up := upstreamsOn(tb, platform)
 	return &consumer.Finder{
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute}, HomeCountry: "AF",
+		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *Search) Availability(ctx context.Context, req consumer.AvailabilityRequ
 		}
 		q.Set("childrenAges", strings.Join(ages, ","))
 	}
-	a := consumer.Availability{PropertyID: req.PropertyID}
+	a := consumer.Availability{PropertyID: req.PropertyID, Degraded: consumer.Degradations{}}
 	const route = "/api/v1/properties/{propertyId}/availability"
 	err := s.client.Get(ctx, route, upstream.Path(route, req.PropertyID.String()), q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {

@@ -1,0 +1,121 @@
+package consumercache
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+)
+
+// rates remembers the last price of each stay that this process heard, in a table
+// of fixed size: what strangers ask for makes it forget sooner, never grow.
+type rates struct {
+	seed  maphash.Seed
+	slots []atomic.Pointer[heardRate]
+}
+
+// heardRates is how many prices are remembered; each takes about 400 bytes.
+const heardRates = 1 << 14
+
+// stayed is all that a price depends on.
+type stayed struct {
+	property                bff.ID
+	dates                   bff.StayDates
+	adults, children, rooms int
+	ages                    string
+	currency                bff.Currency
+}
+
+type heardRate struct {
+	stay stayed
+	rate consumer.RateSnapshot
+}
+
+func newRates() *rates {
+	return &rates{seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[heardRate], heardRates)}
+}
+
+func (r *rates) slot(s stayed) *atomic.Pointer[heardRate] {
+	return &r.slots[maphash.Comparable(r.seed, s)%uint64(len(r.slots))]
+}
+
+func (r *rates) put(s stayed, rate consumer.RateSnapshot) {
+	r.slot(s).Store(&heardRate{s, rate})
+}
+
+func (r *rates) get(s stayed) (consumer.RateSnapshot, bool) {
+	if h := r.slot(s).Load(); h != nil && h.stay == s {
+		return h.rate, true
+	}
+	return consumer.RateSnapshot{}, false
+}
+
+// stayOf names a request's stay at any hotel.
+func stayOf(req consumer.PriceRequest) stayed {
+	s := stayed{dates: req.Dates, adults: req.Occupancy.Adults, children: req.Occupancy.Children, rooms: req.Occupancy.Rooms, currency: req.Currency}
+	for _, age := range slices.Sorted(slices.Values(req.Occupancy.ChildrenAges)) {
+		s.ages += strconv.Itoa(age) + ","
+	}
+	return s
+}
+
+// Preview asks pricing. When that fails, the error comes with the last prices
+// that were heard, up to ten minutes old.
+func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+	stay := stayOf(req)
+	found, err := c.cfg.Prices.Preview(ctx, req)
+	if err == nil {
+		for id, rate := range found {
+			stay.property = id
+			c.rates.put(stay, rate)
+		}
+		return found, nil
+	}
+	found = map[bff.ID]consumer.RateSnapshot{}
+	for _, p := range req.Properties {
+		stay.property = p.PropertyID
+		if rate, ok := c.heard(stay); ok {
+			found[p.PropertyID] = rate
+		}
+	}
+	return found, err
+}
+
+// Quote asks pricing. When that fails, the error comes with the last price that
+// was heard, up to ten minutes old, and no calendar.
+func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
+	stay := stayOf(req)
+	if len(req.Properties) > 0 {
+		stay.property = req.Properties[0].PropertyID
+	}
+	q, err := c.cfg.Prices.Quote(ctx, req, calendarDays)
+	switch {
+	case err == nil && q.Rate != nil:
+		c.rates.put(stay, *q.Rate)
+	case err != nil:
+		if rate, ok := c.heard(stay); ok {
+			q.Rate = &rate
+		}
+	}
+	return q, err
+}
+
+// FindRate returns the last price of the request's property that was heard.
+func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consumer.RateSnapshot, bool) {
+	stay := stayOf(req)
+	if len(req.Properties) > 0 {
+		stay.property = req.Properties[0].PropertyID
+	}
+	return c.rates.get(stay)
+}
+
+// heard returns a remembered price that may stand in for a failure.
+func (c *Caches) heard(s stayed) (consumer.RateSnapshot, bool) {
+	rate, ok := c.rates.get(s)
+	return rate, ok && time.Since(rate.CapturedAt.Time) < staleFor
+}

@@ -18,7 +18,7 @@ import (
 // its own configuration.
 type Settings struct {
 	Environment string `name:"environment" env:"MELMASTOON_ENV" default:"dev" help:"Name of this environment; first part of every Redis key."`
-	Region      string `name:"region" env:"MELMASTOON_REGION" default:"af" help:"Region this deployment serves from."`
+	Region      string `name:"region" env:"MELMASTOON_REGION" help:"The platform's region that this deployment serves from, such as asia-south1."`
 	Instance    string `name:"instance" env:"MELMASTOON_INSTANCE" help:"Name of this process in events and logs (default: host name and pid)."`
 
 	LogLevel  slog.Level `name:"log-level" env:"MELMASTOON_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`

@@ -187,7 +187,7 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 			// Brands without their cache: it waits on a sync.Once, and time stands
 			// still while it does.
 			Search: reads, Prices: up.Pricing, Brands: up.Theme, Properties: reads, Suspended: new(consumer.SuspendedTenants),
-			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, HomeCountry: "AF",
+			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond},
 		},
 		Desk: &consumer.HandoffDesk{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",

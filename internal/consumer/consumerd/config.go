@@ -36,7 +36,6 @@ type Config struct {
 	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
 	CountryHeader string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
-	Region        string             `name:"region" env:"BFF_CONSUMER_REGION" help:"Platform region of this deployment, such as asia-south1: hotels of tenants in another one get the cross-region badge. Without it none do."`
 	Sampling      map[string]float64 `name:"sampling" env:"BFF_CONSUMER_SAMPLING" help:"Shares of events that leave, by subject, such as melmastoon.bff.consumer.search.executed.v1=0.1;…"`
 	FlagsFile     string             `name:"flags-file" env:"BFF_CONSUMER_FLAGS_FILE" help:"JSON file with feature flags; those in Redis win."`
 }

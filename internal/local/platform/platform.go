@@ -55,7 +55,7 @@ func (p Places) Environment() (map[string]string, error) {
 		"BFF_CONSUMER_PROPERTY_URL":      p.SimURL + "/property",
 		"BFF_CONSUMER_THEME_URL":         p.SimURL + "/theme-config",
 		"BFF_CONSUMER_TENANT_URL":        p.SimURL + "/tenant",
-		"BFF_CONSUMER_REGION":            "asia-south1", // of the tenants in most countries of the simulator
+		"MELMASTOON_REGION":              "asia-south1", // where most tenants of the simulator live
 		"BFF_CONSUMER_HANDOFF_KEYS":      string(p.Secrets.HandoffKeys),
 		"BFF_CONSUMER_PEPPER":            p.Secrets.Pepper,
 

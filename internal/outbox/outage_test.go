@@ -111,9 +111,12 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 // The real client against a real server that is away at first.
 func TestPubSubAwayThenBack(t *testing.T) {
 	t.Parallel()
+	testkit.EachPubSub(t, publishThroughOutage)
+}
+
+func publishThroughOutage(t *testing.T, host, project string) {
 	w := newWorld(t, shapes[0])
 	ctx := testkit.Context(t)
-	host, project := testkit.PubSub(t)
 	gate := newGate(t, host)
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: gate.addr, PublishTimeout: 300 * time.Millisecond})
 	if err != nil {

@@ -17,9 +17,15 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func open(t *testing.T) *pubsub.Client {
+// each runs a test against every server there is.
+func each(t *testing.T, test func(t *testing.T, c *pubsub.Client)) {
 	t.Helper()
-	host, project := testkit.PubSub(t)
+	t.Parallel()
+	testkit.EachPubSub(t, func(t *testing.T, host, project string) { test(t, open(t, host, project)) })
+}
+
+func open(t *testing.T, host, project string) *pubsub.Client {
+	t.Helper()
 	c, err := pubsub.Open(t.Context(), pubsub.Config{ProjectID: project, EmulatorHost: host})
 	if err != nil {
 		t.Fatal(err)
@@ -63,172 +69,203 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 }
 
 func TestPublishKeepsOrderPerKey(t *testing.T) {
-	t.Parallel()
-	c := open(t)
-	got := make(chan pubsub.Delivery, 100)
-	subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic", Ordered: true}, func(_ context.Context, d pubsub.Delivery) error {
-		got <- d
-		return nil
-	})
-	var messages []pubsub.Message
-	for i := range 60 {
-		messages = append(messages, pubsub.Message{
-			Topic: "topic", Key: fmt.Sprint("k", i%3), Data: fmt.Append(nil, i), Attributes: map[string]string{"n": fmt.Sprint(i)},
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		got := make(chan pubsub.Delivery, 100)
+		subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic", Ordered: true}, func(_ context.Context, d pubsub.Delivery) error {
+			got <- d
+			return nil
 		})
-	}
-	for _, err := range c.Publish(testkit.Context(t), messages) {
-		if err != nil {
-			t.Fatal(err)
+		var messages []pubsub.Message
+		for i := range 60 {
+			messages = append(messages, pubsub.Message{
+				Topic: "topic", Key: fmt.Sprint("k", i%3), Data: fmt.Append(nil, i), Attributes: map[string]string{"n": fmt.Sprint(i)},
+			})
 		}
-	}
-	last := map[string]int{}
-	for range messages {
-		d := receive(t, got)
-		var n int
-		if _, err := fmt.Sscan(string(d.Data), &n); err != nil {
-			t.Fatal(err)
+		for _, err := range c.Publish(testkit.Context(t), messages) {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		if before, ok := last[d.Key]; ok && n != before+3 {
-			t.Errorf("key %s: %d after %d", d.Key, n, before)
+		last := map[string]int{}
+		for range messages {
+			d := receive(t, got)
+			var n int
+			if _, err := fmt.Sscan(string(d.Data), &n); err != nil {
+				t.Fatal(err)
+			}
+			if before, ok := last[d.Key]; ok && n != before+3 {
+				t.Errorf("key %s: %d after %d", d.Key, n, before)
+			}
+			last[d.Key] = n
+			if d.Attributes["n"] != string(d.Data) {
+				t.Errorf("attributes = %v of message %s", d.Attributes, d.Data)
+			}
 		}
-		last[d.Key] = n
-		if d.Attributes["n"] != string(d.Data) {
-			t.Errorf("attributes = %v of message %s", d.Attributes, d.Data)
-		}
-	}
+	})
 }
 
 func TestPublishAnswersEachMessage(t *testing.T) {
-	t.Parallel()
-	c := open(t)
-	if err := c.EnsureTopics(testkit.Context(t), "there"); err != nil {
-		t.Fatal(err)
-	}
-	huge := []byte(strings.Repeat("x", 9<<20))
-	errs := c.Publish(testkit.Context(t), []pubsub.Message{
-		{Topic: "there", Data: []byte("a")},
-		{Topic: "missing", Data: []byte("b")},
-		{Topic: "there", Key: "k", Data: []byte("c")},
-		{Topic: "there", Key: "k", Data: huge},
-		{Topic: "there", Key: "k", Data: []byte("d")},
-		{Topic: "there", Data: huge},
-		{Topic: "there", Data: []byte("e")},
-	})
-	want := []string{"ok", "NotFound", "ok", "too large", "held", "too large", "ok"}
-	var got []string
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			got = append(got, "ok")
-		case errors.Is(err, pubsub.ErrHeld):
-			got = append(got, "held")
-		case errors.Is(err, pubsub.ErrTooLarge):
-			got = append(got, "too large")
-		default:
-			got = append(got, status.Code(err).String())
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		if err := c.EnsureTopics(testkit.Context(t), "there"); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
+		huge := []byte(strings.Repeat("x", 9<<20))
+		errs := c.Publish(testkit.Context(t), []pubsub.Message{
+			{Topic: "there", Data: []byte("a")},
+			{Topic: "missing", Data: []byte("b")},
+			{Topic: "there", Key: "k", Data: []byte("c")},
+			{Topic: "there", Key: "k", Data: huge},
+			{Topic: "there", Key: "k", Data: []byte("d")},
+			{Topic: "there", Data: huge},
+			{Topic: "there", Data: []byte("e")},
+		})
+		want := []string{"ok", "NotFound", "ok", "too large", "held", "too large", "ok"}
+		var got []string
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				got = append(got, "ok")
+			case errors.Is(err, pubsub.ErrHeld):
+				got = append(got, "held")
+			case errors.Is(err, pubsub.ErrTooLarge):
+				got = append(got, "too large")
+			default:
+				got = append(got, status.Code(err).String())
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestPoisonGoesToDeadLetter(t *testing.T) {
-	t.Parallel()
-	c := open(t)
-	dead := make(chan pubsub.Delivery, 10)
-	subscribe(t, c, pubsub.Subscription{Name: "dead-sub", Topic: "topic.dlq"}, func(_ context.Context, d pubsub.Delivery) error {
-		dead <- d
-		return nil
-	})
-	good := make(chan string, 10)
-	var mu sync.Mutex
-	runs := map[string]int{}
-	subscribe(t, c, pubsub.Subscription{
-		Name: "sub", Topic: "topic", DLQ: "topic.dlq", MaxAttempts: 3, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
-	}, func(_ context.Context, d pubsub.Delivery) error {
-		mu.Lock()
-		runs[string(d.Data)]++
-		mu.Unlock()
-		switch string(d.Data) {
-		case "fails":
-			return errors.New("no")
-		case "panics":
-			panic("no")
-		case "hopeless":
-			return fmt.Errorf("%w: never", pubsub.ErrPoison)
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		dead := make(chan pubsub.Delivery, 10)
+		subscribe(t, c, pubsub.Subscription{Name: "dead-sub", Topic: "topic.dlq"}, func(_ context.Context, d pubsub.Delivery) error {
+			dead <- d
+			return nil
+		})
+		good := make(chan string, 10)
+		var mu sync.Mutex
+		runs := map[string]int{}
+		subscribe(t, c, pubsub.Subscription{
+			Name: "sub", Topic: "topic", DLQ: "topic.dlq", MaxAttempts: 3, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
+		}, func(_ context.Context, d pubsub.Delivery) error {
+			mu.Lock()
+			runs[string(d.Data)]++
+			mu.Unlock()
+			switch string(d.Data) {
+			case "fails":
+				return errors.New("no")
+			case "panics":
+				panic("no")
+			case "hopeless":
+				return fmt.Errorf("%w: never", pubsub.ErrPoison)
+			}
+			good <- string(d.Data)
+			return nil
+		})
+		for _, err := range c.Publish(testkit.Context(t), []pubsub.Message{
+			{Topic: "topic", Data: []byte("fails"), Attributes: map[string]string{"eventId": "evt_1"}},
+			{Topic: "topic", Data: []byte("panics")},
+			{Topic: "topic", Data: []byte("hopeless")},
+			{Topic: "topic", Data: []byte("good")},
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		good <- string(d.Data)
-		return nil
+		attempts := map[string]string{}
+		for range 3 {
+			d := receive(t, dead)
+			attempts[string(d.Data)] = d.Attributes["dlqAttempts"]
+			if d.Attributes["dlqTopic"] != "topic" || d.Attributes["dlqSubscription"] != "sub" || d.Attributes["dlqMessageId"] == "" {
+				t.Errorf("attributes = %v", d.Attributes)
+			}
+			if string(d.Data) == "fails" && d.Attributes["eventId"] != "evt_1" {
+				t.Errorf("lost the message's own attributes: %v", d.Attributes)
+			}
+		}
+		if diff := cmp.Diff(map[string]string{"fails": "3", "panics": "3", "hopeless": "1"}, attempts); diff != "" {
+			t.Errorf("attempts (-want +got):\n%s", diff)
+		}
+		if got := receive(t, good); got != "good" {
+			t.Errorf("got %q", got)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff(map[string]int{"fails": 3, "panics": 3, "hopeless": 1, "good": 1}, runs); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
 	})
-	for _, err := range c.Publish(testkit.Context(t), []pubsub.Message{
-		{Topic: "topic", Data: []byte("fails"), Attributes: map[string]string{"eventId": "evt_1"}},
-		{Topic: "topic", Data: []byte("panics")},
-		{Topic: "topic", Data: []byte("hopeless")},
-		{Topic: "topic", Data: []byte("good")},
-	}) {
-		if err != nil {
+}
+
+// uncounted is a process that dies before it can count a failure.
+type uncounted struct{}
+
+func (uncounted) Failed(context.Context, pubsub.Delivery, error) (int, error) {
+	return 0, errors.New("died")
+}
+
+// Pub/Sub's own policy stands behind our count.
+func TestServerSetsAsideWhatIsNeverCounted(t *testing.T) {
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		dead := make(chan pubsub.Delivery, 10)
+		subscribe(t, c, pubsub.Subscription{Name: "dead-sub", Topic: "topic.dlq"}, func(_ context.Context, d pubsub.Delivery) error {
+			select {
+			case dead <- d:
+			default: // the server in this process repeats them
+			}
+			return nil
+		})
+		subscribe(t, c, pubsub.Subscription{
+			Name: "sub", Topic: "topic", DLQ: "topic.dlq", ServerDeadLetter: true, Attempts: uncounted{},
+			MaxAttempts: 1, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
+		}, func(context.Context, pubsub.Delivery) error { return errors.New("no") })
+		if err := c.Publish(testkit.Context(t), []pubsub.Message{{Topic: "topic", Data: []byte("deadly")}})[0]; err != nil {
 			t.Fatal(err)
 		}
-	}
-	attempts := map[string]string{}
-	for range 3 {
-		d := receive(t, dead)
-		attempts[string(d.Data)] = d.Attributes["dlqAttempts"]
-		if d.Attributes["dlqTopic"] != "topic" || d.Attributes["dlqSubscription"] != "sub" || d.Attributes["dlqMessageId"] == "" {
-			t.Errorf("attributes = %v", d.Attributes)
+		if d := receive(t, dead); string(d.Data) != "deadly" || d.Attributes["dlqAttempts"] != "" {
+			t.Errorf("dead letter %s with %v", d.Data, d.Attributes)
 		}
-		if string(d.Data) == "fails" && d.Attributes["eventId"] != "evt_1" {
-			t.Errorf("lost the message's own attributes: %v", d.Attributes)
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"fails": "3", "panics": "3", "hopeless": "1"}, attempts); diff != "" {
-		t.Errorf("attempts (-want +got):\n%s", diff)
-	}
-	if got := receive(t, good); got != "good" {
-		t.Errorf("got %q", got)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if diff := cmp.Diff(map[string]int{"fails": 3, "panics": 3, "hopeless": 1, "good": 1}, runs); diff != "" {
-		t.Errorf("runs (-want +got):\n%s", diff)
-	}
+	})
 }
 
 func TestDrainLetsHandlersFinish(t *testing.T) {
-	t.Parallel()
-	c := open(t)
-	started, release := make(chan struct{}), make(chan struct{})
-	var finished bool
-	stop := subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic"}, func(ctx context.Context, _ pubsub.Delivery) error {
-		close(started)
-		<-release
-		finished = ctx.Err() == nil
-		return nil
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		started, release := make(chan struct{}), make(chan struct{})
+		var finished bool
+		stop := subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic"}, func(ctx context.Context, _ pubsub.Delivery) error {
+			close(started)
+			<-release
+			finished = ctx.Err() == nil
+			return nil
+		})
+		if err := c.Publish(testkit.Context(t), []pubsub.Message{{Topic: "topic", Data: []byte("x")}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		receive(t, started)
+		stopped := make(chan struct{})
+		go func() {
+			stop()
+			close(stopped)
+		}()
+		close(release)
+		receive(t, stopped)
+		if !finished {
+			t.Error("the handler was cut off")
+		}
 	})
-	if err := c.Publish(testkit.Context(t), []pubsub.Message{{Topic: "topic", Data: []byte("x")}})[0]; err != nil {
-		t.Fatal(err)
-	}
-	receive(t, started)
-	stopped := make(chan struct{})
-	go func() {
-		stop()
-		close(stopped)
-	}()
-	close(release)
-	receive(t, stopped)
-	if !finished {
-		t.Error("the handler was cut off")
-	}
 }
 
 func TestSubscribeToNothing(t *testing.T) {
-	t.Parallel()
-	c := open(t)
-	err := c.Subscribe(testkit.Context(t), pubsub.Subscription{Name: "nowhere", Topic: "topic"}, func(context.Context, pubsub.Delivery) error { return nil })
-	if status.Code(errors.Unwrap(err)) != codes.NotFound {
-		t.Errorf("err = %v, want NotFound", err)
-	}
+	each(t, func(t *testing.T, c *pubsub.Client) {
+		err := c.Subscribe(testkit.Context(t), pubsub.Subscription{Name: "nowhere", Topic: "topic"}, func(context.Context, pubsub.Delivery) error { return nil })
+		if status.Code(errors.Unwrap(err)) != codes.NotFound {
+			t.Errorf("err = %v, want NotFound", err)
+		}
+	})
 }
 
 func TestConfigErrorsAllAtOnce(t *testing.T) {

@@ -32,7 +32,7 @@ type Subscription struct {
 	MinBackoff     time.Duration // 100 ms between attempts, doubled each time
 	MaxBackoff     time.Duration // 10 s
 	// ServerDeadLetter also sets Pub/Sub's own policy. Not for the in-process
-	// server, whose dead-lettering is broken.
+	// server, which repeats dead letters without end.
 	ServerDeadLetter bool
 
 	Attempts Attempts // NewMemoryAttempts when nil

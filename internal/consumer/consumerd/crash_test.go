@@ -17,8 +17,12 @@ import (
 // the service with SIGKILL, and finds the event published by the next one.
 func TestEventSurvivesKill(t *testing.T) {
 	t.Parallel()
+	testkit.EachPubSub(t, killAndPublish)
+}
+
+func killAndPublish(t *testing.T, host, project string) {
 	ctx := testkit.Context(t)
-	w := testkit.NewWorld(t, nil)
+	w := testkit.NewWorld(t, func(p *platform.Places) { p.PubSubHost, p.PubSubProject = host, project })
 	const topic = "melmastoon.bff.consumer.handoff.initiated.v1"
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: w.PubSubProject, EmulatorHost: w.PubSubHost})
 	if err != nil {

@@ -350,8 +350,11 @@ func TestOutagesAreNotCounted(t *testing.T) {
 // TestDeadLetter sends one poison message and one good one through Pub/Sub.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
+	testkit.EachPubSub(t, receivePoison)
+}
+
+func receivePoison(t *testing.T, host, project string) {
 	h := newHouse(t)
-	host, project := testkit.PubSub(t)
 	ctx, cancel := context.WithCancel(testkit.Context(t))
 	defer cancel()
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: host})

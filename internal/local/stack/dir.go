@@ -206,7 +206,7 @@ func stopOrphans(ctx context.Context, d *dir) error {
 	return errors.Join(
 		stopOrphanPostgres(ctx, d.file(clusterName)),
 		stopOrphanRedis(ctx, d.file(redisPidName)),
-		stopOrphanPgBouncer(ctx, d.file(pgbouncerNote)),
+		stopOrphanProcess(ctx, d.file(processNote)),
 	)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -20,7 +19,6 @@ import (
 const (
 	pgbouncerConfig = "pgbouncer.ini"
 	pgbouncerUsers  = "users.txt"
-	pgbouncerNote   = "pgbouncer.pid" // process id and path of the configuration
 )
 
 var pgbouncerServer = program{
@@ -172,7 +170,7 @@ func (b *PgBouncer) launch(ctx context.Context, path, work string, as account) e
 		return err
 	}
 	b.proc = proc
-	return os.WriteFile(b.dir.file(pgbouncerNote), fmt.Appendf(nil, "%d\n%s\n", proc.pid(), config), 0o600)
+	return noteProcess(b.dir, proc, config)
 }
 
 // answers runs a statement through the pooler on the server.
@@ -216,18 +214,4 @@ func writeFor(as account, path, text string) error {
 		return err
 	}
 	return as.own(path)
-}
-
-// stopOrphanPgBouncer ends a pooler that a dead process left running: it is known
-// by the path of its configuration.
-func stopOrphanPgBouncer(ctx context.Context, note string) error {
-	pid, lines, err := readPid(note)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || len(lines) < 2 {
-		return err
-	}
-	ours := func() bool { return strings.HasSuffix(commandLine(pid), " "+lines[1]) }
-	return endStranger(ctx, pid, ours, syscall.SIGTERM, syscall.SIGKILL)
 }

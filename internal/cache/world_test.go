@@ -26,7 +26,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(
 		m,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),              // of a dependency of testkit
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"), // sleeps out its turn after Close
+		// A cluster client that is closed still refreshes its list of nodes, up to a second
+		// after its last connection has ended, and five seconds later drops old connections.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// Servers live as long as the test process.
 		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func2"),
 		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func1"),

@@ -29,7 +29,7 @@ func TestNothingLeaksThroughThePool(t *testing.T) {
 	// Here clients share server connections as well.
 	t.Run("pooler", func(t *testing.T) {
 		t.Parallel()
-		proveNoLeak(t, pooled(t, migrated(t, migrations.Backoffice()), migrations.BackofficeApp))
+		proveNoLeak(t, pooled(t))
 	})
 }
 

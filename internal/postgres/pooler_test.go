@@ -16,12 +16,14 @@ import (
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// pooled opens more connections through PgBouncer than it has to the server.
-func pooled(t testing.TB, admin, role string) *pgxpool.Pool {
+// pooled opens the staff service's database through PgBouncer, as its application's role,
+// with more connections than PgBouncer has to the server.
+func pooled(t testing.TB) *pgxpool.Pool {
 	t.Helper()
+	admin := migrated(t, migrations.Backoffice())
 	through := testkit.PgBouncer(t, passwords(migrations.Backoffice()))
 	return openPool(t, postgres.Config{
-		URL: through(asRole(t, admin, role)), ApplicationName: "pooled", MaxConns: 8, RequireIsolation: true,
+		URL: through(asRole(t, admin, migrations.BackofficeApp)), ApplicationName: "pooled", MaxConns: 8, RequireIsolation: true,
 		Pooler: postgres.TransactionPooler,
 	})
 }
@@ -31,7 +33,7 @@ func pooled(t testing.TB, admin, role string) *pgxpool.Pool {
 func TestPoolerRunsEveryKindOfCall(t *testing.T) {
 	t.Parallel()
 	ctx := testkit.Context(t)
-	db := pooled(t, migrated(t, migrations.Backoffice()), migrations.BackofficeApp)
+	db := pooled(t)
 	if err := seed(ctx, db); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func same(got, want int) error {
 func TestPoolerKeepsTenantsApart(t *testing.T) {
 	t.Parallel()
 	ctx := testkit.Context(t)
-	db := pooled(t, migrated(t, migrations.Backoffice()), migrations.BackofficeApp)
+	db := pooled(t)
 	if err := seed(ctx, db); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func TestPoolerKeepsTenantsApart(t *testing.T) {
 func TestPoolerKeepsTimeouts(t *testing.T) {
 	t.Parallel()
 	ctx := testkit.Context(t)
-	db := pooled(t, migrated(t, migrations.Backoffice()), migrations.BackofficeApp)
+	db := pooled(t)
 	var got string
 	err := db.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('lock_timeout'),
 		current_setting('idle_in_transaction_session_timeout'), current_setting('timezone'), current_setting('application_name'))`).Scan(&got)

@@ -158,7 +158,8 @@ func (e *Events) ensureAtStart(what string, ensure func(context.Context) error) 
 		ctx, cancel := context.WithTimeout(ctx, emulatorTimeout)
 		defer cancel()
 		if err := ensure(ctx); err != nil {
-			e.p.Log.WarnContext(ctx, "pubsub emulator: "+what+" could not be created yet, retrying in the background", "error", err.Error())
+			e.p.Log.WarnContext(ctx, "could not create topics or subscriptions on the Pub/Sub emulator, retrying in the background",
+				"missing", what, "error", err.Error())
 		}
 		return nil
 	}, nil)

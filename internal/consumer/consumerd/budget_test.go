@@ -255,6 +255,7 @@ func (memoryStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { 
 func (memoryStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
 	return consumer.Trail{}, nil
 }
+
 func (s memoryStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return []consumer.WishlistEntry{s.wished}, nil
 }

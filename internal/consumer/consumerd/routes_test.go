@@ -33,6 +33,7 @@ type noMemory struct{ consumer.BotMemory }
 func (noMemory) FindStanding(context.Context, uint64) (consumer.Standing, error) {
 	return consumer.Standing{}, nil
 }
+
 func (noMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error)  { return 0, nil }
 func (noMemory) LogVerdict(context.Context, consumer.BotSuspected, *bff.Event) error { return nil }
 func (noMemory) Burn(context.Context, string, time.Duration) (bool, error)           { return true, nil }

@@ -93,7 +93,7 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 		PropertyID: in.ID("propertyId", bff.PrefixProperty),
 		TenantID:   in.ID("tenantId", bff.PrefixTenant),
 		Locale:     in.Locale("locale"),
-		Currency:   readCurrency(in, "currency"),
+		Currency:   readCurrency(in),
 	}
 	if dates := in.Object("dates"); dates != nil {
 		req.Dates = readStay(dates)
@@ -113,7 +113,7 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 // readPrice reads an amount in minor units with its moment.
 func readPrice(in *web.Input) *consumer.Price {
 	in.Require("minor", "currency", "capturedAt")
-	p := &consumer.Price{Minor: in.String("minor", 20), Currency: readCurrency(in, "currency")}
+	p := &consumer.Price{Minor: in.String("minor", 20), Currency: readCurrency(in)}
 	if p.Minor != "" && p.Currency != "" {
 		if m, err := bff.ParseMinor(p.Minor, p.Currency); err != nil || m.MinorString() != p.Minor {
 			in.Refuse("minor", bff.FieldFormat)

@@ -154,7 +154,7 @@ func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 		}
 	}
 	q.Locale = in.Locale("locale")
-	q.Currency = readCurrency(in, "currency")
+	q.Currency = readCurrency(in)
 	if q.Currency == "" {
 		q.Currency = headerCurrency(r, in)
 	}
@@ -230,7 +230,7 @@ func readFilters(in *web.Input) consumer.Filters {
 	if p := in.Object("priceRange"); p != nil {
 		p.Require("min", "max", "currency")
 		f.PriceRange = &consumer.PriceRange{
-			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: readCurrency(p, "currency"),
+			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: readCurrency(p),
 		}
 		if f.PriceRange.Max < f.PriceRange.Min {
 			p.Refuse("max", bff.FieldOrder)

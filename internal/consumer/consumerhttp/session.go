@@ -110,7 +110,7 @@ func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("currency")
-	currency := readCurrency(in, "currency")
+	currency := readCurrency(in)
 	if err := in.Err(); err != nil {
 		return err
 	}

@@ -35,15 +35,15 @@ func readOccupancy(in *web.Input, required bool) bff.Occupancy {
 	return o
 }
 
-// readCurrency reads a supported currency; "" if absent or refused.
-func readCurrency(in *web.Input, name string) bff.Currency {
-	s := in.String(name, 64)
+// readCurrency reads the member "currency"; "" if absent or not supported.
+func readCurrency(in *web.Input) bff.Currency {
+	s := in.String("currency", 64)
 	if s == "" {
 		return ""
 	}
 	c, err := bff.ParseCurrency(s)
 	if err != nil {
-		in.Refuse(name, bff.FieldUnsupported)
+		in.Refuse("currency", bff.FieldUnsupported)
 		return ""
 	}
 	return c

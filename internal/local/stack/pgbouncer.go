@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -117,9 +118,7 @@ func (b *PgBouncer) create(ctx context.Context, cfg PgBouncerConfig) error {
 // prove them to the server.
 func (b *PgBouncer) users(passwords map[string]string) string {
 	all := map[string]string{}
-	for role, password := range passwords {
-		all[role] = password
-	}
+	maps.Copy(all, passwords) // passwords may be nil, so no Clone
 	if password, ok := b.server.User.Password(); ok {
 		all[b.server.User.Username()] = password
 	}

@@ -19,15 +19,15 @@ import (
 // What goes in comes out: envelope and payload, with publishedAt and nothing
 // else added, whatever text a guest has typed.
 func TestAppendRoundTrip(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
-		e := w.event("gms_x", 0)
+		e := fx.event("gms_x", 0)
 		e.Envelope.PublishedAt = e.Envelope.OccurredAt // not the caller's to say
 		e.Payload = json.RawMessage(`{"note":"a\u0000b \ud83d\ude00 \ud83d \\u0000 \"}","n":1.50,"nested":{"x":[]}}`)
-		w.commit(t, e)
+		fx.commit(t, e)
 		var got []bff.Event
-		r := w.newRelay(t, publisherFunc(func(messages []message) []error {
+		r := fx.newRelay(t, publisherFunc(func(messages []message) []error {
 			for _, m := range messages {
 				var e bff.Event
 				if err := json.Unmarshal(m.Data, &e); err != nil {
@@ -66,7 +66,7 @@ func TestAppendRoundTrip(t *testing.T) {
 
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
-	w := &world{ids: bff.NewSequence(bff.PrefixEvent)}
+	fx := &fixture{ids: bff.NewSequence(bff.PrefixEvent)}
 	for name, change := range map[string]func(*bff.Event){
 		"no id":      func(e *bff.Event) { e.Envelope.EventID = "" },
 		"other id":   func(e *bff.Event) { e.Envelope.EventID = "req_01H8YN7QV4D8KZ4F8Y5CK4MV3D" },
@@ -77,7 +77,7 @@ func TestAppendRefuses(t *testing.T) {
 		"too large":  func(e *bff.Event) { e.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`) },
 		"not JSON":   func(e *bff.Event) { e.Payload = json.RawMessage(`nan`) },
 	} {
-		e := w.event("k", 0)
+		e := fx.event("k", 0)
 		change(&e)
 		var b pgx.Batch
 		if err := textTable().Queue(&b, e); !errors.Is(err, outbox.ErrEvent) || b.Len() != 0 {
@@ -88,20 +88,20 @@ func TestAppendRefuses(t *testing.T) {
 
 // An event may hang on a condition of the statement that it is part of.
 func TestStatementInsideAnother(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		for i, condition := range []string{"1 = 1", "1 = 2"} {
-			sql, args, err := w.table.Statement(2, w.event("k", i))
+			sql, args, err := fx.table.Statement(2, fx.event("k", i))
 			if err != nil {
 				t.Fatal(err)
 			}
 			sql = "WITH done AS (SELECT $1::int AS n WHERE " + condition + "), told AS (" + sql + " WHERE EXISTS (SELECT FROM done)) SELECT count(*) FROM done"
-			if _, err := w.write.Exec(ctx, sql, append([]any{7}, args...)...); err != nil {
+			if _, err := fx.write.Exec(ctx, sql, append([]any{7}, args...)...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s, err := w.table.Stats(ctx, w.relay)
+		s, err := fx.table.Stats(ctx, fx.relay)
 		if err != nil || s.Depth != 1 {
 			t.Errorf("stats = %+v, %v, want one row", s, err)
 		}
@@ -109,33 +109,33 @@ func TestStatementInsideAnother(t *testing.T) {
 }
 
 func TestAppenderCoalesces(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
-		r := w.newRelay(t, b, nil)
+		r := fx.newRelay(t, b, nil)
 		run(t, r)
-		a := outbox.NewAppender(w.write, w.table, r, 10_000)
+		a := outbox.NewAppender(fx.write, fx.table, r, 10_000)
 		const writers, each = 50, 20
 		var wg sync.WaitGroup
 		write := func(k int) {
 			for n := range each {
-				if err := a.Append(ctx, w.event(fmt.Sprint("k", k), n)); err != nil {
+				if err := a.Append(ctx, fx.event(fmt.Sprint("k", k), n)); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		// One insert is held up, and meanwhile everybody else comes.
-		block, err := w.super.Begin(ctx)
+		block, err := fx.super.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := block.Exec(ctx, "LOCK TABLE "+w.table.Name()+" IN EXCLUSIVE MODE"); err != nil {
+		if _, err := block.Exec(ctx, "LOCK TABLE "+fx.table.Name()+" IN EXCLUSIVE MODE"); err != nil {
 			t.Fatal(err)
 		}
 		wg.Go(func() { write(0) })
 		eventually(t, "the first insert", func() (waits bool, err error) {
-			err = w.super.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted)", w.table.Name()).Scan(&waits)
+			err = fx.super.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted)", fx.table.Name()).Scan(&waits)
 			return waits, err
 		})
 		for k := 1; k < writers; k++ {
@@ -147,7 +147,7 @@ func TestAppenderCoalesces(t *testing.T) {
 		}
 		wg.Wait()
 		var rows, together int
-		if err := w.super.QueryRow(ctx, "SELECT sum(n), max(n) FROM (SELECT count(*) AS n FROM "+w.table.Name()+" GROUP BY tx_id) AS t").Scan(&rows, &together); err != nil {
+		if err := fx.super.QueryRow(ctx, "SELECT sum(n), max(n) FROM (SELECT count(*) AS n FROM "+fx.table.Name()+" GROUP BY tx_id) AS t").Scan(&rows, &together); err != nil {
 			t.Fatal(err)
 		}
 		if rows != writers*each || together < writers-1 {
@@ -158,7 +158,7 @@ func TestAppenderCoalesces(t *testing.T) {
 		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := a.Append(ctx, w.event("k", 0)); !errors.Is(err, outbox.ErrClosed) {
+		if err := a.Append(ctx, fx.event("k", 0)); !errors.Is(err, outbox.ErrClosed) {
 			t.Errorf("err = %v, want closed", err)
 		}
 	})
@@ -167,13 +167,13 @@ func TestAppenderCoalesces(t *testing.T) {
 // One caller's bad event is that caller's error.
 func TestAppenderKeepsErrorsApart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shapes[0])
+	fx := newFixture(t, shapes[0])
 	ctx := testkit.Context(t)
-	a := outbox.NewAppender(w.write, w.table, nil, 10_000)
+	a := outbox.NewAppender(fx.write, fx.table, nil, 10_000)
 	var wg sync.WaitGroup
 	for n := range 40 {
 		wg.Go(func() {
-			e := w.event("k", n)
+			e := fx.event("k", n)
 			if n%10 == 0 {
 				e.Envelope.RetentionClass = "forever" // the table's CHECK refuses it
 			}
@@ -183,21 +183,21 @@ func TestAppenderKeepsErrorsApart(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s, err := w.table.Stats(ctx, w.relay); err != nil || s.Depth != 36 {
+	if s, err := fx.table.Stats(ctx, fx.relay); err != nil || s.Depth != 36 {
 		t.Errorf("stats = %+v, %v, want 36 rows", s, err)
 	}
 	// The same event again is no second row and no error.
-	e := w.event("k", 0)
+	e := fx.event("k", 0)
 	for range 2 {
 		if err := a.Append(ctx, e); err != nil {
 			t.Error(err)
 		}
 	}
-	if s, err := w.table.Stats(ctx, w.relay); err != nil || s.Depth != 37 {
+	if s, err := fx.table.Stats(ctx, fx.relay); err != nil || s.Depth != 37 {
 		t.Errorf("stats = %+v, %v, want 37 rows", s, err)
 	}
-	full := outbox.NewAppender(w.write, w.table, nil, 1)
-	if err := full.Append(ctx, w.event("k", 0), w.event("k", 1)); !errors.Is(err, outbox.ErrFull) {
+	full := outbox.NewAppender(fx.write, fx.table, nil, 1)
+	if err := full.Append(ctx, fx.event("k", 0), fx.event("k", 1)); !errors.Is(err, outbox.ErrFull) {
 		t.Errorf("err = %v, want full", err)
 	}
 }

@@ -29,18 +29,18 @@ var nobody = publisherFunc(func(m []message) []error { return make([]error, len(
 
 // fill commits rows in transactions of 100 and returns their ids as the column
 // holds them.
-func (w *world) fill(b *testing.B, rows int) []string {
+func (fx *fixture) fill(b *testing.B, rows int) []string {
 	b.Helper()
 	var ids []string
 	for n := 0; n < rows; n += 100 {
 		var events []bff.Event
 		for i := range 100 {
-			e := w.event(fmt.Sprint("gms_", (n+i)%997), n)
+			e := fx.event(fmt.Sprint("gms_", (n+i)%997), n)
 			e.Payload = []byte(`{"guestSessionId":"gms_01H8YN7Q2P7GZ4F8Y5CK4MV3DT","kind":"listing-card","tenantId":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","propertyId":"ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","position":3,"page":1,"sortKey":"recommended"}`)
 			events = append(events, e)
 			ids = append(ids, e.Envelope.EventID)
 		}
-		if err := w.table.Append(b.Context(), w.write, events...); err != nil {
+		if err := fx.table.Append(b.Context(), fx.write, events...); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -49,21 +49,21 @@ func (w *world) fill(b *testing.B, rows int) []string {
 
 // raw is the yardstick: the marking alone, by somebody who knows the ids and
 // needs to read nothing, in statements as large as the relay's.
-func (w *world) raw(b *testing.B, ids []string) cost {
+func (fx *fixture) raw(b *testing.B, ids []string) cost {
 	b.Helper()
-	conn, err := w.relay.Acquire(b.Context())
+	conn, err := fx.relay.Acquire(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer conn.Release()
-	cpu, start := w.serverCPU(b), time.Now()
+	cpu, start := fx.serverCPU(b), time.Now()
 	for chunk := range slices.Chunk(ids, drainBatch/2) {
-		_, err := conn.Exec(b.Context(), "UPDATE "+w.table.Name()+" SET published_at = now() WHERE id = ANY($1)", chunk)
+		_, err := conn.Exec(b.Context(), "UPDATE "+fx.table.Name()+" SET published_at = now() WHERE id = ANY($1)", chunk)
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	return cost{time.Since(start), w.serverCPU(b) - cpu}
+	return cost{time.Since(start), fx.serverCPU(b) - cpu}
 }
 
 // cost is the time that passed and the server's processor time.
@@ -84,17 +84,17 @@ func over(theirs, ours []cost) (wall, cpu float64) {
 
 // drainer is a relay that has long been running and meets a backlog.
 type drainer struct {
-	w     *world
+	fx    *fixture
 	relay *outbox.Relay
 	gate  sync.RWMutex // closed while the backlog is made
 
 	settled []cost // until the last row is marked as well
 }
 
-func newDrainer(b *testing.B, w *world) *drainer {
+func newDrainer(b *testing.B, fx *fixture) *drainer {
 	b.Helper()
-	d := &drainer{w: w}
-	d.relay = w.newRelay(b, publisherFunc(func(m []message) []error {
+	d := &drainer{fx: fx}
+	d.relay = fx.newRelay(b, publisherFunc(func(m []message) []error {
 		d.gate.RLock()
 		defer d.gate.RUnlock()
 		return make([]error, len(m))
@@ -108,18 +108,18 @@ func (d *drainer) drain(b *testing.B) cost {
 	b.Helper()
 	want := d.relay.Counters().Published + drainRows
 	d.gate.Lock()
-	d.w.fill(b, drainRows)
+	d.fx.fill(b, drainRows)
 	d.relay.Wake()
-	cpu, start := d.w.serverCPU(b), time.Now()
+	cpu, start := d.fx.serverCPU(b), time.Now()
 	d.gate.Unlock()
 	eventually(b, "the backlog's end", func() (bool, error) { return d.relay.Counters().Published == want, nil })
-	took := cost{time.Since(start), d.w.serverCPU(b) - cpu}
+	took := cost{time.Since(start), d.fx.serverCPU(b) - cpu}
 	eventually(b, "an empty journal", func() (bool, error) {
 		var paid bool
-		err := d.w.super.QueryRow(b.Context(), "SELECT NOT EXISTS (SELECT FROM "+d.w.table.Name()+"_marks)").Scan(&paid)
+		err := d.fx.super.QueryRow(b.Context(), "SELECT NOT EXISTS (SELECT FROM "+d.fx.table.Name()+"_marks)").Scan(&paid)
 		return paid, err
 	})
-	d.settled = append(d.settled, cost{time.Since(start), d.w.serverCPU(b) - cpu})
+	d.settled = append(d.settled, cost{time.Since(start), d.fx.serverCPU(b) - cpu})
 	return took
 }
 
@@ -127,26 +127,26 @@ func (d *drainer) drain(b *testing.B) cost {
 // UPDATE, aim 1.0; and the same until all marks that it owes are paid, which can
 // not be better than reading, publishing and the UPDATE together.
 func BenchmarkDrain(b *testing.B) {
-	for name, prepare := range map[string]func(*testing.B, *world){
-		"empty history": func(*testing.B, *world) {},
-		"old snapshot": func(b *testing.B, w *world) {
+	for name, prepare := range map[string]func(*testing.B, *fixture){
+		"empty history": func(*testing.B, *fixture) {},
+		"old snapshot": func(b *testing.B, fx *fixture) {
 			b.Helper()
 			// Nothing that dies from now on can be vacuumed away.
-			tx, err := w.super.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+			tx, err := fx.super.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-			if _, err := tx.Exec(b.Context(), "SELECT FROM "+w.table.Name()); err != nil {
+			if _, err := tx.Exec(b.Context(), "SELECT FROM "+fx.table.Name()); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := tx.Exec(b.Context(), "SET idle_in_transaction_session_timeout = 0"); err != nil {
 				b.Fatal(err)
 			}
 		},
-		"old writer": func(b *testing.B, w *world) {
+		"old writer": func(b *testing.B, fx *fixture) {
 			b.Helper()
-			tx, err := w.super.Begin(b.Context())
+			tx, err := fx.super.Begin(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -157,10 +157,10 @@ func BenchmarkDrain(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			w, rival := newWorld(b, shapes[0]), newWorld(b, shapes[0])
-			prepare(b, w)
+			fx, rival := newFixture(b, shapes[0]), newFixture(b, shapes[0])
+			prepare(b, fx)
 			prepare(b, rival)
-			d := newDrainer(b, w)
+			d := newDrainer(b, fx)
 			var ours, theirs []cost
 			for b.Loop() {
 				theirs = append(theirs, rival.raw(b, rival.fill(b, drainRows)))
@@ -182,21 +182,21 @@ func BenchmarkDrain(b *testing.B) {
 func BenchmarkWake(b *testing.B) {
 	for _, where := range []string{"same process", "other process"} {
 		b.Run(where, func(b *testing.B) {
-			w := newWorld(b, shapes[0])
-			r := w.newRelay(b, nobody, func(c *outbox.RelayConfig) { c.Poll = 200 * time.Millisecond })
+			fx := newFixture(b, shapes[0])
+			r := fx.newRelay(b, nobody, func(c *outbox.RelayConfig) { c.Poll = 200 * time.Millisecond })
 			run(b, r)
 			eventually(b, "a leader", func() (bool, error) { return r.Counters().Leader, nil })
 			wake := r.Wake
 			if where == "other process" {
-				n := outbox.NewNotifier(w.write, w.table, nil)
+				n := outbox.NewNotifier(fx.write, fx.table, nil)
 				b.Cleanup(n.Close)
 				wake = n.Wake
 			}
 			var on, off []float64
 			slice := func(wake func()) float64 {
-				rate := w.commits(b, wake)
+				rate := fx.commits(b, wake)
 				r.Wake()
-				w.settled(b) // what one slice leaves must not slow down the next
+				fx.settled(b) // what one slice leaves must not slow down the next
 				return rate
 			}
 			for n := 0; b.Loop(); n++ {
@@ -216,7 +216,7 @@ func BenchmarkWake(b *testing.B) {
 }
 
 // commits is what 32 writers manage per second.
-func (w *world) commits(b *testing.B, wake func()) float64 {
+func (fx *fixture) commits(b *testing.B, wake func()) float64 {
 	b.Helper()
 	const slice = 400 * time.Millisecond
 	ctx, cancel := context.WithTimeout(b.Context(), slice)
@@ -227,7 +227,7 @@ func (w *world) commits(b *testing.B, wake func()) float64 {
 	for k := range counts {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				if err := w.table.Append(context.WithoutCancel(ctx), w.write, w.event(fmt.Sprint("gms_", k), n)); err != nil {
+				if err := fx.table.Append(context.WithoutCancel(ctx), fx.write, fx.event(fmt.Sprint("gms_", k), n)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -250,9 +250,9 @@ func (w *world) commits(b *testing.B, wake func()) float64 {
 func BenchmarkLatency(b *testing.B) {
 	for _, where := range []string{"same process", "other process"} {
 		b.Run(where, func(b *testing.B) {
-			w := newWorld(b, shapes[0])
+			fx := newFixture(b, shapes[0])
 			arrived := make(chan time.Time, 1000)
-			r := w.newRelay(b, publisherFunc(func(m []message) []error {
+			r := fx.newRelay(b, publisherFunc(func(m []message) []error {
 				now := time.Now()
 				for range m {
 					arrived <- now
@@ -263,14 +263,14 @@ func BenchmarkLatency(b *testing.B) {
 			eventually(b, "a leader", func() (bool, error) { return r.Counters().Leader, nil })
 			wake := r.Wake
 			if where == "other process" {
-				n := outbox.NewNotifier(w.write, w.table, nil)
+				n := outbox.NewNotifier(fx.write, fx.table, nil)
 				b.Cleanup(n.Close)
 				wake = n.Wake
 			}
 			var took []time.Duration
 			for b.Loop() {
-				e := w.event("gms_1", 0)
-				if err := w.table.Append(b.Context(), w.write, e); err != nil {
+				e := fx.event("gms_1", 0)
+				if err := fx.table.Append(b.Context(), fx.write, e); err != nil {
 					b.Fatal(err)
 				}
 				committed := time.Now()
@@ -290,9 +290,9 @@ func BenchmarkLatency(b *testing.B) {
 // their first backoff, so that all of them are due every two seconds. Aim: 2.
 func BenchmarkRefusingTopic(b *testing.B) {
 	usual, beside := newLatency(b), newLatency(b)
-	beside.w.many(b, badTopic, 10_000)
+	beside.fx.many(b, badTopic, 10_000)
 	beside.relay.Wake()
-	beside.w.held(b, 10_000)
+	beside.fx.held(b, 10_000)
 	for b.Loop() {
 		usual.measure(b)
 		beside.measure(b)
@@ -307,7 +307,7 @@ func BenchmarkRefusingTopic(b *testing.B) {
 
 // latency measures one event after the other beside what else is in its outbox.
 type latency struct {
-	w       *world
+	fx      *fixture
 	relay   *outbox.Relay
 	arrived chan time.Time
 	took    []time.Duration
@@ -315,9 +315,9 @@ type latency struct {
 
 func newLatency(b *testing.B) *latency {
 	b.Helper()
-	l := &latency{w: newWorld(b, shapes[0]), arrived: make(chan time.Time, 1)}
+	l := &latency{fx: newFixture(b, shapes[0]), arrived: make(chan time.Time, 1)}
 	refusal := status.Error(codes.InvalidArgument, "no")
-	l.relay = l.w.newRelay(b, publisherFunc(func(m []message) []error {
+	l.relay = l.fx.newRelay(b, publisherFunc(func(m []message) []error {
 		now := time.Now()
 		errs := make([]error, len(m))
 		for i := range m {
@@ -338,7 +338,7 @@ func newLatency(b *testing.B) *latency {
 
 func (l *latency) measure(b *testing.B) {
 	b.Helper()
-	if err := l.w.table.Append(b.Context(), l.w.write, l.w.event("gms_1", 0)); err != nil {
+	if err := l.fx.table.Append(b.Context(), l.fx.write, l.fx.event("gms_1", 0)); err != nil {
 		b.Fatal(err)
 	}
 	committed := time.Now()
@@ -355,8 +355,8 @@ func (l *latency) percentile(p int) float64 {
 // BenchmarkAppender: events per second of 64 callers through one Appender over
 // the same callers each committing alone.
 func BenchmarkAppender(b *testing.B) {
-	w := newWorld(b, shapes[0])
-	a := outbox.NewAppender(w.write, w.table, nil, 10_000)
+	fx := newFixture(b, shapes[0])
+	a := outbox.NewAppender(fx.write, fx.table, nil, 10_000)
 	const callers, each = 64, 20
 	slice := func(add func(bff.Event) error) time.Duration {
 		var wg sync.WaitGroup
@@ -364,7 +364,7 @@ func BenchmarkAppender(b *testing.B) {
 		for k := range callers {
 			wg.Go(func() {
 				for n := range each {
-					if err := add(w.event(fmt.Sprint("gms_", k), n)); err != nil {
+					if err := add(fx.event(fmt.Sprint("gms_", k), n)); err != nil {
 						b.Error(err)
 					}
 				}
@@ -375,7 +375,7 @@ func BenchmarkAppender(b *testing.B) {
 	}
 	var together, alone []time.Duration
 	for b.Loop() {
-		alone = append(alone, slice(func(e bff.Event) error { return w.table.Append(b.Context(), w.write, e) }))
+		alone = append(alone, slice(func(e bff.Event) error { return fx.table.Append(b.Context(), fx.write, e) }))
 		together = append(together, slice(func(e bff.Event) error { return a.Append(b.Context(), e) }))
 	}
 	b.ReportMetric(callers*each/median(together).Seconds(), "events/s")

@@ -11,10 +11,10 @@ import (
 // serverCPU is the processor time, in clock ticks, that the test's Postgres
 // server has used with all its backends, past and present. On a shared machine
 // it says more than the wall clock. It is 0 where there is no /proc.
-func (w *world) serverCPU(b *testing.B) int {
+func (fx *fixture) serverCPU(b *testing.B) int {
 	b.Helper()
 	var file string
-	if err := w.super.QueryRow(b.Context(), "SELECT pg_read_file('postmaster.pid')").Scan(&file); err != nil {
+	if err := fx.super.QueryRow(b.Context(), "SELECT pg_read_file('postmaster.pid')").Scan(&file); err != nil {
 		b.Fatal(err)
 	}
 	postmaster, _, _ := strings.Cut(file, "\n")

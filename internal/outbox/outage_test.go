@@ -29,15 +29,15 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 	if err := migrate(server.DatabaseURL("postgres"), s.set); err != nil {
 		t.Fatal(err)
 	}
-	w := worldAt(t, s, server.DatabaseURL("postgres"))
+	fx := fixtureAt(t, s, server.DatabaseURL("postgres"))
 	b := newBroker()
 	var relays []*outbox.Relay
 	var stops []func()
 	for range 2 {
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 20 })
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 20 })
 		relays, stops = append(relays, r), append(stops, run(t, r))
 	}
-	a := outbox.NewAppender(w.write, w.table, relays[0], 10_000)
+	a := outbox.NewAppender(fx.write, fx.table, relays[0], 10_000)
 
 	const writers = 8
 	var mu sync.Mutex
@@ -48,12 +48,12 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 	for k := range writers {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				e := w.event(fmt.Sprint("k", k), n)
+				e := fx.event(fmt.Sprint("k", k), n)
 				var err error
 				if k%2 == 0 {
 					err = a.Append(ctx, e)
 				} else {
-					err = w.table.Append(ctx, w.write, e)
+					err = fx.table.Append(ctx, fx.write, e)
 				}
 				switch {
 				case err == nil:
@@ -115,7 +115,7 @@ func TestPubSubAwayThenBack(t *testing.T) {
 }
 
 func publishThroughOutage(t *testing.T, host, project string) {
-	w := newWorld(t, shapes[0])
+	fx := newFixture(t, shapes[0])
 	ctx := testkit.Context(t)
 	gate := newGate(t, host)
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: gate.addr, PublishTimeout: 300 * time.Millisecond})
@@ -138,20 +138,20 @@ func publishThroughOutage(t *testing.T, host, project string) {
 	}()
 
 	gate.shut()
-	r := w.newRelay(t, client, nil)
+	r := fx.newRelay(t, client, nil)
 	run(t, r)
 	const total = 60
 	for n := range total / 3 {
-		w.commit(t, w.event("a", n), w.event("b", n), w.event("c", n))
+		fx.commit(t, fx.event("a", n), fx.event("b", n), fx.event("c", n))
 		r.Wake()
 	}
-	s, err := w.table.Stats(ctx, w.relay)
+	s, err := fx.table.Stats(ctx, fx.relay)
 	if err != nil || s.Depth != total || s.DLQ != 0 {
 		t.Errorf("stats = %+v, %v: want the outbox to grow", s, err)
 	}
 	gate.open()
 	b.distinct(t, total)
-	w.settled(t)
+	fx.settled(t)
 	inOrder(t, b.all())
 	stop()
 	if err := <-received; err != nil {
@@ -163,10 +163,10 @@ func publishThroughOutage(t *testing.T, host, project string) {
 // lack of a transaction id, anything that it looks at; an old writer makes a
 // hole and nothing more.
 func TestOldTransactionsHoldNothingBack(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
-		reader, err := w.super.Begin(ctx)
+		reader, err := fx.super.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,13 +175,13 @@ func TestOldTransactionsHoldNothingBack(t *testing.T) {
 		if _, err := reader.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
 			t.Fatal(err)
 		}
-		if err := reader.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text FROM "+w.table.Name()+" RIGHT JOIN (SELECT 1) x ON true LIMIT 1").Scan(&assigned); err != nil {
+		if err := reader.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text FROM "+fx.table.Name()+" RIGHT JOIN (SELECT 1) x ON true LIMIT 1").Scan(&assigned); err != nil {
 			t.Fatal(err)
 		}
 		if assigned != nil {
 			t.Errorf("a reading transaction has the id %s", *assigned)
 		}
-		writer, err := w.super.Begin(ctx)
+		writer, err := fx.super.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,14 +190,14 @@ func TestOldTransactionsHoldNothingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBroker()
-		r := w.newRelay(t, b, nil)
+		r := fx.newRelay(t, b, nil)
 		run(t, r)
 		for n := range 50 {
-			w.commit(t, w.event("k", n))
+			fx.commit(t, fx.event("k", n))
 			r.Wake()
 			b.distinct(t, n+1)
 		}
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 	})
 }

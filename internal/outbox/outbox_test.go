@@ -22,9 +22,9 @@ import (
 
 const password = "correct horse"
 
-// world is one outbox table in a database of its own, seen by the roles that
+// fixture is one outbox table in a database of its own, seen by the roles that
 // write and that relay.
-type world struct {
+type fixture struct {
 	table *outbox.Table
 	write *pgxpool.Pool
 	relay *pgxpool.Pool
@@ -67,20 +67,20 @@ func uuidTable() *outbox.Table {
 }
 
 // eachTable runs a test over both shapes.
-func eachTable(t *testing.T, test func(t *testing.T, w *world)) {
+func eachTable(t *testing.T, test func(t *testing.T, fx *fixture)) {
 	t.Helper()
 	t.Parallel()
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorld(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
 
-func newWorld(t testing.TB, s shape) *world {
+func newFixture(t testing.TB, s shape) *fixture {
 	t.Helper()
-	return worldAt(t, s, testkit.PostgresTemplate(t, s.set.Schema, func(url string) error { return migrate(url, s.set) }))
+	return fixtureAt(t, s, testkit.PostgresTemplate(t, s.set.Schema, func(url string) error { return migrate(url, s.set) }))
 }
 
 func migrate(url string, set migrations.Set) error {
@@ -91,7 +91,7 @@ func migrate(url string, set migrations.Set) error {
 	return postgres.Migrate(context.Background(), url, set, postgres.MigrateOptions{Passwords: passwords})
 }
 
-func worldAt(t testing.TB, s shape, admin string) *world {
+func fixtureAt(t testing.TB, s shape, admin string) *fixture {
 	t.Helper()
 	open := func(role string) *pgxpool.Pool {
 		u, err := url.Parse(admin)
@@ -108,7 +108,7 @@ func worldAt(t testing.TB, s shape, admin string) *world {
 		t.Cleanup(pool.Close)
 		return pool
 	}
-	return &world{
+	return &fixture{
 		table: s.table(), write: open(s.writer), relay: open(s.relay), super: open(""),
 		ids: bff.NewSequence(bff.PrefixEvent),
 	}
@@ -117,11 +117,11 @@ func worldAt(t testing.TB, s shape, admin string) *world {
 const topic = "melmastoon.bff.test.thing.happened.v1"
 
 // event makes the n-th event of a key.
-func (w *world) event(key string, n int) bff.Event {
+func (fx *fixture) event(key string, n int) bff.Event {
 	now := time.Now()
 	return bff.Event{
 		Envelope: bff.Envelope{
-			EventID: w.ids.Next(now).String(), Subject: topic, Version: 1, OccurredAt: bff.At(now),
+			EventID: fx.ids.Next(now).String(), Subject: topic, Version: 1, OccurredAt: bff.At(now),
 			Producer: "test", SessionID: &key, DeviceID: key, RetentionClass: bff.RetentionOperational, SamplingRate: 1,
 		},
 		Payload: fmt.Appendf(nil, `{"key":%q,"n":%d}`, key, n),
@@ -129,17 +129,17 @@ func (w *world) event(key string, n int) bff.Event {
 }
 
 // commit appends in a transaction of its own.
-func (w *world) commit(t testing.TB, events ...bff.Event) {
+func (fx *fixture) commit(t testing.TB, events ...bff.Event) {
 	t.Helper()
-	if err := w.table.Append(testkit.Context(t), w.write, events...); err != nil {
+	if err := fx.table.Append(testkit.Context(t), fx.write, events...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) newRelay(t testing.TB, p outbox.Publisher, change func(*outbox.RelayConfig)) *outbox.Relay {
+func (fx *fixture) newRelay(t testing.TB, p outbox.Publisher, change func(*outbox.RelayConfig)) *outbox.Relay {
 	t.Helper()
 	cfg := outbox.RelayConfig{
-		DB: w.relay, Table: w.table, Publisher: p,
+		DB: fx.relay, Table: fx.table, Publisher: p,
 		Standby: 50 * time.Millisecond, MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond, MaxPause: 20 * time.Millisecond,
 	}
 	if change != nil {
@@ -324,17 +324,17 @@ func inOrder(t testing.TB, arrivals []arrival) {
 
 // settled waits until every row is published or dead-lettered, and then until
 // nothing is owed: each published row is marked.
-func (w *world) settled(t testing.TB) outbox.Stats {
+func (fx *fixture) settled(t testing.TB) outbox.Stats {
 	t.Helper()
 	var s outbox.Stats
 	eventually(t, "an empty outbox", func() (bool, error) {
 		var err error
-		s, err = w.table.Stats(testkit.Context(t), w.relay)
+		s, err = fx.table.Stats(testkit.Context(t), fx.relay)
 		return s.Depth == 0, err
 	})
 	eventually(t, "every mark", func() (bool, error) {
 		var unmarked int
-		err := w.super.QueryRow(testkit.Context(t), "SELECT count(*) FROM "+w.table.Name()+" WHERE published_at IS NULL AND NOT dlq").Scan(&unmarked)
+		err := fx.super.QueryRow(testkit.Context(t), "SELECT count(*) FROM "+fx.table.Name()+" WHERE published_at IS NULL AND NOT dlq").Scan(&unmarked)
 		return unmarked == 0, err
 	})
 	return s

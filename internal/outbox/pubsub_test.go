@@ -15,7 +15,7 @@ import (
 func TestMissingTopicAppears(t *testing.T) {
 	t.Parallel()
 	testkit.EachPubSub(t, func(t *testing.T, host, project string) {
-		w := newWorld(t, shapes[0])
+		fx := newFixture(t, shapes[0])
 		ctx, stop := context.WithCancel(testkit.Context(t))
 		gate := newGate(t, host)
 		client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: host})
@@ -40,11 +40,11 @@ func TestMissingTopicAppears(t *testing.T) {
 			}()
 		}
 		subscribe(topic)
-		r := w.newRelay(t, publisher, nil)
+		r := fx.newRelay(t, publisher, nil)
 		halt := run(t, r)
 		const each = 10
 		for n := range each {
-			w.commit(t, w.event("good", n), on(badTopic, w.event("waits", n)))
+			fx.commit(t, fx.event("good", n), on(badTopic, fx.event("waits", n)))
 			r.Wake()
 		}
 		b.distinct(t, each)
@@ -61,7 +61,7 @@ func TestMissingTopicAppears(t *testing.T) {
 		subscribe(badTopic)
 		gate.open()
 		b.distinct(t, 2*each)
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 		if c := r.Counters(); c.DeadLettered != 0 {
 			t.Errorf("%d events dead-lettered", c.DeadLettered)

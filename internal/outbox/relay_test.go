@@ -20,12 +20,12 @@ import (
 )
 
 func TestRelayPublishesInOrderPerKey(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		relays := []*outbox.Relay{
-			w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }),
-			w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }),
+			fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }),
+			fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }),
 		}
 		for _, r := range relays {
 			run(t, r)
@@ -35,7 +35,7 @@ func TestRelayPublishesInOrderPerKey(t *testing.T) {
 		for k := range writers {
 			wg.Go(func() {
 				for n := range each {
-					if err := w.table.Append(t.Context(), w.write, w.event(fmt.Sprint("k", k), n)); err != nil {
+					if err := fx.table.Append(t.Context(), fx.write, fx.event(fmt.Sprint("k", k), n)); err != nil {
 						t.Error(err)
 					}
 					relays[k%2].Wake()
@@ -44,7 +44,7 @@ func TestRelayPublishesInOrderPerKey(t *testing.T) {
 		}
 		wg.Wait()
 		b.distinct(t, writers*each)
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 		if got := len(b.all()); got != writers*each {
 			t.Errorf("%d arrivals of %d events: repetitions without a crash", got, writers*each)
@@ -54,35 +54,35 @@ func TestRelayPublishesInOrderPerKey(t *testing.T) {
 
 // A transaction with a smaller id that commits late must not be passed over.
 func TestRelayLateCommit(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		for range 2 {
-			run(t, w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Poll = 20 * time.Millisecond }))
+			run(t, fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Poll = 20 * time.Millisecond }))
 		}
-		early, rolledBack, later := w.event("late", 0), w.event("never", 0), w.event("soon", 0)
-		late, err := w.write.Begin(ctx)
+		early, rolledBack, later := fx.event("late", 0), fx.event("never", 0), fx.event("soon", 0)
+		late, err := fx.write.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		never, err := w.write.Begin(ctx)
+		never, err := fx.write.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.table.Append(ctx, late, early); err != nil {
+		if err := fx.table.Append(ctx, late, early); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.table.Append(ctx, never, rolledBack); err != nil {
+		if err := fx.table.Append(ctx, never, rolledBack); err != nil {
 			t.Fatal(err)
 		}
-		w.commit(t, later)
+		fx.commit(t, later)
 		b.distinct(t, 1)
 		for n := 1; n < 30; n++ { // the cursor moves far beyond
-			w.commit(t, w.event("soon", n))
+			fx.commit(t, fx.event("soon", n))
 		}
 		b.distinct(t, 30)
-		w.settled(t)
+		fx.settled(t)
 		if err := never.Rollback(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestRelayLateCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.distinct(t, 31)
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 		if b.times(rolledBack.Envelope.EventID) != 0 {
 			t.Errorf("a rolled back event arrived")
@@ -101,13 +101,13 @@ func TestRelayLateCommit(t *testing.T) {
 // Many transactions that end in any order, some in a rollback, with a relay that
 // is replaced again and again: everything committed arrives.
 func TestRelayShuffledCommits(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		stop := func() {}
 		restart := func() {
 			stop()
-			r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.Poll = 4, 5*time.Millisecond })
+			r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.Poll = 4, 5*time.Millisecond })
 			stop = run(t, r)
 		}
 		restart()
@@ -118,14 +118,14 @@ func TestRelayShuffledCommits(t *testing.T) {
 			wg.Go(func() {
 				for n := range 30 {
 					ctx := context.WithoutCancel(t.Context())
-					tx, err := w.write.Begin(ctx)
+					tx, err := fx.write.Begin(ctx)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					// Each waits for a while that differs, between insert and commit.
-					e := w.event(fmt.Sprintf("k%d-%d", worker, n), 0)
-					if err := w.table.Append(ctx, tx, e); err != nil {
+					e := fx.event(fmt.Sprintf("k%d-%d", worker, n), 0)
+					if err := fx.table.Append(ctx, tx, e); err != nil {
 						t.Error(err)
 					}
 					if _, err := tx.Exec(ctx, "SELECT pg_sleep($1::float8)", float64((worker*7+n*3)%10)/1000); err != nil {
@@ -150,7 +150,7 @@ func TestRelayShuffledCommits(t *testing.T) {
 		}
 		wg.Wait()
 		b.distinct(t, len(want))
-		w.settled(t)
+		fx.settled(t)
 		for _, id := range want {
 			if b.times(id) == 0 {
 				t.Errorf("%s was lost", id)
@@ -163,7 +163,7 @@ func TestRelayShuffledCommits(t *testing.T) {
 }
 
 func TestRelayPoisonHoldsItsKeyOnly(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		var tries int
@@ -175,11 +175,11 @@ func TestRelayPoisonHoldsItsKeyOnly(t *testing.T) {
 			return nil
 		}
 		for n := range 4 {
-			w.commit(t, w.event("bad", n), w.event("good", n))
+			fx.commit(t, fx.event("bad", n), fx.event("good", n))
 		}
-		run(t, w.newRelay(t, b, nil))
+		run(t, fx.newRelay(t, b, nil))
 		b.distinct(t, 7)
-		stats := w.settled(t)
+		stats := fx.settled(t)
 		if stats.DLQ != 1 || tries != 10 {
 			t.Errorf("dead letters = %d after %d tries, want 1 after 10", stats.DLQ, tries)
 		}
@@ -200,7 +200,7 @@ func TestRelayPoisonHoldsItsKeyOnly(t *testing.T) {
 
 // While a row keeps failing, rows of its key wait and rows of others do not.
 func TestRelayRetriesInOrder(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		failing := func(a arrival) error {
@@ -210,10 +210,10 @@ func TestRelayRetriesInOrder(t *testing.T) {
 			return nil
 		}
 		b.setFail(failing)
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 4, 1<<30 })
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 4, 1<<30 })
 		run(t, r)
 		for n := range 20 {
-			w.commit(t, w.event("bad", n), w.event("good", n))
+			fx.commit(t, fx.event("bad", n), fx.event("good", n))
 			r.Wake()
 		}
 		b.distinct(t, 20)
@@ -224,13 +224,13 @@ func TestRelayRetriesInOrder(t *testing.T) {
 		}
 		b.setFail(nil)
 		b.distinct(t, 40)
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 	})
 }
 
 func TestRelayDeadLetterReplayAndDrop(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
@@ -240,32 +240,32 @@ func TestRelayDeadLetterReplayAndDrop(t *testing.T) {
 			}
 			return nil
 		})
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.MaxAttempts = 2 })
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.MaxAttempts = 2 })
 		run(t, r)
-		events := []bff.Event{w.event("bad", 0), w.event("bad", 1), w.event("bad", 2)}
-		w.commit(t, append(events, w.event("good", 0))...)
+		events := []bff.Event{fx.event("bad", 0), fx.event("bad", 1), fx.event("bad", 2)}
+		fx.commit(t, append(events, fx.event("good", 0))...)
 		r.Wake()
-		if s := w.settled(t); s.DLQ != 3 {
+		if s := fx.settled(t); s.DLQ != 3 {
 			t.Fatalf("%d dead letters, want 3", s.DLQ)
 		}
 		if got := r.Counters(); got.DeadLettered != 3 || got.Published != 1 {
 			t.Errorf("counters = %+v", got)
 		}
-		if n, err := w.table.Drop(ctx, w.relay, id(t, events[1])); n != 1 || err != nil {
+		if n, err := fx.table.Drop(ctx, fx.relay, id(t, events[1])); n != 1 || err != nil {
 			t.Fatalf("dropped %d, %v", n, err)
 		}
 		b.setFail(nil)
-		if n, err := w.table.Replay(ctx, w.relay, 10, id(t, events[0])); n != 1 || err != nil {
+		if n, err := fx.table.Replay(ctx, fx.relay, 10, id(t, events[0])); n != 1 || err != nil {
 			t.Fatalf("replayed %d, %v", n, err)
 		}
 		r.Wake()
 		b.distinct(t, 2)
-		if n, err := w.table.Replay(ctx, w.relay, 10); n != 1 || err != nil {
+		if n, err := fx.table.Replay(ctx, fx.relay, 10); n != 1 || err != nil {
 			t.Fatalf("replayed %d, %v", n, err)
 		}
 		r.Wake()
 		b.distinct(t, 3)
-		if s := w.settled(t); s.DLQ != 0 {
+		if s := fx.settled(t); s.DLQ != 0 {
 			t.Errorf("%d dead letters left", s.DLQ)
 		}
 		if b.times(events[1].Envelope.EventID) != 0 {
@@ -286,7 +286,7 @@ func id(t testing.TB, e bff.Event) bff.ID {
 // An outage of Pub/Sub is not the rows' fault: nothing is counted, nothing is
 // dead-lettered, everything goes out afterwards in order.
 func TestRelayOutage(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		var refused int
@@ -294,31 +294,31 @@ func TestRelayOutage(t *testing.T) {
 			refused++
 			return status.Error(codes.Unavailable, "away")
 		})
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts, c.MaxPause = 4, 2, time.Millisecond })
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts, c.MaxPause = 4, 2, time.Millisecond })
 		run(t, r)
 		for n := range 10 {
-			w.commit(t, w.event("a", n), w.event("b", n))
+			fx.commit(t, fx.event("a", n), fx.event("b", n))
 		}
 		r.Wake()
 		b.until(t, "many refusals", func() bool { return refused > 50 })
-		s, err := w.table.Stats(testkit.Context(t), w.relay)
+		s, err := fx.table.Stats(testkit.Context(t), fx.relay)
 		if err != nil || s.MaxAttempts != 0 || s.DLQ != 0 || s.Depth != 20 {
 			t.Errorf("stats = %+v, %v: want nothing counted", s, err)
 		}
 		b.setFail(nil)
 		b.distinct(t, 20)
-		w.settled(t)
+		fx.settled(t)
 		inOrder(t, b.all())
 	})
 }
 
 // A relay that dies between publishing and marking repeats its window at most.
 func TestRelayKilledBeforeMarking(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		const total, window = 100, 10
 		for n := range total {
-			w.commit(t, w.event("k", n))
+			fx.commit(t, fx.event("k", n))
 		}
 		b := newBroker()
 		// The first relay loses its connection while its third batch is on its way,
@@ -327,16 +327,16 @@ func TestRelayKilledBeforeMarking(t *testing.T) {
 		var batches int
 		dying := &hooked{broker: b, after: func() {
 			if batches++; batches == 3 {
-				w.killRelays(t)
+				fx.killRelays(t)
 				<-stuck
 			}
 		}}
-		first := w.newRelay(t, dying, func(c *outbox.RelayConfig) { c.Batch = window })
+		first := fx.newRelay(t, dying, func(c *outbox.RelayConfig) { c.Batch = window })
 		stopFirst := run(t, first)
 		b.until(t, "the third batch", func() bool { return len(b.arrivals) >= 3*window/2 })
-		run(t, w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = window }))
+		run(t, fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = window }))
 		b.distinct(t, total)
-		w.settled(t)
+		fx.settled(t)
 		close(stuck)
 		stopFirst()
 		inOrder(t, b.all())
@@ -359,9 +359,9 @@ func (h *hooked) Publish(ctx context.Context, m []pubsub.Message) []error {
 }
 
 // killRelays ends every session that holds or wants the lead.
-func (w *world) killRelays(t testing.TB) {
+func (fx *fixture) killRelays(t testing.TB) {
 	t.Helper()
-	_, err := w.super.Exec(testkit.Context(t), `SELECT pg_terminate_backend(pid) FROM pg_locks
+	_, err := fx.super.Exec(testkit.Context(t), `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	if err != nil {
 		t.Error(err)
@@ -369,10 +369,10 @@ func (w *world) killRelays(t testing.TB) {
 }
 
 func TestRelayTakesOver(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
-		relays := []*outbox.Relay{w.newRelay(t, b, nil), w.newRelay(t, b, nil)}
+		relays := []*outbox.Relay{fx.newRelay(t, b, nil), fx.newRelay(t, b, nil)}
 		stops := []func(){run(t, relays[0]), run(t, relays[1])}
 		leader := func() int {
 			found := -1
@@ -386,14 +386,14 @@ func TestRelayTakesOver(t *testing.T) {
 			})
 			return found
 		}
-		w.commit(t, w.event("k", 0))
+		fx.commit(t, fx.event("k", 0))
 		b.distinct(t, 1)
 		l := leader()
 		if relays[1-l].Counters().Leader {
 			t.Error("two leaders")
 		}
 		stops[l]()
-		w.commit(t, w.event("k", 1))
+		fx.commit(t, fx.event("k", 1))
 		relays[1-l].Wake()
 		b.distinct(t, 2)
 		if _, led, err := relays[l].RunOnce(testkit.Context(t)); led || err != nil {
@@ -404,17 +404,17 @@ func TestRelayTakesOver(t *testing.T) {
 
 // A follower's Wake reaches the leader, long before any poll.
 func TestRelayWakesAcrossProcesses(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		hour := func(c *outbox.RelayConfig) { c.Poll = time.Hour }
-		leader := w.newRelay(t, b, hour)
+		leader := fx.newRelay(t, b, hour)
 		run(t, leader)
 		eventually(t, "a leader", func() (bool, error) { return leader.Counters().Leader, nil })
-		follower := outbox.NewNotifier(w.write, w.table, nil)
+		follower := outbox.NewNotifier(fx.write, fx.table, nil)
 		t.Cleanup(follower.Close)
 		for n := range 5 {
-			w.commit(t, w.event("k", n))
+			fx.commit(t, fx.event("k", n))
 			follower.Wake()
 			b.distinct(t, n+1)
 		}
@@ -422,13 +422,13 @@ func TestRelayWakesAcrossProcesses(t *testing.T) {
 }
 
 func TestRelayRunOnce(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 8 })
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 8 })
 		for n := range 21 {
-			w.commit(t, w.event("k", n))
+			fx.commit(t, fx.event("k", n))
 		}
 		if n, led, err := r.RunOnce(ctx); n != 21 || !led || err != nil {
 			t.Errorf("published %d, led %v, %v", n, led, err)
@@ -438,7 +438,7 @@ func TestRelayRunOnce(t *testing.T) {
 		}
 		inOrder(t, b.all())
 		b.setFail(func(arrival) error { return context.DeadlineExceeded })
-		w.commit(t, w.event("k", 21))
+		fx.commit(t, fx.event("k", 21))
 		if _, _, err := r.RunOnce(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v, want the outage", err)
 		}
@@ -447,18 +447,18 @@ func TestRelayRunOnce(t *testing.T) {
 
 // A restored table may carry transaction ids from another server's future.
 func TestRelayAdoptsRestoredRows(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
-		w.commit(t, w.event("k", 0), w.event("k", 1))
-		if _, err := w.super.Exec(ctx, "UPDATE "+w.table.Name()+" SET tx_id = '9000000000000000000'"); err != nil {
+		fx.commit(t, fx.event("k", 0), fx.event("k", 1))
+		if _, err := fx.super.Exec(ctx, "UPDATE "+fx.table.Name()+" SET tx_id = '9000000000000000000'"); err != nil {
 			t.Fatal(err)
 		}
-		r := w.newRelay(t, b, nil)
+		r := fx.newRelay(t, b, nil)
 		run(t, r)
 		b.distinct(t, 2)
-		w.commit(t, w.event("k", 2))
+		fx.commit(t, fx.event("k", 2))
 		r.Wake()
 		b.distinct(t, 3)
 		inOrder(t, b.all())
@@ -466,35 +466,35 @@ func TestRelayAdoptsRestoredRows(t *testing.T) {
 }
 
 func TestPrune(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		ctx := testkit.Context(t)
 		b := newBroker()
 		old := time.Now().Add(-31 * 24 * time.Hour)
 		for n := range 5 {
-			e := w.event("k", n)
+			e := fx.event("k", n)
 			e.Envelope.EventID = bff.NewID(bff.PrefixEvent, old).String()
-			w.commit(t, e)
+			fx.commit(t, e)
 		}
-		w.commit(t, w.event("k", 5))
-		r := w.newRelay(t, b, nil)
+		fx.commit(t, fx.event("k", 5))
+		r := fx.newRelay(t, b, nil)
 		if n, _, err := r.RunOnce(ctx); n != 6 || err != nil {
 			t.Fatal(n, err)
 		}
-		if n, err := w.table.Prune(ctx, w.relay, old.Add(time.Hour), 3); n != 0 || err != nil {
+		if n, err := fx.table.Prune(ctx, fx.relay, old.Add(time.Hour), 3); n != 0 || err != nil {
 			t.Errorf("pruned %d, %v of what was published just now", n, err)
 		}
-		if _, err := w.super.Exec(ctx, "UPDATE "+w.table.Name()+" SET published_at = $1 WHERE id::text <> ''", old); err != nil {
+		if _, err := fx.super.Exec(ctx, "UPDATE "+fx.table.Name()+" SET published_at = $1 WHERE id::text <> ''", old); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []int{3, 2, 0} {
-			if n, err := w.table.Prune(ctx, w.relay, old.Add(time.Hour), 3); n != want || err != nil {
+			if n, err := fx.table.Prune(ctx, fx.relay, old.Add(time.Hour), 3); n != want || err != nil {
 				t.Errorf("pruned %d, %v, want %d", n, err, want)
 			}
 		}
-		if w.table.Name() == "bff_backoffice.outbox" {
+		if fx.table.Name() == "bff_backoffice.outbox" {
 			var archived int
-			if err := w.relay.QueryRow(ctx, "SELECT count(*) FROM bff_backoffice.outbox_archive").Scan(&archived); err != nil || archived != 5 {
+			if err := fx.relay.QueryRow(ctx, "SELECT count(*) FROM bff_backoffice.outbox_archive").Scan(&archived); err != nil || archived != 5 {
 				t.Errorf("archived %d, %v", archived, err)
 			}
 		}

@@ -27,23 +27,23 @@ func on(topic string, e bff.Event) bff.Event {
 }
 
 // many commits one event for each of n keys.
-func (w *world) many(t testing.TB, topic string, n int) {
+func (fx *fixture) many(t testing.TB, topic string, n int) {
 	t.Helper()
 	var events []bff.Event
 	for k := range n {
-		events = append(events, on(topic, w.event(fmt.Sprintf("%s-%d", topic[len(topic)-9:], k), 0)))
+		events = append(events, on(topic, fx.event(fmt.Sprintf("%s-%d", topic[len(topic)-9:], k), 0)))
 		if len(events) == 500 || k == n-1 {
-			w.commit(t, events...)
+			fx.commit(t, events...)
 			events = nil
 		}
 	}
 }
 
 // held waits until so many rows wait for another attempt.
-func (w *world) held(t testing.TB, n int) {
+func (fx *fixture) held(t testing.TB, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprint(n, " held rows"), func() (bool, error) {
-		s, err := w.table.Stats(testkit.Context(t), w.relay)
+		s, err := fx.table.Stats(testkit.Context(t), fx.relay)
 		return s.Held == n && s.Depth == n, err
 	})
 }
@@ -52,52 +52,52 @@ func (w *world) held(t testing.TB, n int) {
 // scan reads each of them once, so that it finds the others however long it takes
 // to try all of the refused ones.
 func TestRelayScansHeldRowsOnce(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		const refused, others = 2000, 50
 		b := newBroker()
 		b.refuse(status.Error(codes.InvalidArgument, "no"))
-		r := w.newRelay(t, b, func(c *outbox.RelayConfig) {
+		r := fx.newRelay(t, b, func(c *outbox.RelayConfig) {
 			c.Batch, c.MaxAttempts, c.MaxBackoff = 64, 1<<30, time.Millisecond
 		})
 		// Committed before the relay runs: rows of a transaction that is in progress
 		// while it reads may be read twice.
-		w.many(t, badTopic, refused)
+		fx.many(t, badTopic, refused)
 		run(t, r)
-		w.held(t, refused)
+		fx.held(t, refused)
 		for n := range others {
-			w.commit(t, w.event("good", n))
+			fx.commit(t, fx.event("good", n))
 			r.Wake()
 			b.distinct(t, n+1)
 		}
-		w.held(t, refused)
+		fx.held(t, refused)
 		if got := r.Scanned(); got != refused+others {
 			t.Errorf("the main scan read %d rows, want each of the %d once", got, refused+others)
 		}
 		b.refuse(nil)
 		b.distinct(t, refused+others)
-		w.settled(t)
+		fx.settled(t)
 		if got := r.Scanned(); got != refused+others {
 			t.Errorf("the main scan read %d rows, want each of the %d once", got, refused+others)
 		}
-		w.noRetries(t)
+		fx.noRetries(t)
 		inOrder(t, b.all())
 	})
 }
 
 // noRetries checks that nothing is left of what waited.
-func (w *world) noRetries(t testing.TB) {
+func (fx *fixture) noRetries(t testing.TB) {
 	t.Helper()
 	eventually(t, "an empty table of retries", func() (bool, error) {
 		var n int
-		err := w.super.QueryRow(testkit.Context(t), "SELECT count(*) FROM "+w.table.Name()+"_retries").Scan(&n)
+		err := fx.super.QueryRow(testkit.Context(t), "SELECT count(*) FROM "+fx.table.Name()+"_retries").Scan(&n)
 		return n == 0, err
 	})
 }
 
 // A retry that is never answered holds up its own topic alone.
 func TestRelayRetryHangs(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		b := newBroker()
 		b.refuse(status.Error(codes.InvalidArgument, "no"))
@@ -113,21 +113,21 @@ func TestRelayRetryHangs(t *testing.T) {
 			}
 			return b.Publish(t.Context(), m)
 		})
-		r := w.newRelay(t, p, nil)
+		r := fx.newRelay(t, p, nil)
 		run(t, r)
-		w.commit(t, on(badTopic, w.event("bad", 0)))
+		fx.commit(t, on(badTopic, fx.event("bad", 0)))
 		r.Wake()
 		<-hangs
 		for n := range 20 {
 			// The key waits in its own topic only.
-			w.commit(t, w.event("bad", n), w.event("good", n))
+			fx.commit(t, fx.event("bad", n), fx.event("good", n))
 			r.Wake()
 			b.distinct(t, 2*(n+1))
 		}
 		b.refuse(nil)
 		close(release)
 		b.distinct(t, 41)
-		w.settled(t)
+		fx.settled(t)
 	})
 }
 
@@ -136,37 +136,37 @@ func TestRelayRetryHangs(t *testing.T) {
 func TestRelayTopicDown(t *testing.T) {
 	for name, code := range map[string]codes.Code{"missing": codes.NotFound, "forbidden": codes.PermissionDenied} {
 		t.Run(name, func(t *testing.T) {
-			eachTable(t, func(t *testing.T, w *world) {
+			eachTable(t, func(t *testing.T, fx *fixture) {
 				t.Helper()
 				const keys, each = 30, 4
 				b := newBroker()
 				b.refuse(status.Error(code, "no"))
 				var log logged
-				r := w.newRelay(t, b, func(c *outbox.RelayConfig) {
+				r := fx.newRelay(t, b, func(c *outbox.RelayConfig) {
 					c.Batch, c.MaxAttempts, c.Logger = 16, 2, slog.New(&log)
 				})
 				run(t, r)
 				for n := range each {
 					for k := range keys {
-						w.commit(t, on(badTopic, w.event(fmt.Sprint("k", k), n)))
+						fx.commit(t, on(badTopic, fx.event(fmt.Sprint("k", k), n)))
 					}
-					w.commit(t, w.event("good", n), on(badTopic, w.event("", 0)))
+					fx.commit(t, fx.event("good", n), on(badTopic, fx.event("", 0)))
 					r.Wake()
 				}
 				b.distinct(t, each)
-				w.held(t, (keys+1)*each)
+				fx.held(t, (keys+1)*each)
 				b.until(t, "many probes", func() bool { return b.refused > 20 })
 				if got := r.TopicsDown(); !slices.Equal(got, []string{badTopic}) {
 					t.Errorf("topics down = %q", got)
 				}
-				s, err := w.table.Stats(testkit.Context(t), w.relay)
+				s, err := fx.table.Stats(testkit.Context(t), fx.relay)
 				if err != nil || s.MaxAttempts != 0 || s.DLQ != 0 {
 					t.Errorf("stats = %+v, %v: want no attempt counted", s, err)
 				}
 				b.refuse(nil)
 				b.distinct(t, (keys+2)*each)
-				w.settled(t)
-				w.noRetries(t)
+				fx.settled(t)
+				fx.noRetries(t)
 				perKey(t, b.all())
 				if got := r.TopicsDown(); len(got) != 0 {
 					t.Errorf("topics down = %q after they are back", got)
@@ -220,21 +220,21 @@ func (l *logged) count(part string) int {
 // Rows that wait are left to the next leader, in their order, whenever the relay
 // before is killed: while it holds them, while it retries them, while they go out.
 func TestRelayHeldRowsSurviveKills(t *testing.T) {
-	eachTable(t, func(t *testing.T, w *world) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
 		t.Helper()
 		const keys, each = 40, 6
 		b := newBroker()
 		b.refuse(status.Error(codes.InvalidArgument, "no"))
 		relays := make([]*outbox.Relay, 2)
 		for i := range relays {
-			relays[i] = w.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 32, 1<<30 })
+			relays[i] = fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch, c.MaxAttempts = 32, 1<<30 })
 			run(t, relays[i])
 		}
 		add := func(n int) {
 			for k := range keys {
-				w.commit(t, on(badTopic, w.event(fmt.Sprint("k", k), n)))
+				fx.commit(t, on(badTopic, fx.event(fmt.Sprint("k", k), n)))
 			}
-			w.commit(t, w.event("good", n))
+			fx.commit(t, fx.event("good", n))
 			for _, r := range relays {
 				r.Wake()
 			}
@@ -245,18 +245,18 @@ func TestRelayHeldRowsSurviveKills(t *testing.T) {
 			from := b.refused
 			b.mu.Unlock()
 			b.until(t, "retries", func() bool { return b.refused > from+10*(n+1) })
-			w.killRelays(t)
+			fx.killRelays(t)
 		}
 		b.distinct(t, each)
-		w.held(t, keys*each)
+		fx.held(t, keys*each)
 		b.refuse(nil)
 		for n := range 3 {
 			b.distinct(t, each+(n+1)*keys)
-			w.killRelays(t)
+			fx.killRelays(t)
 		}
 		b.distinct(t, (keys+1)*each)
-		w.settled(t)
-		w.noRetries(t)
+		fx.settled(t)
+		fx.noRetries(t)
 		inOrder(t, b.all())
 	})
 }

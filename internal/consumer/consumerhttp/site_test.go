@@ -35,7 +35,7 @@ const (
 	safari  = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Mobile/15E148 Safari/604.1"
 )
 
-// site is a world with some processes of the service.
+// site is a testkit.World with some processes of the service.
 type site struct {
 	*testkit.World
 	t     *testing.T

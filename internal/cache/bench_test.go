@@ -158,7 +158,7 @@ func median(d []time.Duration) time.Duration {
 // wait? One iteration is one lifetime; run it with -benchtime=100x.
 func BenchmarkSteady(b *testing.B) {
 	const fresh = 500 * time.Millisecond
-	w := newWorld(b, 3, []string{testkit.Redis(b)}, func(cfg *Config) {
+	fx := newFixture(b, 3, []string{testkit.Redis(b)}, func(cfg *Config) {
 		cfg.TTL = func() TTL { return TTL{Fresh: fresh, Grace: fresh, Stale: time.Minute} }
 	})
 	src := newSource(string(body(30_000)))
@@ -166,15 +166,15 @@ func BenchmarkSteady(b *testing.B) {
 		wait(ctx, 10*time.Millisecond)
 		return src.fill(ctx)
 	}
-	k := w.key("k")
-	for _, c := range w.caches {
+	k := fx.key("k")
+	for _, c := range fx.caches {
 		read(b, c, k, fill)
 	}
 	var results [4]atomic.Int64
 	var slowest atomic.Int64
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(b.Context())
-	for _, c := range w.caches {
+	for _, c := range fx.caches {
 		wg.Go(func() {
 			tick := time.NewTicker(3 * time.Millisecond)
 			defer tick.Stop()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(
 		m,
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),              // of a dependency of testkit
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), // of a dependency of testkit
 		// A cluster client that is closed still refreshes its list of nodes, up to a second
 		// after its last connection has ended, and five seconds later drops old connections.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
@@ -114,6 +114,10 @@ func clientOption(urls ...string) (rueidis.ClientOption, error) {
 	return opt, nil
 }
 
+// patience is the time of leases and followers where a test counts fills: a process
+// that a busy machine pauses must not lose its lease, which would cost a second fill.
+const patience = time.Minute
+
 // patient is a configuration for a shared, slow machine: a scheduler that
 // pauses us is no broken Redis.
 func patient(c rueidis.Client, prefix string) StoreConfig {
@@ -122,34 +126,42 @@ func patient(c rueidis.Client, prefix string) StoreConfig {
 
 func newPrefix() string { return "test:" + rand.Text()[:8] + ":" }
 
-// world is several stores, as several processes have them, on one Redis.
-type world struct {
+// fixture is several stores, as several processes have them, on one Redis.
+type fixture struct {
 	prefix string
 	stores []*Store
 	caches []*Cache
 }
 
-func newWorld(t testing.TB, n int, urls []string, change ...func(*Config)) *world {
+func newFixture(t testing.TB, n int, urls []string, change ...func(*Config)) *fixture {
 	t.Helper()
-	w := &world{prefix: newPrefix()}
+	fx := &fixture{prefix: newPrefix()}
+	change = append([]func(*Config){func(c *Config) { c.FollowTimeout = patience }}, change...)
 	for range n {
-		s := newTestStore(t, patient(dial(t, urls...), w.prefix))
+		s := newTestStore(t, patient(dial(t, urls...), fx.prefix))
 		if !s.Up() {
 			t.Fatal("store did not reach redis")
 		}
-		w.stores = append(w.stores, s)
-		w.caches = append(w.caches, newTestCache(t, s, change...))
+		s.leaseTTL = patience
+		fx.stores = append(fx.stores, s)
+		fx.caches = append(fx.caches, newTestCache(t, s, change...))
 	}
-	return w
+	return fx
 }
 
-func (w *world) key(name string) string { return w.prefix + "cache:" + name }
+func (fx *fixture) key(name string) string { return fx.prefix + "cache:" + name }
 
-// topologies are those that everything shared must run on.
-func topologies() map[string]func(testing.TB) []string {
-	return map[string]func(testing.TB) []string{
+// eachTopology runs a test on a single Redis and on a Redis Cluster.
+func eachTopology(t *testing.T, test func(t *testing.T, urls []string)) {
+	t.Helper()
+	for name, start := range map[string]func(testing.TB) []string{
 		"single":  func(t testing.TB) []string { t.Helper(); return []string{testkit.Redis(t)} },
 		"cluster": testkit.RedisCluster,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
 	}
 }
 

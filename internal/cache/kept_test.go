@@ -48,17 +48,14 @@ func TestKept(t *testing.T) {
 
 func TestKeptShared(t *testing.T) {
 	t.Parallel()
-	for name, start := range topologies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, 2, start(t))
-			src, k := newSource("one"), w.key("k")
-			read(t, w.caches[0], k, src.fill)
-			waitShared(t, w.caches[0], k)
-			e, st, err := w.caches[1].Kept(t.Context(), k)
-			if err != nil || string(e.Body()) != "one" || st.Result != Hit || !st.Shared {
-				t.Errorf("what another process filled: %+v %v", st, err)
-			}
-		})
-	}
+	eachTopology(t, func(t *testing.T, urls []string) {
+		fx := newFixture(t, 2, urls)
+		src, k := newSource("one"), fx.key("k")
+		read(t, fx.caches[0], k, src.fill)
+		waitShared(t, fx.caches[0], k)
+		e, st, err := fx.caches[1].Kept(t.Context(), k)
+		if err != nil || string(e.Body()) != "one" || st.Result != Hit || !st.Shared {
+			t.Errorf("what another process filled: %+v %v", st, err)
+		}
+	})
 }

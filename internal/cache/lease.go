@@ -79,7 +79,7 @@ type bid struct {
 func (l *lease) acquire(ctx context.Context) (bid, error) {
 	var b bid
 	err := l.store.link.do(ctx, l.store.writeTimeout, "acquire", func(ctx context.Context, c rueidis.Client) error {
-		reply, err := acquireScript.Exec(ctx, c, []string{l.lock}, []string{l.token, millis(leaseTTL)}).ToArray()
+		reply, err := acquireScript.Exec(ctx, c, []string{l.lock}, []string{l.token, millis(l.store.leaseTTL)}).ToArray()
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (l *lease) hold(ctx context.Context) (stop func()) {
 			}
 			var kept int64
 			err := l.store.link.do(ctx, l.store.writeTimeout, "renew", func(ctx context.Context, c rueidis.Client) (err error) {
-				kept, err = renewScript.Exec(ctx, c, []string{l.lock}, []string{l.token, millis(leaseTTL)}).AsInt64()
+				kept, err = renewScript.Exec(ctx, c, []string{l.lock}, []string{l.token, millis(l.store.leaseTTL)}).AsInt64()
 				return err
 			})
 			if err == nil && kept == 0 {

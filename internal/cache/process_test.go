@@ -29,6 +29,7 @@ type orders struct {
 	Prefix   string
 	Upstream string
 	Readers  int
+	Lease    time.Duration
 }
 
 type report struct {
@@ -72,7 +73,8 @@ func childRun() (report, error) {
 	if !s.Up() {
 		return report{}, errors.New("store did not reach redis")
 	}
-	c, err := New(s, Config{Name: "test", TTL: minute, MaxBytes: 16 << 20, Shared: true})
+	s.leaseTTL = o.Lease
+	c, err := New(s, Config{Name: "test", TTL: minute, MaxBytes: 16 << 20, Shared: true, FollowTimeout: patience})
 	if err != nil {
 		return report{}, err
 	}
@@ -177,98 +179,90 @@ func (c *child) report(t *testing.T) report {
 // 1,000 concurrent misses over three processes make one call to the upstream.
 func TestStampede(t *testing.T) {
 	t.Parallel()
-	for name, start := range topologies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			urls := start(t)
-			const latency = 400 * time.Millisecond
-			var calls atomic.Int64
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				calls.Add(1)
-				wait(r.Context(), latency)
-				reply(w, "one")
-			}))
-			t.Cleanup(upstream.Close)
-			o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 334}
-			var children []*child
-			for range 3 {
-				children = append(children, startChild(t, o))
+	eachTopology(t, func(t *testing.T, urls []string) {
+		const latency = 400 * time.Millisecond
+		var calls atomic.Int64
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			wait(r.Context(), latency)
+			reply(w, "one")
+		}))
+		t.Cleanup(upstream.Close)
+		o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 334, Lease: patience}
+		var children []*child
+		for range 3 {
+			children = append(children, startChild(t, o))
+		}
+		for _, c := range children {
+			c.begin(t)
+		}
+		var slowest time.Duration
+		for i, c := range children {
+			r := c.report(t)
+			if r.Failed != 0 || r.Body != "one" {
+				t.Errorf("process %d: %+v", i, r)
 			}
-			for _, c := range children {
-				c.begin(t)
-			}
-			var slowest time.Duration
-			for i, c := range children {
-				r := c.report(t)
-				if r.Failed != 0 || r.Body != "one" {
-					t.Errorf("process %d: %+v", i, r)
-				}
-				slowest = max(slowest, r.Slowest)
-			}
-			if got := calls.Load(); got != 1 {
-				t.Errorf("%d calls, want 1", got)
-			}
-			t.Logf("1,002 readers in 3 processes: %d call, slowest waited %.2f of the upstream's %v",
-				calls.Load(), float64(slowest)/float64(latency), latency)
-		})
-	}
+			slowest = max(slowest, r.Slowest)
+		}
+		if got := calls.Load(); got != 1 {
+			t.Errorf("%d calls, want 1", got)
+		}
+		t.Logf("1,002 readers in 3 processes: %d call, slowest waited %.2f of the upstream's %v",
+			calls.Load(), float64(slowest)/float64(latency), latency)
+	})
 }
 
 // The process that fills is killed: another takes over at once.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
-	for name, start := range topologies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			urls := start(t)
-			pids := make(chan int, 16)
-			times := make(chan time.Time, 16)
-			var calls atomic.Int64
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				times <- time.Now()
-				pid, _ := strconv.Atoi(r.Header.Get("X-Pid"))
-				pids <- pid
-				if calls.Add(1) == 1 {
-					<-r.Context().Done() // until the caller is killed
-					return
-				}
-				reply(w, "two")
-			}))
-			t.Cleanup(upstream.Close)
-			o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 50}
-			var children []*child
-			for range 3 {
-				children = append(children, startChild(t, o))
+	eachTopology(t, func(t *testing.T, urls []string) {
+		pids := make(chan int, 16)
+		times := make(chan time.Time, 16)
+		var calls atomic.Int64
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			times <- time.Now()
+			pid, _ := strconv.Atoi(r.Header.Get("X-Pid"))
+			pids <- pid
+			if calls.Add(1) == 1 {
+				<-r.Context().Done() // until the caller is killed
+				return
 			}
-			for _, c := range children {
-				c.begin(t)
+			reply(w, "two")
+		}))
+		t.Cleanup(upstream.Close)
+		o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 50, Lease: 3 * time.Second}
+		var children []*child
+		for range 3 {
+			children = append(children, startChild(t, o))
+		}
+		for _, c := range children {
+			c.begin(t)
+		}
+		leader := <-pids
+		<-times
+		// Let the lease be renewed: the leader dies in the middle of its work.
+		wait(testkit.Context(t), 3*leaseBeat)
+		killed := time.Now()
+		for i, c := range children {
+			if c.cmd.Process.Pid != leader {
+				continue
 			}
-			leader := <-pids
-			<-times
-			// Let the lease be renewed: the leader dies in the middle of its work.
-			wait(testkit.Context(t), 3*leaseBeat)
-			killed := time.Now()
-			for i, c := range children {
-				if c.cmd.Process.Pid != leader {
-					continue
-				}
-				if err := c.cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				children = append(children[:i:i], children[i+1:]...)
-				break
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
 			}
-			for i, c := range children {
-				if r := c.report(t); r.Failed != 0 || r.Body != "two" {
-					t.Errorf("process %d: %+v", i, r)
-				}
+			children = append(children[:i:i], children[i+1:]...)
+			break
+		}
+		for i, c := range children {
+			if r := c.report(t); r.Failed != 0 || r.Body != "two" {
+				t.Errorf("process %d: %+v", i, r)
 			}
-			if got := calls.Load(); got != 2 {
-				t.Errorf("%d calls, want 2", got)
-			}
-			t.Logf("taken over %v after the kill", (<-times).Sub(killed))
-		})
-	}
+		}
+		if got := calls.Load(); got != 2 {
+			t.Errorf("%d calls, want 2", got)
+		}
+		t.Logf("taken over %v after the kill", (<-times).Sub(killed))
+	})
 }
 
 func reply(w http.ResponseWriter, text string) {

@@ -58,6 +58,7 @@ type StoreConfig struct {
 type Store struct {
 	prefix, namespace         string
 	readTimeout, writeTimeout time.Duration
+	leaseTTL                  time.Duration
 	maxBody                   int
 	encodeError               func(error) string
 	decodeError               func(string) error
@@ -121,7 +122,8 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 		return nil, fmt.Errorf("cache store: %w", err)
 	}
 	s := &Store{
-		prefix: cfg.Prefix, namespace: cfg.Namespace, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, maxBody: cfg.MaxBody,
+		prefix: cfg.Prefix, namespace: cfg.Namespace, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout,
+		leaseTTL: leaseTTL, maxBody: cfg.MaxBody,
 		encodeError: cfg.EncodeError, decodeError: cfg.DecodeError,
 		base: time.Now(), metrics: metrics, codec: codec,
 		link: newLink(cfg.Redis, metrics), tags: newTagTable(cfg.MaxTags),

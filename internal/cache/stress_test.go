@@ -49,111 +49,105 @@ func TestSteadyState(t *testing.T) {
 // one in the end.
 func TestNoOldData(t *testing.T) {
 	t.Parallel()
-	for name, start := range topologies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const processes, keys, changes = 3, 4, 150
-			w := newWorld(t, processes, start(t))
-			var source [keys]atomic.Int64          // the truth
-			var told [processes][keys]atomic.Int64 // versions whose invalidation was acknowledged here
-			fill := func(k int) FillFunc {
-				return func(ctx context.Context) (Fill, error) {
-					v := source[k].Load()
-					wait(ctx, time.Duration(v%3)*time.Millisecond) // changes overtake fills
-					return Fill{Body: []byte(strconv.FormatInt(v, 10)), Tags: []string{fmt.Sprint("tag:", k), "all"}}, nil
-				}
+	eachTopology(t, func(t *testing.T, urls []string) {
+		const processes, keys, changes = 3, 4, 150
+		fx := newFixture(t, processes, urls)
+		var source [keys]atomic.Int64          // the truth
+		var told [processes][keys]atomic.Int64 // versions whose invalidation was acknowledged here
+		fill := func(k int) FillFunc {
+			return func(ctx context.Context) (Fill, error) {
+				v := source[k].Load()
+				wait(ctx, time.Duration(v%3)*time.Millisecond) // changes overtake fills
+				return Fill{Body: []byte(strconv.FormatInt(v, 10)), Tags: []string{fmt.Sprint("tag:", k), "all"}}, nil
 			}
-			get := func(p, k int) int64 {
-				e, _, err := w.caches[p].Get(t.Context(), w.key(strconv.Itoa(k)), fill(k))
-				if err != nil {
-					t.Errorf("read: %v", err)
-					return 0
-				}
-				v, err := strconv.ParseInt(string(e.Body()), 10, 64)
-				if err != nil {
-					t.Error(err)
-				}
-				return v
+		}
+		get := func(p, k int) int64 {
+			e, _, err := fx.caches[p].Get(t.Context(), fx.key(strconv.Itoa(k)), fill(k))
+			if err != nil {
+				t.Errorf("read: %v", err)
+				return 0
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			var readers, writers sync.WaitGroup
-			for p := range processes {
-				for range 4 {
-					readers.Go(func() {
-						for i := 0; ctx.Err() == nil; i++ {
-							k := i % keys
-							floor := told[p][k].Load()
-							if got := get(p, k); got < floor {
-								t.Errorf("process %d reads version %d of key %d, was told of %d", p, got, k, floor)
-								return
-							}
-						}
-					})
-				}
-				writers.Go(func() {
-					for i := range changes {
-						k := (i + p) % keys
-						v := source[k].Add(1)
-						if err := w.stores[p].Invalidate(ctx, fmt.Sprint("tag:", k)); err != nil {
-							t.Errorf("invalidate: %v", err)
+			v, err := strconv.ParseInt(string(e.Body()), 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			return v
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var readers, writers sync.WaitGroup
+		for p := range processes {
+			for range 4 {
+				readers.Go(func() {
+					for i := 0; ctx.Err() == nil; i++ {
+						k := i % keys
+						floor := told[p][k].Load()
+						if got := get(p, k); got < floor {
+							t.Errorf("process %d reads version %d of key %d, was told of %d", p, got, k, floor)
 							return
-						}
-						for old := told[p][k].Load(); old < v && !told[p][k].CompareAndSwap(old, v); old = told[p][k].Load() {
 						}
 					}
 				})
 			}
-			writers.Wait()
-			stop()
-			readers.Wait()
-			for p := range processes {
-				for k := range keys {
-					eventually(t, "last version everywhere", func() bool { return get(p, k) == source[k].Load() })
+			writers.Go(func() {
+				for i := range changes {
+					k := (i + p) % keys
+					v := source[k].Add(1)
+					if err := fx.stores[p].Invalidate(ctx, fmt.Sprint("tag:", k)); err != nil {
+						t.Errorf("invalidate: %v", err)
+						return
+					}
+					for old := told[p][k].Load(); old < v && !told[p][k].CompareAndSwap(old, v); old = told[p][k].Load() {
+					}
 				}
+			})
+		}
+		writers.Wait()
+		stop()
+		readers.Wait()
+		for p := range processes {
+			for k := range keys {
+				eventually(t, "last version everywhere", func() bool { return get(p, k) == source[k].Load() })
 			}
-		})
-	}
+		}
+	})
 }
 
 // A process that is shut down while it leads hands over: no reader elsewhere
 // fails.
 func TestLeaderCloses(t *testing.T) {
 	t.Parallel()
-	for name, start := range topologies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, 2, start(t))
-			k := w.key("k")
-			begun := make(chan struct{})
-			var ends sync.WaitGroup
-			ends.Go(func() {
-				_, _, err := w.caches[0].Get(t.Context(), k, func(ctx context.Context) (Fill, error) {
-					close(begun)
-					<-ctx.Done()
-					return Fill{Body: []byte("half")}, context.Cause(ctx)
-				})
-				if err == nil {
-					t.Error("cancelled fill: no error")
-				}
+	eachTopology(t, func(t *testing.T, urls []string) {
+		fx := newFixture(t, 2, urls)
+		k := fx.key("k")
+		begun := make(chan struct{})
+		var ends sync.WaitGroup
+		ends.Go(func() {
+			_, _, err := fx.caches[0].Get(t.Context(), k, func(ctx context.Context) (Fill, error) {
+				close(begun)
+				<-ctx.Done()
+				return Fill{Body: []byte("half")}, context.Cause(ctx)
 			})
-			<-begun
-			src := newSource("whole")
-			ends.Go(func() {
-				if got := read(t, w.caches[1], k, src.fill); got.Body != "whole" {
-					t.Errorf("follower: %+v", got)
-				}
-			})
-			eventually(t, "follower waits", func() bool {
-				w.stores[1].bus.mu.Lock()
-				defer w.stores[1].bus.mu.Unlock()
-				return len(w.stores[1].bus.watchers) == 1
-			})
-			now, cancel := context.WithCancel(t.Context())
-			cancel() // no time to finish
-			if err := w.stores[0].Close(now); err == nil {
-				t.Error("close says nothing of the fill it cancelled")
+			if err == nil {
+				t.Error("cancelled fill: no error")
 			}
-			ends.Wait()
 		})
-	}
+		<-begun
+		src := newSource("whole")
+		ends.Go(func() {
+			if got := read(t, fx.caches[1], k, src.fill); got.Body != "whole" {
+				t.Errorf("follower: %+v", got)
+			}
+		})
+		eventually(t, "follower waits", func() bool {
+			fx.stores[1].bus.mu.Lock()
+			defer fx.stores[1].bus.mu.Unlock()
+			return len(fx.stores[1].bus.watchers) == 1
+		})
+		now, cancel := context.WithCancel(t.Context())
+		cancel() // no time to finish
+		if err := fx.stores[0].Close(now); err == nil {
+			t.Error("close says nothing of the fill it cancelled")
+		}
+		ends.Wait()
+	})
 }

@@ -148,10 +148,8 @@ func (c *Client) EnsureSubscription(ctx context.Context, sub Subscription) error
 	}
 	if sub.ServerDeadLetter {
 		want.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{
-			DeadLetterTopic: c.topic(sub.DLQ),
-			// The server's policy stands behind ours, for a process that dies on the
-			// message before it can count: it must not fire first.
-			MaxDeliveryAttempts: int32(min(100, max(5, 2*sub.MaxAttempts))),
+			DeadLetterTopic:     c.topic(sub.DLQ),
+			MaxDeliveryAttempts: int32(sub.serverAttempts()), //nolint:gosec // at most 100
 		}
 	}
 	_, err := c.ps.SubscriptionAdminClient.CreateSubscription(ctx, want)

@@ -20,9 +20,10 @@ import (
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
-// EventsCommand shows a developer what is published.
+// EventsCommand shows what is published, and through which topics.
 type EventsCommand struct {
-	Tail tail `cmd:"" help:"Show events as they are published, until Ctrl-C."`
+	Tail   tail   `cmd:"" help:"Show events as they are published, until Ctrl-C."`
+	Topics topics `cmd:"" help:"List the topics and subscriptions that the service needs."`
 }
 
 type tail struct {

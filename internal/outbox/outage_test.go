@@ -115,6 +115,7 @@ func TestPubSubAwayThenBack(t *testing.T) {
 }
 
 func publishThroughOutage(t *testing.T, host, project string) {
+	t.Helper()
 	fx := newFixture(t, shapes[0])
 	ctx := testkit.Context(t)
 	gate := newGate(t, host)

@@ -15,6 +15,7 @@ import (
 func TestMissingTopicAppears(t *testing.T) {
 	t.Parallel()
 	testkit.EachPubSub(t, func(t *testing.T, host, project string) {
+		t.Helper()
 		fx := newFixture(t, shapes[0])
 		ctx, stop := context.WithCancel(testkit.Context(t))
 		gate := newGate(t, host)

@@ -21,7 +21,10 @@ import (
 func each(t *testing.T, test func(t *testing.T, c *pubsub.Client)) {
 	t.Helper()
 	t.Parallel()
-	testkit.EachPubSub(t, func(t *testing.T, host, project string) { test(t, open(t, host, project)) })
+	testkit.EachPubSub(t, func(t *testing.T, host, project string) {
+		t.Helper()
+		test(t, open(t, host, project))
+	})
 }
 
 func open(t *testing.T, host, project string) *pubsub.Client {
@@ -70,6 +73,7 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 
 func TestPublishKeepsOrderPerKey(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		got := make(chan pubsub.Delivery, 100)
 		subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic", Ordered: true}, func(_ context.Context, d pubsub.Delivery) error {
 			got <- d
@@ -106,6 +110,7 @@ func TestPublishKeepsOrderPerKey(t *testing.T) {
 
 func TestPublishAnswersEachMessage(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		if err := c.EnsureTopics(testkit.Context(t), "there"); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +146,7 @@ func TestPublishAnswersEachMessage(t *testing.T) {
 
 func TestPoisonGoesToDeadLetter(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		dead := make(chan pubsub.Delivery, 10)
 		subscribe(t, c, pubsub.Subscription{Name: "dead-sub", Topic: "topic.dlq"}, func(_ context.Context, d pubsub.Delivery) error {
 			dead <- d
@@ -211,6 +217,7 @@ func (uncounted) Failed(context.Context, pubsub.Delivery, error) (int, error) {
 // Pub/Sub's own policy stands behind our count.
 func TestServerSetsAsideWhatIsNeverCounted(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		dead := make(chan pubsub.Delivery, 10)
 		subscribe(t, c, pubsub.Subscription{Name: "dead-sub", Topic: "topic.dlq"}, func(_ context.Context, d pubsub.Delivery) error {
 			select {
@@ -234,6 +241,7 @@ func TestServerSetsAsideWhatIsNeverCounted(t *testing.T) {
 
 func TestDrainLetsHandlersFinish(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		started, release := make(chan struct{}), make(chan struct{})
 		var finished bool
 		stop := subscribe(t, c, pubsub.Subscription{Name: "sub", Topic: "topic"}, func(ctx context.Context, _ pubsub.Delivery) error {
@@ -261,6 +269,7 @@ func TestDrainLetsHandlersFinish(t *testing.T) {
 
 func TestSubscribeToNothing(t *testing.T) {
 	each(t, func(t *testing.T, c *pubsub.Client) {
+		t.Helper()
 		err := c.Subscribe(testkit.Context(t), pubsub.Subscription{Name: "nowhere", Topic: "topic"}, func(context.Context, pubsub.Delivery) error { return nil })
 		if status.Code(errors.Unwrap(err)) != codes.NotFound {
 			t.Errorf("err = %v, want NotFound", err)

@@ -21,6 +21,7 @@ func TestEventSurvivesKill(t *testing.T) {
 }
 
 func killAndPublish(t *testing.T, host, project string) {
+	t.Helper()
 	ctx := testkit.Context(t)
 	w := testkit.NewWorld(t, func(p *platform.Places) { p.PubSubHost, p.PubSubProject = host, project })
 	const topic = "melmastoon.bff.consumer.handoff.initiated.v1"

@@ -354,6 +354,7 @@ func TestDeadLetter(t *testing.T) {
 }
 
 func receivePoison(t *testing.T, host, project string) {
+	t.Helper()
 	h := newHouse(t)
 	ctx, cancel := context.WithCancel(testkit.Context(t))
 	defer cancel()

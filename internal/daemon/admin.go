@@ -15,13 +15,7 @@ func (d *Daemon) Admin() http.Handler {
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		writeStatus(w, http.StatusOK, map[string]any{"status": "ok"})
 	})
-	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
-		if bad := d.unready(r.Context()); len(bad) > 0 {
-			writeStatus(w, http.StatusServiceUnavailable, map[string]any{"status": "unavailable", "parts": bad})
-			return
-		}
-		writeStatus(w, http.StatusOK, map[string]any{"status": "ready"})
-	})
+	mux.HandleFunc("GET /ready", d.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(d.Metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -31,7 +25,7 @@ func (d *Daemon) Admin() http.Handler {
 	return mux
 }
 
-func writeStatus(w http.ResponseWriter, status int, body map[string]any) {
+func writeStatus(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

@@ -24,7 +24,7 @@ type Settings struct {
 	LogLevel  slog.Level `name:"log-level" env:"MELMASTOON_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `name:"log-format" env:"MELMASTOON_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
 
-	DrainDelay  time.Duration `name:"drain-delay" env:"MELMASTOON_DRAIN_DELAY" default:"0s" help:"How long to answer 'not ready' before the listeners close, so that load balancers notice."`
+	DrainDelay  time.Duration `name:"drain-delay" env:"MELMASTOON_DRAIN_DELAY" default:"5s" help:"How long to answer 'not ready' and close each connection after its answer before the listeners close, so that load balancers notice."`
 	DrainBudget time.Duration `name:"drain-budget" env:"MELMASTOON_DRAIN_BUDGET" default:"20s" help:"How long a stop may take in all."`
 
 	NoFastPath     bool `name:"no-fast-path" env:"MELMASTOON_NO_FAST_PATH" help:"Serve every request with net/http alone: slower, for fault-finding."`

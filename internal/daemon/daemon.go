@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,8 +32,10 @@ type Daemon struct {
 	settings Settings
 	parts    []part
 	checks   []namedCheck
-	ready    atomic.Bool
+	drains   []func() // of the servers
+	state    atomic.Int32
 	failed   chan error
+	after    func(time.Duration) <-chan time.Time // time.After
 }
 
 type part struct {
@@ -44,15 +45,23 @@ type part struct {
 }
 
 type namedCheck struct {
-	name  string
-	check Check
+	name     string
+	check    Check
+	required bool
 }
+
+// States of the process.
+const (
+	stateStarting int32 = iota
+	stateReady
+	stateDraining
+)
 
 // New returns a Daemon without parts.
 func New(settings Settings, log *slog.Logger) *Daemon {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	d := &Daemon{Log: log, Metrics: reg, settings: settings, failed: make(chan error, 16)}
+	d := &Daemon{Log: log, Metrics: reg, settings: settings, failed: make(chan error, 16), after: time.After}
 	reg.MustRegister(newReadiness(d))
 	return d
 }
@@ -63,9 +72,16 @@ func (d *Daemon) Add(name string, start, stop func(ctx context.Context) error) {
 	d.parts = append(d.parts, part{name: name, start: start, stop: stop})
 }
 
-// AddCheck registers a condition of readiness.
+// AddCheck registers a part whose state is reported. The process gets traffic
+// without it: if all instances share the part, taking them all out of service turns
+// what works without it into an outage as well.
 func (d *Daemon) AddCheck(name string, check Check) {
-	d.checks = append(d.checks, namedCheck{name, check})
+	d.checks = append(d.checks, namedCheck{name: name, check: check})
+}
+
+// Require registers a part without which the process must get no traffic.
+func (d *Daemon) Require(name string, check Check) {
+	d.checks = append(d.checks, namedCheck{name: name, check: check, required: true})
 }
 
 // AddLoop registers a part that runs until its context is cancelled. An error
@@ -118,7 +134,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("start %s: %w", p.name, err), d.stop(d.parts[:i]))
 		}
 	}
-	d.ready.Store(true)
+	d.state.Store(stateReady)
 	d.Log.Info("ready", "after", time.Since(started).Round(time.Millisecond).String())
 
 	var cause error
@@ -128,17 +144,25 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.Log.Error("a part failed", "error", cause.Error())
 	}
 	unhook() // a second Ctrl-C ends the process at once
-	d.ready.Store(false)
 	return errors.Join(cause, d.stop(d.parts))
 }
 
+// stop ends the parts. A process that was ready first gives load balancers the time
+// to notice: it is not ready any more, its answers close their connections, and all
+// else goes on.
 func (d *Daemon) stop(parts []part) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.settings.DrainBudget,
 		errors.New("the drain budget is spent"))
 	defer cancel()
-	select {
-	case <-time.After(d.settings.DrainDelay):
-	case <-ctx.Done():
+	if d.state.Swap(stateDraining) == stateReady && len(d.drains) > 0 {
+		d.Log.Info("draining", "for", d.settings.DrainDelay.String())
+		for _, drain := range d.drains {
+			drain()
+		}
+		select {
+		case <-d.after(d.settings.DrainDelay):
+		case <-ctx.Done():
+		}
 	}
 	var errs []error
 	for _, p := range slices.Backward(parts) {
@@ -151,36 +175,4 @@ func (d *Daemon) stop(parts []part) error {
 	}
 	d.Log.Info("stopped")
 	return errors.Join(errs...)
-}
-
-// checkTimeout caps each readiness check; the balancer asks again soon.
-const checkTimeout = time.Second
-
-// processPart is the process itself among the parts that are ready or not.
-const processPart = "process"
-
-// unready returns what keeps the process from being ready, by part.
-func (d *Daemon) unready(ctx context.Context) map[string]string {
-	if !d.ready.Load() {
-		return map[string]string{processPart: "starting or draining"}
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	var (
-		mu  sync.Mutex
-		bad = map[string]string{}
-		wg  sync.WaitGroup
-	)
-	for _, c := range d.checks {
-		wg.Go(func() {
-			if err := c.check(ctx); err != nil {
-				d.Log.Warn("not ready", "part", c.name, "error", err.Error())
-				mu.Lock()
-				defer mu.Unlock()
-				bad[c.name] = "unavailable"
-			}
-		})
-	}
-	wg.Wait()
-	return bad
 }

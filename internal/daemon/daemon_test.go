@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func settings() Settings {
@@ -94,33 +96,87 @@ func TestStopKeepsToTheBudget(t *testing.T) {
 	}
 }
 
+// admin asks the admin listener.
+func admin(t *testing.T, d *Daemon, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	d.Admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	d := New(settings(), slog.New(slog.DiscardHandler))
-	var broken error
-	d.AddCheck("postgres", func(context.Context) error { return broken })
-	get := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		d.Admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		return w.Code, w.Body.String()
-	}
-	if code, _ := get("/ready"); code != http.StatusServiceUnavailable {
-		t.Errorf("ready before the start: %d", code)
-	}
-	d.ready.Store(true)
-	if code, _ := get("/ready"); code != http.StatusOK {
-		t.Errorf("not ready: %d", code)
-	}
-	broken = errors.New("password hunter2 refused")
-	if code, body := get("/ready"); code != http.StatusServiceUnavailable || !strings.Contains(body, "postgres") || strings.Contains(body, "hunter2") {
-		t.Errorf("%d %s", code, body)
-	}
-	if code, _ := get("/health"); code != http.StatusOK {
+	if code, _ := admin(t, d, "/health"); code != http.StatusOK {
 		t.Errorf("health: %d", code)
 	}
-	if code, body := get("/metrics"); code != http.StatusOK || !strings.Contains(body, "go_goroutines") {
+	if code, body := admin(t, d, "/metrics"); code != http.StatusOK || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("metrics: %d", code)
 	}
+}
+
+// TestReady: starting, draining and a required part make it 503. A part that is only
+// reported does not, and the error, which may hold a password, is not shown.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	away := errors.New("password hunter2 refused")
+	for _, tt := range []struct {
+		name               string
+		state              int32
+		reported, required error
+		wantCode           int
+		want               readyAnswer
+	}{
+		{"starting", stateStarting, nil, nil, 503, readyAnswer{Status: "starting"}},
+		{"draining", stateDraining, nil, nil, 503, readyAnswer{Status: "draining"}},
+		{"ready", stateReady, nil, nil, 200, readyAnswer{"ready", map[string]string{"postgres": "up", "redis session": "up"}}},
+		{"postgres away", stateReady, away, nil, 200, readyAnswer{"ready", map[string]string{"postgres": "unavailable", "redis session": "up"}}},
+		{"sessions away", stateReady, nil, away, 503, readyAnswer{"unavailable", map[string]string{"postgres": "up", "redis session": "unavailable"}}},
+	} {
+		d := New(settings(), slog.New(slog.DiscardHandler))
+		d.AddCheck("postgres", func(context.Context) error { return tt.reported })
+		d.Require("redis session", func(context.Context) error { return tt.required })
+		d.state.Store(tt.state)
+		code, body := admin(t, d, "/ready")
+		var got readyAnswer
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" || code != tt.wantCode || strings.Contains(body, "hunter2") {
+			t.Errorf("%s: %d %s\n%s", tt.name, code, body, diff)
+		}
+	}
+}
+
+// TestStopDrainsFirst: the process is not ready at once, and serves on until the
+// drain delay is over, each answer the last of its connection.
+func TestStopDrainsFirst(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, s Settings) {
+		t.Helper()
+		s.DrainDelay = time.Second
+		over, draining := make(chan time.Time), make(chan time.Duration, 1)
+		d, addr, stop := listenUntil(t, s, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "ok") }, ServerOptions{})
+		d.after = func(delay time.Duration) <-chan time.Time { draining <- delay; return over }
+		client := &http.Client{Transport: &http.Transport{}}
+		t.Cleanup(client.CloseIdleConnections)
+		if res := get(t, client, "http://"+addr); res.Close { //nolint:bodyclose // get closes it
+			t.Error("closed before the stop")
+		}
+		stop()
+		if got := <-draining; got != s.DrainDelay {
+			t.Errorf("drains for %v, want %v", got, s.DrainDelay)
+		}
+		if code, body := admin(t, d, "/ready"); code != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+			t.Errorf("ready: %d %s", code, body)
+		}
+		for range 3 {
+			if res := get(t, client, "http://"+addr); res.StatusCode != http.StatusOK || !res.Close { //nolint:bodyclose // get closes it
+				t.Errorf("while draining: %d, close %v", res.StatusCode, res.Close)
+			}
+		}
+		close(over)
+	})
 }
 
 type cli struct {

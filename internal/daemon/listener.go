@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,19 +37,18 @@ type ServerOptions struct {
 	WriteTimeout time.Duration
 	// MaxConnections limits the open connections; zero = Settings.MaxConnections.
 	MaxConnections int
-}
-
-// server is what http.Server and http1.Server have in common.
-type server interface {
-	Serve(ln net.Listener) error
-	Shutdown(ctx context.Context) error
-	Close() error
+	// NoDrain says that the listener is no load balancer's: a stop does not wait
+	// until its clients have noticed.
+	NoDrain bool
 }
 
 // AddServer registers an HTTP listener, HTTP/1.1 and cleartext HTTP/2 on one
 // port. It binds at start, so that a taken port is a clear error at once.
 func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions) {
-	srv := d.newServer(h, opts)
+	srv := d.newServer(name, h, opts)
+	if !opts.NoDrain {
+		d.drains = append(d.drains, srv.Drain)
+	}
 	limit := d.connectionLimit(name, cmp.Or(opts.MaxConnections, d.settings.MaxConnections, defaultMaxConnections))
 	d.Add(name, func(ctx context.Context) error {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
@@ -56,7 +56,11 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions
 			return err
 		}
 		d.Log.Info("listening", "listener", name, "address", ln.Addr().String())
-		limit.Listener = ln
+		tcp, ok := ln.(*net.TCPListener)
+		if !ok {
+			return fmt.Errorf("%T does not listen for TCP", ln)
+		}
+		limit.TCPListener = tcp
 		go func() {
 			if err := srv.Serve(limit); !errors.Is(err, http.ErrServerClosed) {
 				d.fail(fmt.Errorf("%s: %w", name, err))
@@ -71,20 +75,35 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions
 	})
 }
 
-func (d *Daemon) newServer(h http.Handler, opts ServerOptions) server {
+func (d *Daemon) newServer(name string, h http.Handler, opts ServerOptions) *http1.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	std := &http.Server{
-		Handler: h, Protocols: protocols,
+	return http1.New(&http.Server{
+		Handler: d.logPanics(name, h), Protocols: protocols,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: opts.WriteTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
-	}
-	if opts.FastPath && !d.settings.NoFastPath {
-		return http1.New(std)
-	}
-	return std
+		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // what clients do wrong
+	}, http1.Options{NoFastPath: !opts.FastPath || d.settings.NoFastPath})
+}
+
+// logPanics logs a panic that no handler recovered. The servers' own message would
+// be among those about clients, at a level that is off, and hold the client's address.
+func (d *Daemon) logPanics(listener string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				d.Log.ErrorContext(r.Context(), "panic in a handler, the connection is closed without an answer",
+					"listener", listener, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // limitedListener closes connections beyond a limit as soon as they are accepted.
@@ -92,7 +111,7 @@ func (d *Daemon) newServer(h http.Handler, opts ServerOptions) server {
 // that it has to try another instance. If new connections waited for a place
 // instead, they would wait for as long as idle ones are kept open.
 type limitedListener struct {
-	net.Listener
+	*net.TCPListener
 	name    string
 	max     int64
 	open    atomic.Int64
@@ -115,21 +134,15 @@ func (d *Daemon) connectionLimit(listener string, limit int) *limitedListener {
 // Accept implements net.Listener.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
-		nc, err := l.Listener.Accept()
+		nc, err := l.AcceptTCP()
 		if err != nil {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.max {
-			if tcp, ok := nc.(*net.TCPConn); ok {
-				return &limitedConn{TCPConn: tcp, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
-			}
-			err = fmt.Errorf("%T is not a TCP connection", nc)
+			return &limitedConn{TCPConn: nc, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
 		}
 		l.open.Add(-1)
 		_ = nc.Close() // nothing was read or written
-		if err != nil {
-			return nil, err
-		}
 		l.refused.Inc()
 		if now := time.Now(); now.Sub(l.warned) >= time.Minute {
 			l.warned = now

@@ -33,6 +33,13 @@ func bothWays(t *testing.T, test func(t *testing.T, s Settings)) {
 // listen runs a daemon with one listener and returns it with its address.
 func listen(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d *Daemon, addr string) {
 	t.Helper()
+	d, addr, _ = listenUntil(t, s, h, opts)
+	return d, addr
+}
+
+// listenUntil is listen with a function that tells the daemon to stop.
+func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d *Daemon, addr string, stop func()) {
+	t.Helper()
 	var log bytes.Buffer
 	d = New(s, slog.New(slog.NewJSONHandler(&log, nil)))
 	opts.FastPath = true
@@ -53,7 +60,7 @@ func listen(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d
 		}
 	})
 	<-started
-	return d, listening.Address
+	return d, listening.Address, cancel
 }
 
 // get sends a request; the answer's body is closed at the end of the test.
@@ -83,9 +90,34 @@ func TestFastPathIsChosen(t *testing.T) {
 	} {
 		s := settings()
 		s.NoFastPath = tt.off
-		_, fast := New(s, slog.New(slog.DiscardHandler)).newServer(nil, ServerOptions{FastPath: tt.option}).(*http.Server)
-		if fast == tt.want {
-			t.Errorf("option %v, switched off %v: net/http alone serves: %v", tt.option, tt.off, fast)
+		srv := New(s, slog.New(slog.DiscardHandler)).newServer("test", nil, ServerOptions{FastPath: tt.option})
+		if got := srv.FastPath(); got != tt.want {
+			t.Errorf("option %v, switched off %v: fast path %v", tt.option, tt.off, got)
+		}
+	}
+}
+
+// TestPanicIsLogged: a panic that no handler recovered is an error in the log, once.
+func TestPanicIsLogged(t *testing.T) {
+	t.Parallel()
+	{
+		var log bytes.Buffer
+		d := New(settings(), slog.New(slog.NewJSONHandler(&log, nil)))
+		h := d.logPanics("public", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))
+		func() {
+			defer func() {
+				if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+					t.Errorf("it goes on as %v: the server would log it again", p)
+				}
+			}()
+			h.ServeHTTP(nil, new(http.Request))
+		}()
+		var line struct{ Level, Listener, Panic, Stack string }
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line.Level != "ERROR" || line.Listener != "public" || line.Panic != "boom" || line.Stack == "" {
+			t.Errorf("logged %+v", line)
 		}
 	}
 }

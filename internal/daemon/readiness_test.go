@@ -21,7 +21,7 @@ func TestReadinessIsAMetric(t *testing.T) {
 		}
 		return nil
 	})
-	d.AddCheck("other", func(context.Context) error { return nil })
+	d.Require("other", func(context.Context) error { return nil })
 	for _, test := range []struct {
 		name           string
 		started, there bool
@@ -31,7 +31,10 @@ func TestReadinessIsAMetric(t *testing.T) {
 		{"ready", true, true, map[string]float64{"process": 1, "database": 1, "other": 1}},
 		{"database away", true, false, map[string]float64{"process": 1, "database": 0, "other": 1}},
 	} {
-		d.ready.Store(test.started)
+		d.state.Store(stateStarting)
+		if test.started {
+			d.state.Store(stateReady)
+		}
 		away.Store(!test.there)
 		families, err := d.Metrics.Gather()
 		if err != nil {

@@ -92,7 +92,7 @@ func BenchmarkServer(b *testing.B) {
 			}
 		}
 	}
-	here, there := New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}), &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	here, there := New(&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}, Options{}), &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	defer func() { _, _ = here.Close(), there.Close() }()
 	askHere, askThere := ask(here.Serve), ask(there.Serve)
 	var ours, std time.Duration
@@ -169,7 +169,7 @@ func BenchmarkHandler(b *testing.B) {
 				w.Header()["X-Request-Id"], w.Header()["Traceparent"] = id, id
 				handle(w, r)
 				_, _ = w.Write(body)
-			})})
+			})}, Options{})
 			c := &repeatConn{left: b.N, text: "GET / HTTP/1.1\r\nHost: h\r\n\r\n", closed: make(chan struct{})}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ const (
 	stateNew    int32 = iota // before the first byte of the first request
 	stateIdle                // between two requests
 	stateActive              // within a request
-	stateClosed              // closed by Shutdown
+	stateHeld                // idle, and Shutdown is about to wake it
 )
 
 // deadlineSlack is how late a deadline may be, but never later than twice its
@@ -66,10 +67,10 @@ func (c *conn) serve() {
 				return
 			}
 			_ = c.nc.SetDeadline(time.Time{}) // net/http sets its own
-			c.s.fallback.handOver(c.nc, c.in[:c.have])
+			c.s.handOver(c.nc, c.in[:c.have])
 			return
 		default:
-			_ = c.nc.Close()
+			c.s.close(c.nc)
 			return
 		}
 		goesOn := c.answer(x)
@@ -77,10 +78,11 @@ func (c *conn) serve() {
 			return
 		}
 		c.have = copy(c.in[:], c.in[x.size:c.have])
-		if !goesOn || c.s.closing.Load() || !c.state.CompareAndSwap(stateActive, stateIdle) {
-			_ = c.nc.Close()
+		if !goesOn {
+			c.s.close(c.nc)
 			return
 		}
+		c.state.Store(stateIdle)
 	}
 }
 
@@ -88,8 +90,8 @@ func (c *conn) serve() {
 func (c *conn) next() (*exchange, decision) {
 	waiting, body := forNothing, false
 	for need := 1; ; {
-		if c.have > 0 && !c.activate() { // a request counts as begun with its first byte
-			return nil, closeConn
+		if c.have > 0 {
+			c.activate() // a request counts as begun with its first byte
 		}
 		if c.have >= need {
 			x, then := parse(c.in[:c.have], &c.request)
@@ -109,11 +111,40 @@ func (c *conn) next() (*exchange, decision) {
 			c.limitRead(waiting)
 		}
 		n, err := c.nc.Read(c.in[c.have:])
+		if n == 0 && err != nil && c.have == 0 && c.s.closing.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+			n, err = c.lastLook()
+			waiting = forNothing
+		}
 		if c.have += n; n == 0 && err != nil {
 			return nil, closeConn
 		}
 	}
 }
+
+// wake implements connection: it ends the read of an idle connection, which then
+// takes a last look.
+func (c *conn) wake() {
+	if time.Since(c.since) > newGrace {
+		c.state.CompareAndSwap(stateNew, stateIdle)
+	}
+	if c.state.CompareAndSwap(stateIdle, stateHeld) {
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+		c.state.Store(stateIdle)
+	}
+}
+
+// lastLook reads a request that arrived just before Shutdown woke the connection: the
+// read that was ended may not have seen it.
+func (c *conn) lastLook() (int, error) {
+	c.activate()
+	if err := c.nc.SetReadDeadline(time.Now().Add(lastLook)); err != nil {
+		return 0, err
+	}
+	return c.nc.Read(c.in[:])
+}
+
+// abort implements connection.
+func (c *conn) abort() { _ = c.nc.Close() }
 
 // What a connection waits for. Each has its own limit, as with net/http.
 const (
@@ -151,13 +182,18 @@ func (c *conn) limitRead(waiting int) {
 	c.readBy = extend(limit, now, current, c.nc.SetReadDeadline)
 }
 
-// activate marks the connection as active, so that Shutdown leaves it open, and
-// reports whether Shutdown has not closed it before.
-func (c *conn) activate() bool {
+// activate marks the connection as active, so that Shutdown leaves its deadlines
+// alone.
+func (c *conn) activate() {
 	for {
 		state := c.state.Load()
-		if state == stateClosed || state == stateActive || c.state.CompareAndSwap(state, stateActive) {
-			return state != stateClosed
+		switch {
+		case state == stateActive:
+			return
+		case state == stateHeld:
+			runtime.Gosched() // for the one call that sets a deadline
+		case c.state.CompareAndSwap(state, stateActive):
+			return
 		}
 	}
 }
@@ -202,7 +238,7 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 			c.readBy, c.writeBy, c.began = time.Time{}, time.Time{}, time.Time{}
 		}
 	}()
-	c.s.std.Handler.ServeHTTP(&x.w, &x.r)
+	c.s.handler.ServeHTTP(&x.w, &x.r)
 	return !c.hijacked && x.w.finish()
 }
 
@@ -210,18 +246,11 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 const refusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"400 Bad Request: a request must not have both Transfer-Encoding and Content-Length"
 
-const (
-	lingerTimeout = 500 * time.Millisecond
-	maxLinger     = 64 << 10
-)
-
-// refuse answers 400 and closes the connection. It first reads some of what the
-// client still sends: a connection that is closed with unread bytes is reset, and
-// the client might not see the answer.
+// refuse answers 400 and closes the connection, so that the client sees the answer.
 func (c *conn) refuse() {
 	_ = c.nc.SetDeadline(time.Now().Add(lingerTimeout))
-	if _, err := io.WriteString(c.nc, refusal); err == nil && closeWrite(c.nc) == nil {
-		_, _ = io.CopyN(io.Discard, c.nc, maxLinger)
+	if _, err := io.WriteString(c.nc, refusal); err == nil {
+		linger(c.nc)
 	}
 	_ = c.nc.Close()
 }

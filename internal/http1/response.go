@@ -296,7 +296,7 @@ func (w *writer) stream() {
 // sendHead sends the head, with the beginning of the body in the same packet.
 func (w *writer) sendHead(p []byte) {
 	w.sent = true
-	if w.conn.s.closing.Load() {
+	if w.conn.s.draining.Load() {
 		w.last = true
 	}
 	b := *w.head

@@ -13,6 +13,12 @@
 // fuzz test compares the two. A request with both Transfer-Encoding and
 // Content-Length, on which two parsers might disagree, is refused.
 //
+// A stop loses no request that a client has sent: Drain announces it with every
+// answer, Shutdown takes a last look at each connection before it closes it, and a
+// connection is closed so that the client can still read its answer. net/http drops
+// a request that arrives during its own Shutdown, so the connections that it serves
+// are watched here as well, and it is shut down when they are gone.
+//
 // Handlers see the http.ResponseWriter that they know: http.ResponseController
 // flushes, sets deadlines and hijacks. The package knows nothing of its users and
 // is imported by internal/daemon alone.
@@ -21,8 +27,10 @@ package http1
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,23 +41,47 @@ import (
 // for connections that were handed to net/http.
 type Server struct {
 	std      *http.Server
+	handler  http.Handler
+	fast     bool
 	fallback *fallback
-	closing  atomic.Bool
+	draining atomic.Bool   // answers say Connection: close
+	closing  atomic.Bool   // idle connections are closed
+	forced   atomic.Bool   // Close was called: connections are closed at once
 	stopped  chan struct{} // closed when closing is set
 
-	mu    sync.Mutex
-	ln    net.Listener
-	conns map[*conn]struct{}
+	mu        sync.Mutex
+	ln        net.Listener
+	accepting bool
+	conns     map[connection]struct{}
+}
+
+// connection is one that this package or net/http serves.
+type connection interface {
+	wake()  // if it is idle, it takes a last look for a request and closes
+	abort() // closes it at once
+}
+
+// Options are what servers differ in.
+type Options struct {
+	// NoFastPath has net/http serve every request.
+	NoFastPath bool
 }
 
 // New returns a Server in front of std, which it starts and stops. std must have a
 // handler.
-func New(std *http.Server) *Server {
-	return &Server{
-		std: std, conns: map[*conn]struct{}{}, stopped: make(chan struct{}),
+func New(std *http.Server, opts Options) *Server {
+	s := &Server{
+		std: std, handler: std.Handler, fast: !opts.NoFastPath, conns: map[connection]struct{}{}, stopped: make(chan struct{}),
 		fallback: &fallback{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
+	std.Handler = http.HandlerFunc(s.serveStd)
+	std.ConnContext = connContext(std.ConnContext)
+	std.ConnState = s.connState(std.ConnState)
+	return s
 }
+
+// FastPath reports whether common requests are served without net/http.
+func (s *Server) FastPath() bool { return s.fast }
 
 // logf writes to the server's error log.
 func (s *Server) logf(format string, args ...any) {
@@ -62,26 +94,39 @@ func (s *Server) logf(format string, args ...any) {
 // http.ErrServerClosed.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
-	s.ln = ln
+	s.ln, s.accepting = ln, true
 	s.mu.Unlock()
 	if s.closing.Load() {
-		_ = ln.Close() // it was never used
+		s.stopAccepting()
 		return http.ErrServerClosed
 	}
 	s.fallback.addr = ln.Addr()
 	fallback := make(chan error, 1)
 	go func() { fallback <- s.std.Serve(s.fallback) }()
 	err := s.accept(ln)
+	s.stopAccepting()
 	if s.closing.Load() {
 		return http.ErrServerClosed
 	}
 	return errors.Join(err, s.Close(), <-fallback)
 }
 
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepting = false
+	_ = s.ln.Close() // it is no longer used
+}
+
 func (s *Server) accept(ln net.Listener) error {
-	pause := time.Duration(0)
+	pause, looked := time.Duration(0), false
 	for {
 		nc, err := ln.Accept()
+		if err != nil && s.closing.Load() && !looked && errors.Is(err, os.ErrDeadlineExceeded) {
+			looked = true
+			s.lookAgain()
+			continue
+		}
 		if err != nil {
 			// Too many open files, or a connection that was closed before it was accepted.
 			if ne, ok := errors.AsType[net.Error](err); ok && ne.Temporary() && !s.closing.Load() { //nolint:staticcheck // net/http asks the same
@@ -96,145 +141,133 @@ func (s *Server) accept(ln net.Listener) error {
 			return err
 		}
 		pause = 0
+		if !s.fast {
+			s.handOver(nc, nil)
+			continue
+		}
 		c := newConn(s, nc)
-		s.mu.Lock()
-		s.conns[c] = struct{}{}
-		s.mu.Unlock()
+		s.remember(c)
 		go c.serve()
 	}
 }
 
-func (s *Server) forget(c *conn) {
+func (s *Server) remember(c connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[c] = struct{}{}
+}
+
+func (s *Server) forget(c connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 }
 
+// Drain has every answer from now on say Connection: close. Connections are still
+// accepted and read, so that clients lose nothing while they go elsewhere.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// lastLook is how long Shutdown waits for a connection, or for a request on an idle
+// one, that may have arrived just now.
+const lastLook = 100 * time.Millisecond
+
 // Shutdown accepts no more connections, closes the idle ones and waits for the
 // others to finish their request. As with net/http, it does not wait for hijacked
 // connections.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.stop()
-	for tick := time.NewTicker(5 * time.Millisecond); s.busy(); {
+	s.stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.busy() {
 		select {
 		case <-ctx.Done():
-			tick.Stop()
-			return errors.Join(err, ctx.Err())
+			return ctx.Err()
 		case <-tick.C:
 		}
 	}
-	return errors.Join(err, s.std.Shutdown(ctx)) // last: until here connections may be handed over
+	return s.std.Shutdown(ctx)
 }
 
 // Close closes all connections.
 func (s *Server) Close() error {
-	err := s.stop()
+	s.forced.Store(true)
+	s.stop()
 	s.mu.Lock()
+	if s.ln != nil {
+		_ = s.ln.Close() // it is no longer used
+	}
 	for c := range s.conns {
-		_ = c.nc.Close() // its goroutine notices and ends
+		c.abort() // its goroutine notices and ends
 	}
 	s.mu.Unlock()
-	return errors.Join(err, s.std.Close())
+	return s.std.Close()
 }
 
-func (s *Server) stop() error {
-	if !s.closing.Swap(true) {
-		close(s.stopped)
-	}
-	s.std.SetKeepAlivesEnabled(false)
+// stop has the listener give out the connections that wait there, and no more.
+func (s *Server) stop() {
+	s.draining.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ln == nil {
-		return nil
+	if s.closing.Swap(true) {
+		return
 	}
-	if err := s.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
+	close(s.stopped)
+	if s.ln != nil {
+		s.limitAccept(time.Unix(1, 0))
 	}
-	return nil
+}
+
+// lookAgain has Accept return the connections that wait in the listener's queue: a
+// listener that is closed resets them.
+func (s *Server) lookAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.forced.Load() {
+		s.limitAccept(time.Now().Add(lastLook))
+	}
+}
+
+func (s *Server) limitAccept(by time.Time) {
+	if ln, ok := s.ln.(interface{ SetDeadline(at time.Time) error }); !ok || ln.SetDeadline(by) != nil {
+		_ = s.ln.Close() // Accept returns the error
+	}
 }
 
 // newGrace is how long Shutdown waits for the first request of a new connection:
 // the request may be on its way, and closing the connection would lose it.
 const newGrace = 5 * time.Second
 
-// busy closes the idle connections and reports whether any other is left.
+// busy has the idle connections closed and reports whether any is left.
 func (s *Server) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if time.Since(c.since) > newGrace {
-			c.state.CompareAndSwap(stateNew, stateIdle)
-		}
-		if c.state.CompareAndSwap(stateIdle, stateClosed) {
-			_ = c.nc.Close() // no request is under way
-			delete(s.conns, c)
-		}
+		c.wake()
 	}
-	return len(s.conns) > 0
+	return s.accepting || len(s.conns) > 0
 }
 
-// fallback is the listener through which connections reach net/http.
-type fallback struct {
-	addr   net.Addr
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
+// close ends a connection. While the server drains it first ends its own side and
+// reads some of what the client still sends: a connection that is closed with unread
+// bytes is reset, and the client might not see its last answer.
+func (s *Server) close(nc net.Conn) {
+	if s.draining.Load() && !s.forced.Load() {
+		linger(nc)
+	}
+	_ = nc.Close() // nothing can be done about it
 }
 
-// Accept implements net.Listener.
-func (f *fallback) Accept() (net.Conn, error) {
-	select {
-	case c := <-f.conns:
-		return c, nil
-	case <-f.closed:
-		return nil, net.ErrClosed
+const (
+	lingerTimeout = 500 * time.Millisecond
+	maxLinger     = 64 << 10
+)
+
+func linger(nc net.Conn) {
+	_ = nc.SetDeadline(time.Now().Add(lingerTimeout))
+	if closeWrite(nc) == nil {
+		_, _ = io.CopyN(io.Discard, nc, maxLinger)
 	}
 }
-
-// Close implements net.Listener.
-func (f *fallback) Close() error {
-	f.once.Do(func() { close(f.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (f *fallback) Addr() net.Addr { return f.addr }
-
-// handOver gives a connection to net/http, together with the bytes read of it.
-func (f *fallback) handOver(nc net.Conn, read []byte) {
-	c := &replayConn{Conn: nc, read: append([]byte(nil), read...)}
-	select {
-	case f.conns <- c:
-	case <-f.closed:
-		_ = nc.Close()
-	}
-}
-
-// replayConn is a connection that first returns bytes that were read before.
-type replayConn struct {
-	net.Conn
-
-	mu   sync.Mutex // net/http also reads from a second goroutine
-	read []byte
-}
-
-// Read implements net.Conn.
-func (c *replayConn) Read(p []byte) (int, error) {
-	c.mu.Lock()
-	if len(c.read) > 0 {
-		n := copy(p, c.read)
-		if c.read = c.read[n:]; len(c.read) == 0 {
-			c.read = nil
-		}
-		c.mu.Unlock()
-		return n, nil
-	}
-	c.mu.Unlock()
-	return c.Conn.Read(p)
-}
-
-// CloseWrite lets net/http end its side of the connection and go on reading.
-func (c *replayConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(nc net.Conn) error {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {

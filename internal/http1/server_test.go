@@ -26,6 +26,11 @@ type served struct {
 
 func serve(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *served {
 	t.Helper()
+	return serveWith(t, h, change, Options{})
+}
+
+func serveWith(t *testing.T, h http.HandlerFunc, change func(*http.Server), opts Options) *served {
+	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -40,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *served 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{Server: New(std), t: t, addr: ln.Addr().String(), done: make(chan error, 1)}
+	s := &served{Server: New(std, opts), t: t, addr: ln.Addr().String(), done: make(chan error, 1)}
 	go func() { s.done <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -372,7 +377,7 @@ func (s *served) begun() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if c.state.Load() == stateActive {
+		if c, ok := c.(*conn); ok && c.state.Load() == stateActive {
 			n++
 		}
 	}

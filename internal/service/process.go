@@ -35,7 +35,7 @@ type Process struct {
 // else yet.
 func NewProcess(id Identity, s daemon.Settings, admin AdminSettings) *Process {
 	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s}
-	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout})
+	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout, NoDrain: true})
 	return p
 }
 
@@ -58,7 +58,7 @@ func (p *Process) migrate(s *DatabaseSettings) {
 	}
 }
 
-// pool opens the pool that decides whether the process is ready, and measures it.
+// pool opens a pool, reports its state and measures it.
 func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool, error) {
 	cfg.ApplicationName = p.Name
 	db, err := postgres.Open(ctx, cfg)

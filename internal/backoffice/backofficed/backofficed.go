@@ -88,7 +88,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	p.AddCheck("redis session", redis.Ping(sessions))
+	p.Require("redis session", redis.Ping(sessions)) // without sessions every call would be refused
 	if _, err := p.Redis("cache", s.RedisCacheURL); err != nil { // the service works on without it
 		return err
 	}

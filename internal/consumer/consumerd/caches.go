@@ -10,6 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
 
@@ -27,6 +28,7 @@ func (c *Config) openCaches(p *service.Process, up *consumerupstream.Upstreams, 
 	if err != nil {
 		return out, err
 	}
+	p.AddCheck("redis cache", redis.Ping(client))
 	bus, err := p.Redis("bus", c.RedisCacheURL)
 	if err != nil {
 		return out, err

@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -46,6 +47,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
+	p.AddCheck("redis session", redis.Ping(sessions))
 	events, err := p.Events(ctx, &s.Settings, db)
 	if err != nil {
 		return err

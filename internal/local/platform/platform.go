@@ -38,6 +38,7 @@ func (p Places) Environment() (map[string]string, error) {
 	}
 	return map[string]string{
 		"MELMASTOON_ENV":               p.Name,
+		"MELMASTOON_DRAIN_DELAY":       "0s", // there is no load balancer
 		"MELMASTOON_SIM_URL":           p.SimURL,
 		"MELMASTOON_POSTGRES_URL":      p.PostgresURL,
 		"MELMASTOON_REDIS_URL":         p.RedisURL,

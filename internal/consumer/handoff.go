@@ -95,9 +95,10 @@ type Answer struct {
 
 // Mint is a signed hand-off that the ledger does not know yet.
 type Mint struct {
-	Handoff Handoff
-	Minted  Minted
-	Event   *bff.Event // nil when nothing may leave
+	Handoff   Handoff
+	Minted    Minted
+	Initiated HandoffInitiated
+	By        Announcer // makes the event, if one may leave
 }
 
 // MintClaim is the exclusive right to mint one hand-off.

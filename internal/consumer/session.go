@@ -89,8 +89,11 @@ type GuestSession struct {
 	CookieAt time.Time // when the cookie was last sent
 	// Rotated says that another client sent this session's cookie.
 	Rotated bool
+	// Silent: telemetry was refused with the first request and never allowed since,
+	// so that no event of the session ever left.
+	Silent bool
 	// Unread says that the store was away: what the guest has chosen is unknown,
-	// and so no event of the session may leave.
+	// and so no event of the session may leave unless Refusals say more.
 	Unread bool
 }
 
@@ -138,6 +141,7 @@ func (s GuestSession) Apply(c SessionChange) GuestSession {
 	}
 	if c.Consent != nil {
 		s.Consent = *c.Consent
+		s.Silent = s.Silent && !c.Consent.Telemetry
 	}
 	if c.Prints != nil {
 		s.Fingerprint, s.Base = c.Prints.Fingerprint, c.Prints.Base
@@ -204,6 +208,7 @@ type FoundSession struct {
 
 // Sessions keeps guest sessions.
 type Sessions interface {
+	Refusals
 	// FindSession returns a live session and whether there is one;
 	// ErrSessionCleared shortly after its guest had it purged.
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
@@ -214,6 +219,9 @@ type Sessions interface {
 	// UpdateSession writes what changed and slides the life of all that belongs
 	// to the session. A session that is gone stays gone: then it reports false.
 	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)
+	// RenewSession lets what outlives a session's store live on with its cookie,
+	// which was sent again.
+	RenewSession(ctx context.Context, s GuestSession, now time.Time) error
 	// PurgeSession deletes all that is kept of a session and says so with the
 	// event, if there is one. It may be repeated.
 	PurgeSession(ctx context.Context, id bff.ID, e *bff.Event) error
@@ -231,6 +239,6 @@ func NewGuestSession(id bff.ID, v Client, now time.Time) GuestSession {
 	return GuestSession{
 		ID: id, CreatedAt: now, LastSeenAt: now, CookieAt: now,
 		Locale: v.Locale, Currency: v.Currency, Fingerprint: v.Fingerprint, Base: v.Base, Campaign: v.Campaign,
-		Consent: Consent{Telemetry: !v.NoTracking},
+		Consent: Consent{Telemetry: !v.NoTracking}, Silent: v.NoTracking,
 	}
 }

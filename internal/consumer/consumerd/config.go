@@ -75,6 +75,15 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// peppers are the current pepper and those being rotated out.
+func (c Config) peppers() [][]byte {
+	all := [][]byte{[]byte(c.Pepper.Reveal())}
+	for _, p := range c.OldPeppers {
+		all = append(all, []byte(p.Reveal()))
+	}
+	return all
+}
+
 // rate is the share of an event's kind that leaves.
 func (c Config) rate(s consumer.Subject) float64 {
 	if r, ok := c.Sampling[string(s)]; ok {

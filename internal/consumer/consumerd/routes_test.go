@@ -45,6 +45,10 @@ func (noSessions) FindSession(context.Context, bff.ID) (consumer.GuestSession, b
 	return consumer.GuestSession{}, false, nil
 }
 
+func (noSessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
+	return consumer.Refusal{}, nil
+}
+
 func nothing(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -61,6 +61,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	store := consumerstore.New(consumerstore.Config{
 		DB: db, Sessions: sessions, Keys: p.Keys(), Outbox: events.Outbox.Table, Appender: events.Outbox.Appender, Waker: events.Outbox.Waker,
+		Peppers: s.peppers(),
 	})
 	sw, err := s.openSwitches(p, sessions)
 	if err != nil {

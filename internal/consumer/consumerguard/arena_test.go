@@ -232,6 +232,10 @@ func (o *opened) FindSession(_ context.Context, id bff.ID) (consumer.GuestSessio
 	return consumer.GuestSession{ID: id, CreatedAt: at, Consent: consumer.Consent{Telemetry: true}}, ok, nil
 }
 
+func (*opened) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
+	return consumer.Refusal{}, nil
+}
+
 // phoneBook knows Google's address and no other.
 type phoneBook struct{}
 

@@ -2,6 +2,7 @@ package consumerguard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -73,10 +74,12 @@ func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, o
 	if session.ID.IsZero() { // the event's schema requires an id, the row does not
 		session.ID = consumer.SuspectFor(s.key, s.Fingerprint)
 		b.GuestSessionID = session.ID
-	} else if found, ok, err := g.cfg.Sessions.FindSession(ctx, session.ID); err != nil {
-		session.Unread = true // what the guest has chosen is unknown
+	} else if found, ok, err := g.cfg.Sessions.FindSession(ctx, session.ID); errors.Is(err, consumer.ErrSessionCleared) {
+		return nil
 	} else if ok {
 		session = found
+	} else {
+		session = session.Resolve(ctx, g.cfg.Sessions)
 	}
 	e, leaves, err := g.cfg.Telemetry.Event(session, b, occasion, s.At)
 	if err != nil || !leaves {

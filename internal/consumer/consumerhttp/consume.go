@@ -98,8 +98,11 @@ const replayWeight = 0.5
 
 func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
-	if err != nil || !found { // a session that is gone is as good as a new one
-		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}, Unread: err != nil}
+	switch {
+	case errors.Is(err, consumer.ErrSessionCleared):
+		s = consumer.GuestSession{ID: h.GuestSessionID} // nothing is told of it
+	case err != nil || !found:
+		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}}.Resolve(r.Context(), a.cfg.Sessions)
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",

@@ -93,7 +93,7 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 		g.pretend()
 	case !f.Found:
-		gs.save(w, r, g, g.id)
+		gs.restore(w, r, g)
 	default:
 		change, same := f.Meet(g.Client, g.At)
 		if !same {
@@ -108,7 +108,11 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 			sent := consumer.SessionChange{SeenAt: g.At, CookieAt: g.At}
 			gs.background.Do(func(ctx context.Context) {
 				_, _ = gs.sessions.UpdateSession(ctx, s.ID, sent) // sent again next time
+				_ = gs.sessions.RenewSession(ctx, s, g.At)        // and renewed tomorrow
 			})
+		}
+		if change.Consent != nil {
+			gs.keepRefusal(s, g.At)
 		}
 		g.session = &s
 	}
@@ -117,18 +121,39 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 
 // open begins a new session.
 func (gs *guests) open(w http.ResponseWriter, r *http.Request, g *guest) {
-	gs.save(w, r, g, bff.NewID(bff.PrefixGuestSession, g.At))
+	gs.save(w, r, g, consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, g.At), g.Client, g.At))
 	gs.announce(r, *g.session, g.session.Started(g.WithIP()), g.At)
 }
 
-// save saves an empty session and sends its cookie.
-func (gs *guests) save(w http.ResponseWriter, r *http.Request, g *guest, id bff.ID) {
-	s := consumer.NewGuestSession(id, g.Client, g.At)
-	g.id, g.session = id, &s
-	setCookie(w, id)
+// restore saves a session anew whose blob is gone: empty, but for the guest's
+// refusal of telemetry. As long as that cannot be read the session stays unread,
+// and nothing is saved that would count the guest.
+func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
+	s := consumer.NewGuestSession(g.id, g.Client, g.At).Resolve(r.Context(), gs.sessions)
+	if s.Unread {
+		web.From(r.Context()).Note("sessionStore", "unavailable")
+		g.session = &s
+		return
+	}
+	gs.save(w, r, g, s)
+}
+
+// save saves a session and sends its cookie.
+func (gs *guests) save(w http.ResponseWriter, r *http.Request, g *guest, s consumer.GuestSession) {
+	g.id, g.session = s.ID, &s
+	setCookie(w, s.ID)
 	if err := gs.sessions.SaveSession(r.Context(), s); err != nil {
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 	}
+	if !s.Consent.Telemetry {
+		gs.keepRefusal(s, g.At)
+	}
+}
+
+// keepRefusal keeps a refusal that a browser's header made, in the background: the
+// browser sends the header again.
+func (gs *guests) keepRefusal(s consumer.GuestSession, at time.Time) {
+	gs.background.Do(func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) }) // said above
 }
 
 // mismatchWeight is how much a cookie from another browser says about its client.

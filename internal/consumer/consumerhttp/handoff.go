@@ -51,11 +51,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.announcer(r, s, now).Event(initiated)
-	if err != nil {
-		return err
-	}
-	answer, err := claim.Mint(r.Context(), consumer.Mint{Handoff: h, Minted: minted, Event: e})
+	answer, err := claim.Mint(r.Context(), consumer.Mint{Handoff: h, Minted: minted, Initiated: initiated, By: a.announcer(r, s, now)})
 	if err != nil {
 		return err
 	}

@@ -242,6 +242,10 @@ func (r *recorder) meet(n *visitRecord, step *consumer.Step) (consumer.GuestSess
 	s := n.found.Apply(change)
 	if !r.upToDate(n) {
 		step.Touch = change
+		if change.Consent != nil { // the browser's header, which is sent again
+			at := n.visit.At
+			r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Sessions.AddRefusal(ctx, s, at) })
+		}
 	}
 	r.current.Put(n.guest.Bytes(), currentSession{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
 	return s, true

@@ -67,12 +67,24 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 	if s.Unread {
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
 	}
+	if changed.Consent.Telemetry && !s.Consent.Telemetry {
+		if err := a.cfg.Sessions.RemoveRefusal(r.Context(), s.ID); err != nil {
+			return err
+		}
+	}
 	found, err := a.cfg.Sessions.UpdateSession(r.Context(), s.ID, c)
 	if err == nil && !found { // lost since it was read
 		err = a.cfg.Sessions.SaveSession(r.Context(), changed)
 	}
 	if err != nil {
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession, Err: err}
+	}
+	if c.Consent != nil && !changed.Consent.Telemetry {
+		// The session knows first: when this fails and the client tries again, nothing
+		// has left meanwhile.
+		if err := a.cfg.Sessions.AddRefusal(r.Context(), changed, now); err != nil {
+			return err
+		}
 	}
 	if f != nil {
 		a.guests.announce(r, changed, f, now)

@@ -231,6 +231,28 @@ func TestConsent(t *testing.T) {
 	if d := g.session(); d.Consent.Telemetry || !d.Consent.Marketing || s.events(consumer.SubjectWishlistAdded, g.cookie) != 0 {
 		t.Errorf("withdrawn: %+v", d.Consent)
 	}
+	// Redis loses the session: the refusal is there again.
+	s.forget(g.cookie)
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(1), once()...)
+	if d := g.session(); d.Consent.Telemetry || s.events(consumer.SubjectWishlistAdded, g.cookie) != 0 {
+		t.Errorf("after the loss of the session: %+v", d.Consent)
+	}
+	g.must(http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": true})
+	s.forget(g.cookie)
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(2), once()...)
+	if n := s.events(consumer.SubjectWishlistAdded, g.cookie); n != 1 {
+		t.Errorf("agreed and lost: %d events, want 1", n)
+	}
+}
+
+// forget deletes a session as a loss of Redis would.
+func (s *site) forget(guest string) {
+	s.t.Helper()
+	c := redisClient(s.t, s.RedisURL)
+	defer c.Close()
+	if err := c.Do(testkit.Context(s.t), c.B().Del().Key(s.Name+":bff-consumer:session:"+guest).Build()).Error(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // A pepper is rotated without losing a guest, and the old one is then not needed.

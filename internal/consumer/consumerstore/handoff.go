@@ -40,7 +40,7 @@ func (c mintClaim) Mint(ctx context.Context, m consumer.Mint) (consumer.Answer, 
 		if err := insertHandoff(ctx, tx, m.Handoff); err != nil {
 			return err
 		}
-		return c.store.tell(ctx, tx, m.Event)
+		return c.store.announce(ctx, tx, m.By, m.Initiated)
 	})
 	return c.settle(ctx, answer, err)
 }
@@ -51,6 +51,25 @@ func (s *Store) tell(ctx context.Context, tx pgx.Tx, e *bff.Event) error {
 		return nil
 	}
 	return s.cfg.Outbox.Append(ctx, tx, *e)
+}
+
+// announce appends the event of a fact, if one may leave, in the transaction of
+// what it tells of. Whether the guest refused is read in the same transaction
+// when the session could not be read: what was changed is then neither left
+// without its event nor told against the guest's will.
+func (s *Store) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, f consumer.Fact) error {
+	if by.Session.Unread && !by.Session.ID.IsZero() {
+		kept, err := s.findRefusal(ctx, tx, by.Session.ID)
+		if err != nil {
+			return err
+		}
+		by.Session = by.Session.Restored(kept)
+	}
+	e, err := by.Event(f)
+	if err != nil {
+		return err
+	}
+	return s.tell(ctx, tx, e)
 }
 
 // insertHandoff writes the ledger row unless the tenant is suspended: the

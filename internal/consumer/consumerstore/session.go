@@ -182,6 +182,9 @@ func encodeChange(c consumer.SessionChange) ([]string, error) {
 	if c.Consent != nil {
 		set("consentTelemetry", flag(c.Consent.Telemetry))
 		set("consentMarketing", flag(c.Consent.Marketing))
+		if c.Consent.Telemetry {
+			set("silent", flag(false))
+		}
 	}
 	if c.Chosen {
 		set("consentChosen", "1")
@@ -202,6 +205,7 @@ func encodeSession(g consumer.GuestSession) (map[string]string, error) {
 		"cookieAt": bff.At(g.CookieAt).String(), "localePreference": string(g.Locale), "currencyPreference": string(g.Currency),
 		"cookieFingerprintHash": g.Fingerprint.String(), "fingerprintBase": g.Base.String(),
 		"consentTelemetry": flag(g.Consent.Telemetry), "consentMarketing": flag(g.Consent.Marketing), "consentChosen": flag(g.Chosen),
+		"silent": flag(g.Silent),
 	}
 	if g.Campaign != nil {
 		b, err := json.Marshal(g.Campaign)
@@ -225,6 +229,7 @@ func decodeSession(id bff.ID, m map[string]string) (consumer.GuestSession, error
 		ID: id, Locale: bff.Locale(m["localePreference"]), Currency: bff.Currency(m["currencyPreference"]),
 		Consent: consumer.Consent{Telemetry: m["consentTelemetry"] == "1", Marketing: m["consentMarketing"] == "1"},
 		Chosen:  m["consentChosen"] == "1", Rotated: m["rotated"] == "1",
+		Silent: m["silent"] == "1",
 	}
 	for field, target := range map[string]*time.Time{"createdAt": &g.CreatedAt, "lastSeenAt": &g.LastSeenAt, "cookieAt": &g.CookieAt} {
 		var t bff.Timestamp

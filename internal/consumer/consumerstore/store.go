@@ -27,6 +27,8 @@ type Config struct {
 	Outbox   *outbox.Table
 	Appender *outbox.Appender
 	Waker    outbox.Waker // tells a relay that there is something to publish
+	// Peppers hash the ids of sessions: the first for writing, all for reading.
+	Peppers [][]byte
 }
 
 // Store implements the domain's Sessions, Wishlists, Ledger and Journal.

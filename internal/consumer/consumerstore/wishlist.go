@@ -256,12 +256,12 @@ func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.Wishli
 		(id, guest_session_id, tenant_id, property_id, source, note, added_at)
 		VALUES ($1, $2, $3::uuid, $4::uuid, $5, nullif($6, ''), $7)
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE SET id = excluded.id, tenant_id = excluded.tenant_id,
-			source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`,
+			source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL, seen_at = excluded.seen_at`,
 		entry.ID.String(), guest.String(), entry.TenantID.UUID(), entry.PropertyID.UUID(), entry.Source, entry.Note, entry.AddedAt.Time); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("add to wishlist: %w", err)
 	}
 	size := len(there) + 1
-	if err := c.announce(ctx, tx, by, entry.Added(guest, size)); err != nil {
+	if err := c.store.announce(ctx, tx, by, entry.Added(guest, size)); err != nil {
 		return idempotency.Answer{}, err
 	}
 	c.store.dropMirror(ctx, guest)
@@ -292,17 +292,9 @@ func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, b
 		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&size); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
-	if err := c.announce(ctx, tx, by, removed[0].Removed(guest, size, c.now)); err != nil {
+	if err := c.store.announce(ctx, tx, by, removed[0].Removed(guest, size, c.now)); err != nil {
 		return idempotency.Answer{}, err
 	}
 	c.store.dropMirror(ctx, guest)
 	return gone, nil
-}
-
-func (c wishlistClaim) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, f consumer.Fact) error {
-	e, err := by.Event(f)
-	if err != nil {
-		return err
-	}
-	return c.store.tell(ctx, tx, e)
 }

@@ -1,0 +1,98 @@
+package consumerstore
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+// refusalHash is how a refusal knows its session: nothing else that is kept of the
+// guest can be joined with it.
+func refusalHash(pepper []byte, guest bff.ID) []byte {
+	mac := hmac.New(sha256.New, pepper)
+	mac.Write([]byte("telemetry refusal\x00" + guest.String()))
+	return mac.Sum(nil)
+}
+
+func (s *Store) refusalHashes(guest bff.ID) [][]byte {
+	all := make([][]byte, len(s.cfg.Peppers))
+	for i, p := range s.cfg.Peppers {
+		all[i] = refusalHash(p, guest)
+	}
+	return all
+}
+
+const addRefusal = `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, $2, $3)
+	ON CONFLICT (session_hash) DO UPDATE SET silent = excluded.silent, seen_at = greatest(telemetry_refusals.seen_at, excluded.seen_at)`
+
+// AddRefusal keeps a refusal under the current pepper.
+func (s *Store) AddRefusal(ctx context.Context, g consumer.GuestSession, now time.Time) error {
+	return s.refusalExec(ctx, "add refusal", addRefusal, refusalHash(s.cfg.Peppers[0], g.ID), g.Silent, now)
+}
+
+// RemoveRefusal forgets a refusal.
+func (s *Store) RemoveRefusal(ctx context.Context, guest bff.ID) error {
+	return s.refusalExec(ctx, "remove refusal", `DELETE FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1)`, s.refusalHashes(guest))
+}
+
+func (s *Store) refusalExec(ctx context.Context, doing, sql string, args ...any) error {
+	return durable(postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		return nil
+	}))
+}
+
+// refusalTimeout caps the look for a refusal where a guest waits for it whose
+// session is lost: after that the guest is served as one who cannot be read.
+const refusalTimeout = 250 * time.Millisecond
+
+// FindRefusal looks for a refusal.
+func (s *Store) FindRefusal(ctx context.Context, guest bff.ID) (consumer.Refusal, error) {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	return s.findRefusal(ctx, s.cfg.DB, guest)
+}
+
+// findRefusal reads with a pool or in a transaction.
+func (s *Store) findRefusal(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, guest bff.ID,
+) (consumer.Refusal, error) {
+	r := consumer.Refusal{Refused: true}
+	err := db.QueryRow(ctx, `SELECT bool_and(silent) FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1) HAVING count(*) > 0`,
+		s.refusalHashes(guest)).Scan(&r.Silent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return consumer.Refusal{}, nil
+	}
+	if err != nil {
+		return consumer.Refusal{}, fmt.Errorf("find refusal: %w", err)
+	}
+	return r, nil
+}
+
+// RenewSession slides what Postgres keeps for a session: its wishlist, and its
+// refusal. The cookie is sent again once a day, so this is a write a day.
+func (s *Store) RenewSession(ctx context.Context, g consumer.GuestSession, now time.Time) error {
+	return durable(postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE bff_consumer.wishlist_anonymous SET seen_at = $2
+			WHERE guest_session_id = $1 AND removed_at IS NULL AND seen_at < $2`, g.ID.String(), now)
+		if err == nil && !g.Consent.Telemetry {
+			_, err = tx.Exec(ctx, addRefusal, refusalHash(s.cfg.Peppers[0], g.ID), g.Silent, now)
+		}
+		if err != nil {
+			return fmt.Errorf("renew session: %w", err)
+		}
+		return nil
+	}))
+}

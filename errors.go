@@ -111,6 +111,7 @@ const (
 	FieldLength      = "length"      // too long
 	FieldUnsupported = "unsupported" // well-formed, but not one of ours
 	FieldConflict    = "conflict"    // contradicts another field
+	FieldPast        = "past"        // a day that is over
 )
 
 // FieldError names one refused field by its path ("dates.checkOut",

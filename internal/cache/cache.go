@@ -61,6 +61,9 @@ type Fill struct {
 	TTL TTL
 	// NoStore answers those who wait and keeps nothing.
 	NoStore bool
+	// Stale says that the body was made of something old, because a dependency
+	// failed: reads of it are reported and counted as stale.
+	Stale bool
 }
 
 // FillFunc fetches a body. Its context has a deadline of its own and does not
@@ -90,6 +93,9 @@ type Status struct {
 	Collapsed bool
 	// Age is the time since the fill began.
 	Age time.Duration
+	// OfStale says that the body is as fresh as it should be, and was made of
+	// something old.
+	OfStale bool
 	// Err is why the body is stale: the failure of the latest fill. A stale
 	// body without Err is being refreshed.
 	Err error
@@ -200,12 +206,10 @@ func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Sta
 		age := time.Duration(now - e.born)
 		switch c.store.judge(e, now) {
 		case settled:
-			c.metrics.hitMemory.Inc()
-			return e, Status{Result: Hit, Age: age}, nil
+			return e, c.hit(e, age), nil
 		case due:
 			c.refresh(ctx, key, e, now, fill)
-			c.metrics.hitMemory.Inc()
-			return e, Status{Result: Hit, Age: age}, nil
+			return e, c.hit(e, age), nil
 		case grace:
 			c.refresh(ctx, key, e, now, fill)
 			return e, c.staleStatus(e, age), nil
@@ -222,10 +226,18 @@ func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Sta
 	return c.load(ctx, key, fill)
 }
 
+// hit is the status of a read that memory answers.
+func (c *Cache) hit(e *Entry, age time.Duration) Status {
+	if e.old {
+		return c.count(e, Status{Result: Hit, Age: age})
+	}
+	c.metrics.hitMemory.Inc()
+	return Status{Result: Hit, Age: age}
+}
+
 func (c *Cache) staleStatus(e *Entry, age time.Duration) Status {
 	st := Status{Result: Stale, Age: age, Err: e.failure()}
-	c.count(st)
-	return st
+	return c.count(e, st)
 }
 
 // Peek returns what is in memory without filling, whether fresh or stale.
@@ -261,8 +273,7 @@ func (c *Cache) Kept(ctx context.Context, key string) (*Entry, Status, error) {
 		}
 		st := f.out.status
 		st.Collapsed, st.Age = true, f.out.entry.Age()
-		c.count(st)
-		return f.out.entry, st, nil
+		return f.out.entry, c.count(f.out.entry, st), nil
 	}
 	if c.shared && c.store.link.up() {
 		if e, err := c.readShared(ctx, key); err == nil && e != nil && c.store.judge(e, c.store.now()) != gone {
@@ -283,8 +294,7 @@ func (c *Cache) asKept(e *Entry, st Status) (*Entry, Status, error) {
 	default:
 		st.Result, st.Err = Stale, e.failure()
 	}
-	c.count(st)
-	return e, st, nil
+	return e, c.count(e, st), nil
 }
 
 // Fetch fills without looking at the cache and without keeping the result, but

@@ -12,6 +12,9 @@ import (
 // can share a Redis.
 const codecVersion = 1
 
+// codecStale begins the blob of a body that was made of something old.
+const codecStale = 2
+
 const (
 	maxTags = 4096
 	maxMeta = 64 << 10
@@ -34,7 +37,11 @@ func (e *Entry) encode() []byte {
 		size += len(v.body)
 	}
 	b := make([]byte, 0, size)
-	b = append(b, codecVersion)
+	version := byte(codecVersion)
+	if e.old {
+		version = codecStale
+	}
+	b = append(b, version)
 	b = binary.LittleEndian.AppendUint64(b, e.stamp.epoch)
 	b = binary.AppendUvarint(b, e.stamp.seq)
 	for _, d := range []time.Duration{e.refresh, e.ttl.Fresh, e.ttl.Grace, e.ttl.Stale} {
@@ -60,10 +67,14 @@ func (e *Entry) encode() []byte {
 // decode reads a blob. Its size was limited before it came here.
 func (c *Cache) decode(key string, blob []byte) (*Entry, error) {
 	r := reader{b: blob}
-	if r.byte() != codecVersion {
+	e := &Entry{cache: c}
+	switch r.byte() {
+	case codecVersion:
+	case codecStale:
+		e.old = true
+	default:
 		return nil, errBlob
 	}
-	e := &Entry{cache: c}
 	e.stamp.epoch = r.uint64()
 	e.stamp.seq = r.uvarint(1 << 53)
 	for _, d := range []*time.Duration{&e.refresh, &e.ttl.Fresh, &e.ttl.Grace, &e.ttl.Stale} {

@@ -40,6 +40,7 @@ type Entry struct {
 	kind    []string // content type, as a header value
 	tags    []string
 	meta    []byte
+	old     bool // made of something old
 
 	born    int64 // on the store's clock; before its start for entries of another process
 	refresh time.Duration
@@ -101,7 +102,7 @@ func keyTag(key string) string { return "=" + key }
 
 // newEntry makes an entry of a finished fill.
 func (c *Cache) newEntry(key string, f *Fill, s stamp, born int64) *Entry {
-	e := &Entry{cache: c, kind: c.head.contentType, meta: f.Meta, born: born, stamp: s, ttl: f.TTL}
+	e := &Entry{cache: c, kind: c.head.contentType, meta: f.Meta, born: born, stamp: s, ttl: f.TTL, old: f.Stale}
 	if f.Value != nil {
 		e.value.Store(&f.Value)
 	}

@@ -64,8 +64,7 @@ func (c *Cache) load(ctx context.Context, key string, fill FillFunc) (*Entry, St
 		}
 		out.status.Collapsed = out.status.Collapsed || !began
 		out.status.Age = out.entry.Age()
-		c.count(out.status)
-		return out.entry, out.status, nil
+		return out.entry, c.count(out.entry, out.status), nil
 	}
 }
 
@@ -76,11 +75,14 @@ func (c *Cache) fallback(key string, err error) (*Entry, Status, error) {
 		return nil, Status{}, err
 	}
 	st := Status{Result: Stale, Age: e.Age(), Err: err}
-	c.count(st)
-	return e, st, nil
+	return e, c.count(e, st), nil
 }
 
-func (c *Cache) count(st Status) {
+// count counts a read and returns its status.
+func (c *Cache) count(e *Entry, st Status) Status {
+	if e.old && (st.Result == Hit || st.Result == Miss) {
+		st.Result, st.OfStale = Stale, true
+	}
 	switch {
 	case st.Result == Miss:
 		c.metrics.miss.Inc()
@@ -88,11 +90,12 @@ func (c *Cache) count(st Status) {
 		c.metrics.hitRedis.Inc()
 	case st.Result == Hit:
 		c.metrics.hitMemory.Inc()
-	case st.Err != nil:
+	case st.Err != nil || st.OfStale:
 		c.metrics.staleError.Inc()
 	default:
 		c.metrics.staleRefreshing.Inc()
 	}
+	return st
 }
 
 // refresh starts a background flight, at most one per entry and errorHold; a

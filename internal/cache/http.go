@@ -194,6 +194,9 @@ func (e *Entry) aged(age time.Duration) *agedLines {
 	return l
 }
 
+// CacheStatus is the Cache-Status of an answer that the caller makes of the entry.
+func (e *Entry) CacheStatus(st Status) string { return e.cacheStatus(st.Age, st) }
+
 // cacheStatus is the header of RFC 9211.
 func (e *Entry) cacheStatus(age time.Duration, st Status) string {
 	b := make([]byte, 0, 64)
@@ -213,6 +216,8 @@ func (e *Entry) cacheStatus(age time.Duration, st Status) string {
 	switch {
 	case st.Err != nil:
 		b = append(b, "; detail=error"...)
+	case st.OfStale:
+		b = append(b, "; detail=of-stale"...)
 	case st.Result == Stale:
 		b = append(b, "; detail=refreshing"...)
 	case st.Shared:

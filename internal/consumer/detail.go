@@ -220,6 +220,12 @@ const HandoffLifetime = 30 * time.Minute
 // ErrHidden is why a hotel is not found that is there: its tenant is suspended.
 var ErrHidden = errors.New("the tenant is suspended")
 
+// hidden is the answer for a hotel of a suspended tenant. It does not differ from
+// that for no hotel.
+func hidden() error {
+	return &bff.Error{Code: bff.CodeResourceNotFound, Detail: "no such hotel", Err: ErrHidden}
+}
+
 // Detail composes a hotel's page from four services at once. The hotel itself,
 // from property-service or, without its rooms and photos, from the projection,
 // is all that is indispensable.
@@ -267,7 +273,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		return HotelDetail{}, Unavailable(projErr)
 	}
 	if f.Suspended.Has(proj.Listing.TenantID) || projErr != nil && f.Suspended.Has(prop.TenantID) {
-		return HotelDetail{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "no such hotel", Err: ErrHidden}
+		return HotelDetail{}, hidden()
 	}
 
 	d := HotelDetail{

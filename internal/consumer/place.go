@@ -186,6 +186,23 @@ type AvailabilityRequest struct {
 	Currency   bff.Currency
 }
 
+// Availability returns a hotel's calendar, and whose hotel it is.
+func (f *Finder) Availability(ctx context.Context, req AvailabilityRequest) (Availability, bff.ID, error) {
+	hotel, err := f.Search.FindProperty(ctx, req.PropertyID)
+	if err != nil {
+		return Availability{}, bff.ID{}, Unavailable(err)
+	}
+	tenant := hotel.Listing.TenantID
+	if f.Suspended.Has(tenant) {
+		return Availability{}, tenant, hidden()
+	}
+	days, err := f.Search.Availability(ctx, req)
+	if err != nil {
+		return Availability{}, tenant, Unavailable(err)
+	}
+	return days, tenant, nil
+}
+
 // MaxAvailabilityNights bounds one availability request.
 const MaxAvailabilityNights = 62
 

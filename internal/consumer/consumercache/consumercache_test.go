@@ -137,7 +137,9 @@ func TestLastRates(t *testing.T) {
 			"dates":    func(r *consumer.PriceRequest) { r.Dates.CheckOut++ },
 			"ages":     func(r *consumer.PriceRequest) { r.Occupancy.ChildrenAges = []int{5, 9} },
 			"currency": func(r *consumer.PriceRequest) { r.Currency = bff.USD },
-			"hotel":    func(r *consumer.PriceRequest) { r.Properties = []consumer.PropertyRef{{PropertyID: consumertest.PropertyID(71)}} },
+			"hotel": func(r *consumer.PriceRequest) {
+				r.Properties = []consumer.PropertyRef{{PropertyID: consumertest.PropertyID(71)}}
+			},
 		} {
 			r := req
 			if other(&r); len(r.Properties) == 0 {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,9 @@ import (
 type stage struct {
 	server *web.Server
 	*consumertest.Platform
+	rung      consumer.Rung // where the ladder is held
+	suspended *consumer.SuspendedTenants
+	guests    *someGuests
 }
 
 // allHotels are the hotels that every search finds.
@@ -45,7 +49,10 @@ func allHotels() []int {
 // newStage must be called inside a bubble.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Platform: &consumertest.Platform{Hotels: allHotels(), Captured: time.Now}}
+	s := &stage{
+		Platform:  &consumertest.Platform{Hotels: allHotels(), Alike: []int{20, 30}, Captured: time.Now},
+		suspended: new(consumer.SuspendedTenants), guests: &someGuests{sessions: map[bff.ID]consumer.GuestSession{}},
+	}
 	for _, n := range s.Hotels {
 		s.MapPins = append(s.MapPins, consumer.MapPin{PropertyID: consumertest.PropertyID(n), TenantID: consumertest.TenantID(n / 10)})
 	}
@@ -68,14 +75,15 @@ func newStage(t *testing.T) *stage {
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() consumer.Rung { return s.rung },
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
-		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: noStores{}, Wishlists: noStores{}, Journal: noStores{}, Now: time.Now,
+		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.guests, Wishlists: s.guests, Journal: noStores{}, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {
 		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, noStores{}, background
+		c.Clients.CountryHeader = "X-Test-Country"
 	})
 	s.server = web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
@@ -132,6 +140,32 @@ func (noStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
 
 func (noStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return nil, errNoStores
+}
+
+// someGuests keeps sessions, and a wishlist that is the same for all of them.
+type someGuests struct {
+	noStores
+	mu       sync.Mutex
+	sessions map[bff.ID]consumer.GuestSession
+	wishes   []consumer.WishlistEntry
+}
+
+func (g *someGuests) SaveSession(_ context.Context, s consumer.GuestSession) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sessions[s.ID] = s
+	return nil
+}
+
+func (g *someGuests) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, found := g.sessions[id]
+	return s, found, nil
+}
+
+func (g *someGuests) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
+	return g.wishes, nil
 }
 
 // stagedCalls are the routes with an answer of their own.

@@ -240,7 +240,7 @@ func (k *walker) search() {
 		{"dates": members{"checkIn": "2027-05-15", "checkOut": "2027-05-12"}},
 		{"occupancy": members{"adults": 0, "rooms": 99, "children": 1, "childrenAges": []int{5, 40}}},
 		{"filters": members{"priceRange": members{"min": 9, "max": 1}, "propertyType": []string{"castle"}, "amenities": "wifi"}},
-		{"sortKey": "distance-asc"},
+		{"dates": members{"checkIn": "2020-05-12", "checkOut": "2020-05-15"}},
 		{"page": members{"limit": 0, "offset": 1e9}},
 		{"locale": "xx", "currency": "JPY"},
 	} {

@@ -64,6 +64,10 @@ func TestSearchInput(t *testing.T) {
 		{name: "no such day", body: with(`"dates":{"checkIn":"2027-02-30","checkOut":"2027-3-1"}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"}},
 		{name: "moments", body: with(`"dates":{"checkIn":"2027-03-10T00:00:00Z","checkOut":20270312}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"}},
 
+		// a stay that can still begin
+		{name: "the past", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-12"}`), want: map[string]string{"dates.checkIn": "past"}},
+		{name: "the past, backwards", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-09"}`), want: map[string]string{"dates.checkIn": "past", "dates.checkOut": "order"}},
+
 		// adults ≥ 1, rooms ≥ 1
 		{name: "nobody", body: with(`"occupancy":{"adults":0,"children":0,"rooms":1}`), want: map[string]string{"occupancy.adults": "range"}},
 		{name: "no room", body: with(`"occupancy":{"adults":1,"children":0,"rooms":0}`), want: map[string]string{"occupancy.rooms": "range"}},
@@ -86,11 +90,19 @@ func TestSearchInput(t *testing.T) {
 		{name: "upside down", body: with(`"geo":{"mode":"bounding-box","boundingBox":{"swLat":2,"swLng":1,"neLat":1,"neLng":2}}`), want: map[string]string{"geo.boundingBox.neLat": "order"}},
 		{name: "a long name", body: with(`"geo":{"mode":"city","city":"` + strings.Repeat("ک", 101) + `"}`), want: map[string]string{"geo.city": "length"}},
 		{name: "a name that is none", body: with(`"geo":{"mode":"city","city":"a\u0000b"}`), want: map[string]string{"geo.city": "format"}},
+		// A name without a letter or digit, and one that grows as it is folded.
+		{name: "a blank", body: with(`"geo":{"mode":"city","city":"  "}`), want: map[string]string{"geo.city": "format"}},
+		{name: "a joiner", body: with(`"geo":{"mode":"city","city":"\u200c"}`), want: map[string]string{"geo.city": "format"}},
+		{name: "a kashida", body: with(`"geo":{"mode":"city","city":"ـ"}`), want: map[string]string{"geo.city": "format"}},
+		{name: "dots", body: with(`"geo":{"mode":"city","city":"…"}`), want: map[string]string{"geo.city": "format"}},
+		{name: "what could not be read", body: with(`"geo":{"mode":"city","city":"\ufffd"}`), want: map[string]string{"geo.city": "format"}},
+		{name: "a name that grows", body: with(`"geo":{"mode":"city","city":"` + strings.Repeat("ﷺ", 60) + `"}`), want: map[string]string{"geo.city": "length"}},
+		{name: "a region of nothing", body: with(`"geo":{"mode":"region","region":" - "}`), want: map[string]string{"geo.region": "format"}},
+		{name: "quarters of nothing", body: with(`"filters":{"neighbourhoods":["Karte Se","…","` + strings.Repeat("ﷺ", 60) + `"]}`), want: map[string]string{"filters.neighbourhoods[1]": "format", "filters.neighbourhoods[2]": "length"}},
 		{name: "no country", body: with(`"geo":{"mode":"city","city":"Kabul","country":"A1"}`), want: map[string]string{"geo.country": "format"}},
 
 		// the rest of the query
 		{name: "another order", body: with(`"sortKey":"cheapest"`), want: map[string]string{"sortKey": "unsupported"}},
-		{name: "distance from what", body: with(`"sortKey":"distance-asc"`), want: map[string]string{"sortKey": "conflict"}},
 		{name: "no page", body: with(`"page":{"limit":0,"offset":-1}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
 		{name: "a book", body: with(`"page":{"limit":51,"offset":100000}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
 		{name: "a price range backwards", body: with(`"filters":{"priceRange":{"min":2,"max":1,"currency":"USD"}}`), want: map[string]string{"filters.priceRange.max": "order"}},
@@ -145,6 +157,9 @@ func checkRefusal(t *testing.T, a guestAnswer, code bff.Code, want map[string]st
 	}
 	fields := map[string]string{}
 	for _, e := range got.Error.Errors {
+		if had, twice := fields[e.Field]; twice {
+			t.Errorf("%s is refused twice: %s and %s", e.Field, had, e.Code)
+		}
 		fields[e.Field] = e.Code
 	}
 	if got.Error.Code != code || a.status != code.Info().Status || a.header.Get("Content-Type") != "application/problem+json" {
@@ -190,6 +205,11 @@ func TestReadInput(t *testing.T) {
 		{path: "/suggest?q=" + strings.Repeat("q", 65), want: map[string]string{"q": "length"}},
 		{path: "/suggest?q=kab&limit=21", want: map[string]string{"limit": "range"}},
 		{path: "/suggest?q=kab%00", want: map[string]string{"q": "format"}},
+		{path: "/suggest?q=%20", want: map[string]string{"q": "format"}},
+		{path: "/suggest?q=%E2%80%8C", want: map[string]string{"q": "format"}},                          // a joiner
+		{path: "/suggest?q=" + strings.Repeat("%EF%B7%BA", 50), want: map[string]string{"q": "length"}}, // ﷺ
+		{path: "/facets?country=AF&region=" + strings.Repeat("%EF%B7%BA", 60), want: map[string]string{"region": "length"}},
+		{path: "/facets?country=AF&region=%E2%80%A6", want: map[string]string{"region": "format"}}, // …
 	} {
 		t.Run(tt.path, func(t *testing.T) {
 			a, _ := s.ask(guestCall{method: http.MethodGet, path: tt.path, header: tt.header})

@@ -94,7 +94,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		},
 		Answers: found.answers, Searches: store,
 		Desk: &consumer.HandoffDesk{
-			Search: found.reads, Tenants: upstreams.Tenant, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: upstreams.Tenant, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,

@@ -44,12 +44,21 @@ const (
 	answerGrace = 5 * time.Second
 	// answerStale is how long the last good answer stands in for a dead upstream.
 	answerStale = 10 * time.Minute
-	// absentFor is how long "there is no such hotel" is believed.
+	// absentFor is how long "there is no such hotel" is believed, and hiddenFor
+	// when it is there and its tenant is suspended, which may end at any moment.
 	absentFor = 10 * time.Second
+	hiddenFor = time.Second
 )
 
 // edgeControl lets a CDN hold what is the same for everybody.
 const edgeControl = "public, max-age=15, s-maxage=300, stale-while-revalidate=60"
+
+// unstableControl is for those answers while something in them is missing or old:
+// a CDN may spare us the crowd, and must not show it for longer than we do.
+var unstableControl = []string{"public, max-age=3, s-maxage=3"}
+
+// varies is the Vary of answers that are not served by their cache.
+var varies = []string{"Accept-Language, X-Currency, Accept-Encoding"}
 
 // NewAnswers opens the caches.
 func NewAnswers(store *cache.Store, keys redis.Keys) (*Answers, error) {
@@ -89,7 +98,9 @@ type view interface {
 type composed struct {
 	view    view
 	tags    []string
-	partial bool      // something is missing
+	partial bool // something is missing or old
+	stale   bool // made of an old answer of an upstream that fails
+	shed    consumer.Rung
 	expires time.Time // of its prices; zero = no prices
 	total   int       // hotels that match, for telemetry
 	order   consumer.Hash
@@ -102,12 +113,19 @@ type outcome struct {
 	total     int
 	order     consumer.Hash // of the window that the page was cut from
 	tenant    bff.ID
+	partial   bool          // something is missing or old
+	shed      consumer.Rung // at which something was left out; RungNone when nothing was
 }
 
-// meta of an entry: the order, the tenant, the total.
+// meta of an entry: the order, the tenant, the total and, for an answer that is
+// not whole, the rung at which something was shed.
 func (c composed) meta() []byte {
 	tenant := c.tenant.Bytes()
-	return binary.AppendVarint(append(c.order[:], tenant[:]...), int64(c.total))
+	m := binary.AppendVarint(append(c.order[:], tenant[:]...), int64(c.total))
+	if c.partial {
+		m = append(m, byte(c.shed)) //nolint:gosec // a few rungs
+	}
+	return m
 }
 
 func outcomeOf(e *cache.Entry, st cache.Status) outcome {
@@ -116,8 +134,11 @@ func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 	if m := e.Meta(); len(m) > order+tenant {
 		copy(out.order[:], m)
 		out.tenant = bff.IDFromBytes(bff.PrefixTenant, [tenant]byte(m[order:order+tenant]))
-		total, _ := binary.Varint(m[order+tenant:]) // ours; 0 is the worst
+		total, n := binary.Varint(m[order+tenant:]) // ours; 0 is the worst
 		out.total = int(total)
+		if rest := m[order+tenant+max(n, 0):]; len(rest) > 0 {
+			out.partial, out.shed = true, consumer.Rung(rest[0])
+		}
 	}
 	return out
 }
@@ -127,6 +148,7 @@ func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 type shared struct {
 	cache   *cache.Cache
 	key     string
+	public  bool        // a CDN may keep it, too
 	blank   func() view // an empty view of its kind
 	compose func(context.Context) (composed, error)
 }
@@ -136,7 +158,7 @@ type found struct {
 	outcome
 	entry  *cache.Entry
 	status cache.Status
-	blank  func() view
+	shared
 }
 
 // answerer answers with what guests share.
@@ -160,7 +182,7 @@ func (a *answerer) find(r *http.Request, s shared) (found, error) {
 	if err != nil {
 		return found{}, uncached(err)
 	}
-	return found{outcomeOf(entry, status), entry, status, s.blank}, nil
+	return found{outcomeOf(entry, status), entry, status, s}, nil
 }
 
 // entry returns the entry to answer with. Visits that may cost no upstream
@@ -190,7 +212,13 @@ func (a *answerer) entry(r *http.Request, s shared) (*cache.Entry, cache.Status,
 // upstream, and says so in it: a price older than its life is never shown as
 // current.
 func (a *answerer) write(w http.ResponseWriter, r *http.Request, f found) error {
-	if f.status.Result != cache.Stale {
+	h := w.Header()
+	announce(h, f.shed)
+	old := f.status.Result == cache.Stale && !f.status.OfStale
+	if f.public && (f.partial || old) {
+		h["Cache-Control"] = unstableControl
+	}
+	if !old {
 		f.entry.Serve(w, r, f.status)
 		return nil
 	}
@@ -199,15 +227,19 @@ func (a *answerer) write(w http.ResponseWriter, r *http.Request, f found) error 
 		return fmt.Errorf("decode stale answer: %w", err)
 	}
 	v.MarkStale(f.entry.Age(), a.now())
-	h := w.Header()
+	h["Vary"] = varies
 	h.Set("X-Cache", f.status.Result.String())
+	h.Set("Cache-Status", f.entry.CacheStatus(f.status))
 	h.Set("Age", strconv.Itoa(int(f.entry.Age()/time.Second)))
 	return web.WriteJSON(w, http.StatusOK, v)
 }
 
 func (a *answerer) fill(ctx context.Context, compose func(context.Context) (composed, error)) (cache.Fill, error) {
 	out, err := compose(ctx)
-	if bff.CodeOf(err) == bff.CodeResourceNotFound {
+	switch {
+	case errors.Is(err, consumer.ErrHidden):
+		return cache.Fill{}, cache.Negative(err, hiddenFor)
+	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return cache.Fill{}, cache.Negative(err, absentFor)
 	}
 	if err != nil {
@@ -217,14 +249,16 @@ func (a *answerer) fill(ctx context.Context, compose func(context.Context) (comp
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}
-	f := cache.Fill{Body: body, Tags: out.tags, Meta: out.meta()}
+	f := cache.Fill{Body: body, Tags: out.tags, Meta: out.meta(), Stale: out.stale}
+	left := detailFresh // of its prices' life
+	if !out.expires.IsZero() {
+		left = max(out.expires.Sub(a.now()), time.Second)
+	}
 	switch {
 	case out.partial:
-		f.TTL = cache.TTL{Fresh: partialFresh, Stale: answerStale}
-	case !out.expires.IsZero():
-		if left := out.expires.Sub(a.now()); left < detailFresh {
-			f.TTL = cache.TTL{Fresh: max(left, time.Second), Grace: answerGrace, Stale: answerStale}
-		}
+		f.TTL = cache.TTL{Fresh: min(partialFresh, left), Stale: answerStale}
+	case left < detailFresh:
+		f.TTL = cache.TTL{Fresh: left, Grace: answerGrace, Stale: answerStale}
 	}
 	return f, nil
 }
@@ -243,6 +277,40 @@ func (a *answerer) showsSuspended(e *cache.Entry) bool {
 		}
 	}
 	return false
+}
+
+// announce says at which rung of the ladder something was shed.
+func announce(h http.Header, rung consumer.Rung) {
+	if rung > consumer.RungNone && h["X-Brownout"] == nil {
+		h["X-Brownout"] = []string{rung.String()}
+	}
+}
+
+// FindRate returns the price on the hotel's page for the same stay, if any
+// instance keeps one.
+func (a *Answers) FindRate(ctx context.Context, req consumer.PriceRequest) (rate consumer.RateSnapshot, ok bool) {
+	if len(req.Properties) != 1 {
+		return rate, false
+	}
+	entry, _, err := a.detail.Kept(ctx, a.detailKey(consumer.DetailRequest{
+		PropertyID: req.Properties[0].PropertyID, Locale: req.Locale, Currency: req.Currency,
+		Stay: consumer.Stay{Dates: req.Dates, Occupancy: req.Occupancy},
+	}))
+	if err != nil {
+		return rate, false
+	}
+	var page struct {
+		CheapestRateSnapshot *consumer.RateSnapshot `json:"cheapestRateSnapshot"`
+	}
+	if err := json.Unmarshal(entry.Body(), &page); err != nil || page.CheapestRateSnapshot == nil {
+		return rate, false
+	}
+	return *page.CheapestRateSnapshot, true
+}
+
+// detailKey names a hotel's page in the cache.
+func (a *Answers) detailKey(p consumer.DetailRequest) string {
+	return a.keys.Key("cache", "detail", p.PropertyID.String(), string(p.Locale), string(p.Currency), stayKey(p.Stay))
 }
 
 // retryBusy is when a shed request may be tried again.

@@ -73,6 +73,23 @@ func (g *guest) pretend() {
 	g.session = &s
 }
 
+// glance returns what a request's guest has chosen, for answers that only depend
+// on it: no session is opened or changed for their sake. Of a client without one
+// it is what the request itself suggests.
+func (gs *guests) glance(r *http.Request) consumer.GuestSession {
+	v := visitOf(r)
+	if !v.SessionID.IsZero() && !v.BadCookie && !v.Untracked {
+		// The store has a deadline of its own.
+		s, found, err := gs.sessions.FindSession(r.Context(), v.SessionID)
+		if err == nil && found {
+			if _, same := (consumer.FoundSession{GuestSession: s, Found: true}).Meet(v.Client, v.At); same {
+				return s
+			}
+		}
+	}
+	return consumer.NewGuestSession(bff.ID{}, v.Client, v.At)
+}
+
 // session returns the guest's session. It is for the goroutine that answers the
 // request and before the answer begins, because it may set the cookie.
 //

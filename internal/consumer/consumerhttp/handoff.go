@@ -92,7 +92,7 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 		Currency:   readCurrency(in),
 	}
 	if dates := in.Object("dates"); dates != nil {
-		req.Dates = readStay(dates)
+		req.Dates = readStayAhead(dates, visitOf(r).At)
 	}
 	if o := in.Object("occupancy"); o != nil {
 		req.Occupancy = readOccupancy(o, true)

@@ -23,7 +23,7 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.detail, key: page.key, blank: func() view { return new(consumer.HotelDetail) },
+		cache: a.cfg.Answers.detail, key: page.key, public: true, blank: func() view { return new(consumer.HotelDetail) },
 		compose: func(ctx context.Context) (composed, error) {
 			d, err := a.cfg.Finder.Detail(ctx, page.DetailRequest, a.cfg.Now())
 			if err != nil {
@@ -33,13 +33,15 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 			for _, s := range d.SimilarProperties {
 				tags = append(tags, consumer.TenantTag(s.TenantID))
 			}
-			return composed{view: &d, tags: tags, partial: len(d.Degraded) > 0, expires: d.PricesExpire(), tenant: d.Property.TenantID}, nil
+			return composed{
+				view: &d, tags: tags, partial: len(d.Degraded) > 0, stale: d.Stale, shed: d.Shed, expires: d.PricesExpire(), tenant: d.Property.TenantID,
+			}, nil
 		},
 	})
 	if err != nil {
 		return err
 	}
-	a.viewed(r, page.PropertyID, out)
+	a.viewed(r, page.DetailRequest, out)
 	return nil
 }
 
@@ -82,7 +84,7 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	if err := in.Err(); err != nil {
 		return nil, err
 	}
-	p.key = a.cfg.Answers.keys.Key("cache", "detail", p.PropertyID.String(), string(p.Locale), string(p.Currency), stayKey(p.Stay))
+	p.key = a.cfg.Answers.detailKey(p.DetailRequest)
 	if len(asked.id)+len(asked.query)+len(asked.currency) <= longQuery {
 		asked.id, asked.query, asked.currency = strings.Clone(asked.id), strings.Clone(asked.query), strings.Clone(asked.currency)
 		a.pages.Put(asked, p)
@@ -93,9 +95,9 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 // viewed has it recorded, in the background, which hotel a guest looked at. The
 // page itself is public and knows nothing of guests: a request without a cookie
 // is given none.
-func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome) {
+func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) {
 	v := visitOf(r)
-	guest, now := v.SessionID, v.At
+	guest, now, hotel := v.SessionID, v.At, page.PropertyID
 	if guest.IsZero() || v.BadCookie || v.Untracked {
 		return
 	}
@@ -113,9 +115,10 @@ func (a *API) viewed(r *http.Request, hotel bff.ID, out outcome) {
 	if a.cfg.Telemetry.Samples(guest, consumer.SubjectDetailViewed) {
 		rec.occasion = occasion(r)
 		took := a.cfg.Now().Sub(now)
-		rec.fact = func(s consumer.GuestSession) consumer.Fact {
+		search, _ := searchSession(r) // one that does not read is none
+		rec.fact = func(consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
-				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, Locale: s.Locale, Currency: s.Currency,
+				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
 				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
@@ -156,7 +159,9 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 			in.Refuse("to", bff.FieldRange)
 		}
 	}
-	_, req.Currency = a.publicChoice(r, in)
+	if req.Currency = headerCurrency(r, in); req.Currency == "" {
+		req.Currency = a.guests.glance(r).Currency
+	}
 	if err := in.Err(); err != nil {
 		return err
 	}
@@ -165,17 +170,9 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 	_, err := a.answers.serve(w, r, shared{
 		cache: a.cfg.Answers.availability, key: key, blank: func() view { return new(consumer.Availability) },
 		compose: func(ctx context.Context) (composed, error) {
-			hotel, err := a.cfg.Finder.Search.FindProperty(ctx, req.PropertyID)
+			days, tenant, err := a.cfg.Finder.Availability(ctx, req)
 			if err != nil {
-				return composed{}, consumer.Unavailable(err)
-			}
-			tenant := hotel.Listing.TenantID
-			if a.cfg.Finder.Suspended.Has(tenant) {
-				return composed{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
-			}
-			days, err := a.cfg.Finder.Search.Availability(ctx, req)
-			if err != nil {
-				return composed{}, consumer.Unavailable(err)
+				return composed{}, err
 			}
 			return composed{view: &days, tags: []string{consumer.PropertyTag(req.PropertyID), consumer.TenantTag(tenant)}}, nil
 		},
@@ -187,7 +184,7 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	in.Require("country")
-	country, region := in.String("country", 2), in.String("region", consumer.MaxPlaceRunes)
+	country, region := in.String("country", 2), bff.FoldPlace(readPlace(in, "region", consumer.MaxPlaceRunes))
 	if country != "" && !isCountry(country) {
 		in.Refuse("country", bff.FieldFormat)
 	}
@@ -195,10 +192,10 @@ func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	country, region = upper(country), bff.FoldPlace(region)
+	country = upper(country)
 	key := a.cfg.Answers.keys.Key("cache", "facets", country, region, string(locale))
 	_, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.facets, key: key, blank: func() view { return new(consumer.FacetCatalog) },
+		cache: a.cfg.Answers.facets, key: key, public: true, blank: func() view { return new(consumer.FacetCatalog) },
 		compose: func(ctx context.Context) (composed, error) {
 			c, err := a.cfg.Finder.Search.Facets(ctx, country, region, locale)
 			if err != nil {
@@ -219,12 +216,13 @@ const (
 func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	in.Require("q")
-	typed := bff.FoldPlace(in.String("q", maxTyped))
+	typed := bff.FoldPlace(readPlace(in, "q", maxTyped))
 	limit := in.Int("limit", 8, 1, maxSuggestions)
-	locale, _ := a.publicChoice(r, in)
+	headerCurrency(r, in) // no price is shown; a bad one is refused as everywhere
 	if err := in.Err(); err != nil {
 		return err
 	}
+	locale := a.guests.glance(r).Locale
 	// Hashed: people type names and addresses where a city belongs.
 	key := a.cfg.Answers.keys.Key("cache", "suggest", strconv.Itoa(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
 	_, err := a.answers.serve(w, r, shared{

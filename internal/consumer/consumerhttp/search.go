@@ -118,7 +118,7 @@ func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.Sea
 				return composed{}, err
 			}
 			return composed{
-				view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, expires: res.PricesExpire(),
+				view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, stale: res.Stale, shed: res.Shed, expires: res.PricesExpire(),
 				total: res.Page.Total, order: res.Order,
 			}, nil
 		},
@@ -128,31 +128,43 @@ func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.Sea
 	}
 	pinned, ok := ss.Orders.Of(window(ss.Query))
 	if ok && pinned != f.order && !visitOf(r).CacheOnly {
-		return f.outcome, a.servePinned(w, r, ss, pinned, f.entry)
+		return f.outcome, a.servePinned(w, r, ss, pinned, f)
 	}
 	return f.outcome, a.answers.write(w, r, f)
 }
 
 // servePinned answers with the order that the guest saw first. When it is lost,
 // the newest is shown and the answer says that pages may overlap.
-func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, pinned consumer.Hash, e *cache.Entry) error {
+func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, pinned consumer.Hash, newest found) error {
 	q := ss.Query.SearchQuery
-	hotels, found, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
-	if err != nil || !found {
+	hotels, kept, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
+	if err != nil || !kept {
 		var res consumer.SearchResult
-		if err := json.Unmarshal(e.Body(), &res); err != nil {
+		if err := json.Unmarshal(newest.entry.Body(), &res); err != nil {
 			return err
 		}
+		if newest.status.Result == cache.Stale && !newest.status.OfStale {
+			res.MarkStale(newest.entry.Age(), a.cfg.Now())
+		}
 		res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
-		w.Header().Set("X-Cache", cache.Bypass.String())
-		return web.WriteJSON(w, http.StatusOK, res)
+		return writeOwn(w, res)
 	}
 	from := min(q.Page.Offset-window(ss.Query)*consumer.Window, len(hotels))
 	res, err := a.cfg.Finder.FindPinned(r.Context(), q, hotels[from:min(from+q.Page.Limit, len(hotels))], a.cfg.Now())
 	if err != nil {
 		return err
 	}
-	w.Header().Set("X-Cache", cache.Bypass.String())
+	return writeOwn(w, res)
+}
+
+// writeOwn answers with a page that was made for one guest.
+func writeOwn(w http.ResponseWriter, res consumer.SearchResult) error {
+	how := cache.Bypass
+	if res.Stale {
+		how = cache.Stale
+	}
+	announce(w.Header(), res.Shed)
+	w.Header().Set("X-Cache", how.String())
 	return web.WriteJSON(w, http.StatusOK, res)
 }
 
@@ -160,10 +172,8 @@ func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.S
 func searchHeaders(w http.ResponseWriter, srs bff.ID) {
 	h := w.Header()
 	h["X-Search-Session"] = []string{srs.String()}
-	h["Vary"] = varySearch
+	h["Vary"] = varies
 }
-
-var varySearch = []string{"Accept-Language, X-Currency, Accept-Encoding"}
 
 // searchMap serves the pins of a map.
 func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
@@ -191,7 +201,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return composed{}, err
 			}
-			return composed{view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, total: res.Total}, nil
+			return composed{view: &res, tags: res.Tags(), partial: len(res.Degraded) > 0, shed: res.Shed, total: res.Total}, nil
 		},
 	})
 	if err != nil {
@@ -221,7 +231,5 @@ func (a *API) announceBrownout(w http.ResponseWriter) {
 	if a.cfg.Finder.Brownout == nil {
 		return
 	}
-	if rung := a.cfg.Finder.Brownout(); rung > consumer.RungNone {
-		w.Header().Set("X-Brownout", rung.String())
-	}
+	announce(w.Header(), a.cfg.Finder.Brownout())
 }

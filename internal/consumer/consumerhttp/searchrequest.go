@@ -2,7 +2,9 @@ package consumerhttp
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -134,7 +136,7 @@ func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 		q.Geo = readGeo(geo)
 	}
 	if dates := in.Object("dates"); dates != nil {
-		q.Dates = readStay(dates)
+		q.Dates = readStayAhead(dates, visitOf(r).At)
 	}
 	if o := in.Object("occupancy"); o != nil {
 		q.Occupancy = readOccupancy(o, true)
@@ -144,9 +146,6 @@ func readSearch(r *http.Request, in *web.Input) consumer.SearchQuery {
 	}
 	q.Sort = consumer.SortKey(in.Enum("sortKey", string(consumer.SortRecommended), string(consumer.SortPriceAsc),
 		string(consumer.SortPriceDesc), string(consumer.SortRatingDesc), string(consumer.SortDistanceAsc)))
-	if q.Sort == consumer.SortDistanceAsc && q.Geo.Mode != "" && q.Geo.Mode != consumer.GeoPoint {
-		in.Refuse("sortKey", bff.FieldConflict) // distance from what?
-	}
 	if p := in.Object("page"); p != nil {
 		q.Page = consumer.Page{
 			Limit:  p.Int("limit", consumer.DefaultPageLimit, 1, consumer.MaxPageLimit),
@@ -210,8 +209,8 @@ func readGeo(in *web.Input) consumer.GeoQuery {
 			b.Refuse("neLat", bff.FieldOrder)
 		}
 	}
-	g.City = in.String("city", consumer.MaxPlaceRunes)
-	g.Region = in.String("region", consumer.MaxPlaceRunes)
+	g.City = readPlace(in, "city", consumer.MaxPlaceRunes)
+	g.Region = readPlace(in, "region", consumer.MaxPlaceRunes)
 	if g.Country = in.String("country", 2); g.Country != "" && !isCountry(g.Country) {
 		in.Refuse("country", bff.FieldFormat)
 	}
@@ -227,12 +226,20 @@ func readFilters(in *web.Input) consumer.Filters {
 		CancellationFlexibility: in.Enum("cancellationFlexibility", "free", "partial", "any"),
 		Neighbourhoods:          in.Strings("neighbourhoods", consumer.MaxFilterValues, consumer.MaxPlaceRunes),
 	}
+	for i, n := range f.Neighbourhoods {
+		name := "neighbourhoods[" + strconv.Itoa(i) + "]"
+		if n != "" && !isPlace(n) {
+			in.Refuse(name, bff.FieldFormat)
+		} else if utf8.RuneCountInString(bff.FoldPlace(n)) > consumer.MaxPlaceRunes {
+			in.Refuse(name, bff.FieldLength)
+		}
+	}
 	if p := in.Object("priceRange"); p != nil {
 		p.Require("min", "max", "currency")
 		f.PriceRange = &consumer.PriceRange{
 			Min: p.Float("min", 0, 1e12), Max: p.Float("max", 0, 1e12), Currency: readCurrency(p),
 		}
-		if f.PriceRange.Max < f.PriceRange.Min {
+		if p.Has("max") && f.PriceRange.Max < f.PriceRange.Min {
 			p.Refuse("max", bff.FieldOrder)
 		}
 	}

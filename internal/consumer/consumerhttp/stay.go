@@ -1,6 +1,11 @@
 package consumerhttp
 
 import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -15,6 +20,32 @@ func readStay(in *web.Input) bff.StayDates {
 		in.RefuseAll(stay.Validate())
 	}
 	return stay
+}
+
+// readStayAhead reads a stay that a guest can still begin: one from yesterday on,
+// because it is yesterday somewhere for as long as it is today in UTC.
+func readStayAhead(in *web.Input, now time.Time) bff.StayDates {
+	stay := readStay(in)
+	if stay.CheckIn != 0 && stay.CheckIn < bff.DateOf(now)-1 {
+		in.Refuse("checkIn", bff.FieldPast)
+	}
+	return stay
+}
+
+// readPlace reads the name of a place. One without a letter or digit in it names
+// nothing, and some grow when they are folded: "ﷺ" has eighteen characters then.
+func readPlace(in *web.Input, name string, most int) string {
+	s := in.String(name, most)
+	if s != "" && !isPlace(s) {
+		in.Refuse(name, bff.FieldFormat)
+	} else if utf8.RuneCountInString(bff.FoldPlace(s)) > most {
+		in.Refuse(name, bff.FieldLength)
+	}
+	return s
+}
+
+func isPlace(s string) bool {
+	return strings.ContainsFunc(bff.FoldPlace(s), func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
 }
 
 // readOccupancy reads the party. Adults and rooms must be given when required.

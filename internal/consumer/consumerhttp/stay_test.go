@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -41,6 +42,33 @@ func TestReadStay(t *testing.T) {
 		readStay(in)
 		if diff := cmp.Diff(tt.want, refusedFields(in.Err())); diff != "" {
 			t.Errorf("%s: refused fields (-want +got):\n%s", tt.body, diff)
+		}
+	}
+}
+
+func TestReadStayAhead(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		now  string
+		want map[string]string
+	}{
+		{"2027-05-11T23:59:59Z", nil},
+		{"2027-05-12T12:00:00Z", nil},
+		{"2027-05-13T23:59:59Z", nil}, // yesterday: it is still that day west of us
+		{"2027-05-14T00:00:00Z", map[string]string{"checkIn": "past"}},
+		{"2031-01-01T00:00:00Z", map[string]string{"checkIn": "past"}},
+	} {
+		in, err := web.ParseText(t.Context(), `{"checkIn":"2027-05-12","checkOut":"2027-05-15"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339, tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readStayAhead(in, now)
+		if diff := cmp.Diff(tt.want, refusedFields(in.Err())); diff != "" {
+			t.Errorf("%s: refused fields (-want +got):\n%s", tt.now, diff)
 		}
 	}
 }

@@ -26,7 +26,9 @@ func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, a.cfg.Finder.Wishlist(r.Context(), entries, a.cfg.Now()))
+	list := a.cfg.Finder.Wishlist(r.Context(), entries, a.cfg.Now())
+	announce(w.Header(), list.Shed)
+	return web.WriteJSON(w, http.StatusOK, list)
 }
 
 type wish struct {

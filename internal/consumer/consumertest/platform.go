@@ -178,9 +178,12 @@ func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (consumer.Pin
 	return consumer.Pins{Items: items, Total: len(p.MapPins)}, p.down().Search
 }
 
-// Availability returns a calendar of one day.
+// Availability returns a calendar of one day, with a price in the currency that
+// was asked for.
 func (p *Platform) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
-	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{{Date: req.From}}, Degraded: consumer.Degradations{}}, p.down().Search
+	minor := Price.MinorString()
+	day := consumer.AvailabilityDay{Date: req.From, Available: true, CheapestNightlyMinor: &minor, Currency: req.Currency}
+	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{day}, Degraded: consumer.Degradations{}}, p.down().Search
 }
 
 // Facets returns one facet.
@@ -188,9 +191,9 @@ func (p *Platform) Facets(context.Context, string, string, bff.Locale) (consumer
 	return consumer.FacetCatalog{Facets: []consumer.Facet{{}}}, p.down().Search
 }
 
-// Suggest returns one suggestion.
-func (p *Platform) Suggest(context.Context, string, int, bff.Locale) (consumer.Suggestions, error) {
-	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{}}}, p.down().Search
+// Suggest returns one suggestion, which says in which language it is.
+func (p *Platform) Suggest(_ context.Context, _ string, _ int, locale bff.Locale) (consumer.Suggestions, error) {
+	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{Label: string(locale)}}}, p.down().Search
 }
 
 func (p *Platform) rate() consumer.RateSnapshot {

@@ -74,6 +74,10 @@ func failed(err error) error {
 		return &bff.Error{Code: bff.CodeResourceNotFound, Err: err}
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
+		if e.Status == http.StatusBadRequest {
+			// The service works, and does not accept what was asked.
+			return &bff.Error{Code: bff.CodeValidationFailed, Detail: "the request has a value that cannot be searched for: change it", Err: err}
+		}
 		return &failure{e}
 	}
 	return err

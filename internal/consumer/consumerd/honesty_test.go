@@ -1,0 +1,233 @@
+package consumerd_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+)
+
+// What a CDN may do with a public answer that is whole, and with one that is not.
+const (
+	stableControl   = "public, max-age=15, s-maxage=300, stale-while-revalidate=60"
+	unstableControl = "public, max-age=3, s-maxage=3"
+)
+
+const broken = consumertest.Failure("error")
+
+// TestUnstableAnswersAtTheEdge breaks public answers: a CDN keeps them no longer
+// than we do.
+func TestUnstableAnswersAtTheEdge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		route string
+		down  consumertest.Failures
+		rung  consumer.Rung
+		after time.Duration // since the answer was whole; 0 = never
+		// want is what the broken answer says of itself.
+		wantStale bool
+		wantParts []string
+	}{
+		{name: "no price", route: "hotel", down: consumertest.Failures{Pricing: broken}, wantParts: []string{"rates", "calendar"}},
+		{name: "no rooms", route: "hotel", down: consumertest.Failures{Property: broken}, wantParts: []string{"property"}},
+		{name: "no brand", route: "hotel", down: consumertest.Failures{Theme: broken}, wantParts: []string{"brand"}},
+		{name: "no projection", route: "hotel", down: consumertest.Failures{Search: broken}, wantParts: []string{"popularity", "rates", "calendar", "brand"}},
+		{name: "shed", route: "hotel", rung: consumer.RungPopularity, wantParts: []string{"similar", "popularity"}},
+		{name: "old projection", route: "hotel", down: consumertest.Failures{Search: broken}, after: 66 * time.Second, wantStale: true, wantParts: []string{"search"}},
+		{name: "being renewed", route: "hotel", after: 61 * time.Second, wantStale: true, wantParts: []string{"property", "calendar"}},
+		{name: "old facets", route: "facets", down: consumertest.Failures{Search: broken}, after: time.Hour + time.Minute, wantStale: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, call := newStage(t), stagedCalls()[tt.route]
+				if tt.after > 0 {
+					if a, got := s.ask(call); a.header.Get("Cache-Control") != stableControl || got.Stale {
+						t.Fatal(a)
+					}
+					<-time.After(tt.after)
+				}
+				s.Fail(tt.down)
+				s.rung = tt.rung
+				a, got := s.ask(call)
+				var parts []string
+				for _, d := range got.Degraded {
+					parts = append(parts, d.Part)
+				}
+				if a.status != http.StatusOK || !slices.Equal(parts, tt.wantParts) || got.Stale != tt.wantStale {
+					t.Fatalf("degraded %v, want %v: %s", parts, tt.wantParts, a)
+				}
+				if a.header.Get("Cache-Control") != unstableControl || !strings.Contains(a.header.Get("Vary"), "X-Currency") {
+					t.Errorf("%v", a.header)
+				}
+				if stale := a.header.Get("X-Cache") == "STALE"; stale != tt.wantStale {
+					t.Errorf("X-Cache %s", a.header.Get("X-Cache"))
+				}
+				s.Fail(consumertest.Failures{})
+				s.rung = consumer.RungNone
+				for range 2 { // what is old is renewed behind an answer
+					<-time.After(4 * time.Second)
+					s.ask(call)
+					synctest.Wait()
+				}
+				<-time.After(4 * time.Second)
+				if a, got := s.ask(call); a.header.Get("Cache-Control") != stableControl || len(got.Degraded) > 0 || got.Stale {
+					t.Errorf("it does not heal: %s", a)
+				}
+			})
+		})
+	}
+}
+
+// TestOldSearchSaysSo lists from an old window: headers say what the body says.
+func TestOldSearchSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		call := searchCall("Kabul")
+		s.ask(call)
+		<-time.After(66 * time.Second)
+		for i, down := range []consumertest.Failures{{Search: broken}, {Search: broken}, {Search: broken, Pricing: broken}, {Search: broken, Pricing: broken}} {
+			s.Fail(down)
+			a, got := s.ask(call)
+			if a.header.Get("X-Cache") != "STALE" || !strings.Contains(a.header.Get("Cache-Status"), "; detail=") || !got.Stale {
+				t.Errorf("read %d: %v, stale %v", i, a.header, got.Stale)
+			}
+			// The last prices are shown, and called stale once they are.
+			for _, r := range got.Results {
+				if r.RateSnapshot == nil || r.RateSnapshot.IsStale != (i == 3) {
+					t.Fatalf("read %d: price %+v", i, r.RateSnapshot)
+				}
+			}
+			<-time.After([]time.Duration{time.Second, 5 * time.Second, 70 * time.Second, 0}[i])
+		}
+	})
+}
+
+// TestBrownoutIsAnnounced names the rung wherever something was shed, also in
+// answers that are kept.
+func TestBrownoutIsAnnounced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		route string
+		rung  consumer.Rung
+		want  string
+		kept  string // on the kept answer, once the ladder is left
+	}{
+		{"hotel", consumer.RungNone, "", ""},
+		{"hotel", consumer.RungCampaign, "", ""}, // nothing is missing
+		{"hotel", consumer.RungSimilar, "similar", "similar"},
+		{"hotel", consumer.RungListPrice, "list-price", "list-price"},
+		{"wishlist", consumer.RungSimilar, "", ""},
+		{"wishlist", consumer.RungBrand, "brand", ""},
+		{"search", consumer.RungCampaign, "campaign", ""},
+		{"search", consumer.RungListPrice, "list-price", "list-price"},
+		{"map", consumer.RungMapPrice, "map-price", "map-price"},
+		{"facets", consumer.RungListPrice, "", ""},
+	} {
+		t.Run(tt.route+" at "+tt.rung.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.guests.wishes = []consumer.WishlistEntry{{PropertyID: consumertest.PropertyID(10)}}
+				s.rung = tt.rung
+				call, ok := stagedCalls()[tt.route]
+				if !ok {
+					call = guestCall{method: http.MethodGet, path: "/" + tt.route}
+				}
+				if a, _ := s.ask(call); a.status != http.StatusOK || a.header.Get("X-Brownout") != tt.want {
+					t.Errorf("X-Brownout %q, want %q: %s", a.header.Get("X-Brownout"), tt.want, a)
+				}
+				s.rung = consumer.RungNone
+				if a, _ := s.ask(call); a.header.Get("X-Brownout") != tt.kept {
+					t.Errorf("kept: X-Brownout %q, want %q", a.header.Get("X-Brownout"), tt.kept)
+				}
+			})
+		})
+	}
+}
+
+// TestGuestsChoice asks where a session decides: in the guest's currency and
+// language, in private.
+func TestGuestsChoice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		const dari = "fa-AF"
+		search := searchCall("Kabul")
+		search.header = map[string]string{"Accept-Language": dari}
+		first, _ := s.ask(search)
+		cookie, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
+		for id, g := range s.guests.sessions {
+			g.Currency, g.Locale = bff.GBP, "ps-AF"
+			s.guests.sessions[id] = g
+		}
+		hotel := consumertest.PropertyID(10).String()
+		for _, tt := range []struct {
+			name                     string
+			header                   map[string]string
+			wantCurrency, wantLocale string
+		}{
+			{name: "session", header: map[string]string{"Cookie": cookie}, wantCurrency: "GBP", wantLocale: "ps-AF"},
+			{name: "header", header: map[string]string{"Cookie": cookie, "X-Currency": "USD"}, wantCurrency: "USD", wantLocale: "ps-AF"},
+			{name: "country", header: map[string]string{"X-Test-Country": "DE"}, wantCurrency: "EUR", wantLocale: dari},
+			{name: "nothing", wantCurrency: "AFN", wantLocale: dari},
+			{name: "another browser's cookie", header: map[string]string{"Cookie": cookie, "User-Agent": "another"}, wantCurrency: "AFN", wantLocale: dari},
+		} {
+			before := len(s.guests.sessions)
+			header := map[string]string{"Accept-Language": dari}
+			for k, v := range tt.header {
+				header[k] = v
+			}
+			days, _ := s.ask(guestCall{method: http.MethodGet, path: "/hotels/" + hotel + "/availability?from=2077-03-10&to=2077-03-14", header: header})
+			var got struct{ Days []struct{ Currency string } }
+			if err := json.Unmarshal(days.body, &got); err != nil || got.Days[0].Currency != tt.wantCurrency {
+				t.Errorf("%s: %v, want %s", tt.name, got, tt.wantCurrency)
+			}
+			words, _ := s.ask(guestCall{method: http.MethodGet, path: "/suggest?q=kab", header: header})
+			var suggested struct{ Suggestions []struct{ Label string } }
+			if err := json.Unmarshal(words.body, &suggested); err != nil || suggested.Suggestions[0].Label != tt.wantLocale {
+				t.Errorf("%s: %v, want %s", tt.name, suggested, tt.wantLocale)
+			}
+			for _, a := range []guestAnswer{days, words} {
+				if a.header.Get("Cache-Control") != "private, no-store" || a.header.Get("Set-Cookie") != "" {
+					t.Errorf("%s: %v", tt.name, a.header)
+				}
+			}
+			if len(s.guests.sessions) != before {
+				t.Errorf("%s: a look opened a session", tt.name)
+			}
+		}
+	})
+}
+
+// TestReinstatedHotelIsBack suspends a hotel's tenant for a moment.
+func TestReinstatedHotelIsBack(t *testing.T) {
+	t.Parallel()
+	for _, route := range []string{"hotel", "availability"} {
+		t.Run(route, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, call := newStage(t), stagedCalls()[route]
+				tenant := consumertest.TenantID(7) // every hotel's page is its
+				s.suspended.Suspend(tenant)
+				if a, _ := s.ask(call); a.status != http.StatusNotFound {
+					t.Fatal(a)
+				}
+				s.suspended.Reinstate(tenant)
+				<-time.After(1100 * time.Millisecond)
+				if a, _ := s.ask(call); a.status != http.StatusOK {
+					t.Error(a)
+				}
+			})
+		})
+	}
+}

@@ -18,8 +18,8 @@ type services struct {
 	quit chan struct{}
 }
 
-// patience is how long a start or a stop of a service may take here.
-const patience = 30 * time.Second
+// lifecycleTimeout is how long a start or a stop of a service may take here.
+const lifecycleTimeout = 30 * time.Second
 
 // restartPause keeps a service that dies at once from spinning.
 const restartPause = 200 * time.Millisecond
@@ -30,7 +30,7 @@ func startServices(ctx context.Context, list []platform.Service, env []string, l
 	if err != nil {
 		return s, fmt.Errorf("find own binary: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
 	defer cancel()
 	var first []*platform.Process
 	for _, svc := range list {
@@ -62,7 +62,7 @@ func (s *services) keep(p *platform.Process, launch func() (*platform.Process, e
 	for {
 		select {
 		case <-s.quit:
-			if err := p.Stop(patience); err != nil {
+			if err := p.Stop(lifecycleTimeout); err != nil {
 				log.Warn("service did not stop cleanly", "name", p.Name, "error", err.Error())
 			}
 			return

@@ -175,19 +175,19 @@ func New(store *Store, cfg Config) (*Cache, error) {
 func (cfg *Config) check() error {
 	var errs []error
 	if !isName(cfg.Name) {
-		errs = append(errs, errors.New("name is not of lower-case letters, digits, _ and -"))
+		errs = append(errs, errors.New("name must consist of lower-case letters, digits, _ and -"))
 	}
 	if cfg.TTL == nil {
-		errs = append(errs, errors.New("TTL is missing"))
+		errs = append(errs, errors.New("TTL is required"))
 	}
 	if cfg.MaxBytes <= 0 {
-		errs = append(errs, errors.New("MaxBytes is not positive"))
+		errs = append(errs, errors.New("MaxBytes must be positive"))
 	}
 	if cfg.FillTimeout < 0 || cfg.FillTimeout > leaseMost {
-		errs = append(errs, fmt.Errorf("FillTimeout %v, wants up to %v", cfg.FillTimeout, leaseMost))
+		errs = append(errs, fmt.Errorf("FillTimeout is %v, must be 0 to %v", cfg.FillTimeout, leaseMost))
 	}
 	if cfg.FollowTimeout < 0 || cfg.MaxFills < 0 || cfg.ErrorHold < 0 {
-		errs = append(errs, errors.New("a limit is negative"))
+		errs = append(errs, errors.New("FollowTimeout, MaxFills and ErrorHold must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -331,7 +331,7 @@ func (s *Store) adopt(c *Cache) error {
 		return ErrClosed
 	}
 	if s.names[c.name] {
-		return errors.New("name is taken")
+		return errors.New("another cache of this store has this name")
 	}
 	s.names[c.name] = true
 	s.stops = append(s.stops, func() { c.memory.StopAllGoroutines() })

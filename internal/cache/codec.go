@@ -21,7 +21,7 @@ const (
 	maxText = 256 // content type
 )
 
-var errBlob = errors.New("cache: blob cannot be read")
+var errBlob = errors.New("cache: malformed entry in Redis")
 
 // encode makes the blob that other processes read. It holds the compressed
 // bodies, which cost time to make, and not the plain one, which costs memory.
@@ -106,7 +106,7 @@ func (c *Cache) decode(key string, blob []byte) (*Entry, error) {
 		err = errBlob
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cache: blob: %w", err)
+		return nil, fmt.Errorf("cache: entry in Redis: %w", err)
 	}
 	e.variant[identity].body = orEmpty(plain)
 	e.prepare()

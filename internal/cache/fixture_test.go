@@ -114,13 +114,13 @@ func clientOption(urls ...string) (rueidis.ClientOption, error) {
 	return opt, nil
 }
 
-// patience is the time of leases and followers where a test counts fills: a process
+// slowTimeout is the time of leases and followers where a test counts fills: a process
 // that a busy machine pauses must not lose its lease, which would cost a second fill.
-const patience = time.Minute
+const slowTimeout = time.Minute
 
-// patient is a configuration for a shared, slow machine: a scheduler that
+// slowMachine is a configuration for a shared, slow machine: a scheduler that
 // pauses us is no broken Redis.
-func patient(c rueidis.Client, prefix string) StoreConfig {
+func slowMachine(c rueidis.Client, prefix string) StoreConfig {
 	return StoreConfig{Redis: c, Prefix: prefix, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
 }
 
@@ -136,13 +136,13 @@ type fixture struct {
 func newFixture(t testing.TB, n int, urls []string, change ...func(*Config)) *fixture {
 	t.Helper()
 	fx := &fixture{prefix: newPrefix()}
-	change = append([]func(*Config){func(c *Config) { c.FollowTimeout = patience }}, change...)
+	change = append([]func(*Config){func(c *Config) { c.FollowTimeout = slowTimeout }}, change...)
 	for range n {
-		s := newTestStore(t, patient(dial(t, urls...), fx.prefix))
+		s := newTestStore(t, slowMachine(dial(t, urls...), fx.prefix))
 		if !s.Up() {
 			t.Fatal("store did not reach redis")
 		}
-		s.leaseTTL = patience
+		s.leaseTTL = slowTimeout
 		fx.stores = append(fx.stores, s)
 		fx.caches = append(fx.caches, newTestCache(t, s, change...))
 	}

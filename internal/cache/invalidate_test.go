@@ -87,7 +87,7 @@ func TestInvalidateBeforeStart(t *testing.T) {
 		if err := fx.stores[0].Invalidate(t.Context(), "tenant:1"); err != nil {
 			t.Fatal(err)
 		}
-		s := newTestStore(t, patient(dial(t, urls...), fx.prefix))
+		s := newTestStore(t, slowMachine(dial(t, urls...), fx.prefix))
 		if got := read(t, newTestCache(t, s), k, src.fill); got != (answer{Body: "new"}) {
 			t.Errorf("got %+v", got)
 		}
@@ -210,7 +210,7 @@ func TestLogLongerThanAPage(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
 		prefix := newPrefix()
-		cfg := patient(dial(t, urls...), prefix)
+		cfg := slowMachine(dial(t, urls...), prefix)
 		cfg.MaxTags = 2*logPage + 100
 		s := newTestStore(t, cfg)
 		tags := make([]string, cfg.MaxTags+50)

@@ -186,7 +186,7 @@ func (l *tagLog) exchange(ctx context.Context, members []string, call caller) er
 
 func parseNews(reply []rueidis.RedisMessage) (news, error) {
 	if len(reply) != 3 {
-		return news{}, fmt.Errorf("log answer has %d parts", len(reply))
+		return news{}, fmt.Errorf("malformed reply of %d parts", len(reply))
 	}
 	name, err := reply[0].ToString()
 	if err != nil {
@@ -208,7 +208,7 @@ func parseNews(reply []rueidis.RedisMessage) (news, error) {
 	}
 	for pair := range slices.Chunk(flat, 2) {
 		if len(pair) != 2 || len(pair[0]) < 2 {
-			return news{}, errors.New("log item cannot be read")
+			return news{}, errors.New("malformed item")
 		}
 		seq, err := strconv.ParseUint(pair[1], 10, 64)
 		if err != nil {

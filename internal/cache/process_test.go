@@ -66,7 +66,7 @@ func childRun() (report, error) {
 		return report{}, err
 	}
 	defer client.Close()
-	s, err := NewStore(patient(client, o.Prefix))
+	s, err := NewStore(slowMachine(client, o.Prefix))
 	if err != nil {
 		return report{}, err
 	}
@@ -74,7 +74,7 @@ func childRun() (report, error) {
 		return report{}, errors.New("store did not reach redis")
 	}
 	s.leaseTTL = o.Lease
-	c, err := New(s, Config{Name: "test", TTL: minute, MaxBytes: 16 << 20, Shared: true, FollowTimeout: patience})
+	c, err := New(s, Config{Name: "test", TTL: minute, MaxBytes: 16 << 20, Shared: true, FollowTimeout: slowTimeout})
 	if err != nil {
 		return report{}, err
 	}
@@ -188,7 +188,7 @@ func TestStampede(t *testing.T) {
 			reply(w, "one")
 		}))
 		t.Cleanup(upstream.Close)
-		o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 334, Lease: patience}
+		o := orders{Redis: urls, Prefix: newPrefix(), Upstream: upstream.URL, Readers: 334, Lease: slowTimeout}
 		var children []*child
 		for range 3 {
 			children = append(children, startChild(t, o))

@@ -32,7 +32,7 @@ func (c *Cache) readShared(ctx context.Context, key string) (*Entry, error) {
 			return err
 		}
 		if len(reply) != 2 {
-			return errors.New("cache: read answer cannot be understood")
+			return errors.New("cache: malformed reply to a read")
 		}
 		if blob, err = reply[0].AsBytes(); err != nil {
 			return err

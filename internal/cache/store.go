@@ -105,10 +105,10 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	}
 	var errs []error
 	if cfg.Prefix == "" && cfg.Redis != nil {
-		errs = append(errs, errors.New("prefix is empty"))
+		errs = append(errs, errors.New("Prefix is required with Redis"))
 	}
 	if cfg.ReadTimeout < 0 || cfg.WriteTimeout < 0 || cfg.MaxBody < 0 || cfg.MaxTags < 0 {
-		errs = append(errs, errors.New("a limit is negative"))
+		errs = append(errs, errors.New("timeouts, MaxBody and MaxTags must not be negative"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cache store: %w", err)
@@ -204,7 +204,7 @@ func (s *Store) outdate(ctx context.Context, k kind, tags []string) error {
 	}
 	for _, tag := range tags {
 		if tag == "" || len(tag) > maxTagBytes {
-			return fmt.Errorf("cache: tag of %d bytes, wants 1 to %d", len(tag), maxTagBytes)
+			return fmt.Errorf("cache: tag has %d bytes, must have 1 to %d", len(tag), maxTagBytes)
 		}
 	}
 	s.metrics.invalidations.WithLabelValues(k.String()).Add(float64(len(tags)))

@@ -44,7 +44,7 @@ const (
 
 // ErrAway is wrapped by a failure that is a server's and not the event's: it
 // says nothing about whether the event can ever be dealt with.
-var ErrAway = errors.New("a server is away")
+var ErrAway = errors.New("a server is unreachable")
 
 // Inbox remembers received events for a week, so that each has its effect once.
 type Inbox interface {

@@ -127,14 +127,14 @@ func TestBlockedLogBlocksNobody(t *testing.T) {
 		goOn := r.stop()
 		begin := time.Now()
 		log.Error("blocked")
-		if took := time.Since(begin); took != logPatience {
+		if took := time.Since(begin); took != logTimeout {
 			t.Errorf("an error waited %v for a reader who does not read", took)
 		}
 		const line, n = 1000, 3 * logWaiting / 1000
 		for range n {
 			log.Error("x", "text", strings.Repeat("x", line))
 		}
-		if took := time.Since(begin); took != logPatience {
+		if took := time.Since(begin); took != logTimeout {
 			t.Errorf("later errors waited as well: %v", took)
 		}
 		goOn()
@@ -199,7 +199,7 @@ func TestStopDoesNotWaitForABlockedLog(t *testing.T) {
 		stop := buffered(log)
 		d.Log.Info("x")
 		stop()
-		if took := time.Since(begin); took != logPatience {
+		if took := time.Since(begin); took != logTimeout {
 			t.Errorf("the stop took %v", took)
 		}
 		log.Info("still blocks nobody")

@@ -13,9 +13,9 @@ const (
 	// logWaiting bounds the bytes of lines that wait; as many again may be being
 	// written.
 	logWaiting = 1 << 20
-	// logPatience is how long the caller that logs an urgent line waits until it is
+	// logTimeout is how long the caller that logs an urgent line waits until it is
 	// written, and how long a stop waits for the rest.
-	logPatience = 250 * time.Millisecond
+	logTimeout = 250 * time.Millisecond
 )
 
 // sink writes whole lines of the log. At first every line is written at once. While
@@ -79,7 +79,7 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// Flush returns when every line taken so far is written, or after logPatience if
+// Flush returns when every line taken so far is written, or after logTimeout if
 // the log's reader does not read.
 func (s *sink) Flush() {
 	s.mu.Lock()
@@ -93,11 +93,11 @@ func (s *sink) Flush() {
 	if b == nil || stuck {
 		return
 	}
-	patience := time.NewTimer(logPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(logTimeout)
+	defer timeout.Stop()
 	select {
 	case <-b.done:
-	case <-patience.C:
+	case <-timeout.C:
 		s.mu.Lock()
 		s.stuck = s.current != nil
 		s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *sink) Flush() {
 }
 
 // Buffer begins to collect lines, until the returned function is called. That
-// one returns when all are written, or after logPatience if the reader does not read.
+// one returns when all are written, or after logTimeout if the reader does not read.
 func (s *sink) Buffer() (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,11 +120,11 @@ func (s *sink) Buffer() (stop func()) {
 	}()
 	return func() {
 		close(ending)
-		patience := time.NewTimer(logPatience)
-		defer patience.Stop()
+		timeout := time.NewTimer(logTimeout)
+		defer timeout.Stop()
 		select {
 		case <-ended:
-		case <-patience.C:
+		case <-timeout.C:
 		}
 	}
 }

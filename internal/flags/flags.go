@@ -99,13 +99,13 @@ func New(cfg Config) (*Flags, error) {
 		push:      make(chan struct{}, 1),
 		listeners: map[int]func([]string){},
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: cfg.Namespace, Name: "flags_source_failures_total", Help: "Readings of a source that failed.",
+			Namespace: cfg.Namespace, Name: "flags_source_failures_total", Help: "Failed reads of a source.",
 		}, []string{"source"}),
 		stale: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: cfg.Namespace, Name: "flags_source_stale", Help: "1 while a source's last good values stand in for it.",
+			Namespace: cfg.Namespace, Name: "flags_source_stale", Help: "1 while a source cannot be read and its last good values are used.",
 		}, []string{"source"}),
 		mismatch: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: cfg.Namespace, Name: "flags_type_mismatch_total", Help: "Answers by default because the value is of another type.",
+			Namespace: cfg.Namespace, Name: "flags_type_mismatch_total", Help: "Reads answered with the default because the value has the wrong type.",
 		}, []string{"flag"}),
 	}
 	if err := errors.Join(cfg.Metrics.Register(f.failures), cfg.Metrics.Register(f.stale), cfg.Metrics.Register(f.mismatch)); err != nil {

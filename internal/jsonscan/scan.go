@@ -26,7 +26,7 @@ const maxDepth = 1000
 // personal data.
 var (
 	errSyntax = errors.New("not JSON")
-	errKind   = errors.New("another kind of value than agreed on")
+	errKind   = errors.New("unexpected kind of value")
 )
 
 // Reader is at one place of a document. The first fault ends the document:

@@ -74,8 +74,8 @@ func atCapacity(serve func(), callers int, lasting time.Duration) outcome {
 
 // overloaded sends requests at a rate, served or not, from many callers who each come by
 // chance: a single generator would be starved on a busy machine and send in gusts. What
-// counts is served while it lasts, and before the caller's patience ends.
-func overloaded(admit func() (func(bool), bool), serve func(), rate float64, lasting, patience time.Duration) outcome {
+// counts is served while it lasts, and before the caller gives up.
+func overloaded(admit func() (func(bool), bool), serve func(), rate float64, lasting, giveUp time.Duration) outcome {
 	const callers = 600
 	var mu sync.Mutex
 	var took []time.Duration
@@ -102,7 +102,7 @@ func overloaded(admit func() (func(bool), bool), serve func(), rate float64, las
 					}
 					serve()
 					done(true)
-					if d, at := time.Since(arrived), time.Since(begin); d < patience && at > ramp && at < lasting {
+					if d, at := time.Since(arrived), time.Since(begin); d < giveUp && at > ramp && at < lasting {
 						mu.Lock()
 						took = append(took, d)
 						mu.Unlock()
@@ -155,18 +155,18 @@ func BenchmarkOverload(b *testing.B) {
 				}
 				const slice = 500 * time.Millisecond
 				base := atCapacity(bb.serve, bb.callers, slice)
-				patience := 5 * base.p99
-				overloaded(admit, bb.serve, 5*base.goodput, 3*slice, patience) // finds its limit
+				giveUp := 5 * base.p99
+				overloaded(admit, bb.serve, 5*base.goodput, 3*slice, giveUp) // finds its limit
 				var offered, goodput, p99 []float64
 				rate := 5 * base.goodput
 				for b.Loop() {
 					// Callers cost something in the same process, also those who are refused:
 					// both sides have them.
 					var crowd sync.WaitGroup
-					crowd.Go(func() { overloaded(nobody, bb.serve, rate, slice, patience) })
+					crowd.Go(func() { overloaded(nobody, bb.serve, rate, slice, giveUp) })
 					base := atCapacity(bb.serve, bb.callers, slice)
 					crowd.Wait()
-					over := overloaded(admit, bb.serve, rate, slice, patience)
+					over := overloaded(admit, bb.serve, rate, slice, giveUp)
 					offered = append(offered, over.offered/base.goodput)
 					goodput = append(goodput, over.goodput/base.goodput)
 					p99 = append(p99, float64(over.p99)/float64(base.p99))

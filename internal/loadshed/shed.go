@@ -88,7 +88,7 @@ func New(cfg Config) (*Shedder, error) {
 			c.Rank = 0
 		}
 		if c.Min < 1 || c.Max < c.Min {
-			errs = append(errs, fmt.Errorf("class %q: 1 ≤ min ≤ max", c.Name))
+			errs = append(errs, fmt.Errorf("class %q: want 1 ≤ min ≤ max", c.Name))
 		}
 		s.gates[c.Name] = newGate(s, c)
 	}

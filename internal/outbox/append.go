@@ -17,7 +17,7 @@ import (
 const maxPayload = 256 << 10
 
 // ErrEvent is wrapped by every refusal of an event before it reaches the table.
-var ErrEvent = errors.New("unfit for the outbox")
+var ErrEvent = errors.New("event refused by the outbox")
 
 // Execer is a transaction, a connection or a pool.
 type Execer interface {

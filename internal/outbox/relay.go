@@ -168,7 +168,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			return r.lead(ctx, s, pause)
 		})
 		if err != nil && ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "outbox relay lost its connection", "table", r.cfg.Table.name, "error", err)
+			r.cfg.Logger.WarnContext(ctx, "outbox relay lost its database connection, reconnecting", "table", r.cfg.Table.name, "error", err)
 			pause.wait(ctx)
 		}
 	}
@@ -244,12 +244,12 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 			return nil
 		}
 	}
-	r.cfg.Logger.InfoContext(ctx, "outbox relay leads", "table", r.cfg.Table.name)
+	r.cfg.Logger.InfoContext(ctx, "outbox relay became the leader", "table", r.cfg.Table.name)
 	for ctx.Err() == nil {
 		state, err := s.step()
 		switch {
 		case errors.Is(err, errOutage):
-			r.cfg.Logger.WarnContext(ctx, "outbox publishing pauses", "table", r.cfg.Table.name, "error", err)
+			r.cfg.Logger.WarnContext(ctx, "outbox events cannot be published, retrying after a pause", "table", r.cfg.Table.name, "error", err)
 			pause.wait(ctx)
 			continue
 		case err != nil:

@@ -19,7 +19,7 @@ import (
 const exchangeTimeout = 30 * time.Second
 
 // errOutage says that all of a batch failed through no fault of its own.
-var errOutage = errors.New("nothing could be published")
+var errOutage = errors.New("no event could be published")
 
 // position is a place in the drain order.
 type position struct {

@@ -92,7 +92,7 @@ func (t *Attempt) Decide(charge func() Decision) Decision {
 		t.Settle(charge())
 		return t.charge.decision
 	}
-	<-t.charge.done // within the limiter's patience
+	<-t.charge.done // within the limiter's MaxWait
 	if t.charge.decision.Allowed {
 		return t.charge.decision
 	}

@@ -18,7 +18,7 @@
 //     exact; only a caller who drains one process and then turns to the others
 //     sees it, once per refill.
 //   - With neither lease nor trust the caller waits for the answer that is already
-//     under way, for at most [Config.Patience].
+//     under way, for at most [Config.MaxWait].
 //
 // Redis gone means the local share: every process grants its part of the limit, so
 // that the service is neither open nor shut.

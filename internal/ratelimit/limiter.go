@@ -26,9 +26,9 @@ type Config struct {
 	Instances int
 	// MaxKeys bounds memory: about 150 bytes each. Default 32,768.
 	MaxKeys int
-	// Patience is how long a request waits for an answer that only Redis has, before
+	// MaxWait is how long a request waits for an answer that only Redis has, before
 	// it is judged by the local share. Default 25 ms.
-	Patience time.Duration
+	MaxWait time.Duration
 	// Timeout caps a call to the source. Default 250 ms, which is also the pause
 	// between two tries while it is away.
 	Timeout time.Duration
@@ -53,8 +53,8 @@ func (c *Config) complete() error {
 	if len(c.Pepper) < 16 {
 		errs = append(errs, errors.New("pepper: at least 16 bytes"))
 	}
-	if c.Instances < 0 || c.MaxKeys < 0 || c.Patience < 0 || c.Timeout < 0 {
-		errs = append(errs, errors.New("instances, max keys, patience and timeout must not be negative"))
+	if c.Instances < 0 || c.MaxKeys < 0 || c.MaxWait < 0 || c.Timeout < 0 {
+		errs = append(errs, errors.New("instances, max keys, max wait and timeout must not be negative"))
 	}
 	if c.Instances == 0 {
 		c.Instances = 3
@@ -62,8 +62,8 @@ func (c *Config) complete() error {
 	if c.MaxKeys == 0 {
 		c.MaxKeys = 1 << 15
 	}
-	if c.Patience == 0 {
-		c.Patience = 25 * time.Millisecond
+	if c.MaxWait == 0 {
+		c.MaxWait = 25 * time.Millisecond
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 250 * time.Millisecond
@@ -253,7 +253,7 @@ func (l *Limiter) undo(r *request, peers int64) {
 // await waits for the answers under way, and falls back to the local share.
 func (l *Limiter) await(ctx context.Context, r request) Decision {
 	l.stats.waits.Add(1)
-	timer := time.NewTimer(l.cfg.Patience)
+	timer := time.NewTimer(l.cfg.MaxWait)
 	defer timer.Stop()
 	for {
 		done := l.round() // before looking: an answer after the look closes it
@@ -268,7 +268,7 @@ func (l *Limiter) await(ctx context.Context, r request) Decision {
 		case <-timer.C:
 		case <-ctx.Done(): // the client is gone; any decision will do
 		}
-		l.stats.impatient.Add(1)
+		l.stats.timedOut.Add(1)
 		d, _ := l.pass(&r, true) // offline, no bucket is undecided
 		d.Local = true
 		return d

@@ -126,7 +126,7 @@ func TestAllowKeepsTheLimit(t *testing.T) {
 			t.Parallel()
 			l := newLimiter(t, Config{
 				Limits:    []Limit{{Name: "search", Count: tt.count, Period: time.Minute}},
-				Instances: tt.instances, Patience: time.Minute,
+				Instances: tt.instances, MaxWait: time.Minute,
 			})
 			run(t, l)
 			key := rule(t, l, "search").Key("gms_a")
@@ -155,7 +155,7 @@ func TestDecisionFigures(t *testing.T) {
 			{Name: "session", Count: 6, Period: time.Minute},
 			{Name: "ip", Count: 60, Period: time.Minute},
 		},
-		Instances: 1, Patience: time.Minute,
+		Instances: 1, MaxWait: time.Minute,
 	})
 	run(t, l)
 	session, ip := rule(t, l, "session"), rule(t, l, "ip")
@@ -190,7 +190,7 @@ func TestDecisionFigures(t *testing.T) {
 
 func TestCost(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, Config{Instances: 3, Patience: time.Minute})
+	l := newLimiter(t, Config{Instances: 3, MaxWait: time.Minute})
 	run(t, l)
 	key := rule(t, l, "search").Key("gms_a")
 	got := 0
@@ -218,7 +218,7 @@ func TestRefusalCostsNothing(t *testing.T) {
 			l := newLimiter(t, Config{
 				Source:    source,
 				Limits:    []Limit{{Name: "wide", Count: 300, Period: time.Minute}, {Name: "narrow", Count: 3, Period: time.Minute}},
-				Instances: 1, Patience: time.Minute,
+				Instances: 1, MaxWait: time.Minute,
 			})
 			run(t, l)
 			source.away.Store(away)
@@ -236,7 +236,7 @@ func TestRefusalCostsNothing(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 1, Patience: time.Minute})
+	l := newLimiter(t, Config{Limits: []Limit{{Name: "handoff", Count: 10, Period: time.Minute}}, Instances: 1, MaxWait: time.Minute})
 	run(t, l)
 	r := rule(t, l, "handoff")
 	r.Scale(0.8)
@@ -319,7 +319,7 @@ func TestLeasesLapse(t *testing.T) {
 	source := NewMemory()
 	var ls []*Limiter
 	for range 3 {
-		l := newLimiter(t, Config{Source: source, Patience: time.Minute})
+		l := newLimiter(t, Config{Source: source, MaxWait: time.Minute})
 		run(t, l)
 		ls = append(ls, l)
 	}
@@ -345,7 +345,7 @@ func TestLeasesLapse(t *testing.T) {
 
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, Config{Patience: time.Minute})
+	l := newLimiter(t, Config{MaxWait: time.Minute})
 	run(t, l)
 	key := rule(t, l, "search").Key("a")
 	admitted(l, 100, start.Add(time.Hour), key)
@@ -413,8 +413,8 @@ func TestAllowDoesNotAllocate(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, Config{
-		Limits:   []Limit{{Name: "a", Count: 5000, Period: time.Minute}, {Name: "b", Count: 1000, Period: time.Minute}},
-		Patience: time.Minute,
+		Limits:  []Limit{{Name: "a", Count: 5000, Period: time.Minute}, {Name: "b", Count: 1000, Period: time.Minute}},
+		MaxWait: time.Minute,
 	})
 	run(t, l)
 	a, b := rule(t, l, "a").Key("x"), rule(t, l, "b")

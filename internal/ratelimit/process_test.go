@@ -55,7 +55,7 @@ func child(in io.Reader, out io.Writer) error {
 	l, err := New(Config{
 		Limits: []Limit{{Name: "search", Count: count, Period: time.Minute}},
 		Source: NewRedis(client, func(b string) string { return os.Getenv(childPrefix) + b }),
-		Pepper: pepper, Patience: time.Minute, Timeout: time.Minute,
+		Pepper: pepper, MaxWait: time.Minute, Timeout: time.Minute,
 	})
 	if err != nil {
 		return err

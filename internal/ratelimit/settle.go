@@ -36,22 +36,22 @@ type pending struct {
 
 // Stats counts what is worth watching; all figures only grow.
 type Stats struct {
-	Asks      uint64 // buckets put to the source
-	Rounds    uint64 // pipelines they took
-	Failures  uint64 // rounds without an answer
-	Waits     uint64 // requests that had to wait for a round
-	Impatient uint64 // requests that were decided locally after waiting in vain
-	Evicted   uint64 // buckets that made room for others
+	Asks     uint64 // buckets put to the source
+	Rounds   uint64 // pipelines they took
+	Failures uint64 // rounds without an answer
+	Waits    uint64 // requests that had to wait for a round
+	TimedOut uint64 // requests that were decided locally after MaxWait
+	Evicted  uint64 // buckets that made room for others
 }
 
-type stats struct{ asks, rounds, failures, waits, impatient, evicted atomic.Uint64 }
+type stats struct{ asks, rounds, failures, waits, timedOut, evicted atomic.Uint64 }
 
 // Stats returns the counters.
 func (l *Limiter) Stats() Stats {
 	s := &l.stats
 	return Stats{
 		Asks: s.asks.Load(), Rounds: s.rounds.Load(), Failures: s.failures.Load(),
-		Waits: s.waits.Load(), Impatient: s.impatient.Load(), Evicted: s.evicted.Load(),
+		Waits: s.waits.Load(), TimedOut: s.timedOut.Load(), Evicted: s.evicted.Load(),
 	}
 }
 

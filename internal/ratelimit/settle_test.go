@@ -54,7 +54,7 @@ func TestSourceAwaySmallLimit(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestMaxWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Config{Source: hung{}, Limits: []Limit{{Name: "handoff", Count: 9, Period: time.Minute}}})

@@ -64,15 +64,15 @@ func (f File) String() string { return string(f) }
 // Config says what a Watcher watches.
 type Config struct {
 	Source Source
-	// Apply puts a secret to use. What it refuses is not used: the one before
-	// goes on.
+	// Apply puts a secret to use. After an error the previous one
+	// stays in use.
 	Apply func(secret []byte) error
 	// Every is how often the source is looked at.
 	Every time.Duration
-	// Patience is the least time between two reads that Refresh causes.
-	Patience time.Duration
-	Log      *slog.Logger
-	Now      func() time.Time
+	// MinInterval is the least time between two reads that Refresh causes.
+	MinInterval time.Duration
+	Log         *slog.Logger
+	Now         func() time.Time
 }
 
 // Watcher keeps a secret up to date.
@@ -114,16 +114,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Refresh reads the source at once, for a caller that met a key newer than ours.
 // It reports whether something changed.
-func (w *Watcher) Refresh(ctx context.Context) bool { return w.look(ctx, w.cfg.Patience) }
+func (w *Watcher) Refresh(ctx context.Context) bool { return w.look(ctx, w.cfg.MinInterval) }
 
 // loadTimeout caps one look.
 const loadTimeout = 2 * time.Second
 
-func (w *Watcher) look(ctx context.Context, patience time.Duration) (changed bool) {
+func (w *Watcher) look(ctx context.Context, minInterval time.Duration) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.cfg.Now()
-	if now.Sub(w.looked) < patience {
+	if now.Sub(w.looked) < minInterval {
 		return false
 	}
 	w.looked = now

@@ -48,7 +48,7 @@ func TestWatcher(t *testing.T) {
 			used string
 		)
 		w, err := secrets.Watch(t.Context(), secrets.Config{
-			Source: v, Every: 10 * time.Second, Patience: time.Second, Now: time.Now,
+			Source: v, Every: 10 * time.Second, MinInterval: time.Second, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Apply: func(secret []byte) error {
 				if strings.HasPrefix(string(secret), "broken") {
@@ -82,11 +82,11 @@ func TestWatcher(t *testing.T) {
 		step("second")
 		v.set("third", nil)
 		step("third")
-		if n := strings.Count(log.String(), "unusable"); n != 1 {
+		if n := strings.Count(log.String(), "new secret is invalid"); n != 1 {
 			t.Errorf("the broken secret was reported %d times, want once", n)
 		}
 
-		// Somebody who meets a newer key need not wait for the next look, but
+		// A caller that meets a newer key need not wait for the next look, but
 		// cannot make us look all the time.
 		v.set("fourth", nil)
 		if !w.Refresh(t.Context()) || used != "fourth" {

@@ -29,7 +29,7 @@ const (
 
 // errCap is the cause of a context that ended at the call's own cap and not at
 // the caller's deadline.
-var errCap = errors.New("upstream cap reached")
+var errCap = errors.New("upstream timeout reached")
 
 // call is one call as its caller sees it; it may take several attempts.
 type call struct {
@@ -186,7 +186,7 @@ func (c *Client) broken(call *call, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Detail = "answer cut short"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		e.Detail = "no connection in time"
+		e.Detail = "connect timeout"
 	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
 		e.Detail, e.transient = "tls", false
 	}
@@ -292,7 +292,7 @@ func (c *Client) decode(call *call, r reply, out any) error {
 	if read, ok := out.(Reading); ok {
 		at := jsonscan.New(r.body)
 		if read(at); at.Err() != nil {
-			return c.fail(call, Garbage, "not the JSON agreed on")
+			return c.fail(call, Garbage, "unexpected JSON")
 		}
 		for _, field := range at.Missing() {
 			c.drift.report(call.route, field)
@@ -300,7 +300,7 @@ func (c *Client) decode(call *call, r reply, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(r.body, out); err != nil { // the error may quote the body
-		return c.fail(call, Garbage, "not the JSON agreed on")
+		return c.fail(call, Garbage, "unexpected JSON")
 	}
 	c.drift.check(call.route, out)
 	return nil

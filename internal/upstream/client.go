@@ -76,22 +76,22 @@ func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.BaseURL)
 	switch {
 	case err != nil: // the error quotes the URL, which may hold a password
-		errs = append(errs, errors.New("base URL cannot be read"))
+		errs = append(errs, errors.New("malformed base URL"))
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "", base.User != nil, base.RawQuery != "", base.Fragment != "":
 		errs = append(errs, errors.New("base URL must be http(s)://host[/path]"))
 	}
 	if cfg.Name == "" {
-		errs = append(errs, errors.New("no name"))
+		errs = append(errs, errors.New("name is required"))
 	}
 	if cfg.Timeout <= 0 {
-		errs = append(errs, errors.New("no timeout"))
+		errs = append(errs, errors.New("timeout is required"))
 	}
 	if cfg.Retries < 0 || cfg.HedgeAfter < 0 || cfg.MaxConcurrent < 0 || cfg.MaxBody < 0 ||
 		cfg.Breaker.Failures < 0 || cfg.Breaker.HalfOpenAfter < 0 {
-		errs = append(errs, errors.New("negative setting"))
+		errs = append(errs, errors.New("settings must not be negative"))
 	}
 	if cfg.HedgeQuantile < 0 || cfg.HedgeQuantile >= 1 {
-		errs = append(errs, errors.New("hedge quantile not in 0..1"))
+		errs = append(errs, errors.New("hedge quantile must be in 0..1"))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("upstream %s: %w", cfg.Name, errors.Join(errs...))
@@ -200,7 +200,7 @@ func (c *Client) address(path, query string) (*url.URL, bool) {
 func (c *Client) do(ctx context.Context, call *call, path, query string, body, out any, opts []Option) error {
 	var ok bool
 	if call.url, ok = c.address(path, query); !ok {
-		return fmt.Errorf("upstream %s %s: not a path to call", c.name, call.route)
+		return fmt.Errorf("upstream %s %s: invalid path", c.name, call.route)
 	}
 	call.cap = c.timeout
 	call.header = http.Header{"Accept": acceptJSON, "User-Agent": userAgent}

@@ -24,7 +24,7 @@ func TestNewReportsEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"no name", "base URL", "no timeout", "negative", "quantile"} {
+	for _, want := range []string{"name is required", "base URL", "timeout is required", "negative", "quantile"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
 		}

@@ -70,8 +70,8 @@ func TestFaults(t *testing.T) {
 			flush(w)
 			panic(http.ErrAbortHandler)
 		}, want: Error{Reason: Failed, Detail: "answer cut short"}, wantCalls: 3, wantSick: true},
-		{name: "JSON broken off", fault: json(200, `{"name":"x`), want: Error{Reason: Garbage, Detail: "not the JSON agreed on"}, wantCalls: 1, wantSick: true},
-		{name: "JSON of another shape", fault: json(200, `{"name":[1]}`), want: Error{Reason: Garbage, Detail: "not the JSON agreed on"}, wantCalls: 1, wantSick: true},
+		{name: "JSON broken off", fault: json(200, `{"name":"x`), want: Error{Reason: Garbage, Detail: "unexpected JSON"}, wantCalls: 1, wantSick: true},
+		{name: "JSON of another shape", fault: json(200, `{"name":[1]}`), want: Error{Reason: Garbage, Detail: "unexpected JSON"}, wantCalls: 1, wantSick: true},
 		{name: "empty", fault: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true},
 		{name: "a login page", fault: func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "text/html", "<html>") }, want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true},
 		{name: "huge, declared", fault: json(200, `"`+strings.Repeat("x", 2000)+`"`), want: Error{Reason: Garbage, Detail: "answer too large"}, wantCalls: 1, wantSick: true},

@@ -42,7 +42,7 @@ var errSaturated = errors.New("saturated")
 // calls timed out and goodput fell to a half.
 type limiter struct {
 	floor, initial, top float64
-	patience            time.Duration // the most that anybody waits
+	maxWait             time.Duration // of an attempt for its place
 	gauge               prometheus.Gauge
 
 	mu       sync.Mutex
@@ -85,7 +85,7 @@ func newLimiter(cfg Config, m *metrics) *limiter {
 	top := float64(cfg.MaxConcurrent)
 	l := &limiter{
 		floor: min(top, 4), initial: max(min(top, 16), top/4), top: top,
-		patience: cfg.Timeout / 4, gauge: m.limit, usual: map[string]float64{},
+		maxWait: cfg.Timeout / 4, gauge: m.limit, usual: map[string]float64{},
 	}
 	l.trial.ended = time.Now()
 	l.set(l.initial)
@@ -118,19 +118,19 @@ func (l *limiter) acquire(ctx context.Context, route string) (permit, error) {
 		l.queuedAt = now
 	}
 	l.window.queued = true
-	patience := l.patience
+	maxWait := l.maxWait
 	switch burst := max(longestBurst, 4*l.typical); {
 	case l.typical == 0: // not known yet
 	case now.Sub(l.queuedAt) < burst:
-		patience = min(patience, burst)
+		maxWait = min(maxWait, burst)
 	default:
-		patience = min(patience, l.typical/2)
+		maxWait = min(maxWait, l.typical/2)
 	}
 	place := make(chan struct{})
 	self := l.waiters.PushBack(place)
 	l.mu.Unlock()
 
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	err := errSaturated
 	select {

@@ -105,7 +105,7 @@ func TestLimiterPlaces(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Errorf("first come: %v", err)
 		}
-		if err := <-second; !errors.Is(err, errSaturated) { // after its patience
+		if err := <-second; !errors.Is(err, errSaturated) { // after maxWait
 			t.Errorf("second come: %v", err)
 		}
 		if l.inflight != 2 || l.waiters.Len() != 0 {

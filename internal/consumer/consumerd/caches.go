@@ -52,8 +52,8 @@ func (c *Config) openCaches(p *service.Process, up *consumerupstream.Upstreams, 
 	return out, err
 }
 
-// A failure that one process met is told to those who waited for it elsewhere
-// by its code and reason alone.
+// The failure of a fill reaches the instances that waited for it as its code and
+// reason alone.
 
 func encodeFailure(err error) string {
 	reason := ""
@@ -65,15 +65,15 @@ func encodeFailure(err error) string {
 
 func decodeFailure(code string) error {
 	name, reason, _ := strings.Cut(code, "|")
-	e := &bff.Error{Code: bff.Code(name), Err: errors.New("another instance could not get it")}
+	e := &bff.Error{Code: bff.Code(name), Err: errors.New("the fill failed in another instance")}
 	if e.Code == bff.CodeInternal && reason != "" {
-		return &told{reason: reason}
+		return &remoteFailure{reason: reason}
 	}
 	return e
 }
 
-// told is an upstream's failure that another instance met.
-type told struct{ reason string }
+// remoteFailure is an upstream's failure in another instance.
+type remoteFailure struct{ reason string }
 
-func (t *told) Error() string          { return "another instance could not get it: " + t.reason }
-func (t *told) DegradedReason() string { return t.reason }
+func (f *remoteFailure) Error() string          { return "the fill failed in another instance: " + f.reason }
+func (f *remoteFailure) DegradedReason() string { return f.reason }

@@ -129,8 +129,8 @@ func (e received) session() string {
 	return *e.Envelope.SessionID
 }
 
-// ear hears every event of the service, holds each to its schema and keeps it.
-type ear struct {
+// subscriber receives every event of the service, checks each against its schema and keeps it.
+type subscriber struct {
 	t    *testing.T
 	stop func()
 
@@ -139,8 +139,8 @@ type ear struct {
 	changed chan struct{}
 }
 
-// listen subscribes before it returns: what is published afterwards is heard.
-func listen(t *testing.T, w *testkit.World) *ear {
+// listen subscribes before it returns: everything published afterwards is received.
+func listen(t *testing.T, w *testkit.World) *subscriber {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: w.PubSubProject, EmulatorHost: w.PubSubHost})
@@ -151,10 +151,10 @@ func listen(t *testing.T, w *testkit.World) *ear {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ear{t: t, changed: make(chan struct{}, 1)}
+	e := &subscriber{t: t, changed: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	for _, s := range consumer.Subjects() {
-		sub := pubsub.Subscription{Name: "ear." + strings.ReplaceAll(string(s), ".", "-"), Topic: string(s)}
+		sub := pubsub.Subscription{Name: "test." + strings.ReplaceAll(string(s), ".", "-"), Topic: string(s)}
 		if err := client.EnsureSubscription(ctx, sub); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func listen(t *testing.T, w *testkit.World) *ear {
 	return e
 }
 
-func (e *ear) add(data []byte) {
+func (e *subscriber) add(data []byte) {
 	var r received
 	if err := json.Unmarshal(data, &r); err != nil {
 		e.t.Error(err)
@@ -195,15 +195,15 @@ func (e *ear) add(data []byte) {
 	}
 }
 
-// heard returns what came so far.
-func (e *ear) heard() []received {
+// all returns the events received so far.
+func (e *subscriber) all() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clip(e.events)
 }
 
 // await returns the first event that is wanted.
-func (e *ear) await(what string, wanted func(received) bool) received {
+func (e *subscriber) await(what string, wanted func(received) bool) received {
 	e.t.Helper()
 	r, ok := e.within(testkit.Context(e.t), wanted)
 	if !ok {
@@ -212,9 +212,9 @@ func (e *ear) await(what string, wanted func(received) bool) received {
 	return r
 }
 
-func (e *ear) within(ctx context.Context, wanted func(received) bool) (received, bool) {
+func (e *subscriber) within(ctx context.Context, wanted func(received) bool) (received, bool) {
 	for {
-		for _, r := range e.heard() {
+		for _, r := range e.all() {
 			if wanted(r) {
 				return r, true
 			}
@@ -230,7 +230,7 @@ func (e *ear) within(ctx context.Context, wanted func(received) bool) (received,
 // provoke acts until an event of a guest arrives. It is for events that are not
 // promised: a service that could not read a session in time answers without one.
 // What is committed with its event is looked for with of, after one action.
-func (e *ear) provoke(s consumer.Subject, guest string, act func(n int)) received {
+func (e *subscriber) provoke(s consumer.Subject, guest string, act func(n int)) received {
 	e.t.Helper()
 	ctx := testkit.Context(e.t)
 	for n := 0; ctx.Err() == nil; n++ {
@@ -247,7 +247,7 @@ func (e *ear) provoke(s consumer.Subject, guest string, act func(n int)) receive
 }
 
 // of waits for an event of a guest.
-func (e *ear) of(s consumer.Subject, guest string) received {
+func (e *subscriber) of(s consumer.Subject, guest string) received {
 	e.t.Helper()
 	return e.await(string(s)+" of "+guest, func(r received) bool {
 		return r.Envelope.Subject == string(s) && r.session() == guest

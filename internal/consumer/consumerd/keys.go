@@ -25,7 +25,7 @@ import (
 const (
 	keysFileEvery   = 2 * time.Second
 	keysSecretEvery = time.Minute
-	keysPatience    = 200 * time.Millisecond
+	keysMinInterval = 200 * time.Millisecond
 )
 
 // openKeys returns the ring of hand-off keys and keeps it up to date: a new key
@@ -46,7 +46,7 @@ func (c Config) openKeys(ctx context.Context, d *daemon.Daemon, log *slog.Logger
 	}
 	ring := new(handoff.Keyring)
 	watcher, err := secrets.Watch(ctx, secrets.Config{
-		Source: source, Every: every, Patience: keysPatience, Log: log, Now: time.Now,
+		Source: source, Every: every, MinInterval: keysMinInterval, Log: log, Now: time.Now,
 		Apply: func(secret []byte) error {
 			set, err := handoff.ParseKeySet(secret)
 			if err != nil {

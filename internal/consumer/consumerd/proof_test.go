@@ -40,12 +40,12 @@ func (p *promises) len() int {
 	return len(p.made)
 }
 
-// broken are the promises that nothing heard so far keeps.
-func (p *promises) broken(heard []received) map[string]promise {
+// broken are the promises that none of the received events keeps.
+func (p *promises) broken(events []received) map[string]promise {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := maps.Clone(p.made)
-	for _, e := range heard {
+	for _, e := range events {
 		delete(left, e.Envelope.EventID)
 		for _, name := range []string{"id", "handoffId", "wishlistId"} {
 			if id, ok := e.Payload[name].(string); ok {
@@ -68,7 +68,7 @@ func TestProofNothingIsLost(t *testing.T) {
 	}
 	pg, rd := testkit.NewPostgres(t, true), testkit.NewRedis(t)
 	w := testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL, p.RedisURL = pg.URL(), rd.URL() })
-	heard := listen(t, w)
+	events := listen(t, w)
 	crew := &crew{world: w, log: filepath.Join(t.TempDir(), "log")}
 	processes := []*platform.Process{crew.start(t, nil), crew.start(t, nil)}
 
@@ -103,13 +103,13 @@ func TestProofNothingIsLost(t *testing.T) {
 
 	silent := crew.silent(t)
 	late := testkit.Context(t)
-	for left := told.broken(heard.heard()); len(left) > 0; left = told.broken(heard.heard()) {
+	for left := told.broken(events.all()); len(left) > 0; left = told.broken(events.all()) {
 		maps.DeleteFunc(left, func(_ string, p promise) bool { return silent[p.requestID] })
 		if len(left) == 0 {
 			break
 		}
 		select {
-		case <-heard.changed:
+		case <-events.changed:
 		case <-late.Done():
 			for id, p := range left {
 				t.Errorf("lost: %s %s of request %s", p.what, id, p.requestID)
@@ -118,11 +118,11 @@ func TestProofNothingIsLost(t *testing.T) {
 		}
 	}
 	distinct := map[string]bool{}
-	for _, e := range heard.heard() {
+	for _, e := range events.all() {
 		distinct[e.Envelope.EventID] = true
 	}
 	t.Logf("%d kills; %d promises kept; %d events received, %d of them more than once; %d requests without a session store",
-		kills, told.len(), len(distinct), len(heard.heard())-len(distinct), len(silent))
+		kills, told.len(), len(distinct), len(events.all())-len(distinct), len(silent))
 }
 
 // crew starts processes that write one log.

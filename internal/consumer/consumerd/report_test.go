@@ -55,7 +55,7 @@ func TestEveryTelemetryRouteIsReported(t *testing.T) {
 }
 
 // promised waits for the event that a telemetry route has accepted.
-func (e *ear) promised(r report, a answer) received {
+func (e *subscriber) promised(r report, a answer) received {
 	e.t.Helper()
 	id := a.field("id")
 	got := e.await("event of "+r.path, func(got received) bool { return got.Envelope.EventID == id || got.Payload["id"] == id })

@@ -69,7 +69,7 @@ func rows(t *testing.T, url, query string, args ...any) int {
 func TestTelemetryArrives(t *testing.T) {
 	t.Parallel()
 	w := testkit.NewWorld(t, nil)
-	heard := listen(t, w)
+	events := listen(t, w)
 	p := w.Start("bff-consumer", everything)
 	v := &visitor{base: "http://" + p.Public}
 	hotels := w.Sim.Catalog().Properties
@@ -77,10 +77,10 @@ func TestTelemetryArrives(t *testing.T) {
 
 	v.ask(t, http.StatusOK, "GET", "/session", nil)
 	guest := v.cookie
-	heard.of(consumer.SubjectSessionStarted, guest)
+	events.of(consumer.SubjectSessionStarted, guest)
 	sessions := map[any]bool{}
 	var srs string
-	search := heard.provoke(consumer.SubjectSearchExecuted, guest, func(int) {
+	search := events.provoke(consumer.SubjectSearchExecuted, guest, func(int) {
 		srs = v.ask(t, http.StatusOK, "POST", "/search", kabul()).header.Get("X-Search-Session")
 		sessions[srs] = true
 	})
@@ -89,19 +89,19 @@ func TestTelemetryArrives(t *testing.T) {
 	}
 
 	for _, r := range reports(hotel) {
-		heard.promised(r, v.ask(t, http.StatusAccepted, "POST", r.path, r.body))
+		events.promised(r, v.ask(t, http.StatusAccepted, "POST", r.path, r.body))
 	}
 	id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{
 		"kind": "map-pin", "tenantId": hotel.TenantID, "propertyId": hotel.PropertyID, "searchSessionId": srs,
 		"position": 3, "page": 1, "sortKey": "recommended",
 	}).field("id")
-	if e := heard.await("click", func(r received) bool { return r.Envelope.EventID == id }); e.Payload["position"] != 3.0 || e.Payload["kind"] != "map-pin" {
+	if e := events.await("click", func(r received) bool { return r.Envelope.EventID == id }); e.Payload["position"] != 3.0 || e.Payload["kind"] != "map-pin" {
 		t.Errorf("click: %s, answered %s", e.raw, id)
 	}
 	id = v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{
 		"path": "/search?q=secret#secret", "referer": "https://user:secret@www.google.com:8443/secret?q=secret", "propertyId": hotel.PropertyID,
 	}).field("id")
-	if e := heard.await("page view", func(r received) bool { return r.Payload["id"] == id }); e.Payload["path"] != "/search" ||
+	if e := events.await("page view", func(r received) bool { return r.Payload["id"] == id }); e.Payload["path"] != "/search" ||
 		e.Payload["referer"] != "https://www.google.com:8443" || strings.Contains(e.raw, "secret") {
 		t.Errorf("page view: %s, answered %s", e.raw, id)
 	}
@@ -109,27 +109,27 @@ func TestTelemetryArrives(t *testing.T) {
 		id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{
 			"step": step, "metadata": map[string]any{"variant": "b", "depth": 2, "first": true},
 		}).field("id")
-		e := heard.await(step, func(r received) bool { return r.Payload["id"] == id })
+		e := events.await(step, func(r received) bool { return r.Payload["id"] == id })
 		if e.Payload["step"] != step || fmt.Sprint(e.Payload["metadata"]) != "map[depth:2 first:true variant:b]" {
 			t.Errorf("funnel: %s", e.raw)
 		}
 	}
 
-	heard.provoke(consumer.SubjectDetailViewed, guest, func(int) { v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID, nil) })
-	heard.provoke(consumer.SubjectLocaleChanged, guest, func(n int) {
+	events.provoke(consumer.SubjectDetailViewed, guest, func(int) { v.ask(t, http.StatusOK, "GET", "/hotels/"+hotel.PropertyID, nil) })
+	events.provoke(consumer.SubjectLocaleChanged, guest, func(n int) {
 		v.ask(t, http.StatusOK, "POST", "/session/locale", map[string]string{"locale": []string{"en", "ur"}[n%2]})
 	})
-	heard.provoke(consumer.SubjectCurrencyChanged, guest, func(n int) {
+	events.provoke(consumer.SubjectCurrencyChanged, guest, func(n int) {
 		v.ask(t, http.StatusOK, "POST", "/session/currency", map[string]string{"currency": []string{"USD", "EUR"}[n%2]})
 	})
 	once := func() map[string]string { return map[string]string{"Idempotency-Key": rand.Text()} }
 	// What was committed with its event is promised: one action, one event.
 	v.ask(t, http.StatusCreated, "POST", "/wishlist", map[string]string{"propertyId": hotels[1].PropertyID, "source": "detail", "note": "secret"}, once())
-	heard.of(consumer.SubjectWishlistAdded, guest)
+	events.of(consumer.SubjectWishlistAdded, guest)
 	v.ask(t, http.StatusNoContent, "DELETE", "/wishlist/"+hotels[1].PropertyID, nil, once())
-	heard.of(consumer.SubjectWishlistRemoved, guest)
+	events.of(consumer.SubjectWishlistRemoved, guest)
 	minted := v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), once()).field("handoffId")
-	if e := heard.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != minted {
+	if e := events.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != minted {
 		t.Errorf("hand-off: %s, answered %s", e.raw, minted)
 	}
 	// Another browser with this guest's cookie.
@@ -137,11 +137,11 @@ func TestTelemetryArrives(t *testing.T) {
 	for thief.cookie == guest { // a session that could not be read is nobody's
 		thief.ask(t, http.StatusOK, "GET", "/session", nil)
 	}
-	heard.of(consumer.SubjectBotSuspected, thief.cookie)
+	events.of(consumer.SubjectBotSuspected, thief.cookie)
 	v.ask(t, http.StatusNoContent, "POST", "/session/clear", nil)
-	heard.await("end by the guest", func(r received) bool { return r.session() == guest && r.Payload["reason"] == "explicit-clear" })
+	events.await("end by the guest", func(r received) bool { return r.session() == guest && r.Payload["reason"] == "explicit-clear" })
 
-	for _, e := range heard.heard() {
+	for _, e := range events.all() {
 		if strings.Contains(e.raw, "secret") {
 			t.Errorf("what a guest typed left: %s", e.raw)
 		}
@@ -153,7 +153,7 @@ func TestTelemetryArrives(t *testing.T) {
 func TestNoConsentNoEvent(t *testing.T) {
 	t.Parallel()
 	w := testkit.NewWorld(t, nil)
-	heard := listen(t, w)
+	events := listen(t, w)
 	p := w.Start("bff-consumer", everything)
 	hotel := w.Sim.Catalog().Properties[0]
 	visit := func(v *visitor) {
@@ -188,7 +188,7 @@ func TestNoConsentNoEvent(t *testing.T) {
 	}
 	v := &visitor{base: "http://" + p.Public}
 	v.ask(t, http.StatusOK, "GET", "/session", nil)
-	heard.of(consumer.SubjectSessionStarted, v.cookie)
+	events.of(consumer.SubjectSessionStarted, v.cookie)
 	v.ask(t, http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": false})
 	before := of(v)
 	visit(v)
@@ -199,8 +199,8 @@ func TestNoConsentNoEvent(t *testing.T) {
 	last := &visitor{base: "http://" + p.Public}
 	last.ask(t, http.StatusOK, "GET", "/session", nil)
 	visit(last)
-	heard.of(consumer.SubjectHandoffInitiated, last.cookie)
-	for _, e := range heard.heard() {
+	events.of(consumer.SubjectHandoffInitiated, last.cookie)
+	for _, e := range events.all() {
 		if slices.Contains(silent, e.session()) {
 			t.Errorf("an event of a guest who asked not to be tracked: %s", e.raw)
 		}
@@ -258,7 +258,7 @@ func TestTelemetryWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewPostgres(t, true)
 	w := testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL = server.URL() })
-	heard := listen(t, w)
+	events := listen(t, w)
 	p := w.Start("bff-consumer", nil)
 	v := &visitor{base: "http://" + p.Public}
 	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{"path": "/before"})
@@ -285,8 +285,8 @@ func TestTelemetryWithoutPostgres(t *testing.T) {
 			id = a.field("id")
 		}
 	}
-	heard.await("view after the outage", func(r received) bool { return r.Payload["id"] == id })
-	heard.await("view before the outage", func(r received) bool { return r.Payload["path"] == "/before" })
+	events.await("view after the outage", func(r received) bool { return r.Payload["id"] == id })
+	events.await("view before the outage", func(r received) bool { return r.Payload["path"] == "/before" })
 }
 
 // TestSuspensionReachesOtherProcesses suspends a tenant by one message, which
@@ -379,7 +379,7 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	ctx := testkit.Context(t)
 	server := testkit.NewRedis(t)
 	w := testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })
-	heard := listen(t, w)
+	events := listen(t, w)
 	svc, err := platform.NewService("bff-consumer", false)
 	if err != nil {
 		t.Fatal(err)
@@ -424,13 +424,13 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "planted", "metadata": map[string]any{"a": "planted@example.com"}})
 	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
 	v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
-	heard.of(consumer.SubjectHandoffInitiated, v.cookie)
+	events.of(consumer.SubjectHandoffInitiated, v.cookie)
 	thief := &visitor{base: v.base, cookie: v.cookie, header: maps.Clone(v.header)}
 	thief.header["User-Agent"] = "planted-other-agent"
 	for thief.cookie == v.cookie {
 		thief.ask(t, http.StatusOK, "GET", "/session", nil)
 	}
-	heard.of(consumer.SubjectBotSuspected, thief.cookie)
+	events.of(consumer.SubjectBotSuspected, thief.cookie)
 	if err := p.Stop(30 * time.Second); err != nil { // all that happens behind answers has happened
 		t.Fatal(err)
 	}
@@ -445,11 +445,11 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 			}
 		}
 	}
-	events := heard.heard()
-	if len(events) < 8 {
-		t.Errorf("only %d events", len(events))
+	all := events.all()
+	if len(all) < 8 {
+		t.Errorf("only %d events", len(all))
 	}
-	for _, e := range events {
+	for _, e := range all {
 		search("event", e.raw, append(everywhere, typed...))
 	}
 	written, err := os.ReadFile(log.Name())

@@ -103,7 +103,7 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:
 		return r.changeTenant(ctx, m, d.Topic == topicTenantSuspended)
 	}
-	return fmt.Errorf("%w: nobody deals with topic %s", pubsub.ErrPoison, d.Topic)
+	return fmt.Errorf("%w: no handler for topic %s", pubsub.ErrPoison, d.Topic)
 }
 
 // outdate forgets what is cached under the tags. Forgetting twice does no harm,
@@ -149,7 +149,7 @@ func (r *Receiver) changeTenant(ctx context.Context, m message, suspended bool) 
 
 func (r *Receiver) repeated(ctx context.Context, m message, seen consumer.Reception) {
 	if seen == consumer.ReceivedOther {
-		r.cfg.Log.WarnContext(ctx, "an event id arrived again with another content: not run", "subject", m.Subject, "eventId", m.ID)
+		r.cfg.Log.WarnContext(ctx, "event id received again with different content, event ignored", "subject", m.Subject, "eventId", m.ID)
 	}
 }
 

@@ -29,7 +29,7 @@ func BenchmarkGuard(b *testing.B) {
 		"verdict": func(c *Config) { c.Limits.Off = true },
 	} {
 		b.Run(name, func(b *testing.B) {
-			a := newArena(b, func(c *Config) {
+			a := newSimulation(b, func(c *Config) {
 				for class := range c.Limits.PerMinute {
 					c.Limits.PerMinute[class] = ratelimit.MaxPerMinute
 				}
@@ -95,7 +95,7 @@ func bareRequest(b *testing.B) time.Duration {
 // BenchmarkProfile is what the headers of a client cost when they were seen
 // before, and when not.
 func BenchmarkProfile(b *testing.B) {
-	a := newArena(b, nil)
+	a := newSimulation(b, nil)
 	call, _ := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders())
 	for name, known := range map[string]bool{"with": true, "without": false} {
 		b.Run(name, func(b *testing.B) {

@@ -353,7 +353,7 @@ func TestCorpora(t *testing.T) {
 	t.Run("people", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			actors := humanity(t)
-			newArena(t, nil).play(actors)
+			newSimulation(t, nil).play(actors)
 			order, groups := byGroup(actors)
 			var all tally
 			table.WriteString("| People | Guests | Challenged | Blocked | Limited |\n|---|---:|---:|---:|---:|\n")
@@ -377,7 +377,7 @@ func TestCorpora(t *testing.T) {
 	t.Run("programs", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			actors := barbarity(t)
-			newArena(t, nil).play(actors)
+			newSimulation(t, nil).play(actors)
 			order, groups := byGroup(actors)
 			found := 0
 			table.WriteString("| Programs | Scripts | Caught | Only held by limits | Neither |\n|---|---:|---:|---:|---:|\n")

@@ -38,10 +38,12 @@ func headlessHeaders(more ...string) map[string]string {
 	return firefoxHeaders(append([]string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/142.0.0.0 Safari/537.36"}, more...)...)
 }
 
-func (a *arena) cookie() string { return consumer.SessionCookie + "=" + a.sessions.open().String() }
+func (a *simulation) cookie() string {
+	return consumer.SessionCookie + "=" + a.sessions.open().String()
+}
 
 // solution solves a challenge for whoever has these headers.
-func (a *arena) solution(addr string, header map[string]string) string {
+func (a *simulation) solution(addr string, header map[string]string) string {
 	a.t.Helper()
 	var ch challenge.Challenge
 	if err := json.Unmarshal(a.send(http.MethodGet, "/challenge", "", addr, header).body, &ch); err != nil {
@@ -61,7 +63,7 @@ func (a *arena) solution(addr string, header map[string]string) string {
 func TestHardBlockEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		cookie := a.cookie()
 		for range maxFailures {
 			if got := a.send(http.MethodGet, "/session", "", home, firefoxHeaders("Cookie", cookie, "X-Challenge", "nonsense")); got.code != bff.CodeChallengeInvalid {
@@ -97,7 +99,7 @@ func TestHardBlockEnds(t *testing.T) {
 func TestIgnoredChallenges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		cookie := a.cookie()
 		blocked := 0
 		for i := range maxIgnored + 20 {
@@ -122,7 +124,7 @@ func TestSolvedChallengeIsRemembered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				a := newArena(t, nil)
+				a := newSimulation(t, nil)
 				var who []string
 				if session {
 					who = []string{"Cookie", a.cookie()}
@@ -178,7 +180,7 @@ func (oracle) Assess(_ context.Context, token string) (float64, bool, error) {
 func TestRecaptcha(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *Config) { c.Recaptcha = oracle{} })
+		a := newSimulation(t, func(c *Config) { c.Recaptcha = oracle{} })
 		for token, want := range map[string]bff.Code{
 			"person": "", "program": bff.CodeChallengeInvalid, "forged": bff.CodeChallengeInvalid, "broken": bff.CodeSuspectedBot,
 			strings.Repeat("x", maxToken+1): bff.CodeChallengeInvalid,
@@ -201,7 +203,7 @@ func TestRecaptcha(t *testing.T) {
 func TestRetriesAreFree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		cookie := a.cookie()
 		var wg sync.WaitGroup
 		for range 500 {
@@ -237,7 +239,7 @@ func TestRetriesAreFree(t *testing.T) {
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *Config) {
+		a := newSimulation(t, func(c *Config) {
 			c.Limits.PerMinute = map[string]int{"search": 4, "detail": 4, "handoff": 4, "wishlist": 4, "session": 4, "telemetry": 4}
 			c.Limits.IP = 2
 		})
@@ -274,7 +276,7 @@ func TestSessionLimitIsStrict(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		campaign := false
-		a := newArena(t, func(c *Config) {
+		a := newSimulation(t, func(c *Config) {
 			c.Scale = map[web.Limit]func() float64{"handoff": func() float64 {
 				if campaign {
 					return 0.8
@@ -312,7 +314,7 @@ func TestSessionLimitIsStrict(t *testing.T) {
 func TestCrawlers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		bot := firefoxHeaders("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
 		hotel := func(addr string, h map[string]string, id string) sent {
 			defer synctest.Wait()
@@ -353,7 +355,7 @@ func TestCrawlers(t *testing.T) {
 func TestVerdictsAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		a.memory.penalty = 0.25
 		cookie := a.cookie()
 		for i := range 20 {
@@ -385,7 +387,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 func TestWatching(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, func(c *Config) { c.Mode = ModeWatch })
+		a := newSimulation(t, func(c *Config) { c.Mode = ModeWatch })
 		if got := a.send(http.MethodPost, "/wishlist", "{}", home, headlessHeaders("Cookie", a.cookie())); got.status != http.StatusOK {
 			t.Errorf("%d %s", got.status, got.body)
 		}
@@ -438,7 +440,7 @@ func TestReadCookie(t *testing.T) {
 func TestProtectRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t, nil)
+		a := newSimulation(t, nil)
 		_, err := a.guard.Protect([]web.Route{
 			{Pattern: "POST /gift", Kind: web.Change, Limit: "gift"}, {Pattern: "POST /x"}, {Pattern: "POST /internal", Kind: web.Internal},
 		})
@@ -458,7 +460,7 @@ func TestNewRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		change := gift
 		change.Kind = web.Change
-		a := newArena(t, func(c *Config) { c.Policy.Bot = c.Policy.Suspect }, change)
+		a := newSimulation(t, func(c *Config) { c.Policy.Bot = c.Policy.Suspect }, change)
 		unclassified := gift
 		unclassified.Handle = a.answer(gift)
 		if err := a.server.Mount(unclassified); err == nil || !strings.Contains(err.Error(), "kind") {

@@ -107,7 +107,7 @@ func (p *Platform) Fail(f Failures) {
 	p.Down = f
 }
 
-// Hang has searches wait for the end of their caller's patience.
+// Hang has searches wait until their caller gives up.
 func (p *Platform) Hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -134,15 +134,15 @@ func (p *Process) Kill() {
 // Signal asks the process for something.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Stop asks the process to drain; when the patience ends, it is killed.
-func (p *Process) Stop(patience time.Duration) error {
+// Stop asks the process to drain; after the timeout it is killed.
+func (p *Process) Stop(timeout time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is as good
 	select {
 	case <-p.done:
 		return p.err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.Kill()
-		return fmt.Errorf("%s did not stop within %s", p.Name, patience)
+		return fmt.Errorf("%s did not stop within %s", p.Name, timeout)
 	}
 }
 

@@ -239,8 +239,8 @@ func endStranger(ctx context.Context, pid int, ours func() bool, signals ...sysc
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stop left-over process %d: %w", pid, err)
 		}
-		patience, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := until(patience, func() (bool, error) { return !ours(), nil })
+		waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := until(waiting, func() (bool, error) { return !ours(), nil })
 		cancel()
 		if err == nil {
 			return nil

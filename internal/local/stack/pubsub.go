@@ -27,9 +27,9 @@ const (
 	// trimEvery and trimAbove say when forgetting is worth a look.
 	trimEvery = 5 * time.Second
 	trimAbove = 1000
-	// trimPatience is how long publishers are held back for subscribers to
+	// trimTimeout is how long publishers are held back for subscribers to
 	// finish what is under way.
-	trimPatience = 250 * time.Millisecond
+	trimTimeout = 250 * time.Millisecond
 	// retention is how long pstest offers a message; see [PubSub.trim].
 	retention = 10 * time.Minute
 )
@@ -166,7 +166,7 @@ func (p *PubSub) trimLoop() {
 // the fake keeps every message ever published, so a long load test would fill
 // the memory, and it can only forget all of them at once.
 func (p *PubSub) trim() {
-	ctx, cancel := context.WithTimeout(context.Background(), trimPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), trimTimeout)
 	defer cancel()
 	p.gate.Lock()
 	defer p.gate.Unlock()

@@ -66,14 +66,14 @@ func table() []web.Route {
 	return routes
 }
 
-// arena is the guard in front of routes that answer at once, in synctest's
+// simulation is the guard in front of routes that answer at once, in synctest's
 // time: an hour of traffic passes in seconds, to the millisecond.
-type arena struct {
+type simulation struct {
 	t        testing.TB
 	guard    *Guard
 	server   *web.Server
 	memory   *botMemory
-	sessions *opened
+	sessions *sessions
 
 	mu     sync.Mutex
 	cached map[string]bool
@@ -82,14 +82,14 @@ type arena struct {
 	served map[string]int // requests that reached their handler, by pattern
 }
 
-// newArena must be called inside a bubble.
-func newArena(t testing.TB, change func(*Config), more ...web.Route) *arena {
+// newSimulation must be called inside a bubble.
+func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simulation {
 	t.Helper()
-	a := &arena{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &opened{at: map[bff.ID]time.Time{}}}
+	a := &simulation{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
 	cfg := Config{
 		Clients: Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
 		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, ChallengePath: base + "/challenge",
-		Telemetry: consumer.NewTelemetry("arena", nil), Background: web.NewBackground(web.BackgroundConfig{}),
+		Telemetry: consumer.NewTelemetry("simulation", nil), Background: web.NewBackground(web.BackgroundConfig{}),
 	}
 	if change != nil {
 		change(&cfg)
@@ -97,15 +97,15 @@ func newArena(t testing.TB, change func(*Config), more ...web.Route) *arena {
 	var errs [5]error
 	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
 	cfg.UserAgents, errs[1] = useragent.New(useragent.Config{Apps: []string{"Melmastoon/"}})
-	cfg.Verifier, errs[2] = useragent.NewVerifier(useragent.VerifierConfig{Resolver: phoneBook{}})
+	cfg.Verifier, errs[2] = useragent.NewVerifier(useragent.VerifierConfig{Resolver: resolver{}})
 	cfg.Challenger, errs[3] = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: a.memory, Easy: 50, Hard: 100})
 	a.guard, errs[4] = New(cfg)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
 	a.server = web.NewServer(web.Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "arena",
-		Tracer: noop.NewTracerProvider().Tracer("arena"), Budget: 25 * time.Second, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "simulation",
+		Tracer: noop.NewTracerProvider().Tracer("simulation"), Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes := append(table(), more...)
 	for i := range routes {
@@ -138,7 +138,7 @@ func newArena(t testing.TB, change func(*Config), more ...web.Route) *arena {
 }
 
 // answer stands for the handlers: what was filled once is there from then on.
-func (a *arena) answer(rt web.Route) web.Handler {
+func (a *simulation) answer(rt web.Route) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, _ := web.From(r.Context()).Local.(*consumer.Visit)
 		a.mu.Lock()
@@ -192,7 +192,7 @@ func newCall(method, path, body, addr string, header map[string]string) (*http.R
 	return r, httptest.NewRecorder()
 }
 
-func (a *arena) send(method, path, body, addr string, header map[string]string) sent {
+func (a *simulation) send(method, path, body, addr string, header map[string]string) sent {
 	a.t.Helper()
 	r, w := newCall(method, path, body, addr, header)
 	a.caught = false
@@ -209,15 +209,15 @@ func (a *arena) send(method, path, body, addr string, header map[string]string) 
 	return out
 }
 
-// opened are the sessions that were opened here.
-type opened struct {
+// sessions are those that were opened here.
+type sessions struct {
 	consumer.Sessions
 
 	mu sync.Mutex
 	at map[bff.ID]time.Time
 }
 
-func (o *opened) open() bff.ID {
+func (o *sessions) open() bff.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	id := bff.NewID(bff.PrefixGuestSession, time.Now())
@@ -225,30 +225,30 @@ func (o *opened) open() bff.ID {
 	return id
 }
 
-func (o *opened) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
+func (o *sessions) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at, ok := o.at[id]
 	return consumer.GuestSession{ID: id, CreatedAt: at, Consent: consumer.Consent{Telemetry: true}}, ok, nil
 }
 
-func (*opened) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
+func (*sessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
 	return consumer.Refusal{}, nil
 }
 
-// phoneBook knows Google's address and no other.
-type phoneBook struct{}
+// resolver knows Google's address and no other.
+type resolver struct{}
 
 const googleAddr = "66.249.66.1"
 
-func (phoneBook) LookupAddr(_ context.Context, addr string) ([]string, error) {
+func (resolver) LookupAddr(_ context.Context, addr string) ([]string, error) {
 	if addr == googleAddr {
 		return []string{"crawl-66-249-66-1.googlebot.com."}, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
 }
 
-func (phoneBook) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+func (resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr(googleAddr)}, nil
 }
 
@@ -379,7 +379,7 @@ func (q *queue) Pop() any {
 func pass(d time.Duration) { <-time.After(d) }
 
 // play runs all plans, in order of time.
-func (a *arena) play(actors []*actor) {
+func (a *simulation) play(actors []*actor) {
 	begin := time.Now()
 	q := queue{}
 	for _, who := range actors {
@@ -402,7 +402,7 @@ func (a *arena) play(actors []*actor) {
 	}
 }
 
-func (a *arena) act(who *actor, s step) {
+func (a *simulation) act(who *actor, s step) {
 	h := map[string]string{"Content-Type": "application/json"}
 	maps.Copy(h, who.headers)
 	maps.Copy(h, s.header)

@@ -55,8 +55,8 @@ const signatureSkew = time.Minute
 // the bearer says who, the signature that nothing was changed on the way.
 func (a Auth) Check(r *http.Request, body []byte, now time.Time) error {
 	refused := bff.Errorf(bff.CodeUnauthenticated, "the caller could not be authenticated")
-	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || bearer == "" {
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || bearer == "" { // schemes have no case (RFC 9110 §11.1)
 		return refused
 	}
 	t, mac, err := parseSignature(r.Header.Get("X-Internal-HMAC"))

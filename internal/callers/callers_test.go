@@ -44,6 +44,7 @@ func TestAuth(t *testing.T) {
 		"another token":       {auth, "Bearer other", good, body, false},
 		"part of the token":   {auth, "Bearer toke", good, body, false},
 		"no token":            {auth, "Bearer ", good, body, false},
+		"scheme in any case":  {auth, "bEARER token", good, body, true},
 		"another scheme":      {auth, "Basic token", good, body, false},
 		"no signature":        {auth, "Bearer token", "", body, false},
 		"another key":         {auth, "Bearer token", signed("else", "POST", consumePath, at, body), body, false},

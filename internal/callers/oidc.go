@@ -23,9 +23,10 @@ type OIDC struct {
 	Emails   []string // of the accounts that may call
 	Client   *http.Client
 
-	mu      sync.Mutex
-	keys    jwk.Set
-	fetched time.Time // when the keys were asked for last, with whatever outcome
+	mu       sync.Mutex
+	keys     jwk.Set
+	fetched  time.Time     // when the keys were asked for last, with whatever outcome
+	fetching chan struct{} // closed when the fetch that runs has ended; nil: none runs
 }
 
 const (
@@ -77,26 +78,54 @@ func (o *OIDC) parse(token string, keys jwk.Set, now time.Time) (jwt.Token, erro
 	return tok, nil
 }
 
-// current returns the issuer's keys, asking again when the copy is older than
-// the given age. When the issuer does not answer, the old keys go on.
+var errNoKeys = errors.New("the issuer's keys are not known")
+
+// current returns the issuer's keys, asking again when the copy is older than the
+// given age. One fetch serves all callers that wait, and the next one comes after a
+// pause, whatever the outcome. When the issuer does not answer, the old keys go on.
 func (o *OIDC) current(ctx context.Context, now time.Time, age time.Duration) (jwk.Set, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now.Sub(o.fetched) < age && (o.keys != nil || age == keysPause) {
-		if o.keys == nil {
-			return nil, errors.New("the issuer's keys are not known")
-		}
-		return o.keys, nil
+	keys, since := o.keys, now.Sub(o.fetched)
+	fetching := o.fetching
+	switch {
+	case keys != nil && since < age:
+		o.mu.Unlock()
+		return keys, nil
+	case fetching == nil && since < keysPause:
+		o.mu.Unlock()
+		return keys, errIfNone(keys)
+	case fetching == nil:
+		fetching = make(chan struct{})
+		o.fetching, o.fetched = fetching, now
+		go o.refresh(context.WithoutCancel(ctx), fetching)
 	}
-	o.fetched = now
+	o.mu.Unlock()
+	select {
+	case <-fetching:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.keys, errIfNone(o.keys)
+}
+
+func errIfNone(keys jwk.Set) error {
+	if keys == nil {
+		return errNoKeys
+	}
+	return nil
+}
+
+func (o *OIDC) refresh(ctx context.Context, done chan struct{}) {
 	keys, err := o.fetch(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if err == nil {
 		o.keys = keys
 	}
-	if o.keys == nil {
-		return nil, err
-	}
-	return o.keys, nil
+	o.fetching = nil
+	close(done)
 }
 
 func (o *OIDC) fetch(ctx context.Context) (jwk.Set, error) {

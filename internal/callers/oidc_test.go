@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
@@ -152,4 +154,49 @@ func TestOIDC(t *testing.T) {
 	if err := check(i.token("k1", now, nil)); err != nil {
 		t.Errorf("while the issuer is down: %v", err)
 	}
+}
+
+// stuckIssuer does not answer until it is released.
+type stuckIssuer struct {
+	asked   atomic.Int32
+	release chan struct{}
+}
+
+func (s *stuckIssuer) RoundTrip(*http.Request) (*http.Response, error) {
+	s.asked.Add(1)
+	<-s.release
+	return nil, errors.New("the issuer is down")
+}
+
+// TestIssuerDown: callers that come while the issuer does not answer wait for one
+// fetch, none longer than its own budget, and the next fetch comes after a pause.
+func TestIssuerDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		issuer := &stuckIssuer{release: make(chan struct{})}
+		o := &OIDC{JWKSURL: "http://issuer", Client: &http.Client{Transport: issuer}}
+		now := time.Now()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if err := o.Check(t.Context(), "token", now); !errors.Is(err, errNoKeys) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := o.Check(short, "token", now); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("beyond its budget: %v", err)
+		}
+		close(issuer.release)
+		wg.Wait()
+		if err := o.Check(t.Context(), "token", now.Add(keysPause/2)); !errors.Is(err, errNoKeys) || issuer.asked.Load() != 1 {
+			t.Errorf("%v after %d fetches, want 1", err, issuer.asked.Load())
+		}
+		if err := o.Check(t.Context(), "token", now.Add(keysPause)); !errors.Is(err, errNoKeys) || issuer.asked.Load() != 2 {
+			t.Errorf("after the pause: %v after %d fetches, want 2", err, issuer.asked.Load())
+		}
+	})
 }

@@ -17,7 +17,7 @@ import (
 // Settings are what every process of the house needs. A service embeds them in
 // its own configuration.
 type Settings struct {
-	Environment string `name:"environment" env:"MELMASTOON_ENV" default:"dev" help:"Name of this environment; first part of every Redis key."`
+	Environment string `name:"environment" env:"MELMASTOON_ENV" help:"Name of this environment; first part of every Redis key. Outside dev, local and test (or test-…) unsafe settings are refused."`
 	Region      string `name:"region" env:"MELMASTOON_REGION" help:"The platform's region that this deployment serves from, such as asia-south1."`
 	Instance    string `name:"instance" env:"MELMASTOON_INSTANCE" help:"Name of this process in events and logs (default: host name and pid)."`
 
@@ -37,7 +37,7 @@ type Settings struct {
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Environment == "" || strings.ContainsAny(s.Environment, ":{} ") {
-		errs = append(errs, errors.New("environment: must be a word without colons, braces or spaces"))
+		errs = append(errs, errors.New("environment (MELMASTOON_ENV): must be a word without colons, braces or spaces"))
 	}
 	if s.DrainBudget <= 0 || s.DrainDelay < 0 || s.DrainDelay >= s.DrainBudget {
 		errs = append(errs, errors.New("drain-budget: must be positive and longer than drain-delay"))
@@ -49,6 +49,16 @@ func (s Settings) Validate() error {
 		errs = append(errs, errors.New("trace-sampling: must lie between 0 and 1"))
 	}
 	return errors.Join(errs...)
+}
+
+// Development reports whether unsafe settings are accepted. The environment has no
+// default: a deployment that forgets to name it does not start.
+func (s Settings) Development() bool {
+	switch s.Environment {
+	case "dev", "local", "test":
+		return true
+	}
+	return strings.HasPrefix(s.Environment, "test-")
 }
 
 // InstanceName is how this process calls itself in events and logs.

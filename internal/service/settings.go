@@ -26,8 +26,14 @@ type Settings struct {
 
 // Validate reports everything that is missing or wrong, and shows no values.
 func (s *Settings) Validate() error {
-	return errors.Join(s.Settings.Validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
-		s.PubSubSettings.validate(), s.CallerSettings.validate())
+	errs := []error{
+		s.Settings.Validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
+		s.PubSubSettings.validate(), s.CallerSettings.validate(),
+	}
+	if !s.Development() {
+		errs = append(errs, s.Unsafe()...)
+	}
+	return errors.Join(errs...)
 }
 
 // AdminSettings place the listener of health, metrics and profiles.

@@ -43,7 +43,7 @@ func NewWorld(t testing.TB, change func(*platform.Places)) *World {
 	}
 	// Roles belong to the whole server, which worlds share: so do their passwords.
 	secrets.ConsumerPassword, secrets.BackofficePassword, secrets.JobsPassword = testPassword, testPassword, testPassword
-	places := platform.Places{Name: "t" + strings.ToLower(rand.Text()[:8]), Secrets: secrets}
+	places := platform.Places{Name: "test-" + strings.ToLower(rand.Text()[:8]), Secrets: secrets}
 	if change != nil {
 		change(&places)
 	}

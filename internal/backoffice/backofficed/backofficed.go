@@ -68,6 +68,7 @@ type serve struct{ Config }
 // Run serves until the process is told to stop.
 func (s *serve) Run(ctx context.Context, id service.Identity) error {
 	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
+	p.WarnUnsafe(s.Unsafe())
 	if err := s.assemble(ctx, p); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
@@ -72,6 +73,9 @@ func (c Config) Validate() error {
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
 	errs = append(errs, c.validate()...)
+	if !c.Development() {
+		errs = append(errs, c.unsafe()...)
+	}
 	return errors.Join(errs...)
 }
 
@@ -82,6 +86,34 @@ func (c Config) peppers() [][]byte {
 		all = append(all, []byte(p.Reveal()))
 	}
 	return all
+}
+
+const (
+	minPepper         = 32 // bytes
+	minPepperDistinct = 8  // bytes that differ
+)
+
+// unsafe reports the service's own settings that are for development alone.
+func (c Config) unsafe() []error {
+	var errs []error
+	for name, peppers := range map[string][]daemon.Secret{"pepper": {c.Pepper}, "old-peppers": c.OldPeppers} {
+		for _, p := range peppers {
+			distinct := map[byte]bool{}
+			for _, b := range []byte(p.Reveal()) {
+				distinct[b] = true
+			}
+			if len(p) < minPepper || len(distinct) < minPepperDistinct {
+				errs = append(errs, fmt.Errorf("%s: can be guessed, at least %d random bytes are needed", name, minPepper))
+			}
+		}
+	}
+	if strings.EqualFold(strings.TrimSpace(c.Limits), "off") {
+		errs = append(errs, errors.New("limits: are off"))
+	}
+	if consumerguard.Mode(c.BotDefence) == consumerguard.ModeOff {
+		errs = append(errs, errors.New("bot-defence: is off"))
+	}
+	return errs
 }
 
 // rate is the share of an event's kind that leaves.

@@ -412,7 +412,7 @@ func (k *walker) handoffs() {
 	k.consume(401, id, members{"token": "forged", "instance": "test"}, true)
 	k.consume(401, "bhd_01M7H171SJSMVD891RBXMF12X2", members{"token": token, "instance": "test"}, true)
 	k.consume(200, id, members{"token": token, "instance": "test"}, true)
-	k.consume(409, id, members{"token": token, "instance": "test"}, true)
+	k.consume(409, id, members{"token": token, "instance": "other"}, true)
 	k.ask(409, "POST", "/handoff", key("c"), to(1, members{"shown": shown}))
 	k.cookies("POST", "/handoff", to(1, nil))
 

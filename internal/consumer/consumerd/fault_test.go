@@ -208,7 +208,7 @@ func newFaulty(t *testing.T, w *testkit.World) *faulty {
 	t.Cleanup(server.Close)
 	t.Cleanup(sim.Close)
 	f := &faulty{sim: sim, url: server.URL, fleet: &fleet{World: w, client: server.Client(), t: t}}
-	f.settings = map[string]string{"MELMASTOON_ENV": "f" + strings.ToLower(rand.Text()[:8])}
+	f.settings = map[string]string{"MELMASTOON_ENV": "test-f" + strings.ToLower(rand.Text()[:8])}
 	for name, prefix := range map[string]string{
 		"search-aggregation": "SEARCH", "pricing": "PRICING", "property": "PROPERTY", "theme-config": "THEME", "tenant": "TENANT",
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
@@ -26,6 +27,10 @@ type serve struct{ Config }
 // Run serves until the process is told to stop.
 func (s *serve) Run(ctx context.Context, id service.Identity) error {
 	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
+	p.WarnUnsafe(append(s.Unsafe(), s.unsafe()...))
+	if consumerguard.Mode(s.BotDefence) == consumerguard.ModeWatch {
+		p.Log.Warn("the bot defence only watches: verdicts are logged and have no effect")
+	}
 	if err := s.assemble(ctx, p); err != nil {
 		return err
 	}

@@ -160,6 +160,8 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 		return consumer.Handoff{}, durable(err)
 	case unknown && h.ConsumedAt.Equal(now) && by == instance:
 		return h, nil
+	case by == instance && !h.ConsumedAt.IsZero() && now.Sub(h.ConsumedAt).Abs() <= repeatWindow:
+		return h, nil
 	case !h.ConsumedAt.IsZero():
 		return h, bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
 	case unknown: // it was not committed: the caller may try again
@@ -182,6 +184,10 @@ func (s *Store) tryConsume(ctx context.Context, id bff.ID, instance string, now 
 	})
 	return won, err
 }
+
+// repeatWindow is how long the instance that has consumed a hand-off is told the same
+// again: its first answer may have been lost, and that is no replay by the guest.
+const repeatWindow = 10 * time.Second
 
 // consumePause is how long to wait for a database that has just gone away.
 const consumePause = 50 * time.Millisecond

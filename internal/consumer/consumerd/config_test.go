@@ -1,0 +1,43 @@
+package consumerd_test
+
+import (
+	"strings"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+)
+
+// TestUnsafeSettings: a deployment refuses what is off and what can be guessed;
+// development takes it.
+func TestUnsafeSettings(t *testing.T) {
+	t.Parallel()
+	good := daemon.Secret("0123456789abcdef0123456789abcdef")
+	for _, tt := range []struct {
+		name   string
+		change func(*consumerd.Config)
+		want   string // part of a message
+	}{
+		{"short pepper", func(c *consumerd.Config) { c.Pepper = good[:31] }, "pepper: can be guessed"},
+		{"the same byte again and again", func(c *consumerd.Config) { c.Pepper = daemon.Secret(strings.Repeat("a", 40)) }, "pepper: can be guessed"},
+		{"old pepper", func(c *consumerd.Config) { c.OldPeppers = []daemon.Secret{good, good[:20]} }, "old-peppers: can be guessed"},
+		{"no limits", func(c *consumerd.Config) { c.Limits = " off" }, "limits: are off"},
+		{"no defence", func(c *consumerd.Config) { c.BotDefence = "off" }, "bot-defence: is off"},
+		{"emulator", func(c *consumerd.Config) { c.PubSubEmulator = "localhost:1" }, "pubsub-emulator"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for environment, refused := range map[string]bool{"production": true, "staging": true, "local": false, "test-1": false} {
+				cfg := consumerd.Config{KeySettings: new(consumerd.KeySettings), DefenceSettings: &consumerd.DefenceSettings{BotDefence: "on", Instances: 3}, Pepper: good}
+				cfg.Environment = environment
+				if err := cfg.Validate(); strings.Contains(err.Error(), tt.want) {
+					t.Fatalf("%s: refused without a reason: %v", environment, err)
+				}
+				tt.change(&cfg)
+				if err := cfg.Validate(); strings.Contains(err.Error(), tt.want) != refused {
+					t.Errorf("%s: %v", environment, err)
+				}
+			}
+		})
+	}
+}

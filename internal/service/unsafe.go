@@ -1,0 +1,56 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// minSecret is the length in bytes of a key that cannot be guessed.
+const minSecret = 32
+
+// Widest networks of proxies. Whoever counts as a proxy may choose the address that
+// limits, the bot defence and the log see.
+const (
+	minProxyBits4 = 8
+	minProxyBits6 = 16
+)
+
+// Unsafe reports every setting that makes development easier and a deployment
+// unsafe. Outside development the process does not start with one.
+func (s *Settings) Unsafe() []error {
+	var errs []error
+	if s.InternalToken != "" {
+		errs = append(errs, errors.New("internal-token: a static token is for development, callers have ID tokens (oidc-jwks-url)"))
+	}
+	if len(s.InternalHMACKey) < minSecret {
+		errs = append(errs, fmt.Errorf("internal-hmac-key: is shorter than %d bytes", minSecret))
+	}
+	if s.PubSubEmulator != "" {
+		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))
+	}
+	for _, p := range s.TrustedProxies {
+		if bits, least := proxyBits(p); bits < least {
+			errs = append(errs, fmt.Errorf("trusted-proxies: %s is wider than /%d", p, least))
+		}
+	}
+	return errs
+}
+
+func proxyBits(p netip.Prefix) (bits, least int) {
+	switch {
+	case p.Addr().Is4():
+		return p.Bits(), minProxyBits4
+	case p.Addr().Is4In6(): // the last 32 of 128
+		return p.Bits() - 96, minProxyBits4
+	}
+	return p.Bits(), minProxyBits6
+}
+
+// WarnUnsafe logs what is accepted in development alone, so that a process of the
+// wrong environment is noticed.
+func (p *Process) WarnUnsafe(unsafe []error) {
+	for _, err := range unsafe {
+		p.Log.Warn("unsafe setting, refused outside development", "environment", p.settings.Environment, "setting", err.Error())
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// bus hears two channels: the bell of the invalidation log, and the keys whose
+// bus subscribes to two channels: the bell of the invalidation log, and the keys whose
 // fill has ended. Both only save time: the log is also read by the clock, and
 // followers also poll.
 type bus struct {
@@ -31,20 +31,20 @@ func newBus(c rueidis.Client, bell, fills string) *bus {
 
 // run listens until the context ends.
 func (b *bus) run(ctx context.Context) {
-	// With every subscription, the first or after a lost connection: messages
-	// may have passed us by.
+	// After every subscription, the first or after a lost connection: messages may
+	// have been missed.
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { b.ringBell() })
 	for ctx.Err() == nil {
 		subscribe := b.client.B().Subscribe().Channel(b.bell, b.fills).Build()
-		if err := b.client.Receive(hooked, subscribe, b.hear); err == nil {
+		if err := b.client.Receive(hooked, subscribe, b.receive); err == nil {
 			continue
 		}
 		wait(ctx, 100*time.Millisecond+rand.N(400*time.Millisecond)) //nolint:gosec // jitter
 	}
 }
 
-// hear must not block: it runs on the connection's reader.
-func (b *bus) hear(m rueidis.PubSubMessage) {
+// receive must not block: it runs on the connection's reader.
+func (b *bus) receive(m rueidis.PubSubMessage) {
 	switch m.Channel {
 	case b.bell:
 		b.ringBell()
@@ -67,7 +67,7 @@ func (b *bus) ringBell() {
 	}
 }
 
-// watch hears of the end of fills of key until stop is called.
+// watch signals the end of each fill of key until stop is called.
 func (b *bus) watch(key string) (ended <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	b.mu.Lock()

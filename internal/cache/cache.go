@@ -33,7 +33,7 @@ type Config struct {
 	// MaxFills bounds fills at the same time; default 64. Up to sixteen times
 	// as many keys may wait for their turn, the next is refused.
 	MaxFills int
-	// ErrorHold is how long a failure is shared with those who come after it,
+	// ErrorHold is how long a failure is shared with later readers,
 	// and the pace at which a failed refresh is tried again; default 500 ms.
 	ErrorHold time.Duration
 	// Allow is asked before the last resort, a fill without the lease after
@@ -59,7 +59,7 @@ type Fill struct {
 	Value any
 	// TTL replaces the cache's, such as a shorter one for a partial body.
 	TTL TTL
-	// NoStore answers those who wait and keeps nothing.
+	// NoStore answers the waiting readers and keeps nothing.
 	NoStore bool
 	// Stale says that the body was made of something old, because a dependency
 	// failed: reads of it are reported and counted as stale.
@@ -249,9 +249,9 @@ func (c *Cache) Peek(key string) (*Entry, bool) {
 	return e, true
 }
 
-// Kept returns what is kept of key or already on its way, and never begins a
-// fill or a refresh: for readers who may cost an upstream nothing. Otherwise it
-// returns [ErrNotKept].
+// Kept returns the entry of key, or the result of a fill under way, and never begins
+// a fill or a refresh: for requests that may not cause upstream calls. Without either
+// it returns [ErrNotKept].
 func (c *Cache) Kept(ctx context.Context, key string) (*Entry, Status, error) {
 	if e, ok := c.Peek(key); ok {
 		return c.asKept(e, Status{})

@@ -17,7 +17,7 @@
 //
 // The refresh point is jittered over the last part of Fresh, so that keys
 // filled together are not refreshed together, and so that a key in use is
-// renewed before anybody is given a stale body or has to wait.
+// renewed before a reader gets a stale body or has to wait.
 //
 // # One fill for all
 //
@@ -31,7 +31,7 @@
 // Tags are compared when an entry is read, never scanned for (tags.go). An
 // entry remembers how much of the invalidation log its process knew when its
 // fill began, so that a fill which raced an invalidation cannot bring back old
-// data, whoever stores it and whenever it arrives.
+// data, whichever process stores it and whenever it arrives.
 //
 // # Without Redis
 //

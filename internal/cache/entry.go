@@ -31,8 +31,8 @@ const (
 	refreshLater  = 0.02
 )
 
-// Entry is one finished body. It is shared by all who read it: nobody may change
-// what its methods return.
+// Entry is one finished body. All readers share it: what its methods return must not
+// be changed.
 type Entry struct {
 	cache   *Cache
 	variant [encodings]variant
@@ -64,7 +64,7 @@ type variant struct {
 	etags  []string // header values
 	length []string
 	// heads are the lines of a hit's head that never change, for safe methods and
-	// for others, once somebody needed them.
+	// for others; nil until needed.
 	heads [2]atomic.Pointer[string]
 }
 
@@ -126,7 +126,7 @@ func (c *Cache) newEntry(key string, f *Fill, s stamp, born int64) *Entry {
 	return e
 }
 
-// prepare makes the header values once, for all who are served.
+// prepare makes the header values once for all readers.
 func (e *Entry) prepare() {
 	hash := hex.EncodeToString(e.sum[:])
 	for i := range e.variant {

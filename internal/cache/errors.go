@@ -12,7 +12,7 @@ var (
 	// ErrBusy says that there was nothing to serve and no room to fetch it:
 	// too many fills under way, or the limiter refused the last resort.
 	ErrBusy = errors.New("cache: busy")
-	// ErrNotKept says that a reader who may not cause a fill found nothing.
+	// ErrNotKept says that [Cache.Kept] found nothing.
 	ErrNotKept = errors.New("cache: not kept")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("cache: closed")

@@ -61,7 +61,7 @@ func TestInvalidateDuringFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		seq := fx.stores[1].tags.stamp().seq
-		eventually(t, "filler has heard", func() bool { return fx.stores[0].tags.stamp().seq >= seq })
+		eventually(t, "filler has read the log", func() bool { return fx.stores[0].tags.stamp().seq >= seq })
 		close(finish)
 		if got := <-gotOld; got.Body != "new" {
 			t.Errorf("reader that waited across the invalidation: %+v", got)
@@ -232,7 +232,7 @@ func TestLogLongerThanAPage(t *testing.T) {
 		if v, _ := late.tags.check(stamp{epoch: at.epoch, seq: at.seq - 1}, tags[len(tags)-1:]); v != invalid {
 			t.Errorf("newest tag: verdict %d", v)
 		}
-		// The oldest were cut: whoever might bear them is outdated.
+		// The oldest were cut: entries that may bear them are outdated.
 		if v, _ := late.tags.check(stamp{epoch: at.epoch, seq: 0}, []string{"never seen"}); v != outdated {
 			t.Errorf("before the cut: verdict %d", v)
 		}

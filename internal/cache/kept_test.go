@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A reader who may cost nothing gets what is there, waits for what is coming,
-// and begins nothing.
+// Kept returns what is there, waits for a fill under way, and begins none.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A lease says who fills a key. It lives for leaseTTL and is renewed while its
+// A lease says which process fills a key. It lives for leaseTTL and is renewed while its
 // holder lives: a holder that dies is replaced in less than half a second and
 // is not waited out. A holder that hangs is replaced after leaseMost, the lock
 // time of DATA_MODEL §5.
@@ -22,8 +22,8 @@ const (
 )
 
 // failedMark begins the value of a lock whose holder failed; what follows is the
-// code of the failure. It stays for a moment, so that those who waited share
-// the failure instead of repeating it one by one.
+// code of the failure. It stays for a moment, so that the waiting
+// processes share the failure instead of repeating it one by one.
 const failedMark = "!"
 
 var (
@@ -42,7 +42,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 `)
 	// release gives up the lock if it is still ours, or leaves the failure
-	// there, and wakes those who wait.
+	// there, and wakes the waiting processes.
 	releaseScript = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then

@@ -18,8 +18,8 @@ import (
 // invalidated again moves and does not grow it, and the oldest are cut.
 //
 // The member with score +inf names the log. It is random: when the log is lost,
-// to a restart or to eviction, the next one has another name, and nobody takes
-// its numbers for the old ones.
+// to a restart or to eviction, the next one has another name, and no process
+// takes its numbers for the old ones.
 //
 // Pub/sub only rings the bell; what was invalidated is always read from the
 // log. A message that gets lost therefore costs time, not truth: the log is

@@ -57,7 +57,7 @@ func (c *Cache) readShared(ctx context.Context, key string) (*Entry, error) {
 func (c *Cache) writeShared(ctx context.Context, key string, e *Entry) {
 	s := c.store
 	if e.stamp.epoch == 0 {
-		return // filled before the log was known: nobody else could judge it
+		return // filled before the log was known: other processes could not judge it
 	}
 	left := e.ttl.life() - e.Age()
 	if left < time.Millisecond {

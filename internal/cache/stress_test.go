@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Reads over many lifetimes: about one fill for each, and nobody waits or is
-// given a stale body. Time is synthetic, so that "nobody waits" is exact.
+// Reads over many lifetimes: about one fill for each, and no reader waits or gets
+// a stale body. Time is synthetic, so that "no reader waits" is exact.
 func TestSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestSteadyState(t *testing.T) {
 }
 
 // Several processes read keys while their source changes and its changes are
-// invalidated. Whoever reads after an invalidation was acknowledged, in the
+// invalidated. A read after an invalidation was acknowledged, in the
 // process that made it, sees the change or a later one; and all see the last
 // one in the end.
 func TestNoOldData(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // outlived by every mark on one of its tags above that position.
 //
 // This is right without any clock: a number is given after the change that it
-// announces, and a filler that has heard of number n starts after n was given.
-// A filler that has not heard yet may stamp fresh data too low; that costs one
+// announces, and a filler that has read number n starts after n was given.
+// A filler that has not read it yet may stamp fresh data too low; that costs one
 // more fill. Clocks of several machines, or a Redis whose clock steps back after
 // a failover, could err the other way and keep old data alive.
 

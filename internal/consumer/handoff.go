@@ -125,7 +125,7 @@ type Ledger interface {
 	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (Handoff, error)
 }
 
-// Suspicions keeps what was noticed of visitors who may be no people. It is
+// Suspicions keeps what was noticed of clients that may be bots. It is
 // security state: it is kept whatever a guest consented to.
 type Suspicions interface {
 	// Suspect logs a verdict with its event (if any) in one transaction, and
@@ -201,7 +201,7 @@ func isSlug(s string) bool {
 }
 
 // resolve checks that the property is the tenant's. Unknown property, unknown
-// tenant and a property of another tenant look alike, so that nobody can probe
+// tenant and a property of another tenant look alike, so that a client cannot probe
 // who owns what.
 func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, error) {
 	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such property at this hotel")

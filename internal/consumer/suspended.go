@@ -17,7 +17,7 @@ type SuspendedTenants struct {
 	set atomic.Pointer[map[bff.ID]struct{}]
 }
 
-// Has reports whether a tenant is suspended. A nil list suspends nobody.
+// Has reports whether a tenant is suspended. A nil list suspends no tenant.
 func (s *SuspendedTenants) Has(tenant bff.ID) bool {
 	if s == nil {
 		return false
@@ -30,7 +30,7 @@ func (s *SuspendedTenants) Has(tenant bff.ID) bool {
 	return ok
 }
 
-// Empty reports whether nobody is suspended, which is nearly always so.
+// Empty reports whether no tenant is suspended, which is nearly always so.
 func (s *SuspendedTenants) Empty() bool {
 	if s == nil {
 		return true

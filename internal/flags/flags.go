@@ -164,7 +164,7 @@ func (f *Flags) String(name, def string) string {
 	return def
 }
 
-// mistyped counts a flag that has a value nobody can use. The name comes from
+// mistyped counts a flag whose value has the wrong type. The name comes from
 // the caller's code, so the label stays bounded.
 func mistyped[T any](f *Flags, name string, def T) T {
 	f.mismatch.WithLabelValues(name).Inc()

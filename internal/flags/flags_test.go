@@ -186,7 +186,7 @@ func scrape(tb testing.TB, reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
-// Run reads by the clock and when told; a source that hangs holds up nobody
+// Run reads by the clock and when told; a source that hangs does not hold up anything
 // for longer than its time, and everything ends with the context.
 func TestRun(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func TestRedisPoll(t *testing.T) {
 }
 
 // Redis dies and comes back empty-handed: the switch stays where it was until
-// somebody can say otherwise, and pushes work again by themselves.
+// another can be set, and pushes work again by themselves.
 func TestRedisOutage(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // work keeps a processor busy for about half a millisecond. It gives way now and then, as
-// a handler does with each system call: otherwise those who arrive could not even arrive.
+// a handler does with each system call: otherwise no further request could arrive.
 func work() {
 	var block [32 << 10]byte
 	for range 20 {
@@ -72,7 +72,7 @@ func atCapacity(serve func(), callers int, lasting time.Duration) outcome {
 	return tally(took, lasting-ramp)
 }
 
-// overloaded sends requests at a rate, served or not, from many callers who each come by
+// overloaded sends requests at a rate, served or not, from many callers that each come by
 // chance: a single generator would be starved on a busy machine and send in gusts. What
 // counts is served while it lasts, and before the caller gives up.
 func overloaded(admit func() (func(bool), bool), serve func(), rate float64, lasting, giveUp time.Duration) outcome {
@@ -130,8 +130,8 @@ func BenchmarkOverload(b *testing.B) {
 		{"processor", work, cores + 1},
 		{"latency", pool.serve, 32},
 	} {
-		everybody := func() (func(bool), bool) { return func(bool) {}, true }
-		nobody := func() (func(bool), bool) { return nil, false }
+		admitAll := func() (func(bool), bool) { return func(bool) {}, true }
+		admitNone := func() (func(bool), bool) { return nil, false }
 		for _, gated := range []bool{true, false} {
 			name := bb.name + "/open"
 			if gated {
@@ -146,7 +146,7 @@ func BenchmarkOverload(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				admit := everybody
+				admit := admitAll
 				if gated {
 					admit = func() (func(bool), bool) {
 						pass, ok := gate.Admit()
@@ -160,10 +160,10 @@ func BenchmarkOverload(b *testing.B) {
 				var offered, goodput, p99 []float64
 				rate := 5 * base.goodput
 				for b.Loop() {
-					// Callers cost something in the same process, also those who are refused:
+					// Callers cost something in the same process, also refused ones:
 					// both sides have them.
 					var crowd sync.WaitGroup
-					crowd.Go(func() { overloaded(nobody, bb.serve, rate, slice, giveUp) })
+					crowd.Go(func() { overloaded(admitNone, bb.serve, rate, slice, giveUp) })
 					base := atCapacity(bb.serve, bb.callers, slice)
 					crowd.Wait()
 					over := overloaded(admit, bb.serve, rate, slice, giveUp)

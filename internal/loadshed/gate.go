@@ -59,8 +59,8 @@ type Pass struct {
 	at   time.Time
 }
 
-// Admit lets a request in, or refuses it; the caller then answers 503. Whoever is let in
-// leaves, once.
+// Admit lets a request in, or refuses it; the caller then answers 503. A pass
+// must be left exactly once.
 func (g *Gate) Admit() (p Pass, ok bool) {
 	now := time.Now()
 	g.mu.Lock()

@@ -44,8 +44,8 @@ func (c Class) tolerance() float64 { return [...]float64{1.5, 1.35, 1.2, 1.1}[c.
 // Config lists the classes.
 type Config struct {
 	Classes []Class
-	// Slack is how much slower, in time, requests must get before a gate narrows: of
-	// an answer that takes 50 microseconds, nobody misses another 50. Default 1 ms.
+	// Slack is how much slower, in time, requests must get before a gate narrows: an
+	// answer of 50 microseconds may well take 100. Default 1 ms.
 	Slack time.Duration
 }
 
@@ -107,7 +107,7 @@ func (s *Shedder) Gate(class string) (*Gate, error) {
 }
 
 // RetryAfter is what to tell a refused caller: longer the deeper the brownout, and
-// never the same for all, who would otherwise come back together.
+// spread, so that callers do not come back together.
 func (s *Shedder) RetryAfter() time.Duration {
 	base := time.Duration(1+s.Level()) * time.Second
 	return base + rand.N(base) //nolint:gosec // spreads callers; there is nothing to guess

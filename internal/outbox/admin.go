@@ -70,7 +70,7 @@ func (t *Table) Replay(ctx context.Context, db *pgxpool.Pool, limit int, ids ...
 	return int(tag.RowsAffected()), nil
 }
 
-// Drop deletes dead-lettered rows that nobody wants any more.
+// Drop deletes dead-lettered rows.
 func (t *Table) Drop(ctx context.Context, db *pgxpool.Pool, ids ...bff.ID) (int, error) {
 	only := make([]string, len(ids))
 	for i, id := range ids {

@@ -125,7 +125,7 @@ func TestAppenderCoalesces(t *testing.T) {
 				}
 			}
 		}
-		// One insert is held up, and meanwhile everybody else comes.
+		// One insert is held up, and meanwhile all others append.
 		block, err := fx.super.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)

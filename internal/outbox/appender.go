@@ -30,7 +30,7 @@ type Waker interface{ Wake() }
 
 // Appender appends events that belong to no transaction, such as telemetry. While
 // one insert is on its way, the events of all callers gather for the next: the
-// busier, the fewer commits per event, and nobody waits for a timer.
+// busier, the fewer commits per event, and no caller waits for a timer.
 type Appender struct {
 	db     *pgxpool.Pool
 	table  *Table
@@ -84,7 +84,7 @@ func (a *Appender) Append(ctx context.Context, events ...bff.Event) error {
 			return err
 		case <-ctx.Done():
 			return fmt.Errorf("append to outbox: %w", context.Cause(ctx))
-		case a.sem <- struct{}{}: // nobody inserts: this caller does it for all
+		case a.sem <- struct{}{}: // no insert is under way: this caller inserts for all
 			a.flush(ctx)
 			<-a.sem
 		}

@@ -24,8 +24,8 @@ const (
 	drainBatch = 500
 )
 
-// nobody takes everything at once.
-var nobody = publisherFunc(func(m []message) []error { return make([]error, len(m)) })
+// acceptAll accepts every message at once.
+var acceptAll = publisherFunc(func(m []message) []error { return make([]error, len(m)) })
 
 // fill commits rows in transactions of 100 and returns their ids as the column
 // holds them.
@@ -47,8 +47,8 @@ func (fx *fixture) fill(b *testing.B, rows int) []string {
 	return ids
 }
 
-// raw is the yardstick: the marking alone, by somebody who knows the ids and
-// needs to read nothing, in statements as large as the relay's.
+// raw is the yardstick: the marking alone, with known ids and no reads, in statements
+// as large as the relay's.
 func (fx *fixture) raw(b *testing.B, ids []string) cost {
 	b.Helper()
 	conn, err := fx.relay.Acquire(b.Context())
@@ -183,7 +183,7 @@ func BenchmarkWake(b *testing.B) {
 	for _, where := range []string{"same process", "other process"} {
 		b.Run(where, func(b *testing.B) {
 			fx := newFixture(b, shapes[0])
-			r := fx.newRelay(b, nobody, func(c *outbox.RelayConfig) { c.Poll = 200 * time.Millisecond })
+			r := fx.newRelay(b, acceptAll, func(c *outbox.RelayConfig) { c.Poll = 200 * time.Millisecond })
 			run(b, r)
 			eventually(b, "a leader", func() (bool, error) { return r.Counters().Leader, nil })
 			wake := r.Wake

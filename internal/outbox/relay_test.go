@@ -346,7 +346,7 @@ func TestRelayKilledBeforeMarking(t *testing.T) {
 	})
 }
 
-// hooked calls after when a batch has been published and nobody knows yet.
+// hooked calls after when a batch has been published and is not marked yet.
 type hooked struct {
 	*broker
 	after func()

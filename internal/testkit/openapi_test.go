@@ -52,7 +52,7 @@ func TestDocumentReferencesResolve(t *testing.T) {
 		}
 		for name := range named.(map[string]any) {
 			if at := (pointer{"components", kind, name}); !used[at.String()] {
-				t.Errorf("%s: nobody refers to it", at)
+				t.Errorf("%s: nothing refers to it", at)
 			}
 		}
 	}

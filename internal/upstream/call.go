@@ -23,7 +23,7 @@ const (
 	// With less than this left a call cannot come back in time; it would only
 	// load the upstream.
 	leastTime = 2 * time.Millisecond
-	// What is read of an answer that nobody wants, to keep its connection.
+	// What is read of an unwanted answer, to keep its connection.
 	drainBytes = 16 << 10
 )
 
@@ -94,8 +94,8 @@ func (c *Client) run(caller context.Context, call *call, out any) error {
 	return err
 }
 
-// ended says who ran out of time, or that the caller went away, which is
-// nobody's failure and has no reason.
+// ended says whose time ran out, the call's or its caller's, or that the caller went
+// away, which is no failure and has no reason.
 func (c *Client) ended(ctx context.Context, call *call, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

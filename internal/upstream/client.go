@@ -169,7 +169,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Header values that all calls share; nobody changes them.
+// Header values that all calls share; they must not be changed.
 var (
 	acceptJSON = []string{"application/json"}
 	userAgent  = []string{"melmastoon-bff"}

@@ -189,7 +189,7 @@ func TestPostIsSentOnce(t *testing.T) {
 	}
 }
 
-// A caller that goes away is nobody's failure: not counted, not retried.
+// A caller that goes away is no failure: not counted, not retried.
 func TestCancellation(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})

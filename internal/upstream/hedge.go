@@ -104,7 +104,7 @@ func (c *Client) hedged(ctx context.Context, call *call) (reply, error) {
 }
 
 // race is an attempt, in its caller's goroutine, with the hedges beside it. The
-// first answer decides it; a failure does once nobody else is on the way.
+// first answer decides it; a failure does once no other attempt is under way.
 type race struct {
 	client *Client
 	call   *call

@@ -60,7 +60,7 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 + backoffJitter*(2*rand.Float64()-1))) //nolint:gosec // jitter
 }
 
-// rest waits, unless nobody waits with it any more.
+// rest waits, unless the caller has gone.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

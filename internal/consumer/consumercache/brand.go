@@ -9,7 +9,7 @@ import (
 )
 
 // Peeks returns brands, each under its own key. What neither tier has is
-// fetched in one call for all: the first fill asks for everybody's.
+// fetched in one call for all: the first fill asks for all of them.
 func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
 	var (
 		mu       sync.Mutex
@@ -60,7 +60,7 @@ func (c *Caches) absent(tenants []bff.ID) []bff.ID {
 			out = append(out, id)
 		}
 	}
-	if len(out) == 0 { // all arrived meanwhile; the one who asks still needs his
+	if len(out) == 0 { // all arrived meanwhile; the caller still needs its own
 		return tenants
 	}
 	return out

@@ -85,7 +85,7 @@ func New(cfg Config) (*Caches, error) {
 		Searcher: cfg.Search, cfg: cfg,
 		windows: newValues[consumer.Listings](open("listings", lists, 0, 24<<20)),
 		hotels:  newValues[consumer.Projected](open("projected", always(listTTL), 0, 8<<20)),
-		// A colour or a photo that is a little old harms nobody: nobody waits for it.
+		// A colour or a photo may be a little old: no reader waits for a refresh.
 		brands:   newValues[consumer.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
 		property: newValues[consumer.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
 		regions:  newValues[string](open("region", always(regionTTL), regionTTL, 1<<20)),

@@ -12,7 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
-// rates remembers the last price of each stay that this process heard, in a table
+// rates remembers the last price of each stay that this process received, in a table
 // of fixed size: what strangers ask for makes it forget sooner, never grow.
 type rates struct {
 	seed  maphash.Seed
@@ -65,7 +65,7 @@ func stayOf(req consumer.PriceRequest) stayed {
 }
 
 // Preview asks pricing. When that fails, the error comes with the last prices
-// that were heard, up to ten minutes old.
+// that were received, up to ten minutes old.
 func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
 	stay := stayOf(req)
 	found, err := c.cfg.Prices.Preview(ctx, req)
@@ -79,7 +79,7 @@ func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bf
 	found = map[bff.ID]consumer.RateSnapshot{}
 	for _, p := range req.Properties {
 		stay.property = p.PropertyID
-		if rate, ok := c.heard(stay); ok {
+		if rate, ok := c.lastRate(stay); ok {
 			found[p.PropertyID] = rate
 		}
 	}
@@ -87,7 +87,7 @@ func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bf
 }
 
 // Quote asks pricing. When that fails, the error comes with the last price that
-// was heard, up to ten minutes old, and no calendar.
+// was received, up to ten minutes old, and no calendar.
 func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
 	stay := stayOf(req)
 	if len(req.Properties) > 0 {
@@ -98,14 +98,14 @@ func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarD
 	case err == nil && q.Rate != nil:
 		c.rates.put(stay, *q.Rate)
 	case err != nil:
-		if rate, ok := c.heard(stay); ok {
+		if rate, ok := c.lastRate(stay); ok {
 			q.Rate = &rate
 		}
 	}
 	return q, err
 }
 
-// FindRate returns the last price of the request's property that was heard.
+// FindRate returns the last price of the request's property that was received.
 func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consumer.RateSnapshot, bool) {
 	stay := stayOf(req)
 	if len(req.Properties) > 0 {
@@ -114,8 +114,8 @@ func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consume
 	return c.rates.get(stay)
 }
 
-// heard returns a remembered price that may stand in for a failure.
-func (c *Caches) heard(s stayed) (consumer.RateSnapshot, bool) {
+// lastRate returns a remembered price that may stand in for a failure.
+func (c *Caches) lastRate(s stayed) (consumer.RateSnapshot, bool) {
 	rate, ok := c.rates.get(s)
 	return rate, ok && time.Since(rate.CapturedAt.Time) < staleFor
 }

@@ -12,7 +12,7 @@ import (
 const regionCalls = 8
 
 // ListRegions returns the regions of tenants, each under its own key. One that
-// could not be had is absent until somebody asks again.
+// could not be had is absent until the next request.
 func (c *Caches) ListRegions(ctx context.Context, tenants []bff.ID) map[bff.ID]string {
 	var (
 		mu  sync.Mutex

@@ -29,8 +29,8 @@ const (
 )
 
 // openKeys returns the ring of hand-off keys and keeps it up to date: a new key
-// needs no restart, and a broken file changes nothing. The watcher is for
-// whoever meets a key that is newer than the ring.
+// needs no restart, and a broken file changes nothing. The watcher
+// refreshes it for a token whose key is newer than the ring.
 func (c Config) openKeys(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
 	source, every := secrets.Static("handoff-keys", []byte(c.HandoffKeys.Reveal())), time.Duration(0)
 	switch {
@@ -116,7 +116,7 @@ func (f keyFile) write(set *handoff.KeySet) (err error) {
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("write keyring: %w", err)
 	}
-	if info, err := os.Stat(f.File); err == nil { // whoever could read it still can
+	if info, err := os.Stat(f.File); err == nil { // the file keeps its permissions
 		if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
 			return fmt.Errorf("write keyring: %w", err)
 		}

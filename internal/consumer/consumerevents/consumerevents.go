@@ -168,7 +168,7 @@ type message struct {
 }
 
 // parse reads an event tolerantly: producers write several dialects, and
-// members that nobody needs may be anything.
+// members that are not needed may be anything.
 func (r *Receiver) parse(d pubsub.Delivery) (message, error) {
 	e, err := bff.ParseReceived(d.Data)
 	if err != nil {

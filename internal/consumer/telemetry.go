@@ -128,27 +128,46 @@ func (FunnelStepRecorded) Subject() Subject { return SubjectFunnelStep }
 // EndReason says why a session is over.
 type EndReason string
 
-// The three ways a session ends.
+// The ways a session ends.
 const (
 	EndedByGuest    EndReason = "explicit-clear"
 	EndedByTime     EndReason = "ttl-expired"
 	EndedByRotation EndReason = "rotated"
+	// Cleared announces what EndedByGuest does for a guest who allows no telemetry,
+	// with nothing but the session's id.
+	Cleared EndReason = "cleared"
 )
 
 // SessionEnded is the payload of session.ended.v1.
 type SessionEnded struct {
 	GuestSessionID  bff.ID        `json:"guestSessionId"`
-	EndedAt         bff.Timestamp `json:"endedAt"`
+	EndedAt         bff.Timestamp `json:"endedAt,omitzero"`
 	Reason          EndReason     `json:"reason"`
-	LastSeenAt      bff.Timestamp `json:"lastSeenAt"`
-	LifetimeSeconds int64         `json:"lifetimeSeconds"`
+	LastSeenAt      bff.Timestamp `json:"lastSeenAt,omitzero"`
+	LifetimeSeconds *int64        `json:"lifetimeSeconds,omitempty"`
+}
+
+// Clearing returns the event of a session that its guest had purged. It is the one
+// event that leaves without consent: what was told of the session before can be
+// deleted downstream only by those who hear of it. Of a session of which nothing
+// was ever told it reports false.
+func (t *Telemetry) Clearing(s GuestSession, o Occasion, now time.Time) (bff.Event, bool, error) {
+	if s.Consent.Telemetry && !s.Unread {
+		return t.Event(s, s.Ended(EndedByGuest, now), o, now)
+	}
+	if s.Silent || s.Unread {
+		return bff.Event{}, false, nil
+	}
+	told := Occasion{Instance: t.instance, Session: s.ID, Sampling: 1}
+	e, err := NewEvent(t.ids.Next(now), SubjectSessionEnded, SessionEnded{GuestSessionID: s.ID, Reason: Cleared}, told, now)
+	return e, err == nil, err
 }
 
 // Ended returns the payload that announces the end of a session.
 func (s GuestSession) Ended(why EndReason, now time.Time) SessionEnded {
+	lifetime := max(0, int64(now.Sub(s.CreatedAt)/time.Second))
 	return SessionEnded{
-		GuestSessionID: s.ID, EndedAt: bff.At(now), Reason: why, LastSeenAt: bff.At(s.LastSeenAt),
-		LifetimeSeconds: max(0, int64(now.Sub(s.CreatedAt)/time.Second)),
+		GuestSessionID: s.ID, EndedAt: bff.At(now), Reason: why, LastSeenAt: bff.At(s.LastSeenAt), LifetimeSeconds: &lifetime,
 	}
 }
 

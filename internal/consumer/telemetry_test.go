@@ -2,7 +2,9 @@ package consumer_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +134,44 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()
-	if got := guest(true).Ended(consumer.EndedByGuest, noon); got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" {
+	if got := guest(true).Ended(consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The deletion of a session is announced to those who heard of it, without consent
+// with nothing but its id.
+func TestClearing(t *testing.T) {
+	t.Parallel()
+	withdrawn, never, unread := guest(false), guest(false), guest(true)
+	never.Silent, unread.Unread = true, true
+	tests := map[string]struct {
+		session consumer.GuestSession
+		want    []string // members of the payload; nil = no event
+		reason  consumer.EndReason
+	}{
+		"agrees":        {guest(true), []string{"endedAt", "guestSessionId", "lastSeenAt", "lifetimeSeconds", "reason"}, consumer.EndedByGuest},
+		"withdrawn":     {withdrawn, []string{"guestSessionId", "reason"}, consumer.Cleared},
+		"never allowed": {never, nil, ""},
+		"unknown":       {unread, nil, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, leaves, err := consumer.NewTelemetry("test", nil).Clearing(tc.session, consumer.Occasion{}, noon)
+			if err != nil || leaves != (tc.want != nil) {
+				t.Fatalf("leaves %v, %v", leaves, err)
+			}
+			if !leaves {
+				return
+			}
+			var payload map[string]any
+			if err := json.Unmarshal(e.Payload, &payload); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Sorted(maps.Keys(payload)); !slices.Equal(got, tc.want) || payload["reason"] != string(tc.reason) {
+				t.Errorf("payload %v, want %v and %s", payload, tc.want, tc.reason)
+			}
+		})
 	}
 }

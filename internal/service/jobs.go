@@ -44,12 +44,13 @@ func Prune(name string, keep time.Duration, batch Batch) Job {
 }
 
 // DeleteBefore returns a batch over a plain table with a key and a moment. All
-// three names are constants of the caller. Of two runs at once one has the turn
+// names, and further conditions, are constants of the caller. Of two runs at once one has the turn
 // and the other ends: a lock on the rows would need the right to update them,
 // which a log that is only added to and pruned grants to no role.
-func DeleteBefore(table, key, moment string) Batch {
+func DeleteBefore(table, key, moment string, only ...string) Batch {
+	when := strings.Join(append([]string{moment + " < $1"}, only...), " AND ")
 	sql := fmt.Sprintf(`DELETE FROM %[1]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[1]s', 0)))
-		AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s < $1 ORDER BY %[3]s LIMIT $2)`, table, key, moment)
+		AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[4]s ORDER BY %[3]s LIMIT $2)`, table, key, moment, when)
 	return func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
 		tag, err := db.Exec(ctx, sql, before, limit)
 		if err != nil {
@@ -76,7 +77,7 @@ func (j *Jobs) Run(ctx context.Context, id Identity) error {
 		return err
 	}
 	defer db.Close()
-	return RunJobs(ctx, db, jobs, time.Now(), daemon.NewLogger(os.Stderr, j.Settings, id.Name))
+	return id.RunJobs(ctx, db, jobs, daemon.NewLogger(os.Stderr, j.Settings, id.Name))
 }
 
 func (id Identity) choose(name string) ([]Job, error) {
@@ -95,16 +96,33 @@ func (id Identity) choose(name string) ([]Job, error) {
 
 // RunJobs runs the jobs one after the other. One that fails does not keep the
 // others from running.
-func RunJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, now time.Time, log *slog.Logger) error {
+func (id Identity) RunJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, log *slog.Logger) error {
+	return id.runJobs(ctx, db, jobs, "command", func(j Job, rows int, err error) {
+		if err == nil {
+			log.InfoContext(ctx, "job done", "job", j.Name, "rows", rows)
+		}
+	})
+}
+
+// runJobs runs jobs, records how each went and reports it.
+func (id Identity) runJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, by string, report func(Job, int, error)) error {
 	var errs []error
 	for _, j := range jobs {
-		began := time.Now()
-		rows, err := j.Run(ctx, db, now)
+		rows, err := j.within(ctx, db)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("job %s: %w", j.Name, err))
-			continue
+			err = fmt.Errorf("job %s: %w", j.Name, err)
 		}
-		log.InfoContext(ctx, "job done", "job", j.Name, "rows", rows, "took", time.Since(began).Round(time.Millisecond).String())
+		if ctx.Err() != nil { // the process ends: the next one runs it
+			return errors.Join(append(errs, err)...)
+		}
+		report(j, rows, err)
+		errs = append(errs, err, id.keepRun(ctx, db, j.Name, by, rows, err))
 	}
 	return errors.Join(errs...)
+}
+
+func (j Job) within(ctx context.Context, db *pgxpool.Pool) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, jobBudget)
+	defer cancel()
+	return j.Run(ctx, db, time.Now())
 }

@@ -20,7 +20,7 @@ const (
 	requestBudget = 25 * time.Second // the edge gives up then
 	writeTimeout  = 30 * time.Second
 	redisTimeout  = 2 * time.Second
-	jobsConns     = 4 // the relay's own connection, its notifications, its metrics
+	jobsConns     = 6 // the relay's own connection, its notifications, its metrics, the lock of jobs and a job
 )
 
 // Process is one running process of a service. Parts start in the order in which
@@ -29,6 +29,7 @@ type Process struct {
 	*daemon.Daemon
 	Identity
 	settings daemon.Settings
+	jobsDB   *pgxpool.Pool // of relay and jobs, once it is open
 }
 
 // NewProcess returns a process that serves its health and metrics, and nothing
@@ -79,6 +80,9 @@ func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, request
 	if s.JobsPostgresURL == "" && !p.Isolated {
 		return requests, nil
 	}
+	if p.jobsDB != nil {
+		return p.jobsDB, nil
+	}
 	url, err := s.jobsURL(p.Identity)
 	if err != nil {
 		return nil, err
@@ -88,6 +92,7 @@ func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, request
 		return nil, err
 	}
 	p.Add("postgres of relay and jobs", nil, func(context.Context) error { db.Close(); return nil })
+	p.jobsDB = db
 	return db, nil
 }
 

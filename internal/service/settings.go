@@ -22,6 +22,8 @@ type Settings struct {
 	PubSubSettings
 	CallerSettings
 	NoRelay bool `name:"no-relay" env:"${prefix}_NO_RELAY" help:"Leave publishing to separate relay processes."`
+
+	Scheduler string `name:"jobs" env:"${prefix}_JOBS" enum:"on,off" default:"on" help:"on: run the jobs of retention from here, one process at a time; off: the command jobs is scheduled elsewhere."`
 }
 
 // Validate reports everything that is missing or wrong, and shows no values.

@@ -57,8 +57,8 @@ type Config struct{ service.Settings }
 // Validate reports everything that is missing or wrong, and shows no values.
 func (c *Config) Validate() error {
 	err := c.Settings.Validate()
-	if c.JobsPostgresURL == "" && !c.NoRelay {
-		err = errors.Join(err, errors.New("jobs-postgres-url: is required unless no-relay is set"))
+	if c.JobsPostgresURL == "" {
+		err = errors.Join(err, errors.New("jobs-postgres-url: is required"))
 	}
 	return err
 }
@@ -89,11 +89,14 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	p.Require("redis session", redis.Ping(sessions)) // without sessions every call would be refused
+	p.Require("redis session", redis.Ping(sessions))             // without sessions every call would be refused
 	if _, err := p.Redis("cache", s.RedisCacheURL); err != nil { // the service works on without it
 		return err
 	}
 	if _, err := p.Events(ctx, &s.Settings, db); err != nil {
+		return err
+	}
+	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
 	p.Listen(&s.ListenSettings, web.NewServer(cfg), web.NewServer(cfg))

@@ -26,12 +26,20 @@ func identity() service.Identity {
 		// Retentions of DATA_MODEL §3.
 		Jobs: []service.Job{
 			service.Prune("outbox", 30*day, table.Prune),
+			// As long as the events of the same age are kept downstream.
+			service.Prune("dead-letters", 90*day, table.PruneDLQ),
 			// The marks of the newest event per tenant stay.
 			service.Prune("inbox", 7*day, service.DeleteBefore("bff_consumer.inbox", "event_id", "received_at")),
 			service.Prune("bot-scores", 7*day, service.DeleteBefore("bff_consumer.bot_score_log", "id", "evaluated_at")),
 			service.Prune("handoffs", day, service.DeleteBefore("bff_consumer.handoff_replay_log", "id", "minted_at")),
 			service.Prune("idempotency", 0, service.DeleteBefore("bff_consumer.idempotency_keys", "composite_key", "expires_at")),
 			service.Prune("wishlists", 30*day, service.DeleteBefore("bff_consumer.wishlist_anonymous", "id", "removed_at")),
+			// A session ends thirty days after its cookie was last sent, give or take the
+			// day after which a cookie is sent again.
+			service.Prune("wishlists-ended", consumer.SessionLifetime+31*day,
+				service.DeleteBefore("bff_consumer.wishlist_anonymous", "id", "seen_at", "removed_at IS NULL")),
+			// No cookie comes back later, and no hand-off of its session is left.
+			service.Prune("refusals", consumer.SessionLifetime+2*day, service.DeleteBefore("bff_consumer.telemetry_refusals", "session_hash", "seen_at")),
 		},
 	}
 	for _, s := range consumer.Subjects() {

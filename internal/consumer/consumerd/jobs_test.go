@@ -16,7 +16,6 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/postgres"
-	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
@@ -115,6 +114,19 @@ func TestPrune(t *testing.T) {
 		exec(t, db, `INSERT INTO bff_consumer.idempotency_keys (composite_key, guest_session_id, route, request_digest, response_status, response_body, expires_at)
 			VALUES ($1, 'gms_x', 'r', $2, 201, '{}', $3)`, fmt.Sprint("k", i), hash, now.Add(left))
 	}
+	dead := appendEvents(t, db, 1, ago(91*day))
+	dead = append(dead, appendEvents(t, db, 1, ago(89*day))...)
+	for i, age := range []time.Duration{91 * day, 89 * day} {
+		exec(t, db, `UPDATE bff_consumer.outbox SET dlq = true, created_at = $2 WHERE id = $1`, dead[i].String(), ago(age))
+	}
+	for i, age := range []time.Duration{33 * day, 31 * day} {
+		exec(t, db, `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, false, $2)`,
+			bytes.Repeat([]byte{byte(i)}, 32), ago(age))
+	}
+	for _, age := range []time.Duration{62 * day, 60 * day} { // a session that ended 32 and 30 days ago
+		exec(t, db, `INSERT INTO bff_consumer.wishlist_anonymous (id, guest_session_id, tenant_id, property_id, source, added_at, seen_at)
+			VALUES ($1, 'gms_y', gen_random_uuid(), gen_random_uuid(), 'list', $2, $2)`, bff.NewID(bff.PrefixWishlist, now).String(), ago(age))
+	}
 	for _, removed := range []any{ago(31 * day), ago(29 * day), nil} {
 		exec(t, db, `INSERT INTO bff_consumer.wishlist_anonymous (id, guest_session_id, tenant_id, property_id, source, added_at, removed_at)
 			VALUES ($1, 'gms_x', gen_random_uuid(), gen_random_uuid(), 'list', $2, $3)`, bff.NewID(bff.PrefixWishlist, now).String(), ago(90*day), removed)
@@ -123,14 +135,14 @@ func TestPrune(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if err := service.RunJobs(testkit.Context(t), db, identity().Jobs, now, slog.New(slog.DiscardHandler)); err != nil {
+			if err := identity().RunJobs(testkit.Context(t), db, identity().Jobs, slog.New(slog.DiscardHandler)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	for table, want := range map[string]int{
-		"outbox": 6, "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 2,
+		"outbox": 7, "telemetry_refusals": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
 	} {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)

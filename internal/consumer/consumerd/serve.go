@@ -57,6 +57,9 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
+		return err
+	}
 	upstreams, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: s.SearchURL, PricingURL: s.PricingURL, PropertyURL: s.PropertyURL, ThemeURL: s.ThemeURL, TenantURL: s.TenantURL,
 		Metrics: p.Metrics, Log: p.Log, Header: service.Propagate,

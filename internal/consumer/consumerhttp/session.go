@@ -182,12 +182,16 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 			return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
 		}
 		now := a.cfg.Now()
-		e, err := a.event(r, s, s.Ended(consumer.EndedByGuest, now), now)
+		e, leaves, err := a.cfg.Telemetry.Clearing(s, occasion(r), now)
 		if err != nil {
 			return err
 		}
+		var told *bff.Event
+		if leaves {
+			told = &e
+		}
 		a.recorder.flush(r.Context()) // what is on its way goes too
-		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, e); err != nil {
+		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, told); err != nil {
 			return err
 		}
 	}

@@ -191,6 +191,22 @@ func TestClear(t *testing.T) {
 			t.Errorf("%s keeps %d rows", table, n)
 		}
 	}
+	// Without consent the deletion is announced all the same, but not what was never told.
+	quiet, never := s.guest(), s.guest("Sec-GPC", "1")
+	for _, h := range []*guest{quiet, never} {
+		h.session()
+		old := h.cookie
+		h.must(http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": false})
+		h.must(http.StatusNoContent, "POST", "/session/clear", nil)
+		if got, want := s.events(consumer.SubjectSessionEnded, old), map[*guest]int{quiet: 1, never: 0}[h]; got != want {
+			t.Errorf("without consent: %d events, want %d", got, want)
+		}
+		if h == quiet {
+			if e := s.event(consumer.SubjectSessionEnded, old); len(e) != 2 || e["reason"] != "cleared" || e["guestSessionId"] != old {
+				t.Errorf("without consent: %v", e)
+			}
+		}
+	}
 	// A client that goes on with the old cookie is somebody new.
 	g.cookie = old
 	if d := g.session(); d.SessionID == old || d.WishlistSize != 0 {

@@ -58,7 +58,8 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 	var (
 		errs  []error
 		cmds  = make(rueidis.Commands, 0, 4*len(steps))
-		calls = make([]call, 0, 2*len(steps))
+		calls = make([]call, 0, 3*len(steps))
+		noted = map[int]*consumer.SearchSession{} // by the place of its call
 	)
 	for i := range steps {
 		step := &steps[i]
@@ -69,7 +70,8 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 		}
 		if step.Search != nil {
 			cmds = append(cmds, s.saveSearch(step.Search)...)
-			calls = append(calls, s.pushSearch(step.Search))
+			noted[len(calls)] = step.Search
+			calls = append(calls, s.noteSearch(step.Search), s.pushSearch(step.Search))
 		}
 		if step.Viewed != nil {
 			viewed, err := s.pushViewed(step.Guest, step.Viewed)
@@ -81,7 +83,17 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	return all("follow guests", s.pipeline(ctx, cmds, calls))
+	results := s.pipeline(ctx, cmds, calls)
+	var late rueidis.Commands // searches of guests who had their sessions purged meanwhile
+	for i, ss := range noted {
+		if kept, err := results[len(cmds)+i].AsInt64(); err == nil && kept == 0 {
+			late = append(late, s.cfg.Sessions.B().Del().Key(s.searchKey(ss.ID)).Build())
+		}
+	}
+	if len(late) > 0 {
+		results = append(results, s.cfg.Sessions.DoMulti(ctx, late...)...)
+	}
+	return all("follow guests", results)
 }
 
 // FindTrail reads both lists in one round trip.

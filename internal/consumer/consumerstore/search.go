@@ -23,6 +23,41 @@ func (s *Store) orderKey(name consumer.Hash) string {
 
 const orderField = "order:"
 
+// searchesKey is a sorted set of a guest's search sessions by the moment they end:
+// the history names one of each query, a purge needs them all.
+func (s *Store) searchesKey(guest bff.ID) string { return s.sessionKey(guest) + ":searches" }
+
+// noteScript adds a search session to those of its guest and forgets those that
+// ended. It refuses where the guest had the session purged.
+//
+//	KEYS[1] sorted set; ARGV[1] life in seconds; ARGV[2] mark of a cleared session;
+//	ARGV[3] search session; ARGV[4] its end; ARGV[5] now
+var noteScript = newScript(`
+if redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[5])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 1`)
+
+// noteSearch adds a search session to those of its guest.
+func (s *Store) noteSearch(ss *consumer.SearchSession) call {
+	const life = consumer.SearchSessionLifetime
+	return noteScript.call(s.searchesKey(ss.Guest), seconds(life), clearedMark,
+		ss.ID.String(), strconv.FormatInt(ss.StartedAt.Add(life).Unix(), 10), strconv.FormatInt(time.Now().Unix(), 10))
+}
+
+// listSearches returns the search sessions of a guest that have not ended.
+func (s *Store) listSearches(ctx context.Context, guest bff.ID) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	c := s.cfg.Sessions
+	ids, err := c.Do(ctx, c.B().Zrange().Key(s.searchesKey(guest)).Min("0").Max("-1").Build()).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("list searches: %w", err)
+	}
+	return ids, nil
+}
+
 // saveSearch writes a search session, or adds an order to one that is there.
 // Its hour counts from its start: reading it does not prolong it.
 func (s *Store) saveSearch(ss *consumer.SearchSession) rueidis.Commands {

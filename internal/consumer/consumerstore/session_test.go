@@ -193,7 +193,9 @@ func TestPurge(t *testing.T) {
 			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
 			add(t, s, guest.ID, newID(bff.PrefixProperty))
 		}
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searched}}))
+		// Two sessions of one query: the history names the later one only.
+		other1, again := searchOf(other.ID, "Herat"), searchOf(g.ID, "Herat")
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searched}, {Guest: g.ID, Search: again}, {Guest: other.ID, Search: other1}}))
 		tell := consumer.NewTelemetry("test", nil)
 		e, ok, err := tell.Event(g, g.Ended(consumer.EndedByGuest, now), consumer.Occasion{}, now)
 		if err != nil || !ok {
@@ -216,8 +218,15 @@ func TestPurge(t *testing.T) {
 		if ended := s.events(consumer.SubjectSessionEnded); len(ended) != 1 || ended[0]["reason"] != "explicit-clear" {
 			t.Errorf("events: %v", ended)
 		}
-		if _, found, err := s.FindSearch(s.ctx(), searched.ID, g.ID, searched.Query); found || err != nil {
-			t.Errorf("the search: %v, %v", found, err)
+		late := searchOf(g.ID, "Kabul")
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: late}}))
+		for name, ss := range map[string]*consumer.SearchSession{"first": searched, "again": again, "late": late} {
+			if n := s.ttl(s.keys.Key("srs", ss.ID.String())); n != -2 {
+				t.Errorf("the search session %s is still there", name)
+			}
+		}
+		if _, found, err := s.FindSearch(s.ctx(), other1.ID, other.ID, other1.Query); !found || err != nil {
+			t.Errorf("another guest's search: %v, %v", found, err)
 		}
 
 		_, err = s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now})

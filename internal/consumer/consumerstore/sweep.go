@@ -19,7 +19,7 @@ import (
 const clearedSession = 24 * time.Hour
 
 var (
-	// clearHashScript and clearListScript leave a mark that keeps what is still on
+	// clearHashScript and its siblings leave a mark that keeps what is still on
 	// its way from bringing the key back.
 	//
 	//	KEYS[1] key; ARGV[1] life of the mark in seconds; ARGV[2] mark
@@ -31,6 +31,10 @@ return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
 redis.call('DEL', KEYS[1])
 redis.call('RPUSH', KEYS[1], ARGV[2])
 return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
+	clearSetScript = rueidis.NewLuaScript(`
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[1], '+inf', ARGV[2])
+return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
 )
 
 // PurgeSession deletes all that is kept of a session: the rows of its wishlist
@@ -38,7 +42,7 @@ return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
 // keys. The ledger of hand-offs is security state and goes by its own age. When
 // it fails it may be repeated, and must be until it does not.
 func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) error {
-	trail, err := s.FindTrail(ctx, guest) // names the searches that go too
+	searches, err := s.listSearches(ctx, guest)
 	if err != nil {
 		return unreachable(err)
 	}
@@ -59,10 +63,10 @@ func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) er
 		return durable(err)
 	}
 	s.cfg.Waker.Wake()
-	return unreachable(s.purgeKeys(ctx, guest, trail, answers))
+	return unreachable(s.purgeKeys(ctx, guest, searches, answers))
 }
 
-func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, trail consumer.Trail, answers []string) error {
+func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, searches, answers []string) error {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.sessionKey(guest)
@@ -70,12 +74,13 @@ func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, trail consumer.Trai
 	for _, list := range []string{key + ":wishlist", key + ":recent", key + ":history"} {
 		errs = append(errs, clearListScript.Exec(ctx, c, []string{list}, []string{seconds(clearedLife), clearedMark}).Error())
 	}
+	errs = append(errs, clearSetScript.Exec(ctx, c, []string{s.searchesKey(guest)}, []string{seconds(clearedLife), clearedMark}).Error())
 	cmds := rueidis.Commands{c.B().Zrem().Key(s.seenKey(guest)).Member(guest.String()).Build()}
 	for _, composite := range answers {
 		cmds = append(cmds, c.B().Del().Key(copies{s}.key(composite)).Build())
 	}
-	for _, past := range trail.SearchHistory {
-		cmds = append(cmds, c.B().Del().Key(s.searchKey(past.SearchSessionID)).Build())
+	for _, id := range searches {
+		cmds = append(cmds, c.B().Del().Key(s.cfg.Keys.Key("srs", id)).Build())
 	}
 	return errors.Join(append(errs, all("purge session", c.DoMulti(ctx, cmds...)))...)
 }

@@ -1,0 +1,189 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Times of the jobs.
+const (
+	jobsEvery = time.Hour       // between two runs of a job
+	jobsRetry = 5 * time.Minute // after a failure
+	jobBudget = 10 * time.Minute
+	// jobsPoll is how often a process looks for jobs that are due, give or take
+	// half; jobsFirst is the longest wait for the first look.
+	jobsPoll  = time.Minute
+	jobsFirst = 5 * time.Second
+)
+
+// scheduler runs the jobs that are due. Of all processes one at a time does, by a
+// lock that Postgres gives back when the process dies.
+type scheduler struct {
+	id  Identity
+	db  *pgxpool.Pool
+	log *slog.Logger
+	by  string // this process
+	off bool   // jobs are scheduled elsewhere: only metrics
+
+	succeeded *prometheus.GaugeVec
+	runs      *prometheus.CounterVec
+	rows      *prometheus.CounterVec
+}
+
+// Schedule runs the service's jobs from this process whenever they are due and no
+// other process does; with the setting off it only reports when they last
+// succeeded.
+func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.Pool) error {
+	db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
+	if err != nil {
+		return err
+	}
+	sch := newScheduler(p.Identity, db, p.Log, p.Instance())
+	sch.off = s.Scheduler == "off"
+	p.Metrics.MustRegister(sch.succeeded, sch.runs, sch.rows)
+	p.AddLoop("jobs", func(ctx context.Context) error { sch.loop(ctx); return nil })
+	return nil
+}
+
+func newScheduler(id Identity, db *pgxpool.Pool, log *slog.Logger, by string) *scheduler {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: id.Namespace, Name: name, Help: help}
+	}
+	// The label is not job: scrapes have one of that name.
+	s := &scheduler{
+		id: id, db: db, log: log, by: by,
+		succeeded: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("job_last_success_timestamp_seconds", "When a job last succeeded, in any process; 0 = never.")), []string{"name"}),
+		runs:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_runs_total", "Runs of jobs in this process.")), []string{"name", "result"}),
+		rows:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_rows_total", "Rows that jobs dealt with in this process.")), []string{"name"}),
+	}
+	for _, j := range id.Jobs {
+		s.rows.WithLabelValues(j.Name)
+		for _, result := range []string{"success", "failure"} {
+			s.runs.WithLabelValues(j.Name, result)
+		}
+	}
+	return s
+}
+
+func (s *scheduler) loop(ctx context.Context) {
+	failing := false
+	for pause := rand.N(jobsFirst); wait(ctx, pause); pause = jobsPoll/2 + rand.N(jobsPoll) { //nolint:gosec // jitter
+		err := s.pass(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			s.log.WarnContext(ctx, "jobs could not be looked for or failed, retrying", "error", err.Error())
+		}
+		failing = err != nil
+	}
+}
+
+// pass runs what is due, if no other process is at it, and reads the metrics.
+func (s *scheduler) pass(ctx context.Context) error {
+	var err error
+	if !s.off {
+		err = s.runDue(ctx)
+	}
+	last, readErr := s.id.lastRuns(ctx, s.db)
+	if readErr != nil {
+		return readErr
+	}
+	for _, j := range s.id.Jobs {
+		s.succeeded.WithLabelValues(j.Name).Set(last[j.Name].SucceededAt)
+	}
+	return err
+}
+
+// runDue takes the lock, or returns at once.
+func (s *scheduler) runDue(ctx context.Context) error {
+	conn, err := s.db.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	defer conn.Release()
+	lock := "jobs of " + s.id.Schema.Schema
+	var mine bool
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, lock).Scan(&mine); err != nil || !mine {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock); err != nil {
+			_ = conn.Conn().Close(ctx) // gives the lock back, too
+		}
+	}()
+	last, err := s.id.lastRuns(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	var due []Job
+	for _, j := range s.id.Jobs {
+		if run, ran := last[j.Name]; !ran || run.due() {
+			due = append(due, j)
+		}
+	}
+	return s.id.runJobs(ctx, s.db, due, s.by, func(j Job, rows int, err error) {
+		result := "success"
+		if err != nil {
+			result = "failure"
+		}
+		s.runs.WithLabelValues(j.Name, result).Inc()
+		s.rows.WithLabelValues(j.Name).Add(float64(rows))
+		s.log.InfoContext(ctx, "job done", "job", j.Name, "rows", rows, "result", result)
+	})
+}
+
+// lastRun is how a job last ran. Moments are the database's: no clock of a process
+// decides what is due.
+type lastRun struct {
+	Job         string
+	Ago         float64 // seconds since it ended
+	Failed      bool
+	SucceededAt float64 // seconds since 1970; 0 = never
+}
+
+func (r lastRun) due() bool {
+	every := jobsEvery
+	if r.Failed {
+		every = jobsRetry
+	}
+	return r.Ago >= every.Seconds()
+}
+
+func (id Identity) lastRuns(ctx context.Context, db *pgxpool.Pool) (map[string]lastRun, error) {
+	rows, err := db.Query(ctx, `SELECT job, extract(epoch FROM now() - ended_at)::float8, error <> '', coalesce(extract(epoch FROM succeeded_at), 0)::float8
+		FROM `+id.Schema.Schema+`.job_runs`)
+	if err != nil {
+		return nil, fmt.Errorf("read job runs: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lastRun])
+	if err != nil {
+		return nil, fmt.Errorf("read job runs: %w", err)
+	}
+	last := make(map[string]lastRun, len(all))
+	for _, r := range all {
+		last[r.Job] = r
+	}
+	return last, nil
+}
+
+// keepRun records how a job ran.
+func (id Identity) keepRun(ctx context.Context, db *pgxpool.Pool, job, by string, rows int, failure error) error {
+	text := ""
+	if failure != nil {
+		text = failure.Error()
+	}
+	if _, err := db.Exec(ctx, `INSERT INTO `+id.Schema.Schema+`.job_runs AS r (job, ended_at, succeeded_at, rows, error, instance)
+		VALUES ($1, now(), CASE WHEN $2 = '' THEN now() END, $3, $2, $4)
+		ON CONFLICT (job) DO UPDATE SET ended_at = excluded.ended_at, succeeded_at = coalesce(excluded.succeeded_at, r.succeeded_at),
+			rows = excluded.rows, error = excluded.error, instance = excluded.instance`, job, text, rows, by); err != nil {
+		return fmt.Errorf("record job %s: %w", job, err)
+	}
+	return nil
+}

@@ -38,7 +38,7 @@ type SearchHistoryEntry struct {
 // HistoryOf is how a session remembers a search.
 func HistoryOf(ss SearchSession) SearchHistoryEntry {
 	return SearchHistoryEntry{
-		SearchSessionID: ss.ID, QueryHash: ss.Query.What, Geo: ss.Query.Geo, Dates: ss.Query.Dates,
+		SearchSessionID: ss.ID, QueryHash: ss.Query.What, Geo: ss.Query.Said, Dates: ss.Query.Dates,
 		Occupancy: ss.Query.Occupancy, ExecutedAt: bff.At(ss.StartedAt),
 	}
 }
@@ -50,7 +50,7 @@ func (a *Asked) remember() string {
 		Geo       GeoQuery      `json:"geo"`
 		Dates     bff.StayDates `json:"dates"`
 		Occupancy bff.Occupancy `json:"occupancy"`
-	}{a.What, a.Geo, a.Dates, a.Occupancy})
+	}{a.What, a.Said, a.Dates, a.Occupancy})
 	return inner[1 : len(inner)-1]
 }
 

@@ -208,6 +208,9 @@ func foldSet(in []string, fold func(string) string) []string {
 // from it: a search that many guests make is worked out once.
 type Asked struct {
 	SearchQuery
+	// Said is where, with the names of places as the guest wrote them: those in
+	// Geo are folded, for machines.
+	Said GeoQuery
 	// Answer names the answer, List the list that it is a page of, and What what
 	// is looked for.
 	Answer, List, What Hash
@@ -222,12 +225,18 @@ type Asked struct {
 
 // Ask normalises a query whose language and currency are known.
 func (q SearchQuery) Ask() *Asked {
+	city, region := tidy(q.Geo.City), tidy(q.Geo.Region)
 	q = q.Normalise()
 	encoded := encode(q)
-	a := &Asked{SearchQuery: q, Answer: sha256.Sum256([]byte(encoded)), List: q.ListKey(), What: q.Hash(), Encoded: encoded}
+	said := q.Geo
+	said.City, said.Region = city, region
+	a := &Asked{SearchQuery: q, Said: said, Answer: sha256.Sum256([]byte(encoded)), List: q.ListKey(), What: q.Hash(), Encoded: encoded}
 	a.ListText, a.remembered, a.Same = a.List.String(), a.remember(), `"queryHash":"`+a.What.String()+`"`
 	return a
 }
+
+// tidy returns a name as it was written, without blanks that show nothing.
+func tidy(name string) string { return strings.Join(strings.Fields(name), " ") }
 
 // SearchSession is one guest's query with its context. While it lives, paging
 // is stable: the order of the hotels is pinned to what the guest saw first.
@@ -236,6 +245,10 @@ type SearchSession struct {
 	Guest     bff.ID
 	Query     *Asked
 	StartedAt time.Time
+	// LastAt is when the guest last asked for a page of it, and ResultCount how
+	// many hotels there were.
+	LastAt      time.Time
+	ResultCount int
 	// Orders are the orders that the guest saw.
 	Orders Orders
 }

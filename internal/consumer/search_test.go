@@ -191,3 +191,27 @@ func TestKeysTellApart(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesAsWritten folds names for machines and gives them back to people as
+// they wrote them.
+func TestNamesAsWritten(t *testing.T) {
+	t.Parallel()
+	query := consumer.SearchQuery{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: " Mazar-e  Sharif", Region: "Balkh Province"}}
+	asked := query.Ask()
+	query.Geo.City = "mazar e sharif"
+	if same := query.Ask(); same.Answer != asked.Answer || asked.Geo.City != "mazar e sharif" {
+		t.Errorf("two spellings are two searches: %q", asked.Geo.City)
+	}
+	ss := consumer.SearchSession{Query: asked}
+	for what, got := range map[string]consumer.GeoQuery{
+		"history": consumer.HistoryOf(ss).Geo,
+		"event":   asked.Executed(consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).Geo,
+	} {
+		if got.City != "Mazar-e Sharif" || got.Region != "Balkh Province" {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	if kept := consumer.EncodeHistory(ss); !strings.Contains(kept, `"city":"Mazar-e Sharif","region":"Balkh Province"`) {
+		t.Error(kept)
+	}
+}

@@ -232,7 +232,7 @@ func (q *Asked) Executed(s GuestSession, o SearchOutcome) SearchExecuted {
 		Currency: q.Currency, Locale: q.Locale,
 	}
 	if o.ResultCount > 0 {
-		e.Geo.City, e.Geo.Region, e.Geo.Country = q.Geo.City, q.Geo.Region, q.Geo.Country
+		e.Geo.City, e.Geo.Region, e.Geo.Country = q.Said.City, q.Said.Region, q.Said.Country
 	}
 	if p := q.Geo.Point; p != nil {
 		e.Geo.Point = &Point{Lat: round(p.Lat, 1), Lng: round(p.Lng, 1), RadiusKm: p.RadiusKm}

@@ -34,6 +34,7 @@ type stage struct {
 	*consumertest.Platform
 	rung      consumer.Rung // where the ladder is held
 	suspended *consumer.SuspendedTenants
+	answers   *consumerhttp.Answers
 	guests    *someGuests
 }
 
@@ -72,6 +73,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.answers = answers
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{

@@ -231,3 +231,31 @@ func TestReinstatedHotelIsBack(t *testing.T) {
 		})
 	}
 }
+
+// TestPriceOnThePage finds the price that a guest saw on a hotel's page, for the
+// receipt of a hand-off by any instance.
+func TestPriceOnThePage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		hotel := consumertest.PropertyID(10)
+		stay := consumer.DefaultStay(time.Now())
+		req := consumer.PriceRequest{
+			Properties: []consumer.PropertyRef{{PropertyID: hotel}}, Dates: stay.Dates, Occupancy: stay.Occupancy, Currency: bff.AFN, Locale: bff.LocaleEnglish,
+		}
+		if _, ok := s.answers.FindRate(t.Context(), req); ok {
+			t.Error("a price that nobody was shown")
+		}
+		shown := time.Now()
+		s.ask(hotelCall(hotel.String()))
+		<-time.After(30 * time.Second)
+		rate, ok := s.answers.FindRate(t.Context(), req)
+		if !ok || rate.TotalForStayMinor != consumertest.Price.MinorString() || !rate.CapturedAt.Equal(shown) {
+			t.Errorf("%+v, %v", rate, ok)
+		}
+		req.Dates.CheckOut++
+		if _, ok := s.answers.FindRate(t.Context(), req); ok {
+			t.Error("the price of another stay")
+		}
+	})
+}

@@ -43,6 +43,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ss.LastAt, ss.ResultCount = now, out.total
 	if _, pinned := ss.Orders.Of(window(q)); !pinned {
 		ss.Orders = consumer.Orders{{Window: window(q), Name: out.order}}
 	}
@@ -207,6 +208,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ss.LastAt, ss.ResultCount = now, out.total
 	a.searched(r, g, ss, false, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
 	return nil
 }

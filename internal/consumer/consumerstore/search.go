@@ -63,13 +63,22 @@ func (s *Store) listSearches(ctx context.Context, guest bff.ID) ([]string, error
 func (s *Store) saveSearch(ss *consumer.SearchSession) rueidis.Commands {
 	c, key := s.cfg.Sessions, s.searchKey(ss.ID)
 	set := c.B().Hset().Key(key).FieldValue().
-		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.ListText).
-		FieldValue("query", ss.Query.Encoded).FieldValue("startedAt", bff.At(ss.StartedAt).String())
+		FieldValue("guestSessionId", ss.Guest.String()).FieldValue("queryHash", ss.Query.What.String()).FieldValue("listHash", ss.Query.ListText).
+		FieldValue("query", ss.Query.Encoded).FieldValue("startedAt", bff.At(ss.StartedAt).String()).
+		FieldValue("lastInteractionAt", bff.At(latest(ss.StartedAt, ss.LastAt)).String()).FieldValue("resultCount", strconv.Itoa(ss.ResultCount)).
+		FieldValue("ttlExpiresAt", bff.At(ss.StartedAt.Add(consumer.SearchSessionLifetime)).String())
 	for _, o := range ss.Orders {
 		set = set.FieldValue(orderField+strconv.Itoa(o.Window), o.Name.String())
 	}
 	ends := ss.StartedAt.Add(consumer.SearchSessionLifetime)
 	return rueidis.Commands{set.Build(), c.B().Pexpireat().Key(key).MillisecondsTimestamp(ends.UnixMilli()).Build()}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // FindSearch reads a search session; one that cannot be read is as good as none.
@@ -82,7 +91,7 @@ func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.As
 		return consumer.SearchSession{}, false, fmt.Errorf("find search: %w", err)
 	}
 	var started bff.Timestamp
-	if m["guestSessionId"] != guest.String() || m["queryHash"] != q.ListText || started.UnmarshalText([]byte(m["startedAt"])) != nil {
+	if m["guestSessionId"] != guest.String() || m["listHash"] != q.ListText || started.UnmarshalText([]byte(m["startedAt"])) != nil {
 		return consumer.SearchSession{}, false, nil
 	}
 	ss := consumer.SearchSession{ID: id, Guest: guest, Query: q, StartedAt: started.Time}

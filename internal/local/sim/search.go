@@ -140,7 +140,7 @@ func (q *Query) validate() bff.FieldErrors {
 // hit is a house that a search found.
 type hit struct {
 	*property
-	km    float64 // from the point of the query; negative without one
+	km    float64 // from the middle of the query, where it is measured; else negative
 	cents int64   // the cheapest night, where the query needs it
 }
 
@@ -163,7 +163,10 @@ func (s *Sim) find(q *Query, now time.Time) []hit {
 	case "rating-desc":
 		order = func(a, b hit) int { return cmp.Compare(b.ratingTenths, a.ratingTenths) }
 	case "distance-asc":
-		from := q.Geo.origin()
+		from := q.Geo.origin(s.candidates(q.Geo))
+		for i := range hits {
+			hits[i].km = from(hits[i])
+		}
 		order = func(a, b hit) int { return cmp.Compare(from(a), from(b)) }
 	default: // the data set already stands in the order of recommendation
 		return hits
@@ -173,8 +176,9 @@ func (s *Sim) find(q *Query, now time.Time) []hit {
 }
 
 // origin returns how far a hit is: from the point, from the middle of the box,
-// or from the centre of its own city.
-func (g Geo) origin() func(hit) float64 {
+// or from the centre of the city or of the region, which is made of the houses
+// given.
+func (g Geo) origin(houses []*property) func(hit) float64 {
 	switch g.Mode {
 	case "point":
 		return func(h hit) float64 { return h.km }
@@ -187,7 +191,26 @@ func (g Geo) origin() func(hit) float64 {
 		middle := Point{(b.SwLat + b.NeLat) / 2, wrap((b.SwLng + east) / 2)}
 		return func(h hit) float64 { return distanceKm(middle, h.geo) }
 	}
-	return func(h hit) float64 { return distanceKm(h.city.centre, h.geo) }
+	if g.Mode != "region" {
+		return func(h hit) float64 { return distanceKm(h.city.centre, h.geo) }
+	}
+	middle := middleOf(houses)
+	return func(h hit) float64 { return distanceKm(middle, h.geo) }
+}
+
+// middleOf is the mean of the centres of the cities that houses are in.
+func middleOf(houses []*property) (middle Point) {
+	seen := map[*city]bool{}
+	for _, h := range houses {
+		if !seen[h.city] {
+			seen[h.city] = true
+			middle.Lat, middle.Lng = middle.Lat+h.city.centre.Lat, middle.Lng+h.city.centre.Lng
+		}
+	}
+	if n := float64(len(seen)); n > 0 {
+		middle.Lat, middle.Lng = middle.Lat/n, middle.Lng/n
+	}
+	return middle
 }
 
 // candidates narrows the data set by the cheapest index.
@@ -220,6 +243,9 @@ type filter struct {
 func newFilter(s *Sim, q *Query, now time.Time) *filter {
 	f := &filter{q: q, hidden: s.hidden(now), types: s.data.types, country: strings.ToUpper(q.Geo.Country)}
 	for _, code := range q.Filters.Amenities {
+		if code == "wifi" { // as the platform's own examples write it
+			code = "free_wifi"
+		}
 		i := slices.IndexFunc(s.data.amenities, func(a amenity) bool { return a.code == code })
 		if i < 0 {
 			f.unknown = true

@@ -99,6 +99,17 @@ func oracle(s *Sim, all []Listing, q Query) []string {
 	same := func(a string, names Names) bool {
 		return slices.ContainsFunc(names.sliced(), func(n string) bool { return key(n) == key(a) })
 	}
+	var middle Point // of the region: the mean of its cities
+	var towns []*city
+	for _, p := range s.data.properties {
+		if q.Geo.Mode == "region" && same(q.Geo.Region, p.city.region) && !slices.Contains(towns, p.city) {
+			towns = append(towns, p.city)
+		}
+	}
+	for _, c := range towns {
+		middle.Lat, middle.Lng = middle.Lat+c.centre.Lat, middle.Lng+c.centre.Lng
+	}
+	middle.Lat, middle.Lng = middle.Lat/float64(len(towns)), middle.Lng/float64(len(towns))
 	for i, p := range s.data.properties {
 		l := all[i]
 		if s.state.suspended(l.TenantID) { // all of them long ago, in these tests
@@ -111,6 +122,7 @@ func oracle(s *Sim, all []Listing, q Query) []string {
 			ok = ok && same(g.City, p.city.names)
 		case "region":
 			ok = ok && same(g.Region, p.city.region)
+			x.km = arc(l.Geo, middle)
 		case "point":
 			x.km = arc(l.Geo, Point{g.Point.Lat, g.Point.Lng})
 			ok = ok && x.km <= g.Point.RadiusKm
@@ -568,5 +580,53 @@ func BenchmarkSearchPoint(b *testing.B) {
 	q.Geo = Geo{Mode: "point", Point: &Circle{34.5281, 69.1723, 5}}
 	for b.Loop() {
 		s.find(&q, testNow)
+	}
+}
+
+// TestDistanceInEveryMode sorts by distance and says it, from the middle of each
+// mode.
+func TestDistanceInEveryMode(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	for _, geo := range []Geo{
+		{Mode: "city", City: "Kabul"},
+		{Mode: "region", Region: "Kabul Province"},
+		{Mode: "bounding-box", BoundingBox: &BoundingBox{34.4, 69.0, 34.7, 69.4}},
+	} {
+		q := kabulQuery()
+		q.Geo, q.SortKey = geo, "distance-asc"
+		var page searchAnswer
+		w.want(200, "POST", "/search-aggregation/api/v1/search/listings", q, &page)
+		last := 0.0
+		for _, l := range page.Items {
+			if l.DistanceKm == nil || *l.DistanceKm < last {
+				t.Fatalf("%s: distance %v after %v", geo.Mode, l.DistanceKm, last)
+			}
+			last = *l.DistanceKm
+		}
+		if last == 0 {
+			t.Errorf("%s: no hotel is anywhere", geo.Mode)
+		}
+	}
+}
+
+// TestNamesOfTheCatalogue knows the amenity that the platform's examples name,
+// and writes a region as people do.
+func TestNamesOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	q := kabulQuery()
+	var free, plain searchAnswer
+	q.Filters.Amenities = []string{"free_wifi"}
+	w.want(200, "POST", "/search-aggregation/api/v1/search/listings", q, &free)
+	q.Filters.Amenities = []string{"wifi"}
+	w.want(200, "POST", "/search-aggregation/api/v1/search/listings", q, &plain)
+	if plain.Total == 0 || plain.Total != free.Total {
+		t.Errorf("%d with wifi, %d with free_wifi", plain.Total, free.Total)
+	}
+	var facets struct{ Region string }
+	w.want(200, "GET", "/search-aggregation/api/v1/facets?country=AF&region=kabul+province", nil, &facets)
+	if facets.Region != "Kabul Province" {
+		t.Errorf("region %q", facets.Region)
 	}
 }

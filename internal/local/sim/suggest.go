@@ -239,6 +239,9 @@ func (s *Sim) facets(c *call) (any, error) {
 		if p.country.code != code || key != "" && !slices.Contains(p.regionKeys, key) || slices.Contains(hidden, p.tenant) {
 			continue
 		}
+		if key != "" {
+			region = p.city.region.En // as people write it, however it was asked for
+		}
 		kinds.add(s.data.types[p.kind].code, Names{}, 1)
 		if p.stars > 0 {
 			stars.Values[5-p.stars].Count++

@@ -109,6 +109,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		Telemetry: telemetry, Background: background, Now: time.Now, Metrics: p.Metrics,
 	})
 	p.Add("visit recorder", nil, api.Close)
+	p.AddLoop("wishlist mirrors", store.RepairMirrors)
 	p.AddLoop("session sweep", s.sweep(store, p))
 	internal, public := web.NewServer(cfg), web.NewServer(cfg)
 	routes, err := web.Gated(sw.gates, api.Routes())

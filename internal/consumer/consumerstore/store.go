@@ -38,11 +38,13 @@ type Store struct {
 	// lanes let each guest make one change to a wishlist at a time in this process:
 	// if the others waited in Postgres, one guest could use up the pool.
 	lanes idempotency.Gate
+	// undropped are the mirrors of wishlists that Redis could not be told to delete.
+	undropped undropped
 }
 
 // New returns a Store.
 func New(cfg Config) *Store {
-	s := &Store{cfg: cfg}
+	s := &Store{cfg: cfg, undropped: undropped{versions: map[bff.ID]int64{}, more: make(chan struct{}, 1)}}
 	s.once = s.newOnce()
 	return s
 }

@@ -21,19 +21,29 @@ import (
 // A wishlist is true in Postgres; Redis holds a mirror for quick reads. A change
 // holds an exclusive lock per guest from the deletion of the mirror to the
 // commit, and a fill of the mirror holds the same lock shared while it reads the
-// one and writes the other: so no mirror older than the last commit is ever
-// written, whichever process crashes where. A mirror that is absent, or that was
-// written while Redis could not be told of a change, is filled anew.
+// one and writes the other. Each writing of the mirror, and its deletion, carries
+// the database's clock under that lock, and Redis refuses one that is older than
+// what it holds: a command that a stalled Redis gets to late brings nothing back,
+// whichever process crashes where. A mirror that is absent is filled anew; one
+// whose deletion Redis could not be told is not believed by this process, which
+// deletes it as soon as Redis is back.
 
 // mirrorTrust is how long a mirror is believed without asking Postgres. It
-// bounds how long a deletion that Redis never heard of can be overlooked.
+// bounds how long a change is overlooked of which Redis never heard because the
+// process that made it died meanwhile.
 const mirrorTrust = 5 * time.Minute
 
-// mirrored is an entry as the mirror holds it.
-type mirrored struct {
-	consumer.WishlistEntry
-	MirroredAt int64 `json:"mirroredAt"` // seconds
-}
+// droppedLife is how long a deletion of the mirror is remembered: no command that
+// was sent before arrives later.
+const droppedLife = 10 * time.Minute
+
+// The first item of a mirror says what it is, when by the database's clock, in
+// microseconds, and when by ours, in seconds. With it a list without wishes has a
+// mirror, too. A release that does not know it fills the mirror anew.
+const (
+	mirrorFull    = "full"
+	mirrorDropped = "dropped"
+)
 
 func (s *Store) wishlistKey(guest bff.ID) string { return s.sessionKey(guest) + ":wishlist" }
 
@@ -53,7 +63,7 @@ func lockWishlist(ctx context.Context, tx pgx.Tx, guest bff.ID, shared bool) err
 // ListWishlist returns a guest's entries, from the mirror if it can.
 func (s *Store) ListWishlist(ctx context.Context, guest bff.ID) ([]consumer.WishlistEntry, error) {
 	entries, fresh, mirrorErr := s.readMirror(ctx, guest)
-	if fresh {
+	if fresh && !s.undropped.has(guest) {
 		return entries, nil
 	}
 	filled, err := s.fillMirror(ctx, guest)
@@ -74,29 +84,60 @@ func (s *Store) readMirror(ctx context.Context, guest bff.ID) (entries []consume
 	if err != nil {
 		return nil, false, fmt.Errorf("read wishlist mirror: %w", err)
 	}
-	fresh = len(items) > 0
-	for _, item := range items {
-		var m mirrored
-		if err := json.Unmarshal([]byte(item), &m); err != nil {
+	if len(items) == 0 {
+		return nil, false, nil
+	}
+	var what string
+	var version, at int64
+	if n, err := fmt.Sscan(items[0], &what, &version, &at); n != 3 || err != nil || what != mirrorFull {
+		return nil, false, nil //nolint:nilerr // an unreadable mirror is filled anew
+	}
+	fresh = time.Since(time.Unix(at, 0)) < mirrorTrust
+	for _, item := range items[1:] {
+		var e consumer.WishlistEntry
+		if err := json.Unmarshal([]byte(item), &e); err != nil {
 			return nil, false, nil // an unreadable mirror is filled anew
 		}
-		fresh = fresh && time.Since(time.Unix(m.MirroredAt, 0)) < mirrorTrust
-		entries = append(entries, m.WishlistEntry)
+		entries = append(entries, e)
 	}
 	return entries, fresh, nil
 }
 
-// replaceScript swaps a whole list. A cleared session's list stays away.
+// replaceScript swaps a whole mirror for a newer one. A cleared session's list
+// stays away.
 //
-//	KEYS[1] list; ARGV[1] life in seconds; ARGV[2] mark of a cleared list; ARGV[3…] items
+//	KEYS[1] list; ARGV[1] life in seconds; ARGV[2] mark of a cleared list;
+//	ARGV[3] version; ARGV[4…] items, the first says what they are
 var replaceScript = rueidis.NewLuaScript(`
-if redis.call('LINDEX', KEYS[1], 0) == ARGV[2] then return 0 end
+local head = redis.call('LINDEX', KEYS[1], 0)
+if head == ARGV[2] then return 0 end
+local version = head and string.match(head, '^%a+ (%d+) ')
+if version and tonumber(version) > tonumber(ARGV[3]) then return 0 end
 redis.call('DEL', KEYS[1])
-if #ARGV > 2 then
-  redis.call('RPUSH', KEYS[1], unpack(ARGV, 3))
-  redis.call('EXPIRE', KEYS[1], ARGV[1])
-end
-return #ARGV - 2`)
+redis.call('RPUSH', KEYS[1], unpack(ARGV, 4))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 1`)
+
+// replaceMirror writes a mirror of a version with its items.
+func (s *Store) replaceMirror(ctx context.Context, guest bff.ID, what string, version int64, items ...string) error {
+	life := lifetimeText
+	if what == mirrorDropped {
+		life = seconds(droppedLife)
+	}
+	v := strconv.FormatInt(version, 10)
+	args := append([]string{life, clearedMark, v, what + " " + v + " " + strconv.FormatInt(time.Now().Unix(), 10)}, items...)
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	return replaceScript.Exec(ctx, s.cfg.Sessions, []string{s.wishlistKey(guest)}, args).Error()
+}
+
+// mirrorVersion is the database's clock; it is read under the guest's lock.
+func mirrorVersion(ctx context.Context, tx pgx.Tx) (version int64, err error) {
+	if err := tx.QueryRow(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&version); err != nil {
+		return 0, fmt.Errorf("lock wishlist: %w", err)
+	}
+	return version, nil
+}
 
 // fillMirror reads Postgres and writes the mirror under the shared lock.
 func (s *Store) fillMirror(ctx context.Context, guest bff.ID) ([]consumer.WishlistEntry, error) {
@@ -105,10 +146,14 @@ func (s *Store) fillMirror(ctx context.Context, guest bff.ID) ([]consumer.Wishli
 		if err := lockWishlist(ctx, tx, guest, true); err != nil {
 			return err
 		}
+		version, err := mirrorVersion(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if entries, err = listWishlist(ctx, tx, guest); err != nil {
 			return err
 		}
-		s.writeMirror(ctx, guest, entries)
+		s.writeMirror(ctx, guest, version, entries)
 		return nil
 	})
 	return entries, err
@@ -116,27 +161,31 @@ func (s *Store) fillMirror(ctx context.Context, guest bff.ID) ([]consumer.Wishli
 
 // writeMirror is best effort: a mirror that was not written is filled by the
 // next read.
-func (s *Store) writeMirror(ctx context.Context, guest bff.ID, entries []consumer.WishlistEntry) {
-	args := []string{strconv.FormatInt(lifetime, 10), clearedMark}
-	now := time.Now().Unix()
+func (s *Store) writeMirror(ctx context.Context, guest bff.ID, version int64, entries []consumer.WishlistEntry) {
+	var items []string
 	for _, e := range entries {
-		b, err := json.Marshal(mirrored{e, now})
+		b, err := json.Marshal(e)
 		if err != nil {
 			return
 		}
-		args = append(args, string(b))
+		items = append(items, string(b))
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
-	defer cancel()
-	_ = replaceScript.Exec(ctx, s.cfg.Sessions, []string{s.wishlistKey(guest)}, args).Error() // said above
+	if s.replaceMirror(ctx, guest, mirrorFull, version, items...) == nil {
+		s.undropped.remove(guest, version)
+	}
 }
 
-// dropMirror deletes the mirror before a commit that changes what it shows.
-func (s *Store) dropMirror(ctx context.Context, guest bff.ID) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
-	defer cancel()
-	c := s.cfg.Sessions
-	_ = c.Do(ctx, c.B().Del().Key(s.wishlistKey(guest)).Build()).Error() // Redis is away: mirrorTrust bounds the harm
+// dropMirror deletes the mirror before a commit that changes what it shows. What
+// Redis cannot be told now it is told when it is back.
+func (s *Store) dropMirror(ctx context.Context, tx pgx.Tx, guest bff.ID) error {
+	version, err := mirrorVersion(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if s.replaceMirror(ctx, guest, mirrorDropped, version) != nil {
+		s.undropped.add(guest, version)
+	}
+	return nil
 }
 
 const wishlistColumns = `id, property_id::text, tenant_id::text, added_at, source, coalesce(note, '')`
@@ -264,7 +313,9 @@ func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.Wishli
 	if err := c.store.announce(ctx, tx, by, entry.Added(guest, size)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	c.store.dropMirror(ctx, guest)
+	if err := c.store.dropMirror(ctx, tx, guest); err != nil {
+		return idempotency.Answer{}, err
+	}
 	return idempotency.NewAnswer(http.StatusCreated, consumer.WishlistChanged{WishlistEntry: entry, Size: size})
 }
 
@@ -295,6 +346,8 @@ func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, b
 	if err := c.store.announce(ctx, tx, by, removed[0].Removed(guest, size, c.now)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	c.store.dropMirror(ctx, guest)
+	if err := c.store.dropMirror(ctx, tx, guest); err != nil {
+		return idempotency.Answer{}, err
+	}
 	return gone, nil
 }

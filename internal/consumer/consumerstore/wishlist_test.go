@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -80,7 +82,10 @@ func remove(t *testing.T, s *shop, guest, property bff.ID) consumer.Answer {
 func (s *shop) mirror(guest bff.ID) []string {
 	s.t.Helper()
 	var ids []string
-	for _, item := range s.list(s.keys.Key("session", guest.String(), "wishlist")) {
+	for i, item := range s.list(s.keys.Key("session", guest.String(), "wishlist")) {
+		if i == 0 { // says what the mirror is
+			continue
+		}
 		var e consumer.WishlistEntry
 		s.check(json.Unmarshal([]byte(item), &e))
 		ids = append(ids, e.ID.String())
@@ -220,8 +225,9 @@ func TestWishlistMirrorHeals(t *testing.T) {
 		// As if Redis had not heard of the second addition, for longer than a
 		// mirror is believed.
 		s.del(key)
-		old := strings.Replace(before[0], `"mirroredAt":1`, `"mirroredAt":0`, 1)
-		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(old).Build()).Error())
+		head := strings.Fields(before[0])
+		before[0] = head[0] + " " + head[1] + " 1000"
+		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(before...).Build()).Error())
 		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
 			t.Errorf("from an old mirror: %v %v", got, err)
 		}
@@ -323,5 +329,65 @@ func TestFlushLosesNothing(t *testing.T) {
 			t.Errorf("%d entries, %v; want %d", len(got), err, each)
 		}
 		s.converged(guest, each)
+	}
+}
+
+// A guest without wishes has a mirror, too: reading it opens no transaction.
+func TestEmptyWishlistIsMirrored(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, testkit.Redis(t), database(t))
+	guest := newID(bff.PrefixGuestSession)
+	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 0 {
+		t.Fatalf("first: %v %v", got, err)
+	}
+	s.db.Close()
+	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 0 {
+		t.Errorf("without Postgres: %v %v", got, err)
+	}
+}
+
+// A wishlist that is changed while Redis is away is not hidden afterwards by the
+// mirror that Redis still has, nor by a writing of it that arrives late.
+func TestOldMirrorHidesNothing(t *testing.T) {
+	t.Parallel()
+	server, dsn := testkit.NewRedis(t), database(t)
+	s, other := newShop(t, server.URL(), dsn), newShop(t, server.URL(), dsn)
+	guest := newID(bff.PrefixGuestSession)
+	key := s.keys.Key("session", guest.String(), "wishlist")
+	elsewhere := consumerstore.New(consumerstore.Config{
+		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}},
+	})
+	add(t, s, guest, newID(bff.PrefixProperty))
+	before := s.list(key)
+	s.check(server.Kill())
+	add(t, s, guest, newID(bff.PrefixProperty))
+	s.check(server.Start(s.ctx()))
+	// As if Redis had been unreachable, and had lost nothing.
+	restore := func() {
+		t.Helper()
+		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(before...).Build()).Error())
+	}
+	restore()
+	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		t.Errorf("in the same process: %v %v", got, err)
+	}
+	s.del(key)
+	restore()
+	s.MirrorMissed(guest)
+	ctx, cancel := context.WithCancel(s.ctx())
+	defer cancel()
+	go func() { _ = s.RepairMirrors(ctx) }()
+	for repaired := false; !repaired && ctx.Err() == nil; {
+		repaired = len(s.list(key)) == 1
+	}
+	if got, err := elsewhere.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		t.Errorf("in another process: %v %v", got, err)
+	}
+
+	version, err := strconv.ParseInt(strings.Fields(before[0])[1], 10, 64)
+	s.check(err)
+	s.check(s.ReplaceMirror(s.ctx(), guest, "full", version, before[1:]...))
+	if got, err := elsewhere.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		t.Errorf("after a late write: %v %v", got, err)
 	}
 }

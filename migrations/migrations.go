@@ -26,7 +26,7 @@ type Set struct {
 	Logins []string
 }
 
-// The roles, for whoever builds a connection URL.
+// The roles, for connection URLs.
 const (
 	ConsumerOwner = "bff_consumer_owner"
 	// ConsumerApp is the whole anonymous service: it is cross-tenant by nature.

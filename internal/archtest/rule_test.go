@@ -161,7 +161,7 @@ func TestBreachIsFound(t *testing.T) {
 }
 
 // The layers forbid every way to link a stranger in; the closure catches it
-// even where somebody loosened a layer.
+// even where a layer was loosened.
 func TestLinkFollowsImportsOfImports(t *testing.T) {
 	t.Parallel()
 

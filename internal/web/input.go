@@ -14,7 +14,7 @@ import (
 
 // Input reads the members of a request's body or query one by one and collects
 // everything that is wrong with them, so that a client hears of all its
-// mistakes at once. Members that nobody asks for are ignored.
+// mistakes at once. Members that no handler reads are ignored.
 type Input struct {
 	doc  *document
 	at   int32 // the object in the document

@@ -140,7 +140,7 @@ func walkContract(t *testing.T, settings map[string]string) {
 	for _, unseen := range contract.Unseen() {
 		_, status, _ := strings.Cut(unseen, " ")
 		if !slices.Contains(rare, status) && !slices.Contains(races, unseen) {
-			t.Errorf("%s: nobody walked there", unseen)
+			t.Errorf("%s: no request reached it", unseen)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func TestChallenge(t *testing.T) {
 	}
 	for node := range f.nodes {
 		if a := as(wishCall(f, 1+node), node); a.status != http.StatusCreated {
-			t.Errorf("instance %d has not heard of the solution: %s", node, a)
+			t.Errorf("instance %d does not know the solution: %s", node, a)
 		}
 	}
 	if a := as(wishCall(f, 4), 1, "X-Challenge", payload); codeOf(a) != "CHALLENGE_INVALID" || a.status != http.StatusForbidden {
@@ -284,7 +284,7 @@ func TestPacesAddUp(t *testing.T) {
 		}
 		<-tick.C
 	}
-	t.Error("nobody noticed")
+	t.Error("the pace was not noticed")
 }
 
 // TestStampedeOfStrangers: a thousand identical searches without cookies from

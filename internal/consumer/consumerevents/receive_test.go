@@ -203,7 +203,7 @@ func TestRedeliveryAndConflict(t *testing.T) {
 	if err := h.Receive(ctx, again); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(h.log.String(), "another content") {
+	if strings.Contains(h.log.String(), "different content") {
 		t.Error("the same event in other bytes counts as another one")
 	}
 	other := bff.NewID(bff.PrefixTenant, now)
@@ -213,7 +213,7 @@ func TestRedeliveryAndConflict(t *testing.T) {
 	if h.list.Has(other) || !h.list.Has(tenant) {
 		t.Error("an event with a used id had an effect")
 	}
-	if !strings.Contains(h.log.String(), "another content") {
+	if !strings.Contains(h.log.String(), "different content") {
 		t.Error("the conflict was not logged")
 	}
 	theme := func(tenant bff.ID) pubsub.Delivery {

@@ -99,11 +99,13 @@ func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, request
 // Redis opens a client of one tier.
 func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) {
 	c, err := redis.Open(redis.Config{
-		URL: url.Reveal(), Tier: p.Name + "-" + tier, Timeout: redisTimeout, InUse: redis.InUse(p.Metrics, p.Namespace, tier),
+		URL: url.Reveal(), Tier: p.Name + "-" + tier, Timeout: redisTimeout,
+		InUse: redis.InUse(p.Metrics, p.Namespace, tier),
 	})
 	if err != nil {
 		return nil, err
 	}
+	c = redis.WithBreaker(c, redis.Away(p.Metrics, p.Namespace, tier))
 	p.Add("redis "+tier, nil, func(context.Context) error { c.Close(); return nil })
 	return c, nil
 }

@@ -9,8 +9,6 @@ import (
 const (
 	// maxRound bounds a pipeline, and with it how long a round holds up the next.
 	maxRound = 512
-	// maxProbe is a round while the source is away.
-	maxProbe = 16
 	// maxQueue bounds the queue, evicted buckets included. It is reached when clients
 	// make up keys faster than Redis can settle them, or when Redis is away.
 	maxQueue = 1 << 16
@@ -83,7 +81,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 				l.drain(ctx, r)
 			}
 		case <-probe.C:
-			if l.offline.Load() && l.settle(ctx, r, maxProbe) {
+			if l.offline.Load() && l.probe(ctx) {
 				l.drain(ctx, r)
 			}
 		case <-sweep.C:
@@ -91,6 +89,22 @@ func (l *Limiter) Run(ctx context.Context) error {
 			part = (part + 1) % sweepParts
 		}
 	}
+}
+
+// probe asks whether the source is back, with an ask that charges and leases nothing: a
+// Redis that hangs executes everything it was sent once it goes on, and with each
+// probe a guest would lose a lease and be charged again.
+func (l *Limiter) probe(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	var answer [1]Answer
+	now := time.Now().UnixMicro()
+	if err := l.cfg.Source.Settle(ctx, []Ask{{Bucket: "probe", Now: now, Since: now, Interval: 1, Window: 1, Share: 1}}, answer[:]); err != nil || !answer[0].OK {
+		l.stats.failures.Add(1)
+		return false
+	}
+	l.offline.Store(false)
+	return true
 }
 
 // drain runs rounds until the queue is empty or the source fails.

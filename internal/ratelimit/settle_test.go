@@ -34,7 +34,8 @@ func TestSourceAway(t *testing.T) {
 	}
 
 	source.away.Store(false)
-	l.settle(t.Context(), &round{}, maxProbe)
+	l.probe(t.Context())
+	reconcile(t, l)
 	if l.offline.Load() {
 		t.Fatal("still offline after an answer")
 	}
@@ -170,6 +171,68 @@ func TestNobodyWaitsForCompany(t *testing.T) {
 		}
 		cancel()
 		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stalling is a source that hangs and executes what it was sent once it goes on, as a
+// stopped Redis does.
+type stalling struct {
+	Source
+	stalled bool
+	sent    []Ask
+}
+
+func (s *stalling) Settle(ctx context.Context, asks []Ask, answers []Answer) error {
+	if s.stalled {
+		s.sent = append(s.sent, asks...)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Source.Settle(ctx, asks, answers)
+}
+
+// TestStall: a guest who has most of the limit left before a stall of the source has it
+// afterwards.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &stalling{Source: NewMemory()}
+		l := newLimiter(t, Config{Source: source})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		key := rule(t, l, "search").Key("a")
+		ask := func() Decision {
+			t.Helper()
+			d := l.Allow(ctx, []Key{key}, 1, time.Now())
+			if !d.Allowed {
+				t.Fatalf("refused: %+v", d)
+			}
+			time.Sleep(100 * time.Millisecond)
+			return d
+		}
+		for range 3 {
+			ask()
+		}
+		source.stalled = true
+		for range 8 {
+			ask()
+		}
+		time.Sleep(5 * time.Second)
+		source.stalled = false
+		if err := source.Source.Settle(ctx, source.sent, make([]Answer, len(source.sent))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		ask()
+		time.Sleep(time.Second)
+		if d := ask(); d.Local || d.Remaining < 45 {
+			t.Errorf("after the stall: %+v, want at least 45 of 60", d)
+		}
+		stop()
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})

@@ -153,7 +153,10 @@ func TestPriceReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	check("pricing hangs", "unchecked", price)
+	check("pricing hangs, and said the price a moment ago", "matched", price)
+	unknown := maps.Clone(price)
+	unknown["currency"] = "EUR"
+	check("pricing hangs, and never said the price", "unchecked", unknown)
 	t.Logf("a mint with a hanging pricing service took %s", time.Since(began))
 	s.Sim.ClearFaults()
 

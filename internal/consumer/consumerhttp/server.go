@@ -81,7 +81,8 @@ func New(cfg Config) *API {
 func (a *API) Close(ctx context.Context) error { return a.recorder.close(ctx) }
 
 // visitOf returns the visit that the guard made of a request. A request that did
-// not pass the guard is answered with an error: nothing is known of its client.
+// not pass the guard panics, and is answered with 500: nothing is known of its
+// client.
 func visitOf(r *http.Request) *consumer.Visit {
 	v, ok := web.From(r.Context()).Local.(*consumer.Visit)
 	if !ok {

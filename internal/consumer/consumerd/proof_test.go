@@ -1,10 +1,8 @@
 package consumerd_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	mathrand "math/rand/v2"
@@ -13,10 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -27,6 +29,18 @@ type promises struct {
 }
 
 type promise struct{ what, requestID string }
+
+// refusals are the guests who were told that their refusal of telemetry is kept.
+type refusals struct {
+	mu     sync.Mutex
+	guests map[string]bool
+}
+
+func (r *refusals) add(guest string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.guests[guest] = true
+}
 
 func (p *promises) add(id string, made promise) {
 	p.mu.Lock()
@@ -58,8 +72,11 @@ func (p *promises) broken(events []received) map[string]promise {
 
 // TestProofNothingIsLost kills processes under load, again and again, and
 // compares what clients were told with what subscribers received: a 202 or 201
-// is a promise that the event arrives. With MELMASTOON_PROOF=long it kills 200
-// processes, and Postgres and Redis among them.
+// is a promise that the event arrives, and that hand-off and wish are kept; a
+// guest who refused telemetry is not told of again. Meanwhile Redis forgets
+// everything, Postgres' sessions are cut, and one of its backends is killed so
+// that it recovers. With MELMASTOON_PROOF=long it kills 200 processes, and
+// Postgres and Redis among them.
 func TestProofNothingIsLost(t *testing.T) {
 	t.Parallel()
 	kills, long := 10, os.Getenv("MELMASTOON_PROOF") == "long"
@@ -73,13 +90,13 @@ func TestProofNothingIsLost(t *testing.T) {
 	processes := []*platform.Process{crew.start(t, nil), crew.start(t, nil)}
 
 	ctx, stop := context.WithCancel(t.Context())
-	told := &promises{made: map[string]promise{}}
+	told, refused := &promises{made: map[string]promise{}}, &refusals{guests: map[string]bool{}}
 	var load sync.WaitGroup
 	defer load.Wait()
 	defer stop()
 	for i := range 6 {
 		g := &regular{
-			world: w, told: told, rnd: mathrand.New(mathrand.NewPCG(uint64(i), 1)),
+			world: w, told: told, refused: refused, rnd: mathrand.New(mathrand.NewPCG(uint64(i), 1)),
 			base: "http://" + processes[i%len(processes)].Public,
 		}
 		load.Go(func() { g.visit(ctx) })
@@ -90,6 +107,15 @@ func TestProofNothingIsLost(t *testing.T) {
 		awaitPromises(t, told, told.len()+20) // under load, not in an empty house
 		i := rnd.IntN(len(processes))
 		processes[i].Kill()
+		switch kill % 5 {
+		case 1:
+			flush(t, rd.URL())
+		case 2:
+			cutSessions(t, w.PostgresURL)
+		}
+		if kill%50 == 3 {
+			killBackend(t, w.PostgresURL)
+		}
 		if long && kill%20 == 10 {
 			restart(t, "Postgres", pg.Kill, pg.Start)
 		}
@@ -101,13 +127,8 @@ func TestProofNothingIsLost(t *testing.T) {
 	stop()
 	load.Wait()
 
-	silent := crew.silent(t)
 	late := testkit.Context(t)
 	for left := told.broken(events.all()); len(left) > 0; left = told.broken(events.all()) {
-		maps.DeleteFunc(left, func(_ string, p promise) bool { return silent[p.requestID] })
-		if len(left) == 0 {
-			break
-		}
 		select {
 		case <-events.changed:
 		case <-late.Done():
@@ -120,9 +141,13 @@ func TestProofNothingIsLost(t *testing.T) {
 	distinct := map[string]bool{}
 	for _, e := range events.all() {
 		distinct[e.Envelope.EventID] = true
+		if refused.guests[e.session()] && !strings.HasSuffix(e.Envelope.Subject, "session.started.v1") {
+			t.Errorf("%s of a guest who refused", e.Envelope.Subject)
+		}
 	}
-	t.Logf("%d kills; %d promises kept; %d events received, %d of them more than once; %d requests without a session store",
-		kills, told.len(), len(distinct), len(events.all())-len(distinct), len(silent))
+	told.kept(t, w.PostgresURL)
+	t.Logf("%d kills; %d promises kept; %d events received, %d of them more than once; %d guests refused",
+		kills, told.len(), len(distinct), len(events.all())-len(distinct), len(refused.guests))
 }
 
 // crew starts processes that write one log.
@@ -158,31 +183,6 @@ func (f *crew) start(t *testing.T, again *platform.Service) *platform.Process {
 	return p
 }
 
-// silent are the requests that could not read their session in time. Nobody
-// knows whether those guests agreed to be heard: a hand-off or a wish is still
-// theirs, and nothing is told of it.
-func (f *crew) silent(t *testing.T) map[string]bool {
-	t.Helper()
-	file, err := os.Open(f.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	requests := map[string]bool{}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var l struct{ RequestID, SessionStore string }
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.SessionStore == "unavailable" {
-			requests[strings.TrimPrefix(l.RequestID, "req_")] = true
-		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return requests
-}
-
 func awaitPromises(t *testing.T, told *promises, n int) {
 	t.Helper()
 	ctx := testkit.Context(t)
@@ -209,12 +209,14 @@ func restart(t *testing.T, name string, kill func() error, start func(context.Co
 
 // regular is a guest who never tires and changes coats.
 type regular struct {
-	world *testkit.World
-	told  *promises
-	rnd   *mathrand.Rand
-	base  string
-	v     *visitor
-	left  int // visits in this coat
+	world   *testkit.World
+	told    *promises
+	refused *refusals
+	rnd     *mathrand.Rand
+	base    string
+	v       *visitor
+	left    int  // visits in this coat
+	quiet   bool // refused telemetry in this coat
 }
 
 // downPause is how long a guest waits whose request nobody took.
@@ -227,7 +229,11 @@ func (g *regular) visit(ctx context.Context) {
 				"X-Forwarded-For":   fmt.Sprintf("198.51.%d.%d", g.rnd.IntN(256), g.rnd.IntN(256)),
 				"X-Client-Timezone": rand.Text(), "Accept-Language": "ps-AF",
 			}}
-			g.left = 8
+			g.left, g.quiet = 8, false
+			if g.rnd.IntN(4) == 0 && !g.refuse(ctx) {
+				g.left = 0
+				continue
+			}
 		}
 		g.left--
 		if !g.once(ctx) {
@@ -267,6 +273,105 @@ func (g *regular) once(ctx context.Context) bool {
 	if id == "" {
 		return false
 	}
+	if g.quiet {
+		return true
+	}
 	g.told.add(id, promise{todo.what, a.header.Get("X-Request-Id")})
 	return true
+}
+
+// refuse begins the visit with a refusal and reports whether it was taken.
+func (g *regular) refuse(ctx context.Context) bool {
+	if a, err := g.v.try(ctx, http.MethodGet, "/session", nil, nil); err != nil || a.status != http.StatusOK {
+		return false
+	}
+	a, err := g.v.try(ctx, http.MethodPost, "/session/consent", nil, map[string]bool{"telemetry": false})
+	if err != nil || a.status != http.StatusOK {
+		return false
+	}
+	g.quiet = true
+	g.refused.add(a.field("sessionId"))
+	return true
+}
+
+// kept compares the promised hand-offs and wishes with the tables.
+func (p *promises) kept(t *testing.T, url string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := map[string][]string{}
+	for id, made := range p.made {
+		ids[made.what] = append(ids[made.what], id)
+	}
+	db := connect(t, url)
+	for what, table := range map[string]string{"hand-off": "handoff_replay_log", "wish": "wishlist_anonymous"} {
+		var n int
+		if err := db.QueryRow(testkit.Context(t), `SELECT count(*) FROM bff_consumer.`+table+` WHERE id = ANY($1)`, ids[what]).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n != len(ids[what]) {
+			t.Errorf("%s has %d of %d promised rows", table, n, len(ids[what]))
+		}
+	}
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(testkit.Context(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	return db
+}
+
+// flush has Redis forget everything.
+func flush(t *testing.T, url string) {
+	t.Helper()
+	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Do(testkit.Context(t), c.B().Flushall().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backends are the server processes of the service's connections.
+const backends = `FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`
+
+func cutSessions(t *testing.T, url string) {
+	t.Helper()
+	db := connect(t, url)
+	if _, err := db.Exec(testkit.Context(t), `SELECT pg_terminate_backend(pid) `+backends); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killBackend kills one server process: Postgres ends all others and recovers.
+func killBackend(t *testing.T, url string) {
+	t.Helper()
+	db := connect(t, url)
+	var pid int
+	if err := db.QueryRow(testkit.Context(t), `SELECT pid `+backends+` LIMIT 1`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ctx := testkit.Context(t)
+	for db.Ping(ctx) == nil && ctx.Err() == nil { // until this session has ended, too
+		continue
+	}
+	for { // a process that starts migrates, and cannot before Postgres has recovered
+		again, err := pgx.Connect(ctx, url)
+		if err == nil {
+			_ = again.Close(ctx)
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
 }

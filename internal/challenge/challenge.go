@@ -37,6 +37,9 @@ var (
 	ErrExpired  = errors.New("challenge: expired")
 	ErrUnsolved = errors.New("challenge: not solved")
 	ErrSpent    = errors.New("challenge: spent before")
+	// ErrEasy says that the work was done, and is less than the subject's score
+	// asks for by now: it is no attempt to cheat.
+	ErrEasy = errors.New("challenge: easier than the score demands")
 )
 
 // Burner remembers which challenges are spent, over all processes.
@@ -121,11 +124,12 @@ func New(cfg Config) (*Challenger, error) {
 
 // Issue makes a challenge for a subject; the higher the score, the harder.
 func (c *Challenger) Issue(subject string, score float64, now time.Time) Challenge {
-	hardest := c.difficulty(score)
+	level := levelOf(score)
+	hardest := c.difficulty(level)
 	number := secret(hardest)
 	// The salt ends in a mark that is no digit. Without it the last digits of the
 	// expiry could be handed over to the number, with the same hash.
-	salt := rand.Text() + "?expires=" + strconv.FormatInt(now.Add(c.cfg.TTL).Unix(), 10) + "&"
+	salt := rand.Text() + "?expires=" + strconv.FormatInt(now.Add(c.cfg.TTL).Unix(), 10) + "&level=" + strconv.Itoa(level) + "&"
 	hash := solution(salt, number)
 	return Challenge{
 		Algorithm: Algorithm, Challenge: hash, MaxNumber: hardest, Salt: salt,
@@ -133,13 +137,29 @@ func (c *Challenger) Issue(subject string, score float64, now time.Time) Challen
 	}
 }
 
-// difficulty grows by the same factor for every step of the score.
-func (c *Challenger) difficulty(score float64) int {
+// Scores are read in coarse levels, and a solution may be one level below the
+// score at the time of its use: the score of an honest client moves a little while
+// it solves.
+const (
+	maxLevel  = 5
+	levelStep = 0.1
+	tolerance = 1 // levels
+)
+
+// levelOf is the level of a score: 0 up to 0.5, maxLevel at 1.
+func levelOf(score float64) int {
 	if math.IsNaN(score) {
-		score = 1
+		return maxLevel
 	}
-	over := (min(max(score, 0.5), 1) - 0.5) / 0.5
-	return int(math.Round(float64(c.cfg.Easy) * math.Pow(float64(c.cfg.Hard)/float64(c.cfg.Easy), over)))
+	// Scores are sums of decimals, which in binary fall a hair short of themselves.
+	const hair = 1e-9
+	return int((min(max(score, 0.5), 1)-0.5)/levelStep + hair)
+}
+
+// difficulty grows by the same factor for every level.
+func (c *Challenger) difficulty(level int) int {
+	share := float64(level) / maxLevel
+	return int(math.Round(float64(c.cfg.Easy) * math.Pow(float64(c.cfg.Hard)/float64(c.cfg.Easy), share)))
 }
 
 // secret draws the number to be found.
@@ -152,28 +172,32 @@ func secret(hardest int) int {
 }
 
 // Verify checks a solution: cheap tests first, the store last, so that nonsense costs us
-// no call. An error that is none of this package's means that the store could not say;
-// the caller decides whom to trust then.
-func (c *Challenger) Verify(ctx context.Context, subject, payload string, now time.Time) error {
+// no call. The score is that of the subject now: a challenge that was asked for while the
+// score was low does not pay for a high one. An error that is none of this package's
+// means that the store could not say; the caller decides whom to trust then.
+func (c *Challenger) Verify(ctx context.Context, subject, payload string, score float64, now time.Time) error {
 	p, err := decode(payload)
 	if err != nil {
 		return err
 	}
-	id, expires, err := readSalt(p.Salt)
+	salt, err := readSalt(p.Salt)
 	if err != nil {
 		return err
 	}
 	if !c.signed(subject, p) {
 		return ErrForged
 	}
-	left := time.Unix(expires, 0).Sub(now)
+	left := time.Unix(salt.expires, 0).Sub(now)
 	if left <= 0 {
 		return ErrExpired
 	}
 	if !equal(solution(p.Salt, p.Number), p.Challenge) {
 		return ErrUnsolved
 	}
-	fresh, err := c.cfg.Burner.Burn(ctx, id, left+time.Second)
+	if salt.level+tolerance < levelOf(score) {
+		return ErrEasy
+	}
+	fresh, err := c.cfg.Burner.Burn(ctx, salt.id, left+time.Second)
 	if err != nil {
 		return fmt.Errorf("burn challenge: %w", err)
 	}
@@ -199,7 +223,8 @@ func (c *Challenger) signed(subject string, p payload) bool {
 }
 
 // sign covers what the caller could gain by changing. The lengths keep the fields
-// apart. maxnumber is only advice to the solver: one that ignores it searches longer.
+// apart. maxnumber is only advice to the solver: one that ignores it searches longer,
+// and the level that it follows from is in the salt.
 func sign(key []byte, subject, salt, hash string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, field := range []string{"melmastoon challenge v1", subject, salt, hash} {
@@ -216,18 +241,27 @@ func solution(salt string, number int) string {
 
 func equal(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
 
-// readSalt takes a salt of ours apart: id?expires=unix&
-func readSalt(salt string) (id string, expires int64, err error) {
-	id, rest, ok := strings.Cut(salt, "?expires=")
-	digits, tail, marked := strings.Cut(rest, "&")
-	if !ok || !marked || tail != "" || len(id) != len(saltID) {
-		return "", 0, ErrMalformed
+// salt is what a salt of ours says: id?expires=unix&level=digit&
+type salt struct {
+	id      string
+	expires int64
+	level   int
+}
+
+// readSalt takes a salt apart. Only the form that Issue writes is accepted.
+func readSalt(text string) (salt, error) {
+	id, rest, _ := strings.Cut(text, "?expires=")
+	expires, rest, _ := strings.Cut(rest, "&level=")
+	level, tail, _ := strings.Cut(rest, "&")
+	seconds, err := strconv.ParseInt(expires, 10, 64)
+	if err != nil || seconds < 0 || len(id) != len(saltID) || tail != "" || len(level) != 1 || level[0] < '0' || level[0] > '0'+maxLevel {
+		return salt{}, ErrMalformed
 	}
-	expires, err = strconv.ParseInt(digits, 10, 64)
-	if err != nil || strconv.FormatInt(expires, 10) != digits || expires < 0 {
-		return "", 0, ErrMalformed
+	s := salt{id, seconds, int(level[0] - '0')}
+	if s.id+"?expires="+strconv.FormatInt(s.expires, 10)+"&level="+level+"&" != text {
+		return salt{}, ErrMalformed
 	}
-	return id, expires, nil
+	return s, nil
 }
 
 // saltID shows the length of an id: 26 letters, as [rand.Text] makes them.

@@ -82,7 +82,7 @@ func TestSolved(t *testing.T) {
 	c := newChallenger(t, Config{Burner: burnt})
 	for _, score := range []float64{0, 0.5, 0.8, 1} {
 		ch := c.Issue(session, score, now)
-		if err := c.Verify(t.Context(), session, solve(t, ch), now.Add(time.Minute)); err != nil {
+		if err := c.Verify(t.Context(), session, solve(t, ch), score, now.Add(time.Minute)); err != nil {
 			t.Errorf("score %v: %v", score, err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestWidgetPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Verify(t.Context(), session, base64.StdEncoding.EncodeToString(raw), now); err != nil {
+	if err := c.Verify(t.Context(), session, base64.StdEncoding.EncodeToString(raw), 0.5, now); err != nil {
 		t.Error(err)
 	}
 }
@@ -157,12 +157,15 @@ func TestRefused(t *testing.T) {
 		{name: "number as text", payload: encode(set("number", "1")), want: ErrMalformed},
 		{name: "later expiry", payload: encode(func(m map[string]any) {
 			id, _, _ := strings.Cut(text(m, "salt"), "?")
-			m["salt"] = id + "?expires=99999999999&"
+			m["salt"] = id + "?expires=99999999999&level=0&"
 		}), want: ErrForged},
 		{name: "no expiry", payload: encode(func(m map[string]any) { m["salt"], _, _ = strings.Cut(text(m, "salt"), "?") }), want: ErrMalformed},
 		{name: "digits moved from salt to number", payload: encode(func(m map[string]any) { m["salt"] = strings.TrimSuffix(text(m, "salt"), "&") }), want: ErrMalformed},
 		{name: "more parameters", payload: encode(func(m map[string]any) { m["salt"] = text(m, "salt") + "x=1&" }), want: ErrMalformed},
 		{name: "odd expiry", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "=", "=+", 1) }), want: ErrMalformed},
+		{name: "harder level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0", "level=5", 1) }), want: ErrForged},
+		{name: "no such level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0", "level=6", 1) }), want: ErrMalformed},
+		{name: "no level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0&", "", 1) }), want: ErrMalformed},
 		{name: "own challenge", payload: encode(func(m map[string]any) { m["challenge"], m["number"] = solution(text(m, "salt"), 0), 0 }), want: ErrForged},
 		{name: "signature not hex", payload: encode(set("signature", strings.Repeat("z", 64))), want: ErrForged},
 		{name: "short signature", payload: encode(set("signature", "ab")), want: ErrMalformed},
@@ -178,7 +181,7 @@ func TestRefused(t *testing.T) {
 		if tt.subject == "" && tt.name != "no session" {
 			tt.subject = session
 		}
-		if err := c.Verify(t.Context(), tt.subject, tt.payload, now.Add(tt.after)); !errors.Is(err, tt.want) {
+		if err := c.Verify(t.Context(), tt.subject, tt.payload, 0.5, now.Add(tt.after)); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
@@ -192,7 +195,7 @@ func TestReplayed(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			switch err := c.Verify(t.Context(), session, payload, now); {
+			switch err := c.Verify(t.Context(), session, payload, 0.5, now); {
 			case err == nil:
 				accepted.Add(1)
 			case errors.Is(err, ErrSpent):
@@ -210,7 +213,7 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	away := errors.New("connection refused")
 	c := newChallenger(t, Config{Burner: &ashes{err: away}})
-	err := c.Verify(t.Context(), session, solve(t, c.Issue(session, 0.5, now)), now)
+	err := c.Verify(t.Context(), session, solve(t, c.Issue(session, 0.5, now)), 0.5, now)
 	if !errors.Is(err, away) {
 		t.Errorf("Verify = %v, want the store's error", err)
 	}
@@ -226,10 +229,10 @@ func TestKeyRotation(t *testing.T) {
 	before := newChallenger(t, Config{})
 	payload := solve(t, before.Issue(session, 0.5, now))
 	after := newChallenger(t, Config{Keys: [][]byte{keyTwo, keyOne}})
-	if err := after.Verify(t.Context(), session, payload, now); err != nil {
+	if err := after.Verify(t.Context(), session, payload, 0.5, now); err != nil {
 		t.Errorf("a challenge of the old key: %v", err)
 	}
-	if err := before.Verify(t.Context(), session, solve(t, after.Issue(session, 0.5, now)), now); !errors.Is(err, ErrForged) {
+	if err := before.Verify(t.Context(), session, solve(t, after.Issue(session, 0.5, now)), 0.5, now); !errors.Is(err, ErrForged) {
 		t.Errorf("the new key does not sign: %v", err)
 	}
 }
@@ -237,13 +240,43 @@ func TestKeyRotation(t *testing.T) {
 func TestDifficulty(t *testing.T) {
 	t.Parallel()
 	c := newChallenger(t, Config{Easy: 20_000, Hard: 500_000})
-	for score, want := range map[float64]int{-1: 20_000, 0: 20_000, 0.5: 20_000, 0.75: 100_000, 1: 500_000, 7: 500_000} {
+	for score, want := range map[float64]int{-1: 20_000, 0: 20_000, 0.5: 20_000, 0.69: 38_073, 0.7: 72_478, 0.75: 72_478, 1: 500_000, 7: 500_000} {
 		if got := c.Issue(session, score, now).MaxNumber; got != want {
 			t.Errorf("score %v: %d, want %d", score, got, want)
 		}
 	}
-	if got := c.difficulty(math.NaN()); got != 500_000 {
+	if got := c.Issue(session, math.NaN(), now).MaxNumber; got != 500_000 {
 		t.Errorf("no score: %d, want the hardest", got)
+	}
+}
+
+// TestLevels: an easy solution does not pay for a high score, and a score that
+// moved a little costs an honest client nothing.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	c := newChallenger(t, Config{})
+	for name, tc := range map[string]struct {
+		issued, used float64
+		want         error
+	}{
+		"the same":        {0.6, 0.6, nil},
+		"a little higher": {0.5, 0.65, nil},
+		"lower":           {1, 0.5, nil},
+		"asked as human":  {0, 0.7, ErrEasy},
+		"much higher":     {0.65, 0.85, ErrEasy},
+		"the hardest":     {0.85, 1, ErrEasy},
+		"nearly hardest":  {0.9, 1, nil},
+	} {
+		payload := solve(t, c.Issue(session, tc.issued, now))
+		if err := c.Verify(t.Context(), session, payload, tc.used, now); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+		if tc.want == nil {
+			continue
+		}
+		if err := c.Verify(t.Context(), session, payload, tc.issued, now); err != nil {
+			t.Errorf("%s: a refused solution was spent: %v", name, err)
+		}
 	}
 }
 
@@ -266,7 +299,7 @@ func TestNewReportsEverythingWrong(t *testing.T) {
 // Nothing but what was issued, solved, is ever accepted.
 func FuzzVerify(f *testing.F) {
 	// The same in every process that fuzzes.
-	salt := saltID + "?expires=1776936262&"
+	salt := saltID + "?expires=1776936262&level=0&"
 	hash := solution(salt, 135)
 	good := solve(f, Challenge{
 		Algorithm: Algorithm, Challenge: hash, MaxNumber: 200, Salt: salt,
@@ -278,7 +311,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Add(string(raw))
 	f.Add(`{"algorithm":"SHA-256"}`)
-	f.Add(`{"salt":"?expires=1&"}`)
+	f.Add(`{"salt":"?expires=1&level=0&"}`)
 	want, err := decode(good)
 	if err != nil {
 		f.Fatal(err)
@@ -286,7 +319,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		payload := base64.StdEncoding.EncodeToString([]byte(text))
 		fresh := newChallenger(t, Config{})
-		if fresh.Verify(t.Context(), session, payload, now) == nil {
+		if fresh.Verify(t.Context(), session, payload, 0.5, now) == nil {
 			got, err := decode(payload)
 			got.Took = 0
 			if err != nil || got != want {
@@ -305,7 +338,7 @@ func BenchmarkVerify(b *testing.B) {
 	payload := solve(b, c.Issue(session, 0.5, now))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := c.Verify(b.Context(), session, payload, now); err != nil {
+		if err := c.Verify(b.Context(), session, payload, 0.5, now); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -71,6 +71,7 @@ type Step struct {
 	Touch  SessionChange   // of the session, if it is still there
 	Search *SearchSession  // a search, or one more order that the guest saw of it
 	Viewed *RecentlyViewed // a hotel's page
+	New    bool            // the session has not come back: what is kept lives as long as a new one
 }
 
 // Trails keeps where guests have been.

@@ -10,8 +10,13 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// SessionLifetime is how long a session lives after its last use.
-const SessionLifetime = 30 * 24 * time.Hour
+// SessionLifetime is how long a session lives after its last use, and
+// NewSessionLifetime how long before its cookie has come back once: clients that
+// throw their cookies away leave nothing behind for long.
+const (
+	SessionLifetime    = 30 * 24 * time.Hour
+	NewSessionLifetime = time.Hour
+)
 
 // Hash is a peppered SHA-256 of something that must not be kept as it is: an
 // address, a user agent, a fingerprint.
@@ -97,6 +102,17 @@ type GuestSession struct {
 	Unread bool
 }
 
+// Returned reports whether the session's cookie has come back.
+func (s GuestSession) Returned() bool { return s.LastSeenAt.After(s.CreatedAt) }
+
+// ExpiresAt is when the session ends unless it is used.
+func (s GuestSession) ExpiresAt() time.Time {
+	if !s.Returned() {
+		return s.LastSeenAt.Add(NewSessionLifetime)
+	}
+	return s.LastSeenAt.Add(SessionLifetime)
+}
+
 // cookieRefresh is how old a cookie may get before it is sent again, so that
 // its thirty days slide with the session's.
 const cookieRefresh = 24 * time.Hour
@@ -172,7 +188,8 @@ func (s GuestSession) Meet(v Client, now time.Time) (SessionChange, bool) {
 		}
 		c.Prints = &Prints{v.Fingerprint, v.Base} // under the pepper of today
 	}
-	if now.Sub(s.LastSeenAt) >= TouchAfter {
+	first := !s.Returned() && now.After(s.CreatedAt)
+	if first || now.Sub(s.LastSeenAt) >= TouchAfter {
 		c.SeenAt = now
 	}
 	if now.Sub(s.CookieAt) > cookieRefresh {
@@ -214,10 +231,10 @@ type Sessions interface {
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
 	// FindSessions is FindSession for many at once.
 	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession
-	// SaveSession writes a session whole and lets it live from now on.
+	// SaveSession writes a session whole and lets it live until it expires.
 	SaveSession(ctx context.Context, s GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs
-	// to the session. A session that is gone stays gone: then it reports false.
+	// to the session, once its cookie has come back. A session that is gone stays gone: then it reports false.
 	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)
 	// RenewSession lets what outlives a session's store live on with its cookie,
 	// which was sent again.

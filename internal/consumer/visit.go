@@ -10,6 +10,9 @@ import (
 // SessionCookie is the name of the cookie that holds a session's id.
 const SessionCookie = "gms_id"
 
+// ReplayedHeader marks an answer that repeats the one to an earlier attempt.
+const ReplayedHeader = "Idempotency-Replayed"
+
 // Visit is one request of a client: what it reveals of its sender, and how much
 // may be done for it. The guard makes it and the handlers read it.
 type Visit struct {
@@ -29,9 +32,18 @@ type Visit struct {
 	Refusal   error // the answer to a CacheOnly visit when there is nothing
 	// Untracked: answered without a session and without telemetry.
 	Untracked bool
+	// NoSession: its network has opened too many sessions lately, and no further
+	// one is opened for it.
+	NoSession bool
 
-	costly atomic.Bool
+	costly, opened atomic.Bool
 }
+
+// Open says that a session was opened for the visit.
+func (v *Visit) Open() { v.opened.Store(true) }
+
+// Opened reports whether a session was opened for the visit.
+func (v *Visit) Opened() bool { return v.opened.Load() }
 
 // WithIP returns the client with the hash of its address, which few requests need.
 func (v *Visit) WithIP() Client {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Charges remembers which idempotency keys were charged lately, so that retries
-// cost nothing: a client on a bad line must not run into a limit by asking for
-// the same thing again. The zero Charges is not usable; see [NewCharges].
+// Charges remembers which requests with an idempotency key were charged lately, so
+// that a retry does not cost a session its limit again: a client on a bad line must
+// not run into it by asking for the same thing again. The zero Charges is not
+// usable; see [NewCharges].
 type Charges struct {
 	seed maphash.Seed
 
@@ -26,9 +27,9 @@ type charge struct {
 const (
 	chargeMemory = 10 * time.Minute
 	maxCharges   = 1 << 15
-	// maxRetries is how many retries are free: above any honest client, and no
-	// way to send requests for ever.
-	maxRetries = 1000
+	// maxRetries is how many retries are free: as many as an honest client on a bad
+	// line needs.
+	maxRetries = 20
 )
 
 // NewCharges returns an empty memory.
@@ -39,26 +40,28 @@ func NewCharges() *Charges {
 // Attempt is one request for something that may be asked for again. The zero
 // Attempt repeats nothing.
 type Attempt struct {
-	of     *Charges
-	id     uint64
-	charge *charge
-	first  bool
+	of      *Charges
+	id      uint64
+	charge  *charge
+	retry   bool
+	decided bool
 }
 
 // Retry reports whether the request repeats one that came before.
-func (t *Attempt) Retry() bool { return t.charge != nil && !t.first }
+func (t *Attempt) Retry() bool { return t.retry }
 
 // Begin finds out whether a request repeats another: the same key of the same
-// owner on the same route. Without a key or an owner it repeats nothing.
-func (c *Charges) Begin(route, owner, key string, now time.Time) Attempt {
+// owner with the same request, which is all that tells two apart: method, path and
+// body. Without a key or an owner it repeats nothing.
+func (c *Charges) Begin(now time.Time, owner, key string, request ...string) Attempt {
 	if key == "" || owner == "" {
 		return Attempt{}
 	}
 	var h maphash.Hash
 	h.SetSeed(c.seed)
-	for _, s := range [...]string{route, owner, key} {
+	for _, s := range append([]string{owner, key}, request...) {
+		maphash.WriteComparable(&h, len(s)) // keeps the parts apart
 		_, _ = h.WriteString(s)
-		_ = h.WriteByte(0)
 	}
 	t := Attempt{of: c, id: h.Sum64()}
 	c.mu.Lock()
@@ -71,46 +74,69 @@ func (c *Charges) Begin(route, owner, key string, now time.Time) Attempt {
 		known = c.prev[t.id]
 	}
 	if known == nil {
-		t.charge, t.first = &charge{done: make(chan struct{})}, true
+		t.charge = &charge{done: make(chan struct{})}
 		c.cur[t.id] = t.charge
 		return t
 	}
 	if known.retries++; known.retries > maxRetries {
 		return Attempt{}
 	}
-	t.charge = known
+	t.charge, t.retry = known, true
 	return t
 }
 
-// Decide charges the first attempt; those that repeat it, even at the same
-// moment, get its decision.
-func (t *Attempt) Decide(charge func() Decision) Decision {
+// Decide charges the first attempt in full. Those that repeat it, even at the same
+// moment, pay what a repetition costs if the first was allowed.
+func (t *Attempt) Decide(full, repeated func() Decision) Decision {
 	switch {
 	case t.charge == nil:
-		return charge()
-	case t.first:
-		t.Settle(charge())
+		return full()
+	case !t.retry:
+		t.settle(full())
 		return t.charge.decision
 	}
 	<-t.charge.done // within the limiter's MaxWait
 	if t.charge.decision.Allowed {
-		return t.charge.decision
+		return repeated()
 	}
-	return charge()
+	t.retry = false // there is nothing that it repeats
+	t.charge = nil
+	return full()
 }
 
-// Settle ends a first attempt; one that was not admitted leaves nothing behind.
-// It does nothing for any other attempt, or the second time.
-func (t *Attempt) Settle(d Decision) {
-	if !t.first {
-		return
-	}
-	t.first = false
+func (t *Attempt) settle(d Decision) {
+	t.decided = true
 	t.charge.decision = d
 	close(t.charge.done)
 	if !d.Allowed {
-		t.of.mu.Lock()
-		delete(t.of.cur, t.id)
-		t.of.mu.Unlock()
+		t.forget()
+	}
+}
+
+// End ends an attempt that was decided, or that never will be: kept says that its
+// answer is stored, so that the next attempt gets it again. Without one the next
+// attempt is the first again, and End reports whether this one still owes the full
+// charge.
+func (t *Attempt) End(kept bool) (owes bool) {
+	if t.charge == nil {
+		return false
+	}
+	if !t.retry && !t.decided {
+		t.settle(Decision{})
+	}
+	if kept {
+		return false
+	}
+	t.forget()
+	return t.retry
+}
+
+func (t *Attempt) forget() {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	for _, m := range []map[uint64]*charge{t.of.cur, t.of.prev} {
+		if m[t.id] == t.charge {
+			delete(m, t.id)
+		}
 	}
 }

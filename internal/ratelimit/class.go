@@ -154,7 +154,7 @@ func (c *Class) Read(ctx context.Context, who Client, now time.Time) (d Decision
 	return d, false
 }
 
-// Write charges a request that a cache cannot answer; a retry is free.
+// Write charges a request that a cache cannot answer; a retry only to the address.
 func (c *Class) Write(ctx context.Context, who Client, attempt *Attempt, now time.Time) Decision {
 	c.rescale()
 	return attempt.Decide(func() Decision {
@@ -164,7 +164,16 @@ func (c *Class) Write(ctx context.Context, who Client, attempt *Attempt, now tim
 			keys = append(keys, c.session.Key(who.Session))
 		}
 		return c.limiter.Allow(ctx, keys, 1, now)
-	})
+	}, func() Decision { return c.Address(ctx, who, now) })
+}
+
+// Address charges a request to the client's address alone.
+func (c *Class) Address(ctx context.Context, who Client, now time.Time) Decision {
+	if !who.Network.IsValid() {
+		return Decision{Allowed: true}
+	}
+	var room [1]Key
+	return c.limiter.Allow(ctx, append(room[:0], c.ip.IP(who.Network)), 1, now)
 }
 
 func (c *Class) rescale() {

@@ -51,6 +51,9 @@ type Route struct {
 	Repeats bool
 	// CDN: a CDN keeps the answer, which must therefore say nothing of one client.
 	CDN bool
+	// KeepsAnswers: the answer to a change is kept under its idempotency key, and
+	// a repeated request gets it again.
+	KeepsAnswers bool
 	// Previews: people share links to this page, and programs fetch them for a
 	// preview.
 	Previews bool
@@ -97,6 +100,7 @@ func (rt *Route) validate(longest time.Duration) error {
 	refuse(rt.Kind != Internal && rt.Limit == "", "limit: missing")
 	refuse(rt.Kind != Internal && rt.Gate == "", "gate: missing")
 	refuse(rt.Kind == Internal && rt.Limit != "", "limit: an internal route has none")
+	refuse(rt.Kind != Change && rt.KeepsAnswers, "only the answer to a change is kept")
 	refuse(rt.Kind != PublicRead && (rt.CDN || rt.Previews), "only a public read is kept by a CDN or fetched for previews")
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("route %q: %w", rt.Pattern, err)

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import test from 'node:test';
 import { solve } from './solver.mjs';
 
-const salt = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ?expires=1776935662&';
+const salt = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ?expires=1776935662&level=2&';
 const hash = (number) => createHash('sha256').update(salt + number).digest('hex');
 const make = (number, maxnumber) => ({
   algorithm: 'SHA-256', challenge: hash(number), maxnumber, salt, signature: 'ab'.repeat(32),

@@ -47,7 +47,8 @@ func TestHeaderSigns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, s := range p.HeaderSigns(tc.headers, tc.kind, "x") {
+			signals, _ := p.HeaderSigns(tc.headers, tc.kind, "x")
+			for _, s := range signals {
 				got = append(got, fmt.Sprint(s.Detail, " ", s.Weight))
 			}
 			if strings.Join(got, ", ") != tc.want {
@@ -63,7 +64,8 @@ func TestPlainScriptsPass(t *testing.T) {
 	t.Parallel()
 	p := bot.DefaultPolicy()
 	for _, kind := range []bot.UserAgentKind{bot.KindLibrary, bot.KindEmpty, bot.KindSearch, bot.KindPreview} {
-		e := bot.Evidence{Headers: p.HeaderSigns(bot.Headers{}, kind, "x")}
+		signals, _ := p.HeaderSigns(bot.Headers{}, kind, "x")
+		e := bot.Evidence{Headers: signals}
 		for _, s := range e.Headers {
 			e.HeaderWeight += s.Weight
 		}
@@ -227,9 +229,9 @@ func TestEvidence(t *testing.T) {
 		"false claim":   {bot.Evidence{Headers: headers, HeaderWeight: 0.25, FalseClaim: "google"}, 1, bot.Bot, "curl, not google"},
 		"a sum":         {bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}}, 0.5, bot.Suspect, "curl, 120 reqs/60s without cookies on this network"},
 		"crowd":         {bot.Evidence{Crowd: bot.Sign{Weight: 0.1, Count: 31}, Penalty: p.Penalty(2)}, 0.4, bot.Human, "shared-with-31-sessions, earlier-misdeeds"},
-		"failures":      {bot.Evidence{Failed: p.Failed(2)}, 0.4, bot.Human, "2 wrong solutions"},
-		"many failures": {bot.Evidence{Failed: p.Failed(9)}, 1, bot.Bot, "9 wrong solutions"},
-		"invented":      {bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3)}, 1, bot.Bot, "40 made-up sessions/60s on this network, 3 wrong solutions"},
+		"failures":      {bot.Evidence{Failed: p.Failed(2, false)}, 0.4, bot.Human, "2 wrong solutions"},
+		"many failures": {bot.Evidence{Failed: p.Failed(9, false)}, 1, bot.Bot, "9 wrong solutions"},
+		"invented":      {bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)}, 1, bot.Bot, "40 made-up sessions/60s on this network, 3 wrong solutions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,5 +247,46 @@ func TestEvidence(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.wantDetails)
 			}
 		})
+	}
+}
+
+// TestRelief: a solved challenge forgives a pace, and neither a false claim nor a
+// browser that a program drives.
+func TestRelief(t *testing.T) {
+	t.Parallel()
+	p := bot.DefaultPolicy()
+	_, driven := p.HeaderSigns(bot.Headers{Accept: "*/*", AcceptLanguage: "en"}, bot.KindDriven, "headlessChrome")
+	_, hinted := p.HeaderSigns(bot.Headers{UserAgent: "Mozilla/5.0 (X11) Chrome/142", Brands: `"HeadlessChrome";v="142"`, Accept: "*/*", AcceptLanguage: "en"}, bot.KindPerson, "")
+	for name, tc := range map[string]struct {
+		evidence bot.Evidence
+		want     bot.Verdict
+	}{
+		"pace":        {bot.Evidence{Pace: bot.PaceSigns{Weight: 0.85}}, bot.Human},
+		"all at once": {bot.Evidence{HeaderWeight: 0.5, Pace: bot.PaceSigns{Weight: 0.85}}, bot.Human},
+		"driven":      {bot.Evidence{HeaderWeight: driven, Driven: driven}, bot.Suspect},
+		"by its hint": {bot.Evidence{HeaderWeight: hinted, Driven: hinted}, bot.Suspect},
+		"false claim": {bot.Evidence{HeaderWeight: 0.2, FalseClaim: "google"}, bot.Bot},
+	} {
+		if got := p.Verdict(p.Relieved(&tc.evidence)); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+	if shared := p.Failed(20, true); p.Verdict(shared.Weight) != bot.Human {
+		t.Errorf("failures that many clients share weigh %v", shared.Weight)
+	}
+}
+
+// TestRation: a second has so many verdicts, and the next one as many again.
+func TestRation(t *testing.T) {
+	t.Parallel()
+	r := bot.NewRation()
+	taken := 0
+	for ms := range int64(2000) {
+		if r.Take(1_000_000 + ms) {
+			taken++
+		}
+	}
+	if taken != 100 {
+		t.Errorf("%d verdicts in two seconds, want 100", taken)
 	}
 }

@@ -42,7 +42,29 @@ type Network struct {
 	fresh         window // sessions that this instance had not seen
 	genuine       window // of those, the ones that we opened
 	invented      window // and the others
+	failed        window // solutions that were wrong
+	opened        window // sessions that were opened
+	logged        window // verdicts on its clients
 }
+
+// Log counts a verdict that is to be logged and returns how many there were in the
+// last minute.
+func (n *Network) Log(nowMS int64) int {
+	n.logged.add(nowMS, cookieWindow, 1)
+	return n.logged.count(nowMS, cookieWindow)
+}
+
+// Fail counts a wrong solution, whichever client of the network sent it.
+func (n *Network) Fail(nowMS int64) { n.failed.add(nowMS, offenceWindow, 1) }
+
+// Failures returns how many wrong solutions there were lately.
+func (n *Network) Failures(nowMS int64) int { return n.failed.count(nowMS, offenceWindow) }
+
+// Open counts a session that was opened.
+func (n *Network) Open(nowMS int64) { n.opened.add(nowMS, cookieWindow, 1) }
+
+// Opened returns how many sessions were opened in the last minute.
+func (n *Network) Opened(nowMS int64) int { return n.opened.count(nowMS, cookieWindow) }
 
 // Count adds a request with or without a session.
 func (n *Network) Count(nowMS int64, session bool) {

@@ -14,6 +14,7 @@ type Evidence struct {
 	// Headers are the signals of the client's headers, and HeaderWeight their sum.
 	Headers      []Signal
 	HeaderWeight float64
+	Driven       float64 // what of it says that a program drives the browser
 	// FalseClaim is the search engine that the client falsely claims to be.
 	FalseClaim string
 
@@ -30,6 +31,20 @@ func (p *Policy) Score(e *Evidence) float64 {
 		headers = p.Weights[signFalse]
 	}
 	return min(headers+e.Pace.Weight+e.Crowd.Weight+e.Invented.Weight+e.Cookieless.Weight+e.Penalty+e.Failed.Weight, 1)
+}
+
+// Lasting is the part of the score that no solved challenge takes off: a false
+// claim stays one, and a program that drives a browser can also have it solve.
+func (p *Policy) Lasting(e *Evidence) float64 {
+	if e.FalseClaim != "" {
+		return p.Weights[signFalse]
+	}
+	return e.Driven
+}
+
+// Relieved is the score of a client that solved a challenge.
+func (p *Policy) Relieved(e *Evidence) float64 {
+	return max(p.Score(e)-p.Relief, p.Lasting(e), 0)
 }
 
 // Signals puts the evidence in words.
@@ -57,7 +72,13 @@ func (p *Policy) Signals(e *Evidence) []Signal {
 // one: it never makes a suspect alone.
 func (p *Policy) Penalty(penalty float64) float64 { return min(penalty, p.Weights[signPenalty]) }
 
-// Failed returns what wrong solutions weigh.
-func (p *Policy) Failed(failures int) Sign {
-	return Sign{min(float64(failures)*p.Weights[signFailed], 1), failures}
+// Failed returns what wrong solutions weigh. Shared says that they are those of
+// everyone with these headers on this network: then they, too, never make a suspect
+// alone.
+func (p *Policy) Failed(failures int, shared bool) Sign {
+	most := 1.0
+	if shared {
+		most = p.Weights[signPenalty]
+	}
+	return Sign{min(float64(failures)*p.Weights[signFailed], most), failures}
 }

@@ -35,12 +35,15 @@ const (
 // HeaderSigns reads the headers of a user agent of a kind; name is the pattern
 // that matched it. Only what a browser always does counts against a client that
 // claims to be it: privacy browsers, text browsers, old telephones and proxies
-// leave out a lot.
-func (p *Policy) HeaderSigns(h Headers, kind UserAgentKind, name string) []Signal {
-	var signals []Signal
+// leave out a lot. Driven is the weight of the sign that a program drives the
+// browser, which no solved challenge takes off.
+func (p *Policy) HeaderSigns(h Headers, kind UserAgentKind, name string) (signals []Signal, driven float64) {
 	add := func(kind, sign, detail string) {
 		if s := p.signal(kind, sign, detail); s.Weight > 0 {
 			signals = append(signals, s)
+			if sign == signDriven {
+				driven = s.Weight
+			}
 		}
 	}
 	switch kind {
@@ -78,7 +81,7 @@ func (p *Policy) HeaderSigns(h Headers, kind UserAgentKind, name string) []Signa
 	if h.Accept == "" {
 		add(SignalHeaders, signNoAccept, "no-accept")
 	}
-	return signals
+	return signals, driven
 }
 
 // malformed reports slips that only people who write scripts make.

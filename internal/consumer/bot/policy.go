@@ -54,8 +54,8 @@ type Signal struct {
 type Policy struct {
 	Suspect float64 // from this score on
 	Bot     float64
-	// Relief is what a solved challenge takes off a score. It is enough to pass
-	// whatever the score was: a client that paid is let in, within the limits.
+	// Relief is what a solved challenge takes off a score. It is enough to pass,
+	// within the limits, but for what [Policy.Lasting] says.
 	Relief  float64
 	Weights Weights
 }

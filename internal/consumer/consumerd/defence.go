@@ -29,7 +29,7 @@ import (
 
 // DefenceSettings say how much anybody may ask, and who counts as a program.
 type DefenceSettings struct {
-	Limits        string             `name:"limits" env:"BFF_CONSUMER_LIMITS" help:"Requests per minute of one session by class, and how many times that an address and a fingerprint may share: search=60,detail=120,handoff=10,wishlist=30,session=60,telemetry=240,ip=5,fingerprint=5. off lifts them all."`
+	Limits        string             `name:"limits" env:"BFF_CONSUMER_LIMITS" help:"Requests per minute of one session by class, and how many times that an address and a fingerprint may share: search=60,detail=120,handoff=10,wishlist=30,session=60,telemetry=240,challenge=60,ip=5,fingerprint=5. off lifts them all."`
 	Instances     int                `name:"instances" env:"BFF_CONSUMER_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
 	BotDefence    string             `name:"bot-defence" env:"BFF_CONSUMER_BOT_DEFENCE" default:"on" help:"on, watch (verdicts are logged, nothing follows) or off."`
 	BotWeights    map[string]float64 `name:"bot-weights" env:"BFF_CONSUMER_BOT_WEIGHTS" help:"Weights of signs and thresholds that differ from docs/bots.md, such as library=0.2;suspect=0.6"`
@@ -74,6 +74,7 @@ type guarded struct {
 	campaign   func() bool
 	telemetry  *consumer.Telemetry
 	background *web.Background
+	ration     *bot.Ration
 }
 
 // campaignScale is what campaign mode leaves of the hand-off's limit.
@@ -93,7 +94,7 @@ func (c *Config) openGuard(ctx context.Context, p *service.Process, on guarded) 
 	cfg := consumerguard.Config{
 		Clients: c.clients(), Limits: limits, Mode: consumerguard.Mode(c.BotDefence), Policy: policy,
 		Memory: bots, Sessions: on.store, ChallengePath: consumerhttp.Base + "/challenge",
-		Telemetry: on.telemetry, Background: on.background, Log: p.Log, Now: time.Now, Metrics: p.Metrics,
+		Telemetry: on.telemetry, Background: on.background, Ration: on.ration, Log: p.Log, Now: time.Now, Metrics: p.Metrics,
 		Scale: map[web.Limit]func() float64{consumerhttp.LimitHandoff: func() float64 {
 			if on.campaign() {
 				return campaignScale

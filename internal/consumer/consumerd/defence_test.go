@@ -20,6 +20,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
+const robot = "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)"
+
 const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36"
 
 // patient lets one client do what only a crowd would: for tests of something
@@ -176,15 +178,15 @@ func (f *fleet) solve(node, guest int, header ...string) string {
 	return payload
 }
 
-// TestChallenge: a driven browser is told how to go on, pays, and is let in for
+// TestChallenge: a program that says what it is is told how to go on, pays, and is let in for
 // a while, at every instance. The solution is nobody else's and counts once.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	f := newWatch(t, 2, nil)
-	agent := []string{"User-Agent", headless}
+	agent := []string{"User-Agent", robot}
 	cookie := f.session(1, agent...)
 	as := func(c guestCall, node int, more ...string) guestAnswer {
-		return f.ask(c.with(append([]string{"User-Agent", headless, "Cookie", cookie}, more...)...).at(node, 1))
+		return f.ask(c.with(append([]string{"User-Agent", robot, "Cookie", cookie}, more...)...).at(node, 1))
 	}
 	refused := as(wishCall(f, 0), 0)
 	if refused.status != http.StatusTooManyRequests || codeOf(refused) != "SUSPECTED_BOT" {
@@ -193,10 +195,10 @@ func TestChallenge(t *testing.T) {
 	if !strings.Contains(refused.header.Get("Link"), apiBase+"/challenge") || !strings.Contains(string(refused.body), apiBase+"/challenge") {
 		t.Errorf("the answer does not say how to go on: %v %s", refused.header, refused.body)
 	}
-	payload := f.solve(0, 1, "User-Agent", headless, "Cookie", cookie)
+	payload := f.solve(0, 1, "User-Agent", robot, "Cookie", cookie)
 
 	other := f.session(2, agent...)
-	if a := f.ask(wishCall(f, 0).with("User-Agent", headless, "Cookie", other, "X-Challenge", payload).at(0, 2)); codeOf(a) != "CHALLENGE_INVALID" {
+	if a := f.ask(wishCall(f, 0).with("User-Agent", robot, "Cookie", other, "X-Challenge", payload).at(0, 2)); codeOf(a) != "CHALLENGE_INVALID" {
 		t.Errorf("somebody else's solution: %s", a)
 	}
 	if a := as(wishCall(f, 0), 0, "X-Challenge", payload); a.status != http.StatusCreated {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
@@ -89,8 +90,9 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	telemetry := consumer.NewTelemetry(p.Instance(), sw.sampling)
 	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: "bff_consumer"})
 	p.Add("background", nil, background.Close)
+	ration := bot.NewRation()
 	guard, err := s.openGuard(ctx, p, guarded{
-		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background,
+		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background, ration: ration,
 	})
 	if err != nil {
 		return err
@@ -106,7 +108,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,
-		Telemetry: telemetry, Background: background, Now: time.Now, Metrics: p.Metrics,
+		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics,
 	})
 	p.Add("visit recorder", nil, api.Close)
 	p.AddLoop("wishlist mirrors", store.RepairMirrors)

@@ -261,6 +261,7 @@ func TestTelemetryWithoutPostgres(t *testing.T) {
 	events := listen(t, w)
 	p := w.Start("bff-consumer", nil)
 	v := &visitor{base: "http://" + p.Public}
+	v.ask(t, http.StatusOK, "GET", "/session", nil)
 	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{"path": "/before"})
 	if err := server.Stop(testkit.Context(t)); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -33,6 +34,15 @@ const (
 	maxIgnored  = 60
 )
 
+// Bounds of the assessments, which are paid for.
+const (
+	maxAssessing = 8 // at once
+	// maxNetworkFailures is from how many wrong solutions of a network within ten
+	// minutes on the tokens from there are not assessed: each made-up session is a
+	// new client, which has failed at nothing yet.
+	maxNetworkFailures = 30
+)
+
 const (
 	blockFor  = 10 * time.Minute
 	solvedFor = 30 * time.Minute
@@ -50,72 +60,96 @@ func (g *Guard) Challenge(w http.ResponseWriter, r *http.Request) error {
 	s := g.identify(r)
 	j := g.judge(r, s, &web.Route{Kind: web.Challenge}) // which counts nothing
 	w.Header().Set("Cache-Control", "private, no-store")
-	return web.WriteJSON(w, http.StatusOK, g.cfg.Challenger.Issue(s.subject(), j.score, s.At))
+	return web.WriteJSON(w, http.StatusOK, g.cfg.Challenger.Issue(s.subject(), j.raw, s.At))
 }
 
 // readSolution checks the solution that a request carries, if it does, and
-// remembers it. A wrong one is refused: it would only fail again.
-func (g *Guard) readSolution(r *http.Request, s *sender) error {
+// remembers it. The address pays first: a wrong one costs work, and sessions are
+// easily made up. A wrong one is refused: it would only fail again.
+func (g *Guard) readSolution(w http.ResponseWriter, r *http.Request, s *sender, j *judgement) error {
 	solution, token := header(r.Header, "X-Challenge"), header(r.Header, "X-Recaptcha-Token")
-	if solution == "" && token == "" {
-		return nil
-	}
-	if g.blocked(s) {
-		return nil // refused in a moment, whatever it has solved
-	}
 	if solution == "" && g.cfg.Recaptcha == nil {
 		solution = token
 	}
-	var err error
-	if solution != "" {
-		err = g.verifySolution(r.Context(), s, solution)
-	} else {
-		err = g.assess(r, s, token)
+	switch {
+	case solution == "" && (token == "" || j.verdict == bot.Human): // pages may send a token with every request
+		return nil
+	case s.hasSession() && j.blockedUntil > s.ms:
+		return nil // refused in a moment, whatever it has solved
 	}
-	if bff.CodeOf(err) == bff.CodeChallengeInvalid {
-		g.failed(r, s)
+	if g.solutions != nil {
+		if d := g.solutions.Address(r.Context(), s.limited, s.At); !d.Allowed {
+			ratelimit.Announce(w.Header(), d)
+			g.limited.WithLabelValues(string(g.solutionLimit), g.solutions.Scope(d)).Inc()
+			return errLimited(d)
+		}
+	}
+	var (
+		solved bool
+		err    error
+	)
+	if solution != "" {
+		solved, err = g.verifySolution(r.Context(), s, solution, j.raw)
+	} else {
+		solved, err = g.assess(r, s, token)
+	}
+	switch {
+	case solved:
+		g.solved(s)
+		j.evidence.Failed = bot.Sign{}
+		g.relieve(j)
+	case bff.CodeOf(err) == bff.CodeChallengeInvalid && !errors.Is(err, challenge.ErrEasy):
+		g.failed(r, s, j)
 	}
 	return err
 }
 
-func (g *Guard) blocked(s *sender) bool {
-	c, mu := g.clients.Lock(s.key, s.ms)
-	defer mu.Unlock()
-	return c.blockedUntil > s.ms
-}
-
 // verifySolution checks a solution of our own challenge.
-func (g *Guard) verifySolution(ctx context.Context, s *sender, solution string) error {
-	err := g.cfg.Challenger.Verify(ctx, s.subject(), solution, s.At)
+func (g *Guard) verifySolution(ctx context.Context, s *sender, solution string, score float64) (solved bool, err error) {
+	err = g.cfg.Challenger.Verify(ctx, s.subject(), solution, score, s.At)
 	switch {
+	case errors.Is(err, challenge.ErrEasy):
+		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the challenge was easier than what this client has done since demands: solve a new one", Err: err}
 	case errors.Is(err, challenge.ErrMalformed), errors.Is(err, challenge.ErrForged), errors.Is(err, challenge.ErrExpired),
 		errors.Is(err, challenge.ErrUnsolved), errors.Is(err, challenge.ErrSpent):
-		return &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the solution is wrong, expired, used, or for another client: ask for a new challenge", Err: err}
+		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the solution is wrong, expired, used, or for another client: ask for a new challenge", Err: err}
 	}
 	// A store that cannot say whether it was spent is no reason to refuse a client
 	// that did the work: it is signed, for this client, and good for minutes only.
-	g.solved(s)
-	return nil
+	return true, nil
 }
 
 // assess has a third party judge its token. When it cannot, the client is none
 // the worse for it, and may solve a challenge of ours.
-func (g *Guard) assess(r *http.Request, s *sender, token string) error {
+func (g *Guard) assess(r *http.Request, s *sender, token string) (solved bool, err error) {
 	if len(token) > maxToken {
-		return bff.Errorf(bff.CodeChallengeInvalid, "the token is too long")
+		return false, bff.Errorf(bff.CodeChallengeInvalid, "the token is too long")
+	}
+	network, mu := g.networks.Lock(s.networkKey, s.ms)
+	failures := network.Failures(s.ms)
+	mu.Unlock()
+	if failures >= maxNetworkFailures {
+		web.From(r.Context()).Note("recaptcha", "too many failures of the network")
+		return false, nil
+	}
+	select {
+	case g.assessing <- struct{}{}:
+		defer func() { <-g.assessing }()
+	default:
+		web.From(r.Context()).Note("recaptcha", "busy")
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), assessTimeout)
 	defer cancel()
 	person, valid, err := g.cfg.Recaptcha.Assess(ctx, token)
-	switch {
-	case err != nil:
+	if err != nil {
 		web.From(r.Context()).Note("recaptcha", "unavailable")
-	case !valid || person < likelyPerson:
-		return bff.Errorf(bff.CodeChallengeInvalid, "the token was not accepted: solve the challenge of GET %s instead", g.cfg.ChallengePath)
-	default:
-		g.solved(s)
+		return false, nil
 	}
-	return nil
+	if !valid || person < likelyPerson {
+		return false, bff.Errorf(bff.CodeChallengeInvalid, "the token was not accepted: solve the challenge of GET %s instead", g.cfg.ChallengePath)
+	}
+	return true, nil
 }
 
 // solved remembers a solution for half an hour, here and at other instances.
@@ -136,30 +170,43 @@ func (g *Guard) solved(s *sender) {
 }
 
 // failed counts a wrong solution; after a few, the client is blocked.
-func (g *Guard) failed(r *http.Request, s *sender) {
+func (g *Guard) failed(r *http.Request, s *sender, j *judgement) {
 	g.answers.WithLabelValues(answerFailed).Inc()
-	c, mu := g.clients.Lock(s.key, s.ms)
-	n := c.Fail(s.ms)
+	network, mu := g.networks.Lock(s.networkKey, s.ms)
+	network.Fail(s.ms)
 	mu.Unlock()
-	if n < maxFailures {
-		return
+	c, mu := g.clients.Lock(s.key, s.ms)
+	failures := c.Fail(s.ms)
+	mu.Unlock()
+	if failures%maxFailures == 0 {
+		g.block(r, s, j)
 	}
-	j := g.judge(r, s, &web.Route{Kind: web.Challenge})
-	if j.verdict == bot.Human { // its failures alone are enough to say so
-		j.verdict, j.score = bot.Suspect, max(j.score, g.policy.Suspect)
-	}
-	g.block(s)
-	g.log(r, s, &j, bot.ActionHardBlock)
 }
 
 // block refuses a client everything for a while, here at once and at other
-// instances soon.
-func (g *Guard) block(s *sender) {
+// instances soon, if its session is one of ours. A client without a session shares
+// its headers and network with others, and would be refused on their behalf; and
+// made-up sessions would push the true blocks out of the shared list.
+func (g *Guard) block(r *http.Request, s *sender, j *judgement) {
+	if !s.hasSession() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), checkTimeout)
+	defer cancel()
+	found, ok, err := g.cfg.Sessions.FindSession(ctx, s.SessionID)
+	if err != nil || !ok || !found.CreatedAt.Before(s.At) {
+		return // made up, or unknown; the limits hold
+	}
 	key, until := s.key, s.At.Add(blockFor)
 	c, mu := g.clients.Lock(key, s.ms)
 	c.blockedUntil = until.UnixMilli()
 	c.Forgive() // it is paid for with the wait
 	mu.Unlock()
+	verdict := *j
+	if verdict.verdict == bot.Human { // what it did to challenges is enough to say so
+		verdict.verdict, verdict.score = bot.Suspect, max(verdict.score, g.policy.Suspect)
+	}
+	g.log(s, &verdict, bot.ActionHardBlock, occasion(r))
 	g.jobs.Do(func(ctx context.Context) {
 		if err := g.cfg.Memory.Block(ctx, key, until); err != nil {
 			g.cfg.Log.Warn("block was not shared: only this instance refuses the client", "error", err.Error())

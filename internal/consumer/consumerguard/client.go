@@ -27,7 +27,8 @@ type sender struct {
 	// with this fingerprint on this network, which is also the crowd.
 	key, crowd, networkKey uint64
 
-	attempt ratelimit.Attempt // at a change
+	attempt   ratelimit.Attempt // at a change whose answer is kept
+	overLimit bool
 }
 
 func (s *sender) hasSession() bool { return s.limited.Session != "" }

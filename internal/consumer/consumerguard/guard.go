@@ -10,8 +10,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +64,9 @@ type Config struct {
 	// of our own challenges.
 	Recaptcha Assessor
 
+	// Ration bounds how many verdicts are logged, together with those of others who
+	// share it; nil = one of the guard's own.
+	Ration *bot.Ration
 	// Telemetry and Background take the events of verdicts.
 	Telemetry  *consumer.Telemetry
 	Background *web.Background
@@ -83,6 +88,9 @@ func (c *Config) complete() error {
 	need(c.UserAgents != nil && c.Memory != nil && c.Sessions != nil, "user agents, memory and sessions are required")
 	need(c.Challenger != nil && c.ChallengePath != "", "challenger and its path are required")
 	need(c.Telemetry != nil && c.Background != nil, "telemetry and background are required")
+	if c.Ration == nil {
+		c.Ration = bot.NewRation()
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -107,9 +115,14 @@ type Guard struct {
 	networks *memo.Table[bot.Network]
 	lookups  singleflight.Group
 	// jobs are small and about what comes again: they may be lost.
-	jobs   *web.Background
-	busy   *busyClients
-	logged ration
+	jobs *web.Background
+	busy *busyClients
+	// solutions is the class whose address pays for a solution: that of the
+	// challenges; nil without limits.
+	solutions     *ratelimit.Class
+	solutionLimit web.Limit     // its name
+	assessing     chan struct{} // holds a place for each token that is being assessed
+	maxOpened     int           // sessions of a network in a minute; 0 = no bound
 
 	verdicts [3][4]prometheus.Counter // verdict, action
 	limited  *prometheus.CounterVec
@@ -136,6 +149,11 @@ const (
 	maxProfiles = 1 << 13
 )
 
+// openedPerMinute is how many sessions one client would open at most; a network,
+// with all clients behind it, may open as many times more as its other limits are
+// higher. People keep their session: only clients that throw it away need more.
+const openedPerMinute = 60
+
 // Bounds of the small jobs.
 const (
 	maxJobs    = 256
@@ -154,11 +172,12 @@ func New(cfg Config) (*Guard, error) {
 		profiles: memo.New[sentHeaders, *profile](maxProfiles), clients: memo.NewTable[clientState](maxClients),
 		crowds: memo.NewTable[bot.Crowd](maxCrowds), networks: memo.NewTable[bot.Network](maxNetworks),
 		jobs: web.NewBackground(web.BackgroundConfig{Queue: maxJobs, Workers: jobWorkers, Budget: jobBudget}),
-		busy: newBusyClients(), logged: ration{most: maxLogged},
+		busy: newBusyClients(), assessing: make(chan struct{}, maxAssessing),
 		link: []string{"<" + cfg.ChallengePath + `>; rel="challenge"`},
 	}
 	var errs []error
 	if !cfg.Limits.Off {
+		g.maxOpened = int(openedPerMinute * cfg.Limits.IP)
 		for name := range cfg.Limits.PerMinute {
 			class, err := ratelimit.NewClass(cfg.Limiter, name, cfg.Scale[web.Limit(name)])
 			errs = append(errs, err)
@@ -219,6 +238,9 @@ func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
 		case class == nil && !g.cfg.Limits.Off:
 			errs = append(errs, fmt.Errorf("guard: route %q: there is no limit %q", rt.Pattern, rt.Limit))
 		}
+		if rt.Kind == web.Challenge {
+			g.solutions, g.solutionLimit = class, rt.Limit
+		}
 		rt.Handle = g.protect(rt, class)
 		protected = append(protected, rt)
 	}
@@ -234,22 +256,8 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 		}
 		s := g.identify(r)
 		web.From(r.Context()).Local = &s.Visit
-		if class != nil && rt.Kind == web.Change {
-			s.attempt = g.charges.Begin(rt.Pattern, s.limited.Session, idempotencyKey(r.Header), s.At)
-			defer s.attempt.Settle(ratelimit.Decision{}) // unless it was decided
-		}
 		if g.cfg.Mode == ModeOff {
-			if class != nil {
-				if err := g.charge(w, r, s, &rt, class); err != nil {
-					return err
-				}
-			}
-			return rt.Handle(w, r)
-		}
-		if g.cfg.Mode == ModeOn {
-			if err := g.readSolution(r, s); err != nil {
-				return err
-			}
+			return g.charged(w, r, s, &rt, class)
 		}
 		return g.judged(w, r, s, &rt, class)
 	}
@@ -258,20 +266,36 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 // judged answers a request as the verdict on its client allows.
 func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *web.Route, class *ratelimit.Class) error {
 	j := g.judge(r, s, rt)
+	if g.cfg.Mode == ModeOn {
+		if err := g.readSolution(w, r, s, &j); err != nil {
+			g.count(s, rt, &j)
+			return err
+		}
+	}
 	action, err := g.act(s, rt, &j)
 	if err != nil {
 		g.count(s, rt, &j)
 		g.verdicts[j.index()][action].Inc()
 		return g.refuse(w, r, s, &j, err)
 	}
-	refusal := s.Refusal
-	if class != nil && !j.genuine {
-		if err := g.charge(w, r, s, rt, class); err != nil {
-			g.count(s, rt, &j)
-			return err
-		}
+	if s.NoSession && rt.Kind == web.PublicRead && !s.hasSession() {
+		s.Untracked = true
 	}
-	err = rt.Handle(w, r)
+	refusal := s.Refusal
+	if j.genuine {
+		class = nil // the cache answers, or nothing does
+	}
+	err = g.charged(w, r, s, rt, class)
+	if s.overLimit {
+		g.count(s, rt, &j)
+		return err
+	}
+	j.counts = j.counts && !s.attempt.Retry()
+	if s.Opened() {
+		network, mu := g.networks.Lock(s.networkKey, s.ms)
+		network.Open(s.ms)
+		mu.Unlock()
+	}
 	if !harmless(&s.Visit, rt, err) {
 		g.count(s, rt, &j)
 	}
@@ -288,7 +312,7 @@ func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *we
 		g.verdicts[j.index()][actNone].Inc()
 	}
 	if j.verdict != bot.Human && !j.genuine {
-		g.log(r, s, &j, bot.ActionNone)
+		g.log(s, &j, bot.ActionNone, occasion(r))
 	}
 	return err
 }
@@ -341,26 +365,24 @@ func (g *Guard) act(s *sender, rt *web.Route, j *judgement) (action int, refused
 	switch {
 	case g.cfg.Mode == ModeWatch, asksForSession(rt, s):
 		return actNone, nil
-	case j.blockedUntil > s.ms:
+	case s.hasSession() && j.blockedUntil > s.ms:
 		return actBlock, errBlocked(time.Duration(j.blockedUntil-s.ms) * time.Millisecond)
-	case j.genuine && rt.Kind == web.PublicRead:
+	case j.genuine:
 		s.Untracked, s.CacheOnly = true, true
 		s.Refusal = &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "this page is temporarily unavailable: retry later", RetryAfter: retryCrawler}
 		return actCache, nil
-	case j.genuine && rt.Kind == web.Telemetry:
-		return actChallenge, g.errSuspected()
 	case j.preview && j.claim != useragent.False:
 		s.Untracked = true
 		return actNone, nil
 	case j.verdict == bot.Human, rt.Kind == web.Challenge:
 		return actNone, nil
 	case rt.Kind == web.PublicRead:
-		s.CacheOnly, s.Refusal = true, g.errSuspected()
+		s.CacheOnly, s.Refusal = true, g.errSuspected(j)
 		// A session for each of them is what a flood without cookies wants.
 		s.Untracked = j.verdict == bot.Bot || !s.hasSession()
 		return actCache, nil
 	case j.verdict == bot.Bot, rt.Kind == web.Change:
-		return actChallenge, g.errSuspected()
+		return actChallenge, g.errSuspected(j)
 	}
 	return actNone, nil
 }
@@ -370,6 +392,54 @@ func (g *Guard) act(s *sender, rt *web.Route, j *judgement) (action int, refused
 // what others did, it could never be told apart from them. Limits still hold.
 func asksForSession(rt *web.Route, s *sender) bool {
 	return rt.Kind == web.PrivateRead && !s.hasSession()
+}
+
+// charged charges a request to the limits of its class, which is nil if there are
+// none, and has it answered.
+func (g *Guard) charged(w http.ResponseWriter, r *http.Request, s *sender, rt *web.Route, class *ratelimit.Class) error {
+	if class == nil {
+		return rt.Handle(w, r)
+	}
+	var unread error
+	kept := false // nothing is, unless the handler says so
+	if rt.KeepsAnswers {
+		unread = g.beginAttempt(w, r, s)
+		defer func() {
+			if s.attempt.End(kept) { // a retry that was none: it costs what others cost
+				class.Write(r.Context(), s.limited, &ratelimit.Attempt{}, s.At)
+			}
+		}()
+	}
+	if err := g.charge(w, r, s, rt, class); err != nil {
+		s.overLimit = true
+		return err
+	}
+	if unread != nil {
+		return unread
+	}
+	err := rt.Handle(w, r)
+	kept = err == nil && (!s.attempt.Retry() || header(w.Header(), consumer.ReplayedHeader) != "")
+	return err
+}
+
+// beginAttempt finds out whether a request repeats an earlier one, for which it
+// reads the body; the handler finds it unread. A body that cannot be read repeats
+// nothing and is the request's error, once it was charged.
+func (g *Guard) beginAttempt(w http.ResponseWriter, r *http.Request, s *sender) error {
+	key := idempotencyKey(r.Header)
+	if key == "" || !s.hasSession() {
+		return nil
+	}
+	body := ""
+	if web.From(r.Context()).MaxBody > 0 {
+		var err error
+		if body, err = web.ReadText(w, r); err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(strings.NewReader(body))
+	}
+	s.attempt = g.charges.Begin(s.At, s.limited.Session, key, r.Method, r.URL.Path, body)
+	return nil
 }
 
 // charge holds a request to the limits of its class.
@@ -405,20 +475,32 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, s *sender, j *jud
 	if j.blockedUntil > s.ms || j.genuine {
 		return err
 	}
-	w.Header()["Link"] = g.link
-	action := bot.ActionChallenge
+	if g.mayPass(j) {
+		w.Header()["Link"] = g.link
+	}
 	c, mu := g.clients.Lock(s.key, s.ms)
 	ignored := c.Ignore(s.ms)
 	mu.Unlock()
-	if ignored > maxIgnored {
-		g.block(s)
-		action = bot.ActionHardBlock
+	if ignored%(maxIgnored+1) == 0 {
+		g.block(r, s, j)
 	}
-	g.log(r, s, j, action)
+	g.log(s, j, bot.ActionChallenge, occasion(r))
 	return err
 }
 
-func (g *Guard) errSuspected() *bff.Error {
+// mayPass reports whether a solved challenge would help a client.
+func (g *Guard) mayPass(j *judgement) bool {
+	return g.policy.Verdict(g.policy.Lasting(&j.evidence)) == bot.Human
+}
+
+func (g *Guard) errSuspected(j *judgement) *bff.Error {
+	if !g.mayPass(j) {
+		return &bff.Error{
+			Code:       bff.CodeSuspectedBot,
+			Detail:     "this client is an automated browser or not the search engine that it claims to be: a challenge does not change that, use an ordinary browser",
+			RetryAfter: retryChallenged,
+		}
+	}
 	return &bff.Error{
 		Code:       bff.CodeSuspectedBot,
 		Detail:     "solve the challenge of GET " + g.cfg.ChallengePath + " and send the request again with the solution in X-Challenge",

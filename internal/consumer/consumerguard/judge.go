@@ -14,9 +14,10 @@ import (
 type judgement struct {
 	verdict      bot.Verdict
 	score        float64
+	raw          float64 // the score without the relief of a solved challenge
 	evidence     bot.Evidence
 	claim        useragent.Claim
-	genuine      bool // a search engine that is one
+	genuine      bool // a search engine that is one, and reads
 	preview      bool // fetches a page that was shared
 	counts       bool // towards its client's pace, unless it turns out to be harmless
 	blockedUntil int64
@@ -46,11 +47,11 @@ const (
 	checkTimeout = 100 * time.Millisecond
 )
 
-// judge weighs what is known of a client. The request counts, unless it is a free
-// retry or telemetry, which pages send by themselves.
+// judge weighs what is known of a client. The request counts, unless it is
+// telemetry, which pages send by themselves.
 func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 	costs := rt.Kind == web.PublicRead || rt.Kind == web.PrivateRead || rt.Kind == web.Change
-	j.counts = costs && !s.attempt.Retry() && !asksForSession(rt, s)
+	j.counts = costs && !asksForSession(rt, s)
 	p := s.profile
 	switch p.agent.Kind {
 	case useragent.Search:
@@ -58,20 +59,21 @@ func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 			// Without waiting: a client that is not yet proven is one like others.
 			j.claim = g.cfg.Verifier.Verify(expired, p.agent, web.From(r.Context()).ClientIP, s.At)
 		}
-		if j.genuine = j.claim == useragent.Genuine; j.genuine {
+		// Pages from the cache cost nothing; for all else it is a guest like others.
+		if j.genuine = j.claim == useragent.Genuine && rt.Kind == web.PublicRead; j.genuine {
 			j.counts, j.verdict = false, bot.Human
 			return j
 		}
 	case useragent.Preview:
 		j.preview = rt.Previews
 	}
-	j.evidence.Headers, j.evidence.HeaderWeight = p.signals, p.weight
+	j.evidence.Headers, j.evidence.HeaderWeight, j.evidence.Driven = p.signals, p.weight, p.driven
 	if j.claim == useragent.False {
 		j.evidence.FalseClaim = p.agent.Operator
 	}
 	solvedUntil, checked := g.weigh(s, &j)
-	j.score = g.policy.Score(&j.evidence)
-	j.verdict = g.policy.Verdict(j.score)
+	j.raw = g.policy.Score(&j.evidence)
+	j.score, j.verdict = j.raw, g.policy.Verdict(j.raw)
 	if j.verdict == bot.Human {
 		return j
 	}
@@ -79,10 +81,15 @@ func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 		solvedUntil = g.standing(r.Context(), s)
 	}
 	if solvedUntil > s.ms {
-		j.score = max(j.score-g.policy.Relief, 0)
-		j.verdict = g.policy.Verdict(j.score)
+		g.relieve(&j)
 	}
 	return j
+}
+
+// relieve takes off what a solved challenge is worth.
+func (g *Guard) relieve(j *judgement) {
+	j.score = g.policy.Relieved(&j.evidence)
+	j.verdict = g.policy.Verdict(j.score)
 }
 
 // weigh adds what was counted of the client, its crowd and its network, and
@@ -91,7 +98,7 @@ func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
 	e := &j.evidence
 	c, mu := g.clients.Lock(s.key, s.ms)
 	e.Pace = g.policy.Signs(&c.Track, s.ms)
-	e.Failed = g.policy.Failed(c.Failures(s.ms))
+	e.Failed = g.policy.Failed(c.Failures(s.ms), !s.hasSession())
 	j.blockedUntil = c.blockedUntil
 	solvedUntil, checked = c.solvedUntil, c.checked
 	fresh := j.counts && !c.seen
@@ -108,6 +115,7 @@ func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
 		mu.Unlock()
 	}
 	network, mu := g.networks.Lock(s.networkKey, s.ms)
+	s.NoSession = g.cfg.Mode == ModeOn && g.maxOpened > 0 && network.Opened(s.ms) >= g.maxOpened
 	flooded := false
 	switch {
 	case !s.hasSession():

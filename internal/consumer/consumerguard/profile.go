@@ -114,15 +114,18 @@ func (s sentHeaders) clone() sentHeaders {
 type profile struct {
 	agent          useragent.Verdict
 	signals        []bot.Signal
-	weight         float64 // of the signals
+	weight, driven float64 // of the signals, and of those that a program drives the browser
 	current        consumer.Prints
 	older          []consumer.Prints
 	userAgent      consumer.Hash
 	userAgentClass string
 	locale         bff.Locale
 
-	subject string // the fingerprint, as the limiter counts it
-	number  uint64 // the same, for keys
+	// subject is the base fingerprint, as the limiter counts it: the hints of
+	// scripts are free-form, and a new one with each request must not be a new
+	// client. number is the same, for keys.
+	subject string
+	number  uint64
 
 	// What the fingerprint's penalties weigh, and when that was read.
 	penalty     atomic.Uint64
@@ -158,14 +161,14 @@ func (g *Guard) newProfile(sent sentHeaders) *profile {
 		p.older = append(p.older, prints(old))
 	}
 	p.locale, _ = bff.NegotiateLocale(sent.acceptLanguage)
-	p.signals = g.policy.HeaderSigns(bot.Headers{
+	p.signals, p.driven = g.policy.HeaderSigns(bot.Headers{
 		UserAgent: sent.userAgent, Accept: sent.accept, AcceptLanguage: sent.acceptLanguage,
 		Brands: sent.brands, Mobile: sent.mobile, Platform: sent.platform, FetchMode: sent.mode, FetchSite: sent.site,
 	}, bot.UserAgentKind(p.agent.Kind.String()), p.agent.Name)
 	for _, s := range p.signals {
 		p.weight += s.Weight
 	}
-	p.subject, p.number = string(p.current.Fingerprint[:]), binary.LittleEndian.Uint64(p.current.Fingerprint[:])
+	p.subject, p.number = string(p.current.Base[:]), binary.LittleEndian.Uint64(p.current.Base[:])
 	return p
 }
 

@@ -39,7 +39,7 @@ const base = "/bff/consumer/v1"
 // limits are those of the specification.
 func limits() ratelimit.Classes {
 	return ratelimit.Classes{PerMinute: map[string]int{
-		"search": 60, "detail": 120, "handoff": 10, "wishlist": 30, "session": 60, "telemetry": 240,
+		"search": 60, "detail": 120, "handoff": 10, "wishlist": 30, "session": 60, "telemetry": 240, "challenge": 60,
 	}, IP: 5, Fingerprint: 5}
 }
 
@@ -52,12 +52,13 @@ func table() []web.Route {
 		{Pattern: "GET /facets", Kind: web.PublicRead, Limit: "search", CDN: true},
 		{Pattern: "GET /hotels/{propertyId}", Kind: web.PublicRead, Limit: "detail", CDN: true, Previews: true},
 		{Pattern: "GET /hotels/{propertyId}/availability", Kind: web.PublicRead, Limit: "detail"},
-		{Pattern: "POST /handoff", Kind: web.Change, Body: 1 << 10, Limit: "handoff"},
+		{Pattern: "POST /handoff", Kind: web.Change, Body: 1 << 10, Limit: "handoff", KeepsAnswers: true},
 		{Pattern: "GET /wishlist", Kind: web.PrivateRead, Limit: "wishlist"},
-		{Pattern: "POST /wishlist", Kind: web.Change, Body: 1 << 10, Limit: "wishlist"},
+		{Pattern: "POST /wishlist", Kind: web.Change, Body: 1 << 10, Limit: "wishlist", KeepsAnswers: true},
 		{Pattern: "GET /session", Kind: web.PrivateRead, Limit: "session"},
+		{Pattern: "POST /session/locale", Kind: web.Change, Body: 1 << 10, Limit: "session"},
 		{Pattern: "POST /telemetry/page-view", Kind: web.Telemetry, Body: 1 << 10, Limit: "telemetry"},
-		{Pattern: "GET /challenge", Kind: web.Challenge, Limit: "session"},
+		{Pattern: "GET /challenge", Kind: web.Challenge, Limit: "challenge"},
 	}
 	for i := range routes {
 		method, path, _ := strings.Cut(routes[i].Pattern, " ")
@@ -79,13 +80,14 @@ type simulation struct {
 	cached map[string]bool
 	caught bool // whether the last request was one of a suspect
 	fills  int
-	served map[string]int // requests that reached their handler, by pattern
+	kept   map[string]bool // changes whose answer is kept
+	served map[string]int  // requests that reached their handler, by pattern
 }
 
 // newSimulation must be called inside a bubble.
 func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simulation {
 	t.Helper()
-	a := &simulation{t: t, cached: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
+	a := &simulation{t: t, cached: map[string]bool{}, kept: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
 	cfg := Config{
 		Clients: Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
 		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, ChallengePath: base + "/challenge",
@@ -137,6 +139,9 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	return a
 }
 
+// unknownHotel is the body of a change that is answered 404.
+const unknownHotel = `{"propertyId":"unknown"}`
+
 // answer stands for the handlers: what was filled once is there from then on.
 func (a *simulation) answer(rt web.Route) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -163,7 +168,27 @@ func (a *simulation) answer(rt web.Route) web.Handler {
 				a.fills++
 			}
 		}
-		if v.SessionID.IsZero() && !v.Untracked && !rt.CDN {
+		if rt.KeepsAnswers {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			if string(body) == unknownHotel {
+				return &bff.Error{Code: bff.CodeResourceNotFound}
+			}
+			key := fmt.Sprintf("%s %s %s %s", v.SessionID, idempotencyKey(r.Header), r.URL, body)
+			a.mu.Lock()
+			if a.kept[key] {
+				w.Header().Set(consumer.ReplayedHeader, "true")
+			}
+			a.kept[key] = true
+			a.mu.Unlock()
+		}
+		if v.SessionID.IsZero() && !v.Untracked && !rt.CDN && rt.Kind != web.Telemetry && rt.Kind != web.Challenge {
+			if v.NoSession {
+				return &bff.Error{Code: bff.CodeRateLimited}
+			}
+			v.Open()
 			http.SetCookie(w, &http.Cookie{Name: consumer.SessionCookie, Value: a.sessions.open().String(), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -16,33 +15,20 @@ import (
 const (
 	// logEvery is how often a verdict on one client is logged.
 	logEvery = time.Minute
-	// maxLogged is how many verdicts are logged in a second: a flood of made-up
-	// clients must not become one of rows.
-	maxLogged = 50
+	// maxNetworkLogged is how many verdicts on the clients of one network are logged
+	// in a minute: each made-up session is another client.
+	maxNetworkLogged = 120
 )
 
-// ration lets so many through each second.
-type ration struct {
-	most int
-
-	mu     sync.Mutex
-	second int64
-	n      int
-}
-
-func (r *ration) take(ms int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := ms / 1000; s != r.second {
-		r.second, r.n = s, 0
-	}
-	r.n++
-	return r.n <= r.most
+// occasion is what an event says of the request that caused it.
+func occasion(r *http.Request) consumer.Occasion {
+	req := web.From(r.Context())
+	return consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
 }
 
 // log keeps a verdict, in the background: one for a client and verdict a minute,
 // and every hard block.
-func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action) {
+func (g *Guard) log(s *sender, j *judgement, action bot.Action, occasion consumer.Occasion) {
 	if j.verdict == bot.Human {
 		return
 	}
@@ -53,7 +39,13 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 		*at = s.ms
 	}
 	mu.Unlock()
-	if !due || !g.logged.take(s.ms) {
+	if !due {
+		return
+	}
+	network, mu := g.networks.Lock(s.networkKey, s.ms)
+	n := network.Log(s.ms)
+	mu.Unlock()
+	if n > maxNetworkLogged && action != bot.ActionHardBlock || !g.cfg.Ration.Take(s.ms) {
 		return
 	}
 	b := consumer.BotSuspected{
@@ -61,8 +53,6 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 		IPHash: s.Address.Hash(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}
-	req := web.From(r.Context())
-	occasion := consumer.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
 	g.cfg.Background.Do(func(ctx context.Context) {
 		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, occasion)) // logged again when it happens again
 	})

@@ -21,6 +21,7 @@ type guests struct {
 	telemetry  *consumer.Telemetry
 	background *web.Background
 	recorder   *recorder
+	ration     *bot.Ration // of verdicts that are logged
 
 	// State of guests, for a moment: what each asked for last, and saw last.
 	lastSearch *memo.Memo[[16]byte, lastSearch]
@@ -33,7 +34,7 @@ const maxGuests = 1 << 13
 func newGuests(cfg Config, rec *recorder) *guests {
 	return &guests{
 		sessions: cfg.Sessions, suspicions: cfg.Suspicions, journal: cfg.Journal, telemetry: cfg.Telemetry,
-		background: cfg.Background, recorder: rec,
+		background: cfg.Background, recorder: rec, ration: cfg.Ration,
 		lastSearch: memo.New[[16]byte, lastSearch](maxGuests), lastView: memo.New[[16]byte, lastView](maxGuests),
 	}
 }
@@ -46,6 +47,7 @@ type guest struct {
 	id      bff.ID                 // changes when the cookie turns out to be another client's
 	found   *consumer.FoundSession // as it was, once it was looked for
 	session *consumer.GuestSession // as guests.session returned it
+	refused error                  // why it has no session that may be changed
 }
 
 // of returns the guest of a request. A newcomer's session is saved before the
@@ -59,10 +61,23 @@ func (gs *guests) of(w http.ResponseWriter, r *http.Request) (*guest, error) {
 	case !g.id.IsZero():
 	case g.Untracked:
 		g.pretend()
+	case g.NoSession:
+		g.refuse()
 	default:
 		gs.open(w, r, g)
 	}
 	return g, nil
+}
+
+// retryOpening is when the network of a guest may open sessions again.
+const retryOpening = time.Minute
+
+// refuse leaves a guest without a session, because its network has opened too
+// many: what is the same for every guest it may still read.
+func (g *guest) refuse() {
+	g.id = bff.ID{} // the one in the cookie is another's, or none
+	g.pretend()
+	g.refused = &bff.Error{Code: bff.CodeRateLimited, Detail: "too many new sessions were opened from this network: wait and try again", RetryAfter: retryOpening}
 }
 
 // pretend makes a session of what the request says of itself; nothing of it is
@@ -103,8 +118,10 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 	f := consumer.FoundSession{}
 	f.GuestSession, f.Found, f.Err = gs.sessions.FindSession(r.Context(), g.id)
 	switch {
-	case errors.Is(f.Err, consumer.ErrSessionCleared):
+	case errors.Is(f.Err, consumer.ErrSessionCleared) && !g.NoSession:
 		gs.open(w, r, g)
+	case f.Err == nil && !f.Found && g.NoSession, errors.Is(f.Err, consumer.ErrSessionCleared):
+		g.refuse()
 	case f.Err != nil:
 		// Without the session store a guest can still look.
 		web.From(r.Context()).Note("sessionStore", "unavailable")
@@ -113,6 +130,10 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 		gs.restore(w, r, g)
 	default:
 		change, same := f.Meet(g.Client, g.At)
+		if !same && g.NoSession {
+			g.refuse()
+			break
+		}
 		if !same {
 			gs.rotate(w, r, g, f.GuestSession)
 			break
@@ -158,6 +179,7 @@ func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
 // save saves a session and sends its cookie.
 func (gs *guests) save(w http.ResponseWriter, r *http.Request, g *guest, s consumer.GuestSession) {
 	g.id, g.session = s.ID, &s
+	g.Open()
 	setCookie(w, s.ID)
 	if err := gs.sessions.SaveSession(r.Context(), s); err != nil {
 		web.From(r.Context()).Note("sessionStore", "unavailable")
@@ -192,7 +214,7 @@ func (gs *guests) rotate(w http.ResponseWriter, r *http.Request, g *guest, old c
 		Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
 		IPHash:  g.Address.Hash(), UserAgentHash: g.UserAgent, FingerprintHash: g.Fingerprint, EvaluatedAt: bff.At(g.At), ActionTaken: string(bot.ActionNone),
 	}
-	if e, err := gs.event(r, *g.session, b, g.At); err == nil {
+	if e, err := gs.event(r, *g.session, b, g.At); err == nil && gs.ration.Take(g.At.UnixMilli()) {
 		gs.background.Do(func(ctx context.Context) { _ = gs.suspicions.Suspect(ctx, b, e) }) // seen again when it happens again
 	}
 }
@@ -244,12 +266,48 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 		return consumer.GuestSession{}, consumer.Client{}, err
 	}
 	s := a.guests.session(w, r, g)
+	if g.refused != nil {
+		return consumer.GuestSession{}, consumer.Client{}, g.refused
+	}
 	if g.found != nil {
 		if change, _ := g.found.Meet(g.Client, g.At); !change.IsZero() {
 			a.guests.record(g, visitRecord{})
 		}
 	}
 	return s, g.WithIP(), nil
+}
+
+// reporter returns the session of a request that reports something, and its
+// client; the session is zero if there is none that the report could belong to.
+// Pages report by themselves and without end: no session is opened for it, or
+// opened again.
+func (a *API) reporter(w http.ResponseWriter, r *http.Request) (consumer.GuestSession, consumer.Client, error) {
+	v := visitOf(r)
+	switch {
+	case v.BadCookie:
+		return consumer.GuestSession{}, consumer.Client{}, refuseCookie(w)
+	case v.SessionID.IsZero():
+		return consumer.GuestSession{}, v.WithIP(), nil
+	}
+	g := &guest{Visit: v, id: v.SessionID}
+	f := consumer.FoundSession{}
+	f.GuestSession, f.Found, f.Err = a.guests.sessions.FindSession(r.Context(), g.id)
+	change, same := f.Meet(v.Client, v.At)
+	switch {
+	case errors.Is(f.Err, consumer.ErrSessionCleared):
+	case f.Err != nil:
+		web.From(r.Context()).Note("sessionStore", "unavailable")
+		g.pretend()
+		return *g.session, v.WithIP(), nil
+	case f.Found && same:
+		s := f.Apply(change)
+		g.found, g.session = &f, &s
+		if !change.IsZero() {
+			a.guests.record(g, visitRecord{})
+		}
+		return s, v.WithIP(), nil
+	}
+	return consumer.GuestSession{}, v.WithIP(), nil
 }
 
 // event is guests.event.

@@ -98,7 +98,8 @@ func TestProofOneMint(t *testing.T) {
 	if long() {
 		attempts = 500
 	}
-	s := newSite(t, 3, nil, nil)
+	// More retries than are free.
+	s := newSite(t, 3, map[string]string{"BFF_CONSUMER_LIMITS": "handoff=10000"}, nil)
 	g := s.guest()
 	g.must(http.StatusOK, "GET", "/session", nil)
 	key := rand.Text()

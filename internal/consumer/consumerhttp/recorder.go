@@ -195,7 +195,10 @@ func (r *recorder) write(batch []visitRecord) {
 				if !same {
 					continue // another client's cookie: the visit is not the guest's
 				}
+				step.New = !s.Returned()
 				events = r.appendEvent(events, n, s)
+			} else {
+				step.New = true // made up, or lost until a handler opens it again
 			}
 		}
 		steps = append(steps, step)
@@ -246,6 +249,9 @@ func (r *recorder) meet(n *visitRecord, step *consumer.Step) (consumer.GuestSess
 			at := n.visit.At
 			r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Sessions.AddRefusal(ctx, s, at) })
 		}
+	}
+	if !s.Returned() { // its first return is worth a write, however soon
+		return s, true
 	}
 	r.current.Put(n.guest.Bytes(), currentSession{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
 	return s, true

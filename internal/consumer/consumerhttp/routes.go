@@ -20,6 +20,8 @@ const (
 	LimitWishlist  web.Limit = "wishlist"
 	LimitSession   web.Limit = "session"
 	LimitTelemetry web.Limit = "telemetry"
+	// LimitChallenge counts challenges and, against the address, their solutions.
+	LimitChallenge web.Limit = "challenge"
 )
 
 // Load gates, in the order in which they are served when not everything can be: a
@@ -49,7 +51,7 @@ func Gates() []loadshed.Class {
 func Limits() ratelimit.Classes {
 	return ratelimit.Classes{PerMinute: map[string]int{
 		string(LimitSearch): 60, string(LimitDetail): 120, string(LimitHandoff): 10, string(LimitWishlist): 30,
-		string(LimitSession): 60, string(LimitTelemetry): 240,
+		string(LimitSession): 60, string(LimitTelemetry): 240, string(LimitChallenge): 60,
 	}, IP: 5, Fingerprint: 5}
 }
 
@@ -78,11 +80,11 @@ func (a *API) Routes() []web.Route {
 		{Pattern: "GET /facets", Handle: a.facets, Kind: web.PublicRead, Budget: readBudget, Limit: LimitSearch, Gate: gateSearch, CDN: true},
 		{Pattern: "GET /hotels/{propertyId}", Handle: a.hotel, Kind: web.PublicRead, Budget: readBudget, Limit: LimitDetail, Gate: gateHotel, CDN: true, Previews: true},
 		{Pattern: "GET /hotels/{propertyId}/availability", Handle: a.availability, Kind: web.PublicRead, Budget: readBudget, Limit: LimitDetail, Gate: gateHotel},
-		{Pattern: "POST /handoff", Handle: mint, Kind: web.Change, Budget: handoffBudget, Body: 4 * kib, Limit: LimitHandoff, Gate: gateHandoff},
+		{Pattern: "POST /handoff", Handle: mint, Kind: web.Change, Budget: handoffBudget, Body: 4 * kib, Limit: LimitHandoff, Gate: gateHandoff, KeepsAnswers: true},
 		{Pattern: "GET /wishlist", Handle: a.wishlist, Kind: web.PrivateRead, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff},
 		// A note has 280 characters, escaped.
-		{Pattern: "POST /wishlist", Handle: a.addWish, Kind: web.Change, Budget: wishlistBudget, Body: 4 * kib, Limit: LimitWishlist, Gate: gateHandoff},
-		{Pattern: "DELETE /wishlist/{propertyId}", Handle: a.removeWish, Kind: web.Change, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff},
+		{Pattern: "POST /wishlist", Handle: a.addWish, Kind: web.Change, Budget: wishlistBudget, Body: 4 * kib, Limit: LimitWishlist, Gate: gateHandoff, KeepsAnswers: true},
+		{Pattern: "DELETE /wishlist/{propertyId}", Handle: a.removeWish, Kind: web.Change, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff, KeepsAnswers: true},
 		{Pattern: "GET /session", Handle: a.session, Kind: web.PrivateRead, Budget: sessionBudget, Limit: LimitSession, Gate: gateHandoff},
 		{Pattern: "POST /session/locale", Handle: a.setLocale, Kind: web.Change, Budget: sessionBudget, Body: kib, Limit: LimitSession, Gate: gateHandoff},
 		{Pattern: "POST /session/currency", Handle: a.setCurrency, Kind: web.Change, Budget: sessionBudget, Body: kib, Limit: LimitSession, Gate: gateHandoff},
@@ -92,7 +94,7 @@ func (a *API) Routes() []web.Route {
 		{Pattern: "POST /telemetry/click", Handle: a.click, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
 		{Pattern: "POST /telemetry/page-view", Handle: a.pageView, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
 		{Pattern: "POST /telemetry/funnel", Handle: a.funnel, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
-		{Pattern: "GET /challenge", Handle: a.cfg.Challenge, Kind: web.Challenge, Budget: sessionBudget, Limit: LimitSession, Gate: gateSearch},
+		{Pattern: "GET /challenge", Handle: a.cfg.Challenge, Kind: web.Challenge, Budget: sessionBudget, Limit: LimitChallenge, Gate: gateSearch},
 	}
 	for i := range routes {
 		routes[i].Pattern = under(Base, routes[i].Pattern)

@@ -17,10 +17,10 @@ GET    /suggest                            public read   search    search    rep
 GET    /facets                             public read   search    search    cdn
 GET    /hotels/{propertyId}                public read   detail    hotel     cdn previews
 GET    /hotels/{propertyId}/availability   public read   detail    hotel
-POST   /handoff                            change        handoff   handoff
+POST   /handoff                            change        handoff   handoff   keeps-answers
 GET    /wishlist                           private read  wishlist  handoff
-POST   /wishlist                           change        wishlist  handoff
-DELETE /wishlist/{propertyId}              change        wishlist  handoff
+POST   /wishlist                           change        wishlist  handoff   keeps-answers
+DELETE /wishlist/{propertyId}              change        wishlist  handoff   keeps-answers
 GET    /session                            private read  session   handoff
 POST   /session/locale                     change        session   handoff
 POST   /session/currency                   change        session   handoff
@@ -29,7 +29,7 @@ POST   /session/clear                      change        session   handoff
 POST   /telemetry/click                    telemetry     telemetry telemetry
 POST   /telemetry/page-view                telemetry     telemetry telemetry
 POST   /telemetry/funnel                   telemetry     telemetry telemetry
-GET    /challenge                          challenge     session   search
+GET    /challenge                          challenge     challenge search
 `
 
 func TestRoutesAreAsSpecified(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRoutesAreAsSpecified(t *testing.T) {
 		for _, flag := range []struct {
 			set  bool
 			name string
-		}{{rt.Repeats, "repeats"}, {rt.CDN, "cdn"}, {rt.Previews, "previews"}} {
+		}{{rt.Repeats, "repeats"}, {rt.CDN, "cdn"}, {rt.Previews, "previews"}, {rt.KeepsAnswers, "keeps-answers"}} {
 			if flag.set {
 				row += " " + flag.name
 			}

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -39,6 +40,9 @@ type Config struct {
 	// Challenge gives a refused client the means to prove itself.
 	Challenge web.Handler
 	Telemetry *consumer.Telemetry
+	// Ration bounds how many borrowed cookies are logged, together with the
+	// guard's verdicts; nil = apart from them.
+	Ration *bot.Ration
 	// Background takes the bookkeeping that no client waits for.
 	Background *web.Background
 	Now        func() time.Time
@@ -63,6 +67,9 @@ type API struct {
 
 // New returns the API. What it keeps in memory is bounded.
 func New(cfg Config) *API {
+	if cfg.Ration == nil {
+		cfg.Ration = bot.NewRation()
+	}
 	recorder := newRecorder(recorderConfig{
 		Sessions: cfg.Sessions, Trails: cfg.Trails, Journal: cfg.Journal, Telemetry: cfg.Telemetry, Background: cfg.Background,
 	})

@@ -55,14 +55,19 @@ func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.Gu
 		RecentlyViewed: append([]consumer.RecentlyViewed{}, trail.RecentlyViewed...),
 		SearchHistory:  append([]consumer.SearchHistoryEntry{}, trail.SearchHistory...),
 		WishlistSize:   len(wishes), Campaign: s.Campaign,
-		CreatedAt: bff.At(s.CreatedAt), ExpiresAt: bff.At(s.LastSeenAt.Add(consumer.SessionLifetime)),
+		CreatedAt: bff.At(s.CreatedAt), ExpiresAt: bff.At(s.ExpiresAt()),
 	})
 }
 
 // change writes what a guest chose and answers with the session as it is then.
 func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSession, c consumer.SessionChange, f consumer.Fact) error {
 	now := a.cfg.Now()
-	c.SeenAt = now
+	switch {
+	case s.Returned():
+		c.SeenAt = now
+	case c.Consent != nil: // opened for this very request: its cookie has not come back
+		c.SeenAt = s.LastSeenAt
+	}
 	changed := s.Apply(c)
 	if s.Unread {
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}

@@ -38,8 +38,8 @@ func TestSessionRoutes(t *testing.T) {
 	if first.SessionID != g.cookie || first.Locale != "ps-AF" || first.Currency != "AFN" || !first.Consent.Telemetry || first.Consent.Marketing {
 		t.Errorf("a new session: %+v", first)
 	}
-	if left := first.ExpiresAt.Sub(first.CreatedAt); left != consumer.SessionLifetime {
-		t.Errorf("it lives %s, want 30 days", left)
+	if left := first.ExpiresAt.Sub(first.CreatedAt); left != consumer.NewSessionLifetime {
+		t.Errorf("it lives %s, want an hour until the cookie has come back", left)
 	}
 	if e := s.event(consumer.SubjectSessionStarted, g.cookie); e["localePreference"] != "ps-AF" || e["userAgentClass"] != "browser-desktop" {
 		t.Errorf("session.started: %v", e)
@@ -49,6 +49,9 @@ func TestSessionRoutes(t *testing.T) {
 	g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "fa-AF"}).into(t, &changed)
 	if changed.Locale != "fa-AF" || changed.SessionID != g.cookie {
 		t.Errorf("after the change: %+v", changed)
+	}
+	if left := changed.ExpiresAt.Sub(changed.CreatedAt); left < consumer.SessionLifetime {
+		t.Errorf("it lives %s after its cookie came back, want 30 days", left)
 	}
 	if e := s.event(consumer.SubjectLocaleChanged, g.cookie); e["previousLocale"] != "ps-AF" || e["newLocale"] != "fa-AF" || e["trigger"] != "user-explicit" {
 		t.Errorf("locale.changed: %v", e)

@@ -15,7 +15,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// accepted promises that the event is committed, or that the guest wants none.
+// accepted promises that the event is committed; or that none is wanted, because
+// the guest refused, or that there is no session that it could belong to.
 type accepted struct {
 	Accepted bool   `json:"accepted"`
 	ID       string `json:"id"`
@@ -30,9 +31,12 @@ func (a *API) promise(w http.ResponseWriter, r *http.Request, s consumer.GuestSe
 	if s.Unread && s.Consent.Telemetry { // whether the guest agreed is known again soon
 		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryTelemetry}
 	}
-	e, err := a.event(r, s, f, now)
-	if err != nil {
-		return err
+	var e *bff.Event
+	if !s.ID.IsZero() {
+		var err error
+		if e, err = a.event(r, s, f, now); err != nil {
+			return err
+		}
 	}
 	answer := accepted{Accepted: true, ID: id.String()}
 	if e != nil {
@@ -81,7 +85,7 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	s, _, err := a.reporter(w, r)
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, v, err := a.guest(w, r)
+	s, v, err := a.reporter(w, r)
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	s, _, err := a.reporter(w, r)
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (a *API) announcer(r *http.Request, s consumer.GuestSession, now time.Time)
 // writeAnswer tells a guest what the first attempt was told.
 func writeAnswer(w http.ResponseWriter, a consumer.Answer) error {
 	if a.Replayed {
-		w.Header().Set("Idempotency-Replayed", "true")
+		w.Header().Set(consumer.ReplayedHeader, "true")
 	}
 	if a.Status == http.StatusNoContent {
 		w.Header().Set("Cache-Control", "private, no-store")

@@ -36,20 +36,30 @@ redis.call('LTRIM', KEYS[1], 0, tonumber(ARGV[4]) - 1)
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return redis.call('LLEN', KEYS[1])`)
 
-// push puts an item in front of a list.
-func push(key, item string, most int, same string) call {
-	return pushScript.call(key, lifetimeText, clearedMark, item, strconv.Itoa(most), same)
+// trailLife is how long the lists of a step's guest live.
+func trailLife(step *consumer.Step) string {
+	if step.New {
+		return newLifetimeText
+	}
+	return lifetimeText
 }
 
-func (s *Store) pushViewed(guest bff.ID, v *consumer.RecentlyViewed) (call, error) {
+// push puts an item in front of a list.
+func push(key, life, item string, most int, same string) call {
+	return pushScript.call(key, life, clearedMark, item, strconv.Itoa(most), same)
+}
+
+func (s *Store) pushViewed(step *consumer.Step) (call, error) {
+	v := step.Viewed
 	source, err := json.Marshal(v.Source)
 	same := `"propertyId":"` + v.PropertyID.String() + `"`
 	item := `{` + same + `,"tenantId":"` + v.TenantID.String() + `","viewedAt":"` + v.ViewedAt.String() + `","source":` + string(source) + `}`
-	return push(s.sessionKey(guest)+":recent", item, consumer.MaxRecentlyViewed, same), err
+	return push(s.sessionKey(step.Guest)+":recent", trailLife(step), item, consumer.MaxRecentlyViewed, same), err
 }
 
-func (s *Store) pushSearch(ss *consumer.SearchSession) call {
-	return push(s.sessionKey(ss.Guest)+":history", consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, ss.Query.Same)
+func (s *Store) pushSearch(step *consumer.Step) call {
+	ss := step.Search
+	return push(s.sessionKey(ss.Guest)+":history", trailLife(step), consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, ss.Query.Same)
 }
 
 // Follow writes steps in one pipeline. They are memories, not promises: one that
@@ -71,10 +81,10 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 		if step.Search != nil {
 			cmds = append(cmds, s.saveSearch(step.Search)...)
 			noted[len(calls)] = step.Search
-			calls = append(calls, s.noteSearch(step.Search), s.pushSearch(step.Search))
+			calls = append(calls, s.noteSearch(step.Search), s.pushSearch(step))
 		}
 		if step.Viewed != nil {
-			viewed, err := s.pushViewed(step.Guest, step.Viewed)
+			viewed, err := s.pushViewed(step)
 			errs, calls = append(errs, err), append(calls, viewed)
 		}
 	}

@@ -34,7 +34,10 @@ const clearedField = "cleared"
 // lifetime is how long Redis keeps what belongs to a session.
 const lifetime = int64(consumer.SessionLifetime / time.Second)
 
-var lifetimeText = strconv.FormatInt(lifetime, 10)
+var (
+	lifetimeText    = strconv.FormatInt(lifetime, 10)
+	newLifetimeText = seconds(consumer.NewSessionLifetime)
+)
 
 // FindSession reads a session's hash. A blob that cannot be read is as good as
 // none: the guest gets an empty session under the same cookie.
@@ -82,21 +85,26 @@ func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error 
 	for f, v := range fields {
 		set = set.FieldValue(f, v)
 	}
-	cmds := rueidis.Commands{set.Build(), c.B().Expire().Key(key).Seconds(lifetime).Build()}
-	if g.Consent.Telemetry { // of the others nobody may be told anything, their end included
-		cmds = append(cmds, c.B().Zadd().Key(s.seenKey(g.ID)).ScoreMember().ScoreMember(float64(g.LastSeenAt.Unix()), g.ID.String()).Build())
+	life := g.ExpiresAt().Sub(g.LastSeenAt)
+	cmds := rueidis.Commands{set.Build(), c.B().Expire().Key(key).Seconds(int64(life / time.Second)).Build()}
+	if g.Consent.Telemetry { // the end of other sessions is not announced either
+		// A session that has not come back counts as seen that much earlier.
+		seen := g.ExpiresAt().Add(-consumer.SessionLifetime)
+		cmds = append(cmds, c.B().Zadd().Key(s.seenKey(g.ID)).ScoreMember().ScoreMember(float64(seen.Unix()), g.ID.String()).Build())
 	}
 	return all("save session", c.DoMulti(ctx, cmds...))
 }
 
 // updateScript writes fields of a hash only if the session is still there: a
-// late touch must not bring back what its guest had purged.
+// late touch must not bring back what its guest had purged. A session whose cookie
+// has not come back keeps its short life.
 //
 //	KEYS[1] session hash; ARGV[1] life in seconds; ARGV[2…] field, value, …
 var updateScript = newScript(`
 if redis.call('HEXISTS', KEYS[1], 'createdAt') == 0 then return 0 end
 if #ARGV > 1 then redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
+local seen = redis.call('HMGET', KEYS[1], 'createdAt', 'lastSeenAt')
+if seen[1] ~= seen[2] then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 return 1`)
 
 // UpdateSession writes what changed and slides the life of the session's keys

@@ -75,13 +75,53 @@ func TestSessionSlides(t *testing.T) {
 		for _, k := range all {
 			s.check(s.redis.Do(s.ctx(), s.redis.B().Expire().Key(k).Seconds(3*86400).Build()).Error())
 		}
-		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now}); err != nil {
+		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now.Add(time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range all {
 			if got := s.ttl(k); got != 30 {
 				t.Errorf("%s lives %d more days, want 30", k, got)
 			}
+		}
+	})
+}
+
+// A session that is not used again is gone after an hour, and its end announced.
+func TestNewSessionsLiveAnHour(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
+		now := time.Now()
+		g := newSession(now)
+		key := s.keys.Key("session", g.ID.String())
+		life := func(k string) time.Duration {
+			t.Helper()
+			n, err := s.redis.Do(s.ctx(), s.redis.B().Ttl().Key(k).Build()).AsInt64()
+			s.check(err)
+			return time.Duration(n) * time.Second
+		}
+		s.check(s.SaveSession(s.ctx(), g))
+		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, New: true, Search: searchOf(g.ID, "Kabul"), Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{Locale: "ps-AF"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := life(key); got > consumer.NewSessionLifetime || got < time.Minute {
+			t.Errorf("a new session lives %v, want an hour", got)
+		}
+		later := now.Add(2 * time.Hour)
+		tell := consumer.NewTelemetry("test", nil)
+		returned := newSession(now)
+		s.check(s.SaveSession(s.ctx(), returned))
+		if _, err := s.UpdateSession(s.ctx(), returned.ID, consumer.SessionChange{SeenAt: now.Add(time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ttl(s.keys.Key("session", returned.ID.String())); got != 30 {
+			t.Errorf("one whose cookie came back lives %d days, want 30", got)
+		}
+		if n, err := s.EndExpired(s.ctx(), tell, later); err != nil || n != 1 {
+			t.Errorf("%d sessions ended after two hours, want 1: %v", n, err)
+		}
+		if events := s.events(consumer.SubjectSessionEnded); len(events) != 1 || events[0]["guestSessionId"] != g.ID.String() {
+			t.Errorf("announced: %v", events)
 		}
 	})
 }

@@ -131,6 +131,15 @@ func (s *Store) EndExpired(ctx context.Context, tell *consumer.Telemetry, now ti
 	return ended, nil
 }
 
+// later returns the later of two: a session that never came back stands in the set
+// with a time before it began.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telemetry, now time.Time) (int, error) {
 	limit := strconv.FormatInt(now.Add(-consumer.SessionLifetime).Unix(), 10)
 	gone, err := expireScript.Exec(ctx, s.cfg.Sessions, []string{key}, []string{limit, strconv.Itoa(sweepBatch)}).AsStrSlice()
@@ -146,7 +155,7 @@ func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telem
 		}
 		// The set holds sessions that agreed to telemetry; the blob itself has expired.
 		session := consumer.GuestSession{
-			ID: id, CreatedAt: id.Time(), LastSeenAt: time.Unix(int64(seen), 0), Consent: consumer.Consent{Telemetry: true},
+			ID: id, CreatedAt: id.Time(), LastSeenAt: later(id.Time(), time.Unix(int64(seen), 0)), Consent: consumer.Consent{Telemetry: true},
 		}
 		e, leaves, err := tell.Event(session, session.Ended(consumer.EndedByTime, now), consumer.Occasion{}, now)
 		if err == nil && leaves {

@@ -1,0 +1,201 @@
+package consumerhttp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// ledgerOfSessions counts what is written.
+type ledgerOfSessions struct {
+	consumer.Sessions
+	known                     map[bff.ID]consumer.GuestSession
+	saved, recorded, suspects atomic.Int32
+}
+
+func (l *ledgerOfSessions) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
+	s, ok := l.known[id]
+	return s, ok, nil
+}
+
+func (l *ledgerOfSessions) SaveSession(context.Context, consumer.GuestSession) error {
+	l.saved.Add(1)
+	return nil
+}
+
+func (l *ledgerOfSessions) UpdateSession(context.Context, bff.ID, consumer.SessionChange) (bool, error) {
+	return true, nil
+}
+
+func (l *ledgerOfSessions) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
+	return consumer.Trail{}, nil
+}
+
+func (l *ledgerOfSessions) Follow(context.Context, []consumer.Step) error { return nil }
+
+func (l *ledgerOfSessions) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
+	return nil, nil
+}
+
+func (l *ledgerOfSessions) Record(_ context.Context, events ...bff.Event) error {
+	l.recorded.Add(int32(len(events))) //nolint:gosec // few
+	return nil
+}
+
+func (l *ledgerOfSessions) Suspect(context.Context, consumer.BotSuspected, *bff.Event) error {
+	l.suspects.Add(1)
+	return nil
+}
+
+type wishlistsOf struct {
+	consumer.Wishlists
+	*ledgerOfSessions
+}
+
+func (w wishlistsOf) ListWishlist(ctx context.Context, id bff.ID) ([]consumer.WishlistEntry, error) {
+	return w.ledgerOfSessions.ListWishlist(ctx, id)
+}
+
+type noAddress struct{}
+
+func (noAddress) Hash() consumer.Hash { return consumer.Hash{} }
+
+// anyVisit serves the API to clients that the guard would have let pass; each
+// request is of the visit that next returns.
+func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (send func(method, path, body string) *httptest.ResponseRecorder) {
+	t.Helper()
+	background := web.NewBackground(web.BackgroundConfig{})
+	api := New(Config{
+		Sessions: l, Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
+		Challenge: func(http.ResponseWriter, *http.Request) error { return nil },
+	})
+	server := web.NewServer(web.Config{
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
+		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second, Now: time.Now,
+	})
+	routes := api.Routes()
+	for i, rt := range routes {
+		routes[i].Handle = func(w http.ResponseWriter, r *http.Request) error {
+			web.From(r.Context()).Local = next()
+			return rt.Handle(w, r)
+		}
+	}
+	if err := server.Mount(routes...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := background.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(method, path, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body)))
+		return w
+	}
+}
+
+// TestTelemetryOpensNoSession: a report is accepted from any client, kept for a
+// session that exists, and opens none.
+func TestTelemetryOpensNoSession(t *testing.T) {
+	t.Parallel()
+	mine, other := consumer.Hash{1}, consumer.Hash{2}
+	for name, tc := range map[string]struct {
+		cookie, known bool
+		fingerprint   consumer.Hash
+		wantRecorded  int32
+	}{
+		"no cookie":             {false, false, mine, 0},
+		"made-up cookie":        {true, false, mine, 0},
+		"a guest":               {true, true, mine, 1},
+		"another client's":      {true, true, other, 0},
+		"no cookie, but others": {false, true, mine, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				id := bff.NewID(bff.PrefixGuestSession, time.Now())
+				l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{}}
+				if tc.known {
+					l.known[id] = consumer.NewGuestSession(id, consumer.Client{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD"}, time.Now())
+				}
+				send := anyVisit(t, l, func() *consumer.Visit {
+					v := &consumer.Visit{Client: consumer.Client{Fingerprint: tc.fingerprint, Base: tc.fingerprint, Locale: "en", Currency: "USD"}, Address: noAddress{}, At: time.Now()}
+					if tc.cookie {
+						v.SessionID = id
+					}
+					return v
+				})
+				for path, body := range map[string]string{
+					"/telemetry/page-view": `{"path":"/x"}`, "/telemetry/funnel": `{"step":"map.opened"}`,
+					"/telemetry/click": `{"kind":"brand-peek","tenantId":"` + bff.NewID(bff.PrefixTenant, time.Now()).String() + `"}`,
+				} {
+					before := l.recorded.Load()
+					w := send(http.MethodPost, path, body)
+					if w.Code != http.StatusAccepted || w.Header().Get("Set-Cookie") != "" || !strings.Contains(w.Body.String(), `"id":"`) {
+						t.Errorf("%s: %d %s %v", path, w.Code, w.Body, w.Header())
+					}
+					if got := l.recorded.Load() - before; got != tc.wantRecorded {
+						t.Errorf("%s: %d events, want %d", path, got, tc.wantRecorded)
+					}
+				}
+				synctest.Wait()
+				if n := l.saved.Load(); n != 0 {
+					t.Errorf("%d sessions were opened", n)
+				}
+			})
+		})
+	}
+}
+
+// TestBorrowedCookiesAreRationed: each request with another browser's cookie opens
+// a session, and the flood of them becomes no flood of rows.
+func TestBorrowedCookiesAreRationed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mine, other := consumer.Hash{1}, consumer.Hash{2}
+		id := bff.NewID(bff.PrefixGuestSession, time.Now())
+		l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{
+			id: consumer.NewGuestSession(id, consumer.Client{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD"}, time.Now()),
+		}}
+		full := false
+		send := anyVisit(t, l, func() *consumer.Visit {
+			return &consumer.Visit{Client: consumer.Client{Fingerprint: other, Base: other, Locale: "en", Currency: "USD"}, Address: noAddress{}, At: time.Now(), SessionID: id, NoSession: full}
+		})
+		for range 300 {
+			if w := send(http.MethodPost, "/session/locale", `{"locale":"ps-AF"}`); w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			synctest.Wait() // the bookkeeping behind the answer
+		}
+		if n := l.suspects.Load(); n != 50 {
+			t.Errorf("%d suspicions in a second, want 50", n)
+		}
+		full = true // the guard says that the network has opened enough
+		saved := l.saved.Load()
+		for range 10 {
+			if w := send(http.MethodPost, "/session/locale", `{"locale":"ps-AF"}`); w.Code != http.StatusTooManyRequests {
+				t.Errorf("beyond the bound of the network: %d %s", w.Code, w.Body)
+			}
+		}
+		if n := l.saved.Load() - saved; n != 0 {
+			t.Errorf("%d sessions beyond the bound", n)
+		}
+	})
+}

@@ -100,25 +100,23 @@ func TestFastPathIsChosen(t *testing.T) {
 // TestPanicIsLogged: a panic that no handler recovered is an error in the log, once.
 func TestPanicIsLogged(t *testing.T) {
 	t.Parallel()
-	{
-		var log bytes.Buffer
-		d := New(settings(), slog.New(slog.NewJSONHandler(&log, nil)))
-		h := d.logPanics("public", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))
-		func() {
-			defer func() {
-				if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
-					t.Errorf("it goes on as %v: the server would log it again", p)
-				}
-			}()
-			h.ServeHTTP(nil, new(http.Request))
+	var log bytes.Buffer
+	d := New(settings(), slog.New(slog.NewJSONHandler(&log, nil)))
+	h := d.logPanics("public", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				t.Errorf("it goes on as %v: the server would log it again", p)
+			}
 		}()
-		var line struct{ Level, Listener, Panic, Stack string }
-		if err := json.Unmarshal(log.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
-		if line.Level != "ERROR" || line.Listener != "public" || line.Panic != "boom" || line.Stack == "" {
-			t.Errorf("logged %+v", line)
-		}
+		h.ServeHTTP(nil, new(http.Request))
+	}()
+	var line struct{ Level, Listener, Panic, Stack string }
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Level != "ERROR" || line.Listener != "public" || line.Panic != "boom" || line.Stack == "" {
+		t.Errorf("logged %+v", line)
 	}
 }
 

@@ -210,7 +210,7 @@ func TestStall(t *testing.T) {
 			if !d.Allowed {
 				t.Fatalf("refused: %+v", d)
 			}
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 			return d
 		}
 		for range 3 {
@@ -220,14 +220,14 @@ func TestStall(t *testing.T) {
 		for range 8 {
 			ask()
 		}
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		source.stalled = false
 		if err := source.Source.Settle(ctx, source.sent, make([]Answer, len(source.sent))); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		ask()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if d := ask(); d.Local || d.Remaining < 45 {
 			t.Errorf("after the stall: %+v, want at least 45 of 60", d)
 		}

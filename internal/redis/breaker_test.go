@@ -70,12 +70,12 @@ func TestHangingRedis(t *testing.T) {
 			t.Errorf("several commands: %v", all)
 		}
 		before := inner.calls.Load()
-		time.Sleep(10 * (probeTimeout + probePause))
+		<-time.After(10 * (probeTimeout + probePause))
 		if got := inner.calls.Load() - before; got < 9 || got > 11 {
 			t.Errorf("%d pings in the time of ten", got)
 		}
 		inner.hangs.Store(false)
-		time.Sleep(probeTimeout + probePause)
+		<-time.After(probeTimeout + probePause)
 		if took, err := ask(t, c); err != nil || took != 0 {
 			t.Errorf("back again: %v after %v", err, took)
 		}
@@ -105,7 +105,7 @@ func TestSlowAnswerIsNoOutage(t *testing.T) {
 			t.Errorf("a hanging call: %v, away %v", err, c.away.Load())
 		}
 		inner.hangs.Store(false) // the ping that is under way still fails
-		time.Sleep(probeTimeout + probePause)
+		<-time.After(probeTimeout + probePause)
 		if _, err := ask(t, c); err != nil {
 			t.Error(err)
 		}

@@ -36,8 +36,10 @@ func TestUnsafeSettings(t *testing.T) {
 		{"half of IPv4", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("128.0.0.0/7")} }, []string{"trusted-proxies"}},
 		{"IPv4 in IPv6", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/96")} }, []string{"trusted-proxies"}},
 		{"IPv6", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("::/0")} }, []string{"trusted-proxies"}},
-		{"all at once", func(s *Settings) { s.InternalToken, s.InternalHMACKey, s.PubSubEmulator = "t", "short", "e" },
-			[]string{"internal-token", "internal-hmac-key", "pubsub-emulator"}},
+		{
+			"all at once", func(s *Settings) { s.InternalToken, s.InternalHMACKey, s.PubSubEmulator = "t", "short", "e" },
+			[]string{"internal-token", "internal-hmac-key", "pubsub-emulator"},
+		},
 		{"no environment", func(s *Settings) { s.Environment = "" }, []string{"MELMASTOON_ENV"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,8 +96,11 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 		return r.outdate(ctx, m, consumer.BrandTag(m.tenant))
 	case topicListingIndexed, topicProjectionUpdated:
 		tags := []string{consumer.PropertyTag(m.property)}
-		if m.cell != "" {
+		switch {
+		case m.cell != "":
 			tags = append(tags, consumer.CellTag(m.cell))
+		case !m.tenant.IsZero(): // the lists that show the hotel are among its tenant's
+			tags = append(tags, consumer.TenantTag(m.tenant))
 		}
 		return r.outdate(ctx, m, tags...)
 	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:
@@ -189,6 +192,7 @@ func (r *Receiver) parse(d pubsub.Delivery) (message, error) {
 	}
 	if d.Topic == topicListingIndexed || d.Topic == topicProjectionUpdated {
 		m.property, err = bff.ParseID(bff.PrefixProperty, string(body.PropertyID))
+		m.tenant, _ = bff.ParseID(bff.PrefixTenant, string(body.TenantID)) // zero when it is not told
 	} else {
 		m.tenant, err = bff.ParseID(bff.PrefixTenant, string(body.TenantID))
 	}

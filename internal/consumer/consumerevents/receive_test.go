@@ -143,6 +143,11 @@ func TestEffects(t *testing.T) {
 			want: []string{"property:" + ppt},
 		},
 		{
+			name: "listing without a cell", topic: "melmastoon.search.projection.updated.v1",
+			data: `{"id":"e6","type":"melmastoon.search.projection.updated.v1","data":{"propertyId":"` + ppt + `","tenantId":"` + tnt + `"}}`,
+			want: []string{"property:" + ppt, "tenant:" + tnt},
+		},
+		{
 			name: "suspended", topic: suspended,
 			data:      `{"eventId":"e4","eventType":"melmastoon.tenant.suspended.v1","payload":{"tenantId":"` + tnt + `","reason":"x","suspendedAt":"2026-01-01T00:00:00Z"}}`,
 			want:      []string{"tenant:" + tnt, "without:" + tnt},
@@ -164,8 +169,8 @@ func TestEffects(t *testing.T) {
 			t.Errorf("%s: suspended %v", tc.name, got)
 		}
 	}
-	if n := h.rows(t, `SELECT count(*) FROM bff_consumer.inbox WHERE event_id LIKE 'e%' AND processed_at IS NOT NULL`); n != 5 {
-		t.Errorf("%d events processed, want 5", n)
+	if n := h.rows(t, `SELECT count(*) FROM bff_consumer.inbox WHERE event_id LIKE 'e%' AND processed_at IS NOT NULL`); n != 6 {
+		t.Errorf("%d events processed, want 6", n)
 	}
 }
 

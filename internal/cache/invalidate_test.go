@@ -11,6 +11,7 @@ import (
 func TestInvalidateReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		src, other := newSource("old", "tenant:1"), newSource("kept", "tenant:2")
 		for _, c := range fx.caches {
@@ -37,6 +38,7 @@ func TestInvalidateReachesOtherProcesses(t *testing.T) {
 func TestInvalidateDuringFill(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 3, urls)
 		k := fx.key("k")
 		src := newSource("old", "tenant:1")
@@ -78,6 +80,7 @@ func TestInvalidateDuringFill(t *testing.T) {
 func TestInvalidateBeforeStart(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 1, urls)
 		k := fx.key("k")
 		src := newSource("old", "tenant:1")
@@ -97,6 +100,7 @@ func TestInvalidateBeforeStart(t *testing.T) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		src := newSource("old")
@@ -117,6 +121,7 @@ func TestDelete(t *testing.T) {
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		src := newSource("old", "cell:8a")
@@ -145,6 +150,7 @@ func TestExpire(t *testing.T) {
 func TestInvalidateWithoutMessage(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		src := newSource("old", "tenant:1")
@@ -166,6 +172,7 @@ func TestInvalidateWithoutMessage(t *testing.T) {
 func TestLogLost(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		src := newSource("old", "tenant:1")
@@ -209,6 +216,7 @@ func TestLogLost(t *testing.T) {
 func TestLogLongerThanAPage(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		prefix := newPrefix()
 		cfg := slowMachine(dial(t, urls...), prefix)
 		cfg.MaxTags = 2*logPage + 100

@@ -48,6 +48,7 @@ func TestKept(t *testing.T) {
 func TestKeptShared(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		src, k := newSource("one"), fx.key("k")
 		read(t, fx.caches[0], k, src.fill)

@@ -180,6 +180,7 @@ func (c *child) report(t *testing.T) report {
 func TestStampede(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		const latency = 400 * time.Millisecond
 		var calls atomic.Int64
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,6 +217,7 @@ func TestStampede(t *testing.T) {
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		pids := make(chan int, 16)
 		times := make(chan time.Time, 16)
 		var calls atomic.Int64

@@ -15,6 +15,7 @@ import (
 func TestSharedEntry(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		src := newSource(string(body(20_000)), "tenant:1", "property:2")
 		fill := func(ctx context.Context) (Fill, error) {
@@ -63,6 +64,7 @@ func TestSharedEntry(t *testing.T) {
 func TestOneFillForManyProcesses(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 5, urls)
 		src := newSource("one")
 		k := fx.key("k")
@@ -101,6 +103,7 @@ func TestOneFillForManyProcesses(t *testing.T) {
 func TestSharedAge(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		e, _, err := fx.caches[0].Get(t.Context(), k, newSource("old").fill)
@@ -130,6 +133,7 @@ func TestSharedAge(t *testing.T) {
 func TestOneFillForEachOfManyKeys(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 4, urls)
 		sources := make([]*source, 300)
 		for i := range sources {
@@ -158,6 +162,7 @@ func TestOneFillForEachOfManyKeys(t *testing.T) {
 func TestSharedFailure(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 3, urls, func(c *Config) { c.ErrorHold = 20 * time.Second })
 		src := newSource("")
 		src.failWith(errUpstream)
@@ -182,6 +187,7 @@ func TestSharedFailure(t *testing.T) {
 func TestSharedNegative(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		src := newSource("")
 		src.failWith(Negative(errUpstream, 20*time.Second))
@@ -207,6 +213,7 @@ func TestSharedNegative(t *testing.T) {
 func TestLeaseToken(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 1, urls)
 		k := fx.key("k")
 		mine, other := fx.stores[0].newLease(k), fx.stores[0].newLease(k)
@@ -232,6 +239,7 @@ func TestLeaseToken(t *testing.T) {
 func TestLastResort(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 1, urls, func(c *Config) { c.FollowTimeout = 50 * time.Millisecond })
 		held := fx.stores[0].newLease(fx.key("k"))
 		if !won(t, held) {

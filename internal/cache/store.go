@@ -105,7 +105,7 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	}
 	var errs []error
 	if cfg.Prefix == "" && cfg.Redis != nil {
-		errs = append(errs, errors.New("Prefix is required with Redis"))
+		errs = append(errs, errors.New("prefix: is required with Redis"))
 	}
 	if cfg.ReadTimeout < 0 || cfg.WriteTimeout < 0 || cfg.MaxBody < 0 || cfg.MaxTags < 0 {
 		errs = append(errs, errors.New("timeouts, MaxBody and MaxTags must not be negative"))

@@ -50,6 +50,7 @@ func TestSteadyState(t *testing.T) {
 func TestNoOldData(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		const processes, keys, changes = 3, 4, 150
 		fx := newFixture(t, processes, urls)
 		var source [keys]atomic.Int64          // the truth
@@ -117,6 +118,7 @@ func TestNoOldData(t *testing.T) {
 func TestLeaderCloses(t *testing.T) {
 	t.Parallel()
 	eachTopology(t, func(t *testing.T, urls []string) {
+		t.Helper()
 		fx := newFixture(t, 2, urls)
 		k := fx.key("k")
 		begun := make(chan struct{})

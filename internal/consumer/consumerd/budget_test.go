@@ -244,12 +244,15 @@ func (memoryStores) FindSession(context.Context, bff.ID) (consumer.GuestSession,
 func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.FoundSession {
 	return make([]consumer.FoundSession, len(ids))
 }
+
 func (memoryStores) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
 	return consumer.Refusal{}, nil
 }
 
-func (memoryStores) AddRefusal(context.Context, consumer.GuestSession, time.Time) error   { return nil }
-func (memoryStores) RemoveRefusal(context.Context, bff.ID) error                          { return nil }
+func (memoryStores) AddRefusal(context.Context, consumer.GuestSession, time.Time) error { return nil }
+
+func (memoryStores) RemoveRefusal(context.Context, bff.ID) error { return nil }
+
 func (memoryStores) RenewSession(context.Context, consumer.GuestSession, time.Time) error { return nil }
 
 func (memoryStores) SaveSession(context.Context, consumer.GuestSession) error { return nil }

@@ -2,6 +2,7 @@ package consumerd_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -184,9 +185,7 @@ func TestGuestsChoice(t *testing.T) {
 		} {
 			before := len(s.guests.sessions)
 			header := map[string]string{"Accept-Language": dari}
-			for k, v := range tt.header {
-				header[k] = v
-			}
+			maps.Copy(header, tt.header)
 			days, _ := s.ask(guestCall{method: http.MethodGet, path: "/hotels/" + hotel + "/availability?from=2077-03-10&to=2077-03-14", header: header})
 			var got struct{ Days []struct{ Currency string } }
 			if err := json.Unmarshal(days.body, &got); err != nil || got.Days[0].Currency != tt.wantCurrency {

@@ -290,7 +290,9 @@ func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *we
 		g.count(s, rt, &j)
 		return err
 	}
-	j.counts = j.counts && !s.attempt.Retry()
+	// What calls an upstream counts, whatever the route's kind: reports that look a
+	// hotel up would else try ids for nothing.
+	j.counts = j.counts && !s.attempt.Retry() || s.Costly()
 	if s.Opened() {
 		network, mu := g.networks.Lock(s.networkKey, s.ms)
 		network.Open(s.ms)

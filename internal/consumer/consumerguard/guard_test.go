@@ -516,6 +516,29 @@ func TestProtectRefuses(t *testing.T) {
 	})
 }
 
+// TestCostlyReportsCount: telemetry that calls upstreams counts towards its
+// client's pace, and other telemetry does not.
+func TestCostlyReportsCount(t *testing.T) {
+	t.Parallel()
+	report := web.Route{Kind: web.Telemetry, Budget: time.Second, Body: web.NoBody, Limit: "telemetry", Gate: "any"}
+	cheap, costly := report, report
+	cheap.Pattern, costly.Pattern = "POST "+base+"/telemetry/cheap", "POST "+base+"/telemetry/"+costlyReport
+	for path, wantCaught := range map[string]bool{"/telemetry/cheap": false, "/telemetry/" + costlyReport: true} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newSimulation(t, nil, cheap, costly)
+			cookie := a.cookie()
+			for range 100 {
+				a.send(http.MethodPost, path, "", home, firefoxHeaders("Cookie", cookie))
+				<-time.After(50 * time.Millisecond)
+			}
+			got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", "1"))
+			if caught := got.code == bff.CodeSuspectedBot; caught != wantCaught {
+				t.Errorf("after a hundred reports to %s in five seconds: %d %s", path, got.status, got.body)
+			}
+		})
+	}
+}
+
 // TestNewRoute: a route that is not classified does not start, and one that
 // changes something is not executed for a client judged a bot.
 func TestNewRoute(t *testing.T) {

@@ -48,7 +48,7 @@ const (
 )
 
 // judge weighs what is known of a client. The request counts, unless it is
-// telemetry, which pages send by themselves.
+// telemetry, which pages send by themselves and which costs no upstream.
 func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 	costs := rt.Kind == web.PublicRead || rt.Kind == web.PrivateRead || rt.Kind == web.Change
 	j.counts = costs && !asksForSession(rt, s)

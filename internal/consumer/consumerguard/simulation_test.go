@@ -139,6 +139,9 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	return a
 }
 
+// costlyReport is the last part of a telemetry route that calls an upstream.
+const costlyReport = "costly"
+
 // unknownHotel is the body of a change that is answered 404.
 const unknownHotel = `{"propertyId":"unknown"}`
 
@@ -167,6 +170,9 @@ func (a *simulation) answer(rt web.Route) web.Handler {
 				a.cached[key] = true
 				a.fills++
 			}
+		}
+		if strings.HasSuffix(rt.Pattern, costlyReport) {
+			v.Spend()
 		}
 		if rt.KeepsAnswers {
 			body, err := io.ReadAll(r.Body)

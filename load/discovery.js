@@ -73,7 +73,8 @@ function headers(n, more) {
   }, more);
 }
 
-const stay = { dates: { checkIn: '2027-04-10', checkOut: '2027-04-13' }, occupancy: { adults: 2, children: 0, rooms: 1 } };
+const day = (n) => new Date(Date.now() + n * 86400000).toISOString().slice(0, 10);
+const stay = { dates: { checkIn: day(30), checkOut: day(33) }, occupancy: { adults: 2, children: 0, rooms: 1 } };
 
 export function guest(data) {
   const n = exec.scenario.iterationInTest + { warm: 0, usual: 1e6, spike: 2e6 }[__ENV.PHASE];

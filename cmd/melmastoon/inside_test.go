@@ -106,7 +106,7 @@ func (g *guest) post(path string, header map[string]string, body any) answer {
 
 func search() map[string]any {
 	return map[string]any{
-		"geo": map[string]any{"mode": "city", "city": "Kabul"}, "dates": map[string]any{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+		"geo": map[string]any{"mode": "city", "city": "Kabul"}, "dates": map[string]any{"checkIn": "2077-05-12", "checkOut": "2077-05-15"},
 		"occupancy": map[string]any{"adults": 2, "children": 1, "rooms": 1, "childrenAges": []int{7}},
 	}
 }
@@ -378,7 +378,7 @@ func insideGarbage(t *testing.T) {
 		}
 	}
 	all := g.post("/search", nil, map[string]any{
-		"geo": map[string]any{"mode": "city", "point": map[string]any{}}, "dates": map[string]any{"checkIn": "2027-05-15", "checkOut": "2027-05-12"},
+		"geo": map[string]any{"mode": "city", "point": map[string]any{}}, "dates": map[string]any{"checkIn": "2077-05-15", "checkOut": "2077-05-12"},
 		"occupancy": map[string]any{"adults": 0, "rooms": 1}, "sortKey": "best", "page": map[string]any{"limit": 51},
 	})
 	for _, want := range []string{"geo.city", "geo.point", "dates.checkOut", "occupancy.adults", "sortKey", "page.limit"} {

@@ -49,7 +49,7 @@ func goodRequests(hotel sim.CatalogProperty) map[string]guestCall {
 		"GET /suggest":                          get("/suggest?q=kab"),
 		"GET /facets":                           get("/facets?country=AF"),
 		"GET /hotels/{propertyId}":              get("/hotels/" + hotel.PropertyID),
-		"GET /hotels/{propertyId}/availability": get("/hotels/" + hotel.PropertyID + "/availability?from=2027-05-12&to=2027-05-15"),
+		"GET /hotels/{propertyId}/availability": get("/hotels/" + hotel.PropertyID + "/availability?from=2077-05-12&to=2077-05-15"),
 		"POST /handoff":                         post("/handoff", minted),
 		"GET /wishlist":                         get("/wishlist"),
 		"POST /wishlist":                        post("/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "list"}),

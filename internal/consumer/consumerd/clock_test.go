@@ -177,7 +177,7 @@ func stagedCalls() map[string]guestCall {
 		"search":       searchCall("Kabul"),
 		"map":          {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+hotel+`"}`)},
 		"hotel":        hotelCall(hotel),
-		"availability": hotelCall(hotel + "/availability?from=2027-03-10&to=2027-03-14"),
+		"availability": hotelCall(hotel + "/availability?from=2077-03-10&to=2077-03-14"),
 		"facets":       {method: http.MethodGet, path: "/facets?country=AF"},
 		"suggest":      {method: http.MethodGet, path: "/suggest?q=kab"},
 	}

@@ -151,7 +151,7 @@ type members = map[string]any
 func (k *walker) query(change members) members {
 	q := members{
 		"geo":   members{"mode": "city", "city": "Kabul"},
-		"dates": members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}, "occupancy": members{"adults": 2, "rooms": 1},
+		"dates": members{"checkIn": "2077-05-12", "checkOut": "2077-05-15"}, "occupancy": members{"adults": 2, "rooms": 1},
 	}
 	maps.Copy(q, change)
 	return q
@@ -237,7 +237,7 @@ func (k *walker) search() {
 		{"geo": members{"mode": "city", "city": "Kabul", "region": "Kabul"}},
 		{"geo": members{"mode": "planet"}},
 		{"geo": "Kabul"},
-		{"dates": members{"checkIn": "2027-05-15", "checkOut": "2027-05-12"}},
+		{"dates": members{"checkIn": "2077-05-15", "checkOut": "2077-05-12"}},
 		{"occupancy": members{"adults": 0, "rooms": 99, "children": 1, "childrenAges": []int{5, 40}}},
 		{"filters": members{"priceRange": members{"min": 9, "max": 1}, "propertyType": []string{"castle"}, "amenities": "wifi"}},
 		{"dates": members{"checkIn": "2020-05-12", "checkOut": "2020-05-15"}},
@@ -319,13 +319,13 @@ func (k *walker) hotel() {
 	hotels := k.w.Sim.Catalog().Properties
 	k.shared("/hotels/" + hotels[0].PropertyID)
 	for _, h := range hotels[1:12] {
-		k.ask(200, "GET", "/hotels/"+h.PropertyID+"?checkIn=2027-05-12&checkOut=2027-05-15&adults=2&children=2&childrenAges=5,8&rooms=1", nil, nil)
+		k.ask(200, "GET", "/hotels/"+h.PropertyID+"?checkIn=2077-05-12&checkOut=2077-05-15&adults=2&children=2&childrenAges=5,8&rooms=1", nil, nil)
 	}
 	path := "/hotels/" + hotels[0].PropertyID
 	k.ask(404, "GET", "/hotels/"+noHotel, nil, nil)
 	k.ask(400, "GET", "/hotels/"+hotels[0].TenantID, nil, nil)
-	k.ask(400, "GET", path+"?checkIn=2027-05-12", nil, nil)
-	k.ask(400, "GET", path+"?checkIn=2027-05-12&checkOut=tomorrow", nil, nil)
+	k.ask(400, "GET", path+"?checkIn=2077-05-12", nil, nil)
+	k.ask(400, "GET", path+"?checkIn=2077-05-12&checkOut=tomorrow", nil, nil)
 	k.ask(400, "GET", path+"?children=2&childrenAges=5", nil, nil)
 	k.ask(400, "GET", path+"?adults=none", nil, nil)
 }
@@ -333,13 +333,13 @@ func (k *walker) hotel() {
 func (k *walker) availability() {
 	hotels := k.w.Sim.Catalog().Properties
 	path := "/hotels/" + hotels[0].PropertyID + "/availability"
-	k.shared(path + "?from=2027-05-12&to=2027-06-12&adults=2&children=1&childrenAges=4&rooms=1")
-	k.ask(200, "GET", path+"?from=2027-05-12&to=2027-07-13&rooms=15", nil, nil)
-	k.ask(404, "GET", "/hotels/"+noHotel+"/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+	k.shared(path + "?from=2077-05-12&to=2077-06-12&adults=2&children=1&childrenAges=4&rooms=1")
+	k.ask(200, "GET", path+"?from=2077-05-12&to=2077-07-13&rooms=15", nil, nil)
+	k.ask(404, "GET", "/hotels/"+noHotel+"/availability?from=2077-05-12&to=2077-05-15", nil, nil)
 	k.ask(400, "GET", path, nil, nil)
-	k.ask(400, "GET", path+"?from=2027-05-12&to=2027-05-12", nil, nil)
-	k.ask(400, "GET", path+"?from=2027-05-12&to=2028-05-12", nil, nil)
-	k.ask(400, "GET", "/hotels/none/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+	k.ask(400, "GET", path+"?from=2077-05-12&to=2077-05-12", nil, nil)
+	k.ask(400, "GET", path+"?from=2077-05-12&to=2078-05-12", nil, nil)
+	k.ask(400, "GET", "/hotels/none/availability?from=2077-05-12&to=2077-05-15", nil, nil)
 }
 
 func (k *walker) wishlist() {
@@ -383,7 +383,7 @@ func (k *walker) handoffs() {
 	to := func(i int, change members) members {
 		m := members{
 			"propertyId": hotels[i].PropertyID, "tenantId": hotels[i].TenantID,
-			"dates":     members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+			"dates":     members{"checkIn": "2077-05-12", "checkOut": "2077-05-15"},
 			"occupancy": members{"adults": 2, "children": 1, "childrenAges": []int{5}, "rooms": 1},
 		}
 		maps.Copy(m, change)
@@ -566,14 +566,14 @@ func (k *walker) withoutUpstreams() {
 		k.ask(status, "POST", "/search", nil, city)
 		k.ask(status, "POST", "/search/map", nil, city)
 		k.ask(200, "GET", "/hotels/"+hotel.PropertyID, nil, nil)
-		k.ask(status, "GET", "/hotels/"+hotel.PropertyID+"/availability?from=2027-05-12&to=2027-05-15", nil, nil)
+		k.ask(status, "GET", "/hotels/"+hotel.PropertyID+"/availability?from=2077-05-12&to=2077-05-15", nil, nil)
 		k.ask(status, "GET", "/suggest?q=her&limit="+strconv.Itoa(i+1), nil, nil)
 		k.ask(status, "GET", "/facets?country=IR&region="+strconv.Itoa(i), nil, nil)
 		k.ask(minted, "POST", "/wishlist", key, members{"propertyId": hotel.PropertyID, "source": "map"})
 		k.ask(200, "GET", "/wishlist", nil, nil)
 		k.ask(minted, "POST", "/handoff", key, members{
 			"propertyId": hotel.PropertyID, "tenantId": hotel.TenantID,
-			"dates": members{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}, "occupancy": members{"adults": 1, "rooms": 1},
+			"dates": members{"checkIn": "2077-05-12", "checkOut": "2077-05-15"}, "occupancy": members{"adults": 1, "rooms": 1},
 			"shown": members{"minor": "100", "currency": "AFN", "capturedAt": "2026-11-16T01:58:12Z"},
 		})
 		k.w.Sim.ClearFaults()

@@ -72,7 +72,7 @@ func mint(t *testing.T, p *platform.Process, w *testkit.World) string {
 	hotel := w.Sim.Catalog().Properties[0]
 	body, err := json.Marshal(map[string]any{
 		"propertyId": hotel.PropertyID, "tenantId": hotel.TenantID,
-		"dates":     map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+		"dates":     map[string]string{"checkIn": "2077-05-12", "checkOut": "2077-05-15"},
 		"occupancy": map[string]int{"adults": 2, "children": 0, "rooms": 1},
 	})
 	if err != nil {

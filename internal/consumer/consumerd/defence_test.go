@@ -95,7 +95,7 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 	f := newWatch(t, 3, map[string]string{"BFF_CONSUMER_BOT_DEFENCE": "off"})
 	cookie := f.session(1)
 	hotel := f.Sim.Catalog().Properties[0].PropertyID
-	call := hotelCall(hotel+"/availability?from=2027-03-10&to=2027-03-12").with("Cookie", cookie)
+	call := hotelCall(hotel+"/availability?from=2077-03-10&to=2077-03-12").with("Cookie", cookie)
 	f.get(call.at(0, 1)) // one of them has it in its cache, and the buckets are known
 	var (
 		mu             sync.Mutex
@@ -300,7 +300,7 @@ func TestStampedeOfStrangers(t *testing.T) {
 		before := f.hardships()
 		f.calls()
 		got := f.rush(searchCall("Kabul", fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+guests%4),
-			fmt.Sprintf(`"dates":{"checkIn":"2027-04-%02d","checkOut":"2027-04-%02d"}`, guests, guests+2)).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests)))
+			fmt.Sprintf(`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2)).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests)))
 		calls := f.calls()[callListings]
 		busy := f.hardships() - before
 		if busy > 0 && calls <= 1+busy {

@@ -253,7 +253,7 @@ func (f *faulty) findHotels() {
 }
 
 func (f *faulty) call(route string) guestCall {
-	const nights = "?checkIn=2027-03-10&checkOut=2027-03-12"
+	const nights = "?checkIn=2077-03-10&checkOut=2077-03-12"
 	switch route {
 	case "search":
 		return searchCall("Herat")
@@ -262,7 +262,7 @@ func (f *faulty) call(route string) guestCall {
 	case "hotel":
 		return hotelCall(f.hotels[0] + nights)
 	case "availability":
-		return hotelCall(f.hotels[1] + "/availability?from=2027-03-10&to=2027-03-14")
+		return hotelCall(f.hotels[1] + "/availability?from=2077-03-10&to=2077-03-14")
 	case "facets":
 		return guestCall{method: http.MethodGet, path: "/facets?country=AF"}
 	default:

@@ -31,7 +31,7 @@ func TestFiltersNarrow(t *testing.T) {
 		}
 		return map[string]any{
 			"geo": map[string]any{"mode": "city", "city": "Kabul"}, "sortKey": "price-asc", "filters": filters,
-			"dates":     map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-13"},
+			"dates":     map[string]string{"checkIn": "2077-05-12", "checkOut": "2077-05-13"},
 			"occupancy": map[string]int{"adults": 1, "children": 0, "rooms": 1}, "page": map[string]int{"limit": 50, "offset": 0},
 			"locale": "en", "currency": "USD",
 		}

@@ -36,7 +36,7 @@ func TestSearchInput(t *testing.T) {
 	s := newStage(t)
 	const (
 		geo       = `"geo":{"mode":"city","city":"Kabul"}`
-		dates     = `"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-12"}`
+		dates     = `"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-12"}`
 		occupancy = `"occupancy":{"adults":2,"children":0,"rooms":1}`
 	)
 	with := func(member string) string {
@@ -57,12 +57,12 @@ func TestSearchInput(t *testing.T) {
 		{name: "another type", body: with(`"geo":7,"dates":"x","occupancy":[]`), want: map[string]string{"geo": "type", "dates": "type", "occupancy": "type"}},
 
 		// dates.checkIn < dates.checkOut
-		{name: "no nights", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-10"}`), want: map[string]string{"dates.checkOut": "order"}},
-		{name: "backwards", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-09"}`), want: map[string]string{"dates.checkOut": "order"}},
-		{name: "for ever", body: with(`"dates":{"checkIn":"2027-03-10","checkOut":"2029-03-10"}`), want: map[string]string{"dates.checkOut": "range"}},
+		{name: "no nights", body: with(`"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-10"}`), want: map[string]string{"dates.checkOut": "order"}},
+		{name: "backwards", body: with(`"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-09"}`), want: map[string]string{"dates.checkOut": "order"}},
+		{name: "for ever", body: with(`"dates":{"checkIn":"2077-03-10","checkOut":"2079-03-10"}`), want: map[string]string{"dates.checkOut": "range"}},
 		{name: "no dates", body: with(`"dates":{}`), want: map[string]string{"dates.checkIn": "required", "dates.checkOut": "required"}},
-		{name: "no such day", body: with(`"dates":{"checkIn":"2027-02-30","checkOut":"2027-3-1"}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"}},
-		{name: "moments", body: with(`"dates":{"checkIn":"2027-03-10T00:00:00Z","checkOut":20270312}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"}},
+		{name: "no such day", body: with(`"dates":{"checkIn":"2077-02-30","checkOut":"2077-3-1"}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"}},
+		{name: "moments", body: with(`"dates":{"checkIn":"2077-03-10T00:00:00Z","checkOut":20770312}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"}},
 
 		// a stay that can still begin
 		{name: "the past", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-12"}`), want: map[string]string{"dates.checkIn": "past"}},
@@ -186,8 +186,8 @@ func TestReadInput(t *testing.T) {
 	}{
 		{path: "/hotels/ppt_nonsense", want: map[string]string{"propertyId": "format"}},
 		{path: "/hotels/" + consumertest.TenantID(1).String(), want: map[string]string{"propertyId": "format"}},
-		{path: hotel + "?checkIn=2027-03-10", want: map[string]string{"checkOut": "required"}},
-		{path: hotel + "?checkIn=2027-03-10&checkOut=2027-03-10", want: map[string]string{"checkOut": "order"}},
+		{path: hotel + "?checkIn=2077-03-10", want: map[string]string{"checkOut": "required"}},
+		{path: hotel + "?checkIn=2077-03-10&checkOut=2077-03-10", want: map[string]string{"checkOut": "order"}},
 		{path: hotel + "?adults=0&rooms=0&children=x", want: map[string]string{"adults": "range", "rooms": "range", "children": "format"}},
 		{path: hotel + "?children=1&childrenAges=4,5", want: map[string]string{"childrenAges": "count"}},
 		{path: hotel + "?children=2&childrenAges=4,", want: map[string]string{"childrenAges[1]": "type", "childrenAges": "count"}},
@@ -195,9 +195,9 @@ func TestReadInput(t *testing.T) {
 		{path: hotel + "?%zz", want: map[string]string{"query": "format"}},
 		{path: hotel, header: map[string]string{"X-Currency": "XAU"}, wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"}},
 		{path: hotel + "/availability", want: map[string]string{"from": "required", "to": "required"}},
-		{path: hotel + "/availability?from=2027-03-10&to=2027-03-10", want: map[string]string{"to": "order"}},
-		{path: hotel + "/availability?from=2027-03-10&to=2027-05-12", want: map[string]string{"to": "range"}},
-		{path: hotel + "/availability?from=x&to=2027-13-12", want: map[string]string{"from": "format", "to": "format"}},
+		{path: hotel + "/availability?from=2077-03-10&to=2077-03-10", want: map[string]string{"to": "order"}},
+		{path: hotel + "/availability?from=2077-03-10&to=2077-05-12", want: map[string]string{"to": "range"}},
+		{path: hotel + "/availability?from=x&to=2077-13-12", want: map[string]string{"from": "format", "to": "format"}},
 		{path: "/facets", want: map[string]string{"country": "required"}},
 		{path: "/facets?country=AFG", want: map[string]string{"country": "length"}},
 		{path: "/facets?country=A1&region=" + strings.Repeat("r", 101), want: map[string]string{"country": "format", "region": "length"}},

@@ -107,7 +107,7 @@ func TestPrune(t *testing.T) {
 	for _, age := range []time.Duration{25 * time.Hour, 23 * time.Hour} {
 		exec(t, db, `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms,
 			currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-			VALUES ($1, 'gms_x', gen_random_uuid(), gen_random_uuid(), '2027-01-01', '2027-01-02', 1, 0, 1, 'AFN', 'en', 'k', $2, $2, $3, $4)`,
+			VALUES ($1, 'gms_x', gen_random_uuid(), gen_random_uuid(), '2077-01-01', '2077-01-02', 1, 0, 1, 'AFN', 'en', 'k', $2, $2, $3, $4)`,
 			bff.NewID(bff.PrefixHandoff, now).String(), hash, ago(age), ago(age).Add(time.Minute))
 	}
 	for i, left := range []time.Duration{-time.Second, time.Hour} {

@@ -95,7 +95,7 @@ func TestPagingIsStable(t *testing.T) {
 		}
 		status, h, body := g.do("POST", "/search", header, map[string]any{
 			"geo": map[string]any{"mode": "city", "city": "Herat"}, "sortKey": "price-asc",
-			"dates":     map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-13"},
+			"dates":     map[string]string{"checkIn": "2077-05-12", "checkOut": "2077-05-13"},
 			"occupancy": map[string]int{"adults": 1, "rooms": 1}, "page": map[string]int{"limit": 20, "offset": offset},
 			"locale": "en", "currency": "AFN",
 		})

@@ -49,7 +49,7 @@ func (f *fleet) day(month, guests int) (calls, busy int64) {
 	f.t.Helper()
 	hotels := f.Sim.Catalog().Properties
 	cities := []string{"Kabul", "Herat", "Kandahar", "Jalalabad", "Bamyan", "Mazar-e Sharif"}
-	nights := fmt.Sprintf(`"dates":{"checkIn":"2027-%02d-10","checkOut":"2027-%02d-12"}`, month, month)
+	nights := fmt.Sprintf(`"dates":{"checkIn":"2077-%02d-10","checkOut":"2077-%02d-12"}`, month, month)
 	ask := func(n int) guestCall {
 		switch n % 3 {
 		case 0:
@@ -58,7 +58,7 @@ func (f *fleet) day(month, guests int) (calls, busy int64) {
 			return guestCall{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"`+cities[n/3%len(cities)]+`"}`,
 				nights, fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+n/18))}
 		default:
-			return hotelCall(fmt.Sprintf("%s?checkIn=2027-%02d-10&checkOut=2027-%02d-12", hotels[100*month+n].PropertyID, month, month))
+			return hotelCall(fmt.Sprintf("%s?checkIn=2077-%02d-10&checkOut=2077-%02d-12", hotels[100*month+n].PropertyID, month, month))
 		}
 	}
 	for i := range f.nodes {

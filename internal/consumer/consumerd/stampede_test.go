@@ -153,7 +153,7 @@ func searchCall(city string, members ...string) guestCall {
 
 func query(geo string, members ...string) string {
 	all := append([]string{
-		geo, `"dates":{"checkIn":"2027-03-10","checkOut":"2027-03-12"}`, `"occupancy":{"adults":2,"children":0,"rooms":1}`,
+		geo, `"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-12"}`, `"occupancy":{"adults":2,"children":0,"rooms":1}`,
 	}, members...)
 	return "{" + strings.Join(all, ",") + "}"
 }
@@ -353,7 +353,7 @@ func TestOneEntryPerAnswer(t *testing.T) {
 			{"hotel", hotelCall(hotel)},
 			{"hotel in another currency", guestCall{method: http.MethodGet, path: "/hotels/" + hotel, header: map[string]string{"X-Currency": "EUR"}}},
 			{"hotel in another locale", guestCall{method: http.MethodGet, path: "/hotels/" + hotel, header: map[string]string{"Accept-Language": "ps-AF"}}},
-			{"hotel on other nights", hotelCall(hotel + "?checkIn=2027-08-01&checkOut=2027-08-09")},
+			{"hotel on other nights", hotelCall(hotel + "?checkIn=2077-08-01&checkOut=2077-08-09")},
 			{"hotel with children", hotelCall(hotel + "?children=2&childrenAges=3,9")},
 		} {
 			a := f.get(tt.guestCall)
@@ -519,7 +519,7 @@ func TestRedisKilled(t *testing.T) {
 		searchCall("Kabul"), searchCall("Herat"),
 		{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`)},
 		hotelCall(hotels[0].PropertyID), hotelCall(hotels[1].PropertyID),
-		{method: http.MethodGet, path: "/hotels/" + hotels[0].PropertyID + "/availability?from=2027-03-10&to=2027-03-20"},
+		{method: http.MethodGet, path: "/hotels/" + hotels[0].PropertyID + "/availability?from=2077-03-10&to=2077-03-20"},
 		{method: http.MethodGet, path: "/facets?country=AF"},
 		{method: http.MethodGet, path: "/suggest?q=kab"},
 	}

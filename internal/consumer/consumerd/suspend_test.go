@@ -40,7 +40,7 @@ func TestSuspendedTenantVanishes(t *testing.T) {
 		"list":         func(node int) bool { return s.inList(node, "") },
 		"map":          func(node int) bool { return s.onMap(node, "") },
 		"hotel":        func(node int) bool { return s.there(node, hotel) },
-		"availability": func(node int) bool { return s.there(node, hotel+"/availability?from=2027-03-10&to=2027-03-14") },
+		"availability": func(node int) bool { return s.there(node, hotel+"/availability?from=2077-03-10&to=2077-03-14") },
 	}
 	if neighbour != "" {
 		shows["similar"] = func(node int) bool { return s.besides(node, neighbour) }

@@ -39,7 +39,7 @@ func kabul() map[string]any {
 }
 
 func stay() map[string]string {
-	return map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-15"}
+	return map[string]string{"checkIn": "2077-05-12", "checkOut": "2077-05-15"}
 }
 
 func handoffTo(propertyID, tenantID string) map[string]any {

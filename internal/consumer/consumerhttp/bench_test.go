@@ -329,7 +329,7 @@ func gzipped(b *testing.B, addr string, request []byte) bareAnswer {
 	}
 }
 
-const benchSearch = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2027-05-12","checkOut":"2027-05-15"},` +
+const benchSearch = `{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"2077-05-12","checkOut":"2077-05-15"},` +
 	`"occupancy":{"adults":2,"children":0,"rooms":1},"filters":{"amenities":["free-wifi"],"starRating":[3,4,5]},"locale":"en","currency":"USD"}`
 
 // BenchmarkWarm divides what a core serves of warm answers, with session, limits,

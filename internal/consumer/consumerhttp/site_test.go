@@ -227,14 +227,14 @@ func (s *site) stay(n int) map[string]any {
 	property, tenant := s.hotel(n)
 	return map[string]any{
 		"propertyId": property, "tenantId": tenant, "currency": "USD",
-		"dates":     map[string]string{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+		"dates":     map[string]string{"checkIn": "2077-05-12", "checkOut": "2077-05-15"},
 		"occupancy": map[string]any{"adults": 2, "children": 1, "rooms": 1, "childrenAges": []int{7}},
 	}
 }
 
 func search() map[string]any {
 	return map[string]any{
-		"geo": map[string]any{"mode": "city", "city": "Kabul"}, "dates": map[string]any{"checkIn": "2027-05-12", "checkOut": "2027-05-15"},
+		"geo": map[string]any{"mode": "city", "city": "Kabul"}, "dates": map[string]any{"checkIn": "2077-05-12", "checkOut": "2077-05-15"},
 		"occupancy": map[string]any{"adults": 2, "children": 1, "rooms": 1, "childrenAges": []int{7}},
 	}
 }

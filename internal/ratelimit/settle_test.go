@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,12 +181,12 @@ func TestNobodyWaitsForCompany(t *testing.T) {
 // stopped Redis does.
 type stalling struct {
 	Source
-	stalled bool
+	stalled atomic.Bool
 	sent    []Ask
 }
 
 func (s *stalling) Settle(ctx context.Context, asks []Ask, answers []Answer) error {
-	if s.stalled {
+	if s.stalled.Load() {
 		s.sent = append(s.sent, asks...)
 		<-ctx.Done()
 		return ctx.Err()
@@ -216,12 +217,13 @@ func TestStall(t *testing.T) {
 		for range 3 {
 			ask()
 		}
-		source.stalled = true
+		source.stalled.Store(true)
 		for range 8 {
 			ask()
 		}
 		<-time.After(5 * time.Second)
-		source.stalled = false
+		source.stalled.Store(false)
+		synctest.Wait() // until what was sent has been given up
 		if err := source.Source.Settle(ctx, source.sent, make([]Answer, len(source.sent))); err != nil {
 			t.Fatal(err)
 		}

@@ -67,6 +67,7 @@ func TestClosedSets(t *testing.T) {
 	for at, words := range described {
 		switch set := keyOf(words); {
 		case strings.HasPrefix(at, "openapi #/components/responses/"): // error codes: TestDocumentCodes
+		case strings.HasSuffix(at, "/propertyNames/enum"): // names of members
 		case foreign[at] != "":
 			delete(foreign, at)
 		case parts[at] != "":

@@ -140,7 +140,7 @@ func TestTail(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(notes).ReadString('\n'); err != nil || !strings.Contains(line, "listening to 2 subjects") {
+	if line, err := bufio.NewReader(notes).ReadString('\n'); err != nil || !strings.Contains(line, "listening to 2 topics") {
 		t.Fatalf("%q %v", line, err)
 	}
 	v := &visitor{base: "http://" + p.Public}

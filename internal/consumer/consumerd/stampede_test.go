@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/local/stack"
@@ -29,6 +30,7 @@ const (
 	callPreview  = "pricing POST /v1/pricing/quotes/preview"
 	callDescribe = "property GET /api/v1/properties/{propertyId}"
 	callBrands   = "theme-config POST /api/v1/brand-peeks/batch"
+	callTenant   = "tenant GET /api/v1/tenants/{tenantId}"
 )
 
 // fleet is a world with some instances of the service and a crowd of guests in
@@ -317,6 +319,9 @@ func TestStampede(t *testing.T) {
 				t.Errorf("%s: %d different bodies, want 1", tt.name, len(got))
 			}
 			for call, n := range calls {
+				if call == callTenant && n <= consumer.MaxPageLimit { // each tenant on the page once, for hours
+					continue
+				}
 				// Instances that cannot reach Redis in time ask for themselves.
 				if n > tt.want[call] && (excused == 0 || n > int64(len(f.nodes))*tt.want[call]+excused) {
 					t.Errorf("%s: %d calls of %s, want %d", tt.name, n, call, tt.want[call])

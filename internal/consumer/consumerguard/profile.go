@@ -121,11 +121,13 @@ type profile struct {
 	userAgentClass string
 	locale         bff.Locale
 
-	// subject is the base fingerprint, as the limiter counts it: the hints of
-	// scripts are free-form, and a new one with each request must not be a new
-	// client. number is the same, for keys.
+	// subject is the fingerprint, as the limiter counts it. Every header of it is
+	// free-form, so it holds no attacker; without the hints of scripts it would hold
+	// all telephones of one model and language to one limit.
 	subject string
-	number  uint64
+	// number is the base fingerprint, for keys of clients on one network: there a new
+	// hint with each request is no new client.
+	number uint64
 
 	// What the fingerprint's penalties weigh, and when that was read.
 	penalty     atomic.Uint64
@@ -168,7 +170,7 @@ func (g *Guard) newProfile(sent sentHeaders) *profile {
 	for _, s := range p.signals {
 		p.weight += s.Weight
 	}
-	p.subject, p.number = string(p.current.Base[:]), binary.LittleEndian.Uint64(p.current.Base[:])
+	p.subject, p.number = string(p.current.Fingerprint[:]), binary.LittleEndian.Uint64(p.current.Base[:])
 	return p
 }
 

@@ -122,7 +122,7 @@ func TestTelemetryOpensNoSession(t *testing.T) {
 		wantRecorded  int32
 	}{
 		"no cookie":             {false, false, mine, 0},
-		"made-up cookie":        {true, false, mine, 0},
+		"lost session":          {true, false, mine, 1},
 		"a guest":               {true, true, mine, 1},
 		"another client's":      {true, true, other, 0},
 		"no cookie, but others": {false, true, mine, 0},

@@ -306,6 +306,11 @@ func (a *API) reporter(w http.ResponseWriter, r *http.Request) (consumer.GuestSe
 			a.guests.record(g, visitRecord{})
 		}
 		return s, v.WithIP(), nil
+	case !f.Found:
+		// Lost with Redis, or made up: an accepted report is a promise, so it is kept
+		// under the id, as far as the guest did not refuse.
+		s := consumer.NewGuestSession(g.id, v.Client, v.At).Resolve(r.Context(), a.guests.sessions)
+		return s, v.WithIP(), nil
 	}
 	return consumer.GuestSession{}, v.WithIP(), nil
 }

@@ -145,6 +145,7 @@ func TestTail(t *testing.T) {
 	}
 	v := &visitor{base: "http://" + p.Public}
 	hotel := w.Sim.Catalog().Properties[0]
+	v.ask(t, http.StatusOK, "GET", "/session", nil)
 	v.ask(t, http.StatusAccepted, "POST", "/telemetry/click", map[string]any{"kind": "brand-peek", "tenantId": hotel.TenantID})
 	lines := bufio.NewReader(out)
 	head, err := lines.ReadString('\n')

@@ -230,19 +230,32 @@ func (g *regular) visit(ctx context.Context) {
 				"X-Client-Timezone": rand.Text(), "Accept-Language": "ps-AF",
 			}}
 			g.left, g.quiet = 8, false
-			if g.rnd.IntN(4) == 0 && !g.refuse(ctx) {
+			// Reports open no session, and without one they are dropped.
+			if !g.open(ctx) || g.rnd.IntN(4) == 0 && !g.refuse(ctx) {
 				g.left = 0
+				g.wait(ctx)
 				continue
 			}
 		}
 		g.left--
 		if !g.once(ctx) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(downPause):
-			}
+			g.wait(ctx)
 		}
 	}
+}
+
+// wait lets a process that was killed come back.
+func (g *regular) wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(downPause):
+	}
+}
+
+// open begins a session and reports whether there is one.
+func (g *regular) open(ctx context.Context) bool {
+	a, err := g.v.try(ctx, http.MethodGet, "/session", nil, nil)
+	return err == nil && a.status == http.StatusOK
 }
 
 // once does one of the things that end in a promise and reports whether it was
@@ -282,9 +295,6 @@ func (g *regular) once(ctx context.Context) bool {
 
 // refuse begins the visit with a refusal and reports whether it was taken.
 func (g *regular) refuse(ctx context.Context) bool {
-	if a, err := g.v.try(ctx, http.MethodGet, "/session", nil, nil); err != nil || a.status != http.StatusOK {
-		return false
-	}
 	a, err := g.v.try(ctx, http.MethodPost, "/session/consent", nil, map[string]bool{"telemetry": false})
 	if err != nil || a.status != http.StatusOK {
 		return false

@@ -3,6 +3,7 @@ package consumerguard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -216,7 +217,7 @@ func TestChallengeFollowsTheScore(t *testing.T) {
 			return a.send(http.MethodPost, "/handoff", "{}", home, h)
 		}
 		for range 2 * maxFailures {
-			easy := a.solution(home, firefoxHeaders("Cookie", cookie))
+			easy := a.solution(firefoxHeaders("Cookie", cookie))
 			if got := mint(robotHeaders(), easy); got.code != bff.CodeChallengeInvalid {
 				t.Fatalf("an easy solution: %d %s", got.status, got.body)
 			}
@@ -226,10 +227,10 @@ func TestChallengeFollowsTheScore(t *testing.T) {
 		if len(a.memory.blocked) != 0 {
 			t.Error("easy solutions are strikes")
 		}
-		if got := mint(robotHeaders(), a.solution(home, robotHeaders("Cookie", cookie))); got.status != http.StatusOK {
+		if got := mint(robotHeaders(), a.solution(robotHeaders("Cookie", cookie))); got.status != http.StatusOK {
 			t.Errorf("a solution as hard as the score: %d %s", got.status, got.body)
 		}
-		if got := mint(headlessHeaders(), a.solution(home, headlessHeaders("Cookie", cookie))); got.code != bff.CodeSuspectedBot || got.header.Get("Link") != "" {
+		if got := mint(headlessHeaders(), a.solution(headlessHeaders("Cookie", cookie))); got.code != bff.CodeSuspectedBot || got.header.Get("Link") != "" {
 			t.Errorf("a driven browser with a solution: %d %s", got.status, got.body)
 		}
 		liar := firefoxHeaders("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
@@ -237,7 +238,7 @@ func TestChallengeFollowsTheScore(t *testing.T) {
 		synctest.Wait() // found to be none
 		liar["Cookie"] = cookie
 		delete(liar, "X-Challenge")
-		if got := mint(liar, a.solution(home, liar)); got.code != bff.CodeSuspectedBot {
+		if got := mint(liar, a.solution(liar)); got.code != bff.CodeSuspectedBot {
 			t.Errorf("a false claim with a solution: %d %s", got.status, got.body)
 		}
 	})
@@ -346,10 +347,7 @@ func TestHostileAddress(t *testing.T) {
 		ask(-1, person, http.MethodPost, "/search", "warm")
 		ask(-1, person, http.MethodGet, "/hotels/warm", "")
 		pass(time.Minute)
-		before, fills, opened := map[string]int{}, a.fills, len(a.sessions.at)
-		for rt, n := range a.served {
-			before[rt] = n
-		}
+		before, fills, opened := maps.Clone(a.served), a.fills, len(a.sessions.at)
 		const seconds, perSecond = 120, 100
 		own := map[string]int{}
 		for i := range seconds * perSecond {

@@ -48,11 +48,11 @@ func (a *simulation) cookie() string {
 	return consumer.SessionCookie + "=" + a.sessions.open().String()
 }
 
-// solution solves a challenge for whoever has these headers.
-func (a *simulation) solution(addr string, header map[string]string) string {
+// solution solves a challenge for the client with these headers.
+func (a *simulation) solution(header map[string]string) string {
 	a.t.Helper()
 	var ch challenge.Challenge
-	if err := json.Unmarshal(a.send(http.MethodGet, "/challenge", "", addr, header).body, &ch); err != nil {
+	if err := json.Unmarshal(a.send(http.MethodGet, "/challenge", "", home, header).body, &ch); err != nil {
 		a.t.Fatal(err)
 	}
 	n, err := ch.Solve(context.Background())
@@ -145,7 +145,7 @@ func TestSolvedChallengeIsRemembered(t *testing.T) {
 				if got := mint(home); got.code != bff.CodeSuspectedBot {
 					t.Fatalf("%d %s", got.status, got.body)
 				}
-				payload := a.solution(home, robotHeaders(who...))
+				payload := a.solution(robotHeaders(who...))
 				if !session {
 					if got := mint(elsewhere, "X-Challenge", payload); got.code != bff.CodeChallengeInvalid {
 						t.Errorf("from another network: %d %s", got.status, got.body)
@@ -199,7 +199,7 @@ func TestRecaptcha(t *testing.T) {
 			}
 		}
 		h := robotHeaders("Cookie", a.cookie())
-		h["X-Challenge"] = a.solution(home, h) // works with no third party
+		h["X-Challenge"] = a.solution(h) // works with no third party
 		if got := a.send(http.MethodPost, "/wishlist", "{}", home, h); got.status != http.StatusOK {
 			t.Errorf("a challenge of ours: %d %s", got.status, got.body)
 		}

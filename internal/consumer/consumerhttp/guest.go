@@ -298,7 +298,7 @@ func (a *API) reporter(w http.ResponseWriter, r *http.Request) (consumer.GuestSe
 	case f.Err != nil:
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 		g.pretend()
-		return *g.session, v.WithIP(), nil
+		return *g.session, v.WithIP(), nil //nolint:nilerr // the session says that it is unread
 	case f.Found && same:
 		s := f.Apply(change)
 		g.found, g.session = &f, &s

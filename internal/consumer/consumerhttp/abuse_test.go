@@ -40,6 +40,10 @@ func (l *ledgerOfSessions) UpdateSession(context.Context, bff.ID, consumer.Sessi
 	return true, nil
 }
 
+func (l *ledgerOfSessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
+	return consumer.Refusal{}, nil
+}
+
 func (l *ledgerOfSessions) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
 	return consumer.Trail{}, nil
 }

@@ -98,8 +98,8 @@ func TestProofOneMint(t *testing.T) {
 	if long() {
 		attempts = 500
 	}
-	// More retries than are free.
-	s := newSite(t, 3, map[string]string{"BFF_CONSUMER_LIMITS": "handoff=10000"}, nil)
+	// More retries than are free, and faster than people are.
+	s := newSite(t, 3, map[string]string{"BFF_CONSUMER_LIMITS": "handoff=10000", "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
 	g := s.guest()
 	g.must(http.StatusOK, "GET", "/session", nil)
 	key := rand.Text()

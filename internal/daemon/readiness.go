@@ -73,7 +73,7 @@ func (d *Daemon) parted(ctx context.Context) map[string]string {
 }
 
 // readiness reports what /ready reports, as a metric: a probe that takes an
-// instance out of service tells nobody.
+// instance out of service raises no alert.
 type readiness struct {
 	daemon *Daemon
 	ready  *prometheus.Desc

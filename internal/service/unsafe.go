@@ -9,7 +9,7 @@ import (
 // minSecret is the length in bytes of a key that cannot be guessed.
 const minSecret = 32
 
-// Widest networks of proxies. Whoever counts as a proxy may choose the address that
+// Widest networks of proxies. A trusted proxy chooses the address that
 // limits, the bot defence and the log see.
 const (
 	minProxyBits4 = 8

@@ -48,7 +48,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		ss.Orders = consumer.Orders{{Window: window(q), Name: out.order}}
 	}
 	known := before == out.order && !before.IsZero()
-	if !known && !g.Untracked { // of the others nothing is kept
+	if !known && !g.Untracked { // untracked visits leave nothing behind
 		a.guests.lastSearch.Put(g.id.Bytes(), lastSearch{g.Fingerprint, ss})
 	}
 	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)

@@ -89,10 +89,17 @@ func House() Rule {
 				TestLibraries: true,
 			},
 			{
+				// The client of the staff service, for tests and the command line.
+				Name:       "desk",
+				Packages:   []string{"internal/desk"},
+				Imports:    []string{"language"},
+				ThirdParty: []string{"github.com/lestrrat-go/jwx/v3"},
+			},
+			{
 				Name:     "testkit",
 				Packages: []string{"internal/testkit/..."},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -115,7 +122,7 @@ func House() Rule {
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -129,7 +136,7 @@ func House() Rule {
 			"internal/backoffice",
 		},
 
-		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "testkit"},
+		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "testkit"},
 
 		// Fakes and fault injectors, one careless import away from production.
 		TestLibraries: []string{
@@ -144,8 +151,8 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "testkit"},
-			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "testkit"},
+			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "desk", "testkit"},
+			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit"},
 		},
 
 		// The fast path can be switched off: nothing else may come to need it.

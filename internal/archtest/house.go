@@ -64,6 +64,7 @@ func House() Rule {
 					"internal/loadshed/...",
 					"internal/memo/...",
 					"internal/service/...",
+					"internal/tracing/...",
 					"internal/upstream/...",
 					"internal/web/...",
 				},

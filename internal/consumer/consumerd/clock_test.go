@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
@@ -91,7 +90,7 @@ func newStage(t *testing.T) *stage {
 	s.server = web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
 		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
-		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
+		Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes, err := guard.Protect(api.Routes())
 	if err != nil {

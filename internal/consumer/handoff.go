@@ -11,20 +11,6 @@ import (
 	"melmastoon.ghasi.io/bff/handoff"
 )
 
-// Tenant is a hotel company.
-type Tenant struct {
-	ID        bff.ID
-	Slug      string
-	Suspended bool
-	Region    string // of the platform, such as asia-south1; "" when it is not known
-}
-
-// Tenants knows the hotel companies.
-type Tenants interface {
-	// FindTenant returns a tenant; a CodeResourceNotFound error when there is none.
-	FindTenant(ctx context.Context, id bff.ID) (Tenant, error)
-}
-
 // HandoffRequest asks to be handed off to a hotel.
 type HandoffRequest struct {
 	PropertyID bff.ID

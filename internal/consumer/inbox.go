@@ -53,19 +53,3 @@ type Inbox interface {
 	// Processed notes that the event has had its effect.
 	Processed(ctx context.Context, in Inbound) error
 }
-
-// TenantChange says that a tenant was suspended or reinstated.
-type TenantChange struct {
-	Tenant    bff.ID
-	Suspended bool
-	Reason    string
-}
-
-// TenantStatus keeps which tenants are suspended.
-type TenantStatus interface {
-	// ChangeTenant records the event and its effect together. An event that is
-	// older than the newest one about its tenant has none.
-	ChangeTenant(ctx context.Context, in Inbound, c TenantChange) (Reception, error)
-	// Announce brings every instance's list up to date.
-	Announce(ctx context.Context) error
-}

@@ -18,6 +18,9 @@ import (
 // Job is what a scheduler runs. Two runs at once must do no harm.
 type Job struct {
 	Name string
+	// Every is the time between two runs; an hour when it is zero. A process looks for
+	// what is due every 90 seconds at the latest.
+	Every time.Duration
 	// Run does all that is due and returns how many rows it dealt with.
 	Run func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
 }

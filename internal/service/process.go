@@ -21,7 +21,7 @@ const (
 	requestBudget = 25 * time.Second // the edge gives up then
 	writeTimeout  = 30 * time.Second
 	redisTimeout  = 2 * time.Second
-	jobsConns     = 6 // the relay's own connection, its notifications, its metrics, the lock of jobs and a job
+	jobsConns     = 8 // the relay's own connection, its notifications, its metrics, two locks of jobs and their jobs
 )
 
 // Process is one running process of a service. Parts start in the order in which

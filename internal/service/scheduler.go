@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,7 +15,7 @@ import (
 
 // Times of the jobs.
 const (
-	jobsEvery = time.Hour       // between two runs of a job
+	jobsEvery = time.Hour       // between two runs of a job that says nothing else
 	jobsRetry = 5 * time.Minute // after a failure
 	jobBudget = 10 * time.Minute
 	// jobsPoll is how often a process looks for jobs that are due, give or take
@@ -31,7 +32,12 @@ type scheduler struct {
 	log *slog.Logger
 	by  string // this process
 	off bool   // jobs are scheduled elsewhere: only metrics
+	// lock is what one process at a time holds.
+	lock string
+	jobMetrics
+}
 
+type jobMetrics struct {
 	succeeded *prometheus.GaugeVec
 	runs      *prometheus.CounterVec
 	rows      *prometheus.CounterVec
@@ -39,8 +45,10 @@ type scheduler struct {
 
 // Schedule runs the service's jobs from this process whenever they are due and no
 // other process does; with the setting off it only reports when they last
-// succeeded.
-func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.Pool) error {
+// succeeded. Own are jobs that need parts of a running process: no command can run
+// them, so they run whatever the setting, under a lock of their own that no job of
+// retention holds for minutes.
+func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.Pool, own ...Job) error {
 	db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
 	if err != nil {
 		return err
@@ -49,6 +57,10 @@ func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.P
 	sch.off = s.Scheduler == "off"
 	p.Metrics.MustRegister(sch.succeeded, sch.runs, sch.rows)
 	p.AddLoop("jobs", func(ctx context.Context) error { sch.loop(ctx); return nil })
+	if len(own) > 0 {
+		live := sch.with(own)
+		p.AddLoop("own jobs", func(ctx context.Context) error { live.loop(ctx); return nil })
+	}
 	return nil
 }
 
@@ -57,19 +69,31 @@ func newScheduler(id Identity, db *pgxpool.Pool, log *slog.Logger, by string) *s
 		return prometheus.Opts{Namespace: id.Namespace, Name: name, Help: help}
 	}
 	// The label is not job: scrapes have one of that name.
-	s := &scheduler{
-		id: id, db: db, log: log, by: by,
+	s := &scheduler{id: id, db: db, log: log, by: by, lock: "jobs of " + id.Schema.Schema, jobMetrics: jobMetrics{
 		succeeded: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("job_last_success_timestamp_seconds", "When a job last succeeded, in any process; 0 = never.")), []string{"name"}),
 		runs:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_runs_total", "Runs of jobs in this process.")), []string{"name", "result"}),
 		rows:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_rows_total", "Rows that jobs dealt with in this process.")), []string{"name"}),
-	}
-	for _, j := range id.Jobs {
+	}}
+	s.expose()
+	return s
+}
+
+// with returns a scheduler of other jobs, with a lock of their own.
+func (s *scheduler) with(jobs []Job) *scheduler {
+	out := *s
+	out.id.Jobs, out.off, out.lock = jobs, false, "own "+s.lock
+	out.expose()
+	return &out
+}
+
+// expose shows metrics of jobs that have not run.
+func (s *scheduler) expose() {
+	for _, j := range s.id.Jobs {
 		s.rows.WithLabelValues(j.Name)
 		for _, result := range []string{"success", "failure"} {
 			s.runs.WithLabelValues(j.Name, result)
 		}
 	}
-	return s
 }
 
 func (s *scheduler) loop(ctx context.Context) {
@@ -106,15 +130,14 @@ func (s *scheduler) runDue(ctx context.Context) error {
 		return fmt.Errorf("jobs: %w", err)
 	}
 	defer conn.Release()
-	lock := "jobs of " + s.id.Schema.Schema
 	var mine bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, lock).Scan(&mine); err != nil || !mine {
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, s.lock).Scan(&mine); err != nil || !mine {
 		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock); err != nil {
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, s.lock); err != nil {
 			_ = conn.Conn().Close(ctx) // gives the lock back, too
 		}
 	}()
@@ -124,7 +147,7 @@ func (s *scheduler) runDue(ctx context.Context) error {
 	}
 	var due []Job
 	for _, j := range s.id.Jobs {
-		if run, ran := last[j.Name]; !ran || run.due() {
+		if run, ran := last[j.Name]; !ran || run.due(j) {
 			due = append(due, j)
 		}
 	}
@@ -148,10 +171,10 @@ type lastRun struct {
 	SucceededAt float64 // seconds since 1970; 0 = never
 }
 
-func (r lastRun) due() bool {
-	every := jobsEvery
+func (r lastRun) due(j Job) bool {
+	every := cmp.Or(j.Every, jobsEvery)
 	if r.Failed {
-		every = jobsRetry
+		every = min(every, jobsRetry)
 	}
 	return r.Ago >= every.Seconds()
 }

@@ -99,6 +99,59 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
+// Jobs of a process run at their own intervals, whether or not the others are
+// scheduled elsewhere, and wait for none of them.
+func TestOwnJobs(t *testing.T) {
+	t.Parallel()
+	s := shapes()["text ids"]
+	db := s.open(t)
+	retention := newScheduler(s.Identity, db, slog.New(slog.DiscardHandler), "test")
+	retention.off = true
+	var (
+		runs          atomic.Int32
+		failed        atomic.Bool
+		first, second *scheduler
+	)
+	jobs := []Job{{Name: "status", Every: 4 * time.Minute, Run: func(ctx context.Context, _ *pgxpool.Pool, _ time.Time) (int, error) {
+		if runs.Add(1) > 10 {
+			t.Fatal("two processes run it at once")
+		}
+		if err := second.pass(ctx); err != nil {
+			t.Error(err)
+		}
+		if failed.Load() {
+			return 0, errors.New("away")
+		}
+		return 1, nil
+	}}}
+	first, second = retention.with(jobs), retention.with(jobs)
+	retention.id.Jobs = []Job{{Name: "prune", Run: func(ctx context.Context, _ *pgxpool.Pool, _ time.Time) (int, error) {
+		return 0, first.pass(ctx) // while the lock of the others is held
+	}}}
+	retention.off = false
+	for _, step := range []struct {
+		passed string // since the step before
+		fails  bool
+		want   int32
+	}{
+		{"0", false, 1},
+		{"3 minutes", false, 1},
+		{"2 minutes", true, 2},
+		{"3 minutes", false, 2},
+		{"2 minutes", false, 3},
+	} {
+		exec(t, db, `UPDATE bff_consumer.job_runs SET ended_at = ended_at - $1::interval`, step.passed)
+		exec(t, db, `UPDATE bff_consumer.job_runs SET ended_at = ended_at - interval '2 hours' WHERE job = 'prune'`)
+		failed.Store(step.fails)
+		if err := retention.pass(testkit.Context(t)); err != nil && !step.fails {
+			t.Fatal(err)
+		}
+		if got := runs.Load(); got != step.want {
+			t.Errorf("after another %s: %d runs, want %d", step.passed, got, step.want)
+		}
+	}
+}
+
 // measured is the value of one metric.
 func measured(t *testing.T, m prometheus.Collector) float64 {
 	t.Helper()

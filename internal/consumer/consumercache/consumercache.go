@@ -46,6 +46,8 @@ type Config struct {
 	Properties consumer.Properties
 	Tenants    consumer.Tenants
 	Searches   consumer.Searches
+	// Seen is told of the tenants that the projection names; nil = nothing is.
+	Seen func(tenants ...bff.ID)
 }
 
 // Caches implements the domain's Searcher, Pricer, Snapshots, Brander, Properties
@@ -64,6 +66,9 @@ type Caches struct {
 
 // New returns the wrappers.
 func New(cfg Config) (*Caches, error) {
+	if cfg.Seen == nil {
+		cfg.Seen = func(...bff.ID) {}
+	}
 	var errs []error
 	open := func(name string, fresh func() time.Duration, grace time.Duration, bytes int64) *cache.Cache {
 		opened, err := cache.New(cfg.Store, cache.Config{
@@ -135,10 +140,35 @@ func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) 
 		}
 		found.Order = consumer.OrderName(found.Items)
 		c.pin(ctx, found)
+		c.see(found.Items)
 		return found, TagsOf(found.Items), nil
 	})
 	w.StaleAge = stale
 	return w, err
+}
+
+// Pins and Similar are not cached here; the tenants that they name are noted.
+
+// Pins returns a page of a map.
+func (c *Caches) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
+	pins, err := c.cfg.Search.Pins(ctx, q)
+	for i := range pins.Items {
+		c.cfg.Seen(pins.Items[i].TenantID)
+	}
+	return pins, err
+}
+
+// Similar returns hotels like the given one.
+func (c *Caches) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]consumer.Listing, error) {
+	items, err := c.cfg.Search.Similar(ctx, id, limit, locale)
+	c.see(items)
+	return items, err
+}
+
+func (c *Caches) see(items []consumer.Listing) {
+	for i := range items {
+		c.cfg.Seen(items[i].TenantID)
+	}
 }
 
 // pin keeps the order for the guests who see it. Without it their paging is
@@ -181,6 +211,9 @@ func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projecte
 	key := c.cfg.Keys.Key("cache", "projected", id.String())
 	p, stale, err := c.hotels.get(ctx, key, func(ctx context.Context) (consumer.Projected, []string, error) {
 		p, err := c.cfg.Search.FindProperty(ctx, id)
+		if err == nil {
+			c.cfg.Seen(p.Listing.TenantID)
+		}
 		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.Listing.TenantID)}, err
 	})
 	p.StaleAge = stale

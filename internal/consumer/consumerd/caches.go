@@ -16,39 +16,40 @@ import (
 
 // discovery is what searches read and answer through.
 type discovery struct {
-	store     *cache.Store
-	reads     *consumercache.Caches
-	answers   *consumerhttp.Answers
-	suspended *consumer.SuspendedTenants
+	reads   *consumercache.Caches
+	answers *consumerhttp.Answers
 }
 
-func (c *Config) openCaches(p *service.Process, up *consumerupstream.Upstreams, searches consumer.Searches, campaign func() bool) (discovery, error) {
-	out := discovery{suspended: new(consumer.SuspendedTenants)}
+// openStore opens what all caches share.
+func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
 	client, err := p.Redis("cache", c.RedisCacheURL)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	p.AddCheck("redis cache", redis.Ping(client))
 	bus, err := p.Redis("bus", c.RedisCacheURL)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	keys := p.Keys()
-	out.store, err = cache.NewStore(cache.StoreConfig{
-		Redis: client, Bus: bus, Prefix: keys.Key(""), Namespace: p.Namespace, Registerer: p.Metrics,
+	store, err := cache.NewStore(cache.StoreConfig{
+		Redis: client, Bus: bus, Prefix: p.Keys().Key(""), Namespace: p.Namespace, Registerer: p.Metrics,
 		EncodeError: encodeFailure, DecodeError: decodeFailure,
 	})
 	if err != nil {
+		return nil, err
+	}
+	p.Add("caches", nil, store.Close)
+	return store, nil
+}
+
+// openCaches opens the caches of what is read, with the given configuration's
+// switches and stores, and those of finished answers.
+func openCaches(cfg consumercache.Config, up *consumerupstream.Upstreams) (out discovery, err error) {
+	cfg.Search, cfg.Prices, cfg.Brands, cfg.Properties = up.Search, up.Pricing, up.Theme, up.Property
+	if out.reads, err = consumercache.New(cfg); err != nil {
 		return out, err
 	}
-	p.Add("caches", nil, out.store.Close)
-	if out.reads, err = consumercache.New(consumercache.Config{
-		Store: out.store, Keys: keys, Campaign: campaign,
-		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Tenants: up.Tenant, Searches: searches,
-	}); err != nil {
-		return out, err
-	}
-	out.answers, err = consumerhttp.NewAnswers(out.store, keys)
+	out.answers, err = consumerhttp.NewAnswers(cfg.Store, cfg.Keys)
 	return out, err
 }
 

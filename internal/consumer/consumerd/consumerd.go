@@ -38,6 +38,8 @@ func identity() service.Identity {
 			// day after which a cookie is sent again.
 			service.Prune("wishlists-ended", consumer.SessionLifetime+31*day,
 				service.DeleteBefore("bff_consumer.wishlist_anonymous", "id", "seen_at", "removed_at IS NULL")),
+			// Suspended ones are kept elsewhere; any other is seen again when it is shown again.
+			service.Prune("tenants-seen", 90*day, service.DeleteBefore("bff_consumer.tenants_seen", "tenant_id", "seen_at")),
 			// No cookie comes back later, and no hand-off of its session is left.
 			service.Prune("refusals", consumer.SessionLifetime+2*day, service.DeleteBefore("bff_consumer.telemetry_refusals", "session_hash", "seen_at")),
 		},

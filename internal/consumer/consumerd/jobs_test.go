@@ -123,6 +123,9 @@ func TestPrune(t *testing.T) {
 		exec(t, db, `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, false, $2)`,
 			bytes.Repeat([]byte{byte(i)}, 32), ago(age))
 	}
+	for _, age := range []time.Duration{91 * day, 89 * day} {
+		exec(t, db, `INSERT INTO bff_consumer.tenants_seen (tenant_id, seen_at) VALUES (gen_random_uuid(), $1)`, ago(age))
+	}
 	for _, age := range []time.Duration{62 * day, 60 * day} { // a session that ended 32 and 30 days ago
 		exec(t, db, `INSERT INTO bff_consumer.wishlist_anonymous (id, guest_session_id, tenant_id, property_id, source, added_at, seen_at)
 			VALUES ($1, 'gms_y', gen_random_uuid(), gen_random_uuid(), 'list', $2, $2)`, bff.NewID(bff.PrefixWishlist, now).String(), ago(age))
@@ -142,7 +145,7 @@ func TestPrune(t *testing.T) {
 	}
 	wg.Wait()
 	for table, want := range map[string]int{
-		"outbox": 7, "telemetry_refusals": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
+		"outbox": 7, "telemetry_refusals": 1, "tenants_seen": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
 	} {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)

@@ -7,6 +7,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
@@ -58,9 +59,6 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
-		return err
-	}
 	upstreams, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: s.SearchURL, PricingURL: s.PricingURL, PropertyURL: s.PropertyURL, ThemeURL: s.ThemeURL, TenantURL: s.TenantURL,
 		Metrics: p.Metrics, Log: p.Log, Header: service.Propagate,
@@ -76,20 +74,31 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.openCaches(p, upstreams, store, sw.campaign)
+	caches, err := s.openStore(p)
 	if err != nil {
 		return err
 	}
-	if err := s.receive(p, events, listening{db: db, redis: sessions, cache: found.store, suspended: found.suspended}); err != nil {
+	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: "bff_consumer"})
+	p.Add("background", nil, background.Close)
+	known, err := s.openTenants(p, watching{db: db, redis: sessions, cache: caches, upstream: upstreams.Tenant, background: background})
+	if err != nil {
 		return err
 	}
+	if err := p.Schedule(ctx, &s.Settings, db, known.reconcile()); err != nil {
+		return err
+	}
+	found, err := openCaches(consumercache.Config{
+		Store: caches, Keys: p.Keys(), Campaign: sw.campaign, Tenants: known.reader, Seen: known.seen.Add, Searches: store,
+	}, upstreams)
+	if err != nil {
+		return err
+	}
+	s.receive(p, events, db, known.status, caches)
 	ring, keys, err := s.openKeys(ctx, p.Daemon, p.Log)
 	if err != nil {
 		return err
 	}
 	telemetry := consumer.NewTelemetry(p.Instance(), sw.sampling)
-	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: "bff_consumer"})
-	p.Add("background", nil, background.Close)
 	ration := bot.NewRation()
 	guard, err := s.openGuard(ctx, p, guarded{
 		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background, ration: ration,
@@ -99,12 +108,12 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: found.reads, Prices: found.reads, Brands: found.reads, Properties: found.reads, Suspended: found.suspended, Brownout: sw.rung,
+			Search: found.reads, Prices: found.reads, Brands: found.reads, Properties: found.reads, Suspended: known.suspended, Brownout: sw.rung,
 			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, Region: s.Region, Regions: found.reads,
 		},
 		Answers: found.answers, Searches: store,
 		Desk: &consumer.HandoffDesk{
-			Search: found.reads, Tenants: upstreams.Tenant, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,

@@ -86,6 +86,75 @@ func TestSuspendedTenantVanishes(t *testing.T) {
 	t.Logf("back after %s", time.Since(begin).Round(time.Millisecond))
 }
 
+// TestSuspensionWithoutEvent: no event tells of these tenants. Two are suspended
+// before the service starts, a third while its hotels are in every cache; the one
+// instance that asks tenant-service tells the others.
+func TestSuspensionWithoutEvent(t *testing.T) {
+	t.Parallel()
+	f := newWatch(t, 2, patient())
+	hotelOf, suspended := map[string]string{}, []string{}
+	for _, p := range f.Sim.Catalog().Properties {
+		hotelOf[p.TenantID] = p.PropertyID
+	}
+	for _, tenant := range f.Sim.Catalog().Tenants {
+		if tenant.Status == "suspended" {
+			suspended = append(suspended, tenant.TenantID)
+		}
+	}
+	if len(suspended) != 2 {
+		t.Fatalf("suspended before the start: %v", suspended)
+	}
+	var found struct {
+		Results []struct{ PropertyID, TenantID string }
+	}
+	if err := json.Unmarshal(f.get(searchCall("Kabul")).body, &found); err != nil {
+		t.Fatal(err)
+	}
+	hotel, tenant := found.Results[0].PropertyID, found.Results[0].TenantID
+	s := sight{fleet: f, tenant: tenant}
+	for node := range f.nodes {
+		if !s.there(node, hotel) || !s.inList(node, "") {
+			t.Fatalf("instance %d does not show the hotel at first", node)
+		}
+	}
+	gone := func(node int, hotel string) {
+		t.Helper()
+		until(t, "the hotel to vanish", func() bool {
+			return !s.there(node, hotel) && !s.there(node, hotel+"/availability?from=2077-03-10&to=2077-03-14")
+		})
+		a := f.ask(guestCall{
+			node: node, method: http.MethodPost, path: "/wishlist", body: fmt.Sprintf(`{"propertyId":%q,"source":"detail"}`, hotel),
+			header: map[string]string{"Idempotency-Key": hotel + fmt.Sprint(node)},
+		})
+		if a.status != http.StatusNotFound {
+			t.Errorf("instance %d: the hotel of a suspended tenant was put on a wishlist: %.300s", node, a)
+		}
+	}
+	for _, before := range suspended {
+		for node := range f.nodes {
+			gone(node, hotelOf[before])
+		}
+	}
+
+	f.Sim.SuspendTenant(tenant) // nothing is published
+	body, err := json.Marshal(handoffTo(hotel, tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := f.ask(guestCall{
+		method: http.MethodPost, path: "/handoff", body: string(body), header: map[string]string{"Idempotency-Key": "learns"},
+	}); a.status != http.StatusForbidden {
+		t.Fatalf("hand-off to a suspended tenant: %.300s", a)
+	}
+	for node := range f.nodes {
+		gone(node, hotel)
+		until(t, "the tenant to leave the list", func() bool { return !s.inList(node, "") })
+	}
+	until(t, "the status of all tenants to be reconciled", func() bool {
+		return rows(t, f.PostgresURL, `SELECT count(*) FROM bff_consumer.job_runs WHERE job = 'tenant-status' AND error = ''`) == 1
+	})
+}
+
 // sight looks for a tenant's hotels.
 type sight struct {
 	*fleet

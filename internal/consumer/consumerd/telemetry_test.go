@@ -327,6 +327,11 @@ func TestSuspensionReachesOtherProcesses(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	send := func(topic string) {
 		t.Helper()
+		if topic == "melmastoon.tenant.suspended.v1" {
+			w.Sim.SuspendTenant(tenant)
+		} else {
+			w.Sim.ReinstateTenant(tenant)
+		}
 		data := fmt.Appendf(nil, `{"envelope":{"eventId":%q,"subject":%q,"occurredAt":%q},"payload":{"tenantId":%q,"reason":"test"}}`,
 			bff.NewID(bff.PrefixEvent, time.Now()), topic, bff.At(time.Now()), tenant)
 		if err := client.EnsureTopics(ctx, topic); err != nil {

@@ -141,11 +141,8 @@ func (r *Receiver) changeTenant(ctx context.Context, m message, suspended bool) 
 		r.repeated(ctx, m, seen)
 		return nil
 	}
-	if err := r.cfg.Tenants.Announce(ctx); err != nil {
+	if err := r.cfg.Tenants.Announce(ctx, m.tenant); err != nil {
 		return away("announce tenant status", err)
-	}
-	if err := r.cfg.Cache.Invalidate(ctx, consumer.TenantTag(m.tenant), consumer.WithoutTag(m.tenant)); err != nil {
-		return away("invalidate cache", err)
 	}
 	return nil
 }

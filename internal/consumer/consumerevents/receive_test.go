@@ -84,7 +84,7 @@ func newHouse(t *testing.T) *house {
 	h.Receiver = consumerevents.NewReceiver(consumerevents.Config{
 		Inbox: h.inbox, Cache: h.cache, Log: log, Now: time.Now,
 		Tenants: consumerstore.NewSuspensions(consumerstore.SuspensionsConfig{
-			DB: db, Set: client, Bell: client, Keys: redis.NewKeys("t"+strings.ToLower(rand.Text()[:8]), "bff-consumer"), List: h.list, Log: log,
+			DB: db, Set: client, Bell: client, Keys: redis.NewKeys("t"+strings.ToLower(rand.Text()[:8]), "bff-consumer"), Cache: h.cache, List: h.list, Log: log,
 		}),
 	})
 	return h
@@ -450,7 +450,11 @@ type nowhere struct{}
 
 func (nowhere) Receive(context.Context, consumer.Inbound) (consumer.Reception, error) { return 0, nil }
 func (nowhere) Processed(context.Context, consumer.Inbound) error                     { return nil }
-func (nowhere) Announce(context.Context) error                                        { return nil }
+func (nowhere) Announce(context.Context, bff.ID) error                                { return nil }
+
+func (nowhere) CorrectTenant(context.Context, consumer.TenantChange, time.Time) (bool, error) {
+	return false, nil
+}
 
 func (nowhere) ChangeTenant(_ context.Context, in consumer.Inbound, c consumer.TenantChange) (consumer.Reception, error) {
 	if in.ID == "" || in.OccurredAt.IsZero() || c.Tenant.IsZero() {

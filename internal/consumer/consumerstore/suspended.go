@@ -26,6 +26,10 @@ type SuspensionsConfig struct {
 	Set  rueidis.Client // of the mirror
 	Bell rueidis.Client // a connection of its own: it listens
 	Keys redis.Keys
+	// Cache forgets answers by what they are about, in every instance.
+	Cache interface {
+		Invalidate(ctx context.Context, tags ...string) error
+	}
 	// List is this process's own.
 	List *consumer.SuspendedTenants
 	Log  *slog.Logger
@@ -90,6 +94,22 @@ func (s *Suspensions) ChangeTenant(ctx context.Context, in consumer.Inbound, c c
 	return seen, nil
 }
 
+// CorrectTenant records what tenant-service says, unless an event or a reading
+// that is newer than the moment was recorded before.
+func (s *Suspensions) CorrectTenant(ctx context.Context, c consumer.TenantChange, at time.Time) (changed bool, err error) {
+	reading := consumer.Inbound{Subject: "tenant-service", OccurredAt: at}
+	err = postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
+		if changed, err = claimNewest(ctx, tx, reading, c); err != nil || !changed {
+			return err
+		}
+		return setSuspended(ctx, tx, reading, c)
+	})
+	if err != nil {
+		return false, fmt.Errorf("correct tenant: %w", err)
+	}
+	return changed, nil
+}
+
 // claimNewest moves the mark of the newest event about a tenant forward, and
 // reports false when it already stands beyond this one. Of two events of one
 // moment the suspension wins.
@@ -119,19 +139,22 @@ func setSuspended(ctx context.Context, tx pgx.Tx, in consumer.Inbound, c consume
 	return nil
 }
 
-// Announce brings this process's list and the mirror up to date and tells the
-// other instances to do the same.
-func (s *Suspensions) Announce(ctx context.Context) error {
-	if err := s.refresh(ctx); err != nil {
-		return err
-	}
+// Announce brings this process's list and the mirror up to date, tells the other
+// instances to do the same, and has the answers forgotten that show the tenant or
+// leave it out. Each is tried whatever became of the others: without Redis the
+// instances read the table a little later.
+func (s *Suspensions) Announce(ctx context.Context, tenant bff.ID) error {
+	err := s.refresh(ctx)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	c := s.cfg.Set
-	if err := c.Do(ctx, c.B().Publish().Channel(s.bellKey()).Message("").Build()).Error(); err != nil {
-		return fmt.Errorf("ring: %w", err)
+	if ringErr := c.Do(ctx, c.B().Publish().Channel(s.bellKey()).Message("").Build()).Error(); ringErr != nil {
+		err = errors.Join(err, fmt.Errorf("ring: %w", ringErr))
 	}
-	return nil
+	if cacheErr := s.cfg.Cache.Invalidate(ctx, consumer.TenantTag(tenant), consumer.WithoutTag(tenant)); cacheErr != nil {
+		err = errors.Join(err, fmt.Errorf("invalidate cache: %w", cacheErr))
+	}
+	return err
 }
 
 // refresh reads the table into the list and puts the mirror right.
@@ -153,13 +176,7 @@ func (s *Suspensions) read(ctx context.Context) ([]bff.ID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read suspended tenants: %w", err)
 	}
-	tenants, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (bff.ID, error) {
-		var uuid string
-		if err := row.Scan(&uuid); err != nil {
-			return bff.ID{}, err
-		}
-		return bff.IDFromUUID(bff.PrefixTenant, uuid)
-	})
+	tenants, err := pgx.CollectRows(rows, scanTenant)
 	if err != nil {
 		return nil, fmt.Errorf("read suspended tenants: %w", err)
 	}

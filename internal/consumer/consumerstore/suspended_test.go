@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +45,10 @@ func newInstances(t *testing.T) *instances {
 	return i
 }
 
+type noCache struct{}
+
+func (noCache) Invalidate(context.Context, ...string) error { return nil }
+
 func (i *instances) connect() rueidis.Client {
 	i.t.Helper()
 	c, err := redis.Open(redis.Config{URL: i.redis.URL(), Tier: "test", Timeout: time.Second})
@@ -63,7 +68,7 @@ func (i *instances) keeper(every time.Duration) (*consumerstore.Suspensions, *co
 	i.t.Cleanup(db.Close)
 	list := &consumer.SuspendedTenants{}
 	return consumerstore.NewSuspensions(consumerstore.SuspensionsConfig{
-		DB: db, Set: i.client, Bell: i.connect(), Keys: i.keys, List: list, Log: slog.New(slog.DiscardHandler), Every: every,
+		DB: db, Set: i.client, Bell: i.connect(), Keys: i.keys, Cache: noCache{}, List: list, Log: slog.New(slog.DiscardHandler), Every: every,
 	}), list
 }
 
@@ -125,7 +130,7 @@ func TestSuspensionReachesEveryInstance(t *testing.T) {
 	i.change(receiver, early, true, noon)
 	for _, l := range lists {
 		await(t, "subscription", func() bool {
-			if err := receiver.Announce(ctx); err != nil {
+			if err := receiver.Announce(ctx, early); err != nil {
 				t.Fatal(err)
 			}
 			return l.Has(early)
@@ -134,7 +139,7 @@ func TestSuspensionReachesEveryInstance(t *testing.T) {
 	tenant := bff.NewID(bff.PrefixTenant, noon)
 	for n, want := range []bool{true, false, true} {
 		i.change(receiver, tenant, want, noon.Add(time.Duration(n)*time.Second))
-		if err := receiver.Announce(ctx); err != nil {
+		if err := receiver.Announce(ctx, tenant); err != nil {
 			t.Fatal(err)
 		}
 		if own.Has(tenant) != want {
@@ -149,7 +154,7 @@ func TestSuspensionReachesEveryInstance(t *testing.T) {
 	}
 	// Older news changes nothing.
 	i.change(receiver, tenant, false, noon)
-	if err := receiver.Announce(ctx); err != nil || !own.Has(tenant) {
+	if err := receiver.Announce(ctx, tenant); err != nil || !own.Has(tenant) {
 		t.Errorf("older news won: %v", err)
 	}
 }
@@ -162,7 +167,7 @@ func TestSuspensionsSurvive(t *testing.T) {
 	k, _ := i.keeper(time.Hour)
 	tenant := bff.NewID(bff.PrefixTenant, noon)
 	i.change(k, tenant, true, noon)
-	if err := k.Announce(ctx); err != nil {
+	if err := k.Announce(ctx, tenant); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.client.Do(ctx, i.client.B().Flushall().Build()).Error(); err != nil {
@@ -182,4 +187,101 @@ func TestSuspensionsSurvive(t *testing.T) {
 	if err := fresh.Load(ctx); err != nil || !list.Has(tenant) {
 		t.Errorf("without Postgres: %v", err)
 	}
+}
+
+// TestReadingDoesNotUndoAnEvent: what was read from tenant-service wins over what is
+// older, and an event wins over what was read before it happened.
+func TestReadingDoesNotUndoAnEvent(t *testing.T) {
+	t.Parallel()
+	i := newInstances(t)
+	ctx := testkit.Context(t)
+	k, list := i.keeper(time.Hour)
+	tenant := bff.NewID(bff.PrefixTenant, noon)
+	for n, step := range []struct {
+		read      bool // from tenant-service, else an event
+		suspended bool
+		after     time.Duration // noon
+		want      bool
+	}{
+		{read: true, suspended: true, after: 0, want: true}, // before we listened
+		{read: true, suspended: false, after: 2, want: false},
+		{suspended: true, after: 5, want: true},              // an event
+		{read: true, suspended: false, after: 4, want: true}, // that came while this was read
+		{read: true, suspended: false, after: 5, want: true}, // of one moment the suspension wins
+		{suspended: true, after: 3, want: true},              // late
+		{read: true, suspended: false, after: 6, want: false},
+		{suspended: true, after: 5, want: false}, // again, by another id
+		{suspended: false, after: 9, want: false},
+		{read: true, suspended: true, after: 8, want: false}, // read before the reinstatement
+	} {
+		at := noon.Add(step.after * time.Second)
+		if step.read {
+			if _, err := k.CorrectTenant(ctx, consumer.TenantChange{Tenant: tenant, Suspended: step.suspended, Reason: "read"}, at); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			i.change(k, tenant, step.suspended, at)
+		}
+		if err := k.Announce(ctx, tenant); err != nil {
+			t.Fatal(err)
+		}
+		if list.Has(tenant) != step.want {
+			t.Fatalf("step %d: suspended %v, want %v", n, !step.want, step.want)
+		}
+	}
+}
+
+// TestSeenTenants: what one instance saw another lists, with the suspended ones,
+// page by page.
+func TestSeenTenants(t *testing.T) {
+	t.Parallel()
+	i := newInstances(t)
+	k, _ := i.keeper(time.Hour)
+	ctx, cancel := context.WithCancel(testkit.Context(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	want := map[bff.ID]bool{}
+	for n := range 2 {
+		db, err := postgres.Open(ctx, postgres.Config{URL: i.postgres.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(db.Close)
+		seen := consumerstore.NewSeenTenants(db, slog.New(slog.DiscardHandler))
+		wg.Go(func() { _ = seen.Run(ctx) })
+		for id := range 6 { // half of them are the other's as well
+			tenant := bff.IDFromBytes(bff.PrefixTenant, [16]byte{1, 15: byte(3*n + id)})
+			want[tenant] = true
+			seen.Add(tenant, tenant, bff.ID{})
+		}
+	}
+	gone := bff.NewID(bff.PrefixTenant, noon)
+	i.change(k, gone, true, noon)
+	want[gone] = true
+	fresh, err := postgres.Open(ctx, postgres.Config{URL: i.postgres.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fresh.Close)
+	reader := consumerstore.NewSeenTenants(fresh, slog.New(slog.DiscardHandler))
+	await(t, "the tenants", func() bool {
+		got := map[bff.ID]bool{}
+		for after := (bff.ID{}); ; {
+			page, err := reader.ListTenants(ctx, after, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range page {
+				if got[id] {
+					t.Fatalf("%s is listed twice", id)
+				}
+				got[id] = true
+			}
+			if len(page) < 4 {
+				return maps.Equal(got, want)
+			}
+			after = page[3]
+		}
+	})
 }

@@ -76,7 +76,7 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	if st.Result != Hit || st.Shared || !untouched(h, safe) || !e.finish(w, safe, v, st) {
+	if st.Result != Hit || st.Shared || !untouched(h) || !e.finish(w, safe, v, st) {
 		e.describe(h, safe, v, st)
 		e.describeBody(h, v)
 		h["Content-Length"] = out.length
@@ -88,12 +88,12 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 	_, _ = w.Write(out.body) // a client that is gone is not an error
 }
 
-// untouched reports whether the caller has set nothing of what stays.
-func untouched(h http.Header, safe bool) bool {
+// untouched reports whether the caller has set nothing that stands for what the
+// cache would say. A Vary of the caller's is a line of its own.
+func untouched(h http.Header) bool {
 	_, kind := h["Content-Type"]
 	_, control := h["Cache-Control"]
-	_, vary := h["Vary"]
-	return !kind && !control && !(vary && safe)
+	return !kind && !control
 }
 
 // describe sets the headers that belong to the answer, with or without its body.

@@ -18,6 +18,7 @@ type Code string
 const (
 	CodeValidationFailed     Code = "MELMASTOON.GENERAL.VALIDATION_FAILED"
 	CodeUnauthenticated      Code = "MELMASTOON.GENERAL.UNAUTHENTICATED"
+	CodeOriginNotAllowed     Code = "MELMASTOON.GENERAL.ORIGIN_NOT_ALLOWED"
 	CodeResourceNotFound     Code = "MELMASTOON.GENERAL.RESOURCE_NOT_FOUND"
 	CodeMethodNotAllowed     Code = "MELMASTOON.GENERAL.METHOD_NOT_ALLOWED"
 	CodePayloadTooLarge      Code = "MELMASTOON.GENERAL.PAYLOAD_TOO_LARGE"

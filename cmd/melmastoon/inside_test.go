@@ -302,6 +302,12 @@ func insideStrangersAreRefused(t *testing.T) {
 	if a := g.handoff(rand.Text(), body); a.status != 404 {
 		t.Errorf("unknown property: %d %s", a.status, a.body)
 	}
+	for origin, want := range map[string]int{"http://localhost:5173": 200, "https://hotel.example": 403} {
+		a := g.post("/search", map[string]string{"Origin": origin, "Sec-Fetch-Site": "cross-site"}, search())
+		if shared := a.header.Get("Access-Control-Allow-Origin") == origin; a.status != want || shared != (want == 200) {
+			t.Errorf("a page of %s: %d %s", origin, a.status, a.body)
+		}
+	}
 	internal := os.Getenv("MELMASTOON_CONSUMER_INTERNAL_URL") + "/internal/handoff/bhd_01H8YN7QV4D8KZ4F8Y5CK4MV3D/consume"
 	if a := send(t, "POST", internal, nil, []byte(`{}`)); a.status != 401 || a.code(t) != "UNAUTHENTICATED" {
 		t.Errorf("consume without proof: %d %s", a.status, a.body)

@@ -115,7 +115,7 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	if err != nil {
 		return nil, nil, err
 	}
-	for name, value := range oneAddress() {
+	for name, value := range oneMachine() {
 		if os.Getenv(name) == "" {
 			env[name] = value
 		}
@@ -132,14 +132,17 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	return env, list, nil
 }
 
-// oneAddress are the settings of a machine on which all clients share one address,
-// and many with one program. What those share is a hundred times a session's
+// oneMachine are the settings of a machine on which front ends are developed: their
+// pages may call from every origin on it. All clients share one address there, and
+// many with one program. What those share is a hundred times a session's
 // share instead of five times, sharing it is no sign of a bot, and what one of
 // them did is hardly held against the others. A session's own limits are as in
 // production, and floods, false names and failed challenges weigh what they do there.
-func oneAddress() map[string]string {
+func oneMachine() map[string]string {
 	return map[string]string{
-		"BFF_CONSUMER_LIMITS": "ip=100,fingerprint=100",
+		"BFF_CONSUMER_ALLOWED_ORIGINS":   "loopback",
+		"BFF_BACKOFFICE_ALLOWED_ORIGINS": "loopback",
+		"BFF_CONSUMER_LIMITS":            "ip=100,fingerprint=100",
 		"BFF_CONSUMER_BOT_WEIGHTS": "crowd=0;no-cookies=0;made-up=0;misdeeds=0.1;" +
 			"fast=0.1;faster=0.1;steady=0;steadier=0;steadiest=0.1",
 	}

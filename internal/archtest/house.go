@@ -64,7 +64,6 @@ func House() Rule {
 					"internal/loadshed/...",
 					"internal/memo/...",
 					"internal/service/...",
-					"internal/tracing/...",
 					"internal/upstream/...",
 					"internal/web/...",
 				},
@@ -90,17 +89,10 @@ func House() Rule {
 				TestLibraries: true,
 			},
 			{
-				// The client of the staff service, for tests and the command line.
-				Name:       "desk",
-				Packages:   []string{"internal/desk"},
-				Imports:    []string{"language"},
-				ThirdParty: []string{"github.com/lestrrat-go/jwx/v3"},
-			},
-			{
 				Name:     "testkit",
 				Packages: []string{"internal/testkit/..."},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
+					"language", "handoff", "machinery", "contracts", "migrations", "local",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -123,7 +115,7 @@ func House() Rule {
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
+					"language", "handoff", "machinery", "contracts", "migrations", "local",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -137,7 +129,7 @@ func House() Rule {
 			"internal/backoffice",
 		},
 
-		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "testkit"},
+		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "testkit"},
 
 		// Fakes and fault injectors, one careless import away from production.
 		TestLibraries: []string{
@@ -152,8 +144,8 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "desk", "testkit"},
-			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit"},
+			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "testkit"},
+			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "testkit"},
 		},
 
 		// The fast path can be switched off: nothing else may come to need it.

@@ -38,8 +38,7 @@ type Config struct {
 	// NoPooler.
 	Pooler Pooler
 
-	// Traced records statements below recorded spans.
-	Traced bool
+	Tracer pgx.QueryTracer
 }
 
 // Pooler is a kind of proxy that shares server connections among processes.
@@ -127,9 +126,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.PingTimeout = time.Second
 	cc := pc.ConnConfig
 	cc.ConnectTimeout = c.ConnectTimeout
-	if c.Traced {
-		cc.Tracer = tracer{}
-	}
+	cc.Tracer = c.Tracer
 	params := map[string]string{"application_name": c.ApplicationName, "timezone": "UTC"} // PgBouncer knows these
 	var checks []func(context.Context, *pgx.Conn) error
 	if c.Pooler == TransactionPooler {

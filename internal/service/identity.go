@@ -27,7 +27,8 @@ type Identity struct {
 	// Default addresses: public API, calls of other services, health and metrics.
 	Listen, InternalListen, AdminListen string
 
-	Codes web.Codes // its own codes of failures that any route can meet
+	Codes   web.Codes   // its own codes of failures that any route can meet
+	Headers web.Headers // its own headers, for pages of other origins
 
 	Schema migrations.Set
 	// Isolated says that requests run under row level security: the role of

@@ -10,6 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Settings are what every serving process can be told. A service embeds them in
@@ -29,7 +30,7 @@ type Settings struct {
 // Validate reports everything that is missing or wrong, and shows no values.
 func (s *Settings) Validate() error {
 	errs := []error{
-		s.Settings.Validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
+		s.Settings.Validate(), s.ListenSettings.validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
 		s.PubSubSettings.validate(), s.CallerSettings.validate(),
 	}
 	if !s.Development() {
@@ -49,6 +50,20 @@ type ListenSettings struct {
 	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API."`
 	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
+	AllowedOrigins []string       `name:"allowed-origins" env:"${prefix}_ALLOWED_ORIGINS" help:"Origins, beside the service's own, whose pages may use the API with their user's cookies, such as https://app.example.org; loopback: every origin on this machine, for development."`
+}
+
+func (s *ListenSettings) origins() (web.Origins, error) {
+	o, err := web.ParseOrigins(s.AllowedOrigins)
+	if err != nil {
+		err = fmt.Errorf("allowed-origins: %w", err)
+	}
+	return o, err
+}
+
+func (s *ListenSettings) validate() error {
+	_, err := s.origins()
+	return err
 }
 
 // DatabaseSettings name the roles of the database.

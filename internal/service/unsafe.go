@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // minSecret is the length in bytes of a key that cannot be guessed.
@@ -28,6 +31,9 @@ func (s *Settings) Unsafe() []error {
 	}
 	if s.PubSubEmulator != "" {
 		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))
+	}
+	if slices.Contains(s.AllowedOrigins, web.Loopback) {
+		errs = append(errs, errors.New("allowed-origins: with loopback every page that a user's own machine serves could use the user's session"))
 	}
 	for _, p := range s.TrustedProxies {
 		if bits, least := proxyBits(p); bits < least {

@@ -16,6 +16,8 @@ type Operation struct {
 	// has the member "*".
 	Members map[string][]string
 	Query   []string // names of parameters
+	Headers []string // that it reads
+	Answers []string // headers of its answers, in canonical form, each once
 }
 
 // Operations lists what the description describes.
@@ -25,10 +27,20 @@ func (c *OpenAPI) Operations() []Operation {
 	for _, op := range c.doc.operations {
 		o := Operation{ID: op.id, Pattern: op.method + " /" + strings.Join(op.path, "/"), Members: map[string][]string{}}
 		for _, p := range op.parameters {
-			if p.in == "query" {
+			switch p.in {
+			case "query":
 				o.Query = append(o.Query, p.name)
+			case "header":
+				o.Headers = append(o.Headers, p.name)
 			}
 		}
+		answers := map[string]bool{}
+		for _, a := range op.answers {
+			for name := range a.headers {
+				answers[name] = true
+			}
+		}
+		o.Answers = slices.Sorted(maps.Keys(answers))
 		if op.request != nil {
 			if err := c.doc.members(op.request, "", o.Members); err != nil {
 				c.t.Fatalf("%s: %v", op.id, err)

@@ -22,14 +22,17 @@ func ReadBody(w http.ResponseWriter, r *http.Request) (*Input, error) {
 	return ParseText(r.Context(), text)
 }
 
-// ReadText reads a body that says it is JSON, for ParseText.
-func ReadText(w http.ResponseWriter, r *http.Request) (string, error) {
-	if ct := first(r.Header["Content-Type"]); ct != "" && ct != "application/json" {
-		media, _, err := mime.ParseMediaType(ct)
-		if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
-			return "", bff.Errorf(bff.CodeUnsupportedMediaType, "the content type must be application/json")
-		}
+// isJSON reports whether a content type is that of JSON.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
 	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// ReadText reads a body, whose content type the Server has checked, for ParseText.
+func ReadText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text, err := readText(w, r, From(r.Context()).MaxBody)
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"melmastoon.ghasi.io/bff"
 )
 
 // Kind is what a route does. It decides how a service guards the route: a
@@ -110,11 +112,30 @@ func (rt *Route) validate(longest time.Duration) error {
 
 // route is a Route that is mounted, with its own series of the metrics.
 type route struct {
-	name    string
-	handle  Handler
-	budget  time.Duration
-	body    int64
-	metrics *routeMetrics
+	name     string
+	handle   Handler
+	budget   time.Duration
+	body     int64
+	internal bool
+	metrics  *routeMetrics
+}
+
+// check refuses what no handler should see: a change that a page of another site
+// makes, and a body that does not say that it is JSON. Forms and scripts of other
+// sites can send every other body without asking first.
+func (rt *route) check(w *response, r *http.Request) error {
+	if !changes(r.Method) {
+		return nil
+	}
+	if !rt.internal && !w.shared {
+		if err := checkSite(r); err != nil {
+			return err
+		}
+	}
+	if r.ContentLength != 0 && !isJSON(first(r.Header["Content-Type"])) {
+		return bff.Errorf(bff.CodeUnsupportedMediaType, "a body must have the content type application/json")
+	}
+	return nil
 }
 
 // Mount adds routes, before the first request. It reports everything that is
@@ -141,7 +162,12 @@ func (s *Server) mount(rt *Route) (err error) {
 			err = fmt.Errorf("route %q: %v", rt.Pattern, p)
 		}
 	}()
-	added := &route{name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), metrics: s.metrics.of(rt.Pattern)}
+	added := &route{
+		name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), internal: rt.Kind == Internal, metrics: s.metrics.of(rt.Pattern),
+	}
+	if !added.internal && s.sharing == nil {
+		s.sharing = newSharing(s.cfg.Origins, s.cfg.Headers)
+	}
 	s.mux.HandleFunc(rt.Pattern, func(rw http.ResponseWriter, r *http.Request) {
 		if w, ours := rw.(*response); ours { // only ServeHTTP dispatches through the mux
 			s.serve(added, w, r)

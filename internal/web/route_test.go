@@ -113,6 +113,7 @@ func TestBodyLimitOfARoute(t *testing.T) {
 	body := []byte(`{"a":"` + strings.Repeat("x", 24) + `"}`)
 	for path, want := range map[string]bff.Code{"/short": bff.CodePayloadTooLarge, "/long": "", "/none": bff.CodePayloadTooLarge} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		if want == "" {

@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Handler answers a request or returns the error that Server turns into a
@@ -27,16 +30,17 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Namespace is the first part of the metrics' names.
 	Namespace string
-	Tracer    *tracing.Tracer // nil records nothing
-	// JoinTraces continues every caller's trace: for a listener that only our own
-	// services reach.
-	JoinTraces bool
+	Tracer    trace.Tracer
 	// TrustedProxies are the only peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Budget caps a request's time; no route may say more.
 	Budget time.Duration
 	// Codes are the service's own.
 	Codes Codes
+	// Origins are the others whose pages may use the routes that are not internal,
+	// and Headers those of the service that they may send and read.
+	Origins Origins
+	Headers Headers
 	// Now is the clock of requests, for tests; nil = the time.
 	Now func() time.Time
 }
@@ -47,6 +51,8 @@ type Server struct {
 	log     slog.Handler
 	mux     *http.ServeMux
 	nowhere *route // what the mux answers by itself
+	// sharing is nil while all routes are internal: no browser calls them.
+	sharing *sharing
 	metrics metrics
 }
 
@@ -54,6 +60,9 @@ type Server struct {
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
+	}
+	if _, idle := cfg.Tracer.(noop.Tracer); idle {
+		s.cfg.Tracer = nil
 	}
 	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
@@ -73,6 +82,9 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.req.MaxBody = rt.body
 	w.ctx.deadline = w.began.Add(rt.budget)
 	if w.err == nil {
+		w.err = rt.check(w, r)
+	}
+	if w.err == nil {
 		w.err = s.call(rt.handle, w, r)
 	}
 	if w.err != nil {
@@ -85,7 +97,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, route: s.nowhere, began: time.Now()}
 	parent := r.Context()
 	if s.cfg.Tracer != nil {
-		parent, w.req.Span = s.startSpan(r)
+		parent, w.span = startSpan(r, s.cfg.Tracer)
 	}
 	w.ctx.parent, w.ctx.req = parent, &w.req //nolint:fatcontext // the response is this request's own
 	r = r.WithContext(&w.ctx)
@@ -97,6 +109,9 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.err = w.req.readID(r)
 	w.nameRequest(r)
+	if s.sharing != nil {
+		w.shared = s.sharing.answer(w.Header(), r)
+	}
 
 	s.metrics.inflight.Inc()
 	defer s.leave(w)
@@ -116,8 +131,8 @@ func (s *Server) at(now time.Time) time.Time {
 func (s *Server) leave(w *response) {
 	w.ctx.end()
 	s.metrics.inflight.Dec()
-	if w.req.Span != nil {
-		w.req.Span.End()
+	if w.span != nil {
+		w.span.End()
 	}
 }
 
@@ -145,6 +160,13 @@ func (s *Server) unmatched(w *response, r *http.Request) {
 	w.Header().Del("Content-Type")
 	switch {
 	case w.err != nil: // the request id was refused
+	case status == http.StatusMethodNotAllowed && s.sharing != nil && isPreflight(r):
+		if w.shared {
+			s.sharing.preflight(w)
+			return
+		}
+		w.Header().Del("Allow")
+		w.err = errOrigin()
 	case status == http.StatusMethodNotAllowed: // Allow is set already
 		w.err = bff.Errorf(bff.CodeMethodNotAllowed, "this path does not take %s", safeMethod(r.Method))
 	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
@@ -176,6 +198,9 @@ func (s *Server) finish(w *response, r *http.Request) {
 		code = string(bff.CodeOf(err))
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
+			if w.span != nil {
+				w.span.SetStatus(codes.Error, code)
+			}
 		}
 		if w.ctx.left() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
@@ -184,8 +209,8 @@ func (s *Server) finish(w *response, r *http.Request) {
 	now := s.at(time.Now())
 	took := now.Sub(w.req.Start)
 	w.route.metrics.observe(status, code, took)
-	if w.req.Span != nil {
-		w.describe(safeMethod(r.Method), status, code)
+	if w.span != nil {
+		w.span.SetAttributes(attribute.String("http.route", w.route.name), attribute.Int("http.response.status_code", status))
 	}
 
 	if !s.log.Enabled(&w.ctx, level) {

@@ -20,7 +20,7 @@ func identity() service.Identity {
 	table := consumerstore.OutboxTable()
 	id := service.Identity{
 		Name: name, Description: "The anonymous discovery backend for frontends.", Namespace: "bff_consumer", Prefix: "BFF_CONSUMER",
-		Listen: ":8081", InternalListen: "127.0.0.1:8181", AdminListen: "127.0.0.1:9081", Codes: consumerhttp.Codes(),
+		Listen: ":8081", InternalListen: "127.0.0.1:8181", AdminListen: "127.0.0.1:9081", Codes: consumerhttp.Codes(), Headers: consumerhttp.Headers(),
 		Schema: migrations.Consumer(), Outbox: table,
 		Receives: consumerevents.Subscriptions(), Checked: consumerevents.Checked,
 		// Retentions of DATA_MODEL §3.

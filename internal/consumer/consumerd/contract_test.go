@@ -163,6 +163,8 @@ func (k *walker) elsewhere() {
 	k.ask(405, "GET", "/search", nil, nil)
 	k.ask(405, "PUT", "/wishlist", nil, members{})
 	k.ask(405, "POST", "/hotels/ppt_01JXG9KMGRC638MD0V7C0ZPD0W", nil, members{})
+	k.ask(405, "OPTIONS", "/search", nil, nil)
+	k.ask(403, "OPTIONS", "/search", headers{"Origin": {"https://hotel.example"}, "Access-Control-Request-Method": {"POST"}}, nil)
 	k.ask(400, "GET", "/nowhere", headers{"X-Request-Id": {"not one"}}, nil)
 	k.send(404, "POST", "http://"+k.p.Public+"/internal/handoff/bhd_01M7H171SJSMVD891RBXMF12X2/consume", nil, members{})
 	k.send(404, "GET", "http://"+k.p.Public+"/metrics", nil, nil)
@@ -185,6 +187,13 @@ func (k *walker) misbehave(method, path string, good members) {
 	}
 	k.ask(400, method, path, with("Authorization", "Bearer x"), body())
 	k.ask(400, method, path, with("X-Request-Id", "'; drop table"), body())
+	if method == http.MethodGet {
+		k.ask(200, method, path, with("Sec-Fetch-Site", "same-site"), nil)
+		return
+	}
+	k.ask(403, method, path, with("Sec-Fetch-Site", "same-site"), body())
+	k.ask(403, method, path, with("Origin", "https://hotel.example"), body())
+	k.ask(415, method, path, with("Content-Type", "text/plain"), "{}")
 	if good == nil {
 		return
 	}
@@ -192,7 +201,6 @@ func (k *walker) misbehave(method, path string, good members) {
 	k.ask(400, method, path, key, `[]`)
 	k.ask(400, method, path, key, "\"\xff\"")
 	k.ask(400, method, path, key, ``)
-	k.ask(415, method, path, with("Content-Type", "text/plain"), body())
 	k.ask(413, method, path, key, `{"pad":"`+strings.Repeat("x", 1<<16)+`"}`)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
@@ -112,7 +113,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	server := web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
 		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Budget: 25 * time.Second,
+		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second,
 	})
 	if err := server.Mount(protected...); err != nil {
 		t.Fatal(err)
@@ -125,6 +126,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:4711", sent) // a network of its own
 		r.Header.Set("Cookie", consumer.SessionCookie+"="+bff.NewID(bff.PrefixGuestSession, time.Now()).String())
 		r.Header.Set("Idempotency-Key", rt.Pattern)
+		r.Header.Set("Content-Type", "application/json")
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -87,7 +88,7 @@ func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (s
 	})
 	server := web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Budget: 25 * time.Second, Now: time.Now,
+		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes := api.Routes()
 	for i, rt := range routes {
@@ -109,7 +110,9 @@ func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (s
 	})
 	return func(method, path, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		server.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body)))
+		r := httptest.NewRequestWithContext(context.Background(), method, Base+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		server.ServeHTTP(w, r)
 		return w
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/views"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -57,9 +56,6 @@ const edgeControl = "public, max-age=15, s-maxage=300, stale-while-revalidate=60
 // unstableControl is for those answers while something in them is missing or old:
 // a CDN may spare us the crowd, and must not show it for longer than we do.
 var unstableControl = []string{"public, max-age=3, s-maxage=3"}
-
-// varies is the Vary of answers that are not served by their cache.
-var varies = []string{"Accept-Language, X-Currency, Accept-Encoding"}
 
 // NewAnswers opens the caches.
 func NewAnswers(store *cache.Store, keys redis.Keys) (*Answers, error) {
@@ -228,7 +224,7 @@ func (a *answerer) write(w http.ResponseWriter, r *http.Request, f found) error 
 		return fmt.Errorf("decode stale answer: %w", err)
 	}
 	v.MarkStale(f.entry.Age(), a.now())
-	h["Vary"] = varies
+	setVary(h)
 	h.Set("X-Cache", f.status.Result.String())
 	h.Set("Cache-Status", f.entry.CacheStatus(f.status))
 	h.Set("Age", strconv.Itoa(int(f.entry.Age()/time.Second)))
@@ -246,7 +242,7 @@ func (a *answerer) fill(ctx context.Context, compose func(context.Context) (comp
 	if err != nil {
 		return cache.Fill{}, err
 	}
-	body, err := views.Encode(out.view)
+	body, err := EncodeView(out.view)
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}

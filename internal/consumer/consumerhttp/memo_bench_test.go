@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
@@ -33,7 +34,7 @@ func within(b *testing.B, method, pattern, target string, run func(a *API, w htt
 	a := New(Config{Answers: answers, Now: time.Now})
 	s := web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "bench",
-		Budget: time.Hour,
+		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Hour,
 	})
 	body := int64(0)
 	if method == http.MethodPost {

@@ -173,7 +173,7 @@ func writeOwn(w http.ResponseWriter, res consumer.SearchResult) error {
 func searchHeaders(w http.ResponseWriter, srs bff.ID) {
 	h := w.Header()
 	h["X-Search-Session"] = []string{srs.String()}
-	h["Vary"] = varies
+	setVary(h)
 }
 
 // searchMap serves the pins of a map.

@@ -1,4 +1,4 @@
-package views
+package consumerhttp
 
 import (
 	"encoding/json"
@@ -10,11 +10,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
-// sameJSON compares what Encode writes with what encoding/json writes.
+// sameJSON compares what EncodeView writes with what encoding/json writes.
 func sameJSON(t *testing.T, view any) {
 	t.Helper()
 	want, wantErr := json.Marshal(view)
-	got, err := Encode(view)
+	got, err := EncodeView(view)
 	if (err != nil) != (wantErr != nil) {
 		t.Fatalf("%v, encoding/json: %v", err, wantErr)
 	}
@@ -23,8 +23,8 @@ func sameJSON(t *testing.T, view any) {
 	}
 }
 
-// FuzzEncode puts one of each thing into answers.
-func FuzzEncode(f *testing.F) {
+// FuzzEncodeView puts one of each thing into answers.
+func FuzzEncodeView(f *testing.F) {
 	for _, s := range []string{
 		"", "plain", `"\/`, "<a href='x'>&amp;</a>", "\x00\b\f\n\r\t\x1f\x7f", "سلام €", "\u2028 \u2029 \u2027 \u202a", "\xff\xe2\x80", "\xe2\x80\xa8",
 	} {
@@ -73,7 +73,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-func TestEncodeOfNothing(t *testing.T) {
+func TestEncodeViewOfNothing(t *testing.T) {
 	t.Parallel()
 	sameJSON(t, &consumer.MapResult{})
 	sameJSON(t, &consumer.HotelDetail{})

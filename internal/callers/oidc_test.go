@@ -5,22 +5,22 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
 	"github.com/lestrrat-go/jwx/v3/jwk"
 	"github.com/lestrrat-go/jwx/v3/jwt"
+
+	"melmastoon.ghasi.io/bff/internal/issuer"
 )
 
-// issuer publishes keys and signs tokens with them.
-type issuer struct {
+// fakeIssuer publishes keys and signs tokens with them.
+type fakeIssuer struct {
 	t     *testing.T
 	mu    sync.Mutex
 	keys  map[string]jwk.Key
@@ -30,9 +30,9 @@ type issuer struct {
 	*httptest.Server
 }
 
-func newIssuer(t *testing.T) *issuer {
+func newIssuer(t *testing.T) *fakeIssuer {
 	t.Helper()
-	i := &issuer{t: t, keys: map[string]jwk.Key{}, shown: jwk.NewSet()}
+	i := &fakeIssuer{t: t, keys: map[string]jwk.Key{}, shown: jwk.NewSet()}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		i.asked.Add(1)
 		if i.down.Load() {
@@ -49,7 +49,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-func (i *issuer) add(id string, publish bool) {
+func (i *fakeIssuer) add(id string, publish bool) {
 	i.t.Helper()
 	raw, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -76,7 +76,7 @@ func (i *issuer) add(id string, publish bool) {
 	}
 }
 
-func (i *issuer) token(key string, now time.Time, change func(*jwt.Builder)) string {
+func (i *fakeIssuer) token(key string, now time.Time, change func(*jwt.Builder)) string {
 	i.t.Helper()
 	b := jwt.NewBuilder().Issuer("https://issuer").Audience([]string{"https://us"}).IssuedAt(now).Expiration(now.Add(time.Hour)).
 		Claim("email", "booking@project").Claim("email_verified", true)
@@ -100,7 +100,10 @@ func TestOIDC(t *testing.T) {
 	i.add("k1", true)
 	i.add("unpublished", false)
 	now := time.Date(2026, 4, 23, 9, 0, 0, 0, time.UTC)
-	o := &OIDC{JWKSURL: i.URL, Issuer: "https://issuer", Audience: "https://us", Emails: []string{"booking@project"}, Client: i.Client()}
+	o := &OIDC{
+		Keys:   &issuer.Keys{URL: i.URL, Client: i.Client()},
+		Issuer: "https://issuer", Audience: "https://us", Emails: []string{"booking@project"},
+	}
 	check := func(token string) error { return o.Check(context.Background(), token, now) }
 	if err := check(i.token("k1", now, nil)); err != nil {
 		t.Fatal(err)
@@ -154,49 +157,4 @@ func TestOIDC(t *testing.T) {
 	if err := check(i.token("k1", now, nil)); err != nil {
 		t.Errorf("while the issuer is down: %v", err)
 	}
-}
-
-// stuckIssuer does not answer until it is released.
-type stuckIssuer struct {
-	asked   atomic.Int32
-	release chan struct{}
-}
-
-func (s *stuckIssuer) RoundTrip(*http.Request) (*http.Response, error) {
-	s.asked.Add(1)
-	<-s.release
-	return nil, errors.New("the issuer is down")
-}
-
-// TestIssuerDown: callers that come while the issuer does not answer wait for one
-// fetch, none longer than its own budget, and the next fetch comes after a pause.
-func TestIssuerDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		issuer := &stuckIssuer{release: make(chan struct{})}
-		o := &OIDC{JWKSURL: "http://issuer", Client: &http.Client{Transport: issuer}}
-		now := time.Now()
-		var wg sync.WaitGroup
-		for range 10 {
-			wg.Go(func() {
-				if err := o.Check(t.Context(), "token", now); !errors.Is(err, errNoKeys) {
-					t.Errorf("got %v", err)
-				}
-			})
-		}
-		synctest.Wait()
-		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		if err := o.Check(short, "token", now); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("beyond its budget: %v", err)
-		}
-		close(issuer.release)
-		wg.Wait()
-		if err := o.Check(t.Context(), "token", now.Add(keysPause/2)); !errors.Is(err, errNoKeys) || issuer.asked.Load() != 1 {
-			t.Errorf("%v after %d fetches, want 1", err, issuer.asked.Load())
-		}
-		if err := o.Check(t.Context(), "token", now.Add(keysPause)); !errors.Is(err, errNoKeys) || issuer.asked.Load() != 2 {
-			t.Errorf("after the pause: %v after %d fetches, want 2", err, issuer.asked.Load())
-		}
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -147,8 +148,8 @@ func (s *CallerSettings) Callers() callers.Auth {
 	auth := callers.Auth{Token: s.InternalToken.Reveal(), HMACKey: []byte(s.InternalHMACKey.Reveal())}
 	if s.OIDCJWKSURL != "" {
 		auth.OIDC = &callers.OIDC{
-			JWKSURL: s.OIDCJWKSURL, Issuer: s.OIDCIssuer, Audience: s.OIDCAudience, Emails: s.OIDCEmails,
-			Client: &http.Client{Timeout: issuerTimeout},
+			Keys:   &issuer.Keys{URL: s.OIDCJWKSURL, Client: &http.Client{Timeout: issuerTimeout}},
+			Issuer: s.OIDCIssuer, Audience: s.OIDCAudience, Emails: s.OIDCEmails,
 		}
 	}
 	return auth

@@ -38,7 +38,7 @@ func House() Rule {
 
 			service("backoffice", "domain", []string{"internal/backoffice"}),
 			service("backoffice", "root", []string{"internal/backoffice/backofficed"}),
-			service("backoffice", "adapters", []string{"internal/backoffice/backoffice*/..."}),
+			isolated(service("backoffice", "adapters", []string{"internal/backoffice/backoffice*/..."})),
 			service("backoffice", "command", []string{"cmd/bff-backoffice"}),
 
 			{
@@ -159,8 +159,18 @@ func House() Rule {
 			"internal/consumer/consumerupstream": {"search", "pricing", "property", "theme", "tenant", "upstream"},
 		},
 
+		// The tenant of a transaction is set where the transaction begins.
+		OnlySaid: map[string][]string{"app.tenant_id": {"internal/postgres", "internal/archtest"}},
+
 		Unnamed: []string{"consumer", "backoffice"},
 	}
+}
+
+// isolated takes the pool of connections from a group: what is left to it is
+// postgres.Tenants, which sends nothing without a tenant.
+func isolated(g Group) Group {
+	g.Refused = []string{"github.com/jackc/pgx/v5/pgxpool", "github.com/jackc/pgx/v5/stdlib", "database/sql"}
+	return g
 }
 
 // service returns one layer of a service; both services obey the same rule.

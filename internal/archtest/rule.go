@@ -37,6 +37,9 @@ type Rule struct {
 	OnlyFor map[string][]string
 	// Files says with which nouns the names of a package's files may begin.
 	Files map[string][]string
+	// OnlySaid says which packages alone may use a word in identifiers and
+	// strings, tests aside.
+	OnlySaid map[string][]string
 	// Unnamed are words that groups with NamesNoService may not use; Named are
 	// the packages of such groups that still do.
 	Unnamed, Named []string
@@ -57,6 +60,8 @@ type Group struct {
 	Imports []string
 	// ThirdParty are module path prefixes; "*" stands for all.
 	ThirdParty []string
+	// Refused are import paths that the group may not use, tests aside.
+	Refused []string
 	// Pure bans the network, files, processes and the clock.
 	Pure bool
 	// NamesNoService bans the words of Rule.Unnamed in identifiers and strings.
@@ -119,6 +124,7 @@ func (c *check) pkg(dir string, files []*File) {
 		if g.NamesNoService && !slices.Contains(c.Named, dir) {
 			c.names(g, f)
 		}
+		c.said(dir, f)
 		for pkg, nouns := range c.Files {
 			rest, below := strings.CutPrefix(f.Path, pkg+"/")
 			if noun := rest[:strings.IndexAny(rest, "_/.")]; below && !slices.Contains(nouns, noun) {
@@ -139,6 +145,20 @@ func (c *check) names(g *Group, f *File) {
 	}
 }
 
+// said looks for words that only some packages may use.
+func (c *check) said(dir string, f *File) {
+	for word, dirs := range c.OnlySaid {
+		if slices.Contains(dirs, dir) {
+			continue
+		}
+		for _, use := range f.Words {
+			if strings.Contains(use.Name, word) {
+				c.report(f.at(use), "%s is only for %s", word, strings.Join(dirs, ", "))
+			}
+		}
+	}
+}
+
 // refuses says why a file of group g in dir may not import the path, or "".
 func (c *check) refuses(g *Group, dir string, test bool, imported string) string {
 	if imported == "C" {
@@ -149,6 +169,9 @@ func (c *check) refuses(g *Group, dir string, test bool, imported string) string
 	}
 	if target, own := c.dir(imported); own {
 		return c.refusesOwn(g, dir, test, target)
+	}
+	if !test && slices.ContainsFunc(g.Refused, func(prefix string) bool { return hasPrefix(imported, prefix) }) {
+		return "refused to this group"
 	}
 	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
 		if g.Pure && !test && impure(imported) {

@@ -143,6 +143,9 @@ func TestBreachIsFound(t *testing.T) {
 		{"machinery names a service", "internal/web/x.go", "package p\n// For the consumer service.\ntype ConsumerConfig struct{}\n", "internal/web/x.go:3: machinery says ConsumerConfig:"},
 		{"machinery names a service's table", "internal/web/x.go", "package p\nconst q = `SELECT 1 FROM bff_backoffice.outbox`\n", "internal/web/x.go:2: machinery says `SELECT 1 FROM bff_backoffice.outbox`:"},
 		{"the fast path is not for everyone", "internal/redis/x.go", source(bff + "/internal/http1"), "internal/redis/x.go:2: machinery imports " + bff + "/internal/http1: only for internal/daemon"},
+		{"an isolated adapter takes the pool", "internal/backoffice/backofficehttp/x.go", source("github.com/jackc/pgx/v5/pgxpool"), "internal/backoffice/backofficehttp/x.go:2: backoffice adapters imports github.com/jackc/pgx/v5/pgxpool: refused"},
+		{"an isolated adapter opens a database", "internal/backoffice/backofficehttp/x.go", source("database/sql"), "internal/backoffice/backofficehttp/x.go:2: backoffice adapters imports database/sql: refused"},
+		{"a tenant is set elsewhere", "internal/backoffice/backofficehttp/x.go", "package p\nconst q = `SET LOCAL app.tenant_id = 1`\n", "internal/backoffice/backofficehttp/x.go:2: app.tenant_id is only for internal/postgres,"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (w *tenants) begin(ctx context.Context, r idempotency.Request, work func(pg
 	if err != nil {
 		return err
 	}
-	return postgres.InTenantTx(ctx, w.db, tenant, work)
+	return postgres.NewTenants(w.db).InTx(ctx, tenant, work)
 }
 
 func (w *tenants) request() idempotency.Request {

@@ -52,10 +52,10 @@ func BenchmarkTenantRead(b *testing.B) {
 	}{
 		{"free", func(ctx context.Context) error { return readOnce(ctx, free, query, take) }},
 		{"tenant", func(ctx context.Context) error {
-			return postgres.TenantRead(ctx, app, tenants[0], func(b *pgx.Batch) { b.Queue(query, tenants[0].UUID()).Query(take) })
+			return postgres.NewTenants(app).Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue(query, tenants[0].UUID()).Query(take) })
 		}},
 		{"steps", func(ctx context.Context) error {
-			return postgres.InTenantTx(ctx, app, tenants[0], func(tx pgx.Tx) error {
+			return postgres.NewTenants(app).InTx(ctx, tenants[0], func(tx pgx.Tx) error {
 				return readOnce(ctx, tx, query, take)
 			})
 		}},
@@ -100,7 +100,7 @@ func BenchmarkPooler(b *testing.B) {
 			return err
 		},
 		"transaction": func(db *pgxpool.Pool) error {
-			return postgres.InTenantTx(b.Context(), db, tenants[0], func(tx pgx.Tx) error {
+			return postgres.NewTenants(db).InTx(b.Context(), tenants[0], func(tx pgx.Tx) error {
 				_, err := tx.Exec(b.Context(), `INSERT INTO bff_backoffice.device_sync_status (tenant_id, device_id) VALUES ($1, $2)
 					ON CONFLICT (tenant_id, device_id) DO UPDATE SET last_heartbeat_at = now()`, tenants[0].UUID(), "d")
 				return err

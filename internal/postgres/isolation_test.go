@@ -105,7 +105,7 @@ type violation struct{ table, what string }
 // seed gives both tenants one row in every table, as the tenants themselves.
 func seed(ctx context.Context, db *pgxpool.Pool) error {
 	for _, tenant := range tenants {
-		err := postgres.TenantTx(ctx, db, tenant, func(b *pgx.Batch) {
+		err := postgres.NewTenants(db).Tx(ctx, tenant, func(b *pgx.Batch) {
 			for _, tb := range tenantTables {
 				b.Queue(tb.insertSQL(), tenant.UUID(), "of-"+tenant.ULID())
 			}
@@ -187,7 +187,7 @@ func violations(ctx context.Context, db *pgxpool.Pool, tb table) ([]violation, e
 // inTenant rolls everything back.
 func inTenant(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, fn func(pgx.Tx) error) error {
 	undo := errors.New("undo")
-	err := postgres.InTenantTx(ctx, db, tenant, func(tx pgx.Tx) error {
+	err := postgres.NewTenants(db).InTx(ctx, tenant, func(tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func TestIsolation(t *testing.T) {
 	for _, tb := range tenantTables {
 		for _, tenant := range tenants {
 			var n int
-			err := postgres.TenantRead(ctx, app, tenant, func(b *pgx.Batch) {
+			err := postgres.NewTenants(app).Read(ctx, tenant, func(b *pgx.Batch) {
 				b.Queue("SELECT count(*) FROM " + tb.qualified()).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 			})
 			if err != nil || n != 1 {
@@ -295,7 +295,7 @@ func TestIsolationProofNoticesEveryMissingPolicy(t *testing.T) {
 			exec("TRUNCATE " + tb.qualified())
 			exec(m.mend)
 			for _, tenant := range tenants {
-				err := postgres.TenantTx(ctx, app, tenant, func(b *pgx.Batch) {
+				err := postgres.NewTenants(app).Tx(ctx, tenant, func(b *pgx.Batch) {
 					b.Queue(tb.insertSQL(), tenant.UUID(), "of-"+tenant.ULID())
 				})
 				if err != nil {
@@ -309,7 +309,7 @@ func TestIsolationProofNoticesEveryMissingPolicy(t *testing.T) {
 		// Without its policy a table shows nothing at all: closed, and noticed.
 		exec("DROP POLICY " + policies[0] + " ON " + tb.qualified())
 		var n int
-		err := postgres.TenantRead(ctx, app, tenants[0], func(b *pgx.Batch) {
+		err := postgres.NewTenants(app).Read(ctx, tenants[0], func(b *pgx.Batch) {
 			b.Queue("SELECT count(*) FROM " + tb.qualified()).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 		})
 		if err != nil || n != 0 {
@@ -348,7 +348,7 @@ func TestUniqueKeysDoNotCollideAcrossTenants(t *testing.T) {
 	app := openPool(t, postgres.Config{URL: asRole(t, admin, migrations.BackofficeApp)})
 	for _, tb := range tenantTables {
 		for _, tenant := range tenants {
-			err := postgres.TenantTx(ctx, app, tenant, func(b *pgx.Batch) {
+			err := postgres.NewTenants(app).Tx(ctx, tenant, func(b *pgx.Batch) {
 				b.Queue(tb.insertSQL()+" ON CONFLICT DO NOTHING", tenant.UUID(), "same").Exec(func(tag pgconn.CommandTag) error {
 					if tag.RowsAffected() != 1 {
 						return errors.New("the write was dropped in silence")
@@ -374,7 +374,7 @@ func TestAppCanNotRewriteHistory(t *testing.T) {
 	}
 	exec := func(sql string) (int64, error) {
 		var n int64
-		err := postgres.InTenantTx(ctx, app, tenants[0], func(tx pgx.Tx) error {
+		err := postgres.NewTenants(app).InTx(ctx, tenants[0], func(tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, sql)
 			n = tag.RowsAffected()
 			return err

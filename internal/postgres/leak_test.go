@@ -99,10 +99,10 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 	case 0: // nobody
 		return check("", query(ctx, db, read, collect))
 	case 1: // pipelined
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) { b.Queue(read).Query(collect) })
+		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) { b.Queue(read).Query(collect) })
 		return check(me.UUID(), err)
 	case 2: // pipelined, with a statement that fails behind
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) {
+		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) {
 			b.Queue(read).Query(collect)
 			b.Queue("SELECT 1/0")
 		})
@@ -118,7 +118,7 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 	case 4: // cancelled somewhere
 		cut, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
 		defer cancel()
-		_ = postgres.InTenantTx(cut, db, me, func(tx pgx.Tx) error {
+		_ = postgres.NewTenants(db).InTx(cut, me, func(tx pgx.Tx) error {
 			_, err := tx.Exec(cut, "SELECT pg_sleep(0.001)")
 			return err
 		})
@@ -128,12 +128,12 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 		if me == other {
 			other = tenants[1]
 		}
-		err := postgres.TenantRead(ctx, db, me, func(b *pgx.Batch) {
+		err := postgres.NewTenants(db).Read(ctx, me, func(b *pgx.Batch) {
 			b.Queue(read+" WHERE "+tb.text+" = $1 OR tenant_id = $2", "of-"+other.ULID(), other.UUID()).Query(collect)
 		})
 		return check("", err)
 	case 6: // a planted row
-		err := postgres.TenantTx(ctx, db, me, func(b *pgx.Batch) {
+		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) {
 			b.Queue(tb.insertSQL(), tenants[rng.IntN(2)].UUID(), "planted")
 			b.Queue("SELECT 1/0") // undo what was allowed
 		})

@@ -52,19 +52,19 @@ func TestPoolerRunsEveryKindOfCall(t *testing.T) {
 			})
 		},
 		"tenant's transaction": func() error {
-			return postgres.InTenantTx(ctx, db, tenants[0], func(tx pgx.Tx) error {
+			return postgres.NewTenants(db).InTx(ctx, tenants[0], func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "UPDATE bff_backoffice.device_sync_status SET app_version = $1", "2")
 				return err
 			})
 		},
 		"tenant's batch": func() error {
-			return postgres.TenantTx(ctx, db, tenants[1], func(b *pgx.Batch) {
+			return postgres.NewTenants(db).Tx(ctx, tenants[1], func(b *pgx.Batch) {
 				b.Queue("UPDATE bff_backoffice.device_sync_status SET app_version = $1 WHERE device_id = $2", "3", "of-"+tenants[1].ULID())
 			})
 		},
 		"tenant's read": func() error {
 			n := 0
-			err := postgres.TenantRead(ctx, db, tenants[0], func(b *pgx.Batch) {
+			err := postgres.NewTenants(db).Read(ctx, tenants[0], func(b *pgx.Batch) {
 				b.Queue("SELECT count(*) FROM bff_backoffice.device_sync_status WHERE device_id = ANY($1)",
 					[]string{"of-" + tenants[0].ULID(), "of-" + tenants[1].ULID()}).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 			})

@@ -2,15 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"melmastoon.ghasi.io/bff"
 )
 
 const (
@@ -26,18 +23,6 @@ const (
 // tried again.
 func InTx(ctx context.Context, db *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	return inTx(ctx, db, pgx.TxOptions{}, fn)
-}
-
-// InTenantTx is InTx with the tenant set for its length, for work whose later
-// statements depend on earlier answers; TenantTx needs one round trip only.
-func InTenantTx(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, fn func(pgx.Tx) error) error {
-	if err := checkTenant(tenant); err != nil {
-		return err
-	}
-	// One round trip for both. The tenant is written as hexadecimal from 16 bytes:
-	// nothing of a caller's text gets into the statement.
-	begin := "begin; select set_config('app.tenant_id', '" + tenant.UUID() + "', true)"
-	return inTx(ctx, db, pgx.TxOptions{BeginQuery: begin}, fn)
 }
 
 func inTx(ctx context.Context, db *pgxpool.Pool, opts pgx.TxOptions, fn func(pgx.Tx) error) error {
@@ -77,69 +62,6 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackBudget)
 	defer cancel()
 	_ = tx.Rollback(ctx) // on failure pgx closes the connection, and the server rolls back
-}
-
-// TenantTx runs the queued statements as one transaction of the tenant in one
-// round trip: everything is sent before anything is answered. The statements
-// therefore can not depend on each other's results in Go (use one statement with
-// a CTE, or InTenantTx), and an error returned by a result callback, such as
-// pgx.ErrNoRows, does not undo the transaction: only an error of a statement
-// does. A lost answer is ErrOutcomeUnknown.
-func TenantTx(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, queue func(*pgx.Batch)) error {
-	return pipeline(ctx, db, tenant, setTenant, queue, func(err error) error {
-		if severed(err) || errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
-		return err
-	})
-}
-
-// TenantRead is TenantTx for statements that only read, and the server holds
-// them to it. It may therefore be sent again when a pooled connection turns out
-// to be dead.
-func TenantRead(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, queue func(*pgx.Batch)) error {
-	same := func(err error) error { return err }
-	err := pipeline(ctx, db, tenant, setTenantReadOnly, queue, same)
-	if err != nil && severed(err) && ctx.Err() == nil {
-		err = pipeline(ctx, db, tenant, setTenantReadOnly, queue, same)
-	}
-	return err
-}
-
-const (
-	setTenant         = `SELECT set_config('app.tenant_id', $1, true)`
-	setTenantReadOnly = `SELECT set_config('app.tenant_id', $1, true), set_config('transaction_read_only', 'on', true)`
-)
-
-func pipeline(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, set string, queue func(*pgx.Batch), lost func(error) error) error {
-	if err := checkTenant(tenant); err != nil {
-		return err
-	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	return retry(ctx, func() error {
-		conn, err := db.Acquire(ctx)
-		if err != nil {
-			return fmt.Errorf("acquire: %w", err)
-		}
-		defer conn.Release()
-		// Until its single Sync a pipeline is one implicit transaction: the setting
-		// lives exactly as long as the statements behind it.
-		var b pgx.Batch
-		b.Queue(set, tenant.UUID())
-		queue(&b)
-		if err := conn.SendBatch(ctx, &b).Close(); err != nil {
-			return lost(err)
-		}
-		return nil
-	})
-}
-
-func checkTenant(tenant bff.ID) error {
-	if tenant.Prefix() != bff.PrefixTenant {
-		return errors.New("tenant transaction: not a tenant id")
-	}
-	return nil
 }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {

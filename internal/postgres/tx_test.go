@@ -145,7 +145,7 @@ func TestLostCommitIsUnknown(t *testing.T) {
 			})
 		},
 		"TenantTx": func(ctx context.Context) error {
-			return postgres.TenantTx(ctx, db, tenants[0], func(b *pgx.Batch) { b.Queue("INSERT INTO t VALUES (2)") })
+			return postgres.NewTenants(db).Tx(ctx, tenants[0], func(b *pgx.Batch) { b.Queue("INSERT INTO t VALUES (2)") })
 		},
 	} {
 		holder, err := db.Begin(ctx)
@@ -182,7 +182,7 @@ func TestTenantTxReportsCommitFailure(t *testing.T) {
 	if _, err := db.Exec(ctx, "CREATE TABLE child (t int REFERENCES t DEFERRABLE INITIALLY DEFERRED)"); err != nil {
 		t.Fatal(err)
 	}
-	err := postgres.TenantTx(ctx, db, tenants[0], func(b *pgx.Batch) {
+	err := postgres.NewTenants(db).Tx(ctx, tenants[0], func(b *pgx.Batch) {
 		b.Queue("INSERT INTO t VALUES (1)")
 		b.Queue("INSERT INTO child VALUES (99)")
 	})
@@ -198,7 +198,7 @@ func TestTenantTxIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	db := scratch(t)
 	ctx := testkit.Context(t)
-	err := postgres.TenantTx(ctx, db, tenants[0], func(b *pgx.Batch) {
+	err := postgres.NewTenants(db).Tx(ctx, tenants[0], func(b *pgx.Batch) {
 		b.Queue("INSERT INTO t VALUES (1)")
 		b.Queue("INSERT INTO t VALUES (1)")
 	})
@@ -209,7 +209,7 @@ func TestTenantTxIsOneTransaction(t *testing.T) {
 		t.Errorf("%d rows stayed", n)
 	}
 	var first, second string
-	err = postgres.TenantRead(ctx, db, tenants[0], func(b *pgx.Batch) {
+	err = postgres.NewTenants(db).Read(ctx, tenants[0], func(b *pgx.Batch) {
 		for _, v := range []*string{&first, &second} {
 			b.Queue("SELECT now()::text || current_setting('app.tenant_id')").QueryRow(func(r pgx.Row) error { return r.Scan(v) })
 		}
@@ -217,7 +217,7 @@ func TestTenantTxIsOneTransaction(t *testing.T) {
 	if err != nil || first != second {
 		t.Errorf("%q then %q, %v: want one transaction", first, second, err)
 	}
-	err = postgres.TenantRead(ctx, db, tenants[0], func(b *pgx.Batch) { b.Queue("INSERT INTO t VALUES (1)") })
+	err = postgres.NewTenants(db).Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue("INSERT INTO t VALUES (1)") })
 	if pe, ok := errors.AsType[*pgconn.PgError](err); !ok || pe.Code != "25006" {
 		t.Errorf("err = %v, want a refused write", err)
 	}
@@ -230,10 +230,10 @@ func TestTenantTxRefusesOtherIDs(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, postgres.Config{URL: "postgres://nowhere.invalid/x"})
 	for _, id := range []bff.ID{{}, bff.NewID(bff.PrefixProperty, time.Now())} {
-		if err := postgres.TenantTx(t.Context(), db, id, func(*pgx.Batch) {}); err == nil || postgres.Unavailable(err) {
+		if err := postgres.NewTenants(db).Tx(t.Context(), id, func(*pgx.Batch) {}); err == nil || postgres.Unavailable(err) {
 			t.Errorf("%q: err = %v, want a refusal", id, err)
 		}
-		if err := postgres.InTenantTx(t.Context(), db, id, func(pgx.Tx) error { return nil }); err == nil || postgres.Unavailable(err) {
+		if err := postgres.NewTenants(db).InTx(t.Context(), id, func(pgx.Tx) error { return nil }); err == nil || postgres.Unavailable(err) {
 			t.Errorf("%q: err = %v, want a refusal", id, err)
 		}
 	}
@@ -251,10 +251,10 @@ func TestServerRestart(t *testing.T) {
 	}
 	db := openPool(t, postgres.Config{URL: asRole(t, admin, migrations.BackofficeApp), RequireIsolation: true})
 	read := func() error {
-		return postgres.TenantRead(ctx, db, tenants[0], func(b *pgx.Batch) { b.Queue("SELECT FROM bff_backoffice.operator_activity") })
+		return postgres.NewTenants(db).Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue("SELECT FROM bff_backoffice.operator_activity") })
 	}
 	work := func() error {
-		return postgres.InTenantTx(ctx, db, tenants[0], func(tx pgx.Tx) error {
+		return postgres.NewTenants(db).InTx(ctx, tenants[0], func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "SELECT 1")
 			return err
 		})

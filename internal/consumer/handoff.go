@@ -30,6 +30,7 @@ type Handoff struct {
 	Receipt      Receipt
 	Fingerprint  Hash
 	IP           Hash
+	UserAgent    Hash      // zero in a ledger's row from before it was kept
 	ConsumedAt   time.Time // zero until consumed
 }
 
@@ -155,7 +156,7 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 	}
 	h := Handoff{
 		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign, Receipt: receipt(),
-		Fingerprint: v.Fingerprint, IP: v.IP,
+		Fingerprint: v.Fingerprint, IP: v.IP, UserAgent: v.UserAgent,
 	}
 	minted := Minted{
 		HandoffID: payload.ID,

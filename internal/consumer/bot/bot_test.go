@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -230,6 +231,7 @@ func TestEvidence(t *testing.T) {
 		"a sum":         {bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}}, 0.5, bot.Suspect, "curl, 120 reqs/60s without cookies on this network"},
 		"crowd":         {bot.Evidence{Crowd: bot.Sign{Weight: 0.1, Count: 31}, Penalty: p.Penalty(2)}, 0.4, bot.Human, "shared-with-31-sessions, earlier-misdeeds"},
 		"failures":      {bot.Evidence{Failed: p.Failed(2, false)}, 0.4, bot.Human, "2 wrong solutions"},
+		"three of 0.2":  {bot.Evidence{Failed: p.Failed(3, false), Penalty: 0.1235}, 0.7235, bot.Suspect, "earlier-misdeeds, 3 wrong solutions"},
 		"many failures": {bot.Evidence{Failed: p.Failed(9, false)}, 1, bot.Bot, "9 wrong solutions"},
 		"invented":      {bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)}, 1, bot.Bot, "40 made-up sessions/60s on this network, 3 wrong solutions"},
 	} {
@@ -239,8 +241,14 @@ func TestEvidence(t *testing.T) {
 			if math.Abs(score-tc.wantScore) > 1e-9 || p.Verdict(score) != tc.wantVerdict {
 				t.Errorf("got %v %s, want %v %s", score, p.Verdict(score), tc.wantScore, tc.wantVerdict)
 			}
+			if got := bot.Round(score); got != tc.wantScore {
+				t.Errorf("logged as %v, want %v", got, tc.wantScore)
+			}
 			var details []string
 			for _, s := range p.Signals(&tc.evidence) {
+				if text := strconv.FormatFloat(s.Weight, 'g', -1, 64); len(text) > len("0.0001") {
+					t.Errorf("%s weighs %s", s.Detail, text)
+				}
 				details = append(details, s.Detail)
 			}
 			if got := strings.Join(details, ", "); got != tc.wantDetails {

@@ -1,6 +1,9 @@
 package bot
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Sign is one thing that is held against a client, in numbers.
 type Sign struct {
@@ -65,8 +68,15 @@ func (p *Policy) Signals(e *Evidence) []Signal {
 			signals = append(signals, s)
 		}
 	}
+	for i := range signals {
+		signals[i].Weight = Round(signals[i].Weight)
+	}
 	return signals
 }
+
+// Round returns a score or a weight as it is logged: sums of decimal weights have
+// digits in binary that none of them has.
+func Round(weight float64) float64 { return math.Round(weight*1e4) / 1e4 }
 
 // Penalty returns what earlier penalties of a fingerprint weigh. Many people share
 // one: it never makes a suspect alone.

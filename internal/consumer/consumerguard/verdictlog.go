@@ -49,7 +49,7 @@ func (g *Guard) log(s *sender, j *judgement, action bot.Action, occasion consume
 		return
 	}
 	b := consumer.BotSuspected{
-		GuestSessionID: s.SessionID, Score: j.score, Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
+		GuestSessionID: s.SessionID, Score: bot.Round(j.score), Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
 		IPHash: s.Address.Hash(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}

@@ -107,7 +107,7 @@ func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	b := consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
 		Signals: []bot.Signal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
-		IPHash:  h.IP, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",
+		IPHash:  h.IP, UserAgentHash: h.UserAgent, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",
 	}
 	e, err := a.event(r, s, b, now)
 	if err == nil {

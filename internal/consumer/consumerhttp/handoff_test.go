@@ -201,6 +201,10 @@ func TestReplayIsPenalised(t *testing.T) {
 	if n := s.count(`SELECT count(*) FROM bff_consumer.bot_score_log WHERE guest_session_id = $1 AND signals::text LIKE '%handoff-replay%'`, g.cookie); n != 2 {
 		t.Errorf("%d rows of a guest who wants no telemetry, want 2: it is security state", n)
 	}
+	if n := s.count(`SELECT count(*) FROM bff_consumer.bot_score_log b JOIN bff_consumer.handoff_replay_log l ON l.id = $1
+		WHERE b.guest_session_id = l.guest_session_id AND b.user_agent_hash = l.user_agent_hash AND l.user_agent_hash <> decode(repeat('00', 32), 'hex')`, id); n != 2 {
+		t.Errorf("%d rows name the browser of the hand-off, want 2", n)
+	}
 	if n := s.count(`SELECT count(*) FROM bff_consumer.outbox WHERE headers->>'sessionId' = $1`, g.cookie); n != 0 {
 		t.Errorf("%d events left for a guest who wants none", n)
 	}

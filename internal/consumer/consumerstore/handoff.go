@@ -89,12 +89,12 @@ func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
 	tag, err := tx.Exec(ctx, `INSERT INTO bff_consumer.handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
 		 source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages,
-		 shown, price_check)
-		SELECT $1, $2, $3::uuid, $4::uuid, $5::date, $6::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
+		 shown, price_check, user_agent_hash)
+		SELECT $1, $2, $3::uuid, $4::uuid, $5::date, $6::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21
 		WHERE NOT EXISTS (SELECT 1 FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $3::uuid)`,
 		h.ID.String(), h.GuestSessionID.String(), h.TenantID.UUID(), h.PropertyID.UUID(), h.Dates.CheckIn.Time(), h.Dates.CheckOut.Time(),
 		h.Occupancy.Adults, h.Occupancy.Children, h.Occupancy.Rooms, string(h.Currency), string(h.Locale),
-		campaign, h.KeyID, h.Fingerprint[:], h.IP[:], h.MintedAt.Time, h.ExpiresAt.Time, ages, shown, check)
+		campaign, h.KeyID, h.Fingerprint[:], h.IP[:], h.MintedAt.Time, h.ExpiresAt.Time, ages, shown, check, h.UserAgent[:])
 	if err != nil {
 		return fmt.Errorf("insert hand-off: %w", err)
 	}
@@ -124,7 +124,7 @@ func suspended() error {
 
 const handoffColumns = `id, guest_session_id, tenant_id::text, property_id::text, check_in, check_out, adults, children, rooms,
 	currency::text, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, children_ages, consumed_at,
-	shown, price_check, coalesce(consumed_by, '')`
+	shown, price_check, coalesce(consumed_by, ''), user_agent_hash`
 
 // FindHandoff reads one row of the ledger.
 func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (consumer.Handoff, error) {
@@ -210,6 +210,7 @@ func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 		checkIn, checkOut         time.Time
 		currency, locale          string
 		campaign, fingerprint, ip []byte
+		userAgent                 []byte
 		minted, expires           time.Time
 		ages                      []int16
 		consumed                  *time.Time
@@ -218,7 +219,7 @@ func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 	)
 	err = row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
 		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed,
-		&shown, &check, &by)
+		&shown, &check, &by, &userAgent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return h, "", bff.Errorf(bff.CodeResourceNotFound, "no such hand-off")
 	}
@@ -247,6 +248,7 @@ func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 	h.Currency, h.Locale = bff.Currency(currency), bff.Locale(locale)
 	copy(h.Fingerprint[:], fingerprint)
 	copy(h.IP[:], ip)
+	copy(h.UserAgent[:], userAgent)
 	h.MintedAt, h.ExpiresAt = bff.At(minted), bff.At(expires)
 	for _, a := range ages {
 		h.ChildrenAges = append(h.ChildrenAges, int(a))

@@ -66,6 +66,7 @@ func House() Rule {
 					"internal/loadshed/...",
 					"internal/memo/...",
 					"internal/service/...",
+					"internal/tracing/...",
 					"internal/upstream/...",
 					"internal/web/...",
 				},
@@ -91,10 +92,17 @@ func House() Rule {
 				TestLibraries: true,
 			},
 			{
+				// The client of the staff service, for tests and the command line.
+				Name:       "desk",
+				Packages:   []string{"internal/desk"},
+				Imports:    []string{"language"},
+				ThirdParty: []string{"github.com/lestrrat-go/jwx/v3"},
+			},
+			{
 				Name:     "testkit",
 				Packages: []string{"internal/testkit/..."},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -117,7 +125,7 @@ func House() Rule {
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -131,7 +139,7 @@ func House() Rule {
 			"internal/backoffice",
 		},
 
-		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "testkit"},
+		InTests: []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "testkit"},
 
 		// Fakes and fault injectors, one careless import away from production.
 		TestLibraries: []string{
@@ -146,8 +154,8 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "testkit"},
-			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "testkit"},
+			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "desk", "testkit"},
+			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit"},
 		},
 
 		// The fast path can be switched off: nothing else may come to need it.

@@ -38,7 +38,8 @@ type Config struct {
 	// NoPooler.
 	Pooler Pooler
 
-	Tracer pgx.QueryTracer
+	// Traced records statements below recorded spans.
+	Traced bool
 }
 
 // Pooler is a kind of proxy that shares server connections among processes.
@@ -126,7 +127,9 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.PingTimeout = time.Second
 	cc := pc.ConnConfig
 	cc.ConnectTimeout = c.ConnectTimeout
-	cc.Tracer = c.Tracer
+	if c.Traced {
+		cc.Tracer = tracer{}
+	}
 	params := map[string]string{"application_name": c.ApplicationName, "timezone": "UTC"} // PgBouncer knows these
 	var checks []func(context.Context, *pgx.Conn) error
 	if c.Pooler == TransactionPooler {

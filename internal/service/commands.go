@@ -56,6 +56,9 @@ func (r *Relay) Run(ctx context.Context, id Identity) error {
 		return err
 	}
 	p := NewProcess(id, r.Settings, r.AdminSettings)
+	if err := p.trace(ctx); err != nil {
+		return err
+	}
 	p.migrate(&r.DatabaseSettings)
 	db, err := p.pool(ctx, postgres.Config{URL: url})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -30,7 +31,8 @@ type Process struct {
 	*daemon.Daemon
 	Identity
 	settings daemon.Settings
-	jobsDB   *pgxpool.Pool // of relay and jobs, once it is open
+	tracer   *tracing.Tracer // nil records nothing
+	jobsDB   *pgxpool.Pool   // of relay and jobs, once it is open
 }
 
 // NewProcess returns a process that serves its health and metrics, and nothing
@@ -62,7 +64,7 @@ func (p *Process) migrate(s *DatabaseSettings) {
 
 // pool opens a pool, reports its state and measures it.
 func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool, error) {
-	cfg.ApplicationName = p.Name
+	cfg.ApplicationName, cfg.Traced = p.Name, p.tracer != nil
 	db, err := postgres.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, request
 	if err != nil {
 		return nil, err
 	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns})
+	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, Traced: p.tracer != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -107,18 +109,32 @@ func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) 
 		return nil, err
 	}
 	c = redis.WithBreaker(c, redis.Away(p.Metrics, p.Namespace, tier))
+	if p.tracer != nil {
+		c = redis.WithTraces(c)
+	}
 	p.Add("redis "+tier, nil, func(context.Context) error { c.Close(); return nil })
 	return c, nil
 }
 
-// Web returns how the process's servers answer. Traces are set up with it.
-func (p *Process) Web(ctx context.Context, s *ListenSettings) (web.Config, error) {
-	tracer, err := p.Tracer(ctx, p.Name)
+// trace sets the tracer up. It comes before whatever is traced, and so spans are
+// exported after that has stopped.
+func (p *Process) trace(ctx context.Context) (err error) {
+	p.tracer, err = p.Tracer(ctx, p.Name)
+	return err
+}
+
+// Web returns how the process's internal and public servers answer. Traces are set
+// up with it: it is called first.
+func (p *Process) Web(ctx context.Context, s *ListenSettings) (internal, public web.Config, err error) {
+	err = p.trace(ctx)
+	internal = web.Config{
+		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: p.tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget, Codes: p.Codes,
+	}
+	public = internal
+	internal.JoinTraces = true
 	origins, originErr := s.origins()
-	return web.Config{
-		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget, Codes: p.Codes,
-		Origins: origins, Headers: p.Headers,
-	}, errors.Join(err, originErr)
+	public.Origins, public.Headers = origins, p.Headers
+	return internal, public, errors.Join(err, originErr)
 }
 
 // Listen opens both listeners, the public one last.

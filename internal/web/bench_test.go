@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
 )
@@ -64,7 +63,7 @@ func (scripts) Addr() net.Addr { return &net.TCPAddr{} }
 func benchServer() *Server {
 	return NewServer(Config{
 		Log: daemon.NewLogger(io.Discard, daemon.Settings{}, "bench"), Metrics: prometheus.NewRegistry(), Namespace: "bench",
-		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Second,
+		Budget: time.Second,
 	})
 }
 

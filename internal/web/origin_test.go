@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -53,7 +52,7 @@ func originServer(t *testing.T, origins ...string) *Server {
 	}
 	s := NewServer(Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second,
+		Budget:  time.Second,
 		Origins: listed, Headers: Headers{Read: []string{"X-Own"}, Written: []string{"X-Told"}},
 	})
 	row := Route{Handle: nothing, Kind: Change, Budget: time.Second, Limit: "a", Gate: "a"}
@@ -279,7 +278,7 @@ func TestInternalServerSharesNothing(t *testing.T) {
 	}
 	s := NewServer(Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second, Origins: listed,
+		Budget: time.Second, Origins: listed,
 	})
 	if err := s.Mount(Route{Pattern: "POST /internal", Handle: nothing, Kind: Internal, Budget: time.Second, Body: 64}); err != nil {
 		t.Fatal(err)

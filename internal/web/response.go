@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
@@ -17,8 +15,7 @@ type response struct {
 	http.ResponseWriter
 	req     Request
 	ctx     requestContext
-	began   time.Time  // by the system's clock
-	span    trace.Span // nil where nothing records
+	began   time.Time // by the system's clock
 	route   *route
 	claimed bool
 	shared  bool // with a page of another origin
@@ -30,7 +27,7 @@ type response struct {
 // nameRequest sets the headers under which the request is found in logs and traces.
 func (w *response) nameRequest(r *http.Request) {
 	var names [96]byte
-	b := w.req.appendTraceparent(names[:0], r, w.span)
+	b := w.req.appendTraceparent(names[:0], r)
 	at := len(b)
 	b, _ = w.req.ID.AppendText(b) // never fails
 	text := string(b)

@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Handler answers a request or returns the error that Server turns into a
@@ -30,7 +27,10 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Namespace is the first part of the metrics' names.
 	Namespace string
-	Tracer    trace.Tracer
+	Tracer    *tracing.Tracer // nil records nothing
+	// JoinTraces continues every caller's trace: for a listener that only our own
+	// services reach.
+	JoinTraces bool
 	// TrustedProxies are the only peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Budget caps a request's time; no route may say more.
@@ -60,9 +60,6 @@ type Server struct {
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
-	}
-	if _, idle := cfg.Tracer.(noop.Tracer); idle {
-		s.cfg.Tracer = nil
 	}
 	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
@@ -97,7 +94,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: rw, route: s.nowhere, began: time.Now()}
 	parent := r.Context()
 	if s.cfg.Tracer != nil {
-		parent, w.span = startSpan(r, s.cfg.Tracer)
+		parent, w.req.Span = s.startSpan(r)
 	}
 	w.ctx.parent, w.ctx.req = parent, &w.req //nolint:fatcontext // the response is this request's own
 	r = r.WithContext(&w.ctx)
@@ -131,8 +128,8 @@ func (s *Server) at(now time.Time) time.Time {
 func (s *Server) leave(w *response) {
 	w.ctx.end()
 	s.metrics.inflight.Dec()
-	if w.span != nil {
-		w.span.End()
+	if w.req.Span != nil {
+		w.req.Span.End()
 	}
 }
 
@@ -198,9 +195,6 @@ func (s *Server) finish(w *response, r *http.Request) {
 		code = string(bff.CodeOf(err))
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
-			if w.span != nil {
-				w.span.SetStatus(codes.Error, code)
-			}
 		}
 		if w.ctx.left() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
@@ -209,8 +203,8 @@ func (s *Server) finish(w *response, r *http.Request) {
 	now := s.at(time.Now())
 	took := now.Sub(w.req.Start)
 	w.route.metrics.observe(status, code, took)
-	if w.span != nil {
-		w.span.SetAttributes(attribute.String("http.route", w.route.name), attribute.Int("http.response.status_code", status))
+	if w.req.Span != nil {
+		w.describe(safeMethod(r.Method), status, code)
 	}
 
 	if !s.log.Enabled(&w.ctx, level) {

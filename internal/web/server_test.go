@@ -18,12 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -33,8 +27,8 @@ func newServer(t *testing.T, log io.Writer, routes ...Route) (*Server, *promethe
 	reg := prometheus.NewRegistry()
 	s := NewServer(Config{
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: reg, Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: time.Second,
-		Codes: Codes{Budget: bff.CodeUpstreamTimeout, Unsupported: map[string]bff.Code{"color": bff.CodeRoleDenied, "X-Color": bff.CodeRoleDenied}},
+		Budget: time.Second,
+		Codes:  Codes{Budget: bff.CodeUpstreamTimeout, Unsupported: map[string]bff.Code{"color": bff.CodeRoleDenied, "X-Color": bff.CodeRoleDenied}},
 	})
 	mount(t, s, routes...)
 	return s, reg
@@ -192,64 +186,6 @@ func TestRequestIDAndTrace(t *testing.T) {
 	w = ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "nonsense") })
 	if w.Code != http.StatusOK || len(w.Header().Get("Traceparent")) != 55 {
 		t.Errorf("a broken traceparent must start a new trace: %d %q", w.Code, w.Header().Get("Traceparent"))
-	}
-}
-
-// TestTraceparent: passed on or refused as OpenTelemetry does it.
-func TestTraceparent(t *testing.T) {
-	t.Parallel()
-	for given, want := range map[string]string{
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03":        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03",
-		"42-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff-future": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03",
-		"": "", "nonsense": "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-04":   "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1f":   "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x": "",
-		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01":   "",
-		"00-00000000000000000000000000000000-00f067aa0ba902b7-01":   "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01":   "",
-		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":   "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736x00f067aa0ba902b7-01":   "",
-	} {
-		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
-		r.Header.Set("Traceparent", given)
-		sc := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.HeaderCarrier(r.Header)))
-		if sc.IsValid() != (want != "") {
-			t.Errorf("OpenTelemetry takes %q: %v", given, sc.IsValid())
-		}
-		got := string(new(Request).appendTraceparent(nil, r, nil))
-		if want != "" && got != want {
-			t.Errorf("%q: got %q, want %q", given, got, want)
-		}
-		if !isTraceparent(got) || want == "" && got == string(new(Request).appendTraceparent(nil, r, nil)) {
-			t.Errorf("%q: got %q, want a trace of its own", given, got)
-		}
-	}
-}
-
-// TestRecordedTrace: where somebody records, the answer names a span of ours.
-func TestRecordedTrace(t *testing.T) {
-	t.Parallel()
-	spans := tracetest.NewSpanRecorder()
-	s := NewServer(Config{
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Second,
-		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
-	})
-	mount(t, s, Route{Pattern: "GET /", Handle: func(http.ResponseWriter, *http.Request) error { return errors.New("boom") }})
-	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
-	w := ask(t, s, "GET", "/", func(r *http.Request) { r.Header.Set("Traceparent", "00-"+id+"-00f067aa0ba902b7-01") })
-	ended := spans.Ended()
-	if len(ended) != 1 {
-		t.Fatalf("%d spans, want 1", len(ended))
-	}
-	sc := ended[0].SpanContext()
-	if want := "00-" + id + "-" + sc.SpanID().String() + "-01"; w.Header().Get("Traceparent") != want {
-		t.Errorf("Traceparent = %q, want %q", w.Header().Get("Traceparent"), want)
-	}
-	if ended[0].Parent().SpanID().String() != "00f067aa0ba902b7" || ended[0].Status().Code != codes.Error {
-		t.Errorf("parent %v, status %v", ended[0].Parent(), ended[0].Status())
 	}
 }
 

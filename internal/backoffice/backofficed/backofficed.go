@@ -77,7 +77,7 @@ func (s *serve) Run(ctx context.Context, id service.Identity) error {
 
 // assemble adds the parts in the order in which they start.
 func (s *serve) assemble(ctx context.Context, p *service.Process) error {
-	cfg, err := p.Web(ctx, &s.ListenSettings)
+	internalWeb, publicWeb, err := p.Web(ctx, &s.ListenSettings)
 	if err != nil {
 		return err
 	}
@@ -99,6 +99,6 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
-	p.Listen(&s.ListenSettings, web.NewServer(cfg), web.NewServer(cfg))
+	p.Listen(&s.ListenSettings, web.NewServer(internalWeb), web.NewServer(publicWeb))
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
@@ -205,7 +204,7 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 	server := web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
 		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "slow",
-		Tracer: noop.NewTracerProvider().Tracer("slow"), Budget: 25 * time.Second, Now: time.Now,
+		Budget: 25 * time.Second, Now: time.Now,
 	})
 	if err := server.Mount(routes...); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
@@ -32,7 +32,7 @@ import (
 type stage struct {
 	server *web.Server
 	*consumertest.Platform
-	rung      consumer.Rung // where the ladder is held
+	rung      atomic.Int32 // where the ladder is held; fills of earlier requests still read it
 	suspended *consumer.SuspendedTenants
 	answers   *consumerhttp.Answers
 	guests    *someGuests
@@ -77,7 +77,7 @@ func newStage(t *testing.T) *stage {
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() consumer.Rung { return s.rung },
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() consumer.Rung { return consumer.Rung(s.rung.Load()) },
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
 		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.guests, Wishlists: s.guests, Journal: noStores{}, Now: time.Now,
@@ -90,7 +90,7 @@ func newStage(t *testing.T) *stage {
 	s.server = web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
 		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "stage",
-		Tracer: noop.NewTracerProvider().Tracer("stage"), Budget: 25 * time.Second, Now: time.Now,
+		Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes, err := guard.Protect(api.Routes())
 	if err != nil {
@@ -106,6 +106,8 @@ func newStage(t *testing.T) *stage {
 	})
 	return s
 }
+
+func (s *stage) hold(r consumer.Rung) { s.rung.Store(int32(r)) } //nolint:gosec // seven rungs
 
 func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 	r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))

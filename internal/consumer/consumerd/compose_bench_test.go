@@ -21,7 +21,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/views"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
@@ -149,7 +149,7 @@ func BenchmarkCompose(b *testing.B) {
 		if len(d.Degraded) > 0 {
 			return nil, fmt.Errorf("degraded: %+v", d.Degraded)
 		}
-		return consumerhttp.EncodeView(&d)
+		return views.Encode(&d)
 	}
 	parts := []part{
 		{path: "/property/api/v1/properties/" + hotel.PropertyID},

@@ -57,7 +57,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 					<-time.After(tt.after)
 				}
 				s.Fail(tt.down)
-				s.rung = tt.rung
+				s.hold(tt.rung)
 				a, got := s.ask(call)
 				var parts []string
 				for _, d := range got.Degraded {
@@ -73,7 +73,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 					t.Errorf("X-Cache %s", a.header.Get("X-Cache"))
 				}
 				s.Fail(consumertest.Failures{})
-				s.rung = consumer.RungNone
+				s.hold(consumer.RungNone)
 				for range 2 { // what is old is renewed behind an answer
 					<-time.After(4 * time.Second)
 					s.ask(call)
@@ -139,7 +139,7 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				s.guests.wishes = []consumer.WishlistEntry{{PropertyID: consumertest.PropertyID(10)}}
-				s.rung = tt.rung
+				s.hold(tt.rung)
 				call, ok := stagedCalls()[tt.route]
 				if !ok {
 					call = guestCall{method: http.MethodGet, path: "/" + tt.route}
@@ -147,7 +147,7 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 				if a, _ := s.ask(call); a.status != http.StatusOK || a.header.Get("X-Brownout") != tt.want {
 					t.Errorf("X-Brownout %q, want %q: %s", a.header.Get("X-Brownout"), tt.want, a)
 				}
-				s.rung = consumer.RungNone
+				s.hold(consumer.RungNone)
 				if a, _ := s.ask(call); a.header.Get("X-Brownout") != tt.kept {
 					t.Errorf("kept: X-Brownout %q, want %q", a.header.Get("X-Brownout"), tt.kept)
 				}

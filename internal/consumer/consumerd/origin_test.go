@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -30,7 +29,7 @@ func publicServer(t *testing.T, origins ...string) (server *web.Server, routes [
 	server = web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(), Headers: consumerhttp.Headers(), Origins: listed,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second,
+		Budget: 25 * time.Second,
 	})
 	executed = map[string]bool{}
 	routes = consumerhttp.New(consumerhttp.Config{Challenge: nothing}).Routes()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
@@ -113,7 +112,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	server := web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
 		Log:   slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second,
+		Budget: 25 * time.Second,
 	})
 	if err := server.Mount(protected...); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func (s *serve) Run(ctx context.Context, id service.Identity) error {
 // assemble adds the parts in the order in which they start: what others stand
 // on first, the public listener last.
 func (s *serve) assemble(ctx context.Context, p *service.Process) error {
-	cfg, err := p.Web(ctx, &s.ListenSettings)
+	internalWeb, publicWeb, err := p.Web(ctx, &s.ListenSettings)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	p.Add("visit recorder", nil, api.Close)
 	p.AddLoop("wishlist mirrors", store.RepairMirrors)
 	p.AddLoop("session sweep", s.sweep(store, p))
-	internal, public := web.NewServer(cfg), web.NewServer(cfg)
+	internal, public := web.NewServer(internalWeb), web.NewServer(publicWeb)
 	routes, err := web.Gated(sw.gates, api.Routes())
 	if err != nil {
 		return err

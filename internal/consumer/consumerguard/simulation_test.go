@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/challenge"
@@ -107,7 +106,7 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	}
 	a.server = web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "simulation",
-		Tracer: noop.NewTracerProvider().Tracer("simulation"), Budget: 25 * time.Second, Now: time.Now,
+		Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes := append(table(), more...)
 	for i := range routes {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -88,7 +87,7 @@ func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (s
 	})
 	server := web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Tracer: noop.NewTracerProvider().Tracer("test"), Budget: 25 * time.Second, Now: time.Now,
+		Budget: 25 * time.Second, Now: time.Now,
 	})
 	routes := api.Routes()
 	for i, rt := range routes {

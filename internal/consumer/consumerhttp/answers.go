@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/views"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -242,7 +243,7 @@ func (a *answerer) fill(ctx context.Context, compose func(context.Context) (comp
 	if err != nil {
 		return cache.Fill{}, err
 	}
-	body, err := EncodeView(out.view)
+	body, err := views.Encode(out.view)
 	if err != nil {
 		return cache.Fill{}, fmt.Errorf("encode answer: %w", err)
 	}

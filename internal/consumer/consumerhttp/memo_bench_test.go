@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
@@ -34,7 +33,7 @@ func within(b *testing.B, method, pattern, target string, run func(a *API, w htt
 	a := New(Config{Answers: answers, Now: time.Now})
 	s := web.NewServer(web.Config{
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "bench",
-		Tracer: noop.NewTracerProvider().Tracer("bench"), Budget: time.Hour,
+		Budget: time.Hour,
 	})
 	body := int64(0)
 	if method == http.MethodPost {

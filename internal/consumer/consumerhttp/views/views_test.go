@@ -1,4 +1,4 @@
-package consumerhttp
+package views
 
 import (
 	"encoding/json"
@@ -10,11 +10,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
-// sameJSON compares what EncodeView writes with what encoding/json writes.
+// sameJSON compares what Encode writes with what encoding/json writes.
 func sameJSON(t *testing.T, view any) {
 	t.Helper()
 	want, wantErr := json.Marshal(view)
-	got, err := EncodeView(view)
+	got, err := Encode(view)
 	if (err != nil) != (wantErr != nil) {
 		t.Fatalf("%v, encoding/json: %v", err, wantErr)
 	}
@@ -23,8 +23,8 @@ func sameJSON(t *testing.T, view any) {
 	}
 }
 
-// FuzzEncodeView puts one of each thing into answers.
-func FuzzEncodeView(f *testing.F) {
+// FuzzEncode puts one of each thing into answers.
+func FuzzEncode(f *testing.F) {
 	for _, s := range []string{
 		"", "plain", `"\/`, "<a href='x'>&amp;</a>", "\x00\b\f\n\r\t\x1f\x7f", "سلام €", "\u2028 \u2029 \u2027 \u202a", "\xff\xe2\x80", "\xe2\x80\xa8",
 	} {
@@ -73,7 +73,7 @@ func FuzzEncodeView(f *testing.F) {
 	})
 }
 
-func TestEncodeViewOfNothing(t *testing.T) {
+func TestEncodeOfNothing(t *testing.T) {
 	t.Parallel()
 	sameJSON(t, &consumer.MapResult{})
 	sameJSON(t, &consumer.HotelDetail{})

@@ -1,0 +1,52 @@
+package backofficestore
+
+import (
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// Keys names everything that the staff service keeps in its session tier
+// (DATA_MODEL §3.1). Whatever belongs to a tenant has a key of that tenant; only
+// this file makes keys.
+type Keys struct{ keys redis.Keys }
+
+// NewKeys returns the names below the service's prefix.
+func NewKeys(keys redis.Keys) Keys { return Keys{keys} }
+
+// Proof is where the id of a used proof of possession is burned. It is no
+// tenant's: a key's thumbprint is the same device's everywhere, and a proof that
+// was used for one tenant is used.
+func (k Keys) Proof(thumbprint, id string) string { return k.keys.Key("dpop", thumbprint, id) }
+
+// Tenant returns the names of one tenant's things.
+func (k Keys) Tenant(tenant bff.ID) (TenantKeys, error) {
+	keys, err := k.keys.Tenant(tenant)
+	return TenantKeys{keys}, err
+}
+
+// TenantKeys names what one tenant has in the session tier.
+type TenantKeys struct{ keys redis.TenantKeys }
+
+// Session is the blob of a session, sealed: its name does not spell the tenant.
+func (t TenantKeys) Session(id bff.ID) redis.TenantKey { return t.keys.IDKey("session", id) }
+
+// Device holds the session of a device.
+func (t TenantKeys) Device(device bff.ID) redis.TenantKey {
+	return t.keys.Key("session:by-device", device.String())
+}
+
+// Operator holds the sessions of an operator.
+func (t TenantKeys) Operator(operator string) redis.TenantKey {
+	return t.keys.Key("session:by-operator", operator)
+}
+
+// All holds the sessions of the whole tenant.
+func (t TenantKeys) All() redis.TenantKey { return t.keys.Key("session:by-tenant") }
+
+// Revoked is the tombstone of a device that was logged out by force.
+func (t TenantKeys) Revoked(device bff.ID) redis.TenantKey {
+	return t.keys.Key("revoked", device.String())
+}
+
+// Attestation is a second factor's single-use attestation, sealed as a session is.
+func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }

@@ -44,10 +44,10 @@ func TestStatementsAreSpans(t *testing.T) {
 		t.Fatal("a key was taken twice")
 	}
 	tenant := bff.MustParseID(bff.PrefixTenant, "tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D")
-	if err := postgres.TenantTx(ctx, db, tenant, func(b *pgx.Batch) { b.Queue("DELETE FROM t WHERE word = $1", "secret") }); err != nil {
+	if err := postgres.NewTenants(db).Tx(ctx, tenant, func(b *pgx.Batch) { b.Queue("DELETE FROM t WHERE word = $1", "secret") }); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.InTenantTx(ctx, db, tenant, func(pgx.Tx) error { return nil }); err != nil {
+	if err := postgres.NewTenants(db).InTx(ctx, tenant, func(pgx.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{

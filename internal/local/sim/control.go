@@ -49,6 +49,23 @@ func (s *Sim) controlRoutes() {
 		return accepted{map[string]any{"eventId": id, "published": published}}, nil
 	})
 	s.control("GET /_sim/catalog", func([]byte, *http.Request) (any, error) { return s.Catalog(), nil })
+	s.control("GET /_sim/operators", func([]byte, *http.Request) (any, error) {
+		return map[string]any{"operators": s.Cast()}, nil
+	})
+	s.control("POST /_sim/iam/keys", func(body []byte, _ *http.Request) (any, error) {
+		var req struct {
+			Alg     string `json:"alg"`
+			DropOld bool   `json:"dropOld"`
+		}
+		if err := decodeStrict(body, &req); err != nil {
+			return nil, err
+		}
+		if err := s.RotateKeys(req.Alg, req.DropOld); err != nil {
+			return nil, err
+		}
+		keys, err := s.iam.keys.published(s.cfg.Now())
+		return created{keys}, err
+	})
 }
 
 func (s *Sim) control(pattern string, h func(body []byte, r *http.Request) (any, error)) {
@@ -93,11 +110,7 @@ func (s *Sim) Emit(ctx context.Context, topic string, payload json.RawMessage) (
 	form := topicForm.FindStringSubmatch(topic)
 	bad.Check(topic != "", "topic", bff.FieldRequired)
 	bad.Check(topic == "" || form != nil && len(topic) <= 255, "topic", bff.FieldFormat)
-	var about struct {
-		TenantID         string `json:"tenantId"`
-		PropertyID       string `json:"propertyId"`
-		PublishedVersion string `json:"publishedVersion"`
-	}
+	var about news
 	switch trimmed := bytes.TrimSpace(payload); {
 	case len(trimmed) == 0 || string(trimmed) == "null":
 		bad.Add("payload", bff.FieldRequired)
@@ -115,7 +128,7 @@ func (s *Sim) Emit(ctx context.Context, topic string, payload json.RawMessage) (
 	if err := refused(bad); err != nil {
 		return "", false, err
 	}
-	s.apply(topic, about.TenantID, about.PropertyID, about.PublishedVersion)
+	s.apply(topic, about)
 
 	version, err := strconv.Atoi(form[2])
 	if err != nil {
@@ -152,20 +165,52 @@ func (s *Sim) Emit(ctx context.Context, topic string, payload json.RawMessage) (
 	return ev.Envelope.EventID, true, nil
 }
 
+// news is what the simulator reads of an event's payload.
+type news struct {
+	TenantID         string   `json:"tenantId"`
+	PropertyID       string   `json:"propertyId"`
+	PublishedVersion string   `json:"publishedVersion"`
+	OperatorID       string   `json:"operatorId"`
+	DeviceID         string   `json:"deviceId"`
+	DisplayName      string   `json:"displayName"`
+	Roles            []string `json:"roles"`
+	PropertyScope    []string `json:"propertyScope"`
+	Flag             string   `json:"flag"`
+	Enabled          bool     `json:"enabled"`
+}
+
 // apply does what the event reports. Unknown things are left alone: the event
 // may be about a tenant of the test's own.
-func (s *Sim) apply(topic, tenantID, propertyID, version string) {
+func (s *Sim) apply(topic string, n news) {
 	switch topic {
 	case "melmastoon.tenant.suspended.v1":
-		s.SuspendTenant(tenantID)
+		s.SuspendTenant(n.TenantID)
 	case "melmastoon.tenant.reinstated.v1", "melmastoon.tenant.reactivated.v1":
-		s.ReinstateTenant(tenantID)
+		s.ReinstateTenant(n.TenantID)
+	case "melmastoon.tenant.membership.added.v1", "melmastoon.tenant.membership.changed.v1":
+		s.setMember(n.TenantID, n.OperatorID, n.DisplayName, n.Roles, n.PropertyScope)
+	case "melmastoon.tenant.membership.removed.v1":
+		s.removeMember(n.TenantID, n.OperatorID)
+	case "melmastoon.tenant.feature_flag.toggled.v1":
+		s.setFlag(n.TenantID, n.Flag, n.Enabled)
+	case "melmastoon.iam.session.revoked.v1":
+		if n.TenantID != "" { // without one it would sign everybody out
+			s.iam.end(Revocation{TenantID: n.TenantID, OperatorID: n.OperatorID, DeviceID: n.DeviceID})
+		}
+	case "melmastoon.iam.user.locked.v1", "melmastoon.iam.user.unlocked.v1":
+		if n.OperatorID != "" {
+			s.iam.setLocked(n.OperatorID, topic == "melmastoon.iam.user.locked.v1")
+		}
+	case "melmastoon.iam.device.revoked.v1", "melmastoon.iam.device.trusted.v1":
+		if n.DeviceID != "" {
+			s.iam.setBarred(n.DeviceID, topic == "melmastoon.iam.device.revoked.v1")
+		}
 	case "melmastoon.theme.published.v1":
-		if version != "" {
-			s.PublishTheme(tenantID, version)
+		if n.PublishedVersion != "" {
+			s.PublishTheme(n.TenantID, n.PublishedVersion)
 		}
 	case "melmastoon.search_aggregation.listing.indexed.v1", "melmastoon.search.projection.updated.v1":
-		s.IndexListing(propertyID)
+		s.IndexListing(n.PropertyID)
 	}
 }
 
@@ -198,6 +243,7 @@ type CatalogProperty struct {
 type CatalogOperator struct {
 	OperatorID    string   `json:"operatorId"`
 	TenantID      string   `json:"tenantId"`
+	DisplayName   string   `json:"displayName"`
 	Roles         []string `json:"roles"`
 	PropertyScope []string `json:"propertyScope"`
 }
@@ -211,7 +257,7 @@ func (s *Sim) Catalog() Catalog {
 	for _, t := range s.data.tenants {
 		c.Tenants = append(c.Tenants, CatalogTenant{t.id, t.slug, t.names.En, s.status(t)})
 		for _, o := range t.operators {
-			c.Operators = append(c.Operators, CatalogOperator{o.id, t.id, o.roles, o.propertyScope})
+			c.Operators = append(c.Operators, CatalogOperator{o.id, t.id, o.displayName, o.roles, o.propertyScope})
 		}
 	}
 	for _, p := range s.data.properties {

@@ -22,6 +22,7 @@ type dataset struct {
 	words      []Names
 	texts      folder // while the data set is built
 	tenants    []*tenant
+	cast       cast
 	properties []*property // in the order of recommendation
 
 	tenantByID   map[string]*tenant
@@ -114,6 +115,7 @@ func build(seed uint64, today bff.Date) (*dataset, error) {
 		ds.tenantByID[t.id] = t
 		ds.addOperators(t)
 	}
+	ds.castOperators()
 	slices.SortFunc(ds.properties, func(a, b *property) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
 	})
@@ -310,12 +312,10 @@ func (ds *dataset) addOperators(t *tenant) {
 	rnd := stream{mix(ds.seed, kindStaff, hashString(t.id))}
 	t.operator = map[string]*operator{}
 	add := func(scope []string, roles ...string) {
-		o := &operator{
+		t.hire(&operator{
 			id:          derivedID(bff.PrefixOperator, ds.seed, kindOperator, hashString(t.id), uint64(len(t.operators))),
 			displayName: names[rnd.below(len(names))], roles: roles, propertyScope: scope,
-		}
-		t.operators = append(t.operators, o)
-		t.operator[o.id] = o
+		})
 	}
 	for i, role := range roles {
 		switch role {

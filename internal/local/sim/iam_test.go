@@ -1,17 +1,24 @@
 package sim
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwk"
 	"github.com/lestrrat-go/jwx/v3/jwt"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/desk"
 )
 
 // deviceKey returns a key pair's two JWKs and the public one's thumbprint.
@@ -90,62 +97,408 @@ func TestSignInVerifiesAgainstJWKS(t *testing.T) {
 	w.want(401, "POST", "/iam/api/v1/auth/sign-in", stranger, nil)
 }
 
+// front is where the staff service, which passes refreshes on, is reached.
+const front = "https://staff.example/bff/backoffice/v1"
+
+// computer is a device that signs in and refreshes.
+type computer struct {
+	*desk.Device
+	w *fixture
+}
+
+func (w *fixture) computer() *computer {
+	w.t.Helper()
+	d, err := desk.NewDevice(desk.ES256, testNow)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &computer{d, w}
+}
+
+func (d *computer) prove(p desk.Proof) string {
+	d.w.t.Helper()
+	proof, err := d.Prove(p)
+	if err != nil {
+		d.w.t.Fatal(err)
+	}
+	return proof
+}
+
+func (d *computer) signIn(username string) Tokens {
+	d.w.t.Helper()
+	jwk, err := d.PublicJWK()
+	if err != nil {
+		d.w.t.Fatal(err)
+	}
+	tokens, err := d.w.SignIn(SignIn{Username: username, DeviceID: d.ID(), JWK: jwk})
+	if err != nil {
+		d.w.t.Fatal(err)
+	}
+	return tokens
+}
+
+// postWith sends a body to a route of iam with headers, and returns the answer with
+// the code of its error.
+func (w *fixture) postWith(path string, body any, header map[string]string) (res *http.Response, b []byte, code string) {
+	w.t.Helper()
+	in, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+path, strings.NewReader(string(in)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	if res, err = w.web.Do(req); err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if b, err = io.ReadAll(res.Body); err != nil {
+		w.t.Fatal(err)
+	}
+	var p problem
+	_ = json.Unmarshal(b, &p) // a success has no code
+	return res, b, p.Error.Code
+}
+
+const refreshPath = "/iam/api/v1/auth/refresh"
+
+// refresh passes a refresh on as the staff service does; wantCode is empty for a
+// success.
+func (d *computer) refresh(wantCode, token string, header ...string) Tokens {
+	d.w.t.Helper()
+	h := map[string]string{"DPoP": d.prove(desk.Proof{Method: "POST", URL: front + "/auth/refresh", At: d.w.clk.Now()})}
+	for i := 0; i < len(header); i += 2 {
+		h[header[i]] = header[i+1]
+	}
+	_, b, code := d.w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, h)
+	if code != wantCode {
+		d.w.t.Fatalf("refresh: %s, want code %q", b, wantCode)
+	}
+	var out Tokens
+	if err := json.Unmarshal(b, &out); err != nil {
+		d.w.t.Fatal(err)
+	}
+	return out
+}
+
+// events keeps what the simulator published.
+type events struct {
+	topics   []string
+	payloads []json.RawMessage
+}
+
+func (e *events) Publish(_ context.Context, topic string, data []byte, _ string) error {
+	var ev bff.Event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	e.topics, e.payloads = append(e.topics, topic), append(e.payloads, ev.Payload)
+	return nil
+}
+
 func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
-	public, _, _ := deviceKey(t)
-	tn := w.data.tenants[0]
-	const device = "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3D"
-	signIn := func() Tokens {
-		tokens, err := w.SignIn(SignIn{tn.id, tn.operators[0].id, device, public})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tokens
-	}
-	refresh := func(want int, token, device string) Tokens {
-		t.Helper()
-		var out Tokens
-		w.want(want, "POST", "/iam/api/v1/auth/refresh", map[string]string{"refreshToken": token, "deviceId": device}, &out)
-		return out
-	}
-	first := signIn()
-	second := refresh(200, first.RefreshToken, device)
+	var sent events
+	w := newFixture(t, func(c *Config) { c.Publisher = &sent })
+	d := w.computer()
+	first := d.signIn("parwana")
+	second := d.refresh("", first.RefreshToken)
 	if second.RefreshToken == first.RefreshToken || second.AccessToken == first.AccessToken {
 		t.Error("nothing rotated")
 	}
-	third := refresh(200, second.RefreshToken, device)
-	refresh(401, first.RefreshToken, device) // a copy shows itself
-	refresh(401, third.RefreshToken, device) // and ends the family
+	third := d.refresh("", second.RefreshToken)
+	if len(sent.topics) != 0 {
+		t.Fatalf("%v was published without a reason", sent.topics)
+	}
+	d.refresh("REFRESH_REUSED", first.RefreshToken)  // a copy shows itself
+	d.refresh("UNAUTHENTICATED", third.RefreshToken) // and ends the family
+	var got Revocation
+	if len(sent.topics) != 1 || sent.topics[0] != "melmastoon.iam.session.revoked.v1" || json.Unmarshal(sent.payloads[0], &got) != nil {
+		t.Fatalf("published: %v", sent.topics)
+	}
+	p := w.data.cast.find("parwana")
+	if want := (Revocation{p.tenants[0].id, p.id, d.ID(), "refresh_token_reuse", bff.At(testNow)}); got != want {
+		t.Errorf("revocation %+v, want %+v", got, want)
+	}
 
-	other := signIn()
-	refresh(401, other.RefreshToken, "dev_elsewhere")
-	refresh(401, other.RefreshToken, device)
-
-	late := signIn()
+	late := d.signIn("parwana")
 	w.clk.Advance(31 * 24 * time.Hour)
-	refresh(401, late.RefreshToken, device)
-	refresh(400, "", device)
+	d.refresh("UNAUTHENTICATED", late.RefreshToken)
+	d.refresh("INVALID_ARGUMENT", "")
+}
 
-	revoked := signIn()
-	w.RevokeDevice(device)
-	refresh(401, revoked.RefreshToken, device)
+func TestRefreshNeedsTheKey(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d := w.computer()
+	token := d.signIn("parwana").RefreshToken
+	w.computer().refresh("DPOP_INVALID", token) // a copy without the key is useless and harmless
+
+	url := front + "/auth/refresh"
+	once := d.prove(desk.Proof{Method: "POST", URL: url, At: testNow})
+	own := w.url + refreshPath
+	for name, proof := range map[string]string{
+		"none": "", "garbage": "x.y.z",
+		"another method": d.prove(desk.Proof{Method: "GET", URL: url, At: testNow}),
+		"another route":  d.prove(desk.Proof{Method: "POST", URL: front + "/auth/sign-out", At: testNow}),
+	} {
+		if _, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": proof}); code != "DPOP_INVALID" {
+			t.Errorf("%s: %s", name, b)
+		}
+	}
+	token = d.refresh("", token, "DPoP", once).RefreshToken
+	d.refresh("DPOP_INVALID", token, "DPoP", once)
+
+	// A proof for iam itself must be fresh.
+	token = d.refresh("", token, "DPoP", d.prove(desk.Proof{Method: "POST", URL: own, At: testNow})).RefreshToken
+	skewed := desk.Proof{Method: "POST", URL: own, At: testNow.Add(-2 * time.Hour)}
+	res, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": d.prove(skewed)})
+	if skewed.Nonce = res.Header.Get("DPoP-Nonce"); code != "USE_DPOP_NONCE" || skewed.Nonce == "" {
+		t.Fatalf("a wrong clock: %s, nonce %q", b, skewed.Nonce)
+	}
+	token = d.refresh("", token, "DPoP", d.prove(skewed)).RefreshToken
+	w.clk.Advance(11 * time.Minute)
+	d.refresh("USE_DPOP_NONCE", token, "DPoP", d.prove(skewed))
+	d.refresh("", token)
+}
+
+func TestRefreshElsewhereEndsTheFamily(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d := w.computer()
+	token := d.signIn("parwana").RefreshToken
+	proof := d.prove(desk.Proof{Method: "POST", URL: front + "/auth/refresh", At: testNow})
+	body := map[string]string{"refreshToken": token, "deviceId": w.computer().ID()}
+	if _, b, code := w.postWith(refreshPath, body, map[string]string{"DPoP": proof}); code != "REFRESH_REUSED" {
+		t.Errorf("%s", b)
+	}
+	d.refresh("UNAUTHENTICATED", token)
+}
+
+// A caller that lost the answer asks again with its Idempotency-Key.
+func TestRefreshCanBeRetried(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d := w.computer()
+	first := d.signIn("parwana")
+	second := d.refresh("", first.RefreshToken, "Idempotency-Key", "k1")
+	if again := d.refresh("", first.RefreshToken, "Idempotency-Key", "k1"); again != second {
+		t.Error("a retry was told other tokens")
+	}
+	third := d.refresh("", second.RefreshToken)
+	d.refresh("REFRESH_REUSED", first.RefreshToken, "Idempotency-Key", "k1")
+	d.refresh("UNAUTHENTICATED", third.RefreshToken)
+
+	first = d.signIn("parwana")
+	d.refresh("", first.RefreshToken, "Idempotency-Key", "k2")
+	w.clk.Advance(2 * time.Minute)
+	d.refresh("REFRESH_REUSED", first.RefreshToken, "Idempotency-Key", "k2")
+}
+
+func TestKeysRotateWithOverlap(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d := w.computer()
+	verify := func(token string) error {
+		var keys json.RawMessage
+		w.want(200, "GET", "/iam/.well-known/jwks.json", nil, &keys)
+		set, err := jwk.Parse(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = jwt.Parse([]byte(token), jwt.WithKeySet(set), jwt.WithValidate(false))
+		return err
+	}
+	first := d.signIn("parwana").AccessToken
+	w.want(201, "POST", "/_sim/iam/keys", `{"alg":"ES256"}`, nil)
+	second := d.signIn("parwana").AccessToken
+	if err := verify(first); err != nil {
+		t.Errorf("during the overlap: %v", err)
+	}
+	if err := verify(second); err != nil {
+		t.Errorf("signed with ES256: %v", err)
+	}
+	w.clk.Advance(keyOverlap + time.Second)
+	if err := verify(first); err == nil {
+		t.Error("the old key is still published after the overlap")
+	}
+	w.want(201, "POST", "/_sim/iam/keys", `{"dropOld":true}`, nil)
+	if err := verify(second); err == nil {
+		t.Error("a dropped key is still published")
+	}
+	if err := verify(d.signIn("parwana").AccessToken); err != nil {
+		t.Error(err)
+	}
+	w.want(400, "POST", "/_sim/iam/keys", `{"alg":"RS256"}`, nil)
+}
+
+// Each event of iam and of the tenant service acts where it is said to.
+func TestStaffEvents(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	p := w.data.cast.find("parwana")
+	tenant := p.tenants[0].id
+	d := w.computer()
+	emit := func(topic string, payload map[string]any) {
+		t.Helper()
+		w.want(202, "POST", "/_sim/events", map[string]any{"topic": "melmastoon." + topic + ".v1", "payload": payload}, nil)
+	}
+	signInCode := func() string {
+		jwk, err := d.PublicJWK()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, code := w.postWith("/iam/api/v1/auth/sign-in", SignIn{Username: "parwana", DeviceID: d.ID(), JWK: jwk}, nil)
+		return code
+	}
+	for name, c := range map[string]map[string]any{
+		"device":   {"tenantId": tenant, "operatorId": p.id, "deviceId": d.ID()},
+		"operator": {"tenantId": tenant, "operatorId": p.id},
+		"tenant":   {"tenantId": tenant},
+	} {
+		token := d.signIn("parwana").RefreshToken
+		emit("iam.session.revoked", map[string]any{"tenantId": tenant, "operatorId": "opt_other"})
+		token = d.refresh("", token).RefreshToken
+		emit("iam.session.revoked", c)
+		if d.refresh("UNAUTHENTICATED", token); signInCode() != "" {
+			t.Errorf("%s: a revoked operator may sign in again", name)
+		}
+	}
+
+	token := d.signIn("parwana").RefreshToken
+	emit("iam.user.locked", map[string]any{"tenantId": tenant, "operatorId": p.id})
+	if d.refresh("UNAUTHENTICATED", token); signInCode() != "USER_LOCKED" || !w.Cast()[2].Locked {
+		t.Error("a locked operator signs in")
+	}
+	emit("iam.user.unlocked", map[string]any{"tenantId": tenant, "operatorId": p.id})
+
+	token = d.signIn("parwana").RefreshToken
+	emit("iam.device.revoked", map[string]any{"tenantId": tenant, "deviceId": d.ID()})
+	if d.refresh("UNAUTHENTICATED", token); signInCode() != "DEVICE_REVOKED" {
+		t.Error("a revoked device signs in")
+	}
+	emit("iam.device.trusted", map[string]any{"tenantId": tenant, "deviceId": d.ID()})
+
+	path := "/tenant/api/v1/tenants/" + tenant + "/operators/" + p.id
+	var o Operator
+	emit("tenant.membership.changed", map[string]any{"tenantId": tenant, "operatorId": p.id, "roles": []string{"finance"}})
+	if w.want(200, "GET", path, nil, &o); len(o.Roles) != 1 || o.Roles[0] != "finance" || len(o.PropertyScope) != 1 || o.DisplayName != "Parwana Wardak" {
+		t.Errorf("after a change of roles: %+v", o)
+	}
+	token = d.signIn("parwana").RefreshToken
+	emit("tenant.membership.removed", map[string]any{"tenantId": tenant, "operatorId": p.id})
+	w.want(404, "GET", path, nil, nil)
+	if d.refresh("UNAUTHENTICATED", token); signInCode() != "UNAUTHENTICATED" {
+		t.Error("a former colleague signs in")
+	}
+	emit("tenant.membership.added", map[string]any{"tenantId": tenant, "operatorId": p.id, "roles": []string{"owner"}, "propertyScope": []string{"*"}, "displayName": "Parwana W."})
+	if w.want(200, "GET", path, nil, &o); o.Roles[0] != "owner" || o.PropertyScope[0] != "*" || o.DisplayName != "Parwana W." {
+		t.Errorf("after coming back: %+v", o)
+	}
+
+	emit("tenant.feature_flag.toggled", map[string]any{"tenantId": tenant, "flag": "beta_dashboard", "enabled": true})
+	var tn Tenant
+	if w.want(200, "GET", "/tenant/api/v1/tenants/"+tenant, nil, &tn); !tn.Flags["beta_dashboard"] || !tn.Flags["digital_keys"] {
+		t.Errorf("flags %v", tn.Flags)
+	}
+}
+
+func TestCast(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	seen := map[string]bool{}
+	var list struct{ Operators []CastOperator }
+	w.want(200, "GET", "/_sim/operators", nil, &list)
+	tenants := map[string]string{}
+	for _, o := range list.Operators {
+		for _, m := range o.Memberships {
+			tenants[m.TenantID] = m.TenantStatus
+			for _, r := range m.Roles {
+				seen[r] = true
+			}
+		}
+		if want := map[bool]int{true: 2, false: 1}[o.Username == "bahram"]; len(o.Memberships) != want {
+			t.Errorf("%s works for %d tenants, want %d", o.Username, len(o.Memberships), want)
+		}
+	}
+	for _, role := range roles {
+		if !seen[role] {
+			t.Errorf("no operator is a %s", role)
+		}
+	}
+	suspended := 0
+	for _, status := range tenants {
+		if status == "suspended" {
+			suspended++
+		}
+	}
+	if len(tenants) != 3 || suspended != 1 {
+		t.Errorf("tenants %v, want three, one of them suspended", tenants)
+	}
+
+	both := w.data.cast.find("bahram")
+	public, _, _ := deviceKey(t)
+	req := SignIn{Username: "bahram", DeviceID: "dev_x", JWK: public}
+	if _, err := w.SignIn(req); err == nil {
+		t.Error("an operator of two tenants signed in without saying where")
+	}
+	for _, tn := range both.tenants {
+		req.TenantID = tn.id
+		if _, err := w.SignIn(req); err != nil {
+			t.Error(err)
+		}
+	}
+	var m struct{ Memberships []Membership }
+	if w.want(200, "GET", "/tenant/api/v1/operators/"+both.id+"/memberships", nil, &m); len(m.Memberships) != 2 {
+		t.Errorf("memberships %+v", m)
+	}
+	w.want(404, "GET", "/tenant/api/v1/operators/opt_nobody/memberships", nil, nil)
 }
 
 func TestStepUp(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
-	body := map[string]string{"operatorId": "opt_x", "deviceId": "dev_x", "scope": "lock.revoke", "code": "000000"}
+	var sent events
+	w := newFixture(t, func(c *Config) { c.Publisher = &sent })
+	both := w.data.cast.find("bahram")
+	body := map[string]string{"tenantId": both.tenants[1].id, "operatorId": both.id, "deviceId": "dev_x", "scope": "lock.revoke", "code": "000000"}
+	const path = "/iam/api/v1/auth/step-up"
 	var out struct {
-		Attested bool
-		Method   string
+		Attested   bool
+		Method     string
+		AttestedAt time.Time
 	}
-	w.want(200, "POST", "/iam/api/v1/auth/step-up", body, &out)
-	if !out.Attested || out.Method != "totp" {
+	w.want(200, "POST", path, body, &out)
+	if !out.Attested || out.Method != "totp" || !out.AttestedAt.Equal(testNow) {
 		t.Errorf("%+v", out)
 	}
-	body["code"] = "123456"
-	w.want(401, "POST", "/iam/api/v1/auth/step-up", body, nil)
+	for range maxWrongCodes {
+		body["code"] = "123456"
+		w.want(401, "POST", path, body, nil)
+	}
+	body["code"] = "000000"
+	if w.want(403, "POST", path, body, nil); len(sent.topics) != 2 || sent.topics[0] != "melmastoon.iam.user.locked.v1" {
+		t.Errorf("published after too many wrong codes: %v, want one lock for each tenant", sent.topics)
+	}
+	body["operatorId"] = "opt_x"
+	w.want(401, "POST", path, body, nil)
 	delete(body, "scope")
-	w.want(400, "POST", "/iam/api/v1/auth/step-up", body, nil)
+	w.want(400, "POST", path, body, nil)
+}
+
+func TestSignOut(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	d, other := w.computer(), w.computer()
+	gone, stays := d.signIn("parwana").RefreshToken, other.signIn("parwana").RefreshToken
+	p := w.data.cast.find("parwana")
+	body := map[string]string{"tenantId": p.tenants[0].id, "operatorId": p.id, "deviceId": d.ID()}
+	w.want(204, "POST", "/iam/api/v1/auth/sign-out", body, nil)
+	d.refresh("UNAUTHENTICATED", gone)
+	other.refresh("", stays)
+	delete(body, "deviceId")
+	w.want(400, "POST", "/iam/api/v1/auth/sign-out", body, nil)
 }

@@ -25,6 +25,8 @@ type call struct {
 	body []byte
 	now  time.Time
 	base string // of media addresses
+
+	reply http.Header // of the answer
 }
 
 // failure is an answer that is not a success.
@@ -85,7 +87,7 @@ func (s *Sim) handle(upstream, route string, h func(c *call) (any, error)) {
 		if !wait(r.Context(), latency.Base, latency.Jitter) || !s.faults.suffer(w, r, upstream, route, s.closed) {
 			return
 		}
-		out, err := h(&call{Request: r, body: body, now: s.cfg.Now(), base: s.mediaBase(r)})
+		out, err := h(&call{Request: r, body: body, now: s.cfg.Now(), base: s.mediaBase(r), reply: w.Header()})
 		if err != nil {
 			writeFailure(w, err)
 			return

@@ -13,8 +13,13 @@ type state struct {
 	suspects map[string]time.Time // tenant → since when it is suspended
 	themes   map[string]theme     // tenant → what replaced the theme of the data set
 	prefs    map[string]preferences
-	listings []listingState // by property.index
+	members  map[string]*operator // tenant and operator → membership that an event changed; nil: removed
+	flags    map[string]bool      // tenant and name → feature flag that an event toggled
+	listings []listingState       // by property.index
 }
+
+// suspendedHouses is the size of the tenants that start out suspended.
+const suspendedHouses = 2
 
 type theme struct{ version, color string }
 
@@ -28,11 +33,13 @@ func (st *state) init(ds *dataset, now time.Time) {
 	st.suspects = map[string]time.Time{}
 	st.themes = map[string]theme{}
 	st.prefs = map[string]preferences{}
+	st.members = map[string]*operator{}
+	st.flags = map[string]bool{}
 	st.listings = make([]listingState, len(ds.properties))
 	// Two small tenants start out suspended, so long ago that every projection
 	// knows it.
 	for _, t := range ds.tenants {
-		if len(t.properties) == 2 && len(st.suspects) < 2 {
+		if len(t.properties) == suspendedHouses && len(st.suspects) < 2 {
 			st.suspects[t.id] = now.Add(-240 * time.Hour)
 		}
 	}

@@ -24,6 +24,8 @@ type Tenant struct {
 	Status          string `json:"status"`
 	Region          string `json:"region"`
 	DefaultCurrency string `json:"defaultCurrency"`
+
+	Flags map[string]bool `json:"flags"`
 }
 
 // Operator is a member of a tenant's staff.
@@ -59,7 +61,7 @@ func (s *Sim) tenantRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		return Tenant{t.id, t.slug, t.names.En, s.status(t), t.country.cloud, t.country.currency}, nil
+		return Tenant{t.id, t.slug, t.names.En, s.status(t), t.country.cloud, t.country.currency, s.flags(t.id)}, nil
 	})
 	s.handle("tenant", "GET /api/v1/tenants/{tenantId}/operators/{operatorId}", func(c *call) (any, error) {
 		_, o, err := s.operator(c)
@@ -67,6 +69,14 @@ func (s *Sim) tenantRoutes() {
 			return nil, err
 		}
 		return Operator{o.id, o.roles, o.propertyScope, o.displayName}, nil
+	})
+	s.handle("tenant", "GET /api/v1/operators/{operatorId}/memberships", func(c *call) (any, error) {
+		id := c.PathValue("operatorId")
+		list := s.memberships(id)
+		if len(list) == 0 {
+			return nil, notFound("operator")
+		}
+		return map[string]any{"operatorId": id, "memberships": list}, nil
 	})
 	s.handle("tenant", "GET /api/v1/tenants/{tenantId}/operators/{operatorId}/preferences", s.preferences)
 	s.handle("tenant", "PUT /api/v1/tenants/{tenantId}/operators/{operatorId}/preferences", s.putPreferences)
@@ -96,7 +106,7 @@ func (s *Sim) operator(c *call) (*tenant, *operator, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o := t.operator[c.PathValue("operatorId")]
+	o := s.member(t.id, c.PathValue("operatorId"))
 	if o == nil {
 		return nil, nil, notFound("operator")
 	}

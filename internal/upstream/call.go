@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
@@ -42,11 +44,14 @@ type call struct {
 	mu     sync.Mutex
 	header http.Header // of all attempts
 	lent   bool        // the first attempt has it as it is
+
+	span     trace.Span // nil if the call is not recorded
+	attempts int        // of a recorded call
 }
 
 // attemptHeader is the header of one attempt. Nearly every call has one, which
 // needs no copy.
-func (c *call) attemptHeader(left time.Duration) http.Header {
+func (c *call) attemptHeader(ctx context.Context) http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.header
@@ -54,7 +59,9 @@ func (c *call) attemptHeader(left time.Duration) http.Header {
 		h = h.Clone()
 	}
 	c.lent = true
-	h["X-Deadline-Ms"] = []string{strconv.FormatInt(max(left.Milliseconds(), 1), 10)}
+	deadline, _ := ctx.Deadline() // every call has a cap
+	h["X-Deadline-Ms"] = []string{strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)}
+	c.name(ctx, h)
 	return h
 }
 
@@ -76,6 +83,7 @@ func (c *Client) run(caller context.Context, call *call, out any) error {
 		return c.fail(call, Budget, "no time left")
 	}
 	pass, ok := c.breaker.enter()
+	call.met(c.breaker, pass, ok)
 	if !ok {
 		return c.fail(call, Breaker, "")
 	}
@@ -114,8 +122,10 @@ func (c *Client) fail(call *call, reason Reason, detail string) *Error {
 
 // attempt sends the call once. The body is read whole here: the context of a
 // hedged attempt ends with it.
-func (c *Client) attempt(ctx context.Context, call *call, permit permit) (reply, error) {
+func (c *Client) attempt(ctx context.Context, call *call, permit permit, hedge bool) (reply, error) {
+	ctx = call.beginAttempt(ctx, hedge)
 	r, err := c.roundTrip(ctx, call)
+	c.endAttempt(ctx, call, err)
 	e, _ := errors.AsType[*Error](err)
 	switch {
 	case err == nil, e != nil && e.Refused(), errors.Is(context.Cause(ctx), errCap):
@@ -134,6 +144,7 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 		return reply{}, c.broken(call, err)
 	}
 	defer resp.Body.Close()
+	call.answered(ctx, resp.StatusCode)
 
 	if resp.StatusCode/100 != 2 {
 		return reply{}, c.declined(call, resp)
@@ -150,10 +161,9 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 
 // request builds the request of one attempt.
 func request(ctx context.Context, call *call) *http.Request {
-	deadline, _ := ctx.Deadline() // every call has a cap
 	req := (&http.Request{
 		Method: call.method, URL: call.url, Host: call.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: call.attemptHeader(time.Until(deadline)), Body: http.NoBody,
+		Header: call.attemptHeader(ctx), Body: http.NoBody,
 	}).WithContext(ctx)
 	if call.body != nil {
 		req.ContentLength = int64(len(call.body))

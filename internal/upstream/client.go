@@ -221,8 +221,10 @@ func (c *Client) do(ctx context.Context, call *call, path, query string, body, o
 	for _, opt := range opts {
 		opt(call)
 	}
+	ctx = c.begin(ctx, call)
 	start := time.Now()
 	err := c.run(ctx, call, out)
 	c.metrics.observe(call.route, err, time.Since(start))
+	call.end(err)
 	return err
 }

@@ -146,7 +146,7 @@ func (r *race) late() {
 	r.mu.Unlock()
 
 	r.client.metrics.hedges.WithLabelValues(r.client.name, r.call.route).Inc()
-	answer, err := r.client.attempt(ctx, r.call, permit)
+	answer, err := r.client.attempt(ctx, r.call, permit, true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settle(answer, err)

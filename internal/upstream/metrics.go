@@ -72,21 +72,32 @@ func share[C prometheus.Collector](reg *prometheus.Registry, c *C) error {
 	return err
 }
 
-func (m *metrics) observe(route string, err error, took time.Duration) {
-	outcome := "ok"
+// Outcomes besides the reasons of failures.
+const (
+	outcomeOK        = "ok"
+	outcomeRefused   = "refused"
+	outcomeCancelled = "cancelled"
+)
+
+func outcomeOf(err error) string {
 	e, ok := errors.AsType[*Error](err)
 	switch {
+	case err == nil:
+		return outcomeOK
 	case ok && e.Refused():
-		outcome = "refused"
+		return outcomeRefused
 	case ok:
-		outcome = string(e.Reason)
+		return string(e.Reason)
 	case errors.Is(err, context.Canceled):
-		outcome = "cancelled"
-	case err != nil:
-		outcome = string(Failed)
+		return outcomeCancelled
 	}
+	return string(Failed)
+}
+
+func (m *metrics) observe(route string, err error, took time.Duration) {
+	outcome := outcomeOf(err)
 	r := m.of(route)
-	if outcome == "ok" {
+	if outcome == outcomeOK {
 		r.ok.Inc()
 	} else {
 		m.calls.WithLabelValues(m.name, route, outcome).Inc()
@@ -104,7 +115,7 @@ func (m *metrics) of(route string) usual {
 	if known, ok := m.routes.Load(route); ok {
 		return known.(usual)
 	}
-	r := usual{m.calls.WithLabelValues(m.name, route, "ok"), m.duration.WithLabelValues(m.name, route)}
+	r := usual{m.calls.WithLabelValues(m.name, route, outcomeOK), m.duration.WithLabelValues(m.name, route)}
 	m.routes.Store(route, r)
 	return r
 }

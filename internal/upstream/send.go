@@ -81,5 +81,5 @@ func (c *Client) first(ctx context.Context, call *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.attempt(ctx, call, permit)
+	return c.attempt(ctx, call, permit, false)
 }

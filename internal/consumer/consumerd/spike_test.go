@@ -17,9 +17,9 @@ import (
 func TestSpike(t *testing.T) {
 	f := newFleet(t, 3, nil)
 	for month := 1; month < 6; month += 2 {
-		usual, busy := f.day(month, 300)
-		spike, busier := f.day(month+1, 3000)
-		t.Logf("upstream calls of 300 guests: %d; of 3000 guests: %d", usual, spike)
+		usual, busy := f.day(month, 120)
+		spike, busier := f.day(month+1, 1200)
+		t.Logf("upstream calls of 120 guests: %d; of 1200 guests: %d", usual, spike)
 		if busy+busier > 0 {
 			// Instances that cannot reach Redis in time ask for themselves.
 			t.Logf("the machine was too busy %d times; once more", busy+busier)
@@ -32,7 +32,7 @@ func TestSpike(t *testing.T) {
 			t.Errorf("ten times the guests made %d upstream calls, want no more than %d", spike, usual*11/10)
 		}
 		// The same pages again, while they are fresh.
-		if again, _ := f.day(month+1, 3000); again > 0 {
+		if again, _ := f.day(month+1, 1200); again > 0 {
 			t.Errorf("guests of fresh pages made %d upstream calls", again)
 		}
 		return

@@ -21,13 +21,15 @@ type Subscription struct {
 	Name  string
 	Topic string
 	// DLQ is the topic for messages that failed MaxAttempts times; empty means
-	// that they come back for ever.
+	// that they come back for ever. A message that cannot be read fails as any
+	// other: in a rollout the next attempt may meet a version that can.
 	DLQ         string
 	AckDeadline time.Duration // 30 s; also what one run of the handler may take
 	MaxAttempts int           // 5
 	Ordered     bool
 	Filter      string
-	// MaxOutstanding bounds how many handlers run at once.
+	// MaxOutstanding bounds how many handlers run at once. Messages that wait for
+	// another attempt do not count.
 	MaxOutstanding int           // 100
 	MinBackoff     time.Duration // 100 ms between attempts, doubled each time
 	MaxBackoff     time.Duration // 10 s
@@ -53,10 +55,6 @@ type Delivery struct {
 // same message can arrive again at any time. Its context outlives the
 // subscription's, so that a drain lets it finish.
 type Handler func(ctx context.Context, d Delivery) error
-
-// ErrPoison is wrapped by a handler whose message can never succeed: it is set
-// aside at once.
-var ErrPoison = errors.New("poison message")
 
 // Attempts counts failed deliveries, durably if it can: the inbox does.
 type Attempts interface {
@@ -114,9 +112,9 @@ func (c *Client) Subscribe(ctx context.Context, sub Subscription, handle Handler
 		return err
 	}
 	sub = sub.withDefaults()
-	r := receiver{client: c, sub: sub, handle: handle, stop: ctx.Done()}
+	r := receiver{client: c, sub: sub, handle: handle, stop: ctx.Done(), slots: make(chan struct{}, sub.MaxOutstanding)}
 	s := c.ps.Subscriber(sub.Name)
-	s.ReceiveSettings.MaxOutstandingMessages = sub.MaxOutstanding
+	s.ReceiveSettings.MaxOutstandingMessages = sub.MaxOutstanding + maxWaiting
 	s.ReceiveSettings.MaxOutstandingBytes = 64 << 20
 	s.ReceiveSettings.NumGoroutines = 1
 	s.ReceiveSettings.MaxExtension = 2*sub.AckDeadline + sub.MaxBackoff
@@ -126,14 +124,33 @@ func (c *Client) Subscribe(ctx context.Context, sub Subscription, handle Handler
 	return nil
 }
 
+// maxWaiting is how many messages of a subscription may wait for another attempt
+// before they hold up others.
+const maxWaiting = 1000
+
 type receiver struct {
 	client *Client
 	sub    Subscription
 	handle Handler
 	stop   <-chan struct{}
+	slots  chan struct{} // of handlers
 }
 
 func (r *receiver) receive(ctx context.Context, m *pubsub.Message) {
+	attempts, done := r.attempt(ctx, m)
+	if done {
+		m.Ack()
+		return
+	}
+	r.pause(attempts)
+	m.Nack()
+}
+
+// attempt runs the handler, and reports how often the message has failed, or that
+// it need not come back.
+func (r *receiver) attempt(ctx context.Context, m *pubsub.Message) (attempts int, done bool) {
+	r.slots <- struct{}{}
+	defer func() { <-r.slots }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.sub.AckDeadline)
 	defer cancel()
 	d := Delivery{
@@ -142,8 +159,7 @@ func (r *receiver) receive(ctx context.Context, m *pubsub.Message) {
 	}
 	err := r.run(ctx, d)
 	if err == nil {
-		m.Ack()
-		return
+		return 0, true
 	}
 	// The handler may have used up its time; counting has its own.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), r.client.cfg.PublishTimeout)
@@ -153,16 +169,14 @@ func (r *receiver) receive(ctx context.Context, m *pubsub.Message) {
 		r.sub.Logger.ErrorContext(ctx, "delivery attempt not counted", "subscription", r.sub.Name, "message", m.ID, "error", countErr)
 	}
 	r.sub.Logger.WarnContext(ctx, "delivery failed", "subscription", r.sub.Name, "message", m.ID, "attempts", attempts, "error", err)
-	if r.sub.DLQ != "" && (attempts >= r.sub.MaxAttempts || errors.Is(err, ErrPoison)) {
+	if r.sub.DLQ != "" && attempts >= r.sub.MaxAttempts {
 		err := r.setAside(ctx, d, attempts)
 		if err == nil {
-			m.Ack()
-			return
+			return attempts, true
 		}
 		r.sub.Logger.ErrorContext(ctx, "dead letter not published", "subscription", r.sub.Name, "message", m.ID, "error", err)
 	}
-	r.pause(attempts)
-	m.Nack()
+	return attempts, false
 }
 
 // run turns a panic into a failed delivery: one poison message must not end the

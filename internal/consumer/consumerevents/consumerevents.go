@@ -6,7 +6,6 @@ package consumerevents
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -89,7 +88,7 @@ func NewReceiver(cfg Config) *Receiver { return &Receiver{cfg: cfg} }
 func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	m, err := r.parse(d)
 	if err != nil {
-		return errors.Join(pubsub.ErrPoison, err) // it will never read better
+		return err
 	}
 	switch d.Topic {
 	case topicThemePublished:
@@ -106,7 +105,7 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:
 		return r.changeTenant(ctx, m, d.Topic == topicTenantSuspended)
 	}
-	return fmt.Errorf("%w: no handler for topic %s", pubsub.ErrPoison, d.Topic)
+	return fmt.Errorf("no handler for topic %s", d.Topic)
 }
 
 // outdate forgets what is cached under the tags. Forgetting twice does no harm,

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,7 +183,7 @@ func TestPoison(t *testing.T) {
 		`{"id":"x","type":"melmastoon.tenant.suspended.v1","data":{}}`,
 		`{"id":"x","type":"melmastoon.tenant.suspended.v1","data":{"tenantId":"ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D"}}`,
 	} {
-		if err := h.Receive(t.Context(), pubsub.Delivery{Topic: suspended, Data: []byte(data)}); !errors.Is(err, pubsub.ErrPoison) {
+		if err := h.Receive(t.Context(), pubsub.Delivery{Topic: suspended, Data: []byte(data)}); !errors.Is(err, bff.ErrEvent) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
@@ -352,7 +353,8 @@ func TestOutagesAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestDeadLetter sends one poison message and one good one through Pub/Sub.
+// TestDeadLetter sends one poison message and one good one through Pub/Sub: poison is
+// tried as often as configured and then set aside.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	testkit.EachPubSub(t, receivePoison)
@@ -369,7 +371,7 @@ func receivePoison(t *testing.T, host, project string) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	sub := consumerevents.Subscriptions()[3]
-	sub.Attempts, sub.MinBackoff = h.inbox, time.Millisecond
+	sub.Attempts, sub.MaxAttempts, sub.MinBackoff, sub.MaxBackoff = h.inbox, 4, time.Millisecond, 2*time.Millisecond
 	dead := pubsub.Subscription{Name: sub.DLQ, Topic: sub.DLQ}
 	if err := errors.Join(client.EnsureSubscription(ctx, sub), client.EnsureSubscription(ctx, dead)); err != nil {
 		t.Fatal(err)
@@ -384,12 +386,17 @@ func receivePoison(t *testing.T, host, project string) {
 	}
 	handled := make(chan struct{}, 10)
 	letters := make(chan string, 10)
-	var wg sync.WaitGroup
+	var (
+		wg    sync.WaitGroup
+		tries atomic.Int32
+	)
 	wg.Go(func() {
 		if err := client.Subscribe(ctx, sub, func(ctx context.Context, d pubsub.Delivery) error {
 			err := h.Receive(ctx, d)
 			if err == nil {
 				handled <- struct{}{}
+			} else {
+				tries.Add(1)
 			}
 			return err
 		}); err != nil {
@@ -400,7 +407,7 @@ func receivePoison(t *testing.T, host, project string) {
 		if err := client.Subscribe(ctx, dead, func(_ context.Context, d pubsub.Delivery) error {
 			var e struct{ ID string }
 			err := json.Unmarshal(d.Data, &e)
-			letters <- e.ID
+			letters <- e.ID + " after " + d.Attributes["dlqAttempts"]
 			return err
 		}); err != nil {
 			t.Error(err)
@@ -413,8 +420,8 @@ func receivePoison(t *testing.T, host, project string) {
 	}
 	select {
 	case id := <-letters:
-		if id != "p1" {
-			t.Errorf("dead letter %s", id)
+		if id != "p1 after 4" || tries.Load() != 4 {
+			t.Errorf("dead letter %s, tried %d times; want 4", id, tries.Load())
 		}
 	case <-ctx.Done():
 		t.Fatal("the poison was not set aside")
@@ -438,7 +445,7 @@ func FuzzReceive(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, data string) {
 		for _, s := range consumerevents.Subscriptions() {
-			if err := r.Receive(t.Context(), pubsub.Delivery{Topic: s.Topic, Data: []byte(data)}); err != nil && !errors.Is(err, pubsub.ErrPoison) {
+			if err := r.Receive(t.Context(), pubsub.Delivery{Topic: s.Topic, Data: []byte(data)}); err != nil && !errors.Is(err, bff.ErrEvent) {
 				t.Errorf("%v", err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -13,13 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// Randomised statements of both tenants and of nobody over one small pool, with
-// errors, cancellations and rollbacks in between: no row ever crosses.
-func TestNothingLeaksThroughThePool(t *testing.T) {
+// Randomised statements of both tenants and of none over one small pool, with
+// errors, panics, cancellations and rollbacks in between: no row ever crosses.
+func TestProofNothingLeaksThroughThePool(t *testing.T) {
 	t.Parallel()
 	statements := 5_000
 	if os.Getenv("MELMASTOON_PROOF") == "long" {
@@ -67,7 +69,9 @@ func proveNoLeak(t *testing.T, app *pgxpool.Pool, statements int) {
 // randomStatement does one thing and checks what it sees.
 func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) error {
 	tb := tenantTables[rng.IntN(len(tenantTables))]
-	me := tenants[rng.IntN(2)]
+	mine := rng.IntN(2)
+	me, other := tenants[mine], tenants[1-mine]
+	door := postgres.NewTenants(db)
 	seen := map[string]bool{}
 	collect := func(rows pgx.Rows) error {
 		clear(seen)
@@ -95,14 +99,14 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 		return nil
 	}
 	read := "SELECT tenant_id::text FROM " + tb.qualified()
-	switch rng.IntN(8) {
-	case 0: // nobody
+	switch kind(rng) {
+	case 0: // without a tenant
 		return check("", query(ctx, db, read, collect))
 	case 1: // pipelined
-		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) { b.Queue(read).Query(collect) })
+		err := door.Tx(ctx, me, func(b *pgx.Batch) { b.Queue(read).Query(collect) })
 		return check(me.UUID(), err)
 	case 2: // pipelined, with a statement that fails behind
-		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) {
+		err := door.Tx(ctx, me, func(b *pgx.Batch) {
 			b.Queue(read).Query(collect)
 			b.Queue("SELECT 1/0")
 		})
@@ -111,29 +115,23 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 		}
 		return check(me.UUID(), nil)
 	case 3: // many steps, rolled back
-		err := inTenant(ctx, db, me, func(tx pgx.Tx) error {
-			return query(ctx, tx, read, collect)
-		})
+		err := undone(ctx, door, me, func(tx pgx.Tx) error { return query(ctx, tx, read, collect) })
 		return check(me.UUID(), err)
 	case 4: // cancelled somewhere
 		cut, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
 		defer cancel()
-		_ = postgres.NewTenants(db).InTx(cut, me, func(tx pgx.Tx) error {
+		_ = door.InTx(cut, me, func(tx pgx.Tx) error {
 			_, err := tx.Exec(cut, "SELECT pg_sleep(0.001)")
 			return err
 		})
 		return nil
 	case 5: // the other's row by name
-		other := tenants[0]
-		if me == other {
-			other = tenants[1]
-		}
-		err := postgres.NewTenants(db).Read(ctx, me, func(b *pgx.Batch) {
+		err := door.Read(ctx, me, func(b *pgx.Batch) {
 			b.Queue(read+" WHERE "+tb.text+" = $1 OR tenant_id = $2", "of-"+other.ULID(), other.UUID()).Query(collect)
 		})
 		return check("", err)
 	case 6: // a planted row
-		err := postgres.NewTenants(db).Tx(ctx, me, func(b *pgx.Batch) {
+		err := door.Tx(ctx, me, func(b *pgx.Batch) {
 			b.Queue(tb.insertSQL(), tenants[rng.IntN(2)].UUID(), "planted")
 			b.Queue("SELECT 1/0") // undo what was allowed
 		})
@@ -141,8 +139,47 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 			return fmt.Errorf("%s: the batch was not undone", tb.name)
 		}
 		return nil
+	case 7: // cancelled while the answers of a batch arrive
+		cut, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
+		defer cancel()
+		_ = door.Tx(cut, me, func(b *pgx.Batch) {
+			b.Queue("SELECT pg_sleep(0.001)")
+			b.Queue(read).Query(collect)
+		})
+		return check(me.UUID(), emptied(seen, me))
+	case 8: // a panic in the middle of a transaction
+		return check(me.UUID(), panics(func() {
+			_ = door.InTx(ctx, me, func(tx pgx.Tx) error {
+				_ = query(ctx, tx, read, collect)
+				panic(errPlanned)
+			})
+		}))
+	case 9: // a panic while the answers of a batch are read
+		return panics(func() {
+			_ = door.Tx(ctx, me, func(b *pgx.Batch) {
+				b.Queue(read).Query(func(pgx.Rows) error { panic(errPlanned) })
+				b.Queue(read)
+			})
+		})
+	case 10: // both tenants in one transaction, each with its own
+		theirs := map[string]bool{}
+		err := door.Each(ctx, []postgres.Part{
+			{Tenant: other, Queue: func(b *pgx.Batch) {
+				b.Queue(read).Query(func(rows pgx.Rows) error {
+					err := collect(rows)
+					theirs = maps.Clone(seen)
+					return err
+				})
+			}},
+			{Tenant: me, Queue: func(b *pgx.Batch) { b.Queue(read).Query(collect) }},
+		})
+		if err := check(me.UUID(), err); err != nil {
+			return err
+		}
+		seen = theirs
+		return check(other.UUID(), nil)
 	default: // a savepoint that is given up keeps the tenant
-		err := inTenant(ctx, db, me, func(tx pgx.Tx) error {
+		err := undone(ctx, door, me, func(tx pgx.Tx) error {
 			sub, err := tx.Begin(ctx)
 			if err != nil {
 				return err
@@ -154,6 +191,53 @@ func randomStatement(ctx context.Context, db *pgxpool.Pool, rng *rand.Rand) erro
 		})
 		return check(me.UUID(), err)
 	}
+}
+
+// kind picks what randomStatement does. What costs the connection is rarer: it
+// would be most of the time otherwise.
+func kind(rng *rand.Rand) int {
+	if rng.IntN(100) < 3 {
+		return []int{4, 7, 9}[rng.IntN(3)]
+	}
+	return []int{0, 1, 2, 3, 5, 6, 8, 10, 11}[rng.IntN(9)]
+}
+
+var (
+	errPlanned = errors.New("planned panic")
+	errUndo    = errors.New("undo")
+)
+
+// panics runs what must panic.
+func panics(f func()) (err error) {
+	defer func() {
+		if got := recover(); got != error(errPlanned) {
+			err = fmt.Errorf("recovered %v", got)
+		}
+	}()
+	f()
+	return nil
+}
+
+// emptied makes a cancelled read count as one that saw its own row.
+func emptied(seen map[string]bool, me bff.ID) error {
+	if len(seen) == 0 {
+		seen[me.UUID()] = true
+	}
+	return nil
+}
+
+// undone rolls everything back.
+func undone(ctx context.Context, door *postgres.Tenants, tenant bff.ID, fn func(pgx.Tx) error) error {
+	err := door.InTx(ctx, tenant, func(tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	if errors.Is(err, errUndo) {
+		return nil
+	}
+	return err
 }
 
 func query(ctx context.Context, db querier, sql string, collect func(pgx.Rows) error) error {

@@ -39,6 +39,19 @@ func (k Key) State() State { return k.state }
 // ActivatedAt returns when the key began to sign; zero while it is pending.
 func (k Key) ActivatedAt() time.Time { return k.activatedAt }
 
+// Derive returns a secret for another purpose than the hand-off. It follows from
+// the key's own and does not reveal it; a retired key has none. No canonical string
+// begins as the signed text here does, so that no token's MAC is a derived secret.
+func (k Key) Derive(purpose string) []byte {
+	own := k.secret.get()
+	if own == nil {
+		return nil
+	}
+	mac := hmac.New(sha256.New, own)
+	_, _ = mac.Write([]byte("derived key\x00" + purpose)) // a hash never fails
+	return mac.Sum(nil)
+}
+
 // String returns the id and the state.
 func (k Key) String() string { return k.id + " (" + string(k.state) + ")" }
 

@@ -163,6 +163,12 @@ func (s *KeySet) Promote(id string, now time.Time) (*KeySet, error) {
 // until the key's successor has been active for a token's whole life: before,
 // the key's last tokens may still be on their way.
 func (s *KeySet) Retire(id string, now time.Time) (*KeySet, error) {
+	return s.RetireAfter(id, Lifetime, now)
+}
+
+// RetireAfter is Retire for a set whose keys sign something that lives for another
+// time than a token.
+func (s *KeySet) RetireAfter(id string, life time.Duration, now time.Time) (*KeySet, error) {
 	keys, i, err := s.find(id)
 	if err != nil {
 		return nil, fmt.Errorf("retire key: %w", err)
@@ -176,8 +182,8 @@ func (s *KeySet) Retire(id string, now time.Time) (*KeySet, error) {
 			succeeded = k.activatedAt
 		}
 	}
-	if now.Sub(succeeded) < Lifetime {
-		return nil, fmt.Errorf("retire key: %s may still have living tokens until %s", keys[i], succeeded.Add(Lifetime).UTC().Format(time.RFC3339))
+	if now.Sub(succeeded) < life {
+		return nil, fmt.Errorf("retire key: %s may still have living tokens until %s", keys[i], succeeded.Add(life).UTC().Format(time.RFC3339))
 	}
 	return retire(keys, i)
 }

@@ -29,7 +29,8 @@ import (
 // guest speaks to the running system as a front end does.
 type guest struct {
 	t      *testing.T
-	cookie string
+	cookie string // the session's id
+	card   string
 }
 
 type answer struct {
@@ -89,18 +90,18 @@ func (g *guest) post(path string, header map[string]string, body any) answer {
 	}
 	h := map[string]string{"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0", "Accept-Language": "prs-AF, en;q=0.5"}
 	maps.Copy(h, header)
-	if g.cookie != "" {
-		h["Cookie"] = "gms_id=" + g.cookie
+	if sent := testkit.CookieHeader(g.cookie, g.card); sent != "" {
+		h["Cookie"] = sent
 	}
 	a := send(g.t, http.MethodPost, os.Getenv("MELMASTOON_CONSUMER_URL")+"/bff/consumer/v1"+path, h, b)
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
-		if c.Name == "gms_id" {
+		if c.Name == "gms_id" || c.Name == "__Host-gms_card" {
 			if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.MaxAge != 2592000 || c.Path != "/" {
 				g.t.Errorf("cookie attributes: %v", c)
 			}
-			g.cookie = c.Value
 		}
 	}
+	testkit.TakeCookies(a.header, &g.cookie, &g.card)
 	return a
 }
 

@@ -231,6 +231,10 @@ type Sessions interface {
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
 	// FindSessions is FindSession for many at once.
 	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession
+	// KnowsSession reports whether there is anything of a session besides the session
+	// itself, which may be lost: a wishlist, a refusal, a hand-off. An id of which
+	// nothing is known may be made up.
+	KnowsSession(ctx context.Context, id bff.ID) (bool, error)
 	// SaveSession writes a session whole and lets it live until it expires.
 	SaveSession(ctx context.Context, s GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs

@@ -21,10 +21,14 @@ type Visit struct {
 	// Address is the client's, of which only the hash is known; see WithIP.
 	Address interface{ Hash() Hash }
 	At      time.Time // when the request began
-	// SessionID is the one in the cookie, which may be made up; zero without one.
+	// SessionID is the card's; without a card it is the one in the cookie, which may
+	// be made up. It is zero without either.
 	SessionID bff.ID
-	// BadCookie: the cookie is malformed, or there are two that differ.
-	BadCookie bool
+	// Card is the one that came with the request; zero without one that was made here
+	// and counts.
+	Card Card
+	// Astray: none of the cookies with a session's id has the card's.
+	Astray bool
 
 	// CacheOnly: answered from what is there or on its way, never at the cost of
 	// an upstream call of its own.

@@ -236,6 +236,14 @@ func (v *value) breaches(kind string, given []string) []string {
 		return []string{kind + " " + v.name + ": is missing"}
 	case len(given) == 0:
 		return nil
+	case v.name == "Set-Cookie": // the one header whose lines cannot be joined
+		var found []string
+		for _, line := range given {
+			if err := v.check(line); err != nil {
+				found = append(found, explained(kind+" "+v.name, err)...)
+			}
+		}
+		return found
 	case len(given) > 1:
 		return []string{fmt.Sprintf("%s %s: is there %d times", kind, v.name, len(given))}
 	}

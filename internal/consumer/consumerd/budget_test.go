@@ -21,6 +21,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
@@ -191,7 +192,7 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 		Desk: &consumer.HandoffDesk{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 		},
-		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
+		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Cards: consumertest.NewCards(1), Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("slow", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {
@@ -247,6 +248,8 @@ func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.Fou
 func (memoryStores) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
 	return consumer.Refusal{}, nil
 }
+
+func (memoryStores) KnowsSession(context.Context, bff.ID) (bool, error) { return true, nil }
 
 func (memoryStores) AddRefusal(context.Context, consumer.GuestSession, time.Time) error { return nil }
 

@@ -35,7 +35,10 @@ type stage struct {
 	rung      atomic.Int32 // where the ladder is held; fills of earlier requests still read it
 	suspended *consumer.SuspendedTenants
 	answers   *consumerhttp.Answers
-	guests    *someGuests
+	sessions  *consumertest.Sessions
+	cards     *consumer.Cards
+	wishes    []consumer.WishlistEntry // of every guest
+	journal   journal
 }
 
 // allHotels are the hotels that every search finds.
@@ -52,7 +55,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
 		Platform:  &consumertest.Platform{Hotels: allHotels(), Alike: []int{20, 30}, Captured: time.Now},
-		suspended: new(consumer.SuspendedTenants), guests: &someGuests{sessions: map[bff.ID]consumer.GuestSession{}},
+		suspended: new(consumer.SuspendedTenants), sessions: consumertest.NewSessions(), cards: consumertest.NewCards(1),
 	}
 	for _, n := range s.Hotels {
 		s.MapPins = append(s.MapPins, consumer.MapPin{PropertyID: consumertest.PropertyID(n), TenantID: consumertest.TenantID(n / 10)})
@@ -80,11 +83,11 @@ func newStage(t *testing.T) *stage {
 			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() consumer.Rung { return consumer.Rung(s.rung.Load()) },
 			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
-		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.guests, Wishlists: s.guests, Journal: noStores{}, Now: time.Now,
+		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {
-		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, noStores{}, background
+		c.Mode, c.Limits.Off, c.Sessions, c.Background, c.Cards = consumerguard.ModeOff, true, s.sessions, background, s.cards
 		c.Clients.CountryHeader = "X-Test-Country"
 	})
 	s.server = web.NewServer(web.Config{
@@ -125,52 +128,53 @@ func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 
 // noStores is the guest's side of things, away: guests can still look.
 type noStores struct {
-	consumer.Sessions
 	consumer.Searches
 	consumer.Trails
-	consumer.Wishlists
-	consumer.Journal
 }
 
 var errNoStores = errors.New("away")
 
-func (noStores) SaveSession(context.Context, consumer.GuestSession) error { return errNoStores }
 func (noStores) Follow(context.Context, []consumer.Step) error            { return errNoStores }
 func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
-func (noStores) Record(context.Context, ...bff.Event) error               { return nil }
 
 func (noStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
 	return consumer.Trail{}, errNoStores
 }
 
-func (noStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
-	return nil, errNoStores
+// wishes is a wishlist that is the same for all guests.
+type wishes struct {
+	consumer.Wishlists
+	stage *stage
 }
 
-// someGuests keeps sessions, and a wishlist that is the same for all of them.
-type someGuests struct {
-	noStores
-	mu       sync.Mutex
-	sessions map[bff.ID]consumer.GuestSession
-	wishes   []consumer.WishlistEntry
+func (w wishes) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
+	return w.stage.wishes, nil
 }
 
-func (g *someGuests) SaveSession(_ context.Context, s consumer.GuestSession) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sessions[s.ID] = s
+// journal counts the events that it takes, by subject.
+type journal struct {
+	mu     sync.Mutex
+	events map[string]int
+}
+
+func (j *journal) Record(_ context.Context, events ...bff.Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.events == nil {
+		j.events = map[string]int{}
+	}
+	for _, e := range events {
+		j.events[e.Envelope.Subject]++
+	}
 	return nil
 }
 
-func (g *someGuests) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s, found := g.sessions[id]
-	return s, found, nil
-}
+func (*journal) Suspect(context.Context, consumer.BotSuspected, *bff.Event) error { return nil }
 
-func (g *someGuests) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
-	return g.wishes, nil
+func (j *journal) count(subject consumer.Subject) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.events[string(subject)]
 }
 
 // stagedCalls are the routes with an answer of their own.

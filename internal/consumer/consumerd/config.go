@@ -18,6 +18,9 @@ type KeySettings struct {
 	HandoffKeys       daemon.Secret   `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
 	HandoffKeysFile   string          `name:"handoff-keys-file" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring of the hand-off."`
 	HandoffKeysSecret string          `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring: projects/…/secrets/…/versions/latest."`
+	CardKeys          daemon.Secret   `name:"card-keys" env:"BFF_CONSUMER_CARD_KEYS" help:"Keyring of the guests' cards, as JSON; not the hand-off's."`
+	CardKeysFile      string          `name:"card-keys-file" env:"BFF_CONSUMER_CARD_KEYS_FILE" help:"File with the keyring of the cards."`
+	CardKeysSecret    string          `name:"card-keys-secret" env:"BFF_CONSUMER_CARD_KEYS_SECRET" help:"Secret Manager version with the keyring of the cards."`
 	OldPeppers        []daemon.Secret `name:"old-peppers" env:"BFF_CONSUMER_OLD_PEPPERS" help:"Peppers before a rotation: known guests are moved to the new one."`
 }
 
@@ -63,13 +66,7 @@ func (c Config) Validate() error {
 	for _, p := range c.OldPeppers {
 		need(len(p) >= 16, "old-peppers: at least 16 characters each are required")
 	}
-	given := 0
-	for _, v := range []string{c.HandoffKeys.Reveal(), c.HandoffKeysFile, c.HandoffKeysSecret} {
-		if v != "" {
-			given++
-		}
-	}
-	need(given == 1, "handoff-keys, handoff-keys-file or handoff-keys-secret: exactly one is required")
+	errs = append(errs, c.handoffKeys().validate(), c.cardKeys().validate())
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
 	errs = append(errs, c.validate()...)
@@ -106,6 +103,9 @@ func (c Config) unsafe() []error {
 				errs = append(errs, fmt.Errorf("%s: can be guessed, at least %d random bytes are needed", name, minPepper))
 			}
 		}
+	}
+	if c.cardKeys().validate() == nil && c.cardKeys().same(c.handoffKeys()) { // which the booking services have
+		errs = append(errs, errors.New("card-keys: are the hand-off's"))
 	}
 	if strings.EqualFold(strings.TrimSpace(c.Limits), "off") {
 		errs = append(errs, errors.New("limits: are off"))

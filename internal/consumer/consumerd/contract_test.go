@@ -31,7 +31,8 @@ type walker struct {
 	p        *platform.Process
 	contract *testkit.OpenAPI
 	client   *http.Client
-	cookie   string
+	cookie   string // the session's id
+	card     string
 }
 
 const walkerAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
@@ -83,8 +84,8 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if k.cookie != "" {
-		req.Header.Set("Cookie", "gms_id="+k.cookie)
+	if sent := testkit.CookieHeader(k.cookie, k.card); sent != "" {
+		req.Header.Set("Cookie", sent)
 	}
 	maps.Copy(req.Header, h)
 	res, err := k.client.Do(req)
@@ -96,11 +97,7 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	for _, c := range res.Cookies() {
-		if c.Name == "gms_id" {
-			k.cookie = c.Value
-		}
-	}
+	testkit.TakeCookies(res.Header, &k.cookie, &k.card)
 	if res.StatusCode != want {
 		k.t.Errorf("%s %s: %d, want %d: %.400s", method, to, res.StatusCode, want, got)
 	}
@@ -131,7 +128,7 @@ func walkContract(t *testing.T, settings map[string]string) {
 		k.elsewhere, k.search, k.searchMap, k.suggest, k.facets, k.hotel, k.availability,
 		k.wishlist, k.handoffs, k.session, k.telemetry, k.challenge, k.withoutUpstreams,
 	} {
-		k.cookie = ""
+		k.cookie, k.card = "", ""
 		leg()
 	}
 	// What can be had only by breaking the service, or by waiting.
@@ -204,13 +201,19 @@ func (k *walker) misbehave(method, path string, good members) {
 	k.ask(413, method, path, key, `{"pad":"`+strings.Repeat("x", 1<<16)+`"}`)
 }
 
-// cookies sends what no guest has.
-func (k *walker) cookies(method, path string, good any) {
+// cookies sends what no guest has: it counts as absent.
+func (k *walker) cookies(want int, method, path string, good any) {
 	k.t.Helper()
-	for _, bad := range []string{"gms_id=nonsense", "gms_id=gms_01M7H171SJSMVD891RBXMF12X2; gms_id=gms_01M7H171SJSMVD891RBXMF12X3"} {
-		k.ask(400, method, path, headers{"Cookie": {bad}, "Idempotency-Key": {"cookies"}}, good)
+	for _, bad := range []string{
+		"gms_id=nonsense", "gms_id=gms_01M7H171SJSMVD891RBXMF12X2; gms_id=gms_01M7H171SJSMVD891RBXMF12X3",
+		"gms_id=gms_01M7H171SJSMVD891RBXMF12X2; __Host-gms_card=nonsense",
+	} {
+		k.ask(want, method, path, headers{"Cookie": {bad}, "Idempotency-Key": {"cookies"}}, good)
+		if k.cookie == "gms_01M7H171SJSMVD891RBXMF12X2" || k.cookie == "gms_01M7H171SJSMVD891RBXMF12X3" {
+			k.t.Errorf("%s %s: %s was adopted", method, path, k.cookie)
+		}
 	}
-	k.cookie = ""
+	k.cookie, k.card = "", ""
 }
 
 func (k *walker) search() {
@@ -259,7 +262,7 @@ func (k *walker) search() {
 	k.ask(422, "POST", "/search", nil, k.query(members{"currency": "JPY"}))
 	k.ask(422, "POST", "/search", headers{"X-Currency": {"JPY"}}, k.query(nil))
 	k.misbehave("POST", "/search", k.query(nil))
-	k.cookies("POST", "/search", k.query(nil))
+	k.cookies(200, "POST", "/search", k.query(nil))
 }
 
 func (k *walker) searchMap() {
@@ -279,7 +282,7 @@ func (k *walker) searchMap() {
 	k.ask(400, "POST", "/search/map", nil, k.query(members{"cursor": members{"propertyId": "ppt_1"}}))
 	k.ask(422, "POST", "/search/map", nil, k.query(members{"locale": "xx"}))
 	k.misbehave("POST", "/search/map", k.query(nil))
-	k.cookies("POST", "/search/map", k.query(nil))
+	k.cookies(200, "POST", "/search/map", k.query(nil))
 }
 
 // shared asks for an answer that guests share, in several ways.
@@ -380,9 +383,9 @@ func (k *walker) wishlist() {
 	k.misbehave("GET", "/wishlist", nil)
 	k.misbehave("POST", "/wishlist", wish(3))
 	k.misbehave("DELETE", "/wishlist/"+noHotel, nil)
-	k.cookies("GET", "/wishlist", nil)
-	k.cookies("POST", "/wishlist", wish(3))
-	k.cookies("DELETE", "/wishlist/"+noHotel, nil)
+	k.cookies(200, "GET", "/wishlist", nil)
+	k.cookies(201, "POST", "/wishlist", wish(3))
+	k.cookies(204, "DELETE", "/wishlist/"+noHotel, nil)
 }
 
 func (k *walker) handoffs() {
@@ -422,7 +425,7 @@ func (k *walker) handoffs() {
 	k.consume(200, id, members{"token": token, "instance": "test"}, true)
 	k.consume(409, id, members{"token": token, "instance": "other"}, true)
 	k.ask(409, "POST", "/handoff", key("c"), to(1, members{"shown": shown}))
-	k.cookies("POST", "/handoff", to(1, nil))
+	k.cookies(201, "POST", "/handoff", to(1, nil))
 
 	for status, age := range map[int]time.Duration{404: 0, 410: 31 * time.Minute} {
 		token, id := k.sign(hotels[0].TenantID, hotels[0].PropertyID, time.Now().Add(-age))
@@ -526,9 +529,9 @@ func (k *walker) session() {
 	k.misbehave("POST", "/session/clear", nil)
 	k.ask(204, "POST", "/session/clear", nil, nil)
 	k.ask(204, "POST", "/session/clear", nil, nil)
-	k.cookies("GET", "/session", nil)
-	k.cookies("POST", "/session/locale", members{"locale": "en"})
-	k.cookies("POST", "/session/clear", nil)
+	k.cookies(200, "GET", "/session", nil)
+	k.cookies(200, "POST", "/session/locale", members{"locale": "en"})
+	k.cookies(204, "POST", "/session/clear", nil)
 }
 
 func (k *walker) telemetry() {
@@ -537,7 +540,7 @@ func (k *walker) telemetry() {
 		k.ask(202, "POST", r.path, nil, r.body)
 		k.ask(400, "POST", r.path, nil, members{"tenantId": "nobody", "kind": "glance", "path": "search", "step": "none", "metadata": members{"1": nil}})
 		k.misbehave("POST", r.path, r.body)
-		k.cookies("POST", r.path, r.body)
+		k.cookies(202, "POST", r.path, r.body)
 	}
 	k.ask(202, "POST", "/telemetry/click", nil, members{"kind": "brand-peek", "tenantId": hotel.TenantID})
 	k.ask(200, "POST", "/session/consent", nil, members{"telemetry": false})

@@ -63,17 +63,22 @@ func (c guestCall) at(node, guest int) guestCall {
 	return c
 }
 
-// session opens a session for a guest and returns its cookie.
+// session opens a session for a guest and returns its cookies.
 func (f *fleet) session(guest int, header ...string) string {
 	f.t.Helper()
 	a := f.get(guestCall{method: http.MethodGet, path: "/session"}.with(header...).at(0, guest))
-	for _, c := range (&http.Response{Header: a.header}).Cookies() {
-		if c.Name == "gms_id" {
-			return "gms_id=" + c.Value
-		}
+	sent := cookieHeader(a)
+	if sent == "" {
+		f.t.Fatalf("no cookie: %s", a)
 	}
-	f.t.Fatalf("no cookie: %s", a)
-	return ""
+	return sent
+}
+
+// cookieHeader returns the cookies that an answer sets, as they come back.
+func cookieHeader(a guestAnswer) string {
+	var id, card string
+	testkit.TakeCookies(a.header, &id, &card)
+	return testkit.CookieHeader(id, card)
 }
 
 func wishCall(f *fleet, n int) guestCall {
@@ -218,7 +223,7 @@ func TestChallenge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(testkit.Context(t))) }()
-	id := strings.TrimPrefix(cookie, "gms_id=")
+	id, _, _ := strings.Cut(strings.TrimPrefix(cookie, "gms_id="), ";")
 	until(t, "the verdict in the log", func() bool {
 		var verdict, action string
 		err := db.QueryRow(testkit.Context(t), `SELECT verdict, action_taken FROM bff_consumer.bot_score_log WHERE guest_session_id = $1 ORDER BY id LIMIT 1`, id).Scan(&verdict, &action)

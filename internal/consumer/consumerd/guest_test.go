@@ -25,7 +25,8 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefo
 type visitor struct {
 	base   string // http://host:port
 	header map[string]string
-	cookie string
+	cookie string // the session's id
+	card   string
 }
 
 // browser gives up when nobody answers.
@@ -69,8 +70,8 @@ func (v *visitor) try(ctx context.Context, method, path string, header map[strin
 	for k, value := range all {
 		req.Header.Set(k, value)
 	}
-	if v.cookie != "" {
-		req.AddCookie(&http.Cookie{Name: "gms_id", Value: v.cookie})
+	if sent := testkit.CookieHeader(v.cookie, v.card); sent != "" {
+		req.Header.Set("Cookie", sent)
 	}
 	res, err := browser.Do(req)
 	if err != nil {
@@ -81,11 +82,7 @@ func (v *visitor) try(ctx context.Context, method, path string, header map[strin
 	if err != nil {
 		return answer{}, err
 	}
-	for _, c := range res.Cookies() {
-		if c.Name == "gms_id" {
-			v.cookie = c.Value
-		}
-	}
+	testkit.TakeCookies(res.Header, &v.cookie, &v.card)
 	return answer{res.StatusCode, res.Header, b}, nil
 }
 

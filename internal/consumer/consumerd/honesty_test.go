@@ -138,7 +138,7 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
-				s.guests.wishes = []consumer.WishlistEntry{{PropertyID: consumertest.PropertyID(10)}}
+				s.wishes = []consumer.WishlistEntry{{PropertyID: consumertest.PropertyID(10)}}
 				s.hold(tt.rung)
 				call, ok := stagedCalls()[tt.route]
 				if !ok {
@@ -167,10 +167,15 @@ func TestGuestsChoice(t *testing.T) {
 		search.header = map[string]string{"Accept-Language": dari}
 		first, _ := s.ask(search)
 		cookie, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
-		for id, g := range s.guests.sessions {
-			g.Currency, g.Locale = bff.GBP, "ps-AF"
-			s.guests.sessions[id] = g
+		id := bff.MustParseID(bff.PrefixGuestSession, strings.TrimPrefix(cookie, "gms_id="))
+		if _, err := s.sessions.UpdateSession(t.Context(), id, consumer.SessionChange{Currency: bff.GBP, Locale: "ps-AF"}); err != nil {
+			t.Fatal(err)
 		}
+		card, err := s.cards.Mint(consumer.Card{SessionID: id, Currency: bff.PKR, Locale: bff.LocaleUrdu, MadeAt: time.Now().UTC().Truncate(time.Second)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		card = "; " + consumer.CardCookie + "=" + card
 		hotel := consumertest.PropertyID(10).String()
 		for _, tt := range []struct {
 			name                     string
@@ -179,11 +184,13 @@ func TestGuestsChoice(t *testing.T) {
 		}{
 			{name: "session", header: map[string]string{"Cookie": cookie}, wantCurrency: "GBP", wantLocale: "ps-AF"},
 			{name: "header", header: map[string]string{"Cookie": cookie, "X-Currency": "USD"}, wantCurrency: "USD", wantLocale: "ps-AF"},
+			{name: "card", header: map[string]string{"Cookie": cookie + card}, wantCurrency: "PKR", wantLocale: "ur"},
+			{name: "card and header", header: map[string]string{"Cookie": cookie + card, "X-Currency": "USD"}, wantCurrency: "USD", wantLocale: "ur"},
 			{name: "country", header: map[string]string{"X-Test-Country": "DE"}, wantCurrency: "EUR", wantLocale: dari},
 			{name: "nothing", wantCurrency: "AFN", wantLocale: dari},
 			{name: "another browser's cookie", header: map[string]string{"Cookie": cookie, "User-Agent": "another"}, wantCurrency: "AFN", wantLocale: dari},
 		} {
-			before := len(s.guests.sessions)
+			before, _ := s.sessions.Counts()
 			header := map[string]string{"Accept-Language": dari}
 			maps.Copy(header, tt.header)
 			days, _ := s.ask(guestCall{method: http.MethodGet, path: "/hotels/" + hotel + "/availability?from=2077-03-10&to=2077-03-14", header: header})
@@ -201,7 +208,7 @@ func TestGuestsChoice(t *testing.T) {
 					t.Errorf("%s: %v", tt.name, a.header)
 				}
 			}
-			if len(s.guests.sessions) != before {
+			if saved, _ := s.sessions.Counts(); saved != before {
 				t.Errorf("%s: a look opened a session", tt.name)
 			}
 		}

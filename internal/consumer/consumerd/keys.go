@@ -15,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/secrets"
 	"melmastoon.ghasi.io/bff/internal/secrets/secretmanager"
@@ -28,20 +29,54 @@ const (
 	keysMinInterval = 200 * time.Millisecond
 )
 
-// openKeys returns the ring of hand-off keys and keeps it up to date: a new key
-// needs no restart, and a broken file changes nothing. The watcher
-// refreshes it for a token whose key is newer than the ring.
-func (c Config) openKeys(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
-	source, every := secrets.Static("handoff-keys", []byte(c.HandoffKeys.Reveal())), time.Duration(0)
+// keySource is where a keyring comes from: exactly one of its three places.
+type keySource struct {
+	name         string // as settings begin
+	inline       daemon.Secret
+	file, secret string
+}
+
+func (c Config) handoffKeys() keySource {
+	return keySource{"handoff-keys", c.HandoffKeys, c.HandoffKeysFile, c.HandoffKeysSecret}
+}
+
+func (c Config) cardKeys() keySource {
+	return keySource{"card-keys", c.CardKeys, c.CardKeysFile, c.CardKeysSecret}
+}
+
+// validate reports whether there is exactly one place.
+func (k keySource) validate() error {
+	given := 0
+	for _, v := range []string{k.inline.Reveal(), k.file, k.secret} {
+		if v != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return fmt.Errorf("%[1]s, %[1]s-file or %[1]s-secret: exactly one is required", k.name)
+	}
+	return nil
+}
+
+// same reports whether two keyrings come from the same place.
+func (k keySource) same(other keySource) bool {
+	return k.inline == other.inline && k.file == other.file && k.secret == other.secret
+}
+
+// open returns the keyring and keeps it up to date: a new key needs no restart,
+// and a broken file changes nothing. The watcher refreshes it for a token whose
+// key is newer than the ring.
+func (k keySource) open(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
+	source, every := secrets.Static(k.name, []byte(k.inline.Reveal())), time.Duration(0)
 	switch {
-	case c.HandoffKeysFile != "":
-		source, every = secrets.File(c.HandoffKeysFile), keysFileEvery
-	case c.HandoffKeysSecret != "":
-		s, err := secretmanager.Open(ctx, c.HandoffKeysSecret)
+	case k.file != "":
+		source, every = secrets.File(k.file), keysFileEvery
+	case k.secret != "":
+		s, err := secretmanager.Open(ctx, k.secret)
 		if err != nil {
 			return nil, nil, err
 		}
-		d.Add("secret manager", nil, func(context.Context) error { return s.Close() })
+		d.Add("secret manager of "+k.name, nil, func(context.Context) error { return s.Close() })
 		source, every = s, keysSecretEvery
 	}
 	ring := new(handoff.Keyring)
@@ -57,10 +92,10 @@ func (c Config) openKeys(ctx context.Context, d *daemon.Daemon, log *slog.Logger
 		},
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("handoff keys: %w", err)
+		return nil, nil, fmt.Errorf("%s: %w", k.name, err)
 	}
 	if every > 0 {
-		d.AddLoop("handoff keys", watcher.Run)
+		d.AddLoop(k.name, watcher.Run)
 	}
 	return ring, watcher, nil
 }
@@ -185,12 +220,17 @@ func (c keysPromote) Run(context.Context) error {
 
 type keysRetire struct {
 	keyFile
-	ID string `arg:"" help:"Id of the key in grace."`
+	ID   string `arg:"" help:"Id of the key in grace."`
+	Card bool   `name:"card" help:"The file is the keyring of the card, whose keys stay for thirty days after their successor's promotion."`
 }
 
 // Run retires a key.
 func (c keysRetire) Run(context.Context) error {
-	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Retire(c.ID, time.Now()) })
+	life := handoff.Lifetime
+	if c.Card {
+		life = consumer.CardLifetime
+	}
+	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.RetireAfter(c.ID, life, time.Now()) })
 }
 
 type keysRevoke struct {

@@ -22,7 +22,8 @@ import (
 type caller struct {
 	t      testing.TB
 	base   string
-	cookie string
+	cookie string // the session's id
+	card   string
 }
 
 func newCaller(t testing.TB, p *platform.Process) *caller {
@@ -49,8 +50,8 @@ func (c *caller) do(method, path string, header map[string]string, body any) (in
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.cookie != "" {
-		req.Header.Set("Cookie", "gms_id="+c.cookie)
+	if sent := testkit.CookieHeader(c.cookie, c.card); sent != "" {
+		req.Header.Set("Cookie", sent)
 	}
 	for k, v := range header {
 		req.Header.Set(k, v)
@@ -64,11 +65,7 @@ func (c *caller) do(method, path string, header map[string]string, body any) (in
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, k := range res.Cookies() {
-		if k.Name == "gms_id" {
-			c.cookie = k.Value
-		}
-	}
+	testkit.TakeCookies(res.Header, &c.cookie, &c.card)
 	return res.StatusCode, res.Header, out
 }
 
@@ -160,9 +157,9 @@ func TestPagingIsStable(t *testing.T) {
 
 	// A stranger's search session is none of ours.
 	if _, strange := func() (page, string) {
-		saved := g.cookie
-		defer func() { g.cookie = saved }()
-		g.cookie = ""
+		id, card := g.cookie, g.card
+		defer func() { g.cookie, g.card = id, card }()
+		g.cookie, g.card = "", ""
 		return search(20, srs)
 	}(); strange == srs {
 		t.Error("another guest continued the search session")

@@ -92,7 +92,7 @@ func (k *walker) changeEverything(n int) {
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			v := &visitor{base: "http://" + k.p.Public, cookie: k.cookie, header: map[string]string{"User-Agent": walkerAgent, "Accept-Language": "en"}}
+			v := &visitor{base: "http://" + k.p.Public, cookie: k.cookie, card: k.card, header: map[string]string{"User-Agent": walkerAgent, "Accept-Language": "en"}}
 			a, err := v.try(testkit.Context(k.t), http.MethodPost, "/handoff", map[string]string{"Idempotency-Key": fmt.Sprint("handoff-", n)}, target)
 			if err != nil || a.status != http.StatusCreated {
 				k.t.Errorf("duplicate: %d, %v", a.status, err)

@@ -21,6 +21,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -59,7 +60,7 @@ func newGuard(t *testing.T, change func(*consumerguard.Config)) *consumerguard.G
 	cfg := consumerguard.Config{
 		Clients: consumerguard.Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
 		Limits:  consumerhttp.Limits(), Mode: consumerguard.ModeOn, Policy: bot.DefaultPolicy(), Memory: noMemory{},
-		ChallengePath: consumerhttp.Base + "/challenge", Telemetry: consumer.NewTelemetry("test", nil),
+		Cards: consumertest.NewCards(1), ChallengePath: consumerhttp.Base + "/challenge", Telemetry: consumer.NewTelemetry("test", nil),
 	}
 	var err error
 	if cfg.UserAgents, err = useragent.New(useragent.Config{}); err != nil {

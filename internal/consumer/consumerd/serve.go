@@ -94,14 +94,19 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	s.receive(p, events, db, known.status, caches)
-	ring, keys, err := s.openKeys(ctx, p.Daemon, p.Log)
+	ring, keys, err := s.handoffKeys().open(ctx, p.Daemon, p.Log)
 	if err != nil {
 		return err
 	}
+	cardRing, _, err := s.cardKeys().open(ctx, p.Daemon, p.Log)
+	if err != nil {
+		return err
+	}
+	cards := consumer.NewCards(cardRing)
 	telemetry := consumer.NewTelemetry(p.Instance(), sw.sampling)
 	ration := bot.NewRation()
 	guard, err := s.openGuard(ctx, p, guarded{
-		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background, ration: ration,
+		redis: sessions, store: store, campaign: sw.campaign, telemetry: telemetry, background: background, ration: ration, cards: cards,
 	})
 	if err != nil {
 		return err
@@ -115,7 +120,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		Desk: &consumer.HandoffDesk{
 			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
-		Sessions: store, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
+		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,
 		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics,
 	})

@@ -132,8 +132,8 @@ func TestTelemetryArrives(t *testing.T) {
 	if e := events.of(consumer.SubjectHandoffInitiated, guest); e.Payload["handoffId"] != minted {
 		t.Errorf("hand-off: %s, answered %s", e.raw, minted)
 	}
-	// Another browser with this guest's cookie.
-	thief := &visitor{base: v.base, cookie: guest, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
+	// Another browser with this guest's cookies.
+	thief := &visitor{base: v.base, cookie: guest, card: v.card, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
 	for thief.cookie == guest { // a session that could not be read is nobody's
 		thief.ask(t, http.StatusOK, "GET", "/session", nil)
 	}

@@ -2,6 +2,7 @@ package consumerguard
 
 import (
 	"encoding/binary"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,7 +52,7 @@ func (g *Guard) identify(r *http.Request) *sender {
 		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",
 	}
 	s.limited = ratelimit.Client{Fingerprint: p.subject, Network: ratelimit.Network(req.ClientIP)}
-	s.SessionID, s.limited.Session, s.BadCookie = readCookie(r)
+	g.readCookies(s, h["Cookie"])
 
 	addr := s.limited.Network.As16()
 	s.networkKey = spread(addr)
@@ -75,51 +76,85 @@ func (s *sender) subject() string {
 	return "visitor:" + bff.IDFromBytes(bff.PrefixGuestSession, [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.crowd), s.profile.number))).ULID()
 }
 
-// readCookie reads the session's id, and the text that limits count it by: in its
-// canonical form, so that one session has one bucket. A cookie that is malformed,
-// or a second one that differs, is bad: the handler refuses it.
-func readCookie(r *http.Request) (id bff.ID, text string, bad bool) {
-	value, n := soleCookie(r.Header["Cookie"])
-	switch n {
-	case 0:
-		return bff.ID{}, "", false
-	case 1:
-		if id, err := bff.ParseID(bff.PrefixGuestSession, value); err == nil {
-			return id, canonical(id, value), false
+// maxCards bounds how many cards of a request are verified. A browser sends one.
+const maxCards = 3
+
+// readCookies reads which session a request is of, and the text that limits count
+// it by: in its canonical form, so that one session has one bucket.
+//
+// A card decides, whatever the cookies with a session's id say: any sibling site
+// can plant those. Without a card the id counts if there is but one; malformed ones
+// count as absent, and of several that differ none counts.
+func (g *Guard) readCookies(s *sender, lines []string) {
+	s.Card = g.readCard(lines, s.At)
+	var (
+		first        bff.ID
+		text         string // of the session
+		own, several bool
+	)
+	for value := range cookiesNamed(lines, consumer.SessionCookie) {
+		if len(value) != sessionIDLen {
+			continue
+		}
+		id, err := bff.ParseID(bff.PrefixGuestSession, value)
+		switch {
+		case err != nil:
+		case s.Card.IsZero() && first.IsZero():
+			first, text = id, canonical(id, value)
+		case s.Card.IsZero():
+			several = several || id != first
+		case id == s.Card.SessionID:
+			own, text = true, canonical(id, value)
 		}
 	}
-	// Several, or one that is none of ours: by the standard library's rules.
-	cookies := r.CookiesNamed(consumer.SessionCookie)
-	if len(cookies) == 0 {
-		return bff.ID{}, "", false
+	switch {
+	case !s.Card.IsZero():
+		if s.Astray = !own; s.Astray {
+			text = s.Card.SessionID.String()
+		}
+		s.SessionID, s.limited.Session = s.Card.SessionID, text
+	case !several:
+		s.SessionID, s.limited.Session = first, text
 	}
-	for _, c := range cookies[1:] {
-		bad = bad || c.Value != cookies[0].Value // two sessions in one request: one was planted
-	}
-	id, err := bff.ParseID(bff.PrefixGuestSession, cookies[0].Value)
-	if err != nil {
-		return bff.ID{}, "", true
-	}
-	return id, canonical(id, cookies[0].Value), bad
 }
 
-// soleCookie returns the value of the session's cookie without allocating, and
-// how many there may be.
-func soleCookie(lines []string) (value string, n int) {
-	const name = consumer.SessionCookie + "="
-	for _, line := range lines {
-		if n += strings.Count(line, name); n > 1 {
-			return "", n
+// readCard returns the card that counts: the newest that was made here, unless
+// there are those of two sessions.
+func (g *Guard) readCard(lines []string, now time.Time) (newest consumer.Card) {
+	looked := 0
+	for value := range cookiesNamed(lines, consumer.CardCookie) {
+		if looked++; looked > maxCards {
+			break
 		}
-		for rest := line; rest != ""; {
-			var pair string
-			pair, rest, _ = strings.Cut(rest, ";")
-			if v, ok := strings.CutPrefix(strings.TrimLeft(pair, " \t"), name); ok {
-				value = strings.Trim(v, ` "`)
+		card, err := g.cfg.Cards.Verify(value, now)
+		switch {
+		case err != nil:
+		case !newest.IsZero() && card.SessionID != newest.SessionID:
+			return consumer.Card{}
+		case newest.IsZero() || card.MadeAt.After(newest.MadeAt):
+			newest = card
+		}
+	}
+	return newest
+}
+
+// sessionIDLen is the length of a session's id.
+const sessionIDLen = len("gms_") + 26
+
+// cookiesNamed yields the values of the cookies with a name.
+func cookiesNamed(lines []string, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, line := range lines {
+			for rest := line; rest != ""; {
+				var pair string
+				pair, rest, _ = strings.Cut(rest, ";")
+				pair = strings.TrimLeft(pair, " \t")
+				if len(pair) > len(name) && pair[len(name)] == '=' && pair[:len(name)] == name && !yield(strings.Trim(pair[len(name)+1:], ` "`)) {
+					return
+				}
 			}
 		}
 	}
-	return value, n
 }
 
 // canonical returns the text of an id as we write it; mostly it is written so.

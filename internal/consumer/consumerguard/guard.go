@@ -52,8 +52,10 @@ type Config struct {
 	Mode   Mode
 	Policy bot.Policy
 	// Memory is shared by all instances.
-	Memory     consumer.BotMemory
-	Sessions   consumer.Sessions
+	Memory   consumer.BotMemory
+	Sessions consumer.Sessions
+	// Cards verifies the cards that guests carry.
+	Cards      *consumer.Cards
 	UserAgents *useragent.Index
 	// Verifier proves which clients are search engines; nil = none.
 	Verifier   *useragent.Verifier
@@ -85,7 +87,7 @@ func (c *Config) complete() error {
 	need(len(c.Clients.Pepper) > 0 && c.Clients.Classify != nil, "clients: pepper and classify are required")
 	need(c.Limits.Off || c.Limiter != nil, "limiter: missing")
 	need(c.Mode == ModeOn || c.Mode == ModeWatch || c.Mode == ModeOff, "mode: want on, watch or off")
-	need(c.UserAgents != nil && c.Memory != nil && c.Sessions != nil, "user agents, memory and sessions are required")
+	need(c.UserAgents != nil && c.Memory != nil && c.Sessions != nil && c.Cards != nil, "user agents, memory, sessions and cards are required")
 	need(c.Challenger != nil && c.ChallengePath != "", "challenger and its path are required")
 	need(c.Telemetry != nil && c.Background != nil, "telemetry and background are required")
 	if c.Ration == nil {

@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -462,38 +463,77 @@ func TestWatching(t *testing.T) {
 	})
 }
 
-// TestReadCookie: the session's id is read in one place, whatever else a client
-// sends beside it.
-func TestReadCookie(t *testing.T) {
+// TestReadCookies: which session a request is of is read in one place, whatever
+// else a client sends beside it, and whatever a sibling site has planted.
+func TestReadCookies(t *testing.T) {
 	t.Parallel()
 	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
+	now := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
+	g := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}}
+	cardOf := func(secret byte, id string, age time.Duration) string {
+		text, err := consumertest.NewCards(secret).Mint(consumer.Card{
+			SessionID: bff.MustParseID(bff.PrefixGuestSession, id), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: now.Add(-age),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return consumer.CardCookie + "=" + text
+	}
+	card, older, others := cardOf(1, id, time.Hour), cardOf(1, id, 2*time.Hour), cardOf(1, other, time.Hour)
+	foreign, old, future := cardOf(2, id, time.Hour), cardOf(1, id, 31*24*time.Hour), cardOf(1, id, -time.Hour)
 	for name, tc := range map[string]struct {
-		cookies []string
-		want    string
-		wantBad bool
+		cookies    []string
+		want       string
+		wantCard   bool
+		wantAstray bool
 	}{
-		"none":          {nil, "", false},
-		"alone":         {[]string{"gms_id=" + id}, id, false},
-		"among":         {[]string{"a=b; gms_id=" + id + "; c=d"}, id, false},
-		"later line":    {[]string{"a=b", "gms_id=" + id}, id, false},
-		"lower case":    {[]string{"gms_id=" + strings.ToLower(id)}, id, false},
-		"quoted":        {[]string{`gms_id="` + id + `"`}, id, false},
-		"malformed":     {[]string{"gms_id=nonsense"}, "", true},
-		"empty":         {[]string{"gms_id="}, "", true},
-		"unreadable":    {[]string{"gms_id=a\\b"}, "", false},
-		"other name":    {[]string{"xgms_id=" + id}, "", false},
-		"in a value":    {[]string{"a=gms_id=" + id}, "", false},
-		"twice":         {[]string{"gms_id=" + id + "; gms_id=" + id}, id, false},
-		"two":           {[]string{"gms_id=" + id + "; gms_id=" + other}, id, true},
-		"two lines":     {[]string{"gms_id=" + id, "gms_id=" + other}, id, true},
-		"second broken": {[]string{"gms_id=" + id + "; gms_id=x"}, id, true},
-		"first broken":  {[]string{"gms_id=x; gms_id=" + id}, "", true},
+		"none":          {},
+		"alone":         {cookies: []string{"gms_id=" + id}, want: id},
+		"among":         {cookies: []string{"a=b; gms_id=" + id + "; c=d"}, want: id},
+		"later line":    {cookies: []string{"a=b", "gms_id=" + id}, want: id},
+		"lower case":    {cookies: []string{"gms_id=" + strings.ToLower(id)}, want: id},
+		"quoted":        {cookies: []string{`gms_id="` + id + `"`}, want: id},
+		"malformed":     {cookies: []string{"gms_id=nonsense"}},
+		"empty":         {cookies: []string{"gms_id="}},
+		"unreadable":    {cookies: []string{"gms_id=a\\b"}},
+		"other kind":    {cookies: []string{"gms_id=bhd_01M7H171SJSMVD891RBXMF12X2"}},
+		"other name":    {cookies: []string{"xgms_id=" + id}},
+		"in a value":    {cookies: []string{"a=gms_id=" + id}},
+		"twice":         {cookies: []string{"gms_id=" + id + "; gms_id=" + strings.ToLower(id)}, want: id},
+		"two":           {cookies: []string{"gms_id=" + id + "; gms_id=" + other}},
+		"two lines":     {cookies: []string{"gms_id=" + id, "gms_id=" + other}},
+		"second broken": {cookies: []string{"gms_id=" + id + "; gms_id=x"}, want: id},
+		"first broken":  {cookies: []string{"gms_id=x; gms_id=" + id}, want: id},
+
+		"card":                      {cookies: []string{"gms_id=" + id + "; " + card}, want: id, wantCard: true},
+		"card first":                {cookies: []string{card + "; gms_id=" + id}, want: id, wantCard: true},
+		"card, planted before":      {cookies: []string{"gms_id=" + other + "; gms_id=" + id + "; " + card}, want: id, wantCard: true},
+		"card, planted after":       {cookies: []string{"gms_id=" + id + "; " + card + "; gms_id=" + other}, want: id, wantCard: true},
+		"card, junk before":         {cookies: []string{"gms_id=x; gms_id=" + id + "; " + card}, want: id, wantCard: true},
+		"card alone":                {cookies: []string{card}, want: id, wantCard: true, wantAstray: true},
+		"card, another's id":        {cookies: []string{"gms_id=" + other + "; " + card}, want: id, wantCard: true, wantAstray: true},
+		"card, malformed id":        {cookies: []string{"gms_id=x; " + card}, want: id, wantCard: true, wantAstray: true},
+		"card of another key":       {cookies: []string{"gms_id=" + id + "; " + foreign}, want: id},
+		"card of another key alone": {cookies: []string{foreign}},
+		"card that is too old":      {cookies: []string{"gms_id=" + id + "; " + old}, want: id},
+		"card from the future":      {cookies: []string{"gms_id=" + id + "; " + future}, want: id},
+		"junk card":                 {cookies: []string{"gms_id=" + id + "; " + consumer.CardCookie + "=junk"}, want: id},
+		"junk card and two ids":     {cookies: []string{"gms_id=" + id + "; gms_id=" + other + "; " + consumer.CardCookie + "=junk"}},
+		"junk card beside the card": {cookies: []string{consumer.CardCookie + "=junk; " + card + "; gms_id=" + id}, want: id, wantCard: true},
+		"an older card beside it":   {cookies: []string{older + "; " + card + "; gms_id=" + id}, want: id, wantCard: true},
+		"cards of two sessions":     {cookies: []string{card + "; " + others + "; gms_id=" + id}, want: id},
+		"many cards":                {cookies: []string{strings.Repeat(consumer.CardCookie+"=junk; ", 50) + card}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, text, bad := readCookie(&http.Request{Header: http.Header{"Cookie": tc.cookies}})
-			if got.String() != tc.want || text != tc.want || bad != tc.wantBad {
-				t.Errorf("got %q %q %t, want %q %t", got, text, bad, tc.want, tc.wantBad)
+			s := &sender{}
+			s.At = now
+			g.readCookies(s, tc.cookies)
+			if s.SessionID.String() != tc.want || s.limited.Session != tc.want || s.Astray != tc.wantAstray {
+				t.Errorf("got %q %q, astray %t, want %q, %t", s.SessionID, s.limited.Session, s.Astray, tc.want, tc.wantAstray)
+			}
+			if has := !s.Card.IsZero(); has != tc.wantCard || has && !s.Card.MadeAt.Equal(now.Add(-time.Hour)) {
+				t.Errorf("card %+v, want one: %t", s.Card, tc.wantCard)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -125,7 +126,9 @@ func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
 			network.Fresh(s.ms)
 		}
 		flooded = !lookedUp && network.Flooded(s.ms)
-		e.Invented = g.policy.Invented(network, s.ms)
+		if s.Card.IsZero() { // a card is not made up
+			e.Invented = g.policy.Invented(network, s.ms)
+		}
 	}
 	mu.Unlock()
 	if flooded && j.counts {
@@ -137,18 +140,20 @@ func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
 
 // lookUp finds out, in the background, whether a session is one that we opened:
 // cookies are easily made up, and each made-up one is a new client to every count
-// but its network's.
+// but its network's. Of a session with a card that is known.
 func (g *Guard) lookUp(s *sender) {
-	id, key, network, crowd, at := s.SessionID, s.key, s.networkKey, s.crowd, s.At
+	id, carded, key, network, crowd, at := s.SessionID, !s.Card.IsZero(), s.key, s.networkKey, s.crowd, s.At
 	c, mu := g.clients.Lock(key, s.ms)
 	c.lookedUp = true
 	mu.Unlock()
 	g.jobs.Do(func(ctx context.Context) {
-		found, ok, err := g.cfg.Sessions.FindSession(ctx, id)
+		genuine, err := carded, error(nil)
+		if !carded {
+			genuine, err = g.openedBefore(ctx, id, at)
+		}
 		if err != nil {
 			return // unknown
 		}
-		genuine := ok && found.CreatedAt.Before(at) // and not by this very request
 		ms := g.cfg.Now().UnixMilli()
 		n, mu := g.networks.Lock(network, ms)
 		n.Found(ms, genuine)
@@ -162,6 +167,13 @@ func (g *Guard) lookUp(s *sender) {
 			mu.Unlock()
 		}
 	})
+}
+
+// openedBefore reports whether a session is one that was opened here before a
+// request, and not by that very request.
+func (g *Guard) openedBefore(ctx context.Context, id bff.ID, at time.Time) (bool, error) {
+	found, ok, err := g.cfg.Sessions.FindSession(ctx, id)
+	return ok && found.CreatedAt.Before(at), err
 }
 
 // standing asks whether a suspect has solved a challenge at another instance.

@@ -28,6 +28,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -89,7 +90,7 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	a := &simulation{t: t, cached: map[string]bool{}, kept: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
 	cfg := Config{
 		Clients: Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
-		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, ChallengePath: base + "/challenge",
+		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, Cards: consumertest.NewCards(1), ChallengePath: base + "/challenge",
 		Telemetry: consumer.NewTelemetry("simulation", nil), Background: web.NewBackground(web.BackgroundConfig{}),
 	}
 	if change != nil {

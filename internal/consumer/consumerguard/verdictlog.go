@@ -68,6 +68,8 @@ func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, o
 		return nil
 	} else if ok {
 		session = found
+	} else if !s.Card.IsZero() {
+		session = s.Card.Resolve(ctx, g.cfg.Sessions, s.Client, s.At)
 	} else {
 		session = session.Resolve(ctx, g.cfg.Sessions)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -22,6 +23,7 @@ import (
 type ledgerOfSessions struct {
 	consumer.Sessions
 	known                     map[bff.ID]consumer.GuestSession
+	wished                    map[bff.ID]bool // have a wishlist
 	saved, recorded, suspects atomic.Int32
 }
 
@@ -41,6 +43,10 @@ func (l *ledgerOfSessions) UpdateSession(context.Context, bff.ID, consumer.Sessi
 
 func (l *ledgerOfSessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
 	return consumer.Refusal{}, nil
+}
+
+func (l *ledgerOfSessions) KnowsSession(_ context.Context, id bff.ID) (bool, error) {
+	return l.wished[id], nil
 }
 
 func (l *ledgerOfSessions) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
@@ -82,7 +88,7 @@ func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (s
 	t.Helper()
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := New(Config{
-		Sessions: l, Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
+		Sessions: l, Cards: consumertest.NewCards(1), Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
 		Challenge: func(http.ResponseWriter, *http.Request) error { return nil },
 	})
 	server := web.NewServer(web.Config{
@@ -124,19 +130,22 @@ func TestTelemetryOpensNoSession(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cookie, known bool
 		fingerprint   consumer.Hash
+		carded, kept  bool
 		wantRecorded  int32
 	}{
-		"no cookie":             {false, false, mine, 0},
-		"lost session":          {true, false, mine, 1},
-		"a guest":               {true, true, mine, 1},
-		"another client's":      {true, true, other, 0},
-		"no cookie, but others": {false, true, mine, 0},
+		"no cookie":                 {fingerprint: mine},
+		"made up":                   {cookie: true, fingerprint: mine},
+		"lost session, with a card": {cookie: true, fingerprint: mine, carded: true, wantRecorded: 1},
+		"lost session, with wishes": {cookie: true, fingerprint: mine, kept: true, wantRecorded: 1},
+		"a guest":                   {cookie: true, known: true, fingerprint: mine, wantRecorded: 1},
+		"another client's":          {cookie: true, known: true, fingerprint: other},
+		"no cookie, but others":     {known: true, fingerprint: mine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				id := bff.NewID(bff.PrefixGuestSession, time.Now())
-				l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{}}
+				l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{}, wished: map[bff.ID]bool{id: tc.kept}}
 				if tc.known {
 					l.known[id] = consumer.NewGuestSession(id, consumer.Client{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD"}, time.Now())
 				}
@@ -144,6 +153,9 @@ func TestTelemetryOpensNoSession(t *testing.T) {
 					v := &consumer.Visit{Client: consumer.Client{Fingerprint: tc.fingerprint, Base: tc.fingerprint, Locale: "en", Currency: "USD"}, Address: noAddress{}, At: time.Now()}
 					if tc.cookie {
 						v.SessionID = id
+					}
+					if tc.carded {
+						v.Card = consumer.CardOf(consumer.NewGuestSession(id, v.Client, v.At), v.At)
 					}
 					return v
 				})

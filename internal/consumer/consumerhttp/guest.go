@@ -16,6 +16,7 @@ import (
 // guests finds and opens the sessions of guests.
 type guests struct {
 	sessions   consumer.Sessions
+	cards      *consumer.Cards
 	suspicions consumer.Suspicions
 	journal    consumer.Journal
 	telemetry  *consumer.Telemetry
@@ -33,13 +34,13 @@ const maxGuests = 1 << 13
 
 func newGuests(cfg Config, rec *recorder) *guests {
 	return &guests{
-		sessions: cfg.Sessions, suspicions: cfg.Suspicions, journal: cfg.Journal, telemetry: cfg.Telemetry,
+		sessions: cfg.Sessions, cards: cfg.Cards, suspicions: cfg.Suspicions, journal: cfg.Journal, telemetry: cfg.Telemetry,
 		background: cfg.Background, recorder: rec, ration: cfg.Ration,
 		lastSearch: memo.New[[16]byte, lastSearch](maxGuests), lastView: memo.New[[16]byte, lastView](maxGuests),
 	}
 }
 
-// guest is the sender of a request. Its id is known from the cookie at once; its
+// guest is the sender of a request. Its id is known from the cookies at once; its
 // session is read when a handler needs it, or in the background.
 type guest struct {
 	*consumer.Visit
@@ -51,14 +52,17 @@ type guest struct {
 }
 
 // of returns the guest of a request. A newcomer's session is saved before the
-// answer, unless the visit is not tracked.
-func (gs *guests) of(w http.ResponseWriter, r *http.Request) (*guest, error) {
+// answer, unless the visit is not tracked. A card that is old, or whose session's id
+// did not come with it, is sent again: it is for the goroutine that answers, and
+// before the answer begins.
+func (gs *guests) of(w http.ResponseWriter, r *http.Request) *guest {
 	v := visitOf(r)
 	g := &guest{Visit: v, id: v.SessionID}
 	switch {
-	case v.BadCookie:
-		return nil, refuseCookie(w)
 	case !g.id.IsZero():
+		if !v.Card.IsZero() && !v.Untracked && (v.Astray || v.Card.Due(v.At)) {
+			gs.slide(w, g)
+		}
 	case g.Untracked:
 		g.pretend()
 	case g.NoSession:
@@ -66,7 +70,30 @@ func (gs *guests) of(w http.ResponseWriter, r *http.Request) (*guest, error) {
 	default:
 		gs.open(w, r, g)
 	}
-	return g, nil
+	return g
+}
+
+// slide sends the cookies of a guest with a card again. What the stores keep lives
+// on with them, if they know the guest by this browser.
+func (gs *guests) slide(w http.ResponseWriter, g *guest) {
+	s := g.Card.Session(g.Client, g.At)
+	gs.setCookies(w, s, g.At)
+	v := g.Visit
+	gs.background.Do(func(ctx context.Context) {
+		f, found, err := gs.sessions.FindSession(ctx, s.ID)
+		if err != nil {
+			return // slides again tomorrow
+		}
+		if found {
+			change, same := f.Meet(v.Client, v.At)
+			if !same {
+				return // the cookies are another's
+			}
+			s = f.Apply(change)
+			_, _ = gs.sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{SeenAt: v.At, CookieAt: v.At}) // sent again next time
+		}
+		_ = gs.sessions.RenewSession(ctx, s, v.At) // and renewed tomorrow
+	})
 }
 
 // retryOpening is when the network of a guest may open sessions again.
@@ -80,12 +107,20 @@ func (g *guest) refuse() {
 	g.refused = &bff.Error{Code: bff.CodeRateLimited, Detail: "too many new sessions were opened from this network: wait and try again", RetryAfter: retryOpening}
 }
 
-// pretend makes a session of what the request says of itself; nothing of it is
-// kept.
+// pretend makes a session of the card, or else of what the request says of itself;
+// nothing of it is kept.
 func (g *guest) pretend() {
-	s := consumer.NewGuestSession(g.id, g.Client, g.At)
+	s := g.described()
 	s.Unread = true
 	g.session = &s
+}
+
+// described is the session as the request describes it.
+func (g *guest) described() consumer.GuestSession {
+	if !g.Card.IsZero() && g.id == g.Card.SessionID {
+		return g.Card.Session(g.Client, g.At)
+	}
+	return consumer.NewGuestSession(g.id, g.Client, g.At)
 }
 
 // glance returns what a request's guest has chosen, for answers that only depend
@@ -93,7 +128,11 @@ func (g *guest) pretend() {
 // it is what the request itself suggests.
 func (gs *guests) glance(r *http.Request) consumer.GuestSession {
 	v := visitOf(r)
-	if !v.SessionID.IsZero() && !v.BadCookie && !v.Untracked {
+	switch {
+	case v.SessionID.IsZero() || v.Untracked:
+	case !v.Card.IsZero():
+		return v.Card.Session(v.Client, v.At)
+	default:
 		// The store has a deadline of its own.
 		s, found, err := gs.sessions.FindSession(r.Context(), v.SessionID)
 		if err == nil && found {
@@ -105,11 +144,21 @@ func (gs *guests) glance(r *http.Request) consumer.GuestSession {
 	return consumer.NewGuestSession(bff.ID{}, v.Client, v.At)
 }
 
+// choice returns the language and currency of a guest: the card's, or else the
+// session's, which is read for it.
+func (gs *guests) choice(w http.ResponseWriter, r *http.Request, g *guest) (bff.Locale, bff.Currency) {
+	if g.session == nil && !g.Card.IsZero() {
+		return g.Card.Locale, g.Card.Currency
+	}
+	s := gs.session(w, r, g)
+	return s.Locale, s.Currency
+}
+
 // session returns the guest's session. It is for the goroutine that answers the
-// request and before the answer begins, because it may set the cookie.
+// request and before the answer begins, because it may set the cookies.
 //
-// A session whose blob is gone comes back empty under the same cookie; one that
-// belongs to another browser is left alone, and the guest gets a new one.
+// A session that was lost is restored under the same id; one that belongs to
+// another browser is left alone, and the guest gets a new one.
 func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) consumer.GuestSession {
 	if g.session != nil {
 		return *g.session
@@ -120,11 +169,13 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 	switch {
 	case errors.Is(f.Err, consumer.ErrSessionCleared) && !g.NoSession:
 		gs.open(w, r, g)
-	case f.Err == nil && !f.Found && g.NoSession, errors.Is(f.Err, consumer.ErrSessionCleared):
+	case errors.Is(f.Err, consumer.ErrSessionCleared):
 		g.refuse()
 	case f.Err != nil:
 		// Without the session store a guest can still look.
 		web.From(r.Context()).Note("sessionStore", "unavailable")
+		g.pretend()
+	case !f.Found && g.Untracked:
 		g.pretend()
 	case !f.Found:
 		gs.restore(w, r, g)
@@ -141,8 +192,10 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 		g.found = &f
 		s := f.Apply(change)
 		s.LastSeenAt = g.At
+		if !change.CookieAt.IsZero() || !g.Card.IsZero() && !g.Card.Describes(s) {
+			gs.setCookies(w, s, g.At)
+		}
 		if !change.CookieAt.IsZero() {
-			setCookie(w, s.ID)
 			sent := consumer.SessionChange{SeenAt: g.At, CookieAt: g.At}
 			gs.background.Do(func(ctx context.Context) {
 				_, _ = gs.sessions.UpdateSession(ctx, s.ID, sent) // sent again next time
@@ -163,24 +216,54 @@ func (gs *guests) open(w http.ResponseWriter, r *http.Request, g *guest) {
 	gs.announce(r, *g.session, g.session.Started(g.WithIP()), g.At)
 }
 
-// restore saves a session anew whose blob is gone: empty, but for the guest's
-// refusal of telemetry. As long as that cannot be read the session stays unread,
-// and nothing is saved that would count the guest.
+// restore saves a session anew that was lost: as the guest's card describes it, or
+// else empty, but for the guest's refusal of telemetry. As long as that cannot be
+// read the session stays unread, and nothing is saved that would count the guest.
+//
+// An id without a card of which nothing is known is not adopted: it may have been
+// planted, and its planter would share the session.
 func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
-	s := consumer.NewGuestSession(g.id, g.Client, g.At).Resolve(r.Context(), gs.sessions)
-	if s.Unread {
-		web.From(r.Context()).Note("sessionStore", "unavailable")
-		g.session = &s
+	if g.NoSession && g.Card.IsZero() {
+		g.refuse()
 		return
 	}
-	gs.save(w, r, g, s)
+	s, known := gs.lost(r.Context(), g.Visit)
+	switch {
+	case !known:
+		gs.open(w, r, g)
+	case s.Unread:
+		web.From(r.Context()).Note("sessionStore", "unavailable")
+		g.session = &s
+	default:
+		gs.save(w, r, g, s)
+	}
 }
 
-// save saves a session and sends its cookie.
+// lost returns what is known of a session that the store does not have, and whether
+// anything is.
+func (gs *guests) lost(ctx context.Context, v *consumer.Visit) (consumer.GuestSession, bool) {
+	if !v.Card.IsZero() {
+		return v.Card.Resolve(ctx, gs.sessions, v.Client, v.At), true
+	}
+	s := consumer.NewGuestSession(v.SessionID, v.Client, v.At)
+	known, err := gs.sessions.KnowsSession(ctx, s.ID)
+	if err != nil {
+		s.Unread = true
+		return s, true
+	}
+	if !known {
+		return consumer.GuestSession{}, false
+	}
+	return s.Resolve(ctx, gs.sessions), true
+}
+
+// save saves a session and sends its cookies.
 func (gs *guests) save(w http.ResponseWriter, r *http.Request, g *guest, s consumer.GuestSession) {
+	if g.Card.IsZero() || g.Card.SessionID != s.ID { // it may have been made up for this
+		g.Open()
+	}
 	g.id, g.session = s.ID, &s
-	g.Open()
-	setCookie(w, s.ID)
+	gs.setCookies(w, s, g.At)
 	if err := gs.sessions.SaveSession(r.Context(), s); err != nil {
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 	}
@@ -261,10 +344,7 @@ func occasion(r *http.Request) consumer.Occasion {
 // guest returns the session of a request and its client, for routes that need
 // both at once.
 func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSession, consumer.Client, error) {
-	g, err := a.guests.of(w, r)
-	if err != nil {
-		return consumer.GuestSession{}, consumer.Client{}, err
-	}
+	g := a.guests.of(w, r)
 	s := a.guests.session(w, r, g)
 	if g.refused != nil {
 		return consumer.GuestSession{}, consumer.Client{}, g.refused
@@ -281,13 +361,10 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 // client; the session is zero if there is none that the report could belong to.
 // Pages report by themselves and without end: no session is opened for it, or
 // opened again.
-func (a *API) reporter(w http.ResponseWriter, r *http.Request) (consumer.GuestSession, consumer.Client, error) {
+func (a *API) reporter(r *http.Request) (consumer.GuestSession, consumer.Client) {
 	v := visitOf(r)
-	switch {
-	case v.BadCookie:
-		return consumer.GuestSession{}, consumer.Client{}, refuseCookie(w)
-	case v.SessionID.IsZero():
-		return consumer.GuestSession{}, v.WithIP(), nil
+	if v.SessionID.IsZero() {
+		return consumer.GuestSession{}, v.WithIP()
 	}
 	g := &guest{Visit: v, id: v.SessionID}
 	f := consumer.FoundSession{}
@@ -295,24 +372,24 @@ func (a *API) reporter(w http.ResponseWriter, r *http.Request) (consumer.GuestSe
 	change, same := f.Meet(v.Client, v.At)
 	switch {
 	case errors.Is(f.Err, consumer.ErrSessionCleared):
-	case f.Err != nil:
+	case f.Err != nil && v.Card.IsZero():
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 		g.pretend()
-		return *g.session, v.WithIP(), nil //nolint:nilerr // the session says that it is unread
+		return *g.session, v.WithIP()
 	case f.Found && same:
 		s := f.Apply(change)
 		g.found, g.session = &f, &s
 		if !change.IsZero() {
 			a.guests.record(g, visitRecord{})
 		}
-		return s, v.WithIP(), nil
+		return s, v.WithIP()
 	case !f.Found:
-		// Lost with Redis, or made up: an accepted report is a promise, so it is kept
-		// under the id, as far as the guest did not refuse.
-		s := consumer.NewGuestSession(g.id, v.Client, v.At).Resolve(r.Context(), a.guests.sessions)
-		return s, v.WithIP(), nil
+		// Lost or away: an accepted report is a promise, so it is kept under the id, as
+		// far as the guest did not refuse.
+		s, _ := a.guests.lost(r.Context(), v)
+		return s, v.WithIP()
 	}
-	return consumer.GuestSession{}, v.WithIP(), nil
+	return consumer.GuestSession{}, v.WithIP()
 }
 
 // event is guests.event.
@@ -320,22 +397,22 @@ func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, n
 	return a.guests.event(r, s, f, now)
 }
 
-// refuseCookie refuses a malformed cookie and takes it back, so that the next
-// request begins anew instead of failing for thirty days.
-func refuseCookie(w http.ResponseWriter) error {
-	expireCookie(w)
-	return bff.FieldErrors{{Field: "cookie." + consumer.SessionCookie, Code: bff.FieldFormat}}.Err()
+// setCookies sends the session's id and the card, and nothing else: what was to be
+// sent before describes the guest as of then.
+func (gs *guests) setCookies(w http.ResponseWriter, s consumer.GuestSession, now time.Time) {
+	const life = int(consumer.SessionLifetime / time.Second)
+	lines := []string{cookie(consumer.SessionCookie, s.ID.String(), life)}
+	if card, err := gs.cards.Mint(consumer.CardOf(s, now)); err == nil { // without one it is served from the store
+		lines = append(lines, cookie(consumer.CardCookie, card, life))
+	}
+	w.Header()["Set-Cookie"] = lines
 }
 
-func setCookie(w http.ResponseWriter, id bff.ID) {
-	http.SetCookie(w, &http.Cookie{
-		Name: consumer.SessionCookie, Value: id.String(), Path: "/", MaxAge: int(consumer.SessionLifetime / time.Second),
-		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
-	})
+// expireCookies takes both cookies back.
+func expireCookies(w http.ResponseWriter) {
+	w.Header()["Set-Cookie"] = []string{cookie(consumer.SessionCookie, "", -1), cookie(consumer.CardCookie, "", -1)}
 }
 
-func expireCookie(w http.ResponseWriter) {
-	http.SetCookie(w, &http.Cookie{
-		Name: consumer.SessionCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
-	})
+func cookie(name, value string, age int) string {
+	return (&http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}).String()
 }

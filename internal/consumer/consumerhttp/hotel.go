@@ -98,7 +98,7 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) {
 	v := visitOf(r)
 	guest, now, hotel := v.SessionID, v.At, page.PropertyID
-	if guest.IsZero() || v.BadCookie || v.Untracked {
+	if guest.IsZero() || v.Untracked {
 		return
 	}
 	source := header(r.Header, "X-View-Source")

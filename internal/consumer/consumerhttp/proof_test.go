@@ -103,7 +103,7 @@ func TestProofOneMint(t *testing.T) {
 	g := s.guest()
 	g.must(http.StatusOK, "GET", "/session", nil)
 	key := rand.Text()
-	header := map[string]string{"User-Agent": firefox, "Accept-Language": "ps-AF", "Idempotency-Key": key, "Cookie": "gms_id=" + g.cookie}
+	header := map[string]string{"User-Agent": firefox, "Accept-Language": "ps-AF", "Idempotency-Key": key, "Cookie": testkit.CookieHeader(g.cookie, g.card)}
 
 	ctx := testkit.Context(t)
 	var (
@@ -402,7 +402,7 @@ func TestProofWishlistCap(t *testing.T) {
 	for i := range 200 {
 		wg.Go(func() {
 			header := maps.Clone(g.header)
-			header["Cookie"], header["Idempotency-Key"] = "gms_id="+g.cookie, rand.Text()
+			header["Cookie"], header["Idempotency-Key"] = testkit.CookieHeader(g.cookie, g.card), rand.Text()
 			for ctx.Err() == nil {
 				a, err := do(ctx, http.MethodPost, "http://"+s.procs[i%2].Public+"/bff/consumer/v1/wishlist", header,
 					map[string]any{"propertyId": hotels[i].PropertyID, "source": "list"})

@@ -24,10 +24,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := a.guests.of(w, r)
-	if err != nil {
-		return err
-	}
+	g := a.guests.of(w, r)
 	q := a.ask(w, r, req, g)
 	now := g.At
 	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
@@ -182,10 +179,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := a.guests.of(w, r)
-	if err != nil {
-		return err
-	}
+	g := a.guests.of(w, r)
 	q := a.ask(w, r, req, g)
 	now := g.At
 	ss := a.resume(r.Context(), bff.ID{}, g.id, q, now)

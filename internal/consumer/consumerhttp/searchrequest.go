@@ -102,19 +102,19 @@ func (a *API) keyOf(req *searchRequest, kind readKind, q *consumer.Asked) string
 	return a.answerKey(kind, q)
 }
 
-// ask fills in what the request left to the session; only then is the session
+// ask fills in what the request left to the guest; only then is the guest's choice
 // asked for.
 func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, g *guest) *consumer.Asked {
 	if req.asked != nil {
 		return req.asked
 	}
-	s := a.guests.session(w, r, g)
+	locale, currency := a.guests.choice(w, r, g)
 	q := req.query
 	if q.Locale == "" {
-		q.Locale = s.Locale
+		q.Locale = locale
 	}
 	if q.Currency == "" {
-		q.Currency = s.Currency
+		q.Currency = currency
 	}
 	key := question{req, q.Locale, q.Currency}
 	asked, known := a.questions.Get(key)

@@ -26,6 +26,7 @@ type Config struct {
 	Searches  consumer.Searches
 	Desk      *consumer.HandoffDesk
 	Sessions  consumer.Sessions
+	Cards     *consumer.Cards // makes the cards of guests
 	Trails    consumer.Trails
 	Wishlists consumer.Wishlists
 	Ledger    consumer.Ledger

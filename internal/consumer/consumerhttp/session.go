@@ -91,6 +91,9 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 			return err
 		}
 	}
+	if card := visitOf(r).Card; !card.Describes(changed) {
+		a.guests.setCookies(w, changed, now)
+	}
 	if f != nil {
 		a.guests.announce(r, changed, f, now)
 	}
@@ -174,11 +177,7 @@ func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
 // another client's cookie only the session that this very request was given
 // instead.
 func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
-	v := visitOf(r)
-	if v.BadCookie {
-		return refuseCookie(w)
-	}
-	if !v.SessionID.IsZero() {
+	if !visitOf(r).SessionID.IsZero() {
 		s, _, err := a.guest(w, r)
 		if err != nil {
 			return err
@@ -200,8 +199,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.Header().Del("Set-Cookie") // the one that a new or renewed session had sent
-	expireCookie(w)
+	expireCookies(w)
 	w.Header().Set("Cache-Control", "private, no-store")
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -154,7 +154,7 @@ func TestRepeatedSearch(t *testing.T) {
 	}
 	// Another browser with the same cookie learns nothing of it.
 	thief := s.guest("User-Agent", "Mozilla/5.0 (Macintosh) Safari/605.1.15")
-	thief.cookie = g.cookie
+	thief.cookie, thief.card = g.cookie, g.card
 	body := search()
 	body["geo"], body["locale"], body["currency"] = map[string]any{"mode": "city", "city": "Kabul"}, "en", "USD"
 	if got := thief.must(http.StatusOK, "POST", "/search", body).header.Get("X-Search-Session"); got == later {
@@ -181,9 +181,9 @@ func TestClear(t *testing.T) {
 		t.Errorf("without a session: %v", a.header)
 	}
 	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
-	old := g.cookie
+	old, oldCard := g.cookie, g.card
 	a := g.must(http.StatusNoContent, "POST", "/session/clear", nil)
-	if cookies := a.header["Set-Cookie"]; len(cookies) != 1 || !strings.Contains(cookies[0], "gms_id=;") || !strings.Contains(cookies[0], "Max-Age=0") {
+	if cookies := a.header["Set-Cookie"]; len(cookies) != 2 || !strings.Contains(cookies[0], "gms_id=;") || !strings.Contains(cookies[1], "__Host-gms_card=;") || strings.Count(strings.Join(cookies, ""), "Max-Age=0") != 2 {
 		t.Errorf("cookies: %v", cookies)
 	}
 	if e := s.event(consumer.SubjectSessionEnded, old); e["reason"] != "explicit-clear" {
@@ -210,10 +210,12 @@ func TestClear(t *testing.T) {
 			}
 		}
 	}
-	// A client that goes on with the old cookie is somebody new.
-	g.cookie = old
-	if d := g.session(); d.SessionID == old || d.WishlistSize != 0 {
-		t.Errorf("the old cookie: %+v", d)
+	// A client that goes on with the old cookies is somebody new.
+	for _, card := range []string{"", oldCard} {
+		g.cookie, g.card = old, card
+		if d := g.session(); d.SessionID == old || d.WishlistSize != 0 {
+			t.Errorf("the old cookies: %+v", d)
+		}
 	}
 }
 

@@ -93,7 +93,8 @@ func (s *site) start(settings map[string]string) {
 // guest is a browser; its requests go to one process after the other.
 type guest struct {
 	s      *site
-	cookie string
+	cookie string // the session's id
+	card   string
 	header map[string]string
 	next   int
 }
@@ -173,15 +174,15 @@ func do(ctx context.Context, method, target string, header map[string]string, bo
 	return answer{res.StatusCode, res.Header, b}, err
 }
 
-// ask sends a request and keeps the cookie.
+// ask sends a request and keeps the cookies.
 func (g *guest) ask(method, path string, body any, header ...string) answer {
 	g.s.t.Helper()
 	h := maps.Clone(g.header)
 	for i := 0; i+1 < len(header); i += 2 {
 		h[header[i]] = header[i+1]
 	}
-	if g.cookie != "" {
-		h["Cookie"] = "gms_id=" + g.cookie
+	if sent := testkit.CookieHeader(g.cookie, g.card); sent != "" && h["Cookie"] == "" {
+		h["Cookie"] = sent
 	}
 	p := g.s.procs[g.next%len(g.s.procs)]
 	g.next++
@@ -189,14 +190,7 @@ func (g *guest) ask(method, path string, body any, header ...string) answer {
 	if err != nil {
 		g.s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	for _, c := range (&http.Response{Header: a.header}).Cookies() {
-		if c.Name == "gms_id" {
-			g.cookie = c.Value
-			if c.MaxAge < 0 {
-				g.cookie = ""
-			}
-		}
-	}
+	testkit.TakeCookies(a.header, &g.cookie, &g.card)
 	return a
 }
 

@@ -85,10 +85,7 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.reporter(w, r)
-	if err != nil {
-		return err
-	}
+	s, _ := a.reporter(r)
 	now := a.cfg.Now()
 	c.GuestSessionID, c.OccurredAt = s.ID, bff.At(now)
 	return a.promise(w, r, s, c, bff.ID{}, now)
@@ -106,10 +103,7 @@ func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, v, err := a.reporter(w, r)
-	if err != nil {
-		return err
-	}
+	s, v := a.reporter(r)
 	now := a.cfg.Now()
 	p.ID, p.GuestSessionID, p.ViewedAt = bff.NewID(bff.PrefixPageView, now), s.ID, bff.At(now)
 	p.UserAgentHash, p.FingerprintHash = v.UserAgent, v.Fingerprint
@@ -128,10 +122,7 @@ func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.reporter(w, r)
-	if err != nil {
-		return err
-	}
+	s, _ := a.reporter(r)
 	now := a.cfg.Now()
 	f.ID, f.GuestSessionID, f.OccurredAt = bff.NewID(bff.PrefixFunnelEvent, now), s.ID, bff.At(now)
 	return a.promise(w, r, s, f, f.ID, now)

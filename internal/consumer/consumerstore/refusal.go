@@ -81,6 +81,19 @@ func (s *Store) findRefusal(ctx context.Context, db interface {
 	return r, nil
 }
 
+// KnowsSession looks for what Postgres keeps of a session.
+func (s *Store) KnowsSession(ctx context.Context, id bff.ID) (known bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	err = s.cfg.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL)
+		OR EXISTS (SELECT FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($2))
+		OR EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE guest_session_id = $1)`, id.String(), s.refusalHashes(id)).Scan(&known)
+	if err != nil {
+		return false, fmt.Errorf("know session: %w", err)
+	}
+	return known, nil
+}
+
 // RenewSession slides what Postgres keeps for a session: its wishlist, and its
 // refusal. The cookie is sent again once a day, so this is a write a day.
 func (s *Store) RenewSession(ctx context.Context, g consumer.GuestSession, now time.Time) error {

@@ -58,6 +58,7 @@ func (p Places) Environment() (map[string]string, error) {
 		"BFF_CONSUMER_TENANT_URL":        p.SimURL + "/tenant",
 		"MELMASTOON_REGION":              "asia-south1", // where most tenants of the simulator live
 		"BFF_CONSUMER_HANDOFF_KEYS":      string(p.Secrets.HandoffKeys),
+		"BFF_CONSUMER_CARD_KEYS":         string(p.Secrets.CardKeys),
 		"BFF_CONSUMER_PEPPER":            p.Secrets.Pepper,
 
 		"BFF_BACKOFFICE_POSTGRES_URL":      as(migrations.BackofficeApp, p.Secrets.BackofficePassword),

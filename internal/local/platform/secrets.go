@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type Secrets struct {
 	BackofficePassword string          `json:"backofficePassword"`
 	JobsPassword       string          `json:"jobsPassword"`
 	HandoffKeys        json.RawMessage `json:"handoffKeys"`
+	CardKeys           json.RawMessage `json:"cardKeys"`
 }
 
 // NewSecrets makes fresh ones.
@@ -28,35 +30,44 @@ func NewSecrets(now time.Time) (Secrets, error) {
 		Pepper: rand.Text(), InternalToken: rand.Text(), InternalHMACKey: rand.Text(),
 		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(),
 	}
+	var errs [2]error
+	s.HandoffKeys, errs[0] = newKeys("hmac", now)
+	s.CardKeys, errs[1] = newKeys("card", now)
+	return s, errors.Join(errs[:]...)
+}
+
+// newKeys makes a keyring with one key.
+func newKeys(kind string, now time.Time) (json.RawMessage, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
-	set, err := handoff.NewKeySet("hmac-"+now.UTC().Format("2006-01"), secret, now)
+	set, err := handoff.NewKeySet(kind+"-"+now.UTC().Format("2006-01"), secret, now)
 	if err != nil {
-		return s, fmt.Errorf("make hand-off keys: %w", err)
+		return nil, fmt.Errorf("make %s keys: %w", kind, err)
 	}
-	s.HandoffKeys, err = set.EncodeFile()
-	return s, err
+	return set.EncodeFile()
 }
 
 // LoadSecrets reads a file that only its owner can read, and writes it the
-// first time: cookies and hand-offs survive a restart.
+// first time, or when a version before left something out: cookies and hand-offs
+// survive a restart.
 func LoadSecrets(path string, now time.Time) (Secrets, error) {
-	var s Secrets
+	s, err := NewSecrets(now)
+	if err != nil {
+		return s, err
+	}
 	b, err := os.ReadFile(path) //nolint:gosec // in the caller's own directory
-	if err == nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return s, err
+	default:
 		if err := json.Unmarshal(b, &s); err != nil {
 			return s, fmt.Errorf("%s: %w", path, err)
 		}
-		return s, nil
 	}
-	if !errors.Is(err, os.ErrNotExist) {
+	complete, err := json.Marshal(s)
+	if err != nil || bytes.Equal(b, complete) {
 		return s, err
 	}
-	if s, err = NewSecrets(now); err != nil {
-		return s, err
-	}
-	if b, err = json.Marshal(s); err != nil {
-		return s, err
-	}
-	return s, os.WriteFile(path, b, 0o600)
+	return s, os.WriteFile(path, complete, 0o600)
 }

@@ -47,7 +47,7 @@ type commands struct {
 
 type doctor struct {
 	Install bool `help:"Install what is missing, where this user may."`
-	Up      bool `help:"Leave out what only the tests need: PgBouncer and promtool."`
+	Up      bool `help:"Leave out what only the tests need: PgBouncer, promtool and Chromium."`
 }
 
 // Run finds the servers' programs and starts each once, which is the only
@@ -72,6 +72,13 @@ func (d doctor) Run(ctx context.Context) (err error) {
 	if _, err := stack.Promtool(ctx, !d.Install, nil); err != nil {
 		return err
 	}
-	fmt.Println("PgBouncer starts and promtool is there, for the tests.")
+	browser, err := stack.StartChromium(ctx, stack.ChromiumConfig{URL: "about:blank", NoInstall: !d.Install})
+	if err != nil {
+		return err
+	}
+	if err := browser.Close(); err != nil {
+		return err
+	}
+	fmt.Println("PgBouncer and Chromium start and promtool is there, for the tests.")
 	return nil
 }

@@ -1,6 +1,6 @@
 # Installs a Debian package for its programs alone: no service of it is
 # started, now or at boot, and no database cluster is made for it.
-# Runs as root: sh -s -- postgresql | redis-server | pgbouncer | prometheus
+# Runs as root: sh -s -- postgresql | redis-server | pgbouncer | prometheus | chromium
 set -eu
 
 package=$1

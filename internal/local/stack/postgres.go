@@ -211,7 +211,7 @@ func (p *Postgres) initialise(ctx context.Context) error {
 		args = append(args, "--no-sync")
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), args...) //nolint:gosec // the program we found
-	cmd.Dir, cmd.Env = fresh, serverEnv()
+	cmd.Dir, cmd.Env = fresh, serverEnv("/")
 	cmd.SysProcAttr = sysProcAttr(p.as, syscall.SIGKILL)
 	runtime.LockOSThread() // see run: the death signal belongs to the thread
 	defer runtime.UnlockOSThread()

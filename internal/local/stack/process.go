@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type command struct {
 	path    string
 	args    []string
 	dir     string // working directory, one that the account can enter
+	home    string // what the server takes for its home; "" is the root, where it can write nothing
 	stdin   string
 	logFile string
 	as      account
@@ -60,7 +62,7 @@ func run(c command) (*process, error) {
 	}
 	cmd := exec.Command(c.path, c.args...) //nolint:gosec,noctx // our own programs; they outlive the start's context
 	cmd.Dir = c.dir
-	cmd.Env = serverEnv()
+	cmd.Env = serverEnv(cmp.Or(c.home, "/"))
 	cmd.Stdout, cmd.Stderr = log, log
 	if c.stdin != "" {
 		cmd.Stdin = strings.NewReader(c.stdin)
@@ -91,8 +93,8 @@ func run(c command) (*process, error) {
 
 // serverEnv is all a server gets of our environment: PGDATA, PGPORT or a
 // locale of the user must not change how it runs.
-func serverEnv() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=/"}
+func serverEnv(home string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + home}
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }

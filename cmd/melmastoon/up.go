@@ -91,8 +91,16 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 
 	if u.throwaway() {
+		env["MELMASTOON_DESK_DIR"] = filepath.Join(home, deskDir) // tokens of this run are of no use later
 		return u.runCommand(ctx, env)
 	}
+	withdraw, err := platform.Running{
+		ConsumerURL: env["MELMASTOON_CONSUMER_URL"], BackofficeURL: env["MELMASTOON_BACKOFFICE_URL"], SimURL: env["MELMASTOON_SIM_URL"],
+	}.Announce(home)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, withdraw()) }()
 	if err := welcome(os.Stdout, env, time.Since(started), logs); err != nil {
 		return err
 	}
@@ -153,19 +161,7 @@ func (u up) home() (string, error) {
 	if u.throwaway() {
 		return os.MkdirTemp("", "melmastoon-run-")
 	}
-	dir := u.Data
-	if dir == "" {
-		// Root's servers run as another user, who cannot enter root's home.
-		dir = "/var/lib/melmastoon"
-		if os.Geteuid() != 0 {
-			base, err := os.UserHomeDir()
-			if err != nil {
-				return "", fmt.Errorf("no home directory: set MELMASTOON_HOME: %w", err)
-			}
-			dir = filepath.Join(base, ".local", "share", "melmastoon")
-		}
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := platform.Home(u.Data)
 	if err != nil {
 		return "", err
 	}

@@ -165,7 +165,7 @@ func (f *front) refresh(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Header.Set("DPoP", r.Header.Get("DPoP"))
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		f.t.Error(err)
 		return

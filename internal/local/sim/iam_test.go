@@ -124,22 +124,23 @@ func (d *computer) prove(p desk.Proof) string {
 	return proof
 }
 
-func (d *computer) signIn(username string) Tokens {
+// signIn signs parwana in.
+func (d *computer) signIn() Tokens {
 	d.w.t.Helper()
 	jwk, err := d.PublicJWK()
 	if err != nil {
 		d.w.t.Fatal(err)
 	}
-	tokens, err := d.w.SignIn(SignIn{Username: username, DeviceID: d.ID(), JWK: jwk})
+	tokens, err := d.w.SignIn(SignIn{Username: "parwana", DeviceID: d.ID(), JWK: jwk})
 	if err != nil {
 		d.w.t.Fatal(err)
 	}
 	return tokens
 }
 
-// postWith sends a body to a route of iam with headers, and returns the answer with
-// the code of its error.
-func (w *fixture) postWith(path string, body any, header map[string]string) (res *http.Response, b []byte, code string) {
+// postWith sends a body to a route of iam with headers, and returns the answer's
+// headers, its body and the code of its error.
+func (w *fixture) postWith(path string, body any, with map[string]string) (header http.Header, b []byte, code string) {
 	w.t.Helper()
 	in, err := json.Marshal(body)
 	if err != nil {
@@ -149,10 +150,11 @@ func (w *fixture) postWith(path string, body any, header map[string]string) (res
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for k, v := range header {
+	for k, v := range with {
 		req.Header.Set(k, v)
 	}
-	if res, err = w.web.Do(req); err != nil {
+	res, err := w.web.Do(req)
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
@@ -161,7 +163,7 @@ func (w *fixture) postWith(path string, body any, header map[string]string) (res
 	}
 	var p problem
 	_ = json.Unmarshal(b, &p) // a success has no code
-	return res, b, p.Error.Code
+	return res.Header, b, p.Error.Code
 }
 
 const refreshPath = "/iam/api/v1/auth/refresh"
@@ -205,7 +207,7 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 	var sent events
 	w := newFixture(t, func(c *Config) { c.Publisher = &sent })
 	d := w.computer()
-	first := d.signIn("parwana")
+	first := d.signIn()
 	second := d.refresh("", first.RefreshToken)
 	if second.RefreshToken == first.RefreshToken || second.AccessToken == first.AccessToken {
 		t.Error("nothing rotated")
@@ -225,7 +227,7 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 		t.Errorf("revocation %+v, want %+v", got, want)
 	}
 
-	late := d.signIn("parwana")
+	late := d.signIn()
 	w.clk.Advance(31 * 24 * time.Hour)
 	d.refresh("UNAUTHENTICATED", late.RefreshToken)
 	d.refresh("INVALID_ARGUMENT", "")
@@ -235,7 +237,7 @@ func TestRefreshNeedsTheKey(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	d := w.computer()
-	token := d.signIn("parwana").RefreshToken
+	token := d.signIn().RefreshToken
 	w.computer().refresh("DPOP_INVALID", token) // a copy without the key is useless and harmless
 
 	url := front + "/auth/refresh"
@@ -256,8 +258,8 @@ func TestRefreshNeedsTheKey(t *testing.T) {
 	// A proof for iam itself must be fresh.
 	token = d.refresh("", token, "DPoP", d.prove(desk.Proof{Method: "POST", URL: own, At: testNow})).RefreshToken
 	skewed := desk.Proof{Method: "POST", URL: own, At: testNow.Add(-2 * time.Hour)}
-	res, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": d.prove(skewed)})
-	if skewed.Nonce = res.Header.Get("DPoP-Nonce"); code != "USE_DPOP_NONCE" || skewed.Nonce == "" {
+	header, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": d.prove(skewed)})
+	if skewed.Nonce = header.Get("DPoP-Nonce"); code != "USE_DPOP_NONCE" || skewed.Nonce == "" {
 		t.Fatalf("a wrong clock: %s, nonce %q", b, skewed.Nonce)
 	}
 	token = d.refresh("", token, "DPoP", d.prove(skewed)).RefreshToken
@@ -270,7 +272,7 @@ func TestRefreshElsewhereEndsTheFamily(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	d := w.computer()
-	token := d.signIn("parwana").RefreshToken
+	token := d.signIn().RefreshToken
 	proof := d.prove(desk.Proof{Method: "POST", URL: front + "/auth/refresh", At: testNow})
 	body := map[string]string{"refreshToken": token, "deviceId": w.computer().ID()}
 	if _, b, code := w.postWith(refreshPath, body, map[string]string{"DPoP": proof}); code != "REFRESH_REUSED" {
@@ -284,7 +286,7 @@ func TestRefreshCanBeRetried(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	d := w.computer()
-	first := d.signIn("parwana")
+	first := d.signIn()
 	second := d.refresh("", first.RefreshToken, "Idempotency-Key", "k1")
 	if again := d.refresh("", first.RefreshToken, "Idempotency-Key", "k1"); again != second {
 		t.Error("a retry was told other tokens")
@@ -293,7 +295,7 @@ func TestRefreshCanBeRetried(t *testing.T) {
 	d.refresh("REFRESH_REUSED", first.RefreshToken, "Idempotency-Key", "k1")
 	d.refresh("UNAUTHENTICATED", third.RefreshToken)
 
-	first = d.signIn("parwana")
+	first = d.signIn()
 	d.refresh("", first.RefreshToken, "Idempotency-Key", "k2")
 	w.clk.Advance(2 * time.Minute)
 	d.refresh("REFRESH_REUSED", first.RefreshToken, "Idempotency-Key", "k2")
@@ -313,9 +315,9 @@ func TestKeysRotateWithOverlap(t *testing.T) {
 		_, err = jwt.Parse([]byte(token), jwt.WithKeySet(set), jwt.WithValidate(false))
 		return err
 	}
-	first := d.signIn("parwana").AccessToken
+	first := d.signIn().AccessToken
 	w.want(201, "POST", "/_sim/iam/keys", `{"alg":"ES256"}`, nil)
-	second := d.signIn("parwana").AccessToken
+	second := d.signIn().AccessToken
 	if err := verify(first); err != nil {
 		t.Errorf("during the overlap: %v", err)
 	}
@@ -330,7 +332,7 @@ func TestKeysRotateWithOverlap(t *testing.T) {
 	if err := verify(second); err == nil {
 		t.Error("a dropped key is still published")
 	}
-	if err := verify(d.signIn("parwana").AccessToken); err != nil {
+	if err := verify(d.signIn().AccessToken); err != nil {
 		t.Error(err)
 	}
 	w.want(400, "POST", "/_sim/iam/keys", `{"alg":"RS256"}`, nil)
@@ -360,7 +362,7 @@ func TestStaffEvents(t *testing.T) {
 		"operator": {"tenantId": tenant, "operatorId": p.id},
 		"tenant":   {"tenantId": tenant},
 	} {
-		token := d.signIn("parwana").RefreshToken
+		token := d.signIn().RefreshToken
 		emit("iam.session.revoked", map[string]any{"tenantId": tenant, "operatorId": "opt_other"})
 		token = d.refresh("", token).RefreshToken
 		emit("iam.session.revoked", c)
@@ -369,14 +371,14 @@ func TestStaffEvents(t *testing.T) {
 		}
 	}
 
-	token := d.signIn("parwana").RefreshToken
+	token := d.signIn().RefreshToken
 	emit("iam.user.locked", map[string]any{"tenantId": tenant, "operatorId": p.id})
 	if d.refresh("UNAUTHENTICATED", token); signInCode() != "USER_LOCKED" || !w.Cast()[2].Locked {
 		t.Error("a locked operator signs in")
 	}
 	emit("iam.user.unlocked", map[string]any{"tenantId": tenant, "operatorId": p.id})
 
-	token = d.signIn("parwana").RefreshToken
+	token = d.signIn().RefreshToken
 	emit("iam.device.revoked", map[string]any{"tenantId": tenant, "deviceId": d.ID()})
 	if d.refresh("UNAUTHENTICATED", token); signInCode() != "DEVICE_REVOKED" {
 		t.Error("a revoked device signs in")
@@ -389,7 +391,7 @@ func TestStaffEvents(t *testing.T) {
 	if w.want(200, "GET", path, nil, &o); len(o.Roles) != 1 || o.Roles[0] != "finance" || len(o.PropertyScope) != 1 || o.DisplayName != "Parwana Wardak" {
 		t.Errorf("after a change of roles: %+v", o)
 	}
-	token = d.signIn("parwana").RefreshToken
+	token = d.signIn().RefreshToken
 	emit("tenant.membership.removed", map[string]any{"tenantId": tenant, "operatorId": p.id})
 	w.want(404, "GET", path, nil, nil)
 	if d.refresh("UNAUTHENTICATED", token); signInCode() != "UNAUTHENTICATED" {
@@ -493,7 +495,7 @@ func TestSignOut(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	d, other := w.computer(), w.computer()
-	gone, stays := d.signIn("parwana").RefreshToken, other.signIn("parwana").RefreshToken
+	gone, stays := d.signIn().RefreshToken, other.signIn().RefreshToken
 	p := w.data.cast.find("parwana")
 	body := map[string]string{"tenantId": p.tenants[0].id, "operatorId": p.id, "deviceId": d.ID()}
 	w.want(204, "POST", "/iam/api/v1/auth/sign-out", body, nil)

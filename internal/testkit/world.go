@@ -192,7 +192,7 @@ func compile(name string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-ldflags=-w", "-o", path} // no debugger will look at it
 	if raceEnabled {
 		args = append(args, "-race")
 	}

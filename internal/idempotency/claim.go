@@ -92,6 +92,9 @@ func (c *Claim) args(a Answer) []any {
 	for i := range t.Owners {
 		args = append(args, r.Owner[i])
 	}
+	for i := range t.By {
+		args = append(args, r.By[i])
+	}
 	return args
 }
 
@@ -124,7 +127,8 @@ func (c *Claim) Settle(ctx context.Context, a Answer, err error) (answer Answer,
 const freeTimeout = time.Second
 
 // Release ends the claim: a duplicate that waits gets the answer, or its turn if
-// there is none. It may be called again.
+// there is none. A committed claim may be taken over at once then, by the same
+// request alone: what it asked for may have happened. It may be called again.
 func (c *Claim) Release() {
 	if c.leave != nil {
 		c.leave()
@@ -137,20 +141,25 @@ func (c *Claim) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), freeTimeout)
 	defer cancel()
 	_ = c.store.inTx(ctx, c.request, func(tx pgx.Tx) error { // said above
-		_, err := tx.Exec(ctx, c.store.sql.free, c.request.Composite(), c.token, c.now)
+		_, err := tx.Exec(ctx, c.store.sql.free, c.request.Composite(), c.token, c.now.Add(-c.store.cfg.Table.TakeOver))
 		return err
 	})
 }
 
 // commitClaim commits a claim of its own before the mutation, or returns the
 // earlier answer.
-func (c *Claim) commitClaim(ctx context.Context) (*Answer, error) {
+func (c *Claim) commitClaim(ctx context.Context, also func(context.Context, pgx.Tx) error) (*Answer, error) {
 	s := c.store
 	if a, digest := s.findCopy(ctx, c.request); a != nil {
 		return s.checked(a, digest, c.request)
 	}
 	_, _ = rand.Read(c.token[:]) // never fails
-	err := s.inTx(ctx, c.request, func(tx pgx.Tx) error { return c.Take(ctx, tx) })
+	err := s.inTx(ctx, c.request, func(tx pgx.Tx) error {
+		if err := c.Take(ctx, tx); err != nil || also == nil {
+			return err
+		}
+		return also(ctx, tx)
+	})
 	switch {
 	case errors.Is(err, errLost):
 		earlier, err := s.Find(ctx, c.request, c.now)

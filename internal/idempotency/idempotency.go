@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"melmastoon.ghasi.io/bff"
 )
 
@@ -52,10 +54,35 @@ func KeyFrom(h http.Header, required bff.Code) (string, error) {
 	return key, nil
 }
 
+// ULIDFrom is KeyFrom for keys that are ULIDs; either letter case is the same key.
+func ULIDFrom(h http.Header, required bff.Code) (string, error) {
+	key, err := KeyFrom(h, required)
+	if err != nil {
+		return "", err
+	}
+	id, err := ulid.ParseStrict(key)
+	if err != nil {
+		return "", bff.FieldErrors{{Field: "Idempotency-Key", Code: bff.FieldFormat}}.Err()
+	}
+	return id.String(), nil
+}
+
+// Final reports whether an answer is the same however often the request is sent:
+// success, or a refusal that a repetition does not change. A timeout, a failure or
+// a full service is not, and must not be kept.
+func Final(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 200 && status < 300 || status >= 400 && status < 500
+}
+
 // Request is one attempt at a mutation.
 type Request struct {
 	Owner  []string // whose key it is: another owner's same key is another request
-	Route  string
+	By     []string // further columns, who sent it; the same request may come from another
+	Route  string   // empty = the same key on another route is no other request; put the route into the digest
 	Key    string
 	Digest [sha256.Size]byte // of the canonical body
 }

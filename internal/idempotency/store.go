@@ -56,9 +56,15 @@ func New(cfg Config) *Store { return &Store{cfg: cfg, sql: cfg.Table.statements(
 // got. A duplicate of a running attempt waits for it; when that one fails, the
 // duplicate gets the claim. The caller must release a claim.
 func (s *Store) Begin(ctx context.Context, r Request, now time.Time) (*Claim, *Answer, error) {
+	return s.BeginWith(ctx, r, now, nil)
+}
+
+// BeginWith is Begin for a table whose claims are committed: also writes, in the
+// claim's transaction, what must stand before the mutation is tried.
+func (s *Store) BeginWith(ctx context.Context, r Request, now time.Time, also func(context.Context, pgx.Tx) error) (*Claim, *Answer, error) {
 	c := &Claim{store: s, request: r, now: now}
 	if s.cfg.Table.TakeOver > 0 {
-		earlier, err := c.commitClaim(ctx)
+		earlier, err := c.commitClaim(ctx, also)
 		if err != nil || earlier != nil {
 			return nil, earlier, err
 		}

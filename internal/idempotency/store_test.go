@@ -265,3 +265,35 @@ func TestKeyFrom(t *testing.T) {
 		})
 	}
 }
+
+func TestULIDFrom(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"01H8YN7QV4D8KZ4F8Y5CK4MV3A":  "01H8YN7QV4D8KZ4F8Y5CK4MV3A",
+		"01h8yn7qv4d8kz4f8y5ck4mv3a":  "01H8YN7QV4D8KZ4F8Y5CK4MV3A",
+		"01H8YN7QV4D8KZ4F8Y5CK4MV3":   "",
+		"81H8YN7QV4D8KZ4F8Y5CK4MV3A":  "", // beyond 128 bits
+		"01H8YN7QV4D8KZ4F8Y5CK4MV3U":  "",
+		"01H8YN7QV4D8KZ4F8Y5CK4MV3AA": "",
+	} {
+		got, err := idempotency.ULIDFrom(http.Header{"X-Idempotency-Key": {given}}, bff.CodeStaffIdempotencyRequired)
+		if got != want || (want == "" && bff.CodeOf(err) != bff.CodeValidationFailed) {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+	if _, err := idempotency.ULIDFrom(http.Header{}, bff.CodeStaffIdempotencyRequired); bff.CodeOf(err) != bff.CodeStaffIdempotencyRequired {
+		t.Errorf("none: %v", err)
+	}
+}
+
+func TestFinal(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{
+		200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 412: true, 422: true,
+		0: false, 100: false, 302: false, 408: false, 425: false, 429: false, 500: false, 502: false, 503: false, 504: false,
+	} {
+		if got := idempotency.Final(status); got != want {
+			t.Errorf("%d: %v, want %v", status, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,7 @@ type Table struct {
 	Key    string   // column of the composite key
 	Unique []string // columns of the key that makes duplicates conflict; nil = Key alone
 	Owners []string // columns that take Request.Owner, in order
+	By     []string // columns that take Request.By, in order; they change with a take-over
 	Route  string   // column of the route; empty = none
 	Digest string   // column of the request's digest
 	Hex    bool     // the digest's column is text, else bytea
@@ -30,9 +32,9 @@ type Table struct {
 // statements are a table's SQL.
 type statements struct {
 	find   string // key, now
-	insert string // key, digest, status, body, now, expires, [token, takeover age,] [route,] owners
+	insert string // key, digest, status, body, now, expires, [token, takeover age,] [route,] owners, by
 	answer string // key, status, body[, token]
-	free   string // key, token, now
+	free   string // key, token, a moment before the takeover age
 	forget string // the first owner
 }
 
@@ -52,16 +54,14 @@ func (t Table) statements() statements {
 		state, mine = "state", ", state = 'done'"
 		next += 2
 	}
-	extra := t.Owners
+	extra := slices.Concat(t.Owners, t.By)
 	if t.Route != "" {
-		extra = append([]string{t.Route}, t.Owners...)
+		extra = slices.Concat([]string{t.Route}, t.Owners, t.By)
 	}
 	for i, column := range extra {
 		columns, values = append(columns, column), append(values, fmt.Sprintf("$%d", next+i))
 	}
-	if t.TakeOver > 0 { // whose claim it is changes with a take-over
-		update = append(update, t.updatableOwners()...)
-	}
+	update = append(update, t.By...)
 	for i, column := range update {
 		update[i] = column + " = excluded." + column
 	}
@@ -75,7 +75,7 @@ func (t Table) statements() statements {
 		insert: fmt.Sprintf(`INSERT INTO %s AS k (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s WHERE %s`,
 			t.Name, strings.Join(columns, ", "), strings.Join(values, ", "), strings.Join(unique, ", "), strings.Join(update, ", "), free),
 		answer: fmt.Sprintf(`UPDATE %s SET %s = $2, %s = $3%s WHERE %s = $1`, t.Name, t.Status, t.Body, mine, t.Key),
-		free:   fmt.Sprintf(`UPDATE %s SET expires_at = $3 WHERE %s = $1 AND claim_token = $2 AND state = 'in_flight'`, t.Name, t.Key),
+		free:   fmt.Sprintf(`UPDATE %s SET claimed_at = $3 WHERE %s = $1 AND claim_token = $2 AND state = 'in_flight'`, t.Name, t.Key),
 	}
 	if t.TakeOver > 0 {
 		s.answer += " AND claim_token = $4 AND state = 'in_flight'"
@@ -84,17 +84,6 @@ func (t Table) statements() statements {
 		s.forget = fmt.Sprintf(`DELETE FROM %s WHERE %s = $1 RETURNING %s`, t.Name, t.Owners[0], t.Key)
 	}
 	return s
-}
-
-// updatableOwners are the owners that are no part of the key.
-func (t Table) updatableOwners() []string {
-	var out []string
-	for _, o := range t.Owners {
-		if !strings.Contains(","+strings.Join(t.Unique, ",")+",", ","+o+",") {
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 // digestText reads the digest as bytes, whichever form its column has.

@@ -2,6 +2,8 @@ package idempotency_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
@@ -52,7 +54,7 @@ func openTenants(t *testing.T, copies idempotency.Copies) *tenants {
 		DB: db, Copies: copies, Wait: time.Second, Begin: w.begin,
 		Table: idempotency.Table{
 			Name: "bff_backoffice.idempotency", Key: "idem_key", Unique: []string{"tenant_id", "idem_key"},
-			Owners: []string{"tenant_id", "device_id", "operator_id"},
+			Owners: []string{"tenant_id"}, By: []string{"device_id", "operator_id"},
 			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: takeOver,
 		},
 		Codes: idempotency.Codes{Reused: bff.CodeStaffIdempotencyReused, InFlight: bff.CodeStaffIdempotencyInFlight},
@@ -70,7 +72,7 @@ func (w *tenants) begin(ctx context.Context, r idempotency.Request, work func(pg
 }
 
 func (w *tenants) request() idempotency.Request {
-	return idempotency.Request{Owner: []string{w.tenant.UUID(), "dev_1", "opr_1"}, Route: "POST /y", Key: "k", Digest: [32]byte{1}}
+	return idempotency.Request{Owner: []string{w.tenant.UUID()}, By: []string{"dev_1", "opr_1"}, Key: "k", Digest: [32]byte{1}}
 }
 
 // finish commits an answer as the mutation's last step.
@@ -123,7 +125,7 @@ func TestClaimIsCommittedFirst(t *testing.T) {
 		t.Errorf("another body: %v", err)
 	}
 	stranger := w.request()
-	stranger.Owner = []string{bff.NewID(bff.PrefixTenant, time.Now()).UUID(), "dev_1", "opr_1"}
+	stranger.Owner = []string{bff.NewID(bff.PrefixTenant, time.Now()).UUID()}
 	c, earlier, err := w.Begin(testkit.Context(t), stranger, time.Now())
 	if err != nil || earlier != nil {
 		t.Fatalf("another tenant's same key: %v %v", earlier, err)
@@ -165,16 +167,54 @@ func TestClaimIsTakenOver(t *testing.T) {
 	}
 }
 
-// A released claim leaves the key free at once.
+// A released claim leaves the key to the same request at once, also to one of
+// another operator at another device, and to no other request: the first may have
+// reached the service behind.
 func TestCommittedClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	w := openTenants(t, &memory{})
 	now := time.Now()
-	for range 2 {
-		c, earlier, err := w.Begin(testkit.Context(t), w.request(), now)
+	for i := range 3 {
+		r := w.request()
+		r.By = []string{"dev_1", fmt.Sprintf("opr_%d", i)}
+		c, earlier, err := w.Begin(testkit.Context(t), r, now)
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}
+		if other := w.request(); i > 0 {
+			other.Digest = [32]byte{2}
+			if _, _, err := w.Begin(testkit.Context(t), other, now); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+				t.Errorf("another body while it runs: %v, want reused", err)
+			}
+		}
+		c.Release()
 		c.Release()
 	}
+	other := w.request()
+	other.Digest = [32]byte{2}
+	if _, _, err := w.Begin(testkit.Context(t), other, now); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+		t.Errorf("another body after a release: %v, want reused", err)
+	}
+}
+
+// What is written with a claim stands with it or not at all.
+func TestClaimWritesAlso(t *testing.T) {
+	t.Parallel()
+	w := openTenants(t, nil)
+	ctx := testkit.Context(t)
+	broken := errors.New("broken")
+	_, _, err := w.BeginWith(ctx, w.request(), time.Now(), func(context.Context, pgx.Tx) error { return broken })
+	if !errors.Is(err, broken) {
+		t.Fatalf("%v, want %v", err, broken)
+	}
+	wrote := 0
+	also := func(context.Context, pgx.Tx) error { wrote++; return nil }
+	c, earlier, err := w.BeginWith(ctx, w.request(), time.Now(), also)
+	if err != nil || earlier != nil {
+		t.Fatalf("the claim stood without what was to be written: %v %v", earlier, err)
+	}
+	if _, _, err := w.BeginWith(ctx, w.request(), time.Now(), also); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight || wrote != 1 {
+		t.Errorf("a duplicate: %v, wrote %d times", err, wrote)
+	}
+	c.Release()
 }

@@ -60,7 +60,7 @@ func (r *Relay) Run(ctx context.Context, id Identity) error {
 		return err
 	}
 	p.migrate(&r.DatabaseSettings)
-	db, err := p.pool(ctx, postgres.Config{URL: url})
+	db, err := p.pool(ctx, postgres.Config{URL: url, RequireIsolation: id.Isolated})
 	if err != nil {
 		return err
 	}
@@ -91,5 +91,5 @@ func (d *database) open(ctx context.Context, id Identity) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, err
 	}
-	return postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: id.Name, MaxConns: 2})
+	return postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: id.Name, MaxConns: 2, RequireIsolation: id.Isolated})
 }

@@ -90,7 +90,7 @@ func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, request
 	if err != nil {
 		return nil, err
 	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, Traced: p.tracer != nil})
+	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, RequireIsolation: p.Isolated, Traced: p.tracer != nil})
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func House() Rule {
 				// Protocols and doors to the outside; no hotels.
 				Name: "machinery",
 				Packages: []string{
+					"internal/batch/...",
 					"internal/cache/...",
 					"internal/callers/...",
 					"internal/challenge/...",

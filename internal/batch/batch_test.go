@@ -1,0 +1,160 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/batch"
+)
+
+var errBad = errors.New("bad item")
+
+// ledger remembers each write; negative items are refused.
+type ledger struct {
+	mu     sync.Mutex
+	writes [][]int
+	took   time.Duration
+}
+
+func (l *ledger) write(ctx context.Context, items []int) error {
+	select {
+	case <-time.After(l.took):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if slices.Min(items) < 0 {
+		return errBad
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes = append(l.writes, slices.Clone(items))
+	return nil
+}
+
+func (l *ledger) writer(size, most int) *batch.Writer[int] {
+	return batch.New(batch.Config[int]{
+		Write: l.write, Refused: func(err error) bool { return errors.Is(err, errBad) }, Size: size, Most: most, Timeout: time.Minute,
+	})
+}
+
+func TestCallersShareWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: time.Second}
+		w := l.writer(4, 100)
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				if err := w.Add(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		var sizes []int
+		var all []int
+		for _, items := range l.writes {
+			sizes = append(sizes, len(items))
+			all = append(all, items...)
+		}
+		slices.Sort(all)
+		if !slices.Equal(sizes, []int{1, 4, 4, 1}) || !slices.Equal(all, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+			t.Errorf("writes %v", l.writes)
+		}
+	})
+}
+
+// One refused item fails its own caller alone.
+func TestRefusedItemFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: time.Second}
+		w := l.writer(10, 100)
+		got := make([]error, 4)
+		var wg sync.WaitGroup
+		for i, item := range []int{1, 2, -1, 3} {
+			wg.Go(func() { got[i] = w.Add(t.Context(), item) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		for i, err := range got {
+			if want := i == 2; errors.Is(err, errBad) != want {
+				t.Errorf("item %d: %v", i, err)
+			}
+		}
+		if len(l.writes) != 3 {
+			t.Errorf("writes %v", l.writes)
+		}
+	})
+}
+
+// A caller that goes does not take the others' items along, nor its own: what was
+// accepted is written once.
+func TestCallerThatGoesLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: time.Second}
+		w := l.writer(10, 100)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.Add(ctx, 1) }) // writes, and is cancelled meanwhile
+		synctest.Wait()
+		wg.Go(func() {
+			if err := w.Add(ctx, 2); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled while it waited: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := w.Add(t.Context(), 3); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		var all []int
+		for _, items := range l.writes {
+			all = append(all, items...)
+		}
+		slices.Sort(all)
+		if !slices.Equal(all, []int{1, 2, 3}) {
+			t.Errorf("writes %v", l.writes)
+		}
+	})
+}
+
+func TestFullAndClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: time.Second}
+		w := l.writer(10, 2)
+		var wg sync.WaitGroup
+		for i := range 3 { // one is written, two wait
+			wg.Go(func() {
+				if err := w.Add(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if err := w.Add(t.Context(), 9); !errors.Is(err, batch.ErrFull) {
+			t.Errorf("one too many: %v", err)
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if err := w.Add(t.Context(), 9); !errors.Is(err, batch.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		if n := len(slices.Concat(l.writes...)); n != 3 {
+			t.Errorf("%d items written, want 3", n)
+		}
+	})
+}

@@ -23,6 +23,7 @@ func TestUnsafeSettings(t *testing.T) {
 		{"old pepper", func(c *consumerd.Config) { c.OldPeppers = []daemon.Secret{good, good[:20]} }, "old-peppers: can be guessed"},
 		{"no limits", func(c *consumerd.Config) { c.Limits = " off" }, "limits: are off"},
 		{"no defence", func(c *consumerd.Config) { c.BotDefence = "off" }, "bot-defence: is off"},
+		{"one keyring for two purposes", func(c *consumerd.Config) { c.HandoffKeysFile, c.CardKeysFile = "keys.json", "keys.json" }, "card-keys: are the hand-off's"},
 		{"emulator", func(c *consumerd.Config) { c.PubSubEmulator = "localhost:1" }, "pubsub-emulator"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,5 +40,30 @@ func TestUnsafeSettings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCardKeysAreRequired: without keys, or with two of their places, a service
+// does not start anywhere.
+func TestCardKeysAreRequired(t *testing.T) {
+	t.Parallel()
+	const want = "card-keys, card-keys-file or card-keys-secret: exactly one is required"
+	for name, tc := range map[string]struct {
+		keys    consumerd.KeySettings
+		refused bool
+	}{
+		"none":   {consumerd.KeySettings{HandoffKeysFile: "a"}, true},
+		"two":    {consumerd.KeySettings{HandoffKeysFile: "a", CardKeysFile: "b", CardKeys: "c"}, true},
+		"inline": {consumerd.KeySettings{HandoffKeysFile: "a", CardKeys: "b"}, false},
+		"file":   {consumerd.KeySettings{HandoffKeysFile: "a", CardKeysFile: "b"}, false},
+		"secret": {consumerd.KeySettings{HandoffKeysFile: "a", CardKeysSecret: "b"}, false},
+	} {
+		for _, environment := range []string{"production", "local"} {
+			cfg := consumerd.Config{KeySettings: &tc.keys, DefenceSettings: &consumerd.DefenceSettings{BotDefence: "on", Instances: 3}}
+			cfg.Environment = environment
+			if err := cfg.Validate(); strings.Contains(err.Error(), want) != tc.refused {
+				t.Errorf("%s, %s: %v", name, environment, err)
+			}
+		}
 	}
 }

@@ -90,6 +90,53 @@ func TestSolutionsAreCharged(t *testing.T) {
 		if n := len(a.memory.blocked); n != 1 {
 			t.Errorf("%d sessions are blocked, want 1", n)
 		}
+		// One with a card is ours, although the store has lost it.
+		cookie = a.carded()
+		pass(time.Minute)
+		for range maxFailures {
+			a.send(http.MethodPost, "/search", "x", home, firefoxHeaders("Cookie", cookie, "X-Challenge", "junk"))
+		}
+		synctest.Wait()
+		if n := len(a.memory.blocked); n != 2 {
+			t.Errorf("%d sessions are blocked, want that with the card too", n)
+		}
+	})
+}
+
+// carded returns the cookies of a session that has a card and is in no store.
+func (a *simulation) carded() string {
+	a.t.Helper()
+	card, err := a.guard.cfg.Cards.Mint(consumer.Card{
+		SessionID: bff.NewID(bff.PrefixGuestSession, time.Now()), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: time.Now().UTC().Truncate(time.Second),
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return consumer.CardCookie + "=" + card
+}
+
+// TestCardsAreNotMadeUp: where most new sessions are made up, a card tells the
+// others apart without a look into the store.
+func TestCardsAreNotMadeUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newSimulation(t, func(c *Config) { c.Limits.Off = true })
+		for i := range 60 {
+			a.send(http.MethodPost, "/search", fmt.Sprint("made up ", i), home, firefoxHeaders("Cookie", inventedCookie()))
+			synctest.Wait()
+		}
+		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", inventedCookie(), "Idempotency-Key", "1")); got.code != bff.CodeSuspectedBot {
+			t.Fatalf("a made-up session: %d %s", got.status, got.body)
+		}
+		synctest.Wait()
+		looked := a.sessions.looked()
+		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", a.carded(), "Idempotency-Key", "1")); got.status != http.StatusOK {
+			t.Errorf("with a card: %d %s", got.status, got.body)
+		}
+		synctest.Wait()
+		if n := a.sessions.looked() - looked; n != 0 {
+			t.Errorf("looked %d times for a session with a card", n)
+		}
 	})
 }
 

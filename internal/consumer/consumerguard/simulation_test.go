@@ -244,8 +244,16 @@ func (a *simulation) send(method, path, body, addr string, header map[string]str
 type sessions struct {
 	consumer.Sessions
 
-	mu sync.Mutex
-	at map[bff.ID]time.Time
+	mu    sync.Mutex
+	at    map[bff.ID]time.Time
+	finds int
+}
+
+// looked returns how often a session was looked for.
+func (o *sessions) looked() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.finds
 }
 
 func (o *sessions) open() bff.ID {
@@ -259,6 +267,7 @@ func (o *sessions) open() bff.ID {
 func (o *sessions) FindSession(_ context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.finds++
 	at, ok := o.at[id]
 	return consumer.GuestSession{ID: id, CreatedAt: at, Consent: consumer.Consent{Telemetry: true}}, ok, nil
 }

@@ -1,7 +1,9 @@
 package consumerhttp_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +173,74 @@ func (s *site) sessionField(guest, field string) string {
 		s.t.Fatalf("%s of %s: %v", field, guest, err)
 	}
 	return v
+}
+
+// What Redis keeps of a search, what the history shows and what the event says name
+// one query, and a page's event says what the page showed.
+func TestOneSearchEverywhere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, map[string]string{
+		"BFF_CONSUMER_SAMPLING": string(consumer.SubjectSearchExecuted) + "=1;" + string(consumer.SubjectDetailViewed) + "=1",
+	}, nil)
+	g := s.guest()
+	// The public page does not know what the guest has chosen.
+	g.must(http.StatusOK, "POST", "/session/currency", map[string]string{"currency": "EUR"})
+	g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "en"})
+	a := g.must(http.StatusOK, "POST", "/search", search())
+	var page struct{ Page struct{ Total int } }
+	if err := json.Unmarshal(a.body, &page); err != nil || page.Page.Total == 0 {
+		t.Fatalf("%v: %.200s", err, a.body)
+	}
+	srs := a.header.Get("X-Search-Session")
+	executed := s.event(consumer.SubjectSearchExecuted, g.cookie)
+
+	c := redisClient(t, s.RedisURL)
+	defer c.Close()
+	kept := func() (m map[string]string) {
+		t.Helper()
+		m, err := c.Do(testkit.Context(t), c.B().Hgetall().Key(s.Name+":bff-consumer:srs:"+srs).Build()).AsStrMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	s.until("the search session was not kept", func() bool { return len(kept()) > 0 })
+	first, history := kept(), g.session().SearchHistory
+	if len(history) != 1 || history[0].QueryHash != first["queryHash"] || executed["queryHash"] != first["queryHash"] || executed["searchSessionId"] != srs {
+		t.Errorf("Redis has %s, the history %+v, the event %v", first["queryHash"], history, executed)
+	}
+	if first["guestSessionId"] != g.cookie || first["resultCount"] != strconv.Itoa(page.Page.Total) || executed["resultCount"] != float64(page.Page.Total) {
+		t.Errorf("of %d hotels Redis has %v, the event %v", page.Page.Total, first, executed)
+	}
+	moment := func(m map[string]string, field string) time.Time {
+		t.Helper()
+		at, err := time.Parse(time.RFC3339, m[field])
+		if err != nil {
+			t.Fatalf("%s: %v", field, err)
+		}
+		return at
+	}
+	started := moment(first, "startedAt")
+	if ends := moment(first, "ttlExpiresAt"); !ends.Equal(started.Add(time.Hour)) || !moment(first, "lastInteractionAt").Equal(started) {
+		t.Errorf("a new search session: %v", first)
+	}
+	next := search()
+	next["page"] = map[string]int{"limit": 20, "offset": 20}
+	g.must(http.StatusOK, "POST", "/search", next, "X-Search-Session", srs)
+	s.until("the second page was not noticed", func() bool { return moment(kept(), "lastInteractionAt").After(started) })
+	if m := kept(); !moment(m, "startedAt").Equal(started) || m["ttlExpiresAt"] != first["ttlExpiresAt"] || m["queryHash"] != first["queryHash"] {
+		t.Errorf("after the second page: %v", m)
+	}
+
+	hotel, _ := s.hotel(3)
+	shown := g.must(http.StatusOK, "GET", "/hotels/"+hotel, nil, "X-Currency", "USD", "X-Search-Session", srs)
+	viewed := s.event(consumer.SubjectDetailViewed, g.cookie)
+	if viewed["currency"] != "USD" || viewed["locale"] != "ps-AF" || viewed["searchSessionId"] != srs || viewed["propertyId"] != hotel {
+		t.Errorf("detail.viewed: %v", viewed)
+	}
+	if !strings.Contains(string(shown.body), `"currency":"USD"`) {
+		t.Errorf("the page is in another currency: %.500s", shown.body)
+	}
 }
 
 func TestClear(t *testing.T) {

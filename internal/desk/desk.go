@@ -35,6 +35,7 @@ const (
 // Config says where a desk works.
 type Config struct {
 	BackofficeURL string // scheme and authority of the staff service
+	PublicURL     string // what proofs name, if the service is known by another URL than it is reached at
 	IAMURL        string // base of iam; needed to sign in
 	Device        *Device
 	AppVersion    string
@@ -74,6 +75,7 @@ func open(cfg Config, f *file) (*Client, error) {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{}
 	}
+	cfg.PublicURL = cmp.Or(cfg.PublicURL, cfg.BackofficeURL)
 	cfg.AppVersion = cmp.Or(cfg.AppVersion, AppVersion)
 	cfg.Platform = cmp.Or(cfg.Platform, platform())
 	c := &Client{cfg: cfg, file: f, state: state{Device: cfg.Device}}
@@ -202,7 +204,7 @@ func (c *Client) message(call Call) (message, error) {
 	if call.Method != http.MethodGet && call.Method != http.MethodHead {
 		key := call.IdempotencyKey
 		if key == "" {
-			_, key, _ = strings.Cut(bff.NewID("key", c.cfg.Now()).String(), "_")
+			key = c.newKey()
 		}
 		m.header.Set("X-Idempotency-Key", key)
 	}
@@ -216,6 +218,12 @@ func (c *Client) message(call Call) (message, error) {
 	return m, nil
 }
 
+// newKey returns a fresh ULID.
+func (c *Client) newKey() string {
+	_, key, _ := strings.Cut(bff.NewID("key", c.cfg.Now()).String(), "_")
+	return key
+}
+
 // url of a path; a path that has the base already is taken as it is.
 func (c *Client) url(path string) string {
 	if strings.HasPrefix(path, "/bff/") || strings.HasPrefix(path, "/api/bff/") {
@@ -225,7 +233,8 @@ func (c *Client) url(path string) string {
 }
 
 // exchange sends a message with a fresh proof. A server that asks for its nonce
-// is asked again with it, once.
+// is asked again with it, once; so is one that has seen the proof, because
+// net/http repeats requests by itself when a connection breaks.
 func (c *Client) exchange(ctx context.Context, m message) (*http.Response, error) {
 	u, err := url.Parse(m.url)
 	if err != nil {
@@ -237,15 +246,16 @@ func (c *Client) exchange(ctx context.Context, m message) (*http.Response, error
 		if err != nil {
 			return nil, err
 		}
-		offered := res.Header.Get("DPoP-Nonce")
-		if offered == "" || offered == nonce {
-			return res, nil
+		var refusal Refusal
+		if res.StatusCode == http.StatusUnauthorized {
+			refusal = *peek(res)
 		}
-		asked := res.StatusCode == http.StatusUnauthorized && peek(res).wantsNonce()
-		if nonce != "" || asked { // a clock that is right needs no nonce
+		offered := res.Header.Get("DPoP-Nonce")
+		news := offered != "" && offered != nonce
+		if news && (nonce != "" || refusal.wantsNonce()) { // a clock that is right needs no nonce
 			c.learn(u.Host, offered)
 		}
-		if !asked || again {
+		if again || !(news && refusal.wantsNonce()) && !strings.HasSuffix(refusal.Code, ".DPOP_REPLAYED") {
 			return res, nil
 		}
 		_ = res.Body.Close() // it was peeked at
@@ -253,7 +263,11 @@ func (c *Client) exchange(ctx context.Context, m message) (*http.Response, error
 }
 
 func (c *Client) attempt(ctx context.Context, m message, nonce string) (*http.Response, error) {
-	proof, err := c.Device().Prove(Proof{Method: m.method, URL: m.url, AccessToken: m.token, Nonce: nonce, At: c.cfg.Now()})
+	named := m.url
+	if path, ok := strings.CutPrefix(m.url, c.cfg.BackofficeURL); ok {
+		named = c.cfg.PublicURL + path
+	}
+	proof, err := c.Device().Prove(Proof{Method: m.method, URL: named, AccessToken: m.token, Nonce: nonce, At: c.cfg.Now()})
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +275,7 @@ func (c *Client) attempt(ctx context.Context, m message, nonce string) (*http.Re
 	if err != nil {
 		return nil, err
 	}
+	req.GetBody = nil // or net/http repeats a change with the proof that was used
 	req.Header = m.header.Clone()
 	req.Header.Set("DPoP", proof)
 	if m.token != "" {

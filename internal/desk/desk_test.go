@@ -41,6 +41,8 @@ type front struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	expired string // an access token that has ended
+	burned  map[string]bool
+	lose    int // answers that do not arrive
 	seen    []*http.Request
 	stream  http.HandlerFunc
 	events  []string
@@ -48,7 +50,7 @@ type front struct {
 
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{t: t, now: time.Now}
+	f := &front{t: t, now: time.Now, burned: map[string]bool{}}
 	var err error
 	f.sim, err = sim.New(sim.Config{Latency: map[string]sim.Latency{}, Publisher: f, Now: func() time.Time { return f.clock() }})
 	if err != nil {
@@ -112,9 +114,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.Sum256([]byte(token))
 		want.TokenHash, want.KeyPrint = base64.RawURLEncoding.EncodeToString(sum[:]), fmt.Sprint(cnf["jkt"])
 	}
-	if _, err := f.proofs.Verify(r.Header.Get("DPoP"), want, f.clock()); err != nil {
+	proof, err := f.proofs.Verify(r.Header.Get("DPoP"), want, f.clock())
+	if err != nil {
 		w.Header().Set("DPoP-Nonce", f.nonces.Mint(f.clock()))
 		f.refuse(w, 401, "DPOP_INVALID")
+		return
+	}
+	if !f.burn(proof.ID) {
+		f.refuse(w, 401, "DPOP_REPLAYED")
 		return
 	}
 	switch path {
@@ -128,8 +135,30 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 		h(w, r)
 	default:
+		f.mayLose()
 		_, _ = fmt.Fprintf(w, `{"path":%q,"method":%q}`, r.URL.RequestURI(), r.Method)
 	}
+}
+
+// mayLose ends the connection without an answer while answers are to be lost.
+func (f *front) mayLose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lose > 0 {
+		f.lose--
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// burn reports whether a proof is new.
+func (f *front) burn(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.burned[id] {
+		return false
+	}
+	f.burned[id] = true
+	return true
 }
 
 // verify checks a token against the keys that iam publishes.
@@ -165,12 +194,14 @@ func (f *front) refresh(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Header.Set("DPoP", r.Header.Get("DPoP"))
+	req.Header.Set("Idempotency-Key", r.Header.Get("X-Idempotency-Key"))
 	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		f.t.Error(err)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
+	f.mayLose()
 	w.WriteHeader(res.StatusCode)
 	_, _ = io.Copy(w, res.Body)
 }
@@ -259,6 +290,16 @@ func TestDo(t *testing.T) {
 	if _, err := desk.New(desk.Config{BackofficeURL: "x", IAMURL: ""}); err == nil || !strings.Contains(err.Error(), "iam") || !strings.Contains(err.Error(), "staff service") {
 		t.Errorf("bad URLs: %v", err)
 	}
+	elsewhere := f.config()
+	elsewhere.PublicURL = "https://staff.example"
+	misled, err := desk.New(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.signIn(misled)
+	if r, ok := errors.AsType[*desk.Refusal](f.get(misled).Err()); !ok || !strings.HasSuffix(r.Code, "DPOP_INVALID") {
+		t.Errorf("a proof for another URL: %v", r)
+	}
 	stranger, err := desk.New(f.config())
 	if err != nil {
 		t.Fatal(err)
@@ -277,10 +318,10 @@ func TestDo(t *testing.T) {
 // service's lets it call.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
+	f := newFront(t)
 	for _, off := range []time.Duration{-26 * time.Hour, 3 * time.Minute, 400 * 24 * time.Hour} {
-		t.Run(off.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFront(t)
+		t.Run(off.String(), func(t *testing.T) { //nolint:paralleltest // they move one clock
+			f.paths()
 			c := f.desk(func(cfg *desk.Config) { cfg.Now = func() time.Time { return f.clock().Add(off) } })
 			if a := f.get(c); a.Status != 200 {
 				t.Fatalf("%d %s", a.Status, a.Body)
@@ -353,6 +394,49 @@ func TestRefreshTogether(t *testing.T) {
 	}
 	if refreshes != 1 || len(f.events) != 0 {
 		t.Errorf("%d refreshes, events %v", refreshes, f.events)
+	}
+}
+
+// A refresh whose answer was lost is asked for again under its key, by the next
+// process if need be: iam must not take it for a stolen token.
+func TestLostRefresh(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	path := filepath.Join(t.TempDir(), "desk.json")
+	c, err := desk.Open(path, f.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.signIn(c)
+	f.set(func() { f.lose = 1 })
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Errorf("one lost answer: %v", err)
+	}
+	f.set(func() { f.lose = 2 })
+	if err := c.Refresh(t.Context()); err == nil || errors.Is(err, desk.ErrSignedOut) {
+		t.Errorf("two lost answers: %v", err)
+	}
+	next, err := desk.Open(path, f.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Refresh(t.Context()); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	if a := f.get(next); a.Status != 200 || len(f.events) != 0 {
+		t.Errorf("%d, events %v", a.Status, f.events)
+	}
+}
+
+// net/http repeats a GET whose connection broke, proof and all.
+func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	c := f.desk()
+	f.get(c) // a connection that is used again
+	f.set(func() { f.lose = 1 })
+	if a := f.get(c); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
 

@@ -32,7 +32,10 @@ type signedIn struct {
 	AccessToken  string    `json:"accessToken"`
 	RefreshToken string    `json:"refreshToken"`
 	Expires      time.Time `json:"expires"` // by the device's own clock
-	LastEventID  string    `json:"lastEventId,omitempty"`
+	// RetryKey names the refresh that is under way. It is kept before the request is
+	// sent: after a lost answer or a crash iam answers the same key once more.
+	RetryKey    string `json:"retryKey,omitempty"`
+	LastEventID string `json:"lastEventId,omitempty"`
 }
 
 type tokens struct {
@@ -43,7 +46,7 @@ type tokens struct {
 
 // adopt takes new tokens over.
 func (in *signedIn) adopt(t tokens, now time.Time) {
-	in.AccessToken, in.RefreshToken = t.AccessToken, t.RefreshToken
+	in.AccessToken, in.RefreshToken, in.RetryKey = t.AccessToken, t.RefreshToken, ""
 	in.Expires = now.Add(time.Duration(t.ExpiresIn) * time.Second)
 }
 
@@ -115,8 +118,19 @@ func (c *Client) Refresh(ctx context.Context) error {
 // renew spends a refresh token, unless another call or process has spent it
 // meanwhile: a token that is used twice ends the sign-in.
 func (c *Client) renew(ctx context.Context, spent string) error {
-	var refused error
 	err := c.update(func(s *state) error {
+		if in := s.SignedIn; in != nil && in.RefreshToken == spent && in.RetryKey == "" {
+			next := *in
+			next.RetryKey = c.newKey()
+			s.SignedIn = &next
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = c.update(func(s *state) error {
 		in := s.SignedIn
 		switch {
 		case in == nil || in.RefreshToken == "":
@@ -124,11 +138,14 @@ func (c *Client) renew(ctx context.Context, spent string) error {
 		case in.RefreshToken != spent:
 			return nil
 		}
-		m, err := c.message(Call{Method: http.MethodPost, Path: "/auth/refresh", Body: map[string]string{"refreshToken": spent}})
+		m, err := c.message(Call{Method: http.MethodPost, Path: "/auth/refresh", Body: map[string]string{"refreshToken": spent}, IdempotencyKey: in.RetryKey})
 		if err != nil {
 			return err
 		}
 		got, err := c.tokens(ctx, m)
+		if lost(err) && ctx.Err() == nil {
+			got, err = c.tokens(ctx, m)
+		}
 		if r, ok := errors.AsType[*Refusal](err); ok && r.Status == http.StatusUnauthorized && !r.wantsNonce() {
 			refused = fmt.Errorf("%w any more: %w", ErrSignedOut, err)
 			s.SignedIn = &signedIn{Operator: in.Operator}
@@ -143,6 +160,13 @@ func (c *Client) renew(ctx context.Context, spent string) error {
 		return nil
 	})
 	return errors.Join(err, refused)
+}
+
+// lost reports whether a request may have been done although its answer is not
+// known.
+func lost(err error) bool {
+	r, refused := errors.AsType[*Refusal](err)
+	return err != nil && (!refused || r.Status >= http.StatusInternalServerError)
 }
 
 // tokens sends a message that is answered with tokens.

@@ -1,0 +1,459 @@
+package consumerd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// Hosts of the sites that the browser visits.
+const (
+	ownHost     = "www.melmastoon.ghasi.io"
+	siblingHost = "hotel.melmastoon.ghasi.io" // a hotel's own site, same-site with ours
+	listedHost  = "app.melmastoon.ghasi.io"   // a front end whose origin is allowed
+	foreignHost = "evil.example"
+)
+
+// visit is one page that the browser opens: a script runs on it, and what the script
+// returns is checked.
+type visit struct {
+	at string // host
+	// script is the body of an async function.
+	script string
+	// setCookies come with the page.
+	setCookies []string
+	check      func(t *testing.T, got told)
+}
+
+// told is what became of a visit: what the script returned, and the API calls that
+// the service saw meanwhile.
+type told struct {
+	result json.RawMessage
+	calls  []apiCall
+}
+
+// apiCall is a request of the browser as it arrived.
+type apiCall struct {
+	Method, Path string
+	Status       int
+	Site         string // Sec-Fetch-Site
+	Session      bool   // it carried a session's cookie
+}
+
+func (c apiCall) String() string {
+	return fmt.Sprintf("%s %s %d %s session=%t", c.Method, c.Path, c.Status, c.Site, c.Session)
+}
+
+// browserPrelude are the functions that scripts use.
+const browserPrelude = `
+const base = 'https://%s:' + location.port + '/bff/consumer/v1';
+// call sends a request as a front end does, and returns all that the page can read.
+async function call(method, path, body, headers) {
+  const init = {method, credentials: 'include', headers: {...headers}};
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    init.headers['Content-Type'] = 'application/json';
+  }
+  try {
+    const response = await fetch(base + path, init);
+    const text = await response.text();
+    return {status: response.status, body: text ? JSON.parse(text) : null, headers: Object.fromEntries(response.headers)};
+  } catch (e) {
+    return {status: 0, body: null, headers: {}};
+  }
+}
+// key is an idempotency key.
+const key = () => ({'Idempotency-Key': crypto.randomUUID()});
+// submit sends a form into a frame, and waits for what comes back.
+function submit(path, type, name, value) {
+  const frame = Object.assign(document.createElement('iframe'), {name: 'f' + Math.random()});
+  const form = Object.assign(document.createElement('form'), {method: 'POST', action: base + path, target: frame.name, enctype: type});
+  form.append(Object.assign(document.createElement('input'), {name, value}));
+  document.body.append(frame, form);
+  return new Promise(done => { frame.onload = done; form.submit(); });
+}
+`
+
+// browserPage runs a script, reports what it returned and goes where it is told.
+const browserPage = `<!doctype html><meta charset="utf-8"><body><script>` + browserPrelude + `
+(async () => {
+  let result;
+  try { result = await (async () => {%s})(); } catch (e) { result = {threw: String(e)}; }
+  const answer = await fetch('/told/%d', {method: 'POST', body: JSON.stringify(result === undefined ? null : result)});
+  const next = await answer.text();
+  if (next) location.replace(next);
+})();
+</script>`
+
+// journey has a browser visit pages one after the other, over TLS, with the service
+// behind a proxy on the sites' hosts.
+type journey struct {
+	t      *testing.T
+	port   string
+	visits []visit
+	told   []chan told
+
+	mu    sync.Mutex
+	calls []apiCall
+}
+
+func (j *journey) origin(host string) string { return "https://" + host + ":" + j.port }
+
+func (j *journey) page(i int) string { return j.origin(j.visits[i].at) + "/page/" + strconv.Itoa(i) }
+
+// newJourney opens the sites. The service is said to be reached at target once it is
+// known.
+func newJourney(t *testing.T, target func() string) *journey {
+	t.Helper()
+	j := &journey{t: t}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /page/{i}", func(w http.ResponseWriter, r *http.Request) {
+		i, err := strconv.Atoi(r.PathValue("i"))
+		if err != nil || i >= len(j.visits) {
+			http.NotFound(w, r)
+			return
+		}
+		for _, c := range j.visits[i].setCookies {
+			w.Header().Add("Set-Cookie", c)
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, browserPage, ownHost, j.visits[i].script, i)
+	})
+	mux.HandleFunc("POST /told/{i}", func(w http.ResponseWriter, r *http.Request) {
+		result, err := io.ReadAll(r.Body)
+		i, err2 := strconv.Atoi(r.PathValue("i"))
+		if err != nil || err2 != nil || i >= len(j.told) {
+			http.NotFound(w, r)
+			return
+		}
+		j.mu.Lock()
+		j.told[i] <- told{result, j.calls}
+		j.calls = nil
+		j.mu.Unlock()
+		if i+1 < len(j.visits) {
+			_, _ = io.WriteString(w, j.page(i+1))
+		}
+	})
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to, err := url.Parse(target())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.SetURL(to)
+			r.SetXForwarded()
+			r.Out.Host = r.In.Host // as the browser sent it
+		},
+		ModifyResponse: func(res *http.Response) error {
+			r := res.Request
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.calls = append(j.calls, apiCall{
+				r.Method, strings.TrimPrefix(r.URL.Path, apiBase), res.StatusCode, r.Header.Get("Sec-Fetch-Site"), strings.Contains(r.Header.Get("Cookie"), "gms_id="),
+			})
+			return nil
+		},
+	}
+	mux.Handle(ownHost+"/bff/", proxy)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that the browser opens ahead and drops
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, j.port, _ = strings.Cut(server.Listener.Addr().String(), ":")
+	return j
+}
+
+// run visits all pages and checks each visit.
+func (j *journey) run(visits []visit) {
+	j.t.Helper()
+	j.visits = visits
+	for range visits {
+		j.told = append(j.told, make(chan told, 1))
+	}
+	testkit.Chromium(j.t, j.page(0))
+	ctx := testkit.Context(j.t)
+	for i, v := range visits {
+		select {
+		case got := <-j.told[i]:
+			v.check(j.t, got)
+		case <-ctx.Done():
+			j.t.Fatalf("visit %d, on %s: nothing was told", i, v.at)
+		}
+	}
+}
+
+// page is what call returns in a script.
+type pageCall struct {
+	Status  int
+	Body    json.RawMessage
+	Headers map[string]string
+}
+
+// guestSession is what a page can see of its guest.
+type guestSession struct {
+	SessionID    string
+	Locale       string
+	Consent      struct{ Telemetry, Marketing bool }
+	WishlistSize int
+}
+
+func decode[T any](t *testing.T, raw json.RawMessage) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return v
+}
+
+// TestBrowser has a real Chromium visit a guest's pages, a hotel's site on a sibling
+// host, a foreign site and a front end of an allowed origin: what those may read and
+// change is decided between the browser and the service, and only a browser knows its
+// part.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	var service string
+	j := newJourney(t, func() string { return service })
+	settings := patient()
+	maps.Copy(settings, map[string]string{
+		"BFF_CONSUMER_ALLOWED_ORIGINS": j.origin(listedHost),
+		"BFF_CONSUMER_BOT_DEFENCE":     "off", // a browser without a window is a bot
+	})
+	p := w.Start("bff-consumer", settings)
+	service = "http://" + p.Public
+
+	var guest guestSession // as the guest left it
+	const look = `return (await call('GET', '/session')).body`
+	unchanged := func(t *testing.T, got told) {
+		t.Helper()
+		if diff := cmp.Diff(guest, decode[guestSession](t, got.result)); diff != "" {
+			t.Errorf("the guest's session is another (-left +found):\n%s", diff)
+		}
+	}
+	// Everything that a page can send without the service's leave, and some that
+	// needs it.
+	const attack = `
+		const send = (path, init) => fetch(base + path, {method: 'POST', mode: 'no-cors', credentials: 'include', ...init});
+		const consent = JSON.stringify({telemetry: true, marketing: true});
+		await send('/session/consent', {body: new Blob([consent])});
+		await send('/session/consent', {body: consent});
+		await send('/session/clear');
+		await send('/session/clear', {body: new Blob([])});
+		await submit('/session/consent', 'text/plain', '{"telemetry":true,"marketing":true,"a":"', '"}');
+		await submit('/session/clear', 'application/x-www-form-urlencoded', 'a', 'b');
+		const before = performance.getEntriesByType('resource').length;
+		navigator.sendBeacon(base + '/session/clear');
+		while (performance.getEntriesByType('resource').length === before) await new Promise(done => setTimeout(done, 5));
+		return {read: await call('GET', '/session'), consent: await call('POST', '/session/consent', {telemetry: true, marketing: true})};`
+	attacked := func(site string, session bool) func(*testing.T, told) {
+		return func(t *testing.T, got told) {
+			t.Helper()
+			attempts := 0
+			for _, c := range got.calls {
+				switch {
+				case c.Method == http.MethodPost:
+					if attempts++; c.Status != http.StatusForbidden && c.Status != http.StatusUnsupportedMediaType || c.Site != site || c.Session != session {
+						t.Errorf("an attack from %s: %s, want a refusal and session=%t", site, c, session)
+					}
+				case c.Method == http.MethodOptions:
+					if c.Status != http.StatusForbidden {
+						t.Errorf("a preflight from %s: %s", site, c)
+					}
+				}
+			}
+			if attempts != 7 { // the last change waits for its preflight
+				t.Errorf("%d attempts arrived from %s, want 7: %v", attempts, site, got.calls)
+			}
+			for what, c := range decode[map[string]pageCall](t, got.result) {
+				if c.Status != 0 {
+					t.Errorf("a page of %s can read an answer (%s): %d %s", site, what, c.Status, c.Body)
+				}
+			}
+		}
+	}
+	visits := []visit{
+		{at: ownHost, script: `
+			await call('GET', '/session');
+			await call('POST', '/session/consent', {telemetry: false, marketing: false});
+			const found = (await call('POST', '/search', {geo: {mode: 'city', city: 'Kabul'}, dates: {checkIn: '2077-05-12', checkOut: '2077-05-15'}, occupancy: {adults: 2, rooms: 1}})).body.results[0];
+			await call('POST', '/wishlist', {propertyId: found.propertyId, source: 'list'}, key());` + look,
+			check: func(t *testing.T, got told) {
+				t.Helper()
+				guest = decode[guestSession](t, got.result)
+				if guest.SessionID == "" || guest.Consent.Telemetry || guest.Consent.Marketing || guest.WishlistSize != 1 {
+					t.Fatalf("the guest's first visit: %+v %v", guest, got.calls)
+				}
+			}},
+		{at: foreignHost, script: attack, check: attacked("cross-site", false)}, // the browser sends no Lax cookies
+		{at: ownHost, script: look, check: unchanged},
+		{at: siblingHost, script: attack, check: attacked("same-site", true)}, // but here it does
+		{at: ownHost, script: look, check: unchanged},
+		{at: listedHost, script: listedScript, check: func(t *testing.T, got told) {
+			t.Helper()
+			checkListed(t, got, &guest)
+		}},
+		{at: ownHost, script: look, check: unchanged},
+		{at: ownHost, script: ownScript, check: checkOwn},
+	}
+	j.run(visits)
+	checkVary(t, service, j.origin(listedHost), w.Sim.Catalog().Properties[0].PropertyID)
+}
+
+// A search and what follows from it, as a front end does it.
+const wholeVisit = `
+	const calls = {};
+	const stay = {dates: {checkIn: '2077-05-12', checkOut: '2077-05-15'}, occupancy: {adults: 2, rooms: 1}};
+	calls.search = await call('POST', '/search', {geo: {mode: 'city', city: 'Kabul'}, ...stay}, {'X-Currency': 'USD'});
+	const hotel = calls.search.body.results[1];
+	const path = '/hotels/' + hotel.propertyId;
+	calls.hotel = await call('GET', path, undefined, {'X-View-Source': 'search', 'X-Request-Id': '01H8YN7QV4D8KZ4F8Y5CK4MV3D'});
+	calls.again = await call('GET', path);
+	const wish = key();
+	calls.wish = await call('POST', '/wishlist', {propertyId: hotel.propertyId, source: 'list'}, wish);
+	calls.replayed = await call('POST', '/wishlist', {propertyId: hotel.propertyId, source: 'list'}, wish);
+	calls.remove = await call('DELETE', '/wishlist/' + hotel.propertyId, undefined, key());
+	calls.handoff = await call('POST', '/handoff', {propertyId: hotel.propertyId, tenantId: hotel.tenantId, ...stay}, key());
+	calls.invalid = await call('POST', '/session/locale', {locale: 'xx'});
+	calls.keyless = await call('POST', '/wishlist', {propertyId: hotel.propertyId, source: 'list'});
+	calls.nowhere = await call('GET', '/nowhere');
+	calls.locale = await call('POST', '/session/locale', {locale: 'fa-AF'});
+	calls.consent = await call('POST', '/session/consent', {telemetry: true});
+	calls.challenge = await call('GET', '/challenge');
+	calls.session = await call('GET', '/session');
+`
+
+const (
+	listedScript = wholeVisit + `return calls`
+	// ownScript ends with a report that goes out by itself, as pages send them when
+	// they are left.
+	ownScript = wholeVisit + `
+	calls.report = {status: navigator.sendBeacon(base + '/telemetry/page-view', new Blob([JSON.stringify({path: '/x'})], {type: 'application/json'})) ? 202 : 0};
+	await call('GET', '/session');
+	return calls`
+)
+
+// wantWhole are the statuses of wholeVisit.
+func wantWhole() map[string]int {
+	return map[string]int{
+		"search": 200, "hotel": 200, "again": 200, "wish": 201, "replayed": 201, "remove": 204, "handoff": 201, "invalid": 422, "keyless": 428,
+		"nowhere": 404, "locale": 200, "consent": 200, "challenge": 200, "session": 200,
+	}
+}
+
+func statuses(calls map[string]pageCall) map[string]int {
+	got := map[string]int{}
+	for name, c := range calls {
+		got[name] = c.Status
+	}
+	return got
+}
+
+// checkListed: a page of an allowed origin reads and changes the guest's session,
+// refusals and headers included.
+func checkListed(t *testing.T, got told, guest *guestSession) {
+	t.Helper()
+	calls := decode[map[string]pageCall](t, got.result)
+	if diff := cmp.Diff(wantWhole(), statuses(calls)); diff != "" {
+		t.Errorf("what a page of an allowed origin was answered (-want +got):\n%s\n%v", diff, got.calls)
+	}
+	for name, want := range map[string][]string{
+		"search":   {"x-search-session", "x-cache", "cache-status", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "x-request-id", "traceparent"},
+		"again":    {"etag", "age", "x-cache"},
+		"replayed": {"idempotency-replayed"},
+		"nowhere":  {"x-request-id"},
+	} {
+		for _, header := range want {
+			if calls[name].Headers[header] == "" {
+				t.Errorf("%s: the page cannot read %s: %v", name, header, calls[name].Headers)
+			}
+		}
+	}
+	if got := calls["hotel"].Headers["x-request-id"]; got != "01H8YN7QV4D8KZ4F8Y5CK4MV3D" {
+		t.Errorf("the page's own request id is not echoed: %q", got)
+	}
+	preflights := 0
+	for _, c := range got.calls {
+		if c.Method == http.MethodOptions {
+			if preflights++; c.Status != http.StatusNoContent {
+				t.Errorf("preflight: %s", c)
+			}
+		} else if c.Site != "same-site" || !c.Session {
+			t.Errorf("not a call with the guest's cookies from a sibling host: %s", c)
+		}
+	}
+	if preflights == 0 {
+		t.Error("the browser asked for no leave")
+	}
+	after := decode[guestSession](t, calls["session"].Body)
+	want := *guest
+	want.Locale, want.Consent.Telemetry = "fa-AF", true
+	if diff := cmp.Diff(want, after); diff != "" {
+		t.Errorf("the session after an allowed page changed it (-want +got):\n%s", diff)
+	}
+	*guest = after
+}
+
+// checkOwn: a page of our own does everything, and asks for no leave.
+func checkOwn(t *testing.T, got told) {
+	t.Helper()
+	want := wantWhole()
+	want["report"] = 202
+	if diff := cmp.Diff(want, statuses(decode[map[string]pageCall](t, got.result))); diff != "" {
+		t.Errorf("what our own page was answered (-want +got):\n%s\n%v", diff, got.calls)
+	}
+	for _, c := range got.calls {
+		if c.Method == http.MethodOptions || c.Site != "same-origin" || c.Status == http.StatusForbidden {
+			t.Errorf("our own page: %s", c)
+		}
+	}
+}
+
+// checkVary: an answer that a CDN may keep says that it differs by origin, however it
+// was made and for every page.
+func checkVary(t *testing.T, service, listed, hotel string) {
+	t.Helper()
+	for range 3 { // filled, then kept
+		for _, origin := range []string{"", listed, "https://" + foreignHost} {
+			req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodGet, service+apiBase+"/hotels/"+hotel, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if origin != "" {
+				req.Header.Set("Origin", origin)
+			}
+			res, err := browser.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			vary := strings.Split(strings.Join(res.Header["Vary"], ", "), ", ")
+			slices.Sort(vary)
+			if diff := cmp.Diff([]string{"Accept-Encoding", "Accept-Language", "Origin", "X-Currency"}, vary); diff != "" {
+				t.Errorf("Vary for %q (-want +got):\n%s", origin, diff)
+			}
+			allowed := ""
+			if origin == listed {
+				allowed = listed
+			}
+			if got := res.Header.Get("Access-Control-Allow-Origin"); got != allowed {
+				t.Errorf("a page of %q: Access-Control-Allow-Origin = %q", origin, got)
+			}
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -52,11 +53,7 @@ type apiCall struct {
 	Method, Path string
 	Status       int
 	Site         string // Sec-Fetch-Site
-	Session      bool   // it carried a session's cookie
-}
-
-func (c apiCall) String() string {
-	return fmt.Sprintf("%s %s %d %s session=%t", c.Method, c.Path, c.Status, c.Site, c.Session)
+	IDs, Cards   int    // cookies with a session's id, and with a card
 }
 
 // browserPrelude are the functions that scripts use.
@@ -162,11 +159,11 @@ func newJourney(t *testing.T, target func() string) *journey {
 		},
 		ModifyResponse: func(res *http.Response) error {
 			r := res.Request
+			c := apiCall{Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, apiBase), Status: res.StatusCode, Site: r.Header.Get("Sec-Fetch-Site")}
+			c.IDs, c.Cards = len(r.CookiesNamed(consumer.SessionCookie)), len(r.CookiesNamed(consumer.CardCookie))
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			j.calls = append(j.calls, apiCall{
-				r.Method, strings.TrimPrefix(r.URL.Path, apiBase), res.StatusCode, r.Header.Get("Sec-Fetch-Site"), strings.Contains(r.Header.Get("Cookie"), "gms_id="),
-			})
+			j.calls = append(j.calls, c)
 			return nil
 		},
 	}
@@ -261,24 +258,24 @@ func TestBrowser(t *testing.T) {
 		navigator.sendBeacon(base + '/session/clear');
 		while (performance.getEntriesByType('resource').length === before) await new Promise(done => setTimeout(done, 5));
 		return {read: await call('GET', '/session'), consent: await call('POST', '/session/consent', {telemetry: true, marketing: true})};`
-	attacked := func(site string, session bool) func(*testing.T, told) {
+	attacked := func(site string, cookies int) func(*testing.T, told) {
 		return func(t *testing.T, got told) {
 			t.Helper()
 			attempts := 0
 			for _, c := range got.calls {
 				switch {
 				case c.Method == http.MethodPost:
-					if attempts++; c.Status != http.StatusForbidden && c.Status != http.StatusUnsupportedMediaType || c.Site != site || c.Session != session {
-						t.Errorf("an attack from %s: %s, want a refusal and session=%t", site, c, session)
+					if attempts++; c.Status != http.StatusForbidden && c.Status != http.StatusUnsupportedMediaType || c.Site != site || c.IDs != cookies || c.Cards != cookies {
+						t.Errorf("an attack from %s: %+v, want a refusal, and %d cookie of each kind", site, c, cookies)
 					}
 				case c.Method == http.MethodOptions:
 					if c.Status != http.StatusForbidden {
-						t.Errorf("a preflight from %s: %s", site, c)
+						t.Errorf("a preflight from %s: %+v", site, c)
 					}
 				}
 			}
 			if attempts != 7 { // the last change waits for its preflight
-				t.Errorf("%d attempts arrived from %s, want 7: %v", attempts, site, got.calls)
+				t.Errorf("%d attempts arrived from %s, want 7: %+v", attempts, site, got.calls)
 			}
 			for what, c := range decode[map[string]pageCall](t, got.result) {
 				if c.Status != 0 {
@@ -297,20 +294,24 @@ func TestBrowser(t *testing.T) {
 				t.Helper()
 				guest = decode[guestSession](t, got.result)
 				if guest.SessionID == "" || guest.Consent.Telemetry || guest.Consent.Marketing || guest.WishlistSize != 1 {
-					t.Fatalf("the guest's first visit: %+v %v", guest, got.calls)
+					t.Fatalf("the guest's first visit: %+v %+v", guest, got.calls)
 				}
 			}},
-		{at: foreignHost, script: attack, check: attacked("cross-site", false)}, // the browser sends no Lax cookies
+		{at: foreignHost, script: attack, check: attacked("cross-site", 0)}, // the browser sends no Lax cookies
 		{at: ownHost, script: look, check: unchanged},
-		{at: siblingHost, script: attack, check: attacked("same-site", true)}, // but here it does
+		{at: siblingHost, script: attack, check: attacked("same-site", 1)}, // but here it does
 		{at: ownHost, script: look, check: unchanged},
 		{at: listedHost, script: listedScript, check: func(t *testing.T, got told) {
 			t.Helper()
 			checkListed(t, got, &guest)
 		}},
 		{at: ownHost, script: look, check: unchanged},
-		{at: ownHost, script: ownScript, check: checkOwn},
+		{at: ownHost, script: ownScript, check: func(t *testing.T, got told) {
+			t.Helper()
+			guest = checkOwn(t, got)
+		}},
 	}
+	visits = append(visits, planted(&guest)...)
 	j.run(visits)
 	checkVary(t, service, j.origin(listedHost), w.Sim.Catalog().Properties[0].PropertyID)
 }
@@ -391,10 +392,10 @@ func checkListed(t *testing.T, got told, guest *guestSession) {
 	for _, c := range got.calls {
 		if c.Method == http.MethodOptions {
 			if preflights++; c.Status != http.StatusNoContent {
-				t.Errorf("preflight: %s", c)
+				t.Errorf("preflight: %+v", c)
 			}
-		} else if c.Site != "same-site" || !c.Session {
-			t.Errorf("not a call with the guest's cookies from a sibling host: %s", c)
+		} else if c.Site != "same-site" || c.IDs != 1 || c.Cards != 1 {
+			t.Errorf("not a call with the guest's cookies from a sibling host: %+v", c)
 		}
 	}
 	if preflights == 0 {
@@ -410,17 +411,96 @@ func checkListed(t *testing.T, got told, guest *guestSession) {
 }
 
 // checkOwn: a page of our own does everything, and asks for no leave.
-func checkOwn(t *testing.T, got told) {
+func checkOwn(t *testing.T, got told) guestSession {
 	t.Helper()
+	calls := decode[map[string]pageCall](t, got.result)
 	want := wantWhole()
 	want["report"] = 202
-	if diff := cmp.Diff(want, statuses(decode[map[string]pageCall](t, got.result))); diff != "" {
+	if diff := cmp.Diff(want, statuses(calls)); diff != "" {
 		t.Errorf("what our own page was answered (-want +got):\n%s\n%v", diff, got.calls)
 	}
 	for _, c := range got.calls {
 		if c.Method == http.MethodOptions || c.Site != "same-origin" || c.Status == http.StatusForbidden {
-			t.Errorf("our own page: %s", c)
+			t.Errorf("our own page: %+v", c)
 		}
+	}
+	return decode[guestSession](t, calls["session"].Body)
+}
+
+// planted are visits to a hotel's site that plants cookies for all of our hosts, and
+// what follows for the guest: nothing. The planter is one whose id the guest would
+// share.
+func planted(guest *guestSession) []visit {
+	const id = "gms_01H8YN7QV4D8KZ4F8Y5CK4MV3D"
+	domain := "; Domain=melmastoon.ghasi.io; Secure"
+	plant := func(cookies ...string) visit {
+		script := ""
+		for _, c := range cookies {
+			script += "document.cookie = " + strconv.Quote(c+domain) + ";\n"
+		}
+		return visit{at: siblingHost, script: script, check: func(t *testing.T, got told) {
+			t.Helper()
+			if string(got.result) != "null" {
+				t.Errorf("planting: %s", got.result)
+			}
+		}}
+	}
+	twice := `
+		const calls = [await call('GET', '/session'), await call('POST', '/session/locale', {locale: 'ps-AF'}), await call('GET', '/session')];
+		return calls`
+	// sessions returns the guest's sessions of a visit's three calls.
+	sessions := func(t *testing.T, got told, wantIDs int) []guestSession {
+		t.Helper()
+		var all []guestSession
+		for _, c := range decode[[]pageCall](t, got.result) {
+			if c.Status != http.StatusOK {
+				t.Fatalf("a planted cookie locks the guest out: %d %s", c.Status, c.Body)
+			}
+			all = append(all, decode[guestSession](t, c.Body))
+		}
+		for _, c := range got.calls {
+			if c.IDs < wantIDs || c.Cards > 1 {
+				t.Errorf("%+v: want %d ids, the planted ones among them, and no card but ours", c, wantIDs)
+			}
+		}
+		return all
+	}
+	keeps := func(wantIDs int) func(*testing.T, told) {
+		return func(t *testing.T, got told) {
+			t.Helper()
+			for _, s := range sessions(t, got, wantIDs) {
+				if s.SessionID != guest.SessionID || s.Consent != guest.Consent || s.WishlistSize != guest.WishlistSize {
+					t.Errorf("the guest has another session: %+v, before it was %+v", s, *guest)
+				}
+			}
+		}
+	}
+	// begins is a newcomer's visit: the browser has nothing but what was planted.
+	begins := func(t *testing.T, got told) {
+		t.Helper()
+		all := sessions(t, got, 1)
+		for _, s := range all {
+			if s.SessionID == id || s.SessionID == guest.SessionID || s.SessionID != all[0].SessionID {
+				t.Errorf("a newcomer's session is planted, old or lost at once: %+v, first %+v", s, all[0])
+			}
+		}
+		*guest = all[len(all)-1]
+	}
+	gone := []string{consumer.SessionCookie + "=; Path=/; Max-Age=0; Secure", consumer.CardCookie + "=; Path=/; Max-Age=0; Secure"}
+	const whole, below, no = "; Path=/", "; Path=/bff/consumer", "; Max-Age=0"
+	return []visit{
+		plant("gms_id="+id+whole, "__Host-gms_card=x"+whole), // the browser takes no such card
+		{at: ownHost, script: twice, check: keeps(2)},
+		plant("gms_id=" + id + below), // sent before the guest's own
+		{at: ownHost, script: twice, check: keeps(3)},
+		plant("gms_id=junk"+whole, "gms_id=junk"+below),
+		{at: ownHost, script: twice, check: keeps(3)},
+		{at: ownHost, script: twice, setCookies: gone, check: begins},
+		{at: ownHost, script: twice, check: keeps(3)},
+		plant("gms_id="+id+whole, "gms_id="+id+below),
+		{at: ownHost, script: twice, setCookies: gone, check: begins},
+		plant("gms_id="+whole+no, "gms_id="+below+no),
+		{at: ownHost, script: twice, check: keeps(1)},
 	}
 }
 

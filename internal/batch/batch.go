@@ -10,6 +10,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // ErrFull refuses an item because too many wait already.
@@ -45,6 +49,7 @@ type Writer[T any] struct {
 type entry[T any] struct {
 	item T
 	done chan error
+	span trace.Span // of the caller; nil if it is not recorded
 }
 
 // New returns a Writer.
@@ -59,7 +64,7 @@ func New[T any](cfg Config[T]) *Writer[T] {
 // Add returns nil only after the item is written. When ctx ends first, the item may
 // still be written later; it is written at most once.
 func (w *Writer[T]) Add(ctx context.Context, item T) error {
-	e := &entry[T]{item: item, done: make(chan error, 1)}
+	e := &entry[T]{item: item, done: make(chan error, 1), span: tracing.Of(ctx)}
 	weight := w.cfg.Weight(item)
 	w.mu.Lock()
 	switch {
@@ -143,6 +148,7 @@ func (w *Writer[T]) flush(ctx context.Context) {
 	for i, e := range taken {
 		items[i] = e.item
 	}
+	ctx = tracing.Under(ctx, recorded(taken))
 	err := w.cfg.Write(ctx, items)
 	if err != nil && len(taken) > 1 && w.cfg.Refused(err) {
 		for i, e := range taken {
@@ -153,4 +159,15 @@ func (w *Writer[T]) flush(ctx context.Context) {
 	for _, e := range taken {
 		e.done <- err
 	}
+}
+
+// recorded is the span of the first recorded caller, or nil. The write is made once
+// for all and shows in that one's trace, whichever of them makes it.
+func recorded[T any](taken []*entry[T]) trace.Span {
+	for _, e := range taken {
+		if e.span != nil {
+			return e.span
+		}
+	}
+	return nil
 }

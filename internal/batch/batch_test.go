@@ -9,7 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"melmastoon.ghasi.io/bff/internal/batch"
+	"melmastoon.ghasi.io/bff/internal/tracing"
+	"melmastoon.ghasi.io/bff/internal/tracing/tracingtest"
 )
 
 var errBad = errors.New("bad item")
@@ -155,6 +159,34 @@ func TestFullAndClosed(t *testing.T) {
 		}
 		if n := len(slices.Concat(l.writes...)); n != 3 {
 			t.Errorf("%d items written, want 3", n)
+		}
+	})
+}
+
+// TestWritesBelongToATrace of a caller that is recorded, also if another one writes.
+func TestWritesBelongToATrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracer, _ := tracingtest.New(1)
+		ctx, span := tracer.Begin(t.Context(), "request", trace.SpanKindServer)
+		var got []trace.Span
+		w := batch.New(batch.Config[int]{Size: 4, Most: 100, Timeout: time.Minute, Write: func(ctx context.Context, _ []int) error {
+			time.Sleep(time.Second) // of the bubble
+			got = append(got, tracing.Of(ctx))
+			return nil
+		}})
+		var wg sync.WaitGroup
+		for _, caller := range []context.Context{t.Context(), t.Context(), ctx} { // one write alone, then the others together
+			wg.Go(func() {
+				if err := w.Add(caller, 1); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if len(got) != 2 || got[0] != nil || got[1] != span {
+			t.Errorf("writes are recorded under %v, want nothing and %v", got, span)
 		}
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Config describes the cache of one kind of body.
@@ -222,6 +224,9 @@ func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Sta
 			}
 		case gone:
 		}
+	}
+	if tracing.Of(ctx) != nil {
+		return c.recorded(ctx, key, fill)
 	}
 	return c.load(ctx, key, fill)
 }

@@ -139,6 +139,11 @@ func (c *Cache) fly(ctx context.Context, key string, f *flight, fill FillFunc, b
 	ctx, cancel := context.WithTimeout(ctx, c.followTimeout+c.fillTimeout+leaseMost)
 	defer cancel()
 	defer context.AfterFunc(c.store.ctx, cancel)()
+	if background {
+		var end func()
+		ctx, end = c.refreshing(ctx)
+		defer end()
+	}
 
 	out, tell := c.resolve(ctx, key, fill, background)
 	if out.err != nil {

@@ -142,7 +142,9 @@ func (c *Client) send(ctx context.Context, messages []Message, chunk []int) erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PublishTimeout)
 	defer cancel()
+	ctx, span := c.beginPublish(ctx, messages, chunk)
 	answer, err := c.ps.TopicAdminClient.Publish(ctx, req)
+	endPublish(span, err)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", messages[chunk[0]].Topic, err)
 	}

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Config says where Pub/Sub is. Zero values take the defaults.
@@ -32,6 +34,9 @@ type Config struct {
 	AdminTimeout time.Duration // 10 s
 	// Parallel is how many publish calls of one batch run at once.
 	Parallel int // 16
+	// Tracer records publish calls that carry events of recorded requests, and a
+	// share of deliveries; nil records nothing.
+	Tracer *tracing.Tracer
 }
 
 // Client is one connection to Pub/Sub, shared by publisher and subscriptions.

@@ -157,7 +157,9 @@ func (r *receiver) attempt(ctx context.Context, m *pubsub.Message) (attempts int
 		ID: m.ID, Topic: r.sub.Topic, Key: m.OrderingKey, Data: m.Data,
 		Attributes: m.Attributes, PublishTime: m.PublishTime,
 	}
-	err := r.run(ctx, d)
+	handling, span := r.beginReceive(ctx, d)
+	err := r.run(handling, d)
+	endReceive(span, err)
 	if err == nil {
 		return 0, true
 	}

@@ -62,7 +62,7 @@ func (p *Process) Events(ctx context.Context, s *Settings, requests *pgxpool.Poo
 }
 
 func (p *Process) pubSub(ctx context.Context, s *PubSubSettings) (*Events, error) {
-	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubEmulator})
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubEmulator, Tracer: p.tracer})
 	if err != nil {
 		return nil, err
 	}

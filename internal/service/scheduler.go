@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Times of the jobs.
@@ -32,6 +34,8 @@ type scheduler struct {
 	log *slog.Logger
 	by  string // this process
 	off bool   // jobs are scheduled elsewhere: only metrics
+	// tracer records runs; nil records nothing.
+	tracer *tracing.Tracer
 	// lock is what one process at a time holds.
 	lock string
 	jobMetrics
@@ -54,7 +58,7 @@ func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.P
 		return err
 	}
 	sch := newScheduler(p.Identity, db, p.Log, p.Instance())
-	sch.off = s.Scheduler == "off"
+	sch.off, sch.tracer = s.Scheduler == "off", p.tracer
 	p.Metrics.MustRegister(sch.succeeded, sch.runs, sch.rows)
 	p.AddLoop("jobs", func(ctx context.Context) error { sch.loop(ctx); return nil })
 	if len(own) > 0 {
@@ -148,7 +152,7 @@ func (s *scheduler) runDue(ctx context.Context) error {
 	var due []Job
 	for _, j := range s.id.Jobs {
 		if run, ran := last[j.Name]; !ran || run.due(j) {
-			due = append(due, j)
+			due = append(due, j.recorded(s.tracer))
 		}
 	}
 	return s.id.runJobs(ctx, s.db, due, s.by, func(j Job, rows int, err error) {

@@ -34,17 +34,30 @@ func AppendTraceparent(b []byte, sc trace.SpanContext) []byte {
 
 var traceID = []byte(`"traceId"`)
 
-// OfEnvelope returns the span that caused an event, from the member traceId of its
+// Cause returns the span that caused an event, from the member traceId of its
 // envelope. It looks for the first member of that name instead of decoding: an
-// envelope begins with its own members, and a wrong link does no harm.
-func OfEnvelope(event []byte) trace.SpanContext {
+// envelope stands before its payload, and a wrong link does no harm.
+func Cause(event []byte) trace.SpanContext { return Parse(string(causeOf(event))) }
+
+// RecordedCause is Cause for events of this service: it leaves out spans that were
+// not recorded, without reading them further.
+func RecordedCause(event []byte) trace.SpanContext {
+	cause := causeOf(event)
+	if len(cause) == 0 || cause[len(cause)-1]&byte(trace.FlagsSampled) == 0 { // a digit's lowest bit is its value's
+		return trace.SpanContext{}
+	}
+	return Parse(string(cause))
+}
+
+// causeOf finds what should be a traceparent.
+func causeOf(event []byte) []byte {
 	_, rest, found := bytes.Cut(event, traceID)
 	if !found {
-		return trace.SpanContext{}
+		return nil
 	}
 	rest = bytes.TrimLeft(rest, " :\n\t")
 	if len(rest) < traceparentLength+2 || rest[0] != '"' || rest[traceparentLength+1] != '"' {
-		return trace.SpanContext{}
+		return nil
 	}
-	return Parse(string(rest[1 : traceparentLength+1]))
+	return rest[1 : traceparentLength+1]
 }

@@ -77,7 +77,10 @@ func TestTraceparentOfEvents(t *testing.T) {
 		`{"traceId": "` + traceparent:                                                         "",
 		`{"traceId": "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "version":1}`: "",
 	} {
-		sc := tracing.OfEnvelope([]byte(event))
+		sc := tracing.Cause([]byte(event))
+		if recorded := tracing.RecordedCause([]byte(event)); recorded.IsValid() != (want != "") {
+			t.Errorf("%s: recorded %v", event, recorded)
+		}
 		got := ""
 		if sc.IsValid() {
 			got = string(tracing.AppendTraceparent(nil, sc))
@@ -85,5 +88,9 @@ func TestTraceparentOfEvents(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %q, want %q", event, got, want)
 		}
+	}
+	unrecorded := []byte(`{"traceId": "` + traceparent[:len(traceparent)-1] + `0"}`)
+	if !tracing.Cause(unrecorded).IsValid() || tracing.RecordedCause(unrecorded).IsValid() {
+		t.Error("a cause that was not recorded counts as one")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // BackgroundConfig bounds the work behind answers; zero fields have defaults.
@@ -69,6 +71,15 @@ func (b *Background) Do(job func(context.Context)) bool {
 		b.done.Go(b.work)
 	}
 	return true
+}
+
+// DoFor is Do for a job that the work under ctx caused: it belongs to the same trace.
+func (b *Background) DoFor(ctx context.Context, job func(context.Context)) bool {
+	span := tracing.Of(ctx)
+	if span == nil {
+		return b.Do(job)
+	}
+	return b.Do(func(ctx context.Context) { job(tracing.Under(ctx, span)) })
 }
 
 // Drop counts a job that its owner had to drop before it could be queued.

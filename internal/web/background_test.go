@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
+	"melmastoon.ghasi.io/bff/internal/tracing/tracingtest"
 )
 
 func TestBackgroundIsBounded(t *testing.T) {
@@ -69,4 +73,22 @@ func TestBackgroundJobsHaveADeadline(t *testing.T) {
 			t.Errorf("a job ran for %s, want 3s", took)
 		}
 	})
+}
+
+// TestBackgroundKeepsTheTrace of the work that queued a job.
+func TestBackgroundKeepsTheTrace(t *testing.T) {
+	t.Parallel()
+	tracer, _ := tracingtest.New(1)
+	recorded, span := tracer.Begin(t.Context(), "request", trace.SpanKindServer)
+	for want, ctx := range map[trace.Span]context.Context{span: recorded, nil: t.Context()} {
+		b := NewBackground(BackgroundConfig{})
+		var got trace.Span
+		b.DoFor(ctx, func(ctx context.Context) { got = tracing.Of(ctx) })
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("the job is recorded under %v, want %v", got, want)
+		}
+	}
 }

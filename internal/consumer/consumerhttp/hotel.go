@@ -105,7 +105,7 @@ func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) 
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
-	rec := visitRecord{guest: guest, visit: v}
+	rec := visitRecord{guest: guest, visit: v, span: web.From(r.Context()).Span}
 	last, ok := a.guests.lastView.Get(guest.Bytes())
 	// A page that is reloaded is where it was: in front.
 	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {

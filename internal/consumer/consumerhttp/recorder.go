@@ -5,9 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/memo"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -39,6 +42,7 @@ type visitRecord struct {
 	// fact is the event's payload, if the event is sampled.
 	fact     func(consumer.GuestSession) consumer.Fact
 	occasion consumer.Occasion
+	span     trace.Span // of the request; nil if it is not recorded
 }
 
 type recorderConfig struct {
@@ -180,6 +184,7 @@ func (r *recorder) upToDate(n *visitRecord) bool {
 func (r *recorder) write(batch []visitRecord) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchBudget)
 	defer cancel()
+	ctx = tracing.Under(ctx, recordedSpan(batch))
 	r.read(ctx, batch)
 	steps := make([]consumer.Step, 0, len(batch))
 	var events []bff.Event
@@ -205,8 +210,19 @@ func (r *recorder) write(batch []visitRecord) {
 	}
 	_ = r.cfg.Trails.Follow(ctx, steps) // memories, not promises
 	if len(events) > 0 {
-		r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Journal.Record(ctx, events...) }) // counted by the journal
+		r.cfg.Background.DoFor(ctx, func(ctx context.Context) { _ = r.cfg.Journal.Record(ctx, events...) }) // counted by the journal
 	}
+}
+
+// recordedSpan is the span of the first request of a batch that is recorded, or nil.
+// The batch is written once for all its requests, and shows in that one's trace.
+func recordedSpan(batch []visitRecord) trace.Span {
+	for i := range batch {
+		if batch[i].span != nil {
+			return batch[i].span
+		}
+	}
+	return nil
 }
 
 // read looks up the sessions that are not known to be up to date.

@@ -211,7 +211,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 // recorded already, as it is.
 func (a *API) searched(r *http.Request, g *guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
 	o.Took = a.cfg.Now().Sub(began)
-	var rec visitRecord
+	rec := visitRecord{span: web.From(r.Context()).Span}
 	if !known {
 		rec.search = ss
 	}

@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// collector is an exporter that fails while err is set.
+type collector struct{ err error }
+
+func (c *collector) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return c.err }
+func (c *collector) Shutdown(context.Context) error                             { return nil }
+
+// TestSpansAreBounded: while the collector is away spans wait up to a bound, then
+// they are dropped; all are counted, and an outage is logged once.
+func TestSpansAreBounded(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	away := &collector{err: errors.New("connection refused")}
+	q := newSpanQueue(away, 4, slog.New(slog.NewTextHandler(&logged, nil)))
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(q.outcomes)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(q))
+	spans := func(n int) {
+		for range n {
+			_, span := provider.Tracer("").Start(t.Context(), "span")
+			span.End()
+		}
+	}
+	flush := func() {
+		t.Helper()
+		if err := q.ForceFlush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when string, want map[string]float64) {
+		t.Helper()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, m := range families[0].GetMetric() {
+			got[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+	}
+	spans(10)
+	want("while nothing is exported", map[string]float64{"exported": 0, "failed": 0, "dropped": 6})
+	flush()
+	want("after a failed export", map[string]float64{"exported": 0, "failed": 4, "dropped": 6})
+	spans(2)
+	flush()
+	away.err = nil
+	spans(3)
+	flush()
+	want("after the collector is back", map[string]float64{"exported": 3, "failed": 6, "dropped": 6})
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(logged.String(), "\n"); n != 2 || !strings.Contains(logged.String(), "cannot be exported") || !strings.Contains(logged.String(), "exported again") {
+		t.Errorf("log: %s", &logged)
+	}
+}
+
+// TestTracesAreOff without an endpoint, and with a share of nothing.
+func TestTracesAreOff(t *testing.T) {
+	for _, tt := range []struct {
+		endpoint string
+		share    float64
+		want     bool
+	}{
+		{"", 1, false},
+		{"http://127.0.0.1:1", 0, false},
+		{"http://127.0.0.1:1", 1, true},
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", tt.endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
+		d := New(Settings{Environment: "test", TraceSampling: tt.share, DrainBudget: time.Second}, slog.New(slog.DiscardHandler))
+		tracer, err := d.Tracer(t.Context(), "service")
+		if err != nil || (tracer != nil) != tt.want {
+			t.Errorf("endpoint %q, share %v: %v, %v", tt.endpoint, tt.share, tracer, err)
+		}
+		for _, p := range d.parts {
+			if err := p.stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

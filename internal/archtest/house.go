@@ -172,6 +172,7 @@ func House() Rule {
 		OnlySaid: map[string][]string{"app.tenant_id": {"internal/postgres", "internal/archtest"}},
 
 		Unnamed: []string{"consumer", "backoffice"},
+		Foreign: []string{"SpanKindConsumer"},
 	}
 }
 

@@ -43,6 +43,8 @@ type Rule struct {
 	// Unnamed are words that groups with NamesNoService may not use; Named are
 	// the packages of such groups that still do.
 	Unnamed, Named []string
+	// Foreign are identifiers of other modules that hold such a word by chance.
+	Foreign []string
 }
 
 // Group is a set of packages under one rule.
@@ -137,6 +139,9 @@ func (c *check) pkg(dir string, files []*File) {
 // names looks for the services' names in code; comments may say who uses it.
 func (c *check) names(g *Group, f *File) {
 	for _, use := range f.Words {
+		if slices.Contains(c.Foreign, use.Name) {
+			continue
+		}
 		for _, word := range c.Unnamed {
 			if strings.Contains(strings.ToLower(use.Name), word) {
 				c.report(f.at(use), "%s says %s: it names no service, a service configures it", g.Name, use.Name)

@@ -63,6 +63,7 @@ const (
 	CodeAppVersionUnsupported      Code = "MELMASTOON.BFF.BACKOFFICE.APP_VERSION_UNSUPPORTED"
 	CodeLockOutcomeUnknown         Code = "MELMASTOON.BFF.BACKOFFICE.LOCK_OUTCOME_UNKNOWN"
 	CodeUpstreamTimeout            Code = "MELMASTOON.BFF.BACKOFFICE.UPSTREAM_TIMEOUT"
+	CodeStaffRateLimited           Code = "MELMASTOON.BFF.BACKOFFICE.RATE_LIMITED"
 )
 
 //go:embed contracts/errors/registry.json

@@ -48,6 +48,10 @@ type Route struct {
 	Limit Limit
 	Gate  Gate
 
+	// Needs is what the service's own guard demands of a caller, in the service's own
+	// words; nil = nothing beyond the kind.
+	Needs any
+
 	// Repeats: one action of a user causes many requests, such as typing or
 	// dragging a map.
 	Repeats bool

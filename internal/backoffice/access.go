@@ -1,0 +1,243 @@
+package backoffice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Access lets operators in and out: it opens, switches and ends their sessions.
+type Access struct {
+	sessions Sessions
+	members  Members
+	journal  Journal
+	news     *Newsroom
+	// quietUntil is when a failed announcement is tried again, in Unix milliseconds.
+	quietUntil atomic.Int64
+}
+
+// NewAccess returns an Access over the session tier, tenant-service and the outbox.
+func NewAccess(s Sessions, m Members, j Journal, n *Newsroom) *Access {
+	return &Access{sessions: s, members: m, journal: j, news: n}
+}
+
+const (
+	// retryAway is when a client may try again what a store could not do.
+	retryAway = 2 * time.Second
+	// announceTimeout caps the announcement of a session on a request's way: requests
+	// are served while Postgres is away.
+	announceTimeout = 500 * time.Millisecond
+	// announcePause is how long after a failed announcement none is tried.
+	announcePause = 2 * time.Second
+)
+
+// Enter admits a caller whose token and proof are verified: replay, tombstones,
+// tenant, session. A proof that was used before says nothing about its sender, and
+// is told nothing.
+func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now time.Time) (*Visit, error) {
+	st, err := a.sessions.Enter(ctx, c, p, now)
+	switch {
+	case err != nil:
+		return nil, Away(err)
+	case st.Replayed:
+		return nil, ErrReplayed()
+	case st.Tombstones.Refuse(c):
+		return nil, errRevoked()
+	case st.Suspended:
+		return nil, errSuspended()
+	}
+	member, err := a.members.FindMember(ctx, c.Tenant, c.Operator, st.Members)
+	switch {
+	case errors.Is(err, ErrNoMember):
+		return nil, errRevoked()
+	case err != nil:
+		return nil, err
+	case member.Suspended:
+		return nil, errSuspended()
+	}
+	session, err := a.session(ctx, c, &st, now)
+	if err != nil {
+		return nil, err
+	}
+	if !session.Announced {
+		a.announce(ctx, session, o, now)
+	}
+	return &Visit{Caller: c, Session: session, Member: member, Request: o}, nil
+}
+
+// Burn admits a caller without a token by its proof alone.
+func (a *Access) Burn(ctx context.Context, p Proof, now time.Time) error {
+	fresh, err := a.sessions.Burn(ctx, p, now)
+	if err != nil {
+		return Away(err)
+	}
+	if !fresh {
+		return ErrReplayed()
+	}
+	return nil
+}
+
+// session returns the caller's session, which it opens if the device has none or
+// another operator's.
+func (a *Access) session(ctx context.Context, c Caller, st *Standing, now time.Time) (Session, error) {
+	found, ended := st.Session, st.ended()
+	for range 3 { // another request may be first, with another operator
+		if found != nil && found.Operator == c.Operator && !ended {
+			return *found, nil
+		}
+		// The sign-in that came later has the device. Without this rule an old token
+		// that is still valid would take it back with each request.
+		if found != nil && c.TokenIssued.Before(found.TokenIssued) {
+			return Session{}, errRevoked()
+		}
+		opened, err := a.sessions.OpenSession(ctx, c, newSession(c, found, now), found)
+		if errors.Is(err, ErrRevoked) {
+			return Session{}, errRevoked()
+		}
+		if err != nil {
+			return Session{}, Away(err)
+		}
+		found, ended = &opened, false
+	}
+	return Session{}, &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "several operators sign in at this device: try again", RetryAfter: time.Second}
+}
+
+// announce writes the events of a session's opening and ends what is left of the one
+// that it replaced. A request does not fail with it: the session is marked only
+// afterwards, and the next request tries again.
+func (a *Access) announce(ctx context.Context, s Session, o Occasion, now time.Time) {
+	if now.UnixMilli() < a.quietUntil.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
+	defer cancel()
+	if err := a.recordOpening(ctx, s, o, now); err != nil {
+		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+		return
+	}
+	if err := a.sessions.Announced(ctx, s); err != nil {
+		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+	}
+}
+
+func (a *Access) recordOpening(ctx context.Context, s Session, o Occasion, now time.Time) error {
+	opened := SessionOpened{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), IPHash: s.IPHash, FingerprintHash: s.FingerprintHash}
+	var events []bff.Event
+	if r := s.Replaced; r != nil {
+		opened.ReplacedSession = &r.ID
+		old := Session{ID: r.ID, Tenant: s.Tenant, Operator: r.Operator, Device: s.Device, OpenedAt: r.OpenedAt}
+		closed, err := a.news.event(old.closed(ReasonOperatorSwitched, s.OpenedAt), old.about(), o, now)
+		if err != nil {
+			return err
+		}
+		events = append(events, closed)
+	}
+	e, err := a.news.event(opened, s.about(), o, now)
+	if err != nil {
+		return err
+	}
+	return a.journal.Record(ctx, append(events, e)...)
+}
+
+func (s *Session) closed(reason string, at time.Time) SessionClosed {
+	return SessionClosed{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), ClosedAt: bff.At(at), Reason: reason}
+}
+
+// SignOut ends the visitor's session. Its event is written first: a sign-out that
+// cannot be audited is not done, and one that is cut off is repeated.
+func (a *Access) SignOut(ctx context.Context, v *Visit, now time.Time) error {
+	e, err := a.news.event(v.Session.closed(ReasonSignedOut, now), v.Session.about(), v.Request, now)
+	if err != nil {
+		return err
+	}
+	if err := a.journal.Record(ctx, e); err != nil {
+		return err
+	}
+	return Away(a.sessions.CloseSession(ctx, v.Session, Ending{At: now, TokenHash: v.Caller.TokenHash}))
+}
+
+// Revoke ends sessions by force. Tombstones come first, so that callers are refused
+// from then on; then the events; then the sessions' keys go. Cut off anywhere, the
+// received event comes again and all of it is repeated.
+func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.Time) error {
+	sessions, err := a.sessions.Revoke(ctx, r)
+	if err != nil {
+		return err
+	}
+	forced := SessionForceLoggedOut{Reason: r.Reason, RevokedAt: bff.At(r.At), Sessions: []bff.ID{}}
+	var events []bff.Event
+	for i := range sessions {
+		s := &sessions[i]
+		forced.Sessions = append(forced.Sessions, s.ID)
+		e, err := a.news.event(s.closed(ReasonRevoked, now), s.about(), o, now)
+		if err != nil {
+			return err
+		}
+		events = append(events, e)
+	}
+	e, err := a.news.event(forced, about{tenant: r.Tenant, operator: r.Operator, device: r.Device}, o, now)
+	if err != nil {
+		return err
+	}
+	if err := a.journal.Record(ctx, append(events, e)...); err != nil {
+		return fmt.Errorf("record revocation: %w", err)
+	}
+	return a.sessions.RemoveSessions(ctx, sessions)
+}
+
+// ReportReplay tells that a used proof was sent again.
+func (a *Access) ReportReplay(ctx context.Context, c Caller, o Occasion, now time.Time) error {
+	e, err := a.news.event(ReplayBlocked{BlockedAt: bff.At(now), IPHash: c.IPHash, FingerprintHash: c.FingerprintHash},
+		about{tenant: c.Tenant, operator: c.Operator, device: c.Device, app: c.App}, o, now)
+	if err != nil {
+		return err
+	}
+	return a.journal.Record(ctx, e)
+}
+
+// Attest keeps an attestation of a second factor that iam has verified. Its event is
+// written first: a second factor that cannot be audited is none.
+func (a *Access) Attest(ctx context.Context, kept Attestations, v *Visit, use Use, now time.Time) (Attestation, error) {
+	s := v.Session
+	att := Attestation{
+		ID: bff.NewID(bff.PrefixMFA, now), Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, Session: s.ID,
+		Scope: use.Scope, Resource: use.Resource, ExpiresAt: now.Add(AttestationLifetime),
+	}
+	e, err := a.news.event(StepUpCompleted{
+		AttestationID: att.ID, Scope: att.Scope, ResourceID: att.Resource, ExpiresAt: bff.At(att.ExpiresAt),
+	}, s.about(), v.Request, now)
+	if err != nil {
+		return Attestation{}, err
+	}
+	if err := a.journal.Record(ctx, e); err != nil {
+		return Attestation{}, err
+	}
+	return att, Away(kept.AddAttestation(ctx, att))
+}
+
+// Away gives a failure of the session tier its code: closed, not open.
+func Away(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &bff.Error{
+		Code: bff.CodeServiceUnavailable, Detail: "sessions cannot be checked right now: try again shortly", RetryAfter: retryAway, Err: err,
+	}
+}
+
+// ErrReplayed refuses a proof that was used before.
+func ErrReplayed() error {
+	return bff.Errorf(bff.CodeDPoPReplayed, "this proof was used before: sign a new one for every request, also for a retry")
+}
+
+func errRevoked() error {
+	return bff.Errorf(bff.CodeSessionRevoked, "this session was ended: sign in again")
+}
+
+func errSuspended() error {
+	return bff.Errorf(bff.CodeStaffTenantSuspended, "this tenant is suspended: ask its owner")
+}

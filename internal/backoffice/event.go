@@ -1,0 +1,169 @@
+package backoffice
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Producer is this service's name in envelopes.
+const Producer = "bff-backoffice-service"
+
+// Subject names an event.
+type Subject string
+
+// The events that this service publishes.
+const (
+	SubjectSessionOpened         Subject = "melmastoon.bff.backoffice.session.opened.v1"
+	SubjectSessionClosed         Subject = "melmastoon.bff.backoffice.session.closed.v1"
+	SubjectSessionForceLoggedOut Subject = "melmastoon.bff.backoffice.session.force_logged_out.v1"
+	SubjectStepUpCompleted       Subject = "melmastoon.bff.backoffice.mfa.step_up_completed.v1"
+	SubjectReplayBlocked         Subject = "melmastoon.bff.backoffice.dpop.replay_blocked.v1"
+)
+
+// Subjects lists every event of the service, for topics and contracts.
+func Subjects() []Subject {
+	return []Subject{SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked}
+}
+
+// Retention is the class that the lake keeps the event in. All that is published so
+// far says who had access, when: it is kept for seven years.
+func (s Subject) Retention() bff.RetentionClass { return bff.RetentionRegulated }
+
+// schemaURI is where the schema of the event is published.
+func (s Subject) schemaURI() string {
+	name, version, _ := strings.Cut(strings.TrimPrefix(string(s), "melmastoon.bff.backoffice."), ".v")
+	return "https://schemas.melmastoon.ghasi.io/bff-backoffice/" + strings.NewReplacer(".", "-", "_", "-").Replace(name) + "/v" + version + ".json"
+}
+
+// Occasion is what the envelope says of the request or event that caused an event.
+type Occasion struct {
+	RequestID   bff.ID
+	TraceParent string
+	Causation   string // id of the received event
+}
+
+// Fact is the payload of an event.
+type Fact interface{ Subject() Subject }
+
+// SessionOpened is the payload of session.opened.v1.
+type SessionOpened struct {
+	SessionID       bff.ID        `json:"sessionId"`
+	OpenedAt        bff.Timestamp `json:"openedAt"`
+	IPHash          string        `json:"ipHash"`
+	FingerprintHash string        `json:"fingerprintHash"`
+	ReplacedSession *bff.ID       `json:"replacedSessionId,omitempty"`
+}
+
+// Subject implements Fact.
+func (SessionOpened) Subject() Subject { return SubjectSessionOpened }
+
+// Reasons why a session is closed.
+const (
+	ReasonSignedOut        = "signed_out"
+	ReasonOperatorSwitched = "operator_switched"
+	ReasonRevoked          = "revoked"
+)
+
+// SessionClosed is the payload of session.closed.v1.
+type SessionClosed struct {
+	SessionID bff.ID        `json:"sessionId"`
+	OpenedAt  bff.Timestamp `json:"openedAt"`
+	ClosedAt  bff.Timestamp `json:"closedAt"`
+	Reason    string        `json:"reason"`
+}
+
+// Subject implements Fact.
+func (SessionClosed) Subject() Subject { return SubjectSessionClosed }
+
+// SessionForceLoggedOut is the payload of session.force_logged_out.v1.
+type SessionForceLoggedOut struct {
+	Reason    string        `json:"reason"`
+	RevokedAt bff.Timestamp `json:"revokedAt"`
+	Sessions  []bff.ID      `json:"sessionIds"`
+}
+
+// Subject implements Fact.
+func (SessionForceLoggedOut) Subject() Subject { return SubjectSessionForceLoggedOut }
+
+// StepUpCompleted is the payload of mfa.step_up_completed.v1.
+type StepUpCompleted struct {
+	AttestationID bff.ID           `json:"attestationId"`
+	Scope         AttestationScope `json:"scope"`
+	ResourceID    string           `json:"resourceId,omitempty"`
+	ExpiresAt     bff.Timestamp    `json:"expiresAt"`
+}
+
+// Subject implements Fact.
+func (StepUpCompleted) Subject() Subject { return SubjectStepUpCompleted }
+
+// ReplayBlocked is the payload of dpop.replay_blocked.v1.
+type ReplayBlocked struct {
+	BlockedAt       bff.Timestamp `json:"blockedAt"`
+	IPHash          string        `json:"ipHash"`
+	FingerprintHash string        `json:"fingerprintHash"`
+}
+
+// Subject implements Fact.
+func (ReplayBlocked) Subject() Subject { return SubjectReplayBlocked }
+
+// Journal takes events. It returns nil only once they cannot be lost.
+type Journal interface {
+	Record(ctx context.Context, events ...bff.Event) error
+}
+
+// Newsroom wraps facts for publishing.
+type Newsroom struct {
+	instance string
+	ids      *bff.Sequence
+}
+
+// NewNewsroom returns the one of a process. Ids come from a sequence, so that rows
+// drained in id order keep the order of a device's events.
+func NewNewsroom(instance string) *Newsroom {
+	return &Newsroom{instance: instance, ids: bff.NewSequence(bff.PrefixEvent)}
+}
+
+// about is whom an event is about.
+type about struct {
+	tenant   bff.ID
+	operator string
+	device   bff.ID
+	session  bff.ID
+	app      App
+}
+
+func (s *Session) about() about {
+	return about{s.Tenant, s.Operator, s.Device, s.ID, App{s.AppVersion, s.AppPlatform}}
+}
+
+// event wraps a payload.
+func (n *Newsroom) event(f Fact, who about, o Occasion, now time.Time) (bff.Event, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return bff.Event{}, err
+	}
+	s := f.Subject()
+	return bff.Event{
+		Envelope: bff.Envelope{
+			EventID: n.ids.Next(now).String(), Subject: string(s), Version: 1, OccurredAt: bff.At(now),
+			Producer: Producer, ProducerInstance: n.instance,
+			TenantID: optional(who.tenant.String()), UserID: optional(who.operator), SessionID: optional(who.session.String()),
+			RequestID: optional(o.RequestID.String()), TraceID: optional(o.TraceParent),
+			CausationID: optional(o.Causation), CorrelationID: optional(o.RequestID.String()),
+			SchemaURI: s.schemaURI(), RetentionClass: s.Retention(), SamplingRate: 1,
+			OperatorID: who.operator, DeviceID: who.device.String(), AppVersion: who.app.Version, AppPlatform: who.app.Platform,
+		},
+		Payload: body,
+	}, nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

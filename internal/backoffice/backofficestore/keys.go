@@ -18,6 +18,9 @@ func NewKeys(keys redis.Keys) Keys { return Keys{keys} }
 // was used for one tenant is used.
 func (k Keys) Proof(thumbprint, id string) string { return k.keys.Key("dpop", thumbprint, id) }
 
+// Limit is a bucket of a rate limit. Its name is a keyed hash of whom it counts.
+func (k Keys) Limit(bucket string) string { return k.keys.Key("rl", bucket) }
+
 // Tenant returns the names of one tenant's things.
 func (k Keys) Tenant(tenant bff.ID) (TenantKeys, error) {
 	keys, err := k.keys.Tenant(tenant)
@@ -47,6 +50,15 @@ func (t TenantKeys) All() redis.TenantKey { return t.keys.Key("session:by-tenant
 func (t TenantKeys) Revoked(device bff.ID) redis.TenantKey {
 	return t.keys.Key("revoked", device.String())
 }
+
+// OperatorStanding holds up to when an operator's tokens are revoked, and the
+// version of its membership.
+func (t TenantKeys) OperatorStanding(operator string) redis.TenantKey {
+	return t.keys.Key("standing", operator)
+}
+
+// Standing holds the same of the whole tenant, and whether it is suspended.
+func (t TenantKeys) Standing() redis.TenantKey { return t.keys.Key("standing") }
 
 // Attestation is a second factor's single-use attestation, sealed as a session is.
 func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }

@@ -32,6 +32,9 @@ func TestKeys(t *testing.T) {
 		{tenant.Operator("opt_1").Name(), "session:by-operator:tnt_" + ulid + ":opt_1"},
 		{tenant.All().Name(), "session:by-tenant:tnt_" + ulid},
 		{tenant.Revoked(id(bff.PrefixDevice)).Name(), "revoked:tnt_" + ulid + ":dev_" + ulid},
+		{tenant.OperatorStanding("opt_1").Name(), "standing:tnt_" + ulid + ":opt_1"},
+		{tenant.Standing().Name(), "standing:tnt_" + ulid},
+		{keys.Limit("session:x"), "rl:session:x"},
 		{tenant.Attestation(id(bff.PrefixMFA)).Name(), "mfa:mfa_" + ulid},
 	} {
 		if want := "prod:bff-backoffice:" + test.want; test.got != want {

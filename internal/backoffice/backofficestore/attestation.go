@@ -1,0 +1,75 @@
+package backofficestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// AddAttestation implements backoffice.Attestations.
+func (s *Sessions) AddAttestation(ctx context.Context, a backoffice.Attestation) error {
+	t, err := s.keys.Tenant(a.Tenant)
+	if err != nil {
+		return err
+	}
+	blob, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("write attestation: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	key := t.Attestation(a.ID)
+	life := int64(backoffice.AttestationLifetime / time.Second)
+	return away(s.client.Do(ctx, s.client.B().Set().Key(key.Name()).Value(string(key.Seal(blob))).ExSeconds(life).Build()).Error())
+}
+
+// FindAttestation implements backoffice.Attestations.
+func (s *Sessions) FindAttestation(ctx context.Context, tenant, id bff.ID) (backoffice.Attestation, error) {
+	var a backoffice.Attestation
+	t, err := s.keys.Tenant(tenant)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	key := t.Attestation(id)
+	raw, err := s.client.Do(ctx, s.client.B().Get().Key(key.Name()).Build()).AsBytes()
+	if rueidis.IsRedisNil(err) {
+		return a, backoffice.ErrNoAttestation
+	}
+	if err != nil {
+		return a, away(err)
+	}
+	blob, err := key.Open(raw)
+	if errors.Is(err, redis.ErrForeign) {
+		return a, backoffice.ErrNoAttestation
+	}
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(blob, &a); err != nil {
+		return a, fmt.Errorf("read attestation: %w", err)
+	}
+	return a, nil
+}
+
+// RemoveAttestation implements backoffice.Attestations.
+func (s *Sessions) RemoveAttestation(ctx context.Context, tenant, id bff.ID) (bool, error) {
+	t, err := s.keys.Tenant(tenant)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	key := t.Attestation(id)
+	n, err := s.client.Do(ctx, s.client.B().Del().Key(key.Name()).Build()).AsInt64()
+	return n == 1, away(err)
+}

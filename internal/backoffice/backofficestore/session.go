@@ -1,0 +1,288 @@
+package backofficestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/memo"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// Sessions keeps sessions, tombstones, burned proofs and attestations in the session
+// tier. No command and no script touches two keys: it runs on a Redis Cluster.
+//
+// What leads to what: the index of a device names its session; the session is
+// written before its index and removed before it. An index that leads nowhere is
+// therefore a session that has ended, and never one that has yet to begin. A session
+// without an index can be reached by nothing but the list of its operator, from which
+// the index is rebuilt.
+type Sessions struct {
+	client rueidis.Client
+	keys   Keys
+	places *memo.Memo[placeKey, *place]
+}
+
+// NewSessions returns the sessions behind a client.
+func NewSessions(client rueidis.Client, keys Keys) *Sessions {
+	return &Sessions{client: client, keys: keys, places: memo.New[placeKey, *place](maxPlaces)}
+}
+
+var (
+	_ backoffice.Sessions     = (*Sessions)(nil)
+	_ backoffice.Attestations = (*Sessions)(nil)
+)
+
+const (
+	maxPlaces = 16 << 10
+	// sessionTimeout caps every call: requests wait for it, and are refused when it
+	// ends.
+	sessionTimeout = 500 * time.Millisecond
+	// draftLifetime is how long a session lives that was written and not yet entered
+	// into the index: its process may have been killed in between.
+	draftLifetime = time.Minute
+	// listEvery is how often a session in use is entered into the lists of its operator
+	// and tenant again, which live listLifetime after that.
+	listEvery    = 10 * time.Minute
+	listLifetime = backoffice.SessionLifetime + time.Hour
+	// standingLifetime is far above the life of tokens and of copies of memberships.
+	standingLifetime = 24 * time.Hour
+)
+
+type placeKey struct {
+	tenant, device bff.ID
+	operator       string
+}
+
+// place is where things are that a request reads, and the session that was there the
+// last time: read together with its index, it costs no further round trip.
+type place struct {
+	index, revoked, operator, tenant redis.TenantKey
+
+	session *backoffice.Session
+	raw     string // of the session
+	listed  time.Time
+}
+
+func (s *Sessions) place(c *backoffice.Caller) (place, error) {
+	key := placeKey{c.Tenant, c.Device, c.Operator}
+	if p, ok := s.places.Get(key); ok {
+		return *p, nil
+	}
+	t, err := s.keys.Tenant(c.Tenant)
+	if err != nil {
+		return place{}, err
+	}
+	return place{
+		index: t.Device(c.Device), revoked: t.Revoked(c.Device), operator: t.OperatorStanding(c.Operator), tenant: t.Standing(),
+	}, nil
+}
+
+// Burn implements backoffice.Sessions.
+func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	return burned(s.client.Do(ctx, s.burn(p, now)))
+}
+
+// burn writes a proof's id unless it is there.
+func (s *Sessions) burn(p backoffice.Proof, now time.Time) rueidis.Completed {
+	life := max(p.Until.Sub(now), time.Second)
+	return s.client.B().Set().Key(s.keys.Proof(p.KeyPrint, p.ID)).Value("").Nx().PxMilliseconds(life.Milliseconds()).Build()
+}
+
+func burned(r rueidis.RedisResult) (fresh bool, err error) {
+	err = r.Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	return err == nil, away(err)
+}
+
+// away marks a failure of the session tier.
+func away(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", backoffice.ErrSessionsAway, err)
+}
+
+const lifetimeSeconds = int64(backoffice.SessionLifetime / time.Second)
+
+// Enter implements backoffice.Sessions.
+func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
+	at, err := s.place(&c)
+	if err != nil {
+		return backoffice.Standing{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	b := s.client.B
+	cmds := append(make(rueidis.Commands, 0, 6), s.burn(p, now))
+	cmds = append(cmds, s.standingOf(&at)...)
+	cmds = append(cmds, b().Getex().Key(at.index.Name()).ExSeconds(lifetimeSeconds).Build())
+	if at.session != nil {
+		name, err := s.sessionKey(c.Tenant, at.session.ID)
+		if err != nil {
+			return backoffice.Standing{}, err
+		}
+		cmds = append(cmds, b().Getex().Key(name).ExSeconds(lifetimeSeconds).Build())
+	}
+	results := s.client.DoMulti(ctx, cmds...)
+	fresh, err := burned(results[0])
+	if err != nil || !fresh {
+		return backoffice.Standing{Replayed: err == nil}, err
+	}
+	st, err := readStanding(results[1:4], c.Operator)
+	if err != nil {
+		return st, away(err)
+	}
+	if st.Session, err = s.resolve(ctx, &c, &at, results[4:]); err != nil {
+		return st, away(err)
+	}
+	if ended := st.Session; ended != nil && ended.Ended != nil {
+		if err := s.finish(ctx, ended); err != nil {
+			return st, away(err)
+		}
+		st.Session = nil
+		if ended.Operator == c.Operator {
+			st.Tombstones.Here = later(st.Tombstones.Here, ended.Ended.Before())
+		}
+		st.Tombstones.Tokens = append(st.Tombstones.Tokens, ended.Ended.TokenHash)
+	}
+	if st.Session != nil && now.Sub(at.listed) >= listEvery {
+		if err := s.list(ctx, st.Session); err != nil {
+			return st, away(err)
+		}
+		at.listed = now
+	}
+	s.remember(&c, at, st.Session)
+	return st, nil
+}
+
+// remember keeps where the caller's session is.
+func (s *Sessions) remember(c *backoffice.Caller, at place, found *backoffice.Session) {
+	key := placeKey{c.Tenant, c.Device, c.Operator}
+	if known, ok := s.places.Get(key); ok && known.session == found && known.raw == at.raw && known.listed.Equal(at.listed) {
+		return
+	}
+	if at.session = found; found == nil {
+		at.raw, at.listed = "", time.Time{}
+	}
+	s.places.Put(key, &at)
+}
+
+func (s *Sessions) sessionKey(tenant, id bff.ID) (string, error) {
+	t, err := s.keys.Tenant(tenant)
+	if err != nil {
+		return "", err
+	}
+	return t.Session(id).Name(), nil
+}
+
+// resolve finds the session that the index names: the one that was read along with
+// it, or another. An index that is lost is rebuilt from the session.
+func (s *Sessions) resolve(ctx context.Context, c *backoffice.Caller, at *place, results []rueidis.RedisResult) (*backoffice.Session, error) {
+	id, err := results[0].ToString()
+	lost := rueidis.IsRedisNil(err)
+	if err != nil && !lost {
+		return nil, err
+	}
+	if len(results) > 1 && (lost || id == at.session.ID.String()) {
+		raw, err := results[1].ToString()
+		switch {
+		case rueidis.IsRedisNil(err):
+			return nil, nil //nolint:nilnil // there is no session
+		case err != nil:
+			return nil, err
+		}
+		found := at.session
+		if raw != at.raw {
+			if found, err = s.decode(c.Tenant, at.session.ID, raw); err != nil {
+				return nil, err
+			}
+			at.raw = raw
+		}
+		if lost && found.Ended == nil {
+			_, err = s.enter(ctx, at.index.Name(), found.ID.String(), "")
+		}
+		return found, err
+	}
+	if lost {
+		return nil, nil //nolint:nilnil // there is no session
+	}
+	parsed, err := bff.ParseID(bff.PrefixBackofficeLogin, id)
+	if err != nil {
+		return nil, err
+	}
+	at.listed = time.Time{}
+	found, raw, err := s.find(ctx, c.Tenant, parsed)
+	at.raw = raw
+	return found, err
+}
+
+// find reads a session and lets it live on; nil if there is none.
+func (s *Sessions) find(ctx context.Context, tenant, id bff.ID) (*backoffice.Session, string, error) {
+	name, err := s.sessionKey(tenant, id)
+	if err != nil {
+		return nil, "", err
+	}
+	raw, err := s.client.Do(ctx, s.client.B().Getex().Key(name).ExSeconds(lifetimeSeconds).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := s.decode(tenant, id, raw)
+	return found, raw, err
+}
+
+// decode opens a session's blob, which must be the tenant's.
+func (s *Sessions) decode(tenant, id bff.ID, raw string) (*backoffice.Session, error) {
+	t, err := s.keys.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
+	blob, err := t.Session(id).Open([]byte(raw))
+	if err != nil {
+		return nil, err
+	}
+	var found backoffice.Session
+	if err := json.Unmarshal(blob, &found); err != nil {
+		return nil, fmt.Errorf("read session: %w", err)
+	}
+	if found.Tenant != tenant || found.ID != id {
+		return nil, fmt.Errorf("read session: it is another's")
+	}
+	return &found, nil
+}
+
+// encode seals a session. The same session always has the same bytes.
+func (s *Sessions) encode(found *backoffice.Session) (name, raw string, err error) {
+	t, err := s.keys.Tenant(found.Tenant)
+	if err != nil {
+		return "", "", err
+	}
+	blob, err := json.Marshal(found)
+	if err != nil {
+		return "", "", fmt.Errorf("write session: %w", err)
+	}
+	key := t.Session(found.ID)
+	return key.Name(), string(key.Seal(blob)), nil
+}
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,68 @@
+// Package backofficeupstream calls the services that the staff service stands on. It
+// maps their dialects to the domain's words and decides nothing.
+package backofficeupstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/upstream"
+)
+
+// Config says where the upstreams are.
+type Config struct {
+	IAMURL    string
+	TenantURL string
+
+	Metrics   *prometheus.Registry
+	Namespace string
+	Log       *slog.Logger
+	// Header adds the served request's id and trace to each call.
+	Header func(ctx context.Context, h http.Header)
+}
+
+// Upstreams are the clients.
+type Upstreams struct {
+	IAM    *IAM
+	Tenant *Tenant
+}
+
+// New returns the clients with the budgets of the specification.
+func New(cfg Config) (*Upstreams, error) {
+	var errs []error
+	client := func(name, url string, timeout time.Duration, retries int) *upstream.Client {
+		c, err := upstream.New(upstream.Config{
+			Name: name, BaseURL: url, Timeout: timeout, Retries: retries,
+			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header,
+		})
+		errs = append(errs, err)
+		return c
+	}
+	u := &Upstreams{
+		IAM:    &IAM{client("iam", cfg.IAMURL, 600*time.Millisecond, 0)},
+		Tenant: &Tenant{client("tenant", cfg.TenantURL, 500*time.Millisecond, 1)},
+	}
+	return u, errors.Join(errs...)
+}
+
+const retryUpstream = time.Second
+
+// failed gives an upstream's failure its code.
+func failed(err error) error {
+	e, ok := errors.AsType[*upstream.Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return err
+	case e.Reason == upstream.Timeout || e.Reason == upstream.Budget:
+		return &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryUpstream, Err: err}
+	}
+	return &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: err}
+}

@@ -119,7 +119,8 @@ func (w *World) Relaunch(svc platform.Service, settings map[string]string) *plat
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	env := w.Env()
+	env := svc.URLs() // an instance is its own public address, unless the test says where it is
+	maps.Copy(env, w.Env())
 	maps.Copy(env, settings)
 	p, err := svc.Start([]string{Binary(w.t, svc.Name), "serve"}, platform.Pairs(env), log)
 	if err != nil {

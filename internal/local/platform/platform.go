@@ -66,6 +66,10 @@ func (p Places) Environment() (map[string]string, error) {
 		"BFF_BACKOFFICE_MIGRATE_URL":       p.PostgresURL,
 		"BFF_BACKOFFICE_REDIS_SESSION_URL": p.RedisURL,
 		"BFF_BACKOFFICE_REDIS_CACHE_URL":   p.RedisURL,
+		"BFF_BACKOFFICE_IAM_URL":           p.SimURL + "/iam",
+		"BFF_BACKOFFICE_TENANT_URL":        p.SimURL + "/tenant",
+		"BFF_BACKOFFICE_PEPPER":            p.Secrets.Pepper,
+		"BFF_BACKOFFICE_NONCE_KEYS":        p.Secrets.NonceKey,
 	}, nil
 }
 

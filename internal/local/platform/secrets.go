@@ -20,6 +20,7 @@ type Secrets struct {
 	ConsumerPassword   string          `json:"consumerPassword"`
 	BackofficePassword string          `json:"backofficePassword"`
 	JobsPassword       string          `json:"jobsPassword"`
+	NonceKey           string          `json:"nonceKey"`
 	HandoffKeys        json.RawMessage `json:"handoffKeys"`
 	CardKeys           json.RawMessage `json:"cardKeys"`
 }
@@ -28,7 +29,7 @@ type Secrets struct {
 func NewSecrets(now time.Time) (Secrets, error) {
 	s := Secrets{
 		Pepper: rand.Text(), InternalToken: rand.Text(), InternalHMACKey: rand.Text(),
-		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(),
+		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: rand.Text(),
 	}
 	var errs [2]error
 	s.HandoffKeys, errs[0] = newKeys("hmac", now)

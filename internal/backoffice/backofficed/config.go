@@ -1,0 +1,91 @@
+package backofficed
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+// IdentitySettings say how operators and their devices are known.
+type IdentitySettings struct {
+	PublicURLs []string        `name:"public-urls" env:"BFF_BACKOFFICE_PUBLIC_URLS,MELMASTOON_BACKOFFICE_URL" help:"Scheme and authority under which apps reach the service, such as https://staff.example.org: proofs of possession must name one of them."`
+	Issuer     string          `name:"issuer" env:"BFF_BACKOFFICE_ISSUER" default:"https://iam.melmastoon.ghasi.io" help:"Issuer of access tokens."`
+	Audience   string          `name:"audience" env:"BFF_BACKOFFICE_AUDIENCE" default:"bff-backoffice" help:"Audience that access tokens must have."`
+	NonceKeys  []daemon.Secret `name:"nonce-keys" env:"BFF_BACKOFFICE_NONCE_KEYS" help:"Keys of the nonces that are offered to devices, the newest first; at least 16 characters each, the same in every instance."`
+	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
+
+	MinAppVersion string `name:"min-app-version" env:"BFF_BACKOFFICE_MIN_APP_VERSION" help:"Oldest version of the desktop app that is served, such as 2.4.0; without, every one."`
+	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,ip=50,fingerprint=5. off lifts them all."`
+	Instances     int    `name:"instances" env:"BFF_BACKOFFICE_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
+}
+
+// Config is everything that the service can be told.
+type Config struct {
+	service.Settings
+	*IdentitySettings `embed:""`
+
+	IAMURL    string `name:"iam-url" env:"BFF_BACKOFFICE_IAM_URL" help:"iam-service."`
+	TenantURL string `name:"tenant-url" env:"BFF_BACKOFFICE_TENANT_URL" help:"tenant-service."`
+}
+
+const minSecret = 16
+
+// Validate reports everything that is missing or wrong, and shows no values.
+func (c *Config) Validate() error {
+	errs := []error{c.Settings.Validate()}
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.JobsPostgresURL != "", "jobs-postgres-url: is required")
+	for name, v := range map[string]string{"iam-url": c.IAMURL, "tenant-url": c.TenantURL} {
+		u, err := url.Parse(v)
+		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s: must be an http(s) URL", name)
+	}
+	if c.IdentitySettings == nil {
+		c.IdentitySettings = &IdentitySettings{}
+	}
+	need(len(c.PublicURLs) > 0, "public-urls: at least one is required")
+	need(c.Issuer != "" && c.Audience != "", "issuer and audience: are required")
+	need(len(c.NonceKeys) > 0, "nonce-keys: at least one is required")
+	for _, k := range c.NonceKeys {
+		need(len(k) >= minSecret, "nonce-keys: at least %d characters each are required", minSecret)
+	}
+	need(len(c.Pepper) >= minSecret, "pepper: at least %d characters are required", minSecret)
+	if _, err := backofficehttp.Limits().Override(c.Limits); err != nil {
+		errs = append(errs, fmt.Errorf("limits: %w", err))
+	}
+	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
+	if !c.Development() {
+		errs = append(errs, c.unsafe()...)
+	}
+	return errors.Join(errs...)
+}
+
+// unsafe reports the service's own settings that are for development alone.
+func (c *Config) unsafe() []error {
+	var errs []error
+	if limits, err := backofficehttp.Limits().Override(c.Limits); err == nil && limits.Off {
+		errs = append(errs, errors.New("limits: are off"))
+	}
+	for _, u := range c.PublicURLs {
+		if parsed, err := url.Parse(u); err != nil || parsed.Scheme != "https" {
+			errs = append(errs, errors.New("public-urls: tokens and proofs need https"))
+		}
+	}
+	return errs
+}
+
+// nonceKeys are the keyring of the nonces.
+func (c *Config) nonceKeys() [][]byte {
+	var keys [][]byte
+	for _, k := range c.NonceKeys {
+		keys = append(keys, []byte(k.Reveal()))
+	}
+	return keys
+}

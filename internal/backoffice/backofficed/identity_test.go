@@ -1,0 +1,98 @@
+package backofficed
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// newDesk is a computer that reaches one instance.
+func (s *staff) newDesk(p *platform.Process, now func() time.Time) *desk.Client {
+	s.t.Helper()
+	d, err := desk.New(desk.Config{BackofficeURL: "http://" + p.Public, IAMURL: s.SimURL + "/iam", Now: now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// do calls and returns an answer of the wanted status.
+func (s *staff) do(d *desk.Client, want int, method, path string, body any) *desk.Answer {
+	s.t.Helper()
+	a, err := d.Do(testkit.Context(s.t), method, path, body)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if a.Status != want {
+		s.t.Fatalf("%s %s: %d, want %d: %s", method, path, a.Status, want, a.Body)
+	}
+	return a
+}
+
+type who struct {
+	SessionID, TenantID, OperatorID, DeviceID, DisplayName string
+	Roles, PropertyScope                                   []string
+	Flags                                                  map[string]bool
+	OpenedAt, ExpiresAt, ServerTime                        time.Time
+}
+
+func (s *staff) whoAmI(d *desk.Client) who {
+	s.t.Helper()
+	var w who
+	if err := s.do(d, http.StatusOK, http.MethodGet, "/session", nil).Into(&w); err != nil {
+		s.t.Fatal(err)
+	}
+	return w
+}
+
+func (s *staff) signIn(d *desk.Client, name string) {
+	s.t.Helper()
+	if err := d.SignIn(testkit.Context(s.t), desk.Operator{Username: name}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A day at a desk, over two instances behind one public address: sign in, work,
+// refresh, step up, sign out.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
+	first := s.Start("bff-backoffice", nil)
+	d := s.newDesk(first, nil)
+	s.signIn(d, "parwana")
+	w := s.whoAmI(d)
+	if w.DeviceID != d.Device().ID() || !slices.Equal(w.Roles, []string{"front_desk"}) || w.DisplayName == "" || len(w.PropertyScope) == 0 || w.Flags == nil ||
+		w.ExpiresAt.Sub(w.ServerTime) != 12*time.Hour {
+		t.Errorf("%+v", w)
+	}
+	if err := d.Refresh(testkit.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	if again := s.whoAmI(d); again.SessionID != w.SessionID {
+		t.Errorf("a refresh opened another session: %+v", again)
+	}
+	s.do(d, http.StatusOK, http.MethodGet, "/api/bff/backoffice/v1/session", nil)
+	if id, err := d.StepUp(testkit.Context(t), "folio.refund", "", "000000"); err != nil || id == "" {
+		t.Errorf("step up: %q, %v", id, err)
+	}
+	if _, err := d.StepUp(testkit.Context(t), "folio.refund", "", "123456"); err == nil {
+		t.Error("a wrong code was attested")
+	}
+
+	wrong := s.newDesk(first, func() time.Time { return time.Now().AddDate(-3, 0, 0) })
+	s.signIn(wrong, "karim")
+	s.whoAmI(wrong)
+
+	if err := d.SignOut(testkit.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.signIn(d, "parwana")
+	if after := s.whoAmI(d); after.SessionID == w.SessionID {
+		t.Error("a session that was signed out of lives on")
+	}
+}

@@ -1,0 +1,158 @@
+package backofficed
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/dpop"
+	"melmastoon.ghasi.io/bff/internal/inbox"
+	"melmastoon.ghasi.io/bff/internal/issuer"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+type serve struct{ Config }
+
+// Run serves until the process is told to stop.
+func (s *serve) Run(ctx context.Context, id service.Identity) error {
+	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
+	p.WarnUnsafe(append(s.Unsafe(), s.unsafe()...))
+	if err := s.assemble(ctx, p); err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// assemble adds the parts in the order in which they start.
+func (s *serve) assemble(ctx context.Context, p *service.Process) error {
+	internalWeb, publicWeb, err := p.Web(ctx, &s.ListenSettings)
+	if err != nil {
+		return err
+	}
+	db, err := p.Postgres(ctx, &s.DatabaseSettings)
+	if err != nil {
+		return err
+	}
+	client, err := p.Redis("session", s.RedisSessionURL)
+	if err != nil {
+		return err
+	}
+	p.Require("redis session", redis.Ping(client))               // without sessions every call would be refused
+	if _, err := p.Redis("cache", s.RedisCacheURL); err != nil { // the service works on without it
+		return err
+	}
+	events, err := p.Events(ctx, &s.Settings, db)
+	if err != nil {
+		return err
+	}
+	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
+		return err
+	}
+	routes, err := s.routes(p, parts{db: db, client: client, events: events})
+	if err != nil {
+		return err
+	}
+	public := web.NewServer(publicWeb)
+	if err := public.Mount(routes...); err != nil {
+		return err
+	}
+	p.Listen(&s.ListenSettings, web.NewServer(internalWeb), public)
+	return nil
+}
+
+// parts are what the API stands on.
+type parts struct {
+	db     *pgxpool.Pool
+	client rueidis.Client
+	events *service.Events
+}
+
+// routes opens the API, what stands in front of it and what received events do.
+func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
+	upstreams, err := backofficeupstream.New(backofficeupstream.Config{
+		IAMURL: c.IAMURL, TenantURL: c.TenantURL, Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	keys := backofficestore.NewKeys(p.Keys())
+	sessions := backofficestore.NewSessions(on.client, keys)
+	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now),
+		backofficestore.NewJournal(on.events.Outbox.Appender), backoffice.NewNewsroom(p.Instance()))
+	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway)
+	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
+		Inbox: received, Access: access, Sessions: sessions, Log: p.Log, Now: time.Now,
+	}).Receive)
+	tokens, err := c.tokens()
+	if err != nil {
+		return nil, err
+	}
+	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{Tokens: tokens, Access: access})
+	if err != nil {
+		return nil, err
+	}
+	api := backofficehttp.New(backofficehttp.Config{
+		Access: access, Attestations: sessions, IAM: upstreams.IAM, Tokens: tokens, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
+	})
+	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := guard.Protect(api.Routes())
+	if err != nil {
+		return nil, err
+	}
+	return web.Gated(gates, routes)
+}
+
+// issuerTimeout caps one call for iam's keys.
+const issuerTimeout = 2 * time.Second
+
+// tokens verifies what iam signs.
+func (c *Config) tokens() (*issuer.Tokens, error) {
+	keys := &issuer.Keys{URL: strings.TrimSuffix(c.IAMURL, "/") + "/.well-known/jwks.json", Client: &http.Client{Timeout: issuerTimeout}}
+	return issuer.NewTokens(keys, c.Issuer, c.Audience)
+}
+
+// guard opens what stands in front of the public routes.
+func (c *Config) guard(p *service.Process, client rueidis.Client, keys backofficestore.Keys, cfg backofficeguard.Config) (*backofficeguard.Guard, error) {
+	nonces, err := dpop.NewNonces(c.nonceKeys()...)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Proofs, err = dpop.New(c.PublicURLs, nonces); err != nil {
+		return nil, err
+	}
+	if cfg.Limits, err = backofficehttp.Limits().Override(c.Limits); err != nil {
+		return nil, err
+	}
+	if !cfg.Limits.Off {
+		cfg.Limiter, err = ratelimit.New(ratelimit.Config{
+			Limits: cfg.Limits.Limits(), Source: ratelimit.NewRedis(client, keys.Limit), Pepper: []byte(c.Pepper.Reveal()), Instances: c.Instances,
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.AddLoop("rate limits", cfg.Limiter.Run)
+	}
+	cfg.Background = web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})
+	p.Add("background", nil, cfg.Background.Close)
+	cfg.MinAppVersion, cfg.Pepper = c.MinAppVersion, []byte(c.Pepper.Reveal())
+	cfg.Log, cfg.Metrics, cfg.Namespace = p.Log, p.Metrics, p.Namespace
+	return backofficeguard.New(cfg)
+}

@@ -1,0 +1,340 @@
+// Package backofficeguard stands in front of the staff service's routes: it finds out
+// who sends a request, and lets it pass to its handler as a [backoffice.Visit] if it
+// may. It knows tokens and proofs, and none of the handlers.
+package backofficeguard
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/dpop"
+	"melmastoon.ghasi.io/bff/internal/issuer"
+	"melmastoon.ghasi.io/bff/internal/memo"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// Config is what the guard works with.
+type Config struct {
+	Tokens *issuer.Tokens
+	Proofs *dpop.Verifier
+	Access *backoffice.Access
+	Limits ratelimit.Classes
+	// Limiter keeps the limits; nil if those are off.
+	Limiter *ratelimit.Limiter
+	// MinAppVersion is the oldest app that is served, such as 2.4.0; empty = every one.
+	MinAppVersion string
+	// Pepper keys the hashes of addresses and fingerprints.
+	Pepper []byte
+	// Background takes reports of replays.
+	Background *web.Background
+	Log        *slog.Logger
+	Metrics    prometheus.Registerer
+	Namespace  string
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(c.Tokens != nil && c.Proofs != nil && c.Access != nil, "tokens, proofs and access are required")
+	need(c.Limits.Off || c.Limiter != nil, "limiter: missing")
+	need(len(c.Pepper) > 0, "pepper: missing")
+	need(c.Background != nil && c.Log != nil && c.Metrics != nil, "background, log and metrics are required")
+	return errors.Join(errs...)
+}
+
+// Guard admits requests.
+type Guard struct {
+	cfg     Config
+	floor   version
+	classes map[web.Limit]*ratelimit.Class // empty = no limits
+	hashes  *sync.Pool
+
+	reported *memo.Table[time.Time] // by key: the last report of a replay
+	refused  *prometheus.CounterVec
+	replays  prometheus.Counter
+}
+
+// maxReported bounds the memory of reported replays.
+const maxReported = 4 << 10
+
+// New checks the configuration.
+func New(cfg Config) (*Guard, error) {
+	err := cfg.validate()
+	floor, ok := parseVersion(cfg.MinAppVersion)
+	if !ok && cfg.MinAppVersion != "" {
+		err = errors.Join(err, fmt.Errorf("min app version: %q is none", cfg.MinAppVersion))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	g := &Guard{
+		cfg: cfg, floor: floor, classes: map[web.Limit]*ratelimit.Class{},
+		hashes:   &sync.Pool{New: func() any { return hmac.New(sha256.New, cfg.Pepper) }},
+		reported: memo.NewTable[time.Time](maxReported),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: cfg.Namespace, Name: "dpop_refused_total", Help: "Proofs of possession that were refused, by the check that they failed.",
+		}, []string{"reason"}),
+		replays: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: cfg.Namespace, Name: "dpop_replay_blocked_total", Help: "Proofs of possession that were sent a second time.",
+		}),
+	}
+	cfg.Metrics.MustRegister(g.refused, g.replays)
+	if cfg.Limits.Off {
+		return g, nil
+	}
+	var errs []error
+	for name := range cfg.Limits.PerMinute {
+		class, err := ratelimit.NewClass(cfg.Limiter, name, nil)
+		errs = append(errs, err)
+		g.classes[web.Limit(name)] = class
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	return g, nil
+}
+
+// Protect puts the guard in front of routes. A route that does not say what it needs
+// is an error: nobody decided whether it is safe.
+func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
+	out := make([]web.Route, 0, len(routes))
+	var errs []error
+	for _, rt := range routes {
+		needs, ok := rt.Needs.(backoffice.Needs)
+		if !ok {
+			errs = append(errs, fmt.Errorf("route %q: needs: missing", rt.Pattern))
+			continue
+		}
+		if needs.ProofOnly && (len(needs.Roles) > 0 || needs.Property) {
+			errs = append(errs, fmt.Errorf("route %q: a caller without a token has neither roles nor properties", rt.Pattern))
+		}
+		if _, ok := g.classes[rt.Limit]; !ok && !g.cfg.Limits.Off {
+			errs = append(errs, fmt.Errorf("route %q: there is no limit %q", rt.Pattern, rt.Limit))
+		}
+		rt.Handle = g.before(rt.Handle, needs, rt.Limit)
+		out = append(out, rt)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (g *Guard) before(next web.Handler, needs backoffice.Needs, limit web.Limit) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		req := web.From(r.Context())
+		w.Header()["Dpop-Nonce"] = []string{g.cfg.Proofs.Nonce(req.Start)}
+		var err error
+		if needs.ProofOnly {
+			req.Local, err = g.admitProof(w, r, limit)
+		} else {
+			req.Local, err = g.admit(w, r, needs, limit)
+		}
+		if err != nil {
+			return challenge(w, err)
+		}
+		return next(w, r)
+	}
+}
+
+// admit runs the checks in their order (backoffice.md §2): shape and size, token,
+// device, proof, replay, session, version, limits, role, scope. What is refused first
+// says least.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.Needs, limit web.Limit) (*backoffice.Visit, error) {
+	ctx, req := r.Context(), web.From(r.Context())
+	now := req.Start
+	sent, err := readHeaders(r)
+	if err != nil {
+		return nil, err
+	}
+	token, err := g.token(ctx, sent.token, now)
+	if err != nil {
+		return nil, err
+	}
+	caller, err := g.caller(token, sent, r)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := g.proof(w, sent.proof, dpop.Request{
+		Method: r.Method, Path: r.URL.EscapedPath(), TokenHash: token.Hash, KeyPrint: token.KeyPrint,
+	}, now)
+	if err != nil {
+		return nil, err
+	}
+	visit, err := g.cfg.Access.Enter(ctx, caller, proof, occasion(req), now)
+	if err != nil {
+		return nil, g.entered(ctx, caller, proof, now, err)
+	}
+	if err := g.supported(sent.version); err != nil {
+		return nil, err
+	}
+	if err := g.charge(ctx, w, limit, ratelimit.Client{
+		Session: caller.Tenant.String() + caller.Device.String(), Fingerprint: caller.Tenant.String() + caller.Operator,
+		Network: ratelimit.Network(req.ClientIP),
+	}, now); err != nil {
+		return nil, err
+	}
+	if len(needs.Roles) > 0 && !visit.Member.HasAny(needs.Roles) {
+		return nil, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this")
+	}
+	if needs.Property {
+		return visit, scope(r, sent, visit)
+	}
+	return visit, nil
+}
+
+// admitProof runs the checks of a route that takes no access token.
+func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Limit) (*backoffice.Holder, error) {
+	ctx, req := r.Context(), web.From(r.Context())
+	sent, err := readProofHeaders(r)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := g.proof(w, sent.proof, dpop.Request{Method: r.Method, Path: r.URL.EscapedPath()}, req.Start)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.cfg.Access.Burn(ctx, proof, req.Start); err != nil {
+		if bff.CodeOf(err) == bff.CodeDPoPReplayed {
+			g.replays.Inc()
+		}
+		return nil, err
+	}
+	if err := g.supported(sent.version); err != nil {
+		return nil, err
+	}
+	if err := g.charge(ctx, w, limit, ratelimit.Client{
+		Session: proof.KeyPrint, Fingerprint: sent.device.String(), Network: ratelimit.Network(req.ClientIP),
+	}, req.Start); err != nil {
+		return nil, err
+	}
+	return &backoffice.Holder{Device: sent.device, KeyPrint: proof.KeyPrint, Proof: sent.proof}, nil
+}
+
+// token verifies the access token.
+func (g *Guard) token(ctx context.Context, raw string, now time.Time) (*issuer.Token, error) {
+	token, err := g.cfg.Tokens.Verify(ctx, raw, now)
+	switch {
+	case err == nil && !now.Before(token.Issued.Add(backoffice.TokenLifetime)), errors.Is(err, issuer.ErrExpired):
+		// Tombstones are kept for a token's life: one that claims a longer life would
+		// outlive them.
+		return nil, bff.Errorf(bff.CodeTokenExpired, "the access token has expired: refresh it")
+	case err == nil:
+		return token, nil
+	case errors.Is(err, issuer.ErrAudience):
+		return nil, bff.Errorf(bff.CodeSurfaceMismatch, "this token is for another surface")
+	case errors.Is(err, issuer.ErrToken):
+		return nil, unauthenticated(err)
+	}
+	return nil, &bff.Error{Code: bff.CodeUpstreamUnavailable, Detail: "tokens cannot be checked right now: try again shortly", RetryAfter: 2 * time.Second, Err: err}
+}
+
+func unauthenticated(cause error) error {
+	return &bff.Error{Code: bff.CodeUnauthenticated, Detail: "the caller could not be authenticated", Err: cause}
+}
+
+// proof verifies the proof of possession.
+func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now time.Time) (backoffice.Proof, error) {
+	p, err := g.cfg.Proofs.Verify(raw, want, now)
+	if err != nil {
+		refused, ok := errors.AsType[*dpop.Error](err)
+		if !ok {
+			return backoffice.Proof{}, err
+		}
+		g.refused.WithLabelValues(string(refused.Reason)).Inc()
+		return backoffice.Proof{}, errProof(w, refused, now)
+	}
+	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Until: p.Until}, nil
+}
+
+// reportEvery is how often the replays of one key are reported: a flood of them must
+// not become a flood of events.
+const reportEvery = 10 * time.Second
+
+// entered counts and reports a replay.
+func (g *Guard) entered(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time, err error) error {
+	if bff.CodeOf(err) != bff.CodeDPoPReplayed {
+		return err
+	}
+	g.replays.Inc()
+	last, mu := g.reported.Lock(spread(p.KeyPrint), now.UnixMilli())
+	due := now.Sub(*last) >= reportEvery
+	if due {
+		*last = now
+	}
+	mu.Unlock()
+	if due {
+		o := occasion(web.From(ctx))
+		g.cfg.Background.Do(func(ctx context.Context) {
+			if err := g.cfg.Access.ReportReplay(ctx, c, o, now); err != nil {
+				g.cfg.Log.WarnContext(ctx, "replayed proof was blocked, but its event could not be written", "error", err.Error())
+			}
+		})
+	}
+	return err
+}
+
+// supported refuses apps below the floor.
+func (g *Guard) supported(sent version) error {
+	if g.cfg.MinAppVersion != "" && sent.before(g.floor) {
+		return bff.Errorf(bff.CodeAppVersionUnsupported, "this app is no longer supported: update it to %s or later", g.cfg.MinAppVersion)
+	}
+	return nil
+}
+
+// charge holds a caller to its limit.
+func (g *Guard) charge(ctx context.Context, w http.ResponseWriter, limit web.Limit, who ratelimit.Client, now time.Time) error {
+	class := g.classes[limit]
+	if class == nil {
+		return nil
+	}
+	d := class.Write(ctx, who, new(ratelimit.Attempt), now)
+	ratelimit.Announce(w.Header(), d)
+	if !d.Allowed {
+		return &bff.Error{Code: bff.CodeStaffRateLimited, Detail: "too many requests of this device: retry later", RetryAfter: d.RetryAfter}
+	}
+	return nil
+}
+
+// scope refuses a property that the operator does not work for.
+func scope(r *http.Request, sent *headers, v *backoffice.Visit) error {
+	property, err := propertyOf(r, sent)
+	if err != nil {
+		return err
+	}
+	if !v.Member.Scope.Covers(property) {
+		return bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
+	}
+	v.Property = property
+	return nil
+}
+
+func occasion(req *web.Request) backoffice.Occasion {
+	return backoffice.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
+}
+
+// sum is a keyed hash.
+func (g *Guard) sum(parts ...string) []byte {
+	mac, _ := g.hashes.Get().(hash.Hash)
+	defer g.hashes.Put(mac)
+	mac.Reset()
+	for _, p := range parts {
+		mac.Write([]byte(p))
+		mac.Write([]byte{0})
+	}
+	return mac.Sum(nil)
+}

@@ -1,0 +1,95 @@
+package backofficehttp
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// Bases are the two places where the API begins; both serve the same.
+func Bases() []string { return []string{"/bff/backoffice/v1", "/api/bff/backoffice/v1"} }
+
+// Classes of rate limits: how often one device may ask.
+const (
+	LimitSession web.Limit = "session"
+	LimitAuth    web.Limit = "auth"
+	LimitStepUp  web.Limit = "step-up"
+)
+
+// Limits are the requests per minute of one device. A hotel's computers share one
+// address, and an operator may use several.
+func Limits() ratelimit.Classes {
+	return ratelimit.Classes{
+		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10},
+		IP:        50, Fingerprint: 5,
+	}
+}
+
+const (
+	gateAuth web.Gate = "auth"
+	gateRead web.Gate = "read"
+)
+
+// Gates are the load gates of the routes.
+func Gates() []loadshed.Class {
+	const least = 32 // requests under way that any machine of ours can bear
+	return []loadshed.Class{{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateRead), Rank: 1, Min: least}}
+}
+
+const (
+	kib = 1 << 10
+
+	// refreshBudget leaves iam its 600 ms.
+	refreshBudget = 2 * time.Second
+	authBudget    = 3 * time.Second
+	sessionBudget = 2 * time.Second
+)
+
+// Routes is the table of the public API: what a route is, and what it needs of its
+// caller, is said here and nowhere else.
+func (a *API) Routes() []web.Route {
+	anyone := backoffice.Needs{}
+	table := []web.Route{
+		{
+			Pattern: "POST /auth/refresh", Handle: a.refresh, Kind: web.Change, Budget: refreshBudget, Body: 8 * kib,
+			Limit: LimitAuth, Gate: gateAuth, Needs: backoffice.Needs{ProofOnly: true},
+		},
+		{
+			Pattern: "POST /auth/sign-out", Handle: a.signOut, Kind: web.Change, Budget: authBudget, Body: web.NoBody,
+			Limit: LimitAuth, Gate: gateAuth, Needs: anyone,
+		},
+		{
+			Pattern: "POST /auth/mfa/step-up", Handle: a.stepUp, Kind: web.Change, Budget: authBudget, Body: kib,
+			Limit: LimitStepUp, Gate: gateAuth, Needs: anyone,
+		},
+		{
+			Pattern: "GET /session", Handle: a.session, Kind: web.PrivateRead, Budget: sessionBudget,
+			Limit: LimitSession, Gate: gateRead, Needs: anyone,
+		},
+	}
+	var routes []web.Route
+	for _, base := range Bases() {
+		for _, rt := range slices.Clone(table) {
+			method, path, _ := strings.Cut(rt.Pattern, " ")
+			rt.Pattern = method + " " + base + path
+			routes = append(routes, rt)
+		}
+	}
+	return routes
+}
+
+// Headers are those of the service's own, for pages of other origins.
+func Headers() web.Headers {
+	return web.Headers{
+		Read: []string{
+			"Authorization", "DPoP", "X-Device-Id", "X-App-Version", "X-App-Platform", "X-Network-Profile", "X-Property-Id",
+			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match",
+		},
+		Written: []string{"DPoP-Nonce", "WWW-Authenticate", "X-Server-Time", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
+	}
+}

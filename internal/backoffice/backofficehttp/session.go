@@ -1,0 +1,33 @@
+package backofficehttp
+
+import (
+	"net/http"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// sessionView is the answer to "who am I".
+type sessionView struct {
+	SessionID     bff.ID                   `json:"sessionId"`
+	TenantID      bff.ID                   `json:"tenantId"`
+	OperatorID    string                   `json:"operatorId"`
+	DeviceID      bff.ID                   `json:"deviceId"`
+	DisplayName   string                   `json:"displayName"`
+	Roles         []backoffice.Role        `json:"roles"`
+	PropertyScope backoffice.PropertyScope `json:"propertyScope"`
+	Flags         map[string]bool          `json:"flags"`
+	OpenedAt      bff.Timestamp            `json:"openedAt"`
+	ExpiresAt     bff.Timestamp            `json:"expiresAt"`
+	ServerTime    bff.Timestamp            `json:"serverTime"`
+}
+
+func (a *API) session(w http.ResponseWriter, r *http.Request) error {
+	v, at := visitOf(r), now(r)
+	s, m := &v.Session, v.Member
+	return answer(w, http.StatusOK, sessionView{
+		SessionID: s.ID, TenantID: s.Tenant, OperatorID: s.Operator, DeviceID: s.Device, DisplayName: m.DisplayName,
+		Roles: m.Roles, PropertyScope: m.Scope, Flags: m.Flags,
+		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(backoffice.SessionLifetime)), ServerTime: bff.At(at),
+	})
+}

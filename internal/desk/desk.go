@@ -77,7 +77,7 @@ func open(cfg Config, f *file) (*Client, error) {
 	}
 	cfg.PublicURL = cmp.Or(cfg.PublicURL, cfg.BackofficeURL)
 	cfg.AppVersion = cmp.Or(cfg.AppVersion, AppVersion)
-	cfg.Platform = cmp.Or(cfg.Platform, platform())
+	cfg.Platform = cmp.Or(cfg.Platform, thisPlatform())
 	c := &Client{cfg: cfg, file: f, state: state{Device: cfg.Device}}
 	err := c.update(func(s *state) error {
 		if s.Device == nil {
@@ -93,7 +93,7 @@ func open(cfg Config, f *file) (*Client, error) {
 	return c, nil
 }
 
-func platform() string {
+func thisPlatform() string {
 	switch runtime.GOOS {
 	case "windows":
 		return "win32"

@@ -521,10 +521,15 @@ func TestOpenKeepsTheDevice(t *testing.T) {
 	if f.get(second); slices.Contains(f.paths(), "/auth/refresh") {
 		t.Error("refreshed although another process had done so")
 	}
-	elsewhere := f.config()
-	elsewhere.BackofficeURL = "http://127.0.0.1:1"
-	if now, last := open(elsewhere).SignedIn(); now || last.Username != "parwana" {
-		t.Errorf("at another platform: %v %+v", now, last)
+	for _, change := range []func(*desk.Config){
+		func(cfg *desk.Config) { cfg.BackofficeURL = "http://127.0.0.1:1" },
+		func(cfg *desk.Config) { cfg.IAMURL = "http://127.0.0.1:1/iam" }, // another run of the simulator knows no refresh token
+	} {
+		elsewhere := f.config()
+		change(&elsewhere)
+		if now, last := open(elsewhere).SignedIn(); now || last.Username != "parwana" {
+			t.Errorf("at another platform: %v %+v", now, last)
+		}
 	}
 	if err := second.SignOut(t.Context()); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ const renewAhead = 30 * time.Second
 type signedIn struct {
 	Operator
 
-	Platform     string    `json:"platform"` // URL of the staff service: tokens are of no use elsewhere
+	Platform     string    `json:"platform"` // tokens are of no use elsewhere
 	AccessToken  string    `json:"accessToken"`
 	RefreshToken string    `json:"refreshToken"`
 	Expires      time.Time `json:"expires"` // by the device's own clock
@@ -66,10 +66,13 @@ func (c *Client) SignIn(ctx context.Context, who Operator) error {
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	in := &signedIn{Operator: who, Platform: c.cfg.BackofficeURL}
+	in := &signedIn{Operator: who, Platform: c.platform()}
 	in.adopt(got, c.cfg.Now())
 	return c.update(func(s *state) error { s.SignedIn = in; return nil })
 }
+
+// platform tells one staff service and its iam from others.
+func (c *Client) platform() string { return c.cfg.BackofficeURL + " " + c.cfg.IAMURL }
 
 // SignedIn returns who is signed in on this device at this platform, and who was
 // the last time if it is no one.
@@ -78,7 +81,7 @@ func (c *Client) SignedIn() (now bool, last Operator) {
 	if in == nil {
 		return false, Operator{}
 	}
-	return in.AccessToken != "" && in.Platform == c.cfg.BackofficeURL, in.Operator
+	return in.AccessToken != "" && in.Platform == c.platform(), in.Operator
 }
 
 // AccessToken returns a token that is good for a while, refreshed if need be.
@@ -100,7 +103,7 @@ func (c *Client) signedIn(ctx context.Context) (signedIn, error) {
 
 func (c *Client) current() (signedIn, error) {
 	in := c.look().SignedIn
-	if in == nil || in.AccessToken == "" || in.Platform != c.cfg.BackofficeURL {
+	if in == nil || in.AccessToken == "" || in.Platform != c.platform() {
 		return signedIn{}, ErrSignedOut
 	}
 	return *in, nil

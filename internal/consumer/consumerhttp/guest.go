@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -21,7 +22,7 @@ type guests struct {
 	journal    consumer.Journal
 	telemetry  *consumer.Telemetry
 	background *web.Background
-	recorder   *recorder
+	recorder   *visits.Recorder
 	ration     *bot.Ration // of verdicts that are logged
 
 	// State of guests, for a moment: what each asked for last, and saw last.
@@ -32,7 +33,7 @@ type guests struct {
 // maxGuests bounds how many guests have such state.
 const maxGuests = 1 << 13
 
-func newGuests(cfg Config, rec *recorder) *guests {
+func newGuests(cfg Config, rec *visits.Recorder) *guests {
 	return &guests{
 		sessions: cfg.Sessions, cards: cfg.Cards, suspicions: cfg.Suspicions, journal: cfg.Journal, telemetry: cfg.Telemetry,
 		background: cfg.Background, recorder: rec, ration: cfg.Ration,
@@ -304,15 +305,15 @@ func (gs *guests) rotate(w http.ResponseWriter, r *http.Request, g *guest, old c
 
 // record has the visit recorded in the background. A session that was opened just
 // now knows of it.
-func (gs *guests) record(g *guest, rec visitRecord) {
+func (gs *guests) record(g *guest, rec visits.Record) {
 	if g.Untracked || g.id.IsZero() {
 		return
 	}
-	rec.guest, rec.visit, rec.found = g.id, g.Visit, g.found
+	rec.Guest, rec.Visit, rec.Found = g.id, g.Visit, g.found
 	if g.session != nil && g.found == nil { // opened just now, or unknown
-		rec.found = &consumer.FoundSession{GuestSession: *g.session, Found: !g.session.Unread}
+		rec.Found = &consumer.FoundSession{GuestSession: *g.session, Found: !g.session.Unread}
 	}
-	gs.recorder.add(rec)
+	gs.recorder.Add(rec)
 }
 
 // event wraps a fact about a session; nil when nothing may leave for it.
@@ -351,7 +352,7 @@ func (a *API) guest(w http.ResponseWriter, r *http.Request) (consumer.GuestSessi
 	}
 	if g.found != nil {
 		if change, _ := g.found.Meet(g.Client, g.At); !change.IsZero() {
-			a.guests.record(g, visitRecord{})
+			a.guests.record(g, visits.Record{})
 		}
 	}
 	return s, g.WithIP(), nil
@@ -380,7 +381,7 @@ func (a *API) reporter(r *http.Request) (consumer.GuestSession, consumer.Client)
 		s := f.Apply(change)
 		g.found, g.session = &f, &s
 		if !change.IsZero() {
-			a.guests.record(g, visitRecord{})
+			a.guests.record(g, visits.Record{})
 		}
 		return s, v.WithIP()
 	case !f.Found:

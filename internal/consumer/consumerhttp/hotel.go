@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -105,25 +106,25 @@ func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) 
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
-	rec := visitRecord{guest: guest, visit: v, span: web.From(r.Context()).Span}
+	rec := visits.Record{Guest: guest, Visit: v, Span: web.From(r.Context()).Span}
 	last, ok := a.guests.lastView.Get(guest.Bytes())
 	// A page that is reloaded is where it was: in front.
 	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
-		rec.viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
+		rec.Viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
 		a.guests.lastView.Put(guest.Bytes(), lastView{v.Fingerprint, hotel, source, now})
 	}
 	if a.cfg.Telemetry.Samples(guest, consumer.SubjectDetailViewed) {
-		rec.occasion = occasion(r)
+		rec.Occasion = occasion(r)
 		took := a.cfg.Now().Sub(now)
 		search, _ := searchSession(r) // one that does not read is none
-		rec.fact = func(consumer.GuestSession) consumer.Fact {
+		rec.Fact = func(consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
 				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
 				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
 	}
-	a.recorder.add(rec)
+	a.recorder.Add(rec)
 }
 
 // lastView is the page that a guest saw last, and with which browser.

@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -95,7 +96,7 @@ func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked
 	if !asked.IsZero() {
 		ss, found, err := a.cfg.Searches.FindSearch(ctx, asked, guest, q)
 		if err == nil && !found { // perhaps the first page's is still on its way
-			a.recorder.flush(ctx)
+			a.recorder.Flush(ctx)
 			ss, found, err = a.cfg.Searches.FindSearch(ctx, asked, guest, q)
 		}
 		if err == nil && found && now.Sub(ss.StartedAt) < consumer.SearchSessionLifetime {
@@ -211,13 +212,13 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 // recorded already, as it is.
 func (a *API) searched(r *http.Request, g *guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
 	o.Took = a.cfg.Now().Sub(began)
-	rec := visitRecord{span: web.From(r.Context()).Span}
+	rec := visits.Record{Span: web.From(r.Context()).Span}
 	if !known {
-		rec.search = ss
+		rec.Search = ss
 	}
 	if a.cfg.Telemetry.Samples(g.id, consumer.SubjectSearchExecuted) {
-		rec.occasion = occasion(r)
-		rec.fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
+		rec.Occasion = occasion(r)
+		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
 	}
 	a.guests.record(g, rec)
 }

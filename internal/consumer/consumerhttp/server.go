@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -56,7 +57,7 @@ type API struct {
 	cfg      Config
 	answers  answerer
 	guests   *guests
-	recorder *recorder
+	recorder *visits.Recorder
 	counters counters
 	// bodies are searches that were understood before, and questions those that a
 	// session completed.
@@ -71,7 +72,7 @@ func New(cfg Config) *API {
 	if cfg.Ration == nil {
 		cfg.Ration = bot.NewRation()
 	}
-	recorder := newRecorder(recorderConfig{
+	recorder := visits.New(visits.Config{
 		Sessions: cfg.Sessions, Trails: cfg.Trails, Journal: cfg.Journal, Telemetry: cfg.Telemetry, Background: cfg.Background,
 	})
 	answers := answerer{now: cfg.Now}
@@ -86,7 +87,7 @@ func New(cfg Config) *API {
 }
 
 // Close finishes recording the answers already given.
-func (a *API) Close(ctx context.Context) error { return a.recorder.close(ctx) }
+func (a *API) Close(ctx context.Context) error { return a.recorder.Close(ctx) }
 
 // visitOf returns the visit that the guard made of a request. A request that did
 // not pass the guard panics, and is answered with 500: nothing is known of its

@@ -29,7 +29,7 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.recorder.flush(r.Context())
+	a.recorder.Flush(r.Context())
 	return a.writeSession(w, r, s)
 }
 
@@ -194,7 +194,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 		if leaves {
 			told = &e
 		}
-		a.recorder.flush(r.Context()) // what is on its way goes too
+		a.recorder.Flush(r.Context()) // what is on its way goes too
 		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, told); err != nil {
 			return err
 		}

@@ -1,4 +1,8 @@
-package consumerhttp
+// Package visits records in the background what answered requests left to be
+// remembered: that a session was used, what it searched and saw, and sampled
+// telemetry. Nothing of it was promised to a client, so that under load it may be
+// dropped. It knows nothing of requests and answers.
+package visits
 
 import (
 	"context"
@@ -30,22 +34,23 @@ const (
 	flushWithin = 100 * time.Millisecond
 )
 
-// visitRecord is what is to be recorded of an answered request. Nothing of it was
+// Record is what is to be recorded of an answered request. Nothing of it was
 // promised to a client.
-type visitRecord struct {
-	guest bff.ID
-	visit *consumer.Visit
-	// found is the session as the handler found it; nil = not looked for.
-	found  *consumer.FoundSession
-	search *consumer.SearchSession
-	viewed *consumer.RecentlyViewed
-	// fact is the event's payload, if the event is sampled.
-	fact     func(consumer.GuestSession) consumer.Fact
-	occasion consumer.Occasion
-	span     trace.Span // of the request; nil if it is not recorded
+type Record struct {
+	Guest bff.ID
+	Visit *consumer.Visit
+	// Found is the session as the handler found it; nil = not looked for.
+	Found  *consumer.FoundSession
+	Search *consumer.SearchSession
+	Viewed *consumer.RecentlyViewed
+	// Fact is the event's payload, if the event is sampled.
+	Fact     func(consumer.GuestSession) consumer.Fact
+	Occasion consumer.Occasion
+	Span     trace.Span // of the request; nil if it is not recorded
 }
 
-type recorderConfig struct {
+// Config says where what is recorded goes.
+type Config struct {
 	Sessions   consumer.Sessions
 	Trails     consumer.Trails
 	Journal    consumer.Journal
@@ -53,16 +58,16 @@ type recorderConfig struct {
 	Background *web.Background
 }
 
-// recorder records visits in the background, many at a time: sessions are read in
+// Recorder records visits in the background, many at a time: sessions are read in
 // one pipeline, touched and extended in a second, and events committed together.
-type recorder struct {
-	cfg recorderConfig
+type Recorder struct {
+	cfg Config
 	// current are guests whose sessions were read a moment ago and had nothing to
 	// change: a guest who clicks fast is not read again for each click.
 	current *memo.Memo[[16]byte, currentSession]
 
 	mu      sync.Mutex
-	queue   []visitRecord
+	queue   []Record
 	taken   uint64 // records ever queued
 	written uint64 // records ever done with
 	arrived *sync.Cond
@@ -81,16 +86,17 @@ type currentSession struct {
 // maxCurrent bounds how many sessions are known to be up to date.
 const maxCurrent = 1 << 14
 
-func newRecorder(cfg recorderConfig) *recorder {
-	r := &recorder{cfg: cfg, current: memo.New[[16]byte, currentSession](maxCurrent), hurry: make(chan struct{}, 1)}
+// New returns a recorder; Close ends it.
+func New(cfg Config) *Recorder {
+	r := &Recorder{cfg: cfg, current: memo.New[[16]byte, currentSession](maxCurrent), hurry: make(chan struct{}, 1)}
 	r.arrived = sync.NewCond(&r.mu)
 	return r
 }
 
-// add queues a record. When the stores are slow, records are dropped and counted,
+// Add queues a record. When the stores are slow, records are dropped and counted,
 // and never pile up.
-func (r *recorder) add(rec visitRecord) {
-	if rec.search == nil && rec.viewed == nil && rec.fact == nil && r.upToDate(&rec) {
+func (r *Recorder) Add(rec Record) {
+	if rec.Search == nil && rec.Viewed == nil && rec.Fact == nil && r.upToDate(&rec) {
 		return // nothing to write
 	}
 	r.mu.Lock()
@@ -108,8 +114,8 @@ func (r *recorder) add(rec visitRecord) {
 }
 
 // run writes batches until nothing is left.
-func (r *recorder) run() {
-	var batch []visitRecord
+func (r *Recorder) run() {
+	var batch []Record
 	for {
 		began := time.Now()
 		r.mu.Lock()
@@ -139,16 +145,16 @@ func (r *recorder) run() {
 	}
 }
 
-// flush returns when everything added before has been written, so that a guest who
+// Flush returns when everything added before has been written, so that a guest who
 // asks what is remembered finds the last click too. When the stores are slow it
 // does not wait for long.
-func (r *recorder) flush(ctx context.Context) {
+func (r *Recorder) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	r.wait(ctx)
 }
 
-func (r *recorder) wait(ctx context.Context) {
+func (r *Recorder) wait(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer context.AfterFunc(ctx, func() {
@@ -165,8 +171,8 @@ func (r *recorder) wait(ctx context.Context) {
 	}
 }
 
-// close takes no more records and returns when those it has are written.
-func (r *recorder) close(ctx context.Context) error {
+// Close takes no more records and returns when those it has are written.
+func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -175,13 +181,13 @@ func (r *recorder) close(ctx context.Context) error {
 }
 
 // upToDate reports whether reading the session would change nothing.
-func (r *recorder) upToDate(n *visitRecord) bool {
-	m, ok := r.current.Get(n.guest.Bytes())
-	return ok && n.visit.At.Before(m.until) && m.fingerprint == n.visit.Fingerprint && m.noTracking == n.visit.NoTracking && n.visit.Campaign == nil
+func (r *Recorder) upToDate(n *Record) bool {
+	m, ok := r.current.Get(n.Guest.Bytes())
+	return ok && n.Visit.At.Before(m.until) && m.fingerprint == n.Visit.Fingerprint && m.noTracking == n.Visit.NoTracking && n.Visit.Campaign == nil
 }
 
 // write records a batch.
-func (r *recorder) write(batch []visitRecord) {
+func (r *Recorder) write(batch []Record) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchBudget)
 	defer cancel()
 	ctx = tracing.Under(ctx, recordedSpan(batch))
@@ -190,12 +196,12 @@ func (r *recorder) write(batch []visitRecord) {
 	var events []bff.Event
 	for i := range batch {
 		n := &batch[i]
-		step := consumer.Step{Guest: n.guest, Search: n.search, Viewed: n.viewed}
-		if n.found != nil {
-			if n.found.Err != nil {
+		step := consumer.Step{Guest: n.Guest, Search: n.Search, Viewed: n.Viewed}
+		if n.Found != nil {
+			if n.Found.Err != nil {
 				continue // cleared, or unknown
 			}
-			if n.found.Found {
+			if n.Found.Found {
 				s, same := r.meet(n, &step)
 				if !same {
 					continue // another client's cookie: the visit is not the guest's
@@ -216,27 +222,27 @@ func (r *recorder) write(batch []visitRecord) {
 
 // recordedSpan is the span of the first request of a batch that is recorded, or nil.
 // The batch is written once for all its requests, and shows in that one's trace.
-func recordedSpan(batch []visitRecord) trace.Span {
+func recordedSpan(batch []Record) trace.Span {
 	for i := range batch {
-		if batch[i].span != nil {
-			return batch[i].span
+		if batch[i].Span != nil {
+			return batch[i].Span
 		}
 	}
 	return nil
 }
 
 // read looks up the sessions that are not known to be up to date.
-func (r *recorder) read(ctx context.Context, batch []visitRecord) {
+func (r *Recorder) read(ctx context.Context, batch []Record) {
 	var ids []bff.ID
 	at := map[bff.ID]int{}
 	for i := range batch {
 		n := &batch[i]
-		if n.found != nil || n.fact == nil && r.upToDate(n) {
+		if n.Found != nil || n.Fact == nil && r.upToDate(n) {
 			continue
 		}
-		if _, ok := at[n.guest]; !ok {
-			at[n.guest] = len(ids)
-			ids = append(ids, n.guest)
+		if _, ok := at[n.Guest]; !ok {
+			at[n.Guest] = len(ids)
+			ids = append(ids, n.Guest)
 		}
 	}
 	if len(ids) == 0 {
@@ -244,40 +250,40 @@ func (r *recorder) read(ctx context.Context, batch []visitRecord) {
 	}
 	found := r.cfg.Sessions.FindSessions(ctx, ids)
 	for i := range batch {
-		if k, ok := at[batch[i].guest]; ok && batch[i].found == nil {
-			batch[i].found = &found[k]
+		if k, ok := at[batch[i].Guest]; ok && batch[i].Found == nil {
+			batch[i].Found = &found[k]
 		}
 	}
 }
 
 // meet applies the visit to the guest's session, unless it is another client's. It
 // leaves the cookie's age alone: whether the answer carried one is unknown here.
-func (r *recorder) meet(n *visitRecord, step *consumer.Step) (consumer.GuestSession, bool) {
-	change, same := n.found.Meet(n.visit.Client, n.visit.At)
+func (r *Recorder) meet(n *Record, step *consumer.Step) (consumer.GuestSession, bool) {
+	change, same := n.Found.Meet(n.Visit.Client, n.Visit.At)
 	change.CookieAt = time.Time{}
 	if !same {
 		return consumer.GuestSession{}, false
 	}
-	s := n.found.Apply(change)
+	s := n.Found.Apply(change)
 	if !r.upToDate(n) {
 		step.Touch = change
 		if change.Consent != nil { // the browser's header, which is sent again
-			at := n.visit.At
+			at := n.Visit.At
 			r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Sessions.AddRefusal(ctx, s, at) })
 		}
 	}
 	if !s.Returned() { // its first return is worth a write, however soon
 		return s, true
 	}
-	r.current.Put(n.guest.Bytes(), currentSession{n.visit.Fingerprint, n.visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
+	r.current.Put(n.Guest.Bytes(), currentSession{n.Visit.Fingerprint, n.Visit.NoTracking, s.LastSeenAt.Add(consumer.TouchAfter)})
 	return s, true
 }
 
-func (r *recorder) appendEvent(events []bff.Event, n *visitRecord, s consumer.GuestSession) []bff.Event {
-	if n.fact == nil {
+func (r *Recorder) appendEvent(events []bff.Event, n *Record, s consumer.GuestSession) []bff.Event {
+	if n.Fact == nil {
 		return events
 	}
-	e, leaves, err := r.cfg.Telemetry.Event(s, n.fact(s), n.occasion, n.visit.At)
+	e, leaves, err := r.cfg.Telemetry.Event(s, n.Fact(s), n.Occasion, n.Visit.At)
 	if err != nil || !leaves {
 		return events
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
 // Claim is the right to carry out one request in this process. In the
@@ -169,6 +171,8 @@ func (c *Claim) commitClaim(ctx context.Context, also func(context.Context, pgx.
 		return earlier, err
 	case isLockTimeout(err):
 		return nil, s.inFlight(err)
+	case errors.Is(err, postgres.ErrOutcomeUnknown):
+		c.Release() // it may stand, and would keep the next attempt waiting
 	}
 	return nil, err
 }

@@ -69,10 +69,11 @@ func ULIDFrom(h http.Header, required bff.Code) (string, error) {
 
 // Final reports whether an answer is the same however often the request is sent:
 // success, or a refusal that a repetition does not change. A timeout, a failure or
-// a full service is not, and must not be kept.
+// a full service is not, and must not be kept; nor is a refusal that depends on the
+// rights of the caller, who may bring a second factor with the next attempt.
 func Final(status int) bool {
 	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
 	return status >= 200 && status < 300 || status >= 400 && status < 500

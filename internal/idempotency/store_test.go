@@ -290,7 +290,7 @@ func TestFinal(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{
 		200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 412: true, 422: true,
-		0: false, 100: false, 302: false, 408: false, 425: false, 429: false, 500: false, 502: false, 503: false, 504: false,
+		0: false, 100: false, 302: false, 401: false, 403: false, 408: false, 425: false, 429: false, 500: false, 502: false, 503: false, 504: false,
 	} {
 		if got := idempotency.Final(status); got != want {
 			t.Errorf("%d: %v, want %v", status, got, want)

@@ -2,11 +2,9 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
@@ -41,7 +39,7 @@ type Appender struct {
 func NewAppender(db *pgxpool.Pool, table *Table, waker Waker, most int) *Appender {
 	a := &Appender{db: db, table: table, waker: waker}
 	a.writer = batch.New(batch.Config[*columns]{
-		Write: a.insert, Refused: refused, Weight: func(c *columns) int { return len(c.ids) },
+		Write: a.insert, Refused: postgres.Refused, Weight: func(c *columns) int { return len(c.ids) },
 		Size: flushEvents, Most: most, Timeout: flushTimeout,
 	})
 	return a
@@ -84,10 +82,4 @@ func (a *Appender) insert(ctx context.Context, entries []*columns) error {
 		a.waker.Wake()
 	}
 	return err
-}
-
-// refused reports that the server took offence at the data.
-func refused(err error) bool {
-	pe, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && len(pe.Code) == 5 && (pe.Code[:2] == "22" || pe.Code[:2] == "23")
 }

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/batch"
 )
 
 // ErrOutcomeUnknown wraps the loss of a COMMIT's answer: the transaction may
@@ -38,6 +42,24 @@ func Unavailable(err error) bool {
 		return pe.Code[:min(2, len(pe.Code))] == "08" || pe.Code[:min(2, len(pe.Code))] == "53"
 	}
 	return connectionLost(err)
+}
+
+// retryStore is when a client may sensibly try a refused change again.
+const retryStore = 2 * time.Second
+
+// Durable codes the failure of a write that must not be lost: whether the server is
+// away or too much waits for it, the client may try again.
+func Durable(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, batch.ErrFull) || errors.Is(err, batch.ErrClosed) || Unavailable(err) || errors.Is(err, ErrOutcomeUnknown) {
+		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
+	}
+	return err
 }
 
 // connectionLost reports a failure of the connection rather than an answer.
@@ -83,4 +105,11 @@ func commitError(err error) error {
 func UniqueViolation(err error, name string) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pe.Code == "23505" && (name == "" || pe.ConstraintName == name)
+}
+
+// Refused reports that the server took offence at the data: a value that it cannot
+// store or a constraint.
+func Refused(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && len(pe.Code) == 5 && (pe.Code[:2] == "22" || pe.Code[:2] == "23")
 }

@@ -6,7 +6,6 @@ package consumerstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -65,15 +64,4 @@ const followTimeout = time.Second
 const retryStore = 2 * time.Second
 
 // durable codes the failure of a write that must not be lost.
-func durable(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
-		return err
-	}
-	if errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrClosed) || postgres.Unavailable(err) || errors.Is(err, postgres.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
-		return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
-	}
-	return err
-}
+func durable(err error) error { return postgres.Durable(err) }

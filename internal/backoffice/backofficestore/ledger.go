@@ -1,0 +1,152 @@
+package backofficestore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/batch"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+// LedgerConfig is what the ledger stands on.
+type LedgerConfig struct {
+	DB     *postgres.Tenants
+	Outbox *outbox.Table
+	Waker  outbox.Waker // tells a relay that there is something to publish
+}
+
+// Ledger implements the domain's Ledger and Mutations in Postgres.
+type Ledger struct {
+	cfg    LedgerConfig
+	writer *batch.Writer[entry]
+	once   *idempotency.Store
+}
+
+var (
+	_ backoffice.Ledger    = (*Ledger)(nil)
+	_ backoffice.Mutations = (*Ledger)(nil)
+)
+
+const (
+	commitEntries = 200  // of one transaction
+	maxWaiting    = 5000 // entries; beyond that Postgres is as good as away
+	commitTimeout = 5 * time.Second
+)
+
+// NewLedger returns a Ledger.
+func NewLedger(cfg LedgerConfig) *Ledger {
+	l := &Ledger{cfg: cfg}
+	l.writer = batch.New(batch.Config[entry]{
+		Write: l.commit, Refused: postgres.Refused, Size: commitEntries, Most: maxWaiting, Timeout: commitTimeout,
+	})
+	l.once = l.newOnce()
+	return l
+}
+
+// entry is one activity with the events that tell of it.
+type entry struct {
+	activity backoffice.Activity
+	events   func(*pgx.Batch)
+}
+
+// AddActivity commits an entry with its events. Entries of concurrent requests, of
+// whichever tenants, share one transaction.
+func (l *Ledger) AddActivity(ctx context.Context, a backoffice.Activity, events ...bff.Event) error {
+	queue, err := l.queued(a.Tenant, events)
+	if err != nil {
+		return err
+	}
+	if err := l.writer.Add(ctx, entry{a, queue}); err != nil {
+		return postgres.Durable(fmt.Errorf("add activity: %w", err))
+	}
+	return nil
+}
+
+// Close commits what waits and refuses the rest.
+func (l *Ledger) Close(ctx context.Context) error { return l.writer.Close(ctx) }
+
+// queued returns what appends the events in a transaction of the tenant. Events that
+// speak of another tenant are refused: the outbox has no row level security.
+func (l *Ledger) queued(tenant bff.ID, events []bff.Event) (func(*pgx.Batch), error) {
+	if len(events) == 0 {
+		return func(*pgx.Batch) {}, nil
+	}
+	for i := range events {
+		if t := events[i].Envelope.TenantID; t == nil || *t != tenant.String() {
+			return nil, fmt.Errorf("event %s is not of the tenant whose activity it tells of", events[i].Envelope.Subject)
+		}
+	}
+	sql, args, err := l.cfg.Outbox.Statement(1, events...)
+	if err != nil {
+		return nil, err
+	}
+	return func(b *pgx.Batch) { b.Queue(sql+" ON CONFLICT DO NOTHING", args...) }, nil
+}
+
+// commit writes entries of several tenants in one transaction. It may be repeated:
+// what is there already is left alone, so that a lost answer does no harm.
+func (l *Ledger) commit(ctx context.Context, entries []entry) error {
+	var parts []postgres.Part
+	for _, e := range entries {
+		parts = append(parts, postgres.Part{Tenant: e.activity.Tenant, Queue: func(b *pgx.Batch) {
+			b.Queue(insertActivity, activityArgs(e.activity)...)
+			e.events(b)
+		}})
+	}
+	err := l.cfg.DB.Each(ctx, parts)
+	if postgres.Unavailable(err) && ctx.Err() == nil {
+		err = l.cfg.DB.Each(ctx, parts) // the pool may have lent a dead connection
+	}
+	if err != nil {
+		return err
+	}
+	l.cfg.Waker.Wake()
+	return nil
+}
+
+const (
+	insertActivity = `INSERT INTO bff_backoffice.operator_activity (id, tenant_id, property_id, operator_id, device_id, session_id, roles,
+			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+		ON CONFLICT (tenant_id, id) DO NOTHING`
+	endActivity = `UPDATE bff_backoffice.operator_activity SET outcome = $2, latency_ms = $3, error_code = $4 WHERE id = $1`
+)
+
+func activityArgs(a backoffice.Activity) []any {
+	roles := a.Roles
+	if roles == nil {
+		roles = []string{}
+	}
+	var property any
+	if !a.Property.IsZero() {
+		property = a.Property.UUID()
+	}
+	return append([]any{
+		a.ID.UUID(), a.Tenant.UUID(), property, a.Operator, a.Device.String(), a.Session.String(), roles,
+		a.At, a.Category, a.Action, optional(a.Resource.Kind), optional(a.Resource.StoredID()),
+	}, append(ending(a), optional(a.Context))...)
+}
+
+// ending is how an activity ended: outcome, latency and code.
+func ending(a backoffice.Activity) []any {
+	var latency any
+	if a.Latency > 0 || a.Outcome != backoffice.Unknown {
+		latency = a.Latency.Milliseconds()
+	}
+	return []any{string(a.Outcome), latency, optional(string(a.Code))}
+}
+
+// optional is nil for an empty text.
+func optional(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

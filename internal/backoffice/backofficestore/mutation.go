@@ -1,0 +1,172 @@
+package backofficestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+const (
+	// takeOver is the age at which a claim's process must have died: it is well above
+	// the time that any request has.
+	takeOver = time.Minute
+	// claimWait is how long a claim waits for another's commit, never for the call
+	// that follows.
+	claimWait = 2 * time.Second
+	// finishTimeout caps the commit of what another service has done. It does not end
+	// with the client's request: the outcome is known now.
+	finishTimeout = 5 * time.Second
+)
+
+func (l *Ledger) newOnce() *idempotency.Store {
+	return idempotency.New(idempotency.Config{
+		Wait: claimWait,
+		Begin: func(ctx context.Context, r idempotency.Request, work func(pgx.Tx) error) error {
+			tenant, err := bff.IDFromUUID(bff.PrefixTenant, r.Owner[0])
+			if err != nil {
+				return err
+			}
+			return l.cfg.DB.InTx(ctx, tenant, work)
+		},
+		Table: idempotency.Table{
+			Name: "bff_backoffice.idempotency", Key: "idem_key", Unique: []string{"tenant_id", "idem_key"},
+			Owners: []string{"tenant_id"}, By: []string{"device_id", "operator_id"},
+			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: takeOver,
+		},
+		Codes: idempotency.Codes{Reused: bff.CodeStaffIdempotencyReused, InFlight: bff.CodeStaffIdempotencyInFlight},
+	})
+}
+
+// BeginMutation commits a claim and the activity of the attempt, or returns the
+// earlier answer.
+func (l *Ledger) BeginMutation(ctx context.Context, a backoffice.Activity, o backoffice.Once, now time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+	a.Outcome, a.Latency, a.Code = backoffice.Unknown, 0, ""
+	claim, earlier, err := l.once.BeginWith(ctx, idempotency.Request{
+		Owner: []string{a.Tenant.UUID()}, By: []string{a.Device.String(), a.Operator}, Key: o.Key, Digest: o.Digest,
+	}, now, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, insertActivity, activityArgs(a)...)
+		return err
+	})
+	if err != nil {
+		return nil, nil, postgres.Durable(fmt.Errorf("begin mutation: %w", err))
+	}
+	if earlier != nil {
+		answer, err := told(*earlier)
+		if err != nil {
+			return nil, nil, err
+		}
+		return nil, &answer, nil
+	}
+	return &mutation{ledger: l, claim: claim, activity: a}, nil, nil
+}
+
+// mutation implements the domain's Mutation.
+type mutation struct {
+	ledger   *Ledger
+	claim    *idempotency.Claim
+	activity backoffice.Activity
+}
+
+// Finish commits how the attempt ended.
+func (m *mutation) Finish(ctx context.Context, a backoffice.Answer, failure error, now time.Time, events ...bff.Event) (backoffice.Answer, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	defer m.Release()
+	m.activity = m.activity.Ended(failure, now)
+	kept, final, err := keep(a, failure)
+	if err != nil {
+		return backoffice.Answer{}, err
+	}
+	queue, err := m.ledger.queued(m.activity.Tenant, events)
+	if err != nil {
+		return backoffice.Answer{}, err
+	}
+	if !final {
+		// The entry says that the outcome is unknown until this is committed: if it
+		// cannot be, it stays so, and the client is told of its failure all the same.
+		_ = m.commit(ctx, queue, nil)
+		return backoffice.Answer{}, failure
+	}
+	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, queue, &kept))
+	switch {
+	case err != nil:
+		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
+	case replayed: // a later attempt has taken over and was quicker; this one ended as well
+		_ = m.commit(ctx, queue, nil)
+		return told(kept)
+	}
+	return a, failure
+}
+
+// commit writes the activity's outcome and the events, and the answer unless it is
+// nil.
+func (m *mutation) commit(ctx context.Context, events func(*pgx.Batch), kept *idempotency.Answer) error {
+	err := m.ledger.cfg.DB.InTx(ctx, m.activity.Tenant, func(tx pgx.Tx) error {
+		if kept != nil {
+			if err := m.claim.Record(ctx, tx, *kept); err != nil {
+				return err
+			}
+		}
+		var b pgx.Batch
+		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
+		events(&b)
+		return tx.SendBatch(ctx, &b).Close()
+	})
+	if err == nil {
+		m.ledger.cfg.Waker.Wake()
+	}
+	return err
+}
+
+// Release gives up an attempt that was not finished.
+func (m *mutation) Release() { m.claim.Release() }
+
+// refusal is the stored body of a final refusal.
+type refusal struct {
+	Code   bff.Code        `json:"code"`
+	Detail string          `json:"detail,omitempty"`
+	Fields bff.FieldErrors `json:"fields,omitempty"`
+}
+
+// keep returns what is stored of an answer, and whether anything is: success and
+// final refusals, never a timeout.
+func keep(a backoffice.Answer, failure error) (idempotency.Answer, bool, error) {
+	if failure == nil {
+		kept, err := idempotency.NewAnswer(a.Status, a.Receipt)
+		if err == nil && (a.Status < 200 || a.Status > 299) {
+			err = fmt.Errorf("status %d is no success", a.Status)
+		}
+		return kept, true, err
+	}
+	e, coded := errors.AsType[*bff.Error](failure)
+	if !coded || e.Code.Info().Retriable || !idempotency.Final(e.Code.Info().Status) {
+		return idempotency.Answer{}, false, nil
+	}
+	kept, err := idempotency.NewAnswer(e.Code.Info().Status, refusal{e.Code, e.Detail, e.Fields})
+	return kept, true, err
+}
+
+// told is a stored answer as the client is told of it: a refusal is an error again.
+func told(kept idempotency.Answer) (backoffice.Answer, error) {
+	if kept.Status >= 400 {
+		var r refusal
+		if err := json.Unmarshal(kept.Body, &r); err != nil {
+			return backoffice.Answer{}, fmt.Errorf("stored refusal: %w", err)
+		}
+		return backoffice.Answer{}, &bff.Error{Code: r.Code, Detail: r.Detail, Fields: r.Fields}
+	}
+	a := backoffice.Answer{Status: kept.Status, Replayed: true}
+	if err := json.Unmarshal(kept.Body, &a.Receipt); err != nil {
+		return backoffice.Answer{}, fmt.Errorf("stored answer: %w", err)
+	}
+	return a, nil
+}

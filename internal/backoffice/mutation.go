@@ -1,0 +1,114 @@
+package backoffice
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Once names a mutation: all attempts at it have the same key.
+type Once struct {
+	Key    string   // the client's, a ULID
+	Digest [32]byte // of method, path and canonical body
+}
+
+// Mutations lets what another service carries out happen once, and records every
+// attempt at it in the ledger.
+type Mutations interface {
+	// BeginMutation claims a mutation before the service that carries it out is
+	// called: the claim, and the activity with an unknown outcome, are committed when
+	// it returns. An attempt that was made before is answered as it was then. An
+	// attempt under way is refused, unless it is so old that its process must have
+	// died; then the same key lets the service behind answer as it did before.
+	BeginMutation(ctx context.Context, a Activity, o Once, now time.Time) (Mutation, *Answer, error)
+}
+
+// Mutation is a claimed attempt.
+type Mutation interface {
+	// Finish commits how the attempt ended: the answer, unless another attempt may
+	// end otherwise, the activity's outcome and the events. failure is the error that
+	// the client will be told; nil = success with the answer.
+	Finish(ctx context.Context, a Answer, failure error, now time.Time, events ...bff.Event) (Answer, error)
+	// Release gives up an attempt that was not finished. It may always be called.
+	Release()
+}
+
+// Answer is what the client is told of a mutation. A repeated request is told the
+// same.
+type Answer struct {
+	Status   int
+	Receipt  Receipt
+	Replayed bool
+}
+
+// Receipt is the body of a mutation's answer, cut down to what may be stored: ids,
+// status, version and moments. It holds nothing of a guest.
+type Receipt struct{ members map[string]any }
+
+// NewReceipt keeps what may be stored of the members and drops the rest.
+func NewReceipt(members map[string]any) Receipt {
+	r := Receipt{members: map[string]any{}}
+	for name, v := range members {
+		if storable(name, v) {
+			r.members[name] = v
+		}
+	}
+	return r
+}
+
+// MarshalJSON writes the members.
+func (r Receipt) MarshalJSON() ([]byte, error) {
+	if r.members == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(r.members)
+}
+
+// UnmarshalJSON reads members and keeps what may be stored of them.
+func (r *Receipt) UnmarshalJSON(b []byte) error {
+	var members map[string]any
+	if err := json.Unmarshal(b, &members); err != nil {
+		return err
+	}
+	*r = NewReceipt(members)
+	return nil
+}
+
+// storable accepts members that name a thing, its state or a moment, with values
+// that are tokens or numbers: no text that a person has typed.
+func storable(name string, v any) bool {
+	switch name {
+	case "id", "status", "state", "outcome", "version", "vendor":
+	default:
+		if !strings.HasSuffix(name, "Id") && !strings.HasSuffix(name, "At") && !strings.HasSuffix(name, "Version") {
+			return false
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		return token(v)
+	case bff.ID, bff.Timestamp, bool, int, int32, int64, float64:
+		return true
+	}
+	return false
+}
+
+// maxToken bounds ids of other services.
+const maxToken = 128
+
+// token reports whether a text is an id, a word of a closed set or a moment.
+func token(s string) bool {
+	if len(s) > maxToken {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_-.:+", rune(c)) {
+			return false
+		}
+	}
+	return true
+}

@@ -165,7 +165,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// checkRunbook: whoever is woken by an error finds the three answers.
+// checkRunbook: an engineer woken by an error finds the three answers.
 func checkRunbook(t *testing.T, info bff.CodeInfo) {
 	t.Helper()
 	if info.Runbook == "" {

@@ -4,7 +4,7 @@
 //
 // It is a security kernel: pure functions over bytes, a given time and a ring
 // of keys. It opens no file, calls no network and reads no clock, so that a
-// receiving service can trust a token before it has spoken to anybody.
+// receiving service can trust a token without a call to another service.
 //
 // # What is signed
 //

@@ -61,7 +61,7 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 }
 
 // TestUpKeepsItsData starts, stops and starts again on one data directory with
-// the well-known ports taken by somebody else.
+// the well-known ports taken by others.
 func TestUpKeepsItsData(t *testing.T) {
 	t.Parallel()
 	for _, port := range []string{"8081", "8083", "5432", "6379"} {

@@ -163,7 +163,7 @@ func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted
 			break
 		}
 	}
-	// Nobody else wants the room that is left.
+	// No other tenant wants the room that is left.
 	if room := MaxPins - len(out); room > 0 {
 		out = append(out, spare[:min(room, len(spare))]...)
 	}

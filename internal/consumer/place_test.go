@@ -103,7 +103,7 @@ func TestMap(t *testing.T) {
 
 // TestMapIsShared draws maps of any tenants: no pin twice, none of a suspended
 // tenant, no more than fit, and on a wide map a tenant has more than its share
-// only of the room that nobody else wants.
+// only of the room that no other tenant wants.
 func TestMapIsShared(t *testing.T) {
 	t.Parallel()
 	const share = 25
@@ -135,7 +135,7 @@ func TestMapIsShared(t *testing.T) {
 		if !wide {
 			return
 		}
-		// Whoever was left out below the share was left out by nobody above it.
+		// A tenant that was left out below the share was left out by none above it.
 		left := map[bff.ID]int{}
 		for _, p := range pins[:min(len(pins), 400)] { // what the projection was asked for
 			if !seen[p.PropertyID] && !f.Suspended.Has(p.TenantID) {

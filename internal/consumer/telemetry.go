@@ -13,7 +13,7 @@ import (
 type Fact interface{ Subject() Subject }
 
 // Telemetry decides what leaves the service. It is the one place where consent
-// and sampling count: whoever has something to tell asks here and tells what
+// and sampling count: a caller with something to tell asks here and tells what
 // comes back.
 type Telemetry struct {
 	instance string
@@ -30,7 +30,7 @@ func NewTelemetry(instance string, rate func(Subject) float64) *Telemetry {
 	return &Telemetry{instance: instance, rate: rate, ids: bff.NewSequence(bff.PrefixEvent)}
 }
 
-// DefaultRate is the share of events that leave when nobody says otherwise
+// DefaultRate is the share of events that leave unless a setting says otherwise
 // (EVENT_SCHEMAS §3).
 func DefaultRate(s Subject) float64 {
 	if s == SubjectSearchExecuted || s == SubjectDetailViewed {
@@ -219,7 +219,7 @@ type SearchOutcome struct {
 //
 // The query is the guest's own words. Names of places leave only when hotels
 // were found there, and amenities
-// only when hotels have them, so that what somebody typed into the wrong field
+// only when hotels have them, so that what a guest typed into the wrong field
 // stays here. Coordinates are rounded to about ten
 // kilometres.
 func (q *Asked) Executed(s GuestSession, o SearchOutcome) SearchExecuted {

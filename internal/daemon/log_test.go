@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// reader is whoever reads the log. It can stop reading.
+// reader is the reader of the log. It can stop reading.
 type reader struct {
 	mu     sync.Mutex
 	text   bytes.Buffer

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkTenantRead: a tenant's read under row level security, one round trip
-// with its tenant set, over the same query by somebody whom no policy binds.
+// with its tenant set, over the same query by a role that no policy binds.
 // Aim: 0.85. Beside it the same in steps, each with a round trip of its own.
 func BenchmarkTenantRead(b *testing.B) {
 	admin := migrated(b, migrations.Backoffice())

@@ -161,7 +161,7 @@ func TestEvictionChargesDebts(t *testing.T) {
 func TestNobodyWaitsForCompany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, Config{Limits: []Limit{{Name: "ip", Count: 4, Period: time.Minute}}}) // too few to trust anybody
+		l := newLimiter(t, Config{Limits: []Limit{{Name: "ip", Count: 4, Period: time.Minute}}}) // too few to trust a client
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- l.Run(ctx) }()

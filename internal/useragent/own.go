@@ -111,7 +111,7 @@ func own() []rule {
 }
 
 // kindOf reads the list's tags. Its search engines are ordinary crawlers to us: without
-// a rule to verify them, anybody may claim to be one.
+// a rule to verify them, any client may claim to be one.
 func kindOf(tags []string) Kind {
 	kind := Crawler
 	for _, tag := range tags {

@@ -282,7 +282,7 @@ func TestPlantedIDs(t *testing.T) {
 	}
 }
 
-// foreignCard is a card of somebody who has no key of ours.
+// foreignCard is a card made without a key of ours.
 func foreignCard() string {
 	text, err := consumertest.NewCards(99).Mint(consumer.Card{SessionID: gmsID(), Locale: "en", Currency: "USD", MadeAt: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {

@@ -245,7 +245,7 @@ func TestPricesAreCurrent(t *testing.T) {
 }
 
 // TestSteadyState reads over many lifetimes: the projection is asked once a
-// minute and nobody ever waits.
+// minute and no guest ever waits.
 func TestSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

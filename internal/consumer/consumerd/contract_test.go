@@ -465,7 +465,7 @@ func (k *walker) sign(tenant, property string, at time.Time) (token, id string) 
 	return token, payload.ID.String()
 }
 
-// consume speaks as the booking service, or as somebody who would like to be.
+// consume speaks as the booking service, or as a client that pretends to be.
 func (k *walker) consume(want int, id string, body any, genuine bool) {
 	k.t.Helper()
 	raw, ok := body.(string)

@@ -27,7 +27,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// DefenceSettings say how much anybody may ask, and who counts as a program.
+// DefenceSettings say how much a client may ask, and who counts as a program.
 type DefenceSettings struct {
 	Limits        string             `name:"limits" env:"BFF_CONSUMER_LIMITS" help:"Requests per minute of one session by class, and how many times that an address and a fingerprint may share: search=60,detail=120,handoff=10,wishlist=30,session=60,telemetry=240,challenge=60,ip=5,fingerprint=5. off lifts them all."`
 	Instances     int                `name:"instances" env:"BFF_CONSUMER_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`

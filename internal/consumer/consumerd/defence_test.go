@@ -142,7 +142,7 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 	}
 }
 
-// TestForwardingHeadersOfStrangers: an address that somebody made up is no
+// TestForwardingHeadersOfStrangers: an address that a client made up is no
 // address.
 func TestForwardingHeadersOfStrangers(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func (f *fleet) solve(node, guest int, header ...string) string {
 }
 
 // TestChallenge: a program that says what it is is told how to go on, pays, and is let in for
-// a while, at every instance. The solution is nobody else's and counts once.
+// a while, at every instance. The solution is that client's alone and counts once.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	f := newWatch(t, 2, nil)
@@ -204,7 +204,7 @@ func TestChallenge(t *testing.T) {
 
 	other := f.session(2, agent...)
 	if a := f.ask(wishCall(f, 0).with("User-Agent", robot, "Cookie", other, "X-Challenge", payload).at(0, 2)); codeOf(a) != "CHALLENGE_INVALID" {
-		t.Errorf("somebody else's solution: %s", a)
+		t.Errorf("another client's solution: %s", a)
 	}
 	if a := as(wishCall(f, 0), 0, "X-Challenge", payload); a.status != http.StatusCreated {
 		t.Fatalf("with the solution: %s", a)
@@ -236,7 +236,7 @@ func TestChallenge(t *testing.T) {
 	})
 }
 
-// TestHardBlock: whoever fails challenges again and again is shut out,
+// TestHardBlock: a client that fails challenges again and again is shut out,
 // everywhere, for ten minutes; others are not.
 func TestHardBlock(t *testing.T) {
 	t.Parallel()
@@ -271,7 +271,7 @@ func TestPacesAddUp(t *testing.T) {
 	noticed := func(a guestAnswer) bool { return codeOf(a) == "SUSPECTED_BOT" }
 	var pages errgroup.Group
 	pages.SetLimit(4)
-	for i := range 104 { // pages that nobody has seen: what the cache answers does not count
+	for i := range 104 { // pages that no guest has seen: what the cache answers does not count
 		pages.Go(func() error {
 			a, err := f.try(ctx, hotelCall(f.Sim.Catalog().Properties[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
 			if err == nil && a.status != http.StatusOK && (i < 100 || !noticed(a)) {
@@ -302,12 +302,12 @@ func TestPacesAddUp(t *testing.T) {
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
 	for guests := 1; guests <= 20; guests++ { // each a search that is in no cache yet
-		before := f.hardships()
+		before := f.extraCalls()
 		f.calls()
 		got := f.rush(searchCall("Kabul", fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+guests%4),
 			fmt.Sprintf(`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2)).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests)))
 		calls := f.calls()[callListings]
-		busy := f.hardships() - before
+		busy := f.extraCalls() - before
 		if busy > 0 && calls <= 1+busy {
 			t.Logf("answers %v, %d upstream searches, %d of them because the machine was slow", got, calls, busy)
 			continue

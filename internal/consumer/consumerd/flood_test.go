@@ -11,14 +11,14 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// robber is a program that asks for everything once.
-type robber struct {
+// scraper is a program that asks for everything once.
+type scraper struct {
 	addr   string
 	header []string
 }
 
-func robbers() []robber {
-	return []robber{
+func scrapers() []scraper {
+	return []scraper{
 		{"198.51.100.1", []string{"User-Agent", headless}},
 		{"198.51.100.2", []string{"User-Agent", headless, "Accept-Language", "en-US"}},
 		{"198.51.100.3", []string{"User-Agent", "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)"}},
@@ -37,8 +37,8 @@ func TestProofFlood(t *testing.T) {
 		guests = 2000
 	}
 	// Calls that were hedged or tried again are a slow machine's, not the flood's.
-	usual := f.visitors(1, guests) - f.hardships()
-	before := f.hardships()
+	usual := f.visitors(1, guests) - f.extraCalls()
+	before := f.extraCalls()
 	var (
 		wg           sync.WaitGroup
 		next, served atomic.Int64
@@ -53,7 +53,7 @@ func TestProofFlood(t *testing.T) {
 	for worker := range 4 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(10*guests); i = next.Add(1) {
-				r := robbers()[(int(i)+worker)%len(robbers())]
+				r := scrapers()[(int(i)+worker)%len(scrapers())]
 				c := guestCall{method: http.MethodPost, path: "/search", body: query(fmt.Sprintf(
 					`"geo":{"mode":"point","point":{"lat":%.2f,"lng":%.2f,"radiusKm":%d}}`, 30+float64(i%800)/100, 62+float64(i/7%800)/100, 1+i%40,
 				))}.with(append(r.header, "X-Forwarded-For", r.addr)...)
@@ -74,14 +74,14 @@ func TestProofFlood(t *testing.T) {
 	for _, n := range f.calls() {
 		extra += n
 	}
-	flooded += extra - (f.hardships() - before)
+	flooded += extra - (f.extraCalls() - before)
 	t.Logf("upstream calls of %d guests: %d; with %d requests of programs: %d; %d of those were answered", guests, usual, 10*guests, flooded, served.Load())
 	if flooded > usual*11/10 {
 		t.Errorf("the flood made %d upstream calls of %d, want at most a tenth more", flooded, usual)
 	}
 }
 
-// visitors has guests look at a page each, none of which anybody has seen, and
+// visitors has guests look at a page each, none of which was seen before, and
 // returns what that cost upstream.
 func (f *fleet) visitors(month, guests int) int64 {
 	f.t.Helper()

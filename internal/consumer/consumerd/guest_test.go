@@ -29,7 +29,7 @@ type visitor struct {
 	card   string
 }
 
-// browser gives up when nobody answers.
+// browser gives up when no answer comes.
 var browser = &http.Client{Timeout: 10 * time.Second}
 
 type answer struct {
@@ -47,7 +47,7 @@ func (a answer) field(name string) string {
 	return s
 }
 
-// try sends a request; an error means that nobody knows what became of it.
+// try sends a request; after an error it is unknown what became of it.
 func (v *visitor) try(ctx context.Context, method, path string, header map[string]string, body any) (answer, error) {
 	var raw []byte
 	switch b := body.(type) {

@@ -95,7 +95,7 @@ func TestProofNothingIsLost(t *testing.T) {
 	defer load.Wait()
 	defer stop()
 	for i := range 6 {
-		g := &regular{
+		g := &loadGuest{
 			world: w, told: told, refused: refused, rnd: mathrand.New(mathrand.NewPCG(uint64(i), 1)),
 			base: "http://" + processes[i%len(processes)].Public,
 		}
@@ -207,8 +207,8 @@ func restart(t *testing.T, name string, kill func() error, start func(context.Co
 	}
 }
 
-// regular is a guest who never tires and changes coats.
-type regular struct {
+// loadGuest visits without a pause, with changing headers.
+type loadGuest struct {
 	world   *testkit.World
 	told    *promises
 	refused *refusals
@@ -219,10 +219,10 @@ type regular struct {
 	quiet   bool // refused telemetry in this coat
 }
 
-// downPause is how long a guest waits whose request nobody took.
+// downPause is how long a guest waits whose request no process took.
 const downPause = 20 * time.Millisecond
 
-func (g *regular) visit(ctx context.Context) {
+func (g *loadGuest) visit(ctx context.Context) {
 	for ctx.Err() == nil {
 		if g.left == 0 {
 			g.v = &visitor{base: g.base, header: map[string]string{
@@ -245,7 +245,7 @@ func (g *regular) visit(ctx context.Context) {
 }
 
 // wait lets a process that was killed come back.
-func (g *regular) wait(ctx context.Context) {
+func (g *loadGuest) wait(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(downPause):
@@ -253,14 +253,14 @@ func (g *regular) wait(ctx context.Context) {
 }
 
 // open begins a session and reports whether there is one.
-func (g *regular) open(ctx context.Context) bool {
+func (g *loadGuest) open(ctx context.Context) bool {
 	a, err := g.v.try(ctx, http.MethodGet, "/session", nil, nil)
 	return err == nil && a.status == http.StatusOK
 }
 
 // once does one of the things that end in a promise and reports whether it was
 // made.
-func (g *regular) once(ctx context.Context) bool {
+func (g *loadGuest) once(ctx context.Context) bool {
 	hotels := g.world.Sim.Catalog().Properties
 	hotel := hotels[g.rnd.IntN(len(hotels))]
 	type action struct {
@@ -294,7 +294,7 @@ func (g *regular) once(ctx context.Context) bool {
 }
 
 // refuse begins the visit with a refusal and reports whether it was taken.
-func (g *regular) refuse(ctx context.Context) bool {
+func (g *loadGuest) refuse(ctx context.Context) bool {
 	a, err := g.v.try(ctx, http.MethodPost, "/session/consent", nil, map[string]bool{"telemetry": false})
 	if err != nil || a.status != http.StatusOK {
 		return false

@@ -64,7 +64,7 @@ func (f *fleet) day(month, guests int) (calls, busy int64) {
 	for i := range f.nodes {
 		until(f.t, "Redis", func() bool { return f.metric(i, "bff_consumer_cache_redis_up ") == 1 })
 	}
-	before := f.hardships()
+	before := f.extraCalls()
 	f.calls()
 	var (
 		wg     sync.WaitGroup
@@ -89,7 +89,7 @@ func (f *fleet) day(month, guests int) (calls, busy int64) {
 		})
 	}
 	wg.Wait()
-	busy = f.hardships() - before
+	busy = f.extraCalls() - before
 	for _, n := range f.calls() {
 		calls += n
 	}

@@ -66,7 +66,7 @@ func (f *fleet) launch(settings map[string]string) *platform.Process {
 	return f.Launch("bff-consumer", env)
 }
 
-// awaitReady also starts an instance again whose port was taken by somebody
+// awaitReady also starts an instance again whose port was taken by another process
 // else, such as one of our own connections, before it could listen.
 func (f *fleet) awaitReady(node int) {
 	f.t.Helper()
@@ -247,11 +247,11 @@ func (f *fleet) metricLines(node int) (lines []string) {
 	return lines
 }
 
-// hardships counts what makes an instance call an upstream once more by design:
+// extraCalls counts what makes an instance call an upstream once more by design:
 // a lease that expired because its holder was starved of CPU, a Redis or an
 // upstream too slow to be waited for. On a machine with nothing else to do
 // there are none.
-func (f *fleet) hardships() int64 {
+func (f *fleet) extraCalls() int64 {
 	f.t.Helper()
 	sum := 0.0
 	for i := range f.nodes {
@@ -307,10 +307,10 @@ func TestStampede(t *testing.T) {
 		},
 	} {
 		for attempt := range 3 {
-			before := f.hardships()
+			before := f.extraCalls()
 			f.calls()
 			got := f.crowd(guests, tt.ask(attempt))
-			calls, excused := f.calls(), f.hardships()-before
+			calls, excused := f.calls(), f.extraCalls()-before
 			for a := range got {
 				if excused == 0 && !strings.HasPrefix(a, "200 ") {
 					t.Errorf("%s: %.500s", tt.name, a)
@@ -444,7 +444,7 @@ func TestOneEntryPerAnswer(t *testing.T) {
 }
 
 // TestHolderKilledMidFill kills the instance that fills an entry while others
-// wait for it: one of them takes over, nobody fails, and the upstream is called
+// wait for it: one of them takes over, none fails, and the upstream is called
 // once more and no oftener.
 func TestHolderKilledMidFill(t *testing.T) {
 	t.Parallel()
@@ -592,7 +592,7 @@ func TestRedisKilled(t *testing.T) {
 	if stale > 0 || len(f.calls()) > 0 {
 		t.Errorf("%d warm reads were no hits; upstream calls %v", stale, f.calls())
 	}
-	// What nobody has asked for yet comes from upstream, without Redis.
+	// What was not asked for yet comes from upstream, without Redis.
 	for i := range f.nodes {
 		cold := searchCall("Jalalabad")
 		cold.node = i

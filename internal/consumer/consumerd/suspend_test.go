@@ -232,7 +232,7 @@ func (f *fleet) neighbourOf(hotels []string, tenant string) string {
 }
 
 // subscribe makes sure that the subscriptions stand: an event that is published
-// before reaches nobody.
+// before reaches no guest.
 func (f *fleet) subscribe() {
 	f.t.Helper()
 	ctx := testkit.Context(f.t)

@@ -134,7 +134,7 @@ func TestTelemetryArrives(t *testing.T) {
 	}
 	// Another browser with this guest's cookies.
 	thief := &visitor{base: v.base, cookie: guest, card: v.card, header: map[string]string{"User-Agent": "Mozilla/5.0 (iPhone)"}}
-	for thief.cookie == guest { // a session that could not be read is nobody's
+	for thief.cookie == guest { // a session that could not be read is no guest's
 		thief.ask(t, http.StatusOK, "GET", "/session", nil)
 	}
 	events.of(consumer.SubjectBotSuspected, thief.cookie)
@@ -148,7 +148,7 @@ func TestTelemetryArrives(t *testing.T) {
 	}
 }
 
-// TestNoConsentNoEvent: whoever does not agree is answered like everybody else,
+// TestNoConsentNoEvent: a guest who does not agree is answered like every other,
 // and nothing is kept.
 func TestNoConsentNoEvent(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func BenchmarkGuard(b *testing.B) {
 				for class := range c.Limits.PerMinute {
 					c.Limits.PerMinute[class] = ratelimit.MaxPerMinute
 				}
-				c.Policy.Suspect, c.Policy.Bot = 2, 2 // nobody is fast enough
+				c.Policy.Suspect, c.Policy.Bot = 2, 2 // no client is fast enough
 				change(c)
 			})
 			var r *http.Request

@@ -192,7 +192,7 @@ var (
 	zones   = []string{"Asia/Kabul", "Asia/Kabul", "Asia/Tehran", "Asia/Dubai", "Asia/Karachi", "Europe/Berlin"}
 )
 
-// guestOf makes somebody who uses a browser.
+// guestOf makes a guest with a browser.
 func (p person) actor(n int, group, addr string, start, length time.Duration) *actor {
 	rng := rand.New(rand.NewPCG(uint64(n), 20261116))
 	tr := &trace{rng: rng, at: start}
@@ -208,8 +208,8 @@ func (p person) actor(n int, group, addr string, start, length time.Duration) *a
 	return &actor{group: group, name: p.Name, headers: headers, addr: addr, cookies: cookies, rng: rng, plan: tr.plan}
 }
 
-// humanity is everybody in people.json, at home, in offices and behind carriers.
-func humanity(t testing.TB) []*actor {
+// people is everybody in people.json, at home, in offices and behind carriers.
+func people(t testing.TB) []*actor {
 	t.Helper()
 	people := readCorpus[person](t, "people.json")
 	if len(people) < 200 {
@@ -266,8 +266,8 @@ func humanity(t testing.TB) []*actor {
 	return all
 }
 
-// barbarity is everything in bots.json.
-func barbarity(t testing.TB) []*actor {
+// programs is everything in bots.json.
+func programs(t testing.TB) []*actor {
 	t.Helper()
 	bots := readCorpus[script](t, "bots.json")
 	if len(bots) < 50 {
@@ -352,7 +352,7 @@ func TestCorpora(t *testing.T) {
 
 	t.Run("people", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			actors := humanity(t)
+			actors := people(t)
 			newSimulation(t, nil).play(actors)
 			order, groups := byGroup(actors)
 			var all tally
@@ -376,7 +376,7 @@ func TestCorpora(t *testing.T) {
 	})
 	t.Run("programs", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			actors := barbarity(t)
+			actors := programs(t)
 			newSimulation(t, nil).play(actors)
 			order, groups := byGroup(actors)
 			found := 0

@@ -375,7 +375,7 @@ func TestSessionLimitIsStrict(t *testing.T) {
 }
 
 // TestCrawlers: search engines that are what they say get pages from the cache;
-// liars are programs; whoever fetches shared links is let in.
+// liars are programs; clients that fetch shared links are let in.
 func TestCrawlers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

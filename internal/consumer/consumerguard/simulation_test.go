@@ -369,7 +369,7 @@ func (m *botMemory) LogVerdict(_ context.Context, b consumer.BotSuspected, e *bf
 	return nil
 }
 
-// actor is somebody with headers, an address, a way with cookies and a plan.
+// actor is a client with headers, an address, a way with cookies and a plan.
 type actor struct {
 	group, name string
 	headers     map[string]string

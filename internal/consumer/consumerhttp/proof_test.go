@@ -23,7 +23,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// A token is consumed once, whoever asks and however often, although Postgres
+// A token is consumed once, however many callers ask, and however often, although Postgres
 // dies among them. Callers insist until they are told yes or no.
 func TestProofOneConsumer(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestProofOneConsumer(t *testing.T) {
 					lost.Add(1)
 				case err == nil && a.status < 500:
 					t.Errorf("%d %s", a.status, a.body)
-				default: // nobody knows: ask again
+				default: // the outcome is unknown: ask again
 					pause()
 					continue
 				}

@@ -280,7 +280,7 @@ func TestClear(t *testing.T) {
 			}
 		}
 	}
-	// A client that goes on with the old cookies is somebody new.
+	// A client that goes on with the old cookies is a new guest.
 	for _, card := range []string{"", oldCard} {
 		g.cookie, g.card = old, card
 		if d := g.session(); d.SessionID == old || d.WishlistSize != 0 {

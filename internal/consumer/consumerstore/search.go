@@ -16,7 +16,7 @@ import (
 
 func (s *Store) searchKey(id bff.ID) string { return s.cfg.Keys.Key("srs", id.String()) }
 
-// orderKey: equal orders share a key, whoever saw them.
+// orderKey: equal orders share a key, whichever guests saw them.
 func (s *Store) orderKey(name consumer.Hash) string {
 	return s.cfg.Keys.Key("order", hex.EncodeToString(name[:]))
 }

@@ -286,7 +286,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// The end of a session that nobody used is announced once, however many
+// The end of a session that was not used is announced once, however many
 // processes look for it, and never for a guest who wants no telemetry.
 func TestExpiredSessionsEndOnce(t *testing.T) {
 	t.Parallel()

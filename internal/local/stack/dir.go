@@ -184,7 +184,7 @@ func sweep(ctx context.Context, as account, logger *slog.Logger) {
 			return
 		}
 		// Only a directory that is our own is proof of anything: in a shared
-		// temporary directory anybody can write a lock and a pid file.
+		// temporary directory any user can write a lock and a pid file.
 		info, err := os.Lstat(path)
 		if err != nil || !info.IsDir() || !ownedByUs(info) {
 			continue

@@ -82,7 +82,7 @@ type child struct {
 	stdin io.Closer
 }
 
-// startChild runs one, for root as somebody else if wanted.
+// startChild runs one, for root as another user if wanted.
 func startChild(t *testing.T, order childOrder, unprivileged bool) *child {
 	t.Helper()
 	raw, err := json.Marshal(order)
@@ -206,7 +206,7 @@ func await(t *testing.T, what string, ready func() bool) {
 	}
 }
 
-// gone is the end of a process, a zombie that nobody reaps included.
+// gone is the end of a process, a zombie that is not reaped included.
 func gone(pid int) func() bool {
 	return func() bool { return commandLine(pid) == "" }
 }

@@ -94,7 +94,7 @@ func TestPostgresKeepsData(t *testing.T) {
 	if diff := cmp.Diff(first.URL(), second.URL()); diff != "" {
 		t.Errorf("the address changed:\n%s", diff)
 	}
-	// A port that somebody took meanwhile is given up, the data are not.
+	// A port that another process took meanwhile is given up, the data are not.
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestPostgresRestarts(t *testing.T) {
 	}
 }
 
-// A pid file can outlive its server, and its number can be somebody else's.
+// A pid file can outlive its server, and its number can be another process's.
 func TestPostgresStalePidFile(t *testing.T) {
 	t.Parallel()
 	stranger := exec.CommandContext(t.Context(), "sleep", "600")

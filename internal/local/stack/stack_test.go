@@ -51,7 +51,7 @@ func TestStackFailsWhole(t *testing.T) {
 	}
 }
 
-// The usual ports belong to somebody else on many machines.
+// The usual ports are taken on many machines.
 func TestStackLeavesUsualPortsAlone(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"127.0.0.1:5432", "127.0.0.1:6379", "127.0.0.1:8085"} {

@@ -13,16 +13,18 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// insideEnv tells the test binary that `melmastoon up` runs it as its command.
+// insideEnv tells the test binary that `melmastoon up` runs it as its command, and
+// where the binary of that is.
 const insideEnv = "MELMASTOON_TEST_INSIDE"
 
-// TestUp runs the guest's way end to end: this test again, in a process of its
+// TestUp runs the guest's and the operator's way end to end: this test again, in a process of its
 // own, as the command of `melmastoon up`.
 func TestUp(t *testing.T) {
 	if os.Getenv(insideEnv) != "" {
 		t.Run("guest is handed off", insideGuestIsHandedOff)
 		t.Run("strangers are refused", insideStrangersAreRefused)
 		t.Run("garbage", insideGarbage)
+		t.Run("operator works", insideOperatorWorks)
 		return
 	}
 	t.Parallel()
@@ -30,15 +32,16 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", self, "-test.run=^TestUp$", "-test.v")
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	binary := testkit.Binary(t, "melmastoon")
+	cmd := exec.CommandContext(testkit.Context(t), binary, "up", "--", self, "-test.run=^TestUp$", "-test.v")
+	cmd.Env = append(os.Environ(), insideEnv+"="+binary)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := bytes.Count(out, []byte("--- PASS: TestUp/")); n != 3 {
-		t.Fatalf("%d tests passed inside, want 3:\n%s", n, out)
+	if n := bytes.Count(out, []byte("--- PASS: TestUp/")); n != 4 {
+		t.Fatalf("%d tests passed inside, want 4:\n%s", n, out)
 	}
 }
 

@@ -23,6 +23,7 @@ Try:
   curl -s {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/search -H 'Content-Type: application/json' -d '{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"{{.CheckIn}}","checkOut":"{{.CheckOut}}"},"occupancy":{"adults":2,"children":0,"rooms":1}}'
   curl -si {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/session
   curl -s {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}/metrics | grep bff_consumer_request_total
+  go run ./cmd/melmastoon desk get /session
 
 Ctrl-C stops everything.
 `))

@@ -85,9 +85,9 @@ func (f *front) Publish(_ context.Context, topic string, _ []byte, _ string) err
 	return nil
 }
 
-func (f *front) refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, `{"error":{"code":"MELMASTOON.BFF.BACKOFFICE.%s","status":%d,"detail":"refused"}}`, code, status)
+func (f *front) refuse(w http.ResponseWriter, code string) {
+	w.WriteHeader(http.StatusUnauthorized)
+	_, _ = fmt.Fprintf(w, `{"error":{"code":"MELMASTOON.BFF.BACKOFFICE.%s","status":401,"detail":"refused"}}`, code)
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -100,11 +100,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "DPoP ")
 		claims, err := f.verify(token)
 		if !ok || err != nil {
-			f.refuse(w, 401, "UNAUTHENTICATED")
+			f.refuse(w, "UNAUTHENTICATED")
 			return
 		}
 		if token == f.expired {
-			f.refuse(w, 401, "TOKEN_EXPIRED")
+			f.refuse(w, "TOKEN_EXPIRED")
 			return
 		}
 		var cnf map[string]any
@@ -117,11 +117,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proof, err := f.proofs.Verify(r.Header.Get("DPoP"), want, f.clock())
 	if err != nil {
 		w.Header().Set("DPoP-Nonce", f.nonces.Mint(f.clock()))
-		f.refuse(w, 401, "DPOP_INVALID")
+		f.refuse(w, "DPOP_INVALID")
 		return
 	}
 	if !f.burn(proof.ID) {
-		f.refuse(w, 401, "DPOP_REPLAYED")
+		f.refuse(w, "DPOP_REPLAYED")
 		return
 	}
 	switch path {

@@ -38,6 +38,9 @@ func (h *hanging) DoMulti(ctx context.Context, multi ...rueidis.Completed) (all 
 	return all
 }
 
+// recovery is the longest time until an answer is noticed: a ping is under way.
+const recovery = probeTimeout + probePause + time.Millisecond
+
 // ask makes a call of 250 ms at most and returns how long it took.
 func ask(t *testing.T, c rueidis.Client) (time.Duration, error) {
 	t.Helper()
@@ -48,19 +51,24 @@ func ask(t *testing.T, c rueidis.Client) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// TestHangingRedis: one call waits for its timeout, the next for a ping, and all
-// others for nothing, until Redis answers again.
+func breakerOn(server *Breakers, c rueidis.Client, tier string) *breaker {
+	b, _ := server.Wrap(c, NewBreakerMetrics(prometheus.NewRegistry(), "test", tier)).(*breaker)
+	return b
+}
+
+// TestHangingRedis: one call waits for its timeout and all others for nothing,
+// until Redis answers again.
 func TestHangingRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inner := new(hanging)
-		c := newBreaker(inner, Away(prometheus.NewRegistry(), "test", "session"))
+		c := breakerOn(new(Breakers), inner, "session")
 		defer c.Close()
 		if _, err := ask(t, c); err != nil {
 			t.Fatal(err)
 		}
 		inner.hangs.Store(true)
-		for i, want := range []time.Duration{250 * time.Millisecond, probeTimeout, 0, 0, 0, 0} {
+		for i, want := range []time.Duration{250 * time.Millisecond, 0, 0, 0, 0, 0} {
 			took, err := ask(t, c)
 			if took != want || err == nil || i > 0 && !errors.Is(err, ErrAway) {
 				t.Errorf("call %d took %v, want %v: %v", i, took, want, err)
@@ -75,9 +83,57 @@ func TestHangingRedis(t *testing.T) {
 			t.Errorf("%d pings in the time of ten", got)
 		}
 		inner.hangs.Store(false)
-		<-time.After(probeTimeout + probePause)
+		<-time.After(recovery)
 		if took, err := ask(t, c); err != nil || took != 0 {
 			t.Errorf("back again: %v after %v", err, took)
+		}
+	})
+}
+
+// TestTiersWaitOnce: a request that asks several tiers of one server waits for one
+// timeout, a tier whose own ping is answered goes on, and one of another server is
+// not concerned.
+func TestTiersWaitOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := new(Breakers)
+		inner := map[string]*hanging{"session": {}, "cache": {}, "bus": {}, "elsewhere": {}}
+		tiers := map[string]*breaker{}
+		for name, c := range inner {
+			on := server
+			if name == "elsewhere" {
+				on = new(Breakers)
+			}
+			tiers[name] = breakerOn(on, c, name)
+			defer tiers[name].Close()
+		}
+		inner["session"].hangs.Store(true)
+		inner["cache"].hangs.Store(true)
+		for i, step := range []struct {
+			tier string
+			want time.Duration
+			away bool
+		}{
+			{"session", 250 * time.Millisecond, false}, // waits for itself
+			{"cache", 0, true},
+			{"session", 0, true},
+			{"bus", 0, false},
+			{"elsewhere", 0, false},
+			{"cache", 0, true},
+		} {
+			took, err := ask(t, tiers[step.tier])
+			if took != step.want || errors.Is(err, ErrAway) != step.away {
+				t.Errorf("call %d, to %s, took %v, want %v: %v", i, step.tier, took, step.want, err)
+			}
+		}
+		for _, name := range []string{"session", "cache"} {
+			inner[name].hangs.Store(false)
+		}
+		<-time.After(recovery)
+		for name, tier := range tiers {
+			if took, err := ask(t, tier); err != nil || took != 0 {
+				t.Errorf("%s is back: %v after %v", name, err, took)
+			}
 		}
 	})
 }
@@ -88,7 +144,7 @@ func TestSlowAnswerIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inner := new(hanging)
-		c := newBreaker(inner, Away(prometheus.NewRegistry(), "test", "session"))
+		c := breakerOn(new(Breakers), inner, "session")
 		defer c.Close()
 		inner.hangs.Store(true)
 		short, cancel := context.WithTimeout(t.Context(), patience/2)
@@ -105,7 +161,7 @@ func TestSlowAnswerIsNoOutage(t *testing.T) {
 			t.Errorf("a hanging call: %v, away %v", err, c.away.Load())
 		}
 		inner.hangs.Store(false) // the ping that is under way still fails
-		<-time.After(probeTimeout + probePause)
+		<-time.After(recovery)
 		if _, err := ask(t, c); err != nil {
 			t.Error(err)
 		}

@@ -27,16 +27,6 @@ type Config struct {
 	InUse prometheus.Gauge
 }
 
-// Away registers the gauge of a tier's breaker.
-func Away(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "redis_away", Help: "1 while Redis does not answer: calls fail at once, and one ping at a time asks for it.",
-		ConstLabels: prometheus.Labels{"tier": tier},
-	})
-	reg.MustRegister(g)
-	return g
-}
-
 // InUse registers the gauge of a tier's connections. Calls share them, so that each
 // one that is open is in use.
 func InUse(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {

@@ -22,7 +22,7 @@ func TestRoundTripsAreSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = redis.WithTraces(redis.WithBreaker(c, prometheus.NewGauge(prometheus.GaugeOpts{Name: "away"})))
+	c = redis.WithTraces(new(redis.Breakers).Wrap(c, redis.NewBreakerMetrics(prometheus.NewRegistry(), "test", "session")))
 	defer c.Close()
 	tracer, spans := tracingtest.New(1)
 	plain := testkit.Context(t)

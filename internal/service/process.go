@@ -31,14 +31,15 @@ type Process struct {
 	*daemon.Daemon
 	Identity
 	settings daemon.Settings
-	tracer   *tracing.Tracer // nil records nothing
-	jobsDB   *pgxpool.Pool   // of relay and jobs, once it is open
+	tracer   *tracing.Tracer            // nil records nothing
+	jobsDB   *pgxpool.Pool              // of relay and jobs, once it is open
+	breakers map[string]*redis.Breakers // by the server's URL
 }
 
 // NewProcess returns a process that serves its health and metrics, and nothing
 // else yet.
 func NewProcess(id Identity, s daemon.Settings, admin AdminSettings) *Process {
-	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s}
+	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s, breakers: map[string]*redis.Breakers{}}
 	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout, NoDrain: true})
 	return p
 }
@@ -108,7 +109,10 @@ func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	c = redis.WithBreaker(c, redis.Away(p.Metrics, p.Namespace, tier))
+	if p.breakers[url.Reveal()] == nil {
+		p.breakers[url.Reveal()] = new(redis.Breakers)
+	}
+	c = p.breakers[url.Reveal()].Wrap(c, redis.NewBreakerMetrics(p.Metrics, p.Namespace, tier))
 	if p.tracer != nil {
 		c = redis.WithTraces(c)
 	}

@@ -1,0 +1,111 @@
+package consumerhttp_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// TestMutationsWhileRedisHangs: the first change waits for one timeout, and those
+// after it make no call to Redis at all. How long the first waits is a matter of the
+// breaker (redis.TestTiersWaitOnce); here is that nothing goes around it.
+func TestMutationsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewRedis(t)
+	// Without Redis an instance grants its share of a limit: here all of it.
+	s := newSite(t, 1, map[string]string{"BFF_CONSUMER_INSTANCES": "1"}, func(p *platform.Places) { p.RedisURL = server.URL() })
+	g := s.guest()
+	g.must(http.StatusOK, "GET", "/session", nil)
+	g.must(http.StatusCreated, "POST", "/handoff", s.stay(0), once()...)
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+
+	pid := redisProcess(t, server.URL())
+	signal := func(sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // one that is stopped does not end
+
+	g.must(http.StatusCreated, "POST", "/handoff", s.stay(1), once()...)
+	tiers := []string{"session", "cache"}
+	for _, tier := range tiers {
+		s.until("the breaker of "+tier+" did not open", func() bool { return s.metric("bff_consumer_redis_away", tier) == 1 })
+	}
+	made := func() (n float64) {
+		for _, tier := range tiers {
+			n += s.metric("bff_consumer_redis_calls_total", "made", tier)
+		}
+		return n
+	}
+	before := made()
+	for n := range 3 {
+		g.must(http.StatusCreated, "POST", "/handoff", s.stay(2+n), once()...)
+		g.must(http.StatusCreated, "POST", "/wishlist", s.wish(2+n), once()...)
+	}
+	if n := made() - before; n != 0 {
+		t.Errorf("%v calls to a Redis that hangs, beyond its first timeout", n)
+	}
+	if n := s.metric("bff_consumer_redis_calls_total", "refused", "session"); n == 0 {
+		t.Error("no call was refused: what is counted here is not what changes ask")
+	}
+
+	signal(syscall.SIGCONT)
+	for _, tier := range tiers {
+		s.until("the breaker of "+tier+" did not close", func() bool { return s.metric("bff_consumer_redis_away", tier) == 0 })
+	}
+	g.must(http.StatusOK, "GET", "/session", nil)
+}
+
+// redisProcess returns the process of a server.
+func redisProcess(t *testing.T, url string) int {
+	t.Helper()
+	c := redisClient(t, url)
+	defer c.Close()
+	info, err := c.Do(testkit.Context(t), c.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "process_id:")
+	pid, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// metric reads a metric of the first process by its name and its labels' values.
+func (s *site) metric(name string, values ...string) float64 {
+	s.t.Helper()
+	a, err := do(testkit.Context(s.t), http.MethodGet, "http://"+s.procs[0].Admin+"/metrics", nil, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+lines:
+	for line := range strings.Lines(string(a.body)) {
+		if !strings.HasPrefix(line, name) {
+			continue
+		}
+		for _, v := range values {
+			if !strings.Contains(line, fmt.Sprintf("=%q", v)) {
+				continue lines
+			}
+		}
+		f := strings.Fields(line)
+		n, err := strconv.ParseFloat(f[len(f)-1], 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return n
+	}
+	s.t.Fatalf("no metric %s with %v", name, values)
+	return 0
+}

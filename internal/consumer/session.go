@@ -237,6 +237,9 @@ type Sessions interface {
 	KnowsSession(ctx context.Context, id bff.ID) (bool, error)
 	// SaveSession writes a session whole and lets it live until it expires.
 	SaveSession(ctx context.Context, s GuestSession) error
+	// RestoreSession is SaveSession for a session that was lost, unless there is one
+	// again by now: what its guest has changed meanwhile must not be undone.
+	RestoreSession(ctx context.Context, s GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs
 	// to the session, once its cookie has come back. A session that is gone stays gone: then it reports false.
 	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)

@@ -26,6 +26,7 @@ type jar struct {
 }
 
 func newJar(t *testing.T, s *stage) *jar {
+	t.Helper()
 	return &jar{t: t, s: s, agent: "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0", cookies: map[string]string{}}
 }
 
@@ -364,6 +365,40 @@ func TestLostSessions(t *testing.T) {
 				}
 				if len(b.cookies) != 2 || b.cookies[consumer.SessionCookie] != got.SessionID {
 					t.Errorf("cookies %v, want those of %s", b.cookies, got.SessionID)
+				}
+			})
+		})
+	}
+}
+
+// TestSearchRestoresSession: a search with a card reads no session, and one that was
+// lost is there again behind its answer, with the event of the search.
+func TestSearchRestoresSession(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"agreed": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				b := newJar(t, s)
+				b.session()
+				for !consumer.NewTelemetry("", nil).Samples(b.id(), consumer.SubjectSearchExecuted) { // few are told of
+					b = newJar(t, s)
+					b.session()
+				}
+				b.change("/session/locale", `{"locale":"ps-AF"}`)
+				if refused {
+					b.change("/session/consent", `{"telemetry":false}`)
+				}
+				s.sessions.Lose()
+				b.ask(stagedCalls()["search"])
+				<-time.After(time.Second) // what is behind the answer
+				got, ok := s.sessions.Kept(b.id())
+				if !ok || got.Locale != "ps-AF" || got.Consent.Telemetry == refused {
+					t.Errorf("the session is %+v, there: %t", got, ok)
+				}
+				if n := s.journal.count(consumer.SubjectSearchExecuted); (n == 0) != refused {
+					t.Errorf("%d events of the search", n)
 				}
 			})
 		})

@@ -93,7 +93,7 @@ func BenchmarkKnown(b *testing.B) {
 				g := &guest{Visit: visitOf(r), session: &consumer.GuestSession{Locale: "fa-AF", Currency: bff.USD}}
 				for b.Loop() {
 					if !known {
-						a.questions = memo.New[question, *consumer.Asked](2)
+						a.questions = memo.New[question, *askedFor](2)
 					}
 					a.ask(w, r, req, g)
 				}

@@ -26,7 +26,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	g := a.guests.of(w, r)
-	q := a.ask(w, r, req, g)
+	q, key := a.ask(w, r, req, g)
 	now := g.At
 	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
 	if ss != nil {
@@ -37,7 +37,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	out, err := a.serveList(w, r, ss, a.keyOf(req, readList, q))
+	out, err := a.serveList(w, r, ss, key)
 	if err != nil {
 		return err
 	}
@@ -181,15 +181,11 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	g := a.guests.of(w, r)
-	q := a.ask(w, r, req, g)
+	q, key := a.ask(w, r, req, g)
 	now := g.At
 	ss := a.resume(r.Context(), bff.ID{}, g.id, q, now)
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	key := a.keyOf(req, readMap, q)
-	if !req.cursor.IsZero() {
-		key += ":" + req.cursor.String()
-	}
 	out, err := a.answers.serve(w, r, shared{
 		cache: a.cfg.Answers.pins, key: key, blank: func() view { return new(consumer.MapResult) },
 		compose: func(ctx context.Context) (composed, error) {

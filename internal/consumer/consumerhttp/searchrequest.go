@@ -14,11 +14,17 @@ import (
 // searchRequest is the body of a search, understood. What the body leaves to
 // the guest's session is missing in it.
 type searchRequest struct {
+	kind   readKind
 	query  consumer.SearchQuery
-	asked  *consumer.Asked // nil while the query lacks something
-	cursor bff.ID          // of a map
-	key    string          // of the answer, if it is known
-	kept   bool            // it may come again
+	asked  *askedFor // nil while the query lacks something
+	cursor bff.ID    // of a map
+	kept   bool      // it may come again
+}
+
+// askedFor is a complete question and the key of its answer.
+type askedFor struct {
+	*consumer.Asked
+	key string
 }
 
 // question is a body with what the guest's session adds to it: for all guests of
@@ -65,7 +71,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	if err != nil {
 		return nil, err
 	}
-	req := &searchRequest{query: readSearch(r, in)}
+	req := &searchRequest{kind: kind, query: readSearch(r, in)}
 	if kind == readMap {
 		if req.query.Geo.Mode == consumer.GeoRegion {
 			in.Refuse("geo.mode", bff.FieldUnsupported)
@@ -79,8 +85,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 		return nil, err
 	}
 	if req.query.Locale != "" && req.query.Currency != "" {
-		req.asked = req.query.Ask()
-		req.key = a.answerKey(kind, req.asked)
+		req.asked = a.askedFor(req, &req.query)
 	}
 	if req.kept = len(body) <= knownBody; req.kept {
 		key.currency = strings.Clone(key.currency)
@@ -89,43 +94,39 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	return req, nil
 }
 
-// answerKey names an answer in the cache.
-func (a *API) answerKey(kind readKind, q *consumer.Asked) string {
-	return a.cfg.Answers.keys.Key("cache", "search", [...]string{readList: "list", readMap: "map"}[kind], hexOf(q.Answer))
-}
-
-// keyOf is answerKey for a request whose question is complete by now.
-func (a *API) keyOf(req *searchRequest, kind readKind, q *consumer.Asked) string {
-	if req.key != "" {
-		return req.key
+// askedFor names the answer to a complete query in the cache.
+func (a *API) askedFor(req *searchRequest, q *consumer.SearchQuery) *askedFor {
+	asked := q.Ask()
+	key := a.cfg.Answers.keys.Key("cache", "search", [...]string{readList: "list", readMap: "map"}[req.kind], hexOf(asked.Answer))
+	if !req.cursor.IsZero() {
+		key += ":" + req.cursor.String()
 	}
-	return a.answerKey(kind, q)
+	return &askedFor{asked, key}
 }
 
-// ask fills in what the request left to the guest; only then is the guest's choice
-// asked for.
-func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, g *guest) *consumer.Asked {
+// ask fills in what the request left to the guest, and names the answer; only then
+// is the guest's choice asked for.
+func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, g *guest) (q *consumer.Asked, answer string) {
 	if req.asked != nil {
-		return req.asked
+		return req.asked.Asked, req.asked.key
 	}
 	locale, currency := a.guests.choice(w, r, g)
-	q := req.query
-	if q.Locale == "" {
-		q.Locale = locale
+	complete := req.query
+	if complete.Locale == "" {
+		complete.Locale = locale
 	}
-	if q.Currency == "" {
-		q.Currency = currency
+	if complete.Currency == "" {
+		complete.Currency = currency
 	}
-	key := question{req, q.Locale, q.Currency}
+	key := question{req, complete.Locale, complete.Currency}
 	asked, known := a.questions.Get(key)
-	if known {
-		return asked
+	if !known {
+		asked = a.askedFor(req, &complete)
+		if req.kept {
+			a.questions.Put(key, asked)
+		}
 	}
-	asked = q.Ask()
-	if req.kept {
-		a.questions.Put(key, asked)
-	}
-	return asked
+	return asked.Asked, asked.key
 }
 
 // readSearch reads a query and reports everything that is wrong with it.

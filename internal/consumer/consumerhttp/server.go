@@ -62,7 +62,7 @@ type API struct {
 	// bodies are searches that were understood before, and questions those that a
 	// session completed.
 	bodies    *memo.Memo[bodyKey, *searchRequest]
-	questions *memo.Memo[question, *consumer.Asked]
+	questions *memo.Memo[question, *askedFor]
 	// pages are hotel pages that were asked for before.
 	pages *memo.Memo[pageAsked, *page]
 }
@@ -81,7 +81,7 @@ func New(cfg Config) *API {
 	}
 	return &API{
 		cfg: cfg, answers: answers, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics),
-		bodies: memo.New[bodyKey, *searchRequest](knownBodies), questions: memo.New[question, *consumer.Asked](knownBodies),
+		bodies: memo.New[bodyKey, *searchRequest](knownBodies), questions: memo.New[question, *askedFor](knownBodies),
 		pages: memo.New[pageAsked, *page](knownPages),
 	}
 }

@@ -88,11 +88,47 @@ func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error 
 	life := g.ExpiresAt().Sub(g.LastSeenAt)
 	cmds := rueidis.Commands{set.Build(), c.B().Expire().Key(key).Seconds(int64(life / time.Second)).Build()}
 	if g.Consent.Telemetry { // the end of other sessions is not announced either
-		// A session that has not come back counts as seen that much earlier.
-		seen := g.ExpiresAt().Add(-consumer.SessionLifetime)
-		cmds = append(cmds, c.B().Zadd().Key(s.seenKey(g.ID)).ScoreMember().ScoreMember(float64(seen.Unix()), g.ID.String()).Build())
+		cmds = append(cmds, s.seen(g))
 	}
 	return all("save session", c.DoMulti(ctx, cmds...))
+}
+
+// seen records when a session was seen. One that has not come back counts as seen
+// that much earlier.
+func (s *Store) seen(g consumer.GuestSession) rueidis.Completed {
+	at := g.ExpiresAt().Add(-consumer.SessionLifetime)
+	return s.cfg.Sessions.B().Zadd().Key(s.seenKey(g.ID)).ScoreMember().ScoreMember(float64(at.Unix()), g.ID.String()).Build()
+}
+
+// restoreScript writes a hash unless there is one, or the mark of its purge.
+//
+//	KEYS[1] session hash; ARGV[1] life in seconds; ARGV[2…] field, value, …
+var restoreScript = newScript(`
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 1`)
+
+// RestoreSession writes a session that was lost.
+func (s *Store) RestoreSession(ctx context.Context, g consumer.GuestSession) error {
+	fields, err := encodeSession(g)
+	if err != nil {
+		return fmt.Errorf("restore session: %w", err)
+	}
+	args := []string{seconds(g.ExpiresAt().Sub(g.LastSeenAt))}
+	for f, v := range fields {
+		args = append(args, f, v)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	restored, err := restoreScript.call(s.sessionKey(g.ID), args...).exec(ctx, s.cfg.Sessions).AsInt64()
+	if err != nil {
+		return fmt.Errorf("restore session: %w", err)
+	}
+	if restored == 0 || !g.Consent.Telemetry {
+		return nil
+	}
+	return all("restore session", s.cfg.Sessions.DoMulti(ctx, s.seen(g)))
 }
 
 // updateScript writes fields of a hash only if the session is still there: a

@@ -220,6 +220,40 @@ func TestTrail(t *testing.T) {
 	})
 }
 
+// A session that was lost is restored, unless there is one again or its guest had it
+// purged.
+func TestRestoreSession(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
+		now := time.Now()
+		for name, tc := range map[string]struct {
+			before     func(g consumer.GuestSession)
+			wantLocale bff.Locale
+			wantErr    error
+		}{
+			"lost":   {func(consumer.GuestSession) {}, bff.LocaleUrdu, nil},
+			"again":  {func(g consumer.GuestSession) { s.check(s.SaveSession(s.ctx(), g)) }, bff.LocalePashto, nil},
+			"purged": {func(g consumer.GuestSession) { s.check(s.PurgeSession(s.ctx(), g.ID, nil)) }, "", consumer.ErrSessionCleared},
+		} {
+			g := newSession(now)
+			g.Locale = bff.LocalePashto
+			tc.before(g)
+			g.Locale = bff.LocaleUrdu
+			s.patiently(func() error { return s.RestoreSession(s.ctx(), g) })
+			var got consumer.GuestSession
+			s.patiently(func() (err error) {
+				if got, _, err = s.FindSession(s.ctx(), g.ID); errors.Is(err, tc.wantErr) {
+					return nil
+				}
+				return err
+			})
+			if got.Locale != tc.wantLocale {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	})
+}
+
 // A cleared session is gone from both stores, and what was still on its way
 // cannot bring any of it back.
 func TestPurge(t *testing.T) {

@@ -129,6 +129,14 @@ func (s *Sessions) SaveSession(_ context.Context, g consumer.GuestSession) error
 	return nil
 }
 
+// RestoreSession implements consumer.Sessions.
+func (s *Sessions) RestoreSession(ctx context.Context, g consumer.GuestSession) error {
+	if _, there := s.Kept(g.ID); there {
+		return nil
+	}
+	return s.SaveSession(ctx, g)
+}
+
 // UpdateSession implements consumer.Sessions.
 func (s *Sessions) UpdateSession(_ context.Context, id bff.ID, c consumer.SessionChange) (bool, error) {
 	s.mu.Lock()

@@ -209,7 +209,8 @@ func (r *Recorder) write(batch []Record) {
 				step.New = !s.Returned()
 				events = r.appendEvent(events, n, s)
 			} else {
-				step.New = true // made up, or lost until a handler opens it again
+				step.New = true // made up, or lost
+				r.restore(n)
 			}
 		}
 		steps = append(steps, step)
@@ -229,6 +230,25 @@ func recordedSpan(batch []Record) trace.Span {
 		}
 	}
 	return nil
+}
+
+// restore saves a session that was lost as the guest's card describes it, and tells
+// of the visit: with a card, searches read no session that could be restored
+// before the answer.
+func (r *Recorder) restore(n *Record) {
+	if n.Visit.Card.IsZero() || n.Found.Unread {
+		return
+	}
+	visit, fact, told := n.Visit, n.Fact, n.Occasion
+	r.cfg.Background.Do(func(ctx context.Context) {
+		s := visit.Card.Resolve(ctx, r.cfg.Sessions, visit.Client, visit.At)
+		if s.Unread || r.cfg.Sessions.RestoreSession(ctx, s) != nil || fact == nil {
+			return // restored with the next visit
+		}
+		if e, leaves, err := r.cfg.Telemetry.Event(s, fact(s), told, visit.At); err == nil && leaves {
+			_ = r.cfg.Journal.Record(ctx, e) // counted by the journal
+		}
+	})
 }
 
 // read looks up the sessions that are not known to be up to date.

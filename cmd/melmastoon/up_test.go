@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -85,6 +86,7 @@ func TestUpKeepsItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	var secrets []string
+	devices := map[string]bool{}
 	for range 2 {
 		var out lines
 		out.want = make(chan struct{})
@@ -103,6 +105,13 @@ func TestUpKeepsItsData(t *testing.T) {
 		if !strings.Contains(out.String(), "curl") {
 			t.Errorf("no curl lines in:\n%s", out.String())
 		}
+		k := clerk{t: t, home: home} // a second terminal
+		answer, notes, status := k.run("get", "/session")
+		var s struct{ DeviceID, DisplayName string }
+		if err := json.Unmarshal([]byte(answer), &s); err != nil || status != 0 || s.DisplayName != "Parwana Wardak" || !strings.Contains(notes, "Signed in") {
+			t.Errorf("desk get /session: status %d, %v\n%s%s", status, err, answer, notes)
+		}
+		devices[s.DeviceID] = true
 		b, err := os.ReadFile(home + "/secrets.json")
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +123,12 @@ func TestUpKeepsItsData(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatalf("unclean stop: %v\n%s", err, out.String())
 		}
+	}
+	if _, notes, status := (&clerk{t: t, home: home}).run("get", "/session"); status != 1 || !strings.Contains(notes, "melmastoon up") {
+		t.Errorf("desk after the stop: status %d, %s", status, notes)
+	}
+	if len(devices) != 1 {
+		t.Errorf("%d devices, want one that is kept", len(devices))
 	}
 	if secrets[0] != secrets[1] {
 		t.Error("secrets changed between two runs")

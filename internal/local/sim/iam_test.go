@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,6 +190,7 @@ func (d *computer) refresh(wantCode, token string, header ...string) Tokens {
 
 // events keeps what the simulator published.
 type events struct {
+	mu       sync.Mutex
 	topics   []string
 	payloads []json.RawMessage
 }
@@ -198,6 +200,8 @@ func (e *events) Publish(_ context.Context, topic string, data []byte, _ string)
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.topics, e.payloads = append(e.topics, topic), append(e.payloads, ev.Payload)
 	return nil
 }
@@ -279,6 +283,41 @@ func TestRefreshElsewhereEndsTheFamily(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 	d.refresh("UNAUTHENTICATED", token)
+}
+
+// Of many who use one token at once, one is answered, and all are signed out.
+func TestRefreshRace(t *testing.T) {
+	t.Parallel()
+	var sent events
+	w := newFixture(t, func(c *Config) { c.Publisher = &sent })
+	d := w.computer()
+	token := d.signIn().RefreshToken
+	const racers = 16
+	answers := make(chan string, racers)
+	var wg sync.WaitGroup
+	for range racers {
+		wg.Go(func() {
+			proof := d.prove(desk.Proof{Method: "POST", URL: front + "/auth/refresh", At: testNow})
+			_, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": proof})
+			var out Tokens
+			if code == "" && json.Unmarshal(b, &out) == nil {
+				code = out.RefreshToken
+			}
+			answers <- code
+		})
+	}
+	wg.Wait()
+	close(answers)
+	var won []string
+	for a := range answers {
+		if strings.HasPrefix(a, "rft_") {
+			won = append(won, a)
+		}
+	}
+	if len(won) != 1 || len(sent.topics) != 1 {
+		t.Fatalf("%d refreshes succeeded and %d revocations were published, want one of each", len(won), len(sent.topics))
+	}
+	d.refresh("UNAUTHENTICATED", won[0])
 }
 
 // A caller that lost the answer asks again with its Idempotency-Key.

@@ -3,6 +3,7 @@ package web
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -248,10 +249,7 @@ func TestSharedAnswers(t *testing.T) {
 				return
 			}
 			w := send("OPTIONS", "/thing", "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "content-type,x-own")
-			want, status := map[string]string{}, 204
-			for name, value := range tt.want {
-				want[name] = value
-			}
+			want, status := maps.Clone(tt.want), 204
 			if want["Access-Control-Allow-Origin"] != "" {
 				want["Access-Control-Allow-Methods"] = "DELETE, GET, HEAD, PATCH, POST, PUT"
 				want["Access-Control-Allow-Headers"] = "Content-Type, X-Request-Id, Traceparent, X-Own"

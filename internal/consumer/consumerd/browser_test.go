@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -186,7 +186,7 @@ func newJourney(t *testing.T) *journey {
 	}
 	mux.Handle(ownHost+"/bff/", proxy)
 	server := httptest.NewUnstartedServer(mux)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that the browser opens ahead and drops
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // connections that the browser opens ahead and drops
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, j.port, _ = strings.Cut(server.Listener.Addr().String(), ":")
@@ -306,7 +306,8 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	visits := []visit{
-		{at: ownHost, script: `
+		{
+			at: ownHost, script: `
 			await call('GET', '/session');
 			await call('POST', '/session/consent', {telemetry: false, marketing: false});
 			const found = (await call('POST', '/search', {geo: {mode: 'city', city: 'Kabul'}, dates: {checkIn: '2077-05-12', checkOut: '2077-05-15'}, occupancy: {adults: 2, rooms: 1}})).body.results[0];
@@ -317,7 +318,8 @@ func TestBrowser(t *testing.T) {
 				if guest.SessionID == "" || guest.Consent.Telemetry || guest.Consent.Marketing || guest.WishlistSize != 1 {
 					t.Fatalf("the guest's first visit: %+v %+v", guest, got.calls)
 				}
-			}},
+			},
+		},
 		{at: foreignHost, script: attack, check: attacked("cross-site", 0)}, // the browser sends no Lax cookies
 		{at: ownHost, script: look, check: unchanged},
 		{at: siblingHost, script: attack, check: attacked("same-site", 1)}, // but here it does

@@ -64,7 +64,7 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 		return nil, err
 	}
 	if !session.Announced {
-		a.announce(ctx, session, o, now)
+		a.announce(ctx, session, member, o, now)
 	}
 	return &Visit{Caller: c, Session: session, Member: member, Request: o}, nil
 }
@@ -109,13 +109,13 @@ func (a *Access) session(ctx context.Context, c Caller, st *Standing, now time.T
 // announce writes the events of a session's opening and ends what is left of the one
 // that it replaced. A request does not fail with it: the session is marked only
 // afterwards, and the next request tries again.
-func (a *Access) announce(ctx context.Context, s Session, o Occasion, now time.Time) {
+func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion, now time.Time) {
 	if now.UnixMilli() < a.quietUntil.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
 	defer cancel()
-	if err := a.recordOpening(ctx, s, o, now); err != nil {
+	if err := a.recordOpening(ctx, s, m, o, now); err != nil {
 		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
 		return
 	}
@@ -124,8 +124,9 @@ func (a *Access) announce(ctx context.Context, s Session, o Occasion, now time.T
 	}
 }
 
-func (a *Access) recordOpening(ctx context.Context, s Session, o Occasion, now time.Time) error {
+func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occasion, now time.Time) error {
 	opened := SessionOpened{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), IPHash: s.IPHash, FingerprintHash: s.FingerprintHash}
+	did := []Activity{s.activity(categorySession, "opened", m, s.OpenedAt)}
 	var events []bff.Event
 	if r := s.Replaced; r != nil {
 		opened.ReplacedSession = &r.ID
@@ -135,12 +136,13 @@ func (a *Access) recordOpening(ctx context.Context, s Session, o Occasion, now t
 			return err
 		}
 		events = append(events, closed)
+		did = append(did, old.activity(categorySession, ReasonOperatorSwitched, nil, s.OpenedAt))
 	}
 	e, err := a.news.event(opened, s.about(), o, now)
 	if err != nil {
 		return err
 	}
-	return a.journal.Record(ctx, append(events, e)...)
+	return a.journal.Record(ctx, did, append(events, e)...)
 }
 
 func (s *Session) closed(reason string, at time.Time) SessionClosed {
@@ -154,7 +156,8 @@ func (a *Access) SignOut(ctx context.Context, v *Visit, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := a.journal.Record(ctx, e); err != nil {
+	did := v.Activity(categorySession, ReasonSignedOut, Resource{"session", v.Session.ID.String()}, now)
+	if err := a.journal.Record(ctx, []Activity{did}, e); err != nil {
 		return err
 	}
 	return Away(a.sessions.CloseSession(ctx, v.Session, Ending{At: now, TokenHash: v.Caller.TokenHash}))
@@ -169,7 +172,10 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.
 		return err
 	}
 	forced := SessionForceLoggedOut{Reason: r.Reason, RevokedAt: bff.At(r.At), Sessions: []bff.ID{}}
-	var events []bff.Event
+	var (
+		did    []Activity
+		events []bff.Event
+	)
 	for i := range sessions {
 		s := &sessions[i]
 		forced.Sessions = append(forced.Sessions, s.ID)
@@ -178,12 +184,13 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.
 			return err
 		}
 		events = append(events, e)
+		did = append(did, s.activity(categorySession, ReasonRevoked, nil, now))
 	}
 	e, err := a.news.event(forced, about{tenant: r.Tenant, operator: r.Operator, device: r.Device}, o, now)
 	if err != nil {
 		return err
 	}
-	if err := a.journal.Record(ctx, append(events, e)...); err != nil {
+	if err := a.journal.Record(ctx, did, append(events, e)...); err != nil {
 		return fmt.Errorf("record revocation: %w", err)
 	}
 	return a.sessions.RemoveSessions(ctx, sessions)
@@ -196,7 +203,11 @@ func (a *Access) ReportReplay(ctx context.Context, c Caller, o Occasion, now tim
 	if err != nil {
 		return err
 	}
-	return a.journal.Record(ctx, e)
+	did := Activity{
+		ID: bff.NewID(bff.PrefixActivity, now), Tenant: c.Tenant, Operator: c.Operator, Device: c.Device, At: now,
+		Category: categoryRequest, Action: "replay", Context: ContextHash(c.IPHash, c.FingerprintHash),
+	}
+	return a.journal.Record(ctx, []Activity{did.Ended(ErrReplayed(), now)}, e)
 }
 
 // Attest keeps an attestation of a second factor that iam has verified. Its event is
@@ -213,7 +224,8 @@ func (a *Access) Attest(ctx context.Context, kept Attestations, v *Visit, use Us
 	if err != nil {
 		return Attestation{}, err
 	}
-	if err := a.journal.Record(ctx, e); err != nil {
+	did := v.Activity(categoryMFA, string(use.Scope), use.resource(), now)
+	if err := a.journal.Record(ctx, []Activity{did}, e); err != nil {
 		return Attestation{}, err
 	}
 	return att, Away(kept.AddAttestation(ctx, att))

@@ -90,10 +90,59 @@ func ContextHash(ipHash, fingerprintHash string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Ledger is the record of what operators did, and tried to do.
-type Ledger interface {
-	// AddActivity returns nil only after the entry is committed, together with the
-	// events that tell of it. The caller answers its client after that: an action
-	// that cannot be recorded is not taken.
-	AddActivity(ctx context.Context, a Activity, events ...bff.Event) error
+// Categories of what this service records by itself.
+const (
+	categoryRequest = "request" // refused; the action is the route
+	categorySession = "session"
+	categoryMFA     = "mfa"
+)
+
+// Activity is what the visitor begins to do.
+func (v *Visit) Activity(category, action string, r Resource, now time.Time) Activity {
+	a := v.Session.activity(category, action, v.Member, now)
+	a.Property, a.Resource, a.Context = v.Property, r, ContextHash(v.Caller.IPHash, v.Caller.FingerprintHash)
+	return a
 }
+
+// activity is what happens in a session. Member is nil where it is not the operator
+// who acts.
+func (s *Session) activity(category, action string, m *Member, now time.Time) Activity {
+	a := Activity{
+		ID: bff.NewID(bff.PrefixActivity, now), Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, Session: s.ID,
+		At: now, Category: category, Action: action, Resource: Resource{"session", s.ID.String()}, Outcome: Succeeded,
+		Context: ContextHash(s.IPHash, s.FingerprintHash),
+	}
+	if m != nil {
+		for _, r := range m.Roles {
+			a.Roles = append(a.Roles, string(r))
+		}
+	}
+	return a
+}
+
+// recordTimeout caps the commit of a refusal, on the way of its answer.
+const recordTimeout = 2 * time.Second
+
+// Refuse records that an operator was not let do something, and returns the refusal
+// once that is committed. Without it the request is to be repeated: an attempt that
+// leaves no trace must not be told how it ended.
+func (a *Access) Refuse(ctx context.Context, did Activity, refusal error, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	if err := a.journal.Record(ctx, []Activity{did.Ended(refusal, now)}); err != nil {
+		return err
+	}
+	return refusal
+}
+
+// RefuseRoute is Refuse for a route that the visitor may not use.
+func (a *Access) RefuseRoute(ctx context.Context, v *Visit, route string, refusal error, now time.Time) error {
+	return a.Refuse(ctx, v.Activity(categoryRequest, route, Resource{}, now), refusal, now)
+}
+
+// RefuseStepUp is Refuse for a second factor that was not given.
+func (a *Access) RefuseStepUp(ctx context.Context, v *Visit, use Use, refusal error, now time.Time) error {
+	return a.Refuse(ctx, v.Activity(categoryMFA, string(use.Scope), use.resource(), now), refusal, now)
+}
+
+func (u Use) resource() Resource { return Resource{ID: u.Resource} }

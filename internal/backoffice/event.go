@@ -110,9 +110,11 @@ type ReplayBlocked struct {
 // Subject implements Fact.
 func (ReplayBlocked) Subject() Subject { return SubjectReplayBlocked }
 
-// Journal takes events. It returns nil only once they cannot be lost.
+// Journal takes what operators did and the events that tell of it, all of one
+// tenant. It returns nil only once they are committed: an action that cannot be
+// recorded is not taken.
 type Journal interface {
-	Record(ctx context.Context, events ...bff.Event) error
+	Record(ctx context.Context, did []Activity, events ...bff.Event) error
 }
 
 // Newsroom wraps facts for publishing.

@@ -380,16 +380,18 @@ func (l *staffList) FindMember(_ context.Context, _ bff.ID, operator, _ string) 
 type outboxFake struct {
 	mu     sync.Mutex
 	events []bff.Event
+	did    []backoffice.Activity
 	err    error
 }
 
-func (o *outboxFake) Record(_ context.Context, events ...bff.Event) error {
+func (o *outboxFake) Record(_ context.Context, did []backoffice.Activity, events ...bff.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
 		return o.err
 	}
 	o.events = append(o.events, events...)
+	o.did = append(o.did, did...)
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/loadshed"
+	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -90,10 +91,14 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	if err != nil {
 		return nil, err
 	}
+	ledger := backofficestore.NewLedger(backofficestore.LedgerConfig{
+		DB: postgres.NewTenants(on.db), Outbox: on.events.Outbox.Table, Waker: on.events.Outbox.Waker,
+	})
+	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())
 	sessions := backofficestore.NewSessions(on.client, keys)
 	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now),
-		backofficestore.NewJournal(on.events.Outbox.Appender), backoffice.NewNewsroom(p.Instance()))
+		ledger, backoffice.NewNewsroom(p.Instance()))
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Log: p.Log, Now: time.Now,

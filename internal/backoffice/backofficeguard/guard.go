@@ -189,10 +189,14 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 		return nil, err
 	}
 	if len(needs.Roles) > 0 && !visit.Member.HasAny(needs.Roles) {
-		return nil, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this")
+		return nil, g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
 	if needs.Property {
-		return visit, scope(r, sent, visit)
+		err := scope(r, sent, visit)
+		if bff.CodeOf(err) == bff.CodePropertyScopeDenied {
+			err = g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, err, now)
+		}
+		return visit, err
 	}
 	return visit, nil
 }

@@ -88,7 +88,7 @@ func (a *API) stepUp(w http.ResponseWriter, r *http.Request) (err error) {
 		return err
 	}
 	if err := a.cfg.IAM.StepUp(r.Context(), &v.Session, use, code); err != nil {
-		return err
+		return a.cfg.Access.RefuseStepUp(r.Context(), v, use, err, now(r))
 	}
 	att, err := a.cfg.Access.Attest(r.Context(), a.cfg.Attestations, v, use, now(r))
 	if err != nil {

@@ -2,6 +2,7 @@ package backofficestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,7 @@ type LedgerConfig struct {
 	Waker  outbox.Waker // tells a relay that there is something to publish
 }
 
-// Ledger implements the domain's Ledger and Mutations in Postgres.
+// Ledger implements the domain's Journal and Mutations in Postgres.
 type Ledger struct {
 	cfg    LedgerConfig
 	writer *batch.Writer[entry]
@@ -30,7 +31,7 @@ type Ledger struct {
 }
 
 var (
-	_ backoffice.Ledger    = (*Ledger)(nil)
+	_ backoffice.Journal   = (*Ledger)(nil)
 	_ backoffice.Mutations = (*Ledger)(nil)
 )
 
@@ -44,29 +45,59 @@ const (
 func NewLedger(cfg LedgerConfig) *Ledger {
 	l := &Ledger{cfg: cfg}
 	l.writer = batch.New(batch.Config[entry]{
-		Write: l.commit, Refused: postgres.Refused, Size: commitEntries, Most: maxWaiting, Timeout: commitTimeout,
+		Write: l.commit, Refused: postgres.Refused, Weight: func(e entry) int { return 1 + len(e.did) }, Size: commitEntries, Most: maxWaiting, Timeout: commitTimeout,
 	})
 	l.once = l.newOnce()
 	return l
 }
 
-// entry is one activity with the events that tell of it.
+// entry is what one caller records of one tenant.
 type entry struct {
-	activity backoffice.Activity
-	events   func(*pgx.Batch)
+	tenant bff.ID
+	did    []backoffice.Activity
+	events func(*pgx.Batch)
 }
 
-// AddActivity commits an entry with its events. Entries of concurrent requests, of
+// Record commits activities with their events. Those of concurrent requests, of
 // whichever tenants, share one transaction.
-func (l *Ledger) AddActivity(ctx context.Context, a backoffice.Activity, events ...bff.Event) error {
-	queue, err := l.queued(a.Tenant, events)
+func (l *Ledger) Record(ctx context.Context, did []backoffice.Activity, events ...bff.Event) error {
+	tenant, err := tenantOf(did, events)
 	if err != nil {
 		return err
 	}
-	if err := l.writer.Add(ctx, entry{a, queue}); err != nil {
-		return postgres.Durable(fmt.Errorf("add activity: %w", err))
+	queue, err := l.queued(tenant, events)
+	if err != nil {
+		return err
+	}
+	if err := l.writer.Add(ctx, entry{tenant, did, queue}); err != nil {
+		return undone(fmt.Errorf("record activity: %w", err))
 	}
 	return nil
+}
+
+// tenantOf is whose all activities are; without any, whose the first event is.
+func tenantOf(did []backoffice.Activity, events []bff.Event) (bff.ID, error) {
+	if len(did) == 0 {
+		if len(events) == 0 || events[0].Envelope.TenantID == nil {
+			return bff.ID{}, errors.New("record activity: of no tenant")
+		}
+		return bff.ParseID(bff.PrefixTenant, *events[0].Envelope.TenantID)
+	}
+	for i := range did {
+		if did[i].Tenant != did[0].Tenant {
+			return bff.ID{}, errors.New("record activity: of several tenants")
+		}
+	}
+	return did[0].Tenant, nil
+}
+
+// undone codes a failure to record what was therefore not done.
+func undone(err error) error {
+	err = postgres.Durable(err)
+	if e, ok := errors.AsType[*bff.Error](err); ok && e.Code == bff.CodeServiceUnavailable && e.Detail == "" {
+		e.Detail = "this cannot be recorded right now and is not done: try again shortly"
+	}
+	return err
 }
 
 // Close commits what waits and refuses the rest.
@@ -95,8 +126,10 @@ func (l *Ledger) queued(tenant bff.ID, events []bff.Event) (func(*pgx.Batch), er
 func (l *Ledger) commit(ctx context.Context, entries []entry) error {
 	var parts []postgres.Part
 	for _, e := range entries {
-		parts = append(parts, postgres.Part{Tenant: e.activity.Tenant, Queue: func(b *pgx.Batch) {
-			b.Queue(insertActivity, activityArgs(e.activity)...)
+		parts = append(parts, postgres.Part{Tenant: e.tenant, Queue: func(b *pgx.Batch) {
+			for i := range e.did {
+				b.Queue(insertActivity, activityArgs(e.did[i])...)
+			}
 			e.events(b)
 		}})
 	}

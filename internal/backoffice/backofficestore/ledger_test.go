@@ -24,12 +24,12 @@ func TestActivityIsKeptAsItHappened(t *testing.T) {
 	tenant := id(bff.PrefixTenant)
 	a := checkIn(tenant, now).Ended(nil, now.Add(123*time.Millisecond))
 	event := told(tenant, now)
-	if err := d.AddActivity(testkit.Context(t), a, event); err != nil {
+	if err := d.Record(testkit.Context(t), []backoffice.Activity{a}, event); err != nil {
 		t.Fatal(err)
 	}
 	denied := checkIn(tenant, now.Add(time.Second)).Ended(bff.Errorf(bff.CodeRoleDenied, "no"), now.Add(2*time.Second))
 	denied.Property, denied.Resource.ID = bff.ID{}, "Zarghuna Ahmadzai"
-	if err := d.AddActivity(testkit.Context(t), denied); err != nil {
+	if err := d.Record(testkit.Context(t), []backoffice.Activity{denied}); err != nil {
 		t.Fatal(err)
 	}
 	const all = `SELECT concat_ws(' ', id, tenant_id, coalesce(property_id::text, '-'), operator_id, device_id, session_id, roles, occurred_at AT TIME ZONE 'UTC',
@@ -51,8 +51,14 @@ func TestActivityIsKeptAsItHappened(t *testing.T) {
 		t.Errorf("events %v", got)
 	}
 	// An event of another tenant is refused, and nothing is written.
-	if err := d.AddActivity(testkit.Context(t), checkIn(tenant, now), told(id(bff.PrefixTenant), now)); err == nil {
+	if err := d.Record(testkit.Context(t), []backoffice.Activity{checkIn(tenant, now)}, told(id(bff.PrefixTenant), now)); err == nil {
 		t.Error("an event of another tenant was accepted")
+	}
+	if err := d.Record(testkit.Context(t), []backoffice.Activity{checkIn(tenant, now), checkIn(id(bff.PrefixTenant), now)}); err == nil {
+		t.Error("activities of two tenants were accepted")
+	}
+	if err := d.Record(testkit.Context(t), nil); err == nil {
+		t.Error("nothing of no tenant was accepted")
 	}
 	if got := d.rows(t, all); len(got) != 2 {
 		t.Errorf("%d rows", len(got))
@@ -83,10 +89,10 @@ func TestActivitiesShareACommit(t *testing.T) {
 			if i == callers/2 {
 				a.Outcome = "no such outcome"
 			}
-			errs[i] = d.AddActivity(ctx, a)
+			errs[i] = d.Record(ctx, []backoffice.Activity{a})
 		})
 	}
-	for d.Waiting() < callers-1 {
+	for d.Waiting() < 2*(callers-1) { // each weighs itself and its activity
 		if ctx.Err() != nil {
 			t.Fatal("the callers do not gather")
 		}
@@ -145,7 +151,7 @@ func TestProofLedgerLosesNothing(t *testing.T) {
 				default:
 				}
 				a := checkIn(tenant, time.Now())
-				err := ledger.AddActivity(ctx, a, told(tenant, a.At))
+				err := ledger.Record(ctx, []backoffice.Activity{a}, told(tenant, a.At))
 				if err != nil && bff.CodeOf(err) != bff.CodeServiceUnavailable {
 					t.Errorf("while the server is away: %v", err)
 					return

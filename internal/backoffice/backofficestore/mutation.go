@@ -57,7 +57,7 @@ func (l *Ledger) BeginMutation(ctx context.Context, a backoffice.Activity, o bac
 		return err
 	})
 	if err != nil {
-		return nil, nil, postgres.Durable(fmt.Errorf("begin mutation: %w", err))
+		return nil, nil, undone(fmt.Errorf("begin mutation: %w", err))
 	}
 	if earlier != nil {
 		answer, err := told(*earlier)

@@ -274,7 +274,7 @@ func TestNoMutationWithoutTheLedger(t *testing.T) {
 	if _, _, err := ledger.BeginMutation(testkit.Context(t), a, backoffice.Once{Key: key}, now); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("begin: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
-	if err := ledger.AddActivity(testkit.Context(t), a); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+	if err := ledger.Record(testkit.Context(t), []backoffice.Activity{a}); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("add: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
 }

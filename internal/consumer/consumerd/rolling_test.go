@@ -72,12 +72,8 @@ func (b *balancer) send(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		to := b.backends[i%len(b.backends)]
-		if !to.ready.Load() {
-			if c := conns[to]; c != nil {
-				_ = c.Close()
-				delete(conns, to)
-			}
+		to := b.choose(i, conns)
+		if to == nil {
 			continue
 		}
 		closed, err := b.ask(conns, to)
@@ -91,6 +87,22 @@ func (b *balancer) send(ctx context.Context, every time.Duration) {
 		}
 		b.served.Add(1)
 	}
+}
+
+// choose returns the instance whose turn it is, or the next that is ready. The
+// connections to those that are not are given up.
+func (b *balancer) choose(turn int, conns map[*backend]*keptConn) *backend {
+	for j := range b.backends {
+		to := b.backends[(turn+j)%len(b.backends)]
+		if to.ready.Load() {
+			return to
+		}
+		if c := conns[to]; c != nil {
+			_ = c.Close()
+			delete(conns, to)
+		}
+	}
+	return nil
 }
 
 type keptConn struct {

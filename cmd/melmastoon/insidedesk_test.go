@@ -97,3 +97,29 @@ func insideOperatorWorks(t *testing.T) {
 	}
 	atDesk(t, "sign-out")
 }
+
+// insideClockIsWrong is a computer a day behind, with a key of the other kind.
+func insideClockIsWrong(t *testing.T) {
+	ctx, now := testkit.Context(t), func() time.Time { return time.Now().Add(-26 * time.Hour) }
+	device, err := desk.NewDevice(desk.EdDSA, now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := desk.New(desk.Config{
+		BackofficeURL: os.Getenv("MELMASTOON_BACKOFFICE_URL"), IAMURL: os.Getenv("MELMASTOON_SIM_URL") + "/iam", Device: device, Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SignIn(ctx, desk.Operator{Username: "laila"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var s struct{ DisplayName string }
+	a, err := c.Do(ctx, http.MethodGet, "/session", nil)
+	if err != nil || a.Err() != nil || a.Into(&s) != nil || s.DisplayName != "Laila Haidari" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -26,6 +26,7 @@ func TestUp(t *testing.T) {
 		t.Run("strangers are refused", insideStrangersAreRefused)
 		t.Run("garbage", insideGarbage)
 		t.Run("operator works", insideOperatorWorks)
+		t.Run("clock is wrong", insideClockIsWrong)
 		return
 	}
 	t.Parallel()
@@ -41,8 +42,8 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := bytes.Count(out, []byte("--- PASS: TestUp/")); n != 4 {
-		t.Fatalf("%d tests passed inside, want 4:\n%s", n, out)
+	if n := bytes.Count(out, []byte("--- PASS: TestUp/")); n != 5 {
+		t.Fatalf("%d tests passed inside, want 5:\n%s", n, out)
 	}
 }
 

@@ -33,7 +33,10 @@ type OpenAPI struct {
 	seen map[string]bool // operation and status
 }
 
-var consumerDocument = sync.OnceValues(func() (*document, error) { return parseDocument(contracts.OpenAPI("consumer")) })
+var (
+	consumerDocument   = sync.OnceValues(func() (*document, error) { return parseDocument(contracts.OpenAPI("consumer")) })
+	backofficeDocument = sync.OnceValues(func() (*document, error) { return parseDocument(contracts.OpenAPI("backoffice")) })
+)
 
 // Contract returns the description of the anonymous service.
 func Contract(t testing.TB) *OpenAPI {
@@ -41,6 +44,16 @@ func Contract(t testing.TB) *OpenAPI {
 	doc, err := consumerDocument()
 	if err != nil {
 		t.Fatalf("contracts/openapi/consumer.yaml: %v", err)
+	}
+	return newOpenAPI(t, doc)
+}
+
+// StaffContract returns the description of the staff service.
+func StaffContract(t testing.TB) *OpenAPI {
+	t.Helper()
+	doc, err := backofficeDocument()
+	if err != nil {
+		t.Fatalf("contracts/openapi/backoffice.yaml: %v", err)
 	}
 	return newOpenAPI(t, doc)
 }

@@ -1,0 +1,156 @@
+package backofficed
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// inProcess sends requests to a front.
+type inProcess struct{ f *front }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.f.instances[0].ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// TestContract meets every answer of every operation through a client that holds both
+// sides to the published description.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract := testkit.StaffContract(t)
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000", minAppVersion: "2.0"})
+	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
+	client := contract.Client(inProcess{f})
+	send := func(r *request, want int) {
+		t.Helper()
+		if r.header["Dpop"] == nil && !r.noProof {
+			r.header["Dpop"] = []string{f.prove(r)}
+		}
+		req, err := http.NewRequestWithContext(t.Context(), r.method, publicURL+r.path, strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = r.header
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != want {
+			t.Errorf("%s %s: %d, want %d", r.method, r.path, res.StatusCode, want)
+		}
+	}
+	s := f.sender("opt_parwana")
+	f.iam.tokens = backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	operations := map[string]func(*sender) *request{
+		"session": func(s *sender) *request { return s.request(http.MethodGet, base+"/session", "") },
+		"refresh": func(s *sender) *request { return s.refreshRequest(`{"refreshToken":"rft_1"}`) },
+		"signOut": func(s *sender) *request { return s.request(http.MethodPost, base+"/auth/sign-out", "") },
+		"stepUp": func(s *sender) *request {
+			return s.request(http.MethodPost, base+"/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`)
+		},
+	}
+	for name, op := range operations {
+		good := http.StatusOK
+		if name == "signOut" {
+			good = http.StatusNoContent
+		}
+		by := s
+		if name == "signOut" {
+			by = f.sender("opt_parwana")
+		}
+		send(op(by), good)
+		broken := func(want int, change func(*request)) {
+			t.Helper()
+			r := op(s)
+			change(r)
+			send(r, want)
+		}
+		broken(http.StatusBadRequest, func(r *request) { r.header.Set("X-Device-Id", "x") })
+		broken(http.StatusUnauthorized, func(r *request) { r.proof.At = f.clock().Add(time.Hour) })
+		broken(http.StatusUnauthorized, func(r *request) { r.noProof = true })
+		broken(http.StatusUpgradeRequired, func(r *request) { r.header.Set("X-App-Version", "1.0") })
+		if name != "refresh" {
+			send(op(f.sender("opt_tariq")), http.StatusForbidden)
+		}
+		if r := op(s); r.body != "" {
+			broken(http.StatusRequestEntityTooLarge, func(r *request) { r.body = `{"x":"` + strings.Repeat("x", 10_000) + `"}` })
+			broken(http.StatusUnsupportedMediaType, func(r *request) { r.header.Set("Content-Type", "text/plain") })
+		}
+	}
+	fail := func(err error, want int, names ...string) {
+		t.Helper()
+		f.iam.err, f.staff.err = err, err
+		for _, name := range names {
+			send(operations[name](s), want)
+		}
+		f.iam.err, f.staff.err = nil, nil
+	}
+	all := []string{"session", "refresh", "signOut", "stepUp"}
+	fail(&bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: time.Second, Err: errors.New("away")}, http.StatusServiceUnavailable, all...)
+	fail(&bff.Error{Code: bff.CodeUpstreamTimeout}, http.StatusGatewayTimeout, all...)
+
+	f.cfg.limits = "session=1,auth=1,step-up=1"
+	f.instances = nil
+	f.start(f.client)
+	for name, op := range operations {
+		if name == "signOut" { // shares its limit with refresh
+			continue
+		}
+		send(op(s), http.StatusOK)
+		send(op(s), http.StatusTooManyRequests)
+	}
+	f.instances = nil
+	f.start(f.client)
+	out := f.sender("opt_parwana")
+	send(out.request(http.MethodPost, base+"/auth/sign-out", ""), http.StatusNoContent)
+	send(f.senderAt("opt_parwana", out.device).request(http.MethodPost, base+"/auth/sign-out", ""), http.StatusTooManyRequests)
+	send(s.request(http.MethodGet, base+"/nothing", ""), http.StatusNotFound)
+	send(s.request(http.MethodDelete, base+"/session", ""), http.StatusMethodNotAllowed)
+	if unseen := contract.Unseen(); len(unseen) > 0 {
+		t.Errorf("no test has met %v", unseen)
+	}
+}
+
+// What is served is described, and the other way round.
+func TestRoutesAreDescribed(t *testing.T) {
+	t.Parallel()
+	var described, served []string
+	read := map[string]bool{}
+	for _, op := range testkit.StaffContract(t).Operations() {
+		described = append(described, op.Pattern)
+		for _, h := range op.Answers {
+			read[http.CanonicalHeaderKey(h)] = true
+		}
+	}
+	api := backofficehttp.New(backofficehttp.Config{Metrics: prometheus.NewRegistry()})
+	for _, rt := range api.Routes() {
+		if strings.Contains(rt.Pattern, " "+backofficehttp.Bases()[0]) {
+			served = append(served, rt.Pattern)
+		}
+	}
+	slices.Sort(described)
+	slices.Sort(served)
+	if diff := cmp.Diff(described, served); diff != "" {
+		t.Errorf("described (-) and served (+):\n%s", diff)
+	}
+	for _, h := range backofficehttp.Headers().Written {
+		if !read[http.CanonicalHeaderKey(h)] {
+			t.Errorf("header %s is exposed and not described", h)
+		}
+	}
+}

@@ -268,3 +268,35 @@ func TestFieldErrors(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Every code has a page under the address that problem documents name, and says there
+// what the registry says.
+func TestErrorPages(t *testing.T) {
+	t.Parallel()
+	pages, err := os.ReadDir("docs/errors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bff.CodeInfo{}
+	for _, info := range registered(t) {
+		missing[string(info.Code)+".md"] = info
+	}
+	for _, p := range pages {
+		info, ok := missing[p.Name()]
+		if !ok {
+			t.Errorf("docs/errors/%s: there is no such code", p.Name())
+			continue
+		}
+		delete(missing, p.Name())
+		b, err := os.ReadFile("docs/errors/" + p.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("# %s\n\n%d · %s · ", info.Code, info.Status, info.Title); !strings.HasPrefix(string(b), want) {
+			t.Errorf("docs/errors/%s: want it to begin with %q", p.Name(), want)
+		}
+	}
+	for name := range missing {
+		t.Errorf("docs/errors/%s: missing", name)
+	}
+}

@@ -103,7 +103,7 @@ func (s *Sim) iamRoutes() {
 type SignIn struct {
 	Username   string          `json:"username,omitempty"`   // of an operator of the cast, instead of OperatorID
 	TenantID   string          `json:"tenantId,omitempty"`   // may be left out with Username, if it works for one tenant only
-	OperatorID string          `json:"operatorId,omitempty"` //
+	OperatorID string          `json:"operatorId,omitempty"`
 	DeviceID   string          `json:"deviceId"`
 	JWK        json.RawMessage `json:"jwk,omitempty"`
 	Audience   string          `json:"audience,omitempty"` // bff-backoffice unless said
@@ -234,7 +234,7 @@ const (
 	// maxSpent is how many spent tokens of a family are remembered.
 	maxSpent = 100
 	// retryWindow is how long a refresh with the same Idempotency-Key is
-	// answered as before: a caller whose answer was lost is no thief.
+	// answered as before, for a caller that lost the answer.
 	retryWindow = time.Minute
 )
 

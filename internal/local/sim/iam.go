@@ -101,8 +101,8 @@ func (s *Sim) iamRoutes() {
 // SignIn asks for tokens. The key that the device proves itself with is the one
 // of the DPoP header, or JWK.
 type SignIn struct {
-	Username   string          `json:"username,omitempty"`   // of an operator of the cast, instead of OperatorID
-	TenantID   string          `json:"tenantId,omitempty"`   // may be left out with Username, if it works for one tenant only
+	Username   string          `json:"username,omitempty"` // of an operator of the cast, instead of OperatorID
+	TenantID   string          `json:"tenantId,omitempty"` // may be left out with Username, if it works for one tenant only
 	OperatorID string          `json:"operatorId,omitempty"`
 	DeviceID   string          `json:"deviceId"`
 	JWK        json.RawMessage `json:"jwk,omitempty"`

@@ -200,7 +200,7 @@ func TestReadingDoesNotUndoAnEvent(t *testing.T) {
 	for n, step := range []struct {
 		read      bool // from tenant-service, else an event
 		suspended bool
-		after     time.Duration // noon
+		after     int // seconds after noon
 		want      bool
 	}{
 		{read: true, suspended: true, after: 0, want: true}, // before we listened
@@ -214,7 +214,7 @@ func TestReadingDoesNotUndoAnEvent(t *testing.T) {
 		{suspended: false, after: 9, want: false},
 		{read: true, suspended: true, after: 8, want: false}, // read before the reinstatement
 	} {
-		at := noon.Add(step.after * time.Second)
+		at := noon.Add(time.Duration(step.after) * time.Second)
 		if step.read {
 			if _, err := k.CorrectTenant(ctx, consumer.TenantChange{Tenant: tenant, Suspended: step.suspended, Reason: "read"}, at); err != nil {
 				t.Fatal(err)

@@ -171,7 +171,7 @@ func TestWritesBelongToATrace(t *testing.T) {
 		ctx, span := tracer.Begin(t.Context(), "request", trace.SpanKindServer)
 		var got []trace.Span
 		w := batch.New(batch.Config[int]{Size: 4, Most: 100, Timeout: time.Minute, Write: func(ctx context.Context, _ []int) error {
-			time.Sleep(time.Second) // of the bubble
+			<-time.After(time.Second)
 			got = append(got, tracing.Of(ctx))
 			return nil
 		}})

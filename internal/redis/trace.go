@@ -68,7 +68,7 @@ func start(ctx context.Context, operation string, more ...attribute.KeyValue) (c
 // key is an answer.
 func note(span trace.Span, res rueidis.RedisResult) bool {
 	err := res.Error()
-	reason := ""
+	var reason string
 	switch {
 	case err == nil, rueidis.IsRedisNil(err):
 		return false

@@ -55,7 +55,7 @@ func (t *Tracer) Agrees(id trace.TraceID) bool {
 
 // Join begins a recorded span of a trace that another service began.
 func (t *Tracer) Join(ctx context.Context, parent trace.SpanContext, name string, kind trace.SpanKind) (context.Context, trace.Span) {
-	return t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), name, trace.WithSpanKind(kind))
+	return t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), name, trace.WithSpanKind(kind)) //nolint:spancheck // the caller ends it
 }
 
 // Begin begins a recorded span with a trace of its own, linked to the spans that
@@ -67,7 +67,7 @@ func (t *Tracer) Begin(ctx context.Context, name string, kind trace.SpanKind, ca
 			links = append(links, trace.Link{SpanContext: sc})
 		}
 	}
-	return t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithLinks(links...))
+	return t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithLinks(links...)) //nolint:spancheck // the caller ends it
 }
 
 // Of returns the span that ctx is recorded under, or nil. The span may have ended:
@@ -91,7 +91,7 @@ func Under(ctx context.Context, span trace.Span) context.Context {
 // Child begins a span below the one of ctx, which must be recorded: ask Of first.
 func Child(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(scope)
-	return tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+	return tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
 // Fail marks a span as failed. The reason comes from a closed set: the text of an

@@ -331,7 +331,7 @@ func (gs *guests) announce(r *http.Request, s consumer.GuestSession, f consumer.
 	if err != nil || e == nil {
 		return
 	}
-	gs.background.Do(func(ctx context.Context) {
+	gs.background.DoFor(r.Context(), func(ctx context.Context) {
 		_ = gs.journal.Record(ctx, *e) // counted by the journal
 	})
 }

@@ -35,7 +35,7 @@ func (s Spans) Lines() []string {
 func Line(span sdktrace.ReadOnlySpan) string {
 	var attributes []string
 	for _, a := range span.Attributes() {
-		attributes = append(attributes, string(a.Key)+"="+a.Value.Emit())
+		attributes = append(attributes, string(a.Key)+"="+a.Value.String())
 	}
 	slices.Sort(attributes)
 	return strings.Join(append([]string{span.Name() + ":"}, attributes...), " ")

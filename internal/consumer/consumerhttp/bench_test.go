@@ -263,8 +263,9 @@ const benchGuests = 2048
 const benchBrowsers = 64
 
 // benchRequests are the requests of many returning guests, each with the cookies of
-// a session and an address of their own, and one of some kinds of browsers.
-func benchRequests(b *testing.B, p *platform.Process, method, path, body string) [][]byte {
+// a session and an address of their own, and one of some kinds of browsers. The
+// network is the case's own, so that no case uses up the limits of another.
+func benchRequests(b *testing.B, c warmCase) [][]byte {
 	b.Helper()
 	requests := make([][]byte, benchGuests)
 	var wg sync.WaitGroup
@@ -274,13 +275,13 @@ func benchRequests(b *testing.B, p *platform.Process, method, path, body string)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			header := fmt.Sprintf("Host: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n"+
-				"X-Forwarded-For: 10.0.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n", p.Public, firefox, i>>8, i&255, i%benchBrowsers)
+				"X-Forwarded-For: 10.%d.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n", c.p.Public, firefox, c.network, i>>8, i&255, i%benchBrowsers)
 			req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /bff/consumer/v1/session HTTP/1.1\r\n" + header + "\r\n")))
 			if err != nil {
 				b.Error(err)
 				return
 			}
-			req.URL.Scheme, req.URL.Host, req.RequestURI = "http", p.Public, ""
+			req.URL.Scheme, req.URL.Host, req.RequestURI = "http", c.p.Public, ""
 			res, err := client.Do(req.WithContext(b.Context()))
 			if err != nil {
 				b.Error(err)
@@ -290,10 +291,10 @@ func benchRequests(b *testing.B, p *platform.Process, method, path, body string)
 			var id, card string
 			testkit.TakeCookies(res.Header, &id, &card)
 			header += "Cookie: " + testkit.CookieHeader(id, card) + "\r\n"
-			if body != "" {
-				header += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+			if c.body != "" {
+				header += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(c.body))
 			}
-			requests[i] = fmt.Appendf(nil, "%s %s HTTP/1.1\r\n%s\r\n%s", method, path, header, body)
+			requests[i] = fmt.Appendf(nil, "%s %s HTTP/1.1\r\n%s\r\n%s", c.method, c.path, header, c.body)
 		})
 	}
 	wg.Wait()
@@ -352,23 +353,28 @@ func BenchmarkWarm(b *testing.B) {
 	p := w.Start("bff-consumer", settings)
 	const base = "/bff/consumer/v1"
 	hotel := base + "/hotels/" + w.Sim.Catalog().Properties[5].PropertyID
-	for _, bm := range []struct {
-		name, method, path, body string
-		p                        *platform.Process
-	}{
-		{"search", http.MethodPost, base + "/search", benchSearch, p},
-		{"search-explicit", http.MethodPost, base + "/search", explicitSearch, p},
-		{"hotel", http.MethodGet, hotel, "", p},
-		{"search-publishing", http.MethodPost, base + "/search", benchSearch, leader},
-		{"hotel-publishing", http.MethodGet, hotel, "", leader},
+	for i, c := range []warmCase{
+		{name: "search", method: http.MethodPost, path: base + "/search", body: benchSearch, p: p},
+		{name: "search-explicit", method: http.MethodPost, path: base + "/search", body: explicitSearch, p: p},
+		{name: "hotel", method: http.MethodGet, path: hotel, p: p},
+		{name: "search-publishing", method: http.MethodPost, path: base + "/search", body: benchSearch, p: leader},
+		{name: "hotel-publishing", method: http.MethodGet, path: hotel, p: leader},
 	} {
-		b.Run(bm.name, func(b *testing.B) { benchWarm(b, bm.p, bm.method, bm.path, bm.body) })
+		c.network = i
+		b.Run(c.name, func(b *testing.B) { benchWarm(b, c) })
 	}
 }
 
-func benchWarm(b *testing.B, p *platform.Process, method, path, body string) {
+// warmCase is a request that is measured, and of which process.
+type warmCase struct {
+	name, method, path, body string
+	p                        *platform.Process
+	network                  int // of its guests
+}
+
+func benchWarm(b *testing.B, c warmCase) {
 	b.Helper()
-	requests := benchRequests(b, p, method, path, body)
+	p, path, requests := c.p, c.path, benchRequests(b, c)
 	answer := gzipped(b, p.Public, requests[0])
 	addr, pid := startBare(b, map[string]bareAnswer{path: answer})
 	bare, ours := newBenchSide(b, addr, pid, requests), newBenchSide(b, p.Public, p.PID(), requests)

@@ -476,6 +476,33 @@ func TestConsentWithoutSessions(t *testing.T) {
 	}
 }
 
+// TestChangesWithoutSessions: while the store of sessions is away, a change is made
+// with the consent of the card, and what is kept of refusals decides with it in the
+// change's own transaction.
+func TestChangesWithoutSessions(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"agreed": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				b := newJar(t, s)
+				b.session()
+				b.change("/session/locale", `{"locale":"ps-AF"}`)
+				if refused {
+					b.change("/session/consent", `{"telemetry":false}`)
+				}
+				s.sessions.Away(true, false)
+				a := b.ask(guestCall{method: http.MethodDelete, path: "/wishlist/" + consumertest.PropertyID(10).String(), header: map[string]string{"Idempotency-Key": "1"}})
+				got := s.changedBy
+				if a.status != http.StatusNoContent || got.ID != b.id() || !got.Unread || got.Consent.Telemetry == refused || got.Locale != "ps-AF" {
+					t.Errorf("%d, made by %+v", a.status, got)
+				}
+			})
+		})
+	}
+}
+
 // TestCardOfAnotherBrowser: a card opens no session to a browser that it was not
 // given to.
 func TestCardOfAnotherBrowser(t *testing.T) {

@@ -38,6 +38,7 @@ type stage struct {
 	sessions  *consumertest.Sessions
 	cards     *consumer.Cards
 	wishes    []consumer.WishlistEntry // of every guest
+	changedBy consumer.GuestSession // whose wishlist was changed last
 	journal   journal
 }
 
@@ -149,6 +150,23 @@ type wishes struct {
 
 func (w wishes) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return w.stage.wishes, nil
+}
+
+func (w wishes) BeginWishlist(context.Context, consumer.Once, time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+	return wishClaim{stage: w.stage}, nil, nil
+}
+
+// wishClaim is always won, and keeps for whom.
+type wishClaim struct {
+	consumer.WishlistClaim
+	stage *stage
+}
+
+func (wishClaim) Release() {}
+
+func (c wishClaim) Remove(_ context.Context, _ bff.ID, by consumer.Announcer) (consumer.Answer, error) {
+	c.stage.changedBy = by.Session
+	return consumer.Answer{Status: http.StatusNoContent}, nil
 }
 
 // journal counts the events that it takes, by subject.

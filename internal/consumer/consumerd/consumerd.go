@@ -59,7 +59,7 @@ type commands struct {
 	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`
 	Events  service.EventsCommand `cmd:"" help:"Look at events."`
 	Jobs    service.Jobs          `cmd:"" help:"Run a nightly job."`
-	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off."`
+	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off, or of the guests' cards."`
 	Handoff handoffCommand        `cmd:"" help:"Look at hand-offs."`
 }
 

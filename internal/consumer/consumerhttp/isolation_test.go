@@ -79,6 +79,12 @@ func TestGuestsAreIsolated(t *testing.T) {
 	if got := a.header.Get("X-Search-Session"); got == srs || got == "" {
 		t.Errorf("a stranger continues the search %q", got)
 	}
+	// A newcomer gets both cookies with an answer from the cache, too.
+	newcomer := s.guest()
+	a = newcomer.must(http.StatusOK, "POST", "/search", search())
+	if len(a.header["Set-Cookie"]) != 2 || newcomer.cookie == "" || newcomer.card == "" {
+		t.Errorf("a newcomer's cookies, X-Cache %s: %v", a.header.Get("X-Cache"), a.header["Set-Cookie"])
+	}
 	for range 20 { // guesses
 		g := s.guest()
 		g.cookie = cookie[:len(cookie)-4] + strings.ToUpper(rand.Text()[:4])

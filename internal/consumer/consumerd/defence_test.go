@@ -83,7 +83,7 @@ func cookieHeader(a guestAnswer) string {
 
 func wishCall(f *fleet, n int) guestCall {
 	return guestCall{
-		method: http.MethodPost, path: "/wishlist", body: `{"propertyId":"` + f.Sim.Catalog().Properties[n].PropertyID + `","source":"detail"}`,
+		method: http.MethodPost, path: "/wishlist", body: `{"propertyId":"` + f.hotels()[n].PropertyID + `","source":"detail"}`,
 	}.with("Idempotency-Key", rand.Text())
 }
 
@@ -99,7 +99,7 @@ func codeOf(a guestAnswer) string {
 func TestLimitsHoldOverInstances(t *testing.T) {
 	f := newWatch(t, 3, map[string]string{"BFF_CONSUMER_BOT_DEFENCE": "off"})
 	cookie := f.session(1)
-	hotel := f.Sim.Catalog().Properties[0].PropertyID
+	hotel := f.hotels()[0].PropertyID
 	call := hotelCall(hotel+"/availability?from=2077-03-10&to=2077-03-12").with("Cookie", cookie)
 	f.get(call.at(0, 1)) // one of them has it in its cache, and the buckets are known
 	var (
@@ -273,7 +273,7 @@ func TestPacesAddUp(t *testing.T) {
 	pages.SetLimit(4)
 	for i := range 104 { // pages that no guest has seen: what the cache answers does not count
 		pages.Go(func() error {
-			a, err := f.try(ctx, hotelCall(f.Sim.Catalog().Properties[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
+			a, err := f.try(ctx, hotelCall(f.hotels()[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
 			if err == nil && a.status != http.StatusOK && (i < 100 || !noticed(a)) {
 				err = fmt.Errorf("page %d: %s", i, a)
 			}

@@ -85,7 +85,7 @@ func TestProofFlood(t *testing.T) {
 // returns what that cost upstream.
 func (f *fleet) visitors(month, guests int) int64 {
 	f.t.Helper()
-	hotels := f.Sim.Catalog().Properties
+	hotels := f.hotels()
 	ctx := testkit.Context(f.t)
 	var (
 		wg   sync.WaitGroup

@@ -47,7 +47,7 @@ const pages = 60
 // how often the machine was too slow for it.
 func (f *fleet) day(month, guests int) (calls, busy int64) {
 	f.t.Helper()
-	hotels := f.Sim.Catalog().Properties
+	hotels := f.hotels()
 	cities := []string{"Kabul", "Herat", "Kandahar", "Jalalabad", "Bamyan", "Mazar-e Sharif"}
 	nights := fmt.Sprintf(`"dates":{"checkIn":"2077-%02d-10","checkOut":"2077-%02d-12"}`, month, month)
 	ask := func(n int) guestCall {

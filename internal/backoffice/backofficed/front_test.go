@@ -57,6 +57,7 @@ type front struct {
 	prefix    string                    // of the keys
 	sessions  *backofficestore.Sessions // of the first instance
 	accesses  []*backoffice.Access
+	behind    []*web.Background
 	instances []*web.Server
 	tenant    bff.ID
 
@@ -86,7 +87,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	now := time.Now().UTC().Truncate(time.Second)
 	f := &front{
 		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
-		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{}, iam: &iamFake{},
+		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{},
 	}
 	f.employ("opt_parwana", backoffice.FrontDesk)
 	f.cfg, f.prefix = cfg, "test-"+rand.Text()[:8]
@@ -132,6 +133,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	var loop sync.WaitGroup
 	loop.Go(func() { _ = limiter.Run(ctx) }) // ends with the context
 	background := web.NewBackground(web.BackgroundConfig{})
+	f.behind = append(f.behind, background)
 	f.tb.Cleanup(func() {
 		stop()
 		loop.Wait()
@@ -157,6 +159,16 @@ func (f *front) clock() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
+}
+
+// finish waits for what is done behind the answers, and takes no more of it.
+func (f *front) finish() {
+	f.tb.Helper()
+	for _, b := range f.behind {
+		if err := b.Close(testkit.Context(f.tb)); err != nil {
+			f.tb.Fatal(err)
+		}
+	}
 }
 
 func (f *front) advance(d time.Duration) {
@@ -378,6 +390,7 @@ func (l *staffList) FindMember(_ context.Context, _ bff.ID, operator, _ string) 
 
 // outboxFake is the outbox.
 type outboxFake struct {
+	tb     testing.TB
 	mu     sync.Mutex
 	events []bff.Event
 	did    []backoffice.Activity
@@ -389,6 +402,11 @@ func (o *outboxFake) Record(_ context.Context, did []backoffice.Activity, events
 	defer o.mu.Unlock()
 	if o.err != nil {
 		return o.err
+	}
+	for _, e := range events {
+		if err := checkEvent(e); err != nil {
+			o.tb.Error(err)
+		}
 	}
 	o.events = append(o.events, events...)
 	o.did = append(o.did, did...)

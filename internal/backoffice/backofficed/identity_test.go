@@ -1,8 +1,10 @@
 package backofficed
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,12 +59,12 @@ func (s *staff) signIn(d *desk.Client, name string) {
 	}
 }
 
-// A day at a desk, over two instances behind one public address: sign in, work,
-// refresh, step up, sign out.
+// A day at a desk: sign in, work, refresh, step up, sign out; and be logged out by
+// iam's event, which one instance receives, at another.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
-	first := s.Start("bff-backoffice", nil)
+	first := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off"})
 	d := s.newDesk(first, nil)
 	s.signIn(d, "parwana")
 	w := s.whoAmI(d)
@@ -92,7 +94,60 @@ func TestDesk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signIn(d, "parwana")
-	if after := s.whoAmI(d); after.SessionID == w.SessionID {
+	after := s.whoAmI(d)
+	if after.SessionID == w.SessionID {
 		t.Error("a session that was signed out of lives on")
 	}
+
+	// The second instance has the same public address; requests reach it directly.
+	second := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_PUBLIC_URLS": "http://" + first.Public})
+	payload, err := json.Marshal(map[string]string{"tenantId": after.TenantID, "operatorId": after.OperatorID, "deviceId": after.DeviceID, "reason": "lost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Sim.Emit(testkit.Context(t), "melmastoon.iam.session.revoked.v1", payload); err != nil {
+		t.Fatal(err)
+	}
+	for at, p := range []*platform.Process{second, first} {
+		for {
+			code := s.sessionAt(d, first, p)
+			if strings.HasSuffix(code, "SESSION_REVOKED") {
+				break
+			}
+			if code != "" || testkit.Context(t).Err() != nil {
+				t.Fatalf("instance %d: %q", at, code)
+			}
+		}
+	}
+}
+
+// sessionAt asks an instance, which need not be the one at the public address, and
+// returns the code of its refusal.
+func (s *staff) sessionAt(d *desk.Client, public, at *platform.Process) string {
+	s.t.Helper()
+	ctx := testkit.Context(s.t)
+	token, err := d.AccessToken(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const path = "/bff/backoffice/v1/session"
+	proof, err := d.Device().Prove(desk.Proof{Method: http.MethodGet, URL: "http://" + public.Public + path, AccessToken: token, At: time.Now()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.Public+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}, "X-Device-Id": {d.Device().ID()}}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var doc struct{ Error struct{ Code string } }
+	if err := json.NewDecoder(res.Body).Decode(&doc); err != nil {
+		s.t.Fatal(err)
+	}
+	return doc.Error.Code
 }

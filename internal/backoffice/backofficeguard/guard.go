@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -331,8 +332,8 @@ func occasion(req *web.Request) backoffice.Occasion {
 	return backoffice.Occasion{RequestID: req.ID, TraceParent: req.TraceParent}
 }
 
-// sum is a keyed hash.
-func (g *Guard) sum(parts ...string) []byte {
+// sum is a keyed hash, as the platform writes it.
+func (g *Guard) sum(parts ...string) string {
 	mac, _ := g.hashes.Get().(hash.Hash)
 	defer g.hashes.Put(mac)
 	mac.Reset()
@@ -340,5 +341,6 @@ func (g *Guard) sum(parts ...string) []byte {
 		mac.Write([]byte(p))
 		mac.Write([]byte{0})
 	}
-	return mac.Sum(nil)
+	var room [sha256.Size]byte
+	return "sha256:" + hex.EncodeToString(mac.Sum(room[:0]))
 }

@@ -1,7 +1,6 @@
 package backofficeguard
 
 import (
-	"encoding/hex"
 	"hash/maphash"
 	"net/http"
 	"strconv"
@@ -144,8 +143,8 @@ func (g *Guard) caller(t *issuer.Token, sent *headers, r *http.Request) (backoff
 	h := r.Header
 	return backoffice.Caller{
 		Tenant: tenant, Operator: t.Subject, Device: sent.device, TokenHash: t.Hash, TokenIssued: t.Issued, App: sent.app,
-		IPHash:          hex.EncodeToString(g.sum("ip", web.From(r.Context()).ClientIP.String())),
-		FingerprintHash: hex.EncodeToString(g.sum("fingerprint", h.Get("User-Agent"), h.Get("Accept-Language"), sent.app.Platform)),
+		IPHash:          g.sum("ip", web.From(r.Context()).ClientIP.String()),
+		FingerprintHash: g.sum("fingerprint", h.Get("User-Agent"), h.Get("Accept-Language"), sent.app.Platform),
 	}, nil
 }
 

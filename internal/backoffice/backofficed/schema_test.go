@@ -1,0 +1,162 @@
+package backofficed
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/contracts"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// schemas are the published ones, by their ids.
+var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	var uris []string
+	err := fs.WalkDir(contracts.Events(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(contracts.Events(), path)
+		if err != nil {
+			return err
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		if err != nil {
+			return err
+		}
+		uris = append(uris, contracts.SchemaBase+path)
+		return c.AddResource(contracts.SchemaBase+path, doc)
+	})
+	all := map[string]*jsonschema.Schema{}
+	for _, uri := range uris {
+		if err == nil {
+			all[uri], err = c.Compile(uri)
+		}
+	}
+	return all, err
+})
+
+// checkEvent holds an event to its schema.
+func checkEvent(e bff.Event) error {
+	all, err := schemas()
+	if err != nil {
+		return err
+	}
+	e.Envelope.PublishedAt = bff.At(time.Now()) // the relay's part
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	schema := all[e.Envelope.SchemaURI]
+	if schema == nil {
+		return fmt.Errorf("there is no schema %s", e.Envelope.SchemaURI)
+	}
+	if err := schema.Validate(doc); err != nil {
+		return fmt.Errorf("%s: %w", b, err)
+	}
+	return nil
+}
+
+// Every event that the service publishes is made once, and follows its schema: the
+// outbox of these tests takes no other.
+func TestEventsFollowTheirSchemas(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	f.employ("opt_karim", backoffice.Maintenance)
+	a := f.sender("opt_parwana")
+	a.session()
+	f.advance(time.Minute)
+	b := f.senderAt("opt_karim", a.device)
+	r := b.request("GET", base+"/session", "")
+	f.send(0, r)
+	f.send(0, r) // a replay
+	b.from(0, "POST", "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`)
+	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, s := range backoffice.Subjects() {
+		want = append(want, string(s))
+	}
+	slices.Sort(want)
+	seen := func() []string {
+		f.outbox.mu.Lock()
+		defer f.outbox.mu.Unlock()
+		var out []string
+		for _, e := range f.outbox.events {
+			out = append(out, e.Envelope.Subject)
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	f.finish() // the replay is reported behind its answer
+	if diff := cmp.Diff(want, seen()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Code, AsyncAPI and subscriptions have one list.
+func TestOneListOfEvents(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Channels   map[string]struct{ Address string }
+		Operations map[string]struct {
+			Action  string
+			Channel struct {
+				Ref string `yaml:"$ref"`
+			}
+			Subscription struct {
+				Name            string
+				Ack             int    `yaml:"ackDeadlineSeconds"`
+				Attempts        int    `yaml:"maxDeliveryAttempts"`
+				DeadLetterTopic string `yaml:"deadLetterTopic"`
+			} `yaml:"x-subscription"`
+		}
+	}
+	if err := yaml.Unmarshal(contracts.AsyncAPI("backoffice"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var sent, received, wantSent, wantReceived []string
+	for _, op := range doc.Operations {
+		address := doc.Channels[op.Channel.Ref[len("#/channels/"):]].Address
+		if op.Action == "send" {
+			sent = append(sent, address)
+			continue
+		}
+		s := op.Subscription
+		received = append(received, fmt.Sprint(address, s.Name, s.Ack, s.Attempts, s.DeadLetterTopic))
+	}
+	for _, s := range backoffice.Subjects() {
+		wantSent = append(wantSent, string(s))
+	}
+	for _, s := range backofficeevents.Subscriptions() {
+		wantReceived = append(wantReceived, fmt.Sprint(s.Topic, s.Name, int(s.AckDeadline/time.Second), s.MaxAttempts, s.DLQ))
+	}
+	for _, list := range [][]string{sent, received, wantSent, wantReceived} {
+		slices.Sort(list)
+	}
+	if diff := cmp.Diff(wantSent, sent); diff != "" {
+		t.Errorf("sent (-code +document):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantReceived, received); diff != "" {
+		t.Errorf("received (-code +document):\n%s", diff)
+	}
+}

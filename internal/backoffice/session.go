@@ -3,6 +3,7 @@ package backoffice
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -105,12 +106,7 @@ func (t *Tombstones) Refuse(c Caller) bool {
 			return true
 		}
 	}
-	for _, hash := range t.Tokens {
-		if hash == c.TokenHash {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.Tokens, c.TokenHash)
 }
 
 // Ended reports whether a session was ended by force and its keys are only not yet

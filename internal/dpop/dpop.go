@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -320,13 +321,7 @@ func (v *Verifier) isFor(htu, path string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.Opaque != "" {
 		return false
 	}
-	given := origin(u)
-	for _, o := range v.origins {
-		if given == o {
-			return samePath(u, path)
-		}
-	}
-	return false
+	return slices.Contains(v.origins, origin(u)) && samePath(u, path)
 }
 
 func samePath(u *url.URL, path string) bool {

@@ -27,9 +27,9 @@ type object = map[string]any
 
 // device has a key.
 type device struct {
-	alg   jwa.SignatureAlgorithm
-	key   jwk.Key
-	print string
+	alg jwa.SignatureAlgorithm
+	key jwk.Key
+	jkt string
 }
 
 func newDevice(tb testing.TB, alg jwa.SignatureAlgorithm, raw any) device {
@@ -227,10 +227,10 @@ func TestVerify(t *testing.T) {
 			t.Parallel()
 			v, _ := newVerifier(t)
 			for range 2 { // the key is known the second time
-				got, err := v.Verify(test.proof, dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: test.by.print}, noon)
+				got, err := v.Verify(test.proof, dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: test.by.jkt}, noon)
 				refused, _ := errors.AsType[*dpop.Error](err)
 				switch {
-				case test.want == ok && (err != nil || got.KeyPrint != test.by.print || got.ID == "" || !got.Until.After(noon)):
+				case test.want == ok && (err != nil || got.KeyPrint != test.by.jkt || got.ID == "" || !got.Until.After(noon)):
 					t.Errorf("%+v, %v", got, err)
 				case test.want != ok && (refused == nil || refused.Reason != test.want):
 					t.Errorf("%v, want %s", err, test.want)
@@ -246,7 +246,7 @@ func TestVerifyWithoutToken(t *testing.T) {
 	v, _ := newVerifier(t)
 	d := edDevice(t)
 	got, err := v.Verify(d.prove(t, func(_, c object) { delete(c, "ath") }), dpop.Request{Method: "POST", Path: "/a/b"}, noon)
-	if err != nil || got.KeyPrint != d.print {
+	if err != nil || got.KeyPrint != d.jkt {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := v.Verify(d.prove(t, nil), dpop.Request{Method: "POST", Path: "/a/b"}, noon); err == nil {
@@ -259,7 +259,7 @@ func TestClockSkewRecovery(t *testing.T) {
 	t.Parallel()
 	v, _ := newVerifier(t)
 	d := edDevice(t)
-	want := dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: d.print}
+	want := dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: d.jkt}
 	years := noon.AddDate(-10, 0, 0)
 	_, err := v.Verify(d.prove(t, func(_, c object) { c["iat"] = years.Unix() }), want, noon)
 	refused, ok := errors.AsType[*dpop.Error](err)
@@ -298,7 +298,7 @@ func TestAcceptanceWindow(t *testing.T) {
 	t.Parallel()
 	v, _ := newVerifier(t)
 	d := edDevice(t)
-	want := dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: d.print}
+	want := dpop.Request{Method: "POST", Path: "/a/b", TokenHash: "hash", KeyPrint: d.jkt}
 	proof := d.prove(t, func(_, c object) { c["iat"] = noon.Add(dpop.Skew).Unix() })
 	got, err := v.Verify(proof, want, noon)
 	if err != nil {

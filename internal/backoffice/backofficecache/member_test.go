@@ -21,7 +21,7 @@ type service struct {
 
 func (s *service) FindMember(context.Context, bff.ID, string, string) (*backoffice.Member, error) {
 	s.asked.Add(1)
-	time.Sleep(time.Millisecond) // of the bubble's clock
+	time.Sleep(time.Millisecond) //nolint:forbidigo // the bubble's clock
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -41,7 +41,7 @@ func TestMembers(t *testing.T) {
 		want := func(step string, asked int32, err error) {
 			t.Helper()
 			synctest.Wait()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
 			if got := next.asked.Load(); got != asked || err != nil {
 				t.Errorf("%s: asked %d times, want %d: %v", step, got, asked, err)
 			}
@@ -57,10 +57,10 @@ func TestMembers(t *testing.T) {
 		wg.Wait()
 		want("twenty at once", 1, find("1"))
 		want("another version", 2, find("2"))
-		time.Sleep(memberFresh)
+		time.Sleep(memberFresh) //nolint:forbidigo // the bubble's clock
 		want("refreshed behind the answer", 3, find("2"))
 		next.err = errors.New("away")
-		time.Sleep(memberFresh)
+		time.Sleep(memberFresh) //nolint:forbidigo // the bubble's clock
 		want("while tenant-service is away", 4, find("2"))
 		if find("3") == nil {
 			t.Error("a void copy was used while tenant-service is away")

@@ -60,8 +60,8 @@ func (h *bare) admits(r *http.Request) bool {
 	if !ok {
 		return false
 	}
-	print, err := key.Thumbprint(crypto.SHA256)
-	if err != nil || base64.RawURLEncoding.EncodeToString(print) != token.Cnf.JKT {
+	sum, err := key.Thumbprint(crypto.SHA256)
+	if err != nil || base64.RawURLEncoding.EncodeToString(sum) != token.Cnf.JKT {
 		return false
 	}
 	var public ed25519.PublicKey

@@ -290,7 +290,7 @@ func (s *sender) from(instance int, method, path, body string) *httptest.Respons
 
 func (s *sender) get(path string) *httptest.ResponseRecorder {
 	s.f.tb.Helper()
-	return s.f.send(0, s.request(http.MethodGet, base+path, ""))
+	return s.from(0, http.MethodGet, path, "")
 }
 
 // session is the id of the sender's session.

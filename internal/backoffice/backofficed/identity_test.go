@@ -140,7 +140,7 @@ func (s *staff) sessionAt(d *desk.Client, public, at *platform.Process) string {
 		s.t.Fatal(err)
 	}
 	req.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}, "X-Device-Id": {d.Device().ID()}}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func (f *front) lasting() []string {
 			f.tb.Fatal(err)
 		}
 		if left > 60 {
-			out = append(out, k[strings.Index(k, "bos_"):])
+			_, ulid, _ := strings.Cut(k, "bos_")
+			out = append(out, "bos_"+ulid)
 		}
 	}
 	return out

@@ -37,7 +37,7 @@ func errProof(w http.ResponseWriter, e *dpop.Error, now time.Time) error {
 // challenge adds to a refusal what RFC 9449 §7.1 and §9 want a client to be told.
 func challenge(w http.ResponseWriter, err error) error {
 	const algs = `algs="EdDSA ES256"`
-	value := ""
+	var value string
 	switch bff.CodeOf(err) {
 	case bff.CodeUnauthenticated:
 		value = `DPoP ` + algs

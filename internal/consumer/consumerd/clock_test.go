@@ -38,7 +38,7 @@ type stage struct {
 	sessions  *consumertest.Sessions
 	cards     *consumer.Cards
 	wishes    []consumer.WishlistEntry // of every guest
-	changedBy consumer.GuestSession // whose wishlist was changed last
+	changedBy consumer.GuestSession    // whose wishlist was changed last
 	journal   journal
 }
 

@@ -91,9 +91,7 @@ func TestSuspendedTenantVanishes(t *testing.T) {
 // instance that asks tenant-service tells the others.
 func TestSuspensionWithoutEvent(t *testing.T) {
 	t.Parallel()
-	settings := patient()
-	settings["BFF_CONSUMER_JOBS"] = "on"
-	f := newWatch(t, 2, settings)
+	f := newWatch(t, 2, patient())
 	hotelOf, suspended := map[string]string{}, []string{}
 	for _, p := range f.Sim.Catalog().Properties {
 		hotelOf[p.TenantID] = p.PropertyID

@@ -49,7 +49,7 @@ func handoffTo(propertyID, tenantID string) map[string]any {
 	}
 }
 
-func rows(t *testing.T, url, query string, args ...any) int {
+func rows(t testing.TB, url, query string, args ...any) int {
 	t.Helper()
 	ctx := testkit.Context(t)
 	conn, err := pgx.Connect(ctx, url)

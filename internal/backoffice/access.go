@@ -16,20 +16,21 @@ type Access struct {
 	members  Members
 	journal  Journal
 	news     *Newsroom
+	// AnnounceTimeout caps the announcement of a session on a request's way: requests
+	// are served while Postgres is away.
+	AnnounceTimeout time.Duration
 	// quietUntil is when a failed announcement is tried again, in Unix milliseconds.
 	quietUntil atomic.Int64
 }
 
 // NewAccess returns an Access over the session tier, tenant-service and the outbox.
 func NewAccess(s Sessions, m Members, j Journal, n *Newsroom) *Access {
-	return &Access{sessions: s, members: m, journal: j, news: n}
+	return &Access{sessions: s, members: m, journal: j, news: n, AnnounceTimeout: announceTimeout}
 }
 
 const (
 	// retryAway is when a client may try again what a store could not do.
-	retryAway = 2 * time.Second
-	// announceTimeout caps the announcement of a session on a request's way: requests
-	// are served while Postgres is away.
+	retryAway       = 2 * time.Second
 	announceTimeout = 500 * time.Millisecond
 	// announcePause is how long after a failed announcement none is tried.
 	announcePause = 2 * time.Second
@@ -113,7 +114,7 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 	if now.UnixMilli() < a.quietUntil.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.AnnounceTimeout)
 	defer cancel()
 	if err := a.recordOpening(ctx, s, m, o, now); err != nil {
 		a.quietUntil.Store(now.Add(announcePause).UnixMilli())

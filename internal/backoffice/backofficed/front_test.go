@@ -115,8 +115,9 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 			f.tb.Fatal(err)
 		}
 	}
-	sessions := backofficestore.NewSessions(client, f.keys)
+	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute})
 	access := backoffice.NewAccess(sessions, f.staff, f.outbox, backoffice.NewNewsroom("test"))
+	access.AnnounceTimeout = time.Minute
 	if f.sessions == nil {
 		f.sessions = sessions
 	}

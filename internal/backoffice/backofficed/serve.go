@@ -96,7 +96,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	})
 	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())
-	sessions := backofficestore.NewSessions(on.client, keys)
+	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
 	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now),
 		ledger, backoffice.NewNewsroom(p.Instance()))
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway)

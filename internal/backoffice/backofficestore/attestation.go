@@ -24,7 +24,7 @@ func (s *Sessions) AddAttestation(ctx context.Context, a backoffice.Attestation)
 	if err != nil {
 		return fmt.Errorf("write attestation: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	key := t.Attestation(a.ID)
 	life := int64(backoffice.AttestationLifetime / time.Second)
@@ -38,7 +38,7 @@ func (s *Sessions) FindAttestation(ctx context.Context, tenant, id bff.ID) (back
 	if err != nil {
 		return a, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	key := t.Attestation(id)
 	raw, err := s.client.Do(ctx, s.client.B().Get().Key(key.Name()).Build()).AsBytes()
@@ -67,7 +67,7 @@ func (s *Sessions) RemoveAttestation(ctx context.Context, tenant, id bff.ID) (bo
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	key := t.Attestation(id)
 	n, err := s.client.Do(ctx, s.client.B().Del().Key(key.Name()).Build()).AsInt64()

@@ -49,7 +49,7 @@ var errContended = errors.New("too many sessions open at one device at once")
 // before the index, nothing has happened but a minute's garbage; cut off after it,
 // the session stands and the next request writes the rest.
 func (s *Sessions) OpenSession(ctx context.Context, c backoffice.Caller, fresh backoffice.Session, old *backoffice.Session) (backoffice.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	opened, err := s.open(ctx, &c, &fresh, old)
 	if err != nil && !errors.Is(err, backoffice.ErrRevoked) {
@@ -205,7 +205,7 @@ func all(results []rueidis.RedisResult) error {
 
 // Announced implements backoffice.Sessions.
 func (s *Sessions) Announced(ctx context.Context, found backoffice.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if r := found.Replaced; r != nil {
 		old := backoffice.Session{ID: r.ID, Tenant: found.Tenant, Operator: r.Operator, Device: found.Device}
@@ -229,7 +229,7 @@ func (s *Sessions) Announced(ctx context.Context, found backoffice.Session) erro
 // session itself, which every request reads: from then on it is ended, and a request
 // that finds it so does what is left if this process is killed.
 func (s *Sessions) CloseSession(ctx context.Context, found backoffice.Session, e backoffice.Ending) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	found.Ended = &e
 	for range 3 {

@@ -1,6 +1,7 @@
 package backofficestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,14 +25,26 @@ import (
 // without an index can be reached by nothing but the list of its operator, from which
 // the index is rebuilt.
 type Sessions struct {
-	client rueidis.Client
-	keys   Keys
-	places *memo.Memo[placeKey, *place]
+	client  rueidis.Client
+	keys    Keys
+	timeout time.Duration
+	places  *memo.Memo[placeKey, *place]
+}
+
+// SessionsConfig says where sessions are.
+type SessionsConfig struct {
+	Client rueidis.Client
+	Keys   Keys
+	// Timeout caps every call: requests wait for it, and are refused when it ends.
+	// Default 500 ms.
+	Timeout time.Duration
 }
 
 // NewSessions returns the sessions behind a client.
-func NewSessions(client rueidis.Client, keys Keys) *Sessions {
-	return &Sessions{client: client, keys: keys, places: memo.New[placeKey, *place](maxPlaces)}
+func NewSessions(cfg SessionsConfig) *Sessions {
+	return &Sessions{
+		client: cfg.Client, keys: cfg.Keys, timeout: cmp.Or(cfg.Timeout, sessionTimeout), places: memo.New[placeKey, *place](maxPlaces),
+	}
 }
 
 var (
@@ -40,9 +53,7 @@ var (
 )
 
 const (
-	maxPlaces = 16 << 10
-	// sessionTimeout caps every call: requests wait for it, and are refused when it
-	// ends.
+	maxPlaces      = 16 << 10
 	sessionTimeout = 500 * time.Millisecond
 	// draftLifetime is how long a session lives that was written and not yet entered
 	// into the index: its process may have been killed in between.
@@ -86,7 +97,7 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 
 // Burn implements backoffice.Sessions.
 func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return burned(s.client.Do(ctx, s.burn(p, now)))
 }
@@ -121,7 +132,7 @@ func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.
 	if err != nil {
 		return backoffice.Standing{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	b := s.client.B
 	cmds := append(make(rueidis.Commands, 0, 6), s.burn(p, now))

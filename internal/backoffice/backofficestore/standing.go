@@ -195,7 +195,7 @@ func (s *Sessions) OutdateMembers(ctx context.Context, tenant bff.ID, operator s
 	if operator != "" {
 		key = t.OperatorStanding(operator)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return away(outdate.Exec(ctx, s.client, []string{key.Name()}, []string{seconds(standingLifetime)}).Error())
 }
@@ -232,7 +232,7 @@ func (s *Sessions) SuspendTenant(ctx context.Context, tenant bff.ID, suspended b
 	if suspended {
 		flag = "1"
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return away(suspend.Exec(ctx, s.client, []string{t.Standing().Name()}, []string{flag, millis(at), seconds(standingLifetime)}).Error())
 }

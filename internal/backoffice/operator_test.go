@@ -1,0 +1,94 @@
+package backoffice
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+func TestReadRoles(t *testing.T) {
+	t.Parallel()
+	got := ReadRoles([]string{"owner", "wizard", "front_desk", "owner"})
+	if !slices.Equal(got, []Role{FrontDesk, Owner}) {
+		t.Errorf("%v", got)
+	}
+	if got := ReadRoles(nil); got == nil || len(got) != 0 {
+		t.Errorf("no roles: %#v", got)
+	}
+}
+
+func TestPropertyScope(t *testing.T) {
+	t.Parallel()
+	const first, second = "ppt_01JXG9KMGRC638MD0V7C0ZPD0W", "ppt_01JXG9KMGRC638MD0V7C0ZPD0X"
+	id := func(s string) bff.ID { return bff.MustParseID(bff.PrefixProperty, s) }
+	for name, test := range map[string]struct {
+		given       []string
+		one, two    bool
+		wantWritten string
+	}{
+		"one":      {[]string{first, first}, true, false, `["` + first + `"]`},
+		"all":      {[]string{"*"}, true, true, `["*"]`},
+		"none":     {nil, false, false, `[]`},
+		"nonsense": {[]string{"x", "", "tnt_01JXG9KMGRC638MD0V7C0ZPD0W"}, false, false, `[]`},
+	} {
+		s := ReadPropertyScope(test.given)
+		if s.Covers(id(first)) != test.one || s.Covers(id(second)) != test.two {
+			t.Errorf("%s: covers %v %v", name, s.Covers(id(first)), s.Covers(id(second)))
+		}
+		if b, err := json.Marshal(s); err != nil || string(b) != test.wantWritten {
+			t.Errorf("%s: %s, %v", name, b, err)
+		}
+	}
+}
+
+func TestTombstones(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 17, 12, 0, 10, 400e6, time.UTC)
+	second := at.Truncate(time.Second)
+	for name, test := range map[string]struct {
+		stones Tombstones
+		issued time.Time
+		want   bool
+	}{
+		"none":                     {Tombstones{}, at, false},
+		"of the device":            {Tombstones{Device: at}, at.Add(-time.Minute), true},
+		"of the operator":          {Tombstones{Operator: at}, at.Add(-time.Minute), true},
+		"of the tenant":            {Tombstones{Tenant: at}, at.Add(-time.Minute), true},
+		"of the operator here":     {Tombstones{Here: at}, at.Add(-time.Minute), true},
+		"of the token":             {Tombstones{Tokens: []string{"x", "hash"}}, at, true},
+		"of another token":         {Tombstones{Tokens: []string{"x"}}, at, false},
+		"issued later":             {Tombstones{Device: at}, second.Add(time.Second), false},
+		"issued that very second":  {Tombstones{Device: at}, second, true},
+		"signed out that second":   {Tombstones{Here: (&Ending{At: at}).Before()}, second, false},
+		"signed out a second late": {Tombstones{Here: (&Ending{At: at}).Before()}, second.Add(-time.Second), true},
+	} {
+		if got := test.stones.Refuse(Caller{TokenHash: "hash", TokenIssued: test.issued}); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if (&Tombstones{Here: at}).Ended(&Session{TokenIssued: second}) {
+		t.Error("a switch ends a session by force")
+	}
+	if !(&Tombstones{Tenant: at}).Ended(&Session{TokenIssued: second}) {
+		t.Error("a session before a revocation goes on")
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	seen := map[Subject]bool{}
+	for _, f := range []Fact{SessionOpened{}, SessionClosed{}, SessionForceLoggedOut{}, StepUpCompleted{}, ReplayBlocked{}} {
+		seen[f.Subject()] = true
+	}
+	for _, s := range Subjects() {
+		if !seen[s] {
+			t.Errorf("%s has no payload", s)
+		}
+	}
+	if got := SubjectSessionForceLoggedOut.schemaURI(); got != "https://schemas.melmastoon.ghasi.io/bff-backoffice/session-force-logged-out/v1.json" {
+		t.Error(got)
+	}
+}

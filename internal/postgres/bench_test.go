@@ -15,14 +15,17 @@ import (
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// BenchmarkTenantRead: a tenant's read under row level security, one round trip
-// with its tenant set, over the same query by a role that no policy binds.
-// Aim: 0.85. Beside it the same in steps, each with a round trip of its own.
+// BenchmarkTenantRead: a page of a tenant's ledger under row level security, in one
+// round trip that also sets the tenant, over the same page read by a role that no
+// policy binds, which therefore has to ask for the tenant itself. Aim: 0.85. The
+// context has a deadline, as that of every request has. Beside it the same in steps,
+// each with a round trip of its own.
 func BenchmarkTenantRead(b *testing.B) {
 	admin := migrated(b, migrations.Backoffice())
 	app := openPool(b, postgres.Config{URL: asRole(b, admin, migrations.BackofficeApp), RequireIsolation: true})
 	free := openPool(b, postgres.Config{URL: admin})
-	ctx := b.Context()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+	defer cancel()
 	if err := seed(ctx, app); err != nil {
 		b.Fatal(err)
 	}
@@ -36,8 +39,10 @@ func BenchmarkTenantRead(b *testing.B) {
 	if _, err := free.Exec(ctx, "ANALYZE bff_backoffice.operator_activity"); err != nil {
 		b.Fatal(err)
 	}
-	const query = `SELECT id::text, action, outcome, occurred_at FROM bff_backoffice.operator_activity
-		WHERE tenant_id = $1 ORDER BY occurred_at DESC LIMIT 50`
+	const (
+		columns = `SELECT id::text, action, outcome, occurred_at FROM bff_backoffice.operator_activity`
+		page    = ` ORDER BY occurred_at DESC LIMIT 50`
+	)
 	got := 0
 	take := func(rows pgx.Rows) error {
 		got = 0
@@ -46,17 +51,20 @@ func BenchmarkTenantRead(b *testing.B) {
 		}
 		return rows.Err()
 	}
+	door := postgres.NewTenants(app)
 	ways := []struct {
 		name string
 		read func(context.Context) error
 	}{
-		{"free", func(ctx context.Context) error { return readOnce(ctx, free, query, take) }},
+		{"free", func(ctx context.Context) error {
+			return readOnce(ctx, free, columns+" WHERE tenant_id = $1"+page, take, tenants[0].UUID())
+		}},
 		{"tenant", func(ctx context.Context) error {
-			return postgres.NewTenants(app).Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue(query, tenants[0].UUID()).Query(take) })
+			return door.Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue(columns + page).Query(take) })
 		}},
 		{"steps", func(ctx context.Context) error {
-			return postgres.NewTenants(app).InTx(ctx, tenants[0], func(tx pgx.Tx) error {
-				return readOnce(ctx, tx, query, take)
+			return door.InTx(ctx, tenants[0], func(tx pgx.Tx) error {
+				return readOnce(ctx, tx, columns+page, take)
 			})
 		}},
 	}
@@ -129,8 +137,8 @@ func BenchmarkPooler(b *testing.B) {
 	}
 }
 
-func readOnce(ctx context.Context, db querier, sql string, take func(pgx.Rows) error) error {
-	rows, err := db.Query(ctx, sql, tenants[0].UUID())
+func readOnce(ctx context.Context, db querier, sql string, take func(pgx.Rows) error, args ...any) error {
+	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	proofs, err1 := dpop.New([]string{publicURL}, nonces)
 	limits, err2 := backofficehttp.Limits().Override(cfg.limits)
 	must(err1, err2)
-	limiter, err := ratelimit.New(ratelimit.Config{Limits: limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("a pepper of some length")})
+	limiter, err := ratelimit.New(ratelimit.Config{Limits: limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("a pepper of some length"), MaxWait: time.Minute})
 	must(err)
 	ctx, stop := context.WithCancel(f.tb.Context())
 	var loop sync.WaitGroup

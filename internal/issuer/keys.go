@@ -33,6 +33,7 @@ type Keys struct {
 	raw      []byte
 	asked    time.Time     // when the keys were asked for last, with whatever outcome
 	got      time.Time     // when they were had last
+	down     bool          // the last fetch has failed
 	fetching chan struct{} // closed when the fetch that runs has ended; nil: none runs
 }
 
@@ -46,17 +47,17 @@ var ErrNoKeys = errors.New("the issuer's keys are not known")
 // Current returns the keys. A copy that has become old is refreshed behind the
 // answer; one that is twice as old is waited for, because a key that the issuer has
 // withdrawn meanwhile must not be trusted. While the issuer does not answer, the old
-// keys go on.
+// keys go on, and only the first caller that finds it so waits for it.
 func (k *Keys) Current(ctx context.Context, now time.Time) (*KeySet, error) {
 	k.mu.Lock()
-	set, age := k.set, now.Sub(k.got)
+	set, age, down := k.set, now.Sub(k.got), k.down
 	if set != nil && age < keysFresh {
 		k.mu.Unlock()
 		return set, nil
 	}
 	done := k.start(ctx, now)
 	k.mu.Unlock()
-	if set != nil && age < 2*keysFresh {
+	if set != nil && (age < 2*keysFresh || down) {
 		return set, nil
 	}
 	return k.await(ctx, done)
@@ -105,7 +106,7 @@ func (k *Keys) refresh(ctx context.Context, done chan struct{}, now time.Time) {
 	raw, set, err := k.fetch(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err == nil {
+	if k.down = err != nil; !k.down {
 		k.got = now
 		if k.set == nil || !bytes.Equal(raw, k.raw) {
 			k.raw, k.set = raw, &KeySet{set}

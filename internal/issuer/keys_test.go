@@ -90,8 +90,32 @@ func TestKeysGrowOld(t *testing.T) {
 			t.Errorf("the new keys were not taken: %v", err)
 		}
 		i.add(t, "k3", true)
-		if third, err := keys.Current(t.Context(), now.Add(2*keysFresh)); err != nil || third == second {
+		now = now.Add(2 * keysFresh)
+		third, err := keys.Current(t.Context(), now)
+		if err != nil || third == second {
 			t.Errorf("a copy that is much too old was used: %v", err)
 		}
+
+		// An issuer that hangs is waited for once; then the old keys go on.
+		now = now.Add(time.Hour)
+		hung := &stuck{release: make(chan struct{})}
+		keys.Client = &http.Client{Transport: hung}
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := keys.Current(short, now); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first caller: %v", err)
+		}
+		close(hung.release)
+		synctest.Wait()
+		hung.release = make(chan struct{})
+		now = now.Add(keysPause)
+		if old, err := keys.Current(t.Context(), now); err != nil || old != third {
+			t.Errorf("while the issuer hangs: %v", err)
+		}
+		synctest.Wait()
+		if n := hung.asked.Load(); n != 2 {
+			t.Errorf("%d fetches, want 2", n)
+		}
+		close(hung.release)
 	})
 }

@@ -18,25 +18,26 @@ import (
 // BenchmarkTenantRead: a page of a tenant's ledger under row level security, in one
 // round trip that also sets the tenant, over the same page read by a role that no
 // policy binds, which therefore has to ask for the tenant itself. Aim: 0.85. The
-// context has a deadline, as that of every request has. Beside it the same in steps,
-// each with a round trip of its own.
+// context has a deadline, as that of every request has. Beside it the very text of
+// the free query under row level security, where it asks for the tenant a second
+// time, and the read in steps, each with a round trip of its own.
 func BenchmarkTenantRead(b *testing.B) {
 	admin := migrated(b, migrations.Backoffice())
 	app := openPool(b, postgres.Config{URL: asRole(b, admin, migrations.BackofficeApp), RequireIsolation: true})
-	free := openPool(b, postgres.Config{URL: admin})
+	unbound := openPool(b, postgres.Config{URL: admin})
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
 	if err := seed(ctx, app); err != nil {
 		b.Fatal(err)
 	}
-	_, err := free.Exec(ctx, `INSERT INTO bff_backoffice.operator_activity
+	_, err := unbound.Exec(ctx, `INSERT INTO bff_backoffice.operator_activity
 			(tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
 		SELECT CASE WHEN n % 50 = 0 THEN $1::uuid ELSE gen_random_uuid() END, 'o', 'd', 's', now() - n * interval '1 second', 'c', 'a', 'success'
 		FROM generate_series(1, 20000) n`, tenants[0].UUID())
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := free.Exec(ctx, "ANALYZE bff_backoffice.operator_activity"); err != nil {
+	if _, err := unbound.Exec(ctx, "ANALYZE bff_backoffice.operator_activity"); err != nil {
 		b.Fatal(err)
 	}
 	const (
@@ -52,40 +53,41 @@ func BenchmarkTenantRead(b *testing.B) {
 		return rows.Err()
 	}
 	door := postgres.NewTenants(app)
-	ways := []struct {
-		name string
-		read func(context.Context) error
-	}{
-		{"free", func(ctx context.Context) error {
-			return readOnce(ctx, free, columns+" WHERE tenant_id = $1"+page, take, tenants[0].UUID())
-		}},
-		{"tenant", func(ctx context.Context) error {
+	const asked = columns + " WHERE tenant_id = $1" + page
+	free := func() error { return readOnce(ctx, unbound, asked, take, tenants[0].UUID()) }
+	for name, tenant := range map[string]func() error{
+		"tenant": func() error {
 			return door.Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue(columns + page).Query(take) })
-		}},
-		{"steps", func(ctx context.Context) error {
-			return door.InTx(ctx, tenants[0], func(tx pgx.Tx) error {
-				return readOnce(ctx, tx, columns+page, take)
-			})
-		}},
-	}
-	took := make([][]time.Duration, len(ways))
-	for b.Loop() {
-		for i, way := range ways {
-			start := time.Now()
-			if err := way.read(ctx); err != nil || got != 50 {
-				b.Fatalf("%s: %d rows, %v", way.name, got, err)
+		},
+		"same text": func() error {
+			return door.Read(ctx, tenants[0], func(b *pgx.Batch) { b.Queue(asked, tenants[0].UUID()).Query(take) })
+		},
+		"steps": func() error {
+			return door.InTx(ctx, tenants[0], func(tx pgx.Tx) error { return readOnce(ctx, tx, columns+page, take) })
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			// The two take turns: a read is quicker after another one of the same server
+			// process, and so each comes after the other.
+			ways, took := []func() error{free, tenant}, make([][]time.Duration, 2)
+			for b.Loop() {
+				for i, read := range ways {
+					start := time.Now()
+					if err := read(); err != nil || got != 50 {
+						b.Fatalf("%d rows, %v", got, err)
+					}
+					took[i] = append(took[i], time.Since(start))
+				}
 			}
-			took[i] = append(took[i], time.Since(start))
-		}
+			for i := range took {
+				slices.Sort(took[i])
+			}
+			median := func(i int) float64 { return float64(took[i][len(took[i])/2]) }
+			b.ReportMetric(median(0)/median(1), "ratio")
+			b.ReportMetric(median(1)/1000, "µs")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	for i := range took {
-		slices.Sort(took[i])
-	}
-	median := func(i int) float64 { return float64(took[i][len(took[i])/2]) }
-	b.ReportMetric(median(0)/median(1), "ratio")
-	b.ReportMetric(median(0)/median(2), "steps-ratio")
-	b.ReportMetric(median(1)/1000, "µs")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkPooler: what a statement and a transaction of a tenant cost with

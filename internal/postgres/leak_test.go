@@ -213,7 +213,8 @@ var (
 // panics runs what must panic.
 func panics(f func()) (err error) {
 	defer func() {
-		if got := recover(); got != errPlanned {
+		got := recover()
+		if planned, ok := got.(error); !ok || !errors.Is(planned, errPlanned) {
 			err = fmt.Errorf("recovered %v", got)
 		}
 	}()

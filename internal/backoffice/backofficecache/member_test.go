@@ -40,8 +40,8 @@ func TestMembers(t *testing.T) {
 		}
 		want := func(step string, asked int32, err error) {
 			t.Helper()
-			synctest.Wait()
 			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+			synctest.Wait()         // for a refresh behind the answer
 			if got := next.asked.Load(); got != asked || err != nil {
 				t.Errorf("%s: asked %d times, want %d: %v", step, got, asked, err)
 			}

@@ -305,7 +305,9 @@ func TestStampedeOfStrangers(t *testing.T) {
 		before := f.extraCalls()
 		f.calls()
 		got := f.rush(searchCall("Kabul", fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+guests%4),
-			fmt.Sprintf(`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2)).with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests)))
+			fmt.Sprintf(`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2)).with(
+			"X-Forwarded-For", fmt.Sprintf("203.0.113.%d", guests), // neither address nor browser has asked before: they have limits
+			"User-Agent", fmt.Sprintf("Mozilla/5.0 (Android 14; Mobile; rv:%d.0) Gecko/%d.0 Firefox/%d.0", 120+guests, 120+guests, 120+guests)))
 		calls := f.calls()[callListings]
 		busy := f.extraCalls() - before
 		if busy > 0 && calls <= 1+busy {

@@ -310,16 +310,15 @@ func TestStampedeOfStrangers(t *testing.T) {
 			"User-Agent", fmt.Sprintf("Mozilla/5.0 (Android 14; Mobile; rv:%d.0) Gecko/%d.0 Firefox/%d.0", 120+guests, 120+guests, 120+guests)))
 		calls := f.calls()[callListings]
 		busy := f.extraCalls() - before
-		if busy > 0 && calls <= 1+busy {
-			t.Logf("answers %v, %d upstream searches, %d of them because the machine was slow", got, calls, busy)
-			continue
+		if got[http.StatusOK] == 1000 && calls == 1 {
+			return
 		}
-		if got[http.StatusOK] != 1000 || calls != 1 {
-			t.Errorf("answers %v, %d upstream searches; want 1000 and 1", got, calls)
+		t.Logf("answers %v, %d upstream searches, %d calls because the machine was slow", got, calls, busy)
+		if calls > 2+busy { // one more renews an answer that grew old while the last of them were still being sent
+			t.Fatalf("%d upstream searches for one question", calls)
 		}
-		return
 	}
-	t.Error("the machine was too slow for the upstreams' budgets in every stampede")
+	t.Error("in no stampede a thousand were answered by one upstream search")
 }
 
 // rush asks a thousand times at once, and counts the answers by status.

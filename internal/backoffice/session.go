@@ -127,7 +127,7 @@ type Standing struct {
 	Suspended  bool // the tenant
 	// Members is the version of the tenant's memberships.
 	Members string
-	Session *Session // of the device, whoever's it is; nil = none
+	Session *Session // of the device, of any operator; nil = none
 }
 
 // ended reports whether the session that was found is one only by name.

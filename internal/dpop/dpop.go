@@ -1,4 +1,4 @@
-// Package dpop verifies proofs of possession (RFC 9449): that whoever sends an
+// Package dpop verifies proofs of possession (RFC 9449): that the sender of an
 // access token holds the key that the token is bound to, for this request alone. It
 // knows neither tokens nor stores: the caller says which token and key a proof must
 // name, and burns the id of the proof for as long as it is told to.

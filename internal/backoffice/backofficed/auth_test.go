@@ -116,7 +116,7 @@ func TestStepUpIsLimited(t *testing.T) {
 }
 
 // An attestation is for one action in one session: of a hundred requests that use it
-// at once, one passes, and whoever it is not for cannot use it up.
+// at once, one passes, and a caller whom it is not for cannot use it up.
 func TestAttestations(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{})

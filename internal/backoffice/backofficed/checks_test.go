@@ -36,7 +36,7 @@ func guarded() []web.Route {
 	}
 }
 
-// Every check of who is calling, broken by itself, is refused with its code.
+// Each check of the caller, broken by itself, is refused with its code.
 func TestEveryCheck(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{minAppVersion: "2.3.1", routes: guarded(), limits: "session=100000"})

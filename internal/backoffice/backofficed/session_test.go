@@ -111,7 +111,7 @@ func TestOperatorsSwitch(t *testing.T) {
 	}
 	f.sender("opt_parwana").session() // at another device
 
-	// A token that is older than the session's is nobody's next sign-in.
+	// A token that is older than the session's is no operator's next sign-in.
 	stale := f.senderAt("opt_parwana", b.device)
 	stale.claims["iat"] = f.clock().Add(-2 * time.Minute).Unix()
 	if got := codeOf(stale.get("/session")); got != "SESSION_REVOKED" {
@@ -205,13 +205,13 @@ func TestMembershipsChange(t *testing.T) {
 
 func rnd() string { return bff.NewID(bff.PrefixRequest, time.Now()).String() }
 
-// A revocation is felt by the next request at every instance, whomever it is about,
-// and by nobody else; a sign-in after it is welcome.
+// A revocation is felt by the next request at every instance, by the callers that it
+// is about and no others; a sign-in after it is welcome.
 func TestForceLogout(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		revoke func(*backoffice.Revocation, *sender)
-		// Who is logged out: the operator at the device, another operator there later,
+		// want tells which are logged out: the operator at the device, another operator there later,
 		// the same operator at another device, a colleague.
 		want [3]bool
 	}{

@@ -32,7 +32,7 @@ const (
 
 const (
 	ackDeadline = 30 * time.Second
-	// maxAttempts is high: a revocation that goes missing leaves somebody in.
+	// maxAttempts is high: a revocation that goes missing leaves an operator in.
 	maxAttempts    = 10
 	minBackoff     = time.Second
 	maxOutstanding = 32
@@ -92,7 +92,7 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	if err == nil && seen == inbox.Again {
 		return nil
 	}
-	// Postgres may be away: that somebody is logged out does not wait for it. The
+	// Postgres may be away: a logout does not wait for it. The
 	// event comes again until it could be recorded, too.
 	if err := errors.Join(r.apply(ctx, d.Topic, e), err); err != nil {
 		return err

@@ -133,7 +133,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// Whoever must be out is out also while Postgres is away, and the event comes again
+// A revocation works also while Postgres is away, and the event comes again
 // until it was recorded; without the session tier it has had no effect.
 func TestOutages(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 // proofField is how the refusal of a proof names it.
 const proofField = "DPoP"
 
-// errProof tells the sender of a proof which check it failed: it concerns nobody
-// else, and an app whose clock is wrong cannot help itself without.
+// errProof tells the sender of a proof which check it failed: it concerns no other
+// caller, and an app whose clock is wrong cannot help itself without.
 func errProof(w http.ResponseWriter, e *dpop.Error, now time.Time) error {
 	w.Header()["X-Server-Time"] = []string{bff.At(now).String()}
 	out := &bff.Error{Code: bff.CodeDPoPInvalid, Fields: bff.FieldErrors{{Field: proofField, Code: string(e.Reason)}}, Err: e}

@@ -113,7 +113,7 @@ func New(cfg Config) (*Guard, error) {
 }
 
 // Protect puts the guard in front of routes. A route that does not say what it needs
-// is an error: nobody decided whether it is safe.
+// is an error: it was never decided whether it is safe.
 func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
 	out := make([]web.Route, 0, len(routes))
 	var errs []error

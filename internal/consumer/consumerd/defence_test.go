@@ -314,7 +314,7 @@ func TestStampedeOfStrangers(t *testing.T) {
 			return
 		}
 		t.Logf("answers %v, %d upstream searches, %d calls because the machine was slow", got, calls, busy)
-		if calls > 2+busy { // one more renews an answer that grew old while the last of them were still being sent
+		if calls > 2+busy || busy == 0 && got[http.StatusOK] != 1000 { // one search too many has been seen on a busy machine
 			t.Fatalf("%d upstream searches for one question", calls)
 		}
 	}

@@ -122,7 +122,8 @@ func TestSuspensionWithoutEvent(t *testing.T) {
 		until(t, "the hotel to vanish", func() bool {
 			return !s.there(node, hotel) && !s.there(node, hotel+"/availability?from=2077-03-10&to=2077-03-14")
 		})
-		// The instance may read its list once more before the suspension is on record.
+		// A page can be hidden by what another instance composed, before this one has the
+		// suspension in its own list: that is recorded and announced behind the answer.
 		tries := 0
 		until(t, "the hotel to be refused on wishlists", func() bool {
 			tries++

@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 func TestChoose(t *testing.T) {
@@ -265,14 +266,14 @@ func TestServe(t *testing.T) {
 // headFinisher, and returns its address.
 func serveFast(t *testing.T, h http.Handler) (addr string) {
 	t.Helper()
-	var log bytes.Buffer
+	var log testkit.Log
 	d := daemon.New(daemon.Settings{Environment: "test", DrainBudget: time.Minute}, slog.New(slog.NewJSONHandler(&log, nil)))
 	d.AddServer("test", "127.0.0.1:0", h, daemon.ServerOptions{FastPath: true})
 	var listening struct{ Address string }
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error {
 		defer close(started)
-		return json.NewDecoder(&log).Decode(&listening) // the first line of the log
+		return json.NewDecoder(strings.NewReader(log.String())).Decode(&listening) // the first line of the log
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -12,8 +12,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // bothWays runs a test on a listener with the fast path and on one where the
@@ -40,7 +43,7 @@ func listen(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d
 // listenUntil is listen with a function that tells the daemon to stop.
 func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d *Daemon, addr string, stop func()) {
 	t.Helper()
-	var log bytes.Buffer
+	var log testkit.Log
 	d = New(s, slog.New(slog.NewJSONHandler(&log, nil)))
 	opts.FastPath = true
 	d.AddServer("test", "127.0.0.1:0", h, opts)
@@ -48,7 +51,7 @@ func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOption
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error {
 		defer close(started)
-		return json.NewDecoder(&log).Decode(&listening) // the first line of the log
+		return json.NewDecoder(strings.NewReader(log.String())).Decode(&listening) // the first line of the log
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

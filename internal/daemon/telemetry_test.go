@@ -87,7 +87,7 @@ func TestTracesAreOff(t *testing.T) {
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", tt.endpoint)
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
-		d := New(Settings{Environment: "test", TraceSampling: tt.share, DrainBudget: time.Second}, slog.New(slog.DiscardHandler))
+		d := New(Settings{Environment: "test", TraceSampling: tt.share, DrainBudget: time.Minute}, slog.New(slog.DiscardHandler))
 		tracer, err := d.Tracer(t.Context(), "service")
 		if err != nil || (tracer != nil) != tt.want {
 			t.Errorf("endpoint %q, share %v: %v, %v", tt.endpoint, tt.share, tracer, err)

@@ -60,7 +60,7 @@ type house struct {
 	inbox *consumerstore.Inbox
 	list  *consumer.SuspendedTenants
 	cache *tags
-	log   *strings.Builder
+	log   *testkit.Log
 }
 
 func newHouse(t *testing.T) *house {
@@ -80,7 +80,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	h := &house{db: db, inbox: consumerstore.NewInbox(db), list: &consumer.SuspendedTenants{}, cache: &tags{}, log: &strings.Builder{}}
+	h := &house{db: db, inbox: consumerstore.NewInbox(db), list: &consumer.SuspendedTenants{}, cache: &tags{}, log: &testkit.Log{}}
 	log := slog.New(slog.NewTextHandler(h.log, nil))
 	h.Receiver = consumerevents.NewReceiver(consumerevents.Config{
 		Inbox: h.inbox, Cache: h.cache, Log: log, Now: time.Now,

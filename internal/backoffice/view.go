@@ -34,9 +34,26 @@ func Parts() []Part {
 	}
 }
 
+// Tags are the tags that a copy of the part bears in caches: one of its property, if
+// it has one, and one of its tenant.
+func (p Part) Tags(tenant, property bff.ID) []string {
+	tags := []string{p.Tag(tenant, bff.ID{})}
+	if !property.IsZero() {
+		tags = append(tags, p.Tag(tenant, property))
+	}
+	return tags
+}
+
+// Tag names the copies of the part that belong to one property, or with a zero
+// property to the whole tenant.
+func (p Part) Tag(tenant, property bff.ID) string {
+	return string(p) + ":" + tenant.String() + ":" + property.String()
+}
+
 // Invalidator makes kept copies void.
 type Invalidator interface {
-	// Invalidate has no instance serve the copies of these parts that are older than
-	// the call: those of one property, or with a zero property all of the tenant's.
+	// Invalidate has no instance serve copies of these parts as current that are
+	// older than the call: those of one property, or with a zero property all of the
+	// tenant's. While their upstream fails they may still be shown, marked as stale.
 	Invalidate(ctx context.Context, tenant, property bff.ID, parts ...Part) error
 }

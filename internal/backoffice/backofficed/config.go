@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -28,8 +29,48 @@ type Config struct {
 	service.Settings
 	*IdentitySettings `embed:""`
 
-	IAMURL    string `name:"iam-url" env:"BFF_BACKOFFICE_IAM_URL" help:"iam-service."`
-	TenantURL string `name:"tenant-url" env:"BFF_BACKOFFICE_TENANT_URL" help:"tenant-service."`
+	UpstreamSettings
+}
+
+// UpstreamSettings say where the upstreams are.
+type UpstreamSettings struct {
+	IAMURL          string `name:"iam-url" env:"BFF_BACKOFFICE_IAM_URL" help:"iam-service."`
+	TenantURL       string `name:"tenant-url" env:"BFF_BACKOFFICE_TENANT_URL" help:"tenant-service."`
+	ReservationURL  string `name:"reservation-url" env:"BFF_BACKOFFICE_RESERVATION_URL" help:"reservation-service."`
+	InventoryURL    string `name:"inventory-url" env:"BFF_BACKOFFICE_INVENTORY_URL" help:"inventory-service."`
+	PricingURL      string `name:"pricing-url" env:"BFF_BACKOFFICE_PRICING_URL" help:"pricing-service."`
+	BillingURL      string `name:"billing-url" env:"BFF_BACKOFFICE_BILLING_URL" help:"billing-service."`
+	HousekeepingURL string `name:"housekeeping-url" env:"BFF_BACKOFFICE_HOUSEKEEPING_URL" help:"housekeeping-service."`
+	MaintenanceURL  string `name:"maintenance-url" env:"BFF_BACKOFFICE_MAINTENANCE_URL" help:"maintenance-service."`
+	LockURL         string `name:"lock-url" env:"BFF_BACKOFFICE_LOCK_URL" help:"lock-integration-service."`
+	AIURL           string `name:"ai-url" env:"BFF_BACKOFFICE_AI_URL" help:"ai-orchestrator-service."`
+	NotificationURL string `name:"notification-url" env:"BFF_BACKOFFICE_NOTIFICATION_URL" help:"notification-service."`
+	SyncURL         string `name:"sync-url" env:"BFF_BACKOFFICE_SYNC_URL" help:"sync-service."`
+	ThemeURL        string `name:"theme-url" env:"BFF_BACKOFFICE_THEME_URL" help:"theme-config-service."`
+	AnalyticsURL    string `name:"analytics-url" env:"BFF_BACKOFFICE_ANALYTICS_URL" help:"analytics-service."`
+	PropertyURL     string `name:"property-url" env:"BFF_BACKOFFICE_PROPERTY_URL" help:"property-service."`
+	StaffURL        string `name:"staff-url" env:"BFF_BACKOFFICE_STAFF_URL" help:"staff-service."`
+}
+
+func (u *UpstreamSettings) urls() map[backoffice.Upstream]string {
+	return map[backoffice.Upstream]string{
+		backoffice.UpstreamIAM:          u.IAMURL,
+		backoffice.UpstreamTenant:       u.TenantURL,
+		backoffice.UpstreamReservation:  u.ReservationURL,
+		backoffice.UpstreamInventory:    u.InventoryURL,
+		backoffice.UpstreamPricing:      u.PricingURL,
+		backoffice.UpstreamBilling:      u.BillingURL,
+		backoffice.UpstreamHousekeeping: u.HousekeepingURL,
+		backoffice.UpstreamMaintenance:  u.MaintenanceURL,
+		backoffice.UpstreamLock:         u.LockURL,
+		backoffice.UpstreamAI:           u.AIURL,
+		backoffice.UpstreamNotification: u.NotificationURL,
+		backoffice.UpstreamSync:         u.SyncURL,
+		backoffice.UpstreamTheme:        u.ThemeURL,
+		backoffice.UpstreamAnalytics:    u.AnalyticsURL,
+		backoffice.UpstreamProperty:     u.PropertyURL,
+		backoffice.UpstreamStaff:        u.StaffURL,
+	}
 }
 
 const minSecret = 16
@@ -43,9 +84,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	need(c.JobsPostgresURL != "", "jobs-postgres-url: is required")
-	for name, v := range map[string]string{"iam-url": c.IAMURL, "tenant-url": c.TenantURL} {
+	for name, v := range c.urls() {
 		u, err := url.Parse(v)
-		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s: must be an http(s) URL", name)
+		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s-url: must be an http(s) URL", name)
 	}
 	if c.IdentitySettings == nil {
 		c.IdentitySettings = &IdentitySettings{}

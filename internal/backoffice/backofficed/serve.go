@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/rueidis"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
@@ -16,6 +18,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/issuer"
@@ -53,8 +56,9 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	p.Require("redis session", redis.Ping(client))               // without sessions every call would be refused
-	if _, err := p.Redis("cache", s.RedisCacheURL); err != nil { // the service works on without it
+	p.Require("redis session", redis.Ping(client)) // without sessions every call would be refused
+	store, err := s.openStore(p)
+	if err != nil {
 		return err
 	}
 	events, err := p.Events(ctx, &s.Settings, db)
@@ -64,7 +68,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
-	routes, err := s.routes(p, parts{db: db, client: client, events: events})
+	routes, err := s.routes(p, parts{db: db, client: client, store: store, events: events})
 	if err != nil {
 		return err
 	}
@@ -79,14 +83,40 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 // parts are what the API stands on.
 type parts struct {
 	db     *pgxpool.Pool
-	client rueidis.Client
+	client rueidis.Client // of the session tier
+	store  *cache.Store
 	events *service.Events
+}
+
+// openStore opens what all caches share. The service works on without its Redis.
+func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
+	client, err := p.Redis("cache", c.RedisCacheURL)
+	if err != nil {
+		return nil, err
+	}
+	p.AddCheck("redis cache", redis.Ping(client))
+	bus, err := p.Redis("bus", c.RedisCacheURL)
+	if err != nil {
+		return nil, err
+	}
+	store, err := cache.NewStore(cache.StoreConfig{
+		Redis: client, Bus: bus, Prefix: p.Keys().Key(""), Namespace: p.Namespace, Registerer: p.Metrics,
+		EncodeError: func(err error) string { return string(bff.CodeOf(err)) },
+		DecodeError: func(code string) error {
+			return &bff.Error{Code: bff.Code(code), Err: errors.New("the fill failed in another instance")}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Add("caches", nil, store.Close)
+	return store, nil
 }
 
 // routes opens the API, what stands in front of it and what received events do.
 func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	upstreams, err := backofficeupstream.New(backofficeupstream.Config{
-		IAMURL: c.IAMURL, TenantURL: c.TenantURL, Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
+		URLs: c.urls(), Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
 	})
 	if err != nil {
 		return nil, err

@@ -12,19 +12,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // Config says where the upstreams are.
 type Config struct {
-	IAMURL    string
-	TenantURL string
+	// URLs has the address of every upstream.
+	URLs map[backoffice.Upstream]string
 
 	Metrics   *prometheus.Registry
 	Namespace string
 	Log       *slog.Logger
 	// Header adds the served request's id and trace to each call.
 	Header func(ctx context.Context, h http.Header)
+	// Transport replaces the tuned one, for tests.
+	Transport http.RoundTripper
 }
 
 // Upstreams are the clients.
@@ -36,17 +39,17 @@ type Upstreams struct {
 // New returns the clients with the budgets of the specification.
 func New(cfg Config) (*Upstreams, error) {
 	var errs []error
-	client := func(name, url string, timeout time.Duration, retries int) *upstream.Client {
+	client := func(name backoffice.Upstream) *upstream.Client {
 		c, err := upstream.New(upstream.Config{
-			Name: name, BaseURL: url, Timeout: timeout, Retries: retries,
-			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header,
+			Name: string(name), BaseURL: cfg.URLs[name], Timeout: name.Timeout(), Retries: name.Retries(),
+			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
 		})
 		errs = append(errs, err)
 		return c
 	}
 	u := &Upstreams{
-		IAM:    &IAM{client("iam", cfg.IAMURL, 600*time.Millisecond, 0)},
-		Tenant: &Tenant{client("tenant", cfg.TenantURL, 500*time.Millisecond, 1)},
+		IAM:    &IAM{client(backoffice.UpstreamIAM)},
+		Tenant: &Tenant{client(backoffice.UpstreamTenant)},
 	}
 	return u, errors.Join(errs...)
 }

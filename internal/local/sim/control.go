@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ func (s *Sim) controlRoutes() {
 	s.control("GET /_sim/operators", func([]byte, *http.Request) (any, error) {
 		return map[string]any{"operators": s.Cast()}, nil
 	})
+	s.drillRoutes()
 	s.control("POST /_sim/iam/keys", func(body []byte, _ *http.Request) (any, error) {
 		var req struct {
 			Alg     string `json:"alg"`
@@ -98,7 +100,7 @@ func decodeStrict(body []byte, v any) error {
 	return nil
 }
 
-var topicForm = regexp.MustCompile(`^melmastoon(\.[a-z0-9_-]+)+\.v([0-9]{1,3})$`)
+var topicForm = regexp.MustCompile(`^melmastoon(\.[a-z0-9_-]+)+?(?:\.v([0-9]{1,3}))?$`)
 
 const publishTimeout = 5 * time.Second
 
@@ -130,39 +132,38 @@ func (s *Sim) Emit(ctx context.Context, topic string, payload json.RawMessage) (
 	}
 	s.apply(topic, about)
 
-	version, err := strconv.Atoi(form[2])
-	if err != nil {
-		return "", false, fmt.Errorf("read version of topic: %w", err)
+	version := 1
+	if form[2] != "" {
+		if version, err = strconv.Atoi(form[2]); err != nil {
+			return "", false, fmt.Errorf("read version of topic: %w", err)
+		}
 	}
-	now := s.cfg.Now()
-	ev := bff.Event{
-		Envelope: bff.Envelope{
-			EventID: bff.NewID(bff.PrefixEvent, now).String(), Subject: topic, Version: version,
-			OccurredAt: bff.At(now), PublishedAt: bff.At(now), Producer: "upstream-sim", ProducerInstance: "upstream-sim",
-			SchemaURI: "https://schemas.melmastoon.ghasi.io/" + topic + ".json", RetentionClass: bff.RetentionOperational, SamplingRate: 1,
-		},
-		Payload: payload,
-	}
+	ev := s.event(topic, version, payload)
 	if about.TenantID != "" {
 		ev.Envelope.TenantID = &about.TenantID
 	}
+	published, err = s.publish(ctx, ev, cmp.Or(about.TenantID, about.PropertyID))
+	if err != nil {
+		return "", false, err
+	}
+	return ev.Envelope.EventID, published, nil
+}
+
+// publish sends an event to the topic of its name, if there is a publisher.
+func (s *Sim) publish(ctx context.Context, ev bff.Event, key string) (bool, error) {
 	if s.cfg.Publisher == nil {
-		return ev.Envelope.EventID, false, nil
+		return false, nil
 	}
 	data, err := json.Marshal(ev)
 	if err != nil {
-		return "", false, fmt.Errorf("encode event: %w", err)
-	}
-	key := about.TenantID
-	if key == "" {
-		key = about.PropertyID
+		return false, fmt.Errorf("encode event: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	if err := s.cfg.Publisher.Publish(ctx, topic, data, key); err != nil {
-		return "", false, errors.Join(&failure{status: http.StatusBadGateway, code: "PUBLISH_FAILED", message: "the event acted here but could not be published"}, err)
+	if err := s.cfg.Publisher.Publish(ctx, ev.Envelope.Subject, data, key); err != nil {
+		return false, errors.Join(&failure{status: http.StatusBadGateway, code: "PUBLISH_FAILED", message: "the event acted here but could not be published"}, err)
 	}
-	return ev.Envelope.EventID, true, nil
+	return true, nil
 }
 
 // news is what the simulator reads of an event's payload.

@@ -1,9 +1,11 @@
 package sim
 
 import (
-	"math"
-	"net/http"
+	"cmp"
+	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -36,121 +38,244 @@ type Alert struct {
 	RaisedAt   bff.Timestamp `json:"raisedAt"`
 }
 
-const inboxDays = 2 // today's and yesterday's
+const (
+	inboxDays   = 2 // today's and yesterday's
+	inboxPerDay = 3
+)
+
+func alertSeverities() []string { return []string{"info", "warning", "critical"} }
+
+var suggestionKinds = [...]struct{ category, title, field string }{
+	{"pricing", "Raise the weekend rate", "ratePercent"},
+	{"housekeeping", "Clean the early arrivals first", "priority"},
+	{"staffing", "Add an evening shift", "shifts"},
+	{"upsell", "Offer the suite to a returning guest", "discountPercent"},
+}
 
 func (s *Sim) inboxRoutes() {
 	s.handle("ai-orchestrator", "GET /api/v1/tenants/{tenantId}/suggestions", func(c *call) (any, error) {
-		return inbox(s, c, s.suggestion, func(x Suggestion) string { return x.Status })
+		return listInbox(s, c, inboxOf[Suggestion]{
+			of: s.suggestions, at: func(x Suggestion) time.Time { return x.CreatedAt.Time },
+			status: func(x Suggestion) string { return x.Status }, usual: []string{"open"}, group: func(x Suggestion) string { return x.Category },
+		})
 	})
 	s.handle("ai-orchestrator", "GET /api/v1/suggestions/{suggestionId}", func(c *call) (any, error) {
-		r, _, err := s.findRef(c, prefixSuggestion, "suggestionId")
+		_, x, err := s.findSuggestion(c)
 		if err != nil {
 			return nil, err
-		}
-		x, ok := s.suggestion(r)
-		if !ok {
-			return nil, notFound("suggestion")
 		}
 		return x, nil
 	})
+	s.handle("ai-orchestrator", "GET /api/v1/properties/{propertyId}/acceptance", s.acceptance)
 	s.mutation("ai-orchestrator", "POST /api/v1/suggestions/{suggestionId}/decisions", s.decide)
 	s.handle("notification", "GET /api/v1/tenants/{tenantId}/alerts", func(c *call) (any, error) {
-		return inbox(s, c, s.alert, func(x Alert) string { return x.Status })
+		return listInbox(s, c, inboxOf[Alert]{
+			of: s.alerts, at: func(x Alert) time.Time { return x.RaisedAt.Time },
+			status: func(x Alert) string { return x.Status }, usual: []string{"open", "acknowledged"}, group: func(x Alert) string { return x.Severity },
+		})
 	})
 	s.handle("notification", "GET /api/v1/alerts/{alertId}", func(c *call) (any, error) {
-		r, _, err := s.findRef(c, prefixAlert, "alertId")
+		_, x, err := s.findAlert(c)
 		if err != nil {
 			return nil, err
-		}
-		x, ok := s.alert(r)
-		if !ok {
-			return nil, notFound("alert")
 		}
 		return x, nil
 	})
 	s.mutation("notification", "POST /api/v1/alerts/{alertId}/acknowledge", func(c *call) (any, error) {
-		r, id, err := s.findRef(c, prefixAlert, "alertId")
+		_, x, err := s.findAlert(c)
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := s.alert(r); !ok {
-			return nil, notFound("alert")
-		}
-		if _, err := s.staff.move(id, "open", "acknowledged", "open", "acknowledged"); err != nil {
+		if _, err := s.staff.move(x.AlertID, s.staff.stands(x.AlertID, x.Status), "acknowledged", c.now, "open", "acknowledged"); err != nil {
 			return nil, err
 		}
-		return map[string]any{"alertId": id, "status": "acknowledged", "acknowledgedAt": bff.At(c.now)}, nil
+		return map[string]any{"alertId": x.AlertID, "status": "acknowledged", "acknowledgedAt": bff.At(c.now)}, nil
 	})
-	s.handle("analytics", "GET /api/v1/properties/{propertyId}/kpis", s.kpis)
-	s.handle("staff", "GET /api/v1/properties/{propertyId}/shifts", s.shifts)
-	s.handle("sync", "GET /api/v1/properties/{propertyId}/devices", s.devices)
-	s.handle("sync", "GET /api/v1/devices/{deviceId}/cursor", func(c *call) (any, error) {
-		s.staff.mu.Lock()
-		defer s.staff.mu.Unlock()
-		return s.staff.cursor(c.PathValue("deviceId")), nil
-	})
-	s.mutation("sync", "POST /api/v1/devices/{deviceId}/cursor", s.putCursor)
 }
 
-// inbox lists what a tenant's houses have, by house and status where asked.
-func inbox[T any](s *Sim, c *call, at func(ref) (T, bool), status func(T) string) (any, error) {
+// inboxOf says how one kind of thing is listed.
+type inboxOf[T any] struct {
+	of            func(p *property, at time.Time) []T
+	at            func(T) time.Time
+	status, group func(T) string
+	usual         []string
+}
+
+// listInbox lists what a tenant's houses have, the newest first, by house and status
+// where asked. Its ETag is that of the items: a client that polls is told
+// whether anything changed.
+func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 	t, err := s.tenant(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sameTenant(c, t); err != nil {
+	if err := c.ofTenant(t); err != nil {
 		return nil, err
 	}
-	house, want := c.URL.Query().Get("propertyId"), c.URL.Query().Get("status")
-	items := []T{}
+	var houses []string
+	if q := c.URL.Query().Get("propertyId"); q != "" {
+		houses = strings.Split(q, ",")
+	}
+	at := s.houseTime(c.now)
+	items, counts := []T{}, map[string]int{}
 	for _, p := range t.properties {
-		if house != "" && house != p.id {
+		if houses != nil && !slices.Contains(houses, p.id) {
 			continue
 		}
-		for d := range inboxDays {
-			for n := range 3 {
-				x, ok := at(ref{p, bff.DateOf(c.now) - bff.Date(d), n})
-				if ok && (want == "" || want == status(x)) {
-					items = append(items, x)
-				}
+		for _, x := range in.of(p, at) {
+			if slices.Contains(in.usual, in.status(x)) {
+				counts[in.group(x)]++
+			}
+			if c.wanted(in.status(x), in.usual...) {
+				items = append(items, x)
 			}
 		}
 	}
-	return page[T]{TenantID: t.id, PropertyID: house, AsOf: bff.At(c.now), Items: items, Total: len(items)}, nil
+	slices.SortStableFunc(items, func(a, b T) int { return in.at(b).Compare(in.at(a)) })
+	out, err := pageOf(c, nil, bff.DateOf(at), items)
+	if err != nil {
+		return nil, err
+	}
+	out.TenantID, out.Counts, out.Date = t.id, counts, nil
+	b, err := json.Marshal([]any{out.Items, out.Total, out.NextCursor, out.Counts})
+	if err != nil {
+		return nil, err
+	}
+	tag := `"` + strconv.FormatUint(hashString(string(b)), 36) + `"`
+	c.reply.Set("ETag", tag)
+	for have := range strings.SplitSeq(c.Header.Get("If-None-Match"), ",") {
+		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
+			return notModified{}, nil
+		}
+	}
+	return out, nil
+}
+
+// suggestions lists a house's advice. One comes every day at midnight, others
+// as the day goes.
+func (s *Sim) suggestions(p *property, at time.Time) []Suggestion {
+	var out []Suggestion
+	for d := bff.DateOf(at) - inboxDays + 1; d <= bff.DateOf(at); d++ {
+		for n := range inboxPerDay {
+			if x, ok := s.suggestion(ref{p, d, n}); ok && !x.CreatedAt.After(at) {
+				out = append(out, x)
+			}
+		}
+	}
+	s.staff.mu.Lock()
+	out = append(out, s.staff.advice[p.id]...)
+	s.staff.mu.Unlock()
+	for i := range out {
+		x := &out[i]
+		if x.Status = s.staff.stands(x.SuggestionID, "open").status; x.Status == "open" && !at.Before(x.ExpiresAt.Time) {
+			x.Status = "expired"
+		}
+	}
+	return out
 }
 
 func (s *Sim) suggestion(r ref) (Suggestion, bool) {
 	rnd := stream{mix(r.house.seed, kindSuggestion, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
-	kinds := [...]struct{ category, title, field string }{
-		{"pricing", "Raise the weekend rate", "ratePercent"},
-		{"housekeeping", "Clean the early arrivals first", "priority"},
-		{"staffing", "Add an evening shift", "shifts"},
-		{"upsell", "Offer the suite to a returning guest", "discountPercent"},
-	}
-	k := kinds[rnd.below(len(kinds))]
-	if !rnd.chance(45) {
+	k := suggestionKinds[rnd.below(len(suggestionKinds))]
+	if !rnd.chance(45) && r.n > 0 {
 		return Suggestion{}, false
 	}
-	at := r.day.Time().Add(time.Duration(rnd.below(8*3600)) * time.Second)
-	x := Suggestion{
+	at := r.day.Time().Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
+	return Suggestion{
 		SuggestionID: s.refID(prefixSuggestion, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k.category, Title: k.title,
-		Proposal: map[string]any{k.field: 1 + rnd.below(12)}, Confidence: float64(60+rnd.below(39)) / 100,
-		CreatedAt: bff.At(at), ExpiresAt: bff.At(at.Add(48 * time.Hour)),
+		Proposal: map[string]any{k.field: 1 + rnd.below(12)}, Confidence: float64(60+rnd.below(39)) / 100, Status: "open",
+		CreatedAt: bff.At(at), ExpiresAt: bff.At(at.Add(36 * time.Hour)),
 		Provenance: map[string]any{"model": "ops-advisor", "modelVersion": "2026-03", "promptVersion": "p" + itoa(1+rnd.below(4))},
+	}, true
+}
+
+// alerts lists what a house should look at. They end by themselves after hours,
+// the one of midnight after a day.
+func (s *Sim) alerts(p *property, at time.Time) []Alert {
+	var out []Alert
+	for d := bff.DateOf(at) - inboxDays + 1; d <= bff.DateOf(at); d++ {
+		for n := range inboxPerDay {
+			if x, ok := s.alert(ref{p, d, n}, at); ok && !x.RaisedAt.After(at) {
+				out = append(out, x)
+			}
+		}
 	}
-	x.Status = s.staff.stands(x.SuggestionID, "open").status
+	s.staff.mu.Lock()
+	out = append(out, s.staff.alerts[p.id]...)
+	s.staff.mu.Unlock()
+	for i := range out {
+		if now := s.staff.stands(out[i].AlertID, out[i].Status); out[i].Status != "resolved" {
+			out[i].Status = now.status
+		}
+	}
+	return out
+}
+
+func (s *Sim) alert(r ref, at time.Time) (Alert, bool) {
+	rnd := stream{mix(r.house.seed, kindAlert, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
+	kinds := [...][2]string{{"lock", "A door lock is low on power"}, {"payment", "A card was declined"}, {"overbooking", "More arrivals than clean rooms"}, {"power", "The generator is running"}, {"review", "A guest left a poor review"}}
+	k := kinds[rnd.below(len(kinds))]
+	if !rnd.chance(50) && r.n > 0 {
+		return Alert{}, false
+	}
+	raised := r.day.Time().Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
+	x := Alert{
+		AlertID: s.refID(prefixAlert, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k[0], Title: k[1],
+		Severity: []string{"info", "warning", "warning", "critical"}[rnd.below(4)], RaisedAt: bff.At(raised), Status: "open",
+	}
+	lasts := time.Duration(1+rnd.below(12)) * time.Hour
+	if r.n == 0 {
+		lasts = 24 * time.Hour
+	}
+	if !at.Before(raised.Add(lasts)) {
+		x.Status = "resolved"
+	}
 	return x, true
+}
+
+// findSuggestion finds the suggestion of the path.
+func (s *Sim) findSuggestion(c *call) (*property, Suggestion, error) {
+	return findIn(s, c, prefixSuggestion, "suggestionId", s.suggestions, func(x Suggestion) string { return x.SuggestionID },
+		func(p *property) bool { return len(s.staff.advice[p.id]) > 0 })
+}
+
+func (s *Sim) findAlert(c *call) (*property, Alert, error) {
+	return findIn(s, c, prefixAlert, "alertId", s.alerts, func(x Alert) string { return x.AlertID },
+		func(p *property) bool { return len(s.staff.alerts[p.id]) > 0 })
+}
+
+// findIn finds a thing of an inbox by the id in the path.
+func findIn[T any](s *Sim, c *call, prefix bff.Prefix, name string, of func(*property, time.Time) []T, id func(T) string, added func(*property) bool) (*property, T, error) {
+	var none T
+	want, err := c.pathID(prefix, name)
+	if err != nil {
+		return nil, none, err
+	}
+	houses := s.data.properties
+	if r, ok := s.readRef(want); ok {
+		houses = []*property{r.house}
+	} else {
+		houses = s.housesWith(houses, added)
+	}
+	for _, p := range houses {
+		if c.ofTenant(p.tenant) != nil {
+			continue
+		}
+		for _, x := range of(p, s.houseTime(c.now)) {
+			if id(x) == want.String() {
+				return p, x, nil
+			}
+		}
+	}
+	return nil, none, notFound(name)
 }
 
 // decide records an outcome. It comes through an outbox, maybe twice: the same
 // outcome again is no conflict.
 func (s *Sim) decide(c *call) (any, error) {
-	r, id, err := s.findRef(c, prefixSuggestion, "suggestionId")
+	_, x, err := s.findSuggestion(c)
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := s.suggestion(r); !ok {
-		return nil, notFound("suggestion")
 	}
 	var req struct {
 		Outcome string `json:"outcome"`
@@ -161,164 +286,143 @@ func (s *Sim) decide(c *call) (any, error) {
 	if !slices.Contains([]string{"accepted", "rejected", "modified"}, req.Outcome) {
 		return nil, refused(bff.FieldErrors{{Field: "outcome", Code: bff.FieldUnsupported}})
 	}
-	if _, err := s.staff.move(id, "open", req.Outcome, "open", req.Outcome); err != nil {
+	if _, err := s.staff.move(x.SuggestionID, s.staff.stands(x.SuggestionID, x.Status), req.Outcome, c.now, "open", req.Outcome); err != nil {
 		return nil, err
 	}
-	return accepted{map[string]any{"suggestionId": id, "outcome": req.Outcome}}, nil
+	return accepted{map[string]any{"suggestionId": x.SuggestionID, "outcome": req.Outcome}}, nil
 }
 
-func (s *Sim) alert(r ref) (Alert, bool) {
-	rnd := stream{mix(r.house.seed, kindAlert, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
-	kinds := [...][2]string{{"lock", "A door lock is low on power"}, {"payment", "A card was declined"}, {"overbooking", "More arrivals than clean rooms"}, {"power", "The generator is running"}, {"review", "A guest left a poor review"}}
-	k := kinds[rnd.below(len(kinds))]
-	if !rnd.chance(50) {
-		return Alert{}, false
-	}
-	x := Alert{
-		AlertID: s.refID(prefixAlert, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k[0], Title: k[1],
-		Severity: []string{"info", "warning", "warning", "critical"}[rnd.below(4)],
-		RaisedAt: bff.At(r.day.Time().Add(time.Duration(rnd.below(8*3600)) * time.Second)),
-	}
-	x.Status = s.staff.stands(x.AlertID, "open").status
-	return x, true
-}
-
-func (s *Sim) kpis(c *call) (any, error) {
-	p, day, err := s.houseDay(c)
-	if err != nil {
-		return nil, err
-	}
-	today := bff.DateOf(c.now)
-	cur := bff.Currency(p.country.currency)
-	taken := s.stays(p, day, today, func(r Reservation) bool { return held(r) && r.CheckOut > day })
-	cancelled := s.stays(p, day, today, func(r Reservation) bool { return r.Status == "cancelled" && r.CheckIn == day })
-	missed := s.stays(p, day, today, func(r Reservation) bool { return r.Status == "no_show" && r.CheckIn == day })
-	var revenue, nights int64
-	channels := map[string]int{}
-	for _, r := range taken {
-		revenue += convert(p.nightCents(day, bff.Occupancy{Adults: r.Adults, Children: r.Children, Rooms: 1}), cur).Minor
-		nights += int64(r.CheckOut - r.CheckIn)
-		channels[r.Channel]++
-	}
-	per := func(n int) string {
-		return micros(bff.Money{Minor: revenue / int64(max(n, 1)), Currency: cur})
-	}
-	return map[string]any{
-		"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "adr": per(len(taken)), "revpar": per(p.rooms),
-		"occupancyPercent":     math.Round(1000*float64(min(len(taken), p.rooms))/float64(p.rooms)) / 10,
-		"averageLengthOfStay":  math.Round(10*float64(nights)/float64(max(len(taken), 1))) / 10,
-		"cancellations":        len(cancelled),
-		"noShows":              len(missed),
-		"channelMix":           channels,
-		"aiAcceptancePercent":  40 + int(mix(p.seed, kindSuggestion, uint64(day))%45), //nolint:gosec // small numbers
-		"linenRunwayDays":      1 + int(mix(p.seed, kindTask, uint64(day))%9),         //nolint:gosec // small numbers
-		"timeToReadyMinutes":   25 + int(mix(p.seed, kindTask, uint64(day), 1)%40),    //nolint:gosec // small numbers
-		"pendingAtArrivalTime": int(mix(p.seed, kindTask, uint64(day), 2) % 6),        //nolint:gosec // small numbers
-	}, nil
-}
-
-func (s *Sim) shifts(c *call) (any, error) {
-	p, day, err := s.houseDay(c)
-	if err != nil {
-		return nil, err
-	}
-	type shift struct {
-		OperatorID  string `json:"operatorId,omitempty"`
-		DisplayName string `json:"displayName,omitempty"`
-		Role        string `json:"role"`
-		From        string `json:"from"`
-		To          string `json:"to"`
-	}
-	items, gaps := []shift{}, []shift{}
-	for i, role := range []string{"front_desk", "front_desk", "housekeeper", "housekeeping_lead", "maintenance", "fnb_manager"} {
-		sh := shift{Role: role, From: []string{"06:00", "14:00"}[i%2], To: []string{"14:00", "22:00"}[i%2]}
-		if mix(p.seed, kindStaff, uint64(day), uint64(i))%6 == 0 { //nolint:gosec // not negative
-			gaps = append(gaps, sh)
-			continue
-		}
-		o := p.tenant.operator[p.tenant.staffer(role)]
-		sh.OperatorID, sh.DisplayName = o.id, o.displayName
-		items = append(items, sh)
-	}
-	return struct {
-		page[shift]
-		Gaps []shift `json:"gaps"`
-	}{pageOf(p, day, c.now, items), gaps}, nil
-}
-
-func (s *Sim) devices(c *call) (any, error) {
+// acceptance is how often advice was taken in the last thirty days.
+func (s *Sim) acceptance(c *call) (any, error) {
 	p, err := s.house(c)
 	if err != nil {
 		return nil, err
 	}
-	type device struct {
-		DeviceID   string        `json:"deviceId"`
-		Status     string        `json:"status"`
-		LastSeenAt bff.Timestamp `json:"lastSeenAt"`
-		LagSeconds int           `json:"lagSeconds"`
-	}
-	items := []device{}
-	rnd := stream{mix(p.seed, kindDevice)}
-	for n := range 2 + rnd.below(3) {
-		d := device{DeviceID: derivedID(bff.PrefixDevice, p.seed, kindDevice, uint64(n)), Status: "online", LagSeconds: rnd.below(20)}
-		if rnd.chance(15) {
-			d.Status, d.LagSeconds = "offline", 600+rnd.below(7200)
+	at := s.houseTime(c.now)
+	rnd := stream{mix(p.seed, kindSuggestion, uint64(bff.DateOf(at)))} //nolint:gosec // not negative
+	n := map[string]int{"accepted": 5 + rnd.below(20), "rejected": 2 + rnd.below(10), "modified": rnd.below(6), "expired": rnd.below(8)}
+	for _, x := range s.suggestions(p, at) {
+		if x.Status != "open" {
+			n[x.Status]++
 		}
-		d.LastSeenAt = bff.At(c.now.Add(-time.Duration(d.LagSeconds) * time.Second))
-		items = append(items, d)
 	}
-	return pageOf(p, bff.DateOf(c.now), c.now, items), nil
+	decided := n["accepted"] + n["rejected"] + n["modified"]
+	return map[string]any{
+		"propertyId": p.id, "days": 30, "asOf": bff.At(c.now), "accepted": n["accepted"], "rejected": n["rejected"], "modified": n["modified"],
+		"expired": n["expired"], "acceptanceRate": float64(1000*(n["accepted"]+n["modified"])/decided) / 1000,
+	}, nil
 }
 
-// cursor is how far a device has synchronised.
-type cursor struct {
-	DeviceID      string `json:"deviceId"`
-	PullCursor    string `json:"pullCursor"`
-	PushAck       string `json:"pushAck"`
-	CursorVersion int    `json:"cursorVersion"`
-}
-
-// cursor needs the lock.
-func (st *staffState) cursor(deviceID string) cursor {
-	if c, ok := st.cursors[deviceID]; ok {
-		return c
-	}
-	return cursor{DeviceID: deviceID, PullCursor: "0", PushAck: "0", CursorVersion: 1}
-}
-
-// putCursor moves a cursor if the caller saw the newest version.
-func (s *Sim) putCursor(c *call) (any, error) {
+// raiseAlert adds an alert to a house.
+func (s *Sim) raiseAlert(c *call) (any, error) {
 	var req struct {
-		ExpectedVersion int    `json:"expectedVersion"`
-		PullCursor      string `json:"pullCursor"`
-		PushAck         string `json:"pushAck"`
+		PropertyID string `json:"propertyId"`
+		Category   string `json:"category"`
+		Severity   string `json:"severity"`
+		Title      string `json:"title"`
 	}
-	if err := c.decode(&req); err != nil {
+	if err := decodeStrict(c.body, &req); err != nil {
 		return nil, err
 	}
-	id := c.PathValue("deviceId")
+	p := s.data.propertyByID[req.PropertyID]
+	if p == nil {
+		return nil, notFound("property")
+	}
 	var bad bff.FieldErrors
-	bad.Check(len(id) <= maxDeviceID, "deviceId", bff.FieldLength)
-	bad.Check(req.ExpectedVersion > 0, "expectedVersion", bff.FieldRequired)
-	bad.Check(len(req.PullCursor) <= 256, "pullCursor", bff.FieldLength)
-	bad.Check(len(req.PushAck) <= 256, "pushAck", bff.FieldLength)
+	req.Category, req.Severity = cmp.Or(req.Category, "power"), cmp.Or(req.Severity, "warning")
+	bad.Check(slices.Contains(alertSeverities(), req.Severity), "severity", bff.FieldUnsupported)
+	bad.Check(len(req.Category) <= 64, "category", bff.FieldLength)
+	bad.Check(len(req.Title) <= maxNotes, "title", bff.FieldLength)
 	if err := refused(bad); err != nil {
 		return nil, err
 	}
+	x := Alert{
+		AlertID: bff.NewID(prefixAlert, c.now).String(), TenantID: p.tenant.id, PropertyID: p.id, Category: req.Category, Severity: req.Severity,
+		Title: cmp.Or(req.Title, "The generator is running"), Status: "open", RaisedAt: bff.At(c.now),
+	}
 	s.staff.mu.Lock()
-	defer s.staff.mu.Unlock()
-	now := s.staff.cursor(id)
-	if now.CursorVersion != req.ExpectedVersion {
-		return nil, &failure{status: http.StatusConflict, code: "CURSOR_CONFLICT", message: "cursor is at version " + itoa(now.CursorVersion)}
-	}
-	if req.PullCursor != "" {
-		now.PullCursor = req.PullCursor
-	}
-	if req.PushAck != "" {
-		now.PushAck = req.PushAck
-	}
-	now.CursorVersion++
-	bound(s.staff.cursors)
-	s.staff.cursors[id] = now
-	return now, nil
+	s.staff.alerts[p.id] = keepLast(append(s.staff.alerts[p.id], x))
+	s.staff.mu.Unlock()
+	s.tellAlert(c, p, x, "raised")
+	return created{x}, nil
 }
+
+// resolveAlert ends the alert of the path.
+func (s *Sim) resolveAlert(c *call) (any, error) {
+	p, x, err := s.findAlert(c)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.staff.move(x.AlertID, s.staff.stands(x.AlertID, x.Status), "resolved", c.now, "open", "acknowledged")
+	if err != nil {
+		return nil, err
+	}
+	x.Status = now.status
+	s.tellAlert(c, p, x, "resolved")
+	return x, nil
+}
+
+func (s *Sim) tellAlert(c *call, p *property, x Alert, event string) {
+	s.tell(c, "melmastoon.notification.alert."+event+".v1", p, map[string]any{
+		"alertId": x.AlertID, "category": x.Category, "severity": x.Severity, "raisedAt": x.RaisedAt,
+	})
+}
+
+// addSuggestion gives a house advice.
+func (s *Sim) addSuggestion(c *call) (any, error) {
+	var req struct {
+		PropertyID string `json:"propertyId"`
+		Category   string `json:"category"`
+	}
+	if err := decodeStrict(c.body, &req); err != nil {
+		return nil, err
+	}
+	p := s.data.propertyByID[req.PropertyID]
+	if p == nil {
+		return nil, notFound("property")
+	}
+	i := 0
+	if req.Category != "" {
+		for i < len(suggestionKinds) && suggestionKinds[i].category != req.Category {
+			i++
+		}
+	}
+	if i == len(suggestionKinds) {
+		return nil, refused(bff.FieldErrors{{Field: "category", Code: bff.FieldUnsupported}})
+	}
+	k := suggestionKinds[i]
+	x := Suggestion{
+		SuggestionID: bff.NewID(prefixSuggestion, c.now).String(), TenantID: p.tenant.id, PropertyID: p.id, Category: k.category, Title: k.title,
+		Proposal: map[string]any{k.field: 5}, Confidence: 0.9, Status: "open", CreatedAt: bff.At(c.now), ExpiresAt: bff.At(c.now.Add(36 * time.Hour)),
+		Provenance: map[string]any{"model": "ops-advisor", "modelVersion": "2026-03", "promptVersion": "p1"},
+	}
+	s.staff.mu.Lock()
+	s.staff.advice[p.id] = keepLast(append(s.staff.advice[p.id], x))
+	s.staff.mu.Unlock()
+	s.tellSuggestion(c, p, x, "created")
+	return created{x}, nil
+}
+
+// expireSuggestion withdraws the suggestion of the path.
+func (s *Sim) expireSuggestion(c *call) (any, error) {
+	p, x, err := s.findSuggestion(c)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.staff.move(x.SuggestionID, s.staff.stands(x.SuggestionID, x.Status), "expired", c.now, "open")
+	if err != nil {
+		return nil, err
+	}
+	x.Status = now.status
+	s.tellSuggestion(c, p, x, "expired")
+	return x, nil
+}
+
+func (s *Sim) tellSuggestion(c *call, p *property, x Suggestion, event string) {
+	s.tell(c, "melmastoon.ai_orchestrator.suggestion."+event+".v1", p, map[string]any{
+		"suggestionId": x.SuggestionID, "category": x.Category, "createdAt": x.CreatedAt, "expiresAt": x.ExpiresAt,
+	})
+}
+
+// notModified is an answer with status 304.
+type notModified struct{}

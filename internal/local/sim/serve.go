@@ -26,7 +26,9 @@ type call struct {
 	now  time.Time
 	base string // of media addresses
 
-	reply http.Header // of the answer
+	reply  http.Header // of the answer
+	speaks dialect
+	above  bool // a call of /_sim, which is above tenants
 }
 
 // failure is an answer that is not a success.
@@ -69,7 +71,7 @@ func (s *Sim) handle(upstream, route string, h func(c *call) (any, error)) {
 	method, path, _ := strings.Cut(route, " ")
 	count := s.calls.counter(upstream, route)
 	s.faults.know(upstream, route)
-	latency := s.cfg.Latency[upstream]
+	latency, speaks := s.cfg.Latency[upstream], dialectOf(upstream)
 	s.mux.HandleFunc(method+" /"+upstream+path, func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
 		if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= 64 {
@@ -87,7 +89,7 @@ func (s *Sim) handle(upstream, route string, h func(c *call) (any, error)) {
 		if !wait(r.Context(), latency.Base, latency.Jitter) || !s.faults.suffer(w, r, upstream, route, s.closed) {
 			return
 		}
-		out, err := h(&call{Request: r, body: body, now: s.cfg.Now(), base: s.mediaBase(r), reply: w.Header()})
+		out, err := h(&call{Request: r, body: body, now: s.cfg.Now(), base: s.mediaBase(r), reply: w.Header(), speaks: speaks})
 		if err != nil {
 			writeFailure(w, err)
 			return
@@ -121,6 +123,9 @@ func writeJSON(w http.ResponseWriter, v any) {
 	switch t := v.(type) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
+		return
+	case notModified:
+		w.WriteHeader(http.StatusNotModified)
 		return
 	case created:
 		status, v = http.StatusCreated, t.body

@@ -43,6 +43,9 @@ type Config struct {
 	// PublicURL is the base of media addresses, without a trailing slash.
 	// Empty means that of the request.
 	PublicURL string
+	// HouseTime stops the clocks in the houses at this time of day, for tests
+	// that look twice; 0 lets their day go on.
+	HouseTime time.Duration
 	// Issuer is the iss claim of access tokens.
 	Issuer string
 }
@@ -143,6 +146,9 @@ func (c Config) validate() error {
 	}
 	if strings.HasSuffix(c.PublicURL, "/") {
 		bad = append(bad, errors.New("public URL: ends in a slash"))
+	}
+	if c.HouseTime < 0 || c.HouseTime >= 24*time.Hour {
+		bad = append(bad, errors.New("house time: no time of day"))
 	}
 	return errors.Join(bad...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,13 +20,56 @@ import (
 
 // Prefixes of the neighbours' own things.
 const (
-	prefixTask       bff.Prefix = "hkt"
-	prefixWorkOrder  bff.Prefix = "wko"
-	prefixCredential bff.Prefix = "lck"
-	prefixSuggestion bff.Prefix = "sug"
-	prefixAlert      bff.Prefix = "alr"
-	prefixEntry      bff.Prefix = "ent"
+	prefixTask        bff.Prefix = "hkt"
+	prefixWorkOrder   bff.Prefix = "wko"
+	prefixCredential  bff.Prefix = "lck"
+	prefixSuggestion  bff.Prefix = "sug"
+	prefixAlert       bff.Prefix = "alr"
+	prefixEntry       bff.Prefix = "ent"
+	prefixLockFailure bff.Prefix = "lkf"
+	prefixNote        bff.Prefix = "nte"
 )
+
+// dialect is how a service behind the staff console is addressed. They were
+// built by different teams, and it shows.
+type dialect struct {
+	tenant string // header that names the tenant
+	key    string // header of idempotency keys
+	uuid   bool   // ids are UUIDs of the same bits, in paths, headers, bodies and events
+}
+
+func dialectOf(upstream string) dialect {
+	switch upstream {
+	case "billing":
+		return dialect{tenant: "X-Billing-Tenant", key: "X-Idempotency-Key", uuid: true}
+	case "maintenance":
+		return dialect{tenant: "X-Tenant", key: "Idempotency-Key", uuid: true}
+	case "lock":
+		return dialect{tenant: "X-Lock-Tenant", key: "X-Request-Key", uuid: true}
+	case "analytics":
+		return dialect{tenant: "X-Org-Id", uuid: true}
+	case "sync":
+		return dialect{tenant: "X-Tenant-Id", key: "X-Idempotency-Key", uuid: true}
+	}
+	return dialect{tenant: "X-Tenant-Id", key: "Idempotency-Key"}
+}
+
+// parse reads an id as the service writes it.
+func (d dialect) parse(p bff.Prefix, s string) (bff.ID, error) {
+	if d.uuid {
+		return bff.IDFromUUID(p, s)
+	}
+	return bff.ParseID(p, s)
+}
+
+// id writes a prefixed id as the service does.
+func (d dialect) id(s string) string {
+	prefix, _, ok := strings.Cut(s, "_")
+	if !ok || !d.uuid {
+		return s
+	}
+	return bff.MustParseID(bff.Prefix(prefix), s).UUID()
+}
 
 // ref is what an id of the staff services stands for.
 type ref struct {
@@ -50,28 +94,50 @@ func (s *Sim) refID(p bff.Prefix, r ref) string {
 	return bff.IDFromBytes(p, u).String()
 }
 
-// findRef reads an id of the path back, or reports that there is no such thing.
-func (s *Sim) findRef(c *call, p bff.Prefix, name string) (ref, string, error) {
-	id, err := bff.ParseID(p, c.PathValue(name))
-	if err != nil {
-		return ref{}, "", refused(bff.FieldErrors{{Field: name, Code: bff.FieldFormat}})
-	}
+// readRef reads an id back, or reports that it is none of the data set's.
+func (s *Sim) readRef(id bff.ID) (ref, bool) {
 	u := id.Bytes()
 	at := int(binary.BigEndian.Uint16(u[6:]))
 	if at >= len(s.data.byIndex) {
-		return ref{}, "", notFound(name)
+		return ref{}, false
 	}
 	r := ref{house: s.data.byIndex[at], day: bff.DateOf(id.Time()), n: int(u[8])}
-	if s.refID(p, r) != id.String() {
-		return ref{}, "", notFound(name)
-	}
-	return r, id.String(), s.sameTenant(c, r.house.tenant)
+	return r, s.refID(id.Prefix(), r) == id.String()
 }
 
-// sameTenant hides what is another tenant's from a caller that says which
-// tenant it asks for.
-func (s *Sim) sameTenant(c *call, t *tenant) error {
-	if asked := c.Header.Get("X-Tenant-Id"); asked != "" && asked != t.id {
+// pathID reads an id of the path.
+func (c *call) pathID(p bff.Prefix, name string) (bff.ID, error) {
+	id, err := c.speaks.parse(p, c.PathValue(name))
+	if err != nil {
+		return bff.ID{}, refused(bff.FieldErrors{{Field: name, Code: bff.FieldFormat}})
+	}
+	return id, nil
+}
+
+// findRef finds what an id of the path stands for, if it is the caller's.
+func (s *Sim) findRef(c *call, p bff.Prefix, name string) (ref, string, error) {
+	id, err := c.pathID(p, name)
+	if err != nil {
+		return ref{}, "", err
+	}
+	r, ok := s.readRef(id)
+	if !ok {
+		return ref{}, "", notFound(name)
+	}
+	return r, id.String(), c.ofTenant(r.house.tenant)
+}
+
+// ofTenant hides what is another tenant's. Every call says which tenant it asks
+// for; /_sim is above tenants.
+func (c *call) ofTenant(t *tenant) error {
+	if c.above {
+		return nil
+	}
+	asked := c.Header.Get(c.speaks.tenant)
+	if asked == "" {
+		return refused(bff.FieldErrors{{Field: c.speaks.tenant, Code: bff.FieldRequired}})
+	}
+	if id, err := c.speaks.parse(bff.PrefixTenant, asked); err != nil || id.String() != t.id {
 		return notFound("resource")
 	}
 	return nil
@@ -79,11 +145,15 @@ func (s *Sim) sameTenant(c *call, t *tenant) error {
 
 // house finds the property of the path, if it is the caller's.
 func (s *Sim) house(c *call) (*property, error) {
-	p, err := s.property(c)
+	id, err := c.pathID(bff.PrefixProperty, "propertyId")
 	if err != nil {
 		return nil, err
 	}
-	return p, s.sameTenant(c, p.tenant)
+	p := s.data.propertyByID[id.String()]
+	if p == nil {
+		return nil, notFound("property")
+	}
+	return p, c.ofTenant(p.tenant)
 }
 
 // day reads the date of the query, or today.
@@ -114,12 +184,27 @@ func (s *Sim) houseDay(c *call) (*property, bff.Date, error) {
 	return p, day, refused(bad)
 }
 
+// houseTime is what the clocks in the houses show.
+func (s *Sim) houseTime(now time.Time) time.Time {
+	if s.cfg.HouseTime == 0 {
+		return now.UTC()
+	}
+	return bff.DateOf(now).Time().Add(s.cfg.HouseTime)
+}
+
 // staffState is what staff did.
 type staffState struct {
 	mu      sync.Mutex
-	status  map[string]progress // by id of a reservation, task, work order, key, suggestion, alert
+	status  map[string]progress // by id of a reservation, task, work order, key, suggestion, alert; by house and number of a room
+	notes   map[string]string   // by reservation
+	outs    map[string]bff.Date // by reservation: the day of departure that was agreed later
 	folios  map[string]int64    // by folio: minor units charged on top
+	drawers map[string]int64    // by house: minor units put into today's cash drawer on top
+	tasks   map[string][]Task   // by house: what was added to the plan
 	orders  map[string][]WorkOrder
+	alerts  map[string][]Alert
+	advice  map[string][]Suggestion
+	locks   map[string][]LockFailure
 	cursors map[string]cursor
 	answers map[string]*answer // by idempotency key
 	keys    []string           // of answers, oldest first
@@ -129,38 +214,55 @@ type staffState struct {
 type progress struct {
 	status  string
 	version int
+	at      time.Time // of the last move
 }
 
 func (st *staffState) init() {
 	st.status = map[string]progress{}
+	st.notes = map[string]string{}
+	st.outs = map[string]bff.Date{}
 	st.folios = map[string]int64{}
+	st.drawers = map[string]int64{}
+	st.tasks = map[string][]Task{}
 	st.orders = map[string][]WorkOrder{}
+	st.alerts = map[string][]Alert{}
+	st.advice = map[string][]Suggestion{}
+	st.locks = map[string][]LockFailure{}
 	st.cursors = map[string]cursor{}
 	st.answers = map[string]*answer{}
 }
 
-// stands returns where a thing stands: where staff moved it, or where it began.
-func (st *staffState) stands(id, began string) progress {
+// moved returns where staff moved a thing, if they did.
+func (st *staffState) moved(id string) (progress, bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if p, ok := st.status[id]; ok {
+	p, ok := st.status[id]
+	return p, ok
+}
+
+// stands returns where a thing stands: where staff moved it, or where it began.
+func (st *staffState) stands(id, began string) progress {
+	if p, ok := st.moved(id); ok {
 		return p
 	}
 	return progress{status: began, version: 1}
 }
 
-// move takes a thing from one of the allowed states to another.
-func (st *staffState) move(id, began, to string, from ...string) (progress, error) {
+// move takes a thing that stands somewhere from one of the allowed states to
+// another.
+func (st *staffState) move(id string, stands progress, to string, at time.Time, from ...string) (progress, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	p, ok := st.status[id]
-	if !ok {
-		p = progress{status: began, version: 1}
+	if p, ok := st.status[id]; ok && p.version > stands.version { // it was moved meanwhile
+		stands = p
 	}
-	if !slices.Contains(from, p.status) {
-		return p, &failure{status: http.StatusConflict, code: "INVALID_STATE", message: "is " + p.status + ", not " + strings.Join(from, " or ")}
+	if !slices.Contains(from, stands.status) {
+		return stands, &failure{status: http.StatusConflict, code: "INVALID_STATE", message: "is " + stands.status + ", not " + strings.Join(from, " or ")}
 	}
-	p = progress{status: to, version: p.version + 1}
+	if to == stands.status { // changed, not moved
+		at = stands.at
+	}
+	p := progress{status: to, version: stands.version + 1, at: at}
 	bound(st.status)
 	st.status[id] = p
 	return p, nil
@@ -192,9 +294,9 @@ const (
 // before is answered as before: the platform's services promise that.
 func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 	s.handle(upstream, route, func(c *call) (any, error) {
-		key := c.Header.Get("Idempotency-Key")
+		key := c.Header.Get(c.speaks.key)
 		if len(key) > maxKey {
-			return nil, refused(bff.FieldErrors{{Field: "Idempotency-Key", Code: bff.FieldLength}})
+			return nil, refused(bff.FieldErrors{{Field: c.speaks.key, Code: bff.FieldLength}})
 		}
 		if key == "" {
 			return h(c)
@@ -242,25 +344,71 @@ func (st *staffState) once(c *call, key string, h func(c *call) (any, error)) (a
 	}
 }
 
-// page is the form of every list of these services.
+// page is the form of every list of these services. Counts are of all there
+// is, whatever was filtered or is on another page.
 type page[T any] struct {
-	PropertyID string        `json:"propertyId,omitempty"`
-	TenantID   string        `json:"tenantId,omitempty"`
-	Date       *bff.Date     `json:"date,omitempty"`
-	AsOf       bff.Timestamp `json:"asOf"`
-	Items      []T           `json:"items"`
-	Total      int           `json:"total"`
+	PropertyID string         `json:"propertyId,omitempty"`
+	TenantID   string         `json:"tenantId,omitempty"`
+	Date       *bff.Date      `json:"date,omitempty"`
+	AsOf       bff.Timestamp  `json:"asOf"`
+	Items      []T            `json:"items"`
+	Total      int            `json:"total"`
+	NextCursor string         `json:"nextCursor,omitempty"`
+	Counts     map[string]int `json:"counts,omitempty"`
 }
 
-func pageOf[T any](p *property, day bff.Date, now time.Time, items []T) page[T] {
-	if items == nil {
-		items = []T{}
+const (
+	pageItems    = 100
+	maxPageItems = 200
+)
+
+// pageOf cuts the page that the caller asks for.
+func pageOf[T any](c *call, p *property, day bff.Date, items []T) (page[T], error) {
+	out := page[T]{Date: &day, AsOf: bff.At(c.now), Items: []T{}, Total: len(items)}
+	if p != nil {
+		out.PropertyID = c.speaks.id(p.id)
 	}
-	return page[T]{PropertyID: p.id, Date: &day, AsOf: bff.At(now), Items: items, Total: len(items)}
+	var bad bff.FieldErrors
+	limit := c.number(&bad, "limit", pageItems, 1, maxPageItems)
+	from := 0
+	if s := c.URL.Query().Get("cursor"); s != "" {
+		n, err := strconv.ParseUint(strings.TrimPrefix(s, "c"), 36, 31)
+		bad.Check(err == nil && s[0] == 'c', "cursor", bff.FieldFormat)
+		from = int(n) //nolint:gosec // 31 bits
+	}
+	if err := refused(bad); err != nil {
+		return out, err
+	}
+	from = min(from, len(items))
+	to := min(from+limit, len(items))
+	out.Items = append(out.Items, items[from:to]...)
+	if to < len(items) {
+		out.NextCursor = "c" + strconv.FormatInt(int64(to), 36)
+	}
+	return out, nil
+}
+
+// wanted reports whether a thing with this status is asked for. Without a
+// status in the query the default counts; "all" is every one.
+func (c *call) wanted(status string, usual ...string) bool {
+	ask := c.URL.Query().Get("status")
+	switch ask {
+	case "all":
+		return true
+	case "":
+		return len(usual) == 0 || slices.Contains(usual, status)
+	}
+	return slices.Contains(strings.Split(ask, ","), status)
 }
 
 func (s *Sim) staffRoutes() {
 	s.stayRoutes()
+	s.roomRoutes()
+	s.folioRoutes()
+	s.lockRoutes()
 	s.taskRoutes()
+	s.orderRoutes()
 	s.inboxRoutes()
+	s.figureRoutes()
+	s.syncRoutes()
 }

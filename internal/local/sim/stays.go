@@ -1,89 +1,245 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
 
-// Reservation is one stay of one party.
-type Reservation struct {
-	ReservationID string   `json:"reservationId"`
-	PropertyID    string   `json:"propertyId"`
-	TenantID      string   `json:"tenantId"`
-	GuestName     string   `json:"guestName"`
-	RoomNumber    string   `json:"roomNumber"`
-	RoomTypeID    string   `json:"roomTypeId"`
-	Adults        int      `json:"adults"`
-	Children      int      `json:"children"`
-	CheckIn       bff.Date `json:"checkIn"`
-	CheckOut      bff.Date `json:"checkOut"`
-	Status        string   `json:"status"`
-	ETA           string   `json:"eta,omitempty"`
-	VIP           bool     `json:"vip"`
-	Channel       string   `json:"channel"`
-	FolioID       string   `json:"folioId"`
-	BalanceDue    string   `json:"balanceDue"`
-	Notes         string   `json:"notes,omitempty"`
-	Version       int      `json:"version"`
+// stay is what the data set plans for a room: who comes and leaves when. Its ref
+// is the day of arrival and the number of the room, so that no two parties ever
+// have one room for one night.
+type stay struct {
+	ref
+	out              bff.Date
+	guest            string
+	adults, children int
+	kind             int // of room
+	eta              string
+	vip              bool
+	channel, notes   string
+	fate             string // cancelled, no_show, or empty: they come
+	// As the clock of the house moves them; staff can be faster. Some come and
+	// go only at midnight: at any hour there is a party to check in and one to
+	// check out.
+	arrives time.Time
+	leaves  time.Duration // after the day of departure began
 }
 
-const maxNights = 5
+const blockDays = 7
 
-func (p *property) arrivals(day bff.Date) int {
-	return int(mix(p.seed, kindReservation, uint64(day)) % uint64(p.rooms/5+2)) //nolint:gosec // small positive counts
+// sold is how many of a house's rooms have guests. The last one is where
+// repairs are under way.
+func (p *property) sold() int { return p.rooms - 1 }
+
+// block lists the stays of one room in the seven days around a day; none of them
+// reaches beyond. In rooms 0 and 1 a party changes every other day in turn, and
+// 2 and 3 have long stays: every house has an arrival, a departure and a guest
+// every day.
+func (p *property) block(room int, day bff.Date) []stay {
+	number := (int(day) + room) / blockDays
+	start := bff.Date(number*blockDays - room)                                //nolint:gosec // a day
+	rnd := stream{mix(p.seed, kindReservation, uint64(room), uint64(number))} //nolint:gosec // not negative
+	var out []stay
+	for d := start; d < start+blockDays; {
+		gap, nights := 0, 1+rnd.below(4)
+		if rnd.chance(45) {
+			gap = 1 + rnd.below(2)
+		}
+		switch {
+		case room < 2:
+			gap, nights = (int(d)+room)%2, 1
+		case room < 4:
+			gap, nights = 0, blockDays
+		}
+		d += bff.Date(gap) //nolint:gosec // a few nights
+		if d >= start+blockDays {
+			break
+		}
+		end := min(d+bff.Date(nights), start+blockDays) //nolint:gosec // a few nights
+		out = append(out, p.stay(room, d, end))
+		d = end
+	}
+	return out
 }
 
-// reservation is the n-th stay that begins on a day.
-func (s *Sim) reservation(r ref, today bff.Date) Reservation {
-	p := r.house
-	rnd := stream{mix(p.seed, kindReservation, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
-	out := r.day + bff.Date(1+rnd.below(maxNights))                         //nolint:gosec // a few nights
-	kind := rnd.below(p.roomTypes)
-	res := Reservation{
-		ReservationID: s.refID(bff.PrefixReservation, r), PropertyID: p.id, TenantID: p.tenant.id,
-		GuestName: people()[rnd.below(len(people()))], RoomNumber: roomNumber(p, r),
-		RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(kind)), //nolint:gosec // small index
-		Adults:     1 + rnd.below(3), Children: rnd.below(2), CheckIn: r.day, CheckOut: out,
-		ETA: fmt.Sprintf("%02d:%02d", rnd.between(12, 21), 15*rnd.below(4)), VIP: rnd.chance(8),
-		Channel: []string{"direct", "melmastoon", "phone", "agency"}[rnd.below(4)],
-		FolioID: s.refID(bff.PrefixFolio, r),
+func (p *property) stay(room int, in, out bff.Date) stay {
+	rnd := stream{mix(p.seed, kindReservation, uint64(in), uint64(room), 1)} //nolint:gosec // not negative
+	hour, quarter := rnd.between(12, 21), rnd.below(4)
+	st := stay{
+		ref: ref{p, in, room}, out: out, guest: people()[rnd.below(len(people()))], adults: 1 + rnd.below(3), children: rnd.below(2),
+		kind: room % p.roomTypes, eta: fmt.Sprintf("%02d:%02d", hour, 15*quarter), vip: rnd.chance(8),
+		channel: []string{"direct", "melmastoon", "phone", "agency"}[rnd.below(4)],
+		arrives: in.Time().Add(time.Duration(hour)*time.Hour + time.Duration(15*quarter)*time.Minute),
+		leaves:  time.Duration(rnd.between(7*60, 11*60+45)) * time.Minute,
 	}
 	if rnd.chance(20) {
-		res.Notes = []string{"Late arrival", "Needs a cot", "Ground floor, please", "Vegetarian"}[rnd.below(4)]
+		st.notes = []string{"Late arrival", "Needs a cot", "Ground floor, please", "Vegetarian"}[rnd.below(4)]
 	}
-	began := "confirmed"
-	switch arrived, left := rnd.chance(40), rnd.chance(50); {
+	byHand, lingers := rnd.chance(25), rnd.chance(20)
+	switch {
+	case room < 2:
+		byHand, lingers = true, true
+	case room < 4:
 	case rnd.chance(4):
-		began = "cancelled"
-	case rnd.chance(3) && r.day < today:
-		began = "no_show"
-	case out < today || out == today && left:
-		began = "checked_out"
-	case r.day < today || r.day == today && arrived:
-		began = "checked_in"
+		st.fate = "cancelled"
+	case rnd.chance(3):
+		st.fate = "no_show"
 	}
-	now := s.staff.stands(res.ReservationID, began)
-	res.Status, res.Version = now.status, now.version
-	res.BalanceDue = micros(s.balance(r, res))
+	if byHand {
+		st.arrives = (in + 1).Time()
+	}
+	if lingers {
+		st.leaves = 24 * time.Hour
+	}
+	return st
+}
+
+// planned finds the stay that begins in a room on a day.
+func (r ref) planned() (stay, bool) {
+	if r.n >= r.house.sold() {
+		return stay{}, false
+	}
+	for _, st := range r.house.block(r.n, r.day) {
+		if st.day == r.day {
+			return st, true
+		}
+	}
+	return stay{}, false
+}
+
+// Reservation is one stay of one party.
+type Reservation struct {
+	ReservationID string         `json:"reservationId"`
+	TenantID      string         `json:"tenantId"`
+	PropertyID    string         `json:"propertyId"`
+	Status        string         `json:"status"`
+	GuestName     string         `json:"guestName"`
+	VIP           bool           `json:"vip"`
+	Adults        int            `json:"adults"`
+	Children      int            `json:"children"`
+	RoomNumber    string         `json:"roomNumber"`
+	RoomTypeID    string         `json:"roomTypeId"`
+	CheckIn       bff.Date       `json:"checkIn"`
+	CheckOut      bff.Date       `json:"checkOut"`
+	ETA           string         `json:"eta"`
+	CheckedInAt   *bff.Timestamp `json:"checkedInAt,omitempty"`
+	CheckedOutAt  *bff.Timestamp `json:"checkedOutAt,omitempty"`
+	Channel       string         `json:"channel"`
+	FolioID       string         `json:"folioId"`
+	Total         Amount         `json:"total"`
+	Notes         string         `json:"notes,omitempty"`
+	Version       int            `json:"version"`
+
+	stay stay
+}
+
+// Amount is money as reservation writes it: in major units, as text.
+type Amount struct {
+	Amount   string `json:"amount"`
+	Currency string `json:"currency"`
+}
+
+func decimal(m bff.Money) Amount {
+	sign, minor := "", m.Minor
+	if minor < 0 {
+		sign, minor = "-", -minor
+	}
+	return Amount{fmt.Sprintf("%s%d.%02d", sign, minor/100, minor%100), string(m.Currency)}
+}
+
+func roomNumber(n int) string { return strconv.Itoa((1+n/10)*100 + 1 + n%10) }
+
+// roomIndex reads a room's number.
+func (p *property) roomIndex(number string) (int, bool) {
+	n, err := strconv.Atoi(number)
+	n = (n/100-1)*10 + n%100 - 1
+	return n, err == nil && n >= 0 && n < p.rooms && roomNumber(n) == number
+}
+
+// reservation is where a stay stands at a moment in the house.
+func (s *Sim) reservation(st stay, at time.Time) Reservation {
+	p := st.house
+	res := Reservation{
+		ReservationID: s.refID(bff.PrefixReservation, st.ref), PropertyID: p.id, TenantID: p.tenant.id, GuestName: st.guest, VIP: st.vip,
+		Adults: st.adults, Children: st.children, RoomNumber: roomNumber(st.n), CheckIn: st.day, CheckOut: st.out, ETA: st.eta,
+		RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(st.kind)), //nolint:gosec // small index
+		Channel:    st.channel, FolioID: s.refID(bff.PrefixFolio, st.ref), Notes: st.notes, stay: st,
+	}
+	s.staff.mu.Lock()
+	did, moved := s.staff.status[res.ReservationID]
+	if notes, ok := s.staff.notes[res.ReservationID]; ok {
+		res.Notes = notes
+	}
+	if out, ok := s.staff.outs[res.ReservationID]; ok {
+		res.CheckOut = out
+	}
+	s.staff.mu.Unlock()
+	res.stay.out = res.CheckOut
+	res.Total = decimal(res.stay.price())
+
+	leaves := res.CheckOut.Time().Add(st.leaves)
+	rank := 0
+	since := func(to **bff.Timestamp, t time.Time) { ts := bff.At(t); *to = &ts }
+	arrive := func(t time.Time) {
+		if since(&res.CheckedInAt, t); at.Before(leaves) {
+			res.Status, rank = "checked_in", 1
+			return
+		}
+		since(&res.CheckedOutAt, leaves)
+		res.Status, rank = "checked_out", 2
+	}
+	switch {
+	case moved && did.status == "cancelled":
+		res.Status = "cancelled"
+	case moved && did.status == "checked_out":
+		since(&res.CheckedOutAt, did.at)
+		res.Status, rank = "checked_out", 2
+	case moved && did.status == "checked_in":
+		arrive(did.at)
+	case !moved && st.fate == "cancelled":
+		res.Status = "cancelled"
+	case !moved && st.fate == "no_show" && !at.Before((st.day + 1).Time()):
+		res.Status, rank = "no_show", 1
+	case at.Before(st.arrives) || !moved && st.fate == "no_show":
+		res.Status = "confirmed"
+	default:
+		arrive(st.arrives)
+	}
+	res.Version = max(did.version, 1) + rank
 	return res
 }
 
-// roomNumber spreads the stays of neighbouring days over the floors.
-func roomNumber(p *property, r ref) string {
-	n := (int(r.day)*7 + r.n) % p.rooms
-	return itoa((1+n/10)*100 + 1 + n%10)
+// price is what the whole stay costs.
+func (st *stay) price() bff.Money {
+	cur := bff.Currency(st.house.country.currency)
+	m := bff.Money{Currency: cur}
+	for d := st.day; d < st.out; d++ {
+		m.Minor += convert(st.nightCents(d), cur).Minor
+	}
+	return m
 }
 
-// stays lists the reservations that a test selects, among those that can touch
-// the day.
-func (s *Sim) stays(p *property, day, today bff.Date, want func(Reservation) bool) []Reservation {
+func (st *stay) nightCents(d bff.Date) int64 {
+	return st.house.nightCents(d, bff.Occupancy{Adults: st.adults, Children: st.children, Rooms: 1})
+}
+
+// book lists the stays that touch a day, by room: those that begin, go on or end.
+func (s *Sim) book(p *property, day bff.Date, at time.Time) []Reservation {
 	var out []Reservation
-	for d := day - maxNights; d <= day; d++ {
-		for n := range p.arrivals(d) {
-			if r := s.reservation(ref{p, d, n}, today); want(r) {
-				out = append(out, r)
+	for room := range p.sold() {
+		for _, of := range [...]bff.Date{day - blockDays, day} {
+			for _, st := range p.block(room, of) {
+				if st.day > day {
+					break
+				}
+				if res := s.reservation(st, at); res.CheckOut >= day {
+					out = append(out, res)
+				}
 			}
 		}
 	}
@@ -92,295 +248,219 @@ func (s *Sim) stays(p *property, day, today bff.Date, want func(Reservation) boo
 
 func held(r Reservation) bool { return r.Status != "cancelled" && r.Status != "no_show" }
 
-func (s *Sim) inHouse(p *property, day, today bff.Date) []Reservation {
-	return s.stays(p, day, today, func(r Reservation) bool {
-		return held(r) && r.CheckOut > day && (day != today || r.Status == "checked_in")
-	})
+func only(all []Reservation, want func(Reservation) bool) []Reservation {
+	return slices.DeleteFunc(slices.Clone(all), func(r Reservation) bool { return !want(r) })
 }
 
-// balance is what the party still owes: the stay, and what was charged.
-func (s *Sim) balance(r ref, res Reservation) bff.Money {
-	cur := bff.Currency(r.house.country.currency)
-	m := bff.Money{Currency: cur}
-	if res.Status != "checked_out" && res.Status != "cancelled" {
-		party := bff.Occupancy{Adults: res.Adults, Children: res.Children, Rooms: 1}
-		for d := res.CheckIn; d < res.CheckOut; d++ {
-			m.Minor += convert(r.house.nightCents(d, party), cur).Minor
+// sleeping selects the stays of a night: those in the house today, those that
+// are expected on another day.
+func sleeping(day bff.Date, at time.Time) func(Reservation) bool {
+	today := day == bff.DateOf(at)
+	return func(r Reservation) bool {
+		if today {
+			return r.Status == "checked_in"
 		}
+		return held(r) && r.CheckIn <= day && r.CheckOut > day
 	}
-	s.staff.mu.Lock()
-	defer s.staff.mu.Unlock()
-	m.Minor += s.staff.folios[res.FolioID]
-	return m
+}
+
+func arriving(day bff.Date) func(Reservation) bool {
+	return func(r Reservation) bool { return r.CheckIn == day }
+}
+
+func departing(day bff.Date) func(Reservation) bool {
+	return func(r Reservation) bool { return r.CheckOut == day && held(r) }
 }
 
 func (s *Sim) stayRoutes() {
-	list := func(route string, want func(day bff.Date) func(Reservation) bool) {
+	list := func(route string, of func(day bff.Date, at time.Time) func(Reservation) bool, usual ...string) {
 		s.handle("reservation", "GET /api/v1/properties/{propertyId}/"+route, func(c *call) (any, error) {
 			p, day, err := s.houseDay(c)
 			if err != nil {
 				return nil, err
 			}
-			return pageOf(p, day, c.now, s.stays(p, day, bff.DateOf(c.now), want(day))), nil
+			at := s.houseTime(c.now)
+			all := only(s.book(p, day, at), of(day, at))
+			slices.SortStableFunc(all, func(a, b Reservation) int { return cmp.Compare(a.ETA, b.ETA) })
+			vip := c.URL.Query().Get("vip") == "true"
+			out, err := pageOf(c, p, day, only(all, func(r Reservation) bool { return c.wanted(r.Status, usual...) && (r.VIP || !vip) }))
+			out.Counts = countStays(all)
+			return out, err
 		})
 	}
-	list("arrivals", func(day bff.Date) func(Reservation) bool {
-		return func(r Reservation) bool { return r.CheckIn == day }
-	})
-	list("departures", func(day bff.Date) func(Reservation) bool {
-		return func(r Reservation) bool { return r.CheckOut == day && held(r) }
-	})
-	s.handle("reservation", "GET /api/v1/properties/{propertyId}/in-house", func(c *call) (any, error) {
-		p, day, err := s.houseDay(c)
-		if err != nil {
-			return nil, err
-		}
-		return pageOf(p, day, c.now, s.inHouse(p, day, bff.DateOf(c.now))), nil
-	})
+	list("arrivals", func(day bff.Date, _ time.Time) func(Reservation) bool { return arriving(day) }, "confirmed")
+	list("departures", func(day bff.Date, _ time.Time) func(Reservation) bool { return departing(day) }, "checked_in", "confirmed")
+	list("in-house", sleeping)
+	s.handle("reservation", "GET /api/v1/properties/{propertyId}/summary", s.stayCounts)
 	s.handle("reservation", "GET /api/v1/reservations/{reservationId}", func(c *call) (any, error) {
-		r, _, err := s.findStay(c)
+		res, err := s.findStay(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.reservation(r, bff.DateOf(c.now)), nil
+		return res, nil
 	})
-	move := func(action, to string, from ...string) {
+	for _, action := range []string{"check-in", "check-out"} {
 		s.mutation("reservation", "POST /api/v1/reservations/{reservationId}/"+action, func(c *call) (any, error) {
-			r, id, err := s.findStay(c)
+			res, err := s.moveStay(c, action)
 			if err != nil {
 				return nil, err
 			}
-			now, err := s.staff.move(id, s.reservation(r, bff.DateOf(c.now)).Status, to, from...)
-			if err != nil {
-				return nil, err
-			}
-			return map[string]any{"reservationId": id, "propertyId": r.house.id, "status": now.status, "version": now.version}, nil
+			return map[string]any{"reservationId": res.ReservationID, "propertyId": res.PropertyID, "status": res.Status, "version": res.Version}, nil
 		})
 	}
-	move("check-in", "checked_in", "confirmed")
-	move("check-out", "checked_out", "checked_in")
-
-	s.handle("inventory", "GET /api/v1/properties/{propertyId}/rooms", s.rooms)
-	s.handle("inventory", "GET /api/v1/properties/{propertyId}/occupancy", s.occupancy)
-	s.handle("billing", "GET /api/v1/properties/{propertyId}/folios", s.foliosOpen)
-	s.handle("billing", "GET /api/v1/properties/{propertyId}/cash-drawer", s.cashDrawer)
-	s.mutation("billing", "POST /api/v1/folios/{folioId}/charges", func(c *call) (any, error) { return s.post(c, 1) })
-	s.mutation("billing", "POST /api/v1/folios/{folioId}/refunds", func(c *call) (any, error) { return s.post(c, -1) })
-	s.lockRoutes()
 }
 
-// findStay finds the reservation of the path.
-func (s *Sim) findStay(c *call) (ref, string, error) {
-	r, id, err := s.findRef(c, bff.PrefixReservation, "reservationId")
-	if err == nil && r.n >= r.house.arrivals(r.day) {
-		err = notFound("reservation")
-	}
-	return r, id, err
-}
-
-// Room is one room of a house today.
-type Room struct {
-	RoomNumber string `json:"roomNumber"`
-	RoomTypeID string `json:"roomTypeId"`
-	Floor      int    `json:"floor"`
-	Status     string `json:"status"`
-}
-
-func (s *Sim) rooms(c *call) (any, error) {
-	p, err := s.house(c)
-	if err != nil {
-		return nil, err
-	}
-	today := bff.DateOf(c.now)
-	occupied := map[string]bool{}
-	for _, r := range s.inHouse(p, today, today) {
-		occupied[r.RoomNumber] = true
-	}
-	counts := map[string]int{"clean": 0, "dirty": 0, "inspected": 0, "occupied": 0, "out_of_order": 0}
-	items := []Room{}
-	for n := range p.rooms {
-		rnd := stream{mix(p.seed, kindRooms, uint64(today), uint64(n), 7)} //nolint:gosec // not negative
-		room := Room{
-			RoomNumber: itoa((1+n/10)*100 + 1 + n%10), Floor: 1 + n/10,
-			RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n%p.roomTypes)),
-			Status:     []string{"clean", "clean", "inspected", "inspected", "inspected", "dirty", "dirty"}[rnd.below(7)],
-		}
-		switch {
-		case occupied[room.RoomNumber]:
-			room.Status = "occupied"
-		case rnd.chance(4):
-			room.Status = "out_of_order"
-		}
-		counts[room.Status]++
-		if want := c.URL.Query().Get("status"); want == "" || want == room.Status {
-			items = append(items, room)
+func countStays(all []Reservation) map[string]int {
+	counts := map[string]int{"confirmed": 0, "checked_in": 0, "checked_out": 0, "cancelled": 0, "no_show": 0, "vip": 0, "adults": 0, "children": 0}
+	for _, r := range all {
+		counts[r.Status]++
+		if held(r) {
+			counts["adults"] += r.Adults
+			counts["children"] += r.Children
+			if r.VIP {
+				counts["vip"]++
+			}
 		}
 	}
-	return struct {
-		page[Room]
-		Counts map[string]int `json:"counts"`
-	}{pageOf(p, today, c.now, items), counts}, nil
+	return counts
 }
 
-const maxOccupancyDays = 62
-
-func (s *Sim) occupancy(c *call) (any, error) {
-	p, err := s.house(c)
-	if err != nil {
-		return nil, err
-	}
-	var bad bff.FieldErrors
-	from, to := c.date(&bad, "from"), c.date(&bad, "to")
-	if len(bad) == 0 {
-		bad.Check(to > from && to-from <= maxOccupancyDays, "to", bff.FieldRange)
-		c.nearToday(&bad, "from", from)
-	}
-	if err := refused(bad); err != nil {
-		return nil, err
-	}
-	type day struct {
-		Date     bff.Date `json:"date"`
-		Occupied int      `json:"occupied"`
-		Total    int      `json:"total"`
-	}
-	items := []day{}
-	for d := from; d < to; d++ {
-		taken := len(s.stays(p, d, bff.DateOf(c.now), func(r Reservation) bool { return held(r) && r.CheckOut > d }))
-		items = append(items, day{d, min(taken, p.rooms), p.rooms})
-	}
-	return pageOf(p, from, c.now, items), nil
-}
-
-// Folio is a guest's account.
-type Folio struct {
-	FolioID       string `json:"folioId"`
-	ReservationID string `json:"reservationId"`
-	GuestName     string `json:"guestName"`
-	Status        string `json:"status"`
-	Balance       string `json:"balance"`
-}
-
-func (s *Sim) foliosOpen(c *call) (any, error) {
+// stayCounts is the day of a house in numbers.
+func (s *Sim) stayCounts(c *call) (any, error) {
 	p, day, err := s.houseDay(c)
 	if err != nil {
 		return nil, err
 	}
-	due := bff.Money{Currency: bff.Currency(p.country.currency)}
-	items := []Folio{}
-	for _, r := range s.inHouse(p, day, bff.DateOf(c.now)) {
-		items = append(items, Folio{r.FolioID, r.ReservationID, r.GuestName, "open", r.BalanceDue})
-		m, err := bff.ParseMicros(r.BalanceDue)
-		if err != nil {
-			return nil, fmt.Errorf("add up folios: %w", err)
+	at := s.houseTime(c.now)
+	book := s.book(p, day, at)
+	channels := map[string]int{}
+	for _, r := range only(book, arriving(day)) {
+		if held(r) {
+			channels[r.Channel]++
 		}
-		due.Minor += m.Minor
 	}
-	return struct {
-		page[Folio]
-		BalanceDue string `json:"balanceDue"`
-	}{pageOf(p, day, c.now, items), micros(due)}, nil
-}
-
-func (s *Sim) cashDrawer(c *call) (any, error) {
-	p, day, err := s.houseDay(c)
-	if err != nil {
-		return nil, err
-	}
-	rnd := stream{mix(p.seed, kindFolio, uint64(day))} //nolint:gosec // a date is not negative
-	cur := bff.Currency(p.country.currency)
-	opening, taken := convert(int64(rnd.between(5_000, 20_000)), cur), convert(int64(rnd.between(1_000, 90_000)), cur)
-	expected := bff.Money{Minor: opening.Minor + taken.Minor, Currency: cur}
+	arrivals := countStays(only(book, arriving(day)))
 	return map[string]any{
-		"propertyId": p.id, "date": day, "openedBy": p.tenant.operators[2].id, "asOf": bff.At(c.now),
-		"opening": micros(opening), "taken": micros(taken), "expected": micros(expected),
+		"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "arrivals": arrivals, "departures": countStays(only(book, departing(day))),
+		"inHouse": countStays(only(book, sleeping(day, at))), "cancellations": arrivals["cancelled"], "noShows": arrivals["no_show"], "channels": channels,
 	}, nil
 }
 
-// post writes a charge or a refund on a folio.
-func (s *Sim) post(c *call, sign int64) (any, error) {
-	r, id, err := s.findRef(c, bff.PrefixFolio, "folioId")
+// findStay finds the reservation of the path.
+func (s *Sim) findStay(c *call) (Reservation, error) {
+	r, _, err := s.findRef(c, bff.PrefixReservation, "reservationId")
 	if err != nil {
-		return nil, err
+		return Reservation{}, err
 	}
-	if r.n >= r.house.arrivals(r.day) {
-		return nil, notFound("folio")
+	st, ok := r.planned()
+	if !ok {
+		return Reservation{}, notFound("reservation")
 	}
-	var req struct {
-		Amount      string `json:"amount"`
-		Description string `json:"description"`
-	}
-	if err := c.decode(&req); err != nil {
-		return nil, err
-	}
-	var bad bff.FieldErrors
-	m, err := bff.ParseMicros(req.Amount)
-	bad.Check(err == nil, "amount", bff.FieldFormat)
-	if err == nil {
-		bad.Check(m.Minor > 0 && m.Minor < 1e13, "amount", bff.FieldRange)
-		bad.Check(m.Currency == bff.Currency(r.house.country.currency), "amount", bff.FieldConflict)
-	}
-	bad.Check(len(req.Description) <= 200, "description", bff.FieldLength)
-	if err := refused(bad); err != nil {
-		return nil, err
-	}
-	res := s.reservation(r, bff.DateOf(c.now))
-	s.staff.mu.Lock()
-	bound(s.staff.folios)
-	s.staff.folios[id] += sign * m.Minor
-	s.staff.mu.Unlock()
-	return created{map[string]any{
-		"entryId": bff.NewID(prefixEntry, c.now).String(), "folioId": id, "reservationId": res.ReservationID,
-		"amount": req.Amount, "balance": micros(s.balance(r, res)), "postedAt": bff.At(c.now),
-	}}, nil
+	return s.reservation(st, s.houseTime(c.now)), nil
 }
 
-// lockRoutes issue and end room keys. One vendor in three is slow and answers
-// pending.
-func (s *Sim) lockRoutes() {
-	key := func(action, to string, from ...string) {
-		s.mutation("lock", "POST /api/v1/reservations/{reservationId}/keys/"+action, func(c *call) (any, error) {
-			r, id, err := s.findStay(c)
-			if err != nil {
-				return nil, err
-			}
-			credential := s.refID(prefixCredential, r)
-			if _, err := s.staff.move(credential, "none", to, from...); err != nil {
-				return nil, err
-			}
-			vendor := []string{"salto", "assa-abloy", "ttlock"}[r.house.seed%3]
-			state, out := to, func(v any) any { return v }
-			if vendor == "ttlock" {
-				state, out = "pending", func(v any) any { return accepted{v} }
-			}
-			res := s.reservation(r, bff.DateOf(c.now))
-			return out(map[string]any{
-				"credentialId": credential, "reservationId": id, "propertyId": r.house.id, "roomNumber": res.RoomNumber,
-				"state": state, "vendor": vendor, "expiresAt": bff.At(res.CheckOut.Time().Add(12 * time.Hour)),
-			}), nil
-		})
+// moveStay does what the front desk does with the reservation of the path, and
+// tells the platform. With the guest comes the folio: billing hears of it too.
+func (s *Sim) moveStay(c *call, action string) (Reservation, error) {
+	res, err := s.findStay(c)
+	if err != nil {
+		return res, err
 	}
-	key("issue", "active", "none", "revoked")
-	key("revoke", "revoked", "active")
-	key("rebind", "active", "active")
-	key("extend", "active", "active")
-	s.handle("lock", "GET /api/v1/properties/{propertyId}/failures", func(c *call) (any, error) {
-		p, day, err := s.houseDay(c)
-		if err != nil {
-			return nil, err
-		}
-		type lockFailure struct {
-			RoomNumber string        `json:"roomNumber"`
-			Reason     string        `json:"reason"`
-			At         bff.Timestamp `json:"at"`
-		}
-		items := []lockFailure{}
-		rnd := stream{mix(p.seed, kindDevice, uint64(day))} //nolint:gosec // a date is not negative
-		for range rnd.below(4) {
-			items = append(items, lockFailure{
-				itoa(101 + rnd.below(9)), []string{"battery_low", "offline", "tamper"}[rnd.below(3)],
-				bff.At(day.Time().Add(time.Duration(rnd.below(86400)) * time.Second)),
-			})
-		}
-		return pageOf(p, day, c.now, items), nil
+	t, ok := map[string]transition{
+		"check-in":  {"checked_in", []string{"confirmed"}, "checked_in"},
+		"check-out": {"checked_out", []string{"checked_in"}, "checked_out"},
+		"cancel":    {"cancelled", []string{"confirmed"}, "cancelled"},
+		"reinstate": {"confirmed", []string{"cancelled"}, "confirmed"},
+	}[action]
+	if !ok {
+		return res, notFound("action")
+	}
+	at := s.houseTime(c.now)
+	if _, err := s.staff.move(res.ReservationID, progress{res.Status, res.Version, at}, t.to, at, t.from...); err != nil {
+		return res, err
+	}
+	res = s.reservation(res.stay, at)
+	s.tellStay(c, res, t.event)
+	switch action {
+	case "check-in":
+		s.tellFolio(c, res, "opened")
+		s.tellRoom(c, res.stay.house, res.stay.n, "occupied")
+	case "check-out":
+		s.tellFolio(c, res, "settled")
+		s.tellRoom(c, res.stay.house, res.stay.n, "dirty")
+	}
+	return res, nil
+}
+
+// tellStay reports a change of a reservation: ids and states, no guest.
+func (s *Sim) tellStay(c *call, res Reservation, event string) {
+	s.tell(c, "melmastoon.reservation."+event+".v1", res.stay.house, map[string]any{
+		"reservationId": res.ReservationID, "status": res.Status, "checkIn": res.CheckIn, "checkOut": res.CheckOut, "version": res.Version,
 	})
+}
+
+const maxNotes = 200
+
+// changeStay changes the notes or the departure of the reservation of the path.
+func (s *Sim) changeStay(c *call) (Reservation, error) {
+	var req struct {
+		Notes    *string   `json:"notes"`
+		CheckOut *bff.Date `json:"checkOut"`
+	}
+	if err := decodeStrict(c.body, &req); err != nil {
+		return Reservation{}, err
+	}
+	res, err := s.findStay(c)
+	if err != nil {
+		return res, err
+	}
+	at := s.houseTime(c.now)
+	var bad bff.FieldErrors
+	bad.Check(req.Notes != nil || req.CheckOut != nil, "notes", bff.FieldRequired)
+	bad.Check(req.Notes == nil || len(*req.Notes) <= maxNotes, "notes", bff.FieldLength)
+	if out := req.CheckOut; out != nil {
+		bad.Check(*out > res.CheckIn && *out <= res.CheckIn+2*blockDays && *out >= bff.DateOf(at), "checkOut", bff.FieldRange)
+		bad.Check(*out <= res.CheckOut || s.free(res, *out, at), "checkOut", bff.FieldConflict)
+	}
+	if err := refused(bad); err != nil {
+		return res, err
+	}
+	stands := progress{status: res.Status, version: res.Version}
+	if res.CheckedInAt != nil {
+		stands.at = res.CheckedInAt.Time
+	}
+	if _, err := s.staff.move(res.ReservationID, stands, res.Status, at, "confirmed", "checked_in"); err != nil {
+		return res, err
+	}
+	s.staff.mu.Lock()
+	if req.Notes != nil {
+		bound(s.staff.notes)
+		s.staff.notes[res.ReservationID] = *req.Notes
+	}
+	if req.CheckOut != nil {
+		bound(s.staff.outs)
+		s.staff.outs[res.ReservationID] = *req.CheckOut
+	}
+	s.staff.mu.Unlock()
+	res = s.reservation(res.stay, at)
+	if req.Notes != nil {
+		s.tellStay(c, res, "modified")
+	}
+	if req.CheckOut != nil {
+		s.tellStay(c, res, "dates_changed")
+		s.tell(c, "melmastoon.inventory.allocation.changed.v1", res.stay.house, map[string]any{"reservationId": res.ReservationID, "roomNumber": res.RoomNumber})
+	}
+	return res, nil
+}
+
+// free reports whether a party's room has nobody else in it until a day.
+func (s *Sim) free(res Reservation, until bff.Date, at time.Time) bool {
+	for d := res.CheckOut; d < until; d++ {
+		for _, other := range s.book(res.stay.house, d, at) {
+			if other.stay.n == res.stay.n && other.CheckIn == d && held(other) {
+				return false
+			}
+		}
+	}
+	return true
 }

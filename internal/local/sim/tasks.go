@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -9,104 +10,42 @@ import (
 
 // Task is a room to clean or to look at.
 type Task struct {
-	TaskID     string   `json:"taskId"`
-	PropertyID string   `json:"propertyId"`
-	RoomNumber string   `json:"roomNumber"`
-	Kind       string   `json:"kind"`
-	Status     string   `json:"status"`
-	Priority   string   `json:"priority"`
-	AssignedTo string   `json:"assignedTo"`
-	Minutes    int      `json:"minutes"`
-	Date       bff.Date `json:"date"`
-	Version    int      `json:"version"`
+	TaskID        string         `json:"taskId"`
+	PropertyID    string         `json:"propertyId"`
+	RoomNumber    string         `json:"roomNumber"`
+	Kind          string         `json:"kind"`
+	Status        string         `json:"status"`
+	Priority      string         `json:"priority"`
+	AssignedTo    string         `json:"assignedTo"`
+	Minutes       int            `json:"minutes"`
+	Date          bff.Date       `json:"date"`
+	ReservationID string         `json:"reservationId,omitempty"`
+	NeededBy      string         `json:"neededBy,omitempty"`
+	ReadyAt       *bff.Timestamp `json:"readyAt,omitempty"`
+	Version       int            `json:"version"`
+
+	freed time.Time // when the guests left
 }
 
-// WorkOrder is something to repair.
-type WorkOrder struct {
-	WorkOrderID string        `json:"workOrderId"`
-	PropertyID  string        `json:"propertyId"`
-	RoomNumber  string        `json:"roomNumber,omitempty"`
-	Title       string        `json:"title"`
-	Severity    string        `json:"severity"`
-	Status      string        `json:"status"`
-	BlocksRoom  bool          `json:"blocksRoom"`
-	OpenedAt    bff.Timestamp `json:"openedAt"`
-	AssignedTo  string        `json:"assignedTo"`
-	Version     int           `json:"version"`
+func taskStatuses() []string {
+	return []string{"waiting", "pending", "in_progress", "done", "inspected"}
 }
 
-// transition is a move that staff can make.
+// transition is a move that staff can make, and the event that tells of it.
 type transition struct {
-	to   string
-	from []string
+	to    string
+	from  []string
+	event string
 }
 
-func (s *Sim) taskRoutes() {
-	s.handle("housekeeping", "GET /api/v1/properties/{propertyId}/tasks", func(c *call) (any, error) {
-		p, day, err := s.houseDay(c)
-		if err != nil {
-			return nil, err
-		}
-		items := make([]Task, p.tasks())
-		for n := range items {
-			items[n] = s.task(ref{p, day, n})
-		}
-		return pageOf(p, day, c.now, items), nil
-	})
-	s.mutation("housekeeping", "POST /api/v1/tasks/{taskId}/{transition}", func(c *call) (any, error) {
-		r, id, err := s.findRef(c, prefixTask, "taskId")
-		if err != nil {
-			return nil, err
-		}
-		if r.n >= r.house.tasks() {
-			return nil, notFound("task")
-		}
-		return s.transit(c, "taskId", id, s.task(r).Status, map[string]transition{
-			"start":    {"in_progress", []string{"pending"}},
-			"complete": {"done", []string{"pending", "in_progress"}},
-			"inspect":  {"inspected", []string{"done"}},
-			"reopen":   {"pending", []string{"done", "inspected", "in_progress"}},
-		})
-	})
-
-	s.handle("maintenance", "GET /api/v1/properties/{propertyId}/work-orders", func(c *call) (any, error) {
-		p, day, err := s.houseDay(c)
-		if err != nil {
-			return nil, err
-		}
-		want := c.URL.Query().Get("status")
-		items := slices.DeleteFunc(s.workOrders(p, day), func(w WorkOrder) bool { return want != "" && w.Status != want })
-		return pageOf(p, day, c.now, items), nil
-	})
-	s.mutation("maintenance", "POST /api/v1/work-orders", s.openWorkOrder)
-	s.mutation("maintenance", "POST /api/v1/work-orders/{workOrderId}/{transition}", func(c *call) (any, error) {
-		id, began, err := s.findWorkOrder(c)
-		if err != nil {
-			return nil, err
-		}
-		return s.transit(c, "workOrderId", id, began, map[string]transition{
-			"start":   {"in_progress", []string{"open"}},
-			"resolve": {"resolved", []string{"open", "in_progress"}},
-			"close":   {"closed", []string{"resolved"}},
-			"reopen":  {"open", []string{"in_progress", "resolved", "closed"}},
-		})
-	})
-}
-
-// transit makes the move that the path names.
-func (s *Sim) transit(c *call, name, id, began string, moves map[string]transition) (any, error) {
-	m, ok := moves[c.PathValue("transition")]
-	if !ok {
-		return nil, notFound("transition")
+func taskMoves() map[string]transition {
+	return map[string]transition{
+		"start":    {"in_progress", []string{"pending"}, "started"},
+		"complete": {"done", []string{"pending", "in_progress"}, "completed"},
+		"inspect":  {"inspected", []string{"done"}, "inspected"},
+		"reopen":   {"pending", []string{"done", "inspected", "in_progress"}, "reopened"},
 	}
-	now, err := s.staff.move(id, began, m.to, m.from...)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{name: id, "status": now.status, "version": now.version, "updatedAt": bff.At(c.now)}, nil
 }
-
-func (p *property) tasks() int { return min(p.rooms*3/5+1, 40) }
 
 // staffer picks a member of staff with a role.
 func (t *tenant) staffer(role string) string {
@@ -118,116 +57,309 @@ func (t *tenant) staffer(role string) string {
 	return t.operators[0].id
 }
 
-func (s *Sim) task(r ref) Task {
-	rnd := stream{mix(r.house.seed, kindTask, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
-	t := Task{
-		TaskID: s.refID(prefixTask, r), PropertyID: r.house.id, RoomNumber: itoa((1+r.n/10)*100 + 1 + r.n%10),
-		Kind:     []string{"departure_clean", "departure_clean", "stayover", "stayover", "inspection"}[rnd.below(5)],
-		Priority: []string{"normal", "normal", "normal", "high"}[rnd.below(4)], Minutes: 15 + 5*rnd.below(8),
-		AssignedTo: r.house.tenant.staffer("housekeeper"), Date: r.day,
+// tasks are what a day's stays make of housekeeping: a room is cleaned after its
+// guests left and refreshed while they stay, and one for a VIP is looked at.
+func (s *Sim) tasks(p *property, day bff.Date, book []Reservation, at time.Time) []Task {
+	next := map[int]Reservation{}
+	for _, r := range book {
+		if r.CheckIn == day && held(r) {
+			next[r.stay.n] = r
+		}
 	}
-	now := s.staff.stands(t.TaskID, []string{"pending", "pending", "in_progress", "done", "inspected"}[rnd.below(5)])
-	t.Status, t.Version = now.status, now.version
-	return t
-}
-
-const (
-	openOrderDays = 10 // a work order older than that has been closed
-	ordersPerDay  = 2
-	maxOrders     = 200 // that staff may open per house
-)
-
-func (s *Sim) workOrder(r ref) (WorkOrder, bool) {
-	rnd := stream{mix(r.house.seed, kindWorkOrder, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
-	if !rnd.chance(22) {
-		return WorkOrder{}, false
+	done := map[int]bool{}
+	var out []Task
+	add := func(r Reservation, kind string) {
+		if done[r.stay.n] {
+			return
+		}
+		done[r.stay.n] = true
+		t := Task{
+			TaskID: s.refID(prefixTask, ref{p, day, r.stay.n}), PropertyID: p.id, RoomNumber: r.RoomNumber, Kind: kind, Priority: "normal",
+			AssignedTo: p.tenant.staffer("housekeeper"), Date: day, ReservationID: r.ReservationID,
+		}
+		if n, ok := next[r.stay.n]; ok {
+			t.NeededBy, t.Priority = n.ETA, "high"
+		}
+		s.clean(&t, r, ref{p, day, r.stay.n}, at)
+		out = append(out, t)
 	}
-	w := WorkOrder{
-		WorkOrderID: s.refID(prefixWorkOrder, r), PropertyID: r.house.id, RoomNumber: itoa(101 + rnd.below(9)),
-		Title:    []string{"Heater does not start", "Leaking tap", "Door closer broken", "Generator filter", "Wi-Fi weak on the second floor", "Broken window"}[rnd.below(6)],
-		Severity: []string{"low", "medium", "medium", "high", "critical"}[rnd.below(5)], BlocksRoom: rnd.chance(20),
-		OpenedAt:   bff.At(r.day.Time().Add(time.Duration(rnd.below(86400)) * time.Second)),
-		AssignedTo: r.house.tenant.staffer("maintenance"),
+	for _, r := range book {
+		if r.CheckOut == day && held(r) {
+			add(r, "departure_clean")
+		}
 	}
-	now := s.staff.stands(w.WorkOrderID, []string{"open", "open", "in_progress", "resolved"}[rnd.below(4)])
-	w.Status, w.Version = now.status, now.version
-	return w, true
-}
-
-func (s *Sim) workOrders(p *property, day bff.Date) []WorkOrder {
-	items := []WorkOrder{}
-	for d := day - openOrderDays; d <= day; d++ {
-		for n := range ordersPerDay {
-			if w, ok := s.workOrder(ref{p, d, n}); ok {
-				items = append(items, w)
-			}
+	for _, r := range book {
+		switch {
+		case !held(r):
+		case r.CheckIn < day && r.CheckOut > day:
+			add(r, "stayover")
+		case r.CheckIn == day && r.VIP:
+			add(r, "inspection")
 		}
 	}
 	s.staff.mu.Lock()
-	opened := slices.Clone(s.staff.orders[p.id])
+	extra := slices.Clone(s.staff.tasks[p.id])
 	s.staff.mu.Unlock()
-	for _, w := range opened {
-		now := s.staff.stands(w.WorkOrderID, "open")
-		w.Status, w.Version = now.status, now.version
-		items = append(items, w)
+	for _, t := range extra {
+		if t.Date == day {
+			now := s.staff.stands(t.TaskID, "pending")
+			t.Status, t.Version = now.status, now.version
+			out = append(out, t)
+		}
 	}
-	return items
+	slices.SortStableFunc(out, func(a, b Task) int { return cmpRooms(a.RoomNumber, b.RoomNumber) })
+	return out
 }
 
-// findWorkOrder finds one of the data set or one that staff opened.
-func (s *Sim) findWorkOrder(c *call) (id, began string, err error) {
-	r, id, err := s.findRef(c, prefixWorkOrder, "workOrderId")
-	if err == nil {
-		if w, ok := s.workOrder(r); ok {
-			return id, w.Status, nil
-		}
-		return "", "", notFound("work order")
+func cmpRooms(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
 	}
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// clean says how far a task is. The clock of the house moves it until staff do;
+// some wait for staff until midnight.
+func (s *Sim) clean(t *Task, r Reservation, key ref, at time.Time) {
+	rnd := stream{mix(key.house.seed, kindTask, uint64(key.day), uint64(key.n))} //nolint:gosec // not negative
+	t.Minutes = 15 + 5*rnd.below(8)
+	free, byHand := key.day.Time().Add(8*time.Hour), rnd.chance(30) || key.n < 2
+	if t.Kind == "departure_clean" {
+		if free = at.Add(time.Hour); r.CheckedOutAt != nil {
+			free = r.CheckedOutAt.Time
+			t.freed = free
+		}
+	}
+	start := free.Add(time.Duration(10+rnd.below(80)) * time.Minute)
+	if t.Kind == "stayover" {
+		start = free.Add(time.Duration(60+rnd.below(300)) * time.Minute)
+	}
+	end := start.Add(time.Duration(t.Minutes) * time.Minute)
+	midnight := (key.day + 1).Time()
+	did, moved := s.staff.moved(t.TaskID)
+	switch {
+	case !at.Before(midnight):
+		t.Status, t.Version = "inspected", 4
+	case at.Before(free):
+		t.Status, t.Version = "waiting", 1
+	case byHand || at.Before(start):
+		t.Status, t.Version = "pending", 1
+	case at.Before(end):
+		t.Status, t.Version = "in_progress", 2
+	case at.Before(end.Add(20 * time.Minute)):
+		t.Status, t.Version = "done", 3
+	default:
+		t.Status, t.Version = "inspected", 4
+	}
+	if moved {
+		t.Status, t.Version, end = did.status, did.version, did.at
+	}
+	if (t.Status == "done" || t.Status == "inspected") && end.Before(midnight) {
+		ready := bff.At(end)
+		t.ReadyAt = &ready
+	}
+}
+
+func (s *Sim) taskRoutes() {
+	board := func(c *call) (*property, bff.Date, []Task, []Reservation, error) {
+		p, day, err := s.houseDay(c)
+		if err != nil {
+			return nil, 0, nil, nil, err
+		}
+		at := s.houseTime(c.now)
+		book := s.book(p, day, at)
+		return p, day, s.tasks(p, day, book, at), book, nil
+	}
+	s.handle("housekeeping", "GET /api/v1/properties/{propertyId}/tasks", func(c *call) (any, error) {
+		p, day, all, _, err := board(c)
+		if err != nil {
+			return nil, err
+		}
+		kind := c.URL.Query().Get("kind")
+		items := slices.DeleteFunc(slices.Clone(all), func(t Task) bool { return !c.wanted(t.Status) || kind != "" && kind != t.Kind })
+		out, err := pageOf(c, p, day, items)
+		out.Counts = countTasks(all)
+		return out, err
+	})
+	s.handle("housekeeping", "GET /api/v1/properties/{propertyId}/progress", func(c *call) (any, error) {
+		p, day, all, book, err := board(c)
+		if err != nil {
+			return nil, err
+		}
+		counts := countTasks(all)
+		return map[string]any{
+			"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "total": len(all), "counts": counts,
+			"percentDone":            math.Round(1000*float64(counts["done"]+counts["inspected"])/float64(max(len(all), 1))) / 10,
+			"timeToReadyMinutes":     timeToReady(all),
+			"pendingAtArrivalWindow": soonNeeded(all, book, s.houseTime(c.now)),
+		}, nil
+	})
+	s.handle("housekeeping", "GET /api/v1/properties/{propertyId}/linen", func(c *call) (any, error) {
+		p, day, all, _, err := board(c)
+		if err != nil {
+			return nil, err
+		}
+		stock, perDay := p.rooms*(2+int(mix(p.seed, kindTask, uint64(day))%4)), max(len(all), 1) //nolint:gosec // small numbers
+		return map[string]any{
+			"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "cleanSets": stock, "setsPerDay": perDay,
+			"runwayDays": math.Round(10*float64(stock)/float64(perDay)) / 10,
+		}, nil
+	})
+	s.mutation("housekeeping", "POST /api/v1/tasks/{taskId}/{transition}", s.moveTask)
+}
+
+func countTasks(all []Task) map[string]int {
+	counts := map[string]int{}
+	for _, st := range taskStatuses() {
+		counts[st] = 0
+	}
+	for _, t := range all {
+		counts[t.Status]++
+	}
+	return counts
+}
+
+// timeToReady is how long rooms took from departure to clean, on average.
+func timeToReady(all []Task) int {
+	var sum time.Duration
+	n := 0
+	for _, t := range all {
+		if t.ReadyAt != nil && !t.freed.IsZero() && t.ReadyAt.After(t.freed) {
+			sum += t.ReadyAt.Sub(t.freed)
+			n++
+		}
+	}
+	return int(sum.Minutes()) / max(n, 1)
+}
+
+const arrivalWindow = 3 * time.Hour
+
+// soonNeeded counts the rooms that are not ready although their next guests are
+// expected within the arrival window.
+func soonNeeded(all []Task, book []Reservation, at time.Time) int {
+	expected := map[string]bool{}
+	for _, r := range book {
+		eta, err := time.Parse("15:04", r.ETA)
+		if err == nil && r.Status == "confirmed" && r.CheckIn == bff.DateOf(at) {
+			due := r.CheckIn.Time().Add(time.Duration(eta.Hour())*time.Hour + time.Duration(eta.Minute())*time.Minute)
+			expected[r.RoomNumber] = due.Before(at.Add(arrivalWindow))
+		}
+	}
+	n := 0
+	for _, t := range all {
+		if expected[t.RoomNumber] && t.Kind == "departure_clean" && t.Status != "done" && t.Status != "inspected" {
+			n++
+		}
+	}
+	return n
+}
+
+// findTask finds the task of the path.
+func (s *Sim) findTask(c *call) (*property, Task, error) {
+	id, err := c.pathID(prefixTask, "taskId")
+	if err != nil {
+		return nil, Task{}, err
+	}
+	at := s.houseTime(c.now)
+	houses, day := s.data.properties, bff.DateOf(id.Time())
+	if r, ok := s.readRef(id); ok {
+		houses = []*property{r.house}
+	} else {
+		houses = s.housesWith(houses, func(p *property) bool { return len(s.staff.tasks[p.id]) > 0 })
+	}
+	for _, p := range houses {
+		if c.ofTenant(p.tenant) != nil {
+			continue
+		}
+		for _, t := range s.tasks(p, day, s.book(p, day, at), at) {
+			if t.TaskID == id.String() {
+				return p, t, nil
+			}
+		}
+	}
+	return nil, Task{}, notFound("task")
+}
+
+// housesWith selects houses by what staff did there.
+func (s *Sim) housesWith(all []*property, has func(*property) bool) []*property {
 	s.staff.mu.Lock()
 	defer s.staff.mu.Unlock()
-	for house, orders := range s.staff.orders {
-		for _, w := range orders {
-			if w.WorkOrderID == c.PathValue("workOrderId") {
-				return w.WorkOrderID, "open", s.sameTenant(c, s.data.propertyByID[house].tenant)
-			}
+	var out []*property
+	for _, p := range all {
+		if has(p) {
+			out = append(out, p)
 		}
 	}
-	return "", "", err
+	return out
 }
 
-func (s *Sim) openWorkOrder(c *call) (any, error) {
+func (s *Sim) moveTask(c *call) (any, error) {
+	p, t, err := s.findTask(c)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := taskMoves()[c.PathValue("transition")]
+	if !ok {
+		return nil, notFound("transition")
+	}
+	now, err := s.staff.move(t.TaskID, progress{status: t.Status, version: t.Version}, m.to, s.houseTime(c.now), m.from...)
+	if err != nil {
+		return nil, err
+	}
+	s.tellTask(c, p, t, m.event, now)
+	if n, ok := p.roomIndex(t.RoomNumber); ok && t.Kind == "departure_clean" && m.to != "in_progress" {
+		s.tellRoom(c, p, n, s.floor(p, s.houseTime(c.now))[n].Status)
+	}
+	return map[string]any{"taskId": t.TaskID, "status": now.status, "version": now.version, "updatedAt": bff.At(c.now)}, nil
+}
+
+func (s *Sim) tellTask(c *call, p *property, t Task, event string, now progress) {
+	s.tell(c, "melmastoon.housekeeping.task."+event+".v1", p, map[string]any{
+		"taskId": t.TaskID, "roomNumber": t.RoomNumber, "kind": t.Kind, "status": now.status, "version": now.version,
+	})
+}
+
+// addTask adds to the plan of a house.
+func (s *Sim) addTask(c *call) (any, error) {
 	var req struct {
 		PropertyID string `json:"propertyId"`
 		RoomNumber string `json:"roomNumber"`
-		Title      string `json:"title"`
-		Severity   string `json:"severity"`
-		BlocksRoom bool   `json:"blocksRoom"`
+		Kind       string `json:"kind"`
 	}
-	if err := c.decode(&req); err != nil {
-		return nil, err
-	}
-	var bad bff.FieldErrors
-	bad.Check(req.Title != "", "title", bff.FieldRequired)
-	bad.Check(len(req.Title) <= 200, "title", bff.FieldLength)
-	bad.Check(slices.Contains([]string{"low", "medium", "high", "critical"}, req.Severity), "severity", bff.FieldUnsupported)
-	bad.Check(len(req.RoomNumber) <= 10, "roomNumber", bff.FieldLength)
-	bad.Check(req.PropertyID != "", "propertyId", bff.FieldRequired)
-	if err := refused(bad); err != nil {
+	if err := decodeStrict(c.body, &req); err != nil {
 		return nil, err
 	}
 	p := s.data.propertyByID[req.PropertyID]
-	if p == nil || s.sameTenant(c, p.tenant) != nil {
+	if p == nil {
 		return nil, notFound("property")
 	}
-	w := WorkOrder{
-		WorkOrderID: bff.NewID(prefixWorkOrder, c.now).String(), PropertyID: p.id, RoomNumber: req.RoomNumber, Title: req.Title,
-		Severity: req.Severity, Status: "open", BlocksRoom: req.BlocksRoom, OpenedAt: bff.At(c.now), AssignedTo: p.tenant.staffer("maintenance"), Version: 1,
+	var bad bff.FieldErrors
+	_, ok := p.roomIndex(req.RoomNumber)
+	bad.Check(ok, "roomNumber", bff.FieldUnsupported)
+	if req.Kind == "" {
+		req.Kind = "inspection"
+	}
+	bad.Check(slices.Contains([]string{"departure_clean", "stayover", "inspection"}, req.Kind), "kind", bff.FieldUnsupported)
+	if err := refused(bad); err != nil {
+		return nil, err
+	}
+	t := Task{
+		TaskID: bff.NewID(prefixTask, c.now).String(), PropertyID: p.id, RoomNumber: req.RoomNumber, Kind: req.Kind, Status: "pending", Priority: "high",
+		AssignedTo: p.tenant.staffer("housekeeper"), Minutes: 20, Date: bff.DateOf(c.now), Version: 1,
 	}
 	s.staff.mu.Lock()
-	defer s.staff.mu.Unlock()
-	s.staff.orders[p.id] = append(s.staff.orders[p.id], w)
-	if n := len(s.staff.orders[p.id]); n > maxOrders {
-		s.staff.orders[p.id] = s.staff.orders[p.id][n-maxOrders:]
-	}
-	return created{w}, nil
+	s.staff.tasks[p.id] = keepLast(append(s.staff.tasks[p.id], t))
+	s.staff.mu.Unlock()
+	s.tellTask(c, p, t, "created", progress{status: t.Status, version: t.Version})
+	return created{t}, nil
 }
+
+const maxAdded = 200 // that staff or a test may add per house
+
+func keepLast[T any](list []T) []T { return list[max(0, len(list)-maxAdded):] }

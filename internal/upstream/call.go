@@ -40,6 +40,8 @@ type call struct {
 	body          []byte
 	cap           time.Duration
 	idempotent    bool
+	conditional   bool
+	unless        *Validator // nil unless the caller keeps answers; not for attempts, which may outlive the call
 
 	mu     sync.Mutex
 	header http.Header // of all attempts
@@ -65,10 +67,12 @@ func (c *call) attemptHeader(ctx context.Context) http.Header {
 	return h
 }
 
-// reply is a whole 2xx answer.
+// reply is a whole 2xx answer, or the 304 of a conditional call.
 type reply struct {
-	body []byte
-	json bool
+	body      []byte
+	json      bool
+	etag      string
+	unchanged bool // 304: there is no body
 }
 
 // run makes the call under the breaker and tells it what to think of the
@@ -146,6 +150,10 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 	defer resp.Body.Close()
 	call.answered(ctx, resp.StatusCode)
 
+	etag := resp.Header.Get("Etag")
+	if resp.StatusCode == http.StatusNotModified && call.conditional {
+		return reply{etag: etag, unchanged: true}, nil
+	}
 	if resp.StatusCode/100 != 2 {
 		return reply{}, c.declined(call, resp)
 	}
@@ -156,7 +164,7 @@ func (c *Client) roundTrip(ctx context.Context, call *call) (reply, error) {
 	case err != nil:
 		return reply{}, c.broken(call, err)
 	}
-	return reply{body: body, json: isJSON(resp.Header.Get("Content-Type"))}, nil
+	return reply{body: body, json: isJSON(resp.Header.Get("Content-Type")), etag: etag}, nil
 }
 
 // request builds the request of one attempt.
@@ -286,7 +294,13 @@ type Reading func(r *jsonscan.Reader)
 // decode fills out. It runs once per call, after the attempts: two hedged
 // attempts must not write to the same value.
 func (c *Client) decode(call *call, r reply, out any) error {
-	if out == nil {
+	if v := call.unless; v != nil {
+		if r.etag != "" || !r.unchanged { // a 304 may leave it out
+			v.ETag = r.etag
+		}
+		v.Unchanged = r.unchanged
+	}
+	if out == nil || r.unchanged {
 		return nil
 	}
 	if !r.json {

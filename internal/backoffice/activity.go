@@ -95,6 +95,8 @@ const (
 	categoryRequest = "request" // refused; the action is the route
 	categorySession = "session"
 	categoryMFA     = "mfa"
+
+	categoryPreferences = "preferences"
 )
 
 // Activity is what the visitor begins to do.

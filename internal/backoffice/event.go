@@ -22,16 +22,25 @@ const (
 	SubjectSessionForceLoggedOut Subject = "melmastoon.bff.backoffice.session.force_logged_out.v1"
 	SubjectStepUpCompleted       Subject = "melmastoon.bff.backoffice.mfa.step_up_completed.v1"
 	SubjectReplayBlocked         Subject = "melmastoon.bff.backoffice.dpop.replay_blocked.v1"
+	SubjectPreferencesUpdated    Subject = "melmastoon.bff.backoffice.preferences.updated.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
 func Subjects() []Subject {
-	return []Subject{SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked}
+	return []Subject{
+		SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked,
+		SubjectPreferencesUpdated,
+	}
 }
 
-// Retention is the class that the lake keeps the event in. All that is published so
-// far says who had access, when: it is kept for seven years.
-func (s Subject) Retention() bff.RetentionClass { return bff.RetentionRegulated }
+// Retention is the class that the lake keeps the event in. What says who had access,
+// when, is kept for seven years.
+func (s Subject) Retention() bff.RetentionClass {
+	if s == SubjectPreferencesUpdated {
+		return bff.RetentionOperational
+	}
+	return bff.RetentionRegulated
+}
 
 // schemaURI is where the schema of the event is published.
 func (s Subject) schemaURI() string {
@@ -135,11 +144,12 @@ type about struct {
 	operator string
 	device   bff.ID
 	session  bff.ID
+	property bff.ID
 	app      App
 }
 
 func (s *Session) about() about {
-	return about{s.Tenant, s.Operator, s.Device, s.ID, App{s.AppVersion, s.AppPlatform}}
+	return about{tenant: s.Tenant, operator: s.Operator, device: s.Device, session: s.ID, app: App{s.AppVersion, s.AppPlatform}}
 }
 
 // event wraps a payload.
@@ -157,7 +167,7 @@ func (n *Newsroom) event(f Fact, who about, o Occasion, now time.Time) (bff.Even
 			RequestID: optional(o.RequestID.String()), TraceID: optional(o.TraceParent),
 			CausationID: optional(o.Causation), CorrelationID: optional(o.RequestID.String()),
 			SchemaURI: s.schemaURI(), RetentionClass: s.Retention(), SamplingRate: 1,
-			OperatorID: who.operator, DeviceID: who.device.String(), AppVersion: who.app.Version, AppPlatform: who.app.Platform,
+			OperatorID: who.operator, DeviceID: who.device.String(), PropertyID: who.property.String(), AppVersion: who.app.Version, AppPlatform: who.app.Platform,
 		},
 		Payload: body,
 	}, nil

@@ -28,12 +28,24 @@ type Mutations interface {
 
 // Mutation is a claimed attempt.
 type Mutation interface {
-	// Finish commits how the attempt ended: the answer, unless another attempt may
-	// end otherwise, the activity's outcome and the events. failure is the error that
-	// the client will be told; nil = success with the answer.
-	Finish(ctx context.Context, a Answer, failure error, now time.Time, events ...bff.Event) (Answer, error)
+	// Finish commits how the attempt ended, all in one transaction. It returns what
+	// the client is to be told: this attempt's answer or failure, or the answer of a
+	// later attempt that has taken over and was quicker.
+	Finish(ctx context.Context, f Finished) (Answer, error)
 	// Release gives up an attempt that was not finished. It may always be called.
 	Release()
+}
+
+// Finished is how an attempt at a mutation ended.
+type Finished struct {
+	At time.Time
+	// Answer is kept for repeated requests, and so is a failure, unless another
+	// attempt may end otherwise.
+	Answer  Answer
+	Failure error // what the client will be told; nil = success with the answer
+	Events  []bff.Event
+	// Preferences are a copy to keep; nil = none.
+	Preferences *PreferencesCopy
 }
 
 // Answer is what the client is told of a mutation. A repeated request is told the

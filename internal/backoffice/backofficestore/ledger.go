@@ -157,12 +157,8 @@ func activityArgs(a backoffice.Activity) []any {
 	if roles == nil {
 		roles = []string{}
 	}
-	var property any
-	if !a.Property.IsZero() {
-		property = a.Property.UUID()
-	}
 	return append([]any{
-		a.ID.UUID(), a.Tenant.UUID(), property, a.Operator, a.Device.String(), a.Session.String(), roles,
+		a.ID.UUID(), a.Tenant.UUID(), uuidOrNull(a.Property), a.Operator, a.Device.String(), a.Session.String(), roles,
 		a.At, a.Category, a.Action, optional(a.Resource.Kind), optional(a.Resource.StoredID()),
 	}, append(ending(a), optional(a.Context))...)
 }
@@ -174,6 +170,14 @@ func ending(a backoffice.Activity) []any {
 		latency = a.Latency.Milliseconds()
 	}
 	return []any{string(a.Outcome), latency, optional(string(a.Code))}
+}
+
+// uuidOrNull is nil for no id.
+func uuidOrNull(id bff.ID) any {
+	if id.IsZero() {
+		return nil
+	}
+	return id.UUID()
 }
 
 // optional is nil for an empty text.

@@ -77,39 +77,57 @@ type mutation struct {
 }
 
 // Finish commits how the attempt ended.
-func (m *mutation) Finish(ctx context.Context, a backoffice.Answer, failure error, now time.Time, events ...bff.Event) (backoffice.Answer, error) {
+func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffice.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	defer m.Release()
-	m.activity = m.activity.Ended(failure, now)
-	kept, final, err := keep(a, failure)
+	m.activity = m.activity.Ended(f.Failure, f.At)
+	kept, final, err := keep(f.Answer, f.Failure)
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
-	queue, err := m.ledger.queued(m.activity.Tenant, events)
+	effects, err := m.effects(f)
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
 	if !final {
 		// The entry says that the outcome is unknown until this is committed: if it
 		// cannot be, it stays so, and the client is told of its failure all the same.
-		_ = m.commit(ctx, queue, nil)
-		return backoffice.Answer{}, failure
+		_ = m.commit(ctx, effects, nil)
+		return backoffice.Answer{}, f.Failure
 	}
-	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, queue, &kept))
+	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, effects, &kept))
 	switch {
 	case err != nil:
 		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
 	case replayed: // a later attempt has taken over and was quicker; this one ended as well
-		_ = m.commit(ctx, queue, nil)
+		_ = m.commit(ctx, effects, nil)
 		return told(kept)
 	}
-	return a, failure
+	return f.Answer, f.Failure
 }
 
-// commit writes the activity's outcome and the events, and the answer unless it is
-// nil.
-func (m *mutation) commit(ctx context.Context, events func(*pgx.Batch), kept *idempotency.Answer) error {
+// effects returns what writes an outcome's rows: the activity's, the events and the
+// copy of what the other service has now.
+func (m *mutation) effects(f backoffice.Finished) (func(*pgx.Batch), error) {
+	events, err := m.ledger.queued(m.activity.Tenant, f.Events)
+	if err != nil {
+		return nil, err
+	}
+	if p := f.Preferences; p != nil && p.Owner.Tenant != m.activity.Tenant {
+		return nil, errors.New("finish mutation: preferences of another tenant")
+	}
+	return func(b *pgx.Batch) {
+		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
+		if f.Preferences != nil {
+			b.Queue(keepPreferences, preferencesArgs(*f.Preferences)...)
+		}
+		events(b)
+	}, nil
+}
+
+// commit writes an outcome's rows, and the answer unless it is nil.
+func (m *mutation) commit(ctx context.Context, effects func(*pgx.Batch), kept *idempotency.Answer) error {
 	err := m.ledger.cfg.DB.InTx(ctx, m.activity.Tenant, func(tx pgx.Tx) error {
 		if kept != nil {
 			if err := m.claim.Record(ctx, tx, *kept); err != nil {
@@ -117,8 +135,7 @@ func (m *mutation) commit(ctx context.Context, events func(*pgx.Batch), kept *id
 			}
 		}
 		var b pgx.Batch
-		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
-		events(&b)
+		effects(&b)
 		return tx.SendBatch(ctx, &b).Close()
 	})
 	if err == nil {

@@ -56,7 +56,9 @@ func (d *desk) attempt(t *testing.T, u *upstream, a backoffice.Activity, o backo
 	if failure == nil {
 		answer = u.call(o.Key)
 	}
-	return m.Finish(testkit.Context(t), answer, failure, a.At.Add(50*time.Millisecond), told(a.Tenant, a.At))
+	return m.Finish(testkit.Context(t), backoffice.Finished{
+		At: a.At.Add(50 * time.Millisecond), Answer: answer, Failure: failure, Events: []bff.Event{told(a.Tenant, a.At)},
+	})
 }
 
 func body(t *testing.T, a backoffice.Answer) string {
@@ -131,7 +133,7 @@ func TestConcurrentDuplicatesAreRefused(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := m.Finish(testkit.Context(t), u.call(key), nil, now); err != nil {
+	if _, err := m.Finish(testkit.Context(t), backoffice.Finished{At: now, Answer: u.call(key)}); err != nil {
 		t.Fatal(err)
 	}
 	var replayed atomic.Int32
@@ -180,7 +182,7 @@ func TestCrashedMutationIsTakenOver(t *testing.T) {
 		t.Errorf("after a minute: %+v, %v; %d calls, %d effects", got, err, u.calls, len(u.done))
 	}
 	// Were it not dead but slow, it would be told what its heir was told.
-	late, err := dead.Finish(testkit.Context(t), u.call(key), nil, now.Add(2*time.Minute))
+	late, err := dead.Finish(testkit.Context(t), backoffice.Finished{At: now.Add(2 * time.Minute), Answer: u.call(key)})
 	if err != nil || !late.Replayed || body(t, late) != body(t, got) {
 		t.Errorf("the old holder: %+v, %v", late, err)
 	}
@@ -257,7 +259,7 @@ func TestOutcomeIsKeptWhenTheClientIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	hangUp()
-	if _, err := m.Finish(ctx, u.call(key), nil, now); err != nil {
+	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: u.call(key)}); err != nil {
 		t.Error(err)
 	}
 	if got, err := d.attempt(t, u, checkIn(tenant, now), o, nil); err != nil || !got.Replayed {

@@ -1,0 +1,187 @@
+package backoffice
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+const (
+	// MaxPreferences bounds the bytes of a change of preferences.
+	MaxPreferences = 16 << 10
+	// maxPreferencesDepth bounds how deep objects and lists are nested in a payload.
+	maxPreferencesDepth = 8
+)
+
+// PreferencesOwner says whose preferences are meant: those of an operator, for one
+// property or, without one, for all.
+type PreferencesOwner struct {
+	Tenant   bff.ID
+	Operator string
+	Property bff.ID
+}
+
+// Preferences are how an operator has set up the app. Tenant-service keeps them;
+// each change makes a new version.
+type Preferences struct {
+	Payload   json.RawMessage `json:"payload"`
+	Version   int             `json:"version"`
+	UpdatedAt bff.Timestamp   `json:"updatedAt"`
+	// Stale: tenant-service could not be asked, and this is our last copy.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// PreferencesChange replaces the preferences of a version that the operator has
+// seen.
+type PreferencesChange struct {
+	Owner   PreferencesOwner
+	Seen    int // version
+	Payload json.RawMessage
+}
+
+// CheckPreferences reports what is wrong with a payload, by the names of its
+// members. Its meaning is the app's, but for the keyboard shortcuts.
+func CheckPreferences(payload map[string]any) bff.FieldErrors {
+	var bad bff.FieldErrors
+	if depthOf(payload) > maxPreferencesDepth {
+		bad.Add("payload", bff.FieldRange)
+	}
+	if own, there := payload[shortcutsMember]; there {
+		if _, ok := readShortcutOverrides(own); !ok {
+			bad.Add("payload."+shortcutsMember, bff.FieldFormat)
+		}
+	}
+	return bad
+}
+
+func depthOf(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			deepest = max(deepest, depthOf(member))
+		}
+	case []any:
+		for _, element := range v {
+			deepest = max(deepest, depthOf(element))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// PreferencesReader finds preferences: tenant-service's, or our copy of them.
+type PreferencesReader interface {
+	FindPreferences(ctx context.Context, o PreferencesOwner) (Preferences, error)
+	// ForgetPreferences has the next read ask tenant-service, in every instance. An
+	// error says that some instances may answer with what they remember for its
+	// lifetime.
+	ForgetPreferences(ctx context.Context, o PreferencesOwner) error
+}
+
+// PreferencesWriter is tenant-service.
+type PreferencesWriter interface {
+	// ReplacePreferences changes preferences, once per key. It fails with
+	// CodePreferencesVersionConflict if the operator has not seen the newest version.
+	ReplacePreferences(ctx context.Context, c PreferencesChange, key string) (Preferences, error)
+}
+
+// PreferencesUpdated is the payload of preferences.updated.v1. What was set is the
+// operator's own and stays out of it.
+type PreferencesUpdated struct {
+	Version   int           `json:"version"`
+	UpdatedAt bff.Timestamp `json:"updatedAt"`
+}
+
+// Subject implements Fact.
+func (PreferencesUpdated) Subject() Subject { return SubjectPreferencesUpdated }
+
+// Settings shows and changes preferences.
+type Settings struct {
+	PreferencesReader
+
+	writer    PreferencesWriter
+	mutations Mutations
+	news      *Newsroom
+	now       func() time.Time
+}
+
+// SettingsConfig is what Settings work with.
+type SettingsConfig struct {
+	Reader    PreferencesReader
+	Writer    PreferencesWriter
+	Mutations Mutations
+	News      *Newsroom
+	Now       func() time.Time
+}
+
+// NewSettings returns Settings.
+func NewSettings(cfg SettingsConfig) *Settings {
+	return &Settings{PreferencesReader: cfg.Reader, writer: cfg.Writer, mutations: cfg.Mutations, news: cfg.News, now: cfg.Now}
+}
+
+// ReplacePreferences has tenant-service change a visitor's preferences. Our copy, the
+// activity's outcome and the event are committed together, after tenant-service has
+// accepted the change. A process that is killed in between leaves a claim, which the
+// repeated request takes over, and a copy that the next read brings up to date.
+func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c PreferencesChange, o Once, now time.Time) (Preferences, error) {
+	did := v.Activity(categoryPreferences, "replace", Resource{"operator", v.Session.Operator}, now)
+	m, earlier, err := s.mutations.BeginMutation(ctx, did, o, now)
+	if err != nil {
+		return Preferences{}, err
+	}
+	if earlier != nil {
+		return c.result(*earlier)
+	}
+	defer m.Release()
+	// Before the call as well: killed after it, this process tells no instance that
+	// what it remembers is old. A failure leaves that to the memory's own lifetime.
+	_ = s.ForgetPreferences(ctx, c.Owner)
+	replaced, err := s.writer.ReplacePreferences(ctx, c, o.Key)
+	end := Finished{At: s.now(), Failure: err}
+	if err == nil {
+		who := v.Session.about()
+		who.property = c.Owner.Property
+		e, err := s.news.event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, who, v.Request, end.At)
+		if err != nil {
+			return Preferences{}, err
+		}
+		end.Events = []bff.Event{e}
+		end.Preferences = &PreferencesCopy{Owner: c.Owner, Preferences: replaced}
+		end.Answer = Answer{Status: 200, Receipt: NewReceipt(map[string]any{
+			"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String(),
+		})}
+	}
+	answer, err := m.Finish(ctx, end)
+	// After any outcome: a version conflict or a timeout says that what is remembered
+	// may be old.
+	_ = s.ForgetPreferences(context.WithoutCancel(ctx), c.Owner)
+	if err != nil {
+		return Preferences{}, err
+	}
+	return c.result(answer)
+}
+
+// PreferencesCopy is what we keep of preferences, for when tenant-service is away.
+type PreferencesCopy struct {
+	Owner PreferencesOwner
+	Preferences
+}
+
+// result is the answer to a change. A repeated request has the same payload, or it
+// would not be the same request: the answer need not be stored with it.
+func (c *PreferencesChange) result(a Answer) (Preferences, error) {
+	body, err := json.Marshal(a.Receipt)
+	if err != nil {
+		return Preferences{}, err
+	}
+	p := Preferences{}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return Preferences{}, err
+	}
+	p.Payload = c.Payload
+	return p, nil
+}

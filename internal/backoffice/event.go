@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ const (
 	SubjectStepUpCompleted       Subject = "melmastoon.bff.backoffice.mfa.step_up_completed.v1"
 	SubjectReplayBlocked         Subject = "melmastoon.bff.backoffice.dpop.replay_blocked.v1"
 	SubjectPreferencesUpdated    Subject = "melmastoon.bff.backoffice.preferences.updated.v1"
+	SubjectDeviceCameOnline      Subject = "melmastoon.bff.backoffice.device.came_online.v1"
+	SubjectDeviceWentOffline     Subject = "melmastoon.bff.backoffice.device.went_offline.v1"
+	SubjectHeartbeatReported     Subject = "melmastoon.bff.backoffice.device.heartbeat_reported.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
@@ -30,16 +34,33 @@ func Subjects() []Subject {
 	return []Subject{
 		SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked,
 		SubjectPreferencesUpdated,
+		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported,
 	}
 }
 
 // Retention is the class that the lake keeps the event in. What says who had access,
 // when, is kept for seven years.
 func (s Subject) Retention() bff.RetentionClass {
-	if s == SubjectPreferencesUpdated {
+	switch s {
+	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported:
 		return bff.RetentionOperational
 	}
 	return bff.RetentionRegulated
+}
+
+// SamplingRate is the share of an event's occasions that are published.
+func (s Subject) SamplingRate() float64 {
+	if s == SubjectHeartbeatReported {
+		return 0.01
+	}
+	return 1
+}
+
+// sampled reports whether the event of a request is published. The random part of the
+// request's id decides, so that a repeated look says the same.
+func (s Subject) sampled(request bff.ID) bool {
+	b := request.Bytes()
+	return float64(binary.BigEndian.Uint64(b[8:]))/(1<<64) < s.SamplingRate()
 }
 
 // schemaURI is where the schema of the event is published.
@@ -119,6 +140,35 @@ type ReplayBlocked struct {
 // Subject implements Fact.
 func (ReplayBlocked) Subject() Subject { return SubjectReplayBlocked }
 
+// DeviceCameOnline is the payload of device.came_online.v1.
+type DeviceCameOnline struct {
+	CameOnlineAt   bff.Timestamp `json:"cameOnlineAt"`
+	NetworkProfile string        `json:"networkProfile"`
+}
+
+// Subject implements Fact.
+func (DeviceCameOnline) Subject() Subject { return SubjectDeviceCameOnline }
+
+// DeviceWentOffline is the payload of device.went_offline.v1.
+type DeviceWentOffline struct {
+	WentOfflineAt   bff.Timestamp  `json:"wentOfflineAt"`
+	LastHeartbeatAt *bff.Timestamp `json:"lastHeartbeatAt,omitempty"`
+}
+
+// Subject implements Fact.
+func (DeviceWentOffline) Subject() Subject { return SubjectDeviceWentOffline }
+
+// HeartbeatReported is the payload of device.heartbeat_reported.v1.
+type HeartbeatReported struct {
+	ReportedAt       bff.Timestamp `json:"reportedAt"`
+	NetworkProfile   string        `json:"networkProfile"`
+	InstallerChannel string        `json:"installerChannel"`
+	PendingHintCount int           `json:"pendingHintCount"`
+}
+
+// Subject implements Fact.
+func (HeartbeatReported) Subject() Subject { return SubjectHeartbeatReported }
+
 // Journal takes what operators did and the events that tell of it, all of one
 // tenant. It returns nil only once they are committed: an action that cannot be
 // recorded is not taken.
@@ -166,7 +216,7 @@ func (n *Newsroom) event(f Fact, who about, o Occasion, now time.Time) (bff.Even
 			TenantID: optional(who.tenant.String()), UserID: optional(who.operator), SessionID: optional(who.session.String()),
 			RequestID: optional(o.RequestID.String()), TraceID: optional(o.TraceParent),
 			CausationID: optional(o.Causation), CorrelationID: optional(o.RequestID.String()),
-			SchemaURI: s.schemaURI(), RetentionClass: s.Retention(), SamplingRate: 1,
+			SchemaURI: s.schemaURI(), RetentionClass: s.Retention(), SamplingRate: s.SamplingRate(),
 			OperatorID: who.operator, DeviceID: who.device.String(), PropertyID: who.property.String(), AppVersion: who.app.Version, AppPlatform: who.app.Platform,
 		},
 		Payload: body,

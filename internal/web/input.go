@@ -235,6 +235,36 @@ func (in *Input) Object(name string) *Input {
 	return &Input{doc: in.doc, at: n.self, path: in.field(name)}
 }
 
+// Objects reads a list of objects; those that are none are refused and left out.
+func (in *Input) Objects(name string, most int) []*Input {
+	count, at := in.list(name, most)
+	out := make([]*Input, 0, count)
+	for i := range count {
+		n := &in.doc.nodes[at]
+		if n.kind == jsonscan.Object {
+			out = append(out, &Input{doc: in.doc, at: n.self, path: in.field(entry(name, i))})
+		} else {
+			in.Refuse(entry(name, i), bff.FieldType)
+		}
+		at = n.next
+	}
+	return out
+}
+
+// Only refuses every member that is not named, where what a client adds must not be
+// stored.
+func (in *Input) Only(names ...string) {
+	nodes := in.doc.nodes
+	if len(nodes) == 0 {
+		return
+	}
+	for i := nodes[in.at].first; i != 0; i = nodes[i].next {
+		if !slices.Contains(names, nodes[i].name) {
+			in.Refuse(nodes[i].name, bff.FieldUnsupported)
+		}
+	}
+}
+
 // list reads an array of at most most entries; a query parameter may hold
 // entries between commas. It returns how many there are and the first.
 func (in *Input) list(name string, most int) (count int, first int32) {

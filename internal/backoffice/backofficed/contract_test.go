@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -32,7 +33,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract := testkit.StaffContract(t)
-	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000", minAppVersion: "2.0"})
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
 	client := contract.Client(inProcess{f})
 	send := func(r *request, want int) {
@@ -63,12 +64,24 @@ func TestContract(t *testing.T) {
 		"stepUp": func(s *sender) *request {
 			return s.request(http.MethodPost, base+"/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`)
 		},
+		"heartbeat": func(s *sender) *request {
+			return s.request(http.MethodPost, base+"/devices/"+s.device.ID()+"/heartbeat", goodHeartbeat)
+		},
+		"offlineHints": func(s *sender) *request {
+			return s.keyed(base+"/devices/"+s.device.ID()+"/offline-hints", goodHints)
+		},
+	}
+	answered := func(name string) int {
+		switch name {
+		case "signOut":
+			return http.StatusNoContent
+		case "offlineHints":
+			return http.StatusAccepted
+		}
+		return http.StatusOK
 	}
 	for name, op := range operations {
-		good := http.StatusOK
-		if name == "signOut" {
-			good = http.StatusNoContent
-		}
+		good := answered(name)
 		by := s
 		if name == "signOut" {
 			by = f.sender("opt_parwana")
@@ -88,7 +101,7 @@ func TestContract(t *testing.T) {
 			send(op(f.sender("opt_tariq")), http.StatusForbidden)
 		}
 		if r := op(s); r.body != "" {
-			broken(http.StatusRequestEntityTooLarge, func(r *request) { r.body = `{"x":"` + strings.Repeat("x", 10_000) + `"}` })
+			broken(http.StatusRequestEntityTooLarge, func(r *request) { r.body = `{"x":"` + strings.Repeat("x", 40_000) + `"}` })
 			broken(http.StatusUnsupportedMediaType, func(r *request) { r.header.Set("Content-Type", "text/plain") })
 		}
 	}
@@ -100,19 +113,34 @@ func TestContract(t *testing.T) {
 		}
 		f.iam.err, f.staff.err = nil, nil
 	}
-	all := []string{"session", "refresh", "signOut", "stepUp"}
+	all := slices.Collect(maps.Keys(operations))
 	fail(&bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: time.Second, Err: errors.New("away")}, http.StatusServiceUnavailable, all...)
 	fail(&bff.Error{Code: bff.CodeUpstreamTimeout}, http.StatusGatewayTimeout, all...)
 
-	f.cfg.limits = "session=1,auth=1,step-up=1"
+	for code, want := range map[bff.Code]int{
+		bff.CodeStaffIdempotencyInFlight: http.StatusConflict, bff.CodeStaffIdempotencyReused: http.StatusUnprocessableEntity,
+	} {
+		f.devices.fail(&bff.Error{Code: code})
+		send(operations["offlineHints"](s), want)
+	}
+	f.devices.fail(nil)
+	keyless := operations["offlineHints"](s)
+	keyless.header.Del("X-Idempotency-Key")
+	send(keyless, http.StatusPreconditionRequired)
+
+	f.cfg.limits = "session=1,auth=1,step-up=1,device=1"
 	f.instances = nil
 	f.start(f.client)
 	for name, op := range operations {
-		if name == "signOut" { // shares its limit with refresh
+		if name == "signOut" { // ends the session
 			continue
 		}
-		send(op(s), http.StatusOK)
-		send(op(s), http.StatusTooManyRequests)
+		by := f.sender("opt_parwana") // with limits of its own
+		if name == "refresh" {
+			by = s // whose tokens iam gives out
+		}
+		send(op(by), answered(name))
+		send(op(by), http.StatusTooManyRequests)
 	}
 	f.instances = nil
 	f.start(f.client)

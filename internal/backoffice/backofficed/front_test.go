@@ -51,6 +51,7 @@ type front struct {
 	staff     *staffList
 	outbox    *outboxFake
 	iam       *iamFake
+	devices   *deviceFake
 	client    rueidis.Client
 	keys      backofficestore.Keys
 	cfg       frontConfig
@@ -89,6 +90,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
 		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{},
 	}
+	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.employ("opt_parwana", backoffice.FrontDesk)
 	f.cfg, f.prefix = cfg, "test-"+rand.Text()[:8]
 	f.keys = backofficestore.NewKeys(redis.NewKeys(f.prefix, "bff-backoffice"))
@@ -116,7 +118,8 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 		}
 	}
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute})
-	access := backoffice.NewAccess(sessions, f.staff, f.outbox, backoffice.NewNewsroom("test"))
+	news := backoffice.NewNewsroom("test")
+	access := backoffice.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute
 	if f.sessions == nil {
 		f.sessions = sessions
@@ -148,6 +151,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	api := backofficehttp.New(backofficehttp.Config{
 		Access: access, Attestations: sessions, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
+		Devices: backoffice.NewDevices(f.devices, nil, news),
 	})
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
 	must(err)

@@ -89,6 +89,17 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	f.send(0, r)
 	f.send(0, r) // a replay
 	b.from(0, "POST", "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`)
+	f.devices.lose(b.caller().Device)
+	beat := b.request("POST", base+"/devices/"+b.device.ID()+"/heartbeat", goodHeartbeat)
+	beat.header.Set("X-Request-Id", sampledRequest)
+	f.send(0, beat)
+	lost, err := backoffice.NewNewsroom("test").WentOffline(backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}, f.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.outbox.Record(testkit.Context(t), nil, lost); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
 		t.Fatal(err)
 	}

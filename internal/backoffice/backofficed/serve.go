@@ -127,8 +127,8 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
-	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now),
-		ledger, backoffice.NewNewsroom(p.Instance()))
+	news := backoffice.NewNewsroom(p.Instance())
+	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), ledger, news)
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Log: p.Log, Now: time.Now,
@@ -142,7 +142,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 		return nil, err
 	}
 	api := backofficehttp.New(backofficehttp.Config{
-		Access: access, Attestations: sessions, IAM: upstreams.IAM, Tokens: tokens, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
+		Access: access, Attestations: sessions, IAM: upstreams.IAM, Tokens: tokens,
+		Devices: backoffice.NewDevices(backofficestore.NewDevices(ledger), nil, news),
+		Log:     p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	})
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
 	if err != nil {

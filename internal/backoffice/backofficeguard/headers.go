@@ -27,12 +27,6 @@ const (
 	maxOperator = 64
 )
 
-// The words of two headers.
-var (
-	platforms = []string{"win32", "darwin", "linux"}
-	networks  = []string{"good", "flaky", "offline-recently"}
-)
-
 // readHeaders reads the headers of a request that carries an access token.
 func readHeaders(r *http.Request) (*headers, error) {
 	token, err := bearer(r.Header)
@@ -85,10 +79,10 @@ func readProofHeaders(r *http.Request) (*headers, error) {
 		out.app.Version = v
 	}
 	if v, given := only(h, "X-App-Platform", &bad); given {
-		out.app.Platform = oneOf("X-App-Platform", v, platforms, &bad)
+		out.app.Platform = oneOf("X-App-Platform", v, backoffice.Platforms(), &bad)
 	}
 	if v, given := only(h, "X-Network-Profile", &bad); given {
-		oneOf("X-Network-Profile", v, networks, &bad)
+		oneOf("X-Network-Profile", v, backoffice.NetworkProfiles(), &bad)
 	}
 	if v, given := only(h, "X-Property-Id", &bad); given {
 		if out.property, err = bff.ParseID(bff.PrefixProperty, v); err != nil {

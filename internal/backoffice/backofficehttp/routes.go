@@ -19,26 +19,30 @@ const (
 	LimitSession web.Limit = "session"
 	LimitAuth    web.Limit = "auth"
 	LimitStepUp  web.Limit = "step-up"
+	LimitDevice  web.Limit = "device"
 )
 
 // Limits are the requests per minute of one device. A hotel's computers share one
 // address, and an operator may use several.
 func Limits() ratelimit.Classes {
 	return ratelimit.Classes{
-		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10},
+		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120},
 		IP:        50, Fingerprint: 5,
 	}
 }
 
 const (
-	gateAuth web.Gate = "auth"
-	gateRead web.Gate = "read"
+	gateAuth   web.Gate = "auth"
+	gateRead   web.Gate = "read"
+	gateDevice web.Gate = "device" // what a device does without its operator: it can wait
 )
 
 // Gates are the load gates of the routes.
 func Gates() []loadshed.Class {
 	const least = 32 // requests under way that any machine of ours can bear
-	return []loadshed.Class{{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateRead), Rank: 1, Min: least}}
+	return []loadshed.Class{
+		{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateRead), Rank: 1, Min: least}, {Name: string(gateDevice), Rank: 2, Min: least},
+	}
 }
 
 const (
@@ -48,6 +52,7 @@ const (
 	refreshBudget = 2 * time.Second
 	authBudget    = 3 * time.Second
 	sessionBudget = 2 * time.Second
+	deviceBudget  = 3 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -70,6 +75,14 @@ func (a *API) Routes() []web.Route {
 		{
 			Pattern: "GET /session", Handle: a.session, Kind: web.PrivateRead, Budget: sessionBudget,
 			Limit: LimitSession, Gate: gateRead, Needs: anyone,
+		},
+		{
+			Pattern: "POST /devices/{deviceId}/heartbeat", Handle: a.heartbeat, Kind: web.Change, Budget: deviceBudget, Body: 2 * kib,
+			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
+		},
+		{
+			Pattern: "POST /devices/{deviceId}/offline-hints", Handle: a.offlineHints, Kind: web.Change, Budget: deviceBudget, Body: 32 * kib,
+			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
 		},
 	}
 	var routes []web.Route

@@ -21,6 +21,7 @@ type Config struct {
 	Access       *backoffice.Access
 	Attestations backoffice.Attestations
 	IAM          backoffice.IAM
+	Devices      *backoffice.Devices
 	Tokens       *issuer.Tokens // verifies what iam gives out
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
@@ -31,14 +32,20 @@ type Config struct {
 type API struct {
 	cfg          Config
 	attestations *prometheus.CounterVec
+	heartbeats   *prometheus.CounterVec
 }
 
 // New returns the API.
 func New(cfg Config) *API {
-	a := &API{cfg: cfg, attestations: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: cfg.Namespace, Name: "mfa_attestation_total", Help: "Second factors that were asked for, by outcome.",
-	}, []string{"outcome"})}
-	cfg.Metrics.MustRegister(a.attestations)
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: cfg.Namespace, Name: name, Help: help}, []string{label})
+	}
+	a := &API{
+		cfg:          cfg,
+		attestations: counter("mfa_attestation_total", "Second factors that were asked for, by outcome.", "outcome"),
+		heartbeats:   counter("device_heartbeat_total", "Heartbeats of devices, by the status that was answered; unknown = not recorded.", "status"),
+	}
+	cfg.Metrics.MustRegister(a.attestations, a.heartbeats)
 	return a
 }
 

@@ -103,22 +103,27 @@ func undone(err error) error {
 // Close commits what waits and refuses the rest.
 func (l *Ledger) Close(ctx context.Context) error { return l.writer.Close(ctx) }
 
-// queued returns what appends the events in a transaction of the tenant. Events that
-// speak of another tenant are refused: the outbox has no row level security.
+// queued returns what appends the events in a transaction of the tenant.
 func (l *Ledger) queued(tenant bff.ID, events []bff.Event) (func(*pgx.Batch), error) {
 	if len(events) == 0 {
 		return func(*pgx.Batch) {}, nil
 	}
-	for i := range events {
-		if t := events[i].Envelope.TenantID; t == nil || *t != tenant.String() {
-			return nil, fmt.Errorf("event %s is not of the tenant whose activity it tells of", events[i].Envelope.Subject)
-		}
-	}
-	sql, args, err := l.cfg.Outbox.Statement(1, events...)
+	sql, args, err := l.statement(tenant, 1, events...)
 	if err != nil {
 		return nil, err
 	}
 	return func(b *pgx.Batch) { b.Queue(sql+" ON CONFLICT DO NOTHING", args...) }, nil
+}
+
+// statement is the outbox's, for events of the tenant. Those that speak of another are
+// refused: the outbox has no row level security.
+func (l *Ledger) statement(tenant bff.ID, first int, events ...bff.Event) (string, []any, error) {
+	for i := range events {
+		if t := events[i].Envelope.TenantID; t == nil || *t != tenant.String() {
+			return "", nil, fmt.Errorf("event %s is not of the tenant whose activity it tells of", events[i].Envelope.Subject)
+		}
+	}
+	return l.cfg.Outbox.Statement(first, events...)
 }
 
 // commit writes entries of several tenants in one transaction. It may be repeated:

@@ -96,6 +96,26 @@ func ParseMinor(s string, c Currency) (Money, error) {
 	return Money{Minor: minor, Currency: c}, nil
 }
 
+// ParseMajor reads a decimal number of major units, such as "12.5", which some
+// services of the platform write. Digits beyond the minor units are refused, as in
+// ParseMicros.
+func ParseMajor(s string, c Currency) (Money, error) {
+	exp, known := currencyExponents[c]
+	if !known {
+		return Money{}, fmt.Errorf("%w: unknown currency", ErrMoney)
+	}
+	whole, part, _ := strings.Cut(s, ".")
+	if part = strings.TrimRight(part, "0"); len(part) > exp {
+		return Money{}, fmt.Errorf("%w: not a whole number of minor units", ErrMoney)
+	}
+	digits := whole + part + strings.Repeat("0", exp-len(part))
+	minor, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || strings.Trim(digits, "-0123456789") != "" || whole == "" || whole == "-" {
+		return Money{}, fmt.Errorf("%w: want a decimal number", ErrMoney)
+	}
+	return Money{Minor: minor, Currency: c}, nil
+}
+
 // MinorString returns the minor units as the decimal string that crosses to
 // front ends: a JSON number would lose digits in JavaScript.
 func (m Money) MinorString() string { return strconv.FormatInt(m.Minor, 10) }

@@ -110,3 +110,13 @@ type Members interface {
 	// tenant's memberships: a copy that was made at another one is not used.
 	FindMember(ctx context.Context, tenant bff.ID, operator, version string) (*Member, error)
 }
+
+// Lists reports whether the scope names the property: it is then one of the
+// tenant's, because tenant-service says so.
+func (s PropertyScope) Lists(property bff.ID) bool { return slices.Contains(s.properties, property) }
+
+// Properties knows whose properties are.
+type Properties interface {
+	// OwnsProperty reports whether a property is one of the tenant's.
+	OwnsProperty(ctx context.Context, tenant, property bff.ID) (bool, error)
+}

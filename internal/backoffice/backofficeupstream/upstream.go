@@ -32,24 +32,29 @@ type Config struct {
 
 // Upstreams are the clients.
 type Upstreams struct {
-	IAM    *IAM
-	Tenant *Tenant
+	IAM      *IAM
+	Tenant   *Tenant
+	Property *Property
+	House    *House
 }
 
 // New returns the clients with the budgets of the specification.
 func New(cfg Config) (*Upstreams, error) {
 	var errs []error
-	client := func(name backoffice.Upstream) *upstream.Client {
+	clients := map[backoffice.Upstream]*upstream.Client{}
+	for _, name := range backoffice.Upstreams() {
 		c, err := upstream.New(upstream.Config{
 			Name: string(name), BaseURL: cfg.URLs[name], Timeout: name.Timeout(), Retries: name.Retries(),
 			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
 		})
 		errs = append(errs, err)
-		return c
+		clients[name] = c
 	}
 	u := &Upstreams{
-		IAM:    &IAM{client(backoffice.UpstreamIAM)},
-		Tenant: &Tenant{client(backoffice.UpstreamTenant)},
+		IAM:      &IAM{clients[backoffice.UpstreamIAM]},
+		Tenant:   &Tenant{clients[backoffice.UpstreamTenant]},
+		Property: &Property{clients[backoffice.UpstreamProperty]},
+		House:    &House{clients},
 	}
 	return u, errors.Join(errs...)
 }

@@ -1,0 +1,80 @@
+package backofficeupstream
+
+import (
+	"encoding/json"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// dialect is how an upstream is spoken to: their teams have not agreed on the name
+// of the tenant's header, nor on the form of ids.
+type dialect struct {
+	tenant string // the header
+	uuid   bool   // ids are UUIDs of the same bits
+}
+
+func dialectOf(u backoffice.Upstream) dialect {
+	switch u {
+	case backoffice.UpstreamBilling:
+		return dialect{tenant: "X-Billing-Tenant", uuid: true}
+	case backoffice.UpstreamMaintenance:
+		return dialect{tenant: "X-Tenant", uuid: true}
+	case backoffice.UpstreamLock:
+		return dialect{tenant: "X-Lock-Tenant", uuid: true}
+	case backoffice.UpstreamAnalytics:
+		return dialect{tenant: "X-Org-Id", uuid: true}
+	case backoffice.UpstreamSync:
+		return dialect{tenant: "X-Tenant-Id", uuid: true}
+	}
+	return dialect{tenant: "X-Tenant-Id"}
+}
+
+// write writes an id as the upstream wants it.
+func (d dialect) write(id bff.ID) string {
+	if d.uuid {
+		return id.UUID()
+	}
+	return id.String()
+}
+
+// read returns an id of the upstream in the platform's form. What it cannot read is
+// left as it is: it is shown, not acted on.
+func (d dialect) read(p bff.Prefix, s string) string {
+	if !d.uuid {
+		return s
+	}
+	id, err := bff.IDFromUUID(p, s)
+	if err != nil {
+		return s
+	}
+	return id.String()
+}
+
+// Prefixes of other services' things that we show.
+const (
+	prefixWorkOrder bff.Prefix = "wko"
+)
+
+// minorUnits is money as billing writes it.
+type minorUnits struct {
+	AmountMinor int64        `json:"amountMinor"`
+	Currency    bff.Currency `json:"currency"`
+}
+
+func (m minorUnits) amount() backoffice.Amount {
+	return backoffice.AmountOf(bff.Money{Minor: m.AmountMinor, Currency: m.Currency})
+}
+
+// majorUnits is money as analytics writes it: a number, whose currency stands
+// elsewhere.
+func majorUnits(n json.Number, c bff.Currency) (backoffice.Amount, error) {
+	m, err := bff.ParseMajor(n.String(), c)
+	return backoffice.AmountOf(m), err
+}
+
+// micros is money as pricing writes it.
+func micros(s string) (backoffice.Amount, error) {
+	m, err := bff.ParseMicros(s)
+	return backoffice.AmountOf(m), err
+}

@@ -1,0 +1,227 @@
+package backoffice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// WorkbenchView is what operators work from: a list of one property on one day.
+type WorkbenchView struct {
+	View       Part           `json:"view"`
+	PropertyID bff.ID         `json:"propertyId"`
+	Date       *bff.Date      `json:"date,omitempty"` // nil: it is of now
+	AsOf       bff.Timestamp  `json:"asOf"`
+	Stale      bool           `json:"stale"`
+	Missing    []Source       `json:"missing,omitempty"` // what could not be had
+	Counts     map[string]int `json:"counts"`            // of all items, also those that were filtered out
+	Items      []any          `json:"items"`
+}
+
+// Whole reports whether the view shows all there is, as it is.
+func (v *WorkbenchView) Whole() bool { return !v.Stale && len(v.Missing) == 0 }
+
+// WorkbenchViews lists the parts that are views of the workbench.
+func WorkbenchViews() []Part {
+	return []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
+}
+
+// Dated reports whether the view can be had for another day than today
+// (DATA_MODEL §3.2).
+func (p Part) Dated() bool { return p == PartArrivals || p == PartDepartures }
+
+// sources are what a view is made of.
+func (p Part) sources() []Source {
+	switch p {
+	case PartToday:
+		return []Source{SourceArrivals, SourceDepartures, SourceInHouse, SourceRooms, SourceTasks, SourceWorkOrders}
+	case PartArrivals:
+		return []Source{SourceArrivals}
+	case PartDepartures:
+		return []Source{SourceDepartures}
+	case PartInHouse:
+		return []Source{SourceInHouse}
+	case PartHousekeeping:
+		return []Source{SourceTasks, SourceRooms}
+	case PartMaintenance:
+		return []Source{SourceWorkOrders}
+	}
+	return nil
+}
+
+// FilterNames are the members of a view's items by which it can be narrowed.
+func (p Part) FilterNames() []string {
+	switch p {
+	case PartToday:
+		return []string{"kind", "status"}
+	case PartArrivals, PartDepartures, PartInHouse:
+		return []string{"status", "vip"}
+	case PartHousekeeping:
+		return []string{"status", "kind", "priority"}
+	case PartMaintenance:
+		return []string{"status", "severity"}
+	}
+	return nil
+}
+
+// Workbench makes views.
+type Workbench struct{ house House }
+
+// NewWorkbench returns a Workbench.
+func NewWorkbench(h House) *Workbench { return &Workbench{h} }
+
+// View makes one view. A view of several sources shows what it can get and names
+// what it cannot; without its first source there is none.
+func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchView, error) {
+	sources := part.sources()
+	readings := make([]Reading, len(sources))
+	failed := make([]error, len(sources))
+	var wg sync.WaitGroup
+	for i, from := range sources {
+		wg.Go(func() { readings[i], failed[i] = b.house.Read(ctx, from, at) })
+	}
+	wg.Wait()
+	if len(sources) == 0 || failed[0] != nil {
+		return WorkbenchView{}, errors.Join(failed...)
+	}
+	v := WorkbenchView{View: part, PropertyID: at.Property, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf)}
+	if part.Dated() || part == PartToday {
+		v.Date = &at.Date
+	}
+	for i, from := range sources {
+		if failed[i] != nil {
+			v.Missing = append(v.Missing, from)
+			continue
+		}
+		v.Stale = v.Stale || readings[i].Stale
+		if readings[i].AsOf.Before(v.AsOf.Time) {
+			v.AsOf = bff.At(readings[i].AsOf)
+		}
+		if err := v.add(from, readings[i].Value); err != nil {
+			return WorkbenchView{}, err
+		}
+	}
+	if part == PartToday {
+		sortAgenda(v.Items)
+	}
+	return v, nil
+}
+
+// add puts a reading into the view.
+func (v *WorkbenchView) add(from Source, value any) error {
+	switch all := value.(type) {
+	case []Stay:
+		v.addStays(from, all)
+	case []Task:
+		v.addTasks(all)
+	case []WorkOrder:
+		v.addWorkOrders(all)
+	case []Room:
+		v.count("rooms.", count(all, func(r *Room) string { return r.Status }))
+	default:
+		return errReading
+	}
+	return nil
+}
+
+func (v *WorkbenchView) count(prefix string, c Counts) {
+	for name, n := range c {
+		v.Counts[prefix+name] += n
+	}
+}
+
+func (v *WorkbenchView) addStays(from Source, all []Stay) {
+	if v.View == PartToday {
+		v.count(string(from)+".", count(all, statusOf))
+		for i := range all {
+			switch s := &all[i]; {
+			case from == SourceArrivals && s.Status == "confirmed":
+				v.Items = append(v.Items, agendaItem{"arrival", s.ReservationID, s.RoomNumber, s.Status, s.ETA, ""})
+			case from == SourceDepartures && s.Status == "checked_in":
+				v.Items = append(v.Items, agendaItem{"departure", s.ReservationID, s.RoomNumber, s.Status, "", ""})
+			}
+		}
+		return
+	}
+	v.count("", count(all, statusOf))
+	vip := 0
+	for i := range all {
+		if all[i].VIP {
+			vip++
+		}
+		v.Items = append(v.Items, all[i])
+	}
+	v.Counts["total"], v.Counts["vip"] = len(all), vip
+}
+
+func (v *WorkbenchView) addTasks(all []Task) {
+	byStatus := count(all, func(t *Task) string { return t.Status })
+	if v.View == PartToday {
+		v.count("tasks.", byStatus)
+		for i := range all {
+			if t := &all[i]; t.Priority == "high" && t.Status != "done" && t.Status != "inspected" {
+				v.Items = append(v.Items, agendaItem{"task", t.TaskID, t.RoomNumber, t.Status, t.NeededBy, ""})
+			}
+		}
+		return
+	}
+	v.count("", byStatus)
+	v.Counts["total"] = len(all)
+	for i := range all {
+		v.Items = append(v.Items, all[i])
+	}
+}
+
+func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
+	byStatus := count(all, func(w *WorkOrder) string { return w.Status })
+	if v.View == PartToday {
+		v.count("workOrders.", byStatus)
+		for i := range all {
+			if w := &all[i]; w.active() && (w.Severity == "critical" || w.Severity == "high") {
+				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity})
+			}
+		}
+		return
+	}
+	v.count("", byStatus)
+	v.count("severity.", count(all, func(w *WorkOrder) string { return w.Severity }))
+	v.Counts["total"] = len(all)
+	for i := range all {
+		v.Items = append(v.Items, all[i])
+	}
+}
+
+// agendaItem is something that the day still asks for. It names no guest.
+type agendaItem struct {
+	Kind       string `json:"kind"`
+	ID         string `json:"id"`
+	RoomNumber string `json:"roomNumber,omitempty"`
+	Status     string `json:"status"`
+	At         string `json:"at,omitempty"` // time of day
+	Severity   string `json:"severity,omitempty"`
+}
+
+// sortAgenda puts what has a time first, by that; the rest by room.
+func sortAgenda(items []any) {
+	slices.SortStableFunc(items, func(a, b any) int {
+		x, _ := a.(agendaItem)
+		y, _ := b.(agendaItem)
+		late := func(at string) string { return cmp.Or(at, "99:99") }
+		return cmp.Or(cmp.Compare(late(x.At), late(y.At)), cmp.Compare(x.RoomNumber, y.RoomNumber), cmp.Compare(x.ID, y.ID))
+	})
+}
+
+// ViewTimeout is the longest that a view waits for its sources: as long as the
+// slowest of them may take.
+func (p Part) ViewTimeout() time.Duration {
+	longest := time.Duration(0)
+	for _, s := range p.sources() {
+		longest = max(longest, s.Upstream().Timeout())
+	}
+	return longest
+}

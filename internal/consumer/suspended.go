@@ -13,8 +13,9 @@ import (
 // it is asked on every read, cached or not, so that a suspension shows at once.
 // The zero value is an empty list.
 type SuspendedTenants struct {
-	mu  sync.Mutex // of writers
-	set atomic.Pointer[map[bff.ID]struct{}]
+	mu      sync.Mutex // of writers
+	set     atomic.Pointer[map[bff.ID]struct{}]
+	pending map[bff.ID]int // tenants whose suspension is being recorded → by how many
 }
 
 // Has reports whether a tenant is suspended. A nil list suspends no tenant.
@@ -41,20 +42,48 @@ func (s *SuspendedTenants) Empty() bool {
 
 // Suspend adds a tenant.
 func (s *SuspendedTenants) Suspend(tenant bff.ID) {
-	s.change(func(m map[bff.ID]struct{}) { m[tenant] = struct{}{} })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.edit(func(m map[bff.ID]struct{}) { m[tenant] = struct{}{} })
 }
 
 // Reinstate removes a tenant.
 func (s *SuspendedTenants) Reinstate(tenant bff.ID) {
-	s.change(func(m map[bff.ID]struct{}) { delete(m, tenant) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.edit(func(m map[bff.ID]struct{}) { delete(m, tenant) })
 }
 
-// Replace swaps the whole list, as the durable record has it.
+// SuspendPending adds a tenant whose suspension is about to be recorded. A record
+// that was read before must not show the tenant again, so Replace keeps it until
+// recorded is called.
+func (s *SuspendedTenants) SuspendPending(tenant bff.ID) (recorded func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending == nil {
+		s.pending = map[bff.ID]int{}
+	}
+	s.pending[tenant]++
+	s.edit(func(m map[bff.ID]struct{}) { m[tenant] = struct{}{} })
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.pending[tenant]--; s.pending[tenant] == 0 {
+			delete(s.pending, tenant)
+		}
+	})
+}
+
+// Replace swaps the whole list for what the durable record has. Tenants whose
+// suspension is still being recorded stay.
 func (s *SuspendedTenants) Replace(tenants []bff.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := make(map[bff.ID]struct{}, len(tenants))
+	m := make(map[bff.ID]struct{}, len(tenants)+len(s.pending))
 	for _, t := range tenants {
+		m[t] = struct{}{}
+	}
+	for t := range s.pending {
 		m[t] = struct{}{}
 	}
 	s.set.Store(&m)
@@ -69,13 +98,12 @@ func (s *SuspendedTenants) List() []bff.ID {
 	return slices.Collect(maps.Keys(*m))
 }
 
-func (s *SuspendedTenants) change(edit func(map[bff.ID]struct{})) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// edit changes a copy of the list, which readers hold without a lock.
+func (s *SuspendedTenants) edit(change func(map[bff.ID]struct{})) {
 	m := map[bff.ID]struct{}{}
 	if old := s.set.Load(); old != nil {
 		m = maps.Clone(*old)
 	}
-	edit(m)
+	change(m)
 	s.set.Store(&m)
 }

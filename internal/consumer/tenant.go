@@ -94,13 +94,18 @@ func (r *TenantReader) FindTenant(ctx context.Context, id bff.ID) (Tenant, error
 	began := r.cfg.Now()
 	t, err := r.cfg.Tenants.FindTenant(ctx, id)
 	if err == nil && t.Suspended && !r.cfg.Suspended.Has(id) {
-		// Until the table is read again: by then it has the tenant, or something newer.
-		r.cfg.Suspended.Suspend(id)
-		r.cfg.Behind(func(ctx context.Context) {
+		// Once it is recorded, the next reading of the record decides: it has the
+		// tenant, or something newer.
+		recorded := r.cfg.Suspended.SuspendPending(id)
+		taken := r.cfg.Behind(func(ctx context.Context) {
+			defer recorded()
 			if _, err := r.correct(ctx, t, began); err != nil {
 				r.cfg.Failed(ctx, id, err)
 			}
 		})
+		if !taken {
+			recorded()
+		}
 	}
 	return t, err
 }

@@ -180,6 +180,55 @@ func TestHandoffTellsOfASuspension(t *testing.T) {
 	}
 }
 
+// TestSuspensionBeingRecorded: a record that was read before the suspension is in it
+// does not show the tenant again. Once it is recorded, or cannot be, the record decides.
+func TestSuspensionBeingRecorded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		taken      bool
+		wantBefore bool  // Has, after a reading without the tenant
+		want       []int // as the list has it after a reading at the end
+	}{
+		{name: "recorded", taken: true, wantBefore: true, want: []int{8}},
+		{name: "too much work waits", want: []int{8}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := new(record)
+			readerOn(r, &platform{Suspended: map[int]bool{7: true}}, 0)
+			var work []func(context.Context)
+			reader := consumer.NewTenantReader(consumer.TenantReaderConfig{
+				Tenants: r, Suspended: r.list, Status: r, Now: func() time.Time { return midday },
+				Behind: func(w func(context.Context)) bool {
+					if tt.taken {
+						work = append(work, w)
+					}
+					return tt.taken
+				},
+				Failed: func(_ context.Context, _ bff.ID, err error) { t.Error(err) },
+			})
+			if _, err := reader.FindTenant(t.Context(), tenantID(7)); err != nil {
+				t.Fatal(err)
+			}
+			if !r.list.Has(tenantID(7)) {
+				t.Error("not suspended before the answer")
+			}
+			r.list.Replace([]bff.ID{tenantID(8)})
+			if got := r.list.Has(tenantID(7)); got != tt.wantBefore || !r.list.Has(tenantID(8)) {
+				t.Errorf("after a reading: %v listed, want 7 there: %v", r.listed(), tt.wantBefore)
+			}
+			for _, w := range work {
+				w(t.Context())
+			}
+			r.list.Replace([]bff.ID{tenantID(8)}) // it was reinstated meanwhile
+			if diff := cmp.Diff(tt.want, r.listed()); diff != "" {
+				t.Errorf("suspended (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestReconcileEndsWithTheProcess: a run that is cut short is no success.
 func TestReconcileEndsWithTheProcess(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func newTestStore(t testing.TB, cfg StoreConfig) *Store {
 
 func closeStore(t testing.TB, s *Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), slowTimeout)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -81,7 +81,7 @@ func newTestCache(t testing.TB, s *Store, change ...func(*Config)) *Cache {
 	return c
 }
 
-// dial opens a client that gives up on a dead server soon.
+// dial opens a client.
 func dial(t testing.TB, urls ...string) rueidis.Client {
 	t.Helper()
 	opt, err := clientOption(urls...)
@@ -109,8 +109,9 @@ func clientOption(urls ...string) (rueidis.ClientOption, error) {
 		opt.InitAddress = append(opt.InitAddress, parsed.Host)
 	}
 	opt.DisableCache = true
-	opt.ConnWriteTimeout = time.Second
-	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: time.Second}
+	// A server that a busy machine pauses is not gone: the connection must survive it.
+	opt.ConnWriteTimeout = slowTimeout
+	opt.Dialer = net.Dialer{Timeout: slowTimeout, KeepAlive: slowTimeout}
 	return opt, nil
 }
 
@@ -121,7 +122,7 @@ const slowTimeout = time.Minute
 // slowMachine is a configuration for a shared, slow machine: a scheduler that
 // pauses us is no broken Redis.
 func slowMachine(c rueidis.Client, prefix string) StoreConfig {
-	return StoreConfig{Redis: c, Prefix: prefix, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
+	return StoreConfig{Redis: c, Prefix: prefix, ReadTimeout: slowTimeout, WriteTimeout: slowTimeout}
 }
 
 func newPrefix() string { return "test:" + rand.Text()[:8] + ":" }
@@ -202,9 +203,7 @@ type answer struct {
 
 func read(t testing.TB, c *Cache, key string, fill FillFunc) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	e, st, err := c.Get(ctx, key, fill)
+	e, st, err := c.Get(t.Context(), key, fill)
 	if err != nil {
 		return answer{Err: err.Error()}
 	}
@@ -219,12 +218,12 @@ func read(t testing.TB, c *Cache, key string, fill FillFunc) answer {
 // about.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	ctx := testkit.Context(t)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
 		select {
-		case <-deadline:
+		case <-ctx.Done():
 			t.Fatalf("never: %s", what)
 		case <-tick.C:
 		}

@@ -231,7 +231,7 @@ func TestLogLongerThanAPage(t *testing.T) {
 		}
 		// A process that comes later reads it page by page.
 		late := newTestStore(t, StoreConfig{
-			Redis: dial(t, urls...), Prefix: prefix, MaxTags: cfg.MaxTags, WriteTimeout: 2 * time.Second,
+			Redis: dial(t, urls...), Prefix: prefix, MaxTags: cfg.MaxTags, WriteTimeout: slowTimeout,
 		})
 		at := late.tags.stamp()
 		if diff := cmp.Diff(uint64(len(tags)), at.seq); diff != "" {

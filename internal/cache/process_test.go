@@ -118,7 +118,7 @@ func childRun() (report, error) {
 		})
 	}
 	wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), slowTimeout)
 	defer cancel()
 	return r, s.Close(ctx)
 }

@@ -45,7 +45,7 @@ func running(t *testing.T, f *Flags) (until func(what string, ok func() bool)) {
 	t.Cleanup(func() { cancel(); <-done })
 	return func(what string, ok func() bool) {
 		t.Helper()
-		late := time.After(30 * time.Second)
+		late := testkit.Context(t).Done()
 		for !ok() {
 			select {
 			case <-bell:

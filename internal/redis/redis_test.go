@@ -21,7 +21,7 @@ func TestOpenWhileRedisIsAway(t *testing.T) {
 	if err := server.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
-	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Second})
+	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	server := testkit.NewRedis(t)
 	reg := prometheus.NewRegistry()
 	open := redis.InUse(reg, "test", "session")
-	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Second, InUse: open})
+	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Minute, InUse: open})
 	if err != nil {
 		t.Fatal(err)
 	}

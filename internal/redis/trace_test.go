@@ -18,7 +18,7 @@ import (
 func TestRoundTripsAreSpans(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)
-	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Second})
+	c, err := redis.Open(redis.Config{URL: server.URL(), Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,11 +26,11 @@ func guarded() []web.Route {
 	}
 	return []web.Route{
 		{
-			Pattern: "GET " + base + "/for-managers", Handle: handle, Kind: web.PrivateRead, Budget: time.Second, Limit: "session", Gate: "read",
+			Pattern: "GET " + base + "/for-managers", Handle: handle, Kind: web.PrivateRead, Budget: time.Minute, Limit: "session", Gate: "read",
 			Needs: backoffice.Needs{Roles: []backoffice.Role{backoffice.GeneralManager, backoffice.Owner}},
 		},
 		{
-			Pattern: "GET " + base + "/of-a-house", Handle: handle, Kind: web.PrivateRead, Budget: time.Second, Limit: "session", Gate: "read",
+			Pattern: "GET " + base + "/of-a-house", Handle: handle, Kind: web.PrivateRead, Budget: time.Minute, Limit: "session", Gate: "read",
 			Needs: backoffice.Needs{Property: true},
 		},
 	}

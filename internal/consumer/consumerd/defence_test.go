@@ -298,7 +298,9 @@ func TestPacesAddUp(t *testing.T) {
 // one address are one search. It is not parallel: it wants the machine for itself.
 // The budgets are those of production, which a machine with other work may not
 // keep: a stampede in which an upstream call was late, hedged or tried again says
-// nothing about the service, and there is another.
+// nothing about the service, and there is another. So there is after one in which
+// strangers beyond the limit of their browser came before the first search had begun:
+// those are refused, because there is nothing yet that could answer them.
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
 	// What was filled before the instance had read the log of invalidations is filled
@@ -318,11 +320,11 @@ func TestStampedeOfStrangers(t *testing.T) {
 		// Counted from the first stampede: a hedge may arrive after its stampede is over.
 		busy := f.extraCalls() - before
 		t.Logf("answers %v, %d upstream searches; so far %d calls because the machine was slow", got, calls-earlier, busy)
-		if busy == 0 || calls-begun > guests+busy {
+		if calls-begun > guests+busy || busy == 0 && got[http.StatusOK]+got[http.StatusTooManyRequests] != 1000 {
 			t.Fatalf("answers %v, and %d upstream searches for %d questions", got, calls-begun, guests)
 		}
 	}
-	t.Error("the machine was too slow for the upstreams' budgets in every stampede")
+	t.Error("in no stampede a thousand were answered by one upstream search")
 }
 
 // rush asks a thousand times at once, and counts the answers by status.

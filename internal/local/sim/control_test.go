@@ -137,7 +137,7 @@ func TestFaultHangs(t *testing.T) {
 			status, err := w.do(ctx, "POST", path, w.previewBody(1), nil)
 			out <- result{status, err}
 		}()
-		for deadline := time.After(10 * time.Second); w.Calls()["pricing"]["POST /v1/pricing/quotes/preview"] == before; {
+		for deadline := time.After(time.Minute); w.Calls()["pricing"]["POST /v1/pricing/quotes/preview"] == before; {
 			select {
 			case <-deadline:
 				t.Fatal("the call never arrived")

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 			}
 			t.Cleanup(srv.Close)
 			if tt.timeout == 0 {
-				tt.timeout = 10 * time.Second
+				tt.timeout = time.Minute
 			}
 			c := newClient(t, Config{BaseURL: srv.URL, Timeout: tt.timeout, Retries: 2, MaxBody: 1000, Breaker: BreakerConfig{Failures: 1}})
 			var out struct {

@@ -29,7 +29,7 @@ func newClient(tb testing.TB, cfg Config) *Client {
 		cfg.BaseURL = "http://far.test"
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = 5 * time.Second
+		cfg.Timeout = time.Minute
 	}
 	c, err := New(cfg)
 	if err != nil {

@@ -30,7 +30,7 @@ type visitor struct {
 }
 
 // browser gives up when no answer comes.
-var browser = &http.Client{Timeout: 10 * time.Second}
+var browser = &http.Client{Timeout: time.Minute}
 
 type answer struct {
 	status int

@@ -158,7 +158,7 @@ func TestProofRollingRestart(t *testing.T) {
 	w := testkit.NewWorld(t, nil)
 	settings := func(i int) map[string]string {
 		return map[string]string{
-			"MELMASTOON_DRAIN_DELAY": "1500ms", "BFF_CONSUMER_LIMITS": "off", "BFF_CONSUMER_BOT_DEFENCE": "off",
+			"MELMASTOON_DRAIN_DELAY": "5s", "BFF_CONSUMER_LIMITS": "off", "BFF_CONSUMER_BOT_DEFENCE": "off",
 			"MELMASTOON_NO_FAST_PATH": strconv.FormatBool(i == 2),
 		}
 	}

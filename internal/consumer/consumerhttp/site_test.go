@@ -139,9 +139,9 @@ func (a answer) field(name string) string {
 
 // client has no limit of idle connections that a crowd would exceed.
 var client = &http.Client{
-	Timeout: 20 * time.Second,
+	Timeout: time.Minute,
 	Transport: &http.Transport{
-		MaxIdleConnsPerHost: 256, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 256, DialContext: (&net.Dialer{Timeout: time.Minute}).DialContext,
 	},
 }
 
@@ -321,7 +321,7 @@ func long() bool { return os.Getenv("MELMASTOON_PROOF") == "long" }
 
 func redisClient(t *testing.T, url string) rueidis.Client {
 	t.Helper()
-	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: 2 * time.Second})
+	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func newShop(t *testing.T, redisURL, postgresURL string) *shop {
 	t.Helper()
 	s := &shop{t: t, keys: redis.NewKeys("t"+strings.ToLower(rand.Text()[:8]), "bff-consumer")}
 	var err error
-	if s.redis, err = redis.Open(redis.Config{URL: redisURL, Tier: "test", Timeout: 2 * time.Second}); err != nil {
+	if s.redis, err = redis.Open(redis.Config{URL: redisURL, Tier: "test", Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.redis.Close)

@@ -71,8 +71,8 @@ type TenantReaderConfig struct {
 	Tenants   Tenants // tenant-service
 	Suspended *SuspendedTenants
 	Status    TenantStatus
-	// Behind runs work behind an answer, and reports whether it will.
-	Behind func(work func(context.Context)) bool
+	// Behind runs work behind the answer that ctx belongs to, and reports whether it will.
+	Behind func(ctx context.Context, work func(context.Context)) bool
 	// Failed is told of a suspension that could not be recorded or announced.
 	Failed func(ctx context.Context, tenant bff.ID, err error)
 	Now    func() time.Time
@@ -97,7 +97,7 @@ func (r *TenantReader) FindTenant(ctx context.Context, id bff.ID) (Tenant, error
 		// Once it is recorded, the next reading of the record decides: it has the
 		// tenant, or something newer.
 		recorded := r.cfg.Suspended.SuspendPending(id)
-		taken := r.cfg.Behind(func(ctx context.Context) {
+		taken := r.cfg.Behind(ctx, func(ctx context.Context) {
 			defer recorded()
 			if _, err := r.correct(ctx, t, began); err != nil {
 				r.cfg.Failed(ctx, id, err)

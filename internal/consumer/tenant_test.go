@@ -91,7 +91,7 @@ func readerOn(r *record, p *platform, tenants int, suspended ...int) *consumer.T
 	}
 	return consumer.NewTenantReader(consumer.TenantReaderConfig{
 		Tenants: r, Suspended: r.list, Status: r, Now: func() time.Time { return midday },
-		Behind: func(work func(context.Context)) bool { work(context.Background()); return true },
+		Behind: func(_ context.Context, work func(context.Context)) bool { work(context.Background()); return true },
 		Failed: func(_ context.Context, _ bff.ID, err error) { panic(err) },
 	})
 }
@@ -200,7 +200,7 @@ func TestSuspensionBeingRecorded(t *testing.T) {
 			var work []func(context.Context)
 			reader := consumer.NewTenantReader(consumer.TenantReaderConfig{
 				Tenants: r, Suspended: r.list, Status: r, Now: func() time.Time { return midday },
-				Behind: func(w func(context.Context)) bool {
+				Behind: func(_ context.Context, w func(context.Context)) bool {
 					if tt.taken {
 						work = append(work, w)
 					}

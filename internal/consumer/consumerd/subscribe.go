@@ -44,7 +44,7 @@ func (c *Config) openTenants(p *service.Process, on watching) (tenants, error) {
 		DB: on.db, Set: on.redis, Bell: bell, Keys: p.Keys(), Cache: on.cache, List: t.suspended, Log: p.Log,
 	})
 	t.reader = consumer.NewTenantReader(consumer.TenantReaderConfig{
-		Tenants: on.upstream, Suspended: t.suspended, Status: t.status, Behind: on.background.Do, Now: time.Now,
+		Tenants: on.upstream, Suspended: t.suspended, Status: t.status, Behind: on.background.DoFor, Now: time.Now,
 		Failed: func(ctx context.Context, tenant bff.ID, err error) {
 			p.Log.WarnContext(ctx, "suspended tenant could not be recorded, other instances show it until tenants are reconciled",
 				"tenantId", tenant.String(), "error", err.Error())

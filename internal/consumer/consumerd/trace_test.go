@@ -145,6 +145,19 @@ func TestTraces(t *testing.T) {
 	silent := w.Start("bff-consumer", settings)
 
 	t.Run("a cold search", func(t *testing.T) { testColdSearch(t, recording, on) })
+	t.Run("behind an answer", func(t *testing.T) {
+		// A browser that is new here and sends a refusal: the guard reads its penalties,
+		// and the refusal is kept.
+		v := &visitor{base: "http://" + recording.Public, header: map[string]string{"Sec-GPC": "1", "User-Agent": firefox + " Behind/1"}}
+		a := v.ask(t, http.StatusOK, "GET", "/session", nil)
+		id := traceOf(t, a)
+		for _, want := range []string{"redis GET", "postgres INSERT bff_consumer.telemetry_refusals"} {
+			until(t, want+" in the trace of its request", func() bool {
+				paths, whole := on.trace(id)
+				return whole && paths["GET /bff/consumer/v1/session > "+want] != nil
+			})
+		}
+	})
 	t.Run("every request", func(t *testing.T) {
 		before := len(on.named("GET /bff/consumer/v1/suggest"))
 		v := &visitor{base: "http://" + recording.Public}
@@ -200,14 +213,7 @@ func testColdSearch(t *testing.T, p *platform.Process, c *otlpCollector) {
 		body := kabul()
 		body["geo"] = map[string]any{"mode": "city", "city": cities[n%len(cities)]}
 		a := v.ask(t, http.StatusOK, "POST", "/search", body, map[string]string{"Traceparent": guestParent})
-		names := strings.Split(a.header.Get("Traceparent"), "-")
-		if len(names) != 4 || names[1] == guestTrace || names[3] != "01" {
-			t.Fatalf("Traceparent = %q, want a recorded trace of our own", names)
-		}
-		id, err := hex.DecodeString(names[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := traceOf(t, a)
 		found = within(ctx, 10*time.Second, func() bool {
 			var whole bool
 			if paths, whole = c.trace(id); !whole || paths[searchRoute] == nil || paths[searchRoute+" > "+insert] == nil {
@@ -216,8 +222,8 @@ func testColdSearch(t *testing.T, p *platform.Process, c *otlpCollector) {
 			route = paths[searchRoute]
 			return slices.ContainsFunc(c.named(publish), func(s *tracepb.Span) bool { return linked(s, route.GetTraceId(), route.GetSpanId()) })
 		})
-		if route != nil && hex.EncodeToString(route.GetSpanId()) != names[2] {
-			t.Errorf("the answer names span %s, the route's is %x", names[2], route.GetSpanId())
+		if named := strings.Split(a.header.Get("Traceparent"), "-")[2]; route != nil && hex.EncodeToString(route.GetSpanId()) != named {
+			t.Errorf("the answer names span %s, the route's is %x", named, route.GetSpanId())
 		}
 	}
 	if !found {
@@ -259,6 +265,20 @@ func testColdSearch(t *testing.T, p *platform.Process, c *otlpCollector) {
 			t.Errorf("spans tell %q: %s", secret, said[max(0, at-200):min(len(said), at+100)])
 		}
 	}
+}
+
+// traceOf returns the trace that an answer names, which must be recorded and ours.
+func traceOf(t *testing.T, a answer) []byte {
+	t.Helper()
+	names := strings.Split(a.header.Get("Traceparent"), "-")
+	if len(names) != 4 || names[1] == guestTrace || names[3] != "01" {
+		t.Fatalf("Traceparent = %q, want a recorded trace of our own", names)
+	}
+	id, err := hex.DecodeString(names[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // follows reports whether the steps of a path begin with these, others between.

@@ -207,8 +207,8 @@ func (g *Guard) block(r *http.Request, s *sender, j *judgement) {
 	if verdict.verdict == bot.Human { // what it did to challenges is enough to say so
 		verdict.verdict, verdict.score = bot.Suspect, max(verdict.score, g.policy.Suspect)
 	}
-	g.log(s, &verdict, bot.ActionHardBlock, occasion(r))
-	g.jobs.Do(func(ctx context.Context) {
+	g.log(r, s, &verdict, bot.ActionHardBlock)
+	g.jobs.DoFor(r.Context(), func(ctx context.Context) {
 		if err := g.cfg.Memory.Block(ctx, key, until); err != nil {
 			g.cfg.Log.Warn("block was not shared: only this instance refuses the client", "error", err.Error())
 		}

@@ -316,7 +316,7 @@ func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *we
 		g.verdicts[j.index()][actNone].Inc()
 	}
 	if j.verdict != bot.Human && !j.genuine {
-		g.log(s, &j, bot.ActionNone, occasion(r))
+		g.log(r, s, &j, bot.ActionNone)
 	}
 	return err
 }
@@ -488,7 +488,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, s *sender, j *jud
 	if ignored%(maxIgnored+1) == 0 {
 		g.block(r, s, j)
 	}
-	g.log(s, j, bot.ActionChallenge, occasion(r))
+	g.log(r, s, j, bot.ActionChallenge)
 	return err
 }
 

@@ -72,7 +72,7 @@ func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 	if j.claim == useragent.False {
 		j.evidence.FalseClaim = p.agent.Operator
 	}
-	solvedUntil, checked := g.weigh(s, &j)
+	solvedUntil, checked := g.weigh(r.Context(), s, &j)
 	j.raw = g.policy.Score(&j.evidence)
 	j.score, j.verdict = j.raw, g.policy.Verdict(j.raw)
 	if j.verdict == bot.Human {
@@ -95,7 +95,7 @@ func (g *Guard) relieve(j *judgement) {
 
 // weigh adds what was counted of the client, its crowd and its network, and
 // returns until when a solved challenge counts and when that was read.
-func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
+func (g *Guard) weigh(ctx context.Context, s *sender, j *judgement) (solvedUntil, checked int64) {
 	e := &j.evidence
 	c, mu := g.clients.Lock(s.key, s.ms)
 	e.Pace = g.policy.Signs(&c.Track, s.ms)
@@ -132,21 +132,21 @@ func (g *Guard) weigh(s *sender, j *judgement) (solvedUntil, checked int64) {
 	}
 	mu.Unlock()
 	if flooded && j.counts {
-		g.lookUp(s)
+		g.lookUp(ctx, s)
 	}
-	e.Penalty = g.penalty(s)
+	e.Penalty = g.penalty(ctx, s)
 	return solvedUntil, checked
 }
 
 // lookUp finds out, in the background, whether a session is one that we opened:
 // cookies are easily made up, and each made-up one is a new client to every count
 // but its network's. Of a session with a card that is known.
-func (g *Guard) lookUp(s *sender) {
+func (g *Guard) lookUp(ctx context.Context, s *sender) {
 	id, carded, key, network, crowd, at := s.SessionID, !s.Card.IsZero(), s.key, s.networkKey, s.crowd, s.At
 	c, mu := g.clients.Lock(key, s.ms)
 	c.lookedUp = true
 	mu.Unlock()
-	g.jobs.Do(func(ctx context.Context) {
+	g.jobs.DoFor(ctx, func(ctx context.Context) {
 		genuine, err := carded, error(nil)
 		if !carded {
 			genuine, err = g.openedBefore(ctx, id, at)

@@ -202,10 +202,10 @@ const penaltyAge = 20 * time.Second
 
 // penalty returns what the penalties of a client's fingerprint weigh, as far as
 // known, and has them read again when that was long ago.
-func (g *Guard) penalty(s *sender) float64 {
+func (g *Guard) penalty(ctx context.Context, s *sender) float64 {
 	p, now := s.profile, s.At
 	if read := p.penaltyRead.Load(); s.ms-read > penaltyAge.Milliseconds() && p.penaltyRead.CompareAndSwap(read, s.ms) {
-		g.jobs.Do(func(ctx context.Context) {
+		g.jobs.DoFor(ctx, func(ctx context.Context) {
 			if weight, err := g.cfg.Memory.Penalty(ctx, p.current.Fingerprint, now); err == nil {
 				p.penalty.Store(math.Float64bits(weight))
 			}

@@ -28,7 +28,7 @@ func occasion(r *http.Request) consumer.Occasion {
 
 // log keeps a verdict, in the background: one for a client and verdict a minute,
 // and every hard block.
-func (g *Guard) log(s *sender, j *judgement, action bot.Action, occasion consumer.Occasion) {
+func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action) {
 	if j.verdict == bot.Human {
 		return
 	}
@@ -53,8 +53,9 @@ func (g *Guard) log(s *sender, j *judgement, action bot.Action, occasion consume
 		IPHash: s.Address.Hash(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}
-	g.cfg.Background.Do(func(ctx context.Context) {
-		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, occasion)) // logged again when it happens again
+	told := occasion(r)
+	g.cfg.Background.DoFor(r.Context(), func(ctx context.Context) {
+		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, told)) // logged again when it happens again
 	})
 }
 

@@ -62,7 +62,7 @@ func (gs *guests) of(w http.ResponseWriter, r *http.Request) *guest {
 	switch {
 	case !g.id.IsZero():
 		if !v.Card.IsZero() && !v.Untracked && (v.Astray || v.Card.Due(v.At)) {
-			gs.slide(w, g)
+			gs.slide(w, r, g)
 		}
 	case g.Untracked:
 		g.pretend()
@@ -76,11 +76,11 @@ func (gs *guests) of(w http.ResponseWriter, r *http.Request) *guest {
 
 // slide sends the cookies of a guest with a card again. What the stores keep lives
 // on with them, if they know the guest by this browser.
-func (gs *guests) slide(w http.ResponseWriter, g *guest) {
+func (gs *guests) slide(w http.ResponseWriter, r *http.Request, g *guest) {
 	s := g.Card.Session(g.Client, g.At)
 	gs.setCookies(w, s, g.At)
 	v := g.Visit
-	gs.background.Do(func(ctx context.Context) {
+	gs.background.DoFor(r.Context(), func(ctx context.Context) {
 		f, found, err := gs.sessions.FindSession(ctx, s.ID)
 		if err != nil {
 			return // slides again tomorrow
@@ -198,13 +198,13 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 		}
 		if !change.CookieAt.IsZero() {
 			sent := consumer.SessionChange{SeenAt: g.At, CookieAt: g.At}
-			gs.background.Do(func(ctx context.Context) {
+			gs.background.DoFor(r.Context(), func(ctx context.Context) {
 				_, _ = gs.sessions.UpdateSession(ctx, s.ID, sent) // sent again next time
 				_ = gs.sessions.RenewSession(ctx, s, g.At)        // and renewed tomorrow
 			})
 		}
 		if change.Consent != nil {
-			gs.keepRefusal(s, g.At)
+			gs.keepRefusal(r, s, g.At)
 		}
 		g.session = &s
 	}
@@ -269,14 +269,14 @@ func (gs *guests) save(w http.ResponseWriter, r *http.Request, g *guest, s consu
 		web.From(r.Context()).Note("sessionStore", "unavailable")
 	}
 	if !s.Consent.Telemetry {
-		gs.keepRefusal(s, g.At)
+		gs.keepRefusal(r, s, g.At)
 	}
 }
 
 // keepRefusal keeps a refusal that a browser's header made, in the background: the
 // browser sends the header again.
-func (gs *guests) keepRefusal(s consumer.GuestSession, at time.Time) {
-	gs.background.Do(func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) }) // said above
+func (gs *guests) keepRefusal(r *http.Request, s consumer.GuestSession, at time.Time) {
+	gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) }) // said above
 }
 
 // mismatchWeight is how much a cookie from another browser says about its client.
@@ -289,7 +289,7 @@ func (gs *guests) rotate(w http.ResponseWriter, r *http.Request, g *guest, old c
 	gs.open(w, r, g)
 	if !old.Rotated { // announced once, however often the cookie is tried
 		gs.announce(r, old, old.Ended(consumer.EndedByRotation, g.At), g.At)
-		gs.background.Do(func(ctx context.Context) {
+		gs.background.DoFor(r.Context(), func(ctx context.Context) {
 			_, _ = gs.sessions.UpdateSession(ctx, old.ID, consumer.SessionChange{Rotated: true}) // announced again next time
 		})
 	}
@@ -299,7 +299,7 @@ func (gs *guests) rotate(w http.ResponseWriter, r *http.Request, g *guest, old c
 		IPHash:  g.Address.Hash(), UserAgentHash: g.UserAgent, FingerprintHash: g.Fingerprint, EvaluatedAt: bff.At(g.At), ActionTaken: string(bot.ActionNone),
 	}
 	if e, err := gs.event(r, *g.session, b, g.At); err == nil && gs.ration.Take(g.At.UnixMilli()) {
-		gs.background.Do(func(ctx context.Context) { _ = gs.suspicions.Suspect(ctx, b, e) }) // seen again when it happens again
+		gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.suspicions.Suspect(ctx, b, e) }) // seen again when it happens again
 	}
 }
 

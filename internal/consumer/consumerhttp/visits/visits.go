@@ -232,6 +232,9 @@ func recordedSpan(batch []Record) trace.Span {
 	return nil
 }
 
+// context is for jobs that this one record causes: it belongs to its request's trace.
+func (n *Record) context() context.Context { return tracing.Under(context.Background(), n.Span) }
+
 // restore saves a session that was lost as the guest's card describes it, and tells
 // of the visit: with a card, searches read no session that could be restored
 // before the answer.
@@ -240,7 +243,7 @@ func (r *Recorder) restore(n *Record) {
 		return
 	}
 	visit, fact, told := n.Visit, n.Fact, n.Occasion
-	r.cfg.Background.Do(func(ctx context.Context) {
+	r.cfg.Background.DoFor(n.context(), func(ctx context.Context) {
 		s := visit.Card.Resolve(ctx, r.cfg.Sessions, visit.Client, visit.At)
 		if s.Unread || r.cfg.Sessions.RestoreSession(ctx, s) != nil || fact == nil {
 			return // restored with the next visit
@@ -289,7 +292,7 @@ func (r *Recorder) meet(n *Record, step *consumer.Step) (consumer.GuestSession, 
 		step.Touch = change
 		if change.Consent != nil { // the browser's header, which is sent again
 			at := n.Visit.At
-			r.cfg.Background.Do(func(ctx context.Context) { _ = r.cfg.Sessions.AddRefusal(ctx, s, at) })
+			r.cfg.Background.DoFor(n.context(), func(ctx context.Context) { _ = r.cfg.Sessions.AddRefusal(ctx, s, at) })
 		}
 	}
 	if !s.Returned() { // its first return is worth a write, however soon

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,12 +152,12 @@ func EventOf(d pubsub.Delivery) Event {
 type Inbox struct {
 	db    *pgxpool.Pool
 	table *Table
-	away  error
+	away  []error
 }
 
-// New returns the inbox in a database. Failures that wrap away are a server's and are
-// not counted.
-func New(db *pgxpool.Pool, table *Table, away error) *Inbox {
+// New returns the inbox in a database. Failures that wrap one of away are a server's and
+// are not counted.
+func New(db *pgxpool.Pool, table *Table, away ...error) *Inbox {
 	return &Inbox{db: db, table: table, away: away}
 }
 
@@ -174,5 +175,6 @@ func (i *Inbox) Processed(ctx context.Context, e Event) error {
 
 // Failed implements pubsub.Attempts.
 func (i *Inbox) Failed(ctx context.Context, d pubsub.Delivery, cause error) (int, error) {
-	return i.table.Failed(ctx, i.db, Failure{Event: EventOf(d), Cause: cause, Away: errors.Is(cause, i.away)})
+	away := slices.ContainsFunc(i.away, func(err error) bool { return errors.Is(cause, err) })
+	return i.table.Failed(ctx, i.db, Failure{Event: EventOf(d), Cause: cause, Away: away})
 }

@@ -17,6 +17,7 @@ type Message struct {
 	Event
 	OccurredAt time.Time
 	members    map[string]json.RawMessage
+	envelope   map[string]json.RawMessage
 }
 
 // Text is a member of the payload that is a text; "" if it is anything else.
@@ -27,6 +28,10 @@ func (m *Message) Has(name string) bool {
 	raw, ok := m.members[name]
 	return ok && string(raw) != "null"
 }
+
+// Envelope is a member of the envelope that is a text; "" if it is anything else or the
+// producer's dialect has no envelope.
+func (m *Message) Envelope(name string) string { return text(m.envelope[name]) }
 
 func text(raw json.RawMessage) string {
 	var s string
@@ -57,6 +62,7 @@ func Read(d pubsub.Delivery, now time.Time, moments ...string) (Message, error) 
 		Time       json.RawMessage            `json:"time"`
 	}
 	_ = json.Unmarshal(d.Data, &outer) // what cannot be read says nothing about the time
+	m.envelope = outer.Envelope
 	var said []json.RawMessage
 	for _, name := range moments {
 		said = append(said, m.members[name])

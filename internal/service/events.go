@@ -16,7 +16,7 @@ import (
 const (
 	// maxWaiting bounds the events in memory while Postgres is slow.
 	maxWaiting = 20_000
-	// emulatorTimeout is how long a start waits for an emulator.
+	// emulatorTimeout is how long a start waits for an emulator to create one thing.
 	emulatorTimeout = 2 * time.Second
 	// subscribeAgain is the longest pause before a failed subscription is retried.
 	subscribeAgain = 5 * time.Second
@@ -114,7 +114,10 @@ func (e *Events) Receive(attempts pubsub.Attempts, handle pubsub.Handler) {
 	// that says it is ready must have made them.
 	e.ensureAtStart("subscriptions", func(ctx context.Context) error {
 		for _, sub := range e.p.Receives {
-			if err := e.ensureSubscription(ctx, sub); err != nil {
+			one, cancel := context.WithTimeout(ctx, emulatorTimeout)
+			err := e.ensureSubscription(one, sub)
+			cancel()
+			if err != nil {
 				return err
 			}
 		}
@@ -155,8 +158,6 @@ func (e *Events) ensureAtStart(what string, ensure func(context.Context) error) 
 		return
 	}
 	e.p.Add(what+" on the emulator", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, emulatorTimeout)
-		defer cancel()
 		if err := ensure(ctx); err != nil {
 			e.p.Log.WarnContext(ctx, "could not create topics or subscriptions on the Pub/Sub emulator, retrying in the background",
 				"missing", what, "error", err.Error())
@@ -169,9 +170,16 @@ func (e *Events) ensureTopics(ctx context.Context) error {
 	if !e.emulator || e.topics.Load() {
 		return nil
 	}
-	err := e.client.EnsureTopics(ctx, e.p.Publishes...)
-	e.topics.Store(err == nil)
-	return err
+	for _, topic := range e.p.Publishes {
+		one, cancel := context.WithTimeout(ctx, emulatorTimeout)
+		err := e.client.EnsureTopics(one, topic)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	e.topics.Store(true)
+	return nil
 }
 
 // ensureSubscription creates a subscription and one that keeps its dead letters.

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"errors"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -49,6 +50,10 @@ func (p Part) Tags(tenant, property bff.ID) []string {
 func (p Part) Tag(tenant, property bff.ID) string {
 	return string(p) + ":" + tenant.String() + ":" + property.String()
 }
+
+// ErrCopiesAway is wrapped by a failure to make copies void: an instance may serve old
+// ones until they expire.
+var ErrCopiesAway = errors.New("copies cannot be made void")
 
 // Invalidator makes kept copies void.
 type Invalidator interface {

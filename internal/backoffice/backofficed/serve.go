@@ -129,9 +129,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
 	news := backoffice.NewNewsroom(p.Instance())
 	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), ledger, news)
-	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway)
+	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
-		Inbox: received, Access: access, Sessions: sessions, Log: p.Log, Now: time.Now,
+		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Log: p.Log, Now: time.Now,
 	}).Receive)
 	tokens, err := c.tokens()
 	if err != nil {

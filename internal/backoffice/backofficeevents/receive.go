@@ -16,20 +16,6 @@ import (
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
-// The topics that the service listens to.
-const (
-	topicSessionRevoked    = "melmastoon.iam.session.revoked.v1"
-	topicUserLocked        = "melmastoon.iam.user.locked.v1"
-	topicDeviceRevoked     = "melmastoon.iam.device.revoked.v1"
-	topicTenantSuspended   = "melmastoon.tenant.suspended.v1"
-	topicTenantReinstated  = "melmastoon.tenant.reinstated.v1"
-	topicTenantReactivated = "melmastoon.tenant.reactivated.v1"
-	topicMemberAdded       = "melmastoon.tenant.membership.added.v1"
-	topicMemberChanged     = "melmastoon.tenant.membership.changed.v1"
-	topicMemberRemoved     = "melmastoon.tenant.membership.removed.v1"
-	topicFlagToggled       = "melmastoon.tenant.feature_flag.toggled.v1"
-)
-
 const (
 	ackDeadline = 30 * time.Second
 	// maxAttempts is high: a revocation that goes missing leaves an operator in.
@@ -38,20 +24,18 @@ const (
 	maxOutstanding = 32
 	maxReason      = 200
 	maxOperator    = 64
+	maxDetail      = 64
+	maxRequestID   = 64
 )
 
-// Subscriptions lists what the service receives. All instances share them: each
-// message reaches one, and what it changes is in the session tier, which every request
-// reads.
+// Subscriptions lists what the service receives, each topic by itself: one that fails
+// holds up no other. All instances share them: each message reaches one, and what it
+// changes is in Redis, which every instance reads.
 func Subscriptions() []pubsub.Subscription {
 	var subs []pubsub.Subscription
-	for _, topic := range []string{
-		topicSessionRevoked, topicUserLocked, topicDeviceRevoked,
-		topicTenantSuspended, topicTenantReinstated, topicTenantReactivated,
-		topicMemberAdded, topicMemberChanged, topicMemberRemoved, topicFlagToggled,
-	} {
+	for _, r := range backoffice.Reactions() {
 		subs = append(subs, pubsub.Subscription{
-			Name: "bff-backoffice." + strings.TrimPrefix(topic, "melmastoon."), Topic: topic, DLQ: "bff-backoffice." + topic + ".dlq",
+			Name: "bff-backoffice." + strings.TrimPrefix(r.Topic, "melmastoon."), Topic: r.Topic, DLQ: "bff-backoffice." + r.Topic + ".dlq",
 			AckDeadline: ackDeadline, MaxAttempts: maxAttempts, MinBackoff: minBackoff, MaxOutstanding: maxOutstanding,
 		})
 	}
@@ -69,6 +53,8 @@ type Config struct {
 	Inbox    Inbox
 	Access   *backoffice.Access
 	Sessions backoffice.Sessions
+	Kept     backoffice.Invalidator
+	Streams  backoffice.Notifier // nil: nothing is streamed
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -84,7 +70,11 @@ func NewReceiver(cfg Config) *Receiver { return &Receiver{cfg: cfg} }
 // the mark in the inbox and can be repeated: a process that is killed in between
 // leaves the event to come again.
 func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
-	e, err := r.parse(d)
+	does, ok := backoffice.FindReaction(d.Topic)
+	if !ok {
+		return fmt.Errorf("no reaction to topic %s", d.Topic)
+	}
+	e, err := r.parse(d, does)
 	if err != nil {
 		return err
 	}
@@ -92,9 +82,12 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	if err == nil && seen == inbox.Again {
 		return nil
 	}
+	if err != nil && !does.Access {
+		return err // it comes again; copies expire by themselves meanwhile
+	}
 	// Postgres may be away: a logout does not wait for it. The
 	// event comes again until it could be recorded, too.
-	if err := errors.Join(r.apply(ctx, d.Topic, e), err); err != nil {
+	if err := errors.Join(r.apply(ctx, d.Topic, e), r.react(ctx, does, e), err); err != nil {
 		return err
 	}
 	return r.cfg.Inbox.Processed(ctx, e.Event)
@@ -103,76 +96,141 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 // event is a received event, read as far as anything here needs it.
 type event struct {
 	inbox.Message
-	tenant   bff.ID
-	operator string
-	device   bff.ID
-	reason   string
+	backoffice.News
+	reason string
 }
 
+// apply lets in or keeps out.
 func (r *Receiver) apply(ctx context.Context, topic string, e event) error {
 	s := r.cfg.Sessions
 	switch topic {
-	case topicSessionRevoked, topicUserLocked, topicDeviceRevoked:
+	case backoffice.TopicSessionRevoked, backoffice.TopicUserLocked, backoffice.TopicDeviceRevoked:
 		return r.revoke(ctx, e)
-	case topicMemberRemoved:
-		return errors.Join(s.OutdateMembers(ctx, e.tenant, e.operator), r.revoke(ctx, e))
-	case topicMemberAdded, topicMemberChanged:
-		return s.OutdateMembers(ctx, e.tenant, e.operator)
-	case topicFlagToggled:
-		return s.OutdateMembers(ctx, e.tenant, "")
-	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:
-		return s.SuspendTenant(ctx, e.tenant, topic == topicTenantSuspended, e.OccurredAt)
+	case backoffice.TopicMemberRemoved:
+		return errors.Join(s.OutdateMembers(ctx, e.Tenant, e.Operator), r.revoke(ctx, e))
+	case backoffice.TopicMemberAdded, backoffice.TopicMemberChanged:
+		return s.OutdateMembers(ctx, e.Tenant, e.Operator)
+	case backoffice.TopicFlagToggled:
+		return s.OutdateMembers(ctx, e.Tenant, "")
+	case backoffice.TopicTenantSuspended, backoffice.TopicTenantReinstated, backoffice.TopicTenantReactivated:
+		return s.SuspendTenant(ctx, e.Tenant, topic == backoffice.TopicTenantSuspended, e.At)
 	}
-	return fmt.Errorf("no handler for topic %s", topic)
+	return nil
+}
+
+// react makes kept parts void and then tells streams: a client that fetches again must
+// not meet the old copy. Streams are told even if the caches cannot be: both are
+// repeated then.
+func (r *Receiver) react(ctx context.Context, does *backoffice.Reaction, e event) error {
+	var errs []error
+	if len(does.Parts) > 0 {
+		if err := r.cfg.Kept.Invalidate(ctx, e.Tenant, e.Property, does.Parts...); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", backoffice.ErrCopiesAway, err))
+		}
+	}
+	if r.cfg.Streams == nil {
+		return errors.Join(errs...)
+	}
+	for _, n := range does.Notices(e.News) {
+		errs = append(errs, r.cfg.Streams.Notify(ctx, n))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *Receiver) revoke(ctx context.Context, e event) error {
 	return r.cfg.Access.Revoke(ctx, backoffice.Revocation{
-		Tenant: e.tenant, Operator: e.operator, Device: e.device, Reason: e.reason, At: e.OccurredAt,
+		Tenant: e.Tenant, Operator: e.Operator, Device: e.Device, Reason: e.reason, At: e.At,
 	}, backoffice.Occasion{Causation: e.ID}, r.cfg.Now())
 }
 
 // parse reads an event. What it is about must be readable: an unreadable device must
-// not widen a revocation to the whole tenant.
-func (r *Receiver) parse(d pubsub.Delivery) (event, error) {
+// not widen a revocation to the whole tenant, nor an unreadable property a notice.
+func (r *Receiver) parse(d pubsub.Delivery, does *backoffice.Reaction) (event, error) {
 	m, err := inbox.Read(d, r.cfg.Now(), "revokedAt", "lockedAt", "removedAt", "suspendedAt", "reinstatedAt", "reactivatedAt")
 	if err != nil {
 		return event{}, err
 	}
 	e := event{Message: m, reason: clip(m.Text("reason"), maxReason)}
+	e.At, e.Details = m.OccurredAt, details(&m, does)
 	if e.reason == "" {
 		e.reason = d.Topic
 	}
-	var errs []error
-	e.tenant, err = bff.ParseID(bff.PrefixTenant, m.Text("tenantId"))
-	errs = append(errs, err)
-	if e.operator = m.Text("operatorId"); m.Has("operatorId") && (e.operator == "" || len(e.operator) > maxOperator) {
-		errs = append(errs, errors.New("operatorId: malformed"))
+	if id := m.Envelope("requestId"); len(id) <= maxRequestID {
+		e.CausedBy = clip(id, maxRequestID)
 	}
-	if m.Has("deviceId") {
-		e.device, err = bff.ParseID(bff.PrefixDevice, m.Text("deviceId"))
+	var errs []error
+	e.Tenant, err = readID(bff.PrefixTenant, said(&m, "tenantId"))
+	errs = append(errs, err)
+	if does.Access {
+		errs = append(errs, e.readPeople(d.Topic))
+	} else if m.Has("propertyId") || m.Envelope("propertyId") != "" {
+		e.Property, err = readID(bff.PrefixProperty, said(&m, "propertyId"))
 		errs = append(errs, err)
 	}
-	errs = append(errs, e.complete(d.Topic))
 	if err := errors.Join(errs...); err != nil {
 		return event{}, fmt.Errorf("%w: %w", bff.ErrEvent, err)
 	}
 	return e, nil
 }
 
-// complete refuses an event that does not name whom it is about.
-func (e *event) complete(topic string) error {
-	switch topic {
-	case topicUserLocked, topicMemberAdded, topicMemberChanged, topicMemberRemoved:
-		if e.operator == "" {
-			return errors.New("operatorId: missing")
-		}
-	case topicDeviceRevoked:
-		if e.device.IsZero() {
-			return errors.New("deviceId: missing")
+// said is a member of the payload or, if it is not there, of the envelope.
+func said(m *inbox.Message, name string) string {
+	if m.Has(name) {
+		return m.Text(name)
+	}
+	return m.Envelope(name)
+}
+
+// readID reads an id that some producers write as a UUID.
+func readID(p bff.Prefix, s string) (bff.ID, error) {
+	id, err := bff.ParseID(p, s)
+	if err != nil {
+		if of, bad := bff.IDFromUUID(p, s); bad == nil {
+			return of, nil
 		}
 	}
-	return nil
+	return id, err
+}
+
+// details are what streams may repeat of the payload. What is unreadable is left out.
+func details(m *inbox.Message, does *backoffice.Reaction) map[string]string {
+	out := map[string]string{}
+	for _, d := range does.Details {
+		s := clip(m.Text(d.Name), maxDetail)
+		if d.ID != "" {
+			id, err := readID(d.ID, s)
+			if err != nil {
+				continue
+			}
+			s = id.String()
+		}
+		out[d.Name] = s
+	}
+	return out
+}
+
+// readPeople reads whom an event is about, and refuses one that does not say so.
+func (e *event) readPeople(topic string) error {
+	var errs []error
+	if e.Operator = e.Text("operatorId"); e.Has("operatorId") && (e.Operator == "" || len(e.Operator) > maxOperator) {
+		errs = append(errs, errors.New("operatorId: malformed"))
+	}
+	if e.Has("deviceId") {
+		var err error
+		e.Device, err = readID(bff.PrefixDevice, e.Text("deviceId"))
+		errs = append(errs, err)
+	}
+	switch topic {
+	case backoffice.TopicUserLocked, backoffice.TopicMemberAdded, backoffice.TopicMemberChanged, backoffice.TopicMemberRemoved:
+		if e.Operator == "" {
+			errs = append(errs, errors.New("operatorId: missing"))
+		}
+	case backoffice.TopicDeviceRevoked, backoffice.TopicDeviceTrusted:
+		if e.Device.IsZero() {
+			errs = append(errs, errors.New("deviceId: missing"))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func clip(s string, n int) string {

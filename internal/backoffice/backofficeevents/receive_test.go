@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -65,17 +66,35 @@ func (m *memory) Processed(_ context.Context, e inbox.Event) error {
 	return m.err
 }
 
-func newReceiver(t *testing.T) (*Receiver, *tier, *memory) {
+// house notes what was made void and what streams were told.
+type house struct {
+	void, told []string
+	err        error
+}
+
+func (h *house) Invalidate(_ context.Context, tenant, property bff.ID, parts ...backoffice.Part) error {
+	h.void = append(h.void, fmt.Sprint(tenant, " ", property, " ", parts))
+	return h.err
+}
+
+func (h *house) Notify(_ context.Context, n backoffice.Notice) error {
+	h.told = append(h.told, fmt.Sprintf("%s %s %s %s %s %s %s %s", n.Channel, n.Type, n.Tenant, n.Property, n.Operator, n.Device, n.CausedBy, n.Data))
+	return nil
+}
+
+func newReceiver(t *testing.T) (*Receiver, *tier, *memory, *house) {
 	t.Helper()
-	s, m := &tier{}, &memory{}
+	s, m, h := &tier{}, &memory{}, &house{}
 	access := backoffice.NewAccess(s, nil, journal{}, backoffice.NewNewsroom("test"))
-	return NewReceiver(Config{Inbox: m, Access: access, Sessions: s, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}), s, m
+	return NewReceiver(Config{
+		Inbox: m, Access: access, Sessions: s, Kept: h, Streams: h, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon },
+	}), s, m, h
 }
 
 func delivery(t *testing.T, topic, id string, payload map[string]any) pubsub.Delivery {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{
-		"envelope": map[string]any{"eventId": id, "subject": topic, "occurredAt": "2026-11-17T11:59:00Z"}, "payload": payload,
+		"envelope": map[string]any{"eventId": id, "subject": topic, "occurredAt": "2026-11-17T11:59:00Z", "requestId": "req_1"}, "payload": payload,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,32 +110,32 @@ func TestReceive(t *testing.T) {
 		payload object
 		want    []string // nil: the event is refused
 	}{
-		"a device's session":  {topicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"}, []string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"}},
-		"all of an operator":  {topicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"the whole tenant":    {topicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"}},
-		"of the far future":   {topicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a locked user":       {topicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a revoked device":    {topicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"}},
-		"a suspended tenant":  {topicTenantSuspended, object{"tenantId": tenant}, []string{"suspend " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"a reinstated tenant": {topicTenantReinstated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"reactivated":         {topicTenantReactivated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"a new member":        {topicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
-		"another role":        {topicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
-		"a member who left":   {topicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a flag":              {topicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
+		"a device's session":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"}, []string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"}},
+		"all of an operator":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"the whole tenant":    {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"}},
+		"of the far future":   {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a locked user":       {backoffice.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a revoked device":    {backoffice.TopicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"}},
+		"a suspended tenant":  {backoffice.TopicTenantSuspended, object{"tenantId": tenant}, []string{"suspend " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"a reinstated tenant": {backoffice.TopicTenantReinstated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"reactivated":         {backoffice.TopicTenantReactivated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"a new member":        {backoffice.TopicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
+		"another role":        {backoffice.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
+		"a member who left":   {backoffice.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a flag":              {backoffice.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
 
 		// What cannot be read must not widen to all.
-		"no tenant":               {topicSessionRevoked, object{"operatorId": "o"}, nil},
-		"an unreadable device":    {topicSessionRevoked, object{"tenantId": tenant, "deviceId": "x"}, nil},
-		"an unreadable operator":  {topicSessionRevoked, object{"tenantId": tenant, "operatorId": 7}, nil},
-		"a lock of nobody":        {topicUserLocked, object{"tenantId": tenant}, nil},
-		"a revocation of nothing": {topicDeviceRevoked, object{"tenantId": tenant}, nil},
-		"nobody left":             {topicMemberRemoved, object{"tenantId": tenant}, nil},
+		"no tenant":               {backoffice.TopicSessionRevoked, object{"operatorId": "o"}, nil},
+		"an unreadable device":    {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": "x"}, nil},
+		"an unreadable operator":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": 7}, nil},
+		"a lock of nobody":        {backoffice.TopicUserLocked, object{"tenantId": tenant}, nil},
+		"a revocation of nothing": {backoffice.TopicDeviceRevoked, object{"tenantId": tenant}, nil},
+		"nobody left":             {backoffice.TopicMemberRemoved, object{"tenantId": tenant}, nil},
 		"another topic":           {"melmastoon.else.v1", object{"tenantId": tenant}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, s, m := newReceiver(t)
+			r, s, m, _ := newReceiver(t)
 			d := delivery(t, test.topic, "evt_1", test.payload)
 			for range 2 { // the second has no effect
 				if err := r.Receive(t.Context(), d); (err == nil) != (test.want != nil) {
@@ -133,12 +152,115 @@ func TestReceive(t *testing.T) {
 	}
 }
 
+// What happens in a house makes copies of that house void and is told to its devices
+// once; what cannot be read is refused.
+func TestReact(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	const (
+		property    = "ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3E"
+		reservation = "rsv_01H8YN7QV4D8KZ4F8Y5CK4MV3E"
+		raised      = "melmastoon.notification.alert.raised.v1"
+		folio       = "melmastoon.billing.folio"
+		key         = "melmastoon.lock.credential.issued.v1"
+		checkedIn   = "melmastoon.reservation.checked_in.v1"
+	)
+	uuid := func(p bff.Prefix, id string) string { return bff.MustParseID(p, id).UUID() }
+	folioParts := "[dashboard today departures in-house]"
+	folioTold := []string{"dashboard dashboard.changed " + tenant + " " + property + `   req_1 {"parts":["dashboard","today","departures","in-house"]}`}
+	for name, test := range map[string]struct {
+		topic   string
+		payload object
+		void    string // empty: the event is refused
+		told    []string
+	}{
+		"an alert": {
+			raised, object{"tenantId": tenant, "propertyId": property, "alertId": "alr_1", "severity": "critical", "title": "of a guest", "operatorId": 7}, tenant + " " + property + " [dashboard today alert-inbox]",
+			[]string{
+				"alerts alert.raised " + tenant + " " + property + `   req_1 {"alertId":"alr_1","severity":"critical"}`,
+				"dashboard dashboard.changed " + tenant + " " + property + `   req_1 {"parts":["dashboard","today","alert-inbox"]}`,
+			},
+		},
+		"an alert of the whole tenant": {
+			raised, object{"tenantId": tenant, "propertyId": nil, "alertId": "alr_1"}, tenant + "  [dashboard today alert-inbox]",
+			[]string{
+				"alerts alert.raised " + tenant + `    req_1 {"alertId":"alr_1"}`,
+				"dashboard dashboard.changed " + tenant + `    req_1 {"parts":["dashboard","today","alert-inbox"]}`,
+			},
+		},
+		"a folio, with UUIDs":    {folio, object{"tenantId": uuid(bff.PrefixTenant, tenant), "propertyId": uuid(bff.PrefixProperty, property)}, tenant + " " + property + " " + folioParts, folioTold},
+		"ids by another prefix":  {folio, object{"tenantId": "ten" + tenant[3:], "propertyId": "prp" + property[3:]}, tenant + " " + property + " " + folioParts, folioTold},
+		"members of other types": {folio, object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}}, tenant + " " + property + " " + folioParts, folioTold},
+		"a key": {
+			key, object{"tenantId": tenant, "propertyId": property, "reservationId": uuid(bff.PrefixReservation, reservation), "state": "active", "vendor": 3}, tenant + " " + property + " [dashboard]",
+			[]string{
+				"locks credential.issued " + tenant + " " + property + `   req_1 {"reservationId":"` + reservation + `","state":"active"}`,
+				"dashboard dashboard.changed " + tenant + " " + property + `   req_1 {"parts":["dashboard"]}`,
+			},
+		},
+		"another role": {
+			backoffice.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o", "propertyId": property}, tenant + "  [dashboard preferences shortcuts]",
+			[]string{
+				"session membership.changed " + tenant + "  o  req_1 {}",
+				"dashboard dashboard.changed " + tenant + `    req_1 {"parts":["dashboard","preferences","shortcuts"]}`,
+			},
+		},
+		"no tenant":              {checkedIn, object{"propertyId": property}, "", nil},
+		"an unreadable tenant":   {checkedIn, object{"tenantId": property, "propertyId": property}, "", nil},
+		"an unreadable property": {checkedIn, object{"tenantId": tenant, "propertyId": "x"}, "", nil},
+		"a number as property":   {checkedIn, object{"tenantId": tenant, "propertyId": 7}, "", nil},
+		"an unknown device":      {backoffice.TopicDeviceTrusted, object{"tenantId": tenant}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _, _, h := newReceiver(t)
+			d := delivery(t, test.topic, "evt_1", test.payload)
+			for range 3 { // once is enough
+				err := r.Receive(t.Context(), d)
+				if (err == nil) != (test.void != "") || err != nil && !errors.Is(err, bff.ErrEvent) {
+					t.Errorf("%v", err)
+				}
+			}
+			var want []string
+			if test.void != "" {
+				want = []string{test.void}
+			}
+			if diff := cmp.Diff(want, h.void); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(test.told, h.told); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Without caches that can be reached streams are told, and the event comes again; without
+// Postgres it has no effect before it could be recorded.
+func TestReactionsInOutages(t *testing.T) {
+	t.Parallel()
+	r, _, m, h := newReceiver(t)
+	d := delivery(t, "melmastoon.billing.cash_drawer", "evt_1", map[string]any{"tenantId": tenant})
+	m.err = errors.New("postgres is away")
+	if err := r.Receive(t.Context(), d); err == nil || h.void != nil || h.told != nil {
+		t.Errorf("%v, %v, %v", err, h.void, h.told)
+	}
+	m.err, h.err = nil, errors.New("redis is away")
+	if err := r.Receive(t.Context(), d); !errors.Is(err, backoffice.ErrCopiesAway) || len(h.told) != 1 || len(m.processed) != 0 {
+		t.Errorf("%v, %v, %v", err, h.told, m.processed)
+	}
+	h.err = nil
+	if err := r.Receive(t.Context(), d); err != nil || len(h.void) != 2 || len(m.processed) != 1 {
+		t.Errorf("%v, %v, %v", err, h.void, m.processed)
+	}
+}
+
 // A revocation works also while Postgres is away, and the event comes again
 // until it was recorded; without the session tier it has had no effect.
 func TestOutages(t *testing.T) {
 	t.Parallel()
-	r, s, m := newReceiver(t)
-	d := delivery(t, topicSessionRevoked, "evt_1", map[string]any{"tenantId": tenant, "operatorId": "o"})
+	r, s, m, _ := newReceiver(t)
+	d := delivery(t, backoffice.TopicSessionRevoked, "evt_1", map[string]any{"tenantId": tenant, "operatorId": "o"})
 	m.err = errors.New("postgres is away")
 	if err := r.Receive(t.Context(), d); err == nil || len(s.did) != 1 {
 		t.Errorf("%v, %v", err, s.did)

@@ -21,6 +21,7 @@ const (
 	CodeOriginNotAllowed     Code = "MELMASTOON.GENERAL.ORIGIN_NOT_ALLOWED"
 	CodeResourceNotFound     Code = "MELMASTOON.GENERAL.RESOURCE_NOT_FOUND"
 	CodeMethodNotAllowed     Code = "MELMASTOON.GENERAL.METHOD_NOT_ALLOWED"
+	CodeNotAcceptable        Code = "MELMASTOON.GENERAL.NOT_ACCEPTABLE"
 	CodePayloadTooLarge      Code = "MELMASTOON.GENERAL.PAYLOAD_TOO_LARGE"
 	CodeUnsupportedMediaType Code = "MELMASTOON.GENERAL.UNSUPPORTED_MEDIA_TYPE"
 	CodeInternal             Code = "MELMASTOON.GENERAL.INTERNAL"

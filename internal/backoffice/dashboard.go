@@ -32,38 +32,45 @@ type WidgetAnswer struct {
 // partial reports whether another attempt could bring more.
 func (a *WidgetAnswer) partial() bool { return a.Status != WidgetOK && a.Status != WidgetForbidden }
 
-// DashboardLimits are how long a dashboard waits.
-type DashboardLimits struct {
+// Deadlines are how long readings are waited for.
+type Deadlines struct {
 	// Widget caps the wait for one widget, whatever its upstream may take.
 	Widget time.Duration
-	// Whole caps the wait for all of them.
+	// Whole caps the wait for all widgets of a dashboard.
 	Whole time.Duration
+	// Of is how long an upstream may take; nil = [Upstream.Timeout].
+	Of func(Upstream) time.Duration
+}
+
+// of is how long the upstream of a source may take.
+func (d *Deadlines) of(s Source) time.Duration {
+	if d.Of != nil {
+		return d.Of(s.Upstream())
+	}
+	return s.Upstream().Timeout()
 }
 
 // Composer makes dashboards.
 type Composer struct {
-	house   House
-	limits  DashboardLimits
-	widgets []Widget
+	house     House
+	deadlines Deadlines
+	widgets   []Widget
 }
 
 // NewComposer returns a Composer of all widgets.
-func NewComposer(h House, l DashboardLimits) *Composer {
-	return &Composer{house: h, limits: l, widgets: Widgets()}
+func NewComposer(h House, d Deadlines) *Composer {
+	return &Composer{house: h, deadlines: d, widgets: Widgets()}
 }
 
 // Widgets lists the widgets that are composed, in their order.
 func (c *Composer) Widgets() []Widget { return c.widgets }
-
-// Limits are how long a dashboard waits.
-func (c *Composer) Limits() DashboardLimits { return c.limits }
 
 // Compose answers every widget once, each as soon as its own source has: show is
 // called with them one after the other. A source is asked once for all of its
 // widgets, and not at all if the roles may see none of them. Partial reports that
 // something is missing or old.
 func (c *Composer) Compose(ctx context.Context, at Place, roles []Role, now time.Time, show func(WidgetAnswer)) (partial bool) {
-	ctx, cancel := context.WithTimeout(ctx, c.limits.Whole)
+	ctx, cancel := context.WithTimeout(ctx, c.deadlines.Whole)
 	defer cancel()
 	waiting := map[Source][]*Widget{}
 	for i := range c.widgets {
@@ -80,8 +87,8 @@ func (c *Composer) Compose(ctx context.Context, at Place, roles []Role, now time
 		err     error
 	}
 	answers := make(chan answer, len(waiting)) // no source waits for a reader that has gone
-	for from, widgets := range waiting {
-		deadline := widgets[0].Deadline(c.limits.Widget)
+	for from := range waiting {
+		deadline := min(c.deadlines.of(from), c.deadlines.Widget)
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, deadline)
 			defer cancel()

@@ -142,7 +142,7 @@ type Figures struct {
 	ADR, RevPAR            Amount
 	AverageLengthOfStay    float64
 	Cancellations, NoShows int
-	ChannelMix             map[string]int
+	ChannelMix             Counts
 }
 
 // Task is a room to clean or to look at.
@@ -161,7 +161,7 @@ type Task struct {
 // Progress is how far housekeeping is with a day.
 type Progress struct {
 	Total                  int
-	Counts                 map[string]int
+	Counts                 Counts
 	PercentDone            float64
 	TimeToReadyMinutes     int
 	PendingAtArrivalWindow int

@@ -3,7 +3,6 @@ package backoffice
 import (
 	"errors"
 	"slices"
-	"time"
 )
 
 // WidgetID names a widget of the dashboard.
@@ -18,12 +17,6 @@ type Widget struct {
 	Roles []Role
 	// show makes the widget's data of a reading.
 	show func(value any) (any, error)
-}
-
-// Deadline is how long the widget waits for its source: no longer than a call may
-// take, nor than the dashboard wants to wait for one widget.
-func (w *Widget) Deadline(most time.Duration) time.Duration {
-	return min(w.From.Upstream().Timeout(), most)
 }
 
 // Visible reports whether one of the roles may see the widget.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -69,25 +69,63 @@ func (p Part) FilterNames() []string {
 	return nil
 }
 
+// FilterWords are the words that a filter of the view knows.
+func (p Part) FilterWords(name string) []string {
+	stays := []string{"confirmed", "checked_in", "checked_out", "cancelled", "no_show"}
+	tasks := []string{"waiting", "pending", "in_progress", "done", "inspected"}
+	orders := []string{"open", "in_progress", "resolved"}
+	switch {
+	case p == PartToday && name == "kind":
+		return []string{"arrival", "departure", "task", "work_order"}
+	case p == PartToday && name == "status":
+		return []string{"confirmed", "checked_in", "waiting", "pending", "in_progress", "open"}
+	case p == PartHousekeeping && name == "status":
+		return tasks
+	case p == PartHousekeeping && name == "kind":
+		return []string{"departure_clean", "stayover", "inspection"}
+	case p == PartHousekeeping && name == "priority":
+		return []string{"normal", "high"}
+	case p == PartMaintenance && name == "status":
+		return orders
+	case p == PartMaintenance && name == "severity":
+		return []string{"low", "medium", "high", "critical"}
+	case name == "status":
+		return stays
+	}
+	return nil
+}
+
 // Workbench makes views.
-type Workbench struct{ house House }
+type Workbench struct {
+	house     House
+	deadlines Deadlines
+}
 
 // NewWorkbench returns a Workbench.
-func NewWorkbench(h House) *Workbench { return &Workbench{h} }
+func NewWorkbench(h House, d Deadlines) *Workbench { return &Workbench{h, d} }
 
 // View makes one view. A view of several sources shows what it can get and names
 // what it cannot; without its first source there is none.
 func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchView, error) {
 	sources := part.sources()
+	if len(sources) == 0 {
+		return WorkbenchView{}, fmt.Errorf("%s is no view of the workbench", part)
+	}
 	readings := make([]Reading, len(sources))
 	failed := make([]error, len(sources))
 	var wg sync.WaitGroup
 	for i, from := range sources {
-		wg.Go(func() { readings[i], failed[i] = b.house.Read(ctx, from, at) })
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, b.deadlines.of(from))
+			defer cancel()
+			readings[i], failed[i] = b.house.Read(ctx, from, at)
+		})
 	}
 	wg.Wait()
-	if len(sources) == 0 || failed[0] != nil {
-		return WorkbenchView{}, errors.Join(failed...)
+	if err := failed[0]; errors.Is(err, context.DeadlineExceeded) {
+		return WorkbenchView{}, &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryAway, Err: err}
+	} else if err != nil {
+		return WorkbenchView{}, err
 	}
 	v := WorkbenchView{View: part, PropertyID: at.Property, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf)}
 	if part.Dated() || part == PartToday {
@@ -214,14 +252,4 @@ func sortAgenda(items []any) {
 		late := func(at string) string { return cmp.Or(at, "99:99") }
 		return cmp.Or(cmp.Compare(late(x.At), late(y.At)), cmp.Compare(x.RoomNumber, y.RoomNumber), cmp.Compare(x.ID, y.ID))
 	})
-}
-
-// ViewTimeout is the longest that a view waits for its sources: as long as the
-// slowest of them may take.
-func (p Part) ViewTimeout() time.Duration {
-	longest := time.Duration(0)
-	for _, s := range p.sources() {
-		longest = max(longest, s.Upstream().Timeout())
-	}
-	return longest
 }

@@ -203,32 +203,42 @@ func isName(s string) bool {
 // Get returns the body of key, filling it if need be. The key is complete, with
 // the store's prefix, and hashed by the caller to a bounded size.
 func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Status, error) {
-	if e, ok := c.memory.GetIfPresent(key); ok {
-		now := c.store.now()
-		age := time.Duration(now - e.born)
-		switch c.store.judge(e, now) {
-		case settled:
-			return e, c.hit(e, age), nil
-		case due:
-			c.refresh(ctx, key, e, now, fill)
-			return e, c.hit(e, age), nil
-		case grace:
-			c.refresh(ctx, key, e, now, fill)
-			return e, c.staleStatus(e, age), nil
-		case stale:
-			// Readers wait for the first fill; once that has failed, the
-			// others are served at once until one succeeds.
-			if e.failed.Load() != nil {
-				c.refresh(ctx, key, e, now, fill)
-				return e, c.staleStatus(e, age), nil
-			}
-		case gone:
-		}
+	if e, st, ok := c.Ready(ctx, key, fill); ok {
+		return e, st, nil
 	}
 	if tracing.Of(ctx) != nil {
 		return c.recorded(ctx, key, fill)
 	}
 	return c.load(ctx, key, fill)
+}
+
+// Ready returns what memory can serve at once, as Get would: a caller that has
+// something to say before a fill ends can say it. An entry that is due is refreshed
+// in the background.
+func (c *Cache) Ready(ctx context.Context, key string, fill FillFunc) (*Entry, Status, bool) {
+	if e, ok := c.memory.GetIfPresent(key); ok {
+		now := c.store.now()
+		age := time.Duration(now - e.born)
+		switch c.store.judge(e, now) {
+		case settled:
+			return e, c.hit(e, age), true
+		case due:
+			c.refresh(ctx, key, e, now, fill)
+			return e, c.hit(e, age), true
+		case grace:
+			c.refresh(ctx, key, e, now, fill)
+			return e, c.staleStatus(e, age), true
+		case stale:
+			// Readers wait for the first fill; once that has failed, the
+			// others are served at once until one succeeds.
+			if e.failed.Load() != nil {
+				c.refresh(ctx, key, e, now, fill)
+				return e, c.staleStatus(e, age), true
+			}
+		case gone:
+		}
+	}
+	return nil, Status{}, false
 }
 
 // hit is the status of a read that memory answers.

@@ -38,6 +38,9 @@ type StoreConfig struct {
 	Bus rueidis.Client
 	// Prefix begins every key: "{env}:{service}:".
 	Prefix string
+	// LockPrefix begins, below the prefix, the key of the lease of each entry; default
+	// "lock:".
+	LockPrefix string
 	// Namespace and Registerer are for metrics; a nil Registerer registers none.
 	Namespace  string
 	Registerer prometheus.Registerer
@@ -56,7 +59,7 @@ type StoreConfig struct {
 
 // Store is what the caches of one process share.
 type Store struct {
-	prefix, namespace         string
+	prefix, locks, namespace  string
 	readTimeout, writeTimeout time.Duration
 	leaseTTL                  time.Duration
 	maxBody                   int
@@ -97,6 +100,9 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	if cfg.MaxTags == 0 {
 		cfg.MaxTags = 50_000
 	}
+	if cfg.LockPrefix == "" {
+		cfg.LockPrefix = "lock:"
+	}
 	if cfg.Bus == nil {
 		cfg.Bus = cfg.Redis
 	}
@@ -122,7 +128,7 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 		return nil, fmt.Errorf("cache store: %w", err)
 	}
 	s := &Store{
-		prefix: cfg.Prefix, namespace: cfg.Namespace, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout,
+		prefix: cfg.Prefix, locks: cfg.Prefix + cfg.LockPrefix, namespace: cfg.Namespace, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout,
 		leaseTTL: leaseTTL, maxBody: cfg.MaxBody,
 		encodeError: cfg.EncodeError, decodeError: cfg.DecodeError,
 		base: time.Now(), metrics: metrics, codec: codec,
@@ -279,9 +285,9 @@ func (s *Store) spawn(f func()) bool {
 // for than the time of day.
 func (s *Store) now() int64 { return int64(time.Since(s.base)) }
 
-// lockKey is "{env}:{service}:lock:{cacheKey}" (DATA_MODEL §5).
+// lockKey is "{env}:{service}:{lock}:{cacheKey}" (DATA_MODEL §5; §3.2 of the staff's).
 func (s *Store) lockKey(key string) string {
-	return s.prefix + "lock:" + strings.TrimPrefix(key, s.prefix)
+	return s.locks + strings.TrimPrefix(key, s.prefix)
 }
 
 func newEpoch() uint64 {

@@ -115,5 +115,8 @@ type Keys struct{ prefix string }
 // NewKeys returns the builder for "{env}:{service}:…".
 func NewKeys(env, service string) Keys { return Keys{prefix: env + ":" + service + ":"} }
 
+// Prefix begins every key of the service.
+func (k Keys) Prefix() string { return k.prefix }
+
 // Key joins the parts below the service's prefix.
 func (k Keys) Key(parts ...string) string { return k.prefix + strings.Join(parts, ":") }

@@ -240,6 +240,12 @@ func (a *answer) check(method string, res *http.Response, got []byte) []string {
 	if err != nil {
 		return append(breaches, "response: "+err.Error())
 	}
+	if media == "application/x-ndjson" { // the schema is that of each line
+		for line := range bytes.Lines(body) {
+			breaches = append(breaches, violations("response", schema, line)...)
+		}
+		return breaches
+	}
 	return append(breaches, violations("response", schema, body)...)
 }
 

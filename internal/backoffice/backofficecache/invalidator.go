@@ -3,6 +3,7 @@ package backofficecache
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -25,9 +26,14 @@ func (i *Invalidator) Invalidate(ctx context.Context, tenant, property bff.ID, p
 	if tenant.IsZero() {
 		return errors.New("invalidate: without a tenant")
 	}
-	tags := make([]string, len(parts))
-	for n, p := range parts {
-		tags[n] = p.Tag(tenant, property)
+	var tags []string
+	composed := false
+	for _, p := range parts {
+		tags = append(tags, p.Tag(tenant, property))
+		composed = composed || p == backoffice.PartDashboard || slices.Contains(backoffice.WorkbenchViews(), p)
+	}
+	if composed { // what they are made of is as old
+		tags = append(tags, readingTag(tenant, property))
 	}
 	return i.store.Expire(ctx, tags...)
 }

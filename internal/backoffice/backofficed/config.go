@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
@@ -20,7 +21,7 @@ type IdentitySettings struct {
 	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
 	MinAppVersion string `name:"min-app-version" env:"BFF_BACKOFFICE_MIN_APP_VERSION" help:"Oldest version of the desktop app that is served, such as 2.4.0; without, every one."`
-	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,ip=50,fingerprint=5. off lifts them all."`
+	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,ip=50,fingerprint=5. off lifts them all."`
 	Instances     int    `name:"instances" env:"BFF_BACKOFFICE_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
 }
 
@@ -30,6 +31,9 @@ type Config struct {
 	*IdentitySettings `embed:""`
 
 	UpstreamSettings
+
+	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
+	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`
 }
 
 // UpstreamSettings say where the upstreams are.
@@ -101,6 +105,8 @@ func (c *Config) Validate() error {
 	if _, err := backofficehttp.Limits().Override(c.Limits); err != nil {
 		errs = append(errs, fmt.Errorf("limits: %w", err))
 	}
+	need(c.WidgetDeadline > 0 && c.DashboardDeadline >= c.WidgetDeadline && c.DashboardDeadline <= 2*time.Second,
+		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)

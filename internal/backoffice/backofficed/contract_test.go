@@ -33,7 +33,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract := testkit.StaffContract(t)
-	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000", minAppVersion: "2.0"})
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
 	client := contract.Client(inProcess{f})
 	send := func(r *request, want int) {
@@ -70,6 +70,9 @@ func TestContract(t *testing.T) {
 		"offlineHints": func(s *sender) *request {
 			return s.keyed(base+"/devices/"+s.device.ID()+"/offline-hints", goodHints)
 		},
+	}
+	for name, path := range boards() {
+		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path+"?propertyId="+house, "") }
 	}
 	answered := func(name string) int {
 		switch name {
@@ -128,7 +131,24 @@ func TestContract(t *testing.T) {
 	keyless.header.Del("X-Idempotency-Key")
 	send(keyless, http.StatusPreconditionRequired)
 
-	f.cfg.limits = "session=1,auth=1,step-up=1,device=1"
+	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
+	for name, path := range boards() {
+		send(s.request(http.MethodGet, base+path+"?propertyId="+foreign, ""), http.StatusNotFound)
+		send(s.request(http.MethodGet, base+path+"?propertyId="+other, ""), http.StatusForbidden)
+		again := operations[name](s)
+		again.header.Set("If-None-Match", "*")
+		send(again, http.StatusNotModified)
+	}
+	for range 2 { // made and kept
+		lines := operations["dashboard"](s)
+		lines.header.Set("Accept", "application/x-ndjson")
+		send(lines, http.StatusOK)
+	}
+	html := operations["dashboard"](s)
+	html.header.Set("Accept", "text/html")
+	send(html, http.StatusNotAcceptable)
+
+	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,fingerprint=1000"
 	f.instances = nil
 	f.start(f.client)
 	for name, op := range operations {
@@ -151,6 +171,14 @@ func TestContract(t *testing.T) {
 	send(s.request(http.MethodDelete, base+"/session", ""), http.StatusMethodNotAllowed)
 	if unseen := contract.Unseen(); len(unseen) > 0 {
 		t.Errorf("no test has met %v", unseen)
+	}
+}
+
+// boards are the paths of dashboard and workbench by the names of their operations.
+func boards() map[string]string {
+	return map[string]string{
+		"dashboard": "/dashboard", "today": "/today", "arrivals": "/arrivals", "departures": "/departures", "inHouse": "/in-house",
+		"housekeepingBoard": "/housekeeping/board", "maintenanceBoard": "/maintenance/board",
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
@@ -58,6 +59,8 @@ type front struct {
 	prefix    string                    // of the keys
 	sessions  *backofficestore.Sessions // of the first instance
 	accesses  []*backoffice.Access
+	house     *houseFake
+	stores    []*cache.Store
 	behind    []*web.Background
 	instances []*web.Server
 	tenant    bff.ID
@@ -72,6 +75,7 @@ type frontConfig struct {
 	limits        string
 	minAppVersion string
 	redisURL      string
+	sharedCache   bool        // between the instances
 	routes        []web.Route // beside those of the API
 }
 
@@ -88,7 +92,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	now := time.Now().UTC().Truncate(time.Second)
 	f := &front{
 		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
-		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{},
+		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{}, house: newHouseFake(),
 	}
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.employ("opt_parwana", backoffice.FrontDesk)
@@ -145,14 +149,25 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	})
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	guard, err := backofficeguard.New(backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: access, Limits: limits, Limiter: limiter, MinAppVersion: cfg.minAppVersion,
+		Tokens: tokens, Proofs: proofs, Access: access, Properties: f.house, Limits: limits, Limiter: limiter, MinAppVersion: cfg.minAppVersion,
 		Pepper: []byte("a pepper of some length"), Background: background, Log: log, Metrics: metrics, Namespace: "test",
 	})
 	must(err)
-	api := backofficehttp.New(backofficehttp.Config{
+	apiConfig := backofficehttp.Config{
 		Access: access, Attestations: sessions, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
 		Devices: backoffice.NewDevices(f.devices, nil, news),
-	})
+	}
+	keys := redis.NewKeys(f.prefix, "bff-backoffice")
+	storeConfig := cache.StoreConfig{Prefix: keys.Prefix(), ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+	if cfg.sharedCache {
+		storeConfig.Redis = f.client
+	}
+	store, err := cache.NewStore(storeConfig)
+	must(err)
+	f.tb.Cleanup(func() { must(store.Close(context.Background())) })
+	f.stores = append(f.stores, store)
+	must(openBoards(f.house, patient, store, keys, &apiConfig))
+	api := backofficehttp.New(apiConfig)
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
 	must(err)
 	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "test", Budget: time.Minute, Now: f.clock})

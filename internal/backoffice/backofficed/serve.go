@@ -100,7 +100,7 @@ func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
 		return nil, err
 	}
 	store, err := cache.NewStore(cache.StoreConfig{
-		Redis: client, Bus: bus, Prefix: p.Keys().Key(""), Namespace: p.Namespace, Registerer: p.Metrics,
+		Redis: client, Bus: bus, Prefix: p.Keys().Prefix(), LockPrefix: "sf:lock:", Namespace: p.Namespace, Registerer: p.Metrics,
 		EncodeError: func(err error) string { return string(bff.CodeOf(err)) },
 		DecodeError: func(code string) error {
 			return &bff.Error{Code: bff.Code(code), Err: errors.New("the fill failed in another instance")}
@@ -137,15 +137,22 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{Tokens: tokens, Access: access})
+	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{
+		Tokens: tokens, Access: access, Properties: backofficecache.NewProperties(upstreams.Property, time.Now),
+	})
 	if err != nil {
 		return nil, err
 	}
-	api := backofficehttp.New(backofficehttp.Config{
+	cfg := backofficehttp.Config{
 		Access: access, Attestations: sessions, IAM: upstreams.IAM, Tokens: tokens,
 		Devices: backoffice.NewDevices(backofficestore.NewDevices(ledger), nil, news),
 		Log:     p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
-	})
+	}
+	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
+	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
+		return nil, err
+	}
+	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
 	if err != nil {
 		return nil, err

@@ -32,7 +32,9 @@ type Config struct {
 	Tokens *issuer.Tokens
 	Proofs *dpop.Verifier
 	Access *backoffice.Access
-	Limits ratelimit.Classes
+	// Properties tells a property outside the caller's scope from another tenant's.
+	Properties backoffice.Properties
+	Limits     ratelimit.Classes
 	// Limiter keeps the limits; nil if those are off.
 	Limiter *ratelimit.Limiter
 	// MinAppVersion is the oldest app that is served, such as 2.4.0; empty = every one.
@@ -53,7 +55,7 @@ func (c *Config) validate() error {
 			errs = append(errs, errors.New(what))
 		}
 	}
-	need(c.Tokens != nil && c.Proofs != nil && c.Access != nil, "tokens, proofs and access are required")
+	need(c.Tokens != nil && c.Proofs != nil && c.Access != nil && c.Properties != nil, "tokens, proofs, access and properties are required")
 	need(c.Limits.Off || c.Limiter != nil, "limiter: missing")
 	need(len(c.Pepper) > 0, "pepper: missing")
 	need(c.Background != nil && c.Log != nil && c.Metrics != nil, "background, log and metrics are required")
@@ -193,7 +195,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 		return nil, g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
 	if needs.Property {
-		err := scope(r, sent, visit)
+		err := g.scope(r, sent, visit)
 		if bff.CodeOf(err) == bff.CodePropertyScopeDenied {
 			err = g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, err, now)
 		}
@@ -315,14 +317,23 @@ func (g *Guard) charge(ctx context.Context, w http.ResponseWriter, limit web.Lim
 	return nil
 }
 
-// scope refuses a property that the operator does not work for.
-func scope(r *http.Request, sent *headers, v *backoffice.Visit) error {
+// scope refuses a property that the operator does not work for. One of another tenant
+// does not exist for the caller: that it does is not told.
+func (g *Guard) scope(r *http.Request, sent *headers, v *backoffice.Visit) error {
 	property, err := propertyOf(r, sent)
 	if err != nil {
 		return err
 	}
-	if !v.Member.Scope.Covers(property) {
-		return bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
+	if !v.Member.Scope.Lists(property) {
+		owns, err := g.cfg.Properties.OwnsProperty(r.Context(), v.Caller.Tenant, property)
+		switch {
+		case err != nil:
+			return err
+		case !owns:
+			return bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+		case !v.Member.Scope.Covers(property):
+			return bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
+		}
 	}
 	v.Property = property
 	return nil

@@ -20,13 +20,14 @@ const (
 	LimitAuth    web.Limit = "auth"
 	LimitStepUp  web.Limit = "step-up"
 	LimitDevice  web.Limit = "device"
+	LimitRead    web.Limit = "read"
 )
 
 // Limits are the requests per minute of one device. A hotel's computers share one
 // address, and an operator may use several.
 func Limits() ratelimit.Classes {
 	return ratelimit.Classes{
-		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120},
+		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120, string(LimitRead): 240},
 		IP:        50, Fingerprint: 5,
 	}
 }
@@ -53,12 +54,14 @@ const (
 	authBudget    = 3 * time.Second
 	sessionBudget = 2 * time.Second
 	deviceBudget  = 3 * time.Second
+	// readBudget is more than a view or a dashboard waits for its upstreams.
+	readBudget = 3 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
 // caller, is said here and nowhere else.
 func (a *API) Routes() []web.Route {
-	anyone := backoffice.Needs{}
+	anyone, ofProperty := backoffice.Needs{}, backoffice.Needs{Property: true}
 	table := []web.Route{
 		{
 			Pattern: "POST /auth/refresh", Handle: a.refresh, Kind: web.Change, Budget: refreshBudget, Body: 8 * kib,
@@ -77,6 +80,10 @@ func (a *API) Routes() []web.Route {
 			Limit: LimitSession, Gate: gateRead, Needs: anyone,
 		},
 		{
+			Pattern: "GET /dashboard", Handle: a.dashboard, Kind: web.PrivateRead, Budget: readBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: ofProperty,
+		},
+		{
 			Pattern: "POST /devices/{deviceId}/heartbeat", Handle: a.heartbeat, Kind: web.Change, Budget: deviceBudget, Body: 2 * kib,
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
 		},
@@ -84,6 +91,18 @@ func (a *API) Routes() []web.Route {
 			Pattern: "POST /devices/{deviceId}/offline-hints", Handle: a.offlineHints, Kind: web.Change, Budget: deviceBudget, Body: 32 * kib,
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
 		},
+	}
+	for _, view := range []struct {
+		path string
+		part backoffice.Part
+	}{
+		{"/today", backoffice.PartToday}, {"/arrivals", backoffice.PartArrivals}, {"/departures", backoffice.PartDepartures},
+		{"/in-house", backoffice.PartInHouse}, {"/housekeeping/board", backoffice.PartHousekeeping}, {"/maintenance/board", backoffice.PartMaintenance},
+	} {
+		table = append(table, web.Route{
+			Pattern: "GET " + view.path, Handle: a.view(view.part), Kind: web.PrivateRead, Budget: readBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: ofProperty,
+		})
 	}
 	var routes []web.Route
 	for _, base := range Bases() {

@@ -23,6 +23,8 @@ type Config struct {
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
 	Tokens       *issuer.Tokens // verifies what iam gives out
+	Dashboards   *Dashboards
+	Views        *Views
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
 	Namespace    string

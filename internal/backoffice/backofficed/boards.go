@@ -1,0 +1,25 @@
+package backofficed
+
+import (
+	"errors"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// openBoards opens dashboards and views over what upstreams know.
+func openBoards(house backoffice.House, deadlines backoffice.Deadlines, store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config) error {
+	kept, err := backofficecache.NewHouse(house, store, keys)
+	if err != nil {
+		return err
+	}
+	var err1, err2 error
+	cfg.Dashboards, err1 = backofficehttp.NewDashboards(backofficehttp.DashboardsConfig{
+		Composer: backoffice.NewComposer(kept, deadlines), Store: store, Keys: keys, Metrics: cfg.Metrics, Namespace: cfg.Namespace,
+	})
+	cfg.Views, err2 = backofficehttp.NewViews(backoffice.NewWorkbench(kept, deadlines), store, keys)
+	return errors.Join(err1, err2)
+}

@@ -1,0 +1,47 @@
+package backofficehttp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// cacheKeyVersion goes up when the form of a kept answer changes; old keys are left
+// to expire.
+const cacheKeyVersion = "1"
+
+// dashboardKey names the dashboard of a property as a set of roles sees it
+// (DATA_MODEL §3.2).
+func dashboardKey(k redis.TenantKeys, at backoffice.Place, roles []backoffice.Role, form string) string {
+	return k.Key("dash", at.Property.String(), roleHash(roles), cacheKeyVersion+form).Name()
+}
+
+// roleHash names a set of roles, in whatever order they are given.
+func roleHash(roles []backoffice.Role) string {
+	sorted := roles
+	if !slices.IsSorted(sorted) {
+		sorted = slices.Sorted(slices.Values(roles))
+	}
+	var room [256]byte
+	text := room[:0]
+	for _, r := range sorted {
+		text = append(append(text, r...), ',')
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// viewKey names a view of the workbench (DATA_MODEL §3.2).
+func viewKey(k redis.TenantKeys, part backoffice.Part, at backoffice.Place) string {
+	nouns := map[backoffice.Part]string{
+		backoffice.PartToday: "wb:today", backoffice.PartArrivals: "wb:arr", backoffice.PartDepartures: "wb:dep",
+		backoffice.PartInHouse: "wb:ih", backoffice.PartHousekeeping: "wb:hk", backoffice.PartMaintenance: "wb:mt",
+	}
+	if part.Dated() {
+		return k.Key(nouns[part], at.Property.String(), at.Date.String()).Name()
+	}
+	return k.Key(nouns[part], at.Property.String()).Name()
+}

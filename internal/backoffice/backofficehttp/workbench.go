@@ -1,0 +1,177 @@
+package backofficehttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	viewFresh = 15 * time.Second // DATA_MODEL §3.2
+	viewStale = 5 * time.Minute
+	viewBytes = 64 << 20
+)
+
+// Views are the finished views of the workbench.
+type Views struct {
+	workbench *backoffice.Workbench
+	kept      *cache.Cache
+	keys      redis.Keys
+}
+
+// NewViews opens the cache.
+func NewViews(b *backoffice.Workbench, store *cache.Store, keys redis.Keys) (*Views, error) {
+	c, err := cache.New(store, cache.Config{
+		Name: "workbench", Shared: true, MaxBytes: viewBytes, CacheControl: private,
+		TTL: func() cache.TTL { return cache.TTL{Fresh: viewFresh, Stale: viewStale} },
+	})
+	return &Views{workbench: b, kept: c, keys: keys}, err
+}
+
+func (v *Views) fill(part backoffice.Part, at backoffice.Place) cache.FillFunc {
+	return func(ctx context.Context) (cache.Fill, error) {
+		view, err := v.workbench.View(ctx, part, at)
+		if err != nil {
+			return cache.Fill{}, err
+		}
+		body, err := json.Marshal(&view)
+		f := cache.Fill{Body: body, Tags: part.Tags(at.Tenant, at.Property), Stale: view.Stale}
+		if !view.Whole() {
+			f.TTL = cache.TTL{Fresh: partialFresh, Stale: viewStale}
+		}
+		return f, err
+	}
+}
+
+// view answers with one view of the workbench.
+func (a *API) view(part backoffice.Part) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, views, today := visitOf(r), a.cfg.Views, bff.DateOf(now(r))
+		in := web.ReadQuery(r)
+		at := backoffice.Place{Tenant: v.Caller.Tenant, Property: v.Property, Date: today}
+		if date, ok := in.Date("date"); ok {
+			at.Date = date
+			if !part.Dated() && date != today {
+				in.Refuse("date", bff.FieldRange)
+			}
+		}
+		narrow := readFilter(in, part)
+		if err := in.Err(); err != nil {
+			return err
+		}
+		keys, err := views.keys.Tenant(at.Tenant)
+		if err != nil {
+			return err
+		}
+		e, st, err := views.kept.Get(r.Context(), viewKey(keys, part, at), views.fill(part, at))
+		if err != nil {
+			return unfilled(err)
+		}
+		old := st.Result == cache.Stale && !st.OfStale
+		if !old && len(narrow) == 0 {
+			e.Serve(w, r, st)
+			return nil
+		}
+		doc, err := readView(e)
+		if err != nil {
+			return err
+		}
+		out := *doc
+		out.Stale = out.Stale || old
+		out.Items = narrow.apply(doc)
+		return answer(w, http.StatusOK, &out)
+	}
+}
+
+// filter is what a view is narrowed to: the words allowed for members of its items.
+type filter map[string][]string
+
+// maxWords is how many words one filter may name.
+const maxWords = 8
+
+// readFilter reads the filters of a view.
+func readFilter(in *web.Input, part backoffice.Part) filter {
+	f := filter{}
+	for _, name := range part.FilterNames() {
+		if name == "vip" {
+			if vip := in.Bool(name); vip != nil {
+				f[name] = []string{strconv.FormatBool(*vip)}
+			}
+			continue
+		}
+		if words := in.Enums(name, maxWords, part.FilterWords(name)...); len(words) > 0 {
+			f[name] = words
+		}
+	}
+	return f
+}
+
+// viewDocument is a view as it is kept: its items are written as they were.
+type viewDocument struct {
+	View       backoffice.Part     `json:"view"`
+	PropertyID string              `json:"propertyId"`
+	Date       string              `json:"date,omitempty"`
+	AsOf       string              `json:"asOf"`
+	Stale      bool                `json:"stale"`
+	Missing    []backoffice.Source `json:"missing,omitempty"`
+	Counts     map[string]int      `json:"counts"`
+	Items      []json.RawMessage   `json:"items"`
+
+	members []map[string]string // of each item, those that filters look at
+}
+
+// readView reads a kept view, once for all readers of the entry.
+func readView(e *cache.Entry) (*viewDocument, error) {
+	v, err := e.Value(func(body []byte) (any, error) {
+		var d viewDocument
+		if err := json.Unmarshal(body, &d); err != nil {
+			return nil, err
+		}
+		d.members = make([]map[string]string, len(d.Items))
+		for i, item := range d.Items {
+			var m struct {
+				Status   string `json:"status"`
+				Kind     string `json:"kind"`
+				Priority string `json:"priority"`
+				Severity string `json:"severity"`
+				VIP      bool   `json:"vip"`
+			}
+			if err := json.Unmarshal(item, &m); err != nil {
+				return nil, err
+			}
+			d.members[i] = map[string]string{
+				"status": m.Status, "kind": m.Kind, "priority": m.Priority, "severity": m.Severity, "vip": strconv.FormatBool(m.VIP),
+			}
+		}
+		return &d, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d, _ := v.(*viewDocument) // only this function makes them
+	return d, nil
+}
+
+// apply returns the items that pass.
+func (f filter) apply(d *viewDocument) []json.RawMessage {
+	out := []json.RawMessage{}
+	for i, item := range d.Items {
+		pass := true
+		for name, words := range f {
+			pass = pass && slices.Contains(words, d.members[i][name])
+		}
+		if pass {
+			out = append(out, item)
+		}
+	}
+	return out
+}

@@ -117,6 +117,7 @@ func (rt *Route) validate(longest time.Duration) error {
 // route is a Route that is mounted, with its own series of the metrics.
 type route struct {
 	name     string
+	tail     string // the wildcard that is the last segment, if there is no other
 	handle   Handler
 	budget   time.Duration
 	body     int64
@@ -177,5 +178,6 @@ func (s *Server) mount(rt *Route) (err error) {
 			s.serve(added, w, r)
 		}
 	})
+	s.table.add(rt.Pattern, added)
 	return nil
 }

@@ -50,6 +50,7 @@ type Server struct {
 	cfg     Config
 	log     slog.Handler
 	mux     *http.ServeMux
+	table   table
 	nowhere *route // what the mux answers by itself
 	// sharing is nil while all routes are internal: no browser calls them.
 	sharing *sharing
@@ -59,14 +60,18 @@ type Server struct {
 // NewServer returns a Server without routes.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
+		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), table: newTable(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
 	}
 	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
 }
 
-// dispatch has the mux find the request's route, whose handler calls serve.
+// dispatch has the request's route serve it. A route that the mux finds calls serve.
 func (s *Server) dispatch(w *response, r *http.Request) {
+	if rt := s.table.find(r); rt != nil {
+		s.serve(rt, w, r)
+		return
+	}
 	s.mux.ServeHTTP(w, r)
 	if !w.claimed {
 		s.unmatched(w, r)

@@ -22,20 +22,26 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// lasting are the sessions in Redis that live on: what a killed process has written
-// and not yet entered is gone in a minute.
+// lasting are the sessions in Redis that live on.
 func (f *front) lasting() []string {
 	f.tb.Helper()
-	ctx, c := testkit.Context(f.tb), f.client
-	keys, err := c.Do(ctx, c.B().Keys().Pattern(f.prefix+":*:session:bos_*").Build()).AsStrSlice()
+	return lastingSessions(f.tb, f.client, f.prefix)
+}
+
+// lastingSessions are those with keys below a prefix that live on: what a killed
+// process has written and not yet entered is gone in a minute.
+func lastingSessions(t testing.TB, c rueidis.Client, prefix string) []string {
+	t.Helper()
+	ctx := testkit.Context(t)
+	keys, err := c.Do(ctx, c.B().Keys().Pattern(prefix+":*session:bos_*").Build()).AsStrSlice()
 	if err != nil {
-		f.tb.Fatal(err)
+		t.Fatal(err)
 	}
 	var out []string
 	for _, k := range keys {
 		left, err := c.Do(ctx, c.B().Ttl().Key(k).Build()).AsInt64()
 		if err != nil {
-			f.tb.Fatal(err)
+			t.Fatal(err)
 		}
 		if left > 60 {
 			_, ulid, _ := strings.Cut(k, "bos_")

@@ -1,0 +1,624 @@
+package backofficed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// Processes are killed with SIGKILL in the middle of a refresh, an operator switch
+// and a sign-out: between two commands to the session tier, while iam answers, and
+// while Postgres commits. The app goes on at another instance, and finds one session
+// per device, every token refused that should be, and the events of both.
+//
+// `make proof` kills at every command, `make test` at a few.
+func TestProofKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	f := newKilledFleet(t)
+	for _, op := range []operation{
+		{name: "refresh", begin: beginRefresh, commands: []int{0}, at: []string{"iam before", "iam after"}},
+		{name: "switch", begin: beginSwitch, commands: []int{11, 14}, at: []string{"postgres"}},
+		{name: "sign out", begin: beginSignOut, commands: []int{12, 14}, at: []string{"postgres", "iam after"}},
+	} {
+		for _, where := range op.at {
+			t.Logf("%s, killed at %s", op.name, where)
+			f.kill(op, func(d *doomed) *hang { return d.hangAt(where) })
+		}
+		pass := func(n int) bool {
+			t.Logf("%s, killed after %d commands", op.name, n)
+			return f.kill(op, func(d *doomed) *hang { return d.redis.hold(n) })
+		}
+		if os.Getenv("MELMASTOON_PROOF") != "long" {
+			for _, n := range op.commands {
+				pass(n)
+			}
+			continue
+		}
+		for n := 0; !pass(n); n++ {
+			if n > 60 {
+				t.Fatal("never done")
+			}
+		}
+	}
+}
+
+// operation is something that a process is killed in.
+type operation struct {
+	name     string
+	begin    func(*killedFleet, *till) started
+	commands []int    // to the session tier that pass in the short run, before the process hangs
+	at       []string // where else it hangs
+}
+
+// started is an operation that is ready to be sent. Send reports whether it was
+// answered as it should be, and may be called again; check looks at what is left.
+type started struct {
+	send  func(context.Context) bool
+	check func()
+}
+
+// beginRefresh: whatever happens to it, the device keeps its session, and iam sees no
+// stolen token in the second attempt.
+func beginRefresh(f *killedFleet, d *till) started {
+	f.signIn(d.Client, "parwana")
+	before := f.session(d)
+	send := func(ctx context.Context) bool { return d.Refresh(ctx) == nil }
+	return started{send: send, check: func() {
+		f.t.Helper()
+		for !send(testkit.Context(f.t)) {
+			f.retry("refresh")
+		}
+		if got := f.session(d); got != before {
+			f.t.Errorf("session %s before the refresh, %s after it", before, got)
+		}
+		f.announced(d, before)
+		f.events("session.closed", before, 0)
+	}}
+}
+
+// beginSwitch: the operator before is refused, and the next one has the one session.
+func beginSwitch(f *killedFleet, d *till) started {
+	f.signIn(d.Client, "parwana")
+	before := f.session(d)
+	next := f.newTill(d.Device())
+	next.at.Store(d.at.Load())
+	f.signIn(next.Client, "mirwais")
+	return started{
+		send: func(ctx context.Context) bool {
+			next.at.Store(d.at.Load())
+			a, err := next.Do(ctx, http.MethodGet, "/session", nil)
+			return err == nil && a.Status == http.StatusOK
+		},
+		check: func() {
+			f.t.Helper()
+			next.at.Store(f.survivor)
+			after := f.session(next)
+			if got := f.code(d); got != "SESSION_REVOKED" {
+				f.t.Errorf("the operator before: %s", got)
+			}
+			if got := f.session(next); got != after || got == before {
+				f.t.Errorf("sessions %s, %s, %s", before, after, got)
+			}
+			f.announced(next, after)
+			f.events("session.closed", before, 1)
+			f.events("session.closed", after, 0)
+		},
+	}
+}
+
+// beginSignOut: the token is refused afterwards, and a new sign-in has a new session.
+func beginSignOut(f *killedFleet, d *till) started {
+	f.signIn(d.Client, "parwana")
+	before := f.session(d)
+	f.announced(d, before)
+	send := func(ctx context.Context) bool { // until the app is told that it is out
+		a, err := d.Do(ctx, http.MethodPost, "/auth/sign-out", nil)
+		return err == nil && (a.Status == http.StatusNoContent || strings.Contains(string(a.Body), "SESSION_REVOKED"))
+	}
+	return started{
+		send: send,
+		check: func() {
+			f.t.Helper()
+			for !send(testkit.Context(f.t)) {
+				f.retry("sign-out")
+			}
+			if got := f.code(d); got != "SESSION_REVOKED" {
+				f.t.Errorf("after signing out: %s", got)
+			}
+			f.events("session.closed", before, 1)
+			f.signIn(d.Client, "parwana")
+			after := f.session(d)
+			if after == before {
+				f.t.Errorf("session %s came back", before)
+			}
+			f.announced(d, after)
+		},
+	}
+}
+
+// killedFleet is a service of which one instance lives on while others are killed.
+type killedFleet struct {
+	*staff
+	survivor *platform.Process
+	redis    rueidis.Client
+	db       *pgxpool.Pool // a superuser's
+	killed   int           // devices that a process was killed for; each has one session
+}
+
+// publicHost is the one address of all instances.
+const publicHost = "staff.test"
+
+func newKilledFleet(t *testing.T) *killedFleet {
+	t.Helper()
+	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}}
+	var err error
+	if f.redis, err = redis.Open(redis.Config{URL: f.RedisURL}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.redis.Close)
+	if f.db, err = postgres.Open(t.Context(), postgres.Config{URL: f.PostgresURL}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.db.Close)
+	f.survivor = f.Start("bff-backoffice", f.settings(nil))
+	return f
+}
+
+func (f *killedFleet) settings(more map[string]string) map[string]string {
+	out := map[string]string{ // nothing but requests writes into the outbox
+		"BFF_BACKOFFICE_PUBLIC_URLS": "http://" + publicHost, "BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_NO_RELAY": "true", "BFF_BACKOFFICE_JOBS": "off",
+	}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+// till is a computer whose requests reach one instance of several.
+type till struct {
+	*desk.Client
+	at atomic.Pointer[platform.Process]
+}
+
+func (f *killedFleet) newTill(device *desk.Device) *till {
+	f.t.Helper()
+	d := new(till)
+	d.at.Store(f.survivor)
+	var err error
+	if d.Client, err = desk.New(desk.Config{BackofficeURL: "http://" + publicHost, IAMURL: f.SimURL + "/iam", Device: device, HTTP: &http.Client{Transport: d}}); err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+// direct has no connections that a killed process could leave behind.
+var direct = &http.Transport{DisableKeepAlives: true}
+
+// RoundTrip sends what is meant for the service to the instance.
+func (d *till) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == publicHost {
+		r = r.Clone(r.Context())
+		r.URL.Host = d.at.Load().Public
+	}
+	return direct.RoundTrip(r)
+}
+
+// kill sends an operation to an instance, kills it where it hangs, and has the
+// operation checked at the instance that lives on. It reports whether the operation
+// was done before it came to the place.
+func (f *killedFleet) kill(op operation, where func(*doomed) *hang) (done bool) {
+	f.t.Helper()
+	ctx := testkit.Context(f.t)
+	d := f.newTill(nil)
+	begun := op.begin(f, d)
+	victim := f.startDoomed()
+	defer victim.close()
+	d.at.Store(victim.Process)
+	h := where(victim)
+	answered := make(chan bool, 1)
+	go func() {
+		sent := begun.send(ctx)
+		for !sent && ctx.Err() == nil {
+			select {
+			case <-h.reached:
+				answered <- false
+				return
+			case <-time.After(pause): // a busy machine may refuse it before it comes to the place
+				sent = begun.send(ctx)
+			}
+		}
+		answered <- sent
+	}()
+	held := true
+	select {
+	case <-h.reached:
+	case done = <-answered:
+		held = false
+	case <-ctx.Done():
+		f.t.Fatal("neither held nor answered")
+	}
+	d.at.Store(f.survivor)
+	victim.Kill()
+	h.release()
+	if held {
+		<-answered // a failure, or the app's own second attempt elsewhere
+	}
+	f.killed++
+	begun.check()
+	if got := f.lasting(); got != f.killed {
+		f.t.Errorf("%d devices have %d sessions", f.killed, got)
+	}
+	return done
+}
+
+const pause = 20 * time.Millisecond
+
+// retry is before an attempt that follows one that failed; a busy machine may need
+// several.
+func (f *killedFleet) retry(what string) {
+	f.t.Helper()
+	select {
+	case <-testkit.Context(f.t).Done():
+		f.t.Fatalf("%s: still refused", what)
+	case <-time.After(pause):
+	}
+}
+
+// code is what the instance says to a request for the session: OK or an error's code.
+func (f *killedFleet) code(d *till) string {
+	f.t.Helper()
+	for {
+		a, err := d.Do(testkit.Context(f.t), http.MethodGet, "/session", nil)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if a.Status == http.StatusOK {
+			return "OK"
+		}
+		r := new(desk.Refusal)
+		if errors.As(a.Err(), &r) && r.Status != http.StatusServiceUnavailable {
+			return r.Code[strings.LastIndex(r.Code, ".")+1:]
+		}
+		f.retry("session")
+	}
+}
+
+// session is the id of the session that a request has.
+func (f *killedFleet) session(d *till) string {
+	f.t.Helper()
+	for {
+		a, err := d.Do(testkit.Context(f.t), http.MethodGet, "/session", nil)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if a.Status == http.StatusOK {
+			return sessionOf(f.t, a.Body)
+		}
+		if a.Status != http.StatusServiceUnavailable {
+			f.t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		f.retry("session")
+	}
+}
+
+// announced waits until the opening of a session is in the outbox: what a killed
+// process could not write, a later request of the session does.
+func (f *killedFleet) announced(d *till, session string) {
+	f.t.Helper()
+	for f.count("session.opened", session) == 0 {
+		f.retry("opening of " + session)
+		f.session(d)
+	}
+}
+
+// events looks for events of a session: none, or at least one.
+func (f *killedFleet) events(kind, session string, want int) {
+	f.t.Helper()
+	if got := f.count(kind, session); min(got, 1) != want {
+		f.t.Errorf("%d events %s of %s, want %d", got, kind, session, want)
+	}
+}
+
+func (f *killedFleet) count(kind, session string) (n int) {
+	f.t.Helper()
+	if err := f.db.QueryRow(testkit.Context(f.t), `SELECT count(*) FROM bff_backoffice.outbox WHERE subject = $1 AND payload->>'sessionId' = $2`,
+		"melmastoon.bff.backoffice."+kind+".v1", session).Scan(&n); err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+// lasting counts the sessions that live on: what was written and not yet entered into
+// the index is gone in a minute.
+func (f *killedFleet) lasting() (n int) {
+	f.t.Helper()
+	return len(lastingSessions(f.t, f.redis, f.Name+":bff-backoffice"))
+}
+
+// doomed is an instance that is going to be killed, with what it hangs at.
+type doomed struct {
+	*platform.Process
+	f     *killedFleet
+	redis *valve
+	iam   *gate
+}
+
+func (f *killedFleet) startDoomed() *doomed {
+	f.t.Helper()
+	d := &doomed{f: f, redis: newValve(f), iam: newGate(f)}
+	d.Process = f.Start("bff-backoffice", f.settings(map[string]string{
+		"BFF_BACKOFFICE_REDIS_SESSION_URL": d.redis.url, "BFF_BACKOFFICE_IAM_URL": d.iam.server.URL + "/iam",
+	}))
+	return d
+}
+
+func (d *doomed) close() {
+	d.Kill()
+	d.redis.close()
+	d.iam.close()
+}
+
+// hang is a place that a process waits at. Release undoes it.
+type hang struct {
+	reached chan struct{}
+	once    sync.Once
+	release func()
+}
+
+func newHang() *hang { return &hang{reached: make(chan struct{}), release: func() {}} }
+
+func (h *hang) reach() { h.once.Do(func() { close(h.reached) }) }
+
+func (d *doomed) hangAt(where string) *hang {
+	switch where {
+	case "iam before":
+		return d.iam.hold(false)
+	case "iam after":
+		return d.iam.hold(true)
+	default:
+		return d.f.lockOutbox()
+	}
+}
+
+// lockOutbox makes whatever writes into the outbox wait.
+func (f *killedFleet) lockOutbox() *hang {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(testkit.Context(f.t))
+	tx, err := f.db.Begin(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE bff_backoffice.outbox IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+		f.t.Fatal(err)
+	}
+	h, watched := newHang(), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			var waiting bool
+			err := f.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'bff_backoffice.outbox'::regclass AND NOT granted)`).Scan(&waiting)
+			if err != nil {
+				return
+			}
+			if waiting {
+				h.reach()
+				return
+			}
+		}
+	}()
+	h.release = func() {
+		cancel()
+		<-watched
+		_ = tx.Rollback(context.Background()) // cancelled already is as good
+	}
+	return h
+}
+
+// gate stands between a process and iam.
+type gate struct {
+	server *httptest.Server
+	proxy  *httputil.ReverseProxy
+	open   chan struct{} // closed at the end
+
+	mu    sync.Mutex
+	after bool
+	hang  *hang
+}
+
+func newGate(f *killedFleet) *gate {
+	f.t.Helper()
+	to, err := url.Parse(f.SimURL)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), open: make(chan struct{})}
+	g.server = httptest.NewServer(g)
+	return g
+}
+
+func (g *gate) close() {
+	close(g.open)
+	g.server.Close()
+}
+
+// hold lets no answer to a refresh or a sign-out through; with after, iam has done it
+// by then.
+func (g *gate) hold(after bool) *hang {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.after, g.hang = after, newHang()
+	return g.hang
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	after, h := g.after, g.hang
+	g.mu.Unlock()
+	if h == nil || !strings.HasSuffix(r.URL.Path, "/auth/refresh") && !strings.HasSuffix(r.URL.Path, "/auth/sign-out") {
+		g.proxy.ServeHTTP(w, r)
+		return
+	}
+	if after {
+		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	h.reach()
+	select {
+	case <-g.open:
+	case <-r.Context().Done():
+	}
+}
+
+// valve stands between a process and its session tier.
+type valve struct {
+	ln     net.Listener
+	redis  string // host and port
+	url    string // of the valve
+	prefix string // of the service's keys
+	open   chan struct{}
+	served sync.WaitGroup
+
+	mu   sync.Mutex
+	left int // commands that pass before the valve is shut
+	hang *hang
+}
+
+func newValve(f *killedFleet) *valve {
+	f.t.Helper()
+	u, err := url.Parse(f.RedisURL)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	v := &valve{redis: u.Host, prefix: f.Name + ":bff-backoffice:", open: make(chan struct{})}
+	if v.ln, err = new(net.ListenConfig).Listen(f.t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		f.t.Fatal(err)
+	}
+	u.Host = v.ln.Addr().String()
+	v.url = u.String()
+	v.served.Go(func() {
+		for {
+			c, err := v.ln.Accept()
+			if err != nil {
+				return
+			}
+			v.served.Go(func() { v.serve(c) })
+		}
+	})
+	return v
+}
+
+func (v *valve) close() {
+	_ = v.ln.Close()
+	close(v.open)
+	v.served.Wait()
+}
+
+// hold lets a number of commands about sessions through, and no more.
+func (v *valve) hold(n int) *hang {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left, v.hang = n, newHang()
+	return v.hang
+}
+
+// passes reports whether a command may go on to Redis.
+func (v *valve) passes(command []byte) bool {
+	about := false
+	for _, name := range []string{"dpop:", "session:", "revoked:", "standing:"} {
+		about = about || bytes.Contains(command, []byte(v.prefix+name))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.hang == nil || !about {
+		return true
+	}
+	if v.left == 0 {
+		v.hang.reach()
+		return false
+	}
+	v.left--
+	return true
+}
+
+// serve passes one connection on, command by command, until its client is gone.
+func (v *valve) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := new(net.Dialer).Dial("tcp", v.redis)
+	if err != nil {
+		return
+	}
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		_, _ = io.Copy(client, server) // until either is gone
+	}()
+	defer func() {
+		_ = server.Close()
+		<-answers
+	}()
+	in := bufio.NewReader(client)
+	for {
+		command, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		if !v.passes(command) {
+			<-v.open
+			return
+		}
+		if _, err := server.Write(command); err != nil {
+			return
+		}
+	}
+}
+
+// readCommand reads an array of strings as it goes over the wire.
+func readCommand(in *bufio.Reader) ([]byte, error) {
+	size := func(line []byte) (int, error) { return strconv.Atoi(string(bytes.TrimSpace(line[1:]))) }
+	command, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, err := size(command)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil, err
+		}
+		length, err := size(line)
+		if err != nil {
+			return nil, err
+		}
+		text := make([]byte, length+len("\r\n"))
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		command = append(append(command, line...), text...)
+	}
+	return command, nil
+}

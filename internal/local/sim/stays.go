@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -28,6 +29,7 @@ type stay struct {
 	// check out.
 	arrives time.Time
 	leaves  time.Duration // after the day of departure began
+	lingers bool          // until midnight, unless others come for the room
 }
 
 const blockDays = 7
@@ -61,8 +63,14 @@ func (p *property) block(room int, day bff.Date) []stay {
 			break
 		}
 		end := min(d+bff.Date(nights), start+blockDays) //nolint:gosec // a few nights
+		if n := len(out); n > 0 && out[n-1].out == d {
+			out[n-1].lingers = false
+		}
 		out = append(out, p.stay(room, d, end))
 		d = end
+	}
+	if n := len(out); n > 0 && room >= 2 && out[n-1].out == start+blockDays { // others may come the same day
+		out[n-1].lingers = false
 	}
 	return out
 }
@@ -80,10 +88,11 @@ func (p *property) stay(room int, in, out bff.Date) stay {
 	if rnd.chance(20) {
 		st.notes = []string{"Late arrival", "Needs a cot", "Ground floor, please", "Vegetarian"}[rnd.below(4)]
 	}
-	byHand, lingers := rnd.chance(25), rnd.chance(20)
+	byHand := rnd.chance(25)
+	st.lingers = rnd.chance(20)
 	switch {
 	case room < 2:
-		byHand, lingers = true, true
+		byHand, st.lingers = true, true
 	case room < 4:
 	case rnd.chance(4):
 		st.fate = "cancelled"
@@ -92,9 +101,6 @@ func (p *property) stay(room int, in, out bff.Date) stay {
 	}
 	if byHand {
 		st.arrives = (in + 1).Time()
-	}
-	if lingers {
-		st.leaves = 24 * time.Hour
 	}
 	return st
 }
@@ -176,13 +182,16 @@ func (s *Sim) reservation(st stay, at time.Time) Reservation {
 		res.Notes = notes
 	}
 	if out, ok := s.staff.outs[res.ReservationID]; ok {
-		res.CheckOut = out
+		res.CheckOut, st.lingers = out, false // others may come that day
 	}
 	s.staff.mu.Unlock()
-	res.stay.out = res.CheckOut
+	res.stay.out, res.stay.lingers = res.CheckOut, st.lingers
 	res.Total = decimal(res.stay.price())
 
 	leaves := res.CheckOut.Time().Add(st.leaves)
+	if st.lingers {
+		leaves = (res.CheckOut + 1).Time()
+	}
 	rank := 0
 	since := func(to **bff.Timestamp, t time.Time) { ts := bff.At(t); *to = &ts }
 	arrive := func(t time.Time) {
@@ -376,6 +385,9 @@ func (s *Sim) moveStay(c *call, action string) (Reservation, error) {
 		return res, notFound("action")
 	}
 	at := s.houseTime(c.now)
+	if action == "check-in" && res.Status == "confirmed" && s.floor(res.stay.house, at)[res.stay.n].Status == "occupied" {
+		return res, &failure{status: http.StatusConflict, code: "ROOM_OCCUPIED", message: "others are still in room " + res.RoomNumber}
+	}
 	if _, err := s.staff.move(res.ReservationID, progress{res.Status, res.Version, at}, t.to, at, t.from...); err != nil {
 		return res, err
 	}

@@ -108,13 +108,14 @@ func TestDesk(t *testing.T) {
 	if _, _, err := s.Sim.Emit(testkit.Context(t), "melmastoon.iam.session.revoked.v1", payload); err != nil {
 		t.Fatal(err)
 	}
+	ctx := testkit.Context(t)
 	for at, p := range []*platform.Process{second, first} {
 		for {
 			code := s.sessionAt(d, first, p)
 			if strings.HasSuffix(code, "SESSION_REVOKED") {
 				break
 			}
-			if code != "" || testkit.Context(t).Err() != nil {
+			if code != "" || ctx.Err() != nil {
 				t.Fatalf("instance %d: %q", at, code)
 			}
 		}

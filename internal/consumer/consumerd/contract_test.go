@@ -509,13 +509,13 @@ func (k *walker) session() {
 	}}, "occupancy": members{"adults": 1, "rooms": 1, "children": 1, "childrenAges": []int{0}}}))
 	k.ask(200, "GET", "/hotels/"+hotel.PropertyID, headers{"X-View-Source": {"search-list"}}, nil)
 	k.ask(201, "POST", "/wishlist", headers{"Idempotency-Key": {"s"}}, members{"propertyId": hotel.PropertyID, "source": "recently-viewed"})
-	for { // it is remembered behind the answer
+	for patience := testkit.Context(k.t); ; { // it is remembered behind the answer
 		x := k.ask(200, "GET", "/session", nil, nil)
 		if k.t.Failed() || (bytes.Contains(x.body, []byte(hotel.PropertyID)) && bytes.Count(x.body, []byte("queryHash")) == 3) {
 			break
 		}
 		select {
-		case <-testkit.Context(k.t).Done():
+		case <-patience.Done():
 			k.t.Fatalf("nothing is remembered: %s", x.body)
 		case <-time.After(20 * time.Millisecond):
 		}

@@ -178,9 +178,10 @@ func TestProofRollingRestart(t *testing.T) {
 	}
 	for range rounds {
 		for i, p := range instances {
+			patience := testkit.Context(t)
 			for before := b.served.Load(); b.served.Load() < before+200; { // under load
 				select {
-				case <-testkit.Context(t).Done():
+				case <-patience.Done():
 					t.Fatal("no load")
 				case <-time.After(time.Millisecond):
 				}

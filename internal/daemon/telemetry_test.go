@@ -14,18 +14,25 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// collector is an exporter that fails while err is set.
-type collector struct{ err error }
+// collector is an exporter that answers once it is open, and fails while err is set.
+type collector struct {
+	open chan struct{}
+	err  error
+}
 
-func (c *collector) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return c.err }
-func (c *collector) Shutdown(context.Context) error                             { return nil }
+func (c *collector) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	<-c.open
+	return c.err
+}
+
+func (c *collector) Shutdown(context.Context) error { return nil }
 
 // TestSpansAreBounded: while the collector is away spans wait up to a bound, then
 // they are dropped; all are counted, and an outage is logged once.
 func TestSpansAreBounded(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
-	away := &collector{err: errors.New("connection refused")}
+	away := &collector{open: make(chan struct{}), err: errors.New("connection refused")}
 	q := newSpanQueue(away, 4, slog.New(slog.NewTextHandler(&logged, nil)))
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(q.outcomes)
@@ -58,6 +65,7 @@ func TestSpansAreBounded(t *testing.T) {
 	}
 	spans(10)
 	want("while nothing is exported", map[string]float64{"exported": 0, "failed": 0, "dropped": 6})
+	close(away.open)
 	flush()
 	want("after a failed export", map[string]float64{"exported": 0, "failed": 4, "dropped": 6})
 	spans(2)

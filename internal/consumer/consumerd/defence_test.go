@@ -120,6 +120,9 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 					admitted++
 				case err == nil && a.status == http.StatusTooManyRequests && codeOf(a) == "RATE_LIMITED" && a.header.Get("Retry-After") != "":
 					refused++
+					if limit, left := a.header.Get("RateLimit-Limit"), a.header.Get("RateLimit-Remaining"); limit != "120" || left != "0" {
+						t.Errorf("refused with RateLimit-Limit %s, RateLimit-Remaining %s", limit, left)
+					}
 				default:
 					t.Errorf("%v %s", err, a)
 				}
@@ -133,13 +136,6 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 	if float64(admitted) > most || float64(admitted) < limit*0.98 {
 		t.Errorf("%d requests were admitted, want %.0f to %.0f", admitted, limit*0.98, most)
 	}
-	a := f.ask(call.at(0, 1))
-	if got := a.header.Get("RateLimit-Limit"); got != "120" {
-		t.Errorf("RateLimit-Limit: %s", got)
-	}
-	if got := a.header.Get("RateLimit-Remaining"); got != "0" {
-		t.Errorf("RateLimit-Remaining: %s", got)
-	}
 }
 
 // TestForwardingHeadersOfStrangers: an address that a client made up is no
@@ -147,7 +143,7 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 func TestForwardingHeadersOfStrangers(t *testing.T) {
 	t.Parallel()
 	f := newWatch(t, 1, map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "192.0.2.0/24", "BFF_CONSUMER_LIMITS": "wishlist=5,ip=2,fingerprint=1000"})
-	served := 0
+	served, began := 0, time.Now()
 	for i := range 40 {
 		a := f.ask(guestCall{method: http.MethodGet, path: "/wishlist"}.with(
 			"X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i), "Forwarded", fmt.Sprintf("for=203.0.113.%d", i),
@@ -156,8 +152,9 @@ func TestForwardingHeadersOfStrangers(t *testing.T) {
 			served++
 		}
 	}
-	if served < 9 || served > 12 { // ten, and what a second refills
-		t.Errorf("%d requests from one address were served, want about 10", served)
+	const limit = 10
+	if most := limit*(1+time.Since(began).Minutes()) + 2; served < limit-1 || float64(served) > most { // and what is refilled meanwhile
+		t.Errorf("%d requests from one address were served, want %d to %.0f", served, limit, most)
 	}
 }
 

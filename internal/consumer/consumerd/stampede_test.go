@@ -165,20 +165,31 @@ func TestOneEntryPerAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first := f.get(tt.spellings[0])
-			f.calls()
-			// The first instance shares it behind its answer: once another has it, that is done.
-			other := tt.spellings[0]
-			other.node, other.guest = len(f.nodes)-1, 20
-			f.get(other)
-			for i, again := range tt.spellings[1:] {
-				again.node, again.guest = i%len(f.nodes), 10+i
-				if a := f.get(again); !cached(a) || string(a.body) != string(first.body) {
-					t.Errorf("spelling %d: %s, same bytes %v", i+1, a.header.Get("Cache-Status"), string(a.body) == string(first.body))
+			for { // once more if Redis or an upstream was too slow: by then both instances have it
+				first := f.whole(tt.spellings[0])
+				before := f.extraCalls()
+				f.calls()
+				// The first instance shares it behind its answer: once another has it, that is done.
+				other := tt.spellings[0]
+				other.node, other.guest = len(f.nodes)-1, 20
+				f.get(other)
+				var odd []string
+				for i, again := range tt.spellings[1:] {
+					again.node, again.guest = i%len(f.nodes), 10+i
+					if a := f.get(again); !cached(a) || string(a.body) != string(first.body) {
+						odd = append(odd, fmt.Sprintf("spelling %d: %s, same bytes %v", i+1, a.header.Get("Cache-Status"), string(a.body) == string(first.body)))
+					}
 				}
-			}
-			if calls := f.calls(); len(calls) > 0 {
-				t.Errorf("upstream calls %v, want none", calls)
+				if calls := f.guestCalls(); calls > 0 {
+					odd = append(odd, fmt.Sprintf("%d upstream calls, want none", calls))
+				}
+				if len(odd) == 0 {
+					return
+				}
+				if f.extraCalls() == before {
+					t.Fatal(odd)
+				}
+				t.Log("the machine was too busy, once more:", odd)
 			}
 		})
 	}
@@ -334,12 +345,14 @@ func TestRedisKilled(t *testing.T) {
 		t.Errorf("%d warm reads were no hits, and made %d upstream calls", stale, calls)
 	}
 	// What was not asked for yet comes from upstream, without Redis.
+	late := f.lateCalls()
 	for i := range f.nodes {
 		cold := searchCall("Jalalabad")
 		cold.node = i
 		f.get(cold)
 	}
-	if n := f.peekCalls()[callListings]; n != int64(len(f.nodes)) {
+	n, each := f.peekCalls()[callListings], int64(len(f.nodes))
+	if n < each || n > each+f.lateCalls()-late {
 		t.Errorf("%d calls for a cold query, want one of each instance", n)
 	}
 }

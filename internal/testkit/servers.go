@@ -37,7 +37,7 @@ const (
 	// deadlineMargin is what a test needs to say what went wrong, and to
 	// clean up, before the test binary is killed.
 	deadlineMargin = 5 * time.Second
-	maxTest        = 2 * time.Minute
+	maxTest        = 5 * time.Minute
 )
 
 // Context ends with the test, and in time before the deadline of the run.

@@ -21,7 +21,7 @@ import (
 
 const (
 	// startTimeout bounds one server's start, installation not counted.
-	startTimeout = 60 * time.Second
+	startTimeout = 3 * time.Minute
 	// stopTimeout bounds a stop that the caller gave no deadline.
 	stopTimeout = 20 * time.Second
 	// pollEvery is how often a condition outside this process is looked at.

@@ -33,7 +33,7 @@ const (
 const (
 	// startTimeout covers an installation of missing programs.
 	startTimeout = 5 * time.Minute
-	callTimeout  = 30 * time.Second
+	callTimeout  = 2 * time.Minute
 	// deadlineMargin is what a test needs to say what went wrong, and to
 	// clean up, before the test binary is killed.
 	deadlineMargin = 5 * time.Second

@@ -68,6 +68,7 @@ func House() Rule {
 					"internal/loadshed/...",
 					"internal/memo/...",
 					"internal/service/...",
+					"internal/sse/...",
 					"internal/tracing/...",
 					"internal/upstream/...",
 					"internal/web/...",

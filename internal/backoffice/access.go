@@ -19,6 +19,8 @@ type Access struct {
 	// AnnounceTimeout caps the announcement of a session on a request's way: requests
 	// are served while Postgres is away.
 	AnnounceTimeout time.Duration
+	// Notices tells streams that their session has ended; nil = there are none.
+	Notices Notifier
 	// quietUntil is when a failed announcement is tried again, in Unix milliseconds.
 	quietUntil atomic.Int64
 }
@@ -120,6 +122,13 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
 		return
 	}
+	if r := s.Replaced; r != nil {
+		old := Session{ID: r.ID, Tenant: s.Tenant, Operator: r.Operator, Device: s.Device}
+		if err := a.tellEnded(ctx, []Session{old}, SessionReplaced, now); err != nil {
+			a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+			return
+		}
+	}
 	if err := a.sessions.Announced(ctx, s); err != nil {
 		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
 	}
@@ -161,7 +170,10 @@ func (a *Access) SignOut(ctx context.Context, v *Visit, now time.Time) error {
 	if err := a.journal.Record(ctx, []Activity{did}, e); err != nil {
 		return err
 	}
-	return Away(a.sessions.CloseSession(ctx, v.Session, Ending{At: now, TokenHash: v.Caller.TokenHash}))
+	if err := a.sessions.CloseSession(ctx, v.Session, Ending{At: now, TokenHash: v.Caller.TokenHash}); err != nil {
+		return Away(err)
+	}
+	return Away(a.tellEnded(ctx, []Session{v.Session}, SessionSignedOut, now))
 }
 
 // Revoke ends sessions by force. Tombstones come first, so that callers are refused
@@ -172,6 +184,7 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.
 	if err != nil {
 		return err
 	}
+	told := a.tellEnded(ctx, sessions, SessionRevoked, now)
 	forced := SessionForceLoggedOut{Reason: r.Reason, RevokedAt: bff.At(r.At), Sessions: []bff.ID{}}
 	var (
 		did    []Activity
@@ -194,7 +207,25 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.
 	if err := a.journal.Record(ctx, did, append(events, e)...); err != nil {
 		return fmt.Errorf("record revocation: %w", err)
 	}
+	if told != nil { // the sessions must be found again when the event comes again
+		return told
+	}
 	return a.sessions.RemoveSessions(ctx, sessions)
+}
+
+// tellEnded tells the devices of sessions that these have ended: their streams end.
+func (a *Access) tellEnded(ctx context.Context, sessions []Session, why string, now time.Time) error {
+	if a.Notices == nil {
+		return nil
+	}
+	var errs []error
+	for i := range sessions {
+		s := &sessions[i]
+		errs = append(errs, a.Notices.Notify(ctx, Notice{
+			Channel: ChannelSession, Type: why, Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, At: now,
+		}))
+	}
+	return errors.Join(errs...)
 }
 
 // ReportReplay tells that a used proof was sent again.

@@ -22,10 +22,11 @@ type Caller struct {
 	Tenant   bff.ID
 	Operator string
 	Device   bff.ID
-	// TokenHash and TokenIssued are of the access token.
-	TokenHash   string
-	TokenIssued time.Time
-	App         App
+	// TokenHash, TokenIssued and TokenExpires are of the access token.
+	TokenHash    string
+	TokenIssued  time.Time
+	TokenExpires time.Time
+	App          App
 	// Traces of the client, hashed with the service's pepper.
 	IPHash, FingerprintHash string
 }

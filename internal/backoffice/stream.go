@@ -3,6 +3,8 @@ package backoffice
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -40,6 +42,59 @@ type Notice struct {
 	At       time.Time
 	// Data is a JSON object of ids, counts and states. Guest data is never in it.
 	Data json.RawMessage
+}
+
+// Types of notices on the session channel after which a stream ends: the device has to
+// come again, with the rights that it has then.
+const (
+	SessionRevoked    = "session.revoked"
+	SessionSignedOut  = "session.signed_out"
+	SessionReplaced   = "session.replaced" // by another operator at the device
+	MembershipChanged = "membership.changed"
+	TenantSuspended   = "tenant.suspended"
+)
+
+// ends reports whether a stream ends with an entry.
+func (e *Entry) ends() bool {
+	if e.Kind != sessionKind {
+		return false
+	}
+	switch e.Type {
+	case SessionRevoked, SessionSignedOut, SessionReplaced, MembershipChanged, TenantSuspended:
+		return true
+	}
+	return false
+}
+
+var sessionKind, _ = kindOf(ChannelSession)
+
+// maxNotice bounds what one notice may take in every log.
+const maxNotice = 4 << 10
+
+// entry is the notice as a log keeps it, encoded once for all devices.
+func (n *Notice) entry() (Entry, error) {
+	kind, known := kindOf(n.Channel)
+	switch {
+	case !known:
+		return Entry{}, fmt.Errorf("there is no channel %q", n.Channel)
+	case n.Type == "" || strings.ContainsAny(n.Type+n.Operator, "\n"):
+		return Entry{}, fmt.Errorf("a notice of channel %s has a bad type or operator", n.Channel)
+	}
+	doc := struct {
+		Type     string          `json:"type"`
+		At       bff.Timestamp   `json:"at"`
+		Property string          `json:"propertyId,omitempty"`
+		CausedBy string          `json:"causedBy,omitempty"`
+		Data     json.RawMessage `json:"data,omitempty"`
+	}{n.Type, bff.At(n.At), n.Property.String(), n.CausedBy, n.Data}
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return Entry{}, fmt.Errorf("encode notice: %w", err)
+	}
+	if len(data) > maxNotice {
+		return Entry{}, fmt.Errorf("a notice of channel %s has %d bytes, at most %d are allowed", n.Channel, len(data), maxNotice)
+	}
+	return Entry{Kind: kind, Property: n.Property, Operator: n.Operator, Type: n.Type, Data: string(data)}, nil
 }
 
 // Notifier tells open streams, on every instance, what has happened.

@@ -246,6 +246,9 @@ func (a *answer) check(method string, res *http.Response, got []byte) []string {
 		}
 		return breaches
 	}
+	if media == "text/event-stream" { // described as a text
+		body = []byte(strconv.Quote(string(body)))
+	}
 	return append(breaches, violations("response", schema, body)...)
 }
 

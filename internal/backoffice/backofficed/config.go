@@ -21,7 +21,7 @@ type IdentitySettings struct {
 	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
 	MinAppVersion string `name:"min-app-version" env:"BFF_BACKOFFICE_MIN_APP_VERSION" help:"Oldest version of the desktop app that is served, such as 2.4.0; without, every one."`
-	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,ip=50,fingerprint=5. off lifts them all."`
+	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,stream=30,ip=50,fingerprint=5. off lifts them all."`
 	Instances     int    `name:"instances" env:"BFF_BACKOFFICE_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
 }
 
@@ -31,6 +31,7 @@ type Config struct {
 	*IdentitySettings `embed:""`
 
 	UpstreamSettings
+	StreamSettings
 
 	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
 	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`
@@ -107,6 +108,7 @@ func (c *Config) Validate() error {
 	}
 	need(c.WidgetDeadline > 0 && c.DashboardDeadline >= c.WidgetDeadline && c.DashboardDeadline <= 2*time.Second,
 		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
+	need(c.MaxStreams >= 1, "max-streams: want at least 1")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)

@@ -1,12 +1,14 @@
 package backofficed
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +26,37 @@ type inProcess struct{ f *front }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
+	if strings.HasSuffix(r.URL.Path, "/sse/stream") {
+		return p.stream(w, r), nil
+	}
 	p.f.instances[0].ServeHTTP(w, r)
 	return w.Result(), nil
+}
+
+// stream ends a stream as soon as it is open: its answer is read whole.
+func (p inProcess) stream(w *httptest.ResponseRecorder, r *http.Request) *http.Response {
+	var ends sync.WaitGroup
+	opened := &onWrite{ResponseRecorder: w, do: sync.OnceFunc(func() {
+		ends.Go(func() {
+			p.f.tell(0, backoffice.Notice{Channel: backoffice.ChannelSession, Type: backoffice.MembershipChanged})
+		})
+	})}
+	p.f.instances[0].ServeHTTP(opened, r)
+	ends.Wait()
+	return w.Result()
+}
+
+// onWrite does something when an event is written.
+type onWrite struct {
+	*httptest.ResponseRecorder
+	do func()
+}
+
+func (w *onWrite) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte("id: ")) {
+		w.do()
+	}
+	return w.ResponseRecorder.Write(b)
 }
 
 // TestContract meets every answer of every operation through a client that holds both
@@ -33,7 +64,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract := testkit.StaffContract(t)
-	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000", minAppVersion: "2.0"})
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,stream=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
 	client := contract.Client(inProcess{f})
 	send := func(r *request, want int) {
@@ -70,13 +101,15 @@ func TestContract(t *testing.T) {
 		"offlineHints": func(s *sender) *request {
 			return s.keyed(base+"/devices/"+s.device.ID()+"/offline-hints", goodHints)
 		},
+		"stream": func(s *sender) *request { return s.request(http.MethodGet, base+"/sse/stream", "") },
+		"reauth": func(s *sender) *request { return s.request(http.MethodPost, base+"/sse/reauth", "") },
 	}
 	for name, path := range boards() {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path+"?propertyId="+house, "") }
 	}
 	answered := func(name string) int {
 		switch name {
-		case "signOut":
+		case "signOut", "reauth":
 			return http.StatusNoContent
 		case "offlineHints":
 			return http.StatusAccepted
@@ -148,7 +181,7 @@ func TestContract(t *testing.T) {
 	html.header.Set("Accept", "text/html")
 	send(html, http.StatusNotAcceptable)
 
-	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,fingerprint=1000"
+	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,stream=1,fingerprint=1000"
 	f.instances = nil
 	f.start(f.client)
 	for name, op := range operations {

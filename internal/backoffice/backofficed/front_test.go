@@ -63,6 +63,7 @@ type front struct {
 	stores    []*cache.Store
 	behind    []*web.Background
 	instances []*web.Server
+	streams   []*streams
 	tenant    bff.ID
 
 	mu  sync.Mutex
@@ -75,7 +76,8 @@ type frontConfig struct {
 	limits        string
 	minAppVersion string
 	redisURL      string
-	sharedCache   bool        // between the instances
+	sharedCache   bool // between the instances
+	maxStreams    int
 	routes        []web.Route // beside those of the API
 }
 
@@ -128,6 +130,8 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	if f.sessions == nil {
 		f.sessions = sessions
 	}
+	streams := f.follow(sessions)
+	access.Notices = streams.notices
 	f.accesses = append(f.accesses, access)
 	tokens, err1 := issuer.NewTokens(&issuer.Keys{URL: "http://iam", Client: &http.Client{Transport: f.issuer}}, "https://iam", "bff-backoffice")
 	nonces, err2 := dpop.NewNonces([]byte("the same key everywhere"))
@@ -154,7 +158,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	})
 	must(err)
 	apiConfig := backofficehttp.Config{
-		Access: access, Attestations: sessions, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
+		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
 		Devices: backoffice.NewDevices(f.devices, nil, news),
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")

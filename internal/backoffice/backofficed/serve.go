@@ -68,7 +68,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
-	routes, err := s.routes(p, parts{db: db, client: client, store: store, events: events})
+	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events})
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	p.Listen(&s.ListenSettings, web.NewServer(internalWeb), public)
+	p.Add("streams", nil, streams.drain) // stops before the listeners, which wait for streams over HTTP/2
 	return nil
 }
 
@@ -114,12 +115,12 @@ func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
 }
 
 // routes opens the API, what stands in front of it and what received events do.
-func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
+func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, error) {
 	upstreams, err := backofficeupstream.New(backofficeupstream.Config{
 		URLs: c.urls(), Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ledger := backofficestore.NewLedger(backofficestore.LedgerConfig{
 		DB: postgres.NewTenants(on.db), Outbox: on.events.Outbox.Table, Waker: on.events.Outbox.Waker,
@@ -127,41 +128,47 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, error) {
 	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
+	members := backofficecache.NewMembers(upstreams.Tenant, time.Now)
+	streams := newStreams(sessions, members, c.MaxStreams)
+	streams.run(p)
 	news := backoffice.NewNewsroom(p.Instance())
-	access := backoffice.NewAccess(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), ledger, news)
+	access := backoffice.NewAccess(sessions, members, ledger, news)
+	access.Notices = streams.notices
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
-		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Log: p.Log, Now: time.Now,
+		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,
+		Log: p.Log, Now: time.Now,
 	}).Receive)
 	tokens, err := c.tokens()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{
 		Tokens: tokens, Access: access, Properties: backofficecache.NewProperties(upstreams.Property, time.Now),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
-		Access: access, Attestations: sessions, IAM: upstreams.IAM, Tokens: tokens,
-		Devices: backoffice.NewDevices(backofficestore.NewDevices(ledger), nil, news),
+		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: upstreams.IAM, Tokens: tokens,
+		Devices: backoffice.NewDevices(backofficestore.NewDevices(ledger), streams.notices, news),
 		Log:     p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
 	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	routes, err := guard.Protect(api.Routes())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return web.Gated(gates, routes)
+	routes, err = web.Gated(gates, routes)
+	return routes, streams, err
 }
 
 // issuerTimeout caps one call for iam's keys.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -136,10 +137,18 @@ func (g *Guard) caller(t *issuer.Token, sent *headers, r *http.Request) (backoff
 	}
 	h := r.Header
 	return backoffice.Caller{
-		Tenant: tenant, Operator: t.Subject, Device: sent.device, TokenHash: t.Hash, TokenIssued: t.Issued, App: sent.app,
+		Tenant: tenant, Operator: t.Subject, Device: sent.device, TokenHash: t.Hash, TokenIssued: t.Issued, TokenExpires: expiry(t), App: sent.app,
 		IPHash:          g.sum("ip", web.From(r.Context()).ClientIP.String()),
 		FingerprintHash: g.sum("fingerprint", h.Get("User-Agent"), h.Get("Accept-Language"), sent.app.Platform),
 	}, nil
+}
+
+// expiry is when a token is refused: it does not outlive the tombstones.
+func expiry(t *issuer.Token) time.Time {
+	if longest := t.Issued.Add(backoffice.TokenLifetime); t.Expires.After(longest) {
+		return longest
+	}
+	return t.Expires
 }
 
 // readable accepts an operator's id: it becomes part of keys, rows and events.

@@ -21,14 +21,17 @@ const (
 	LimitStepUp  web.Limit = "step-up"
 	LimitDevice  web.Limit = "device"
 	LimitRead    web.Limit = "read"
+	LimitStream  web.Limit = "stream"
 )
 
 // Limits are the requests per minute of one device. A hotel's computers share one
 // address, and an operator may use several.
 func Limits() ratelimit.Classes {
 	return ratelimit.Classes{
-		PerMinute: map[string]int{string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120, string(LimitRead): 240},
-		IP:        50, Fingerprint: 5,
+		PerMinute: map[string]int{
+			string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120, string(LimitRead): 240, string(LimitStream): 30,
+		},
+		IP: 50, Fingerprint: 5,
 	}
 }
 
@@ -36,13 +39,20 @@ const (
 	gateAuth   web.Gate = "auth"
 	gateRead   web.Gate = "read"
 	gateDevice web.Gate = "device" // what a device does without its operator: it can wait
+	// gateStream is apart: over HTTP/2 the request lasts as long as the stream, which
+	// says nothing about load. Streams have a cap of their own.
+	gateStream web.Gate = "stream"
 )
 
 // Gates are the load gates of the routes.
 func Gates() []loadshed.Class {
-	const least = 32 // requests under way that any machine of ours can bear
+	const (
+		least   = 32      // requests under way that any machine of ours can bear
+		streams = 1 << 20 // more than there can be
+	)
 	return []loadshed.Class{
 		{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateRead), Rank: 1, Min: least}, {Name: string(gateDevice), Rank: 2, Min: least},
+		{Name: string(gateStream), Rank: 3, Min: streams},
 	}
 }
 
@@ -56,6 +66,8 @@ const (
 	deviceBudget  = 3 * time.Second
 	// readBudget is more than a view or a dashboard waits for its upstreams.
 	readBudget = 3 * time.Second
+	// streamBudget is that of opening one.
+	streamBudget = 3 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -91,6 +103,14 @@ func (a *API) Routes() []web.Route {
 			Pattern: "POST /devices/{deviceId}/offline-hints", Handle: a.offlineHints, Kind: web.Change, Budget: deviceBudget, Body: 32 * kib,
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
 		},
+		{
+			Pattern: "GET /sse/stream", Handle: a.stream, Kind: web.PrivateRead, Budget: streamBudget,
+			Limit: LimitStream, Gate: gateStream, Needs: anyone,
+		},
+		{
+			Pattern: "POST /sse/reauth", Handle: a.reauth, Kind: web.Change, Budget: sessionBudget, Body: web.NoBody,
+			Limit: LimitAuth, Gate: gateAuth, Needs: anyone,
+		},
 	}
 	for _, view := range []struct {
 		path string
@@ -120,7 +140,7 @@ func Headers() web.Headers {
 	return web.Headers{
 		Read: []string{
 			"Authorization", "DPoP", "X-Device-Id", "X-App-Version", "X-App-Platform", "X-Network-Profile", "X-Property-Id",
-			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match",
+			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match", "Last-Event-ID",
 		},
 		Written: []string{"DPoP-Nonce", "WWW-Authenticate", "X-Server-Time", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
 	}

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Access       *backoffice.Access
 	Attestations backoffice.Attestations
+	Streams      *backoffice.Streams
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
 	Tokens       *issuer.Tokens // verifies what iam gives out
@@ -35,6 +36,7 @@ type API struct {
 	cfg          Config
 	attestations *prometheus.CounterVec
 	heartbeats   *prometheus.CounterVec
+	pushed       *prometheus.CounterVec // events to streams
 }
 
 // New returns the API.
@@ -48,6 +50,7 @@ func New(cfg Config) *API {
 		heartbeats:   counter("device_heartbeat_total", "Heartbeats of devices, by the status that was answered; unknown = not recorded.", "status"),
 	}
 	cfg.Metrics.MustRegister(a.attestations, a.heartbeats)
+	a.streamMetrics()
 	return a
 }
 

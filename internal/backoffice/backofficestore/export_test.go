@@ -2,3 +2,6 @@ package backofficestore
 
 // Waiting is how many entries wait to be committed.
 func (l *Ledger) Waiting() int { return l.writer.Waiting() }
+
+// BusName is the name of a channel on a device's bus.
+var BusName = busName

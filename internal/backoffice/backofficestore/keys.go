@@ -1,7 +1,10 @@
 package backofficestore
 
 import (
+	"strings"
+
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -62,3 +65,26 @@ func (t TenantKeys) Standing() redis.TenantKey { return t.keys.Key("standing") }
 
 // Attestation is a second factor's single-use attestation, sealed as a session is.
 func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }
+
+// StreamLog is the log of a device's stream.
+func (t TenantKeys) StreamLog(device bff.ID) redis.TenantKey {
+	return t.keys.Key("sse:log", device.String())
+}
+
+// StreamBus is what the names of a device's bus begin with. They do not spell the
+// tenant: messages are sealed.
+func (t TenantKeys) StreamBus(device bff.ID) redis.TenantKey { return t.keys.IDKey("sse:bus", device) }
+
+// busName is the name of one channel of a bus (DATA_MODEL §3.1).
+func busName(bus redis.TenantKey, c backoffice.Channel) string {
+	return bus.Name() + busChannel + string(c)
+}
+
+const busChannel = ":channel:"
+
+// busDevice is the device that a name of a bus is about.
+func busDevice(name string) (bff.ID, bool) {
+	name, _, ok := strings.Cut(name, busChannel)
+	device, err := bff.ParseID(bff.PrefixDevice, name[strings.LastIndexByte(name, ':')+1:])
+	return device, ok && err == nil
+}

@@ -35,6 +35,8 @@ func TestKeys(t *testing.T) {
 		{tenant.OperatorStanding("opt_1").Name(), "standing:tnt_" + ulid + ":opt_1"},
 		{tenant.Standing().Name(), "standing:tnt_" + ulid},
 		{keys.Limit("session:x"), "rl:session:x"},
+		{tenant.StreamLog(id(bff.PrefixDevice)).Name(), "sse:log:tnt_" + ulid + ":dev_" + ulid},
+		{backofficestore.BusName(tenant.StreamBus(id(bff.PrefixDevice)), "alerts"), "sse:bus:dev_" + ulid + ":channel:alerts"},
 		{tenant.Attestation(id(bff.PrefixMFA)).Name(), "mfa:mfa_" + ulid},
 	} {
 		if want := "prod:bff-backoffice:" + test.want; test.got != want {

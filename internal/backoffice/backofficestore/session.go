@@ -29,6 +29,8 @@ type Sessions struct {
 	keys    Keys
 	timeout time.Duration
 	places  *memo.Memo[placeKey, *place]
+	// operators of sessions, by the session's id
+	operators *memo.Memo[bff.ID, string]
 }
 
 // SessionsConfig says where sessions are.
@@ -44,6 +46,7 @@ type SessionsConfig struct {
 func NewSessions(cfg SessionsConfig) *Sessions {
 	return &Sessions{
 		client: cfg.Client, keys: cfg.Keys, timeout: cmp.Or(cfg.Timeout, sessionTimeout), places: memo.New[placeKey, *place](maxPlaces),
+		operators: memo.New[bff.ID, string](maxPlaces),
 	}
 }
 

@@ -57,9 +57,12 @@ func readStanding(results []rueidis.RedisResult, operator string) (st backoffice
 		return st, err
 	}
 	st.Tombstones.Operator, st.Tombstones.Tenant = moment(own[0]), moment(all[0])
-	st.Members, st.Suspended = all[1]+"."+own[1], all[2] == "1"
+	st.Members, st.Suspended = memberVersion(all[1], own[1]), all[2] == "1"
 	return st, nil
 }
+
+// memberVersion is the version of an operator's membership.
+func memberVersion(tenant, own string) string { return tenant + "." + own }
 
 // fields are the texts of HMGET, "" where there is none.
 func fields(r rueidis.RedisResult, n int) ([]string, error) {

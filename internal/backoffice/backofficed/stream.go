@@ -1,0 +1,73 @@
+package backofficed
+
+import (
+	"context"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+// StreamSettings are those of the devices' streams.
+type StreamSettings struct {
+	MaxStreams int `name:"max-streams" env:"BFF_BACKOFFICE_MAX_STREAMS" default:"8000" help:"Open streams of this instance; further devices are told to poll. Each is a connection of the public listener."`
+}
+
+// streams are the open streams of this process and what tells them.
+type streams struct {
+	*backoffice.Streams
+	log     *backofficestore.StreamLog
+	notices *backoffice.Announcer
+}
+
+func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, most int) *streams {
+	log := backofficestore.NewStreamLog(sessions)
+	return &streams{backoffice.NewStreams(log, most), log, backoffice.NewAnnouncer(sessions, members, log)}
+}
+
+// run adds what the streams need while they are open.
+func (s *streams) run(p *service.Process) {
+	p.AddLoop("stream bus", func(ctx context.Context) error { return s.log.Run(ctx, s) })
+	p.AddLoop("stream logs", s.Work)
+	p.AddLoop("stream pings", s.tick)
+}
+
+func (s *streams) tick(ctx context.Context) error {
+	every := time.NewTicker(backoffice.TickEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-every.C:
+			s.Tick(now)
+		}
+	}
+}
+
+const (
+	drainStep = 50 * time.Millisecond
+	// drainShare is how much of the time that is left streams may take to end.
+	drainShare = 0.5
+)
+
+// drain ends the streams one after the other: their clients must not all come to the
+// other instances at once.
+func (s *streams) drain(ctx context.Context) error {
+	steps := 1
+	if by, ok := ctx.Deadline(); ok {
+		steps = max(int(drainShare*float64(time.Until(by)))/int(drainStep), 1)
+	}
+	share := s.Drain(0)/steps + 1
+	every := time.NewTicker(drainStep)
+	defer every.Stop()
+	for s.Drain(share) > 0 {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			s.Drain(s.Len())
+		}
+	}
+	return nil
+}

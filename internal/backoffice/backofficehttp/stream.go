@@ -1,0 +1,89 @@
+package backofficehttp
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/sse"
+)
+
+const maxEventID = 64
+
+// stream opens the device's stream of events.
+func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
+	last := r.Header["Last-Event-Id"]
+	if len(last) > 1 || len(last) == 1 && len(last[0]) > maxEventID {
+		return bff.FieldErrors{{Field: "Last-Event-ID", Code: bff.FieldLength}}.Err()
+	}
+	position := ""
+	if len(last) == 1 {
+		position = last[0]
+	}
+	s, err := a.cfg.Streams.Open(r.Context(), visitOf(r), position, now(r))
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Cache-Control"] = []string{"private, no-store"}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	conn, err := sse.Accept(w, r, s.Gone)
+	if err != nil {
+		s.Cancel()
+		return nil //nolint:nilerr // the client has left
+	}
+	s.Start(outlet{conn, a.pushed})
+	conn.Wait()
+	return nil
+}
+
+// reauth lets the device's stream go on with the token that the request carries.
+func (a *API) reauth(w http.ResponseWriter, r *http.Request) error {
+	if err := a.cfg.Streams.Reauth(r.Context(), visitOf(r)); err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = []string{"private, no-store"}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// outlet is a connection, as the domain knows it.
+type outlet struct {
+	conn   *sse.Conn
+	pushed *prometheus.CounterVec
+}
+
+// Send implements backoffice.Outlet.
+func (o outlet) Send(frames ...backoffice.Frame) { o.conn.Send(o.events(frames)...) }
+
+// End implements backoffice.Outlet.
+func (o outlet) End(frames ...backoffice.Frame) { o.conn.End(o.events(frames)...) }
+
+func (o outlet) events(frames []backoffice.Frame) []sse.Event {
+	events := make([]sse.Event, len(frames))
+	for i, f := range frames {
+		events[i] = sse.Event{Name: f.Event, Data: f.Data, Retry: f.Retry}
+		if f.ID != (backoffice.EventID{}) {
+			events[i].ID = f.ID.String()
+		}
+		o.pushed.WithLabelValues(f.Event).Inc()
+	}
+	return events
+}
+
+// streamMetrics are those of the streams.
+func (a *API) streamMetrics() {
+	a.pushed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: a.cfg.Namespace, Name: "sse_events_pushed_total", Help: "Events that were sent to streams, by their name.",
+	}, []string{"event"})
+	a.cfg.Metrics.MustRegister(a.pushed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: a.cfg.Namespace, Name: "sse_active_connections", Help: "Open streams.",
+	}, func() float64 {
+		if a.cfg.Streams == nil {
+			return 0
+		}
+		return float64(a.cfg.Streams.Len())
+	}))
+}

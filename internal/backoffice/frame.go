@@ -1,0 +1,53 @@
+package backoffice
+
+import (
+	"strconv"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+var supersededFrame = Frame{Event: "superseded", Data: "{}"}
+
+func drainFrame() Frame { return Frame{Event: "drain", Data: "{}", Retry: retryHint()} }
+
+// frame is what a client reads of a notice.
+func (e *Entry) frame() Frame {
+	return Frame{ID: e.ID, Event: string(Channels()[e.Kind]), Data: e.Data}
+}
+
+// gapFrame names what is to be fetched anew. Its id is the position from which
+// nothing is missing: a client that has dealt with it is not told again.
+func gapFrame(missed []Channel, rest []Entry, head EventID) Frame {
+	id := head
+	if len(rest) > 0 {
+		id = EventID{rest[0].ID.Epoch, rest[0].Before.Last()}
+	}
+	return Frame{ID: id, Event: "gap", Data: channelsData(missed)}
+}
+
+func channelsData(channels []Channel) string {
+	b := []byte(`{"channels":[`)
+	for i, c := range channels {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendQuote(b, string(c))
+	}
+	return string(append(b, "]}"...))
+}
+
+// headsData tells the last event of every channel; those without one end in -0.
+func headsData(epoch uint64, h *Heads, now time.Time) string {
+	b := append(make([]byte, 0, 320), `{"heads":{`...)
+	for i, c := range Channels() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, string(c)), `:"`...)
+		b = append(EventID{epoch, h[i]}.append(b), '"')
+	}
+	b = append(b, `},"serverTime":"`...)
+	b = append(b, bff.At(now).String()...)
+	return string(append(b, `"}`...))
+}

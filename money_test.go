@@ -123,3 +123,20 @@ func FuzzParseMicros(f *testing.F) {
 		}
 	})
 }
+
+func TestParseMajor(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]int64{"12.5": 1250, "12": 1200, "0.05": 5, "-3.10": -310, "1.500": 150, "0": 0} {
+		if m, err := bff.ParseMajor(s, bff.AFN); err != nil || m.Minor != want || m.Currency != bff.AFN {
+			t.Errorf("%q: %+v, %v; want %d", s, m, err, want)
+		}
+	}
+	for _, s := range []string{"", "x", "1.234", "1e3", ".5", "-", "+1", "1.-5", "99999999999999999999"} {
+		if m, err := bff.ParseMajor(s, bff.AFN); err == nil {
+			t.Errorf("%q: %+v", s, m)
+		}
+	}
+	if _, err := bff.ParseMajor("1", "XXX"); err == nil {
+		t.Error("an unknown currency")
+	}
+}

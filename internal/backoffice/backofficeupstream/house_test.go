@@ -1,0 +1,188 @@
+package backofficeupstream
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
+)
+
+// platform is the simulator, reached without a network.
+type platform struct {
+	up    *Upstreams
+	at    backoffice.Place // a property with many rooms
+	other bff.ID           // another tenant
+
+}
+
+func newPlatform(t *testing.T) *platform {
+	t.Helper()
+	// Ten in the morning: some have left, some are yet to come.
+	s, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, HouseTime: 10 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	transport := inProcess(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		if r.Body == nil {
+			r.Body = http.NoBody
+		}
+		s.Handler().ServeHTTP(w, r)
+	})
+	urls := map[backoffice.Upstream]string{}
+	for _, u := range backoffice.Upstreams() {
+		urls[u] = "http://platform.test/" + string(u)
+	}
+	urls[backoffice.UpstreamAI], urls[backoffice.UpstreamTheme] = "http://platform.test/ai-orchestrator", "http://platform.test/theme-config"
+	up, err := New(Config{URLs: urls, Transport: transport, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_sim/catalog", nil))
+	var catalog struct {
+		Properties []struct {
+			PropertyID bff.ID `json:"propertyId"`
+			TenantID   bff.ID `json:"tenantId"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &catalog); err != nil || len(catalog.Properties) < 2 {
+		t.Fatal(err)
+	}
+	p := &platform{up: up, at: backoffice.Place{Property: catalog.Properties[0].PropertyID, Tenant: catalog.Properties[0].TenantID, Date: bff.DateOf(time.Now())}}
+	for _, house := range catalog.Properties {
+		if house.TenantID != p.at.Tenant {
+			p.other = house.TenantID
+		}
+	}
+	return p
+}
+
+// types are what each source must read as.
+var types = map[backoffice.Source]any{
+	backoffice.SourceArrivals: []backoffice.Stay{}, backoffice.SourceDepartures: []backoffice.Stay{}, backoffice.SourceInHouse: []backoffice.Stay{},
+	backoffice.SourceOccupancy: []backoffice.Night{}, backoffice.SourceRooms: []backoffice.Room{}, backoffice.SourceRates: []backoffice.Rate{},
+	backoffice.SourceFigures: backoffice.Figures{}, backoffice.SourceTasks: []backoffice.Task{}, backoffice.SourceProgress: backoffice.Progress{},
+	backoffice.SourceLinen: backoffice.Linen{}, backoffice.SourceWorkOrders: []backoffice.WorkOrder{}, backoffice.SourceFolios: backoffice.Folios{},
+	backoffice.SourceCashDrawer: backoffice.CashDrawer{}, backoffice.SourceAlerts: backoffice.Counts{}, backoffice.SourceSuggestions: backoffice.Counts{},
+	backoffice.SourceAcceptance: backoffice.Acceptance{}, backoffice.SourceDevices: []backoffice.SyncDevice{}, backoffice.SourceShiftGaps: []backoffice.Shift{},
+	backoffice.SourceLockFailures: []backoffice.LockFailure{}, backoffice.SourceNotes: []backoffice.Note{},
+}
+
+// Every source of every widget is read from its upstream, in that one's dialect, and
+// not by another tenant.
+func TestEverySource(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t)
+	needed := map[backoffice.Source]bool{}
+	for _, w := range backoffice.Widgets() {
+		needed[w.From] = true
+	}
+	needed[backoffice.SourceTasks] = true // of a view alone
+	for from := range needed {
+		r, err := p.up.House.Read(t.Context(), from, p.at)
+		if err != nil || r.AsOf.IsZero() || reflect.TypeOf(r.Value) != reflect.TypeOf(types[from]) {
+			t.Errorf("%s: %+v, %v", from, r, err)
+		}
+		theirs := p.at
+		theirs.Tenant = p.other
+		if r, err := p.up.House.Read(t.Context(), from, theirs); bff.CodeOf(err) != bff.CodeResourceNotFound && !empty(r) {
+			t.Errorf("%s: another tenant reads %+v, %v", from, r, err)
+		}
+	}
+	if len(needed) != len(readers) {
+		t.Errorf("%d sources are needed, %d can be read", len(needed), len(readers))
+	}
+	for owner, want := range map[bff.ID]bool{p.at.Tenant: true, p.other: false} {
+		if owns, err := p.up.Property.OwnsProperty(t.Context(), owner, p.at.Property); owns != want || err != nil {
+			t.Errorf("%s owns the property: %v, %v", owner, owns, err)
+		}
+	}
+}
+
+// empty reports whether an inbox, which is the tenant's own, shows nothing.
+func empty(r backoffice.Reading) bool {
+	c, ok := r.Value.(backoffice.Counts)
+	return ok && len(c) == 0
+}
+
+// What upstreams say in their own words is the same house.
+func TestSourcesAgree(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t)
+	read := func(from backoffice.Source) any {
+		t.Helper()
+		r, err := p.up.House.Read(t.Context(), from, p.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Value
+	}
+	inHouse, _ := read(backoffice.SourceInHouse).([]backoffice.Stay)
+	rooms, _ := read(backoffice.SourceRooms).([]backoffice.Room)
+	occupied := map[string]bool{}
+	for _, r := range rooms {
+		if r.Status == "occupied" {
+			occupied[r.RoomNumber] = true
+		}
+	}
+	taken := map[string]bool{}
+	for _, s := range inHouse {
+		taken[s.RoomNumber] = true
+		if s.Status != "checked_in" || s.GuestName == "" || !strings.HasPrefix(s.ReservationID, "rsv_") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if diff := cmp.Diff(taken, occupied); diff != "" || len(taken) == 0 {
+		t.Errorf("guests (-) and occupied rooms (+):\n%s", diff)
+	}
+	figures, _ := read(backoffice.SourceFigures).(backoffice.Figures)
+	folios, _ := read(backoffice.SourceFolios).(backoffice.Folios)
+	drawer, _ := read(backoffice.SourceCashDrawer).(backoffice.CashDrawer)
+	if c := figures.ADR.Currency; c == "" || c != folios.BalanceDue.Currency || c != drawer.Expected.Currency || figures.ADR.Minor == "0" {
+		t.Errorf("%+v %+v %+v", figures, folios, drawer)
+	}
+	orders, _ := read(backoffice.SourceWorkOrders).([]backoffice.WorkOrder)
+	for _, w := range orders {
+		if _, err := bff.ParseID(prefixWorkOrder, w.WorkOrderID); err != nil {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
+func TestHouseFails(t *testing.T) {
+	t.Parallel()
+	at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   bff.Code
+	}{
+		"unknown":     {http.StatusNotFound, refusal("NOT_FOUND"), bff.CodeResourceNotFound},
+		"forbidden":   {http.StatusForbidden, refusal("FORBIDDEN"), bff.CodeRoleDenied},
+		"fails":       {http.StatusInternalServerError, `{}`, bff.CodeUpstreamUnavailable},
+		"nonsense":    {http.StatusOK, `x`, bff.CodeUpstreamUnavailable},
+		"odd amounts": {http.StatusOK, `{"asOf":"2026-11-17T11:10:08Z","currency":"AFN","adr":1.234,"revpar":1}`, bff.CodeUpstreamUnavailable},
+	} {
+		u, _, _ := serve(t, func(string) (int, string) { return test.status, test.body })
+		if _, err := u.House.Read(t.Context(), backoffice.SourceFigures, at); bff.CodeOf(err) != test.want {
+			t.Errorf("%s: %v, want %s", name, err, test.want)
+		}
+	}
+	u, _, _ := serve(t, func(string) (int, string) { return http.StatusOK, `{}` })
+	if _, err := u.House.Read(t.Context(), "weather", at); err == nil {
+		t.Error("a source that there is not was read")
+	}
+}

@@ -1,0 +1,377 @@
+package backoffice_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// fakeHouse answers each source after a while.
+type fakeHouse struct {
+	takes map[backoffice.Source]time.Duration // negative: never
+	fails map[backoffice.Source]error
+	stale map[backoffice.Source]time.Time // of earlier readings
+
+	mu    sync.Mutex
+	calls map[backoffice.Source]int
+}
+
+func (h *fakeHouse) Read(ctx context.Context, from backoffice.Source, _ backoffice.Place) (backoffice.Reading, error) {
+	h.mu.Lock()
+	if h.calls == nil {
+		h.calls = map[backoffice.Source]int{}
+	}
+	h.calls[from]++
+	h.mu.Unlock()
+	takes, known := h.takes[from]
+	if !known {
+		takes = 10 * time.Millisecond
+	}
+	var done <-chan time.Time
+	if takes >= 0 {
+		done = time.After(takes)
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return backoffice.Reading{}, context.Cause(ctx)
+	}
+	if at, old := h.stale[from]; old {
+		return backoffice.Reading{Value: valueOf(from), AsOf: at, Stale: true}, nil
+	}
+	return backoffice.Reading{Value: valueOf(from), AsOf: time.Now()}, h.fails[from]
+}
+
+// valueOf is something of the source's type.
+func valueOf(from backoffice.Source) any {
+	switch from {
+	case backoffice.SourceArrivals, backoffice.SourceDepartures, backoffice.SourceInHouse:
+		return []backoffice.Stay{
+			{ReservationID: "rsv_1", GuestName: "Zarghuna", RoomNumber: "2", Status: "confirmed", ETA: "15:30", VIP: true, Adults: 2},
+			{ReservationID: "rsv_2", GuestName: "Mirwais", RoomNumber: "1", Status: "checked_in", Adults: 1, Children: 1},
+			{ReservationID: "rsv_3", GuestName: "Karim", RoomNumber: "3", Status: "cancelled", VIP: true},
+		}
+	case backoffice.SourceOccupancy:
+		return []backoffice.Night{{Occupied: 1, Total: 3}}
+	case backoffice.SourceRooms:
+		return []backoffice.Room{{RoomNumber: "1", Status: "clean"}, {RoomNumber: "2", Status: "dirty"}}
+	case backoffice.SourceRates:
+		return []backoffice.Rate{}
+	case backoffice.SourceFigures:
+		return backoffice.Figures{}
+	case backoffice.SourceTasks:
+		return []backoffice.Task{
+			{TaskID: "hkt_1", RoomNumber: "2", Status: "pending", Kind: "departure_clean", Priority: "high", NeededBy: "14:00"},
+			{TaskID: "hkt_2", RoomNumber: "1", Status: "done", Kind: "stayover", Priority: "high"},
+		}
+	case backoffice.SourceProgress:
+		return backoffice.Progress{}
+	case backoffice.SourceLinen:
+		return backoffice.Linen{}
+	case backoffice.SourceWorkOrders:
+		return []backoffice.WorkOrder{
+			{WorkOrderID: "wko_1", RoomNumber: "3", Severity: "critical", Status: "open", BlocksRoom: true},
+			{WorkOrderID: "wko_2", RoomNumber: "2", Severity: "low", Status: "in_progress"},
+			{WorkOrderID: "wko_3", RoomNumber: "1", Severity: "high", Status: "resolved", BlocksRoom: true},
+		}
+	case backoffice.SourceFolios:
+		return backoffice.Folios{}
+	case backoffice.SourceCashDrawer:
+		return backoffice.CashDrawer{}
+	case backoffice.SourceAlerts, backoffice.SourceSuggestions:
+		return backoffice.Counts{"critical": 2, "info": 1}
+	case backoffice.SourceAcceptance:
+		return backoffice.Acceptance{}
+	case backoffice.SourceDevices:
+		return []backoffice.SyncDevice{{Online: true, LagSeconds: 4}, {LagSeconds: 900}}
+	case backoffice.SourceShiftGaps:
+		return []backoffice.Shift(nil)
+	case backoffice.SourceLockFailures:
+		return []backoffice.LockFailure{}
+	case backoffice.SourceNotes:
+		return []backoffice.Note{{NoteID: "nte_1", Text: "Fire drill"}}
+	}
+	return nil
+}
+
+// moment is an answer with the time that it took.
+type moment struct {
+	backoffice.WidgetAnswer
+	after time.Duration
+}
+
+func usual() backoffice.Deadlines {
+	return backoffice.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}
+}
+
+// compose must be called inside a bubble.
+func compose(t *testing.T, h *fakeHouse, roles ...backoffice.Role) (map[backoffice.WidgetID]moment, bool) {
+	t.Helper()
+	began := time.Now()
+	got := map[backoffice.WidgetID]moment{}
+	partial := backoffice.NewComposer(h, usual()).Compose(t.Context(), backoffice.Place{}, roles, began, func(a backoffice.WidgetAnswer) {
+		if _, twice := got[a.Widget]; twice {
+			t.Errorf("%s was answered twice", a.Widget)
+		}
+		got[a.Widget] = moment{a, time.Since(began)}
+	})
+	if len(got) != len(backoffice.Widgets()) {
+		t.Errorf("%d widgets were answered", len(got))
+	}
+	return got, partial
+}
+
+// The widgets are those of the specification, and an owner sees all of them. Those of
+// one source share a call.
+func TestComposeAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &fakeHouse{}
+		got, partial := compose(t, h, backoffice.Owner)
+		if partial || len(got) != 31 {
+			t.Errorf("%d widgets, partial %v", len(got), partial)
+		}
+		for id, a := range got {
+			if a.Status != backoffice.WidgetOK || a.Data == nil || a.ErrorCode != "" || a.after != 10*time.Millisecond {
+				t.Errorf("%s: %+v", id, a)
+			}
+		}
+		for from, n := range h.calls {
+			if n != 1 {
+				t.Errorf("%s was asked %d times", from, n)
+			}
+		}
+	})
+}
+
+// One hanging upstream delays its own widgets alone, and those no longer than their
+// deadline.
+func TestComposeWithAHangingUpstream(t *testing.T) {
+	t.Parallel()
+	for _, hanging := range []backoffice.Source{backoffice.SourceArrivals, backoffice.SourceDevices, backoffice.SourceLockFailures} {
+		synctest.Test(t, func(t *testing.T) {
+			got, partial := compose(t, &fakeHouse{takes: map[backoffice.Source]time.Duration{hanging: -1}}, backoffice.Owner)
+			if !partial {
+				t.Errorf("%s hangs, and the dashboard is said to be whole", hanging)
+			}
+			deadline := min(hanging.Upstream().Timeout(), usual().Widget)
+			for _, w := range backoffice.Widgets() {
+				a := got[w.ID]
+				switch {
+				case w.From != hanging && (a.Status != backoffice.WidgetOK || a.after != 10*time.Millisecond):
+					t.Errorf("%s hangs and %s came after %v: %s", hanging, w.ID, a.after, a.Status)
+				case w.From == hanging && (a.Status != backoffice.WidgetTimeout || a.after != deadline || a.ErrorCode != bff.CodeUpstreamTimeout || a.Data != nil):
+					t.Errorf("%s after %v: %+v", w.ID, a.after, a.WidgetAnswer)
+				}
+			}
+		})
+	}
+}
+
+// What is late, old, refused or broken is said to be that.
+func TestComposeSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		earlier := time.Now().Add(-time.Minute)
+		h := &fakeHouse{
+			takes: map[backoffice.Source]time.Duration{backoffice.SourceRooms: 400 * time.Millisecond},
+			stale: map[backoffice.Source]time.Time{backoffice.SourceAlerts: earlier},
+			fails: map[backoffice.Source]error{
+				backoffice.SourceFolios:     &bff.Error{Code: bff.CodeUpstreamUnavailable},
+				backoffice.SourceLinen:      errors.New("nobody knows"),
+				backoffice.SourceNotes:      &bff.Error{Code: bff.CodeRoleDenied},
+				backoffice.SourceCashDrawer: &bff.Error{Code: bff.CodeUpstreamTimeout},
+			},
+		}
+		got, partial := compose(t, h, backoffice.GeneralManager)
+		if !partial {
+			t.Error("not partial")
+		}
+		for id, want := range map[backoffice.WidgetID]backoffice.WidgetAnswer{
+			"alerts":          {Status: backoffice.WidgetStale, AsOf: bff.At(earlier)},
+			"open-folios":     {Status: backoffice.WidgetError, ErrorCode: bff.CodeUpstreamUnavailable},
+			"balance-due":     {Status: backoffice.WidgetError, ErrorCode: bff.CodeUpstreamUnavailable},
+			"linen-runway":    {Status: backoffice.WidgetError, ErrorCode: bff.CodeInternal},
+			"notes":           {Status: backoffice.WidgetForbidden, ErrorCode: bff.CodeRoleDenied},
+			"cash-drawer":     {Status: backoffice.WidgetTimeout, ErrorCode: bff.CodeUpstreamTimeout},
+			"rooms-by-status": {Status: backoffice.WidgetOK},
+		} {
+			a := got[id]
+			if a.Status != want.Status || a.ErrorCode != want.ErrorCode || (a.Data != nil) != (want.ErrorCode == "") || !want.AsOf.IsZero() && !a.AsOf.Equal(want.AsOf.Time) {
+				t.Errorf("%s: %+v, want %+v", id, a.WidgetAnswer, want)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // a refusal is an answer: asking again brings no more
+		if _, partial := compose(t, &fakeHouse{fails: map[backoffice.Source]error{backoffice.SourceNotes: &bff.Error{Code: bff.CodeRoleDenied}}}, backoffice.Owner); partial {
+			t.Error("a refused widget makes the dashboard partial")
+		}
+	})
+}
+
+// The whole dashboard ends at its own deadline, whatever a source does with its own.
+func TestComposeEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		deaf := make(chan struct{})
+		h := deafHouse{deaf}
+		began := time.Now()
+		n := 0
+		partial := backoffice.NewComposer(h, usual()).Compose(t.Context(), backoffice.Place{}, backoffice.Roles(), began, func(a backoffice.WidgetAnswer) {
+			n++
+			if a.Status != backoffice.WidgetTimeout {
+				t.Errorf("%+v", a)
+			}
+		})
+		if took := time.Since(began); took != usual().Whole || !partial || n != 31 {
+			t.Errorf("%d widgets after %v, partial %v", n, took, partial)
+		}
+		close(deaf)
+		synctest.Wait()
+	})
+}
+
+// deafHouse does not heed its context.
+type deafHouse struct{ end chan struct{} }
+
+func (h deafHouse) Read(context.Context, backoffice.Source, backoffice.Place) (backoffice.Reading, error) {
+	<-h.end
+	return backoffice.Reading{}, errors.New("too late")
+}
+
+// A role sees its own widgets: the others are forbidden at once, and their upstreams
+// are not asked for it.
+func TestComposeForEachRole(t *testing.T) {
+	t.Parallel()
+	for _, role := range backoffice.Roles() {
+		synctest.Test(t, func(t *testing.T) {
+			h := &fakeHouse{}
+			got, partial := compose(t, h, role)
+			if partial {
+				t.Errorf("%s: partial", role)
+			}
+			asked := map[backoffice.Source]int{}
+			for _, w := range backoffice.Widgets() {
+				a, may := got[w.ID], len(w.Roles) == 0 || slices.Contains(w.Roles, role)
+				if may {
+					asked[w.From] = 1
+				}
+				if may != (a.Status == backoffice.WidgetOK) || may != (a.Data != nil) || !may && (a.Status != backoffice.WidgetForbidden || a.after != 0) {
+					t.Errorf("%s sees %s: %+v", role, w.ID, a)
+				}
+			}
+			if diff := cmp.Diff(asked, h.calls); diff != "" {
+				t.Errorf("%s: needed (-) and asked (+):\n%s", role, diff)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		role   backoffice.Role
+		widget backoffice.WidgetID
+		want   bool
+	}{
+		{backoffice.Housekeeper, "adr", false},
+		{backoffice.Housekeeper, "arrivals", false},
+		{backoffice.Housekeeper, "housekeeping-progress", true},
+		{backoffice.FrontDesk, "revpar", false},
+		{backoffice.FrontDesk, "arrivals", true},
+		{backoffice.FrontDesk, "cash-drawer", true},
+		{backoffice.Finance, "balance-due", true},
+		{backoffice.Finance, "arrivals", false},
+		{backoffice.Maintenance, "lock-failures", true},
+		{backoffice.Maintenance, "open-folios", false},
+		{backoffice.FnBManager, "in-house", true},
+		{backoffice.FnBManager, "cash-drawer", false},
+		{backoffice.HousekeepingLead, "staffing-gaps", true},
+	} {
+		i := slices.IndexFunc(backoffice.Widgets(), func(w backoffice.Widget) bool { return w.ID == tt.widget })
+		if i < 0 || backoffice.Widgets()[i].Visible([]backoffice.Role{tt.role}) != tt.want {
+			t.Errorf("%s sees %s: want %v", tt.role, tt.widget, tt.want)
+		}
+	}
+}
+
+// Each view is made of its sources, with states and counts.
+func TestWorkbenchViews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := backoffice.NewWorkbench(&fakeHouse{}, usual())
+		for part, want := range map[backoffice.Part]struct {
+			items  int
+			counts map[string]int
+		}{
+			backoffice.PartArrivals:   {3, map[string]int{"total": 3, "vip": 2, "confirmed": 1, "checked_in": 1, "cancelled": 1}},
+			backoffice.PartDepartures: {3, map[string]int{"total": 3, "vip": 2, "confirmed": 1, "checked_in": 1, "cancelled": 1}},
+			backoffice.PartInHouse:    {3, map[string]int{"total": 3, "vip": 2, "confirmed": 1, "checked_in": 1, "cancelled": 1}},
+			backoffice.PartHousekeeping: {2, map[string]int{
+				"total": 2, "pending": 1, "done": 1, "rooms.clean": 1, "rooms.dirty": 1,
+			}},
+			backoffice.PartMaintenance: {3, map[string]int{
+				"total": 3, "open": 1, "in_progress": 1, "resolved": 1, "severity.critical": 1, "severity.low": 1, "severity.high": 1,
+			}},
+			backoffice.PartToday: {4, map[string]int{
+				"arrivals.confirmed": 1, "arrivals.checked_in": 1, "arrivals.cancelled": 1,
+				"departures.confirmed": 1, "departures.checked_in": 1, "departures.cancelled": 1,
+				"in-house.confirmed": 1, "in-house.checked_in": 1, "in-house.cancelled": 1,
+				"rooms.clean": 1, "rooms.dirty": 1, "tasks.pending": 1, "tasks.done": 1,
+				"workOrders.open": 1, "workOrders.in_progress": 1, "workOrders.resolved": 1,
+			}},
+		} {
+			v, err := b.View(t.Context(), part, backoffice.Place{Date: 20000})
+			if err != nil || !v.Whole() || len(v.Items) != want.items || (v.Date != nil) != (part.Dated() || part == backoffice.PartToday) {
+				t.Errorf("%s: %+v, %v", part, v, err)
+			}
+			if diff := cmp.Diff(want.counts, v.Counts); diff != "" {
+				t.Errorf("%s:\n%s", part, diff)
+			}
+		}
+		if _, err := b.View(t.Context(), backoffice.PartShortcuts, backoffice.Place{}); err == nil {
+			t.Error("shortcuts are no view")
+		}
+	})
+}
+
+// A view tells what is old or missing; without its first source there is none.
+func TestWorkbenchFails(t *testing.T) {
+	t.Parallel()
+	earlier := time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC) // bubbles begin in 2000
+	for name, test := range map[string]struct {
+		part    backoffice.Part
+		house   *fakeHouse
+		stale   bool
+		missing []backoffice.Source
+		err     bff.Code
+	}{
+		"an old reading": {part: backoffice.PartToday, house: &fakeHouse{stale: map[backoffice.Source]time.Time{backoffice.SourceRooms: earlier}}, stale: true},
+		"a part is missing": {
+			part: backoffice.PartToday, house: &fakeHouse{fails: map[backoffice.Source]error{backoffice.SourceTasks: errors.New("x")}},
+			missing: []backoffice.Source{backoffice.SourceTasks},
+		},
+		"the first source fails": {
+			part: backoffice.PartArrivals, house: &fakeHouse{fails: map[backoffice.Source]error{backoffice.SourceArrivals: &bff.Error{Code: bff.CodeUpstreamUnavailable}}},
+			err: bff.CodeUpstreamUnavailable,
+		},
+		"the first source hangs": {
+			part: backoffice.PartArrivals, house: &fakeHouse{takes: map[backoffice.Source]time.Duration{backoffice.SourceArrivals: -1}}, err: bff.CodeUpstreamTimeout,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			v, err := backoffice.NewWorkbench(test.house, usual()).View(t.Context(), test.part, backoffice.Place{})
+			if (err != nil) != (test.err != "") || err != nil && bff.CodeOf(err) != test.err {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err == nil && (v.Stale != test.stale || !slices.Equal(v.Missing, test.missing) || test.stale && !v.AsOf.Equal(bff.At(earlier).Time)) {
+				t.Errorf("%s: %+v", name, v)
+			}
+		})
+	}
+}

@@ -91,6 +91,8 @@ func (p Part) FilterWords(name string) []string {
 		return []string{"low", "medium", "high", "critical"}
 	case name == "status":
 		return stays
+	case name == "vip":
+		return []string{"true", "false"}
 	}
 	return nil
 }

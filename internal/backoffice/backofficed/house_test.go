@@ -124,7 +124,7 @@ func (h *houseFake) value(from backoffice.Source, at backoffice.Place) any {
 	case backoffice.SourceLockFailures:
 		return []backoffice.LockFailure{{RoomNumber: "204", Reason: "battery_low", At: bff.At(at.Date.Time())}}
 	case backoffice.SourceNotes:
-		return []backoffice.Note{{NoteID: "nte_1", Text: "Fire drill at 15:00"}}
+		return []backoffice.Note{{NoteID: "nte_1", Text: "Fire drill at " + at.Tenant.String() + " " + at.Property.String()}}
 	}
 	return nil
 }

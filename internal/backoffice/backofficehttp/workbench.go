@@ -102,12 +102,6 @@ const maxWords = 8
 func readFilter(in *web.Input, part backoffice.Part) filter {
 	f := filter{}
 	for _, name := range part.FilterNames() {
-		if name == "vip" {
-			if vip := in.Bool(name); vip != nil {
-				f[name] = []string{strconv.FormatBool(*vip)}
-			}
-			continue
-		}
 		if words := in.Enums(name, maxWords, part.FilterWords(name)...); len(words) > 0 {
 			f[name] = words
 		}

@@ -1,0 +1,311 @@
+package backofficed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+const manyReads = "read=1000000,ip=1000000,fingerprint=1000000"
+
+// widgetLine is a widget in either form of a dashboard.
+type widgetLine struct {
+	WidgetID  backoffice.WidgetID     `json:"widgetId"`
+	Status    backoffice.WidgetStatus `json:"status"`
+	Data      json.RawMessage         `json:"data"`
+	ErrorCode bff.Code                `json:"errorCode"`
+	Shell     bool                    `json:"shell"`
+	End       bool                    `json:"end"`
+	Partial   bool                    `json:"partial"`
+}
+
+// dashboard reads a dashboard in one of its forms.
+func (s *sender) dashboard(instance int, property, media string) map[backoffice.WidgetID]widgetLine {
+	s.f.tb.Helper()
+	r := s.request(http.MethodGet, base+"/dashboard?propertyId="+property, "")
+	r.header.Set("Accept", media)
+	w := s.f.send(instance, r)
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != media {
+		s.f.tb.Fatalf("%d %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+	}
+	out := map[backoffice.WidgetID]widgetLine{}
+	if media == "application/json" {
+		var doc struct {
+			Widgets []widgetLine `json:"widgets"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+			s.f.tb.Fatal(err)
+		}
+		for _, l := range doc.Widgets {
+			out[l.WidgetID] = l
+		}
+		return out
+	}
+	lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+	for i, text := range lines {
+		var l widgetLine
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			s.f.tb.Fatal(err)
+		}
+		if l.Shell != (i == 0) || l.End != (i == len(lines)-1) {
+			s.f.tb.Errorf("line %d of %d: %s", i, len(lines), text)
+		}
+		if !l.Shell && !l.End {
+			out[l.WidgetID] = l
+		}
+	}
+	return out
+}
+
+// employAt employs an operator for all properties of the tenant.
+func (f *front) employAt(scope string, operator string, roles ...backoffice.Role) {
+	f.staff.set(operator, &backoffice.Member{Roles: roles, Scope: backoffice.ReadPropertyScope([]string{scope}), Flags: map[string]bool{}})
+}
+
+// Whatever was kept for one role, another sees its own widgets and no others: for
+// every pair of roles, in both forms, from memory and from Redis.
+func TestRolesDoNotLeakThroughTheCache(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads, instances: 2, sharedCache: true})
+	visible := func(roles ...backoffice.Role) map[backoffice.WidgetID]bool {
+		out := map[backoffice.WidgetID]bool{}
+		for _, w := range backoffice.Widgets() {
+			if w.Visible(roles) {
+				out[w.ID] = true
+			}
+		}
+		return out
+	}
+	senders := map[string]*sender{}
+	employ := func(roles ...backoffice.Role) *sender {
+		name := fmt.Sprintf("opt_%v", roles)
+		if senders[name] == nil {
+			f.employAt("*", strings.ReplaceAll(name, " ", "_"), roles...)
+			senders[name] = f.sender(strings.ReplaceAll(name, " ", "_"))
+		}
+		return senders[name]
+	}
+	sees := func(s *sender, instance int, property, media string, roles ...backoffice.Role) {
+		t.Helper()
+		got := map[backoffice.WidgetID]bool{}
+		for id, l := range s.dashboard(instance, property, media) {
+			if l.Status != backoffice.WidgetForbidden {
+				got[id] = true
+			} else if l.Data != nil {
+				t.Errorf("%v: %s is forbidden and shown", roles, id)
+			}
+		}
+		if diff := cmp.Diff(visible(roles...), got); diff != "" {
+			t.Errorf("%v at %d (%s): may see (-) and sees (+):\n%s", roles, instance, media, diff)
+		}
+	}
+	for _, first := range backoffice.Roles() {
+		for _, second := range backoffice.Roles() {
+			property := bff.NewID(bff.PrefixProperty, time.Now()).String()
+			for _, media := range []string{"application/json", "application/x-ndjson"} {
+				sees(employ(first), 0, property, media, first)
+				sees(employ(second), 0, property, media, second)
+				sees(employ(second), 1, property, media, second)
+				sees(employ(first), 1, property, media, first)
+				if first != second {
+					sees(employ(first, second), 0, property, media, first, second)
+				}
+			}
+		}
+	}
+}
+
+// What a manager of all properties, or another tenant, has had composed is not shown
+// to an operator who may not see the property.
+func TestScopeDoesNotLeakThroughTheCache(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads})
+	f.employAt("*", "opt_owner", backoffice.Owner)
+	f.employAt(house, "opt_desk", backoffice.Owner)
+	owner, clerk := f.sender("opt_owner"), f.sender("opt_desk")
+	stranger := f.sender("opt_owner")
+	stranger.claims["tid"] = bff.NewID(bff.PrefixTenant, time.Now()).String()
+	for _, path := range boards() {
+		if w := owner.get(path + "?propertyId=" + other); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		if got := codeOf(clerk.get(path + "?propertyId=" + other)); got != "PROPERTY_SCOPE_DENIED" {
+			t.Errorf("%s outside the scope: %s", path, got)
+		}
+		if w := stranger.get(path + "?propertyId=" + other); strings.Contains(w.Body.String(), f.tenant.String()) {
+			t.Errorf("%s shows another tenant's: %s", path, w.Body)
+		}
+	}
+	f.house.change(func(h *houseFake) { h.foreign[other] = true })
+	for _, path := range boards() {
+		for name, s := range map[string]*sender{"owner": owner, "clerk": clerk} {
+			if got := codeOf(s.get(path + "?propertyId=" + other)); got != "RESOURCE_NOT_FOUND" {
+				t.Errorf("%s of another tenant, for the %s: %s", path, name, got)
+			}
+		}
+	}
+	f.house.change(func(h *houseFake) { h.away = &bff.Error{Code: bff.CodeUpstreamUnavailable} })
+	if got := codeOf(owner.get("/today?propertyId=" + other)); got != "UPSTREAM_UNAVAILABLE" {
+		t.Errorf("without property-service: %s", got)
+	}
+	if got := codeOf(clerk.get("/today?propertyId=" + house)); got != "OK" {
+		t.Errorf("a property that tenant-service names, without property-service: %s", got)
+	}
+	r := clerk.request(http.MethodGet, base+"/today?propertyId="+house, "")
+	r.header.Set("X-Property-Id", other)
+	if got := codeOf(f.send(0, r)); got != "VALIDATION_FAILED" {
+		t.Errorf("header and query disagree: %s", got)
+	}
+}
+
+// A change makes dashboards and views void in every instance.
+func TestChangesReachEveryInstance(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads, instances: 2, sharedCache: true})
+	f.employAt("*", "opt_owner", backoffice.Owner)
+	s, ctx := f.sender("opt_owner"), testkit.Context(t)
+	shows := func(instance, version int) bool {
+		data := string(s.dashboard(instance, house, "application/json")["no-shows"].Data)
+		view := s.from(instance, http.MethodGet, "/arrivals?propertyId="+house, "").Body.String()
+		return data == fmt.Sprintf(`{"count":%d}`, version) && strings.Contains(view, fmt.Sprintf(`"version":%d`, version))
+	}
+	if !shows(0, 1) || !shows(1, 1) {
+		t.Fatal("nothing to change")
+	}
+	for version, property := range map[int]bff.ID{2: bff.MustParseID(bff.PrefixProperty, house), 3: {}} {
+		f.house.change(func(h *houseFake) { h.version = version })
+		err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(ctx, f.tenant, property, backoffice.PartDashboard, backoffice.PartArrivals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !shows(0, version) {
+			t.Errorf("the instance that heard of change %d shows the state before", version)
+		}
+		for !shows(1, version) { // until the word gets there
+			if ctx.Err() != nil {
+				t.Fatalf("the other instance never shows change %d", version)
+			}
+		}
+	}
+	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(ctx, bff.ID{}, bff.ID{}, backoffice.PartDashboard); err == nil {
+		t.Error("invalidation without a tenant")
+	}
+}
+
+// view is a view of the workbench.
+type view struct {
+	View    string                       `json:"view"`
+	Date    string                       `json:"date"`
+	Stale   bool                         `json:"stale"`
+	Missing []string                     `json:"missing"`
+	Counts  map[string]int               `json:"counts"`
+	Items   []map[string]json.RawMessage `json:"items"`
+}
+
+func (s *sender) view(path string) (v view) {
+	s.f.tb.Helper()
+	w := s.get(path)
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != http.StatusOK {
+		s.f.tb.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return v
+}
+
+// Filters narrow the items and leave the counts.
+func TestViewsAreFiltered(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads})
+	s := f.sender("opt_parwana")
+	for query, want := range map[string]int{
+		"/arrivals?":                                2,
+		"/arrivals?status=confirmed&":               1,
+		"/arrivals?status=confirmed,checked_in&":    2,
+		"/arrivals?vip=false&":                      1,
+		"/arrivals?vip=true&status=checked_in&":     0,
+		"/in-house?status=checked_in&":              1,
+		"/departures?vip=true&date=2026-11-20&":     1,
+		"/housekeeping/board?kind=stayover&":        1,
+		"/housekeeping/board?priority=high&":        1,
+		"/maintenance/board?severity=low,critical&": 1,
+		"/maintenance/board?status=open&":           1,
+		"/today?kind=arrival,task&":                 2,
+	} {
+		v := s.view(query + "propertyId=" + house)
+		if len(v.Items) != want || len(v.Counts) == 0 || v.Stale {
+			t.Errorf("%s: %+v, want %d items", query, v, want)
+		}
+		if strings.HasPrefix(query, "/arrivals") && v.Counts["total"] != 2 {
+			t.Errorf("%s: the counts are of %d", query, v.Counts["total"])
+		}
+	}
+	for _, query := range []string{"/arrivals?status=late&", "/arrivals?date=tomorrow&", "/in-house?date=2020-01-01&", "/maintenance/board?vip=x&severity=odd&"} {
+		if got := codeOf(s.get(query + "propertyId=" + house)); got != "VALIDATION_FAILED" {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+	if v := s.view("/departures?date=2026-11-20&propertyId=" + house); v.Date != "2026-11-20" {
+		t.Errorf("of another day: %+v", v)
+	}
+}
+
+// While an upstream fails, the last good view is shown and says so; without one, the
+// failure is told.
+func TestViewsGoStale(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads})
+	s, ctx := f.sender("opt_parwana"), testkit.Context(t)
+	if v := s.view("/arrivals?propertyId=" + house); v.Stale {
+		t.Error("stale from the beginning")
+	}
+	away := &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: errors.New("away")}
+	f.house.change(func(h *houseFake) {
+		h.fails = map[backoffice.Source]error{backoffice.SourceArrivals: away, backoffice.SourceDepartures: away, backoffice.SourceTasks: away}
+	})
+	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(ctx, f.tenant, bff.ID{}, backoffice.PartArrivals); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.view("/arrivals?propertyId=" + house); !v.Stale || len(v.Items) != 2 {
+		t.Errorf("while reservation is away: %+v", v)
+	}
+	if v := s.view("/arrivals?vip=true&propertyId=" + house); !v.Stale || len(v.Items) != 1 {
+		t.Errorf("the same, filtered: %+v", v)
+	}
+	if got := codeOf(s.get("/departures?propertyId=" + house)); got != "UPSTREAM_UNAVAILABLE" {
+		t.Errorf("never seen: %s", got)
+	}
+	f.house.change(func(h *houseFake) { delete(h.fails, backoffice.SourceArrivals) })
+	if v := s.view("/today?propertyId=" + house); !slices.Equal(v.Missing, []string{"departures", "tasks"}) {
+		t.Errorf("today without two of its sources: %+v", v)
+	}
+}
+
+// A dashboard shows an earlier value of a widget, marked, while its upstream fails.
+func TestWidgetsGoStale(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads})
+	s := f.sender("opt_parwana")
+	s.dashboard(0, house, "application/json")
+	f.house.change(func(h *houseFake) { h.fails[backoffice.SourceAlerts] = errors.New("away") })
+	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(testkit.Context(t), f.tenant, bff.ID{}, backoffice.PartDashboard); err != nil {
+		t.Fatal(err)
+	}
+	got := s.dashboard(0, house, "application/x-ndjson")
+	if l := got["alerts"]; l.Status != backoffice.WidgetStale || l.Data == nil {
+		t.Errorf("%+v", l)
+	}
+	if l := got["notes"]; l.Status != backoffice.WidgetOK {
+		t.Errorf("%+v", l)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -18,10 +19,11 @@ type Upstreams struct {
 
 	server *http.Server
 	client *pubsub.Client
+	stop   context.CancelFunc
+	day    sync.WaitGroup
 }
 
-// ServeUpstreams starts the simulator; the events it is told to send go to
-// Pub/Sub.
+// ServeUpstreams starts the simulator; its events go to Pub/Sub.
 func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project string) (*Upstreams, error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: pubsubHost})
 	if err != nil {
@@ -41,12 +43,17 @@ func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project str
 		server: &http.Server{Handler: sim.Handler(), ReadHeaderTimeout: 5 * time.Second},
 	}
 	go func() { _ = u.server.Serve(ln) }() // ends with Close
+	day, stop := context.WithCancel(context.WithoutCancel(ctx))
+	u.stop = stop
+	u.day.Go(func() { u.Run(day) })
 	return u, nil
 }
 
 // Close ends the simulator.
 func (u *Upstreams) Close() error {
 	u.Sim.Close()
+	u.stop()
+	u.day.Wait()
 	return errors.Join(u.server.Close(), u.client.Close())
 }
 

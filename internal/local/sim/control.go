@@ -206,7 +206,7 @@ func (s *Sim) apply(topic string, n news) {
 		if n.DeviceID != "" {
 			s.iam.setBarred(n.DeviceID, topic == "melmastoon.iam.device.revoked.v1")
 		}
-	case "melmastoon.theme.published.v1":
+	case "melmastoon.theme.published.v1", "melmastoon.theme.events":
 		if n.PublishedVersion != "" {
 			s.PublishTheme(n.TenantID, n.PublishedVersion)
 		}

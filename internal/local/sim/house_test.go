@@ -218,6 +218,45 @@ func TestCheckInShowsEverywhere(t *testing.T) {
 	}
 }
 
+// What the clock does in a house that is looked at is told, once; what staff did they
+// have told themselves.
+func TestDayIsTold(t *testing.T) {
+	t.Parallel()
+	b := &board{}
+	w := newFixture(t, func(c *Config) { c.Publisher = b })
+	p := busy(t, w)
+	ctx := t.Context()
+	w.tellDay(ctx, testNow, testNow.Add(8*time.Hour))
+	if got := b.take(); got != nil {
+		t.Errorf("of houses that no one looks at: %v", got)
+	}
+	o := w.look(p)
+	i := slices.IndexFunc(o.arrivals, func(r Reservation) bool { return o.rooms[r.RoomNumber].Status != "occupied" })
+	w.want(200, http.MethodPost, "/_sim/reservations/"+o.arrivals[max(i, 0)].ReservationID+"/check-in", nil, nil)
+	b.take()
+	b.mu.Lock()
+	b.events = nil
+	b.mu.Unlock()
+	w.clk.Advance(13 * time.Hour)
+	w.asked(w.clk.Now(), p)
+	w.tellDay(ctx, testNow, w.clk.Now())
+	got := b.take()
+	for _, want := range []string{"reservation.checked_in.v1", "reservation.checked_out.v1", "billing.folio", "inventory.room.status_changed.v1", "housekeeping.task.completed.v1"} {
+		if !slices.Contains(got, want) && !slices.Contains(got, strings.Replace(want, "completed", "inspected", 1)) {
+			t.Errorf("%s is not told: %v", want, got)
+		}
+	}
+	for _, e := range b.events {
+		if strings.HasPrefix(e.Envelope.Subject, "melmastoon.reservation.") && strings.Contains(string(e.Payload), o.arrivals[max(i, 0)].ReservationID) {
+			t.Errorf("what staff did is told again: %s", e.Payload)
+		}
+	}
+	w.tellDay(ctx, w.clk.Now(), w.clk.Now())
+	if again := b.take(); again != nil {
+		t.Errorf("told without time having passed: %v", again)
+	}
+}
+
 // Everything that a test can do to a house is told under the topic of its producer.
 func TestDrills(t *testing.T) {
 	t.Parallel()

@@ -116,6 +116,7 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 	if q := c.URL.Query().Get("propertyId"); q != "" {
 		houses = strings.Split(q, ",")
 	}
+	s.asked(c.now, t.properties...)
 	at := s.houseTime(c.now)
 	items, counts := []T{}, map[string]int{}
 	for _, p := range t.properties {

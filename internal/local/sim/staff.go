@@ -153,7 +153,11 @@ func (s *Sim) house(c *call) (*property, error) {
 	if p == nil {
 		return nil, notFound("property")
 	}
-	return p, c.ofTenant(p.tenant)
+	if err := c.ofTenant(p.tenant); err != nil {
+		return nil, err
+	}
+	s.asked(c.now, p)
+	return p, nil
 }
 
 // day reads the date of the query, or today.
@@ -206,8 +210,9 @@ type staffState struct {
 	advice  map[string][]Suggestion
 	locks   map[string][]LockFailure
 	cursors map[string]cursor
-	answers map[string]*answer // by idempotency key
-	keys    []string           // of answers, oldest first
+	asked   map[*property]time.Time // when a house was last asked about
+	answers map[string]*answer      // by idempotency key
+	keys    []string                // of answers, oldest first
 }
 
 // progress is where a thing stands and how often it moved.
@@ -229,6 +234,7 @@ func (st *staffState) init() {
 	st.advice = map[string][]Suggestion{}
 	st.locks = map[string][]LockFailure{}
 	st.cursors = map[string]cursor{}
+	st.asked = map[*property]time.Time{}
 	st.answers = map[string]*answer{}
 }
 

@@ -392,14 +392,10 @@ func (s *Sim) moveStay(c *call, action string) (Reservation, error) {
 		return res, err
 	}
 	res = s.reservation(res.stay, at)
-	s.tellStay(c, res, t.event)
-	switch action {
-	case "check-in":
-		s.tellFolio(c, res, "opened")
-		s.tellRoom(c, res.stay.house, res.stay.n, "occupied")
-	case "check-out":
-		s.tellFolio(c, res, "settled")
-		s.tellRoom(c, res.stay.house, res.stay.n, "dirty")
+	if action == "check-in" || action == "check-out" {
+		s.tellMovedStay(c, res)
+	} else {
+		s.tellStay(c, res, t.event)
 	}
 	return res, nil
 }

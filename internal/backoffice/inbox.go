@@ -137,12 +137,56 @@ type InboxPage struct {
 	Unmarked bool
 }
 
+// Missing names a part of an answer that is missing or old, and why.
+type Missing struct {
+	Part   MissingPart   `json:"part"`
+	Reason MissingReason `json:"reason"`
+}
+
+// MissingPart is a part that an answer can do without.
+type MissingPart string
+
+// The parts there are.
+const (
+	MissingDecisions        MissingPart = "decisions"
+	MissingAcknowledgements MissingPart = "acknowledgements"
+	MissingPreferences      MissingPart = "preferences"
+)
+
+// MissingReason is why a part is missing.
+type MissingReason string
+
+// The reasons there are.
+const (
+	StoreAway    MissingReason = "store"    // our own store could not be read
+	UpstreamAway MissingReason = "upstream" // the service that has it could not be asked
+	ShownStale   MissingReason = "stale"    // an earlier one is shown, because that service could not be asked
+)
+
 // Mirrors reads inboxes of other services.
 type Mirrors interface {
 	// ListInbox returns what a property's inbox holds, or CodeResourceNotFound if the
 	// property is not the tenant's.
 	ListInbox(ctx context.Context, of Inbox, tenant, property bff.ID) (Mirror, error)
 }
+
+// InboxFeed is the service that fills an inbox.
+type InboxFeed interface {
+	// FetchInbox returns what a property's inbox holds; etag names what the caller has
+	// of it already. A property that is not the tenant's is CodeResourceNotFound.
+	FetchInbox(ctx context.Context, of Inbox, tenant, property bff.ID, etag string) (Fetched, error)
+}
+
+// Fetched is an inbox as its service has it, the newest entry first.
+type Fetched struct {
+	Entries []InboxEntry
+	ETag    string // empty = it has none
+	// Unchanged: the caller has it already, and there are no entries here.
+	Unchanged bool
+}
+
+// MaxInbox bounds the entries of an inbox; older ones are left out.
+const MaxInbox = 1000
 
 // Marks reads our own log of decisions and acknowledgements.
 type Marks interface {
@@ -184,7 +228,9 @@ func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q
 	if ctx.Err() != nil {
 		return InboxPage{}, context.Cause(ctx)
 	}
-	page.Unmarked = err != nil
+	if err != nil {
+		page.Unmarked, marks = true, nil
+	}
 	for _, e := range wanted {
 		item := of.item(tenant, e, marks[e.ID])
 		if !among(q.Statuses, item.Status) || q.Marked != nil && *q.Marked != item.Marked() {

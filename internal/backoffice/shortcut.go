@@ -1,15 +1,18 @@
 package backoffice
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"melmastoon.ghasi.io/bff"
 )
 
 // Shortcut is what a key does in the app, wherever the context is on screen.
 type Shortcut struct {
-	Action  string `json:"action"`
-	Context string `json:"context"`
+	Action  string          `json:"action"`
+	Context ShortcutContext `json:"context"`
 	// Keys is a chord such as Mod+Shift+K, or two after one another such as "G A". Mod
 	// is Cmd on darwin and Ctrl elsewhere. Empty = no key does it.
 	Keys string `json:"keys"`
@@ -19,8 +22,30 @@ type Shortcut struct {
 	DisplacedBy string `json:"displacedBy,omitempty"`
 }
 
-// contextGlobal is on every screen.
-const contextGlobal = "global"
+// ShortcutMap is what keys do in a tenant's app.
+type ShortcutMap struct {
+	Theme     string     `json:"themeVersion,omitempty"` // empty while it is not known
+	Shortcuts []Shortcut `json:"shortcuts"`
+}
+
+// ShortcutMaps finds the shortcuts of tenants, before their operators change them.
+type ShortcutMaps interface {
+	FindShortcuts(ctx context.Context, tenant bff.ID) (ShortcutMap, error)
+}
+
+// ShortcutContext is a part of the app.
+type ShortcutContext string
+
+// The contexts there are.
+const (
+	contextGlobal       ShortcutContext = "global" // on every screen
+	contextList         ShortcutContext = "list"
+	contextFrontDesk    ShortcutContext = "front_desk"
+	contextFolio        ShortcutContext = "folio"
+	contextHousekeeping ShortcutContext = "housekeeping"
+	contextMaintenance  ShortcutContext = "maintenance"
+	contextInbox        ShortcutContext = "inbox"
+)
 
 // defaultShortcuts are in the order in which the app lists them.
 var defaultShortcuts = []Shortcut{
@@ -39,57 +64,46 @@ var defaultShortcuts = []Shortcut{
 	{Action: "go.suggestions", Context: contextGlobal, Keys: "G S"},
 	{Action: "go.alerts", Context: contextGlobal, Keys: "G N"},
 
-	{Action: "list.next", Context: "list", Keys: "J"},
-	{Action: "list.previous", Context: "list", Keys: "K"},
-	{Action: "list.open", Context: "list", Keys: "Enter"},
-	{Action: "list.filter", Context: "list", Keys: "Slash"},
-	{Action: "date.previous", Context: "list", Keys: "Alt+Left"},
-	{Action: "date.next", Context: "list", Keys: "Alt+Right"},
-	{Action: "date.today", Context: "list", Keys: "T"},
+	{Action: "list.next", Context: contextList, Keys: "J"},
+	{Action: "list.previous", Context: contextList, Keys: "K"},
+	{Action: "list.open", Context: contextList, Keys: "Enter"},
+	{Action: "list.filter", Context: contextList, Keys: "Slash"},
+	{Action: "date.previous", Context: contextList, Keys: "Alt+Left"},
+	{Action: "date.next", Context: contextList, Keys: "Alt+Right"},
+	{Action: "date.today", Context: contextList, Keys: "T"},
 
-	{Action: "reservation.checkIn", Context: "front_desk", Keys: "Mod+Enter"},
-	{Action: "reservation.checkOut", Context: "front_desk", Keys: "Mod+Shift+Enter"},
-	{Action: "lock.issueKey", Context: "front_desk", Keys: "Mod+I"},
-	{Action: "lock.extendKey", Context: "front_desk", Keys: "Mod+E"},
-	{Action: "lock.rebindKey", Context: "front_desk", Keys: "Mod+B"},
-	{Action: "lock.revokeKey", Context: "front_desk", Keys: "Mod+Shift+Delete"},
-	{Action: "folio.open", Context: "front_desk", Keys: "Mod+F"},
+	{Action: "reservation.checkIn", Context: contextFrontDesk, Keys: "Mod+Enter"},
+	{Action: "reservation.checkOut", Context: contextFrontDesk, Keys: "Mod+Shift+Enter"},
+	{Action: "lock.issueKey", Context: contextFrontDesk, Keys: "Mod+I"},
+	{Action: "lock.extendKey", Context: contextFrontDesk, Keys: "Mod+E"},
+	{Action: "lock.rebindKey", Context: contextFrontDesk, Keys: "Mod+B"},
+	{Action: "lock.revokeKey", Context: contextFrontDesk, Keys: "Mod+Shift+Delete"},
+	{Action: "folio.open", Context: contextFrontDesk, Keys: "Mod+F"},
 
-	{Action: "folio.charge", Context: "folio", Keys: "Mod+Shift+C"},
-	{Action: "folio.refund", Context: "folio", Keys: "Mod+Shift+R"},
-	{Action: "folio.print", Context: "folio", Keys: "Mod+P"},
+	{Action: "folio.charge", Context: contextFolio, Keys: "Mod+Shift+C"},
+	{Action: "folio.refund", Context: contextFolio, Keys: "Mod+Shift+R"},
+	{Action: "folio.print", Context: contextFolio, Keys: "Mod+P"},
 
-	{Action: "task.start", Context: "housekeeping", Keys: "S"},
-	{Action: "task.complete", Context: "housekeeping", Keys: "C"},
-	{Action: "task.inspect", Context: "housekeeping", Keys: "I"},
-	{Action: "task.reopen", Context: "housekeeping", Keys: "R"},
+	{Action: "task.start", Context: contextHousekeeping, Keys: "S"},
+	{Action: "task.complete", Context: contextHousekeeping, Keys: "C"},
+	{Action: "task.inspect", Context: contextHousekeeping, Keys: "I"},
+	{Action: "task.reopen", Context: contextHousekeeping, Keys: "R"},
 
-	{Action: "workOrder.new", Context: "maintenance", Keys: "N"},
-	{Action: "workOrder.start", Context: "maintenance", Keys: "S"},
-	{Action: "workOrder.resolve", Context: "maintenance", Keys: "D"},
-	{Action: "workOrder.close", Context: "maintenance", Keys: "X"},
-	{Action: "workOrder.reopen", Context: "maintenance", Keys: "R"},
+	{Action: "workOrder.new", Context: contextMaintenance, Keys: "N"},
+	{Action: "workOrder.start", Context: contextMaintenance, Keys: "S"},
+	{Action: "workOrder.resolve", Context: contextMaintenance, Keys: "D"},
+	{Action: "workOrder.close", Context: contextMaintenance, Keys: "X"},
+	{Action: "workOrder.reopen", Context: contextMaintenance, Keys: "R"},
 
-	{Action: "suggestion.accept", Context: "inbox", Keys: "A"},
-	{Action: "suggestion.reject", Context: "inbox", Keys: "R"},
-	{Action: "suggestion.modify", Context: "inbox", Keys: "M"},
-	{Action: "suggestion.provenance", Context: "inbox", Keys: "P"},
-	{Action: "alert.acknowledge", Context: "inbox", Keys: "E"},
+	{Action: "suggestion.accept", Context: contextInbox, Keys: "A"},
+	{Action: "suggestion.reject", Context: contextInbox, Keys: "R"},
+	{Action: "suggestion.modify", Context: contextInbox, Keys: "M"},
+	{Action: "suggestion.provenance", Context: contextInbox, Keys: "P"},
+	{Action: "alert.acknowledge", Context: contextInbox, Keys: "E"},
 }
 
 // DefaultShortcuts are those of an operator who has chosen none.
 func DefaultShortcuts() []Shortcut { return slices.Clone(defaultShortcuts) }
-
-// ShortcutContexts lists the parts of the app that have shortcuts.
-func ShortcutContexts() []string {
-	var out []string
-	for i := range defaultShortcuts {
-		if c := defaultShortcuts[i].Context; !slices.Contains(out, c) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
 
 // shortcutsMember is the member of preferences that holds an operator's own
 // shortcuts: keys by action, null for none.

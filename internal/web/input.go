@@ -208,13 +208,13 @@ func (n *node) number() (float64, string) {
 	return v, ""
 }
 
-// Bool reads a truth value; nil if absent or refused.
+// Bool reads a truth value, in a query true or false; nil if absent or refused.
 func (in *Input) Bool(name string) *bool {
 	n := in.given(name)
 	if n == nil {
 		return nil
 	}
-	if n.kind != jsonscan.Bool {
+	if n.kind != jsonscan.Bool && (!n.parameter || n.text != "true" && n.text != "false") {
 		in.Refuse(name, bff.FieldType)
 		return nil
 	}

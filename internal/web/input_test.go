@@ -57,6 +57,17 @@ func TestInputNamesEveryBadField(t *testing.T) {
 	}
 }
 
+func TestBoolOfAQuery(t *testing.T) {
+	t.Parallel()
+	in := ReadQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?yes=true&no=false&odd=1", nil))
+	if yes, no := in.Bool("yes"), in.Bool("no"); yes == nil || !*yes || no == nil || *no {
+		t.Errorf("%v %v", yes, no)
+	}
+	if got := in.Bool("odd"); got != nil || fields(in.Err())["odd"] != "type" {
+		t.Errorf("%v %v", got, in.Err())
+	}
+}
+
 func TestReadBodyRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

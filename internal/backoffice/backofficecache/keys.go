@@ -1,6 +1,7 @@
 package backofficecache
 
 import (
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -9,3 +10,25 @@ import (
 func readingKey(k redis.TenantKeys, from backoffice.Source, at backoffice.Place) string {
 	return k.Key("read", at.Property.String(), string(from), at.Date.String()).Name()
 }
+
+// The names of DATA_MODEL §3.2. All of what is kept belongs to tenants, and no other
+// file makes keys.
+
+// inboxKey names the mirror of a property's inbox.
+func inboxKey(k redis.TenantKeys, of backoffice.Inbox, property bff.ID) string {
+	return k.Key(string(of)+":inbox", property.String()).Name()
+}
+
+// preferencesKey names an operator's preferences, for one property or for all.
+func preferencesKey(k redis.TenantKeys, o backoffice.PreferencesOwner) string {
+	if o.Property.IsZero() {
+		return k.Key("prefs", o.Operator).Name()
+	}
+	return k.Key("prefs", o.Operator, o.Property.String()).Name()
+}
+
+// shortcutsKey names the keyboard shortcuts that go with a version of the theme.
+func shortcutsKey(k redis.TenantKeys, theme string) string { return k.Key("kbm", theme).Name() }
+
+// themeKey names the version of the theme that is published.
+func themeKey(k redis.TenantKeys) string { return k.Key("theme").Name() }

@@ -21,7 +21,7 @@ type IdentitySettings struct {
 	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
 	MinAppVersion string `name:"min-app-version" env:"BFF_BACKOFFICE_MIN_APP_VERSION" help:"Oldest version of the desktop app that is served, such as 2.4.0; without, every one."`
-	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,stream=30,ip=50,fingerprint=5. off lifts them all."`
+	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,change=60,stream=30,ip=50,fingerprint=5. off lifts them all."`
 	Instances     int    `name:"instances" env:"BFF_BACKOFFICE_INSTANCES" default:"3" help:"About how many instances share the limits; counts while Redis is away."`
 }
 

@@ -64,7 +64,7 @@ func (w *onWrite) Write(b []byte) (int, error) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract := testkit.StaffContract(t)
-	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,stream=100000", minAppVersion: "2.0"})
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,change=100000,stream=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
 	client := contract.Client(inProcess{f})
 	send := func(r *request, want int) {
@@ -103,7 +103,14 @@ func TestContract(t *testing.T) {
 		},
 		"stream": func(s *sender) *request { return s.request(http.MethodGet, base+"/sse/stream", "") },
 		"reauth": func(s *sender) *request { return s.request(http.MethodPost, base+"/sse/reauth", "") },
+		"putPreferences": func(s *sender) *request {
+			return s.putPreferences(f.version("opt_parwana"), `{"payload":{"density":"compact"}}`)
+		},
 	}
+	for name, path := range personalReads() {
+		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path, "") }
+	}
+	f.furnish()
 	for name, path := range boards() {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path+"?propertyId="+house, "") }
 	}
@@ -160,9 +167,12 @@ func TestContract(t *testing.T) {
 		send(operations["offlineHints"](s), want)
 	}
 	f.devices.fail(nil)
-	keyless := operations["offlineHints"](s)
-	keyless.header.Del("X-Idempotency-Key")
-	send(keyless, http.StatusPreconditionRequired)
+	for _, name := range []string{"offlineHints", "putPreferences"} {
+		keyless := operations[name](s)
+		keyless.header.Del("X-Idempotency-Key")
+		send(keyless, http.StatusPreconditionRequired)
+	}
+	meetPersonal(f, s, send)
 
 	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
 	for name, path := range boards() {
@@ -181,7 +191,7 @@ func TestContract(t *testing.T) {
 	html.header.Set("Accept", "text/html")
 	send(html, http.StatusNotAcceptable)
 
-	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,stream=1,fingerprint=1000"
+	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,change=1,stream=1,fingerprint=1000"
 	f.instances = nil
 	f.start(f.client)
 	for name, op := range operations {

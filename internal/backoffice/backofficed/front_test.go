@@ -53,6 +53,7 @@ type front struct {
 	outbox    *outboxFake
 	iam       *iamFake
 	devices   *deviceFake
+	behindUs  *neighbours
 	client    rueidis.Client
 	keys      backofficestore.Keys
 	cfg       frontConfig
@@ -96,6 +97,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
 		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{}, house: newHouseFake(),
 	}
+	f.behindUs = newNeighbours()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.employ("opt_parwana", backoffice.FrontDesk)
 	f.cfg, f.prefix = cfg, "test-"+rand.Text()[:8]
@@ -171,6 +173,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	f.tb.Cleanup(func() { must(store.Close(context.Background())) })
 	f.stores = append(f.stores, store)
 	must(openBoards(f.house, patient, store, keys, &apiConfig))
+	must(f.behindUs.open(f, store, news, &apiConfig))
 	api := backofficehttp.New(apiConfig)
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
 	must(err)

@@ -89,6 +89,9 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	f.send(0, r)
 	f.send(0, r) // a replay
 	b.from(0, "POST", "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`)
+	preferences := b.putPreferences(1, `{"payload":{}}`)
+	preferences.path += "?propertyId=" + house
+	f.send(0, preferences)
 	f.devices.lose(b.caller().Device)
 	beat := b.request("POST", base+"/devices/"+b.device.ID()+"/heartbeat", goodHeartbeat)
 	beat.header.Set("X-Request-Id", sampledRequest)

@@ -3,6 +3,7 @@ package backofficed
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -158,6 +159,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
+	if err := openPersonal(&cfg, personal{store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, log: p.Log}); err != nil {
+		return nil, nil, err
+	}
 	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
 	if err != nil {
@@ -169,6 +173,31 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	}
 	routes, err = web.Gated(gates, routes)
 	return routes, streams, err
+}
+
+// personal is what inboxes, preferences and shortcuts stand on.
+type personal struct {
+	store     *cache.Store
+	keys      redis.Keys
+	ledger    *backofficestore.Ledger
+	upstreams *backofficeupstream.Upstreams
+	news      *backoffice.Newsroom
+	log       *slog.Logger
+}
+
+// openPersonal opens the inboxes, and what operators set up for themselves.
+func openPersonal(api *backofficehttp.Config, on personal) error {
+	mirrors, err1 := backofficecache.NewInboxes(on.store, on.keys, on.upstreams.Inboxes, time.Now)
+	reader, err2 := backofficecache.NewPreferences(backofficecache.PreferencesConfig{
+		Store: on.store, Keys: on.keys, Source: on.upstreams.Tenant, Copies: on.ledger, Log: on.log,
+	})
+	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
+	api.Inboxes = backoffice.NewInboxes(mirrors, on.ledger)
+	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
+		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Now: time.Now,
+	})
+	api.Shortcuts = shortcuts
+	return errors.Join(err1, err2, err3)
 }
 
 // issuerTimeout caps one call for iam's keys.

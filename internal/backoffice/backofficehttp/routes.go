@@ -22,6 +22,7 @@ const (
 	LimitDevice  web.Limit = "device"
 	LimitRead    web.Limit = "read"
 	LimitStream  web.Limit = "stream"
+	LimitChange  web.Limit = "change"
 )
 
 // Limits are the requests per minute of one device. A hotel's computers share one
@@ -29,7 +30,8 @@ const (
 func Limits() ratelimit.Classes {
 	return ratelimit.Classes{
 		PerMinute: map[string]int{
-			string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120, string(LimitRead): 240, string(LimitStream): 30,
+			string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120,
+			string(LimitRead): 240, string(LimitChange): 60, string(LimitStream): 30,
 		},
 		IP: 50, Fingerprint: 5,
 	}
@@ -38,6 +40,7 @@ func Limits() ratelimit.Classes {
 const (
 	gateAuth   web.Gate = "auth"
 	gateRead   web.Gate = "read"
+	gateChange web.Gate = "change"
 	gateDevice web.Gate = "device" // what a device does without its operator: it can wait
 	// gateStream is apart: over HTTP/2 the request lasts as long as the stream, which
 	// says nothing about load. Streams have a cap of their own.
@@ -51,7 +54,8 @@ func Gates() []loadshed.Class {
 		streams = 1 << 20 // more than there can be
 	)
 	return []loadshed.Class{
-		{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateRead), Rank: 1, Min: least}, {Name: string(gateDevice), Rank: 2, Min: least},
+		{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateChange), Rank: 1, Min: least},
+		{Name: string(gateRead), Rank: 1, Min: least}, {Name: string(gateDevice), Rank: 2, Min: least},
 		{Name: string(gateStream), Rank: 3, Min: streams},
 	}
 }
@@ -68,6 +72,13 @@ const (
 	readBudget = 3 * time.Second
 	// streamBudget is that of opening one.
 	streamBudget = 3 * time.Second
+	// inboxBudget leaves the AI orchestrator its 1.2 s, our own log its half second and
+	// a long list a second page.
+	inboxBudget = 4 * time.Second
+	// preferencesBudget leaves tenant-service its 500 ms and our copy its second;
+	// a change also has two commits.
+	preferencesBudget = 4 * time.Second
+	changeBudget      = 8 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -111,6 +122,26 @@ func (a *API) Routes() []web.Route {
 			Pattern: "POST /sse/reauth", Handle: a.reauth, Kind: web.Change, Budget: sessionBudget, Body: web.NoBody,
 			Limit: LimitAuth, Gate: gateAuth, Needs: anyone,
 		},
+		{
+			Pattern: "GET /ai/suggestions", Handle: a.suggestions, Kind: web.PrivateRead, Budget: inboxBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true},
+		},
+		{
+			Pattern: "GET /alerts", Handle: a.alerts, Kind: web.PrivateRead, Budget: inboxBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true},
+		},
+		{
+			Pattern: "GET /preferences", Handle: a.preferences, Kind: web.PrivateRead, Budget: preferencesBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: anyone,
+		},
+		{
+			Pattern: "PUT /preferences", Handle: a.putPreferences, Kind: web.Change, Budget: changeBudget, Body: backoffice.MaxPreferences,
+			Limit: LimitChange, Gate: gateChange, Needs: anyone, KeepsAnswers: true,
+		},
+		{
+			Pattern: "GET /keyboard-shortcuts", Handle: a.shortcuts, Kind: web.PrivateRead, Budget: preferencesBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: anyone,
+		},
 	}
 	for _, view := range []struct {
 		path string
@@ -140,8 +171,8 @@ func Headers() web.Headers {
 	return web.Headers{
 		Read: []string{
 			"Authorization", "DPoP", "X-Device-Id", "X-App-Version", "X-App-Platform", "X-Network-Profile", "X-Property-Id",
-			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match", "Last-Event-ID",
+			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match", "If-None-Match", "Last-Event-ID",
 		},
-		Written: []string{"DPoP-Nonce", "WWW-Authenticate", "X-Server-Time", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
+		Written: []string{"ETag", "DPoP-Nonce", "WWW-Authenticate", "X-Server-Time", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
 	}
 }

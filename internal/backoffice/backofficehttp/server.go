@@ -4,9 +4,12 @@
 package backofficehttp
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +26,9 @@ type Config struct {
 	Streams      *backoffice.Streams
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
+	Inboxes      *backoffice.Inboxes
+	Settings     *backoffice.Settings
+	Shortcuts    backoffice.ShortcutMaps
 	Tokens       *issuer.Tokens // verifies what iam gives out
 	Dashboards   *Dashboards
 	Views        *Views
@@ -80,4 +86,44 @@ func answer(w http.ResponseWriter, status int, body any) error {
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // the peer has gone
 	return nil
+}
+
+// tagOf is a strong ETag of a body for one operator: another's says nothing about it,
+// not even that both see the same.
+func tagOf(v *backoffice.Visit, body []byte) string {
+	h := sha256.New()
+	_, _ = h.Write([]byte(v.Session.Tenant.String() + " " + v.Session.Operator + "\n")) // a hash takes everything
+	_, _ = h.Write(body)
+	return `"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
+}
+
+// answerTagged writes JSON that belongs to one operator, or 304 if the client has it
+// already. The client may keep it, and asks each time whether it has changed.
+func answerTagged(w http.ResponseWriter, r *http.Request, etag string, body []byte) error {
+	h := w.Header()
+	h["Etag"] = []string{etag}
+	h["Cache-Control"] = []string{"private, no-cache"}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	if r.Method == http.MethodGet && tagged(r.Header["If-None-Match"], etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h["Content-Type"] = []string{"application/json"}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // the peer has gone
+	return nil
+}
+
+// tagged reports whether a tag is in If-None-Match, whose comparison is weak (RFC 9110
+// §13.1.2).
+func tagged(lines []string, etag string) bool {
+	for _, line := range lines {
+		for given := range strings.SplitSeq(line, ",") {
+			given = strings.TrimSpace(given)
+			if given == "*" || strings.TrimPrefix(given, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
 }

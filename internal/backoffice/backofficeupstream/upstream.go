@@ -36,6 +36,8 @@ type Upstreams struct {
 	Tenant   *Tenant
 	Property *Property
 	House    *House
+	Inboxes  *Inboxes
+	Theme    *Theme
 }
 
 // New returns the clients with the budgets of the specification.
@@ -55,9 +57,14 @@ func New(cfg Config) (*Upstreams, error) {
 		Tenant:   &Tenant{clients[backoffice.UpstreamTenant]},
 		Property: &Property{clients[backoffice.UpstreamProperty]},
 		House:    &House{clients},
+		Inboxes:  &Inboxes{ai: clients[backoffice.UpstreamAI], notification: clients[backoffice.UpstreamNotification]},
+		Theme:    &Theme{clients[backoffice.UpstreamTheme]},
 	}
 	return u, errors.Join(errs...)
 }
+
+// ofTenant says for whom a service is asked: it shows nothing of other tenants.
+func ofTenant(tenant bff.ID) upstream.Option { return upstream.Header("X-Tenant-Id", tenant.String()) }
 
 const retryUpstream = time.Second
 

@@ -116,6 +116,11 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 	if q := c.URL.Query().Get("propertyId"); q != "" {
 		houses = strings.Split(q, ",")
 	}
+	for _, id := range houses {
+		if p := s.data.propertyByID[id]; p == nil || p.tenant != t {
+			return nil, notFound("property")
+		}
+	}
 	s.asked(c.now, t.properties...)
 	at := s.houseTime(c.now)
 	items, counts := []T{}, map[string]int{}

@@ -79,7 +79,7 @@ func (s *Sim) tenantRoutes() {
 		return map[string]any{"operatorId": id, "memberships": list}, nil
 	})
 	s.handle("tenant", "GET /api/v1/tenants/{tenantId}/operators/{operatorId}/preferences", s.preferences)
-	s.handle("tenant", "PUT /api/v1/tenants/{tenantId}/operators/{operatorId}/preferences", s.putPreferences)
+	s.mutation("tenant", "PUT /api/v1/tenants/{tenantId}/operators/{operatorId}/preferences", s.putPreferences)
 }
 
 func (s *Sim) status(t *tenant) string {
@@ -150,12 +150,25 @@ func (s *Sim) preferences(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := s.preferencesKey(t, o, c.URL.Query().Get("propertyId"))
+	if err != nil {
+		return nil, err
+	}
 	s.state.mu.RLock()
 	defer s.state.mu.RUnlock()
-	if p, ok := s.state.prefs[t.id+o.id]; ok {
+	if p, ok := s.state.prefs[key]; ok {
 		return p, nil
 	}
 	return preferences{Payload: json.RawMessage(`{}`), Version: 1, UpdatedAt: bff.At(epoch)}, nil
+}
+
+// preferencesKey is where an operator's preferences are, for one of the tenant's houses
+// or for all.
+func (s *Sim) preferencesKey(t *tenant, o *operator, house string) (string, error) {
+	if p := s.data.propertyByID[house]; house != "" && (p == nil || p.tenant != t) {
+		return "", notFound("property")
+	}
+	return t.id + o.id + house, nil
 }
 
 // putPreferences replaces the payload if the caller saw the newest version.
@@ -167,8 +180,13 @@ func (s *Sim) putPreferences(c *call) (any, error) {
 	var req struct {
 		Payload map[string]json.RawMessage `json:"payload"`
 		Version int                        `json:"version"`
+		House   string                     `json:"propertyId"`
 	}
 	if err := c.decode(&req); err != nil {
+		return nil, err
+	}
+	key, err := s.preferencesKey(t, o, req.House)
+	if err != nil {
 		return nil, err
 	}
 	var bad bff.FieldErrors
@@ -185,13 +203,13 @@ func (s *Sim) putPreferences(c *call) (any, error) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	now := 1
-	if p, ok := s.state.prefs[t.id+o.id]; ok {
+	if p, ok := s.state.prefs[key]; ok {
 		now = p.Version
 	}
 	if req.Version != now {
 		return nil, &failure{status: http.StatusPreconditionFailed, code: "VERSION_CONFLICT", message: "preferences are at version " + itoa(now)}
 	}
 	p := preferences{Payload: payload, Version: now + 1, UpdatedAt: bff.At(c.now)}
-	s.state.prefs[t.id+o.id] = p // bounded by the operators of the data set
+	s.state.prefs[key] = p // bounded by the operators and houses of the data set
 	return p, nil
 }

@@ -1,0 +1,108 @@
+package backofficecache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// Lifetimes of mirrors (DATA_MODEL §3.2), and how long the last good one stands in
+// for a service that fails.
+const (
+	suggestionsFresh = 60 * time.Second
+	alertsFresh      = 30 * time.Second
+	inboxStale       = 10 * time.Minute
+	// notFoundFor is how long "there is no such property" is believed.
+	notFoundFor = 10 * time.Second
+	inboxBytes  = 16 << 20
+)
+
+// Inboxes mirrors the inboxes of other services.
+type Inboxes struct {
+	keys   redis.Keys
+	feed   backoffice.InboxFeed
+	caches map[backoffice.Inbox]*cache.Cache
+	now    func() time.Time
+}
+
+var _ backoffice.Mirrors = (*Inboxes)(nil)
+
+// NewInboxes returns mirrors of what a feed has.
+func NewInboxes(store *cache.Store, keys redis.Keys, feed backoffice.InboxFeed, now func() time.Time) (*Inboxes, error) {
+	i := &Inboxes{keys: keys, feed: feed, caches: map[backoffice.Inbox]*cache.Cache{}, now: now}
+	for of, fresh := range map[backoffice.Inbox]time.Duration{backoffice.Suggestions: suggestionsFresh, backoffice.Alerts: alertsFresh} {
+		opened, err := cache.New(store, cache.Config{
+			Name: string(of) + "-inbox", Shared: true, Raw: true, MaxBytes: inboxBytes,
+			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh, Stale: inboxStale} },
+		})
+		if err != nil {
+			return nil, err
+		}
+		i.caches[of] = opened
+	}
+	return i, nil
+}
+
+// part is what events make void.
+func part(of backoffice.Inbox) backoffice.Part {
+	if of == backoffice.Suggestions {
+		return backoffice.PartAIInbox
+	}
+	return backoffice.PartAlertInbox
+}
+
+// ListInbox implements backoffice.Mirrors.
+func (i *Inboxes) ListInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID) (backoffice.Mirror, error) {
+	keys, err := i.keys.Tenant(tenant)
+	if err != nil {
+		return backoffice.Mirror{}, err
+	}
+	kept, key := i.caches[of], inboxKey(keys, of, property)
+	entry, st, err := kept.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
+		// The tag of what this process has saves the list from being sent, read and
+		// kept again.
+		var etag string
+		before, has := kept.Peek(key)
+		if has {
+			etag = string(before.Meta())
+		}
+		fetched, err := i.feed.FetchInbox(ctx, of, tenant, property, etag)
+		switch {
+		case bff.CodeOf(err) == bff.CodeResourceNotFound:
+			return cache.Fill{}, cache.Negative(err, notFoundFor)
+		case err != nil:
+			return cache.Fill{}, err
+		}
+		fill := cache.Fill{Tags: part(of).Tags(tenant, property), Meta: []byte(fetched.ETag), Value: fetched.Entries}
+		if fetched.Unchanged && has {
+			entries, err := entriesOf(before)
+			fill.Body, fill.Value = before.Body(), entries
+			return fill, err
+		}
+		fill.Body, err = json.Marshal(fetched.Entries)
+		return fill, err
+	})
+	if err != nil {
+		return backoffice.Mirror{}, err
+	}
+	entries, err := entriesOf(entry)
+	return backoffice.Mirror{Entries: entries, AsOf: i.now().Add(-entry.Age()), Stale: st.Result == cache.Stale}, err
+}
+
+func entriesOf(e *cache.Entry) ([]backoffice.InboxEntry, error) {
+	v, err := e.Value(func(body []byte) (any, error) {
+		var entries []backoffice.InboxEntry
+		if err := json.Unmarshal(body, &entries); err != nil {
+			return nil, fmt.Errorf("decode inbox from cache: %w", err)
+		}
+		return entries, nil
+	})
+	entries, _ := v.([]backoffice.InboxEntry)
+	return entries, err
+}

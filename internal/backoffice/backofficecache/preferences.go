@@ -1,0 +1,124 @@
+package backofficecache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+const (
+	preferencesFresh = 5 * time.Minute
+	// copyFresh is how long our copy is shown before tenant-service is asked again.
+	copyFresh        = 5 * time.Second
+	preferencesBytes = 16 << 20
+	// copyTimeout caps the look into, and the repair of, our copy.
+	copyTimeout = time.Second
+)
+
+// PreferencesSource is tenant-service.
+type PreferencesSource interface {
+	FetchPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error)
+}
+
+// PreferencesCopies keeps copies of preferences that outlive the cache.
+type PreferencesCopies interface {
+	// KeepPreferences keeps a copy unless there is a newer one.
+	KeepPreferences(ctx context.Context, c backoffice.PreferencesCopy) error
+	// FindKeptPreferences returns a copy, or CodeResourceNotFound.
+	FindKeptPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error)
+}
+
+// Preferences reads preferences through the cache, and from our copy while
+// tenant-service is away.
+type Preferences struct {
+	cfg   PreferencesConfig
+	cache *cache.Cache
+}
+
+// PreferencesConfig is what Preferences stand on.
+type PreferencesConfig struct {
+	Store  *cache.Store
+	Keys   redis.Keys
+	Source PreferencesSource
+	Copies PreferencesCopies
+	Log    *slog.Logger
+}
+
+var _ backoffice.PreferencesReader = (*Preferences)(nil)
+
+// NewPreferences returns a reader.
+func NewPreferences(cfg PreferencesConfig) (*Preferences, error) {
+	opened, err := cache.New(cfg.Store, cache.Config{
+		Name: "preferences", Shared: true, Raw: true, MaxBytes: preferencesBytes,
+		TTL: func() cache.TTL { return cache.TTL{Fresh: preferencesFresh} },
+	})
+	return &Preferences{cfg: cfg, cache: opened}, err
+}
+
+// FindPreferences implements backoffice.PreferencesReader.
+func (p *Preferences) FindPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+	var out backoffice.Preferences
+	keys, err := p.cfg.Keys.Tenant(o.Tenant)
+	if err != nil {
+		return out, err
+	}
+	entry, _, err := p.cache.Get(ctx, preferencesKey(keys, o), func(ctx context.Context) (cache.Fill, error) {
+		found, err := p.fetch(ctx, o)
+		if err != nil {
+			return cache.Fill{}, err
+		}
+		fill := cache.Fill{Tags: backoffice.PartPreferences.Tags(o.Tenant, o.Property), Stale: found.Stale}
+		if found.Stale {
+			fill.TTL = cache.TTL{Fresh: copyFresh}
+		}
+		fill.Body, err = json.Marshal(&found)
+		return fill, err
+	})
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(entry.Body(), &out); err != nil {
+		return out, fmt.Errorf("decode preferences from cache: %w", err)
+	}
+	return out, nil
+}
+
+// fetch asks tenant-service and brings our copy up to date: a process may have been
+// killed after a change was accepted and before it was copied. Without tenant-service
+// it returns our copy.
+func (p *Preferences) fetch(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+	found, err := p.cfg.Source.FetchPreferences(ctx, o)
+	if bff.CodeOf(err) == bff.CodeResourceNotFound {
+		return found, cache.Negative(err, notFoundFor)
+	}
+	aside, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	if err == nil {
+		if err := p.cfg.Copies.KeepPreferences(aside, backoffice.PreferencesCopy{Owner: o, Preferences: found}); err != nil {
+			p.cfg.Log.WarnContext(ctx, "copy of preferences not brought up to date: an older one may be shown while tenant-service is away", "error", err.Error())
+		}
+		return found, nil
+	}
+	kept, lost := p.cfg.Copies.FindKeptPreferences(aside, o)
+	if lost != nil {
+		return kept, errors.Join(err, lost)
+	}
+	return kept, nil
+}
+
+// ForgetPreferences implements backoffice.PreferencesReader.
+func (p *Preferences) ForgetPreferences(ctx context.Context, o backoffice.PreferencesOwner) error {
+	keys, err := p.cfg.Keys.Tenant(o.Tenant)
+	if err != nil {
+		return err
+	}
+	return p.cache.Delete(ctx, preferencesKey(keys, o))
+}

@@ -1,0 +1,248 @@
+package backofficed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+var errAway = &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: time.Second, Err: errors.New("away")}
+
+// neighbours are the services behind inboxes, preferences and shortcuts, and what we
+// keep of them, in memory.
+type neighbours struct {
+	mu      sync.Mutex
+	err     error // of every service
+	lost    error // of our own store
+	inbox   map[string][]backoffice.InboxEntry
+	fetches int // of inboxes that were sent, not those that were unchanged
+	marks   map[string][]backoffice.Mark
+	prefs   map[backoffice.PreferencesOwner]backoffice.Preferences
+	copies  map[backoffice.PreferencesOwner]backoffice.Preferences
+	done    map[string]backoffice.Preferences // of tenant-service, by key
+	answers map[string]*attempt
+	events  func(...bff.Event) error
+	// killed ends an attempt when tenant-service has accepted it.
+	killed bool
+}
+
+func newNeighbours() *neighbours {
+	return &neighbours{
+		inbox: map[string][]backoffice.InboxEntry{}, marks: map[string][]backoffice.Mark{},
+		prefs: map[backoffice.PreferencesOwner]backoffice.Preferences{}, copies: map[backoffice.PreferencesOwner]backoffice.Preferences{},
+		done: map[string]backoffice.Preferences{}, answers: map[string]*attempt{},
+	}
+}
+
+// with changes something.
+func (n *neighbours) with(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
+func inboxOf(of backoffice.Inbox, tenant bff.ID, property string) string {
+	return string(of) + " " + tenant.String() + " " + property
+}
+
+// add puts an entry into an inbox.
+func (n *neighbours) add(of backoffice.Inbox, tenant bff.ID, property, id string, at time.Time, more string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := inboxOf(of, tenant, property)
+	name := map[backoffice.Inbox]string{backoffice.Suggestions: "suggestionId", backoffice.Alerts: "alertId"}[of]
+	e := backoffice.InboxEntry{ID: id, Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
+	n.inbox[key] = append(n.inbox[key], e)
+	backoffice.SortInbox(n.inbox[key])
+}
+
+// FetchInbox implements backoffice.InboxFeed.
+func (n *neighbours) FetchInbox(_ context.Context, of backoffice.Inbox, tenant, property bff.ID, etag string) (backoffice.Fetched, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	entries, there := n.inbox[inboxOf(of, tenant, property.String())]
+	if n.err != nil {
+		return backoffice.Fetched{}, n.err
+	}
+	if !there {
+		return backoffice.Fetched{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+	}
+	tag := `"` + strconv.Itoa(len(entries)) + `"`
+	if etag == tag {
+		return backoffice.Fetched{ETag: tag, Unchanged: true}, nil
+	}
+	n.fetches++
+	return backoffice.Fetched{Entries: entries, ETag: tag}, nil
+}
+
+// ListMarks implements backoffice.Marks.
+func (n *neighbours) ListMarks(_ context.Context, of backoffice.Inbox, tenant bff.ID, ids []string) (map[string][]backoffice.Mark, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := map[string][]backoffice.Mark{}
+	for _, id := range ids {
+		if m := n.marks[inboxOf(of, tenant, id)]; m != nil {
+			out[id] = m
+		}
+	}
+	return out, n.lost
+}
+
+// FetchPreferences is tenant-service.
+func (n *neighbours) FetchPreferences(_ context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.standing(o), n.err
+}
+
+func (n *neighbours) standing(o backoffice.PreferencesOwner) backoffice.Preferences {
+	if p, ok := n.prefs[o]; ok {
+		return p
+	}
+	return backoffice.Preferences{Payload: json.RawMessage(`{}`), Version: 1, UpdatedAt: bff.At(time.Unix(0, 0))}
+}
+
+// ReplacePreferences implements backoffice.PreferencesWriter.
+func (n *neighbours) ReplacePreferences(_ context.Context, c backoffice.PreferencesChange, key string) (backoffice.Preferences, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return backoffice.Preferences{}, n.err
+	}
+	if p, again := n.done[key]; again {
+		return p, nil
+	}
+	before := n.standing(c.Owner)
+	if before.Version != c.Seen {
+		return before, bff.Errorf(bff.CodePreferencesVersionConflict, "the preferences were changed meanwhile")
+	}
+	p := backoffice.Preferences{Payload: c.Payload, Version: c.Seen + 1, UpdatedAt: bff.At(time.Unix(1_800_000_000, 0))}
+	n.prefs[c.Owner], n.done[key] = p, p
+	return p, nil
+}
+
+// KeepPreferences implements backofficecache.PreferencesCopies.
+func (n *neighbours) KeepPreferences(_ context.Context, c backoffice.PreferencesCopy) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost == nil && n.copies[c.Owner].Version < c.Version {
+		n.copies[c.Owner] = c.Preferences
+	}
+	return n.lost
+}
+
+// FindKeptPreferences implements backofficecache.PreferencesCopies.
+func (n *neighbours) FindKeptPreferences(_ context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.copies[o]
+	if n.lost != nil || !ok {
+		return p, errors.Join(n.lost, errors.New("no copy"))
+	}
+	p.Stale = true
+	return p, nil
+}
+
+// FindThemeVersion implements backofficecache.ThemeSource.
+func (n *neighbours) FindThemeVersion(_ context.Context, tenant bff.ID) (bff.ID, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return bff.IDFromBytes(bff.PrefixThemeVersion, tenant.Bytes()), n.err
+}
+
+// attempt is a claim on a key.
+type attempt struct {
+	n       *neighbours
+	did     backoffice.Activity
+	digest  [32]byte
+	running bool
+	answer  *backoffice.Answer
+	failure error
+}
+
+// BeginMutation implements backoffice.Mutations.
+func (n *neighbours) BeginMutation(_ context.Context, a backoffice.Activity, o backoffice.Once, _ time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost != nil {
+		return nil, nil, n.lost
+	}
+	key := a.Tenant.String() + o.Key
+	before := n.answers[key]
+	switch {
+	case before == nil:
+	case before.digest != o.Digest:
+		return nil, nil, bff.Errorf(bff.CodeStaffIdempotencyReused, "another body")
+	case before.running:
+		return nil, nil, bff.Errorf(bff.CodeStaffIdempotencyInFlight, "still running")
+	case before.failure != nil:
+		return nil, nil, before.failure
+	case before.answer != nil:
+		return nil, before.answer, nil
+	}
+	n.answers[key] = &attempt{n: n, did: a, digest: o.Digest, running: true}
+	return n.answers[key], nil, nil
+}
+
+// Finish implements backoffice.Mutation.
+func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.Answer, error) {
+	n := a.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.killed {
+		return backoffice.Answer{}, errors.New("the process was killed")
+	}
+	if f.Failure != nil {
+		if !bff.CodeOf(f.Failure).Info().Retriable {
+			a.failure = f.Failure
+		}
+		return backoffice.Answer{}, f.Failure
+	}
+	a.answer = &f.Answer
+	if c := f.Preferences; c != nil && n.copies[c.Owner].Version < c.Version {
+		n.copies[c.Owner] = c.Preferences
+	}
+	return f.Answer, n.events(f.Events...)
+}
+
+// Release implements backoffice.Mutation.
+func (a *attempt) Release() { a.n.with(func() { a.running = false }) }
+
+// open adds what neighbours have to an API.
+func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroom, cfg *backofficehttp.Config) error {
+	n.with(func() {
+		n.events = func(events ...bff.Event) error { return f.outbox.Record(context.Background(), nil, events...) }
+	})
+	keys := redis.NewKeys(f.prefix, "bff-backoffice")
+	mirrors, err1 := backofficecache.NewInboxes(store, keys, n, f.clock)
+	reader, err2 := backofficecache.NewPreferences(backofficecache.PreferencesConfig{
+		Store: store, Keys: keys, Source: n, Copies: n, Log: slog.New(slog.DiscardHandler),
+	})
+	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, n)
+	cfg.Inboxes = backoffice.NewInboxes(mirrors, n)
+	cfg.Inboxes.MarksTimeout = time.Minute
+	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Now: f.clock})
+	cfg.Shortcuts = shortcuts
+	return errors.Join(err1, err2, err3)
+}
+
+// void has every instance ask anew for a house's inbox.
+func (f *front) void(part backoffice.Part) {
+	f.tb.Helper()
+	property := bff.MustParseID(bff.PrefixProperty, house)
+	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(testkit.Context(f.tb), f.tenant, property, part); err != nil {
+		f.tb.Fatal(err)
+	}
+}

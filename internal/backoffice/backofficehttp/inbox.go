@@ -1,0 +1,174 @@
+package backofficehttp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	inboxPage     = 50 // items of a page unless said
+	maxInboxPage  = 200
+	maxInboxWords = 20 // of a filter
+	maxInboxToken = 512
+)
+
+// suggestions lists what the AI orchestrator proposes.
+func (a *API) suggestions(w http.ResponseWriter, r *http.Request) error {
+	return a.inbox(w, r, backoffice.Suggestions, "decided", backoffice.MissingDecisions)
+}
+
+// alerts lists what notification-service wants operators to know.
+func (a *API) alerts(w http.ResponseWriter, r *http.Request) error {
+	return a.inbox(w, r, backoffice.Alerts, "acknowledged", backoffice.MissingAcknowledgements)
+}
+
+// inbox answers with a page. Marked is the name of the filter by what was done about an
+// entry, part the name of what is missing while our log cannot be read.
+func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, marked string, part backoffice.MissingPart) error {
+	v := visitOf(r)
+	in := web.ReadQuery(r)
+	q := backoffice.InboxQuery{
+		Severities: in.Strings("severity", maxInboxWords, maxToken), Categories: in.Strings("category", maxInboxWords, maxToken),
+		Statuses: in.Enums("status", len(of.Statuses()), of.Statuses()...), Marked: in.Bool(marked),
+		Limit: in.Int("limit", inboxPage, 1, maxInboxPage),
+	}
+	if cursor := in.String("cursor", maxInboxToken); cursor != "" {
+		var ok bool
+		if q.After, ok = readInboxCursor(cursor); !ok {
+			in.Refuse("cursor", bff.FieldFormat)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
+	if err != nil {
+		return err
+	}
+	missing := []backoffice.Missing{}
+	if page.Unmarked {
+		missing = append(missing, backoffice.Missing{Part: part, Reason: backoffice.StoreAway})
+	}
+	body, err := writeInbox(of, page, missing)
+	if err != nil {
+		return err
+	}
+	return answerTagged(w, r, tagOf(v, body), body)
+}
+
+// inboxFrame is a page without its items.
+type inboxFrame struct {
+	Total      int                  `json:"total"`
+	NextCursor string               `json:"nextCursor,omitempty"`
+	Stale      bool                 `json:"stale"`
+	AsOf       *bff.Timestamp       `json:"asOf,omitempty"` // of a stale page: any other is as of now
+	Degraded   []backoffice.Missing `json:"degraded"`
+}
+
+// writeInbox puts a page together. The entries' own bytes are copied as they are.
+func writeInbox(of backoffice.Inbox, page backoffice.InboxPage, missing []backoffice.Missing) ([]byte, error) {
+	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
+	if page.Next != nil {
+		frame.NextCursor = writeInboxCursor(*page.Next)
+	}
+	if page.Stale {
+		at := bff.At(page.AsOf)
+		frame.AsOf = &at
+	}
+	rest, err := json.Marshal(frame)
+	if err != nil {
+		return nil, err
+	}
+	body := []byte(`{"items":[`)
+	for i := range page.Items {
+		item := &page.Items[i]
+		ours, err := json.Marshal(membersOf(of, item, !page.Unmarked))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, item.Body...)
+		if len(item.Body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(body, ours[1:]...)
+	}
+	return append(append(body, "],"...), rest[1:]...), nil
+}
+
+// Members of an item that are ours ([backoffice.InboxMembers]).
+type (
+	suggestionMembers struct {
+		Status       string    `json:"status"`
+		InboxEntryID bff.ID    `json:"inboxEntryId"`
+		Decision     *decision `json:"decision,omitempty"`
+	}
+	decision struct {
+		Outcome   backoffice.DecisionOutcome `json:"outcome"`
+		DecidedBy string                     `json:"decidedBy"`
+		DecidedAt bff.Timestamp              `json:"decidedAt"`
+	}
+	alertMembers struct {
+		Status           string             `json:"status"`
+		InboxEntryID     bff.ID             `json:"inboxEntryId"`
+		Acknowledged     *bool              `json:"acknowledged,omitempty"`
+		Acknowledgements *[]acknowledgement `json:"acknowledgements,omitempty"`
+	}
+	acknowledgement struct {
+		By string        `json:"acknowledgedBy"`
+		At bff.Timestamp `json:"acknowledgedAt"`
+	}
+)
+
+// membersOf is what we say of an item. Unless our log is known, nothing is said of
+// acknowledgements: that there are none would be a guess.
+func membersOf(of backoffice.Inbox, item *backoffice.InboxItem, known bool) any {
+	if of == backoffice.Suggestions {
+		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID}
+		if len(item.Marks) > 0 {
+			mark := item.Marks[0]
+			m.Decision = &decision{mark.Outcome, mark.Operator, bff.At(mark.At)}
+		}
+		return m
+	}
+	m := alertMembers{Status: item.Status, InboxEntryID: item.InboxID}
+	if known {
+		marked, list := item.Marked(), []acknowledgement{}
+		for _, mark := range item.Marks {
+			list = append(list, acknowledgement{mark.Operator, bff.At(mark.At)})
+		}
+		m.Acknowledged, m.Acknowledgements = &marked, &list
+	}
+	return m
+}
+
+// A cursor is the position of the last item of a page; what it holds is no promise.
+
+func writeInboxCursor(p backoffice.InboxPosition) string {
+	text := strconv.FormatInt(p.At.Unix(), 10) + "." + strconv.Itoa(p.At.Nanosecond()) + "." + p.ID
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func readInboxCursor(s string) (backoffice.InboxPosition, bool) {
+	text, err := base64.RawURLEncoding.DecodeString(s)
+	parts := strings.SplitN(string(text), ".", 3)
+	if err != nil || len(parts) != 3 || parts[2] == "" {
+		return backoffice.InboxPosition{}, false
+	}
+	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
+	nanos, err2 := strconv.ParseUint(parts[1], 10, 30)
+	if err1 != nil || err2 != nil {
+		return backoffice.InboxPosition{}, false
+	}
+	return backoffice.InboxPosition{At: time.Unix(seconds, int64(nanos)).UTC(), ID: parts[2]}, true //nolint:gosec // 30 bits
+}

@@ -1,0 +1,139 @@
+package backofficehttp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// preferences shows how the operator has set up the app.
+func (a *API) preferences(w http.ResponseWriter, r *http.Request) error {
+	owner, err := a.preferencesOwner(r)
+	if err != nil {
+		return err
+	}
+	found, err := a.cfg.Settings.FindPreferences(r.Context(), owner)
+	if err != nil {
+		return err
+	}
+	return answerPreferences(w, r, owner, found)
+}
+
+// putPreferences replaces them, if the operator has seen the newest version.
+func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
+	owner, err := a.preferencesOwner(r)
+	if err != nil {
+		return err
+	}
+	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	if err != nil {
+		return err
+	}
+	change := backoffice.PreferencesChange{Owner: owner}
+	if change.Seen, err = readVersion(r, owner); err != nil {
+		return err
+	}
+	if change.Payload, err = readPayload(w, r); err != nil {
+		return err
+	}
+	digest, err := idempotency.Digest(change.Payload, "PUT /preferences", owner.Operator, owner.Property.String(), strconv.Itoa(change.Seen))
+	if err != nil {
+		return err
+	}
+	kept, err := a.cfg.Settings.ReplacePreferences(r.Context(), visitOf(r), change, backoffice.Once{Key: key, Digest: digest}, now(r))
+	if err != nil {
+		return err
+	}
+	return answerPreferences(w, r, owner, kept)
+}
+
+// preferencesOwner is the operator, at the property that the query names. The header
+// X-Property-Id says where the device stands, and is not asked.
+func (a *API) preferencesOwner(r *http.Request) (backoffice.PreferencesOwner, error) {
+	v := visitOf(r)
+	in := web.ReadQuery(r)
+	property := in.ID("propertyId", bff.PrefixProperty)
+	if err := in.Err(); err != nil {
+		return backoffice.PreferencesOwner{}, err
+	}
+	if !property.IsZero() && !v.Member.Scope.Covers(property) {
+		refusal := bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
+		return backoffice.PreferencesOwner{}, a.cfg.Access.RefuseRoute(r.Context(), v, r.Pattern, refusal, now(r))
+	}
+	v.Property = property
+	return backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Property: property}, nil
+}
+
+// readPayload reads the new preferences, which are an object of the app's own.
+func readPayload(w http.ResponseWriter, r *http.Request) (json.RawMessage, error) {
+	in, err := web.ReadBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	in.Require("payload")
+	in.Only("payload")
+	var members map[string]any
+	if payload := in.Object("payload"); payload != nil {
+		members = payload.Members()
+		in.RefuseAll(backoffice.CheckPreferences(members))
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
+}
+
+// A tag of preferences is "version-owner": the version is all that a change has to
+// name, and the owner keeps one operator's tag from meaning another's preferences.
+
+func preferencesTag(o backoffice.PreferencesOwner, p backoffice.Preferences) string {
+	tag := strconv.Itoa(p.Version) + "-" + ownerMark(o)
+	if p.Stale {
+		tag += "-stale" // the body says so as well, and is another one thereby
+	}
+	return `"` + tag + `"`
+}
+
+func ownerMark(o backoffice.PreferencesOwner) string {
+	sum := sha256.Sum256([]byte(o.Tenant.String() + " " + o.Property.String() + " " + o.Operator))
+	return hex.EncodeToString(sum[:8])
+}
+
+// readVersion reads the version that the operator has seen, of If-Match: a tag of ours
+// or a bare version in quotes.
+func readVersion(r *http.Request, o backoffice.PreferencesOwner) (int, error) {
+	values := r.Header["If-Match"]
+	if len(values) == 0 {
+		return 0, bff.Errorf(bff.CodePreferencesVersionRequired, "send the ETag of the preferences that this change was made of as If-Match")
+	}
+	malformed := bff.FieldErrors{{Field: "If-Match", Code: bff.FieldFormat}}.Err()
+	tag, ok := strings.CutPrefix(strings.TrimSpace(values[0]), `"`)
+	if tag, ok = strings.CutSuffix(tag, `"`); !ok || len(values) > 1 {
+		return 0, malformed
+	}
+	number, mark, ours := strings.Cut(tag, "-")
+	version, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || version < 1 {
+		return 0, malformed
+	}
+	if ours && strings.TrimSuffix(mark, "-stale") != ownerMark(o) {
+		return 0, bff.Errorf(bff.CodePreferencesVersionConflict, "If-Match is the ETag of other preferences: read these first")
+	}
+	return int(version), nil
+}
+
+func answerPreferences(w http.ResponseWriter, r *http.Request, o backoffice.PreferencesOwner, p backoffice.Preferences) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return answerTagged(w, r, preferencesTag(o, p), body)
+}

@@ -1,0 +1,152 @@
+package backofficeupstream
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/jsonscan"
+	"melmastoon.ghasi.io/bff/internal/upstream"
+)
+
+// Inboxes are the services that want operators to look at something: the AI
+// orchestrator and notification-service.
+type Inboxes struct{ ai, notification *upstream.Client }
+
+var _ backoffice.InboxFeed = (*Inboxes)(nil)
+
+// inboxDialect is how a service spells its entries.
+type inboxDialect struct{ route, id, at string }
+
+var inboxDialects = map[backoffice.Inbox]inboxDialect{
+	backoffice.Suggestions: {"/api/v1/tenants/{tenantId}/suggestions", "suggestionId", "createdAt"},
+	backoffice.Alerts:      {"/api/v1/tenants/{tenantId}/alerts", "alertId", "raisedAt"},
+}
+
+const inboxPageSize = 200
+
+// FetchInbox implements backoffice.InboxFeed. It takes entries of all states: those
+// that were dealt with are part of the list that operators see.
+func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID, etag string) (backoffice.Fetched, error) {
+	client := i.notification
+	if of == backoffice.Suggestions {
+		client = i.ai
+	}
+	list := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
+	route := list.dialect.route
+	// A tag names one page. Of a list of several pages it would say nothing about the
+	// others: such a list is read anew each time.
+	seen := upstream.Validator{ETag: etag}
+	options := []upstream.Option{ofTenant(tenant), upstream.Unless(&seen)}
+	for {
+		query := url.Values{"propertyId": {property.String()}, "status": {"all"}, "limit": {strconv.Itoa(inboxPageSize)}}
+		if list.next != "" {
+			query.Set("cursor", list.next)
+		}
+		list.next = ""
+		err := client.Get(ctx, route, upstream.Path(route, tenant.String()), query, upstream.Reading(list.read), options...)
+		switch {
+		case upstream.NotFound(err):
+			return backoffice.Fetched{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such property", Err: err}
+		case err != nil:
+			return backoffice.Fetched{}, failed(err)
+		case seen.Unchanged:
+			return backoffice.Fetched{ETag: seen.ETag, Unchanged: true}, nil
+		}
+		if list.next == "" || len(list.entries) >= backoffice.MaxInbox {
+			break
+		}
+		seen, options = upstream.Validator{}, options[:1]
+	}
+	if list.strangers > 0 {
+		client.Drift(route, "tenantId")
+	}
+	backoffice.SortInbox(list.entries)
+	return backoffice.Fetched{Entries: list.entries[:min(len(list.entries), backoffice.MaxInbox)], ETag: seen.ETag}, nil
+}
+
+// inboxList collects entries of several pages.
+type inboxList struct {
+	dialect          inboxDialect
+	tenant, property string
+
+	entries   []backoffice.InboxEntry
+	next      string // cursor of the next page
+	strangers int    // entries of another tenant or property, which are not shown
+}
+
+func (l *inboxList) read(r *jsonscan.Reader) {
+	there := false
+	for name := range r.Object() {
+		switch name {
+		case "items":
+			there = true
+			for range r.Array() {
+				l.readEntry(r)
+			}
+		case "nextCursor":
+			l.next = r.String()
+		}
+	}
+	r.Require(there, "items")
+}
+
+// readEntry reads what is filtered and sorted by, and keeps everything else as it is
+// written.
+func (l *inboxList) readEntry(r *jsonscan.Reader) {
+	var e backoffice.InboxEntry
+	tenant, property := l.tenant, l.property
+	e.Body = append(e.Body, '{')
+	for name := range r.Object() {
+		raw := r.Raw()
+		text := func() string { return jsonscan.New(raw).String() }
+		switch name {
+		case l.dialect.id:
+			e.ID = text()
+		case l.dialect.at:
+			var at bff.Timestamp
+			if at.UnmarshalText([]byte(text())) == nil {
+				e.At = at.Time
+			}
+		case "category":
+			e.Category = text()
+		case "severity":
+			e.Severity = text()
+		case "status":
+			e.Status = text()
+		case "tenantId":
+			tenant = text()
+		case "propertyId":
+			property = text()
+		}
+		if slices.Contains(ownMembers, name) {
+			continue
+		}
+		if raw == nil {
+			raw = []byte("null")
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			continue // a string is always encoded
+		}
+		if len(e.Body) > 1 {
+			e.Body = append(e.Body, ',')
+		}
+		e.Body = append(append(append(e.Body, quoted...), ':'), raw...)
+	}
+	r.Require(e.ID != "", l.dialect.id)
+	r.Require(!e.At.IsZero(), l.dialect.at)
+	switch {
+	case e.ID == "" || e.At.IsZero():
+	case tenant != l.tenant || property != l.property:
+		l.strangers++
+	default:
+		l.entries = append(l.entries, e)
+	}
+}
+
+var ownMembers = backoffice.InboxMembers()

@@ -109,6 +109,26 @@ func Ping(c rueidis.Client) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return c.Do(ctx, c.B().Ping().Build()).Error() }
 }
 
+// KeepsKeys is a readiness check of a tier whose keys may not go before their time:
+// no server of it may evict any when its memory is full. INFO says so also where
+// CONFIG is not allowed.
+func KeepsKeys(c rueidis.Client) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		for address, node := range c.Nodes() {
+			info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+			if err != nil {
+				return fmt.Errorf("ask %s for its policy: %w", address, err)
+			}
+			_, policy, _ := strings.Cut(info, "maxmemory_policy:")
+			policy, _, _ = strings.Cut(policy, "\r\n")
+			if policy != "noeviction" {
+				return fmt.Errorf("%s may evict keys: maxmemory-policy is %q, want noeviction", address, policy)
+			}
+		}
+		return nil
+	}
+}
+
 // Keys builds the keys of one service in one environment.
 type Keys struct{ prefix string }
 

@@ -100,3 +100,48 @@ func TestOpenHidesThePassword(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestKeepsKeys asks a server with each kind of policy.
+func TestKeepsKeys(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	c, err := redis.Open(redis.Config{URL: testkit.NewRedis(t).URL(), Tier: "test", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tt := range []struct {
+		policy string
+		want   bool
+	}{{"noeviction", true}, {"allkeys-lru", false}, {"volatile-ttl", false}} {
+		if err := c.Do(ctx, c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", tt.policy).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if err := redis.KeepsKeys(c)(ctx); (err == nil) != tt.want {
+			t.Errorf("%s: %v", tt.policy, err)
+		}
+	}
+}
+
+// TestKeepsKeysOnACluster: one node that may evict is enough.
+func TestKeepsKeysOnACluster(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	c, err := redis.Open(redis.Config{URL: testkit.RedisCluster(t)[0], Tier: "test", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := redis.KeepsKeys(c)(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range c.Nodes() {
+		if err := node.Do(ctx, node.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", "allkeys-lru").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	if err := redis.KeepsKeys(c)(ctx); err == nil || !strings.Contains(err.Error(), "allkeys-lru") {
+		t.Errorf("one node evicts: %v", err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
@@ -229,6 +230,55 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s is not reported: %v", want, err)
 		}
 	}
+}
+
+// A session tier that may evict keys is reported, and in development served with.
+func TestSessionTierMustKeepKeys(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewRedis(t)
+	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })}
+	c, err := redis.Open(redis.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	p := s.Start("bff-backoffice", nil)
+	for policy, want := range map[string]string{"allkeys-lru": "unavailable", "noeviction": "up"} {
+		ctx := testkit.Context(t)
+		if err := c.Do(ctx, c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", policy).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		for { // a busy machine may be too slow for a check
+			var doc struct{ Parts map[string]string }
+			if err := json.Unmarshal(read(t, "http://"+p.Admin+"/ready"), &doc); err != nil {
+				t.Fatal(err)
+			}
+			if doc.Parts["redis session policy"] == want {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%s: %v", policy, doc.Parts)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, url string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // The service must not start with a role that row level security does not bind.

@@ -58,6 +58,12 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	p.Require("redis session", redis.Ping(client)) // without sessions every call would be refused
+	// A tombstone or a used proof that is evicted lets a caller in that was refused.
+	check := p.Require
+	if s.Development() {
+		check = p.AddCheck
+	}
+	check("redis session policy", redis.KeepsKeys(client))
 	store, err := s.openStore(p)
 	if err != nil {
 		return err
@@ -132,6 +138,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	members := backofficecache.NewMembers(upstreams.Tenant, time.Now)
 	streams := newStreams(sessions, members, c.MaxStreams)
 	streams.run(p)
+	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
 	news := backoffice.NewNewsroom(p.Instance())
 	access := backoffice.NewAccess(sessions, members, ledger, news)
 	access.Notices = streams.notices

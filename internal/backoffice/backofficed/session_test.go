@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
@@ -470,6 +471,48 @@ func TestSessionsSlide(t *testing.T) {
 		if left, err := c.Do(ctx, c.B().Ttl().Key(k).Build()).AsInt64(); err != nil || left < 43_000 {
 			t.Errorf("%s lives for %d s, %v", k, left, err)
 		}
+	}
+}
+
+// The sessions of all instances are counted once a minute, and all report the same.
+func TestSessionsAreCounted(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{instances: 2})
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(backofficestore.NewSessionCount(f.sessions, "bff_backoffice"))
+	count := func() float64 {
+		t.Helper()
+		all, err := reg.Gather()
+		if err != nil || len(all) != 1 || all[0].GetName() != "bff_backoffice_session_active_count" {
+			t.Fatalf("%v, %v", all, err)
+		}
+		return all[0].GetMetric()[0].GetGauge().GetValue()
+	}
+	for i := range 3 {
+		f.sender("opt_parwana").from(i%2, http.MethodGet, "/session", "")
+	}
+	if got := count(); got != 3 {
+		t.Errorf("counted %v of 3", got)
+	}
+	out := f.sender("opt_parwana")
+	out.session()
+	if got := count(); got != 3 {
+		t.Errorf("counted again within the minute: %v", got)
+	}
+	minute := func() {
+		t.Helper()
+		if err := f.client.Do(testkit.Context(t), f.client.B().Del().Key(f.keys.Counting()).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	minute()
+	if got := count(); got != 4 {
+		t.Errorf("counted %v of 4", got)
+	}
+	out.from(1, http.MethodPost, "/auth/sign-out", "")
+	minute()
+	if got := count(); got != 3 {
+		t.Errorf("counted %v of 3 after a sign-out", got)
 	}
 }
 

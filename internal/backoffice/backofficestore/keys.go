@@ -24,6 +24,14 @@ func (k Keys) Proof(thumbprint, id string) string { return k.keys.Key("dpop", th
 // Limit is a bucket of a rate limit. Its name is a keyed hash of whom it counts.
 func (k Keys) Limit(bucket string) string { return k.keys.Key("rl", bucket) }
 
+// Count is how many sessions all tenants have together, and Counting says that it was
+// counted a moment ago. AnySession matches the blobs of all of them.
+func (k Keys) Count() string    { return k.keys.Key("session-count") }
+func (k Keys) Counting() string { return k.keys.Key("session-count", "turn") }
+func (k Keys) AnySession() string {
+	return k.keys.Key("session", string(bff.PrefixBackofficeLogin)+"_*")
+}
+
 // Tenant returns the names of one tenant's things.
 func (k Keys) Tenant(tenant bff.ID) (TenantKeys, error) {
 	keys, err := k.keys.Tenant(tenant)

@@ -55,6 +55,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	p.AddCheck("redis session", redis.Ping(sessions))
+	p.AddCheck("redis session policy", redis.KeepsKeys(sessions))
 	events, err := p.Events(ctx, &s.Settings, db)
 	if err != nil {
 		return err

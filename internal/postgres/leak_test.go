@@ -54,7 +54,7 @@ func proveNoLeak(t *testing.T, app *pgxpool.Pool, statements int) {
 			rng := rand.New(rand.NewPCG(seedling, uint64(w)))
 			var err error
 			for i := 0; i < statements/workers && err == nil; i++ {
-				err = randomStatement(ctx, app, rng)
+				err = patiently(ctx, func(ctx context.Context) error { return randomStatement(ctx, app, rng) })
 			}
 			failed <- err
 		}()
@@ -64,6 +64,14 @@ func proveNoLeak(t *testing.T, app *pgxpool.Pool, statements int) {
 			t.Error(err)
 		}
 	}
+}
+
+// patiently gives one statement a deadline of its own: what the package gives to
+// callers without one is too short for a machine that is busy with other tests.
+func patiently(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return do(ctx)
 }
 
 // randomStatement does one thing and checks what it sees.

@@ -134,6 +134,7 @@ type instance struct {
 }
 
 func newDrill(t *testing.T, seed uint64) *drill {
+	t.Helper()
 	d := &drill{t: t, rand: rand.New(rand.NewPCG(seed, 1)), truth: map[string]int{}} //nolint:gosec // repeatable
 	now := time.Now()
 	d.at = backoffice.Address{Tenant: bff.NewID(bff.PrefixTenant, now), Device: bff.NewID(bff.PrefixDevice, now)}
@@ -172,7 +173,7 @@ func (d *drill) run() {
 	for range 40 + d.rand.IntN(120) {
 		d.step()
 		if d.rand.IntN(3) > 0 {
-			time.Sleep(time.Duration(d.rand.IntN(8000)) * time.Millisecond)
+			time.Sleep(time.Duration(d.rand.IntN(8000)) * time.Millisecond) //nolint:forbidigo // of the bubble
 		}
 	}
 	d.set(func() {
@@ -183,7 +184,7 @@ func (d *drill) run() {
 	})
 	// A client sleeps for two minutes at most, waits for half a minute after failures,
 	// and is compared with the log every fifteen seconds.
-	time.Sleep(4 * time.Minute)
+	time.Sleep(4 * time.Minute) //nolint:forbidigo // of the bubble
 	synctest.Wait()
 	d.client.check()
 	cancel()
@@ -256,7 +257,7 @@ func (d *drill) happen() {
 	d.mu.Unlock()
 	for d.instances[d.rand.IntN(2)].append(backoffice.Entry{Kind: kind, Type: "changed", Data: data}) != nil {
 		d.set(func() { d.away = d.away && d.rand.IntN(4) > 0 })
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // of the bubble
 	}
 }
 
@@ -311,8 +312,8 @@ func (in *instance) Open(context.Context, backoffice.Address) ([]backoffice.Entr
 	}
 	in.d.mu.Lock()
 	defer in.d.mu.Unlock()
-	for i := len(in.d.log) - 1; i >= 0; i-- { // the log as it was after the opening
-		if in.d.log[i].Kind == backoffice.EntryOpened {
+	for i, e := range slices.Backward(in.d.log) { // the log as it was after the opening
+		if e.Kind == backoffice.EntryOpened {
 			return in.d.log[:i+1], nil
 		}
 	}
@@ -474,7 +475,7 @@ func (c *client) once(ctx context.Context, last string) error {
 			if err := c.take(f, last); err != nil {
 				return err
 			}
-			time.Sleep(time.Duration(c.rand.IntN(900)) * time.Millisecond) // a cut may come before the next
+			time.Sleep(time.Duration(c.rand.IntN(900)) * time.Millisecond) //nolint:forbidigo // of the bubble: a cut may come before the next
 		}
 	}
 }

@@ -77,14 +77,15 @@ type listener struct {
 // stream opens a stream at a server.
 func (s *sender) stream(url, last string) *listener {
 	s.f.tb.Helper()
-	l, res := s.tryStream(http.DefaultTransport, url, last)
+	l, status, _ := s.tryStream(http.DefaultTransport, url, last)
 	if l == nil {
-		s.f.tb.Fatalf("stream: %d", res.StatusCode)
+		s.f.tb.Fatalf("stream: %d", status)
 	}
 	return l
 }
 
-func (s *sender) tryStream(by http.RoundTripper, url, last string) (*listener, *http.Response) {
+// tryStream returns the status and headers of a refusal, too.
+func (s *sender) tryStream(by http.RoundTripper, url, last string) (*listener, int, http.Header) {
 	t := s.f.tb
 	t.Helper()
 	r := s.request(http.MethodGet, base+"/sse/stream", "")
@@ -103,11 +104,11 @@ func (s *sender) tryStream(by http.RoundTripper, url, last string) (*listener, *
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != http.StatusOK {
-		return nil, res
+		return nil, res.StatusCode, res.Header
 	}
 	l := &listener{t: t, body: res.Body, events: make(chan event, 4096), clean: make(chan error, 1)}
 	go l.read()
-	return l, res
+	return l, res.StatusCode, res.Header
 }
 
 func (l *listener) read() {
@@ -419,9 +420,9 @@ func TestStreamCap(t *testing.T) {
 	f := newFront(t, frontConfig{maxStreams: 1})
 	url := f.listen(0, http1.Options{})
 	f.sender("opt_parwana").stream(url, "").until("ready")
-	l, res := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, "")
-	if l != nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != "30" {
-		t.Errorf("%d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
+	l, status, header := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, "")
+	if l != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") != "30" {
+		t.Errorf("%d, Retry-After %q", status, header.Get("Retry-After"))
 	}
 }
 
@@ -444,8 +445,8 @@ func TestStreamsDrain(t *testing.T) {
 			t.Errorf("ended with %+v", e)
 		}
 	}
-	if l, res := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, ""); l != nil || res.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("opened while draining: %d", res.StatusCode)
+	if l, status, _ := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, ""); l != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("opened while draining: %d", status)
 	}
 }
 
@@ -502,7 +503,7 @@ func TestStreamTransports(t *testing.T) {
 	} {
 		url := f.listen(0, test.opts)
 		s := f.sender("opt_parwana")
-		l, _ := s.tryStream(test.by, url, "")
+		l, _, _ := s.tryStream(test.by, url, "")
 		l.until("ready")
 		f.tell(0, backoffice.Notice{Channel: backoffice.ChannelAI, Data: number("1")})
 		if e := l.next(); e.name != "ai" {

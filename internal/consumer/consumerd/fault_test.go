@@ -128,12 +128,14 @@ func TestUpstreamFaults(t *testing.T) {
 					broken := upstream == "*" || c.upstream == upstream
 					return c.outcome == "timeout" && !(broken && kind.slow) || c.outcome == "shed" && !(broken && kind.reason == "shed")
 				}
-				for route, got := range inTime(t, w, kind.fault, kind.slow, late) {
-					want, broken := promisedAnswers[upstream][route]
-					if !broken {
-						want = whole
+				want := func(route string) promisedAnswer {
+					if want, broken := promisedAnswers[upstream][route]; broken {
+						return want
 					}
-					check(t, route, got, want, kind.reason)
+					return whole
+				}
+				for route, got := range (trial{kind.fault, kind.slow, late, want}).inTime(t, w) {
+					check(t, route, got, want(route), kind.reason)
 				}
 			})
 		}
@@ -143,25 +145,35 @@ func TestUpstreamFaults(t *testing.T) {
 		late := func(c upstreamCalls) bool {
 			return c.outcome == "timeout" || c.outcome == "shed"
 		}
-		for route, got := range inTime(t, w, sim.Fault{Upstream: "*", LatencyMs: 100}, false, late) {
+		want := func(string) promisedAnswer { return whole }
+		for route, got := range (trial{sim.Fault{Upstream: "*", LatencyMs: 100}, false, late, want}).inTime(t, w) {
 			check(t, route, got, whole, "")
 		}
 	})
 }
 
+// trial is a fault and what instances do in spite of it.
+type trial struct {
+	fault  sim.Fault
+	atOnce bool                     // the routes are asked
+	late   func(upstreamCalls) bool // calls that are so only because of the machine
+	want   func(route string) promisedAnswer
+}
+
 // inTime asks every route of an instance with a fault and returns the answers.
 // The budgets of upstream calls are those of production, which a machine with
-// other work may not keep: where a call was late that should not have been, the
-// answers are about the machine, and another instance is asked.
-func inTime(t *testing.T, w *testkit.World, fault sim.Fault, atOnce bool, late func(upstreamCalls) bool) map[string]guestAnswer {
+// other work may not keep: where a call was late that should not have been, or the
+// part of an upstream in order is missing, the answers are about the machine, and
+// another instance is asked.
+func (tr trial) inTime(t *testing.T, w *testkit.World) map[string]guestAnswer {
 	t.Helper()
 	for range 10 {
 		f := newFaulty(t, w)
-		if err := f.sim.SetFault(fault); err != nil {
+		if err := f.sim.SetFault(tr.fault); err != nil {
 			t.Fatal(err)
 		}
-		got := f.askAll(atOnce)
-		if !slices.ContainsFunc(f.upstreamCalls(), late) {
+		got := f.askAll(tr.atOnce)
+		if !slices.ContainsFunc(f.upstreamCalls(), tr.late) && !tr.lacks(got) {
 			return got
 		}
 		t.Log("an upstream that was in order answered late: once more")
@@ -169,6 +181,22 @@ func inTime(t *testing.T, w *testkit.World, fault sim.Fault, atOnce bool, late f
 	}
 	t.Fatal("the machine was too slow for the upstreams' budgets every time")
 	return nil
+}
+
+// lacks reports whether an answer has left out more than the fault explains.
+func (tr trial) lacks(got map[string]guestAnswer) bool {
+	for route, a := range got {
+		var page shown
+		if json.Unmarshal(a.body, &page) != nil {
+			continue
+		}
+		for _, d := range page.Degraded {
+			if !slices.Contains(tr.want(route).parts, d.Part) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // upstreamCalls are an instance's calls of one kind.

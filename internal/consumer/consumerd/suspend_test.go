@@ -117,8 +117,13 @@ func TestSuspensionWithoutEvent(t *testing.T) {
 			t.Fatalf("instance %d does not show the hotel at first", node)
 		}
 	}
+	// gone wants a hotel to be nowhere, at once: the first instance has learnt of its
+	// tenant's suspension, and the others as soon as they hear of it.
 	gone := func(node int, hotel string) {
 		t.Helper()
+		if node > 0 {
+			s.awaitSuspension(node, hotel)
+		}
 		for _, path := range []string{hotel, hotel + "/availability?from=2077-03-10&to=2077-03-14"} {
 			if s.there(node, path) {
 				t.Errorf("instance %d still shows %s", node, path)
@@ -133,6 +138,8 @@ func TestSuspensionWithoutEvent(t *testing.T) {
 		}
 	}
 	for _, before := range suspended {
+		// The page asks tenant-service, which a busy machine may not wait for.
+		until(t, "the suspension to be learnt", func() bool { return !s.there(0, hotelOf[before]) })
 		for node := range f.nodes {
 			gone(node, hotelOf[before])
 		}
@@ -149,9 +156,6 @@ func TestSuspensionWithoutEvent(t *testing.T) {
 		t.Fatalf("hand-off to a suspended tenant: %.300s", a)
 	}
 	for node := range f.nodes {
-		if node > 0 { // the first has learnt it already
-			s.awaitSuspension(node, hotel)
-		}
 		gone(node, hotel)
 		if s.inList(node, "") {
 			t.Errorf("instance %d still has the tenant in a list", node)

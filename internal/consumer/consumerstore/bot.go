@@ -39,7 +39,7 @@ func (s *Bots) blockedKey() string { return s.cfg.Keys.Key("bot", "blocked") }
 
 // Burn implements challenge.Burner: SET NX decides the one first caller.
 func (s *Bots) Burn(ctx context.Context, id string, ttl time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	err := c.Do(ctx, c.B().Set().Key(s.cfg.Keys.Key("bot", "burnt", id)).Value("1").Nx().PxMilliseconds(ttl.Milliseconds()).Build()).Error()
@@ -54,7 +54,7 @@ func (s *Bots) Burn(ctx context.Context, id string, ttl time.Duration) (bool, er
 
 // Solved remembers that a visitor solved a challenge.
 func (s *Bots) Solved(ctx context.Context, visitor uint64, until time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, at := s.cfg.Sessions, until.UnixMilli()
 	return wrap("remember solution", c.Do(ctx, c.B().Set().Key(s.botKey("solved", visitor)).Value(strconv.FormatInt(at, 10)).PxatMillisecondsTimestamp(at).Build()).Error())
@@ -62,7 +62,7 @@ func (s *Bots) Solved(ctx context.Context, visitor uint64, until time.Time) erro
 
 // FindStanding returns what is remembered of a visitor.
 func (s *Bots) FindStanding(ctx context.Context, visitor uint64) (consumer.Standing, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	ms, err := c.Do(ctx, c.B().Get().Key(s.botKey("solved", visitor)).Build()).AsInt64()
@@ -81,7 +81,7 @@ const maxBlocked = 10_000
 
 // Block shuts a visitor out.
 func (s *Bots) Block(ctx context.Context, visitor uint64, until time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.blockedKey()
 	return all("block", c.DoMulti(ctx,
@@ -92,7 +92,7 @@ func (s *Bots) Block(ctx context.Context, visitor uint64, until time.Time) error
 
 // Blocked returns who is shut out.
 func (s *Bots) Blocked(ctx context.Context, now time.Time) (map[uint64]time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, key, from := s.cfg.Sessions, s.blockedKey(), strconv.FormatInt(now.UnixMilli(), 10)
 	found, err := c.Do(ctx, c.B().Zrange().Key(key).Min("("+from).Max("+inf").Byscore().Limit(0, maxBlocked).Withscores().Build()).AsZScores()
@@ -139,7 +139,7 @@ func (s *Bots) ExchangePaces(ctx context.Context, paces []consumer.Pace, now tim
 	if len(paces) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, at := s.cfg.Sessions, strconv.FormatInt(now.UnixMilli(), 10)
 	runs := make([]rueidis.LuaExec, len(paces))
@@ -175,7 +175,7 @@ const (
 
 // Collide implements consumer.BotMemory.
 func (s *Bots) Collide(ctx context.Context, crowd, session uint64, now time.Time) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.botKey("fp-collisions", crowd)
 	results := c.DoMulti(ctx,
@@ -232,7 +232,7 @@ return 1
 `)
 
 func (s *Store) penalise(ctx context.Context, b consumer.BotSuspected) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	num := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return wrap("penalise", penaltyScript.Exec(ctx, s.cfg.Sessions, []string{s.PenaltyKey(b.FingerprintHash)}, []string{
@@ -242,7 +242,7 @@ func (s *Store) penalise(ctx context.Context, b consumer.BotSuspected) error {
 
 // Penalty returns what a fingerprint's misdeeds still weigh.
 func (s *Store) Penalty(ctx context.Context, fingerprint consumer.Hash, now time.Time) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	text, err := c.Do(ctx, c.B().Get().Key(s.PenaltyKey(fingerprint)).Build()).ToString()

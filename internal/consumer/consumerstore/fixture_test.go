@@ -96,7 +96,7 @@ func newShop(t *testing.T, redisURL, postgresURL string) *shop {
 	s.Store = consumerstore.New(consumerstore.Config{
 		DB: s.db, Sessions: s.redis, Keys: s.keys, Outbox: table,
 		Appender: outbox.NewAppender(s.db, table, noRelay{}, 1000), Waker: noRelay{},
-		Peppers: [][]byte{[]byte("the pepper of tests"), []byte("the pepper before it")},
+		Peppers: [][]byte{[]byte("the pepper of tests"), []byte("the pepper before it")}, LeastTimeout: 10 * time.Second,
 	})
 	return s
 }

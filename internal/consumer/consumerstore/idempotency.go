@@ -16,7 +16,7 @@ const duplicateWait = 2 * time.Second
 
 func (s *Store) newOnce() *idempotency.Store {
 	return idempotency.New(idempotency.Config{
-		DB: s.cfg.DB, Copies: copies{s}, Wait: duplicateWait,
+		DB: s.cfg.DB, Copies: copies{s}, Wait: max(duplicateWait, s.cfg.LeastTimeout),
 		Table: idempotency.Table{
 			Name: "bff_consumer.idempotency_keys", Key: "composite_key", Owners: []string{"guest_session_id"}, Route: "route",
 			Digest: "request_digest", Status: "response_status", Body: "response_body",
@@ -68,7 +68,7 @@ func (c copies) key(composite string) string { return c.cfg.Keys.Key("idem", com
 
 // Find returns a copy if Redis has one and says so in time.
 func (c copies) Find(ctx context.Context, composite string) []byte {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := c.within(ctx, sessionTimeout)
 	defer cancel()
 	r := c.cfg.Sessions
 	b, err := r.Do(ctx, r.B().Get().Key(c.key(composite)).Build()).AsBytes()
@@ -83,7 +83,7 @@ func (c copies) Keep(ctx context.Context, composite string, copied []byte, life 
 	if life < time.Second {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := c.within(ctx, sessionTimeout)
 	defer cancel()
 	r := c.cfg.Sessions
 	_ = r.Do(ctx, r.B().Set().Key(c.key(composite)).Value(rueidis.BinaryString(copied)).Ex(life).Build()).Error() // Postgres has it

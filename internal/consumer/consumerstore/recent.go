@@ -91,7 +91,7 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 	if err := errors.Join(errs...); err != nil { // plain fields always encode
 		return fmt.Errorf("follow guests: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	ctx, cancel := s.within(ctx, followTimeout)
 	defer cancel()
 	results := s.pipeline(ctx, cmds, calls)
 	var late rueidis.Commands // searches of guests who had their sessions purged meanwhile
@@ -108,7 +108,7 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 
 // FindTrail reads both lists in one round trip.
 func (s *Store) FindTrail(ctx context.Context, guest bff.ID) (consumer.Trail, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.sessionKey(guest)
 	lists := c.DoMulti(ctx,

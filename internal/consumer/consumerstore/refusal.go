@@ -59,7 +59,7 @@ const refusalTimeout = 250 * time.Millisecond
 
 // FindRefusal looks for a refusal.
 func (s *Store) FindRefusal(ctx context.Context, guest bff.ID) (consumer.Refusal, error) {
-	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	ctx, cancel := s.within(ctx, refusalTimeout)
 	defer cancel()
 	return s.findRefusal(ctx, s.cfg.DB, guest)
 }
@@ -83,7 +83,7 @@ func (s *Store) findRefusal(ctx context.Context, db interface {
 
 // KnowsSession looks for what Postgres keeps of a session.
 func (s *Store) KnowsSession(ctx context.Context, id bff.ID) (known bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	ctx, cancel := s.within(ctx, refusalTimeout)
 	defer cancel()
 	err = s.cfg.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL)
 		OR EXISTS (SELECT FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($2))

@@ -48,7 +48,7 @@ func (s *Store) noteSearch(ss *consumer.SearchSession) call {
 
 // listSearches returns the search sessions of a guest that have not ended.
 func (s *Store) listSearches(ctx context.Context, guest bff.ID) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	ids, err := c.Do(ctx, c.B().Zrange().Key(s.searchesKey(guest)).Min("0").Max("-1").Build()).AsStrSlice()
@@ -83,7 +83,7 @@ func latest(a, b time.Time) time.Time {
 
 // FindSearch reads a search session; one that cannot be read is as good as none.
 func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.Asked) (consumer.SearchSession, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	m, err := c.Do(ctx, c.B().Hgetall().Key(s.searchKey(id)).Build()).AsStrMap()
@@ -108,7 +108,7 @@ func (s *Store) FindSearch(ctx context.Context, id, guest bff.ID, q *consumer.As
 
 // SaveOrder keeps an order a little longer than any session that can name it.
 func (s *Store) SaveOrder(ctx context.Context, name consumer.Hash, hotels []bff.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	raw := make([]byte, 0, 16*len(hotels))
 	for _, id := range hotels {
@@ -125,7 +125,7 @@ func (s *Store) SaveOrder(ctx context.Context, name consumer.Hash, hotels []bff.
 
 // FindOrder returns an order that is still kept.
 func (s *Store) FindOrder(ctx context.Context, name consumer.Hash) ([]bff.ID, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	raw, err := c.Do(ctx, c.B().Get().Key(s.orderKey(name)).Build()).AsBytes()

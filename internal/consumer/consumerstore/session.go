@@ -48,7 +48,7 @@ func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSessi
 
 // FindSessions reads the hashes of many sessions in one pipeline.
 func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []consumer.FoundSession {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	cmds := make(rueidis.Commands, len(ids))
@@ -78,7 +78,7 @@ func (s *Store) SaveSession(ctx context.Context, g consumer.GuestSession) error 
 	if err != nil {
 		return fmt.Errorf("save session: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.sessionKey(g.ID)
 	set := c.B().Hset().Key(key).FieldValue()
@@ -119,7 +119,7 @@ func (s *Store) RestoreSession(ctx context.Context, g consumer.GuestSession) err
 	for f, v := range fields {
 		args = append(args, f, v)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	restored, err := restoreScript.call(s.sessionKey(g.ID), args...).exec(ctx, s.cfg.Sessions).AsInt64()
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.Se
 	if err != nil {
 		return false, fmt.Errorf("update session: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	there, err := touched.exec(ctx, s.cfg.Sessions).AsInt64()
 	if err != nil {

@@ -28,6 +28,9 @@ type Config struct {
 	Waker    outbox.Waker // tells a relay that there is something to publish
 	// Peppers hash the ids of sessions: the first for writing, all for reading.
 	Peppers [][]byte
+	// LeastTimeout lengthens the timeouts and waits that are shorter: for a machine that
+	// is slower than those of production.
+	LeastTimeout time.Duration
 }
 
 // Store implements the domain's Sessions, Wishlists, Ledger and Journal.
@@ -46,6 +49,11 @@ func New(cfg Config) *Store {
 	s := &Store{cfg: cfg, undropped: undropped{versions: map[bff.ID]int64{}, more: make(chan struct{}, 1)}}
 	s.once = s.newOnce()
 	return s
+}
+
+// within caps a call.
+func (s *Store) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(timeout, s.cfg.LeastTimeout))
 }
 
 // Record journals events that have no transaction of their own.

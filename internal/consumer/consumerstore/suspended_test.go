@@ -51,7 +51,7 @@ func (noCache) Invalidate(context.Context, ...string) error { return nil }
 
 func (i *instances) connect() rueidis.Client {
 	i.t.Helper()
-	c, err := redis.Open(redis.Config{URL: i.redis.URL(), Tier: "test", Timeout: time.Second})
+	c, err := redis.Open(redis.Config{URL: i.redis.URL(), Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (i *instances) connect() rueidis.Client {
 
 func (i *instances) keeper(every time.Duration) (*consumerstore.Suspensions, *consumer.SuspendedTenants) {
 	i.t.Helper()
-	db, err := postgres.Open(i.t.Context(), postgres.Config{URL: i.postgres.URL(), ConnectTimeout: time.Second})
+	db, err := postgres.Open(i.t.Context(), postgres.Config{URL: i.postgres.URL(), ConnectTimeout: time.Minute})
 	if err != nil {
 		i.t.Fatal(err)
 	}

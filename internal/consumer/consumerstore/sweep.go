@@ -67,7 +67,7 @@ func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) er
 }
 
 func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, searches, answers []string) error {
-	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
+	ctx, cancel := s.within(ctx, purgeTimeout)
 	defer cancel()
 	c, key := s.cfg.Sessions, s.sessionKey(guest)
 	errs := []error{clearHashScript.Exec(ctx, c, []string{key}, []string{seconds(clearedSession), clearedField}).Error()}

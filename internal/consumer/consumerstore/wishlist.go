@@ -77,7 +77,7 @@ func (s *Store) ListWishlist(ctx context.Context, guest bff.ID) ([]consumer.Wish
 }
 
 func (s *Store) readMirror(ctx context.Context, guest bff.ID) (entries []consumer.WishlistEntry, fresh bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	items, err := c.Do(ctx, c.B().Lrange().Key(s.wishlistKey(guest)).Start(0).Stop(-1).Build()).AsStrSlice()
@@ -126,7 +126,7 @@ func (s *Store) replaceMirror(ctx context.Context, guest bff.ID, what string, ve
 	}
 	v := strconv.FormatInt(version, 10)
 	args := append([]string{life, clearedMark, v, what + " " + v + " " + strconv.FormatInt(time.Now().Unix(), 10)}, items...)
-	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	return replaceScript.Exec(ctx, s.cfg.Sessions, []string{s.wishlistKey(guest)}, args).Error()
 }
@@ -252,7 +252,7 @@ const (
 // when it cannot, the mirror is absent, and the next read fills it.
 func (c wishlistClaim) inLane(ctx context.Context, change func(pgx.Tx) (idempotency.Answer, error)) (consumer.Answer, error) {
 	s, lane := c.store, c.guest.String()
-	leave, _, err := s.lanes.Enter(ctx, lane, laneWait)
+	leave, _, err := s.lanes.Enter(ctx, lane, max(laneWait, s.cfg.LeastTimeout))
 	if err != nil {
 		return consumer.Answer{}, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retryStore, Err: err}
 	}
@@ -261,7 +261,7 @@ func (c wishlistClaim) inLane(ctx context.Context, change func(pgx.Tx) (idempote
 	leave()
 	c.Release() // duplicates need not wait for the mirror
 	if last {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fillTime)
+		ctx, cancel := s.within(context.WithoutCancel(ctx), fillTime)
 		defer cancel()
 		_, _ = s.fillMirror(ctx, c.guest)
 	}

@@ -355,7 +355,7 @@ func TestOldMirrorHidesNothing(t *testing.T) {
 	guest := newID(bff.PrefixGuestSession)
 	key := s.keys.Key("session", guest.String(), "wishlist")
 	elsewhere := consumerstore.New(consumerstore.Config{
-		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}},
+		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}}, LeastTimeout: 10 * time.Second,
 	})
 	add(t, s, guest, newID(bff.PrefixProperty))
 	before := s.list(key)

@@ -134,14 +134,16 @@ func TestNoticesReachWhomTheyConcern(t *testing.T) {
 			},
 		},
 		"a check-out": {
-			"melmastoon.reservation.checked_out.v1", News{Tenant: reactTenant, Property: reactProperty, At: reactAt},
+			"melmastoon.reservation.checked_out.v1",
+			News{Tenant: reactTenant, Property: reactProperty, At: reactAt},
 			[]Notice{{
 				Channel: ChannelDashboard, Type: DashboardChanged, Tenant: reactTenant, Property: reactProperty, At: reactAt,
 				Data: []byte(`{"parts":["dashboard","today","departures","in-house","housekeeping"]}`),
 			}},
 		},
 		"another role": {
-			TopicMemberChanged, News{Tenant: reactTenant, Operator: "opt_1", At: reactAt},
+			TopicMemberChanged,
+			News{Tenant: reactTenant, Operator: "opt_1", At: reactAt},
 			[]Notice{
 				{Channel: ChannelSession, Type: "membership.changed", Tenant: reactTenant, Operator: "opt_1", At: reactAt, Data: []byte(`{}`)},
 				{

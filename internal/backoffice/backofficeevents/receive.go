@@ -54,7 +54,7 @@ type Config struct {
 	Access   *backoffice.Access
 	Sessions backoffice.Sessions
 	Kept     backoffice.Invalidator
-	Streams  backoffice.Notifier // nil: nothing is streamed
+	Streams  backoffice.Notifier
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -127,9 +127,6 @@ func (r *Receiver) react(ctx context.Context, does *backoffice.Reaction, e event
 		if err := r.cfg.Kept.Invalidate(ctx, e.Tenant, e.Property, does.Parts...); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %w", backoffice.ErrCopiesAway, err))
 		}
-	}
-	if r.cfg.Streams == nil {
-		return errors.Join(errs...)
 	}
 	for _, n := range does.Notices(e.News) {
 		errs = append(errs, r.cfg.Streams.Notify(ctx, n))

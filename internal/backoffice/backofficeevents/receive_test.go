@@ -91,10 +91,10 @@ func newReceiver(t *testing.T) (*Receiver, *tier, *memory, *house) {
 	}), s, m, h
 }
 
-func delivery(t *testing.T, topic, id string, payload map[string]any) pubsub.Delivery {
+func delivery(t *testing.T, topic string, payload map[string]any) pubsub.Delivery {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{
-		"envelope": map[string]any{"eventId": id, "subject": topic, "occurredAt": "2026-11-17T11:59:00Z", "requestId": "req_1"}, "payload": payload,
+		"envelope": map[string]any{"eventId": "evt_1", "subject": topic, "occurredAt": "2026-11-17T11:59:00Z", "requestId": "req_1"}, "payload": payload,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestReceive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, s, m, _ := newReceiver(t)
-			d := delivery(t, test.topic, "evt_1", test.payload)
+			d := delivery(t, test.topic, test.payload)
 			for range 2 { // the second has no effect
 				if err := r.Receive(t.Context(), d); (err == nil) != (test.want != nil) {
 					t.Errorf("%v", err)
@@ -175,14 +175,18 @@ func TestReact(t *testing.T) {
 		told    []string
 	}{
 		"an alert": {
-			raised, object{"tenantId": tenant, "propertyId": property, "alertId": "alr_1", "severity": "critical", "title": "of a guest", "operatorId": 7}, tenant + " " + property + " [dashboard today alert-inbox]",
+			raised,
+			object{"tenantId": tenant, "propertyId": property, "alertId": "alr_1", "severity": "critical", "title": "of a guest", "operatorId": 7},
+			tenant + " " + property + " [dashboard today alert-inbox]",
 			[]string{
 				"alerts alert.raised " + tenant + " " + property + `   req_1 {"alertId":"alr_1","severity":"critical"}`,
 				"dashboard dashboard.changed " + tenant + " " + property + `   req_1 {"parts":["dashboard","today","alert-inbox"]}`,
 			},
 		},
 		"an alert of the whole tenant": {
-			raised, object{"tenantId": tenant, "propertyId": nil, "alertId": "alr_1"}, tenant + "  [dashboard today alert-inbox]",
+			raised,
+			object{"tenantId": tenant, "propertyId": nil, "alertId": "alr_1"},
+			tenant + "  [dashboard today alert-inbox]",
 			[]string{
 				"alerts alert.raised " + tenant + `    req_1 {"alertId":"alr_1"}`,
 				"dashboard dashboard.changed " + tenant + `    req_1 {"parts":["dashboard","today","alert-inbox"]}`,
@@ -192,14 +196,18 @@ func TestReact(t *testing.T) {
 		"ids by another prefix":  {folio, object{"tenantId": "ten" + tenant[3:], "propertyId": "prp" + property[3:]}, tenant + " " + property + " " + folioParts, folioTold},
 		"members of other types": {folio, object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}}, tenant + " " + property + " " + folioParts, folioTold},
 		"a key": {
-			key, object{"tenantId": tenant, "propertyId": property, "reservationId": uuid(bff.PrefixReservation, reservation), "state": "active", "vendor": 3}, tenant + " " + property + " [dashboard]",
+			key,
+			object{"tenantId": tenant, "propertyId": property, "reservationId": uuid(bff.PrefixReservation, reservation), "state": "active", "vendor": 3},
+			tenant + " " + property + " [dashboard]",
 			[]string{
 				"locks credential.issued " + tenant + " " + property + `   req_1 {"reservationId":"` + reservation + `","state":"active"}`,
 				"dashboard dashboard.changed " + tenant + " " + property + `   req_1 {"parts":["dashboard"]}`,
 			},
 		},
 		"another role": {
-			backoffice.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o", "propertyId": property}, tenant + "  [dashboard preferences shortcuts]",
+			backoffice.TopicMemberChanged,
+			object{"tenantId": tenant, "operatorId": "o", "propertyId": property},
+			tenant + "  [dashboard preferences shortcuts]",
 			[]string{
 				"session membership.changed " + tenant + "  o  req_1 {}",
 				"dashboard dashboard.changed " + tenant + `    req_1 {"parts":["dashboard","preferences","shortcuts"]}`,
@@ -214,7 +222,7 @@ func TestReact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, _, _, h := newReceiver(t)
-			d := delivery(t, test.topic, "evt_1", test.payload)
+			d := delivery(t, test.topic, test.payload)
 			for range 3 { // once is enough
 				err := r.Receive(t.Context(), d)
 				if (err == nil) != (test.void != "") || err != nil && !errors.Is(err, bff.ErrEvent) {
@@ -240,7 +248,7 @@ func TestReact(t *testing.T) {
 func TestReactionsInOutages(t *testing.T) {
 	t.Parallel()
 	r, _, m, h := newReceiver(t)
-	d := delivery(t, "melmastoon.billing.cash_drawer", "evt_1", map[string]any{"tenantId": tenant})
+	d := delivery(t, "melmastoon.billing.cash_drawer", map[string]any{"tenantId": tenant})
 	m.err = errors.New("postgres is away")
 	if err := r.Receive(t.Context(), d); err == nil || h.void != nil || h.told != nil {
 		t.Errorf("%v, %v, %v", err, h.void, h.told)
@@ -260,7 +268,7 @@ func TestReactionsInOutages(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	r, s, m, _ := newReceiver(t)
-	d := delivery(t, backoffice.TopicSessionRevoked, "evt_1", map[string]any{"tenantId": tenant, "operatorId": "o"})
+	d := delivery(t, backoffice.TopicSessionRevoked, map[string]any{"tenantId": tenant, "operatorId": "o"})
 	m.err = errors.New("postgres is away")
 	if err := r.Receive(t.Context(), d); err == nil || len(s.did) != 1 {
 		t.Errorf("%v, %v", err, s.did)

@@ -170,7 +170,7 @@ func (s *Sim) putCash(c *call) (any, error) {
 }
 
 func (s *Sim) findFolio(c *call) (Reservation, error) {
-	r, _, err := s.findRef(c, bff.PrefixFolio, "folioId")
+	r, err := s.findRef(c, bff.PrefixFolio, "folioId")
 	if err != nil {
 		return Reservation{}, err
 	}

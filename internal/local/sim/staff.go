@@ -115,16 +115,16 @@ func (c *call) pathID(p bff.Prefix, name string) (bff.ID, error) {
 }
 
 // findRef finds what an id of the path stands for, if it is the caller's.
-func (s *Sim) findRef(c *call, p bff.Prefix, name string) (ref, string, error) {
+func (s *Sim) findRef(c *call, p bff.Prefix, name string) (ref, error) {
 	id, err := c.pathID(p, name)
 	if err != nil {
-		return ref{}, "", err
+		return ref{}, err
 	}
 	r, ok := s.readRef(id)
 	if !ok {
-		return ref{}, "", notFound(name)
+		return ref{}, notFound(name)
 	}
-	return r, id.String(), c.ofTenant(r.house.tenant)
+	return r, c.ofTenant(r.house.tenant)
 }
 
 // ofTenant hides what is another tenant's. Every call says which tenant it asks

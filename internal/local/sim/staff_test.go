@@ -49,14 +49,22 @@ func TestStaffReadsAnswer(t *testing.T) {
 	w := newFixture(t)
 	p := busy(t, w)
 	for _, read := range [][2]string{
-		{"reservation", "/api/v1/properties/{p}/arrivals"}, {"reservation", "/api/v1/properties/{p}/departures?date=2026-05-05"},
-		{"reservation", "/api/v1/properties/{p}/in-house"}, {"inventory", "/api/v1/properties/{p}/rooms"},
-		{"inventory", "/api/v1/properties/{p}/occupancy?from=2026-05-04&to=2026-05-11"}, {"housekeeping", "/api/v1/properties/{p}/tasks"},
-		{"maintenance", "/api/v1/properties/{p}/work-orders"}, {"maintenance", "/api/v1/properties/{p}/blocked-rooms"},
-		{"billing", "/api/v1/properties/{p}/folios"}, {"lock", "/api/v1/properties/{p}/failures"},
-		{"ai-orchestrator", "/api/v1/tenants/{t}/suggestions"}, {"notification", "/api/v1/tenants/{t}/alerts?status=open"},
-		{"staff", "/api/v1/properties/{p}/shifts"}, {"sync", "/api/v1/properties/{p}/devices"},
-		{"pricing", "/v1/pricing/properties/{p}/rates"}, {"property", "/api/v1/properties/{p}/notes"},
+		{"reservation", "/api/v1/properties/{p}/arrivals"},
+		{"reservation", "/api/v1/properties/{p}/departures?date=2026-05-05"},
+		{"reservation", "/api/v1/properties/{p}/in-house"},
+		{"inventory", "/api/v1/properties/{p}/rooms"},
+		{"inventory", "/api/v1/properties/{p}/occupancy?from=2026-05-04&to=2026-05-11"},
+		{"housekeeping", "/api/v1/properties/{p}/tasks"},
+		{"maintenance", "/api/v1/properties/{p}/work-orders"},
+		{"maintenance", "/api/v1/properties/{p}/blocked-rooms"},
+		{"billing", "/api/v1/properties/{p}/folios"},
+		{"lock", "/api/v1/properties/{p}/failures"},
+		{"ai-orchestrator", "/api/v1/tenants/{t}/suggestions"},
+		{"notification", "/api/v1/tenants/{t}/alerts?status=open"},
+		{"staff", "/api/v1/properties/{p}/shifts"},
+		{"sync", "/api/v1/properties/{p}/devices"},
+		{"pricing", "/v1/pricing/properties/{p}/rates"},
+		{"property", "/api/v1/properties/{p}/notes"},
 	} {
 		var first, second struct {
 			Items []json.RawMessage
@@ -72,8 +80,12 @@ func TestStaffReadsAnswer(t *testing.T) {
 		}
 	}
 	for _, read := range [][2]string{
-		{"reservation", "/api/v1/properties/{p}/summary"}, {"housekeeping", "/api/v1/properties/{p}/progress"}, {"housekeeping", "/api/v1/properties/{p}/linen"},
-		{"billing", "/api/v1/properties/{p}/cash-drawer"}, {"analytics", "/api/v1/properties/{p}/kpis"}, {"ai-orchestrator", "/api/v1/properties/{p}/acceptance"},
+		{"reservation", "/api/v1/properties/{p}/summary"},
+		{"housekeeping", "/api/v1/properties/{p}/progress"},
+		{"housekeeping", "/api/v1/properties/{p}/linen"},
+		{"billing", "/api/v1/properties/{p}/cash-drawer"},
+		{"analytics", "/api/v1/properties/{p}/kpis"},
+		{"ai-orchestrator", "/api/v1/properties/{p}/acceptance"},
 	} {
 		var out map[string]any
 		w.staffGet(p, read[0], read[1], &out)

@@ -357,7 +357,7 @@ func (s *Sim) stayCounts(c *call) (any, error) {
 
 // findStay finds the reservation of the path.
 func (s *Sim) findStay(c *call) (Reservation, error) {
-	r, _, err := s.findRef(c, bff.PrefixReservation, "reservationId")
+	r, err := s.findRef(c, bff.PrefixReservation, "reservationId")
 	if err != nil {
 		return Reservation{}, err
 	}

@@ -23,6 +23,9 @@ type Needs struct {
 	Roles []Role
 	// Property: the request names a property, which is in the caller's scope.
 	Property bool
+	// OwnProperty: the query may name a property, which is then in the caller's scope.
+	// The header X-Property-Id says where the device stands, and is not asked.
+	OwnProperty bool
 }
 
 // Holder is a caller that has proved to hold a key, and no more: at a refresh the

@@ -138,6 +138,12 @@ func TestInboxRefuses(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
+	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
+	for _, path := range []string{"/alerts", "/ai/suggestions"} {
+		if got := codeOf(s.get(path + "?propertyId=" + foreign)); got != "RESOURCE_NOT_FOUND" {
+			t.Errorf("%s of another tenant's property: %s", path, got)
+		}
+	}
 	if got := codeOf(f.sender("opt_hamida").get("/alerts?propertyId=" + owner)); got != "RESOURCE_NOT_FOUND" {
 		t.Errorf("a property of another tenant: %s", got)
 	}

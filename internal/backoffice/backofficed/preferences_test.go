@@ -181,8 +181,19 @@ func TestPreferencesAreTheOperatorsOwn(t *testing.T) {
 	if got := readPreferences(t, f.send(0, here)); got.Version != 1 {
 		t.Errorf("for one property: %+v", got)
 	}
-	if got := codeOf(a.get("/preferences?propertyId=" + other)); got != "PROPERTY_SCOPE_DENIED" {
-		t.Errorf("outside the scope: %s", got)
+	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
+	for path, want := range map[string]string{
+		"?propertyId=" + other: "PROPERTY_SCOPE_DENIED", "?propertyId=" + foreign: "RESOURCE_NOT_FOUND", "?propertyId=x": "VALIDATION_FAILED",
+		"?propertyId=" + house + "&propertyId=" + house: "VALIDATION_FAILED",
+	} {
+		if got := codeOf(a.get("/preferences" + path)); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	standing := a.request(http.MethodGet, base+"/preferences?propertyId="+house, "")
+	standing.header.Set("X-Property-Id", other)
+	if got := codeOf(f.send(0, standing)); got != "OK" {
+		t.Errorf("at another property: %s", got)
 	}
 }
 

@@ -125,7 +125,7 @@ func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
 			errs = append(errs, fmt.Errorf("route %q: needs: missing", rt.Pattern))
 			continue
 		}
-		if needs.ProofOnly && (len(needs.Roles) > 0 || needs.Property) {
+		if needs.ProofOnly && (len(needs.Roles) > 0 || needs.Property || needs.OwnProperty) {
 			errs = append(errs, fmt.Errorf("route %q: a caller without a token has neither roles nor properties", rt.Pattern))
 		}
 		if _, ok := g.classes[rt.Limit]; !ok && !g.cfg.Limits.Off {
@@ -194,7 +194,10 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 	if len(needs.Roles) > 0 && !visit.Member.HasAny(needs.Roles) {
 		return nil, g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
-	if needs.Property {
+	if needs.OwnProperty {
+		sent = &headers{}
+	}
+	if needs.Property || needs.OwnProperty && r.URL.Query().Has("propertyId") {
 		err := g.scope(r, sent, visit)
 		if bff.CodeOf(err) == bff.CodePropertyScopeDenied {
 			err = g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, err, now)

@@ -16,10 +16,7 @@ import (
 
 // preferences shows how the operator has set up the app.
 func (a *API) preferences(w http.ResponseWriter, r *http.Request) error {
-	owner, err := a.preferencesOwner(r)
-	if err != nil {
-		return err
-	}
+	owner := preferencesOwner(visitOf(r))
 	found, err := a.cfg.Settings.FindPreferences(r.Context(), owner)
 	if err != nil {
 		return err
@@ -29,10 +26,7 @@ func (a *API) preferences(w http.ResponseWriter, r *http.Request) error {
 
 // putPreferences replaces them, if the operator has seen the newest version.
 func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
-	owner, err := a.preferencesOwner(r)
-	if err != nil {
-		return err
-	}
+	owner := preferencesOwner(visitOf(r))
 	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
 	if err != nil {
 		return err
@@ -55,21 +49,9 @@ func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
 	return answerPreferences(w, r, owner, kept)
 }
 
-// preferencesOwner is the operator, at the property that the query names. The header
-// X-Property-Id says where the device stands, and is not asked.
-func (a *API) preferencesOwner(r *http.Request) (backoffice.PreferencesOwner, error) {
-	v := visitOf(r)
-	in := web.ReadQuery(r)
-	property := in.ID("propertyId", bff.PrefixProperty)
-	if err := in.Err(); err != nil {
-		return backoffice.PreferencesOwner{}, err
-	}
-	if !property.IsZero() && !v.Member.Scope.Covers(property) {
-		refusal := bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
-		return backoffice.PreferencesOwner{}, a.cfg.Access.RefuseRoute(r.Context(), v, r.Pattern, refusal, now(r))
-	}
-	v.Property = property
-	return backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Property: property}, nil
+// preferencesOwner is the operator, at the property that the query names.
+func preferencesOwner(v *backoffice.Visit) backoffice.PreferencesOwner {
+	return backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Property: v.Property}
 }
 
 // readPayload reads the new preferences, which are an object of the app's own.

@@ -132,11 +132,11 @@ func (a *API) Routes() []web.Route {
 		},
 		{
 			Pattern: "GET /preferences", Handle: a.preferences, Kind: web.PrivateRead, Budget: preferencesBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: anyone,
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
 		},
 		{
 			Pattern: "PUT /preferences", Handle: a.putPreferences, Kind: web.Change, Budget: changeBudget, Body: backoffice.MaxPreferences,
-			Limit: LimitChange, Gate: gateChange, Needs: anyone, KeepsAnswers: true,
+			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{OwnProperty: true}, KeepsAnswers: true,
 		},
 		{
 			Pattern: "GET /keyboard-shortcuts", Handle: a.shortcuts, Kind: web.PrivateRead, Budget: preferencesBudget,

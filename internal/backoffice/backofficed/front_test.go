@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -77,7 +78,9 @@ type frontConfig struct {
 	limits        string
 	minAppVersion string
 	redisURL      string
-	sharedCache   bool // between the instances
+	sharedCache   bool             // between the instances
+	upstreams     backoffice.House // in place of the house of the front
+	tenant        bff.ID           // in place of one of its own
 	maxStreams    int
 	routes        []web.Route // beside those of the API
 }
@@ -100,6 +103,9 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	f.behindUs = newNeighbours()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.employ("opt_parwana", backoffice.FrontDesk)
+	if !cfg.tenant.IsZero() {
+		f.tenant = cfg.tenant
+	}
 	f.cfg, f.prefix = cfg, "test-"+rand.Text()[:8]
 	f.keys = backofficestore.NewKeys(redis.NewKeys(f.prefix, "bff-backoffice"))
 	for range max(cfg.instances, 1) {
@@ -172,7 +178,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	f.tb.Cleanup(func() { must(store.Close(context.Background())) })
 	f.stores = append(f.stores, store)
-	must(openBoards(f.house, patient, store, keys, &apiConfig))
+	must(openBoards(cmp.Or[backoffice.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
 	api := backofficehttp.New(apiConfig)
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))

@@ -1,0 +1,152 @@
+package backofficed
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// sim calls the simulator and returns its answer.
+func (s *staff) sim(method, path, body string, header http.Header) []byte {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(testkit.Context(s.t), method, s.SimURL+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	out, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode >= http.StatusMultipleChoices {
+		s.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, out, err)
+	}
+	return out
+}
+
+// A morning at the front desk, over the simulator: the dashboard comes although one
+// upstream hangs, is whole once that has recovered, and a guest who is checked in
+// leaves the arrivals for the house.
+func TestFrontDesk(t *testing.T) {
+	t.Parallel()
+	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
+	p := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off"})
+	d, ctx := s.newDesk(p, nil), testkit.Context(t)
+	s.signIn(d, "parwana")
+	w := s.whoAmI(d)
+	of := "?propertyId=" + w.PropertyScope[0]
+
+	s.sim(http.MethodPost, "/_sim/faults", `{"upstream":"lock","hang":true}`, nil)
+	res, err := d.Send(ctx, desk.Call{Method: http.MethodGet, Path: "/dashboard" + of, Header: http.Header{"Accept": {"application/x-ndjson"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(res.Body)
+	seen := map[backoffice.WidgetID]backoffice.WidgetStatus{}
+	for n := 0; lines.Scan(); n++ {
+		var l widgetLine
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || l.Shell != (n == 0) {
+			t.Fatalf("line %d: %s, %v", n, lines.Bytes(), err)
+		}
+		if l.End && !l.Partial {
+			t.Error("lock hangs, and the dashboard is said to be whole")
+		}
+		seen[l.WidgetID] = l.Status
+	}
+	_ = res.Body.Close()
+	if len(seen) != len(backoffice.Widgets())+1 || seen["lock-failures"] == backoffice.WidgetOK || seen["adr"] != backoffice.WidgetForbidden {
+		t.Errorf("%d widgets: %v", len(seen), seen)
+	}
+
+	s.sim(http.MethodDelete, "/_sim/faults", "", nil)
+	for whole := false; !whole; { // a busy machine may miss deadlines for a while
+		var doc struct {
+			Partial bool
+			Widgets []widgetLine
+		}
+		if err := s.do(d, http.StatusOK, http.MethodGet, "/dashboard"+of, nil).Into(&doc); err != nil || ctx.Err() != nil {
+			t.Fatalf("never whole: %+v, %v", doc, err)
+		}
+		whole = !doc.Partial
+		for _, l := range doc.Widgets {
+			if whole && l.Status != backoffice.WidgetOK && l.Status != backoffice.WidgetForbidden {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+
+	guest := s.arrival(d, of, "confirmed", "")
+	s.sim(http.MethodPost, "/reservation/api/v1/reservations/"+guest+"/check-in", "{}", http.Header{"X-Tenant-Id": {w.TenantID}})
+	if s.arrival(d, of, "checked_in", guest) != guest {
+		t.Error("another guest was checked in")
+	}
+	for in := false; !in; {
+		var v struct{ Items []backoffice.Stay }
+		if err := s.viewed(d, "/in-house"+of).Into(&v); err != nil || ctx.Err() != nil {
+			t.Fatalf("the guest is never in the house: %v", err)
+		}
+		in = slices.ContainsFunc(v.Items, func(g backoffice.Stay) bool { return g.ReservationID == guest })
+	}
+	for _, path := range boards() {
+		if path != "/dashboard" {
+			s.viewed(d, path+of)
+		}
+	}
+	s.patiently(d, http.StatusNotFound, "/today?propertyId="+foreign)
+}
+
+// viewed reads a view.
+func (s *staff) viewed(d *desk.Client, path string) *desk.Answer {
+	s.t.Helper()
+	return s.patiently(d, http.StatusOK, path)
+}
+
+// patiently asks until the answer has the wanted status: a busy machine may miss the
+// deadlines of upstreams for a while.
+func (s *staff) patiently(d *desk.Client, want int, path string) *desk.Answer {
+	s.t.Helper()
+	ctx := testkit.Context(s.t)
+	for {
+		a, err := d.Do(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if a.Status == want {
+			return a
+		}
+		if a.Status < http.StatusInternalServerError || ctx.Err() != nil {
+			s.t.Fatalf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+}
+
+// arrival waits for an arrival with a status and returns its reservation.
+func (s *staff) arrival(d *desk.Client, of, status, id string) string {
+	s.t.Helper()
+	ctx := testkit.Context(s.t)
+	for {
+		var v struct{ Items []backoffice.Stay }
+		if err := s.viewed(d, "/arrivals"+of+"&status="+status).Into(&v); err != nil || ctx.Err() != nil {
+			s.t.Fatalf("there is no arrival that is %s: %v", status, err)
+		}
+		for _, g := range v.Items {
+			if id == "" || g.ReservationID == id {
+				return g.ReservationID
+			}
+		}
+	}
+}

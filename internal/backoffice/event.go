@@ -27,6 +27,8 @@ const (
 	SubjectDeviceCameOnline      Subject = "melmastoon.bff.backoffice.device.came_online.v1"
 	SubjectDeviceWentOffline     Subject = "melmastoon.bff.backoffice.device.went_offline.v1"
 	SubjectHeartbeatReported     Subject = "melmastoon.bff.backoffice.device.heartbeat_reported.v1"
+	SubjectHandshakeCompleted    Subject = "melmastoon.bff.backoffice.sync.handshake_completed.v1"
+	SubjectCursorAdvanced        Subject = "melmastoon.bff.backoffice.sync.cursor_advanced.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
@@ -34,7 +36,7 @@ func Subjects() []Subject {
 	return []Subject{
 		SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked,
 		SubjectPreferencesUpdated,
-		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported,
+		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
 	}
 }
 
@@ -42,7 +44,7 @@ func Subjects() []Subject {
 // when, is kept for seven years.
 func (s Subject) Retention() bff.RetentionClass {
 	switch s {
-	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported:
+	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced:
 		return bff.RetentionOperational
 	}
 	return bff.RetentionRegulated
@@ -168,6 +170,29 @@ type HeartbeatReported struct {
 
 // Subject implements Fact.
 func (HeartbeatReported) Subject() Subject { return SubjectHeartbeatReported }
+
+// HandshakeCompleted is the payload of sync.handshake_completed.v1.
+type HandshakeCompleted struct {
+	CompletedAt   bff.Timestamp `json:"completedAt"`
+	ExpiresAt     bff.Timestamp `json:"expiresAt"`
+	CursorVersion int           `json:"cursorVersion"`
+	Stale         bool          `json:"stale"`
+}
+
+// Subject implements Fact.
+func (HandshakeCompleted) Subject() Subject { return SubjectHandshakeCompleted }
+
+// CursorAdvanced is the payload of sync.cursor_advanced.v1.
+type CursorAdvanced struct {
+	AdvancedAt    bff.Timestamp `json:"advancedAt"`
+	FromVersion   int           `json:"fromVersion"`
+	CursorVersion int           `json:"cursorVersion"`
+	Pulled        bool          `json:"pulled"`
+	Pushed        bool          `json:"pushed"`
+}
+
+// Subject implements Fact.
+func (CursorAdvanced) Subject() Subject { return SubjectCursorAdvanced }
 
 // Journal takes what operators did and the events that tell of it, all of one
 // tenant. It returns nil only once they are committed: an action that cannot be

@@ -46,6 +46,8 @@ type Finished struct {
 	Events  []bff.Event
 	// Preferences are a copy to keep; nil = none.
 	Preferences *PreferencesCopy
+	// Cursor is a copy to keep; nil = none.
+	Cursor *CursorCopy
 }
 
 // Answer is what the client is told of a mutation. A repeated request is told the
@@ -93,6 +95,9 @@ func (r *Receipt) UnmarshalJSON(b []byte) error {
 // that are tokens or numbers: no text that a person has typed.
 func storable(name string, v any) bool {
 	switch name {
+	case "pullCursor", "pushAck": // sync-service's own marks, which mean nothing elsewhere
+		text, ok := v.(string)
+		return ok && cursor(text)
 	case "id", "status", "state", "outcome", "version", "vendor":
 	default:
 		if !strings.HasSuffix(name, "Id") && !strings.HasSuffix(name, "At") && !strings.HasSuffix(name, "Version") {
@@ -106,6 +111,23 @@ func storable(name string, v any) bool {
 		return true
 	}
 	return false
+}
+
+// maxCursor bounds marks of sync-service.
+const maxCursor = 256
+
+// cursor reports whether a text can be a mark of sync-service: printable, without
+// spaces.
+func cursor(s string) bool {
+	if len(s) > maxCursor {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // maxToken bounds ids of other services.

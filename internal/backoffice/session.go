@@ -26,6 +26,7 @@ type Caller struct {
 	TokenHash    string
 	TokenIssued  time.Time
 	TokenExpires time.Time
+	KeyPrint     string // of the device's key
 	App          App
 	// Traces of the client, hashed with the service's pepper.
 	IPHash, FingerprintHash string

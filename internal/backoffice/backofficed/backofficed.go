@@ -10,6 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/web"
 	"melmastoon.ghasi.io/bff/migrations"
@@ -25,11 +26,19 @@ func identity() service.Identity {
 		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083", Codes: web.Codes{Budget: bff.CodeUpstreamTimeout}, Headers: backofficehttp.Headers(),
 		Schema: migrations.Backoffice(), Isolated: true, Outbox: table,
 		Publishes: subjects(), Receives: backofficeevents.Subscriptions(),
-		Jobs: []service.Job{
-			service.Prune("outbox-archival", 30*day, table.Prune),
-			service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
-			service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
-		},
+		Jobs: jobs(table, nil),
+	}
+}
+
+// jobs are those of the specification (DATA_MODEL §9). Without a notifier, as on a
+// command line, open streams are not told what they find.
+func jobs(table *outbox.Table, notices backoffice.Notifier) []service.Job {
+	return []service.Job{
+		service.Prune("outbox-archival", 30*day, table.Prune),
+		service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
+		service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
+		service.Prune("oaq-hints-prune", 7*day, service.DeleteBefore("bff_backoffice.offline_action_queue_hints", "tenant_id, id", "reported_at")),
+		sweep{table: table, news: backoffice.NewNewsroom("jobs"), notices: notices}.job(),
 	}
 }
 

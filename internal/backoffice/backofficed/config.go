@@ -32,9 +32,16 @@ type Config struct {
 
 	UpstreamSettings
 	StreamSettings
+	SyncSettings
 
 	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
 	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`
+}
+
+// SyncSettings say how devices reach sync-service, and with what right.
+type SyncSettings struct {
+	SyncKeys      []daemon.Secret `name:"sync-keys" env:"BFF_BACKOFFICE_SYNC_KEYS" help:"Keys of the tokens that let devices sync, the newest first; at least 32 characters each, the same at sync-service."`
+	SyncPublicURL string          `name:"sync-public-url" env:"BFF_BACKOFFICE_SYNC_PUBLIC_URL" help:"Where devices reach sync-service (default: sync-url)."`
 }
 
 // UpstreamSettings say where the upstreams are.
@@ -78,7 +85,11 @@ func (u *UpstreamSettings) urls() map[backoffice.Upstream]string {
 	}
 }
 
-const minSecret = 16
+const (
+	minSecret = 16
+	// minSyncKey is the length of HS256's own output (RFC 7518 §3.2).
+	minSyncKey = 32
+)
 
 // Validate reports everything that is missing or wrong, and shows no values.
 func (c *Config) Validate() error {
@@ -103,6 +114,10 @@ func (c *Config) Validate() error {
 		need(len(k) >= minSecret, "nonce-keys: at least %d characters each are required", minSecret)
 	}
 	need(len(c.Pepper) >= minSecret, "pepper: at least %d characters are required", minSecret)
+	need(len(c.SyncKeys) > 0, "sync-keys: at least one is required")
+	for _, k := range c.SyncKeys {
+		need(len(k) >= minSyncKey, "sync-keys: at least %d characters each are required", minSyncKey)
+	}
 	if _, err := backofficehttp.Limits().Override(c.Limits); err != nil {
 		errs = append(errs, fmt.Errorf("limits: %w", err))
 	}
@@ -130,10 +145,10 @@ func (c *Config) unsafe() []error {
 	return errs
 }
 
-// nonceKeys are the keyring of the nonces.
-func (c *Config) nonceKeys() [][]byte {
+// revealed are the secrets of a keyring.
+func revealed(secrets []daemon.Secret) [][]byte {
 	var keys [][]byte
-	for _, k := range c.NonceKeys {
+	for _, k := range secrets {
 		keys = append(keys, []byte(k.Reveal()))
 	}
 	return keys

@@ -106,6 +106,9 @@ func TestContract(t *testing.T) {
 		"putPreferences": func(s *sender) *request {
 			return s.putPreferences(f.version("opt_parwana"), `{"payload":{"density":"compact"}}`)
 		},
+		"handshake":  func(s *sender) *request { return s.request(http.MethodPost, base+"/sync/handshake", "") },
+		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },
+		"moveCursor": func(s *sender) *request { return s.keyed(base+"/sync/cursor", s.nextMove()) },
 	}
 	for name, path := range personalReads() {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path, "") }
@@ -164,10 +167,14 @@ func TestContract(t *testing.T) {
 		bff.CodeStaffIdempotencyInFlight: http.StatusConflict, bff.CodeStaffIdempotencyReused: http.StatusUnprocessableEntity,
 	} {
 		f.devices.fail(&bff.Error{Code: code})
+		f.syncing.fail(&bff.Error{Code: code})
 		send(operations["offlineHints"](s), want)
+		send(operations["moveCursor"](s), want)
 	}
 	f.devices.fail(nil)
-	for _, name := range []string{"offlineHints", "putPreferences"} {
+	f.syncing.fail(nil)
+	send(s.keyed(base+"/sync/cursor", `{"expectedVersion":0,"pullCursor":"1"}`), http.StatusConflict)
+	for _, name := range []string{"offlineHints", "putPreferences", "moveCursor"} {
 		keyless := operations[name](s)
 		keyless.header.Del("X-Idempotency-Key")
 		send(keyless, http.StatusPreconditionRequired)

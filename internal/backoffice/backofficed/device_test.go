@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,4 +192,21 @@ func TestOfflineHints(t *testing.T) {
 	if diff := cmp.Diff([]backoffice.Hint{{ID: "q-17", Kind: "check_in", ResourceID: "rsv_1", Count: 1, QueuedAt: &queued}, {Kind: "charge", Count: 2}}, r.Hints); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// repeat is the same request with a proof of its own.
+func (s *sender) repeat(r *request) *request {
+	again := s.request(r.method, r.path, r.body)
+	again.header.Set("X-Idempotency-Key", r.header.Get("X-Idempotency-Key"))
+	return again
+}
+
+// decoded is a part of a token.
+func decoded(t *testing.T, part string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

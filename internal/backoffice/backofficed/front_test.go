@@ -55,6 +55,7 @@ type front struct {
 	iam       *iamFake
 	devices   *deviceFake
 	behindUs  *neighbours
+	syncing   *syncFake
 	client    rueidis.Client
 	keys      backofficestore.Keys
 	cfg       frontConfig
@@ -102,6 +103,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	}
 	f.behindUs = newNeighbours()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
+	f.syncing = newSyncFake(f.outbox)
 	f.employ("opt_parwana", backoffice.FrontDesk)
 	if !cfg.tenant.IsZero() {
 		f.tenant = cfg.tenant
@@ -135,6 +137,10 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	news := backoffice.NewNewsroom("test")
 	access := backoffice.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute
+	syncing, err := backoffice.NewSync(backoffice.SyncConfig{
+		Cursors: f.syncing, Mover: f.syncing, Records: f.syncing, Mutations: f.syncing, News: news, Keys: [][]byte{[]byte(syncKey)},
+	})
+	must(err)
 	if f.sessions == nil {
 		f.sessions = sessions
 	}
@@ -167,7 +173,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	apiConfig := backofficehttp.Config{
 		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
-		Devices: backoffice.NewDevices(f.devices, nil, news),
+		Devices: backoffice.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
 	storeConfig := cache.StoreConfig{Prefix: keys.Prefix(), ReadTimeout: time.Minute, WriteTimeout: time.Minute}

@@ -72,11 +72,12 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
-		return err
-	}
 	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events})
 	if err != nil {
+		return err
+	}
+	p.Jobs = jobs(p.Outbox, streams.notices)
+	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
 	public := web.NewServer(publicWeb)
@@ -159,14 +160,16 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	}
 	cfg := backofficehttp.Config{
 		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: upstreams.IAM, Tokens: tokens,
-		Devices: backoffice.NewDevices(backofficestore.NewDevices(ledger), streams.notices, news),
-		Log:     p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
+		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
 	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
 	if err := openPersonal(&cfg, personal{store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, log: p.Log}); err != nil {
+		return nil, nil, err
+	}
+	if err := c.openDevices(deviceParts{ledger, upstreams.Sync, on.store, p.Keys(), news, streams.notices}, &cfg); err != nil {
 		return nil, nil, err
 	}
 	api := backofficehttp.New(cfg)
@@ -218,7 +221,7 @@ func (c *Config) tokens() (*issuer.Tokens, error) {
 
 // guard opens what stands in front of the public routes.
 func (c *Config) guard(p *service.Process, client rueidis.Client, keys backofficestore.Keys, cfg backofficeguard.Config) (*backofficeguard.Guard, error) {
-	nonces, err := dpop.NewNonces(c.nonceKeys()...)
+	nonces, err := dpop.NewNonces(revealed(c.NonceKeys)...)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ const (
 	// a change also has two commits.
 	preferencesBudget = 4 * time.Second
 	changeBudget      = 8 * time.Second
+	moveBudget        = 8 * time.Second // with the commits before and after the call
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -112,6 +113,10 @@ func (a *API) Routes() []web.Route {
 		},
 		{
 			Pattern: "POST /devices/{deviceId}/offline-hints", Handle: a.offlineHints, Kind: web.Change, Budget: deviceBudget, Body: 32 * kib,
+			Limit: LimitDevice, Gate: gateDevice, Needs: anyone, KeepsAnswers: true,
+		},
+		{
+			Pattern: "POST /sync/handshake", Handle: a.handshake, Kind: web.Change, Budget: deviceBudget, Body: web.NoBody,
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
 		},
 		{
@@ -141,6 +146,14 @@ func (a *API) Routes() []web.Route {
 		{
 			Pattern: "GET /keyboard-shortcuts", Handle: a.shortcuts, Kind: web.PrivateRead, Budget: preferencesBudget,
 			Limit: LimitRead, Gate: gateRead, Needs: anyone,
+		},
+		{
+			Pattern: "GET /sync/cursor", Handle: a.cursor, Kind: web.PrivateRead, Budget: deviceBudget,
+			Limit: LimitDevice, Gate: gateDevice, Needs: anyone,
+		},
+		{
+			Pattern: "POST /sync/cursor", Handle: a.moveCursor, Kind: web.Change, Budget: moveBudget, Body: 2 * kib,
+			Limit: LimitDevice, Gate: gateDevice, Needs: anyone, KeepsAnswers: true,
 		},
 	}
 	for _, view := range []struct {

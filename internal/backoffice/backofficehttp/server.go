@@ -29,6 +29,8 @@ type Config struct {
 	Inboxes      *backoffice.Inboxes
 	Settings     *backoffice.Settings
 	Shortcuts    backoffice.ShortcutMaps
+	Sync         *backoffice.Sync
+	SyncBaseURL  string         // where devices reach sync-service
 	Tokens       *issuer.Tokens // verifies what iam gives out
 	Dashboards   *Dashboards
 	Views        *Views

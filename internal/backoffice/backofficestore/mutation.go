@@ -117,10 +117,16 @@ func (m *mutation) effects(f backoffice.Finished) (func(*pgx.Batch), error) {
 	if p := f.Preferences; p != nil && p.Owner.Tenant != m.activity.Tenant {
 		return nil, errors.New("finish mutation: preferences of another tenant")
 	}
+	if c := f.Cursor; c != nil && c.Tenant != m.activity.Tenant {
+		return nil, errors.New("finish mutation: cursor of another tenant")
+	}
 	return func(b *pgx.Batch) {
 		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
 		if f.Preferences != nil {
 			b.Queue(keepPreferences, preferencesArgs(*f.Preferences)...)
+		}
+		if f.Cursor != nil {
+			b.Queue(keepCursor, cursorArgs(*f.Cursor, f.At)...)
 		}
 		events(b)
 	}, nil

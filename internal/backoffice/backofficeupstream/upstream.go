@@ -38,6 +38,7 @@ type Upstreams struct {
 	House    *House
 	Inboxes  *Inboxes
 	Theme    *Theme
+	Sync     *Sync
 }
 
 // New returns the clients with the budgets of the specification.
@@ -59,6 +60,7 @@ func New(cfg Config) (*Upstreams, error) {
 		House:    &House{clients},
 		Inboxes:  &Inboxes{ai: clients[backoffice.UpstreamAI], notification: clients[backoffice.UpstreamNotification]},
 		Theme:    &Theme{clients[backoffice.UpstreamTheme]},
+		Sync:     &Sync{clients[backoffice.UpstreamSync]},
 	}
 	return u, errors.Join(errs...)
 }

@@ -84,6 +84,7 @@ func (p Places) Environment() (map[string]string, error) {
 		"BFF_BACKOFFICE_STAFF_URL":         p.SimURL + "/staff",
 		"BFF_BACKOFFICE_PEPPER":            p.Secrets.Pepper,
 		"BFF_BACKOFFICE_NONCE_KEYS":        p.Secrets.NonceKey,
+		"BFF_BACKOFFICE_SYNC_KEYS":         p.Secrets.SyncKey,
 	}, nil
 }
 

@@ -21,6 +21,7 @@ type Secrets struct {
 	BackofficePassword string          `json:"backofficePassword"`
 	JobsPassword       string          `json:"jobsPassword"`
 	NonceKey           string          `json:"nonceKey"`
+	SyncKey            string          `json:"syncKey"`
 	HandoffKeys        json.RawMessage `json:"handoffKeys"`
 	CardKeys           json.RawMessage `json:"cardKeys"`
 }
@@ -29,7 +30,7 @@ type Secrets struct {
 func NewSecrets(now time.Time) (Secrets, error) {
 	s := Secrets{
 		Pepper: rand.Text(), InternalToken: rand.Text(), InternalHMACKey: rand.Text(),
-		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: rand.Text(),
+		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: rand.Text(), SyncKey: rand.Text() + rand.Text(),
 	}
 	var errs [2]error
 	s.HandoffKeys, errs[0] = newKeys("hmac", now)

@@ -1,0 +1,241 @@
+package backofficed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lestrrat-go/jwx/v3/jwa"
+	"github.com/lestrrat-go/jwx/v3/jwt"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+const syncKey = "a key of the sync service, long enough"
+
+// syncFake is sync-service, what is kept of it and the ledger of its mutations, in
+// memory.
+type syncFake struct {
+	outbox *outboxFake
+
+	mu         sync.Mutex
+	cursors    map[bff.ID]backoffice.SyncCursor // by device
+	did        []backoffice.Activity
+	handshakes []backoffice.Handshake
+	answers    map[string]backoffice.Answer // by key
+	err        error                        // of mutations
+	stale      bool                         // sync-service is away
+	unrecorded error
+}
+
+func newSyncFake(o *outboxFake) *syncFake {
+	return &syncFake{outbox: o, cursors: map[bff.ID]backoffice.SyncCursor{}, answers: map[string]backoffice.Answer{}}
+}
+
+func (f *syncFake) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *syncFake) cursor(device bff.ID) backoffice.SyncCursor {
+	if c, ok := f.cursors[device]; ok {
+		return c
+	}
+	return backoffice.SyncCursor{PullCursor: "0", PushAck: "0", Version: 1}
+}
+
+func (f *syncFake) FindCursor(_ context.Context, _, device bff.ID) (backoffice.SyncCursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.cursor(device)
+	c.Stale = f.stale
+	return c, nil
+}
+
+func (*syncFake) ForgetCursor(context.Context, bff.ID, bff.ID) error { return nil }
+
+func (f *syncFake) MoveCursor(_ context.Context, _, device bff.ID, m backoffice.CursorMove, _ string) (backoffice.SyncCursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.cursor(device)
+	if c.Version != m.Expected {
+		return c, backoffice.ErrCursorMoved
+	}
+	c.Version++
+	if m.Pull != "" {
+		c.PullCursor = m.Pull
+	}
+	if m.Push != "" {
+		c.PushAck = m.Push
+	}
+	f.cursors[device] = c
+	return c, nil
+}
+
+func (f *syncFake) RecordHandshake(ctx context.Context, h backoffice.Handshake, e bff.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unrecorded != nil {
+		return f.unrecorded
+	}
+	f.handshakes = append(f.handshakes, h)
+	return f.outbox.Record(ctx, nil, e)
+}
+
+func (f *syncFake) BeginMutation(_ context.Context, a backoffice.Activity, o backoffice.Once, _ time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, nil, f.err
+	}
+	if earlier, ok := f.answers[o.Key]; ok {
+		earlier.Replayed = true
+		return nil, &earlier, nil
+	}
+	return &mutationFake{f, a, o}, nil, nil
+}
+
+type mutationFake struct {
+	*syncFake
+
+	activity backoffice.Activity
+	once     backoffice.Once
+}
+
+func (m *mutationFake) Finish(ctx context.Context, d backoffice.Finished) (backoffice.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.did = append(m.did, m.activity.Ended(d.Failure, d.At))
+	if d.Failure == nil {
+		m.answers[m.once.Key] = d.Answer
+	}
+	return d.Answer, errors.Join(m.outbox.Record(ctx, nil, d.Events...), d.Failure)
+}
+
+func (*mutationFake) Release() {}
+
+// nextMove is a body that moves the sender's cursor.
+func (s *sender) nextMove() string {
+	s.f.tb.Helper()
+	s.f.syncing.mu.Lock()
+	defer s.f.syncing.mu.Unlock()
+	return fmt.Sprintf(`{"expectedVersion":%d,"pullCursor":"a+/="}`, s.f.syncing.cursor(s.caller().Device).Version)
+}
+
+// The token of a handshake is verified as docs/sync.md has it, and says whose it is.
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	s := f.sender("opt_parwana")
+	session := s.session()
+	shake := func() (doc struct {
+		SyncSessionToken, SyncBaseURL, PullCursor, PushAck string
+		ExpiresAt, ServerTime                              bff.Timestamp
+		CursorVersion                                      int
+		Stale                                              *bool
+	}) {
+		t.Helper()
+		w := s.from(0, http.MethodPost, "/sync/handshake", "")
+		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return doc
+	}
+	got := shake()
+	token, err := jwt.Parse([]byte(got.SyncSessionToken), jwt.WithKey(jwa.HS256(), []byte(syncKey)), jwt.WithClock(jwt.ClockFunc(f.clock)),
+		jwt.WithIssuer("bff-backoffice-service"), jwt.WithAudience("sync-service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]string{"sid": session, "tid": f.tenant.String(), "device_id": s.device.ID()}
+	for name, want := range claims {
+		var have string
+		if err := token.Get(name, &have); err != nil || have != want {
+			t.Errorf("%s: %q, want %q (%v)", name, have, want, err)
+		}
+	}
+	var bound map[string]any
+	if err := token.Get("cnf", &bound); err != nil || bound["jkt"] != s.device.Thumbprint() {
+		t.Errorf("cnf: %v %v", bound, err)
+	}
+	subject, _ := token.Subject()
+	expires, _ := token.Expiration()
+	if subject != "opt_parwana" || !expires.Equal(f.clock().Add(5*time.Minute)) || !got.ExpiresAt.Equal(expires) || !got.ServerTime.Equal(f.clock()) {
+		t.Errorf("%s %v %+v", subject, expires, got)
+	}
+	if got.SyncBaseURL != "https://sync.example" || got.PullCursor != "0" || got.PushAck != "0" || got.CursorVersion != 1 || got.Stale != nil {
+		t.Errorf("%+v", got)
+	}
+	if _, err := jwt.Parse([]byte(got.SyncSessionToken), jwt.WithKey(jwa.HS256(), []byte("another key")), jwt.WithClock(jwt.ClockFunc(f.clock))); err == nil {
+		t.Error("verified with another key")
+	}
+	head, _, _ := strings.Cut(got.SyncSessionToken, ".")
+	if want := `"kid":"` + backoffice.SyncKeyID([]byte(syncKey)) + `","typ":"sync+jwt"`; !strings.Contains(decoded(t, head), want) {
+		t.Errorf("%s", decoded(t, head))
+	}
+	// Neither sync-service nor Postgres keeps a device from syncing.
+	f.syncing.mu.Lock()
+	f.syncing.stale, f.syncing.unrecorded = true, &bff.Error{Code: bff.CodeServiceUnavailable}
+	f.syncing.mu.Unlock()
+	if got := shake(); got.Stale == nil || !*got.Stale || got.SyncSessionToken == "" {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff([]string{"session.opened", "sync.handshake_completed"}, f.outbox.subjects()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A cursor is moved by the device that saw its newest version, once per key.
+func TestMoveCursor(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{instances: 2})
+	s := f.sender("opt_parwana")
+	first := s.keyed(base+"/sync/cursor", `{"expectedVersion":1,"pullCursor":"17"}`)
+	for _, test := range []struct {
+		name string
+		r    *request
+		want string
+	}{
+		{"moved", first, `{"cursorVersion":2,"pullCursor":"17","pushAck":"0"}`},
+		{"the same again", s.repeat(first), `{"cursorVersion":2,"pullCursor":"17","pushAck":"0"}`},
+		{"acknowledged", s.keyed(base+"/sync/cursor", `{"expectedVersion":2,"pushAck":"b=="}`), `{"cursorVersion":3,"pullCursor":"17","pushAck":"b=="}`},
+		{"read", s.request(http.MethodGet, base+"/sync/cursor", ""), `{"pullCursor":"17","pushAck":"b==","cursorVersion":3}`},
+	} {
+		if w := f.send(0, test.r); w.Code != http.StatusOK || w.Body.String() != test.want {
+			t.Errorf("%s: %d %s, want %s", test.name, w.Code, w.Body, test.want)
+		}
+	}
+	w := f.send(1, s.keyed(base+"/sync/cursor", `{"expectedVersion":2,"pullCursor":"18"}`))
+	if codeOf(w) != "SYNC_CURSOR_CONFLICT" || w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "the cursor is at version 3") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for body, want := range map[string]string{
+		`{"pullCursor":"1"}`:                        "expectedVersion required",
+		`{"expectedVersion":3}`:                     "pullCursor required",
+		`{"expectedVersion":-1,"pushAck":"1"}`:      "expectedVersion range",
+		`{"expectedVersion":3,"pullCursor":"a b"}`:  "pullCursor format",
+		`{"expectedVersion":"3","pullCursor":"ab"}`: "expectedVersion type",
+	} {
+		w := f.send(0, s.keyed(base+"/sync/cursor", body))
+		field, code, _ := strings.Cut(want, " ")
+		if codeOf(w) != "VALIDATION_FAILED" || !strings.Contains(w.Body.String(), `"errors":[{"field":"`+field+`","code":"`+code+`"}]`) {
+			t.Errorf("%s: %s", body, w.Body)
+		}
+	}
+	var outcomes []string
+	for _, a := range f.syncing.did {
+		outcomes = append(outcomes, a.Category+" "+a.Action+" "+string(a.Outcome))
+	}
+	if diff := cmp.Diff([]string{"sync move_cursor success", "sync move_cursor success", "sync move_cursor failure"}, outcomes); diff != "" {
+		t.Error(diff)
+	}
+}

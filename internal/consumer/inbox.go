@@ -1,14 +1,9 @@
 package consumer
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"time"
-
-	"melmastoon.ghasi.io/bff"
 )
 
 // Inbound is an event of another producer, as the inbox knows it.
@@ -17,19 +12,6 @@ type Inbound struct {
 	Subject    string
 	Digest     [32]byte // of what it says
 	OccurredAt time.Time
-}
-
-// NewInbound returns what the inbox needs of a received event. The digest is
-// over what the event says, not over its envelope: a producer that publishes
-// once more stamps that anew.
-func NewInbound(e bff.Received, occurredAt time.Time) Inbound {
-	var b bytes.Buffer
-	b.WriteString(e.Subject)
-	b.WriteByte('\n')
-	if json.Compact(&b, e.Payload) != nil { // it was read before
-		b.Write(e.Payload)
-	}
-	return Inbound{ID: e.ID, Subject: e.Subject, Digest: sha256.Sum256(b.Bytes()), OccurredAt: occurredAt}
 }
 
 // Reception says how an event stands to those received before.

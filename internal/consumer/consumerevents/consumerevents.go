@@ -5,7 +5,6 @@ package consumerevents
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -169,28 +169,19 @@ type message struct {
 // parse reads an event tolerantly: producers write several dialects, and
 // members that are not needed may be anything.
 func (r *Receiver) parse(d pubsub.Delivery) (message, error) {
-	e, err := bff.ParseReceived(d.Data)
+	e, err := inbox.Read(d, r.cfg.Now(), "suspendedAt", "reinstatedAt", "reactivatedAt")
 	if err != nil {
 		return message{}, err
 	}
-	var body struct {
-		TenantID   loose `json:"tenantId"`
-		PropertyID loose `json:"propertyId"`
-		GeoCell    loose `json:"geoCell"`
-		Reason     loose `json:"reason"`
-	}
-	if err := json.Unmarshal(e.Payload, &body); err != nil {
-		return message{}, fmt.Errorf("%w: the payload is no object", bff.ErrEvent)
-	}
 	m := message{
-		Inbound: consumer.NewInbound(e, r.occurredAt(d, e.Payload)),
-		cell:    cell(string(body.GeoCell)), reason: clip(string(body.Reason), maxReason),
+		Inbound: consumer.Inbound{ID: e.ID, Subject: e.Subject, Digest: e.Digest, OccurredAt: e.OccurredAt},
+		cell:    cell(e.Text("geoCell")), reason: clip(e.Text("reason"), maxReason),
 	}
 	if d.Topic == topicListingIndexed || d.Topic == topicProjectionUpdated {
-		m.property, err = bff.ParseID(bff.PrefixProperty, string(body.PropertyID))
-		m.tenant, _ = bff.ParseID(bff.PrefixTenant, string(body.TenantID)) // zero when it is not told
+		m.property, err = bff.ParseID(bff.PrefixProperty, e.Text("propertyId"))
+		m.tenant, _ = bff.ParseID(bff.PrefixTenant, e.Text("tenantId")) // zero when it is not told
 	} else {
-		m.tenant, err = bff.ParseID(bff.PrefixTenant, string(body.TenantID))
+		m.tenant, err = bff.ParseID(bff.PrefixTenant, e.Text("tenantId"))
 	}
 	if err != nil {
 		return message{}, fmt.Errorf("%w: %w", bff.ErrEvent, err)
@@ -208,18 +199,6 @@ func clip(s string, n int) string {
 	return s
 }
 
-// loose is a text, or nothing if it is anything else.
-type loose string
-
-// UnmarshalJSON never fails.
-func (l *loose) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil {
-		*l = loose(s)
-	}
-	return nil
-}
-
 // cell is the H3 index of "h3:8a283082aa67fff"; "" if it is none.
 func cell(s string) string {
 	s = strings.ToLower(strings.TrimPrefix(s, "h3:"))
@@ -227,43 +206,4 @@ func cell(s string) string {
 		return ""
 	}
 	return s
-}
-
-// maxAhead is how far a producer's clock may be ahead: its events still have to
-// keep their order when they arrive in another. A moment further in the future
-// would win over all that is still to come, so that a reinstatement could outlive
-// a true suspension; the broker's clock decides instead.
-const maxAhead = 5 * time.Second
-
-// occurredAt is when the producer says that it happened, else when it was
-// published.
-func (r *Receiver) occurredAt(d pubsub.Delivery, payload json.RawMessage) time.Time {
-	type moments struct {
-		OccurredAt    loose `json:"occurredAt"`
-		Time          loose `json:"time"`
-		SuspendedAt   loose `json:"suspendedAt"`
-		ReinstatedAt  loose `json:"reinstatedAt"`
-		ReactivatedAt loose `json:"reactivatedAt"`
-	}
-	var outer struct {
-		moments
-		Envelope moments `json:"envelope"`
-	}
-	var inner moments
-	_ = json.Unmarshal(d.Data, &outer)  // ParseReceived has read it
-	_ = json.Unmarshal(payload, &inner) // so has parse
-	now := r.cfg.Now()
-	for _, s := range []loose{
-		outer.Envelope.OccurredAt, outer.OccurredAt, outer.Time,
-		inner.OccurredAt, inner.SuspendedAt, inner.ReinstatedAt, inner.ReactivatedAt,
-	} {
-		var t bff.Timestamp
-		if s != "" && t.UnmarshalText([]byte(s)) == nil && t.Before(now.Add(maxAhead)) {
-			return t.Time
-		}
-	}
-	if d.PublishTime.IsZero() {
-		return now
-	}
-	return d.PublishTime
 }

@@ -297,3 +297,17 @@ func TestIsolationIsRequired(t *testing.T) {
 		t.Errorf("a superuser was let in: %v", err)
 	}
 }
+
+func TestSettingsAreDescribed(t *testing.T) {
+	t.Parallel()
+	testkit.CheckSettings(t, Config{})
+}
+
+func TestJobsAreDescribed(t *testing.T) {
+	t.Parallel()
+	var jobs []string
+	for _, j := range identity().Jobs {
+		jobs = append(jobs, j.Name)
+	}
+	testkit.CheckJobs(t, "bff-backoffice", jobs)
+}

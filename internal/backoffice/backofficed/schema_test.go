@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -126,6 +128,36 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	f.finish() // the replay is reported behind its answer
 	if diff := cmp.Diff(want, seen()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDocumentedEvents compares the table of docs/events.md with the code.
+func TestDocumentedEvents(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## What the staff service publishes")
+	section, _, _ = strings.Cut(section, "\n## ")
+	kept := map[bff.RetentionClass]string{bff.RetentionRegulated: "7 years", bff.RetentionOperational: "90 days"}
+	var got, want []string
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		if len(cells) != 3 || !strings.HasPrefix(cells[0], "`") {
+			continue
+		}
+		for subject := range strings.SplitSeq(cells[0], " · ") {
+			got = append(got, strings.Trim(subject, "`")+", "+cells[2])
+		}
+	}
+	for _, s := range backoffice.Subjects() {
+		want = append(want, strings.TrimPrefix(string(s), "melmastoon.bff.backoffice.")+", "+kept[s.Retention()])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-code +docs/events.md):\n%s", diff)
 	}
 }
 

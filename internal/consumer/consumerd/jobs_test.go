@@ -152,3 +152,17 @@ func TestPrune(t *testing.T) {
 		}
 	}
 }
+
+func TestSettingsAreDescribed(t *testing.T) {
+	t.Parallel()
+	testkit.CheckSettings(t, Config{})
+}
+
+func TestJobsAreDescribed(t *testing.T) {
+	t.Parallel()
+	var jobs []string
+	for _, j := range identity().Jobs {
+		jobs = append(jobs, j.Name)
+	}
+	testkit.CheckJobs(t, "bff-consumer", jobs)
+}

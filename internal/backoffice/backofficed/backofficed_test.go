@@ -236,13 +236,13 @@ func TestValidate(t *testing.T) {
 func TestSessionTierMustKeepKeys(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)
-	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })}
+	w := testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })
 	c, err := redis.Open(redis.Config{URL: server.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	p := s.Start("bff-backoffice", nil)
+	p := w.Start("bff-backoffice", nil)
 	for policy, want := range map[string]string{"allkeys-lru": "unavailable", "noeviction": "up"} {
 		ctx := testkit.Context(t)
 		if err := c.Do(ctx, c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", policy).Build()).Error(); err != nil {

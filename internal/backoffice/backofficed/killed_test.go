@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -95,7 +96,7 @@ func beginRefresh(f *killedFleet, d *till) started {
 			f.t.Errorf("session %s before the refresh, %s after it", before, got)
 		}
 		f.announced(d, before)
-		f.events("session.closed", before, 0)
+		f.closed(before, 0)
 	}}
 }
 
@@ -123,8 +124,8 @@ func beginSwitch(f *killedFleet, d *till) started {
 				f.t.Errorf("sessions %s, %s, %s", before, after, got)
 			}
 			f.announced(next, after)
-			f.events("session.closed", before, 1)
-			f.events("session.closed", after, 0)
+			f.closed(before, 1)
+			f.closed(after, 0)
 		},
 	}
 }
@@ -148,7 +149,7 @@ func beginSignOut(f *killedFleet, d *till) started {
 			if got := f.code(d); got != "SESSION_REVOKED" {
 				f.t.Errorf("after signing out: %s", got)
 			}
-			f.events("session.closed", before, 1)
+			f.closed(before, 1)
 			f.signIn(d.Client, "parwana")
 			after := f.session(d)
 			if after == before {
@@ -191,9 +192,7 @@ func (f *killedFleet) settings(more map[string]string) map[string]string {
 	out := map[string]string{ // nothing but requests writes into the outbox
 		"BFF_BACKOFFICE_PUBLIC_URLS": "http://" + publicHost, "BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_NO_RELAY": "true", "BFF_BACKOFFICE_JOBS": "off",
 	}
-	for k, v := range more {
-		out[k] = v
-	}
+	maps.Copy(out, more)
 	return out
 }
 
@@ -334,11 +333,11 @@ func (f *killedFleet) announced(d *till, session string) {
 	}
 }
 
-// events looks for events of a session: none, or at least one.
-func (f *killedFleet) events(kind, session string, want int) {
+// closed looks for events of a session's end: none, or at least one.
+func (f *killedFleet) closed(session string, want int) {
 	f.t.Helper()
-	if got := f.count(kind, session); min(got, 1) != want {
-		f.t.Errorf("%d events %s of %s, want %d", got, kind, session, want)
+	if got := f.count("session.closed", session); min(got, 1) != want {
+		f.t.Errorf("%d events session.closed of %s, want %d", got, session, want)
 	}
 }
 

@@ -54,8 +54,10 @@ func Gates() []loadshed.Class {
 		streams = 1 << 20 // more than there can be
 	)
 	return []loadshed.Class{
-		{Name: string(gateAuth), Rank: 0, Min: least}, {Name: string(gateChange), Rank: 1, Min: least},
-		{Name: string(gateRead), Rank: 1, Min: least}, {Name: string(gateDevice), Rank: 2, Min: least},
+		{Name: string(gateAuth), Rank: 0, Min: least},
+		{Name: string(gateChange), Rank: 1, Min: least},
+		{Name: string(gateRead), Rank: 1, Min: least},
+		{Name: string(gateDevice), Rank: 2, Min: least},
 		{Name: string(gateStream), Rank: 3, Min: streams},
 	}
 }
@@ -160,8 +162,12 @@ func (a *API) Routes() []web.Route {
 		path string
 		part backoffice.Part
 	}{
-		{"/today", backoffice.PartToday}, {"/arrivals", backoffice.PartArrivals}, {"/departures", backoffice.PartDepartures},
-		{"/in-house", backoffice.PartInHouse}, {"/housekeeping/board", backoffice.PartHousekeeping}, {"/maintenance/board", backoffice.PartMaintenance},
+		{"/today", backoffice.PartToday},
+		{"/arrivals", backoffice.PartArrivals},
+		{"/departures", backoffice.PartDepartures},
+		{"/in-house", backoffice.PartInHouse},
+		{"/housekeeping/board", backoffice.PartHousekeeping},
+		{"/maintenance/board", backoffice.PartMaintenance},
 	} {
 		table = append(table, web.Route{
 			Pattern: "GET " + view.path, Handle: a.view(view.part), Kind: web.PrivateRead, Budget: readBudget,

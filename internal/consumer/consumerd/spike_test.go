@@ -21,9 +21,10 @@ func TestSpike(t *testing.T) {
 		spike, busier := f.day(month+1, 1200)
 		t.Logf("upstream calls of 120 guests: %d; of 1200 guests: %d", usual, spike)
 		if busy+busier > 0 {
-			// Instances that cannot reach Redis in time ask for themselves.
+			// Instances that cannot reach Redis in time ask for themselves, and what was late
+			// is asked for again.
 			t.Logf("the machine was too busy %d times; once more", busy+busier)
-			if most := int64(len(f.nodes)) * usual; spike > most {
+			if most := int64(len(f.nodes))*usual + busier; spike > most {
 				t.Errorf("ten times the guests made %d upstream calls, want no more than %d", spike, most)
 			}
 			continue

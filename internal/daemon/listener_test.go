@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // bothWays runs a test on a listener with the fast path and on one where the
@@ -43,7 +41,7 @@ func listen(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d
 // listenUntil is listen with a function that tells the daemon to stop.
 func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOptions) (d *Daemon, addr string, stop func()) {
 	t.Helper()
-	var log testkit.Log
+	var log reader
 	d = New(s, slog.New(slog.NewJSONHandler(&log, nil)))
 	opts.FastPath = true
 	d.AddServer("test", "127.0.0.1:0", h, opts)
@@ -51,7 +49,7 @@ func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOption
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error {
 		defer close(started)
-		return json.NewDecoder(strings.NewReader(log.String())).Decode(&listening) // the first line of the log
+		return json.NewDecoder(strings.NewReader(log.read())).Decode(&listening) // the first line of the log
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

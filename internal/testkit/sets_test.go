@@ -31,6 +31,7 @@ func TestClosedSets(t *testing.T) {
 	parts := map[string]string{
 		"openapi #/components/headers/Brownout/schema/enum":                                        "no brownout is not announced",
 		"openapi #/components/schemas/MapRequest/allOf/1/properties/geo/properties/mode/enum":      "a map has no regions",
+		"staff openapi #/components/headers/XCache/schema/enum":                                    "no answer bypasses the cache",
 		"bff-consumer/bot-suspected/v1.json #/properties/payload/properties/verdict/enum":          "a person is not suspected",
 		"bff-consumer/currency-changed/v1.json #/properties/payload/properties/trigger/enum":       "no browser states a currency",
 		"bff-consumer/locale-changed/v1.json #/properties/payload/properties/trigger/enum":         "no tenant states a language",
@@ -233,8 +234,8 @@ func (c *collector) word(e ast.Expr) (string, bool) {
 		return c.word(e.Sel)
 	case *ast.KeyValueExpr:
 		return c.word(e.Value)
-	case *ast.CallExpr: // string(SortPriceAsc)
-		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "string" && len(e.Args) == 1 {
+	case *ast.CallExpr: // string(SortPriceAsc), widget("arrivals", …)
+		if f, ok := e.Fun.(*ast.Ident); ok && (f.Name == "string" || f.Name == "widget") {
 			return c.word(e.Args[0])
 		}
 	}

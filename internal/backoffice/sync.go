@@ -203,7 +203,8 @@ func (s *Sync) token(v *Visit, h Handshake) (string, error) {
 		Bound    binding `json:"cnf"`
 	}{
 		Producer, "sync-service", h.Operator, h.Tenant, h.Device, v.Session.ID, bff.NewID(bff.PrefixDeviceSync, h.At).String(),
-		h.At.Unix(), h.ExpiresAt.Unix(), binding{v.Caller.KeyPrint},
+		h.At.Unix(), h.ExpiresAt.Unix(),
+		binding{v.Caller.KeyPrint},
 	})
 	if err != nil {
 		return "", err

@@ -37,12 +37,12 @@ func Upstreams() []Upstream {
 // Timeout is the longest that one read may take, retries included; mutations may
 // have another. An upstream without one is none of ours.
 func (u Upstream) Timeout() time.Duration {
-	ms := map[Upstream]time.Duration{
+	ms := map[Upstream]int{
 		UpstreamIAM: 600, UpstreamTenant: 500, UpstreamReservation: 800, UpstreamInventory: 600, UpstreamPricing: 600, UpstreamBilling: 600,
 		UpstreamHousekeeping: 700, UpstreamMaintenance: 700, UpstreamLock: 1200, UpstreamAI: 1200, UpstreamNotification: 600,
 		UpstreamSync: 250, UpstreamTheme: 500, UpstreamAnalytics: 450, UpstreamProperty: 600, UpstreamStaff: 600,
 	}
-	return ms[u] * time.Millisecond
+	return time.Duration(ms[u]) * time.Millisecond
 }
 
 // Retries is how often a failed read is repeated within its timeout.

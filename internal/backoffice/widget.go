@@ -78,7 +78,7 @@ func Widgets() []Widget {
 		widget("departures", SourceDepartures, guests, stays),
 		widget("in-house", SourceInHouse, guests, guestsInHouse),
 		widget("occupancy-today", SourceOccupancy, with(FrontDesk, HousekeepingLead, FnBManager, Finance), occupancyToday),
-		widget("occupancy-7-days", SourceOccupancy, with(FrontDesk, HousekeepingLead, FnBManager, Finance), func(n []Night) any { return list(n) }),
+		widget("occupancy-7-days", SourceOccupancy, with(FrontDesk, HousekeepingLead, FnBManager, Finance), list[Night]),
 		widget("adr", SourceFigures, money, func(f Figures) any { return amountOf{f.ADR} }),
 		widget("revpar", SourceFigures, money, func(f Figures) any { return amountOf{f.RevPAR} }),
 		widget("alos", SourceFigures, money, func(f Figures) any {
@@ -89,7 +89,7 @@ func Widgets() []Widget {
 		widget("cancellations", SourceFigures, with(FrontDesk, Finance), func(f Figures) any { return countOf{f.Cancellations} }),
 		widget("no-shows", SourceFigures, with(FrontDesk, Finance), func(f Figures) any { return countOf{f.NoShows} }),
 		widget("channel-mix", SourceFigures, money, func(f Figures) any { return total(f.ChannelMix) }),
-		widget("rate-snapshot", SourceRates, with(FrontDesk, Finance), func(r []Rate) any { return list(r) }),
+		widget("rate-snapshot", SourceRates, with(FrontDesk, Finance), list[Rate]),
 		widget("rooms-by-status", SourceRooms, rooms, roomsByStatus),
 		widget("housekeeping-progress", SourceProgress, rooms, func(p Progress) any {
 			return struct {
@@ -110,15 +110,15 @@ func Widgets() []Widget {
 		widget("open-folios", SourceFolios, with(FrontDesk, Finance), func(f Folios) any { return countOf{f.Open} }),
 		widget("balance-due", SourceFolios, money, func(f Folios) any { return amountOf{f.BalanceDue} }),
 		widget("cash-drawer", SourceCashDrawer, with(FrontDesk, Finance), func(d CashDrawer) any { return d }),
-		widget("alerts", SourceAlerts, everyone, func(c Counts) any { return total(c) }),
-		widget("ai-suggestions", SourceSuggestions, with(HousekeepingLead, Finance), func(c Counts) any { return total(c) }),
+		widget("alerts", SourceAlerts, everyone, total),
+		widget("ai-suggestions", SourceSuggestions, with(HousekeepingLead, Finance), total),
 		widget("ai-acceptance", SourceAcceptance, managers, func(a Acceptance) any { return a }),
 		widget("devices", SourceDevices, with(FrontDesk), devicesOnline),
 		widget("sync-lag", SourceDevices, with(FrontDesk), syncLag),
-		widget("staffing-gaps", SourceShiftGaps, with(HousekeepingLead, FnBManager), func(s []Shift) any { return list(s) }),
-		widget("lock-failures", SourceLockFailures, with(FrontDesk, Maintenance), func(f []LockFailure) any { return list(f) }),
+		widget("staffing-gaps", SourceShiftGaps, with(HousekeepingLead, FnBManager), list[Shift]),
+		widget("lock-failures", SourceLockFailures, with(FrontDesk, Maintenance), list[LockFailure]),
 		widget("vip-arrivals", SourceArrivals, guests, vipArrivals),
-		widget("notes", SourceNotes, everyone, func(n []Note) any { return list(n) }),
+		widget("notes", SourceNotes, everyone, list[Note]),
 	}
 }
 

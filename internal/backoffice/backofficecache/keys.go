@@ -32,6 +32,7 @@ func shortcutsKey(k redis.TenantKeys, theme string) string { return k.Key("kbm",
 
 // themeKey names the version of the theme that is published.
 func themeKey(k redis.TenantKeys) string { return k.Key("theme").Name() }
+
 // cursorKey names how far a device has synchronised.
 func cursorKey(k redis.TenantKeys, device bff.ID) string {
 	return k.Key("cursor", device.String()).Name()

@@ -165,7 +165,7 @@ func aProperty(tb testing.TB, url string) (tenant, property bff.ID) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := new(http.Client).Do(req)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func TestContract(t *testing.T) {
 		"stream": func(s *sender) *request { return s.request(http.MethodGet, base+"/sse/stream", "") },
 		"reauth": func(s *sender) *request { return s.request(http.MethodPost, base+"/sse/reauth", "") },
 		"putPreferences": func(s *sender) *request {
-			return s.putPreferences(f.version("opt_parwana"), `{"payload":{"density":"compact"}}`)
+			return s.putPreferences(f.version(), `{"payload":{"density":"compact"}}`)
 		},
 		"handshake":  func(s *sender) *request { return s.request(http.MethodPost, base+"/sync/handshake", "") },
 		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -15,16 +16,14 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// sim calls the simulator and returns its answer.
-func (s *staff) sim(method, path, body string, header http.Header) []byte {
+// sim calls the simulator.
+func (s *staff) sim(method, path, body string, header http.Header) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(testkit.Context(s.t), method, s.SimURL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
@@ -35,7 +34,6 @@ func (s *staff) sim(method, path, body string, header http.Header) []byte {
 	if err != nil || res.StatusCode >= http.StatusMultipleChoices {
 		s.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, out, err)
 	}
-	return out
 }
 
 // A morning at the front desk, over the simulator: the dashboard comes although one

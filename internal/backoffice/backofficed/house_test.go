@@ -42,12 +42,6 @@ func (h *houseFake) change(f func(*houseFake)) {
 	f(h)
 }
 
-func (h *houseFake) count(from backoffice.Source) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.calls[from]
-}
-
 // OwnsProperty implements backoffice.Properties.
 func (h *houseFake) OwnsProperty(_ context.Context, _, property bff.ID) (bool, error) {
 	h.mu.Lock()

@@ -26,10 +26,10 @@ const (
 func (f *front) furnish() {
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
 	n := f.behindUs
-	n.add(backoffice.Suggestions, f.tenant, house, firstSuggestion, at, `,"severity":"info","aiProvenance":`+provenance)
-	n.add(backoffice.Suggestions, f.tenant, house, "sug_2", at.Add(time.Hour), ``)
-	n.add(backoffice.Alerts, f.tenant, house, firstAlert, at, `,"title":"The generator is running"`)
-	n.add(backoffice.Alerts, f.tenant, house, "alr_2", at.Add(time.Hour), ``)
+	n.add(backoffice.Suggestions, f.tenant, firstSuggestion, at, `,"severity":"info","aiProvenance":`+provenance)
+	n.add(backoffice.Suggestions, f.tenant, "sug_2", at.Add(time.Hour), ``)
+	n.add(backoffice.Alerts, f.tenant, firstAlert, at, `,"title":"The generator is running"`)
+	n.add(backoffice.Alerts, f.tenant, "alr_2", at.Add(time.Hour), ``)
 	n.with(func() {
 		n.marks[inboxOf(backoffice.Suggestions, f.tenant, firstSuggestion)] = []backoffice.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute), Outcome: backoffice.Accepted}}
 		n.marks[inboxOf(backoffice.Alerts, f.tenant, firstAlert)] = []backoffice.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute)}, {Operator: "opt_karim", At: at.Add(2 * time.Minute)}}
@@ -181,7 +181,7 @@ func TestInboxIsPolled(t *testing.T) {
 	if w := poll(s, 0); w.Code != http.StatusNotModified || f.behindUs.fetches != 1 {
 		t.Errorf("unchanged: %d, %d lists were sent", w.Code, f.behindUs.fetches)
 	}
-	f.behindUs.add(backoffice.Alerts, f.tenant, house, "alr_3", f.clock(), "")
+	f.behindUs.add(backoffice.Alerts, f.tenant, "alr_3", f.clock(), "")
 	f.void(backoffice.PartAlertInbox)
 	if w := poll(s, 0); w.Code != http.StatusOK || len(readInboxDoc(t, w).Items) != 3 {
 		t.Errorf("changed: %d", w.Code)

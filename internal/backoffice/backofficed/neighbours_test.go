@@ -57,11 +57,11 @@ func inboxOf(of backoffice.Inbox, tenant bff.ID, property string) string {
 	return string(of) + " " + tenant.String() + " " + property
 }
 
-// add puts an entry into an inbox.
-func (n *neighbours) add(of backoffice.Inbox, tenant bff.ID, property, id string, at time.Time, more string) {
+// add puts an entry into an inbox of the house.
+func (n *neighbours) add(of backoffice.Inbox, tenant bff.ID, id string, at time.Time, more string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := inboxOf(of, tenant, property)
+	key := inboxOf(of, tenant, house)
 	name := map[backoffice.Inbox]string{backoffice.Suggestions: "suggestionId", backoffice.Alerts: "alertId"}[of]
 	e := backoffice.InboxEntry{ID: id, Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
 	n.inbox[key] = append(n.inbox[key], e)

@@ -28,11 +28,11 @@ func (s *sender) putPreferences(version int, body string) *request {
 	return r
 }
 
-// version is that of tenant-service.
-func (f *front) version(operator string) int {
+// version is that of Parwana's preferences at tenant-service.
+func (f *front) version() int {
 	f.behindUs.mu.Lock()
 	defer f.behindUs.mu.Unlock()
-	return f.behindUs.standing(backoffice.PreferencesOwner{Tenant: f.tenant, Operator: operator}).Version
+	return f.behindUs.standing(backoffice.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}).Version
 }
 
 func readPreferences(t *testing.T, w *httptest.ResponseRecorder) backoffice.Preferences {
@@ -69,21 +69,21 @@ func meetPersonal(f *front, s *sender, send func(*request, int)) {
 		}
 	}
 	put := func(by *sender, change func(*request), want int) {
-		r := by.putPreferences(f.version("opt_parwana"), `{"payload":{}}`)
+		r := by.putPreferences(f.version(), `{"payload":{}}`)
 		change(r)
 		send(r, want)
 	}
 	put(s, func(r *request) { r.header.Del("If-Match") }, http.StatusPreconditionRequired)
 	put(s, func(r *request) { r.header.Set("If-Match", `"99"`) }, http.StatusPreconditionFailed)
-	used := s.putPreferences(f.version("opt_parwana"), `{"payload":{"a":1}}`)
+	used := s.putPreferences(f.version(), `{"payload":{"a":1}}`)
 	key := used.header.Get("X-Idempotency-Key")
 	send(used, http.StatusOK)
 	put(s, func(r *request) { r.header.Set("X-Idempotency-Key", key) }, http.StatusUnprocessableEntity)
 	n := f.behindUs
-	running := s.putPreferences(f.version("opt_parwana"), `{"payload":{"b":1}}`)
+	running := s.putPreferences(f.version(), `{"payload":{"b":1}}`)
 	send(running, http.StatusOK)
 	n.with(func() { n.answers[f.tenant.String()+running.header.Get("X-Idempotency-Key")].running = true })
-	repeated := s.putPreferences(f.version("opt_parwana")-1, `{"payload":{"b":1}}`)
+	repeated := s.putPreferences(f.version()-1, `{"payload":{"b":1}}`)
 	repeated.header.Set("X-Idempotency-Key", running.header.Get("X-Idempotency-Key"))
 	send(repeated, http.StatusConflict)
 	missing := &bff.Error{Code: bff.CodeResourceNotFound}
@@ -261,7 +261,7 @@ func TestPreferencesChangeOnce(t *testing.T) {
 			t.Errorf("%s", code)
 		}
 	}
-	if got := f.version("opt_parwana"); got != 2 {
+	if got := f.version(); got != 2 {
 		t.Errorf("version %d", got)
 	}
 }
@@ -309,8 +309,8 @@ func TestPreferencesSurvive(t *testing.T) {
 		t.Errorf("%+v %s", stale, w.Header().Get("Etag"))
 	}
 	n.with(func() { n.err, n.lost = nil, &bff.Error{Code: bff.CodeServiceUnavailable, Err: errors.New("away")} })
-	if got := codeOf(f.send(0, s.putPreferences(2, `{"payload":{}}`))); got != "SERVICE_UNAVAILABLE" || f.version("opt_parwana") != 2 {
-		t.Errorf("a change that cannot be recorded: %s, version %d", got, f.version("opt_parwana"))
+	if got := codeOf(f.send(0, s.putPreferences(2, `{"payload":{}}`))); got != "SERVICE_UNAVAILABLE" || f.version() != 2 {
+		t.Errorf("a change that cannot be recorded: %s, version %d", got, f.version())
 	}
 }
 

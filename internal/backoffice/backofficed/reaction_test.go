@@ -70,7 +70,7 @@ func (s *staff) drill(path string, body any) {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("X-Request-Id", "req_drill")
-	res, err := http.DefaultClient.Do(req)
+	res, err := new(http.Client).Do(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ type listener struct {
 // stream opens a stream at a server.
 func (s *sender) stream(url, last string) *listener {
 	s.f.tb.Helper()
-	l, status, _ := s.tryStream(http.DefaultTransport, url, last)
+	l, status, _ := s.tryStream(new(http.Transport), url, last)
 	if l == nil {
 		s.f.tb.Fatalf("stream: %d", status)
 	}
@@ -420,7 +420,7 @@ func TestStreamCap(t *testing.T) {
 	f := newFront(t, frontConfig{maxStreams: 1})
 	url := f.listen(0, http1.Options{})
 	f.sender("opt_parwana").stream(url, "").until("ready")
-	l, status, header := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, "")
+	l, status, header := f.sender("opt_parwana").tryStream(new(http.Transport), url, "")
 	if l != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") != "30" {
 		t.Errorf("%d, Retry-After %q", status, header.Get("Retry-After"))
 	}
@@ -445,7 +445,7 @@ func TestStreamsDrain(t *testing.T) {
 			t.Errorf("ended with %+v", e)
 		}
 	}
-	if l, status, _ := f.sender("opt_parwana").tryStream(http.DefaultTransport, url, ""); l != nil || status != http.StatusServiceUnavailable {
+	if l, status, _ := f.sender("opt_parwana").tryStream(new(http.Transport), url, ""); l != nil || status != http.StatusServiceUnavailable {
 		t.Errorf("opened while draining: %d", status)
 	}
 }

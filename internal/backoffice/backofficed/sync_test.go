@@ -142,7 +142,8 @@ func TestHandshake(t *testing.T) {
 		ExpiresAt, ServerTime                              bff.Timestamp
 		CursorVersion                                      int
 		Stale                                              *bool
-	}) {
+	},
+	) {
 		t.Helper()
 		w := s.from(0, http.MethodPost, "/sync/handshake", "")
 		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {

@@ -147,7 +147,7 @@ func (w *wire) FlushError() error {
 }
 
 // open asks for the lines of a dashboard; the function waits for their end.
-func (d *desk) open() (*wire, func() []seenLine) {
+func (d *desk) open() (ended func() []seenLine) {
 	w := &wire{header: http.Header{}, began: time.Now()}
 	done := make(chan struct{})
 	go func() {
@@ -157,7 +157,7 @@ func (d *desk) open() (*wire, func() []seenLine) {
 		d.server.ServeHTTP(w, r)
 		_ = w.FlushError() // as a server does at the end
 	}()
-	return w, func() []seenLine {
+	return func() []seenLine {
 		<-done
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 			}
 		}
 		d := newDesk(t, takes)
-		_, ended := d.open()
+		ended := d.open()
 		seen := ended()
 		if first := seen[0]; !first.Shell || first.after != 0 {
 			t.Errorf("the first line: %+v", first)
@@ -206,17 +206,17 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 		}
 		// The partial one is kept for five seconds, and no longer.
 		asked := d.house.calls[backoffice.SourceNotes]
-		time.Sleep(4 * time.Second)
-		_, ended = d.open()
+		time.Sleep(4 * time.Second) //nolint:forbidigo // the bubble's clock
+		ended = d.open()
 		if ended(); d.house.calls[backoffice.SourceNotes] != asked {
 			t.Error("a partial dashboard was not kept at all")
 		}
-		time.Sleep(2 * time.Second)
-		_, ended = d.open()
+		time.Sleep(2 * time.Second) //nolint:forbidigo // the bubble's clock
+		ended = d.open()
 		if ended(); d.house.calls[backoffice.SourceNotes] == asked {
 			t.Error("a partial dashboard was kept for longer than five seconds")
 		}
-		time.Sleep(time.Minute) // calls that were given up end
+		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's clock: calls that were given up end
 	})
 }
 
@@ -229,11 +229,11 @@ func TestOneCallForAll(t *testing.T) {
 		d := newDesk(t, takes)
 		ends := []func() []seenLine{}
 		for range 10 {
-			_, ended := d.open()
+			ended := d.open()
 			ends = append(ends, ended)
 		}
-		time.Sleep(150 * time.Millisecond)
-		_, late := d.open()
+		time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the bubble's clock
+		late := d.open()
 		for i, ended := range append(ends, late) {
 			seen := ended()
 			if last := seen[len(seen)-1]; !last.End || last.Partial || len(seen) != len(backoffice.Widgets())+2 {
@@ -257,8 +257,8 @@ func TestOneCallForAll(t *testing.T) {
 		if len(d.dash.making) != 0 {
 			t.Errorf("%d dashboards are still in the making", len(d.dash.making))
 		}
-		time.Sleep(20 * time.Second) // a complete one is kept for half a minute
-		_, ended := d.open()
+		time.Sleep(20 * time.Second) //nolint:forbidigo // the bubble's clock: a complete one is kept for half a minute
+		ended := d.open()
 		if seen := ended(); len(seen) != len(backoffice.Widgets())+2 || seen[len(seen)-1].after != 0 || d.house.calls[backoffice.SourceNotes] != 1 {
 			t.Errorf("from the cache: %d lines, %d calls", len(seen), d.house.calls[backoffice.SourceNotes])
 		}
@@ -283,7 +283,7 @@ func TestAClientGoesAway(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/dashboard", nil)
 		r.Header.Set("Accept", mediaLines)
 		d.server.ServeHTTP(gone, r)
-		_, ended := d.open()
+		ended := d.open()
 		if seen := ended(); len(seen) != len(backoffice.Widgets())+2 {
 			t.Errorf("%d lines", len(seen))
 		}

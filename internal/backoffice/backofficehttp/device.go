@@ -3,6 +3,7 @@ package backofficehttp
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -146,9 +147,9 @@ func filled(in *web.Input, pairs ...string) {
 	if in.Err() != nil {
 		return // what was refused is empty as well
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			in.Refuse(pairs[i], bff.FieldRequired)
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] == "" {
+			in.Refuse(pair[0], bff.FieldRequired)
 		}
 	}
 }

@@ -97,8 +97,9 @@ func readVersion(r *http.Request, o backoffice.PreferencesOwner) (int, error) {
 		return 0, bff.Errorf(bff.CodePreferencesVersionRequired, "send the ETag of the preferences that this change was made of as If-Match")
 	}
 	malformed := bff.FieldErrors{{Field: "If-Match", Code: bff.FieldFormat}}.Err()
-	tag, ok := strings.CutPrefix(strings.TrimSpace(values[0]), `"`)
-	if tag, ok = strings.CutSuffix(tag, `"`); !ok || len(values) > 1 {
+	tag, opened := strings.CutPrefix(strings.TrimSpace(values[0]), `"`)
+	tag, closed := strings.CutSuffix(tag, `"`)
+	if !opened || !closed || len(values) > 1 {
 		return 0, malformed
 	}
 	number, mark, ours := strings.Cut(tag, "-")

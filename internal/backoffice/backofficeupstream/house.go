@@ -92,7 +92,7 @@ type page[T any] struct {
 }
 
 // pages reads a list to its end, and hands each item on in our words.
-func pages[T, U any](ctx context.Context, v *visit, query url.Values, get func(url.Values, any) error, say func(*T) (U, error)) ([]U, error) {
+func pages[T, U any](v *visit, query url.Values, get func(url.Values, any) error, say func(*T) (U, error)) ([]U, error) {
 	query.Set("limit", strconv.Itoa(pageLimit))
 	out := []U{}
 	for range maxPages {
@@ -118,7 +118,7 @@ func pages[T, U any](ctx context.Context, v *visit, query url.Values, get func(u
 
 // listed reads a list about the property.
 func listed[T, U any](ctx context.Context, v *visit, route string, query url.Values, say func(*T) (U, error)) ([]U, error) {
-	return pages(ctx, v, query, func(q url.Values, out any) error { return v.get(ctx, route, q, out) }, say)
+	return pages(v, query, func(q url.Values, out any) error { return v.get(ctx, route, q, out) }, say)
 }
 
 // same is for items that are written as we have them.
@@ -295,7 +295,7 @@ func inbox(route string, by func(*inboxItem) string) reader {
 	return func(ctx context.Context, v *visit) (any, error) {
 		path, tenant := upstream.Path(route, v.dialect.write(v.at.Tenant)), upstream.Header(v.dialect.tenant, v.dialect.write(v.at.Tenant))
 		query := url.Values{"propertyId": {v.dialect.write(v.at.Property)}, "status": {"open"}}
-		kinds, err := pages(ctx, v, query, func(q url.Values, out any) error {
+		kinds, err := pages(v, query, func(q url.Values, out any) error {
 			return v.client.Get(ctx, route, path, q, out, tenant)
 		}, func(i *inboxItem) (string, error) { return by(i), nil })
 		counts := backoffice.Counts{}

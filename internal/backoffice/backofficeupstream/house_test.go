@@ -23,7 +23,6 @@ type platform struct {
 	up    *Upstreams
 	at    backoffice.Place // a property with many rooms
 	other bff.ID           // another tenant
-
 }
 
 func newPlatform(t *testing.T) *platform {

@@ -80,7 +80,10 @@ func TestTombstones(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	seen := map[Subject]bool{}
-	for _, f := range []Fact{SessionOpened{}, SessionClosed{}, SessionForceLoggedOut{}, StepUpCompleted{}, ReplayBlocked{}, DeviceCameOnline{}, DeviceWentOffline{}, HeartbeatReported{}, PreferencesUpdated{}} {
+	for _, f := range []Fact{
+		SessionOpened{}, SessionClosed{}, SessionForceLoggedOut{}, StepUpCompleted{}, ReplayBlocked{}, DeviceCameOnline{}, DeviceWentOffline{},
+		HeartbeatReported{}, HandshakeCompleted{}, CursorAdvanced{}, PreferencesUpdated{},
+	} {
 		seen[f.Subject()] = true
 	}
 	for _, s := range Subjects() {

@@ -37,7 +37,13 @@ func InUse(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {
 	return g
 }
 
-const bufferSize = 64 << 10
+const (
+	bufferSize = 64 << 10
+	// ringScale lets 2^8 calls wait for their answers on one connection, several of
+	// one pipeline counting as one. Every place is five objects: by default they are a
+	// third of all that a garbage collection of this process has to mark.
+	ringScale = 8
+)
 
 // Open connects one tier. Tiers have separate clients, so that a flood of
 // cache traffic cannot queue in front of a session.
@@ -53,6 +59,7 @@ func Open(cfg Config) (rueidis.Client, error) {
 	// Few connections with full pipelines, and buffers for pages, not for files: what
 	// the library takes by default is a tenth of this process's memory.
 	opt.PipelineMultiplex = 1
+	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
 	if cfg.InUse != nil {
 		opt.DialCtxFn = counting(opt.DialCtxFn, cfg.InUse)

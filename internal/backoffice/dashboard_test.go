@@ -187,7 +187,7 @@ func TestComposeSaysWhatIsWrong(t *testing.T) {
 			stale: map[backoffice.Source]time.Time{backoffice.SourceAlerts: earlier},
 			fails: map[backoffice.Source]error{
 				backoffice.SourceFolios:     &bff.Error{Code: bff.CodeUpstreamUnavailable},
-				backoffice.SourceLinen:      errors.New("nobody knows"),
+				backoffice.SourceLinen:      errors.New("away"),
 				backoffice.SourceNotes:      &bff.Error{Code: bff.CodeRoleDenied},
 				backoffice.SourceCashDrawer: &bff.Error{Code: bff.CodeUpstreamTimeout},
 			},

@@ -9,7 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Topics of events that decide who is let in.
+// Topics of events that end or change the access of operators.
 const (
 	TopicSessionRevoked    = "melmastoon.iam.session.revoked.v1"
 	TopicUserLocked        = "melmastoon.iam.user.locked.v1"
@@ -39,7 +39,7 @@ type Reaction struct {
 	Type    string
 	// Details are the members of the payload that this notice repeats.
 	Details []Detail
-	// Access says that the event is about who is let in: it names operators and
+	// Access says that the event is about access: it names operators and
 	// devices and no property, and does not wait for a database that is away.
 	Access bool
 }

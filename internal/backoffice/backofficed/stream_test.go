@@ -450,7 +450,7 @@ func TestStreamsDrain(t *testing.T) {
 	}
 }
 
-// TestStalledReader: a client that reads nothing delays nobody, and is disconnected.
+// TestStalledReader: a client that reads nothing is disconnected, and no other one waits for it.
 func TestStalledReader(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{})

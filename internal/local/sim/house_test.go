@@ -94,7 +94,7 @@ func has(list []Reservation, id string) bool {
 }
 
 // What the services say of a house fits together at every hour, and at every hour there
-// is somebody to check in, to check out and to look after.
+// are guests to check in, to check out and to look after.
 func TestServicesAgreeAtEveryHour(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

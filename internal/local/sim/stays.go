@@ -461,7 +461,7 @@ func (s *Sim) changeStay(c *call) (Reservation, error) {
 	return res, nil
 }
 
-// free reports whether a party's room has nobody else in it until a day.
+// free reports whether a party's room has no other guests in it until a day.
 func (s *Sim) free(res Reservation, until bff.Date, at time.Time) bool {
 	for d := res.CheckOut; d < until; d++ {
 		for _, other := range s.book(res.stay.house, d, at) {

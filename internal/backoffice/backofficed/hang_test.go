@@ -1,0 +1,260 @@
+package backofficed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// hang is a place that a process waits at. Release undoes it.
+type hang struct {
+	reached chan struct{}
+	once    sync.Once
+	release func()
+}
+
+func newHang() *hang { return &hang{reached: make(chan struct{}), release: func() {}} }
+
+func (h *hang) reach() { h.once.Do(func() { close(h.reached) }) }
+
+func (d *doomed) hangAt(where string) *hang {
+	switch where {
+	case "iam before":
+		return d.iam.hold(false)
+	case "iam after":
+		return d.iam.hold(true)
+	default:
+		return d.f.lockOutbox()
+	}
+}
+
+// lockOutbox makes whatever writes into the outbox wait.
+func (f *killedFleet) lockOutbox() *hang {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(testkit.Context(f.t))
+	tx, err := f.db.Begin(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE bff_backoffice.outbox IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+		f.t.Fatal(err)
+	}
+	h, watched := newHang(), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			var waiting bool
+			err := f.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'bff_backoffice.outbox'::regclass AND NOT granted)`).Scan(&waiting)
+			if err != nil {
+				return
+			}
+			if waiting {
+				h.reach()
+				return
+			}
+		}
+	}()
+	h.release = func() {
+		cancel()
+		<-watched
+		_ = tx.Rollback(context.Background()) // cancelled already is as good
+	}
+	return h
+}
+
+// gate stands between a process and iam.
+type gate struct {
+	server *httptest.Server
+	proxy  *httputil.ReverseProxy
+	open   chan struct{} // closed at the end
+
+	mu    sync.Mutex
+	after bool
+	hang  *hang
+}
+
+func newGate(f *killedFleet) *gate {
+	f.t.Helper()
+	to, err := url.Parse(f.SimURL)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), open: make(chan struct{})}
+	g.server = httptest.NewServer(g)
+	return g
+}
+
+func (g *gate) close() {
+	close(g.open)
+	g.server.Close()
+}
+
+// hold lets no answer to a refresh or a sign-out through; with after, iam has done it
+// by then.
+func (g *gate) hold(after bool) *hang {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.after, g.hang = after, newHang()
+	return g.hang
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	after, h := g.after, g.hang
+	g.mu.Unlock()
+	if h == nil || !strings.HasSuffix(r.URL.Path, "/auth/refresh") && !strings.HasSuffix(r.URL.Path, "/auth/sign-out") {
+		g.proxy.ServeHTTP(w, r)
+		return
+	}
+	if after {
+		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	h.reach()
+	select {
+	case <-g.open:
+	case <-r.Context().Done():
+	}
+}
+
+// valve stands between a process and its session tier.
+type valve struct {
+	ln     net.Listener
+	redis  string // host and port
+	url    string // of the valve
+	prefix string // of the service's keys
+	open   chan struct{}
+	served sync.WaitGroup
+
+	mu   sync.Mutex
+	left int // commands that pass before the valve is shut
+	hang *hang
+}
+
+func newValve(f *killedFleet) *valve {
+	f.t.Helper()
+	u, err := url.Parse(f.RedisURL)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	v := &valve{redis: u.Host, prefix: f.Name + ":bff-backoffice:", open: make(chan struct{})}
+	if v.ln, err = new(net.ListenConfig).Listen(f.t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		f.t.Fatal(err)
+	}
+	u.Host = v.ln.Addr().String()
+	v.url = u.String()
+	v.served.Go(func() {
+		for {
+			c, err := v.ln.Accept()
+			if err != nil {
+				return
+			}
+			v.served.Go(func() { v.serve(c) })
+		}
+	})
+	return v
+}
+
+func (v *valve) close() {
+	_ = v.ln.Close()
+	close(v.open)
+	v.served.Wait()
+}
+
+// hold lets a number of commands about sessions through, and no more.
+func (v *valve) hold(n int) *hang {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left, v.hang = n, newHang()
+	return v.hang
+}
+
+// passes reports whether a command may go on to Redis.
+func (v *valve) passes(command []byte) bool {
+	about := false
+	for _, name := range []string{"dpop:", "session:", "revoked:", "standing:"} {
+		about = about || bytes.Contains(command, []byte(v.prefix+name))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.hang == nil || !about {
+		return true
+	}
+	if v.left == 0 {
+		v.hang.reach()
+		return false
+	}
+	v.left--
+	return true
+}
+
+// serve passes one connection on, command by command, until its client is gone.
+func (v *valve) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := new(net.Dialer).Dial("tcp", v.redis)
+	if err != nil {
+		return
+	}
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		_, _ = io.Copy(client, server) // until either is gone
+	}()
+	defer func() {
+		_ = server.Close()
+		<-answers
+	}()
+	in := bufio.NewReader(client)
+	for {
+		command, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		if !v.passes(command) {
+			<-v.open
+			return
+		}
+		if _, err := server.Write(command); err != nil {
+			return
+		}
+	}
+}
+
+// readCommand reads an array of strings as it goes over the wire.
+func readCommand(in *bufio.Reader) ([]byte, error) {
+	size := func(line []byte) (int, error) { return strconv.Atoi(string(bytes.TrimSpace(line[1:]))) }
+	command, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, err := size(command)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil, err
+		}
+		length, err := size(line)
+		if err != nil {
+			return nil, err
+		}
+		text := make([]byte, length+len("\r\n"))
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		command = append(append(command, line...), text...)
+	}
+	return command, nil
+}

@@ -81,8 +81,17 @@ func TestSubjects(t *testing.T) {
 	t.Parallel()
 	seen := map[Subject]bool{}
 	for _, f := range []Fact{
-		SessionOpened{}, SessionClosed{}, SessionForceLoggedOut{}, StepUpCompleted{}, ReplayBlocked{}, DeviceCameOnline{}, DeviceWentOffline{},
-		HeartbeatReported{}, HandshakeCompleted{}, CursorAdvanced{}, PreferencesUpdated{},
+		SessionOpened{},
+		SessionClosed{},
+		SessionForceLoggedOut{},
+		StepUpCompleted{},
+		ReplayBlocked{},
+		DeviceCameOnline{},
+		DeviceWentOffline{},
+		HeartbeatReported{},
+		HandshakeCompleted{},
+		CursorAdvanced{},
+		PreferencesUpdated{},
 	} {
 		seen[f.Subject()] = true
 	}

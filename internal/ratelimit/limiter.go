@@ -156,8 +156,7 @@ func (l *Limiter) Allow(ctx context.Context, keys []Key, cost int, now time.Time
 	r := request{keys: keys, states: states, cost: int64(min(max(cost, 1), 1<<20)), now: now.UnixMicro()}
 	offline := l.offline.Load()
 	if d, ok := l.pass(&r, offline); ok {
-		d.Local = offline
-		return d
+		return l.mark(d, offline)
 	}
 	return l.await(ctx, r)
 }
@@ -259,8 +258,7 @@ func (l *Limiter) await(ctx context.Context, r request) Decision {
 		done := l.round() // before looking: an answer after the look closes it
 		offline := l.offline.Load()
 		if d, ok := l.pass(&r, offline); ok {
-			d.Local = offline
-			return d
+			return l.mark(d, offline)
 		}
 		select {
 		case <-done:
@@ -268,11 +266,17 @@ func (l *Limiter) await(ctx context.Context, r request) Decision {
 		case <-timer.C:
 		case <-ctx.Done(): // the client is gone; any decision will do
 		}
-		l.stats.timedOut.Add(1)
 		d, _ := l.pass(&r, true) // offline, no bucket is undecided
-		d.Local = true
-		return d
+		return l.mark(d, true)
 	}
+}
+
+// mark says, and counts, whether a decision is the local share's.
+func (l *Limiter) mark(d Decision, local bool) Decision {
+	if d.Local = local; local {
+		l.stats.local.Add(1)
+	}
+	return d
 }
 
 // strictest is the index of the bucket with the least left.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -38,18 +40,26 @@ type Stats struct {
 	Rounds   uint64 // pipelines they took
 	Failures uint64 // rounds without an answer
 	Waits    uint64 // requests that had to wait for a round
-	TimedOut uint64 // requests that were decided locally after MaxWait
+	Local    uint64 // requests that were decided by the local share
 	Evicted  uint64 // buckets that made room for others
 }
 
-type stats struct{ asks, rounds, failures, waits, timedOut, evicted atomic.Uint64 }
+type stats struct{ asks, rounds, failures, waits, local, evicted atomic.Uint64 }
+
+// Register shows how often an instance had to decide by its own share.
+func (l *Limiter) Register(reg prometheus.Registerer, namespace string) {
+	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: namespace, Name: "limits_local_total",
+		Help: "Requests that were decided by this instance's share of a limit, because Redis did not answer in time.",
+	}, func() float64 { return float64(l.stats.local.Load()) }))
+}
 
 // Stats returns the counters.
 func (l *Limiter) Stats() Stats {
 	s := &l.stats
 	return Stats{
 		Asks: s.asks.Load(), Rounds: s.rounds.Load(), Failures: s.failures.Load(),
-		Waits: s.waits.Load(), TimedOut: s.timedOut.Load(), Evicted: s.evicted.Load(),
+		Waits: s.waits.Load(), Local: s.local.Load(), Evicted: s.evicted.Load(),
 	}
 }
 

@@ -238,6 +238,7 @@ func (c *Config) guard(p *service.Process, client rueidis.Client, keys backoffic
 		if err != nil {
 			return nil, err
 		}
+		cfg.Limiter.Register(p.Metrics, p.Namespace)
 		p.AddLoop("rate limits", cfg.Limiter.Run)
 	}
 	cfg.Background = web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})

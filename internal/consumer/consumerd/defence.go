@@ -112,6 +112,7 @@ func (c *Config) openGuard(ctx context.Context, p *service.Process, on guarded) 
 		if err != nil {
 			return nil, err
 		}
+		cfg.Limiter.Register(p.Metrics, p.Namespace)
 		p.AddLoop("rate limits", cfg.Limiter.Run)
 	}
 	if cfg.UserAgents, err = useragent.New(useragent.Config{Apps: c.AppAgents}); err != nil {

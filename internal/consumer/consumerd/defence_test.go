@@ -132,6 +132,9 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 	}
 	wg.Wait()
 	most := (limit + perSecs*time.Since(began).Seconds()) * 1.02
+	for i := range 3 { // an instance that Redis kept waiting admits by its own share
+		most += f.metric(i, "bff_consumer_limits_local_total")
+	}
 	t.Logf("%d admitted, %d refused; the limit is %.0f", admitted, refused, most)
 	if float64(admitted) > most || float64(admitted) < limit*0.98 {
 		t.Errorf("%d requests were admitted, want %.0f to %.0f", admitted, limit*0.98, most)

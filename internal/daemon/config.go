@@ -1,13 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"reflect"
 	"strings"
 	"time"
 
@@ -111,67 +111,58 @@ func (s *Secret) UnmarshalText(b []byte) error {
 type Command struct{ *kong.Context }
 
 // Parse reads flags and environment into cli, a struct with kong tags whose
-// commands have Run methods. Every unreadable environment variable is reported
-// at once, together with what is wrong on the command line; values are never
-// part of the message, because some of them are secrets.
+// commands have Run methods. Everything that is wrong with the settings of the
+// chosen command is reported at once, by variable; values are never part of the
+// message, because some of them are secrets. A command that is an [Examiner] is
+// returned in spite of it.
 func Parse(cli any, name, description string, args []string, options ...kong.Option) (*Command, error) {
+	env := new(Environment)
 	parser, err := kong.New(cli, append(options, kong.Name(name), kong.Description(description), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env))...)
 	if err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", name, err)
 	}
-	bad := badEnvironment(parser.Model.Node)
-	if len(bad) > 0 {
-		return nil, errors.Join(bad...)
+	if traced, err := kong.Trace(parser, args); err == nil && traced.Error == nil {
+		*env = *newEnvironment(cmp.Or(traced.Selected(), parser.Model.Node))
 	}
 	kctx, err := parser.Parse(args)
-	if err != nil {
+	failed, refused := errors.AsType[*kong.ParseError](err)
+	switch {
+	case err == nil && len(env.bad) == 0:
+		return &Command{kctx}, nil
+	case err == nil: // the rest is right
+		err = joined(env.bad)
+	case !refused || failed.Context == nil || failed.Context.Error != nil || len(env.names) == 0:
 		return nil, fmt.Errorf("command line: %w", err)
+	default:
+		kctx, err = failed.Context, joined(env.Problems(settingsError(failed)))
 	}
-	return &Command{kctx}, nil
+	if _, ok := examiner(kctx.Selected()); ok {
+		return &Command{kctx}, nil
+	}
+	return nil, err
+}
+
+// settingsError is what a command's Validate has returned, without the command's
+// name before it.
+func settingsError(failed *kong.ParseError) error {
+	err := failed.Unwrap()
+	if inner := errors.Unwrap(err); inner != nil && failed.Context.Selected() != nil && strings.HasPrefix(err.Error(), failed.Context.Selected().Path()+": ") {
+		return inner
+	}
+	return err
+}
+
+func examiner(node *kong.Node) (Examiner, bool) {
+	if node == nil || !node.Target.CanAddr() {
+		return nil, false
+	}
+	e, ok := node.Target.Addr().Interface().(Examiner)
+	return e, ok
 }
 
 // Run executes the chosen command. Its Run method may take a context.Context.
 func (c *Command) Run(ctx context.Context) error {
 	c.BindTo(ctx, (*context.Context)(nil))
 	return c.Context.Run()
-}
-
-func badEnvironment(node *kong.Node) []error {
-	var errs []error
-	seen := map[string]bool{}
-	var walk func(n *kong.Node)
-	walk = func(n *kong.Node) {
-		for _, f := range n.Flags {
-			for _, env := range f.Envs {
-				value, set := os.LookupEnv(env)
-				if !set || seen[env] {
-					continue
-				}
-				seen[env] = true
-				target := reflect.New(f.Target.Type()).Elem()
-				if err := f.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: value}), target); err != nil {
-					errs = append(errs, fmt.Errorf("environment variable %s: not a valid %s", env, f.Target.Type()))
-					continue
-				}
-				if f.Enum != "" && !contains(f.EnumSlice(), value) {
-					errs = append(errs, fmt.Errorf("environment variable %s: must be one of %s", env, f.Enum))
-				}
-			}
-		}
-		for _, child := range n.Children {
-			walk(child)
-		}
-	}
-	walk(node)
-	return errs
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if strings.TrimSpace(v) == s {
-			return true
-		}
-	}
-	return false
 }

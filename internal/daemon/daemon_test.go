@@ -207,6 +207,78 @@ func TestParseReportsEverythingAtOnce(t *testing.T) {
 	}
 }
 
+// careful has rules of its own, and looks at its settings itself.
+type careful struct {
+	Serve carefulServe `cmd:""`
+}
+
+type carefulServe struct {
+	Settings
+	Count   int    `name:"count" env:"TEST_DAEMON_COUNT"`
+	First   string `name:"first" env:"TEST_DAEMON_FIRST"`
+	Second  string `name:"second" env:"TEST_DAEMON_SECOND"`
+	Nowhere string `name:"nowhere"`
+}
+
+func (s *carefulServe) Validate() error {
+	return errors.Join(
+		errors.New("second: is wrong"), errors.Join(errors.New("count: is too small"), fmt.Errorf("first or second: %w", errors.New("one is required"))),
+		errors.New("nowhere: is not in the environment"),
+	)
+}
+
+type examining struct {
+	Doctor doctorCommand `cmd:""`
+}
+
+type doctorCommand struct {
+	carefulServe
+	seen []Problem
+}
+
+func (*doctorCommand) ExaminesSettings() {}
+
+func (d *doctorCommand) Run(env *Environment) error {
+	d.seen = append(env.Problems(d.carefulServe.Validate()), env.Unknown("TEST_DAEMON_")...)
+	return nil
+}
+
+// All that is wrong is named by variable, in the order of the settings, what cannot
+// be read beside what is refused.
+func TestProblemsAreNamedByVariable(t *testing.T) {
+	t.Setenv("MELMASTOON_ENV", "test")
+	t.Setenv("MELMASTOON_LOG_FORMAT", "hunter2")
+	t.Setenv("TEST_DAEMON_COUNT", "hunter2")
+	t.Setenv("TEST_DAEMON_FRIST", "hunter2")
+	want := []string{
+		"MELMASTOON_LOG_FORMAT: must be one of json,text", "TEST_DAEMON_COUNT: not a valid int", "TEST_DAEMON_FIRST or TEST_DAEMON_SECOND: one is required",
+		"TEST_DAEMON_SECOND: is wrong", "nowhere: is not in the environment",
+	}
+	_, err := Parse(&careful{}, "test", "", []string{"serve"})
+	if err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+
+	var cli examining
+	cmd, err := Parse(&cli, "test", "", []string{"doctor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range cli.Doctor.seen {
+		got = append(got, p.Text)
+	}
+	if diff := strings.Join(got, "\n"); diff != strings.Join(append(want, "TEST_DAEMON_FRIST: is no setting; perhaps TEST_DAEMON_FIRST is meant"), "\n") {
+		t.Errorf("examined:\n%s", diff)
+	}
+	if _, err := Parse(&cli, "test", "", []string{"doctor", "--nonsense"}); err == nil {
+		t.Error("an unknown flag was accepted")
+	}
+}
+
 func TestSecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
 	s := Secret("hunter2")

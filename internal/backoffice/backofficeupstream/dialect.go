@@ -5,29 +5,44 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // dialect is how an upstream is spoken to: their teams have not agreed on the name
-// of the tenant's header, nor on the form of ids.
+// of the tenant's header, nor on that of idempotency keys, nor on the form of ids.
 type dialect struct {
 	tenant string // the header
-	uuid   bool   // ids are UUIDs of the same bits
+	key    string // the header of idempotency keys
+	uuid   bool   // ids and keys are UUIDs of the same bits
 }
 
 func dialectOf(u backoffice.Upstream) dialect {
 	switch u {
 	case backoffice.UpstreamBilling:
-		return dialect{tenant: "X-Billing-Tenant", uuid: true}
+		return dialect{tenant: "X-Billing-Tenant", key: "X-Idempotency-Key", uuid: true}
 	case backoffice.UpstreamMaintenance:
-		return dialect{tenant: "X-Tenant", uuid: true}
+		return dialect{tenant: "X-Tenant", key: "Idempotency-Key", uuid: true}
 	case backoffice.UpstreamLock:
-		return dialect{tenant: "X-Lock-Tenant", uuid: true}
+		return dialect{tenant: "X-Lock-Tenant", key: "X-Request-Key", uuid: true}
 	case backoffice.UpstreamAnalytics:
 		return dialect{tenant: "X-Org-Id", uuid: true}
 	case backoffice.UpstreamSync:
-		return dialect{tenant: "X-Tenant-Id", uuid: true}
+		return dialect{tenant: "X-Tenant-Id", key: "X-Idempotency-Key", uuid: true}
 	}
-	return dialect{tenant: "X-Tenant-Id"}
+	return dialect{tenant: "X-Tenant-Id", key: "Idempotency-Key"}
+}
+
+// of says for which tenant the upstream is called.
+func (d dialect) of(tenant bff.ID) upstream.Option { return upstream.Header(d.tenant, d.write(tenant)) }
+
+// once names a mutation: the client's key, a ULID, in the form that the upstream reads.
+func (d dialect) once(key string) upstream.Option {
+	if d.uuid {
+		if id, err := bff.ParseID(bff.PrefixRequest, string(bff.PrefixRequest)+"_"+key); err == nil {
+			key = id.UUID()
+		}
+	}
+	return upstream.Header(d.key, key)
 }
 
 // write writes an id as the upstream wants it.

@@ -32,7 +32,7 @@ func (c cursor) domain() backoffice.SyncCursor {
 func (s *Sync) FetchCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error) {
 	var out cursor
 	d := dialectOf(backoffice.UpstreamSync)
-	err := s.client.Get(ctx, routeCursor, upstream.Path(routeCursor, d.write(device)), nil, &out, upstream.Header(d.tenant, d.write(tenant)))
+	err := s.client.Get(ctx, routeCursor, upstream.Path(routeCursor, d.write(device)), nil, &out, d.of(tenant))
 	return out.domain(), failed(err)
 }
 
@@ -41,7 +41,7 @@ func (s *Sync) MoveCursor(ctx context.Context, tenant, device bff.ID, m backoffi
 	var out cursor
 	d := dialectOf(backoffice.UpstreamSync)
 	err := s.client.Post(ctx, routeCursor, upstream.Path(routeCursor, d.write(device)), m, &out,
-		upstream.Header(d.tenant, d.write(tenant)), upstream.Header("X-Idempotency-Key", key))
+		d.of(tenant), d.once(key))
 	e, ok := errors.AsType[*upstream.Error](err)
 	switch {
 	case ok && e.Status == http.StatusConflict:

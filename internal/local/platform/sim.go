@@ -23,7 +23,8 @@ type Upstreams struct {
 	day    sync.WaitGroup
 }
 
-// ServeUpstreams starts the simulator; its events go to Pub/Sub.
+// ServeUpstreams starts the simulator; its events go to Pub/Sub, and those that its
+// services listen to come from there.
 func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project string) (*Upstreams, error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: pubsubHost})
 	if err != nil {
@@ -33,6 +34,14 @@ func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project str
 	sim, err := sim.New(cfg)
 	if err != nil {
 		return nil, err
+	}
+	var subs []pubsub.Subscription
+	for _, topic := range sim.Topics() {
+		sub := pubsub.Subscription{Name: "upstreams." + topic, Topic: topic}
+		if err := client.EnsureSubscription(ctx, sub); err != nil {
+			return nil, err
+		}
+		subs = append(subs, sub)
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +55,26 @@ func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project str
 	day, stop := context.WithCancel(context.WithoutCancel(ctx))
 	u.stop = stop
 	u.day.Go(func() { u.Run(day) })
+	for _, sub := range subs {
+		u.day.Go(func() { u.listen(day, sub) })
+	}
 	return u, nil
+}
+
+const listenPause = time.Second
+
+// listen hands on what comes from a subscription until ctx ends.
+func (u *Upstreams) listen(ctx context.Context, sub pubsub.Subscription) {
+	for ctx.Err() == nil {
+		err := u.client.Subscribe(ctx, sub, func(_ context.Context, d pubsub.Delivery) error { return u.Hear(d.Topic, d.Data) })
+		if err == nil {
+			return
+		}
+		select { // Pub/Sub is away
+		case <-ctx.Done():
+		case <-time.After(listenPause):
+		}
+	}
 }
 
 // Close ends the simulator.

@@ -230,6 +230,20 @@ func (f *faults) suffer(w http.ResponseWriter, r *http.Request, upstream, route 
 	return true
 }
 
+// down reports whether a fault keeps a service from what it listens to. Latency does
+// not: events wait.
+func (f *faults) down(upstream, route string) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, a := range f.active {
+		if (a.Upstream == "*" || a.Upstream == upstream) && (a.Route == "" || matchesRoute(a.Route, route)) &&
+			(a.Hang || a.Garbage || a.fails(f.seed)) {
+			return true
+		}
+	}
+	return false
+}
+
 // fails draws from a sequence of the fault's own, so that one run of a
 // scenario fails the same calls as the next.
 func (a *activeFault) fails(seed uint64) bool {

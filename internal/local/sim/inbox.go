@@ -17,6 +17,7 @@ type Suggestion struct {
 	TenantID     string         `json:"tenantId"`
 	PropertyID   string         `json:"propertyId"`
 	Category     string         `json:"category"`
+	Severity     string         `json:"severity"`
 	Title        string         `json:"title"`
 	Proposal     map[string]any `json:"proposal"`
 	Confidence   float64        `json:"confidence"`
@@ -67,7 +68,7 @@ func (s *Sim) inboxRoutes() {
 		return x, nil
 	})
 	s.handle("ai-orchestrator", "GET /api/v1/properties/{propertyId}/acceptance", s.acceptance)
-	s.mutation("ai-orchestrator", "POST /api/v1/suggestions/{suggestionId}/decisions", s.decide)
+	s.hear("ai-orchestrator", TopicDecided, s.hearDecided)
 	s.handle("notification", "GET /api/v1/tenants/{tenantId}/alerts", func(c *call) (any, error) {
 		return listInbox(s, c, inboxOf[Alert]{
 			of: s.alerts, at: func(x Alert) time.Time { return x.RaisedAt.Time },
@@ -81,16 +82,7 @@ func (s *Sim) inboxRoutes() {
 		}
 		return x, nil
 	})
-	s.mutation("notification", "POST /api/v1/alerts/{alertId}/acknowledge", func(c *call) (any, error) {
-		_, x, err := s.findAlert(c)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.staff.move(x.AlertID, s.staff.stands(x.AlertID, x.Status), "acknowledged", c.now, "open", "acknowledged"); err != nil {
-			return nil, err
-		}
-		return map[string]any{"alertId": x.AlertID, "status": "acknowledged", "acknowledgedAt": bff.At(c.now)}, nil
-	})
+	s.hear("notification", TopicAcknowledged, s.hearAcknowledged)
 }
 
 // inboxOf says how one kind of thing is listed.
@@ -189,7 +181,7 @@ func (s *Sim) suggestion(r ref) (Suggestion, bool) {
 	at := r.day.Time().Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
 	return Suggestion{
 		SuggestionID: s.refID(prefixSuggestion, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k.category, Title: k.title,
-		Proposal: map[string]any{k.field: 1 + rnd.below(12)}, Confidence: float64(60+rnd.below(39)) / 100, Status: "open",
+		Severity: "info", Proposal: map[string]any{k.field: 1 + rnd.below(12)}, Confidence: float64(60+rnd.below(39)) / 100, Status: "open",
 		CreatedAt: bff.At(at), ExpiresAt: bff.At(at.Add(36 * time.Hour)),
 		Provenance: map[string]any{"model": "ops-advisor", "modelVersion": "2026-03", "promptVersion": "p" + itoa(1+rnd.below(4))},
 	}, true
@@ -274,28 +266,6 @@ func findIn[T any](s *Sim, c *call, prefix bff.Prefix, name string, of func(*pro
 		}
 	}
 	return nil, none, notFound(name)
-}
-
-// decide records an outcome. It comes through an outbox, maybe twice: the same
-// outcome again is no conflict.
-func (s *Sim) decide(c *call) (any, error) {
-	_, x, err := s.findSuggestion(c)
-	if err != nil {
-		return nil, err
-	}
-	var req struct {
-		Outcome string `json:"outcome"`
-	}
-	if err := c.decode(&req); err != nil {
-		return nil, err
-	}
-	if !slices.Contains([]string{"accepted", "rejected", "modified"}, req.Outcome) {
-		return nil, refused(bff.FieldErrors{{Field: "outcome", Code: bff.FieldUnsupported}})
-	}
-	if _, err := s.staff.move(x.SuggestionID, s.staff.stands(x.SuggestionID, x.Status), req.Outcome, c.now, "open", req.Outcome); err != nil {
-		return nil, err
-	}
-	return accepted{map[string]any{"suggestionId": x.SuggestionID, "outcome": req.Outcome}}, nil
 }
 
 // acceptance is how often advice was taken in the last thirty days.
@@ -399,7 +369,7 @@ func (s *Sim) addSuggestion(c *call) (any, error) {
 	k := suggestionKinds[i]
 	x := Suggestion{
 		SuggestionID: bff.NewID(prefixSuggestion, c.now).String(), TenantID: p.tenant.id, PropertyID: p.id, Category: k.category, Title: k.title,
-		Proposal: map[string]any{k.field: 5}, Confidence: 0.9, Status: "open", CreatedAt: bff.At(c.now), ExpiresAt: bff.At(c.now.Add(36 * time.Hour)),
+		Severity: "info", Proposal: map[string]any{k.field: 5}, Confidence: 0.9, Status: "open", CreatedAt: bff.At(c.now), ExpiresAt: bff.At(c.now.Add(36 * time.Hour)),
 		Provenance: map[string]any{"model": "ops-advisor", "modelVersion": "2026-03", "promptVersion": "p1"},
 	}
 	s.staff.mu.Lock()

@@ -137,6 +137,13 @@ func (s *Sim) orderRoutes() {
 		}
 		return pageOf(c, p, bff.DateOf(at), items)
 	})
+	s.handle("maintenance", "GET /api/v1/work-orders/{workOrderId}", func(c *call) (any, error) {
+		_, w, err := s.findWorkOrder(c)
+		if err != nil {
+			return nil, err
+		}
+		return w.spoken(c.speaks), nil
+	})
 	s.mutation("maintenance", "POST /api/v1/work-orders", s.openWorkOrder)
 	s.mutation("maintenance", "POST /api/v1/work-orders/{workOrderId}/{transition}", s.moveWorkOrder)
 }

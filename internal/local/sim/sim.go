@@ -5,7 +5,8 @@
 //
 // It behaves like real services do: it has latency, refuses bad input, and,
 // through the control interface under /_sim, it counts calls, fails on demand
-// and publishes events. It knows nothing of the services that call it.
+// and publishes events. It knows nothing of the services that call it, but for the two
+// topics of the staff console that its services listen to.
 package sim
 
 import (
@@ -88,8 +89,10 @@ type Sim struct {
 	faults faults
 	state  state
 	staff  staffState
-	closed chan struct{}
-	once   sync.Once
+	// hearers are the services that listen to a topic.
+	hearers map[string]hearer
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // New builds the data set and the routes.

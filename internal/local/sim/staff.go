@@ -71,6 +71,16 @@ func (d dialect) id(s string) string {
 	return bff.MustParseID(bff.Prefix(prefix), s).UUID()
 }
 
+// takes reports whether an idempotency key has the service's form: a UUID or a ULID.
+func (d dialect) takes(key string) bool {
+	if d.uuid {
+		_, err := bff.IDFromUUID(bff.PrefixRequest, key)
+		return err == nil
+	}
+	_, err := ulid.ParseStrict(key)
+	return err == nil
+}
+
 // ref is what an id of the staff services stands for.
 type ref struct {
 	house *property
@@ -291,21 +301,18 @@ type answer struct {
 	out  any
 }
 
-const (
-	maxKey     = 128
-	maxAnswers = 20_000
-)
+const maxAnswers = 20_000
 
 // mutation mounts a route that changes something. An Idempotency-Key seen
 // before is answered as before: the platform's services promise that.
 func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 	s.handle(upstream, route, func(c *call) (any, error) {
 		key := c.Header.Get(c.speaks.key)
-		if len(key) > maxKey {
-			return nil, refused(bff.FieldErrors{{Field: c.speaks.key, Code: bff.FieldLength}})
-		}
 		if key == "" {
 			return h(c)
+		}
+		if !c.speaks.takes(key) {
+			return nil, refused(bff.FieldErrors{{Field: c.speaks.key, Code: bff.FieldFormat}})
 		}
 		key = upstream + " " + c.URL.Path + " " + key
 		return s.staff.once(c, key, h)

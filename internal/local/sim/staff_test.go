@@ -206,7 +206,7 @@ func TestStayFromArrivalToDeparture(t *testing.T) {
 	if status, _ := w.post(base+"/check-in", nil, other); status != 404 {
 		t.Errorf("another tenant's check-in: %d", status)
 	}
-	keyed := map[string]string{"X-Tenant-Id": p.tenant.id, "Idempotency-Key": "k1"}
+	keyed := map[string]string{"X-Tenant-Id": p.tenant.id, "Idempotency-Key": "01H8YN7QV4D8KZ4F8Y5CK4MV3A"}
 	status, first := w.post(base+"/check-in", nil, keyed)
 	again, second := w.post(base+"/check-in", nil, keyed)
 	if status != 200 || again != 200 || first != second {
@@ -239,7 +239,11 @@ func TestChargeOncePerKey(t *testing.T) {
 	path := "/billing/api/v1/folios/" + before.FolioID
 	charge := map[string]any{"amount": Minor{15000, p.country.currency}, "description": "dinner"}
 	own, keyed := asking("billing", p.tenant), asking("billing", p.tenant)
-	keyed["X-Idempotency-Key"] = "dinner"
+	keyed["X-Idempotency-Key"] = "01H8YN7QV4D8KZ4F8Y5CK4MV3A"
+	if status, _ := w.post(path+"/charges", charge, keyed); status != 400 {
+		t.Errorf("a ULID where billing wants a UUID: %d", status)
+	}
+	keyed["X-Idempotency-Key"] = "018a3d53-5f64-6a27-f23d-0564c84a6c6a"
 	var wg sync.WaitGroup
 	answers := make([]string, 20)
 	for i := range answers {
@@ -312,20 +316,43 @@ func TestTasksAndInboxes(t *testing.T) {
 	p, own = chain.properties[0], asking("notification", chain)
 	var advice struct{ Items []Suggestion }
 	w.staffGet(p, "ai-orchestrator", "/api/v1/tenants/{t}/suggestions", &advice)
-	decision := "/ai-orchestrator/api/v1/suggestions/" + advice.Items[0].SuggestionID + "/decisions"
+	hear := func(topic string, payload map[string]string) error {
+		b, err := json.Marshal(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(bff.Event{Envelope: bff.Envelope{TenantID: &chain.id}, Payload: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Hear(topic, data)
+	}
+	if err := w.SetFault(Fault{Upstream: "ai-orchestrator", Status: 503}); err != nil {
+		t.Fatal(err)
+	}
+	if hear(TopicDecided, map[string]string{"suggestionId": advice.Items[0].SuggestionID, "outcome": "rejected"}) == nil {
+		t.Error("an orchestrator that is away has heard a decision")
+	}
+	w.ClearFaults()
 	for _, step := range []struct {
 		outcome string
-		want    int
-	}{{"maybe", 400}, {"accepted", 202}, {"accepted", 202}, {"rejected", 409}} {
-		if status, body := w.post(decision, map[string]string{"outcome": step.outcome}, own); status != step.want {
-			t.Errorf("%s: %d %s", step.outcome, status, body)
+		want    bool
+	}{{"maybe", false}, {"accepted", true}, {"accepted", true}, {"rejected", true}} { // the first counts
+		err := hear(TopicDecided, map[string]string{"suggestionId": advice.Items[0].SuggestionID, "outcome": step.outcome})
+		if (err == nil) != step.want {
+			t.Errorf("%s: %v", step.outcome, err)
 		}
+	}
+	var decided Suggestion
+	w.staffGet(p, "ai-orchestrator", "/api/v1/suggestions/"+advice.Items[0].SuggestionID, &decided)
+	if decided.Status != "accepted" {
+		t.Errorf("%+v", decided)
 	}
 	var alerts struct{ Items []Alert }
 	w.staffGet(p, "notification", "/api/v1/tenants/{t}/alerts?status=open", &alerts)
 	alert := alerts.Items[0]
-	if status, _ := w.post("/notification/api/v1/alerts/"+alert.AlertID+"/acknowledge", nil, own); status != 200 {
-		t.Errorf("acknowledge: %d", status)
+	if err := hear(TopicAcknowledged, map[string]string{"alertId": alert.AlertID}); err != nil {
+		t.Error(err)
 	}
 	w.staffGet(p, "notification", "/api/v1/alerts/"+alert.AlertID, &alert)
 	if alert.Status != "acknowledged" {

@@ -211,6 +211,13 @@ func (s *Sim) taskRoutes() {
 			"runwayDays": math.Round(10*float64(stock)/float64(perDay)) / 10,
 		}, nil
 	})
+	s.handle("housekeeping", "GET /api/v1/tasks/{taskId}", func(c *call) (any, error) {
+		_, t, err := s.findTask(c)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	})
 	s.mutation("housekeeping", "POST /api/v1/tasks/{taskId}/{transition}", s.moveTask)
 }
 

@@ -23,7 +23,17 @@ type Mutations interface {
 	// it returns. An attempt that was made before is answered as it was then. An
 	// attempt under way is refused, unless it is so old that its process must have
 	// died; then the same key lets the service behind answer as it did before.
-	BeginMutation(ctx context.Context, a Activity, o Once, now time.Time) (Mutation, *Answer, error)
+	BeginMutation(ctx context.Context, a Attempt) (Mutation, *Answer, error)
+}
+
+// Attempt is one try at a mutation, made when its activity began.
+type Attempt struct {
+	Activity Activity
+	Once     Once
+	// Lock is the audit row of a lock action, committed with the claim; nil for
+	// everything else. If an earlier attempt with the key has left one, Lock becomes
+	// that one.
+	Lock *LockAudit
 }
 
 // Mutation is a claimed attempt.
@@ -48,6 +58,14 @@ type Finished struct {
 	Preferences *PreferencesCopy
 	// Cursor is a copy to keep; nil = none.
 	Cursor *CursorCopy
+	// Lock is what became of a lock action: it is written into the attempt's audit row,
+	// unless that is settled already. Then the events are not published either: they
+	// were when it was settled.
+	Lock *LockResult
+	// Outcome of the activity, where neither answer nor failure says it: an action that
+	// was accepted and is not done yet is Unknown. Empty = by the failure.
+	Outcome Outcome
+	Code    bff.Code // with an Outcome: why it is no success
 }
 
 // Answer is what the client is told of a mutation. A repeated request is told the

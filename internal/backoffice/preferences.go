@@ -129,7 +129,7 @@ func NewSettings(cfg SettingsConfig) *Settings {
 // repeated request takes over, and a copy that the next read brings up to date.
 func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c PreferencesChange, o Once, now time.Time) (Preferences, error) {
 	did := v.Activity(categoryPreferences, "replace", Resource{"operator", v.Session.Operator}, now)
-	m, earlier, err := s.mutations.BeginMutation(ctx, did, o, now)
+	m, earlier, err := s.mutations.BeginMutation(ctx, Attempt{Activity: did, Once: o})
 	if err != nil {
 		return Preferences{}, err
 	}

@@ -137,7 +137,9 @@ func (s *Sync) Cursor(ctx context.Context, v *Visit) (SyncCursor, error) {
 // cursor that was moved meanwhile is told with the refusal.
 func (s *Sync) Move(ctx context.Context, v *Visit, move CursorMove, o Once, now time.Time) (Answer, error) {
 	tenant, device := v.Session.Tenant, v.Session.Device
-	m, earlier, err := s.cfg.Mutations.BeginMutation(ctx, v.Activity("sync", "move_cursor", Resource{"device", device.String()}, now), o, now)
+	m, earlier, err := s.cfg.Mutations.BeginMutation(ctx, Attempt{
+		Activity: v.Activity("sync", "move_cursor", Resource{"device", device.String()}, now), Once: o,
+	})
 	switch {
 	case err != nil:
 		return Answer{}, err

@@ -78,12 +78,13 @@ var promises = []table{
 	},
 	{
 		name: "operator_activity", insert: `(tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
-			VALUES ($1, $2, 'd', 's', now(), 'c', 'a', 'unknown')`,
+			VALUES ($1, $2, 'd', 's', now(), 'lock', 'a', 'unknown')`,
 		text: "operator_id", change: "outcome = 'failure'", aged: "outcome = 'success', occurred_at = now() - interval '91 days'",
-		app: "0 refused refused 0 denied", tenant: "2 1 refused 1 denied", jobs: "4 denied denied denied 2",
+		app: "0 refused refused 0 denied", tenant: "2 1 refused 1 denied", jobs: "4 denied denied 2 2",
 		more: []promise{
 			{"tenant", "UPDATE bff_backoffice.operator_activity SET operator_id = 'x'", "denied"},
 			{"tenant", "UPDATE bff_backoffice.operator_activity SET occurred_at = now()", "denied"},
+			{"jobs", "UPDATE bff_backoffice.operator_activity SET category = 'lock'", "denied"},
 		},
 	},
 	{
@@ -100,12 +101,16 @@ var promises = []table{
 	},
 	{
 		name: "lock_action_proxy_audit", insert: `(tenant_id, reservation_id, property_id, operator_id, device_id, action, vendor, outcome, error_code, upstream_request_id, upstream_latency_ms)
-			VALUES ($1, $2, gen_random_uuid(), 'o', 'd', 'issue', 'v', 'failure', 'LOCK_OUTCOME_UNKNOWN', 'r', 0)`,
-		text: "reservation_id", change: "outcome = 'success', error_code = NULL", aged: "outcome = 'success', error_code = NULL",
-		app: "0 refused refused 0 denied", tenant: "2 1 refused 1 denied", jobs: "4 denied denied denied denied",
+			VALUES ($1, $2, gen_random_uuid(), 'o', 'd', 'issue', 'v', 'failure', 'LOCK_OUTCOME_UNKNOWN', $2, 0)`,
+		text: "reservation_id", change: "outcome = 'success', error_code = NULL, state = 'issued', settled_at = now()",
+		aged: "outcome = 'success', error_code = NULL, state = 'issued', settled_at = now()",
+		app:  "0 refused refused 0 denied", tenant: "2 1 refused 1 denied", jobs: "4 denied denied 2 denied",
 		more: []promise{
 			{"tenant", "UPDATE bff_backoffice.lock_action_proxy_audit SET operator_id = 'x'", "denied"},
 			{"tenant", "UPDATE bff_backoffice.lock_action_proxy_audit SET occurred_at = now()", "denied"},
+			{"tenant", "UPDATE bff_backoffice.lock_action_proxy_audit SET asked_at = now()", "denied"},
+			{"jobs", "UPDATE bff_backoffice.lock_action_proxy_audit SET mfa_attestation_id = 'x'", "denied"},
+			{"jobs", "UPDATE bff_backoffice.lock_action_proxy_audit SET upstream_request_id = 'x'", "denied"},
 		},
 	},
 	{

@@ -173,12 +173,13 @@ type attempt struct {
 }
 
 // BeginMutation implements backoffice.Mutations.
-func (n *neighbours) BeginMutation(_ context.Context, a backoffice.Activity, o backoffice.Once, _ time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+func (n *neighbours) BeginMutation(_ context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lost != nil {
 		return nil, nil, n.lost
 	}
+	a, o := at.Activity, at.Once
 	key := a.Tenant.String() + o.Key
 	before := n.answers[key]
 	switch {

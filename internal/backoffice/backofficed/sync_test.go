@@ -91,17 +91,17 @@ func (f *syncFake) RecordHandshake(ctx context.Context, h backoffice.Handshake, 
 	return f.outbox.Record(ctx, nil, e)
 }
 
-func (f *syncFake) BeginMutation(_ context.Context, a backoffice.Activity, o backoffice.Once, _ time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+func (f *syncFake) BeginMutation(_ context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return nil, nil, f.err
 	}
-	if earlier, ok := f.answers[o.Key]; ok {
+	if earlier, ok := f.answers[at.Once.Key]; ok {
 		earlier.Replayed = true
 		return nil, &earlier, nil
 	}
-	return &mutationFake{f, a, o}, nil, nil
+	return &mutationFake{f, at.Activity, at.Once}, nil, nil
 }
 
 type mutationFake struct {

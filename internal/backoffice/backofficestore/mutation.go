@@ -48,11 +48,15 @@ func (l *Ledger) newOnce() *idempotency.Store {
 
 // BeginMutation commits a claim and the activity of the attempt, or returns the
 // earlier answer.
-func (l *Ledger) BeginMutation(ctx context.Context, a backoffice.Activity, o backoffice.Once, now time.Time) (backoffice.Mutation, *backoffice.Answer, error) {
+func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
+	a, o := at.Activity, at.Once
 	a.Outcome, a.Latency, a.Code = backoffice.Unknown, 0, ""
 	claim, earlier, err := l.once.BeginWith(ctx, idempotency.Request{
 		Owner: []string{a.Tenant.UUID()}, By: []string{a.Device.String(), a.Operator}, Key: o.Key, Digest: o.Digest,
-	}, now, func(ctx context.Context, tx pgx.Tx) error {
+	}, a.At, func(ctx context.Context, tx pgx.Tx) error {
+		if at.Lock != nil {
+			return addLock(ctx, tx, &a, at.Lock)
+		}
 		_, err := tx.Exec(ctx, insertActivity, activityArgs(a)...)
 		return err
 	})
@@ -66,7 +70,7 @@ func (l *Ledger) BeginMutation(ctx context.Context, a backoffice.Activity, o bac
 		}
 		return nil, &answer, nil
 	}
-	return &mutation{ledger: l, claim: claim, activity: a}, nil, nil
+	return &mutation{ledger: l, claim: claim, activity: a, lock: at.Lock}, nil, nil
 }
 
 // mutation implements the domain's Mutation.
@@ -74,6 +78,7 @@ type mutation struct {
 	ledger   *Ledger
 	claim    *idempotency.Claim
 	activity backoffice.Activity
+	lock     *backoffice.LockAudit // nil = no lock action
 }
 
 // Finish commits how the attempt ended.
@@ -82,6 +87,9 @@ func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffic
 	defer cancel()
 	defer m.Release()
 	m.activity = m.activity.Ended(f.Failure, f.At)
+	if f.Outcome != "" {
+		m.activity.Outcome, m.activity.Code = f.Outcome, f.Code
+	}
 	kept, final, err := keep(f.Answer, f.Failure)
 	if err != nil {
 		return backoffice.Answer{}, err
@@ -93,23 +101,29 @@ func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffic
 	if !final {
 		// The entry says that the outcome is unknown until this is committed: if it
 		// cannot be, it stays so, and the client is told of its failure all the same.
-		_ = m.commit(ctx, effects, nil)
+		_ = m.commit(ctx, f, effects, nil)
 		return backoffice.Answer{}, f.Failure
 	}
-	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, effects, &kept))
+	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, f, effects, &kept))
 	switch {
 	case err != nil:
 		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
 	case replayed: // a later attempt has taken over and was quicker; this one ended as well
-		_ = m.commit(ctx, effects, nil)
+		_ = m.commit(ctx, f, effects, nil)
 		return told(kept)
 	}
 	return f.Answer, f.Failure
 }
 
+// effects writes an outcome's rows, and the events if they are to be told.
+type effects func(b *pgx.Batch, told bool)
+
 // effects returns what writes an outcome's rows: the activity's, the events and the
 // copy of what the other service has now.
-func (m *mutation) effects(f backoffice.Finished) (func(*pgx.Batch), error) {
+func (m *mutation) effects(f backoffice.Finished) (effects, error) {
+	if (f.Lock != nil) != (m.lock != nil) {
+		return nil, errors.New("finish mutation: a lock action, and no word of what became of it, or the reverse")
+	}
 	events, err := m.ledger.queued(m.activity.Tenant, f.Events)
 	if err != nil {
 		return nil, err
@@ -120,7 +134,7 @@ func (m *mutation) effects(f backoffice.Finished) (func(*pgx.Batch), error) {
 	if c := f.Cursor; c != nil && c.Tenant != m.activity.Tenant {
 		return nil, errors.New("finish mutation: cursor of another tenant")
 	}
-	return func(b *pgx.Batch) {
+	return func(b *pgx.Batch, told bool) {
 		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
 		if f.Preferences != nil {
 			b.Queue(keepPreferences, preferencesArgs(*f.Preferences)...)
@@ -128,20 +142,30 @@ func (m *mutation) effects(f backoffice.Finished) (func(*pgx.Batch), error) {
 		if f.Cursor != nil {
 			b.Queue(keepCursor, cursorArgs(*f.Cursor, f.At)...)
 		}
-		events(b)
+		if told {
+			events(b)
+		}
 	}, nil
 }
 
-// commit writes an outcome's rows, and the answer unless it is nil.
-func (m *mutation) commit(ctx context.Context, effects func(*pgx.Batch), kept *idempotency.Answer) error {
+// commit writes an outcome's rows, and the answer unless it is nil. A lock action that
+// is settled already, by the vendor's event or by the job, is left alone.
+func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effects, kept *idempotency.Answer) error {
 	err := m.ledger.cfg.DB.InTx(ctx, m.activity.Tenant, func(tx pgx.Tx) error {
+		told := true
 		if kept != nil {
 			if err := m.claim.Record(ctx, tx, *kept); err != nil {
 				return err
 			}
 		}
+		if f.Lock != nil {
+			var err error
+			if told, err = SettleLock(ctx, tx, m.activity.Tenant, m.lock.ID, *f.Lock, f.At); err != nil {
+				return err
+			}
+		}
 		var b pgx.Batch
-		effects(&b)
+		write(&b, told)
 		return tx.SendBatch(ctx, &b).Close()
 	})
 	if err == nil {

@@ -44,7 +44,7 @@ func (u *upstream) call(key string) backoffice.Answer {
 // attempt is a whole request: claim, call, outcome.
 func (d *desk) attempt(t *testing.T, u *upstream, a backoffice.Activity, o backoffice.Once, failure error) (backoffice.Answer, error) {
 	t.Helper()
-	m, earlier, err := d.BeginMutation(testkit.Context(t), a, o, a.At)
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: o})
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
@@ -118,7 +118,7 @@ func TestConcurrentDuplicatesAreRefused(t *testing.T) {
 	now := time.Now()
 	tenant := id(bff.PrefixTenant)
 	o := backoffice.Once{Key: key, Digest: [32]byte{1}}
-	m, earlier, err := d.BeginMutation(testkit.Context(t), checkIn(tenant, now), o, now)
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
 	if err != nil || earlier != nil {
 		t.Fatal(earlier, err)
 	}
@@ -163,7 +163,7 @@ func TestCrashedMutationIsTakenOver(t *testing.T) {
 	now := time.Now()
 	tenant := id(bff.PrefixTenant)
 	o := backoffice.Once{Key: key, Digest: [32]byte{1}}
-	dead, _, err := d.BeginMutation(testkit.Context(t), checkIn(tenant, now), o, now)
+	dead, _, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestOutcomeIsKeptWhenTheClientIsGone(t *testing.T) {
 	tenant := id(bff.PrefixTenant)
 	o := backoffice.Once{Key: key, Digest: [32]byte{1}}
 	ctx, hangUp := context.WithCancel(testkit.Context(t))
-	m, _, err := d.BeginMutation(ctx, checkIn(tenant, now), o, now)
+	m, _, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestNoMutationWithoutTheLedger(t *testing.T) {
 	ledger := openLedger(t, "postgres://127.0.0.1:1/nowhere")
 	now := time.Now()
 	a := checkIn(id(bff.PrefixTenant), now)
-	if _, _, err := ledger.BeginMutation(testkit.Context(t), a, backoffice.Once{Key: key}, now); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+	if _, _, err := ledger.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: backoffice.Once{Key: key}}); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("begin: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
 	if err := ledger.Record(testkit.Context(t), []backoffice.Activity{a}); bff.CodeOf(err) != bff.CodeServiceUnavailable {

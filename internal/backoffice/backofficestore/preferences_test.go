@@ -61,7 +61,7 @@ func TestMutationKeepsPreferences(t *testing.T) {
 	finish := func(key string, f backoffice.Finished) error {
 		t.Helper()
 		did := checkIn(a.Tenant, now)
-		m, earlier, err := d.BeginMutation(ctx, did, backoffice.Once{Key: key}, now)
+		m, earlier, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: did, Once: backoffice.Once{Key: key}})
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}

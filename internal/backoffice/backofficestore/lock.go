@@ -1,0 +1,125 @@
+package backofficestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+const (
+	// noVendor is in the row until lock-integration has said which one it was.
+	noVendor = "unknown"
+
+	insertLock = `INSERT INTO bff_backoffice.lock_action_proxy_audit (id, tenant_id, property_id, operator_id, device_id, reservation_id,
+			action, vendor, occurred_at, outcome, error_code, mfa_attestation_id, upstream_request_id, upstream_latency_ms, activity_ids)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, '` + noVendor + `', $8, 'failure', $9, $10, $11, 0, ARRAY[$12::uuid])
+		ON CONFLICT (tenant_id, upstream_request_id) WHERE state <> 'refused' DO NOTHING`
+	// joinLock adds an attempt to a row that an earlier one has left, unless it is
+	// settled.
+	joinLock = `UPDATE bff_backoffice.lock_action_proxy_audit SET activity_ids = activity_ids || $2::uuid
+		WHERE upstream_request_id = $1 AND settled_at IS NULL`
+	findLock = `SELECT id::text, action, reservation_id, state, vendor, coalesce(credential_id, ''), coalesce(error_code, '')
+		FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`
+	// settleLock writes what became of an action that is not settled yet, and with a
+	// final state how its activities ended. It returns how many rows it has settled.
+	settleLock = `WITH settled AS (
+			UPDATE bff_backoffice.lock_action_proxy_audit
+			SET state = $3, vendor = coalesce($4, vendor), credential_id = coalesce($5, credential_id), outcome = $6, error_code = $7,
+				upstream_latency_ms = coalesce($8, upstream_latency_ms), settled_at = $9
+			WHERE tenant_id = $1 AND id = $2 AND settled_at IS NULL
+			RETURNING tenant_id, activity_ids, settled_at
+		), ended AS (
+			UPDATE bff_backoffice.operator_activity AS a
+			SET outcome = $10, error_code = $7, latency_ms = least(extract(epoch FROM $9::timestamptz - a.occurred_at) * 1000, 2147483647)::int
+			FROM settled WHERE settled.settled_at IS NOT NULL
+				AND a.tenant_id = settled.tenant_id AND a.id = ANY (settled.activity_ids) AND a.outcome = 'unknown' AND a.category = 'lock'
+		)
+		SELECT count(*) FROM settled`
+)
+
+// addLock writes the audit row of an attempt, or finds the one of an earlier attempt
+// with the same key.
+func addLock(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, l *backoffice.LockAudit) error {
+	if a.Property.IsZero() || l.ID.IsZero() || l.Reservation.IsZero() || l.Request == "" {
+		return errors.New("audit of a lock action without property, id, reservation or request")
+	}
+	var b pgx.Batch
+	added := false
+	b.Queue(insertActivity, activityArgs(*a)...)
+	b.Queue(insertLock, l.ID.UUID(), a.Tenant.UUID(), a.Property.UUID(), a.Operator, a.Device.String(), l.Reservation.String(),
+		string(l.Action), a.At, string(bff.CodeLockOutcomeUnknown), optional(l.Attestation), l.Request, a.ID.UUID()).
+		Exec(func(tag pgconn.CommandTag) error {
+			added = tag.RowsAffected() == 1
+			return nil
+		})
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil || added {
+		return err
+	}
+	standing, err := joinStanding(ctx, tx, a, l.Request)
+	if err != nil {
+		return err
+	}
+	if standing.Action != l.Action || standing.Reservation != l.Reservation {
+		// The key is older than what is remembered of requests, and was for something
+		// else.
+		return bff.Errorf(bff.CodeStaffIdempotencyReused, "this key belongs to another action: send a new key with a new request")
+	}
+	standing.Request, standing.Attestation = l.Request, l.Attestation
+	*l = standing
+	return nil
+}
+
+func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (backoffice.LockAudit, error) {
+	var (
+		l                       backoffice.LockAudit
+		id, action, reservation string
+	)
+	if _, err := tx.Exec(ctx, joinLock, request, a.ID.UUID()); err != nil {
+		return l, err
+	}
+	err := tx.QueryRow(ctx, findLock, request).Scan(&id, &action, &reservation, &l.State, &l.Vendor, &l.Credential, &l.Reason)
+	if err != nil {
+		return l, fmt.Errorf("find audit of lock action: %w", err)
+	}
+	l.Action = backoffice.LockAction(action)
+	var err1, err2 error
+	l.ID, err1 = bff.IDFromUUID(bff.PrefixLockAudit, id)
+	l.Reservation, err2 = bff.ParseID(bff.PrefixReservation, reservation)
+	return l, errors.Join(err1, err2)
+}
+
+// SettleLock writes what became of a lock action, unless it is settled already, and
+// with a final state how its activities ended. It reports whether it did; the events
+// of the action are to be published only then, in the same transaction.
+func SettleLock(ctx context.Context, tx pgx.Tx, tenant, id bff.ID, r backoffice.LockResult, now time.Time) (bool, error) {
+	if r.State == backoffice.LockUnknown { // what the row says already
+		return false, nil
+	}
+	outcome, reason := "failure", optional(r.Reason)
+	var settled, latency any
+	switch r.State {
+	case backoffice.LockPending:
+		reason = string(bff.CodeLockOutcomeUnknown)
+	case backoffice.LockIssued, backoffice.LockRevoked:
+		outcome, reason, settled = "success", nil, now
+	default:
+		settled = now
+	}
+	if r.Latency > 0 {
+		latency = r.Latency.Milliseconds()
+	}
+	var n int
+	err := tx.QueryRow(ctx, settleLock, tenant.UUID(), id.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
+		latency, settled, string(r.Outcome())).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("settle lock action: %w", err)
+	}
+	return n == 1, nil
+}

@@ -74,6 +74,27 @@ func (a Auth) Check(r *http.Request, body []byte, now time.Time) error {
 	return nil
 }
 
+// Only returns the same authentication for other accounts; the static token of local
+// runs stays.
+func (a Auth) Only(emails []string) Auth {
+	if a.OIDC != nil {
+		only := *a.OIDC
+		only.Emails = emails
+		a.OIDC = &only
+	}
+	return a
+}
+
+// CheckBearer authenticates a caller that can not sign its requests, by its bearer
+// token alone. It is for calls whose repetition and change on the way do no harm.
+func (a Auth) CheckBearer(r *http.Request, now time.Time) error {
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || bearer == "" || !a.bearer(r.Context(), bearer, now) {
+		return bff.Errorf(bff.CodeUnauthenticated, "the caller could not be authenticated")
+	}
+	return nil
+}
+
 var errSignature = errors.New("want t=<unix>,v1=<hex>")
 
 // parseSignature reads "t=<unix>,v1=<hex>" and nothing else.

@@ -42,7 +42,19 @@ type DeadLetter struct {
 
 // DeadLetters lists the events that were given up, the newest first.
 func (t *Table) DeadLetters(ctx context.Context, db *pgxpool.Pool, limit int) ([]DeadLetter, error) {
-	rows, err := db.Query(ctx, t.sql.dead, limit)
+	return listDeadLetters(ctx, db, t.sql.dead, limit)
+}
+
+// ArchivedDeadLetters lists those that [Table.CompactDLQ] has moved to the archive.
+func (t *Table) ArchivedDeadLetters(ctx context.Context, db *pgxpool.Pool, limit int) ([]DeadLetter, error) {
+	if t.archive == "" {
+		return nil, nil
+	}
+	return listDeadLetters(ctx, db, t.sql.dug, limit)
+}
+
+func listDeadLetters(ctx context.Context, db *pgxpool.Pool, sql string, limit int) ([]DeadLetter, error) {
+	rows, err := db.Query(ctx, sql, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -57,11 +69,17 @@ func (t *Table) DeadLetters(ctx context.Context, db *pgxpool.Pool, limit int) ([
 }
 
 // Replay gives dead-lettered rows another life, the oldest first, and returns how
-// many. Without ids it takes up to limit of them all. Wake a relay afterwards.
+// many. Without ids it takes up to limit of them all, but none from the archive; a
+// named one comes back from there. Wake a relay afterwards.
 func (t *Table) Replay(ctx context.Context, db *pgxpool.Pool, limit int, ids ...bff.ID) (int, error) {
 	var only []string // nil means all
 	for _, id := range ids {
 		only = append(only, t.id(id))
+	}
+	if len(only) > 0 && t.archive != "" {
+		if _, err := db.Exec(ctx, t.sql.restore, only); err != nil {
+			return 0, fmt.Errorf("take from the archive of the outbox: %w", err)
+		}
 	}
 	tag, err := db.Exec(ctx, t.sql.replay, only, limit)
 	if err != nil {
@@ -102,6 +120,35 @@ func (t *Table) PruneDLQ(ctx context.Context, db *pgxpool.Pool, before time.Time
 		return 0, fmt.Errorf("prune dead letters: %w", err)
 	}
 	return int(tag.RowsAffected()), nil
+}
+
+// CompactDLQ moves dead-lettered rows that were written before the given moment to
+// the archive, whole and still marked as dead letters.
+func (t *Table) CompactDLQ(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
+	if t.archive == "" {
+		return 0, fmt.Errorf("archive dead letters: %s has no archive", t.name)
+	}
+	tag, err := db.Exec(ctx, t.sql.compact, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("archive dead letters: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// CountPublished counts what Prune would remove, up to a million.
+func (t *Table) CountPublished(ctx context.Context, db *pgxpool.Pool, before time.Time) (n int, err error) {
+	if err := db.QueryRow(ctx, t.sql.aged, t.cut(before), before).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count published events: %w", err)
+	}
+	return n, nil
+}
+
+// CountDLQ counts what PruneDLQ or CompactDLQ would remove, up to a million.
+func (t *Table) CountDLQ(ctx context.Context, db *pgxpool.Pool, before time.Time) (n int, err error) {
+	if err := db.QueryRow(ctx, t.sql.agedDLQ, before).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", err)
+	}
+	return n, nil
 }
 
 // cut is the smallest id of a moment: its time with no random bits.

@@ -56,6 +56,8 @@ type statements struct {
 	retry, nextRetry, waitingTopics    string
 	stats, dead, replay                string
 	drop, prune, pruneDLQ              string
+	compact, dug, restore              string
+	aged, agedDLQ                      string
 }
 
 // Name is the table's qualified name.
@@ -160,18 +162,35 @@ func (t *Table) prepare() *Table {
 				ORDER BY {created} LIMIT $2 FOR UPDATE SKIP LOCKED)`),
 		drop: r.Replace(`DELETE FROM {table} WHERE dlq = true AND published_at IS NULL AND id = ANY($1::{idtype}[])`),
 	}
-	const old = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
-		WHERE id < $1::{idtype} AND published_at < $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)`
-	t.sql.prune = r.Replace(old)
-	if t.archive != "" {
-		t.sql.prune = r.Replace(`WITH gone AS (` + old + ` RETURNING *)
-			INSERT INTO {archive} (id, {topic}, payload, {envelope}, {created}, published_at, attempts, next_attempt_at, dlq, last_error, tx_id, ordering_key)
-			SELECT id, {topic}, payload, {envelope}, {created}, published_at, attempts, next_attempt_at, dlq, last_error, tx_id, ordering_key FROM gone
-			ON CONFLICT (id) DO NOTHING`)
-	}
-	t.sql.pruneDLQ = r.Replace(`DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
-		WHERE dlq = true AND {created} < $1 ORDER BY {created} LIMIT $2 FOR UPDATE SKIP LOCKED)`)
+	t.prepareRetention(r)
 	return t
+}
+
+// prepareRetention prepares what removes old rows, or moves them.
+func (t *Table) prepareRetention(r *strings.Replacer) {
+	const (
+		old = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
+			WHERE id < $1::{idtype} AND published_at < $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)`
+		oldDLQ = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
+			WHERE dlq = true AND {created} < $1 ORDER BY {created} LIMIT $2 FOR UPDATE SKIP LOCKED)`
+		columns = `id, {topic}, payload, {envelope}, {created}, published_at, attempts, next_attempt_at, dlq, last_error, tx_id, ordering_key, held`
+		// Counting ends somewhere: below the statement timeout, whatever has piled up.
+		most = `LIMIT 1000000`
+		dead = `dlq = true AND published_at IS NULL`
+	)
+	move := func(from, to string) string {
+		return r.Replace(`WITH gone AS (` + from + ` RETURNING *) INSERT INTO ` + to + ` (` + columns + `) SELECT ` + columns + ` FROM gone ON CONFLICT (id) DO NOTHING`)
+	}
+	t.sql.prune, t.sql.pruneDLQ = r.Replace(old), r.Replace(oldDLQ)
+	t.sql.aged = r.Replace(`SELECT count(*) FROM (SELECT FROM {table} WHERE id < $1::{idtype} AND published_at < $2 ` + most + `) AS o`)
+	t.sql.agedDLQ = r.Replace(`SELECT count(*) FROM (SELECT FROM {table} WHERE dlq = true AND {created} < $1 ` + most + `) AS o`)
+	if t.archive == "" {
+		return
+	}
+	t.sql.prune, t.sql.compact = move(old, "{archive}"), move(oldDLQ, "{archive}")
+	t.sql.dug = r.Replace(`SELECT id::text, {topic}, attempts, {created}, coalesce(last_error, '') FROM {archive}
+		WHERE ` + dead + ` ORDER BY {created} DESC LIMIT $1`)
+	t.sql.restore = move(`DELETE FROM {archive} WHERE `+dead+` AND id = ANY($1::{idtype}[])`, "{table}")
 }
 
 // first is the smallest value of the id column.

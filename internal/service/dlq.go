@@ -28,7 +28,8 @@ const dlqBatch = 500
 
 type dlqList struct {
 	database
-	Limit int `name:"limit" default:"100" help:"At most so many, the newest first."`
+	Limit    int  `name:"limit" default:"100" help:"At most so many, the newest first."`
+	Archived bool `name:"archived" help:"Those that were moved to the archive when they were old; replay them by their ids."`
 }
 
 // Run shows what was given up, and why.
@@ -38,7 +39,11 @@ func (c *dlqList) Run(ctx context.Context, id Identity) error {
 		return err
 	}
 	defer db.Close()
-	letters, err := id.Outbox.DeadLetters(ctx, db, c.Limit)
+	list := id.Outbox.DeadLetters
+	if c.Archived {
+		list = id.Outbox.ArchivedDeadLetters
+	}
+	letters, err := list(ctx, db, c.Limit)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/outbox"
 )
 
 // Job is what a scheduler runs. Two runs at once must do no harm.
@@ -23,50 +25,90 @@ type Job struct {
 	Every time.Duration
 	// Run does all that is due and returns how many rows it dealt with.
 	Run func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
+	// Count is the dry run: how many rows Run would deal with now. It writes nothing.
+	Count func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
+}
+
+// Per returns the job with another time between two runs.
+func (j Job) Per(every time.Duration) Job {
+	j.Every = every
+	return j
 }
 
 // Batch removes at most limit rows from before the moment and returns how many;
 // less than limit means that nothing is left, or that another run is at it.
 type Batch func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error)
 
+// Aged are rows that are removed when they are old.
+type Aged struct {
+	Remove Batch
+	// Count counts what Remove would remove if it were called until nothing is left.
+	Count func(ctx context.Context, db *pgxpool.Pool, before time.Time) (int, error)
+}
+
+// Published are an outbox's published events; where it has an archive they move there.
+func Published(t *outbox.Table) Aged { return Aged{Remove: t.Prune, Count: t.CountPublished} }
+
+// DeadLetters are an outbox's events that were given up.
+func DeadLetters(t *outbox.Table) Aged { return Aged{Remove: t.PruneDLQ, Count: t.CountDLQ} }
+
+// ArchivedLetters are DeadLetters that move to the archive instead of being deleted.
+func ArchivedLetters(t *outbox.Table) Aged { return Aged{Remove: t.CompactDLQ, Count: t.CountDLQ} }
+
 // pruneBatch is how many rows one statement removes: below the statement
 // timeout on a slow disk, and no long lock.
 const pruneBatch = 1000
 
 // Prune returns a job that removes what is older than its retention.
-func Prune(name string, keep time.Duration, batch Batch) Job {
-	return Job{Name: name, Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
-		for rows := 0; ; {
-			n, err := batch(ctx, db, now.Add(-keep), pruneBatch)
-			rows += n
-			if err != nil || n < pruneBatch {
-				return rows, err
+func Prune(name string, keep time.Duration, rows Aged) Job {
+	return Job{
+		Name: name,
+		Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+			for total := 0; ; {
+				n, err := rows.Remove(ctx, db, now.Add(-keep), pruneBatch)
+				total += n
+				if err != nil || n < pruneBatch {
+					return total, err
+				}
 			}
-		}
-	}}
+		},
+		Count: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+			return rows.Count(ctx, db, now.Add(-keep))
+		},
+	}
 }
 
-// DeleteBefore returns a batch over a plain table with a key and a moment. All
+// DeleteBefore returns the rows of a plain table with a key and a moment. All
 // names, and further conditions, are constants of the caller. Of two runs at once one has the turn
 // and the other ends: a lock on the rows would need the right to update them,
 // which a log that is only added to and pruned grants to no role.
-func DeleteBefore(table, key, moment string, only ...string) Batch {
+func DeleteBefore(table, key, moment string, only ...string) Aged {
 	when := strings.Join(append([]string{moment + " < $1"}, only...), " AND ")
-	sql := fmt.Sprintf(`DELETE FROM %[1]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[1]s', 0)))
+	remove := fmt.Sprintf(`DELETE FROM %[1]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[1]s', 0)))
 		AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[4]s ORDER BY %[3]s LIMIT $2)`, table, key, moment, when)
-	return func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
-		tag, err := db.Exec(ctx, sql, before, limit)
-		if err != nil {
-			return 0, fmt.Errorf("prune %s: %w", table, err)
-		}
-		return int(tag.RowsAffected()), nil
+	count := fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT 1000000) AS o`, table, when)
+	return Aged{
+		Remove: func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
+			tag, err := db.Exec(ctx, remove, before, limit)
+			if err != nil {
+				return 0, fmt.Errorf("prune %s: %w", table, err)
+			}
+			return int(tag.RowsAffected()), nil
+		},
+		Count: func(ctx context.Context, db *pgxpool.Pool, before time.Time) (n int, err error) {
+			if err := db.QueryRow(ctx, count, before).Scan(&n); err != nil {
+				return 0, fmt.Errorf("count in %s: %w", table, err)
+			}
+			return n, nil
+		},
 	}
 }
 
 // Jobs is the command that runs one job, or all.
 type Jobs struct {
 	database
-	Name string `arg:"" name:"job" help:"One of ${jobs}; prune or all for every one."`
+	Name   string `arg:"" name:"job" help:"One of ${jobs}; prune or all for every one."`
+	DryRun bool   `name:"dry-run" help:"Show how many rows each job would deal with, and change nothing."`
 }
 
 // Run runs the named job.
@@ -80,7 +122,36 @@ func (j *Jobs) Run(ctx context.Context, id Identity) error {
 		return err
 	}
 	defer db.Close()
+	if j.DryRun {
+		return countJobs(ctx, db, jobs, os.Stdout)
+	}
 	return id.RunJobs(ctx, db, jobs, daemon.NewLogger(os.Stderr, j.Settings, id.Name))
+}
+
+// countJobs shows what the jobs would do.
+func countJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, w io.Writer) error {
+	var errs []error
+	for _, j := range jobs {
+		n, err := j.counted(ctx, db)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s: %d rows\n", j.Name, n)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (j Job) counted(ctx context.Context, db *pgxpool.Pool) (int, error) {
+	if j.Count == nil {
+		return 0, fmt.Errorf("job %s: has no dry run", j.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, jobBudget)
+	defer cancel()
+	n, err := j.Count(ctx, db, time.Now())
+	if err != nil {
+		return 0, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	return n, nil
 }
 
 func (id Identity) choose(name string) ([]Job, error) {

@@ -154,9 +154,37 @@ func TestCommands(t *testing.T) {
 	if got := s.run("dlq", "replay", id); got != "1 events will be published\n" {
 		t.Errorf("replay: %q", got)
 	}
-	s.Start("bff-backoffice", nil) // serves and relays
+	p := s.Start("bff-backoffice", nil) // serves and relays
 	s.arrives(lines, id)
 	s.run("jobs", "all")
+	for _, tc := range []struct {
+		job, token, body string
+		want             int
+		answer           string
+	}{
+		{"inbox-cleanup", "", "", http.StatusUnauthorized, "UNAUTHENTICATED"},
+		{"inbox-cleanup", "wrong", "", http.StatusUnauthorized, "UNAUTHENTICATED"},
+		{"inbox-cleanup", s.Secrets.InternalToken, "", http.StatusOK, `{"job":"inbox-cleanup","state":"done","rows":0}`},
+		{"inbox-cleanup", s.Secrets.InternalToken, `{"dryRun":true}`, http.StatusOK, `"dryRun":true`},
+		{"inbox-cleanup", s.Secrets.InternalToken, `{"dry":true}`, http.StatusBadRequest, "dry"},
+		{"nothing", s.Secrets.InternalToken, "", http.StatusNotFound, "RESOURCE_NOT_FOUND"},
+	} {
+		req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, "http://"+p.Internal+"/internal/jobs/"+tc.job, strings.NewReader(tc.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+tc.token)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := (&http.Client{Timeout: time.Minute}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != tc.want || !strings.Contains(string(body), tc.answer) {
+			t.Errorf("%s with %q: %d %s, %v; want %d %s", tc.job, tc.body, res.StatusCode, body, err, tc.want, tc.answer)
+		}
+	}
 }
 
 // arrives reads on until the event was shown.
@@ -195,7 +223,7 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(super.Close)
-	exec := func(sql string, args ...any) {
+	add := func(sql string, args ...any) {
 		t.Helper()
 		if _, err := super.Exec(ctx, sql, args...); err != nil {
 			t.Fatal(err)
@@ -203,17 +231,50 @@ func TestJobs(t *testing.T) {
 	}
 	for i, age := range []time.Duration{31 * day, 29 * day} {
 		id := bff.NewID(bff.PrefixEvent, now.Add(-age)).UUID()
-		exec(`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope, published_at) VALUES ($1, 's', '{}', '{}', $2)`, id, now.Add(-age))
-		exec(`INSERT INTO bff_backoffice.inbox (message_id, subject, received_at) VALUES ($1, 's', $2)`, id, now.Add(-time.Duration(8-2*i)*day))
-		exec(`INSERT INTO bff_backoffice.idempotency (idem_key, request_hash, response, status_code, tenant_id, device_id, operator_id, expires_at)
+		add(`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope, published_at) VALUES ($1, 's', '{}', '{}', $2)`, id, now.Add(-age))
+		add(`INSERT INTO bff_backoffice.inbox (message_id, subject, received_at) VALUES ($1, 's', $2)`, id, now.Add(-time.Duration(8-2*i)*day))
+		add(`INSERT INTO bff_backoffice.idempotency (idem_key, request_hash, response, status_code, tenant_id, device_id, operator_id, expires_at)
 			VALUES ('k', '', '{}', 200, gen_random_uuid(), 'd', 'o', $1)`, now.Add(time.Duration(2*i-1)*time.Minute))
 	}
-	s.run("jobs", "all")
-	for table, want := range map[string]int{"outbox": 1, "outbox_archive": 1, "inbox": 1, "idempotency": 1} {
+	for i, age := range []time.Duration{91 * day, 89 * day} {
+		add(`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope, enqueued_at, dlq, last_error) VALUES ($1, 's', '{"n":1}', '{}', $2, true, 'refused')`,
+			bff.NewID(bff.PrefixEvent, now.Add(-age)).UUID(), now.Add(-age))
+		add(`INSERT INTO bff_backoffice.offline_action_queue_hints (tenant_id, device_id, operator_id, payload, app_version, reported_at)
+			VALUES (gen_random_uuid(), 'd', 'o', '{}', '1', $1)`, now.Add(-time.Duration(8-2*i)*day))
+	}
+	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n"
+	if got := s.run("jobs", "all", "--dry-run"); got != want {
+		t.Errorf("a dry run: %s, want %s", got, want)
+	}
+	runs := []*exec.Cmd{s.command("jobs", "all"), s.command("jobs", "all")}
+	for _, r := range runs {
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range runs {
+		if err := r.Wait(); err != nil {
+			t.Errorf("of two runs at once one failed: %v", err)
+		}
+	}
+	s.run("jobs", "all") // of two at once one may leave the rest to the other
+	letters := s.run("dlq", "list", "--archived")
+	if strings.Count(letters, "refused") != 1 || strings.Count(s.run("dlq", "list"), "refused") != 1 {
+		t.Errorf("dead letters: %s", letters)
+	}
+	for table, want := range map[string]int{"outbox": 2, "outbox_archive": 2, "inbox": 1, "idempotency": 1, "offline_action_queue_hints": 1} {
 		var got int
 		if err := super.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.`+table).Scan(&got); err != nil || got != want {
 			t.Errorf("%s has %d rows, %v; want %d", table, got, err, want)
 		}
+	}
+	id := strings.Fields(strings.SplitN(letters, "\n", 3)[1])[0]
+	if got := s.run("dlq", "replay", id); got != "1 events will be published\n" {
+		t.Errorf("replay from the archive: %q", got)
+	}
+	var payload string
+	if err := super.QueryRow(ctx, `SELECT payload FROM bff_backoffice.outbox WHERE NOT dlq AND published_at IS NULL`).Scan(&payload); err != nil || payload != `{"n": 1}` {
+		t.Errorf("back from the archive: %s, %v", payload, err)
 	}
 }
 

@@ -80,11 +80,15 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
-	public := web.NewServer(publicWeb)
-	if err := public.Mount(routes...); err != nil {
+	onDemand, err := p.JobRoutes(ctx, &s.Settings, db, s.SchedulerEmails)
+	if err != nil {
 		return err
 	}
-	p.Listen(&s.ListenSettings, web.NewServer(internalWeb), public)
+	internal, public := web.NewServer(internalWeb), web.NewServer(publicWeb)
+	if err := errors.Join(internal.Mount(onDemand...), public.Mount(routes...)); err != nil {
+		return err
+	}
+	p.Listen(&s.ListenSettings, internal, public)
 	p.Add("streams", nil, streams.drain) // stops before the listeners, which wait for streams over HTTP/2
 	return nil
 }

@@ -20,6 +20,9 @@ const (
 	sweepBatch = 500
 )
 
+// silent is the condition on a device that stopped reporting before $1.
+const silent = `status = 'online' AND (last_heartbeat_at < $1 OR last_heartbeat_at IS NULL AND updated_at < $1)`
+
 // sweepDevices turns devices from online to offline. One without any heartbeat counts
 // from when its row was written. Two runs at once share the work: the rows that one
 // holds are skipped by the other, and a row that a heartbeat has changed meanwhile is
@@ -27,7 +30,7 @@ const (
 const sweepDevices = `UPDATE bff_backoffice.device_sync_status AS d SET status = 'offline', updated_at = $2
 	FROM (
 		SELECT tenant_id, id FROM bff_backoffice.device_sync_status
-		WHERE status = 'online' AND (last_heartbeat_at < $1 OR last_heartbeat_at IS NULL AND updated_at < $1)
+		WHERE ` + silent + `
 		ORDER BY last_heartbeat_at LIMIT $3 FOR UPDATE SKIP LOCKED
 	) AS late
 	WHERE d.tenant_id = late.tenant_id AND d.id = late.id
@@ -43,7 +46,15 @@ type sweep struct {
 }
 
 func (s sweep) job() service.Job {
-	return service.Job{Name: "device-status-sweep", Every: sweepEvery, Run: s.run}
+	return service.Job{Name: "device-status-sweep", Every: sweepEvery, Run: s.run, Count: countSilent}
+}
+
+// countSilent counts the devices that a run would turn.
+func countSilent(ctx context.Context, db *pgxpool.Pool, now time.Time) (n int, err error) {
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.device_sync_status WHERE `+silent, now.Add(-backoffice.OfflineAfter)).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count silent devices: %w", err)
+	}
+	return n, nil
 }
 
 func (s sweep) run(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {

@@ -25,9 +25,9 @@ func identity() service.Identity {
 		Receives: consumerevents.Subscriptions(), Checked: consumerevents.Checked,
 		// Retentions of DATA_MODEL §3.
 		Jobs: []service.Job{
-			service.Prune("outbox", 30*day, table.Prune),
+			service.Prune("outbox", 30*day, service.Published(table)),
 			// As long as the events of the same age are kept downstream.
-			service.Prune("dead-letters", 90*day, table.PruneDLQ),
+			service.Prune("dead-letters", 90*day, service.DeadLetters(table)),
 			// The marks of the newest event per tenant stay.
 			service.Prune("inbox", 7*day, service.DeleteBefore("bff_consumer.inbox", "event_id", "received_at")),
 			service.Prune("bot-scores", 7*day, service.DeleteBefore("bff_consumer.bot_score_log", "id", "evaluated_at")),

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -36,12 +37,16 @@ type Attestation struct {
 	Scope     AttestationScope `json:"scope"`
 	Resource  string           `json:"resourceId,omitempty"` // empty = any of the scope
 	ExpiresAt time.Time        `json:"expiresAt"`
+	// UsedFor is the mutation that has used it up; empty = it can be used.
+	UsedFor string `json:"usedFor,omitempty"`
 }
 
-// Covers reports whether the attestation is for this action in this session.
-func (a *Attestation) Covers(s *Session, scope AttestationScope, resource string, now time.Time) bool {
+// Covers reports whether the attestation is for this action in this session, or was
+// used for an earlier attempt at it.
+func (a *Attestation) Covers(s *Session, use Use, now time.Time) bool {
 	return a.Tenant == s.Tenant && a.Operator == s.Operator && a.Device == s.Device && a.Session == s.ID &&
-		a.Scope == scope && (a.Resource == "" || a.Resource == resource) && now.Before(a.ExpiresAt)
+		a.Scope == use.Scope && (a.Resource == "" || a.Resource == use.Resource) &&
+		(a.UsedFor == "" && now.Before(a.ExpiresAt) || a.UsedFor == use.Once.name())
 }
 
 // ErrNoAttestation says that there is no such attestation, or no longer, or that it
@@ -52,13 +57,15 @@ var ErrNoAttestation = errors.New("no such attestation")
 type Attestations interface {
 	AddAttestation(ctx context.Context, a Attestation) error
 	FindAttestation(ctx context.Context, tenant, id bff.ID) (Attestation, error)
-	// RemoveAttestation reports true to exactly one caller.
-	RemoveAttestation(ctx context.Context, tenant, id bff.ID) (bool, error)
+	// UseAttestation notes what an attestation that was found unused is used for, and
+	// reports true to exactly one caller. It is remembered for as long as the mutation.
+	UseAttestation(ctx context.Context, found Attestation, usedFor string) (bool, error)
 }
 
 // ConsumeAttestation uses an attestation up for an action, before the action: of any
-// number of requests that name it at once, one passes. An attestation that is for
-// something else is left alone: its holder may still need it.
+// number of requests that name it at once, one passes. The same request again passes
+// as well: its first attempt may have been cut off after this. An attestation that is
+// for something else is left alone: its holder may still need it.
 func ConsumeAttestation(ctx context.Context, kept Attestations, v *Visit, id string, use Use, now time.Time) error {
 	if id == "" {
 		return bff.Errorf(bff.CodeMFARequired, "this needs a second factor: ask POST /auth/mfa/step-up for the scope %s and send X-Mfa-Attestation", use.Scope)
@@ -73,14 +80,17 @@ func ConsumeAttestation(ctx context.Context, kept Attestations, v *Visit, id str
 		return invalid
 	}
 	if err != nil {
-		return err
+		return Away(err)
 	}
-	if !a.Covers(&v.Session, use.Scope, use.Resource, now) {
+	if !a.Covers(&v.Session, use, now) {
 		return invalid
 	}
-	first, err := kept.RemoveAttestation(ctx, v.Session.Tenant, parsed)
+	if a.UsedFor != "" {
+		return nil
+	}
+	first, err := kept.UseAttestation(ctx, a, use.Once.name())
 	if err != nil {
-		return err
+		return Away(err)
 	}
 	if !first {
 		return invalid
@@ -92,4 +102,8 @@ func ConsumeAttestation(ctx context.Context, kept Attestations, v *Visit, id str
 type Use struct {
 	Scope    AttestationScope
 	Resource string
+	Once     Once // the mutation
 }
+
+// name is the mutation as an attestation remembers it.
+func (o Once) name() string { return o.Key + " " + hex.EncodeToString(o.Digest[:]) }

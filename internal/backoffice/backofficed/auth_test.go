@@ -172,8 +172,10 @@ func TestAttestations(t *testing.T) {
 	}
 	var passed atomic.Int32
 	var wg sync.WaitGroup
-	for range 100 {
+	for i := range 100 {
 		wg.Go(func() {
+			use := use
+			use.Once = backoffice.Once{Key: "mutation", Digest: [32]byte{byte(i)}}
 			switch got := consume(v, id, use, now); got {
 			case "":
 				passed.Add(1)
@@ -191,7 +193,15 @@ func TestAttestations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := consume(v, wide.ID.String(), use, now); got != "" {
-		t.Errorf("an attestation for any resource: %s", got)
+	// A cut-off attempt at the same mutation is repeated with it, also later.
+	for range 2 {
+		if got := consume(v, wide.ID.String(), use, now); got != "" {
+			t.Errorf("an attestation for any resource: %s", got)
+		}
+		now = now.Add(backoffice.AttestationLifetime)
+	}
+	use.Once.Key = "another mutation"
+	if got := consume(v, wide.ID.String(), use, f.clock()); got != bff.CodeMFAAttestationInvalid {
+		t.Errorf("used for another mutation: %s", got)
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -61,15 +63,32 @@ func (s *Sessions) FindAttestation(ctx context.Context, tenant, id bff.ID) (back
 	return a, nil
 }
 
-// RemoveAttestation implements backoffice.Attestations.
-func (s *Sessions) RemoveAttestation(ctx context.Context, tenant, id bff.ID) (bool, error) {
-	t, err := s.keys.Tenant(tenant)
+// use replaces an attestation by what it was used for, unless it was used meanwhile.
+var use = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+return 1`)
+
+// UseAttestation implements backoffice.Attestations.
+func (s *Sessions) UseAttestation(ctx context.Context, found backoffice.Attestation, usedFor string) (bool, error) {
+	t, err := s.keys.Tenant(found.Tenant)
 	if err != nil {
 		return false, err
 	}
+	before, err := json.Marshal(found)
+	if err != nil {
+		return false, fmt.Errorf("write attestation: %w", err)
+	}
+	found.UsedFor = usedFor
+	after, err := json.Marshal(found)
+	if err != nil {
+		return false, fmt.Errorf("write attestation: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	key := t.Attestation(id)
-	n, err := s.client.Do(ctx, s.client.B().Del().Key(key.Name()).Build()).AsInt64()
+	key := t.Attestation(found.ID)
+	n, err := use.Exec(ctx, s.client, []string{key.Name()}, []string{
+		string(key.Seal(before)), string(key.Seal(after)), strconv.Itoa(int(idempotency.Lifetime / time.Second)),
+	}).AsInt64()
 	return n == 1, away(err)
 }

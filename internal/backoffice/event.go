@@ -29,6 +29,8 @@ const (
 	SubjectHeartbeatReported     Subject = "melmastoon.bff.backoffice.device.heartbeat_reported.v1"
 	SubjectHandshakeCompleted    Subject = "melmastoon.bff.backoffice.sync.handshake_completed.v1"
 	SubjectCursorAdvanced        Subject = "melmastoon.bff.backoffice.sync.cursor_advanced.v1"
+	SubjectDashboardViewed       Subject = "melmastoon.bff.backoffice.dashboard.viewed.v1"
+	SubjectWorkbenchViewed       Subject = "melmastoon.bff.backoffice.workbench.viewed.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
@@ -37,6 +39,7 @@ func Subjects() []Subject {
 		SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked,
 		SubjectPreferencesUpdated,
 		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
+		SubjectDashboardViewed, SubjectWorkbenchViewed,
 	}
 }
 
@@ -44,7 +47,8 @@ func Subjects() []Subject {
 // when, is kept for seven years.
 func (s Subject) Retention() bff.RetentionClass {
 	switch s {
-	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced:
+	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
+		SubjectDashboardViewed, SubjectWorkbenchViewed:
 		return bff.RetentionOperational
 	}
 	return bff.RetentionRegulated
@@ -52,8 +56,11 @@ func (s Subject) Retention() bff.RetentionClass {
 
 // SamplingRate is the share of an event's occasions that are published.
 func (s Subject) SamplingRate() float64 {
-	if s == SubjectHeartbeatReported {
+	switch s {
+	case SubjectHeartbeatReported:
 		return 0.01
+	case SubjectDashboardViewed, SubjectWorkbenchViewed:
+		return 0.25
 	}
 	return 1
 }
@@ -67,8 +74,9 @@ func (s Subject) sampled(request bff.ID) bool {
 
 // schemaURI is where the schema of the event is published.
 func (s Subject) schemaURI() string {
-	name, version, _ := strings.Cut(strings.TrimPrefix(string(s), "melmastoon.bff.backoffice."), ".v")
-	return "https://schemas.melmastoon.ghasi.io/bff-backoffice/" + strings.NewReplacer(".", "-", "_", "-").Replace(name) + "/v" + version + ".json"
+	name := strings.TrimPrefix(string(s), "melmastoon.bff.backoffice.")
+	at := strings.LastIndexByte(name, '.') // of the version
+	return "https://schemas.melmastoon.ghasi.io/bff-backoffice/" + strings.NewReplacer(".", "-", "_", "-").Replace(name[:at]) + "/" + name[at+1:] + ".json"
 }
 
 // Occasion is what the envelope says of the request or event that caused an event.

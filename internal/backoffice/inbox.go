@@ -151,6 +151,7 @@ const (
 	MissingDecisions        MissingPart = "decisions"
 	MissingAcknowledgements MissingPart = "acknowledgements"
 	MissingPreferences      MissingPart = "preferences"
+	MissingSuggestions      MissingPart = "suggestions"
 )
 
 // MissingReason is why a part is missing.
@@ -158,9 +159,10 @@ type MissingReason string
 
 // The reasons there are.
 const (
-	StoreAway    MissingReason = "store"    // our own store could not be read
-	UpstreamAway MissingReason = "upstream" // the service that has it could not be asked
-	ShownStale   MissingReason = "stale"    // an earlier one is shown, because that service could not be asked
+	StoreAway    MissingReason = "store"        // our own store could not be read
+	UpstreamAway MissingReason = "upstream"     // the service that has it could not be asked
+	ShownStale   MissingReason = "stale"        // an earlier one is shown, because that service could not be asked
+	SwitchedOff  MissingReason = "switched_off" // a feature flag is off
 )
 
 // Mirrors reads inboxes of other services.

@@ -92,6 +92,8 @@ func TestSubjects(t *testing.T) {
 		HandshakeCompleted{},
 		CursorAdvanced{},
 		PreferencesUpdated{},
+		DashboardViewed{},
+		WorkbenchViewed{},
 	} {
 		seen[f.Subject()] = true
 	}

@@ -143,7 +143,7 @@ func accessReactions() []Reaction {
 		{Topic: TopicMemberAdded, Access: true, Parts: parts(own...), Channel: ChannelSession, Type: MembershipChanged},
 		{Topic: TopicMemberChanged, Access: true, Parts: parts(own...), Channel: ChannelSession, Type: MembershipChanged},
 		{Topic: TopicMemberRemoved, Access: true, Parts: parts(own...)},
-		{Topic: TopicFlagToggled, Access: true, Parts: parts(), Channel: ChannelSession, Type: "flags.changed", Details: flag},
+		{Topic: TopicFlagToggled, Access: true, Parts: parts(), Channel: ChannelSession, Type: FlagsChanged, Details: flag},
 	}
 }
 

@@ -54,6 +54,10 @@ const (
 	TenantSuspended   = "tenant.suspended"
 )
 
+// FlagsChanged is the type of the notice that a flag of the tenant was switched. A
+// stream ends with it if the flag is that of streams.
+const FlagsChanged = "flags.changed"
+
 // ends reports whether a stream ends with an entry.
 func (e *Entry) ends() bool {
 	if e.Kind != sessionKind {
@@ -62,9 +66,14 @@ func (e *Entry) ends() bool {
 	switch e.Type {
 	case SessionRevoked, SessionSignedOut, SessionReplaced, MembershipChanged, TenantSuspended:
 		return true
+	case FlagsChanged:
+		return strings.Contains(e.Data, streamFlag)
 	}
 	return false
 }
+
+// streamFlag is how the flag of streams is spelled in the data of FlagsChanged.
+const streamFlag = `"flag":"` + string(FeatureStream) + `"`
 
 var sessionKind, _ = kindOf(ChannelSession)
 

@@ -554,6 +554,22 @@ func tokenIssued(e *Entry) time.Time {
 func (ss *Streams) Drain(n int) int {
 	ss.mu.Lock()
 	ss.draining = true
+	left := max(len(ss.open)-n, 0)
+	ss.mu.Unlock()
+	ss.Shed(n)
+	return left
+}
+
+// Shed ends up to n streams; their devices may come again.
+func (ss *Streams) Shed(n int) {
+	for _, s := range ss.some(n) {
+		s.end(drainFrame())
+	}
+}
+
+func (ss *Streams) some(n int) []*Stream {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	var some []*Stream
 	for _, s := range ss.open {
 		if len(some) == n {
@@ -561,12 +577,7 @@ func (ss *Streams) Drain(n int) int {
 		}
 		some = append(some, s)
 	}
-	left := len(ss.open) - len(some)
-	ss.mu.Unlock()
-	for _, s := range some {
-		s.end(drainFrame())
-	}
-	return left
+	return some
 }
 
 func retryHint() time.Duration {

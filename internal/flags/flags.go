@@ -46,6 +46,7 @@ type Config struct {
 type Flags struct {
 	cfg      Config
 	snapshot atomic.Pointer[map[string]value]
+	bools    atomic.Pointer[map[string]bool] // what Bools returns
 	push     chan struct{}
 	failures *prometheus.CounterVec
 	stale    *prometheus.GaugeVec
@@ -116,6 +117,7 @@ func New(cfg Config) (*Flags, error) {
 		f.stale.WithLabelValues(s.Name()).Set(0)
 	}
 	f.snapshot.Store(&map[string]value{})
+	f.bools.Store(&map[string]bool{})
 	return f, nil
 }
 
@@ -163,6 +165,10 @@ func (f *Flags) String(name, def string) string {
 	}
 	return def
 }
+
+// Bools returns every flag that reads as a boolean. The map is shared and must not be
+// changed.
+func (f *Flags) Bools() map[string]bool { return *f.bools.Load() }
 
 // mistyped counts a flag whose value has the wrong type. The name comes from
 // the caller's code, so the label stays bounded.
@@ -235,6 +241,13 @@ func (f *Flags) Refresh(ctx context.Context) error {
 	}
 	if changed := diff(*f.snapshot.Load(), merged); len(changed) > 0 {
 		f.snapshot.Store(&merged)
+		bools := map[string]bool{}
+		for name, v := range merged {
+			if v.is&isBool != 0 {
+				bools[name] = v.boolean
+			}
+		}
+		f.bools.Store(&bools)
 		f.tell(changed)
 	}
 	return errors.Join(errs...)

@@ -11,8 +11,12 @@ func readingKey(k redis.TenantKeys, from backoffice.Source, at backoffice.Place)
 	return k.Key("read", at.Property.String(), string(from), at.Date.String()).Name()
 }
 
-// The names of DATA_MODEL §3.2. All of what is kept belongs to tenants, and no other
-// file makes keys.
+// The names of DATA_MODEL §3.2. All of what is kept but the flags belongs to tenants,
+// and no other file makes keys.
+
+// FlagsKey names the platform's flags: the one thing in the cache tier that is the same
+// for all tenants.
+func FlagsKey(k redis.Keys) string { return k.Key("cache", "flag", "bff-backoffice-flags") }
 
 // inboxKey names the mirror of a property's inbox.
 func inboxKey(k redis.TenantKeys, of backoffice.Inbox, property bff.ID) string {

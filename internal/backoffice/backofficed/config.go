@@ -35,6 +35,7 @@ type Config struct {
 	SyncSettings
 
 	SchedulerEmails []string `name:"scheduler-emails" env:"BFF_BACKOFFICE_SCHEDULER_EMAILS" help:"Service accounts that may start jobs with POST /internal/jobs/{job}, by their ID token for oidc-audience; without, none may."`
+	FlagsFile       string   `name:"flags-file" env:"BFF_BACKOFFICE_FLAGS_FILE" help:"JSON file with feature flags for all tenants; those in Redis win."`
 
 	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
 	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`

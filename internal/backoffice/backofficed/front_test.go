@@ -69,8 +69,9 @@ type front struct {
 	streams   []*streams
 	tenant    bff.ID
 
-	mu  sync.Mutex
-	now time.Time
+	mu       sync.Mutex
+	now      time.Time
+	switched map[string]bool // the platform's flags
 }
 
 // frontConfig is what tests change.
@@ -173,6 +174,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	apiConfig := backofficehttp.Config{
 		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
+		Flags: backoffice.NewFlags(f), Viewings: backoffice.NewViewings(f.outbox, news), Background: background,
 		Devices: backoffice.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
@@ -195,6 +197,19 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "test", Budget: time.Minute, Now: f.clock})
 	must(server.Mount(routes...))
 	return server
+}
+
+// Bools implements backoffice.Switches.
+func (f *front) Bools() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.switched
+}
+
+func (f *front) toggle(flags map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.switched = flags
 }
 
 func (f *front) clock() time.Time {

@@ -98,6 +98,11 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	beat := b.request("POST", base+"/devices/"+b.device.ID()+"/heartbeat", goodHeartbeat)
 	beat.header.Set("X-Request-Id", sampledRequest)
 	f.send(0, beat)
+	for _, view := range []string{"/dashboard", "/arrivals"} {
+		look := b.request("GET", base+view+"?propertyId="+house, "")
+		look.header.Set("X-Request-Id", sampledRequest)
+		f.send(0, look)
+	}
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
 	lost, err := backoffice.NewNewsroom("test").WentOffline(backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}, f.clock())

@@ -64,7 +64,15 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		check = p.AddCheck
 	}
 	check("redis session policy", redis.KeepsKeys(client))
-	store, err := s.openStore(p)
+	kept, err := p.Redis("cache", s.RedisCacheURL)
+	if err != nil {
+		return err
+	}
+	store, err := s.openStore(p, kept)
+	if err != nil {
+		return err
+	}
+	flags, err := s.openFlags(p, kept)
 	if err != nil {
 		return err
 	}
@@ -72,7 +80,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events})
+	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events, flags: flags})
 	if err != nil {
 		return err
 	}
@@ -99,14 +107,11 @@ type parts struct {
 	client rueidis.Client // of the session tier
 	store  *cache.Store
 	events *service.Events
+	flags  *backoffice.Flags
 }
 
 // openStore opens what all caches share. The service works on without its Redis.
-func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
-	client, err := p.Redis("cache", c.RedisCacheURL)
-	if err != nil {
-		return nil, err
-	}
+func (c *Config) openStore(p *service.Process, client rueidis.Client) (*cache.Store, error) {
 	p.AddCheck("redis cache", redis.Ping(client))
 	bus, err := p.Redis("bus", c.RedisCacheURL)
 	if err != nil {
@@ -142,7 +147,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
 	members := backofficecache.NewMembers(upstreams.Tenant, time.Now)
 	streams := newStreams(sessions, members, c.MaxStreams)
-	streams.run(p)
+	streams.run(p, on.flags)
 	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
 	news := backoffice.NewNewsroom(p.Instance())
 	access := backoffice.NewAccess(sessions, members, ledger, news)
@@ -156,15 +161,17 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err != nil {
 		return nil, nil, err
 	}
+	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})
+	p.Add("background", nil, background.Close)
 	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{
-		Tokens: tokens, Access: access, Properties: backofficecache.NewProperties(upstreams.Property, time.Now),
+		Tokens: tokens, Access: access, Properties: backofficecache.NewProperties(upstreams.Property, time.Now), Background: background,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
-		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: upstreams.IAM, Tokens: tokens,
-		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
+		Access: access, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
+		Viewings: backoffice.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
 	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
@@ -245,8 +252,6 @@ func (c *Config) guard(p *service.Process, client rueidis.Client, keys backoffic
 		cfg.Limiter.Register(p.Metrics, p.Namespace)
 		p.AddLoop("rate limits", cfg.Limiter.Run)
 	}
-	cfg.Background = web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})
-	p.Add("background", nil, cfg.Background.Close)
 	cfg.MinAppVersion, cfg.Pepper = c.MinAppVersion, []byte(c.Pepper.Reveal())
 	cfg.Log, cfg.Metrics, cfg.Namespace = p.Log, p.Metrics, p.Namespace
 	return backofficeguard.New(cfg)

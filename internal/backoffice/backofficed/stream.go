@@ -27,13 +27,17 @@ func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, 
 }
 
 // run adds what the streams need while they are open.
-func (s *streams) run(p *service.Process) {
+func (s *streams) run(p *service.Process, flags *backoffice.Flags) {
 	p.AddLoop("stream bus", func(ctx context.Context) error { return s.log.Run(ctx, s) })
 	p.AddLoop("stream logs", s.Work)
-	p.AddLoop("stream pings", s.tick)
+	p.AddLoop("stream pings", func(ctx context.Context) error { return s.tick(ctx, flags) })
 }
 
-func (s *streams) tick(ctx context.Context) error {
+// shedShare is the part of the streams that ends with each tick while they are switched
+// off: their devices begin to poll one after the other.
+const shedShare = 10
+
+func (s *streams) tick(ctx context.Context, flags *backoffice.Flags) error {
 	every := time.NewTicker(backoffice.TickEvery)
 	defer every.Stop()
 	for {
@@ -42,6 +46,9 @@ func (s *streams) tick(ctx context.Context) error {
 			return ctx.Err()
 		case now := <-every.C:
 			s.Tick(now)
+			if flags.OffForAll(backoffice.FeatureStream) {
+				s.Shed(s.Len()/shedShare + 1)
+			}
 		}
 	}
 }

@@ -33,16 +33,20 @@ func (a *API) dashboard(w http.ResponseWriter, r *http.Request) error {
 			return unfilled(err)
 		}
 		e.Serve(w, r, st)
+		a.viewed(r, backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatDocument, Roles: rolesOf(v)})
 		return nil
 	}
+	fact := backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatLines, Roles: rolesOf(v)}
 	key := dashboardKey(keys, at, v.Member.Roles, "")
 	fill := d.fillLines(key, at, v.Member.Roles)
 	if e, st, ok := d.lines.Ready(r.Context(), key, fill); ok {
 		e.Serve(w, r, st)
+		a.viewed(r, fact)
 		return nil
 	}
 	s := lineStream{d: d, w: w, flush: http.NewResponseController(w).Flush, written: map[backoffice.WidgetID][]byte{}}
 	s.run(r.Context(), key, at, fill)
+	a.viewed(r, fact)
 	return nil
 }
 

@@ -64,6 +64,11 @@ type desk struct {
 	at      backoffice.Place
 }
 
+// noJournal forgets.
+type noJournal struct{}
+
+func (noJournal) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }
+
 func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 	t.Helper()
 	must := func(err error) {
@@ -84,7 +89,12 @@ func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 	})
 	must(err)
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	api := New(Config{Dashboards: d.dash, Log: log, Metrics: metrics})
+	background := web.NewBackground(web.BackgroundConfig{})
+	t.Cleanup(func() { must(background.Close(context.Background())) })
+	api := New(Config{
+		Dashboards: d.dash, Log: log, Metrics: metrics, Background: background,
+		Viewings: backoffice.NewViewings(noJournal{}, backoffice.NewNewsroom("test")),
+	})
 	d.server = web.NewServer(web.Config{Log: log, Metrics: metrics, Budget: time.Minute})
 	must(d.server.Mount(web.Route{
 		Pattern: "GET /dashboard", Kind: web.PrivateRead, Budget: readBudget, Limit: LimitRead, Gate: gateRead,

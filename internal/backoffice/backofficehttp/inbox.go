@@ -49,6 +49,9 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 	if err := in.Err(); err != nil {
 		return err
 	}
+	if of == backoffice.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
+		return answerInbox(w, r, of, backoffice.InboxPage{}, []backoffice.Missing{{Part: backoffice.MissingSuggestions, Reason: backoffice.SwitchedOff}})
+	}
 	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
 	if err != nil {
 		return err
@@ -57,11 +60,15 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 	if page.Unmarked {
 		missing = append(missing, backoffice.Missing{Part: part, Reason: backoffice.StoreAway})
 	}
+	return answerInbox(w, r, of, page, missing)
+}
+
+func answerInbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, page backoffice.InboxPage, missing []backoffice.Missing) error {
 	body, err := writeInbox(of, page, missing)
 	if err != nil {
 		return err
 	}
-	return answerTagged(w, r, tagOf(v, body), body)
+	return answerTagged(w, r, tagOf(visitOf(r), body), body)
 }
 
 // inboxFrame is a page without its items.

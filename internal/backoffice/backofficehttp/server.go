@@ -24,6 +24,7 @@ type Config struct {
 	Access       *backoffice.Access
 	Attestations backoffice.Attestations
 	Streams      *backoffice.Streams
+	Flags        *backoffice.Flags
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
 	Inboxes      *backoffice.Inboxes
@@ -34,6 +35,8 @@ type Config struct {
 	Tokens       *issuer.Tokens // verifies what iam gives out
 	Dashboards   *Dashboards
 	Views        *Views
+	Viewings     *backoffice.Viewings
+	Background   *web.Background // takes reports of viewings
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
 	Namespace    string
@@ -45,6 +48,7 @@ type API struct {
 	attestations *prometheus.CounterVec
 	heartbeats   *prometheus.CounterVec
 	pushed       *prometheus.CounterVec // events to streams
+	unreported   prometheus.Counter     // viewings
 }
 
 // New returns the API.
@@ -57,7 +61,10 @@ func New(cfg Config) *API {
 		attestations: counter("mfa_attestation_total", "Second factors that were asked for, by outcome.", "outcome"),
 		heartbeats:   counter("device_heartbeat_total", "Heartbeats of devices, by the status that was answered; unknown = not recorded.", "status"),
 	}
-	cfg.Metrics.MustRegister(a.attestations, a.heartbeats)
+	a.unreported = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: cfg.Namespace, Name: "viewing_lost_total", Help: "Reports of what operators looked at that could not be recorded.",
+	})
+	cfg.Metrics.MustRegister(a.attestations, a.heartbeats, a.unreported)
 	a.streamMetrics()
 	return a
 }

@@ -27,7 +27,7 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	s, m := &v.Session, v.Member
 	return answer(w, http.StatusOK, sessionView{
 		SessionID: s.ID, TenantID: s.Tenant, OperatorID: s.Operator, DeviceID: s.Device, DisplayName: m.DisplayName,
-		Roles: m.Roles, PropertyScope: m.Scope, Flags: m.Flags,
+		Roles: m.Roles, PropertyScope: m.Scope, Flags: a.cfg.Flags.Of(m),
 		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(backoffice.SessionLifetime)), ServerTime: bff.At(at),
 	})
 }

@@ -2,6 +2,7 @@ package backofficehttp
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,7 +11,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/sse"
 )
 
-const maxEventID = 64
+const (
+	maxEventID = 64
+	// retryOff is when an app asks again for a stream after they were switched off.
+	retryOff = time.Minute
+)
 
 // stream opens the device's stream of events.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
@@ -22,7 +27,13 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if len(last) == 1 {
 		position = last[0]
 	}
-	s, err := a.cfg.Streams.Open(r.Context(), visitOf(r), position, now(r))
+	v := visitOf(r)
+	if !a.cfg.Flags.On(backoffice.FeatureStream, v.Member) {
+		return &bff.Error{
+			Code: bff.CodeServiceUnavailable, Detail: "streams are switched off: poll /alerts and /ai/suggestions", RetryAfter: retryOff,
+		}
+	}
+	s, err := a.cfg.Streams.Open(r.Context(), v, position, now(r))
 	if err != nil {
 		return err
 	}

@@ -76,9 +76,14 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return unfilled(err)
 		}
+		fact := backoffice.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: rolesOf(v)}
+		if part.Dated() {
+			fact.Date = at.Date.String()
+		}
 		old := st.Result == cache.Stale && !st.OfStale
 		if !old && len(narrow) == 0 {
 			e.Serve(w, r, st)
+			a.viewed(r, fact)
 			return nil
 		}
 		doc, err := readView(e)
@@ -88,7 +93,9 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		out := *doc
 		out.Stale = out.Stale || old
 		out.Items = narrow.apply(doc)
-		return answer(w, http.StatusOK, &out)
+		err = answer(w, http.StatusOK, &out)
+		a.viewed(r, fact)
+		return err
 	}
 }
 

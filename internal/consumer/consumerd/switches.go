@@ -1,9 +1,6 @@
 package consumerd
 
 import (
-	"context"
-	"time"
-
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -32,10 +29,6 @@ type switches struct {
 	rate  func(consumer.Subject) float64 // of a deployment's own configuration
 }
 
-// flagsTimeout is how long a start waits for the flags; without them everything
-// has its default.
-const flagsTimeout = 500 * time.Millisecond
-
 // openSwitches reads flags from a file and from the hash
 // {env}:bff-consumer:flags in Redis, which wins.
 func (c *Config) openSwitches(p *service.Process, client rueidis.Client) (*switches, error) {
@@ -43,19 +36,10 @@ func (c *Config) openSwitches(p *service.Process, client rueidis.Client) (*switc
 	if c.FlagsFile != "" {
 		sources = append([]flags.Source{flags.NewFile(c.FlagsFile)}, sources...)
 	}
-	f, err := flags.New(flags.Config{Sources: sources, Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log})
+	f, err := p.Flags(0, sources...)
 	if err != nil {
 		return nil, err
 	}
-	p.Add("flags", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
-		defer cancel()
-		if err := f.Refresh(ctx); err != nil {
-			p.Log.Warn("flags could not be read at start, using defaults until they can", "error", err.Error())
-		}
-		return nil
-	}, nil)
-	p.AddLoop("flags", f.Run)
 	gates, err := loadshed.New(loadshed.Config{Classes: consumerhttp.Gates()})
 	if err != nil {
 		return nil, err

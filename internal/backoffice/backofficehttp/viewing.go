@@ -1,0 +1,28 @@
+package backofficehttp
+
+import (
+	"context"
+	"net/http"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// viewed tells behind the answer what an operator has looked at: a read neither waits
+// for it nor fails with it.
+func (a *API) viewed(r *http.Request, f backoffice.Fact) {
+	v, at := visitOf(r), now(r)
+	if !a.cfg.Viewings.Reports(f.Subject(), v) {
+		return
+	}
+	a.cfg.Background.DoFor(r.Context(), func(ctx context.Context) {
+		if err := a.cfg.Viewings.Report(ctx, f, v, at); err != nil {
+			a.unreported.Inc()
+			a.cfg.Log.DebugContext(ctx, "viewing was not recorded", "subject", string(f.Subject()), "error", err.Error())
+		}
+	})
+}
+
+// rolesOf is a list, also where it is empty.
+func rolesOf(v *backoffice.Visit) []backoffice.Role {
+	return append([]backoffice.Role{}, v.Member.Roles...)
+}

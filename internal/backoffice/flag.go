@@ -1,0 +1,60 @@
+package backoffice
+
+import "maps"
+
+// Feature is a part of the service that can be switched off while it runs, for all
+// tenants or for one.
+type Feature string
+
+// The features there are.
+const (
+	// FeatureStream is the live stream. Without it streams end, and apps poll.
+	FeatureStream Feature = "live_stream"
+	// FeatureAIInbox is the list of what the AI orchestrator suggests.
+	FeatureAIInbox Feature = "ai_inbox"
+)
+
+// Features lists every feature.
+func Features() []Feature { return []Feature{FeatureStream, FeatureAIInbox} }
+
+// Switches are the flags that the platform's own operators have set, for all tenants.
+type Switches interface {
+	// Bools returns them; the caller does not change the map.
+	Bools() map[string]bool
+}
+
+// Flags decide which features operators have. A flag of the platform decides before one
+// of the tenant: it is how a feature that does harm is switched off everywhere. A
+// feature that has neither is on, so that losing a place where flags are kept takes
+// nothing away.
+type Flags struct{ switches Switches }
+
+// NewFlags returns Flags.
+func NewFlags(s Switches) *Flags { return &Flags{s} }
+
+// On reports whether a member has a feature.
+func (f *Flags) On(feature Feature, m *Member) bool {
+	if on, set := f.switches.Bools()[string(feature)]; set {
+		return on
+	}
+	on, set := m.Flags[string(feature)]
+	return on || !set
+}
+
+// OffForAll reports whether the platform has switched a feature off.
+func (f *Flags) OffForAll(feature Feature) bool {
+	on, set := f.switches.Bools()[string(feature)]
+	return set && !on
+}
+
+// Of lists the flags of a member: the tenant's, the platform's, and every feature.
+func (f *Flags) Of(m *Member) map[string]bool {
+	switched := f.switches.Bools()
+	all := make(map[string]bool, len(m.Flags)+len(switched)+2)
+	for _, feature := range Features() {
+		all[string(feature)] = true
+	}
+	maps.Copy(all, m.Flags)
+	maps.Copy(all, switched)
+	return all
+}

@@ -303,9 +303,6 @@ func TestPacesAddUp(t *testing.T) {
 // those are refused, because there is nothing yet that could answer them.
 func TestStampedeOfStrangers(t *testing.T) {
 	f := newWatch(t, 1, nil)
-	// What was filled before the instance had read the log of invalidations is filled
-	// once more when it has.
-	until(t, "the cache to join Redis", func() bool { return f.metric(0, "bff_consumer_cache_redis_up") == 1 })
 	begun, before := f.peekCalls()[callListings], f.extraCalls()
 	for guests := int64(1); guests <= 20; guests++ { // each a search that is in no cache yet
 		earlier := f.peekCalls()[callListings]

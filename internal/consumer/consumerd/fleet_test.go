@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type fleet struct {
 	nodes    []*platform.Process
 	settings map[string]string // of instances that have any of their own
 	client   *http.Client
+	guests   atomic.Int64 // that were sent to ask again
 	t        testing.TB
 }
 
@@ -76,12 +78,14 @@ func (f *fleet) hotels() []sim.CatalogProperty {
 }
 
 // awaitReady also starts an instance again whose port was taken by something else,
-// such as one of our own connections, before it could listen.
+// such as one of our own connections, before it could listen. An instance is ready
+// without Redis: what it fills until then is not shared, and old once it is there.
 func (f *fleet) awaitReady(node int) {
 	f.t.Helper()
 	for attempt := range 3 {
 		err := f.nodes[node].AwaitReady(testkit.Context(f.t))
 		if err == nil {
+			f.awaitRedis(node)
 			return
 		}
 		select {
@@ -94,6 +98,12 @@ func (f *fleet) awaitReady(node int) {
 		}
 		f.nodes[node] = f.launch(f.settings)
 	}
+}
+
+// awaitRedis waits until an instance shares what it fills.
+func (f *fleet) awaitRedis(node int) {
+	f.t.Helper()
+	until(f.t, "Redis", func() bool { return f.metric(node, "bff_consumer_cache_redis_up ") == 1 })
 }
 
 // guestCall is what a guest asks of an instance.
@@ -157,13 +167,24 @@ func (f *fleet) get(c guestCall) guestAnswer {
 	return a
 }
 
+// whole reports whether nothing is missing from an answer.
+func (a guestAnswer) whole() bool { return !bytes.Contains(a.body, []byte(`"degraded":[{`)) }
+
 // whole wants a 200 from which nothing is missing: what a busy machine did not bring in
 // time is left out, and asked for again after a moment.
-func (f *fleet) whole(c guestCall) (a guestAnswer) {
+func (f *fleet) whole(c guestCall) guestAnswer {
 	f.t.Helper()
-	until(f.t, "a whole answer", func() bool {
+	return f.asking(c, "a whole answer", guestAnswer.whole)
+}
+
+// asking repeats a call until its answer is as wanted. Each time another guest asks:
+// one alone would reach a limit.
+func (f *fleet) asking(c guestCall, what string, wanted func(guestAnswer) bool) (a guestAnswer) {
+	f.t.Helper()
+	until(f.t, what, func() bool {
 		a = f.get(c)
-		return bytes.Contains(a.body, []byte(`"degraded":[]`))
+		c.guest = int(1<<20 + f.guests.Add(1))
+		return wanted(a)
 	})
 	return a
 }
@@ -244,12 +265,27 @@ func (f *fleet) peekCalls() map[string]int64 {
 // metric sums the series of an instance whose text begins so.
 func (f *fleet) metric(node int, prefix string) float64 {
 	f.t.Helper()
-	sum := 0.0
-	for _, line := range f.metricLines(node) {
+	return f.scrape(node).sum(prefix)
+}
+
+// series are the metrics of an instance at one moment, as text.
+type series struct {
+	t     testing.TB
+	lines []string
+}
+
+func (f *fleet) scrape(node int) series {
+	f.t.Helper()
+	return series{f.t, f.metricLines(node)}
+}
+
+func (s series) sum(prefix string) (sum float64) {
+	s.t.Helper()
+	for _, line := range s.lines {
 		if strings.HasPrefix(line, prefix) {
 			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
 			if err != nil {
-				f.t.Fatal(err)
+				s.t.Fatal(err)
 			}
 			sum += v
 		}
@@ -286,9 +322,10 @@ func (f *fleet) extraCalls() int64 {
 	f.t.Helper()
 	sum := 0.0
 	for i := range f.nodes {
-		sum += f.metric(i, "bff_consumer_cache_lease_takeover_total") + f.metric(i, "bff_consumer_cache_redis_errors_total")
+		now := f.scrape(i)
+		sum += now.sum("bff_consumer_cache_lease_takeover_total") + now.sum("bff_consumer_cache_redis_errors_total") + now.lateCalls()
 	}
-	return int64(sum) + f.lateCalls()
+	return int64(sum)
 }
 
 // lateCalls counts the calls to upstreams that were tried again, hedged or lost.
@@ -296,10 +333,17 @@ func (f *fleet) lateCalls() int64 {
 	f.t.Helper()
 	sum := 0.0
 	for i := range f.nodes {
-		sum += f.metric(i, "bff_consumer_upstream_retries_total") + f.metric(i, "bff_consumer_upstream_hedges_total")
-		sum += f.metric(i, "bff_consumer_upstream_calls_total{") - f.metric(i, "bff_consumer_upstream_calls_total{outcome=\"ok\"")
+		sum += f.scrape(i).lateCalls()
 	}
 	return int64(sum)
+}
+
+// lateCalls takes all from one moment: a call that ended between two looks would be
+// none of them.
+func (s series) lateCalls() float64 {
+	s.t.Helper()
+	return s.sum("bff_consumer_upstream_retries_total") + s.sum("bff_consumer_upstream_hedges_total") +
+		s.sum("bff_consumer_upstream_calls_total{") - s.sum("bff_consumer_upstream_calls_total{outcome=\"ok\"")
 }
 
 // until polls a condition, which must come true before the test's time is up.

@@ -63,7 +63,7 @@ func (f *fleet) day(month, guests int) (calls, busy int64) {
 		}
 	}
 	for i := range f.nodes {
-		until(f.t, "Redis", func() bool { return f.metric(i, "bff_consumer_cache_redis_up ") == 1 })
+		f.awaitRedis(i)
 	}
 	before := f.extraCalls()
 	f.calls()

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -166,8 +168,8 @@ func TestOneEntryPerAnswer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for { // once more if Redis or an upstream was too slow: by then both instances have it
-				first := f.whole(tt.spellings[0])
 				before := f.extraCalls()
+				first := f.whole(tt.spellings[0])
 				f.calls()
 				// The first instance shares it behind its answer: once another has it, that is done.
 				other := tt.spellings[0]
@@ -278,7 +280,8 @@ func TestHolderKilledMidFill(t *testing.T) {
 	}
 }
 
-// TestRedisKilled takes Redis away from warm instances: no read fails.
+// TestRedisKilled takes Redis away from warm instances: no read fails, and what was
+// warm is a hit.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
 	var server *stack.Redis
@@ -295,54 +298,30 @@ func TestRedisKilled(t *testing.T) {
 		{method: http.MethodGet, path: "/facets?country=AF"},
 		{method: http.MethodGet, path: "/suggest?q=kab"},
 	}
-	cookies := make([]string, len(f.nodes))
-	for i := range f.nodes {
-		for _, c := range warm {
-			c.node, c.guest = i, i
-			if sent := cookieHeader(f.get(c)); sent != "" {
-				cookies[i] = sent
-			}
+	for {
+		late := f.lateCalls()
+		cookies, expires := f.warm(warm)
+		hedged := f.lateCalls() > late // a call that was given up may arrive yet
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	f.calls()
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		failed []string
-		stale  int
-	)
-	for round := range 10 {
-		for i := range f.nodes {
-			for n, c := range warm {
-				wg.Go(func() {
-					c.node, c.guest = i, i
-					if round%2 == 0 { // a guest whose session is away with Redis
-						c.header = map[string]string{"Cookie": cookies[i]}
-					} else { // a newcomer
-						c.guest = 1000*round + 10*n + i
-					}
-					a, err := f.try(testkit.Context(t), c)
-					mu.Lock()
-					defer mu.Unlock()
-					if err != nil || a.status != http.StatusOK {
-						failed = append(failed, fmt.Sprintf("%s %s: %v %.200s", c.method, c.path, err, a))
-					} else if a.header.Get("X-Cache") != "HIT" {
-						stale++
-					}
-				})
-			}
+		f.calls()
+		failed, cold := f.again(warm, cookies)
+		if len(failed) > 0 {
+			t.Errorf("%d reads failed, such as %s", len(failed), failed[0])
 		}
-	}
-	wg.Wait()
-	slices.Sort(failed)
-	if len(failed) > 0 {
-		t.Errorf("%d reads failed, such as %s", len(failed), failed[0])
-	}
-	if calls := f.guestCalls(); stale > 0 || calls > 0 {
-		t.Errorf("%d warm reads were no hits, and made %d upstream calls", stale, calls)
+		calls := f.calls()
+		delete(calls, callTenant) // asked for at intervals, too, whatever guests do
+		if len(cold) == 0 && len(calls) == 0 {
+			break
+		}
+		if time.Now().Before(expires) && (len(cold) > 0 || !hedged) {
+			t.Fatalf("%d warm reads were no hits, and there were the upstream calls %v:\n%s", len(cold), calls, strings.Join(cold, "\n"))
+		}
+		t.Log("the machine was too busy, once more:", calls, cold)
+		if err := server.Start(testkit.Context(t)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// What was not asked for yet comes from upstream, without Redis.
 	late := f.lateCalls()
@@ -355,4 +334,73 @@ func TestRedisKilled(t *testing.T) {
 	if n < each || n > each+f.lateCalls()-late {
 		t.Errorf("%d calls for a cold query, want one of each instance", n)
 	}
+}
+
+// warm asks all instances until each has whole answers in its memory: those of a busy
+// machine, from which something is missing, live for seconds only. It returns the
+// cookies of a guest of each instance, and when the first answer may be renewed.
+func (f *fleet) warm(calls []guestCall) (cookies []string, expires time.Time) {
+	f.t.Helper()
+	const left, sooner = 30, 3 // seconds of freshness, and how long before their end it is renewed
+	cookies = make([]string, len(f.nodes))
+	for i := range f.nodes {
+		f.awaitRedis(i)
+		for _, c := range calls {
+			c.node, c.guest = i, i
+			if sent := cookieHeader(f.get(c)); sent != "" {
+				cookies[i] = sent
+			}
+			f.asking(c, "a whole answer from memory", func(a guestAnswer) bool {
+				ttl, ok := strings.CutPrefix(hitPattern.FindString(a.header.Get("Cache-Status")), "; hit; ttl=")
+				seconds, err := strconv.Atoi(ttl)
+				if !ok || err != nil || seconds < left || !a.whole() {
+					return false
+				}
+				if end := time.Now().Add(time.Duration(seconds-sooner) * time.Second); expires.IsZero() || end.Before(expires) {
+					expires = end
+				}
+				return true
+			})
+		}
+	}
+	return cookies, expires
+}
+
+// hitPattern is the Cache-Status of an answer from memory.
+var hitPattern = regexp.MustCompile(`; hit; ttl=[0-9]+$`)
+
+// again asks all instances ten times at once, for guests whose session is away with
+// Redis and for newcomers. It tells the reads that failed, and those that were no hits.
+func (f *fleet) again(calls []guestCall, cookies []string) (failed, cold []string) {
+	ctx := testkit.Context(f.t)
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex
+	)
+	for round := range 10 {
+		for i := range f.nodes {
+			for n, c := range calls {
+				wg.Go(func() {
+					c.node, c.guest = i, i
+					if round%2 == 0 {
+						c.header = map[string]string{"Cookie": cookies[i]}
+					} else {
+						c.guest = 1000*round + 10*n + i
+					}
+					a, err := f.try(ctx, c)
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil || a.status != http.StatusOK {
+						failed = append(failed, fmt.Sprintf("%s %s: %v %.200s", c.method, c.path, err, a))
+					} else if a.header.Get("X-Cache") != "HIT" {
+						cold = append(cold, fmt.Sprintf("%s %s of instance %d: %s, age %s", c.method, c.path, i, a.header.Get("Cache-Status"), a.header.Get("Age")))
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	slices.Sort(failed)
+	slices.Sort(cold)
+	return failed, cold
 }

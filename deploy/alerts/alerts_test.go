@@ -246,7 +246,7 @@ func TestRulesAndRunbooksNameMetricsThatExist(t *testing.T) {
 				t.Errorf("%s: there is no metric %s", where, name)
 			}
 		}
-		for _, name := range regexp.MustCompile(`\bbff_consumer:[a-z0-9_:]+`).FindAllString(text, -1) {
+		for _, name := range regexp.MustCompile(`\bbff_(?:consumer|backoffice):[a-z0-9_:]+`).FindAllString(text, -1) {
 			if !recorded[name] {
 				t.Errorf("%s: there is no recorded series %s", where, name)
 			}

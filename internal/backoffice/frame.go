@@ -7,6 +7,16 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
+// FrameNames lists the names of all messages: the channels, and those about the stream
+// itself.
+func FrameNames() []string {
+	names := []string{"ready", "ping", "gap", "reauth", "end", "superseded", "drain"}
+	for _, c := range Channels() {
+		names = append(names, string(c))
+	}
+	return names
+}
+
 var supersededFrame = Frame{Event: "superseded", Data: "{}"}
 
 func drainFrame() Frame { return Frame{Event: "drain", Data: "{}", Retry: retryHint()} }

@@ -97,12 +97,32 @@ type Streams struct {
 	failed   []*Stream            // could not be read; tried again with the next Tick
 	left     []Address            // may have to be unfollowed
 	now      time.Time            // of the last Tick or Open
+	counts   StreamCounts
 	wake     chan struct{}
 }
 
 // NewStreams returns the streams of an instance that has room for so many.
 func NewStreams(log StreamLog, most int) *Streams {
 	return &Streams{log: log, max: most, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
+}
+
+// StreamCounts are what the streams of an instance have met.
+type StreamCounts struct {
+	Full uint64 // streams that found no place
+	Late uint64 // streams that ended for a logout of which the notice did not come
+}
+
+// Counts returns the counts since the start.
+func (ss *Streams) Counts() StreamCounts {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.counts
+}
+
+func (ss *Streams) count(f func(*StreamCounts)) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	f(&ss.counts)
 }
 
 // Stream is what a device is told, and how far.
@@ -146,7 +166,11 @@ func (ss *Streams) reserve(now time.Time) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.now = now
-	if ss.draining || len(ss.open)+ss.opening >= ss.max {
+	if len(ss.open)+ss.opening >= ss.max {
+		ss.counts.Full++
+		return false
+	}
+	if ss.draining {
 		return false
 	}
 	ss.opening++
@@ -444,6 +468,7 @@ func (s *Stream) apply(from EventID, r LogReading, now time.Time) bool {
 		if !moved && len(r.Log) > 0 && !s.follow(r.Log) {
 			return true
 		}
+		s.streams.count(func(c *StreamCounts) { c.Late++ })
 		s.endLocked(Frame{Event: string(ChannelSession), Data: `{"type":"` + SessionRevoked + `","at":` + strconv.Quote(bff.At(now).String()) + `}`})
 		return true
 	case len(r.Log) == 0 && moved:

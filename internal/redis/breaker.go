@@ -25,8 +25,9 @@ const (
 
 // BreakerMetrics are those of one tier.
 type BreakerMetrics struct {
-	Away          prometheus.Gauge   // 1 while calls are not made
-	Made, Refused prometheus.Counter // calls
+	Away          prometheus.Gauge    // 1 while calls are not made
+	Made, Refused prometheus.Counter  // calls
+	Took          prometheus.Observer // by calls that were made, in seconds
 }
 
 // NewBreakerMetrics registers the metrics of a tier's breaker.
@@ -35,14 +36,19 @@ func NewBreakerMetrics(reg prometheus.Registerer, namespace, tier string) Breake
 		Namespace: namespace, Name: "redis_calls_total", Help: "Calls to Redis that were made, or refused because it does not answer.",
 		ConstLabels: prometheus.Labels{"tier": tier},
 	}, []string{"outcome"})
+	took := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "redis_call_duration_seconds", Help: "Time of calls and pipelines to Redis, to their answer or timeout.",
+		ConstLabels: prometheus.Labels{"tier": tier}, Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, .5, 2},
+	})
 	m := BreakerMetrics{
 		Away: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "redis_away", Help: "1 while Redis does not answer: calls fail at once, and one ping at a time asks for it.",
 			ConstLabels: prometheus.Labels{"tier": tier},
 		}),
+		Took: took,
 		Made: calls.WithLabelValues("made"), Refused: calls.WithLabelValues("refused"),
 	}
-	reg.MustRegister(m.Away, calls)
+	reg.MustRegister(m.Away, calls, took)
 	return m
 }
 
@@ -100,6 +106,7 @@ func (b *breaker) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	waits := time.AfterFunc(patience, b.suspect)
 	res := b.Client.Do(ctx, cmd)
 	waits.Stop()
+	b.metrics.Took.Observe(time.Since(began).Seconds())
 	b.observe(began, res)
 	return res
 }
@@ -117,6 +124,7 @@ func (b *breaker) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rue
 	waits := time.AfterFunc(patience, b.suspect)
 	all := b.Client.DoMulti(ctx, multi...)
 	waits.Stop()
+	b.metrics.Took.Observe(time.Since(began).Seconds())
 	for _, res := range all {
 		if b.observe(began, res) {
 			break

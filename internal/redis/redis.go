@@ -33,12 +33,18 @@ func InUse(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "redis_pool_inuse", Help: "Connections to Redis; calls share them.", ConstLabels: prometheus.Labels{"tier": tier},
 	})
-	reg.MustRegister(g)
+	reg.MustRegister(g, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "redis_pool_total", Help: "Connections that there may be to each server of Redis.", ConstLabels: prometheus.Labels{"tier": tier},
+	}, func() float64 { return maxConns }))
 	return g
 }
 
 const (
 	bufferSize = 64 << 10
+	// maxConns is how many connections a client has to one server at most (DATA_MODEL
+	// §6): a few that calls share, the others for what needs one of its own.
+	maxConns    = 16
+	sharedScale = 1 // 2^1 connections
 	// ringScale lets 2^8 calls wait for their answers on one connection, several of
 	// one pipeline counting as one. Every place is five objects: by default they are a
 	// third of all that a garbage collection of this process has to mark.
@@ -58,7 +64,8 @@ func Open(cfg Config) (rueidis.Client, error) {
 	opt.Dialer.Timeout = cfg.Timeout
 	// Few connections with full pipelines, and buffers for pages, not for files: what
 	// the library takes by default is a tenth of this process's memory.
-	opt.PipelineMultiplex = 1
+	opt.PipelineMultiplex = sharedScale
+	opt.BlockingPoolSize = maxConns - 1<<sharedScale
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
 	if cfg.InUse != nil {

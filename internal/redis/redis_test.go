@@ -52,7 +52,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 	count := func() float64 {
 		got, err := reg.Gather()
-		if err != nil || len(got) != 1 {
+		if err != nil || len(got) != 2 || got[1].GetMetric()[0].GetGauge().GetValue() != 16 {
 			t.Fatal(got, err)
 		}
 		return got[0].GetMetric()[0].GetGauge().GetValue()

@@ -46,7 +46,7 @@ func (p *Process) Events(ctx context.Context, s *Settings, requests *pgxpool.Poo
 		p.Add("outbox notifier", nil, func(context.Context) error { notifier.Close(); return nil })
 		waker = notifier
 	} else {
-		db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
+		db, err := p.JobsPostgres(ctx, &s.DatabaseSettings, requests)
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ const (
 // may call it, with their ID token alone: a scheduler can not sign bodies, and a run
 // that is started too often does no harm.
 func (p *Process) JobRoutes(ctx context.Context, s *Settings, requests *pgxpool.Pool, accounts []string) ([]web.Route, error) {
-	db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
+	db, err := p.JobsPostgres(ctx, &s.DatabaseSettings, requests)
 	if err != nil {
 		return nil, err
 	}

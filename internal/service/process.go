@@ -74,13 +74,15 @@ func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool,
 	p.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
 	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: p.Namespace, Name: "postgres_pool_inuse", Help: "Connections to Postgres in use.",
-	}, func() float64 { return float64(db.Stat().AcquiredConns()) }))
+	}, func() float64 { return float64(db.Stat().AcquiredConns()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: p.Namespace, Name: "postgres_pool_total", Help: "Connections to Postgres that the pool may have.",
+	}, func() float64 { return float64(db.Stat().MaxConns()) }))
 	return db, nil
 }
 
-// jobsPostgres returns the pool of relay and jobs: that of requests, unless they
+// JobsPostgres returns the pool of relay and jobs: that of requests, unless they
 // have a role of their own.
-func (p *Process) jobsPostgres(ctx context.Context, s *DatabaseSettings, requests *pgxpool.Pool) (*pgxpool.Pool, error) {
+func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, requests *pgxpool.Pool) (*pgxpool.Pool, error) {
 	if s.JobsPostgresURL == "" && !p.Isolated {
 		return requests, nil
 	}

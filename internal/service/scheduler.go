@@ -53,7 +53,7 @@ type jobMetrics struct {
 // them, so they run whatever the setting, under a lock of their own that no job of
 // retention holds for minutes.
 func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.Pool, own ...Job) error {
-	db, err := p.jobsPostgres(ctx, &s.DatabaseSettings, requests)
+	db, err := p.JobsPostgres(ctx, &s.DatabaseSettings, requests)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,13 +54,14 @@ func (e *Event) Append(b []byte) []byte {
 // waits for the client.
 type Conn struct {
 	to   writer
-	gone func()
+	gone func(slow bool)
 
 	mu      sync.Mutex
 	pending []byte
 	writing bool // a goroutine takes what is pending
 	ending  bool // the connection is closed after what is pending
 	cut     bool // it is closed, or about to be: nothing more is sent
+	slow    bool // because the client does not read
 	closed  chan struct{}
 }
 
@@ -70,9 +72,9 @@ type writer interface {
 }
 
 // Accept begins the answer to a request. Gone is called once, from a goroutine of its
-// own, when the client has left or was disconnected. The handler then calls Wait and
+// own, when the client has left or was disconnected, and says whether it was too slow. The handler then calls Wait and
 // returns. Over HTTP/1.1 the connection is taken over, and Wait returns at once.
-func Accept(w http.ResponseWriter, r *http.Request, gone func()) (*Conn, error) {
+func Accept(w http.ResponseWriter, r *http.Request, gone func(slow bool)) (*Conn, error) {
 	h := w.Header()
 	h["Content-Type"] = []string{"text/event-stream"}
 	h["X-Accel-Buffering"] = []string{"no"} // proxies pass events on as they come
@@ -89,12 +91,12 @@ func Accept(w http.ResponseWriter, r *http.Request, gone func()) (*Conn, error) 
 	return newConn(held, gone, make(chan struct{})), nil
 }
 
-func newConn(to writer, gone func(), closed chan struct{}) *Conn {
+func newConn(to writer, gone func(slow bool), closed chan struct{}) *Conn {
 	return &Conn{to: to, gone: gone, closed: closed}
 }
 
 // takeOver takes the connection from its server and writes the head.
-func takeOver(w http.ResponseWriter, gone func()) (*Conn, error) {
+func takeOver(w http.ResponseWriter, gone func(slow bool)) (*Conn, error) {
 	nc, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (c *Conn) queue(end bool, events []Event) {
 	}
 	c.ending = end
 	if len(c.pending) > maxPending {
-		c.cut = true // the goroutine that writes is stuck, or will see it
+		c.cut, c.slow = true, true // the goroutine that writes is stuck, or will see it
 		c.pending = nil
 		if c.writing {
 			go c.to.close(false) // ends its write
@@ -165,9 +167,10 @@ func (c *Conn) flush() {
 			return
 		}
 		c.mu.Unlock()
-		if c.to.write(b) != nil {
+		if err := c.to.write(b); err != nil {
 			c.mu.Lock()
 			c.cut, c.pending = true, nil
+			c.slow = c.slow || errors.Is(err, os.ErrDeadlineExceeded)
 			c.mu.Unlock()
 		}
 	}
@@ -179,7 +182,10 @@ func (c *Conn) close(clean bool) {
 	if c.closed != nil {
 		close(c.closed)
 	}
-	c.gone()
+	c.mu.Lock()
+	slow := c.slow
+	c.mu.Unlock()
+	c.gone(slow)
 }
 
 // ownedWriter is an HTTP/1.1 connection that was taken over. Each write is a chunk.

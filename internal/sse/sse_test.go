@@ -39,7 +39,7 @@ func TestConn(t *testing.T) {
 		gone := make(chan struct{})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Own", "yes")
-			c, err := sse.Accept(wrap(w), r, func() { close(gone) })
+			c, err := sse.Accept(wrap(w), r, func(bool) { close(gone) })
 			if err != nil {
 				t.Error(err)
 				return

@@ -27,7 +27,10 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Namespace is the first part of the metrics' names.
 	Namespace string
-	Tracer    *tracing.Tracer // nil records nothing
+	// Label is a further label of the counters; nil = none. Servers of one process have
+	// the same.
+	Label  Label
+	Tracer *tracing.Tracer // nil records nothing
 	// JoinTraces continues every caller's trace: for a listener that only our own
 	// services reach.
 	JoinTraces bool
@@ -60,7 +63,7 @@ type Server struct {
 // NewServer returns a Server without routes.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), table: newTable(), metrics: newMetrics(cfg.Metrics, cfg.Namespace),
+		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), table: newTable(), metrics: newMetrics(cfg.Metrics, cfg.Namespace, cfg.Label),
 	}
 	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
@@ -207,7 +210,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 	}
 	now := s.at(time.Now())
 	took := now.Sub(w.req.Start)
-	w.route.metrics.observe(status, code, took)
+	w.route.metrics.observe(&w.req, status, code, took)
 	if w.req.Span != nil {
 		w.describe(safeMethod(r.Method), status, code)
 	}

@@ -35,7 +35,7 @@ func identity() service.Identity {
 func jobs(table *outbox.Table, notices backoffice.Notifier) []service.Job {
 	return []service.Job{
 		service.Prune("outbox-archival", 30*day, service.Published(table)).Per(day),
-		service.Prune("outbox-dlq-prune", 90*day, service.ArchivedLetters(table)).Per(7*day),
+		service.Prune("outbox-dlq-prune", 90*day, service.ArchivedLetters(table)).Per(7 * day),
 		service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
 		service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
 		service.Prune("oaq-hints-prune", 7*day, service.DeleteBefore("bff_backoffice.offline_action_queue_hints", "tenant_id, id", "reported_at")),

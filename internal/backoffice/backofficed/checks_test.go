@@ -177,7 +177,7 @@ func TestEveryCheck(t *testing.T) {
 
 // employed adds an operator.
 func (f *front) employed(operator string, change func(*backoffice.Member)) string {
-	m := &backoffice.Member{Flags: map[string]bool{}}
+	m := &backoffice.Member{Flags: map[string]bool{}, Roles: []backoffice.Role{}}
 	change(m)
 	f.staff.set(operator, m)
 	return operator

@@ -32,6 +32,7 @@ type Config struct {
 
 	UpstreamSettings
 	StreamSettings
+	MetricSettings
 	SyncSettings
 
 	SchedulerEmails []string `name:"scheduler-emails" env:"BFF_BACKOFFICE_SCHEDULER_EMAILS" help:"Service accounts that may start jobs with POST /internal/jobs/{job}, by their ID token for oidc-audience; without, none may."`
@@ -126,6 +127,7 @@ func (c *Config) Validate() error {
 	}
 	need(c.WidgetDeadline > 0 && c.DashboardDeadline >= c.WidgetDeadline && c.DashboardDeadline <= 2*time.Second,
 		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
+	need(c.MetricTenants >= 0 && c.MetricTenants <= maxMetricTenants, "metric-tenants: want 0 to %d", maxMetricTenants)
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {

@@ -49,6 +49,8 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
+	label := s.label()
+	internalWeb.Label, publicWeb.Label = label, label
 	db, err := p.Postgres(ctx, &s.DatabaseSettings)
 	if err != nil {
 		return err
@@ -88,6 +90,11 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
 		return err
 	}
+	jobsDB, err := p.JobsPostgres(ctx, &s.DatabaseSettings, db)
+	if err != nil {
+		return err
+	}
+	p.Metrics.MustRegister(newDeviceCount(jobsDB, p.Namespace))
 	onDemand, err := p.JobRoutes(ctx, &s.Settings, db, s.SchedulerEmails)
 	if err != nil {
 		return err
@@ -155,7 +162,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,
-		Log: p.Log, Now: time.Now,
+		Log: p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
 	}).Receive)
 	tokens, err := c.tokens()
 	if err != nil {

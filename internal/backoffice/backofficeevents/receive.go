@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/inbox"
@@ -57,14 +59,30 @@ type Config struct {
 	Streams  backoffice.Notifier
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Metrics and Namespace measure forced logouts; nil = not reported.
+	Metrics   prometheus.Registerer
+	Namespace string
 }
 
 // Receiver deals with received events. It is safe for redelivery, reordering and
 // concurrency.
-type Receiver struct{ cfg Config }
+type Receiver struct {
+	cfg     Config
+	logouts prometheus.Histogram
+}
 
 // NewReceiver returns a Receiver.
-func NewReceiver(cfg Config) *Receiver { return &Receiver{cfg: cfg} }
+func NewReceiver(cfg Config) *Receiver {
+	r := &Receiver{cfg: cfg, logouts: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: cfg.Namespace, Name: "force_logout_seconds",
+		Help:    "Time from a revocation at iam to when its callers are refused everywhere and their streams are told.",
+		Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+	})}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(r.logouts)
+	}
+	return r
+}
 
 // Receive handles one delivery of any of the subscriptions. The effect comes before
 // the mark in the inbox and can be repeated: a process that is killed in between
@@ -135,9 +153,13 @@ func (r *Receiver) react(ctx context.Context, does *backoffice.Reaction, e event
 }
 
 func (r *Receiver) revoke(ctx context.Context, e event) error {
-	return r.cfg.Access.Revoke(ctx, backoffice.Revocation{
+	err := r.cfg.Access.Revoke(ctx, backoffice.Revocation{
 		Tenant: e.Tenant, Operator: e.Operator, Device: e.Device, Reason: e.reason, At: e.At,
 	}, backoffice.Occasion{Causation: e.ID}, r.cfg.Now())
+	if err == nil {
+		r.logouts.Observe(max(r.cfg.Now().Sub(e.At), 0).Seconds()) // clocks differ a little
+	}
+	return err
 }
 
 // parse reads an event. What it is about must be readable: an unreadable device must

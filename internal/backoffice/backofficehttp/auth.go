@@ -108,12 +108,21 @@ func scopes() []string {
 	return words
 }
 
+// Outcomes of a request for an attestation.
+const (
+	attested = "attested"
+	refused  = "refused"
+	failed   = "failed"
+)
+
+func outcomes() []string { return []string{attested, refused, failed} }
+
 func outcome(err error) string {
 	switch {
 	case err == nil:
-		return "attested"
+		return attested
 	case bff.CodeOf(err) == bff.CodeMFAAttestationInvalid:
-		return "refused"
+		return refused
 	}
-	return "failed"
+	return failed
 }

@@ -33,22 +33,27 @@ func (a *API) dashboard(w http.ResponseWriter, r *http.Request) error {
 			return unfilled(err)
 		}
 		e.Serve(w, r, st)
-		a.viewed(r, backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatDocument, Roles: rolesOf(v)})
+		d.begun(r)
+		a.viewed(r, backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatDocument, Roles: v.Member.Roles})
 		return nil
 	}
-	fact := backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatLines, Roles: rolesOf(v)}
+	fact := backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatLines, Roles: v.Member.Roles}
 	key := dashboardKey(keys, at, v.Member.Roles, "")
 	fill := d.fillLines(key, at, v.Member.Roles)
 	if e, st, ok := d.lines.Ready(r.Context(), key, fill); ok {
 		e.Serve(w, r, st)
+		d.begun(r)
 		a.viewed(r, fact)
 		return nil
 	}
-	s := lineStream{d: d, w: w, flush: http.NewResponseController(w).Flush, written: map[backoffice.WidgetID][]byte{}}
+	s := lineStream{d: d, w: w, begun: func() { d.begun(r) }, flush: http.NewResponseController(w).Flush, written: map[backoffice.WidgetID][]byte{}}
 	s.run(r.Context(), key, at, fill)
 	a.viewed(r, fact)
 	return nil
 }
+
+// begun measures the time to the first byte.
+func (d *Dashboards) begun(r *http.Request) { d.first.Observe(time.Since(now(r)).Seconds()) }
 
 // unfilled gives a failure of the cache itself its code.
 func unfilled(err error) error {
@@ -63,6 +68,7 @@ type lineStream struct {
 	d       *Dashboards
 	w       http.ResponseWriter
 	flush   func() error
+	begun   func() // the first line is on its way
 	written map[backoffice.WidgetID][]byte
 }
 
@@ -80,6 +86,7 @@ func (s *lineStream) run(ctx context.Context, key string, at backoffice.Place, f
 	if !s.send(s.d.shell(at, began)) {
 		return
 	}
+	s.begun()
 	m := s.d.join(key)
 	defer s.d.leave(key, m, false)
 	type outcome struct {

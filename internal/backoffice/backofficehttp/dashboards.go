@@ -39,6 +39,7 @@ type Dashboards struct {
 	lines, document *cache.Cache
 	keys            redis.Keys
 	partial         prometheus.Counter
+	first           prometheus.Histogram // seconds to the first byte
 
 	mu     sync.Mutex
 	making map[string]*making
@@ -63,12 +64,14 @@ func NewDashboards(cfg DashboardsConfig) (*Dashboards, error) {
 	}
 	d := &Dashboards{composer: cfg.Composer, keys: cfg.Keys, making: map[string]*making{}, partial: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: cfg.Namespace, Name: "dashboard_partial_total", Help: "Dashboards that were composed with a widget missing or old.",
+	}), first: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: cfg.Namespace, Name: "dashboard_first_byte_seconds", Help: "Time from a request for a dashboard to the first byte of its answer.", Buckets: firstBuckets(),
 	})}
 	var err1, err2 error
 	d.lines, err1 = open("dashboard", mediaLines)
 	d.document, err2 = open("dashboard-json", mediaJSON)
 	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(d.partial)
+		cfg.Metrics.MustRegister(d.partial, d.first)
 	}
 	return d, errors.Join(err1, err2)
 }

@@ -49,6 +49,8 @@ type API struct {
 	heartbeats   *prometheus.CounterVec
 	pushed       *prometheus.CounterVec // events to streams
 	unreported   prometheus.Counter     // viewings
+	slow         prometheus.Counter     // streams that were cut
+	firstEvent   prometheus.Histogram   // of streams
 }
 
 // New returns the API.
@@ -65,6 +67,13 @@ func New(cfg Config) *API {
 		Namespace: cfg.Namespace, Name: "viewing_lost_total", Help: "Reports of what operators looked at that could not be recorded.",
 	})
 	cfg.Metrics.MustRegister(a.attestations, a.heartbeats, a.unreported)
+	// All series are there from the start: the first failure counts as an increase.
+	for _, o := range outcomes() {
+		a.attestations.WithLabelValues(o)
+	}
+	for _, s := range []backoffice.DeviceStatus{backoffice.DeviceOnline, backoffice.DeviceUnknown} {
+		a.heartbeats.WithLabelValues(string(s))
+	}
 	a.streamMetrics()
 	return a
 }

@@ -40,12 +40,18 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h["Cache-Control"] = []string{"private, no-store"}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
-	conn, err := sse.Accept(w, r, s.Gone)
+	conn, err := sse.Accept(w, r, func(slow bool) {
+		if slow {
+			a.slow.Inc()
+		}
+		s.Gone()
+	})
 	if err != nil {
 		s.Cancel()
 		return nil //nolint:nilerr // the client has left
 	}
 	s.Start(outlet{conn, a.pushed})
+	a.firstEvent.Observe(time.Since(now(r)).Seconds())
 	conn.Wait()
 	return nil
 }
@@ -84,17 +90,43 @@ func (o outlet) events(frames []backoffice.Frame) []sse.Event {
 	return events
 }
 
-// streamMetrics are those of the streams.
+// streamMetrics are those of the streams. All series are there from the start, so that
+// the first of a kind counts as an increase.
 func (a *API) streamMetrics() {
 	a.pushed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: a.cfg.Namespace, Name: "sse_events_pushed_total", Help: "Events that were sent to streams, by their name.",
 	}, []string{"event"})
-	a.cfg.Metrics.MustRegister(a.pushed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: a.cfg.Namespace, Name: "sse_active_connections", Help: "Open streams.",
-	}, func() float64 {
+	for _, name := range backoffice.FrameNames() {
+		a.pushed.WithLabelValues(name)
+	}
+	a.slow = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: a.cfg.Namespace, Name: "sse_slow_consumers_total", Help: "Streams that were cut because their client did not read.",
+	})
+	a.firstEvent = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: a.cfg.Namespace, Name: "sse_first_event_seconds", Help: "Time from a request for a stream to its first event.", Buckets: firstBuckets(),
+	})
+	counts := func() backoffice.StreamCounts {
 		if a.cfg.Streams == nil {
-			return 0
+			return backoffice.StreamCounts{}
 		}
-		return float64(a.cfg.Streams.Len())
-	}))
+		return a.cfg.Streams.Counts()
+	}
+	counter := func(name, help string, value func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: a.cfg.Namespace, Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	a.cfg.Metrics.MustRegister(a.pushed, a.slow, a.firstEvent,
+		counter("sse_full_total", "Streams that were refused because the instance had no room.", func() uint64 { return counts().Full }),
+		counter("sse_late_logouts_total", "Streams whose session had ended without their being told; the comparison with the session tier ended them.",
+			func() uint64 { return counts().Late }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: a.cfg.Namespace, Name: "sse_active_connections", Help: "Open streams.",
+		}, func() float64 {
+			if a.cfg.Streams == nil {
+				return 0
+			}
+			return float64(a.cfg.Streams.Len())
+		}))
 }
+
+// firstBuckets are those of times to a first byte; 200 ms is their objective.
+func firstBuckets() []float64 { return []float64{.005, .01, .025, .05, .1, .2, .4, .8, 1.5, 3} }

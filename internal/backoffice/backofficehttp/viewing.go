@@ -21,8 +21,3 @@ func (a *API) viewed(r *http.Request, f backoffice.Fact) {
 		}
 	})
 }
-
-// rolesOf is a list, also where it is empty.
-func rolesOf(v *backoffice.Visit) []backoffice.Role {
-	return append([]backoffice.Role{}, v.Member.Roles...)
-}

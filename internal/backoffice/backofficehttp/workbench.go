@@ -76,7 +76,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return unfilled(err)
 		}
-		fact := backoffice.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: rolesOf(v)}
+		fact := backoffice.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: v.Member.Roles}
 		if part.Dated() {
 			fact.Date = at.Date.String()
 		}

@@ -57,6 +57,9 @@ test-typescript:
 	@node --test internal/challenge/solver
 ifneq ($(wildcard clients/typescript/package.json),)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
+	@go build -o .cache/bin/bff-backoffice ./cmd/bff-backoffice
+	@BFF_BACKOFFICE_PROGRAM=$(CURDIR)/.cache/bin/bff-backoffice MELMASTOON_LOG_LEVEL=error \
+		go run ./cmd/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js
 endif
 
 .PHONY: check

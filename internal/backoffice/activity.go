@@ -97,6 +97,7 @@ const (
 	categoryMFA     = "mfa"
 
 	categoryPreferences = "preferences"
+	categoryLock        = "lock"
 )
 
 // Activity is what the visitor begins to do.

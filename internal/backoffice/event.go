@@ -31,6 +31,7 @@ const (
 	SubjectCursorAdvanced        Subject = "melmastoon.bff.backoffice.sync.cursor_advanced.v1"
 	SubjectDashboardViewed       Subject = "melmastoon.bff.backoffice.dashboard.viewed.v1"
 	SubjectWorkbenchViewed       Subject = "melmastoon.bff.backoffice.workbench.viewed.v1"
+	SubjectLockActionProxied     Subject = "melmastoon.bff.backoffice.lock_action.proxied.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
@@ -40,6 +41,7 @@ func Subjects() []Subject {
 		SubjectPreferencesUpdated,
 		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
 		SubjectDashboardViewed, SubjectWorkbenchViewed,
+		SubjectLockActionProxied,
 	}
 }
 

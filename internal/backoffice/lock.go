@@ -1,6 +1,8 @@
 package backoffice
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -19,6 +21,9 @@ const (
 
 // LockActions lists every action.
 func LockActions() []LockAction { return []LockAction{IssueKey, RevokeKey, RebindKey, ExtendKey} }
+
+// LockRoles are those that may act on keys.
+func LockRoles() []Role { return []Role{FrontDesk, GeneralManager, Owner} }
 
 // LockState is what became of a lock action.
 type LockState string
@@ -77,4 +82,171 @@ func (r LockResult) Outcome() Outcome {
 		return OutcomeOf(&bff.Error{Code: bff.Code(r.Reason)})
 	}
 	return Unknown
+}
+
+// LockOrder is a lock action that an operator asks for.
+type LockOrder struct {
+	Tenant      bff.ID
+	Property    bff.ID // lock-integration refuses a reservation of another one
+	Reservation bff.ID
+	Action      LockAction
+	// ValidUntil is the moment up to which a key is extended; zero = the check-out.
+	ValidUntil bff.Timestamp
+	Request    string // the key of the action
+}
+
+// ErrNoLockAction says that lock-integration never received an action.
+var ErrNoLockAction = errors.New("lock-integration has no such action")
+
+// LockIntegration is the service that speaks to the vendors of door locks.
+type LockIntegration interface {
+	// ActOnKey asks for an action, once. The result says what is known of it with an
+	// error as well: LockRefused that it was never begun, LockUnknown that it may have
+	// been.
+	ActOnKey(ctx context.Context, o LockOrder) (LockResult, error)
+	// FindLockAction says what became of an action, or ErrNoLockAction.
+	FindLockAction(ctx context.Context, tenant bff.ID, request string) (LockResult, error)
+}
+
+// Locks has lock-integration act on the keys of reservations.
+type Locks struct{ cfg LocksConfig }
+
+// LocksConfig is what Locks work with.
+type LocksConfig struct {
+	Integration  LockIntegration
+	Mutations    Mutations
+	Attestations Attestations
+	News         *Newsroom
+	Now          func() time.Time
+}
+
+// NewLocks returns Locks.
+func NewLocks(cfg LocksConfig) *Locks { return &Locks{cfg} }
+
+// LockRequest is one request for a lock action.
+type LockRequest struct {
+	Order       LockOrder
+	Once        Once
+	Attestation string // of the second factor, as it was sent; may be empty
+}
+
+// Act has a lock action done, once per key. What is committed before the call is a
+// failure whose outcome is unknown; the outcome is written after it, once. Without an
+// outcome the client is told so, and may ask again with the same key: lock-integration
+// then answers as it did before.
+func (l *Locks) Act(ctx context.Context, v *Visit, r LockRequest, now time.Time) (Answer, LockResult, error) {
+	audit := &LockAudit{
+		ID: bff.NewID(bff.PrefixLockAudit, now), Action: r.Order.Action, Reservation: r.Order.Reservation, Request: r.Order.Request,
+		LockResult: LockResult{State: LockUnknown},
+	}
+	if id, err := bff.ParseID(bff.PrefixMFA, r.Attestation); err == nil && r.Order.Action == RevokeKey {
+		audit.Attestation = id.String()
+	}
+	own := audit.ID
+	m, earlier, err := l.cfg.Mutations.BeginMutation(ctx, Attempt{
+		Activity: v.Activity(categoryLock, string(r.Order.Action), Resource{"reservation", r.Order.Reservation.String()}, now), Once: r.Once, Lock: audit,
+	})
+	switch {
+	case err != nil:
+		return Answer{}, LockResult{}, err
+	case earlier != nil:
+		return *earlier, LockResult{}, nil
+	}
+	defer m.Release()
+	result := audit.LockResult
+	if !result.State.Settled() { // else an earlier attempt was settled without a word to its client
+		if err = l.allow(ctx, v, r, now); err != nil {
+			result = LockResult{State: LockRefused, Reason: string(bff.CodeOf(err))}
+		} else {
+			// The call is not the client's: it goes on when the client is gone.
+			result, err = l.cfg.Integration.ActOnKey(context.WithoutCancel(ctx), r.Order)
+		}
+		if result.State == LockRefused && audit.ID != own {
+			result = audit.LockResult // an earlier attempt may have reached lock-integration
+		}
+	}
+	end, err := l.finished(v, audit, result, err)
+	if err != nil {
+		return Answer{}, result, err
+	}
+	answer, err := m.Finish(ctx, end)
+	if err != nil && end.Failure == nil { // it was done, and that could not be recorded
+		err = lockUnknown(err)
+	}
+	return answer, result, err
+}
+
+// allow uses up the second factor that an action needs.
+func (l *Locks) allow(ctx context.Context, v *Visit, r LockRequest, now time.Time) error {
+	if r.Order.Action != RevokeKey {
+		return nil
+	}
+	use := Use{Scope: ScopeLockRevoke, Resource: r.Order.Reservation.String(), Once: r.Once}
+	return ConsumeAttestation(ctx, l.cfg.Attestations, v, r.Attestation, use, now)
+}
+
+// finished says how an attempt ended.
+func (l *Locks) finished(v *Visit, audit *LockAudit, result LockResult, failure error) (Finished, error) {
+	end := Finished{At: l.cfg.Now(), Failure: failure, Lock: &result, Outcome: result.Outcome(), Code: bff.Code(result.Reason)}
+	if failure != nil {
+		end.Outcome, end.Code = OutcomeOf(failure), bff.CodeOf(failure)
+	} else {
+		end.Answer = result.answer(audit.ID)
+	}
+	if !result.State.Settled() || result.State == LockRefused {
+		return end, nil
+	}
+	who := v.Session.about()
+	who.property = v.Property
+	e, err := l.cfg.News.event(audit.proxied(result, end.At), who, v.Request, end.At)
+	end.Events = []bff.Event{e}
+	return end, err
+}
+
+// answer is what the client is told.
+func (r LockResult) answer(audit bff.ID) Answer {
+	status := 200
+	if !r.State.Settled() {
+		status = 202
+	}
+	members := map[string]any{"state": string(r.State), "vendor": r.Vendor, "auditId": audit.String()}
+	if r.Credential != "" {
+		members["credentialId"] = r.Credential
+	}
+	if r.State == LockFailed {
+		members["reason"] = r.Reason
+	}
+	return Answer{Status: status, Receipt: NewReceipt(members)}
+}
+
+// lockUnknown codes a failure after which no one can say what happened.
+func lockUnknown(cause error) error {
+	return &bff.Error{Code: bff.CodeLockOutcomeUnknown, Detail: LockUnknownDetail, Err: cause}
+}
+
+// LockUnknownDetail tells a client what to do without an outcome.
+const LockUnknownDetail = "it is not known whether this was done: send the same request with the same key to learn it, or wait for the stream; do not send a new one"
+
+// LockActionProxied is the payload of lock_action.proxied.v1: one for each action that
+// reached lock-integration, when its outcome is known.
+type LockActionProxied struct {
+	AuditID       bff.ID        `json:"auditId"`
+	Action        LockAction    `json:"action"`
+	ReservationID bff.ID        `json:"reservationId"`
+	Outcome       Outcome       `json:"outcome"`
+	State         LockState     `json:"state"`
+	Vendor        string        `json:"vendor"`
+	CredentialID  string        `json:"credentialId,omitempty"`
+	Reason        string        `json:"reason,omitempty"`
+	SettledAt     bff.Timestamp `json:"settledAt"`
+}
+
+// Subject implements Fact.
+func (LockActionProxied) Subject() Subject { return SubjectLockActionProxied }
+
+func (a *LockAudit) proxied(r LockResult, now time.Time) LockActionProxied {
+	return LockActionProxied{
+		AuditID: a.ID, Action: a.Action, ReservationID: a.Reservation, Outcome: r.Outcome(), State: r.State, Vendor: r.Vendor,
+		CredentialID: r.Credential, Reason: r.Reason, SettledAt: bff.At(now),
+	}
 }

@@ -116,7 +116,7 @@ func storable(name string, v any) bool {
 	case "pullCursor", "pushAck": // sync-service's own marks, which mean nothing elsewhere
 		text, ok := v.(string)
 		return ok && cursor(text)
-	case "id", "status", "state", "outcome", "version", "vendor":
+	case "id", "status", "state", "outcome", "version", "vendor", "reason":
 	default:
 		if !strings.HasSuffix(name, "Id") && !strings.HasSuffix(name, "At") && !strings.HasSuffix(name, "Version") {
 			return false

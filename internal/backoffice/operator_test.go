@@ -92,6 +92,7 @@ func TestSubjects(t *testing.T) {
 		HandshakeCompleted{},
 		CursorAdvanced{},
 		PreferencesUpdated{},
+		LockActionProxied{},
 		DashboardViewed{},
 		WorkbenchViewed{},
 	} {

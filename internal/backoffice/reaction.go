@@ -24,6 +24,13 @@ const (
 	TopicFlagToggled       = "melmastoon.tenant.feature_flag.toggled.v1"
 )
 
+// Topics of events that say what became of lock actions.
+const (
+	TopicKeyIssued  = "melmastoon.lock.credential.issued.v1"
+	TopicKeyRevoked = "melmastoon.lock.credential.revoked.v1"
+	TopicKeyFailed  = "melmastoon.lock.credential.failed.v1"
+)
+
 // DashboardChanged is the type of the notice that kept parts are void: a client that
 // shows one of them fetches it again.
 const DashboardChanged = "dashboard.changed"

@@ -77,6 +77,14 @@ func (e *Error) Refused() bool {
 	return e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests
 }
 
+// NotSent reports whether the upstream has certainly seen nothing of the call: it was
+// held back here, or there was no connection.
+func (e *Error) NotSent() bool {
+	return e.Reason == Breaker || e.Reason == Shed && e.Status == 0 || e.Detail == refusedConnection
+}
+
+const refusedConnection = "connection refused"
+
 // NotFound reports whether the upstream does not know the thing asked for.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)

@@ -8,6 +8,7 @@ ALTER TABLE bff_backoffice.lock_action_proxy_audit
         CHECK (state IN ('unknown', 'pending', 'issued', 'revoked', 'failed', 'refused')),
     ADD COLUMN credential_id text,
     ADD COLUMN activity_ids uuid[] NOT NULL DEFAULT '{}', -- of every attempt with this key
+    ADD COLUMN attempted_at timestamptz NOT NULL DEFAULT now(), -- of the last attempt with this key
     ADD COLUMN asked_at timestamptz,                      -- when lock-integration was last asked what became of it
     ADD COLUMN settled_at timestamptz,
     ADD CONSTRAINT chk_lock_audit_settled CHECK ((settled_at IS NULL) = (state IN ('unknown', 'pending'))),
@@ -17,12 +18,12 @@ ALTER TABLE bff_backoffice.lock_action_proxy_audit
 CREATE UNIQUE INDEX ux_lock_audit_request ON bff_backoffice.lock_action_proxy_audit (tenant_id, upstream_request_id)
     WHERE state <> 'refused';
 -- What is yet to be settled, across tenants: the job's and the alert's.
-CREATE INDEX ix_lock_audit_unsettled ON bff_backoffice.lock_action_proxy_audit (tenant_id, occurred_at)
+CREATE INDEX ix_lock_audit_unsettled ON bff_backoffice.lock_action_proxy_audit (tenant_id, attempted_at)
     WHERE settled_at IS NULL;
 
 -- What is settled stays as it is.
 ALTER POLICY lock_audit_once ON bff_backoffice.lock_action_proxy_audit TO bff_backoffice_app USING (settled_at IS NULL);
-GRANT UPDATE (state, credential_id, activity_ids, settled_at) ON bff_backoffice.lock_action_proxy_audit TO bff_backoffice_app;
+GRANT UPDATE (state, credential_id, activity_ids, attempted_at, settled_at) ON bff_backoffice.lock_action_proxy_audit TO bff_backoffice_app;
 
 -- The job settles rows of every tenant, and the activities that they belong to. It
 -- sees all rows already; it may change what is unsettled, and nothing else.

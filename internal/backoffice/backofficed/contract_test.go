@@ -110,6 +110,9 @@ func TestContract(t *testing.T) {
 		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },
 		"moveCursor": func(s *sender) *request { return s.keyed(base+"/sync/cursor", s.nextMove()) },
 	}
+	for _, action := range backoffice.LockActions() {
+		operations[string(action)+"Key"] = func(s *sender) *request { return s.lock(string(action), "{}") }
+	}
 	for name, path := range personalReads() {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path, "") }
 	}
@@ -180,6 +183,7 @@ func TestContract(t *testing.T) {
 		send(keyless, http.StatusPreconditionRequired)
 	}
 	meetPersonal(f, s, send)
+	meetLocks(f, s, send)
 
 	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
 	for name, path := range boards() {

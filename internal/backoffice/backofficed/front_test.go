@@ -56,6 +56,7 @@ type front struct {
 	devices   *deviceFake
 	behindUs  *neighbours
 	syncing   *syncFake
+	locks     *lockFake
 	client    rueidis.Client
 	keys      backofficestore.Keys
 	cfg       frontConfig
@@ -105,6 +106,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	f.behindUs = newNeighbours()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.syncing = newSyncFake(f.outbox)
+	f.locks = &lockFake{}
 	f.employ("opt_parwana", backoffice.FrontDesk)
 	if !cfg.tenant.IsZero() {
 		f.tenant = cfg.tenant
@@ -188,6 +190,9 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	f.stores = append(f.stores, store)
 	must(openBoards(cmp.Or[backoffice.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
+	apiConfig.Locks = backoffice.NewLocks(backoffice.LocksConfig{
+		Integration: f.locks, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
+	})
 	api := backofficehttp.New(apiConfig)
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
 	must(err)

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -206,7 +207,7 @@ func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.A
 		return backoffice.Answer{}, errors.New("the process was killed")
 	}
 	if f.Failure != nil {
-		if !bff.CodeOf(f.Failure).Info().Retriable {
+		if info := bff.CodeOf(f.Failure).Info(); !info.Retriable && idempotency.Final(info.Status) {
 			a.failure = f.Failure
 		}
 		return backoffice.Answer{}, f.Failure

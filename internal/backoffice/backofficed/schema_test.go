@@ -103,6 +103,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 		look.header.Set("X-Request-Id", sampledRequest)
 		f.send(0, look)
 	}
+	f.send(0, f.sender("opt_parwana").lock("issue", ""))
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
 	lost, err := backoffice.NewNewsroom("test").WentOffline(backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}, f.clock())

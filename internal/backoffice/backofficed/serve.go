@@ -82,12 +82,19 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events, flags: flags})
+	upstreams, err := backofficeupstream.New(backofficeupstream.Config{
+		URLs: s.urls(), Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
+	})
 	if err != nil {
 		return err
 	}
+	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events, flags: flags, upstreams: upstreams})
+	if err != nil {
+		return err
+	}
+	locks := newReconciler(p, p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), streams.notices, upstreams.Lock})
 	p.Jobs = jobs(p.Outbox, streams.notices)
-	if err := p.Schedule(ctx, &s.Settings, db); err != nil {
+	if err := p.Schedule(ctx, &s.Settings, db, locks.job()); err != nil {
 		return err
 	}
 	jobsDB, err := p.JobsPostgres(ctx, &s.DatabaseSettings, db)
@@ -115,6 +122,8 @@ type parts struct {
 	store  *cache.Store
 	events *service.Events
 	flags  *backoffice.Flags
+
+	upstreams *backofficeupstream.Upstreams
 }
 
 // openStore opens what all caches share. The service works on without its Redis.
@@ -140,12 +149,7 @@ func (c *Config) openStore(p *service.Process, client rueidis.Client) (*cache.St
 
 // routes opens the API, what stands in front of it and what received events do.
 func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, error) {
-	upstreams, err := backofficeupstream.New(backofficeupstream.Config{
-		URLs: c.urls(), Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
+	upstreams := on.upstreams
 	ledger := backofficestore.NewLedger(backofficestore.LedgerConfig{
 		DB: postgres.NewTenants(on.db), Outbox: on.events.Outbox.Table, Waker: on.events.Outbox.Waker,
 	})
@@ -162,7 +166,8 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,
-		Log: p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
+		Locks: newReportedLocks(p, &backoffice.LockSettler{Rows: ledger, News: news, Notices: streams.notices}),
+		Log:   p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
 	}).Receive)
 	tokens, err := c.tokens()
 	if err != nil {
@@ -190,6 +195,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := c.openDevices(deviceParts{ledger, upstreams.Sync, on.store, p.Keys(), news, streams.notices}, &cfg); err != nil {
 		return nil, nil, err
 	}
+	cfg.Locks = backoffice.NewLocks(backoffice.LocksConfig{
+		Integration: upstreams.Lock, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
+	})
 	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
 	if err != nil {

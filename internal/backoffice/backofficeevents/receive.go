@@ -50,6 +50,12 @@ type Inbox interface {
 	Processed(ctx context.Context, e inbox.Event) error
 }
 
+// Locks settles lock actions by what lock-integration reports of them.
+type Locks interface {
+	// SettleLock settles the action of a request that this service has sent.
+	SettleLock(ctx context.Context, tenant bff.ID, request string, r backoffice.LockResult) error
+}
+
 // Config is what received events act on.
 type Config struct {
 	Inbox    Inbox
@@ -57,6 +63,7 @@ type Config struct {
 	Sessions backoffice.Sessions
 	Kept     backoffice.Invalidator
 	Streams  backoffice.Notifier
+	Locks    Locks
 	Log      *slog.Logger
 	Now      func() time.Time
 	// Metrics and Namespace measure forced logouts; nil = not reported.
@@ -132,8 +139,33 @@ func (r *Receiver) apply(ctx context.Context, topic string, e event) error {
 		return s.OutdateMembers(ctx, e.Tenant, "")
 	case backoffice.TopicTenantSuspended, backoffice.TopicTenantReinstated, backoffice.TopicTenantReactivated:
 		return s.SuspendTenant(ctx, e.Tenant, topic == backoffice.TopicTenantSuspended, e.At)
+	case backoffice.TopicKeyIssued, backoffice.TopicKeyRevoked, backoffice.TopicKeyFailed:
+		return r.settle(ctx, e)
 	}
 	return nil
+}
+
+// requester is how lock-integration names this service.
+const requester = "bff-backoffice"
+
+// settle settles the lock action of an event, if it was this service that asked for
+// it. Of one that does not say so nothing is lost: the job asks lock-integration.
+func (r *Receiver) settle(ctx context.Context, e event) error {
+	request := e.Text("requestKey")
+	if request == "" || len(request) > maxRequestID || e.Text("requestedBy") != requester {
+		return nil
+	}
+	return r.cfg.Locks.SettleLock(ctx, e.Tenant, request, backoffice.LockResult{
+		State: backoffice.LockState(e.Details["state"]), Vendor: e.Details["vendor"], Credential: credential(e.Details["credentialId"]), Reason: e.Details["reason"],
+	})
+}
+
+// credential is the id of a key as answers have it.
+func credential(s string) string {
+	if id, err := readID("lck", s); err == nil {
+		return id.String()
+	}
+	return s
 }
 
 // react makes kept parts void and then tells streams: a client that fetches again must

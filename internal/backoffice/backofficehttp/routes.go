@@ -82,6 +82,8 @@ const (
 	preferencesBudget = 4 * time.Second
 	changeBudget      = 8 * time.Second
 	moveBudget        = 8 * time.Second // with the commits before and after the call
+	// lockBudget leaves lock-integration its 1.2 s, with the commits before and after.
+	lockBudget = 8 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -172,6 +174,12 @@ func (a *API) Routes() []web.Route {
 		table = append(table, web.Route{
 			Pattern: "GET " + view.path, Handle: a.view(view.part), Kind: web.PrivateRead, Budget: readBudget,
 			Limit: LimitRead, Gate: gateRead, Needs: ofProperty,
+		})
+	}
+	for _, action := range backoffice.LockActions() {
+		table = append(table, web.Route{
+			Pattern: "POST /locks/{reservationId}/" + string(action) + "-key", Handle: a.lockAction(action), Kind: web.Change, Budget: lockBudget, Body: kib,
+			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: backoffice.LockRoles()}, KeepsAnswers: true,
 		})
 	}
 	var routes []web.Route

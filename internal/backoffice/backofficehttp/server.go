@@ -29,6 +29,7 @@ type Config struct {
 	Devices      *backoffice.Devices
 	Inboxes      *backoffice.Inboxes
 	Settings     *backoffice.Settings
+	Locks        *backoffice.Locks
 	Shortcuts    backoffice.ShortcutMaps
 	Sync         *backoffice.Sync
 	SyncBaseURL  string         // where devices reach sync-service
@@ -51,6 +52,7 @@ type API struct {
 	unreported   prometheus.Counter     // viewings
 	slow         prometheus.Counter     // streams that were cut
 	firstEvent   prometheus.Histogram   // of streams
+	locks        *lockCount
 }
 
 // New returns the API.
@@ -66,7 +68,8 @@ func New(cfg Config) *API {
 	a.unreported = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: cfg.Namespace, Name: "viewing_lost_total", Help: "Reports of what operators looked at that could not be recorded.",
 	})
-	cfg.Metrics.MustRegister(a.attestations, a.heartbeats, a.unreported)
+	a.locks = newLockCount(cfg.Namespace)
+	cfg.Metrics.MustRegister(a.attestations, a.heartbeats, a.unreported, a.locks.total)
 	// All series are there from the start: the first failure counts as an increase.
 	for _, o := range outcomes() {
 		a.attestations.WithLabelValues(o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,12 +19,13 @@ const (
 	noVendor = "unknown"
 
 	insertLock = `INSERT INTO bff_backoffice.lock_action_proxy_audit (id, tenant_id, property_id, operator_id, device_id, reservation_id,
-			action, vendor, occurred_at, outcome, error_code, mfa_attestation_id, upstream_request_id, upstream_latency_ms, activity_ids)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, '` + noVendor + `', $8, 'failure', $9, $10, $11, 0, ARRAY[$12::uuid])
+			action, vendor, occurred_at, outcome, error_code, mfa_attestation_id, upstream_request_id, upstream_latency_ms, activity_ids,
+			attempted_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, '` + noVendor + `', $8, 'failure', $9, $10, $11, 0, ARRAY[$12::uuid], $8)
 		ON CONFLICT (tenant_id, upstream_request_id) WHERE state <> 'refused' DO NOTHING`
 	// joinLock adds an attempt to a row that an earlier one has left, unless it is
 	// settled.
-	joinLock = `UPDATE bff_backoffice.lock_action_proxy_audit SET activity_ids = activity_ids || $2::uuid
+	joinLock = `UPDATE bff_backoffice.lock_action_proxy_audit SET activity_ids = activity_ids || $2::uuid, attempted_at = $3
 		WHERE upstream_request_id = $1 AND settled_at IS NULL`
 	findLock = `SELECT id::text, action, reservation_id, state, vendor, coalesce(credential_id, ''), coalesce(error_code, '')
 		FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`
@@ -33,7 +35,7 @@ const (
 			UPDATE bff_backoffice.lock_action_proxy_audit
 			SET state = $3, vendor = coalesce($4, vendor), credential_id = coalesce($5, credential_id), outcome = $6, error_code = $7,
 				upstream_latency_ms = coalesce($8, upstream_latency_ms), settled_at = $9
-			WHERE tenant_id = $1 AND id = $2 AND settled_at IS NULL
+			WHERE tenant_id = $1 AND id = $2 AND settled_at IS NULL AND ($11::timestamptz IS NULL OR attempted_at = $11)
 			RETURNING tenant_id, activity_ids, settled_at
 		), ended AS (
 			UPDATE bff_backoffice.operator_activity AS a
@@ -81,7 +83,7 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 		l                       backoffice.LockAudit
 		id, action, reservation string
 	)
-	if _, err := tx.Exec(ctx, joinLock, request, a.ID.UUID()); err != nil {
+	if _, err := tx.Exec(ctx, joinLock, request, a.ID.UUID(), a.At); err != nil {
 		return l, err
 	}
 	err := tx.QueryRow(ctx, findLock, request).Scan(&id, &action, &reservation, &l.State, &l.Vendor, &l.Credential, &l.Reason)
@@ -95,15 +97,25 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 	return l, errors.Join(err1, err2)
 }
 
+// Settling names the row that is settled.
+type Settling struct {
+	Tenant, ID bff.ID
+	Attempted  time.Time
+}
+
 // SettleLock writes what became of a lock action, unless it is settled already, and
 // with a final state how its activities ended. It reports whether it did; the events
-// of the action are to be published only then, in the same transaction.
-func SettleLock(ctx context.Context, tx pgx.Tx, tenant, id bff.ID, r backoffice.LockResult, now time.Time) (bool, error) {
+// of the action are to be published only then, in the same transaction. With an
+// attempted that is not zero it is done only if no other attempt has begun since.
+func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
 	if r.State == backoffice.LockUnknown { // what the row says already
 		return false, nil
 	}
 	outcome, reason := "failure", optional(r.Reason)
-	var settled, latency any
+	var settled, latency, attempted any
+	if !of.Attempted.IsZero() {
+		attempted = of.Attempted
+	}
 	switch r.State {
 	case backoffice.LockPending:
 		reason = string(bff.CodeLockOutcomeUnknown)
@@ -113,13 +125,79 @@ func SettleLock(ctx context.Context, tx pgx.Tx, tenant, id bff.ID, r backoffice.
 		settled = now
 	}
 	if r.Latency > 0 {
-		latency = r.Latency.Milliseconds()
+		latency = min(r.Latency.Milliseconds(), math.MaxInt32)
 	}
 	var n int
-	err := tx.QueryRow(ctx, settleLock, tenant.UUID(), id.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
-		latency, settled, string(r.Outcome())).Scan(&n)
+	err := tx.QueryRow(ctx, settleLock, of.Tenant.UUID(), of.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
+		latency, settled, string(r.Outcome()), attempted).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("settle lock action: %w", err)
 	}
 	return n == 1, nil
+}
+
+// LockRowColumns are what ScanLockRow reads, of the table l.
+const LockRowColumns = `l.id::text, l.tenant_id::text, l.property_id::text, l.operator_id, l.device_id, l.reservation_id, l.action, l.state, l.upstream_request_id, l.attempted_at`
+
+// ScanLockRow reads an unsettled row.
+func ScanLockRow(row pgx.CollectableRow) (backoffice.LockRow, error) {
+	var (
+		r                                         backoffice.LockRow
+		id, tenant, property, device, reservation string
+		errs                                      [5]error
+	)
+	err := row.Scan(&id, &tenant, &property, &r.Operator, &device, &reservation, &r.Action, &r.State, &r.Request, &r.AttemptedAt)
+	if err != nil {
+		return r, err
+	}
+	r.ID, errs[0] = bff.IDFromUUID(bff.PrefixLockAudit, id)
+	r.Tenant, errs[1] = bff.IDFromUUID(bff.PrefixTenant, tenant)
+	r.Property, errs[2] = bff.IDFromUUID(bff.PrefixProperty, property)
+	r.Device, errs[3] = bff.ParseID(bff.PrefixDevice, device)
+	r.Reservation, errs[4] = bff.ParseID(bff.PrefixReservation, reservation)
+	return r, errors.Join(errs[:]...)
+}
+
+var _ backoffice.LockRows = (*Ledger)(nil)
+
+// FindLockRow implements backoffice.LockRows.
+func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *backoffice.LockRow, known bool, err error) {
+	err = l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
+		row, known = nil, false
+		b.Queue(`SELECT EXISTS (SELECT FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused')`, request).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&known) })
+		b.Queue(`SELECT `+LockRowColumns+` FROM bff_backoffice.lock_action_proxy_audit AS l WHERE upstream_request_id = $1 AND settled_at IS NULL`, request).
+			Query(func(rows pgx.Rows) error {
+				found, err := pgx.CollectRows(rows, ScanLockRow)
+				if err == nil && len(found) > 0 {
+					row = &found[0]
+				}
+				return err
+			})
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("find lock action: %w", err)
+	}
+	return row, known, nil
+}
+
+// SettleLockRow implements backoffice.LockRows.
+func (l *Ledger) SettleLockRow(ctx context.Context, row backoffice.LockRow, r backoffice.LockResult, e bff.Event, now time.Time) error {
+	events, err := l.queued(row.Tenant, []bff.Event{e})
+	if err != nil {
+		return err
+	}
+	err = l.cfg.DB.InTx(ctx, row.Tenant, func(tx pgx.Tx) error {
+		settled, err := SettleLock(ctx, tx, Settling{Tenant: row.Tenant, ID: row.ID}, r, now)
+		if err != nil || !settled {
+			return err
+		}
+		var b pgx.Batch
+		events(&b)
+		return tx.SendBatch(ctx, &b).Close()
+	})
+	if err == nil {
+		l.cfg.Waker.Wake()
+	}
+	return err
 }

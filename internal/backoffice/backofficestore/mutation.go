@@ -160,7 +160,7 @@ func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effe
 		}
 		if f.Lock != nil {
 			var err error
-			if told, err = SettleLock(ctx, tx, m.activity.Tenant, m.lock.ID, *f.Lock, f.At); err != nil {
+			if told, err = SettleLock(ctx, tx, Settling{Tenant: m.activity.Tenant, ID: m.lock.ID}, *f.Lock, f.At); err != nil {
 				return err
 			}
 		}

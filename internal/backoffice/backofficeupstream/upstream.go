@@ -39,6 +39,7 @@ type Upstreams struct {
 	Inboxes  *Inboxes
 	Theme    *Theme
 	Sync     *Sync
+	Lock     *Lock
 }
 
 // New returns the clients with the budgets of the specification.
@@ -61,6 +62,7 @@ func New(cfg Config) (*Upstreams, error) {
 		Inboxes:  &Inboxes{ai: clients[backoffice.UpstreamAI], notification: clients[backoffice.UpstreamNotification]},
 		Theme:    &Theme{clients[backoffice.UpstreamTheme]},
 		Sync:     &Sync{clients[backoffice.UpstreamSync]},
+		Lock:     &Lock{clients[backoffice.UpstreamLock]},
 	}
 	return u, errors.Join(errs...)
 }

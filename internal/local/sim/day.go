@@ -29,6 +29,7 @@ func (s *Sim) Run(ctx context.Context) {
 		case <-ticker.C:
 			now := s.cfg.Now()
 			s.tellDay(ctx, last, now)
+			s.settleLocks(ctx, now)
 			last = now
 		}
 	}

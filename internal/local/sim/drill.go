@@ -26,6 +26,7 @@ func (s *Sim) drillRoutes() {
 		return res, err
 	})
 	drill("POST /_sim/reservations/{reservationId}/lock-failures", s.failLock)
+	s.lockControls(drill)
 	drill("POST /_sim/tasks", s.addTask)
 	drill("POST /_sim/tasks/{taskId}/{transition}", s.moveTask)
 	drill("POST /_sim/work-orders", s.openWorkOrder)

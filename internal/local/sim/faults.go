@@ -74,6 +74,8 @@ type Fault struct {
 	Hang bool `json:"hang,omitempty"`
 	// Garbage answers 200 with bytes that are not JSON.
 	Garbage bool `json:"garbage,omitempty"`
+	// Done lets the route do its work first: what fails is the answer.
+	Done bool `json:"done,omitempty"`
 }
 
 const maxFaultMs = 600_000
@@ -182,21 +184,29 @@ func (s *Sim) ClearFaults() {
 	f.any.Store(false)
 }
 
+// hit are the faults of a call, those that strike before the work and those after.
+func (f *faults) hit(upstream, route string) (before, after []*activeFault) {
+	if !f.any.Load() {
+		return nil, nil
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, a := range f.active {
+		switch {
+		case a.Upstream != "*" && a.Upstream != upstream, a.Route != "" && !matchesRoute(a.Route, route):
+		case a.Done:
+			after = append(after, a)
+		default:
+			before = append(before, a)
+		}
+	}
+	return before, after
+}
+
 // suffer applies every fault that matches: their latencies add up, then the
 // first that hangs, fails or garbles decides. It reports whether the route may
 // still answer.
-func (f *faults) suffer(w http.ResponseWriter, r *http.Request, upstream, route string, closed <-chan struct{}) bool {
-	if !f.any.Load() {
-		return true
-	}
-	f.mu.RLock()
-	var hit []*activeFault
-	for _, a := range f.active {
-		if (a.Upstream == "*" || a.Upstream == upstream) && (a.Route == "" || matchesRoute(a.Route, route)) {
-			hit = append(hit, a)
-		}
-	}
-	f.mu.RUnlock()
+func (f *faults) suffer(w http.ResponseWriter, r *http.Request, hit []*activeFault, closed <-chan struct{}) bool {
 	var base, jitter time.Duration
 	for _, a := range hit {
 		base += time.Duration(a.LatencyMs) * time.Millisecond

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"slices"
-	"time"
-
 	"melmastoon.ghasi.io/bff"
 )
 
@@ -224,103 +221,4 @@ func (s *Sim) tellFolio(c *call, res Reservation, change string) {
 	s.tell(&billing, "melmastoon.billing.folio", res.stay.house, map[string]any{
 		"folioId": billing.speaks.id(res.FolioID), "reservationId": billing.speaks.id(res.ReservationID), "change": change,
 	})
-}
-
-// lockVendors are the makes of door locks; the last is slow and answers later.
-func lockVendors() []string { return []string{"salto", "assa-abloy", "ttlock"} }
-
-// LockFailure is a door lock that did not do what it was told.
-type LockFailure struct {
-	FailureID     string        `json:"failureId"`
-	RoomNumber    string        `json:"roomNumber"`
-	ReservationID string        `json:"reservationId,omitempty"`
-	Reason        string        `json:"reason"`
-	Vendor        string        `json:"vendor"`
-	At            bff.Timestamp `json:"at"`
-}
-
-// lockRoutes issue and end room keys.
-func (s *Sim) lockRoutes() {
-	key := func(action, to, event string, from ...string) {
-		s.mutation("lock", "POST /api/v1/reservations/{reservationId}/keys/"+action, func(c *call) (any, error) {
-			res, err := s.findStay(c)
-			if err != nil {
-				return nil, err
-			}
-			credential := s.refID(prefixCredential, res.stay.ref)
-			if _, err := s.staff.move(credential, s.staff.stands(credential, "none"), to, c.now, from...); err != nil {
-				return nil, err
-			}
-			vendor := lockVendors()[res.stay.house.seed%3]
-			state, out := to, func(v any) any { return v }
-			if vendor == "ttlock" {
-				state, out = "pending", func(v any) any { return accepted{v} }
-			}
-			s.tell(c, "melmastoon.lock.credential."+event+".v1", res.stay.house, map[string]any{
-				"credentialId": c.speaks.id(credential), "reservationId": c.speaks.id(res.ReservationID), "state": to, "vendor": vendor,
-			})
-			return out(map[string]any{
-				"credentialId": c.speaks.id(credential), "reservationId": c.speaks.id(res.ReservationID), "propertyId": c.speaks.id(res.PropertyID),
-				"roomNumber": res.RoomNumber, "state": state, "vendor": vendor, "expiresAt": bff.At(res.CheckOut.Time().Add(12 * time.Hour)),
-			}), nil
-		})
-	}
-	key("issue", "active", "issued", "none", "revoked")
-	key("revoke", "revoked", "revoked", "active")
-	key("rebind", "active", "issued", "active")
-	key("extend", "active", "issued", "active")
-	s.handle("lock", "GET /api/v1/properties/{propertyId}/failures", func(c *call) (any, error) {
-		p, day, err := s.houseDay(c)
-		if err != nil {
-			return nil, err
-		}
-		return pageOf(c, p, day, s.lockFailures(c, p, day))
-	})
-}
-
-// lockFailures lists a day's failures up to now, the newest first.
-func (s *Sim) lockFailures(c *call, p *property, day bff.Date) []LockFailure {
-	at := s.houseTime(c.now)
-	items := []LockFailure{}
-	rnd := stream{mix(p.seed, kindDevice, uint64(day))} //nolint:gosec // a date is not negative
-	for n := range rnd.below(4) {
-		f := LockFailure{
-			FailureID:  c.speaks.id(s.refID(prefixLockFailure, ref{p, day, n})),
-			RoomNumber: roomNumber(rnd.below(p.rooms)), Reason: []string{"battery_low", "offline", "tamper"}[rnd.below(3)], Vendor: lockVendors()[p.seed%3],
-			At: bff.At(day.Time().Add(time.Duration(rnd.below(86400)) * time.Second)),
-		}
-		if !f.At.After(at) {
-			items = append(items, f)
-		}
-	}
-	s.staff.mu.Lock()
-	for _, f := range s.staff.locks[p.id] {
-		if bff.DateOf(f.At.Time) == day {
-			items = append(items, f)
-		}
-	}
-	s.staff.mu.Unlock()
-	slices.SortStableFunc(items, func(a, b LockFailure) int { return b.At.Compare(a.At.Time) })
-	return items
-}
-
-// failLock has the door of a reservation of the path refuse its key.
-func (s *Sim) failLock(c *call) (any, error) {
-	res, err := s.findStay(c)
-	if err != nil {
-		return nil, err
-	}
-	p, lock := res.stay.house, *c
-	lock.speaks = dialectOf("lock")
-	f := LockFailure{
-		FailureID: bff.NewID(prefixLockFailure, c.now).UUID(), RoomNumber: res.RoomNumber, ReservationID: lock.speaks.id(res.ReservationID),
-		Reason: "offline", Vendor: lockVendors()[p.seed%3], At: bff.At(s.houseTime(c.now)),
-	}
-	s.staff.mu.Lock()
-	s.staff.locks[p.id] = keepLast(append(s.staff.locks[p.id], f))
-	s.staff.mu.Unlock()
-	s.tell(&lock, "melmastoon.lock.credential.failed.v1", p, map[string]any{
-		"credentialId": lock.speaks.id(s.refID(prefixCredential, res.stay.ref)), "reservationId": f.ReservationID, "state": "failed", "reason": f.Reason, "vendor": f.Vendor,
-	})
-	return created{f}, nil
 }

@@ -86,10 +86,14 @@ func (s *Sim) handle(upstream, route string, h func(c *call) (any, error)) {
 			}
 			return // otherwise the client went away
 		}
-		if !wait(r.Context(), latency.Base, latency.Jitter) || !s.faults.suffer(w, r, upstream, route, s.closed) {
+		before, after := s.faults.hit(upstream, route)
+		if !wait(r.Context(), latency.Base, latency.Jitter) || !s.faults.suffer(w, r, before, s.closed) {
 			return
 		}
 		out, err := h(&call{Request: r, body: body, now: s.cfg.Now(), base: s.mediaBase(r), reply: w.Header(), speaks: speaks})
+		if !s.faults.suffer(w, r, after, s.closed) {
+			return
+		}
 		if err != nil {
 			writeFailure(w, err)
 			return

@@ -219,10 +219,13 @@ type staffState struct {
 	alerts  map[string][]Alert
 	advice  map[string][]Suggestion
 	locks   map[string][]LockFailure
-	cursors map[string]cursor
-	asked   map[*property]time.Time // when a house was last asked about
-	answers map[string]*answer      // by idempotency key
-	keys    []string                // of answers, oldest first
+	// Of lock-integration, by tenant and key, and by reservation.
+	requests map[string]*LockRequest
+	outcomes map[string]LockOutcome
+	cursors  map[string]cursor
+	asked    map[*property]time.Time // when a house was last asked about
+	answers  map[string]*answer      // by idempotency key
+	keys     []string                // of answers, oldest first
 }
 
 // progress is where a thing stands and how often it moved.
@@ -243,6 +246,7 @@ func (st *staffState) init() {
 	st.alerts = map[string][]Alert{}
 	st.advice = map[string][]Suggestion{}
 	st.locks = map[string][]LockFailure{}
+	st.requests, st.outcomes = map[string]*LockRequest{}, map[string]LockOutcome{}
 	st.cursors = map[string]cursor{}
 	st.asked = map[*property]time.Time{}
 	st.answers = map[string]*answer{}

@@ -1,0 +1,120 @@
+package backoffice
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+const (
+	// LockCallTime is the longest that a request may still be at it: a younger action
+	// is not asked for.
+	LockCallTime = 15 * time.Second
+	// LockLost is the age at which an action that lock-integration never received is
+	// a failure: no attempt at it is under way, and a repeated request is told so.
+	LockLost = 5 * time.Minute
+	// LockOverdue is the age at which an action without an outcome is worth an alarm.
+	LockOverdue = 10 * time.Minute
+
+	// notReceived is the reason of an action that never arrived.
+	notReceived = "not_received"
+)
+
+// LockRow is the audit row of a lock action whose outcome is not known yet.
+type LockRow struct {
+	LockAudit
+
+	Tenant   bff.ID
+	Property bff.ID
+	Operator string
+	Device   bff.ID
+	// AttemptedAt is when the last attempt began.
+	AttemptedAt time.Time
+}
+
+// LockRows finds and settles rows of one tenant.
+type LockRows interface {
+	// FindLockRow returns the unsettled row of a request; known says whether there is
+	// a row at all.
+	FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *LockRow, known bool, err error)
+	// SettleLockRow writes what became of the action, with the event, unless it is
+	// settled already.
+	SettleLockRow(ctx context.Context, row LockRow, r LockResult, e bff.Event, now time.Time) error
+}
+
+// LockSettler settles lock actions by what lock-integration reports of them.
+type LockSettler struct {
+	Rows    LockRows
+	News    *Newsroom
+	Notices Notifier
+}
+
+// Settle settles the action of a request. It reports whether there is one. Streams
+// are told first: the report comes again until all of it is done, and a client that
+// hears twice of a final state is no worse off.
+func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string, r LockResult, now time.Time) (known bool, err error) {
+	row, known, err := s.Rows.FindLockRow(ctx, tenant, request)
+	if err != nil || row == nil || !r.fits(row.Action) {
+		return known, err
+	}
+	r.Latency = now.Sub(row.AttemptedAt)
+	if err := s.Notices.Notify(ctx, row.Notice(r, now)); err != nil {
+		return true, err
+	}
+	e, err := s.News.LockSettled(*row, r, now)
+	if err != nil {
+		return true, err
+	}
+	return true, s.Rows.SettleLockRow(ctx, *row, r, e, now)
+}
+
+// fits reports whether a final state can follow from an action.
+func (r LockResult) fits(action LockAction) bool {
+	switch r.State {
+	case LockIssued:
+		return action != RevokeKey
+	case LockRevoked:
+		return action == RevokeKey
+	}
+	return r.State == LockFailed
+}
+
+// Asked is what to do with a row after lock-integration was asked about it: nothing
+// as long as the state is unknown.
+func (row *LockRow) Asked(r LockResult, err error, now time.Time) LockResult {
+	switch {
+	case errors.Is(err, ErrNoLockAction) && now.Sub(row.AttemptedAt) >= LockLost:
+		r = LockResult{State: LockFailed, Vendor: "none", Reason: notReceived}
+	case err != nil, r.State != LockPending && !r.fits(row.Action), r.State == LockPending && row.State == LockPending:
+		return LockResult{State: LockUnknown}
+	}
+	r.Latency = now.Sub(row.AttemptedAt)
+	return r
+}
+
+// LockSettled is the event of an action that was settled after its request.
+func (n *Newsroom) LockSettled(row LockRow, r LockResult, now time.Time) (bff.Event, error) {
+	who := about{tenant: row.Tenant, operator: row.Operator, device: row.Device, property: row.Property}
+	return n.event(row.proxied(r, now), who, Occasion{}, now)
+}
+
+// LockActionSettled is the type of the notice with the final state of a lock action.
+const LockActionSettled = "lock_action.settled"
+
+// Notice is what streams of the property are told of a final state.
+func (row *LockRow) Notice(r LockResult, now time.Time) Notice {
+	return Notice{
+		Channel: ChannelLocks, Type: LockActionSettled, Tenant: row.Tenant, Property: row.Property, At: now,
+		Data: encode(struct {
+			AuditID       bff.ID     `json:"auditId"`
+			Action        LockAction `json:"action"`
+			ReservationID bff.ID     `json:"reservationId"`
+			State         LockState  `json:"state"`
+			Vendor        string     `json:"vendor,omitempty"`
+			CredentialID  string     `json:"credentialId,omitempty"`
+			Reason        string     `json:"reason,omitempty"`
+		}{row.ID, row.Action, row.Reservation, r.State, r.Vendor, r.Credential, r.Reason}),
+	}
+}

@@ -38,6 +38,8 @@ type Config struct {
 	SchedulerEmails []string `name:"scheduler-emails" env:"BFF_BACKOFFICE_SCHEDULER_EMAILS" help:"Service accounts that may start jobs with POST /internal/jobs/{job}, by their ID token for oidc-audience; without, none may."`
 	FlagsFile       string   `name:"flags-file" env:"BFF_BACKOFFICE_FLAGS_FILE" help:"JSON file with feature flags for all tenants; those in Redis win."`
 
+	TakeOver time.Duration `name:"take-over" env:"BFF_BACKOFFICE_TAKE_OVER" default:"1m" help:"Age at which an unfinished change counts as that of a process that has died, so that a repeated request takes it over: 15s to 1m, above the time that any request has."`
+
 	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
 	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`
 }
@@ -90,6 +92,9 @@ func (u *UpstreamSettings) urls() map[backoffice.Upstream]string {
 }
 
 const (
+	// minTakeOver is above the budget of every request and of the commit after it.
+	minTakeOver = 15 * time.Second
+
 	minSecret = 16
 	// minSyncKey is the length of HS256's own output (RFC 7518 §3.2).
 	minSyncKey = 32
@@ -128,6 +133,7 @@ func (c *Config) Validate() error {
 	need(c.WidgetDeadline > 0 && c.DashboardDeadline >= c.WidgetDeadline && c.DashboardDeadline <= 2*time.Second,
 		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
 	need(c.MetricTenants >= 0 && c.MetricTenants <= maxMetricTenants, "metric-tenants: want 0 to %d", maxMetricTenants)
+	need(c.TakeOver > 0 && c.TakeOver <= time.Minute, "take-over: want at most 1m")
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {
@@ -139,6 +145,9 @@ func (c *Config) Validate() error {
 // unsafe reports the service's own settings that are for development alone.
 func (c *Config) unsafe() []error {
 	var errs []error
+	if c.TakeOver < minTakeOver {
+		errs = append(errs, fmt.Errorf("take-over: below %s a request may be taken over while it runs", minTakeOver))
+	}
 	if limits, err := backofficehttp.Limits().Override(c.Limits); err == nil && limits.Off {
 		errs = append(errs, errors.New("limits: are off"))
 	}

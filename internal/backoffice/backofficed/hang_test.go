@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,23 +32,23 @@ func (h *hang) reach() { h.once.Do(func() { close(h.reached) }) }
 func (d *doomed) hangAt(where string) *hang {
 	switch where {
 	case "iam before":
-		return d.iam.hold(false)
+		return d.gate.hold(false, "/auth/refresh", "/auth/sign-out")
 	case "iam after":
-		return d.iam.hold(true)
+		return d.gate.hold(true, "/auth/refresh", "/auth/sign-out")
 	default:
-		return d.f.lockOutbox()
+		return d.f.lockTable("outbox")
 	}
 }
 
-// lockOutbox makes whatever writes into the outbox wait.
-func (f *killedFleet) lockOutbox() *hang {
+// lockTable makes whatever writes into a table wait.
+func (f *killedFleet) lockTable(name string) *hang {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Context(f.t))
 	tx, err := f.db.Begin(ctx)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := tx.Exec(ctx, `LOCK TABLE bff_backoffice.outbox IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+	if _, err := tx.Exec(ctx, `LOCK TABLE bff_backoffice.`+name+` IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 		f.t.Fatal(err)
 	}
 	h, watched := newHang(), make(chan struct{})
@@ -55,7 +56,7 @@ func (f *killedFleet) lockOutbox() *hang {
 		defer close(watched)
 		for {
 			var waiting bool
-			err := f.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'bff_backoffice.outbox'::regclass AND NOT granted)`).Scan(&waiting)
+			err := f.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = ('bff_backoffice.' || $1)::regclass AND NOT granted)`, name).Scan(&waiting)
 			if err != nil {
 				return
 			}
@@ -73,7 +74,7 @@ func (f *killedFleet) lockOutbox() *hang {
 	return h
 }
 
-// gate stands between a process and iam.
+// gate stands between a process and what is behind it.
 type gate struct {
 	server *httptest.Server
 	proxy  *httputil.ReverseProxy
@@ -82,6 +83,7 @@ type gate struct {
 	mu    sync.Mutex
 	after bool
 	hang  *hang
+	paths []string // how the paths end that are held
 }
 
 func newGate(f *killedFleet) *gate {
@@ -100,20 +102,20 @@ func (g *gate) close() {
 	g.server.Close()
 }
 
-// hold lets no answer to a refresh or a sign-out through; with after, iam has done it
-// by then.
-func (g *gate) hold(after bool) *hang {
+// hold lets no answer to a call of these paths through; with after, it was done by
+// then.
+func (g *gate) hold(after bool, paths ...string) *hang {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.after, g.hang = after, newHang()
+	g.after, g.hang, g.paths = after, newHang(), paths
 	return g.hang
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	after, h := g.after, g.hang
+	after, h, paths := g.after, g.hang, g.paths
 	g.mu.Unlock()
-	if h == nil || !strings.HasSuffix(r.URL.Path, "/auth/refresh") && !strings.HasSuffix(r.URL.Path, "/auth/sign-out") {
+	if h == nil || !slices.ContainsFunc(paths, func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }) {
 		g.proxy.ServeHTTP(w, r)
 		return
 	}
@@ -137,7 +139,8 @@ type valve struct {
 	served sync.WaitGroup
 
 	mu   sync.Mutex
-	left int // commands that pass before the valve is shut
+	left int    // commands that pass before the valve is shut
+	at   string // counts commands about these keys alone; empty = those of sessions
 	hang *hang
 }
 
@@ -172,21 +175,25 @@ func (v *valve) close() {
 }
 
 // hold lets a number of commands about sessions through, and no more.
-func (v *valve) hold(n int) *hang {
+func (v *valve) hold(n int) *hang { return v.holdAt("", n) }
+
+// holdAt is hold for commands about other keys.
+func (v *valve) holdAt(keys string, n int) *hang {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.left, v.hang = n, newHang()
+	v.left, v.at, v.hang = n, keys, newHang()
 	return v.hang
 }
 
 // passes reports whether a command may go on to Redis.
 func (v *valve) passes(command []byte) bool {
-	about := false
-	for _, name := range []string{"dpop:", "session:", "revoked:", "standing:"} {
-		about = about || bytes.Contains(command, []byte(v.prefix+name))
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	names := []string{"dpop:", "session:", "revoked:", "standing:"}
+	if v.at != "" {
+		names = []string{v.at}
+	}
+	about := slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(command, []byte(v.prefix+name)) })
 	if v.hang == nil || !about {
 		return true
 	}

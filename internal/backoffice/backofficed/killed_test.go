@@ -29,7 +29,7 @@ import (
 // `make proof` kills at every command, `make test` at a few.
 func TestProofKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
-	f := newKilledFleet(t)
+	f := newKilledFleet(t, nil)
 	for _, op := range []operation{
 		{name: "refresh", begin: beginRefresh, commands: []int{0}, at: []string{"iam before", "iam after"}},
 		{name: "switch", begin: beginSwitch, commands: []int{11, 14}, at: []string{"postgres"}},
@@ -158,14 +158,15 @@ type killedFleet struct {
 	redis    rueidis.Client
 	db       *pgxpool.Pool // a superuser's
 	killed   int           // devices that a process was killed for; each has one session
+	env      map[string]string
 }
 
 // publicHost is the one address of all instances.
 const publicHost = "staff.test"
 
-func newKilledFleet(t *testing.T) *killedFleet {
+func newKilledFleet(t *testing.T, env map[string]string) *killedFleet {
 	t.Helper()
-	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}}
+	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}, env: env}
 	var err error
 	if f.redis, err = redis.Open(redis.Config{URL: f.RedisURL}); err != nil {
 		t.Fatal(err)
@@ -183,6 +184,7 @@ func (f *killedFleet) settings(more map[string]string) map[string]string {
 	out := map[string]string{ // nothing but requests writes into the outbox
 		"BFF_BACKOFFICE_PUBLIC_URLS": "http://" + publicHost, "BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_NO_RELAY": "true", "BFF_BACKOFFICE_JOBS": "off",
 	}
+	maps.Copy(out, f.env)
 	maps.Copy(out, more)
 	return out
 }
@@ -353,20 +355,22 @@ type doomed struct {
 	*platform.Process
 	f     *killedFleet
 	redis *valve
-	iam   *gate
+	gate  *gate // to its upstreams
 }
 
 func (f *killedFleet) startDoomed() *doomed {
 	f.t.Helper()
-	d := &doomed{f: f, redis: newValve(f), iam: newGate(f)}
-	d.Process = f.Start("bff-backoffice", f.settings(map[string]string{
-		"BFF_BACKOFFICE_REDIS_SESSION_URL": d.redis.url, "BFF_BACKOFFICE_IAM_URL": d.iam.server.URL + "/iam",
-	}))
+	d := &doomed{f: f, redis: newValve(f), gate: newGate(f)}
+	env := map[string]string{"BFF_BACKOFFICE_REDIS_SESSION_URL": d.redis.url}
+	for _, name := range []string{"iam", "lock", "reservation", "housekeeping", "maintenance", "billing"} {
+		env["BFF_BACKOFFICE_"+strings.ToUpper(name)+"_URL"] = d.gate.server.URL + "/" + name
+	}
+	d.Process = f.Start("bff-backoffice", f.settings(env))
 	return d
 }
 
 func (d *doomed) close() {
 	d.Kill()
 	d.redis.close()
-	d.iam.close()
+	d.gate.close()
 }

@@ -151,7 +151,7 @@ func (c *Config) openStore(p *service.Process, client rueidis.Client) (*cache.St
 func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, error) {
 	upstreams := on.upstreams
 	ledger := backofficestore.NewLedger(backofficestore.LedgerConfig{
-		DB: postgres.NewTenants(on.db), Outbox: on.events.Outbox.Table, Waker: on.events.Outbox.Waker,
+		DB: postgres.NewTenants(on.db), Outbox: on.events.Outbox.Table, Waker: on.events.Outbox.Waker, TakeOver: c.TakeOver,
 	})
 	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())

@@ -21,6 +21,8 @@ type LedgerConfig struct {
 	DB     *postgres.Tenants
 	Outbox *outbox.Table
 	Waker  outbox.Waker // tells a relay that there is something to publish
+	// TakeOver is the age at which a claim's process must have died; 0 = a minute.
+	TakeOver time.Duration
 }
 
 // Ledger implements the domain's Journal and Mutations in Postgres.

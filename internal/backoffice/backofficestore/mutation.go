@@ -1,6 +1,7 @@
 package backofficestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// takeOver is the age at which a claim's process must have died: it is well above
-	// the time that any request has.
+	// takeOver is the age at which a claim's process must have died, unless the
+	// configuration has another: it is well above the time that any request has.
 	takeOver = time.Minute
 	// claimWait is how long a claim waits for another's commit, never for the call
 	// that follows.
@@ -40,7 +41,7 @@ func (l *Ledger) newOnce() *idempotency.Store {
 		Table: idempotency.Table{
 			Name: "bff_backoffice.idempotency", Key: "idem_key", Unique: []string{"tenant_id", "idem_key"},
 			Owners: []string{"tenant_id"}, By: []string{"device_id", "operator_id"},
-			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: takeOver,
+			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: cmp.Or(l.cfg.TakeOver, takeOver),
 		},
 		Codes: idempotency.Codes{Reused: bff.CodeStaffIdempotencyReused, InFlight: bff.CodeStaffIdempotencyInFlight},
 	})

@@ -79,7 +79,7 @@ func (p *promises) broken(events []received) map[string]promise {
 // Postgres and Redis among them.
 func TestProofNothingIsLost(t *testing.T) {
 	t.Parallel()
-	kills, long := 10, os.Getenv("MELMASTOON_PROOF") == "long"
+	kills, long := 6, os.Getenv("MELMASTOON_PROOF") == "long"
 	if long {
 		kills = 200
 	}

@@ -151,9 +151,9 @@ func (b *balancer) ask(conns map[*backend]*keptConn, to *backend) (closed bool, 
 // MELMASTOON_PROOF=long it does so ten times.
 func TestProofRollingRestart(t *testing.T) {
 	t.Parallel()
-	rounds := 1
+	rounds, rate := 1, 200
 	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		rounds = 10
+		rounds, rate = 10, 500
 	}
 	w := testkit.NewWorld(t, nil)
 	settings := func(i int) map[string]string {
@@ -172,14 +172,14 @@ func TestProofRollingRestart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	load.Go(func() { b.probe(ctx) })
-	const workers, rate = 16, 500
+	const workers = 16
 	for range workers {
-		load.Go(func() { b.send(ctx, workers*time.Second/rate) })
+		load.Go(func() { b.send(ctx, workers*time.Second/time.Duration(rate)) })
 	}
 	for range rounds {
 		for i, p := range instances {
 			patience := testkit.Context(t)
-			for before := b.served.Load(); b.served.Load() < before+200; { // under load
+			for before := b.served.Load(); b.served.Load() < before+100; { // under load
 				select {
 				case <-patience.Done():
 					t.Fatal("no load")

@@ -14,10 +14,14 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 PKG ?= ./...
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
-# Finds or installs the servers the tests start; once, here, because concurrent
-# test packages would fight over the package manager. Built with -race so that it
-# shares every compiled package with the tests.
-DOCTOR ?= go run -race ./cmd/melmastoon doctor --install
+# The programs that the tests start, linked once for all of them; with -race, so that
+# they share every compiled package with the tests. The doctor finds or installs the
+# servers the tests start; once, here, because concurrent test packages would fight
+# over the package manager.
+PROGRAMS := $(CURDIR)/.cache/programs
+DOCTOR ?= go build -race -ldflags='$(LINK)' -o $(PROGRAMS)/ ./cmd/... && $(PROGRAMS)/melmastoon doctor --install
+# A third of the time of linking goes into DWARF and symbols, which only debuggers read.
+LINK := -s -w
 
 TOOL := go tool -modfile=tools/go.mod
 # Directories of the packages that hold a top-level function named so.
@@ -33,27 +37,35 @@ run: need-go ## everything on this machine: servers, simulated upstreams, both s
 	@bin/melmastoon doctor --install --up
 	@exec bin/melmastoon up
 
+# The clients' tests mostly wait for npm, so they run beside the others; what they
+# print is shown when they fail.
 .PHONY: test
-test: need-go need-cc test-typescript test-go ## every test, under the race detector, against real servers
+test: need-go need-cc need-node ## every test, under the race detector, against real servers
+	@mkdir -p .cache
+	@$(MAKE) test-typescript >.cache/typescript.log 2>&1 & typescript=$$!; \
+	failed=; $(MAKE) test-go || failed=test-go; \
+	wait $$typescript || { cat .cache/typescript.log; failed="$$failed test-typescript"; }; \
+	if [ -n "$$failed" ]; then echo "FAIL: $$failed" >&2; exit 1; fi
 
 # A skipped test proves nothing, so it counts as a failure.
 .PHONY: test-go
 test-go: need-go need-cc
 	@$(DOCTOR)
 	@mkdir -p .cache
-	@$(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race $(QUICK) -timeout 20m $(PKG)
+	@MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) $(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race $(QUICK) -p $(PACKAGES) -timeout 20m $(PKG)
 	@if grep -E '"Action":"skip".*"Test":' .cache/test.json; then echo 'FAIL: the tests above were skipped' >&2; exit 1; fi
 
-# A quarter of the time of linking goes into DWARF, which only debuggers read; vet
-# is a part of `make lint`.
-QUICK := -ldflags=-w -vet=off
+# Vet is a part of `make lint`.
+QUICK := -ldflags='$(LINK)' -vet=off
+# Packages tested at the same time: many tests wait, for servers and for timeouts, so
+# that one package per core leaves cores idle.
+PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 # The race detector needs cgo; the programs we ship do not.
 test-go proof: export CGO_ENABLED := 1
 
 .PHONY: test-typescript
-test-typescript:
-	@tools/need node
+test-typescript: need-node
 	@node --test internal/challenge/solver
 ifneq ($(wildcard clients/typescript/package.json),)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
@@ -85,7 +97,7 @@ bench: need-go ## benchmarks; ratios count, absolute figures do not
 .PHONY: proof
 proof: need-go need-cc ## the TestProof… tests at full length: crashes, races, millions of cases
 	@$(DOCTOR)
-	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
+	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
 
 .PHONY: fuzz
 fuzz: need-go ## every fuzz target for FUZZTIME (10s)
@@ -109,8 +121,10 @@ tidy: need-go ## both modules' go.mod and go.sum
 clean: ## remove what the build made
 	@rm -rf bin .cache
 
-.PHONY: need-go need-cc
+.PHONY: need-go need-cc need-node
 need-go:
 	@tools/need go
+need-node:
+	@tools/need node
 need-cc: need-go
 	@tools/need cc

@@ -169,6 +169,10 @@ var (
 	binariesMu sync.Mutex
 )
 
+// ProgramsEnv names a directory with the commands of this module, built for this run
+// of the tests as these are. Without it each test process builds those that it starts.
+const ProgramsEnv = "MELMASTOON_TEST_PROGRAMS"
+
 // Binary builds a command of this module, once per test process, and returns
 // its path. It is built as the test is: with the race detector if that is on.
 func Binary(t testing.TB, name string) string {
@@ -188,13 +192,18 @@ func Binary(t testing.TB, name string) string {
 }
 
 func compile(name string) (string, error) {
+	if dir := os.Getenv(ProgramsEnv); dir != "" {
+		path := filepath.Join(dir, name)
+		_, err := os.Stat(path)
+		return path, err
+	}
 	dir := filepath.Join(os.TempDir(), binPrefix+strconv.Itoa(os.Getpid()))
 	sweepBinaries()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
-	args := []string{"build", "-ldflags=-w", "-o", path} // no debugger will look at it
+	args := []string{"build", "-ldflags=-s -w", "-o", path} // no debugger will look at it
 	if raceEnabled {
 		args = append(args, "-race")
 	}

@@ -43,7 +43,7 @@ func run(args []string) int {
 type commands struct {
 	Up     up     `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
 	Desk   desk   `cmd:"" help:"Call the running staff service as an operator at a hotel's computer."`
-	Doctor doctor `cmd:"" help:"Say whether this machine has what 'up' and the tests need."`
+	Doctor doctor `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
 }
 
 type doctor struct {

@@ -87,6 +87,15 @@ func (e *Environment) Problems(err error) []Problem {
 	return all
 }
 
+// Name tells errors about settings by the names of their variables.
+func (e *Environment) Name(err error) []Problem {
+	var out []Problem
+	for _, text := range leaves(err) {
+		out = append(out, e.name(text))
+	}
+	return out
+}
+
 func (e *Environment) place(p Problem) int {
 	if i := slices.Index(e.variables, p.Variable); i >= 0 {
 		return i

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -123,20 +125,60 @@ func Ping(c rueidis.Client) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return c.Do(ctx, c.B().Ping().Build()).Error() }
 }
 
+// Node is what one server of a tier says of itself.
+type Node struct {
+	Address   string
+	Version   string // such as 7.0.15
+	Policy    string // maxmemory-policy
+	MaxMemory string // in bytes; "0" is without limit
+	Time      time.Time
+}
+
+// Inspect asks every server of a tier. INFO says what CONFIG would, also where that
+// is not allowed.
+func Inspect(ctx context.Context, c rueidis.Client) ([]Node, error) {
+	var nodes []Node
+	for address, node := range c.Nodes() {
+		answers := node.DoMulti(ctx, node.B().Info().Section("server").Build(), node.B().Info().Section("memory").Build(), node.B().Time().Build())
+		server, err1 := answers[0].ToString()
+		memory, err2 := answers[1].ToString()
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("ask %s about itself: %w", address, err)
+		}
+		n := Node{
+			Address: address, Version: infoField(server, "redis_version"), Policy: infoField(memory, "maxmemory_policy"), MaxMemory: infoField(memory, "maxmemory"),
+		}
+		if at, err := answers[2].AsStrSlice(); err == nil && len(at) == 2 {
+			seconds, err1 := strconv.ParseInt(at[0], 10, 64)
+			micros, err2 := strconv.ParseInt(at[1], 10, 64)
+			if err1 == nil && err2 == nil {
+				n.Time = time.Unix(seconds, micros*int64(time.Microsecond))
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Address, b.Address) })
+	return nodes, nil
+}
+
+// infoField is one line's value of INFO.
+func infoField(info, name string) string {
+	_, value, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ = strings.Cut(value, "\r\n")
+	return value
+}
+
 // KeepsKeys is a readiness check of a tier whose keys may not go before their time:
-// no server of it may evict any when its memory is full. INFO says so also where
-// CONFIG is not allowed.
+// no server of it may evict any when its memory is full.
 func KeepsKeys(c rueidis.Client) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		for address, node := range c.Nodes() {
-			info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-			if err != nil {
-				return fmt.Errorf("ask %s for its policy: %w", address, err)
-			}
-			_, policy, _ := strings.Cut(info, "maxmemory_policy:")
-			policy, _, _ = strings.Cut(policy, "\r\n")
-			if policy != "noeviction" {
-				return fmt.Errorf("%s may evict keys: maxmemory-policy is %q, want noeviction", address, policy)
+		nodes, err := Inspect(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if n.Policy != "noeviction" {
+				return fmt.Errorf("%s may evict keys: maxmemory-policy is %q, want noeviction", n.Address, n.Policy)
 			}
 		}
 		return nil

@@ -49,12 +49,21 @@ type Identity struct {
 // struct with kong tags; settings of this package take the service's prefix and
 // its default addresses.
 func Main(id Identity, cli any, args []string) int {
+	return daemon.Main(cli, id.Name, id.Description, args, id.options()...)
+}
+
+// Parse reads a service's command line without running it.
+func Parse(id Identity, cli any, args []string) (*daemon.Command, error) {
+	return daemon.Parse(cli, id.Name, id.Description, args, id.options()...)
+}
+
+func (id Identity) options() []kong.Option {
 	names := make([]string, len(id.Jobs))
 	for i, j := range id.Jobs {
 		names[i] = j.Name
 	}
-	return daemon.Main(cli, id.Name, id.Description, args, kong.Bind(id), kong.Vars{
+	return []kong.Option{kong.Bind(id), kong.Vars{
 		"prefix": id.Prefix, "listen": id.Listen, "internal_listen": id.InternalListen, "admin_listen": id.AdminListen,
 		"jobs": strings.Join(names, ", "),
-	})
+	}}
 }

@@ -50,6 +50,7 @@ type commands struct {
 	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`
 	Events  service.EventsCommand `cmd:"" help:"Look at events."`
 	Jobs    service.Jobs          `cmd:"" help:"Run a job."`
+	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, policies, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
 }
 
 // Main runs the service's command line and returns its exit status.

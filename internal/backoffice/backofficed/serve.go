@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -241,7 +240,7 @@ const issuerTimeout = 2 * time.Second
 
 // tokens verifies what iam signs.
 func (c *Config) tokens() (*issuer.Tokens, error) {
-	keys := &issuer.Keys{URL: strings.TrimSuffix(c.IAMURL, "/") + "/.well-known/jwks.json", Client: &http.Client{Timeout: issuerTimeout}}
+	keys := &issuer.Keys{URL: c.jwksURL(), Client: &http.Client{Timeout: issuerTimeout}}
 	return issuer.NewTokens(keys, c.Issuer, c.Audience)
 }
 

@@ -61,6 +61,7 @@ type commands struct {
 	Jobs    service.Jobs          `cmd:"" help:"Run a nightly job."`
 	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off, or of the guests' cards."`
 	Handoff handoffCommand        `cmd:"" help:"Look at hand-offs."`
+	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
 }
 
 // Main runs the service's command line and returns its exit status.

@@ -63,21 +63,36 @@ func (k keySource) same(other keySource) bool {
 	return k.inline == other.inline && k.file == other.file && k.secret == other.secret
 }
 
-// open returns the keyring and keeps it up to date: a new key needs no restart,
-// and a broken file changes nothing. The watcher refreshes it for a token whose
-// key is newer than the ring.
-func (k keySource) open(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
-	source, every := secrets.Static(k.name, []byte(k.inline.Reveal())), time.Duration(0)
+// source is where the keyring is read from; it is closed when it is read no more.
+func (k keySource) source(ctx context.Context) (s secrets.Source, closed func() error, err error) {
 	switch {
 	case k.file != "":
-		source, every = secrets.File(k.file), keysFileEvery
+		return secrets.File(k.file), func() error { return nil }, nil
 	case k.secret != "":
 		s, err := secretmanager.Open(ctx, k.secret)
 		if err != nil {
 			return nil, nil, err
 		}
-		d.Add("secret manager of "+k.name, nil, func(context.Context) error { return s.Close() })
-		source, every = s, keysSecretEvery
+		return s, s.Close, nil
+	}
+	return secrets.Static(k.name, []byte(k.inline.Reveal())), func() error { return nil }, nil
+}
+
+// open returns the keyring and keeps it up to date: a new key needs no restart,
+// and a broken file changes nothing. The watcher refreshes it for a token whose
+// key is newer than the ring.
+func (k keySource) open(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (*handoff.Keyring, *secrets.Watcher, error) {
+	source, closed, err := k.source(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	every := time.Duration(0)
+	switch {
+	case k.file != "":
+		every = keysFileEvery
+	case k.secret != "":
+		d.Add("secret manager of "+k.name, nil, func(context.Context) error { return closed() })
+		every = keysSecretEvery
 	}
 	ring := new(handoff.Keyring)
 	watcher, err := secrets.Watch(ctx, secrets.Config{

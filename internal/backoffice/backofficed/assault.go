@@ -1,0 +1,427 @@
+package backofficed
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/dpop"
+	"melmastoon.ghasi.io/bff/internal/issuer"
+	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+const (
+	attackPath     = "/doctor"
+	attackTimeout  = 5 * time.Second // of one request
+	attackOperator = "opt_doctor"
+)
+
+// keyPair is a key pair of the examination's own.
+type keyPair struct{ ed25519.PrivateKey }
+
+func newKeyPair() (keyPair, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	return keyPair{key}, err
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// x is the public key as a JWK has it (RFC 8037).
+func (s keyPair) x() string {
+	public, _ := s.Public().(ed25519.PublicKey)
+	return encode(public)
+}
+
+// print is the thumbprint of RFC 7638.
+func (s keyPair) print() string {
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + s.x() + `"}`))
+	return encode(sum[:])
+}
+
+func (s keyPair) sign(header, payload map[string]any) string {
+	h, err1 := json.Marshal(header)
+	p, err2 := json.Marshal(payload)
+	if err1 != nil || err2 != nil {
+		panic(errors.Join(err1, err2)) // texts and numbers alone
+	}
+	text := encode(h) + "." + encode(p)
+	return text + "." + encode(ed25519.Sign(s.PrivateKey, []byte(text)))
+}
+
+// keySet answers every request with the examination's own keys: it stands in for iam.
+type keySet struct{ trusted []keyPair }
+
+const trustedKey = "doctor"
+
+// RoundTrip implements http.RoundTripper.
+func (k keySet) RoundTrip(*http.Request) (*http.Response, error) {
+	keys := []map[string]string{}
+	for i, s := range k.trusted {
+		id := trustedKey
+		if i > 0 {
+			id = fmt.Sprintf("%s-%d", trustedKey, i)
+		}
+		keys = append(keys, map[string]string{"kty": "OKP", "crv": "Ed25519", "kid": id, "x": s.x()})
+	}
+	body, err := json.Marshal(map[string]any{"keys": keys})
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body))}, err
+}
+
+// staffOfOne is tenant-service with one operator.
+type staffOfOne struct{}
+
+// FindMember implements backoffice.Members.
+func (staffOfOne) FindMember(_ context.Context, _ bff.ID, operator, _ string) (*backoffice.Member, error) {
+	if operator != attackOperator {
+		return nil, backoffice.ErrNoMember
+	}
+	return &backoffice.Member{DisplayName: "doctor", Roles: []backoffice.Role{backoffice.FrontDesk}}, nil
+}
+
+// OwnsProperty implements backoffice.Properties.
+func (staffOfOne) OwnsProperty(context.Context, bff.ID, bff.ID) (bool, error) { return false, nil }
+
+// Record implements backoffice.Journal: nothing of an attack is published.
+func (staffOfOne) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }
+
+// assault is the service's guard with the configured stores, and an attacker before it.
+type assault struct {
+	server   http.Handler
+	origin   string // scheme and authority that proofs name
+	issuer   string
+	audience string
+	tenant   bff.ID
+	device   bff.ID
+	iam      keyPair // signs tokens
+	holder   keyPair // signs proofs
+	stranger keyPair // is trusted by none
+	burned   []backoffice.Proof
+	close    func(context.Context) error
+}
+
+// target is what an attack is on.
+type target struct {
+	sessions backoffice.Sessions
+	store    *backofficestore.Sessions // removes what was left there
+	trusted  []keyPair                 // beside the one that signs good tokens
+}
+
+func newTarget(client rueidis.Client, keys redis.Keys) target {
+	store := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(keys), Timeout: attackTimeout})
+	return target{sessions: store, store: store}
+}
+
+func (d *doctor) newAssault(on target, stranger keyPair) (*assault, error) {
+	if d.IdentitySettings == nil || len(d.PublicURLs) == 0 {
+		return nil, errors.New("public-urls: missing")
+	}
+	public, err := url.Parse(d.PublicURLs[0])
+	if err != nil {
+		return nil, errors.New("public-urls: the first is no URL")
+	}
+	victim, _ := service.Tenants()
+	now := time.Now()
+	a := &assault{
+		origin: public.Scheme + "://" + public.Host, issuer: d.Issuer, audience: d.Audience, tenant: victim, device: bff.NewID(bff.PrefixDevice, now), stranger: stranger,
+	}
+	for _, s := range []*keyPair{&a.iam, &a.holder} {
+		if *s, err = newKeyPair(); err != nil {
+			return nil, err
+		}
+	}
+	published := keySet{append([]keyPair{a.iam}, on.trusted...)}
+	tokens, err1 := issuer.NewTokens(&issuer.Keys{URL: "http://doctor.invalid", Client: &http.Client{Transport: published}}, d.Issuer, d.Audience)
+	nonces, err2 := dpop.NewNonces(revealed(d.NonceKeys)...)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	proofs, err := dpop.New(d.PublicURLs, nonces)
+	if err != nil {
+		return nil, err
+	}
+	log, metrics, background := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), web.NewBackground(web.BackgroundConfig{})
+	a.close = background.Close
+	guard, err := backofficeguard.New(backofficeguard.Config{
+		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(on.sessions, staffOfOne{}, staffOfOne{}, backoffice.NewNewsroom("doctor")),
+		Properties: staffOfOne{}, Limits: ratelimit.Classes{Off: true}, Pepper: []byte("of no use to others"), Background: background,
+		Log: log, Metrics: metrics, Namespace: "doctor",
+	})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := guard.Protect([]web.Route{{
+		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: attackTimeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
+		Handle: func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
+	}})
+	if err != nil {
+		return nil, err
+	}
+	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "doctor", Budget: attackTimeout})
+	a.server = server
+	return a, server.Mount(routes...)
+}
+
+// forgery is a request; an attack changes one thing of a good one.
+type forgery struct {
+	tokenHeader, claims map[string]any
+	tokenBy             keyPair
+	forge               func(token string) string // changes the signed token
+	proofClaims         map[string]any
+	proofBy             keyPair
+	proof               string // in place of a new one
+	device              bff.ID
+}
+
+func (a *assault) forgery() *forgery {
+	now := time.Now()
+	return &forgery{
+		tokenHeader: map[string]any{"alg": "EdDSA", "kid": trustedKey, "typ": "at+jwt"},
+		claims: map[string]any{
+			"iss": a.issuer, "aud": a.audience, "sub": attackOperator, "tid": a.tenant.String(), "device_id": a.device.String(), "jti": rand.Text(),
+			"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.print()},
+		},
+		tokenBy:     a.iam,
+		proofClaims: map[string]any{"jti": rand.Text(), "htm": http.MethodGet, "htu": a.origin + attackPath, "iat": now.Unix()},
+		proofBy:     a.holder, device: a.device,
+	}
+}
+
+// send returns the status of the answer and the proof that was sent.
+func (a *assault) send(ctx context.Context, t *forgery) (status int, proof string, err error) {
+	token := t.tokenBy.sign(t.tokenHeader, t.claims)
+	if t.forge != nil {
+		token = t.forge(token)
+	}
+	proof = t.proof
+	if proof == "" {
+		claims := maps.Clone(t.proofClaims)
+		if claims["ath"] == nil {
+			sum := sha256.Sum256([]byte(token))
+			claims["ath"] = encode(sum[:])
+		}
+		proof = t.proofBy.sign(map[string]any{
+			"typ": "dpop+jwt", "alg": "EdDSA", "jwk": map[string]string{"kty": "OKP", "crv": "Ed25519", "x": t.proofBy.x()},
+		}, claims)
+		id, _ := claims["jti"].(string)
+		a.burned = append(a.burned, backoffice.Proof{KeyPrint: t.proofBy.print(), ID: id})
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.origin+attackPath, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	req.RequestURI, req.RemoteAddr = attackPath, "127.0.0.1:1"
+	req.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}, "X-Device-Id": {t.device.String()}}
+	w := &answer{header: http.Header{}}
+	a.server.ServeHTTP(w, req)
+	return w.status, proof, nil
+}
+
+// answer keeps the status alone.
+type answer struct {
+	header http.Header
+	status int
+}
+
+func (w *answer) Header() http.Header { return w.header }
+
+func (w *answer) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *answer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// theft is an attack on the guard.
+type theft struct {
+	name   string
+	change func(a *assault, t *forgery)
+}
+
+func thefts() []theft {
+	return []theft{
+		{"proof for another URL", func(a *assault, t *forgery) { t.proofClaims["htu"] = a.origin + "/other" }},
+		{"proof for another host", func(_ *assault, t *forgery) { t.proofClaims["htu"] = "https://doctor.invalid" + attackPath }},
+		{"proof for another method", func(_ *assault, t *forgery) { t.proofClaims["htm"] = http.MethodPost }},
+		{"proof for another token", func(_ *assault, t *forgery) { t.proofClaims["ath"] = encode(make([]byte, sha256.Size)) }},
+		{"proof of another key", func(a *assault, t *forgery) { t.proofBy = a.stranger }},
+		{"proof of an hour ago", func(_ *assault, t *forgery) { t.proofClaims["iat"] = time.Now().Add(-time.Hour).Unix() }},
+		{"token without a signature", func(_ *assault, t *forgery) {
+			t.tokenHeader["alg"] = "none"
+			t.forge = func(token string) string { return token[:bytes.LastIndexByte([]byte(token), '.')+1] }
+		}},
+		{"token of another key", func(a *assault, t *forgery) { t.tokenBy, t.tokenHeader["kid"] = a.stranger, trustedKey+"-1" }},
+		{"token of another key under a known id", func(a *assault, t *forgery) { t.tokenBy = a.stranger }},
+		{"token with changed claims", func(a *assault, t *forgery) {
+			other := maps.Clone(t.claims)
+			other["sub"] = "opt_manager"
+			t.forge = func(token string) string { return swapPayload(token, other) }
+		}},
+		{"token for another audience", func(_ *assault, t *forgery) { t.claims["aud"] = "another-service" }},
+		{"token of another issuer", func(_ *assault, t *forgery) { t.claims["iss"] = "https://doctor.invalid" }},
+		{"expired token", func(_ *assault, t *forgery) {
+			t.claims["iat"], t.claims["exp"] = time.Now().Add(-time.Hour).Unix(), time.Now().Add(-time.Minute).Unix()
+		}},
+		{"token that claims to live for a year", func(_ *assault, t *forgery) {
+			t.claims["iat"], t.claims["exp"] = time.Now().Add(-time.Hour).Unix(), time.Now().AddDate(1, 0, 0).Unix()
+		}},
+		{"token of another device", func(_ *assault, t *forgery) { t.device = bff.NewID(bff.PrefixDevice, time.Now()) }},
+		{"proof as a token", func(a *assault, t *forgery) { t.tokenHeader["typ"] = "dpop+jwt" }},
+	}
+}
+
+// swapPayload puts other claims under a token's signature.
+func swapPayload(token string, claims map[string]any) string {
+	parts := bytes.Split([]byte(token), []byte("."))
+	raw, err := json.Marshal(claims)
+	if err != nil || len(parts) != 3 {
+		return token
+	}
+	return string(parts[0]) + "." + encode(raw) + "." + string(parts[2])
+}
+
+const attackAdvice = "take the service out of traffic: callers get in with what they should be refused for"
+
+// attackGuard sends requests through the real guard: a good one, which must pass, the
+// same again, and each with one thing wrong.
+func (d *doctor) attackGuard(ctx context.Context, on target, stranger keyPair) (found []service.Finding, err error) {
+	a, err := d.newAssault(on, stranger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attackTimeout)
+		defer cancel()
+		err = errors.Join(err, a.close(ctx), on.store.Erase(ctx, a.tenant, a.device, attackOperator, a.burned...))
+	}()
+	good := a.forgery()
+	status, proof, err := a.send(ctx, good)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusNoContent {
+		return service.Bad("the attacks were not tried: they would be refused for the same reason", "a request with a good token and proof is refused with status %d", status), nil
+	}
+	good.proof = proof
+	judge := func(name string, t *forgery) error {
+		status, _, err := a.send(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden:
+			found = append(found, service.Finding{Check: name, Verdict: service.OK, Found: fmt.Sprintf("refused with %d", status)})
+		case status < http.StatusBadRequest:
+			found = append(found, service.Finding{Check: name, Verdict: service.Wrong, Found: "was let in", Advice: attackAdvice})
+		default:
+			found = append(found, service.Finding{Check: name, Verdict: service.Warning, Found: fmt.Sprintf("was answered with %d, not with a refusal", status)})
+		}
+		return nil
+	}
+	if err := judge("the same proof again", good); err != nil {
+		return found, err
+	}
+	for _, th := range thefts() {
+		t := a.forgery()
+		th.change(a, t)
+		if err := judge(th.name, t); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// rivals is how many use an attestation at once.
+const rivals = 8
+
+// attackAttestation uses one second factor several times at once, again afterwards,
+// for something else and as another tenant.
+func attackAttestation(ctx context.Context, kept backoffice.Attestations, store *backofficestore.Sessions) (found []service.Finding, err error) {
+	victim, attacker := service.Tenants()
+	now := time.Now()
+	session := backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: victim, Operator: attackOperator, Device: bff.NewID(bff.PrefixDevice, now),
+	}
+	// Each is another mutation: a mutation that is repeated may use the same again.
+	refund := func(key string) backoffice.Use {
+		return backoffice.Use{Scope: backoffice.ScopeRefund, Once: backoffice.Once{Key: key}}
+	}
+	a := backoffice.Attestation{
+		ID: bff.NewID(bff.PrefixMFA, now), Tenant: victim, Operator: session.Operator, Device: session.Device, Session: session.ID,
+		Scope: backoffice.ScopeRefund, ExpiresAt: now.Add(backoffice.AttestationLifetime),
+	}
+	if err := kept.AddAttestation(ctx, a); err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attackTimeout)
+		defer cancel()
+		err = errors.Join(err, store.EraseAttestation(ctx, victim, a.ID))
+	}()
+	consume := func(tenant bff.ID, use backoffice.Use) error {
+		s := session
+		s.Tenant = tenant
+		return backoffice.ConsumeAttestation(ctx, kept, &backoffice.Visit{Session: s}, a.ID.String(), use, time.Now())
+	}
+	judge := func(name string, errs ...error) {
+		f := service.Finding{Check: name, Verdict: service.OK, Found: "refused"}
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				f = service.Finding{Check: name, Verdict: service.Wrong, Found: "was accepted", Advice: attackAdvice}
+			case bff.CodeOf(err) != bff.CodeMFAAttestationInvalid && f.Verdict == service.OK:
+				f.Verdict, f.Found = service.Warning, "could not be tried: "+string(bff.CodeOf(err))
+			}
+		}
+		found = append(found, f)
+	}
+	judge("of another tenant", consume(attacker, refund("elsewhere")))
+	judge("for something else", consume(victim, backoffice.Use{Scope: backoffice.ScopeLockRevoke}))
+	errs := make([]error, rivals)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = consume(victim, refund(fmt.Sprintf("at once %d", i))) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		}
+	}
+	switch won {
+	case 1:
+		found = append(found, service.Finding{Check: "used by several at once", Verdict: service.OK, Found: fmt.Sprintf("one of %d was let through", rivals)})
+	default:
+		found = append(found, service.Finding{
+			Check: "used by several at once", Verdict: service.Wrong, Found: fmt.Sprintf("%d of %d were let through, want one", won, rivals), Advice: attackAdvice,
+		})
+	}
+	judge("used again", consume(victim, refund("again")))
+	return found, nil
+}

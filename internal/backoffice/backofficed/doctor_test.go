@@ -1,0 +1,433 @@
+package backofficed
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// clinic is a deployment that a test may break, with servers of its own.
+type clinic struct {
+	*staff
+	settings map[string]string // in the environment
+	super    *pgxpool.Pool
+	sessions rueidis.Client
+	topics   *pubsub.Client
+}
+
+// missingTopic is not there until the test has seen that it is missed.
+const missingTopic = "melmastoon.bff.backoffice.session.opened.v1"
+
+func newClinic(t *testing.T) *clinic {
+	t.Helper()
+	db, sessions, caches := testkit.NewPostgres(t, false), testkit.NewRedis(t), testkit.NewRedis(t)
+	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL, p.RedisURL = db.URL(), sessions.URL() })}
+	s.run("migrate")
+	c := &clinic{staff: s, settings: s.Env()}
+	c.settings["BFF_BACKOFFICE_REDIS_CACHE_URL"] = caches.URL()
+	c.settings["BFF_BACKOFFICE_PUBLIC_URLS"] = "https://staff.example"
+	var err1, err2, err3, err4 error
+	var lru rueidis.Client
+	c.super, err1 = postgres.Open(t.Context(), postgres.Config{URL: db.URL()})
+	c.sessions, err2 = redis.Open(redis.Config{URL: sessions.URL()})
+	c.topics, err3 = pubsub.Open(t.Context(), pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubHost, AdminTimeout: time.Minute})
+	lru, err4 = redis.Open(redis.Config{URL: caches.URL()})
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.super.Close(); c.sessions.Close(); lru.Close(); _ = c.topics.Close() })
+	c.policy(lru, "allkeys-lru")
+	for _, topic := range identity().Publishes {
+		if topic != missingTopic {
+			c.must(c.topics.EnsureTopics(testkit.Context(t), topic))
+		}
+	}
+	for _, sub := range identity().Receives {
+		c.must(c.topics.EnsureSubscription(testkit.Context(t), sub))
+	}
+	return c
+}
+
+func (c *clinic) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *clinic) policy(client rueidis.Client, policy string) {
+	c.t.Helper()
+	c.must(client.Do(testkit.Context(c.t), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory-policy", policy).Build()).Error())
+}
+
+func (c *clinic) exec(sql string) {
+	c.t.Helper()
+	if _, err := c.super.Exec(testkit.Context(c.t), sql); err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// flagNames are those settings whose flag is not spelled as their variable.
+var flagNames = map[string]string{"MELMASTOON_ENV": "environment", "PUBSUB_PROJECT_ID": "pubsub-project", "PUBSUB_EMULATOR_HOST": "pubsub-emulator"}
+
+// doctor returns the command as it would be started with the settings, changed by
+// pairs of variables and values.
+func (c *clinic) doctor(changes ...string) *doctor {
+	c.t.Helper()
+	args := []string{"doctor", "--json", "--timeout=1m"}
+	add := func(variable, value string) {
+		name := flagNames[variable]
+		switch {
+		case name != "":
+		case strings.HasPrefix(variable, "BFF_BACKOFFICE_"), strings.HasPrefix(variable, "MELMASTOON_INTERNAL_"):
+			name = strings.TrimPrefix(strings.TrimPrefix(variable, "BFF_BACKOFFICE_"), "MELMASTOON_")
+			name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		default:
+			return
+		}
+		args = append(args, "--"+name+"="+value)
+	}
+	settings := map[string]string{}
+	for k, v := range c.settings {
+		settings[k] = v
+	}
+	for i := 0; i < len(changes); i += 2 {
+		settings[changes[i]] = changes[i+1]
+	}
+	for k, v := range settings {
+		add(k, v)
+	}
+	var cli commands
+	if _, err := service.Parse(identity(), &cli, args); err != nil {
+		c.t.Fatal(err)
+	}
+	return &cli.Doctor
+}
+
+// examine runs an examination and returns its findings.
+func (c *clinic) examine(x *service.Examination) []service.Finding {
+	c.t.Helper()
+	var out bytes.Buffer
+	err := x.Run(testkit.Context(c.t), &out)
+	return c.read(out.Bytes(), err)
+}
+
+// read returns the findings of a document and compares its verdict with the error.
+func (c *clinic) read(out []byte, err error) []service.Finding {
+	c.t.Helper()
+	var doc struct {
+		Verdict  service.Verdict
+		Findings []service.Finding
+	}
+	if jsonErr := json.Unmarshal(out, &doc); jsonErr != nil {
+		c.t.Fatalf("%v, %v\n%s", err, jsonErr, out)
+	}
+	if (err != nil) != (doc.Verdict == service.Wrong) {
+		c.t.Errorf("%s, and the command ended with %v", doc.Verdict, err)
+	}
+	return doc.Findings
+}
+
+func (c *clinic) findings(changes ...string) []service.Finding {
+	c.t.Helper()
+	return c.examine(c.doctor(changes...).examination(identity(), new(daemon.Environment)))
+}
+
+// named compares what is wrong, and what is doubtful beyond development's settings,
+// with patterns: each is met, and there is nothing else.
+func named(t *testing.T, found []service.Finding, want ...string) {
+	t.Helper()
+	met := make([]bool, len(want))
+	for _, f := range found {
+		if f.Verdict == service.OK || f.Area == "configuration" && f.Verdict == service.Warning {
+			continue
+		}
+		line, expected := string(f.Verdict)+" "+f.Area+": "+f.Check+": "+f.Found, false
+		for i, w := range want {
+			if regexp.MustCompile(w).MatchString(line) {
+				met[i], expected = true, true
+			}
+		}
+		if !expected {
+			t.Errorf("is named besides: %s", line)
+		}
+		if f.Verdict == service.Wrong && f.Advice == "" {
+			t.Errorf("no advice: %s", line)
+		}
+	}
+	for i, ok := range met {
+		if !ok {
+			t.Errorf("is not named: %s", want[i])
+		}
+	}
+}
+
+// TestDoctor breaks one thing after the other and sees it named, and nothing else.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	named(t, c.findings(), `^wrong pubsub: topic melmastoon.bff.backoffice.session.opened.v1: does not exist$`)
+	c.must(c.topics.EnsureTopics(testkit.Context(t), missingTopic))
+	sub := identity().Receives[0]
+	const attacked = `^wrong tenants: table %: another tenant can |^wrong tenants: table %: no tenant can `
+	on := func(table string) string { return strings.ReplaceAll(attacked, "%", table) }
+
+	for name, test := range map[string]struct {
+		breaks, mends string
+		want          []string
+	}{
+		"nothing": {},
+		"BYPASSRLS": {
+			"ALTER ROLE bff_backoffice_app BYPASSRLS", "ALTER ROLE bff_backoffice_app NOBYPASSRLS",
+			[]string{`^wrong postgres: role bff_backoffice_app: has BYPASSRLS`, on("[a-z_]+"), on("operator_activity"), on("ai_decision_log")},
+		},
+		"superuser": {
+			"ALTER ROLE bff_backoffice_jobs SUPERUSER", "ALTER ROLE bff_backoffice_jobs NOSUPERUSER",
+			[]string{`^wrong postgres of relay and jobs: role bff_backoffice_jobs: is a superuser`},
+		},
+		"member of the owner": {
+			"GRANT bff_backoffice_owner TO bff_backoffice_jobs", "REVOKE bff_backoffice_owner FROM bff_backoffice_jobs",
+			[]string{`^wrong postgres of relay and jobs: role bff_backoffice_jobs: is a member of bff_backoffice_owner`},
+		},
+		"an owner": {
+			"ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_app", "ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_owner",
+			[]string{`^wrong postgres: role bff_backoffice_app: owns job_state`},
+		},
+		"dropped policy": {
+			"DROP POLICY prefs_iso ON bff_backoffice.operator_preferences",
+			`CREATE POLICY prefs_iso ON bff_backoffice.operator_preferences TO bff_backoffice_app
+				USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid) WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)`,
+			[]string{`^wrong postgres: operator_preferences.prefs_iso: this policy is missing`, `^warning tenants: table operator_preferences: no row could be planted`},
+		},
+		"policy of a stranger": {
+			"CREATE POLICY mine ON bff_backoffice.operator_activity USING (true)", "DROP POLICY mine ON bff_backoffice.operator_activity",
+			[]string{`^wrong postgres: operator_activity.mine: no migration made this policy`, on("operator_activity")},
+		},
+		"wider policy": {
+			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id IS NOT NULL)",
+			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)",
+			[]string{`^wrong postgres: offline_action_queue_hints.oaq_iso: this policy has another condition`, on("offline_action_queue_hints")},
+		},
+		"policy for everyone": {
+			"ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO public", "ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO bff_backoffice_app",
+			[]string{`^wrong postgres: idempotency.idem_tenant_iso: this policy is for public, the migrations made it for bff_backoffice_app`},
+		},
+		"not forced": {
+			"ALTER TABLE bff_backoffice.alert_ack_log NO FORCE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.alert_ack_log FORCE ROW LEVEL SECURITY",
+			[]string{`^wrong postgres: alert_ack_log: does not force row level security`},
+		},
+		"switched off": {
+			"ALTER TABLE bff_backoffice.device_sync_status DISABLE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.device_sync_status ENABLE ROW LEVEL SECURITY",
+			[]string{`^wrong postgres: device_sync_status: has no row level security`, on("device_sync_status")},
+		},
+		"a tenant from the start": {
+			"ALTER ROLE bff_backoffice_app SET app.tenant_id = '018a0000-0000-7000-8000-000000000000'", "ALTER ROLE bff_backoffice_app RESET app.tenant_id",
+			[]string{`^wrong tenants: connection: begins with a tenant`, `^wrong tenants: connection: still has its tenant`},
+		},
+		"lost index": {
+			"DROP INDEX bff_backoffice.ix_idem_tenant", "CREATE INDEX ix_idem_tenant ON bff_backoffice.idempotency (tenant_id, created_at DESC)",
+			[]string{`^wrong postgres: index ix_idem_tenant: is missing, which migration 0003_create_idempotency.sql makes`},
+		},
+		"lost column": {
+			"ALTER TABLE bff_backoffice.operator_activity RENAME roles TO kinds", "ALTER TABLE bff_backoffice.operator_activity RENAME kinds TO roles",
+			[]string{`^wrong postgres: column operator_activity.roles: is missing, which migration 0017_add_activity_outcome.sql makes`},
+		},
+	} { // one after the other: they share the server
+		t.Run(name, func(t *testing.T) {
+			if test.breaks != "" {
+				c.exec(test.breaks)
+				defer c.exec(test.mends)
+			}
+			named(t, c.findings(), test.want...)
+		})
+	}
+	t.Run("eviction", func(t *testing.T) {
+		c.policy(c.sessions, "allkeys-lru")
+		defer c.policy(c.sessions, "noeviction")
+		named(t, c.findings(), `^wrong redis session: policy: .* maxmemory-policy is "allkeys-lru", want noeviction`)
+	})
+	t.Run("lost subscription", func(t *testing.T) {
+		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
+		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: does not exist$`)
+		other := sub
+		other.Topic = identity().Receives[1].Topic
+		c.must(c.topics.EnsureSubscription(testkit.Context(t), other))
+		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: is of the topic `+regexp.QuoteMeta(other.Topic))
+		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
+		c.must(c.topics.EnsureSubscription(testkit.Context(t), sub))
+	})
+	t.Run("places", c.testPlaces)
+	t.Run("clock", c.testClock)
+	t.Run("settings", c.testSettings)
+	t.Run("guard", c.testGuard)
+	c.testNothingIsLeft(t)
+}
+
+// testPlaces leads to servers that are away, hang, or are not what they should be.
+func (c *clinic) testPlaces(t *testing.T) {
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"keys":[]}`))
+	}))
+	t.Cleanup(empty.Close)
+	named(t, c.findings("BFF_BACKOFFICE_IAM_URL", empty.URL), `^wrong keys: issuer of access tokens: publishes no keys`)
+	named(t, c.findings("BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1"), `^wrong upstreams: lock: .*connection refused`)
+	named(t, c.findings("BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
+		`^wrong postgres: server: .*connection refused`, `^warning postgres: (role|migrations|policies): not checked`, `^warning tenants: .*: not checked`)
+
+	// A server that takes connections and says nothing holds up no other check.
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	c.must(err)
+	t.Cleanup(func() { _ = silent.Close() })
+	d := c.doctor("BFF_BACKOFFICE_LOCK_URL", "http://"+silent.Addr().String(), "BFF_BACKOFFICE_REDIS_CACHE_URL", "redis://"+silent.Addr().String())
+	d.Timeout = 100 * time.Millisecond
+	found := c.examine(d.examination(identity(), new(daemon.Environment)))
+	seen := map[string]string{}
+	for _, f := range found {
+		seen[f.Area+": "+f.Check] = string(f.Verdict)
+	}
+	if seen["upstreams: lock"] != "wrong" || seen["redis cache: server"] != "wrong" || seen["configuration: settings"] == "" || seen["keys: nonce-keys, sync-keys and pepper"] == "" {
+		t.Errorf("with a server that hangs: %v", seen)
+	}
+}
+
+// testClock gives the machine a wrong clock.
+func (c *clinic) testClock(t *testing.T) {
+	for ahead, want := range map[time.Duration][]string{
+		5 * time.Minute: {
+			`^wrong postgres: clock: is (5m\d+|4m5\d)s behind this machine's`, `^wrong postgres of relay and jobs: clock: `, `^wrong redis session: clock: `, `^wrong redis cache: clock: `,
+			`^wrong upstreams: [a-z]+ clock: is [45]m\d+s behind`,
+		},
+		-10 * time.Minute: {
+			`^wrong postgres: clock: is (10m\d+|9m5\d)s ahead of this machine's`, `^wrong postgres of relay and jobs: clock: `, `^wrong redis (session|cache): clock: `,
+			`^wrong upstreams: [a-z]+ clock: is (10m\d+|9m5\d)s ahead of`,
+		},
+	} {
+		x := c.doctor().examination(identity(), new(daemon.Environment))
+		x.Now = func() time.Time { return time.Now().Add(ahead) }
+		named(t, c.examine(x), want...)
+	}
+}
+
+// testSettings runs the command itself: settings by variable and in their order, no
+// secrets, its exit status.
+func (c *clinic) testSettings(t *testing.T) {
+	cmd := c.command("doctor", "--json", "--timeout=1m")
+	cmd.Env = append(append(cmd.Env, platform.Pairs(c.settings)...), "MELMASTOON_ENV=production", "BFF_BACKOFFICE_LIMTS=off", "BFF_BACKOFFICE_INSTANCES=hunter2",
+		"BFF_BACKOFFICE_PEPPER=hunter2", "BFF_BACKOFFICE_MIN_APP_VERSION=hunter2", "BFF_BACKOFFICE_PUBLIC_URLS=http://hunter2.example", "BFF_BACKOFFICE_SYNC_KEYS=hunter2")
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || problems.Len() > 0 {
+		t.Errorf("%v\n%s", err, &problems)
+	}
+	var got []string
+	for _, f := range c.read(out.Bytes(), err) {
+		if f.Area == "configuration" {
+			got = append(got, string(f.Verdict)+" "+f.Check)
+		}
+	}
+	want := []string{
+		"wrong PUBSUB_EMULATOR_HOST", "wrong MELMASTOON_INTERNAL_TOKEN", "wrong MELMASTOON_INTERNAL_HMAC_KEY", "wrong BFF_BACKOFFICE_PUBLIC_URLS", "wrong BFF_BACKOFFICE_PEPPER",
+		"wrong BFF_BACKOFFICE_INSTANCES", "wrong BFF_BACKOFFICE_SYNC_KEYS", "warning BFF_BACKOFFICE_LIMTS",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, secret := range []string{"hunter2", c.Secrets.NonceKey, c.Secrets.InternalToken, c.Secrets.InternalHMACKey, c.Secrets.BackofficePassword} {
+		if strings.Contains(out.String(), `"`+secret) || strings.Contains(out.String(), ": "+secret) {
+			t.Errorf("a secret is shown:\n%s", &out)
+		}
+	}
+}
+
+// forgetful lets every proof be used again.
+type forgetful struct{ backoffice.Sessions }
+
+func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
+	p.ID, p.Until = rand.Text(), now.Add(time.Second)
+	return f.Sessions.Enter(ctx, c, p, now)
+}
+
+// lenient never uses an attestation up.
+type lenient struct{ backoffice.Attestations }
+
+func (l lenient) UseAttestation(context.Context, backoffice.Attestation, string) (bool, error) {
+	return true, nil
+}
+
+// testGuard weakens what the attacks are on.
+func (c *clinic) testGuard(t *testing.T) {
+	ctx, d, keys := testkit.Context(t), c.doctor(), redis.NewKeys(c.Name, identity().Name)
+	stranger, err := newKeyPair()
+	c.must(err)
+	on := newTarget(c.sessions, keys)
+	on.sessions = forgetful{on.store}
+	found, err := d.attackGuard(ctx, on, stranger)
+	c.must(err)
+	named(t, found, `^wrong : the same proof again: was let in$`)
+
+	on = newTarget(c.sessions, keys)
+	on.trusted = []keyPair{stranger}
+	found, err = d.attackGuard(ctx, on, stranger)
+	c.must(err)
+	named(t, found, `^wrong : token of another key: was let in$`)
+
+	d.PublicURLs = append(d.PublicURLs, "https://doctor.invalid")
+	found, err = d.attackGuard(ctx, newTarget(c.sessions, keys), stranger)
+	c.must(err)
+	named(t, found, `^wrong : proof for another host: was let in$`)
+
+	store := newTarget(c.sessions, keys).store
+	found, err = attackAttestation(ctx, lenient{store}, store)
+	c.must(err)
+	named(t, found, `^wrong : used by several at once: 8 of 8 were let through`, `^wrong : used again: was accepted`)
+}
+
+// testNothingIsLeft looks for rows and keys of the examinations; what a weakened part
+// has left is not theirs.
+func (c *clinic) testNothingIsLeft(t *testing.T) {
+	ctx := testkit.Context(t)
+	c.must(c.sessions.Do(ctx, c.sessions.B().Flushall().Build()).Error())
+	named(t, c.findings())
+	left, err := c.sessions.Do(ctx, c.sessions.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil || len(left) > 0 {
+		t.Errorf("keys are left: %v, %v", left, err)
+	}
+	rows, err := c.super.Query(ctx, `SELECT relname::text, (xpath('/row/n/text()', query_to_xml('SELECT count(*) AS n FROM ' || oid::regclass, false, true, '')))[1]::text::int
+		FROM pg_class WHERE relnamespace = 'bff_backoffice'::regnamespace AND relkind = 'r' AND relname <> 'schema_migrations'`)
+	c.must(err)
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			table string
+			n     int
+		)
+		c.must(rows.Scan(&table, &n))
+		if n > 0 {
+			t.Errorf("%s has %d rows", table, n)
+		}
+	}
+	c.must(rows.Err())
+}

@@ -1,0 +1,212 @@
+package consumerd
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+const (
+	// rivals is how many use a hand-off at once.
+	rivals       = 8
+	cleanUp      = 5 * time.Second
+	attackAdvice = "stop hand-offs until it is found out why: a guest could be charged twice or for another's stay"
+	cardAdvice   = "replace the keyring of the cards: pages of others could choose a guest's session"
+)
+
+// attackedClaims are those of a hand-off to a tenant that is no hotel.
+func attackedClaims(now time.Time) handoff.Claims {
+	tenant, _ := service.Tenants()
+	today := bff.DateOf(now)
+	return handoff.Claims{
+		ID: bff.NewID(bff.PrefixHandoff, now), GuestSessionID: bff.NewID(bff.PrefixGuestSession, now), TenantID: tenant,
+		PropertyID: bff.IDFromBytes(bff.PrefixProperty, tenant.Bytes()), Dates: bff.StayDates{CheckIn: today + 1, CheckOut: today + 2},
+		Occupancy: handoff.Occupancy{Adults: 1, Rooms: 1}, Currency: bff.Currencies()[0], Locale: bff.Locales()[0],
+	}
+}
+
+// strangersRing signs with a key of the examination's own, under the id of another.
+func strangersRing(id string, now time.Time) (*handoff.Keyring, error) {
+	set, err := handoff.NewKeySet(id, []byte("a secret that no service has, 32 b"), now)
+	if err != nil {
+		return nil, err
+	}
+	return handoff.NewKeyring(set), nil
+}
+
+// attackLedger uses one hand-off several times at once and again, and one that has
+// expired. Its rows are removed.
+func attackLedger(ctx context.Context, l ledger) (found []service.Finding, err error) {
+	now := time.Now()
+	ring, err := strangersRing("doctor", now)
+	if err != nil {
+		return nil, err
+	}
+	var planted []bff.ID
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+		defer cancel()
+		for _, id := range planted {
+			err = errors.Join(err, l.RemoveHandoff(ctx, id))
+		}
+	}()
+	plant := func(minted time.Time) (bff.ID, error) {
+		_, p, err := handoff.Mint(ring, attackedClaims(minted), minted)
+		if err != nil {
+			return bff.ID{}, err
+		}
+		planted = append(planted, p.ID)
+		return p.ID, l.AddHandoff(ctx, consumer.Handoff{Payload: p})
+	}
+	fresh, err := plant(now)
+	if err != nil {
+		return nil, err
+	}
+	old, err := plant(now.Add(-handoff.Lifetime - time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, rivals)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = l.Consume(ctx, fresh, fmt.Sprintf("doctor-%d", i), time.Now()) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		}
+	}
+	f := service.Finding{Check: "used by several at once", Verdict: service.OK, Found: fmt.Sprintf("one of %d was let through", rivals)}
+	if won != 1 {
+		f.Verdict, f.Found, f.Advice = service.Wrong, fmt.Sprintf("%d of %d were let through, want one", won, rivals), attackAdvice
+	}
+	found = append(found, f)
+	_, err = l.Consume(ctx, fresh, "doctor-again", time.Now())
+	found = append(found, refusal("used again", err, bff.CodeHandoffReplayed, attackAdvice))
+	_, err = l.Consume(ctx, old, "doctor-late", time.Now())
+	return append(found, refusal("used after it has expired", err, bff.CodeHandoffExpired, attackAdvice)), nil
+}
+
+// refusal judges an attack by the error that it ought to end with.
+func refusal(name string, err error, want bff.Code, advice string) service.Finding {
+	f := service.Finding{Check: name, Verdict: service.OK, Found: "refused"}
+	switch {
+	case err == nil:
+		f.Verdict, f.Found, f.Advice = service.Wrong, "was accepted", advice
+	case bff.CodeOf(err) != want:
+		f.Verdict, f.Found = service.Warning, "could not be tried: "+string(bff.CodeOf(err))
+	}
+	return f
+}
+
+// attackToken verifies tokens that are not what the service has signed, with the keys
+// that are in use.
+func attackToken(_ context.Context, ring *handoff.Keyring) ([]service.Finding, error) {
+	now := time.Now()
+	token, p, err := handoff.Mint(ring, attackedClaims(now), now)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := handoff.Verify(ring, token, now); err != nil {
+		return service.Bad("the attacks were not tried: they would be refused for the same reason", "a token that was just minted is refused"), nil
+	}
+	strangers, err := strangersRing(p.KeyID, now)
+	if err != nil {
+		return nil, err
+	}
+	forged, _, err1 := handoff.Mint(strangers, p.Claims, now)
+	expired, _, err2 := handoff.Mint(ring, p.Claims, now.Add(-handoff.Lifetime-time.Second))
+	future, _, err3 := handoff.Mint(ring, p.Claims, now.Add(handoff.MaxSkew+time.Minute))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	verify := func(token string) error {
+		_, err := handoff.Verify(ring, token, now)
+		return err
+	}
+	found := []service.Finding{
+		refusal("token of another key", verify(forged), bff.CodeHandoffSignatureInvalid, attackAdvice),
+		refusal("expired token", verify(expired), bff.CodeHandoffExpired, attackAdvice),
+		refusal("token of the future", verify(future), bff.CodeHandoffSignatureInvalid, attackAdvice),
+	}
+	return append(found, tampered(token, verify)), nil
+}
+
+// tampered turns every bit of a token around, one at a time.
+func tampered(token string, verify func(string) error) service.Finding {
+	f := service.Finding{Check: "changed token", Verdict: service.OK}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		f.Verdict, f.Found = service.Warning, "could not be tried: the token is no base64url"
+		return f
+	}
+	for i := range 8 * len(raw) {
+		raw[i/8] ^= 1 << (i % 8)
+		if verify(base64.RawURLEncoding.EncodeToString(raw)) == nil {
+			f.Verdict, f.Found, f.Advice = service.Wrong, fmt.Sprintf("was accepted with another bit %d", i), attackAdvice
+			return f
+		}
+		raw[i/8] ^= 1 << (i % 8)
+	}
+	f.Found = fmt.Sprintf("refused with each of its %d bits changed", 8*len(raw))
+	return f
+}
+
+// attackCard plants cards that the service has not made.
+func attackCard(_ context.Context, ring *handoff.Keyring) ([]service.Finding, error) {
+	now := time.Now()
+	cards := consumer.NewCards(ring)
+	card := consumer.Card{
+		SessionID: bff.NewID(bff.PrefixGuestSession, now), Locale: bff.Locales()[0], Currency: bff.Currencies()[0], MadeAt: now.UTC().Truncate(time.Second),
+	}
+	text, err := cards.Mint(card)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := cards.Verify(text, now); err != nil {
+		return service.Bad("the attacks were not tried: they would be refused for the same reason", "a card that was just made is refused"), nil
+	}
+	id := ""
+	for _, k := range ring.KeySet().Keys() {
+		if k.State() == handoff.Active {
+			id = k.ID()
+		}
+	}
+	strangers, err := strangersRing(id, now)
+	if err != nil {
+		return nil, err
+	}
+	planted, err1 := consumer.NewCards(strangers).Mint(card)
+	card.MadeAt = card.MadeAt.Add(-consumer.CardLifetime - time.Minute)
+	old, err2 := cards.Mint(card)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	verify := func(text string) error {
+		_, err := cards.Verify(text, now)
+		return err
+	}
+	judge := func(name string, err error) service.Finding {
+		f := service.Finding{Check: name, Verdict: service.OK, Found: "refused"}
+		if err == nil {
+			f.Verdict, f.Found, f.Advice = service.Wrong, "was accepted", cardAdvice
+		}
+		return f
+	}
+	changed := tampered(text, verify)
+	changed.Check = "changed card"
+	if changed.Advice != "" {
+		changed.Advice = cardAdvice
+	}
+	return []service.Finding{judge("card of another key", verify(planted)), judge("card that is too old", verify(old)), changed}, nil
+}

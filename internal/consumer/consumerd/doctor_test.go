@@ -1,0 +1,189 @@
+package consumerd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// named compares what is wrong, and what is doubtful, with the beginnings of lines.
+func named(t *testing.T, found []service.Finding, want ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range found {
+		if f.Verdict != service.OK && (f.Area != "configuration" || f.Verdict != service.Warning) {
+			got = append(got, string(f.Verdict)+" "+f.Area+": "+f.Check+": "+f.Found)
+		}
+	}
+	ok := len(got) == len(want)
+	for i := range want {
+		ok = ok && strings.HasPrefix(got[i], want[i])
+	}
+	if !ok {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestDoctor examines a deployment that is right, and one without its topics and with
+// keys that cannot be read. Every check that both services have is broken in the test
+// of the staff service.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	w, ctx := testkit.NewWorld(t, nil), testkit.Context(t)
+	env := w.Env()
+	if err := postgres.Migrate(ctx, env["BFF_CONSUMER_MIGRATE_URL"], identity().Schema, postgres.MigrateOptions{
+		Passwords: map[string]string{identity().Schema.Logins[0]: w.Secrets.ConsumerPassword},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	examine := func(change func(*doctor)) []service.Finding {
+		t.Helper()
+		args := []string{"doctor", "--json", "--timeout=1m", "--environment=" + w.Name, "--pubsub-project=" + w.PubSubProject, "--pubsub-emulator=" + w.PubSubHost}
+		for variable, value := range env {
+			name, own := strings.CutPrefix(variable, "BFF_CONSUMER_")
+			if !own {
+				if name, own = strings.CutPrefix(variable, "MELMASTOON_INTERNAL_"); own {
+					name = "INTERNAL_" + name
+				}
+			}
+			if own {
+				args = append(args, "--"+strings.ReplaceAll(strings.ToLower(name), "_", "-")+"="+value)
+			}
+		}
+		var cli commands
+		if _, err := service.Parse(identity(), &cli, args); err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(&cli.Doctor)
+		}
+		var out bytes.Buffer
+		err := cli.Doctor.examination(identity(), new(daemon.Environment)).Run(ctx, &out)
+		var doc struct {
+			Verdict  service.Verdict
+			Findings []service.Finding
+		}
+		if jsonErr := json.Unmarshal(out.Bytes(), &doc); jsonErr != nil || (err != nil) != (doc.Verdict == service.Wrong) {
+			t.Fatalf("%v, %v\n%s", err, jsonErr, &out)
+		}
+		return doc.Findings
+	}
+	missing := pubsub.Needed(identity().Publishes, identity().Receives)
+	if n := len(examine(nil)); n < len(missing.Topics)+len(missing.Subscriptions) {
+		t.Errorf("%d findings, and no topic stands", n)
+	}
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: w.PubSubProject, EmulatorHost: w.PubSubHost, AdminTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	errs := []error{client.EnsureTopics(ctx, identity().Publishes...)}
+	for _, sub := range identity().Receives {
+		errs = append(errs, client.EnsureSubscription(ctx, sub))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	const shared = "warning redis cache: policy: " // both tiers are one server here
+	named(t, examine(nil), shared)
+	named(t, examine(func(d *doctor) { d.CardKeys = "{" }), shared, "wrong keys: keyring of the cards: card-keys: ", "wrong card: planted: card-keys: ")
+	named(t, examine(func(d *doctor) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,
+		"wrong keys: keyring of the hand-off: handoff-keys: ", "wrong hand-off: token: handoff-keys: ")
+
+	db, err := postgres.Open(ctx, postgres.Config{URL: env["BFF_CONSUMER_POSTGRES_URL"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	store := consumerstore.New(consumerstore.Config{DB: db})
+	found, err := attackLedger(ctx, generous{store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named(t, found, "wrong : used by several at once: 8 of 8 were let through", "wrong : used again: was accepted", "wrong : used after it has expired: was accepted")
+	var left int
+	tenant, _ := service.Tenants()
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_consumer.handoff_replay_log WHERE tenant_id = $1`, tenant.UUID()).Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d rows are left, %v", left, err)
+	}
+}
+
+// generous lets everyone use a hand-off.
+type generous struct{ ledger }
+
+func (g generous) Consume(context.Context, bff.ID, string, time.Time) (consumer.Handoff, error) {
+	return consumer.Handoff{}, nil
+}
+
+// TestDoctorJudgesKeyrings: a ring must have a key that signs, and keep what it
+// replaced for as long as that may be met.
+func TestDoctorJudgesKeyrings(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
+	secret := []byte("0123456789abcdef0123456789abcdef")
+	set := func(active time.Time, change ...func(*handoff.KeySet) (*handoff.KeySet, error)) *handoff.KeySet {
+		t.Helper()
+		s, err := handoff.NewKeySet("first", secret, active)
+		for _, f := range change {
+			if err == nil {
+				s, err = f(s)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	add := func(s *handoff.KeySet) (*handoff.KeySet, error) {
+		return s.Add("second", bytes.Repeat([]byte("k"), 32))
+	}
+	promote := func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Promote("second", now.Add(-time.Minute)) }
+	revoke := func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Revoke("first") }
+	for name, test := range map[string]struct {
+		set  *handoff.KeySet
+		want []string
+	}{
+		"one key":           {set(now.Add(-time.Hour)), nil},
+		"a pending one":     {set(now.Add(-time.Hour), add), nil},
+		"rotated":           {set(now.Add(-time.Hour), add, promote), nil},
+		"dropped too early": {set(now.Add(-time.Hour), add, promote, revoke), []string{"warning : : the key second signs since 2026-10-01T11:59:00.000Z, and what the one before has signed may live for 30m0s"}},
+		"old":               {set(now.AddDate(-2, 0, 0)), []string{"warning : : the active key first is older than a year"}},
+		"of the future":     {set(now.Add(time.Hour)), []string{"wrong : : the active key first signs since 2026-10-01T13:00:00.000Z, which is in the future"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			named(t, judgeRing(test.set, handoff.Lifetime, now), test.want...)
+		})
+	}
+}
+
+// TestDoctorAttacksTokens: what is accepted and should not be is named.
+func TestDoctorAttacksTokens(t *testing.T) {
+	t.Parallel()
+	accept := func(string) error { return nil }
+	if f := tampered("AAAA", accept); f.Verdict != service.Wrong || f.Advice == "" {
+		t.Errorf("%+v", f)
+	}
+	for want, err := range map[service.Verdict]error{
+		service.OK: bff.Errorf(bff.CodeHandoffExpired, ""), service.Wrong: nil, service.Warning: io.EOF,
+	} {
+		if f := refusal("x", err, bff.CodeHandoffExpired, "y"); f.Verdict != want {
+			t.Errorf("%v: %+v", err, f)
+		}
+	}
+}

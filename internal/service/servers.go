@@ -1,0 +1,400 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lestrrat-go/jwx/v3/jwk"
+	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/redis"
+)
+
+// The oldest servers that are tested with.
+const (
+	minPostgres = 15_00_00
+	minRedis    = 7
+)
+
+// Configuration reports every wrong setting, in development those that a deployment
+// would refuse, and variables that no setting reads.
+func (x *Examination) Configuration(env *daemon.Environment, wrong error, unsafe []error) {
+	x.Add(Check{Area: "configuration", Name: "settings", Run: func(context.Context) ([]Finding, error) {
+		var found []Finding
+		for _, p := range env.Problems(wrong) {
+			found = append(found, settingFinding(Wrong, p, "set it as `"+x.Name+" serve --help` describes"))
+		}
+		if len(found) == 0 {
+			found = Good("every setting is right for the environment %s", x.settings.Environment)
+		}
+		if x.settings.Development() {
+			for _, err := range unsafe {
+				for _, p := range env.Name(err) {
+					found = append(found, settingFinding(Warning, p, "accepted in development, refused elsewhere"))
+				}
+			}
+		}
+		for _, p := range env.Unknown(x.Prefix + "_") {
+			found = append(found, settingFinding(Warning, p, "correct or remove it: nothing reads it"))
+		}
+		return found, nil
+	}})
+}
+
+func settingFinding(v Verdict, p daemon.Problem, advice string) Finding {
+	text := strings.TrimPrefix(p.Text, p.Variable+": ")
+	return Finding{Check: p.Variable, Verdict: v, Found: text, Advice: advice}
+}
+
+// lazily opens something once, within the time that a server has for one check.
+func lazily[T any](x *Examination, open func(context.Context) (T, error)) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), x.doctor.Timeout)
+		defer cancel()
+		return open(ctx)
+	})
+}
+
+// Servers examines Postgres, both tiers of Redis, Pub/Sub and the issuer of callers'
+// tokens.
+func (x *Examination) Servers() {
+	s := x.settings
+	app := x.Postgres()
+	x.postgres("postgres", app)
+	if s.JobsPostgresURL != "" {
+		x.postgres("postgres of relay and jobs", x.pool(postgres.Config{URL: s.JobsPostgresURL.Reveal()}))
+	}
+	x.schema(app)
+	x.redis("redis session", s.RedisSessionURL, "noeviction", "sessions, limits and used proofs would vanish")
+	x.redis("redis cache", s.RedisCacheURL, "allkeys-lru", "writes would fail once its memory is full")
+	x.pubSub()
+	if s.OIDCJWKSURL != "" {
+		x.Issuer("keys", "issuer of callers' ID tokens", s.OIDCJWKSURL)
+	}
+}
+
+// Postgres returns what opens the pool of requests, once. Unlike the service it also
+// connects as a role that it should not have, to tell what is wrong with it.
+func (x *Examination) Postgres() func() (*pgxpool.Pool, error) {
+	return x.pool(postgres.Config{URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler})
+}
+
+func (x *Examination) pool(cfg postgres.Config) func() (*pgxpool.Pool, error) {
+	cfg.ApplicationName, cfg.MaxConns = x.Name+"-doctor", 4
+	return lazily(x, func(ctx context.Context) (*pgxpool.Pool, error) {
+		db, err := postgres.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		x.onEnd(db.Close)
+		return db, db.Ping(ctx)
+	})
+}
+
+// Tenants of the examination: no hotel's id is of the first milliseconds of 1970.
+func Tenants() (victim, attacker bff.ID) {
+	reserved := [16]byte{15: 0xd0}
+	victim = bff.IDFromBytes(bff.PrefixTenant, reserved)
+	reserved[15]++
+	return victim, bff.IDFromBytes(bff.PrefixTenant, reserved)
+}
+
+func (x *Examination) postgres(area string, open func() (*pgxpool.Pool, error)) {
+	x.Add(Check{Area: area, Name: "server", Run: func(ctx context.Context) ([]Finding, error) {
+		db, err := open()
+		if err != nil {
+			return nil, err
+		}
+		sent := x.Now()
+		server, err := postgres.InspectServer(ctx, db)
+		got := x.Now()
+		if err != nil {
+			return nil, err
+		}
+		found := Good("version %s answers in %s", server.Release, took(got.Sub(sent)))
+		if server.Version < minPostgres {
+			found = Bad("upgrade the server", "version %s is older than %d", server.Release, minPostgres/10_000)
+		}
+		return append(found, x.clock(server.Time, sent, got, 0)), nil
+	}}, Check{Area: area, Name: "role", Run: func(ctx context.Context) ([]Finding, error) {
+		db, err := open()
+		if err != nil {
+			return nil, errAway
+		}
+		role, flaws, err := postgres.InspectRole(ctx, db, x.Schema)
+		return flawed("role", flaws, "%s owns nothing and has no rights beyond its grants", role), err
+	}})
+}
+
+var errAway = fmt.Errorf("%w: the server could not be reached", errNotChecked)
+
+// flawed turns flaws into findings.
+func flawed(what string, flaws []postgres.Flaw, good string, args ...any) []Finding {
+	if len(flaws) == 0 {
+		return Good(good, args...)
+	}
+	found := make([]Finding, len(flaws))
+	for i, f := range flaws {
+		found[i] = Finding{Check: strings.TrimSpace(what + " " + f.Subject), Verdict: Wrong, Found: f.Text, Advice: f.Advice}
+	}
+	return found
+}
+
+// siegeTimeout caps the attack on all tables together, of which there may be many.
+const siegeTimeout = 2 * time.Minute
+
+func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
+	x.Add(Check{Area: "postgres", Name: "migrations", Run: func(ctx context.Context) ([]Finding, error) {
+		db, err := open()
+		if err != nil {
+			return nil, errAway
+		}
+		newest, flaws, err := postgres.InspectSchema(ctx, db, x.Schema)
+		return flawed("", flaws, "all up to %04d are applied", newest), err
+	}})
+	if !x.Isolated {
+		return
+	}
+	victim, attacker := Tenants()
+	x.Add(Check{Area: "postgres", Name: "policies", Run: func(ctx context.Context) ([]Finding, error) {
+		db, err := open()
+		if err != nil {
+			return nil, errAway
+		}
+		tables, policies, flaws, err := postgres.InspectPolicies(ctx, db, x.Schema)
+		return flawed("", flaws, "%d policies are as the migrations made them, and %d tables of tenants force them", policies, tables), err
+	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: siegeTimeout, Run: func(ctx context.Context) ([]Finding, error) {
+		db, err := open()
+		if err != nil {
+			return nil, errAway
+		}
+		siege, err := postgres.AttackTenants(ctx, db, x.Schema.Schema, victim, attacker)
+		if err != nil {
+			return nil, err
+		}
+		found := flawed("table", siege.Flaws, "on %d tables, another tenant and none can neither read, add, change nor remove rows", siege.Tables)
+		for _, table := range siege.Bare {
+			found = append(found, Finding{Check: "table " + table, Verdict: Warning, Found: "no row could be planted: only what stood there was tried"})
+		}
+		return found, nil
+	}}, Check{Area: "tenants", Name: "a tenant left on a connection", Attack: true, Run: func(ctx context.Context) ([]Finding, error) {
+		if _, err := open(); err != nil {
+			return nil, errAway
+		}
+		flaws, err := postgres.AttackPool(ctx, postgres.Config{
+			URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler, ApplicationName: x.Name + "-doctor",
+		}, victim)
+		return flawed("", flaws, "a connection has no tenant before and after it was used for one"), err
+	}})
+}
+
+// Redis returns what opens a client of a tier, once.
+func (x *Examination) Redis(tier string, url daemon.Secret) func() (rueidis.Client, error) {
+	return lazily(x, func(ctx context.Context) (rueidis.Client, error) {
+		c, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: x.Name + "-doctor-" + tier, Timeout: x.doctor.Timeout})
+		if err != nil {
+			return nil, err
+		}
+		x.onEnd(c.Close)
+		return c, redis.Ping(c)(ctx)
+	})
+}
+
+// Keys builds the service's Redis keys.
+func (x *Examination) Keys() redis.Keys { return redis.NewKeys(x.settings.Environment, x.Name) }
+
+func (x *Examination) redis(area string, url daemon.Secret, policy, otherwise string) {
+	open := x.Redis(strings.TrimPrefix(area, "redis "), url)
+	x.Add(Check{Area: area, Name: "server", Run: func(ctx context.Context) ([]Finding, error) {
+		c, err := open()
+		if err != nil {
+			return nil, err
+		}
+		sent := x.Now()
+		nodes, err := redis.Inspect(ctx, c)
+		got := x.Now()
+		if err != nil {
+			return nil, err
+		}
+		var found []Finding
+		for _, n := range nodes {
+			major, _, _ := strings.Cut(n.Version, ".")
+			if v, err := strconv.Atoi(major); err != nil || v < minRedis {
+				found = append(found, Bad("upgrade the server", "%s: version %s is older than %d", n.Address, n.Version, minRedis)...)
+			} else {
+				found = append(found, Good("%s: version %s answers in %s", n.Address, n.Version, took(got.Sub(sent)))...)
+			}
+			if n.Policy != policy {
+				found = append(found, Finding{
+					Check: "policy", Verdict: x.evictionVerdict(policy), Found: fmt.Sprintf("%s: maxmemory-policy is %q, want %s: %s", n.Address, n.Policy, policy, otherwise),
+					Advice: "CONFIG SET maxmemory-policy " + policy + ", and in the server's configuration",
+				})
+			} else {
+				found = append(found, Finding{Check: "policy", Verdict: OK, Found: n.Address + ": maxmemory-policy is " + policy})
+			}
+			if !n.Time.IsZero() {
+				found = append(found, x.clock(n.Time, sent, got, 0))
+			}
+		}
+		return found, nil
+	}})
+}
+
+// evictionVerdict: in development both tiers may share one server, which can not have
+// both policies. It keeps its keys, and its memory does not fill up.
+func (x *Examination) evictionVerdict(policy string) Verdict {
+	if x.settings.Development() && policy != "noeviction" && x.settings.RedisSessionURL == x.settings.RedisCacheURL {
+		return Warning
+	}
+	return Wrong
+}
+
+func (x *Examination) pubSub() {
+	needs := pubsub.Needed(x.Publishes, x.Receives)
+	// Thousands of them are looked up sixteen at a time.
+	limit := 2*x.doctor.Timeout + time.Duration(len(needs.Topics)+len(needs.Sources)+len(needs.Subscriptions))*20*time.Millisecond
+	x.Add(Check{Area: "pubsub", Name: "topics and subscriptions", Timeout: limit, Run: func(ctx context.Context) ([]Finding, error) {
+		client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: x.settings.PubSubProject, EmulatorHost: x.settings.PubSubEmulator})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = client.Close() }() // only read
+		lacks, err := client.Inspect(ctx, needs)
+		if err != nil {
+			return nil, err
+		}
+		if len(lacks) == 0 {
+			return Good("%d topics and %d subscriptions stand in %s", len(needs.Topics)+len(needs.Sources), len(needs.Subscriptions), x.settings.PubSubProject), nil
+		}
+		found := make([]Finding, len(lacks))
+		for i, l := range lacks {
+			found[i] = Finding{
+				Check: l.Name, Verdict: Wrong, Found: l.Text,
+				Advice: "create it as `" + x.Name + " events topics --json` lists it; one of another producer is that producer's to create",
+			}
+		}
+		return found, nil
+	}})
+}
+
+// answerLimit bounds what is read of an answer.
+const answerLimit = 256 << 10
+
+// fetch asks a URL and returns how long it took and what is wrong with the answer's
+// time. Redirects are not followed: a base URL should not redirect.
+func (x *Examination) fetch(ctx context.Context, url string) (res *http.Response, body []byte, clock Finding, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, clock, err
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	sent := x.Now()
+	if res, err = client.Do(req); err != nil {
+		return nil, nil, clock, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	got := x.Now()
+	body, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	if at, dateErr := http.ParseTime(res.Header.Get("Date")); dateErr == nil {
+		clock = x.clock(at.Add(time.Second/2), sent, got, time.Second/2) // it has whole seconds
+	}
+	return res, body, clock, err
+}
+
+// Upstream examines whether a service that this one calls can be reached. Any answer
+// but a failure will do: there is no path that all have.
+func (x *Examination) Upstream(name, url string) {
+	x.Add(Check{Area: "upstreams", Name: name, Run: func(ctx context.Context) ([]Finding, error) {
+		began := x.Now()
+		res, _, clock, err := x.fetch(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		found := Good("answers in %s", took(x.Now().Sub(began)))
+		if res.StatusCode >= http.StatusInternalServerError && res.StatusCode != http.StatusNotImplemented {
+			found = Doubtful("see whether it is up", "answers with status %d", res.StatusCode)
+		}
+		if clock.Verdict == Warning || clock.Verdict == Wrong {
+			clock.Check = name + " clock"
+			found = append(found, clock)
+		}
+		return found, nil
+	}})
+}
+
+// Issuer examines whether an issuer's keys can be had and used.
+func (x *Examination) Issuer(area, name, url string) {
+	x.Add(Check{Area: area, Name: name, Run: func(ctx context.Context) ([]Finding, error) {
+		res, body, _, err := x.fetch(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		set, err := jwk.Parse(body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			return Bad("see whether the issuer is up and publishes a key set (RFC 7517) there", "answers with status %d and no keys that can be read", res.StatusCode), nil
+		}
+		named := 0
+		for i := range set.Len() {
+			if key, ok := set.Key(i); ok {
+				if id, ok := key.KeyID(); ok && id != "" {
+					named++
+				}
+			}
+		}
+		switch {
+		case set.Len() == 0:
+			return Bad("the issuer must publish the keys that it signs with", "publishes no keys: every token is refused"), nil
+		case named < set.Len():
+			return Doubtful("the issuer must give each key a kid", "%d of %d keys have no id and verify nothing", set.Len()-named, set.Len()), nil
+		}
+		return Good("publishes %d keys", set.Len()), nil
+	}})
+}
+
+// How far a server's clock may be off. Proofs of possession allow a minute, tokens
+// half of one.
+const (
+	clockDoubt = 2 * time.Second
+	clockWrong = 20 * time.Second
+)
+
+// clock compares a server's time with this machine's, which has gone on while the
+// answer was on its way.
+func (x *Examination) clock(server, sent, got time.Time, precision time.Duration) Finding {
+	f := Finding{Check: "clock", Verdict: OK}
+	ahead := server.Sub(sent.Add(got.Sub(sent) / 2))
+	margin := got.Sub(sent)/2 + precision
+	side := "ahead of"
+	if ahead < 0 {
+		side = "behind"
+	}
+	switch off := ahead.Abs(); {
+	case off <= clockDoubt+margin:
+		f.Found = "agrees with this machine's"
+		return f
+	case off <= clockWrong+margin:
+		f.Verdict = Warning
+	default:
+		f.Verdict = Wrong
+	}
+	f.Found = fmt.Sprintf("is %s %s this machine's: tokens, proofs and leases are judged by either", ahead.Abs().Round(time.Second), side)
+	f.Advice = "synchronise both with NTP (chronyc tracking, timedatectl); compare with the other servers to see which is off"
+	return f
+}
+
+func took(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }

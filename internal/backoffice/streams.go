@@ -62,6 +62,8 @@ type StreamLog interface {
 	// Follow returns when this instance hears what is appended for the device.
 	Follow(ctx context.Context, a Address) error
 	Unfollow(ctx context.Context, devices []Address) error
+	// Marks reads what concerns the streams of tenants, all in one pipeline.
+	Marks(ctx context.Context, tenants []bff.ID) (StreamMarks, error)
 }
 
 // Frame is one message to a client.
@@ -98,31 +100,16 @@ type Streams struct {
 	left     []Address            // may have to be unfollowed
 	now      time.Time            // of the last Tick or Open
 	counts   StreamCounts
+	ticks    int
+	due      bool              // marks are to be compared
+	server   string            // mark of the last comparison
+	marks    map[bff.ID]string // by tenant with streams
 	wake     chan struct{}
 }
 
 // NewStreams returns the streams of an instance that has room for so many.
 func NewStreams(log StreamLog, most int) *Streams {
 	return &Streams{log: log, max: most, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
-}
-
-// StreamCounts are what the streams of an instance have met.
-type StreamCounts struct {
-	Full uint64 // streams that found no place
-	Late uint64 // streams that ended for a logout of which the notice did not come
-}
-
-// Counts returns the counts since the start.
-func (ss *Streams) Counts() StreamCounts {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return ss.counts
-}
-
-func (ss *Streams) count(f func(*StreamCounts)) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	f(&ss.counts)
 }
 
 // Stream is what a device is told, and how far.
@@ -187,6 +174,9 @@ func (ss *Streams) release() {
 // reading is heard.
 func (ss *Streams) prepare(ctx context.Context, v *Visit, last string, now time.Time) (*Stream, error) {
 	a := Address{v.Caller.Tenant, v.Caller.Device}
+	if err := ss.learn(ctx); err != nil {
+		return nil, err
+	}
 	if err := ss.log.Follow(ctx, a); err != nil {
 		return nil, err
 	}
@@ -406,6 +396,7 @@ func (ss *Streams) Work(ctx context.Context) error {
 
 // step reads one batch and reports whether there is more to do.
 func (ss *Streams) step(ctx context.Context) bool {
+	ss.compare(ctx)
 	batch, left, now := ss.batch()
 	if len(left) > 0 {
 		_ = ss.log.Unfollow(ctx, left) // messages for streams that are not here are dropped
@@ -520,6 +511,8 @@ func (ss *Streams) Tick(now time.Time) {
 	ss.mu.Lock()
 	ss.now = now
 	ss.slot = (ss.slot + 1) % slots
+	ss.ticks++
+	ss.due = ss.due || ss.ticks%markTicks == 0
 	all := make([]*Stream, 0, len(ss.open))
 	for _, s := range ss.open {
 		all = append(all, s)
@@ -573,36 +566,6 @@ func tokenIssued(e *Entry) time.Time {
 		return time.Time{} // every tombstone refuses it
 	}
 	return time.Unix(n, 0)
-}
-
-// Drain refuses further streams and ends up to n. It returns how many are left.
-func (ss *Streams) Drain(n int) int {
-	ss.mu.Lock()
-	ss.draining = true
-	left := max(len(ss.open)-n, 0)
-	ss.mu.Unlock()
-	ss.Shed(n)
-	return left
-}
-
-// Shed ends up to n streams; their devices may come again.
-func (ss *Streams) Shed(n int) {
-	for _, s := range ss.some(n) {
-		s.end(drainFrame())
-	}
-}
-
-func (ss *Streams) some(n int) []*Stream {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	var some []*Stream
-	for _, s := range ss.open {
-		if len(some) == n {
-			break
-		}
-		some = append(some, s)
-	}
-	return some
 }
 
 func retryHint() time.Duration {

@@ -115,6 +115,8 @@ type drill struct {
 	mu    sync.Mutex
 	away  bool // Redis does not answer
 	epoch uint64
+	life  int // of the server
+	began int // life in which the log began
 	log   []backoffice.Entry
 	truth map[string]int // what a fetch of a channel would return
 
@@ -204,7 +206,7 @@ func (d *drill) set(f func()) {
 
 // step does one thing of a schedule.
 func (d *drill) step() {
-	switch d.rand.IntN(16) {
+	switch d.rand.IntN(17) {
 	case 0:
 		d.client.cut()
 	case 1:
@@ -232,6 +234,13 @@ func (d *drill) step() {
 		d.set(func() { d.away = away })
 	case 6:
 		d.set(func() { in := d.instances[d.rand.IntN(2)]; in.deaf = !in.deaf })
+	case 16: // a replica takes over that lacks the last entries
+		if d.rand.IntN(2) == 0 {
+			d.set(func() {
+				d.life++
+				d.log = slices.Clone(d.log[:len(d.log)-d.rand.IntN(min(len(d.log), 5)+1)])
+			})
+		}
 	case 7: // the bus is connected again
 		for _, in := range d.instances {
 			in.streams.Resync()
@@ -285,13 +294,16 @@ func (in *instance) append(e backoffice.Entry) error {
 
 func (d *drill) add(e backoffice.Entry) backoffice.Entry {
 	e.ID.Seq = 1
+	if d.began != d.life {
+		d.log = nil
+	}
 	if n := len(d.log); n > 0 {
 		last := &d.log[n-1]
 		e.ID.Epoch, e.Before = last.ID.Epoch, last.After()
 		e.ID.Seq = max(last.ID.Seq+1, uint64(time.Now().UnixMicro())-1000*e.ID.Epoch) //nolint:gosec // positive
 	} else { // no two logs begin in one millisecond
 		d.epoch = max(d.epoch+1, uint64(time.Now().UnixMilli())) //nolint:gosec // positive
-		e.ID.Epoch = d.epoch
+		e.ID.Epoch, d.began = d.epoch, d.life
 	}
 	d.log = append(slices.Clone(d.log), e)
 	if len(d.log) > 20 {
@@ -337,6 +349,16 @@ func (in *instance) Read(_ context.Context, at []backoffice.Cursor) []backoffice
 		}
 	}
 	return out
+}
+
+// Marks implements backoffice.StreamLog.
+func (in *instance) Marks(_ context.Context, tenants []bff.ID) (backoffice.StreamMarks, error) {
+	in.d.mu.Lock()
+	defer in.d.mu.Unlock()
+	if in.d.away {
+		return backoffice.StreamMarks{}, errAway
+	}
+	return backoffice.StreamMarks{Server: strconv.Itoa(in.d.life), Tenants: make([]string, len(tenants))}, nil
 }
 
 // Follow implements backoffice.StreamLog.

@@ -21,6 +21,7 @@ const (
 	revokedField   = "revoked"
 	versionField   = "v"
 	suspendedField = "suspended"
+	logoutField    = "logout" // of a tenant: another text after each forced logout
 )
 
 // standingOf reads what may refuse a caller: three commands.
@@ -162,7 +163,13 @@ func (s *Sessions) Revoke(ctx context.Context, r backoffice.Revocation) ([]backo
 			ended = append(ended, *found)
 		}
 	}
-	return ended, nil
+	// Last, so that an instance which sees it finds all tombstones.
+	return ended, away(s.outdate(ctx, t.Standing().Name(), logoutField))
+}
+
+// outdate gives a field of a standing another text.
+func (s *Sessions) outdate(ctx context.Context, key, field string) error {
+	return outdate.Exec(ctx, s.client, []string{key}, []string{seconds(standingLifetime), field}).Error()
 }
 
 // listed are the devices of a list.
@@ -200,14 +207,14 @@ func (s *Sessions) OutdateMembers(ctx context.Context, tenant bff.ID, operator s
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return away(outdate.Exec(ctx, s.client, []string{key.Name()}, []string{seconds(standingLifetime)}).Error())
+	return away(s.outdate(ctx, key.Name(), versionField))
 }
 
-// outdate counts a version up. A count that began anew after the hash was lost could
+// outdate counts a version up: ARGV[2] is its field. A count that began anew after the hash was lost could
 // meet a copy of the same number, so the version is a moment of the server's clock.
 var outdate = rueidis.NewLuaScript(`
 local t = redis.call('TIME')
-redis.call('HSET', KEYS[1], 'v', t[1] .. string.format('%06d', t[2]))
+redis.call('HSET', KEYS[1], ARGV[2], t[1] .. string.format('%06d', t[2]))
 if redis.call('HGET', KEYS[1], 'suspended') == '1' then redis.call('PERSIST', KEYS[1])
 else redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 return 1`)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,35 +50,50 @@ var _ backoffice.StreamLog = (*StreamLog)(nil)
 // before it, and the rest, on a line each. The first entry of a log names its epoch.
 // The oldest are removed by length and by age, but never the last: it has the heads.
 //
+// An epoch is the second in which the log began and 20 bits that tell the life of the
+// server from others: its replication id, which changes when a replica takes over and
+// when a server starts anew. A log that began in another life may have lost its end:
+// it begins anew, so that readers of the old one name a gap.
+//
 //	KEYS[1] log; ARGV[1] kind; ARGV[2] rest; ARGV[3] entries; ARGV[4] age in ms;
 //	ARGV[5] life in seconds; ARGV[6] bus; ARGV[7] seal; ARGV[8] 1: return the log
 var add = rueidis.NewLuaScript(`
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
-local epoch, seq, heads = ms, 0, {0, 0, 0, 0, 0, 0, 0}
+local lives = 1048576
+local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+local life = tonumber(string.sub(redis.sha1hex(id or ''), 1, 5), 16)
+local second, epoch, seq, heads = tonumber(t[1]), nil, 0, {0, 0, 0, 0, 0, 0, 0}
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 if last then
   local e, s = string.match(last[1], '^(%d+)-(%d+)$')
   epoch, seq = tonumber(e), tonumber(s)
+  if epoch % lives ~= life then
+    redis.call('DEL', KEYS[1])
+    second, epoch, seq, last = math.max(second, math.floor(epoch / lives) + 1), nil, 0, nil
+  end
+end
+if not epoch then epoch = second * lives + life end
+if last then
   local kind, before = string.match(last[2][2], '^(%d+)\n%d+\n([%d,]+)\n')
   local i = 1
   for n in string.gmatch(before, '%d+') do heads[i] = tonumber(n); i = i + 1 end
   heads[math.min(tonumber(kind), 6) + 1] = seq
 end
-seq = math.max(seq + 1, t[1] * 1000000 + t[2] - epoch * 1000)
+seq = math.max(seq + 1, t[1] * 1000000 + t[2] - math.floor(epoch / lives) * 1000000)
 for i = 1, 7 do heads[i] = string.format('%.0f', heads[i]) end
-local id = string.format('%.0f-%.0f', epoch, seq)
+local name = string.format('%.0f-%.0f', epoch, seq)
 local body = ARGV[1] .. '\n' .. string.format('%.0f', ms) .. '\n' .. table.concat(heads, ',') .. '\n' .. ARGV[2]
-redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], id, 'e', body)
+redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], name, 'e', body)
 for i = 1, 8 do
   local old = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-  if old[1] == id or ms - tonumber(string.match(old[2][2], '^%d+\n(%d+)')) < tonumber(ARGV[4]) then break end
+  if old[1] == name or ms - tonumber(string.match(old[2][2], '^%d+\n(%d+)')) < tonumber(ARGV[4]) then break end
   redis.call('XDEL', KEYS[1], old[1])
 end
 redis.call('EXPIRE', KEYS[1], ARGV[5])
-redis.call('PUBLISH', ARGV[6], ARGV[7] .. id .. '\n' .. body)
+redis.call('PUBLISH', ARGV[6], ARGV[7] .. name .. '\n' .. body)
 if ARGV[8] == '1' then return redis.call('XRANGE', KEYS[1], '-', '+') end
-return id`)
+return name`)
 
 // adding is a call of add.
 func (l *StreamLog) adding(a backoffice.Address, e *backoffice.Entry, read string) (rueidis.LuaExec, error) {
@@ -248,6 +264,55 @@ func readEntry(id, body string) (e backoffice.Entry, err error) {
 	}
 	e.Operator, e.Type, e.Expires, e.Data = lines[4], lines[5], moment(lines[6]), lines[7]
 	return e, nil
+}
+
+// Marks implements backoffice.StreamLog.
+func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m backoffice.StreamMarks, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	if m.Server, err = l.servers(ctx); err != nil {
+		return m, away(err)
+	}
+	for len(tenants) > 0 {
+		n := min(len(tenants), appendBatch)
+		cmds := make(rueidis.Commands, 0, n)
+		for _, tenant := range tenants[:n] {
+			t, err := l.keys.Tenant(tenant)
+			if err != nil {
+				return m, err
+			}
+			key := t.Standing().Name()
+			cmds = append(cmds, l.client.B().Hmget().Key(key).Field(logoutField, suspendedField).Build())
+		}
+		for _, r := range l.client.DoMulti(ctx, cmds...) {
+			texts, err := fields(r, 2)
+			if err != nil {
+				return m, away(err)
+			}
+			m.Tenants = append(m.Tenants, "at "+strings.Join(texts, " ")) // never empty: that is no mark
+		}
+		tenants = tenants[n:]
+	}
+	return m, nil
+}
+
+// servers are the replication ids of the servers that are no replicas.
+func (l *StreamLog) servers(ctx context.Context) (string, error) {
+	var ids []string
+	for _, node := range l.client.Nodes() {
+		info, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
+		if err != nil {
+			return "", err
+		}
+		if strings.Contains(info, "role:slave") {
+			continue
+		}
+		_, id, _ := strings.Cut(info, "master_replid:")
+		id, _, _ = strings.Cut(id, "\r\n")
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return "of " + strings.Join(ids, " "), nil
 }
 
 // Follow implements backoffice.StreamLog.

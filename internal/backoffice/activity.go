@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -27,6 +28,9 @@ const (
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Succeeded
+	}
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return Unknown
 	}
 	code := bff.CodeOf(err)
 	switch code {

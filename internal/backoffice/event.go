@@ -23,6 +23,9 @@ const (
 	SubjectSessionForceLoggedOut Subject = "melmastoon.bff.backoffice.session.force_logged_out.v1"
 	SubjectStepUpCompleted       Subject = "melmastoon.bff.backoffice.mfa.step_up_completed.v1"
 	SubjectReplayBlocked         Subject = "melmastoon.bff.backoffice.dpop.replay_blocked.v1"
+	SubjectMutationProxied       Subject = "melmastoon.bff.backoffice.mutation.proxied.v1"
+	SubjectSuggestionDecided     Subject = "melmastoon.bff.backoffice.ai_suggestion.decided.v1"
+	SubjectAlertAcknowledged     Subject = "melmastoon.bff.backoffice.alert.acknowledged.v1"
 	SubjectPreferencesUpdated    Subject = "melmastoon.bff.backoffice.preferences.updated.v1"
 	SubjectDeviceCameOnline      Subject = "melmastoon.bff.backoffice.device.came_online.v1"
 	SubjectDeviceWentOffline     Subject = "melmastoon.bff.backoffice.device.went_offline.v1"
@@ -38,7 +41,7 @@ const (
 func Subjects() []Subject {
 	return []Subject{
 		SubjectSessionOpened, SubjectSessionClosed, SubjectSessionForceLoggedOut, SubjectStepUpCompleted, SubjectReplayBlocked,
-		SubjectPreferencesUpdated,
+		SubjectPreferencesUpdated, SubjectMutationProxied, SubjectSuggestionDecided, SubjectAlertAcknowledged,
 		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
 		SubjectDashboardViewed, SubjectWorkbenchViewed,
 		SubjectLockActionProxied,
@@ -49,7 +52,7 @@ func Subjects() []Subject {
 // when, is kept for seven years.
 func (s Subject) Retention() bff.RetentionClass {
 	switch s {
-	case SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
+	case SubjectMutationProxied, SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
 		SubjectDashboardViewed, SubjectWorkbenchViewed:
 		return bff.RetentionOperational
 	}

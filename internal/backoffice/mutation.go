@@ -58,6 +58,12 @@ type Finished struct {
 	Preferences *PreferencesCopy
 	// Cursor is a copy to keep; nil = none.
 	Cursor *CursorCopy
+	// Decision about a suggestion; if there is another one already, the attempt ends with
+	// CodeSuggestionAlreadyDecided and nothing of this is written.
+	Decision *Decision
+	// Acknowledgement of an alert; if the operator's own is there already, the attempt
+	// ends with that one's receipt and without events.
+	Acknowledgement *Acknowledgement
 	// Lock is what became of a lock action: it is written into the attempt's audit row,
 	// unless that is settled already. Then the events are not published either: they
 	// were when it was settled.

@@ -93,6 +93,9 @@ func TestSubjects(t *testing.T) {
 		CursorAdvanced{},
 		PreferencesUpdated{},
 		LockActionProxied{},
+		MutationProxied{},
+		SuggestionDecided{},
+		AlertAcknowledged{},
 		DashboardViewed{},
 		WorkbenchViewed{},
 	} {

@@ -45,6 +45,14 @@ func (u Upstream) Timeout() time.Duration {
 	return time.Duration(ms[u]) * time.Millisecond
 }
 
+// MutationTimeout is the longest that one mutation may take, retries included.
+func (u Upstream) MutationTimeout() time.Duration {
+	if u == UpstreamReservation {
+		return 1500 * time.Millisecond
+	}
+	return u.Timeout()
+}
+
 // Retries is how often a failed read is repeated within its timeout.
 func (u Upstream) Retries() int {
 	switch u {

@@ -88,7 +88,7 @@ func (p Part) FilterWords(name string) []string {
 	case p == PartMaintenance && name == "status":
 		return orders
 	case p == PartMaintenance && name == "severity":
-		return []string{"low", "medium", "high", "critical"}
+		return WorkOrderSeverities()
 	case name == "status":
 		return stays
 	case name == "vip":

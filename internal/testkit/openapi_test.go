@@ -233,14 +233,6 @@ func TestDocumentCodes(t *testing.T) {
 			}
 		})
 	}
-	// The actions of operators (locks, money, decisions) are specified and not served.
-	const staff = "MELMASTOON.BFF.BACKOFFICE."
-	for _, action := range []string{"SUGGESTION_ALREADY_DECIDED"} {
-		if described[staff+action] {
-			t.Errorf("%s: an answer has it: take it off the list", action)
-		}
-		described[staff+action] = true
-	}
 	for code := range registry {
 		if !described[code] {
 			t.Errorf("%s: no answer has it", code)

@@ -34,6 +34,7 @@ type Config struct {
 	StreamSettings
 	MetricSettings
 	SyncSettings
+	ActionSettings
 
 	SchedulerEmails []string `name:"scheduler-emails" env:"BFF_BACKOFFICE_SCHEDULER_EMAILS" help:"Service accounts that may start jobs with POST /internal/jobs/{job}, by their ID token for oidc-audience; without, none may."`
 	FlagsFile       string   `name:"flags-file" env:"BFF_BACKOFFICE_FLAGS_FILE" help:"JSON file with feature flags for all tenants; those in Redis win."`
@@ -134,6 +135,9 @@ func (c *Config) Validate() error {
 		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
 	need(c.MetricTenants >= 0 && c.MetricTenants <= maxMetricTenants, "metric-tenants: want 0 to %d", maxMetricTenants)
 	need(c.TakeOver > 0 && c.TakeOver <= time.Minute, "take-over: want at most 1m")
+	if _, err := backoffice.ReadThresholds(c.LargeCharges); err != nil {
+		errs = append(errs, fmt.Errorf("large-charges: %w", err))
+	}
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {

@@ -66,6 +66,8 @@ func TestContract(t *testing.T) {
 	contract := testkit.StaffContract(t)
 	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,change=100000,stream=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
+	f.employ("opt_parwana", backoffice.Roles()...)
+	f.employ("opt_nadia", backoffice.Finance)
 	client := contract.Client(inProcess{f})
 	send := func(r *request, want int) {
 		t.Helper()
@@ -117,6 +119,9 @@ func TestContract(t *testing.T) {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path, "") }
 	}
 	f.furnish()
+	for name := range f.actionPaths() {
+		operations[name] = func(s *sender) *request { return s.action(name) }
+	}
 	for name, path := range boards() {
 		operations[name] = func(s *sender) *request { return s.request(http.MethodGet, base+path+"?propertyId="+house, "") }
 	}
@@ -126,6 +131,8 @@ func TestContract(t *testing.T) {
 			return http.StatusNoContent
 		case "offlineHints":
 			return http.StatusAccepted
+		case "openWorkOrder", "charge", "refund":
+			return http.StatusCreated
 		}
 		return http.StatusOK
 	}
@@ -184,6 +191,7 @@ func TestContract(t *testing.T) {
 	}
 	meetPersonal(f, s, send)
 	meetLocks(f, s, send)
+	meetActions(f, s, send)
 
 	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
 	for name, path := range boards() {

@@ -55,6 +55,7 @@ type front struct {
 	iam       *iamFake
 	devices   *deviceFake
 	behindUs  *neighbours
+	hands     *handsFake
 	syncing   *syncFake
 	locks     *lockFake
 	client    rueidis.Client
@@ -103,7 +104,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
 		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{}, house: newHouseFake(),
 	}
-	f.behindUs = newNeighbours()
+	f.behindUs, f.hands = newNeighbours(), newHandsFake()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.syncing = newSyncFake(f.outbox)
 	f.locks = &lockFake{}
@@ -193,6 +194,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	apiConfig.Locks = backoffice.NewLocks(backoffice.LocksConfig{
 		Integration: f.locks, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
 	})
+	must(f.behindUs.openActions(f, store, news, streams.notices, &apiConfig))
 	api := backofficehttp.New(apiConfig)
 	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
 	must(err)

@@ -34,7 +34,11 @@ type neighbours struct {
 	copies  map[backoffice.PreferencesOwner]backoffice.Preferences
 	done    map[string]backoffice.Preferences // of tenant-service, by key
 	answers map[string]*attempt
-	events  func(...bff.Event) error
+	// decisions that were recorded, and the mirrors of the newest instance.
+	decisions []backoffice.Decision
+	mirrors   backoffice.Mirrors
+	did       []backoffice.Activity // that have ended
+	events    func(...bff.Event) error
 	// killed ends an attempt when tenant-service has accepted it.
 	killed bool
 }
@@ -206,11 +210,15 @@ func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.A
 	if n.killed {
 		return backoffice.Answer{}, errors.New("the process was killed")
 	}
+	if f.Failure == nil {
+		f.Failure = n.mark(&f)
+	}
+	n.did = append(n.did, a.did.Ended(f.Failure, f.At))
 	if f.Failure != nil {
 		if info := bff.CodeOf(f.Failure).Info(); !info.Retriable && idempotency.Final(info.Status) {
 			a.failure = f.Failure
 		}
-		return backoffice.Answer{}, f.Failure
+		return backoffice.Answer{}, errors.Join(f.Failure, n.events(f.Events...))
 	}
 	a.answer = &f.Answer
 	if c := f.Preferences; c != nil && n.copies[c.Owner].Version < c.Version {
@@ -229,6 +237,7 @@ func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroo
 	})
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
 	mirrors, err1 := backofficecache.NewInboxes(store, keys, n, f.clock)
+	n.with(func() { n.mirrors = mirrors })
 	reader, err2 := backofficecache.NewPreferences(backofficecache.PreferencesConfig{
 		Store: store, Keys: keys, Source: n, Copies: n, Log: slog.New(slog.DiscardHandler),
 	})

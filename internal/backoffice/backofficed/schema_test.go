@@ -104,6 +104,10 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 		f.send(0, look)
 	}
 	f.send(0, f.sender("opt_parwana").lock("issue", ""))
+	f.furnish()
+	for _, name := range []string{"openWorkOrder", "decide", "acknowledge"} {
+		f.send(0, b.action(name))
+	}
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
 	lost, err := backoffice.NewNewsroom("test").WentOffline(backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}, f.clock())

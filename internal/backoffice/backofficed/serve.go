@@ -188,7 +188,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
-	if err := openPersonal(&cfg, personal{store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, log: p.Log}); err != nil {
+	teller := backoffice.NewTeller(backofficecache.NewInvalidator(on.store), streams.notices)
+	own := personal{store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, log: p.Log}
+	if err := errors.Join(openPersonal(&cfg, own), c.openActions(&cfg, own)); err != nil {
 		return nil, nil, err
 	}
 	if err := c.openDevices(deviceParts{ledger, upstreams.Sync, on.store, p.Keys(), news, streams.notices}, &cfg); err != nil {
@@ -210,13 +212,14 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	return routes, streams, err
 }
 
-// personal is what inboxes, preferences and shortcuts stand on.
+// personal is what inboxes, preferences, shortcuts and actions stand on.
 type personal struct {
 	store     *cache.Store
 	keys      redis.Keys
 	ledger    *backofficestore.Ledger
 	upstreams *backofficeupstream.Upstreams
 	news      *backoffice.Newsroom
+	teller    *backoffice.Teller
 	log       *slog.Logger
 }
 
@@ -228,6 +231,9 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 	})
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
 	api.Inboxes = backoffice.NewInboxes(mirrors, on.ledger)
+	api.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{
+		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Teller: on.teller, News: on.news, Now: time.Now,
+	})
 	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
 		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Now: time.Now,
 	})

@@ -84,6 +84,10 @@ const (
 	moveBudget        = 8 * time.Second // with the commits before and after the call
 	// lockBudget leaves lock-integration its 1.2 s, with the commits before and after.
 	lockBudget = 8 * time.Second
+	// actionBudget leaves the service that has the resource a look at it and the
+	// mutation, beside both commits; markBudget leaves the inbox its time.
+	actionBudget = 8 * time.Second
+	markBudget   = 8 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -182,6 +186,17 @@ func (a *API) Routes() []web.Route {
 			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: backoffice.LockRoles()}, KeepsAnswers: true,
 		})
 	}
+	table = append(table, a.markRoutes()...)
+	for _, d := range deeds() {
+		rt := web.Route{
+			Pattern: d.pattern, Handle: a.act(&d), Kind: web.Change, Budget: actionBudget, Body: web.NoBody,
+			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: d.roles()}, KeepsAnswers: true,
+		}
+		if d.read != nil {
+			rt.Body = 4 * kib
+		}
+		table = append(table, rt)
+	}
 	var routes []web.Route
 	for _, base := range Bases() {
 		for _, rt := range slices.Clone(table) {
@@ -191,6 +206,20 @@ func (a *API) Routes() []web.Route {
 		}
 	}
 	return routes
+}
+
+// markRoutes are what operators do about entries of their inboxes.
+func (a *API) markRoutes() []web.Route {
+	mark := func(pattern string, h web.Handler) web.Route {
+		return web.Route{
+			Pattern: pattern, Handle: h, Kind: web.Change, Budget: markBudget, Body: 16 * kib,
+			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true}, KeepsAnswers: true,
+		}
+	}
+	return []web.Route{
+		mark("POST /ai/suggestions/{suggestionId}/decide", a.decide),
+		mark("POST /alerts/{alertId}/acknowledge", a.acknowledge),
+	}
 }
 
 // Headers are those of the service's own, for pages of other origins.

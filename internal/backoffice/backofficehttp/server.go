@@ -28,6 +28,8 @@ type Config struct {
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
 	Inboxes      *backoffice.Inboxes
+	Clerk        *backoffice.Clerk
+	Proxy        *backoffice.Proxy
 	Settings     *backoffice.Settings
 	Locks        *backoffice.Locks
 	Shortcuts    backoffice.ShortcutMaps

@@ -105,7 +105,11 @@ func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffic
 		_ = m.commit(ctx, f, effects, nil)
 		return backoffice.Answer{}, f.Failure
 	}
-	kept, replayed, err := m.claim.Settle(ctx, kept, m.commit(ctx, f, effects, &kept))
+	err = m.commit(ctx, f, effects, &kept)
+	if before, ok := errors.AsType[*markedBefore](err); ok {
+		return m.Finish(ctx, before.instead)
+	}
+	kept, replayed, err := m.claim.Settle(ctx, kept, err)
 	switch {
 	case err != nil:
 		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
@@ -135,6 +139,12 @@ func (m *mutation) effects(f backoffice.Finished) (effects, error) {
 	if c := f.Cursor; c != nil && c.Tenant != m.activity.Tenant {
 		return nil, errors.New("finish mutation: cursor of another tenant")
 	}
+	if d := f.Decision; d != nil && d.Tenant != m.activity.Tenant {
+		return nil, errors.New("finish mutation: decision of another tenant")
+	}
+	if a := f.Acknowledgement; a != nil && a.Tenant != m.activity.Tenant {
+		return nil, errors.New("finish mutation: acknowledgement of another tenant")
+	}
 	return func(b *pgx.Batch, told bool) {
 		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
 		if f.Preferences != nil {
@@ -158,6 +168,11 @@ func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effe
 			if err := m.claim.Record(ctx, tx, *kept); err != nil {
 				return err
 			}
+			if err := mark(ctx, tx, f); err != nil {
+				return err
+			}
+		} else if marks(f) {
+			told = false // another attempt ended the mutation
 		}
 		if f.Lock != nil {
 			var err error

@@ -66,11 +66,6 @@ func (d dialect) read(p bff.Prefix, s string) string {
 	return id.String()
 }
 
-// Prefixes of other services' things that we show.
-const (
-	prefixWorkOrder bff.Prefix = "wko"
-)
-
 // minorUnits is money as billing writes it.
 type minorUnits struct {
 	AmountMinor int64        `json:"amountMinor"`

@@ -251,7 +251,7 @@ func workOrders(ctx context.Context, v *visit) (any, error) {
 	query := url.Values{"status": {"open,in_progress,resolved"}}
 	return listed(ctx, v, "/api/v1/properties/{propertyId}/work-orders", query, func(w *backoffice.WorkOrder) (backoffice.WorkOrder, error) {
 		out := *w
-		out.WorkOrderID, out.AssignedTo = v.dialect.read(prefixWorkOrder, w.WorkOrderID), v.dialect.read(bff.PrefixOperator, w.AssignedTo)
+		out.WorkOrderID, out.AssignedTo = v.dialect.read(backoffice.PrefixWorkOrder, w.WorkOrderID), v.dialect.read(bff.PrefixOperator, w.AssignedTo)
 		return out, nil
 	})
 }

@@ -155,7 +155,7 @@ func TestSourcesAgree(t *testing.T) {
 	}
 	orders, _ := read(backoffice.SourceWorkOrders).([]backoffice.WorkOrder)
 	for _, w := range orders {
-		if _, err := bff.ParseID(prefixWorkOrder, w.WorkOrderID); err != nil {
+		if _, err := bff.ParseID(backoffice.PrefixWorkOrder, w.WorkOrderID); err != nil {
 			t.Errorf("%+v", w)
 		}
 	}

@@ -3,6 +3,8 @@ package backofficeupstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,14 +19,17 @@ import (
 // orchestrator and notification-service.
 type Inboxes struct{ ai, notification *upstream.Client }
 
-var _ backoffice.InboxFeed = (*Inboxes)(nil)
+var (
+	_ backoffice.InboxFeed   = (*Inboxes)(nil)
+	_ backoffice.EntryFinder = (*Inboxes)(nil)
+)
 
 // inboxDialect is how a service spells its entries.
-type inboxDialect struct{ route, id, at string }
+type inboxDialect struct{ route, one, id, at string }
 
 var inboxDialects = map[backoffice.Inbox]inboxDialect{
-	backoffice.Suggestions: {"/api/v1/tenants/{tenantId}/suggestions", "suggestionId", "createdAt"},
-	backoffice.Alerts:      {"/api/v1/tenants/{tenantId}/alerts", "alertId", "raisedAt"},
+	backoffice.Suggestions: {"/api/v1/tenants/{tenantId}/suggestions", "/api/v1/suggestions/{suggestionId}", "suggestionId", "createdAt"},
+	backoffice.Alerts:      {"/api/v1/tenants/{tenantId}/alerts", "/api/v1/alerts/{alertId}", "alertId", "raisedAt"},
 }
 
 const inboxPageSize = 200
@@ -32,10 +37,7 @@ const inboxPageSize = 200
 // FetchInbox implements backoffice.InboxFeed. It takes entries of all states: those
 // that were dealt with are part of the list that operators see.
 func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID, etag string) (backoffice.Fetched, error) {
-	client := i.notification
-	if of == backoffice.Suggestions {
-		client = i.ai
-	}
+	client := i.client(of)
 	list := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
 	route := list.dialect.route
 	// A tag names one page. Of a list of several pages it would say nothing about the
@@ -67,6 +69,33 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, p
 	}
 	backoffice.SortInbox(list.entries)
 	return backoffice.Fetched{Entries: list.entries[:min(len(list.entries), backoffice.MaxInbox)], ETag: seen.ETag}, nil
+}
+
+// FindEntry implements backoffice.EntryFinder.
+func (i *Inboxes) FindEntry(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID, id string) (backoffice.InboxEntry, error) {
+	one := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
+	route := one.dialect.one
+	err := i.client(of).Get(ctx, route, upstream.Path(route, id), nil, upstream.Reading(one.readEntry), ofTenant(tenant))
+	switch {
+	// A service that does not take the id for one of its own has no such entry either.
+	case upstream.NotFound(err), err == nil && (len(one.entries) != 1 || one.entries[0].ID != id), refusedID(err):
+		return backoffice.InboxEntry{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such entry in this property's inbox", Err: err}
+	case err != nil:
+		return backoffice.InboxEntry{}, failed(err)
+	}
+	return one.entries[0], nil
+}
+
+func refusedID(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Status == http.StatusBadRequest
+}
+
+func (i *Inboxes) client(of backoffice.Inbox) *upstream.Client {
+	if of == backoffice.Suggestions {
+		return i.ai
+	}
+	return i.notification
 }
 
 // inboxList collects entries of several pages.

@@ -40,6 +40,7 @@ type Upstreams struct {
 	Theme    *Theme
 	Sync     *Sync
 	Lock     *Lock
+	Hands    *Hands
 }
 
 // New returns the clients with the budgets of the specification.
@@ -63,6 +64,7 @@ func New(cfg Config) (*Upstreams, error) {
 		Theme:    &Theme{clients[backoffice.UpstreamTheme]},
 		Sync:     &Sync{clients[backoffice.UpstreamSync]},
 		Lock:     &Lock{clients[backoffice.UpstreamLock]},
+		Hands:    &Hands{clients},
 	}
 	return u, errors.Join(errs...)
 }

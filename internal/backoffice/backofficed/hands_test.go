@@ -1,0 +1,184 @@
+package backofficed
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/cache"
+)
+
+// handsFake carries actions out, each key once. Everything is at the house.
+type handsFake struct {
+	mu      sync.Mutex
+	err     error               // of the next calls
+	missing map[bff.ID]bool     // resources that are not there
+	moved   map[bff.ID]bool     // resources of another property
+	done    map[string]struct{} // by key
+	calls   int
+	last    backoffice.Command
+}
+
+func newHandsFake() *handsFake {
+	return &handsFake{missing: map[bff.ID]bool{}, moved: map[bff.ID]bool{}, done: map[string]struct{}{}}
+}
+
+func (h *handsFake) change(do func(*handsFake)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do(h)
+}
+
+// carried is how often something was really done, and how often it was asked for.
+func (h *handsFake) carried() (done, calls int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.done), h.calls
+}
+
+// FindProperty implements backoffice.Hands.
+func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.missing[id]:
+		return bff.ID{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such %s", a.Words())
+	case h.moved[id]:
+		return bff.MustParseID(bff.PrefixProperty, other), nil
+	}
+	return bff.MustParseID(bff.PrefixProperty, house), nil
+}
+
+// Carry implements backoffice.Hands.
+func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	h.last = *c
+	if h.err != nil {
+		return nil, h.err
+	}
+	h.done[c.Once.Key] = struct{}{}
+	at := bff.At(time.Unix(1_800_000_000, 0))
+	id := c.ID
+	if c.Action.New {
+		id = bff.IDFromBytes(c.Action.ID, [16]byte{1})
+	}
+	done := backoffice.Done{"guestName": "Zarghuna Ahmadzai"} // which is not kept
+	switch c.Action.Name {
+	case backoffice.Charge, backoffice.Refund:
+		done["entryId"], done["folioId"], done["postedAt"] = "ent_1", id, at
+	case backoffice.CheckIn, backoffice.CheckOut:
+		done["reservationId"], done["status"], done["version"] = id, "checked_in", 2
+	default:
+		name := "taskId"
+		if c.Action.ID == backoffice.PrefixWorkOrder {
+			name = "workOrderId"
+		}
+		done[name], done["status"], done["version"], done["updatedAt"] = id.String(), "done", 2, at
+	}
+	return done, nil
+}
+
+// FindEntry implements backoffice.EntryFinder.
+func (n *neighbours) FindEntry(_ context.Context, of backoffice.Inbox, tenant, property bff.ID, id string) (backoffice.InboxEntry, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return backoffice.InboxEntry{}, n.err
+	}
+	for _, e := range n.inbox[inboxOf(of, tenant, property.String())] {
+		if e.ID == id {
+			return e, nil
+		}
+	}
+	return backoffice.InboxEntry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
+}
+
+// mark is what the ledger does with a decision or an acknowledgement. The caller holds
+// the lock.
+func (n *neighbours) mark(f *backoffice.Finished) error {
+	if d := f.Decision; d != nil {
+		key := inboxOf(backoffice.Suggestions, d.Tenant, d.SuggestionID)
+		if len(n.marks[key]) > 0 {
+			f.Events = nil
+			return backoffice.ErrAlreadyDecided()
+		}
+		n.marks[key] = []backoffice.Mark{{Operator: d.Operator, At: d.At, Outcome: d.Outcome}}
+		n.decisions = append(n.decisions, *d)
+	}
+	if a := f.Acknowledgement; a != nil {
+		key := inboxOf(backoffice.Alerts, a.Tenant, a.AlertID)
+		for _, m := range n.marks[key] {
+			if m.Operator == a.Operator {
+				a.At, f.Events = m.At, nil
+				f.Answer.Receipt = a.Receipt()
+				return nil
+			}
+		}
+		n.marks[key] = append(n.marks[key], backoffice.Mark{Operator: a.Operator, At: a.At})
+	}
+	return nil
+}
+
+// openActions adds to an API what operators do.
+func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Newsroom, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
+	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), notices)
+	thresholds, err := backoffice.ReadThresholds("AFN=100,USD=5")
+	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
+		Access: cfg.Access, Hands: f.hands, Mutations: n, Attestations: cfg.Attestations, Thresholds: thresholds, Teller: teller, News: news, Now: f.clock,
+	})
+	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Teller: teller, News: news, Now: f.clock})
+	return err
+}
+
+// actionPaths are a good request of each action: path and body.
+func (f *front) actionPaths() map[string][2]string {
+	id := func(p bff.Prefix) string { return bff.NewID(p, f.clock()).String() }
+	const small = `{"amount":{"minor":"9900","currency":"AFN"},"description":"Tea"}`
+	return map[string][2]string{
+		"checkIn":       {"/reservations/" + id(bff.PrefixReservation) + "/check-in", ""},
+		"checkOut":      {"/reservations/" + id(bff.PrefixReservation) + "/check-out", ""},
+		"moveTask":      {"/housekeeping/tasks/" + id(backoffice.PrefixTask) + "/complete", ""},
+		"openWorkOrder": {"/maintenance/work-orders", `{"title":"Leaking tap","severity":"low","roomNumber":"204"}`},
+		"moveWorkOrder": {"/maintenance/work-orders/" + id(backoffice.PrefixWorkOrder) + "/close", ""},
+		"charge":        {"/folios/" + id(bff.PrefixFolio) + "/charges", small},
+		"refund":        {"/folios/" + id(bff.PrefixFolio) + "/refunds", small},
+		"decide":        {"/ai/suggestions/" + f.advise() + "/decide", `{"outcome":"rejected"}`},
+		"acknowledge":   {"/alerts/alr_2/acknowledge", `{"notes":"seen"}`},
+	}
+}
+
+// advise adds a suggestion and returns its id.
+func (f *front) advise() string {
+	id := bff.NewID("sug", f.clock()).String()
+	f.behindUs.add(backoffice.Suggestions, f.tenant, id, f.clock(), ``)
+	return id
+}
+
+// action is a request of an action, with a second factor where one is needed.
+func (s *sender) action(name string) *request {
+	s.f.tb.Helper()
+	of := s.f.actionPaths()[name]
+	r := s.keyed(base+of[0]+"?propertyId="+house, of[1])
+	if name == "refund" {
+		r.header.Set("X-Mfa-Attestation", s.attest(backoffice.ScopeRefund, strings.Split(of[0], "/")[2]))
+	}
+	return r
+}
+
+// attest is a second factor; empty if it was not given.
+func (s *sender) attest(scope backoffice.AttestationScope, resource string) string {
+	s.f.tb.Helper()
+	w := s.from(0, http.MethodPost, "/auth/mfa/step-up", `{"scope":"`+string(scope)+`","code":"000000","resourceId":"`+resource+`"}`)
+	var doc struct{ AttestationID string }
+	_ = json.Unmarshal(w.Body.Bytes(), &doc) // a refusal has none
+	return doc.AttestationID
+}

@@ -1,0 +1,111 @@
+package backofficehttp
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// maxTypedNotes is what an operator may write about an entry; the first
+// [backoffice.MaxNotes] characters are kept.
+const maxTypedNotes = 2000
+
+// decide records what an operator decided about a suggestion.
+func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
+	o, in, err := readMark(w, r, "suggestionId")
+	if err != nil {
+		return err
+	}
+	in.Require("outcome")
+	in.Only("outcome", "modifiedDelta", "notes")
+	ruling := backoffice.Ruling{
+		SuggestionID: r.PathValue("suggestionId"), Outcome: backoffice.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
+	}
+	ruling.Delta, err = readDelta(in, ruling.Outcome)
+	if err != nil {
+		return err
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	o.Digest, err = idempotency.Digest(ruling, "decide", visitOf(r).Property.String())
+	if err != nil {
+		return err
+	}
+	done, err := a.cfg.Clerk.Decide(r.Context(), visitOf(r), ruling, o, now(r))
+	if err != nil {
+		return err
+	}
+	return answer(w, done.Status, done.Receipt)
+}
+
+// readDelta reads the operator's change of a suggestion: a modified one has it, and no
+// other.
+func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessage, error) {
+	delta := in.Object("modifiedDelta")
+	switch {
+	case outcome == backoffice.Modified && !in.Has("modifiedDelta"):
+		in.Refuse("modifiedDelta", bff.FieldRequired)
+	case outcome != backoffice.Modified && outcome != "" && in.Has("modifiedDelta"):
+		in.Refuse("modifiedDelta", bff.FieldConflict)
+	}
+	if delta == nil {
+		return nil, nil
+	}
+	members := delta.Members()
+	in.RefuseAll(backoffice.CheckDelta(members))
+	raw, err := json.Marshal(members)
+	if len(raw) > backoffice.MaxDelta {
+		in.Refuse("modifiedDelta", bff.FieldLength)
+	}
+	return raw, err
+}
+
+func decisions() []string {
+	var words []string
+	for _, o := range backoffice.DecisionOutcomes() {
+		words = append(words, string(o))
+	}
+	return words
+}
+
+// acknowledge records that an operator has seen an alert.
+func (a *API) acknowledge(w http.ResponseWriter, r *http.Request) error {
+	o, in, err := readMark(w, r, "alertId")
+	if err != nil {
+		return err
+	}
+	in.Only("notes")
+	notes := in.String("notes", maxTypedNotes)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	v, alert := visitOf(r), r.PathValue("alertId")
+	o.Digest, err = idempotency.Digest(notes, "acknowledge", alert, v.Property.String())
+	if err != nil {
+		return err
+	}
+	done, err := a.cfg.Clerk.Acknowledge(r.Context(), v, alert, notes, o, now(r))
+	if err != nil {
+		return err
+	}
+	return answer(w, done.Status, done.Receipt)
+}
+
+// readMark reads what a decision and an acknowledgement have in common: the key, the
+// entry's id and a body. Its digest is left to the caller.
+func readMark(w http.ResponseWriter, r *http.Request, resource string) (backoffice.Once, *web.Input, error) {
+	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	if err != nil {
+		return backoffice.Once{}, nil, err
+	}
+	if !idForm.MatchString(r.PathValue(resource)) {
+		return backoffice.Once{}, nil, bff.FieldErrors{{Field: resource, Code: bff.FieldFormat}}.Err()
+	}
+	in, err := web.ReadBody(w, r)
+	return backoffice.Once{Key: key}, in, err
+}

@@ -1,0 +1,202 @@
+package backofficeupstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/upstream"
+)
+
+// Hands are the services that carry out what operators do: reservation, housekeeping,
+// maintenance and billing.
+type Hands struct {
+	clients map[backoffice.Upstream]*upstream.Client
+}
+
+var _ backoffice.Hands = (*Hands)(nil)
+
+// resources are where each service shows one of its resources.
+var resources = map[backoffice.Upstream]string{
+	backoffice.UpstreamReservation:  "/api/v1/reservations/{reservationId}",
+	backoffice.UpstreamHousekeeping: "/api/v1/tasks/{taskId}",
+	backoffice.UpstreamMaintenance:  "/api/v1/work-orders/{workOrderId}",
+	backoffice.UpstreamBilling:      "/api/v1/folios/{folioId}",
+}
+
+// verbs are what each service calls an action on one of its resources.
+var verbs = map[backoffice.ActionName]string{
+	backoffice.CheckIn: "check-in", backoffice.CheckOut: "check-out",
+	backoffice.TaskStart: "start", backoffice.TaskComplete: "complete", backoffice.TaskInspect: "inspect", backoffice.TaskReopen: "reopen",
+	backoffice.WorkOrderStart: "start", backoffice.WorkOrderResolve: "resolve", backoffice.WorkOrderClose: "close", backoffice.WorkOrderReopen: "reopen",
+	backoffice.Charge: "charges", backoffice.Refund: "refunds",
+}
+
+const routeWorkOrders = "/api/v1/work-orders"
+
+// FindProperty implements backoffice.Hands.
+func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
+	d, route := dialectOf(a.Upstream), resources[a.Upstream]
+	var out struct {
+		PropertyID string `json:"propertyId" upstream:"required"`
+	}
+	err := h.clients[a.Upstream].Get(ctx, route, upstream.Path(route, d.write(id)), nil, &out, d.of(tenant))
+	if upstream.NotFound(err) {
+		return bff.ID{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such " + a.Words(), Err: err}
+	}
+	if err != nil {
+		return bff.ID{}, failed(err)
+	}
+	property, err := bff.ParseID(bff.PrefixProperty, d.read(bff.PrefixProperty, out.PropertyID))
+	if err != nil {
+		return bff.ID{}, &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: errors.New("a resource of no property")}
+	}
+	return property, nil
+}
+
+// Carry implements backoffice.Hands. The services honour the key: a call may be
+// repeated within its timeout, and with the same key later.
+func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+	a := c.Action
+	d := dialectOf(a.Upstream)
+	route, path := routeWorkOrders, routeWorkOrders
+	if !a.New {
+		verb, ok := verbs[a.Name]
+		if !ok {
+			return nil, fmt.Errorf("%s has no word for %s", a.Upstream, a.Name)
+		}
+		route = resources[a.Upstream] + "/" + verb
+		path = upstream.Path(route, d.write(c.ID))
+	}
+	var out carried
+	err := h.clients[a.Upstream].Post(ctx, route, path, d.body(property, c), &out, d.of(tenant), d.once(c.Once.Key),
+		upstream.Idempotent(), upstream.Within(a.Upstream.MutationTimeout()))
+	if err != nil {
+		return nil, refusedAction(a, err)
+	}
+	done, err := out.done(d, a, c.ID)
+	if err != nil { // it has been done, as far as can be told
+		return nil, &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: errors.Join(backoffice.ErrOutcomeUnknown, err)}
+	}
+	return done, nil
+}
+
+// posting is a charge or a refund as billing reads it.
+type posting struct {
+	Amount      minorUnits `json:"amount"`
+	Description string     `json:"description,omitempty"`
+}
+
+// newWorkOrder is a work order as maintenance reads it.
+type newWorkOrder struct {
+	PropertyID string `json:"propertyId"`
+	Title      string `json:"title"`
+	Severity   string `json:"severity"`
+	RoomNumber string `json:"roomNumber,omitempty"`
+	BlocksRoom bool   `json:"blocksRoom"`
+}
+
+// body is a command as its service reads it; nil = there is nothing to say.
+func (d dialect) body(property bff.ID, c *backoffice.Command) any {
+	switch {
+	case c.Posting != nil:
+		m := c.Posting.Amount
+		return posting{minorUnits{m.Minor, m.Currency}, c.Posting.Description}
+	case c.WorkOrder != nil:
+		w := c.WorkOrder
+		return newWorkOrder{d.write(property), w.Title, w.Severity, w.RoomNumber, w.BlocksRoom}
+	}
+	return nil
+}
+
+// carried is what the services say of what they have done. Of guests it reads nothing.
+type carried struct {
+	ReservationID string         `json:"reservationId"`
+	TaskID        string         `json:"taskId"`
+	WorkOrderID   string         `json:"workOrderId"`
+	FolioID       string         `json:"folioId"`
+	EntryID       string         `json:"entryId"`
+	Status        string         `json:"status"`
+	Version       int            `json:"version"`
+	UpdatedAt     *bff.Timestamp `json:"updatedAt"`
+	OpenedAt      *bff.Timestamp `json:"openedAt"`
+	PostedAt      *bff.Timestamp `json:"postedAt"`
+}
+
+// done is that in our words. One that is about another resource, or does not say
+// where the resource stands now, is none.
+func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (backoffice.Done, error) {
+	name, said := "", ""
+	switch a.Upstream {
+	case backoffice.UpstreamReservation:
+		name, said = "reservationId", r.ReservationID
+	case backoffice.UpstreamHousekeeping:
+		name, said = "taskId", r.TaskID
+	case backoffice.UpstreamMaintenance:
+		name, said = "workOrderId", r.WorkOrderID
+	case backoffice.UpstreamBilling:
+		name, said = "folioId", r.FolioID
+	}
+	about, err := bff.ParseID(a.ID, d.read(a.ID, said))
+	switch {
+	case err != nil || !a.New && about != id:
+		return nil, fmt.Errorf("%s answers about another %s", a.Upstream, a.Kind)
+	case a.Upstream == backoffice.UpstreamBilling && (r.EntryID == "" || r.PostedAt == nil),
+		a.Upstream != backoffice.UpstreamBilling && (r.Status == "" || r.Version <= 0):
+		return nil, fmt.Errorf("%s does not say what it has done", a.Upstream)
+	}
+	done := backoffice.Done{name: about.String()}
+	add := func(name string, at *bff.Timestamp) {
+		if at != nil {
+			done[name] = *at
+		}
+	}
+	if a.Upstream == backoffice.UpstreamBilling {
+		done["entryId"] = d.read(backoffice.PrefixPosting, r.EntryID)
+	} else {
+		done["status"], done["version"] = r.Status, r.Version
+	}
+	add("updatedAt", r.UpdatedAt)
+	add("openedAt", r.OpenedAt)
+	add("postedAt", r.PostedAt)
+	return done, nil
+}
+
+// conflicts are what services say of a state that does not allow an action, in plain
+// words.
+var conflicts = map[string]string{
+	"ROOM_OCCUPIED": "other guests are still in the room: check them out first, or give these another room",
+}
+
+// refusedAction gives the failure of a call its code. Only an answer says that nothing
+// was done: after anything else the outcome is unknown, unless the call was not made.
+func refusedAction(a *backoffice.Action, err error) error {
+	e, ok := errors.AsType[*upstream.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Status == http.StatusNotFound:
+		return &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such " + a.Words(), Err: err}
+	case e.Status == http.StatusConflict:
+		detail := conflicts[e.Code]
+		if detail == "" {
+			detail = "its present state does not allow this: read it again"
+		}
+		return &bff.Error{Code: bff.CodeStateConflict, Detail: detail, Err: err}
+	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
+		return &bff.Error{
+			Code: bff.CodeValidationFailed, Detail: string(a.Upstream) + "-service refuses this: check amount, currency and room",
+			Fields: bff.FieldErrors{{Field: "body", Code: bff.FieldUnsupported}}, Err: err,
+		}
+	case e.Status == http.StatusForbidden:
+		return &bff.Error{Code: bff.CodeRoleDenied, Detail: string(a.Upstream) + "-service does not allow this", Err: err}
+	case e.Reason == upstream.Breaker, e.Reason == upstream.Shed, e.Refused():
+		return &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: err}
+	}
+	coded, _ := errors.AsType[*bff.Error](failed(err)) // it always is one
+	coded.Err = errors.Join(backoffice.ErrOutcomeUnknown, err)
+	return coded
+}

@@ -119,7 +119,9 @@ func TestSharedAge(t *testing.T) {
 		if err != nil || e == nil {
 			t.Fatal(e, err)
 		}
-		if got := e.Age(); got < 30*time.Second || got > 30*time.Second+time.Since(began)+rounding {
+		// A reader takes the time before its call for that of the answer, so the call's own
+		// time may count twice.
+		if got := e.Age(); got < 30*time.Second || got > 30*time.Second+2*time.Since(began)+rounding {
 			t.Errorf("age %v, want 30 s and what the calls took", got)
 		}
 		e.born -= int64(3 * time.Minute)

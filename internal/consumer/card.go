@@ -42,6 +42,11 @@ func CardOf(s GuestSession, now time.Time) Card {
 // IsZero reports whether there is no card.
 func (c Card) IsZero() bool { return c.SessionID.IsZero() }
 
+// Usable reports whether a card is neither too old nor from the future.
+func (c Card) Usable(now time.Time) bool {
+	return now.Sub(c.MadeAt) <= CardLifetime && c.MadeAt.Sub(now) <= cardSkew
+}
+
 // Describes reports whether a card says what its session says.
 func (c Card) Describes(s GuestSession) bool { return c == CardOf(s, c.MadeAt) }
 

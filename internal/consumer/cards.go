@@ -113,6 +113,9 @@ func (c *Cards) current() *cardKeys {
 	return keys
 }
 
+// Keys returns the set that cards are verified with now.
+func (c *Cards) Keys() *handoff.KeySet { return c.ring.KeySet() }
+
 // Mint writes a card with the active key.
 func (c *Cards) Mint(card Card) (string, error) {
 	key := c.current().active
@@ -148,7 +151,7 @@ func (c *Cards) Verify(text string, now time.Time) (Card, error) {
 		switch {
 		case !genuine:
 			return Card{}, ErrCardMAC
-		case now.Sub(d.card.MadeAt) > CardLifetime, d.card.MadeAt.Sub(now) > cardSkew:
+		case !d.card.Usable(now):
 			return Card{}, ErrCardTime
 		}
 		return d.card, nil

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -126,7 +127,7 @@ func (g *Guard) readCard(lines []string, now time.Time) (newest consumer.Card) {
 		if looked++; looked > maxCards {
 			break
 		}
-		card, err := g.cfg.Cards.Verify(value, now)
+		card, err := g.verifyCard(value, now)
 		switch {
 		case err != nil:
 		case !newest.IsZero() && card.SessionID != newest.SessionID:
@@ -136,6 +137,26 @@ func (g *Guard) readCard(lines []string, now time.Time) (newest consumer.Card) {
 		}
 	}
 	return newest
+}
+
+// verifiedCard is a card that was genuine with a set of keys.
+type verifiedCard struct {
+	card consumer.Card
+	keys *handoff.KeySet
+}
+
+// verifyCard is Cards.Verify, once per card and set of keys: a guest sends the same
+// card with every request.
+func (g *Guard) verifyCard(text string, now time.Time) (consumer.Card, error) {
+	keys := g.cfg.Cards.Keys()
+	if v, ok := g.cards.Get(text); ok && v.keys == keys && v.card.Usable(now) {
+		return v.card, nil
+	}
+	card, err := g.cfg.Cards.Verify(text, now)
+	if err == nil {
+		g.cards.Put(strings.Clone(text), verifiedCard{card, keys}) // the text is a part of its whole request
+	}
+	return card, err
 }
 
 // sessionIDLen is the length of a session's id.

@@ -112,6 +112,7 @@ type Guard struct {
 	charges *ratelimit.Charges
 
 	profiles *memo.Memo[sentHeaders, *profile]
+	cards    *memo.Memo[string, verifiedCard]
 	clients  *memo.Table[clientState]
 	crowds   *memo.Table[bot.Crowd]
 	networks *memo.Table[bot.Network]
@@ -149,6 +150,7 @@ const (
 	maxCrowds   = 1 << 14
 	maxNetworks = 1 << 14
 	maxProfiles = 1 << 13
+	maxVerified = 1 << 12
 )
 
 // openedPerMinute is how many sessions one client would open at most; a network,
@@ -173,8 +175,9 @@ func New(cfg Config) (*Guard, error) {
 		cfg: cfg, policy: cfg.Policy, classes: map[web.Limit]*ratelimit.Class{}, charges: ratelimit.NewCharges(),
 		profiles: memo.New[sentHeaders, *profile](maxProfiles), clients: memo.NewTable[clientState](maxClients),
 		crowds: memo.NewTable[bot.Crowd](maxCrowds), networks: memo.NewTable[bot.Network](maxNetworks),
-		jobs: web.NewBackground(web.BackgroundConfig{Queue: maxJobs, Workers: jobWorkers, Budget: jobBudget}),
-		busy: newBusyClients(), assessing: make(chan struct{}, maxAssessing),
+		cards: memo.New[string, verifiedCard](maxVerified),
+		jobs:  web.NewBackground(web.BackgroundConfig{Queue: maxJobs, Workers: jobWorkers, Budget: jobBudget}),
+		busy:  newBusyClients(), assessing: make(chan struct{}, maxAssessing),
 		link: []string{"<" + cfg.ChallengePath + `>; rel="challenge"`},
 	}
 	var errs []error

@@ -1,6 +1,8 @@
 package consumerguard
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,9 +12,11 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -307,7 +311,7 @@ func TestReadCookies(t *testing.T) {
 	t.Parallel()
 	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
 	now := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
-	g := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}}
+	g := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[string, verifiedCard](maxVerified)}
 	cardOf := func(secret byte, id string, age time.Duration) string {
 		text, err := consumertest.NewCards(secret).Mint(consumer.Card{
 			SessionID: bff.MustParseID(bff.PrefixGuestSession, id), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: now.Add(-age),
@@ -374,6 +378,58 @@ func TestReadCookies(t *testing.T) {
 				t.Errorf("card %+v, want one: %t", s.Card, tc.wantCard)
 			}
 		})
+	}
+}
+
+// TestVerifiedCards: a card that was genuine once grows old all the same, and ends
+// with its key.
+func TestVerifiedCards(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
+	set, err := handoff.NewKeySet("leaked", bytes.Repeat([]byte{1}, 32), made.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := handoff.NewKeyring(set)
+	cards := consumer.NewCards(ring)
+	g := &Guard{cfg: Config{Cards: cards}, cards: memo.New[string, verifiedCard](maxVerified)}
+	text, err := cards.Mint(consumer.Card{
+		SessionID: bff.MustParseID(bff.PrefixGuestSession, "gms_01M7H171SJSMVD891RBXMF12X2"), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: made,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(text string, now time.Time) error {
+		_, err := g.verifyCard(text, now)
+		return err
+	}
+	for range 2 {
+		if err := verify(text, made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := verify(text, made.Add(consumer.CardLifetime+1)); !errors.Is(err, consumer.ErrCardTime) {
+		t.Errorf("too old: %v", err)
+	}
+	if err := verify(text[:len(text)-4]+"AAAA", made); !errors.Is(err, consumer.ErrCardMAC) {
+		t.Errorf("another MAC: %v", err)
+	}
+	for _, step := range []func() (*handoff.KeySet, error){
+		func() (*handoff.KeySet, error) { return ring.KeySet().Add("new", bytes.Repeat([]byte{2}, 32)) },
+		func() (*handoff.KeySet, error) { return ring.KeySet().Promote("new", made) },
+		func() (*handoff.KeySet, error) { return ring.KeySet().Revoke("leaked") },
+	} {
+		if err := verify(text, made); err != nil {
+			t.Error("before its key is revoked:", err)
+		}
+		set, err := step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring.Replace(set)
+	}
+	if err := verify(text, made); !errors.Is(err, consumer.ErrCardKey) {
+		t.Errorf("after its key is revoked: %v", err)
 	}
 }
 

@@ -119,6 +119,7 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	env, err := platform.Places{
 		Name: "local", PostgresURL: stack.Postgres.URL(), RedisURL: stack.Redis.URL(),
 		PubSubHost: stack.PubSub.Host, PubSubProject: stack.PubSub.ProjectID, SimURL: simURL, Secrets: keys,
+		LakeURL: "file://" + filepath.ToSlash(filepath.Join(home, "lake")),
 	}.Environment()
 	if err != nil {
 		return nil, nil, err

@@ -37,7 +37,16 @@ func House() Rule {
 			service("consumer", "command", []string{"cmd/bff-consumer"}),
 
 			service("backoffice", "domain", []string{"internal/backoffice"}),
-			service("backoffice", "root", []string{"internal/backoffice/backofficed"}),
+			also(service("backoffice", "root", []string{"internal/backoffice/backofficed"}), "backoffice lake"),
+			// Jobs over the rows of every tenant: no request gets there, and so it may have
+			// the pool of connections.
+			{
+				Name:       "backoffice lake",
+				Packages:   []string{"internal/backoffice/backofficelake"},
+				Imports:    []string{"language", "backoffice domain", "machinery", "migrations"},
+				ThirdParty: []string{"*"},
+				Service:    "backoffice",
+			},
 			isolated(service("backoffice", "adapters", []string{"internal/backoffice/backoffice*/..."})),
 			service("backoffice", "command", []string{"cmd/bff-backoffice"}),
 
@@ -155,7 +164,7 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice root", "local", "desk", "testkit"},
+			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice lake", "backoffice root", "local", "desk", "testkit"},
 			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit"},
 		},
 
@@ -174,6 +183,12 @@ func House() Rule {
 		Unnamed: []string{"consumer", "backoffice"},
 		Foreign: []string{"SpanKindConsumer"},
 	}
+}
+
+// also lets a group import another one.
+func also(g Group, imports string) Group {
+	g.Imports = append(g.Imports, imports)
+	return g
 }
 
 // isolated takes the pool of connections from a group: what is left to it is

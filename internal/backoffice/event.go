@@ -35,6 +35,7 @@ const (
 	SubjectDashboardViewed       Subject = "melmastoon.bff.backoffice.dashboard.viewed.v1"
 	SubjectWorkbenchViewed       Subject = "melmastoon.bff.backoffice.workbench.viewed.v1"
 	SubjectLockActionProxied     Subject = "melmastoon.bff.backoffice.lock_action.proxied.v1"
+	SubjectAuditSealed           Subject = "melmastoon.bff.backoffice.audit.sealed.v1"
 )
 
 // Subjects lists every event of the service, for topics and contracts.
@@ -45,6 +46,7 @@ func Subjects() []Subject {
 		SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
 		SubjectDashboardViewed, SubjectWorkbenchViewed,
 		SubjectLockActionProxied,
+		SubjectAuditSealed,
 	}
 }
 

@@ -98,6 +98,7 @@ func TestSubjects(t *testing.T) {
 		AlertAcknowledged{},
 		DashboardViewed{},
 		WorkbenchViewed{},
+		AuditSealed{},
 	} {
 		seen[f.Subject()] = true
 	}

@@ -74,19 +74,19 @@ func (r *Relay) Run(ctx context.Context, id Identity) error {
 	return p.Run(ctx)
 }
 
-// database is what a command on the database needs.
-type database struct {
+// Database is what a command on the database needs, as the role of relay and jobs.
+type Database struct {
 	daemon.Settings
 	DatabaseSettings
 }
 
 // Validate accepts a configuration that is enough to reach the database.
-func (d *database) Validate() error {
+func (d *Database) Validate() error {
 	return errors.Join(d.Settings.Validate(), d.DatabaseSettings.validate())
 }
 
-// open returns a small pool as the role of relay and jobs.
-func (d *database) open(ctx context.Context, id Identity) (*pgxpool.Pool, error) {
+// Open returns a small pool as the role of relay and jobs.
+func (d *Database) Open(ctx context.Context, id Identity) (*pgxpool.Pool, error) {
 	url, err := d.jobsURL(id)
 	if err != nil {
 		return nil, err

@@ -27,14 +27,14 @@ type DLQ struct {
 const dlqBatch = 500
 
 type dlqList struct {
-	database
+	Database
 	Limit    int  `name:"limit" default:"100" help:"At most so many, the newest first."`
 	Archived bool `name:"archived" help:"Those that were moved to the archive when they were old; replay them by their ids."`
 }
 
 // Run shows what was given up, and why.
 func (c *dlqList) Run(ctx context.Context, id Identity) error {
-	db, err := c.open(ctx, id)
+	db, err := c.Open(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c chosen) read() ([]bff.ID, error) {
 }
 
 type dlqReplay struct {
-	database
+	Database
 	chosen
 }
 
@@ -109,7 +109,7 @@ func (c *dlqReplay) Run(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.open(ctx, id)
+	db, err := c.Open(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func replay(ctx context.Context, db *pgxpool.Pool, table *outbox.Table, ids []bf
 }
 
 type dlqDrop struct {
-	database
+	Database
 	chosen
 }
 
@@ -144,7 +144,7 @@ func (c *dlqDrop) Run(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.open(ctx, id)
+	db, err := c.Open(ctx, id)
 	if err != nil {
 		return err
 	}

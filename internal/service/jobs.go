@@ -106,7 +106,7 @@ func DeleteBefore(table, key, moment string, only ...string) Aged {
 
 // Jobs is the command that runs one job, or all.
 type Jobs struct {
-	database
+	Database
 	Name   string `arg:"" name:"job" help:"One of ${jobs}; prune or all for every one."`
 	DryRun bool   `name:"dry-run" help:"Show how many rows each job would deal with, and change nothing."`
 }
@@ -117,7 +117,7 @@ func (j *Jobs) Run(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	db, err := j.open(ctx, id)
+	db, err := j.Open(ctx, id)
 	if err != nil {
 		return err
 	}

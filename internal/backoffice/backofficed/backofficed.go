@@ -3,12 +3,14 @@
 package backofficed
 
 import (
+	"log/slog"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -26,21 +28,21 @@ func identity() service.Identity {
 		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083", Codes: web.Codes{Budget: bff.CodeUpstreamTimeout}, Headers: backofficehttp.Headers(),
 		Schema: migrations.Backoffice(), Isolated: true, Outbox: table,
 		Publishes: subjects(), Receives: backofficeevents.Subscriptions(),
-		Jobs: jobs(table, nil),
+		Jobs: jobs(table, nil, new(LakeSettings).lake(table, slog.Default(), "")),
 	}
 }
 
 // jobs are those of the specification (DATA_MODEL §9). Without a notifier, as on a
 // command line, open streams are not told what they find.
-func jobs(table *outbox.Table, notices backoffice.Notifier) []service.Job {
-	return []service.Job{
+func jobs(table *outbox.Table, notices backoffice.Notifier, lake *backofficelake.Lake) []service.Job {
+	return append([]service.Job{
 		service.Prune("outbox-archival", 30*day, service.Published(table)).Per(day),
 		service.Prune("outbox-dlq-prune", 90*day, service.ArchivedLetters(table)).Per(7 * day),
 		service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
 		service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
 		service.Prune("oaq-hints-prune", 7*day, service.DeleteBefore("bff_backoffice.offline_action_queue_hints", "tenant_id, id", "reported_at")),
 		sweep{table: table, news: backoffice.NewNewsroom("jobs"), notices: notices}.job(),
-	}
+	}, lake.Jobs()...)
 }
 
 type commands struct {
@@ -49,8 +51,9 @@ type commands struct {
 	Migrate service.Migrate       `cmd:"" help:"Bring the database schema up to date."`
 	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`
 	Events  service.EventsCommand `cmd:"" help:"Look at events."`
-	Jobs    service.Jobs          `cmd:"" help:"Run a job."`
+	Jobs    jobsCommand           `cmd:"" help:"Run a job."`
 	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, policies, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
+	Audit   auditCommand          `cmd:"" help:"The sealed audit."`
 }
 
 // Main runs the service's command line and returns its exit status.

@@ -113,6 +113,7 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) {
 		p.PostgresURL = testkit.PostgresTemplate(t, "empty", func(string) error { return nil })
+		p.LakeURL = "file://" + t.TempDir()
 	})}
 	s.run("migrate")
 	s.run("migrate")
@@ -215,7 +216,7 @@ func status(t *testing.T, url string) int {
 // TestJobs prunes as the role of jobs, which sees expired keys of every tenant.
 func TestJobs(t *testing.T) {
 	t.Parallel()
-	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
+	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.LakeURL = "file://" + t.TempDir() })}
 	s.run("migrate") // gives the roles their passwords
 	ctx, now := testkit.Context(t), time.Now()
 	super, err := postgres.Open(t.Context(), postgres.Config{URL: s.PostgresURL})
@@ -242,7 +243,10 @@ func TestJobs(t *testing.T) {
 		add(`INSERT INTO bff_backoffice.offline_action_queue_hints (tenant_id, device_id, operator_id, payload, app_version, reported_at)
 			VALUES (gen_random_uuid(), 'd', 'o', '{}', '1', $1)`, now.Add(-time.Duration(8-2*i)*day))
 	}
-	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n"
+	add(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
+		VALUES (gen_random_uuid(), 'o', 'd', 's', $1, 'c', 'a', 'success')`, now.Add(-91*day))
+	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n" +
+		"audit-seal: 1 rows\nactivity-export: 0 rows\nalert-ack-export: 0 rows\nai-decision-export: 0 rows\nlock-audit-export: 0 rows\n"
 	if got := s.run("jobs", "all", "--dry-run"); got != want {
 		t.Errorf("a dry run: %s, want %s", got, want)
 	}
@@ -258,11 +262,19 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	s.run("jobs", "all") // of two at once one may leave the rest to the other
+	for _, args := range [][]string{{"--export", s.LakeURL}, {"--export", s.LakeURL, "--only-export"}} {
+		if got := s.run(append([]string{"audit", "verify"}, args...)...); !strings.HasSuffix(got, "nothing was changed, removed, inserted or reordered\n") {
+			t.Errorf("audit verify %v: %s", args, got)
+		}
+	}
+	if got := s.run("audit", "keys"); !strings.Contains(got, ":public:") {
+		t.Errorf("audit keys: %s", got)
+	}
 	letters := s.run("dlq", "list", "--archived")
 	if strings.Count(letters, "refused") != 1 || strings.Count(s.run("dlq", "list"), "refused") != 1 {
 		t.Errorf("dead letters: %s", letters)
 	}
-	for table, want := range map[string]int{"outbox": 2, "outbox_archive": 2, "inbox": 1, "idempotency": 1, "offline_action_queue_hints": 1} {
+	for table, want := range map[string]int{"outbox WHERE subject = 's'": 2, "operator_activity": 0, "audit_chain": 1, "audit_heads": 1, "outbox_archive": 2, "inbox": 1, "idempotency": 1, "offline_action_queue_hints": 1} {
 		var got int
 		if err := super.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.`+table).Scan(&got); err != nil || got != want {
 			t.Errorf("%s has %d rows, %v; want %d", table, got, err, want)
@@ -273,7 +285,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("replay from the archive: %q", got)
 	}
 	var payload string
-	if err := super.QueryRow(ctx, `SELECT payload FROM bff_backoffice.outbox WHERE NOT dlq AND published_at IS NULL`).Scan(&payload); err != nil || payload != `{"n": 1}` {
+	if err := super.QueryRow(ctx, `SELECT payload FROM bff_backoffice.outbox WHERE NOT dlq AND published_at IS NULL AND subject = 's'`).Scan(&payload); err != nil || payload != `{"n": 1}` {
 		t.Errorf("back from the archive: %s, %v", payload, err)
 	}
 }

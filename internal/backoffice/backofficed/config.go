@@ -35,6 +35,7 @@ type Config struct {
 	MetricSettings
 	SyncSettings
 	ActionSettings
+	LakeSettings
 
 	SchedulerEmails []string `name:"scheduler-emails" env:"BFF_BACKOFFICE_SCHEDULER_EMAILS" help:"Service accounts that may start jobs with POST /internal/jobs/{job}, by their ID token for oidc-audience; without, none may."`
 	FlagsFile       string   `name:"flags-file" env:"BFF_BACKOFFICE_FLAGS_FILE" help:"JSON file with feature flags for all tenants; those in Redis win."`
@@ -142,6 +143,7 @@ func (c *Config) Validate() error {
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)
+		errs = append(errs, c.LakeSettings.validate()...)
 	}
 	return errors.Join(errs...)
 }

@@ -114,7 +114,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.outbox.Record(testkit.Context(t), nil, lost); err != nil {
+	if err := f.outbox.Record(testkit.Context(t), nil, lost, sealedEvent(t, f)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
@@ -139,6 +139,24 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	if diff := cmp.Diff(want, seen()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// sealedEvent is that of a signed audit chain.
+func sealedEvent(t *testing.T, f *front) bff.Event {
+	t.Helper()
+	keys, err := backoffice.ParseAuditKeys([]string{"k1:" + strings.Repeat("A", 43) + "="})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := keys.Sign(f.tenant, 3, backoffice.Digest{1}, f.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := backoffice.NewNewsroom("test").Sealed(head, 2, f.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // TestDocumentedEvents compares the table of docs/events.md with the code.

@@ -92,7 +92,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	locks := newReconciler(p, p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), streams.notices, upstreams.Lock})
-	p.Jobs = jobs(p.Outbox, streams.notices)
+	p.Jobs = jobs(p.Outbox, streams.notices, s.lake(p.Outbox, p.Log, p.Instance()))
 	if err := p.Schedule(ctx, &s.Settings, db, locks.job()); err != nil {
 		return err
 	}

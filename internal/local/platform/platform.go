@@ -21,6 +21,7 @@ type Places struct {
 	PubSubHost    string
 	PubSubProject string
 	SimURL        string
+	LakeURL       string // of the audit lake; empty = nothing is sealed or exported
 	Secrets       Secrets
 }
 
@@ -36,7 +37,7 @@ func (p Places) Environment() (map[string]string, error) {
 		u.User = url.UserPassword(role, password)
 		return u.String()
 	}
-	return map[string]string{
+	env := map[string]string{
 		"MELMASTOON_ENV":               p.Name,
 		"MELMASTOON_DRAIN_DELAY":       "0s", // there is no load balancer
 		"MELMASTOON_SIM_URL":           p.SimURL,
@@ -85,7 +86,11 @@ func (p Places) Environment() (map[string]string, error) {
 		"BFF_BACKOFFICE_PEPPER":            p.Secrets.Pepper,
 		"BFF_BACKOFFICE_NONCE_KEYS":        p.Secrets.NonceKey,
 		"BFF_BACKOFFICE_SYNC_KEYS":         p.Secrets.SyncKey,
-	}, nil
+	}
+	if p.LakeURL != "" {
+		env["BFF_BACKOFFICE_LAKE_URL"], env["BFF_BACKOFFICE_AUDIT_KEYS"] = p.LakeURL, p.Secrets.AuditKey
+	}
+	return env, nil
 }
 
 // Pairs writes an environment as os/exec wants it.

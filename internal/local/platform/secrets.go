@@ -3,6 +3,7 @@ package platform
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type Secrets struct {
 	JobsPassword       string          `json:"jobsPassword"`
 	NonceKey           string          `json:"nonceKey"`
 	SyncKey            string          `json:"syncKey"`
+	AuditKey           string          `json:"auditKey"`
 	HandoffKeys        json.RawMessage `json:"handoffKeys"`
 	CardKeys           json.RawMessage `json:"cardKeys"`
 }
@@ -32,6 +34,9 @@ func NewSecrets(now time.Time) (Secrets, error) {
 		Pepper: rand.Text(), InternalToken: rand.Text(), InternalHMACKey: rand.Text(),
 		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: rand.Text(), SyncKey: rand.Text() + rand.Text(),
 	}
+	seed := make([]byte, 32)
+	_, _ = rand.Read(seed) // never fails
+	s.AuditKey = "audit-" + now.UTC().Format("2006-01") + ":" + base64.StdEncoding.EncodeToString(seed)
 	var errs [2]error
 	s.HandoffKeys, errs[0] = newKeys("hmac", now)
 	s.CardKeys, errs[1] = newKeys("card", now)

@@ -1,0 +1,124 @@
+package backofficed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+// auditCommand looks at the sealed audit.
+type auditCommand struct {
+	Verify auditVerify `cmd:"" help:"Find rows that were changed, removed, inserted or reordered after they were sealed."`
+	Keys   auditKeys   `cmd:"" help:"Show the public keys, for those who verify."`
+}
+
+// auditVerify holds the database and an export to the signed heads.
+type auditVerify struct {
+	service.Database
+	LakeSettings
+	Tenant     string   `name:"tenant" help:"Only this tenant (tnt_…)."`
+	Export     string   `name:"export" help:"Bucket with an export to verify as well; rows that were pruned are verified there."`
+	OnlyExport bool     `name:"only-export" help:"Verify the export alone, without a database."`
+	FromHead   []string `name:"from-head" type:"path" help:"Files with heads that were kept elsewhere: exported heads or published events. They pin the chain against those who can rewrite the database and the bucket."`
+}
+
+// Validate accepts what is enough to verify.
+func (a *auditVerify) Validate() error {
+	if a.OnlyExport {
+		if a.Export == "" {
+			return errors.New("only-export: needs export")
+		}
+		return nil
+	}
+	return a.Database.Validate()
+}
+
+// errTampered makes the command fail.
+var errTampered = errors.New("the audit does not hold")
+
+// Run prints what was verified and every finding; any finding is a failure.
+func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) {
+	v := &backofficelake.Verifier{Now: time.Now()}
+	if v.Keys, err = a.keys(ctx); err != nil {
+		return err
+	}
+	if a.Tenant != "" {
+		if v.Tenant, err = bff.ParseID(bff.PrefixTenant, a.Tenant); err != nil {
+			return fmt.Errorf("tenant: %w", err)
+		}
+	}
+	for _, path := range a.FromHead {
+		b, err := os.ReadFile(path) //nolint:gosec // named on the command line
+		if err != nil {
+			return err
+		}
+		h, err := backoffice.ReadAuditHead(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		v.Heads = append(v.Heads, h)
+	}
+	if a.Export != "" {
+		if v.Bucket, err = backofficelake.OpenBucket(ctx, a.Export); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, v.Bucket.Close()) }()
+	}
+	if !a.OnlyExport {
+		if v.DB, err = a.Open(ctx, id); err != nil {
+			return err
+		}
+		defer v.DB.Close()
+	}
+	report, err := v.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(report, v.Bucket != nil)
+}
+
+func printReport(r backofficelake.Report, export bool) error {
+	for _, t := range r.Tenants {
+		fmt.Printf("%s: %d entries, signed up to %d; %d rows as they were sealed, %d in the export", t.Tenant, t.Entries, t.Signed, t.Rows, t.Exported)
+		if t.Pruned > 0 {
+			fmt.Printf("; %d pruned", t.Pruned)
+			if !export {
+				fmt.Print(", which only --export can verify")
+			}
+		}
+		if t.Unsealed > 0 {
+			fmt.Printf("; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
+		}
+		fmt.Println()
+	}
+	for _, f := range r.Findings {
+		fmt.Println(f)
+	}
+	if len(r.Findings) > 0 {
+		return errTampered
+	}
+	fmt.Println("nothing was changed, removed, inserted or reordered")
+	return nil
+}
+
+// auditKeys shows public keys.
+type auditKeys struct{ LakeSettings }
+
+// Run prints the keys, one a line.
+func (a *auditKeys) Run(ctx context.Context) error {
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, line := range keys.Public() {
+		fmt.Println(line)
+	}
+	return nil
+}

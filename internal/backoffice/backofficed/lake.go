@@ -1,0 +1,98 @@
+package backofficed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"gocloud.dev/blob"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/secrets"
+	"melmastoon.ghasi.io/bff/internal/secrets/secretmanager"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+// LakeSettings say where the audit lake is and which keys sign the chains.
+type LakeSettings struct {
+	LakeURL         string          `name:"lake-url" env:"BFF_BACKOFFICE_LAKE_URL" help:"Bucket of the audit lake: gs://bucket, or file:///directory."`
+	AuditKeys       []daemon.Secret `name:"audit-keys" env:"BFF_BACKOFFICE_AUDIT_KEYS" help:"Keys that sign the heads of the audit chains, the newest first: id:base64 of an Ed25519 seed; id:public:base64 only verifies."`
+	AuditKeysFile   string          `name:"audit-keys-file" env:"BFF_BACKOFFICE_AUDIT_KEYS_FILE" help:"File with such keys, one a line, read at each run." type:"path"`
+	AuditKeysSecret string          `name:"audit-keys-secret" env:"BFF_BACKOFFICE_AUDIT_KEYS_SECRET" help:"The same as a secret: projects/…/secrets/…/versions/latest."`
+}
+
+// validate reports what a deployment must not leave out: rows that are never exported
+// are never pruned, and what is not sealed can be changed unnoticed.
+func (s *LakeSettings) validate() []error {
+	var errs []error
+	if s.LakeURL == "" {
+		errs = append(errs, errors.New("lake-url: is required"))
+	}
+	given := 0
+	for _, g := range []bool{len(s.AuditKeys) > 0, s.AuditKeysFile != "", s.AuditKeysSecret != ""} {
+		if g {
+			given++
+		}
+	}
+	if given != 1 {
+		errs = append(errs, errors.New("audit-keys, audit-keys-file or audit-keys-secret: exactly one is required"))
+	}
+	return errs
+}
+
+// keys reads the keys as they are now: one that was added needs no restart.
+func (s *LakeSettings) keys(ctx context.Context) (_ *backoffice.AuditKeys, err error) {
+	var lines []string
+	for _, k := range s.AuditKeys {
+		lines = append(lines, k.Reveal())
+	}
+	var source secrets.Source
+	switch {
+	case s.AuditKeysFile != "":
+		source = secrets.File(s.AuditKeysFile)
+	case s.AuditKeysSecret != "":
+		secret, err := secretmanager.Open(ctx, s.AuditKeysSecret)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, secret.Close()) }()
+		source = secret
+	}
+	if source != nil {
+		b, err := source.Load(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("audit keys: %w", err)
+		}
+		lines = strings.Fields(string(b))
+	}
+	keys, err := backoffice.ParseAuditKeys(lines)
+	if err != nil {
+		return nil, fmt.Errorf("audit-keys: %w", err)
+	}
+	return keys, nil
+}
+
+// lake opens the jobs of the audit lake. What is missing is reported by their runs.
+func (s *LakeSettings) lake(table *outbox.Table, log *slog.Logger, instance string) *backofficelake.Lake {
+	return backofficelake.New(backofficelake.Config{
+		Outbox: table, News: backoffice.NewNewsroom(instance), Log: log, Keys: s.keys,
+		Bucket: func(ctx context.Context) (*blob.Bucket, error) { return backofficelake.OpenBucket(ctx, s.LakeURL) },
+	})
+}
+
+// jobsCommand runs jobs with the settings of the lake.
+type jobsCommand struct {
+	service.Jobs
+	LakeSettings
+}
+
+// Run runs the named job.
+func (j *jobsCommand) Run(ctx context.Context, id service.Identity) error {
+	id.Jobs = jobs(id.Outbox, nil, j.lake(id.Outbox, slog.Default(), "jobs"))
+	return j.Jobs.Run(ctx, id)
+}

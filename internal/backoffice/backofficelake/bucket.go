@@ -1,0 +1,168 @@
+package backofficelake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/parquet-go/parquet-go"
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // file://
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// OpenBucket opens a bucket by its URL: file:///directory, or what the main program has
+// linked (gs://bucket).
+func OpenBucket(ctx context.Context, address string) (*blob.Bucket, error) {
+	if address == "" {
+		return nil, errors.New("lake-url: is not set, nothing is exported or pruned")
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("lake-url: is no URL")
+	}
+	if u.Scheme == "file" {
+		q := u.Query()
+		// Temporary files beside their targets, and no files of attributes.
+		for name, v := range map[string]string{"create_dir": "true", "no_tmp_dir": "true", "metadata": "skip"} {
+			if !q.Has(name) {
+				q.Set(name, v)
+			}
+		}
+		u.RawQuery = q.Encode()
+	}
+	b, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, fmt.Errorf("lake-url: %w", err)
+	}
+	return b, nil
+}
+
+// blobFile reads parts of a blob.
+type blobFile struct {
+	ctx    context.Context //nolint:containedctx // io.ReaderAt has none
+	bucket *blob.Bucket
+	path   string
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *blobFile) ReadAt(b []byte, at int64) (n int, err error) {
+	r, err := f.bucket.NewRangeReader(f.ctx, f.path, at, int64(len(b)), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	n, err = io.ReadFull(r, b)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func countRows(r io.ReaderAt, size int64) (int64, error) {
+	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return 0, err
+	}
+	return f.NumRows(), nil
+}
+
+func headPath(h backoffice.AuditHead) string {
+	return fmt.Sprintf("_heads/%s/%020d.json", h.Tenant, h.Seq)
+}
+
+const headExports = 500
+
+// exportHeads writes the signed heads beside the files. A head is always the same
+// bytes, so that writing one again does no harm.
+func (l *Lake) exportHeads(ctx context.Context, db *pgxpool.Pool) (err error) {
+	bucket, err := l.cfg.Bucket(ctx)
+	if err != nil {
+		return fmt.Errorf("export audit heads: %w", err)
+	}
+	defer func() { err = errors.Join(err, bucket.Close()) }()
+	for {
+		rows, err := db.Query(ctx, `SELECT h.tenant, h.seq, h.hash, h.sealed_at, h.key_id, h.signature FROM bff_backoffice.audit_tips t
+			JOIN bff_backoffice.audit_heads h ON h.tenant = t.tenant AND h.seq > t.exported_seq ORDER BY h.tenant, h.seq LIMIT $1`, headExports)
+		if err != nil {
+			return fmt.Errorf("export audit heads: %w", err)
+		}
+		heads, err := pgx.CollectRows(rows, scanHead)
+		if err != nil {
+			return fmt.Errorf("export audit heads: %w", err)
+		}
+		for _, h := range heads {
+			body, err := json.Marshal(h)
+			if err != nil {
+				return err
+			}
+			if err := bucket.WriteAll(ctx, headPath(h), body, &blob.WriterOptions{ContentType: "application/json"}); err != nil {
+				return fmt.Errorf("export audit heads: %w", err)
+			}
+			if _, err := db.Exec(ctx, `UPDATE bff_backoffice.audit_tips SET exported_seq = greatest(exported_seq, $2) WHERE tenant = $1`, h.Tenant.UUID(), h.Seq); err != nil {
+				return fmt.Errorf("export audit heads: %w", err)
+			}
+		}
+		if len(heads) < headExports {
+			return sweepTemporary(ctx, bucket)
+		}
+	}
+}
+
+// sweepTemporary removes what processes left behind that died while they wrote.
+func sweepTemporary(ctx context.Context, bucket *blob.Bucket) error {
+	all := bucket.List(&blob.ListOptions{Prefix: "_tmp/"})
+	for {
+		o, err := all.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list temporary files: %w", err)
+		}
+		if time.Since(o.ModTime) > 24*time.Hour {
+			_ = bucket.Delete(ctx, o.Key) // another process may have been first
+		}
+	}
+}
+
+// load hands confirmed files to the warehouse.
+func (l *Lake) load(ctx context.Context, conn *pgx.Conn, t table) error {
+	if l.cfg.Loader == nil {
+		return nil
+	}
+	rows, err := conn.Query(ctx, `SELECT first, manifest FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND loaded_at IS NULL ORDER BY first`, t.name)
+	if err != nil {
+		return fmt.Errorf("load %s: %w", t.name, err)
+	}
+	type pending struct {
+		First    int64
+		Manifest []byte
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[pending])
+	if err != nil {
+		return fmt.Errorf("load %s: %w", t.name, err)
+	}
+	for _, p := range all {
+		var m Manifest
+		if err := json.Unmarshal(p.Manifest, &m); err != nil {
+			return fmt.Errorf("load %s: %w", t.name, err)
+		}
+		for _, f := range m.Files {
+			if err := l.cfg.Loader.Load(ctx, t.name, f, t.columns); err != nil {
+				return fmt.Errorf("load %s into the warehouse: %w", f.Path, err)
+			}
+		}
+		if _, err := conn.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET loaded_at = now() WHERE tab = $1 AND first = $2`, t.name, p.First); err != nil {
+			return fmt.Errorf("load %s: %w", t.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,376 @@
+package backofficelake
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+const (
+	exportRows = 500_000 // of one range at most
+	pageRows   = 10_000  // of one statement: far below the statement timeout
+	// maxBuffered bounds the rows that wait in the files of all months together.
+	maxBuffered = 2 * groupRows
+)
+
+// Manifest names the files of an exported range. A range with a manifest is exported;
+// files that no manifest names are not part of the lake.
+type Manifest struct {
+	Format int    `json:"format"` // 1
+	Table  string `json:"table"`
+	First  int64  `json:"first"` // positions of the chain: behind first
+	Last   int64  `json:"last"`  // up to last
+	Rows   int64  `json:"rows"`
+	Files  []File `json:"files"`
+}
+
+// File is one file of an export.
+type File struct {
+	Month  string    `json:"month"`
+	Path   string    `json:"path"`
+	Rows   int64     `json:"rows"`
+	Bytes  int64     `json:"bytes"`
+	SHA256 string    `json:"sha256"`
+	From   time.Time `json:"from"` // moments of the first and last rows
+	To     time.Time `json:"to"`
+}
+
+// span is a range of positions.
+type span struct{ First, Last int64 }
+
+func (s span) name() string { return fmt.Sprintf("%020d-%020d", s.First, s.Last) }
+
+func manifestPath(table string, s span) string {
+	return "_manifests/" + table + "/" + s.name() + ".json"
+}
+
+// export writes everything of a table that is sealed and not exported yet. Of two at
+// once one does, by a lock that Postgres gives back when its process dies; should it be
+// lost early, both write the same files and one manifest stands.
+func (l *Lake) export(ctx context.Context, db *pgxpool.Pool, t table) (rows int, err error) {
+	conn, err := db.Acquire(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("export %s: %w", t.name, err)
+	}
+	defer conn.Release()
+	lock := "export bff_backoffice." + t.name
+	var mine bool
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, lock).Scan(&mine); err != nil || !mine {
+		return 0, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, lock); err != nil {
+			_ = conn.Conn().Close(ctx) // gives the lock back, too
+		}
+	}()
+	bucket, err := l.cfg.Bucket(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("export %s: %w", t.name, err)
+	}
+	defer func() { err = errors.Join(err, bucket.Close()) }()
+	for {
+		s, err := plan(ctx, conn.Conn(), t)
+		if err != nil {
+			return rows, fmt.Errorf("plan export of %s: %w", t.name, err)
+		}
+		if s == nil {
+			break
+		}
+		m, err := l.exportSpan(ctx, conn.Conn(), bucket, t, *s)
+		if err != nil {
+			return rows, fmt.Errorf("export %s: %w", t.name, err)
+		}
+		rows += int(m.Rows)
+	}
+	return rows, l.load(ctx, conn.Conn(), t)
+}
+
+// plan returns the range to be exported: one that was begun, or a new one; nil = there
+// is nothing.
+func plan(ctx context.Context, conn *pgx.Conn, t table) (*span, error) {
+	var (
+		s    span
+		done bool
+	)
+	err := conn.QueryRow(ctx, `SELECT first, last, confirmed_at IS NOT NULL FROM bff_backoffice.audit_exports WHERE tab = $1 ORDER BY first DESC LIMIT 1`,
+		t.name).Scan(&s.First, &s.Last, &done)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, err
+	}
+	if err == nil && !done {
+		return &s, nil
+	}
+	next := span{First: s.Last}
+	if err := conn.QueryRow(ctx, `SELECT coalesce(max(pos), 0) FROM (SELECT pos FROM bff_backoffice.audit_chain
+		WHERE `+t.only+` AND pos > $1 ORDER BY pos LIMIT $2) AS c`, next.First, exportRows).Scan(&next.Last); err != nil || next.Last == 0 {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, `INSERT INTO bff_backoffice.audit_exports (tab, first, last) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, t.name, next.First, next.Last); err != nil {
+		return nil, err
+	}
+	// Another process may have been first, with another end.
+	return &next, conn.QueryRow(ctx, `SELECT last FROM bff_backoffice.audit_exports WHERE tab = $1 AND first = $2`, t.name, next.First).Scan(&next.Last)
+}
+
+// exportSpan writes a range, unless that was done before, and confirms it.
+func (l *Lake) exportSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table, s span) (*Manifest, error) {
+	m, err := readManifest(ctx, bucket, t.name, s)
+	if err == nil && m == nil {
+		m, err = writeSpan(ctx, conn, bucket, t, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		if err := f.check(ctx, bucket); err != nil {
+			return nil, err
+		}
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET confirmed_at = now(), rows = $3, manifest = $4
+		WHERE tab = $1 AND first = $2 AND confirmed_at IS NULL`, t.name, s.First, m.Rows, body)
+	if err != nil {
+		return nil, fmt.Errorf("confirm: %w", err)
+	}
+	return m, nil
+}
+
+// writeSpan writes the files of a range and then its manifest.
+func writeSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table, s span) (_ *Manifest, err error) {
+	w := &spanWriter{bucket: bucket, table: t, span: s, months: map[string]*upload{}}
+	defer w.discard(ctx)
+	if err := w.read(ctx, conn); err != nil {
+		return nil, err
+	}
+	m, err := w.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	// A manifest of this range that is there already stands: its files are the lake's.
+	err = bucket.WriteAll(ctx, manifestPath(t.name, s), body, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
+	if err != nil && gcerrors.Code(err) != gcerrors.FailedPrecondition && gcerrors.Code(err) != gcerrors.AlreadyExists {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	stands, err := readManifest(ctx, bucket, t.name, s)
+	if err != nil {
+		return nil, err
+	}
+	if stands == nil {
+		return nil, errors.New("the manifest that was written is not there")
+	}
+	for _, f := range m.Files {
+		if !slices.ContainsFunc(stands.Files, func(other File) bool { return other.Path == f.Path }) {
+			_ = bucket.Delete(ctx, f.Path) // the same rows, written by another release
+		}
+	}
+	return stands, nil
+}
+
+func readManifest(ctx context.Context, bucket *blob.Bucket, table string, s span) (*Manifest, error) {
+	b, err := bucket.ReadAll(ctx, manifestPath(table, s))
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("read manifest %s: %w", manifestPath(table, s), err)
+	}
+	if m.Format != 1 || m.Table != table || m.First != s.First || m.Last != s.Last {
+		return nil, fmt.Errorf("manifest %s is about something else", manifestPath(table, s))
+	}
+	return m, nil
+}
+
+// spanWriter writes the files of one range, one per month.
+type spanWriter struct {
+	bucket   *blob.Bucket
+	table    table
+	span     span
+	months   map[string]*upload
+	buffered int
+}
+
+// upload is a file under a temporary name.
+type upload struct {
+	file *file
+	blob *blob.Writer
+	temp string
+	sum  hash.Hash
+	size int64
+	from time.Time
+	to   time.Time
+	done bool
+}
+
+func (u *upload) Write(b []byte) (int, error) {
+	_, _ = u.sum.Write(b) // a hash takes everything
+	u.size += int64(len(b))
+	return u.blob.Write(b)
+}
+
+// read walks the range page by page: none lasts long, and none holds back the server's
+// clean-up.
+func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
+	for at := w.span.First; at < w.span.Last; {
+		rows, err := conn.Query(ctx, w.table.page, pgx.QueryResultFormats{pgx.BinaryFormatCode}, at, w.span.Last, pageRows)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for rows.Next() {
+			raw := rows.RawValues()
+			at = int64(binary.BigEndian.Uint64(raw[0])) //nolint:gosec // from 1 upwards
+			n++
+			values, moment, err := w.table.row(raw)
+			if err == nil {
+				err = w.add(ctx, values, moment)
+			}
+			if err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if n < pageRows {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w *spanWriter) add(ctx context.Context, values [][]byte, at time.Time) error {
+	month := at.Format("2006-01")
+	u := w.months[month]
+	if u == nil {
+		var err error
+		if u, err = w.open(ctx); err != nil {
+			return err
+		}
+		u.from, u.to = at, at
+		w.months[month] = u
+	}
+	if at.Before(u.from) {
+		u.from = at
+	}
+	if at.After(u.to) {
+		u.to = at
+	}
+	if w.buffered++; w.buffered >= maxBuffered {
+		w.buffered = 0
+		for _, other := range w.months {
+			if err := other.file.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return u.file.add(values)
+}
+
+func (w *spanWriter) open(ctx context.Context) (*upload, error) {
+	u := &upload{temp: "_tmp/" + rand.Text(), sum: sha256.New()}
+	var err error
+	if u.blob, err = w.bucket.NewWriter(ctx, u.temp, &blob.WriterOptions{ContentType: "application/vnd.apache.parquet", DisableContentTypeDetection: true}); err != nil {
+		return nil, err
+	}
+	u.file, err = newFile(u, w.table.name, w.table.columns)
+	return u, err
+}
+
+// finish closes the files, reads each back, and gives them their names.
+func (w *spanWriter) finish(ctx context.Context) (*Manifest, error) {
+	m := &Manifest{Format: 1, Table: w.table.name, First: w.span.First, Last: w.span.Last}
+	for month, u := range w.months {
+		if err := u.file.close(); err != nil {
+			return nil, err
+		}
+		if err := u.blob.Close(); err != nil {
+			return nil, err
+		}
+		u.done = true
+		sum := hex.EncodeToString(u.sum.Sum(nil))
+		f := File{Month: month, Path: u.temp, Rows: u.file.rows, Bytes: u.size, SHA256: sum, From: u.from, To: u.to}
+		if err := f.check(ctx, w.bucket); err != nil {
+			return nil, err
+		}
+		f.Path = fmt.Sprintf("%s/month=%s/%s-%s.parquet", w.table.name, month, w.span.name(), sum[:8])
+		if err := w.bucket.Copy(ctx, f.Path, u.temp, nil); err != nil {
+			return nil, fmt.Errorf("name %s: %w", f.Path, err)
+		}
+		m.Files, m.Rows = append(m.Files, f), m.Rows+f.Rows
+	}
+	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return m, nil
+}
+
+// discard removes the temporary files.
+func (w *spanWriter) discard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, u := range w.months {
+		if !u.done {
+			_ = u.blob.Close() // half a file
+		}
+		_ = w.bucket.Delete(ctx, u.temp) // what stays is removed when it is a day old
+	}
+}
+
+// check reads a file back: it has the bytes and the rows that were written.
+func (f File) check(ctx context.Context, bucket *blob.Bucket) error {
+	r, err := bucket.NewReader(ctx, f.Path, nil)
+	if err != nil {
+		return fmt.Errorf("read back %s: %w", f.Path, err)
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return fmt.Errorf("read back %s: %w", f.Path, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != f.SHA256 {
+		return fmt.Errorf("read back %s: has another digest than what was written", f.Path)
+	}
+	rows, err := countRows(&blobFile{ctx: ctx, bucket: bucket, path: f.Path}, f.Bytes)
+	if err != nil || rows != f.Rows {
+		return fmt.Errorf("read back %s: has %d rows, want %d: %w", f.Path, rows, f.Rows, errors.Join(err, errRows))
+	}
+	return nil
+}
+
+var errRows = errors.New("the file is not as it was written")
+
+// countExport counts the rows that an export would write, up to a million.
+func (l *Lake) countExport(ctx context.Context, db *pgxpool.Pool, name string) (n int, err error) {
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM bff_backoffice.audit_chain WHERE tab = $1
+		AND pos > (SELECT coalesce(max(last), 0) FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL) LIMIT 1000000) AS c`, name).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count what is to be exported of %s: %w", name, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,183 @@
+// Package backofficelake seals what the staff service records into one hash chain per
+// tenant, exports it to the audit lake as Parquet files and prunes what was exported.
+// It works on rows of every tenant, under the role of jobs: no request gets here.
+//
+// # Sealing
+//
+// A sealer walks each table by (tx_id, tenant, id). Transactions that are running when
+// it passes are remembered as holes, and their rows are read when they have ended, as
+// the outbox does it: no row is missed, however late it is committed and whatever its
+// moment, and no transaction of another database holds the sealer back. A row that
+// changes later gets another tx_id and is found again. One sealer at a time adds entries, in one
+// transaction with the cursor: two at once give one chain. A row that may still change
+// is sealed as it stands, and its bytes are kept in the entry; it is sealed again, as
+// the next version, when it has changed. A version behind a settled one is never
+// legitimate, and [Verifier] says so.
+//
+// # Exporting
+//
+// An export is a range of positions of the chain, which is written down before its
+// files are. Entries never change and rows are checked against their hashes, so every
+// attempt at a range writes the same rows. Files are written under temporary names,
+// read back, copied to their own, and then named by a manifest, which is written only
+// if there is none for the range yet. The range is confirmed in the database last. A
+// process can die after any of these steps: the next one finds the manifest and
+// confirms it, or writes the same files again. Only what lies in confirmed ranges is
+// pruned, and only in the very version that was exported.
+package backofficelake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gocloud.dev/blob"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/service"
+)
+
+// Config is what the lake stands on.
+type Config struct {
+	Outbox *outbox.Table
+	News   *backoffice.Newsroom
+	Log    *slog.Logger
+	// Keys reads the keys that sign.
+	Keys func(ctx context.Context) (*backoffice.AuditKeys, error)
+	// Bucket opens where exports go.
+	Bucket func(ctx context.Context) (*blob.Bucket, error)
+	// Loader loads exported files elsewhere; nil = nowhere.
+	Loader Loader
+}
+
+// Loader loads an exported file into a warehouse. It is called again after a crash and
+// must then do nothing new.
+type Loader interface {
+	Load(ctx context.Context, table string, f File, schema []Column) error
+}
+
+// Lake has the jobs.
+type Lake struct{ cfg Config }
+
+// New returns the lake.
+func New(cfg Config) *Lake { return &Lake{cfg} }
+
+const (
+	sealEvery   = time.Hour
+	exportEvery = 24 * time.Hour
+	// ChainTable is the name under which the chain itself is exported.
+	ChainTable = "audit_chain"
+)
+
+// Jobs are the sealer and one export per table.
+func (l *Lake) Jobs() []service.Job {
+	jobs := []service.Job{{Name: "audit-seal", Every: sealEvery, Run: l.runSeal, Count: l.countUnsealed}}
+	for i, name := range []string{"activity-export", "alert-ack-export", "ai-decision-export", "lock-audit-export"} {
+		t := backoffice.AuditTables()[i]
+		jobs = append(jobs, service.Job{
+			Name: name, Every: exportEvery,
+			Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+				return l.runExport(ctx, db, t, now)
+			},
+			Count: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+				return l.countExport(ctx, db, t.Name)
+			},
+		})
+	}
+	return jobs
+}
+
+// runSeal seals, signs and exports the chain with its heads.
+func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+	n, err := l.Seal(ctx, db, now)
+	if err != nil {
+		return n, err
+	}
+	if _, err := l.export(ctx, db, chainTable()); err != nil {
+		return n, err
+	}
+	return n, l.exportHeads(ctx, db)
+}
+
+// runExport seals, exports one table and prunes what was exported and is old. It
+// returns how many rows it exported.
+func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
+	if _, err := l.Seal(ctx, db, now); err != nil {
+		return 0, err
+	}
+	n, err := l.export(ctx, db, rowTable(t))
+	if err != nil {
+		return n, err
+	}
+	pruned, err := l.prune(ctx, db, t, now)
+	if pruned > 0 {
+		l.cfg.Log.InfoContext(ctx, "exported rows pruned", "table", t.Name, "rows", pruned)
+	}
+	return n, err
+}
+
+const schema = "bff_backoffice."
+
+// pruneBatch is how many rows one statement removes.
+const pruneBatch = 1000
+
+// prune removes rows past their time that are in a confirmed export exactly as they
+// stand. Of two at once one has the turn.
+func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
+	if t.Keep == 0 {
+		return 0, nil
+	}
+	loaded := ""
+	if l.cfg.Loader != nil {
+		loaded = " AND loaded_at IS NOT NULL"
+	}
+	sql := fmt.Sprintf(`DELETE FROM %[1]s%[2]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0)))
+		AND (tenant_id, id) IN (
+			SELECT t.tenant_id, t.id FROM %[1]s%[2]s t JOIN %[1]saudit_chain c ON c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id
+			WHERE t.%[3]s < $1 AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL%[4]s)
+			ORDER BY t.tx_id LIMIT $2)`, schema, t.Name, t.Moment, loaded)
+	for total := 0; ; {
+		tag, err := db.Exec(ctx, sql, now.Add(-t.Keep), pruneBatch)
+		if err != nil {
+			return total, fmt.Errorf("prune %s: %w", t.Name, err)
+		}
+		total += int(tag.RowsAffected())
+		if tag.RowsAffected() < pruneBatch {
+			return total, nil
+		}
+	}
+}
+
+// inTx is a transaction of the sealer, with the time that a batch may take.
+func inTx(ctx context.Context, db *pgxpool.Pool, fn func(pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return postgres.InTx(ctx, db, fn)
+}
+
+// expressions are a table's columns as they are hashed and exported: each in a form
+// whose binary representation is the value of its kind.
+func expressions(t *backoffice.AuditTable, alias string) string {
+	var parts []string
+	for _, c := range t.Columns {
+		name := alias + "." + c.Name
+		switch {
+		case c.JSON:
+			name = "to_jsonb(" + name + ")::text"
+		case c.Kind == backoffice.AuditInt:
+			name += "::bigint"
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// errBusy says that another process holds the turn.
+var errBusy = errors.New("another process is at it")

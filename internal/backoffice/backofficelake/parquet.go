@@ -1,0 +1,222 @@
+package backofficelake
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// kind is how a column of a file is written.
+type kind = backoffice.AuditKind
+
+// kindHash is a SHA-256 as 32 bytes, beside the kinds of rows.
+const kindHash kind = 100
+
+// Column is a column of exported files.
+type Column struct {
+	Name     string
+	Kind     kind
+	JSON     bool
+	Required bool
+	// Unique: hardly a value comes twice, so that a dictionary would not pay.
+	Unique bool
+}
+
+func (c Column) node() parquet.Node {
+	var n parquet.Node
+	switch c.Kind {
+	case backoffice.AuditUUID:
+		n = parquet.UUID()
+	case backoffice.AuditTime:
+		n = parquet.Timestamp(parquet.Microsecond)
+	case backoffice.AuditInt:
+		n = parquet.Int(64)
+	case kindHash:
+		n = parquet.Leaf(parquet.FixedLenByteArrayType(32))
+	default:
+		n = parquet.String()
+		if c.JSON {
+			n = parquet.JSON()
+		}
+	}
+	switch {
+	case c.Unique, c.Kind == backoffice.AuditTime, c.Kind == backoffice.AuditInt, c.Kind == kindHash:
+		n = parquet.Encoded(n, &parquet.Plain)
+	default:
+		n = parquet.Encoded(n, &parquet.RLEDictionary)
+	}
+	if !c.Required {
+		n = parquet.Optional(n)
+	}
+	return parquet.Compressed(n, &parquet.Snappy)
+}
+
+const (
+	// groupRows bounds what is buffered of a file.
+	groupRows = 64 << 10
+	chunkRows = 1 << 10
+)
+
+// file is a Parquet file in the making.
+type file struct {
+	w       *parquet.Writer
+	columns []Column
+	leaf    []int // of each column, its place in the file
+	chunk   [][]parquet.Value
+	bytes   []byte // of the chunk's values
+	inChunk int
+	inGroup int
+	rows    int64
+}
+
+func newFile(w io.Writer, name string, columns []Column) (*file, error) {
+	group := parquet.Group{}
+	for _, c := range columns {
+		group[c.Name] = c.node()
+	}
+	s := parquet.NewSchema(name, group)
+	f := &file{
+		w:       parquet.NewWriter(w, s, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)),
+		columns: columns, chunk: make([][]parquet.Value, len(columns)),
+	}
+	for _, c := range columns {
+		leaf, ok := s.Lookup(c.Name)
+		if !ok {
+			return nil, fmt.Errorf("column %s is not in its own schema", c.Name)
+		}
+		f.leaf = append(f.leaf, leaf.ColumnIndex)
+	}
+	return f, nil
+}
+
+// add appends a row. The values may be changed afterwards.
+func (f *file) add(row [][]byte) error {
+	for i, v := range row {
+		value, level := parquet.NullValue(), 0
+		switch {
+		case v == nil:
+			if f.columns[i].Required {
+				return fmt.Errorf("column %s is null", f.columns[i].Name)
+			}
+		default:
+			value = f.value(f.columns[i].Kind, v)
+			if !f.columns[i].Required {
+				level = 1
+			}
+		}
+		f.chunk[i] = append(f.chunk[i], value.Level(0, level, f.leaf[i]))
+	}
+	f.rows++
+	if f.inChunk++; f.inChunk < chunkRows {
+		return nil
+	}
+	return f.writeChunk()
+}
+
+func (f *file) value(k kind, v []byte) parquet.Value {
+	if k == backoffice.AuditTime || k == backoffice.AuditInt {
+		return parquet.Int64Value(int64(binary.BigEndian.Uint64(v))) //nolint:gosec // the bits
+	}
+	start := len(f.bytes)
+	f.bytes = append(f.bytes, v...) // values before that moved stay where they were
+	v = f.bytes[start:len(f.bytes):len(f.bytes)]
+	if k == backoffice.AuditUUID || k == kindHash {
+		return parquet.FixedLenByteArrayValue(v)
+	}
+	return parquet.ByteArrayValue(v)
+}
+
+func (f *file) writeChunk() error {
+	writers := f.w.ColumnWriters()
+	for i := range f.chunk {
+		if _, err := writers[f.leaf[i]].WriteRowValues(f.chunk[i]); err != nil {
+			return err
+		}
+		f.chunk[i] = f.chunk[i][:0]
+	}
+	f.inGroup += f.inChunk
+	f.inChunk, f.bytes = 0, f.bytes[:0]
+	if f.inGroup < groupRows {
+		return nil
+	}
+	return f.flush()
+}
+
+// flush ends the row group.
+func (f *file) flush() error {
+	f.inGroup = 0
+	return f.w.Flush()
+}
+
+func (f *file) close() error {
+	if f.inChunk > 0 {
+		if err := f.writeChunk(); err != nil {
+			return err
+		}
+	}
+	return f.w.Close()
+}
+
+// readFile calls back with every row of a file, in its order. Values are as they were
+// written, and may be kept.
+func readFile(r io.ReaderAt, size int64, columns []Column, each func(row [][]byte) error) (err error) {
+	defer func() { // a column of another type than it must have
+		if p := recover(); p != nil {
+			err = fmt.Errorf("malformed: %v", p)
+		}
+	}()
+	f, err := parquet.OpenFile(r, size)
+	if err != nil {
+		return err
+	}
+	leaf := make([]int, len(columns))
+	for i, c := range columns {
+		col, ok := f.Schema().Lookup(c.Name)
+		if !ok {
+			if c.Required {
+				return fmt.Errorf("column %s is missing", c.Name)
+			}
+			leaf[i] = -1 // the file is older than the column
+			continue
+		}
+		leaf[i] = col.ColumnIndex
+	}
+	reader := parquet.NewReader(f)
+	defer func() { _ = reader.Close() }() // only read
+	buf := make([]parquet.Row, chunkRows)
+	for {
+		n, err := reader.ReadRows(buf)
+		for _, row := range buf[:n] {
+			values := make([][]byte, len(columns))
+			for i, c := range columns {
+				if leaf[i] >= 0 {
+					values[i] = bytesOf(c.Kind, row[leaf[i]])
+				}
+			}
+			if err := each(values); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func bytesOf(k kind, v parquet.Value) []byte {
+	switch {
+	case v.IsNull():
+		return nil
+	case k == backoffice.AuditTime, k == backoffice.AuditInt:
+		return binary.BigEndian.AppendUint64(nil, uint64(v.Int64())) //nolint:gosec // the bits
+	}
+	return append([]byte{}, v.ByteArray()...)
+}

@@ -1,0 +1,407 @@
+package backofficelake
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gocloud.dev/blob"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// Verifier holds the database and exports to the signed heads of the chains. It takes
+// nothing on trust but the keys, and the heads that it is given.
+type Verifier struct {
+	DB     *pgxpool.Pool // as the role of jobs; nil = only the export is looked at
+	Bucket *blob.Bucket  // of an export; nil = none
+	Keys   *backoffice.AuditKeys
+	// Heads were kept elsewhere, such as published events.
+	Heads []backoffice.AuditHead
+	// Tenant restricts it to one; zero = all.
+	Tenant bff.ID
+	Now    time.Time
+}
+
+// Report is what a Verifier found.
+type Report struct {
+	Tenants  []TenantReport `json:"tenants"`
+	Findings []Finding      `json:"findings"`
+}
+
+// TenantReport is what was verified of one tenant.
+type TenantReport struct {
+	Tenant  bff.ID `json:"tenantId"`
+	Entries int64  `json:"entries"` // of the chain in the database
+	Rows    int64  `json:"rows"`    // in the database, as they were sealed
+	// Exported are rows that were verified in the export.
+	Exported int64 `json:"exported"`
+	// Pruned are rows that are past their time and no longer in the database; without an
+	// export they are not verified.
+	Pruned int64 `json:"pruned"`
+	// Signed is up to where a signed head pins the chain.
+	Signed int64 `json:"signedUpTo"`
+	// Unsealed are rows that are newer than the last seal, and rows that have changed
+	// since as they may.
+	Unsealed       int64         `json:"unsealed"`
+	OldestUnsealed time.Duration `json:"oldestUnsealedNs"`
+}
+
+// late is how long a row may take from its moment to its commit. One that is older than
+// the last seal by more, and not sealed, was not written by the service.
+const late = time.Hour
+
+// verification is one run of a Verifier.
+type verification struct {
+	*Verifier
+	report  Report
+	tenants map[bff.ID]*tenantRun
+}
+
+// tenantRun is what is known of one tenant.
+type tenantRun struct {
+	TenantReport
+	heads    []knownHead
+	exported []exportedLink // by seq-1
+	lastSeal time.Time
+}
+
+// Verify looks at everything and reports what does not fit. An error means that it
+// could not look.
+func (v *Verifier) Verify(ctx context.Context) (Report, error) {
+	run := &verification{Verifier: v, tenants: map[bff.ID]*tenantRun{}}
+	for _, h := range v.Heads {
+		run.addHead(h, "given head")
+	}
+	if v.Bucket != nil {
+		if err := run.export(ctx); err != nil {
+			return run.report, fmt.Errorf("verify export: %w", err)
+		}
+	}
+	if v.DB != nil {
+		if err := run.database(ctx); err != nil {
+			return run.report, fmt.Errorf("verify database: %w", err)
+		}
+	}
+	for _, t := range run.tenants {
+		run.report.Tenants = append(run.report.Tenants, t.TenantReport)
+	}
+	slices.SortFunc(run.report.Tenants, func(a, b TenantReport) int { return strings.Compare(a.Tenant.String(), b.Tenant.String()) })
+	return run.report, nil
+}
+
+func (v *verification) find(f Finding) { v.report.Findings = append(v.report.Findings, f) }
+
+func (v *verification) tenant(id bff.ID) *tenantRun {
+	t := v.tenants[id]
+	if t == nil {
+		t = &tenantRun{TenantReport: TenantReport{Tenant: id}}
+		v.tenants[id] = t
+	}
+	return t
+}
+
+// wanted reports whether a tenant is looked at.
+func (v *verification) wanted(tenant bff.ID) bool { return v.Tenant.IsZero() || v.Tenant == tenant }
+
+// addHead takes a head if we have signed it.
+func (v *verification) addHead(h backoffice.AuditHead, from string) {
+	if !v.wanted(h.Tenant) {
+		return
+	}
+	if err := v.Keys.Verify(h); err != nil {
+		v.find(Finding{Kind: Forged, Where: from, Tenant: h.Tenant, Seq: h.Seq, Detail: "head: " + err.Error()})
+		return
+	}
+	t := v.tenant(h.Tenant)
+	t.heads = append(t.heads, knownHead{h, from})
+	if h.SealedAt.After(t.lastSeal) {
+		t.lastSeal = h.SealedAt.Time
+	}
+}
+
+// walk returns a walker with the heads that it can be held to.
+func (v *verification) walk(t *tenantRun, where string, heads []knownHead) *walker {
+	slices.SortFunc(heads, func(a, b knownHead) int { return int(a.Seq - b.Seq) })
+	return &walker{tenant: t.Tenant, where: where, heads: heads, report: v.find}
+}
+
+// database looks at the tables.
+func (v *verification) database(ctx context.Context) error {
+	rows, err := v.DB.Query(ctx, `SELECT tenant, seq, hash, sealed_at, key_id, signature FROM bff_backoffice.audit_heads ORDER BY tenant, seq`)
+	if err != nil {
+		return err
+	}
+	heads, err := pgx.CollectRows(rows, scanHead)
+	if err != nil {
+		return err
+	}
+	for _, h := range heads {
+		v.addHead(h, "database")
+	}
+	ids, err := v.tenantsOfTables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if v.wanted(id) {
+			v.tenant(id)
+		}
+	}
+	for _, t := range v.tenants {
+		if err := v.chain(ctx, t); err != nil {
+			return err
+		}
+		if err := v.unsealed(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tenantsOfTables lists the tenants that the chain or an audited table names, one index
+// probe each.
+func (v *verification) tenantsOfTables(ctx context.Context) ([]bff.ID, error) {
+	columns := map[string]string{"audit_chain": "tenant"}
+	for _, t := range backoffice.AuditTables() {
+		columns[t.Name] = "tenant_id"
+	}
+	var all []bff.ID
+	for table, column := range columns {
+		rows, err := v.DB.Query(ctx, fmt.Sprintf(`WITH RECURSIVE t AS (
+			(SELECT %[2]s AS tenant FROM %[1]s ORDER BY 1 LIMIT 1)
+			UNION ALL SELECT (SELECT %[2]s FROM %[1]s WHERE %[2]s > t.tenant ORDER BY 1 LIMIT 1) FROM t WHERE t.tenant IS NOT NULL)
+			SELECT tenant FROM t WHERE tenant IS NOT NULL`, schema+table, column))
+		if err != nil {
+			return nil, err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			all = append(all, bff.IDFromBytes(bff.PrefixTenant, id))
+		}
+	}
+	return all, nil
+}
+
+const verifyPage = 2000
+
+// stored is an entry with what the database says of its neighbours.
+type stored struct {
+	link
+	body     []byte // of an unsettled row
+	newest   int    // version
+	previous *previous
+}
+
+// previous is the version before.
+type previous struct {
+	settled bool
+	hash    []byte
+}
+
+const readChain = `SELECT c.pos, c.seq, c.tab, c.row_id, c.version, c.at, c.sealed_at, c.row_hash, c.hash, c.unsettled, n.newest, p.settled, p.row_hash
+	FROM bff_backoffice.audit_chain c
+	CROSS JOIN LATERAL (SELECT max(version) AS newest FROM bff_backoffice.audit_chain n WHERE n.tenant = c.tenant AND n.tab = c.tab AND n.row_id = c.row_id) n
+	LEFT JOIN LATERAL (SELECT p.unsettled IS NULL AS settled, p.row_hash FROM bff_backoffice.audit_chain p
+		WHERE p.tenant = c.tenant AND p.tab = c.tab AND p.row_id = c.row_id AND p.version = c.version - 1) p ON true
+	WHERE c.tenant = $1 AND c.seq > $2 ORDER BY c.seq LIMIT $3`
+
+// chain follows a tenant's chain and compares the rows with it.
+func (v *verification) chain(ctx context.Context, t *tenantRun) error {
+	w := v.walk(t, "database", slices.Clone(t.heads))
+	for at := int64(0); ; {
+		rows, err := v.DB.Query(ctx, readChain, t.Tenant.UUID(), at, verifyPage)
+		if err != nil {
+			return err
+		}
+		page, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s stored, err error) {
+			var (
+				rowHash, hash, before []byte
+				settled               *bool
+			)
+			if err := r.Scan(&s.pos, &s.Seq, &s.Table, &s.Row, &s.Version, &s.At, &s.SealedAt, &rowHash, &hash, &s.body, &s.newest, &settled, &before); err != nil {
+				return s, err
+			}
+			if len(rowHash) == sha256.Size && len(hash) == sha256.Size { // else it fits nothing
+				s.RowHash, s.Hash = backoffice.Digest(rowHash), backoffice.Digest(hash)
+			}
+			s.Tenant, s.Settled = t.Tenant.Bytes(), s.body == nil
+			if settled != nil {
+				s.previous = &previous{*settled, before}
+			}
+			return s, nil
+		})
+		if err != nil {
+			return err
+		}
+		links := make([]link, len(page))
+		for i := range page {
+			links[i] = page[i].link
+			at = page[i].Seq
+		}
+		for _, l := range w.follow(links) {
+			v.compareExport(t, &l)
+		}
+		t.Entries += int64(len(page))
+		if err := v.rows(ctx, t, page); err != nil {
+			return err
+		}
+		if len(page) < verifyPage {
+			break
+		}
+	}
+	w.end()
+	t.Signed = w.signed
+	return nil
+}
+
+// rows compares the rows of a page's entries with their hashes.
+func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) error {
+	for _, table := range backoffice.AuditTables() {
+		var ids [][16]byte
+		for i := range page {
+			if page[i].Table == table.Name {
+				ids = append(ids, page[i].Row)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		found, err := v.readRows(ctx, t, &table, ids)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if e := &page[i]; e.Table == table.Name {
+				row := found[e.Row]
+				v.compare(t, &table, e, row)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, ids [][16]byte) (map[[16]byte]backoffice.AuditRow, error) {
+	rows, err := v.DB.Query(ctx, `SELECT `+expressions(table, "t")+` FROM `+schema+table.Name+` t WHERE t.tenant_id = $1 AND t.id = ANY($2)`,
+		pgx.QueryResultFormats{pgx.BinaryFormatCode}, t.Tenant.UUID(), ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[[16]byte]backoffice.AuditRow{}
+	for rows.Next() {
+		row := make(backoffice.AuditRow, len(table.Columns))
+		for i, raw := range rows.RawValues() {
+			row[i] = canonical(table.Columns[i].Kind, raw)
+		}
+		found[[16]byte(row[0])] = row
+	}
+	return found, rows.Err()
+}
+
+// compare holds a row to one of its entries.
+func (v *verification) compare(t *tenantRun, table *backoffice.AuditTable, e *stored, row backoffice.AuditRow) {
+	find := func(kind, detail string) {
+		v.find(Finding{Kind: kind, Where: "database", Tenant: t.Tenant, Table: e.Table, Row: e.rowID(), Seq: e.Seq, Detail: detail})
+	}
+	if p := e.previous; e.Version > 1 && p == nil {
+		find(Removed, fmt.Sprintf("version %d of the row is gone from the chain", e.Version-1))
+	} else if p != nil && p.settled && string(p.hash) != string(e.RowHash[:]) {
+		find(Changed, fmt.Sprintf("was changed after it was settled, and sealed again as version %d", e.Version))
+	}
+	if row == nil {
+		v.compareMissing(t, table, e, find)
+		return
+	}
+	if e.body != nil {
+		before, err := table.Decode(e.body)
+		if err != nil || sha256.Sum256(e.body) != e.RowHash {
+			find(Changed, "what the chain keeps of the unsettled row was edited")
+		} else if !table.Fixed(before, row) {
+			find(Changed, "a column was changed that never changes")
+		}
+	}
+	if e.Version < e.newest {
+		return
+	}
+	switch sum := sha256.Sum256(table.Encode(nil, row)); {
+	case sum == e.RowHash:
+		t.Rows++
+	case !e.Settled: // it has ended since
+		v.note(t, e.At)
+	default:
+		find(Changed, "the row is not as it was sealed at "+bff.At(e.SealedAt).String())
+	}
+}
+
+// compareMissing decides whether a row may be gone.
+func (v *verification) compareMissing(t *tenantRun, table *backoffice.AuditTable, e *stored, find func(kind, detail string)) {
+	if e.Version < e.newest {
+		return
+	}
+	if table.Keep == 0 || e.At.After(v.Now.Add(-table.Keep)) {
+		find(Removed, "the row was sealed at "+bff.At(e.SealedAt).String()+" and is gone")
+		return
+	}
+	t.Pruned++
+	if v.Bucket != nil && (e.Seq > int64(len(t.exported)) || !t.exported[e.Seq-1].verified) {
+		find(Removed, "the row is past its time, and the export does not have it")
+	}
+}
+
+// note counts a row that is not sealed as it stands.
+func (v *verification) note(t *tenantRun, at time.Time) {
+	t.Unsealed++
+	t.OldestUnsealed = max(t.OldestUnsealed, v.Now.Sub(at))
+}
+
+// unsealed finds rows without an entry: new ones, and ones that were put in.
+func (v *verification) unsealed(ctx context.Context, t *tenantRun) error {
+	for _, table := range backoffice.AuditTables() {
+		for after := ([16]byte{}); ; {
+			rows, err := v.DB.Query(ctx, fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < k.tx_id AND NOT t.tx_id = ANY(k.holes))
+				FROM %[1]s%[2]s t WHERE t.tenant_id = $1 AND t.id > $2
+				AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id) ORDER BY t.id LIMIT $3`,
+				schema, table.Name, table.Moment), t.Tenant.UUID(), after, verifyPage)
+			if err != nil {
+				return err
+			}
+			n := 0
+			for rows.Next() {
+				var (
+					at     time.Time
+					passed bool
+				)
+				if err := rows.Scan(&after, &at, &passed); err != nil {
+					return errors.Join(err, rows.Err())
+				}
+				n++
+				if passed || at.Before(t.lastSeal.Add(-late)) {
+					v.find(Finding{
+						Kind: Inserted, Where: "database", Tenant: t.Tenant, Table: table.Name, Row: rowID(table.Name, after),
+						Detail: fmt.Sprintf("the row says %s, and was not there when the chain was sealed at %s", bff.At(at), bff.At(t.lastSeal)),
+					})
+					continue
+				}
+				v.note(t, at)
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+			if n < verifyPage {
+				break
+			}
+		}
+	}
+	return nil
+}

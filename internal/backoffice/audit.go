@@ -112,7 +112,7 @@ func AuditTables() []AuditTable {
 				auditColumns(AuditText, true, "operator_id", "device_id", "reservation_id", "action", "vendor", "state", "outcome"),
 				auditColumns(AuditText, false, "error_code", "mfa_attestation_id", "credential_id"), auditColumns(AuditText, true, "upstream_request_id"),
 				auditColumns(AuditInt, true, "upstream_latency_ms"), auditJSON(true, "activity_ids")),
-			Bookkeeping: []string{"asked_at"},
+			Bookkeeping: []string{"asked_at", "attempted_at"},
 		},
 	}
 }

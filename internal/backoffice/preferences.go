@@ -106,6 +106,7 @@ type Settings struct {
 	writer    PreferencesWriter
 	mutations Mutations
 	news      *Newsroom
+	notices   Notifier
 	now       func() time.Time
 }
 
@@ -115,12 +116,13 @@ type SettingsConfig struct {
 	Writer    PreferencesWriter
 	Mutations Mutations
 	News      *Newsroom
+	Notices   Notifier // tells the operator's devices
 	Now       func() time.Time
 }
 
 // NewSettings returns Settings.
 func NewSettings(cfg SettingsConfig) *Settings {
-	return &Settings{PreferencesReader: cfg.Reader, writer: cfg.Writer, mutations: cfg.Mutations, news: cfg.News, now: cfg.Now}
+	return &Settings{PreferencesReader: cfg.Reader, writer: cfg.Writer, mutations: cfg.Mutations, news: cfg.News, notices: cfg.Notices, now: cfg.Now}
 }
 
 // ReplacePreferences has tenant-service change a visitor's preferences. Our copy, the
@@ -162,7 +164,16 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c Preferenc
 	if err != nil {
 		return Preferences{}, err
 	}
-	return c.result(answer)
+	out, err := c.result(answer)
+	if err == nil {
+		// What has happened is committed: a device that is not told shows it when it reads
+		// the preferences again.
+		_ = s.notices.Notify(ctx, Notice{
+			Channel: ChannelSession, Type: "preferences.updated", Tenant: c.Owner.Tenant, Operator: c.Owner.Operator, Property: c.Owner.Property,
+			CausedBy: v.Request.RequestID.String(), At: end.At, Data: numberData("version", out.Version),
+		})
+	}
+	return out, err
 }
 
 // PreferencesCopy is what we keep of preferences, for when tenant-service is away.

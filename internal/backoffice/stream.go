@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,6 +105,11 @@ func (n *Notice) entry() (Entry, error) {
 		return Entry{}, fmt.Errorf("a notice of channel %s has %d bytes, at most %d are allowed", n.Channel, len(data), maxNotice)
 	}
 	return Entry{Kind: kind, Property: n.Property, Operator: n.Operator, Type: n.Type, Data: string(data)}, nil
+}
+
+// numberData is the data of a notice that tells one number.
+func numberData(name string, n int) json.RawMessage {
+	return json.RawMessage(`{"` + name + `":` + strconv.Itoa(n) + `}`)
 }
 
 // Notifier tells open streams, on every instance, what has happened.

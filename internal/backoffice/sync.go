@@ -81,6 +81,7 @@ type SyncConfig struct {
 	Records   SyncRecords
 	Mutations Mutations
 	News      *Newsroom
+	Notices   Notifier // tells the device's own stream
 	// Keys sign sync-session tokens, the newest first; sync-service has the same.
 	Keys [][]byte
 }
@@ -161,12 +162,21 @@ func (s *Sync) Move(ctx context.Context, v *Visit, move CursorMove, o Once, now 
 	if err != nil {
 		return Answer{}, err
 	}
-	return m.Finish(ctx, Finished{
+	answer, err := m.Finish(ctx, Finished{
 		At: now, Events: []bff.Event{e}, Cursor: &CursorCopy{tenant, device, moved},
 		Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{
 			"pullCursor": moved.PullCursor, "pushAck": moved.PushAck, "cursorVersion": moved.Version,
 		})},
 	})
+	if err == nil {
+		// What has happened is committed: a stream that is not told reads it with the next
+		// handshake.
+		_ = s.cfg.Notices.Notify(ctx, Notice{
+			Channel: ChannelSync, Type: "cursor.advanced", Tenant: tenant, Device: device, CausedBy: v.Request.RequestID.String(), At: now,
+			Data: numberData("cursorVersion", moved.Version),
+		})
+	}
+	return answer, err
 }
 
 // conflict tells which version the cursor has now.

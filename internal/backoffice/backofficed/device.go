@@ -30,7 +30,7 @@ func (c *Config) openDevices(on deviceParts, api *backofficehttp.Config) error {
 		return err
 	}
 	api.Sync, err = backoffice.NewSync(backoffice.SyncConfig{
-		Cursors: cursors, Mover: on.upstream, Records: records, Mutations: on.ledger, News: on.news, Keys: revealed(c.SyncKeys),
+		Cursors: cursors, Mover: on.upstream, Records: records, Mutations: on.ledger, News: on.news, Notices: on.notices, Keys: revealed(c.SyncKeys),
 	})
 	api.Devices = backoffice.NewDevices(records, on.notices, on.news)
 	api.SyncBaseURL = cmp.Or(c.SyncPublicURL, c.SyncURL)

@@ -141,15 +141,15 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	news := backoffice.NewNewsroom("test")
 	access := backoffice.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute
-	syncing, err := backoffice.NewSync(backoffice.SyncConfig{
-		Cursors: f.syncing, Mover: f.syncing, Records: f.syncing, Mutations: f.syncing, News: news, Keys: [][]byte{[]byte(syncKey)},
-	})
-	must(err)
 	if f.sessions == nil {
 		f.sessions = sessions
 	}
 	streams := f.follow(sessions)
 	access.Notices = streams.notices
+	syncing, err := backoffice.NewSync(backoffice.SyncConfig{
+		Cursors: f.syncing, Mover: f.syncing, Records: f.syncing, Mutations: f.syncing, News: news, Notices: streams.notices, Keys: [][]byte{[]byte(syncKey)},
+	})
+	must(err)
 	f.accesses = append(f.accesses, access)
 	tokens, err1 := issuer.NewTokens(&issuer.Keys{URL: "http://iam", Client: &http.Client{Transport: f.issuer}}, "https://iam", "bff-backoffice")
 	nonces, err2 := dpop.NewNonces([]byte("the same key everywhere"))

@@ -105,6 +105,37 @@ func TestFrontDesk(t *testing.T) {
 		}
 	}
 	s.patiently(d, http.StatusNotFound, "/today?propertyId="+foreign)
+	s.inboxesApart(d, of)
+}
+
+// inboxesApart has the source of one inbox hang, which was not asked yet: what the other
+// routes of an operator show is whole and fresh meanwhile.
+func (s *staff) inboxesApart(d *desk.Client, of string) {
+	s.t.Helper()
+	s.sim(http.MethodPost, "/_sim/faults", `{"upstream":"notification","hang":true}`, nil)
+	hanging := make(chan int, 1)
+	go func() {
+		a, err := d.Do(testkit.Context(s.t), http.MethodGet, "/alerts"+of, nil)
+		if err != nil {
+			a = &desk.Answer{}
+		}
+		hanging <- a.Status
+	}()
+	for _, path := range []string{"/ai/suggestions" + of, "/preferences", "/keyboard-shortcuts"} {
+		var as struct {
+			Degraded []any
+			Stale    bool
+		}
+		s.fetch(d, path, &as)
+		if len(as.Degraded) > 0 || as.Stale {
+			s.t.Errorf("%s: %+v", path, as)
+		}
+	}
+	if status := <-hanging; status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+		s.t.Errorf("alerts, whose source hangs: %d", status)
+	}
+	s.sim(http.MethodDelete, "/_sim/faults", "", nil)
+	s.viewed(d, "/alerts"+of)
 }
 
 // viewed reads a view.

@@ -244,7 +244,7 @@ func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroo
 	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, n)
 	cfg.Inboxes = backoffice.NewInboxes(mirrors, n)
 	cfg.Inboxes.MarksTimeout = time.Minute
-	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Now: f.clock})
+	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock})
 	cfg.Shortcuts = shortcuts
 	return errors.Join(err1, err2, err3)
 }

@@ -189,7 +189,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	teller := backoffice.NewTeller(backofficecache.NewInvalidator(on.store), streams.notices)
-	own := personal{store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, log: p.Log}
+	own := personal{
+		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,
+	}
 	if err := errors.Join(openPersonal(&cfg, own), c.openActions(&cfg, own)); err != nil {
 		return nil, nil, err
 	}
@@ -220,6 +222,7 @@ type personal struct {
 	upstreams *backofficeupstream.Upstreams
 	news      *backoffice.Newsroom
 	teller    *backoffice.Teller
+	notices   backoffice.Notifier
 	log       *slog.Logger
 }
 
@@ -235,7 +238,7 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Teller: on.teller, News: on.news, Now: time.Now,
 	})
 	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
-		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Now: time.Now,
+		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Notices: on.notices, Now: time.Now,
 	})
 	api.Shortcuts = shortcuts
 	return errors.Join(err1, err2, err3)

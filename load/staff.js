@@ -1,0 +1,202 @@
+// load:peak-300rps: hotel staff at the peak of a region, 300 requests a second (DATA_MODEL §12).
+// Desks work through their day: views, dashboards, inboxes, heartbeats, handshakes. Each request
+// carries a proof of possession that is signed here.
+//
+// Thresholds are the service's objectives (p95), and four conditions that are read from its own
+// metrics: no exhausted pool of Postgres connections, Redis within 5 ms (p95), events published
+// within 60 s, and a cold instance at most a fifth slower than a warm one.
+import http from 'k6/http';
+import encoding from 'k6/encoding';
+import { sleep } from 'k6';
+import { Gauge } from 'k6/metrics';
+import exec from 'k6/execution';
+
+const url = __ENV.MELMASTOON_BACKOFFICE_URL;
+const base = url + '/bff/backoffice/v1';
+const sim = __ENV.MELMASTOON_SIM_URL;
+const cold = __ENV.LOAD_COLD_URL; // a second instance that has just started, at its own address
+const admins = [__ENV.MELMASTOON_BACKOFFICE_ADMIN_URL, __ENV.LOAD_COLD_ADMIN_URL];
+
+const warm = Number(__ENV.LOAD_WARM || 20);
+const phase = Number(__ENV.LOAD_PHASE || 60);
+const rate = Number(__ENV.LOAD_RATE || 300);
+const desks = 200; // a desk asks less often than its own limits allow
+
+const postgresShare = new Gauge('postgres_pool_share');
+const postgresWaits = new Gauge('postgres_unavailable');
+const redisP95 = new Gauge('redis_p95_ms');
+const outboxLag = new Gauge('outbox_lag_seconds');
+const coldOverWarm = new Gauge('cold_over_warm_p95');
+
+// One scenario for all phases, so that desks stay signed in: warm (not judged, desks sign in) →
+// peak → cold, in which half of the requests go to the instance that has just started.
+function phaseNow() {
+  const seconds = (Date.now() - exec.scenario.startTime) / 1000;
+  return seconds < warm ? 'warm' : seconds < warm + phase ? 'peak' : 'cold';
+}
+
+const objectives = { dashboard: 600, workbench: 400, heartbeat: 80, handshake: 300 };
+
+export const options = {
+  discardResponseBodies: true,
+  scenarios: {
+    staff: {
+      executor: 'constant-arrival-rate', exec: 'work', duration: warm + 1.5 * phase + 's', rate, timeUnit: '1s', preAllocatedVUs: desks, maxVUs: desks,
+    },
+    observer: { executor: 'per-vu-iterations', exec: 'observe', vus: 1, iterations: 1, startTime: warm + 's', maxDuration: 2 * phase + 60 + 's' },
+  },
+  thresholds: Object.assign({
+    'http_req_failed{phase:peak}': ['rate<0.001'],
+    'http_req_failed{phase:cold}': ['rate<0.001'],
+    'http_req_waiting{route:dashboard-first-byte,phase:peak}': ['p(95)<200'],
+    postgres_pool_share: ['value<1'],
+    postgres_unavailable: ['value==0'],
+    redis_p95_ms: ['value<=5'],
+    outbox_lag_seconds: ['value<=60'],
+    cold_over_warm_p95: ['value<=1.2'],
+    dropped_iterations: ['count<' + Math.ceil(rate * phase * 0.01)],
+  }, Object.fromEntries(Object.entries(objectives).map(([route, ms]) => [`http_req_duration{route:${route},phase:peak}`, [`p(95)<${ms}`]]))),
+};
+
+const text = (b) => encoding.b64encode(b, 'rawurl');
+const bytes = (s) => { const b = new Uint8Array(s.length); for (let i = 0; i < s.length; i++) b[i] = s.charCodeAt(i); return b; };
+const letters = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+function random(n, of) {
+  let s = '';
+  for (const b of crypto.getRandomValues(new Uint8Array(n))) s += of[b % of.length];
+  return s;
+}
+function ulid() {
+  let time = Date.now(), head = '';
+  for (let i = 0; i < 10; i++, time = Math.floor(time / 32)) head = letters[time % 32] + head;
+  return head + random(16, letters);
+}
+
+// A desk: one of each virtual user, signed in once.
+let desk;
+
+async function prove(method, target, token) {
+  const claims = { htm: method, htu: target, iat: Math.floor(Date.now() / 1000), jti: random(24, letters) };
+  if (token) claims.ath = desk.ath;
+  const signed = desk.head + '.' + text(JSON.stringify(claims));
+  const signature = await crypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, desk.key, bytes(signed));
+  return signed + '.' + text(signature);
+}
+
+async function signIn() {
+  const keys = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
+  const jwk = await crypto.subtle.exportKey('jwk', keys.publicKey);
+  const head = text(JSON.stringify({ typ: 'dpop+jwt', alg: 'ES256', jwk: { kty: 'EC', crv: 'P-256', x: jwk.x, y: jwk.y } }));
+  desk = { key: keys.privateKey, head, id: 'dev_' + ulid() };
+  const target = sim + '/iam/api/v1/auth/sign-in';
+  const params = { headers: { 'Content-Type': 'application/json', DPoP: await prove('POST', target) }, responseType: 'text', tags: { route: 'sign-in', phase: 'setup' } };
+  const answer = http.post(target, JSON.stringify({ username: 'parwana', deviceId: desk.id }), params);
+  if (answer.status !== 200) { desk = undefined; return; } // with the next iteration
+  desk.token = answer.json().accessToken;
+  desk.ath = text(await crypto.subtle.digest('SHA-256', bytes(desk.token)));
+  const me = await ask('GET', '/session', null, 'session', { responseType: 'text', phase: 'setup' });
+  if (me.status !== 200) desk = undefined;
+  else desk.property = me.json().propertyScope[0];
+}
+
+async function ask(method, path, body, route, more) {
+  const target = base + path.split('?')[0];
+  const now = (more && more.phase) || phaseNow();
+  const at = now === 'cold' && exec.scenario.iterationInTest % 2 ? cold : url;
+  const params = Object.assign({
+    headers: {
+      Authorization: 'DPoP ' + desk.token, DPoP: await prove(method, target, desk.token), 'X-Device-Id': desk.id, 'X-App-Version': '2.4.0', 'X-App-Platform': 'linux',
+      'X-Network-Profile': 'good', 'Content-Type': 'application/json', Accept: (more && more.accept) || 'application/json',
+    },
+    tags: { route, phase: now, instance: at === cold ? 'cold' : 'warm' },
+  }, more && more.responseType ? { responseType: more.responseType } : {});
+  return http.request(method, at + '/bff/backoffice/v1' + path, body && JSON.stringify(body), params);
+}
+
+const views = ['/today', '/arrivals', '/departures', '/in-house', '/housekeeping/board', '/maintenance/board'];
+const beat = { appVersion: '2.4.0', appPlatform: 'linux', networkProfile: 'good', installerChannel: 'stable', pendingHintCount: 0 };
+
+export async function work() {
+  if (!desk) await signIn();
+  if (!desk) return;
+  const n = exec.scenario.iterationInTest, of = '?propertyId=' + desk.property;
+  switch (n % 20) {
+    case 0: case 1:
+      await ask('GET', '/dashboard' + of, null, 'dashboard');
+      break;
+    case 2: case 3:
+      await ask('GET', '/dashboard' + of, null, 'dashboard-first-byte', { accept: 'application/x-ndjson' });
+      break;
+    case 4: case 5: case 6: case 7:
+      await ask('POST', `/devices/${desk.id}/heartbeat`, beat, 'heartbeat');
+      break;
+    case 8:
+      await ask('POST', '/sync/handshake', null, 'handshake');
+      break;
+    case 9: case 10:
+      await ask('GET', '/alerts' + of, null, 'inbox');
+      break;
+    case 11:
+      await ask('GET', '/ai/suggestions' + of, null, 'inbox');
+      break;
+    case 12:
+      await ask('GET', '/session', null, 'session');
+      break;
+    default:
+      await ask('GET', views[n % views.length] + of, null, 'workbench');
+  }
+}
+
+// figures of an instance: sums over labels, and buckets by their bound.
+function figures(admin) {
+  const out = {};
+  const answer = http.get(admin + '/metrics', { responseType: 'text', tags: { route: 'metrics', phase: 'observer' } });
+  for (const line of (answer.body || '').split('\n')) { // none of an instance that has not started
+    const m = /^bff_backoffice_([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line);
+    if (!m) continue;
+    const le = /le="([^"]+)"/.exec(m[2] || '');
+    const code = /code="([^"]+)"/.exec(m[2] || '');
+    for (const name of [m[1], le && m[1] + ' ' + le[1], code && m[1] + ' ' + code[1]]) if (name) out[name] = (out[name] || 0) + Number(m[3]);
+  }
+  return out;
+}
+
+// quantile of what was counted between two readings, in the unit of the buckets.
+function quantile(q, name, before, after) {
+  const bounds = Object.keys(after).filter((k) => k.startsWith(name + '_bucket ')).map((k) => k.split(' ')[1]);
+  bounds.sort((a, b) => (a === '+Inf' ? 1 : b === '+Inf' ? -1 : a - b));
+  const at = (b) => (after[`${name}_bucket ${b}`] || 0) - ((before && before[`${name}_bucket ${b}`]) || 0);
+  const all = at('+Inf');
+  let low = 0, below = 0;
+  for (const b of bounds) {
+    if (at(b) >= q * all) return b === '+Inf' ? low : low + ((Number(b) - low) * (q * all - below)) / Math.max(at(b) - below, 1);
+    low = Number(b);
+    below = at(b);
+  }
+  return low;
+}
+
+// observe reads the conditions from the instances themselves.
+export function observe() {
+  const before = figures(admins[0]);
+  let share = 0, lag = 0;
+  const look = () => {
+    for (const admin of admins) {
+      const f = figures(admin);
+      share = Math.max(share, f.postgres_pool_inuse / f.postgres_pool_total || 0);
+      lag = Math.max(lag, f.outbox_lag_seconds || 0);
+    }
+  };
+  for (let i = 0; i < phase; i++) { look(); sleep(1); }
+  const peak = figures(admins[0]), fresh = figures(admins[1]);
+  redisP95.add(1000 * quantile(0.95, 'redis_call_duration_seconds', before, peak));
+  for (let i = 0; i < phase / 2; i++) { look(); sleep(1); }
+  const end = figures(admins[0]), chilled = figures(admins[1]);
+  const unavailable = 'errors_total MELMASTOON.GENERAL.SERVICE_UNAVAILABLE';
+  postgresShare.add(share);
+  postgresWaits.add((end[unavailable] || 0) + (chilled[unavailable] || 0));
+  outboxLag.add(lag);
+  const slow = quantile(0.95, 'request_duration_seconds', fresh, chilled), usual = quantile(0.95, 'request_duration_seconds', peak, end);
+  coldOverWarm.add(slow / usual);
+  console.log(`cold p95 ${(1000 * slow).toFixed(1)} ms, warm beside it ${(1000 * usual).toFixed(1)} ms; most of the Postgres pool in use ${share.toFixed(2)}; lag ${lag.toFixed(2)} s`);
+}

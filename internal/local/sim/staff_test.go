@@ -313,7 +313,7 @@ func TestTasksAndInboxes(t *testing.T) {
 	}
 
 	chain := slices.MaxFunc(w.data.tenants, func(a, b *tenant) int { return len(a.properties) - len(b.properties) })
-	p, own = chain.properties[0], asking("notification", chain)
+	p = chain.properties[0]
 	var advice struct{ Items []Suggestion }
 	w.staffGet(p, "ai-orchestrator", "/api/v1/tenants/{t}/suggestions", &advice)
 	hear := func(topic string, payload map[string]string) error {

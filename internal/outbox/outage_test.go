@@ -133,9 +133,17 @@ func publishThroughOutage(t *testing.T, host, project string) {
 	defer stop()
 	received := make(chan error, 1)
 	go func() {
+		defer close(received)
 		received <- client.Subscribe(receiving, sub, func(ctx context.Context, d pubsub.Delivery) error {
 			return b.Publish(ctx, []message{{Topic: d.Topic, Key: d.Key, Data: d.Data}})[0]
 		})
+	}()
+	defer func() {
+		if t.Failed() {
+			left, err := fx.table.Stats(t.Context(), fx.relay) // whether it was published, or not received
+			stop()
+			t.Logf("left in the outbox: %+v, %v; the subscriber ended: %v", left, err, <-received)
+		}
 	}()
 
 	gate.shut()

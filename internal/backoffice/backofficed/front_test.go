@@ -467,6 +467,9 @@ func (o *outboxFake) Record(_ context.Context, did []backoffice.Activity, events
 	if o.err != nil {
 		return o.err
 	}
+	if _, measured := o.tb.(*testing.B); measured { // schemas cost more than what is measured
+		return nil
+	}
 	for _, e := range events {
 		if err := checkEvent(e); err != nil {
 			o.tb.Error(err)

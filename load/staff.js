@@ -51,9 +51,9 @@ export const options = {
     'http_req_waiting{route:dashboard-first-byte,phase:peak}': ['p(95)<200'],
     postgres_pool_share: ['value<1'],
     postgres_unavailable: ['value==0'],
-    redis_p95_ms: ['value<=5'],
+    redis_p95_ms: ['value<=5', 'value>0'],
     outbox_lag_seconds: ['value<=60'],
-    cold_over_warm_p95: ['value<=1.2'],
+    cold_over_warm_p95: ['value<=1.2', 'value>0'],
     dropped_iterations: ['count<' + Math.ceil(rate * phase * 0.01)],
   }, Object.fromEntries(Object.entries(objectives).map(([route, ms]) => [`http_req_duration{route:${route},phase:peak}`, [`p(95)<${ms}`]]))),
 };

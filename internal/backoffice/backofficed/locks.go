@@ -50,31 +50,28 @@ const leaseLocks = `UPDATE bff_backoffice.lock_action_proxy_audit AS l SET asked
 
 // reconciler asks lock-integration what became of actions whose outcome is unknown.
 type reconciler struct {
-	table       *outbox.Table
-	news        *backoffice.Newsroom
-	notices     backoffice.Notifier
-	integration backoffice.LockIntegration
-	log         *slog.Logger
+	reconcilerParts
 
+	table   *outbox.Table
 	settled *prometheus.CounterVec
 	overdue prometheus.Counter
 }
 
-func newReconciler(p *service.Process, table *outbox.Table, on reconcilerParts) *reconciler {
+// newReconciler returns a reconciler that works with parts and counts as namespace.
+func newReconciler(table *outbox.Table, on reconcilerParts, namespace string) *reconciler {
 	r := &reconciler{
-		table: table, news: on.news, notices: on.notices, integration: on.integration, log: p.Log,
+		table: table, reconcilerParts: on,
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: p.Namespace, Name: "lock_action_settled_total", Help: "Lock actions whose outcome the job has found out, by state.",
+			Namespace: namespace, Name: "lock_action_settled_total", Help: "Lock actions whose outcome the job has found out, by state.",
 		}, []string{"state"}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: p.Namespace, Name: "lock_action_overdue_total",
+			Namespace: namespace, Name: "lock_action_overdue_total",
 			Help: "How often the job has asked for a lock action whose outcome has been unknown for ten minutes.",
 		}),
 	}
 	for _, s := range []backoffice.LockState{backoffice.LockIssued, backoffice.LockRevoked, backoffice.LockFailed, backoffice.LockPending} {
 		r.settled.WithLabelValues(string(s))
 	}
-	p.Metrics.MustRegister(r.settled, r.overdue)
 	return r
 }
 
@@ -83,6 +80,7 @@ type reconcilerParts struct {
 	news        *backoffice.Newsroom
 	notices     backoffice.Notifier
 	integration backoffice.LockIntegration
+	log         *slog.Logger
 }
 
 func (r *reconciler) job() service.Job {
@@ -97,7 +95,7 @@ func (r *reconciler) run(ctx context.Context, db *pgxpool.Pool, now time.Time) (
 		if err != nil {
 			return settled, fmt.Errorf("reconcile lock actions: %w", err)
 		}
-		n, err := r.ask(ctx, db, rows)
+		n, err := r.ask(ctx, db, rows, now)
 		settled += n
 		if err != nil || len(rows) < reconcileBatch {
 			return settled, err
@@ -121,7 +119,7 @@ func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, now time.Time)
 
 // ask asks for every row, the tenants beside each other. A tenant whose call fails is
 // left for the next run: one that hangs would hold up its others, too.
-func (r *reconciler) ask(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow) (int, error) {
+func (r *reconciler) ask(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow, now time.Time) (int, error) {
 	byTenant := map[bff.ID][]backoffice.LockRow{}
 	for _, row := range rows {
 		byTenant[row.Tenant] = append(byTenant[row.Tenant], row)
@@ -131,7 +129,7 @@ func (r *reconciler) ask(ctx context.Context, db *pgxpool.Pool, rows []backoffic
 	g.SetLimit(reconcileTenants)
 	for tenant, rows := range byTenant {
 		g.Go(func() error {
-			n, err := r.askTenant(ctx, db, rows)
+			n, err := r.askTenant(ctx, db, rows, now)
 			settled <- n
 			if err != nil {
 				r.log.WarnContext(ctx, "lock-integration could not be asked what became of lock actions, their outcome stays unknown until the next run",
@@ -149,13 +147,12 @@ func (r *reconciler) ask(ctx context.Context, db *pgxpool.Pool, rows []backoffic
 	return sum, err
 }
 
-func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow) (settled int, err error) {
+func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow, now time.Time) (settled int, err error) {
 	for _, row := range rows {
 		found, err := r.integration.FindLockAction(ctx, row.Tenant, row.Request)
 		if err != nil && !errors.Is(err, backoffice.ErrNoLockAction) {
 			return settled, err
 		}
-		now := time.Now()
 		result := row.Asked(found, err, now)
 		if result.State == backoffice.LockUnknown {
 			continue

@@ -34,14 +34,14 @@ type desk struct {
 	admin *pgx.Conn
 }
 
-func openDesk(t *testing.T) *desk {
+func openDesk(t testing.TB) *desk {
 	t.Helper()
 	admin := testkit.PostgresTemplate(t, "bff_backoffice", migrate)
 	return &desk{Ledger: openLedger(t, admin), admin: connect(t, admin)}
 }
 
 // openLedger connects as the application's role.
-func openLedger(t *testing.T, admin string) *backofficestore.Ledger {
+func openLedger(t testing.TB, admin string) *backofficestore.Ledger {
 	t.Helper()
 	u, err := url.Parse(admin)
 	if err != nil {
@@ -58,7 +58,7 @@ func openLedger(t *testing.T, admin string) *backofficestore.Ledger {
 	})
 }
 
-func connect(t *testing.T, url string) *pgx.Conn {
+func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(testkit.Context(t), url)
 	if err != nil {
@@ -69,7 +69,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // rows returns a query's rows as texts.
-func (d *desk) rows(t *testing.T, sql string, args ...any) []string {
+func (d *desk) rows(t testing.TB, sql string, args ...any) []string {
 	t.Helper()
 	found, err := d.admin.Query(testkit.Context(t), sql, args...)
 	if err != nil {

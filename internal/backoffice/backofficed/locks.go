@@ -182,11 +182,10 @@ func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row backoffic
 		return false, err
 	}
 	err = postgres.InTx(ctx, db, func(tx pgx.Tx) error {
-		done, err = backofficestore.SettleLock(ctx, tx, backofficestore.Settling{Tenant: row.Tenant, ID: row.ID, Attempted: row.AttemptedAt}, result, now)
-		if err != nil || !done || !result.State.Settled() {
-			return err
-		}
-		return r.table.Append(ctx, tx, e)
+		done, err = backofficestore.SettleLock(ctx, tx, backofficestore.Settling{
+			Tenant: row.Tenant, ID: row.ID, Attempted: row.AttemptedAt, Outbox: r.table, Events: []bff.Event{e},
+		}, result, now)
+		return err
 	})
 	return done, err
 }

@@ -120,12 +120,20 @@ func (l *Ledger) queued(tenant bff.ID, events []bff.Event) (func(*pgx.Batch), er
 // statement is the outbox's, for events of the tenant. Those that speak of another are
 // refused: the outbox has no row level security.
 func (l *Ledger) statement(tenant bff.ID, first int, events ...bff.Event) (string, []any, error) {
-	for i := range events {
-		if t := events[i].Envelope.TenantID; t == nil || *t != tenant.String() {
-			return "", nil, fmt.Errorf("event %s is not of the tenant whose activity it tells of", events[i].Envelope.Subject)
-		}
+	if err := ofTenant(tenant, events...); err != nil {
+		return "", nil, err
 	}
 	return l.cfg.Outbox.Statement(first, events...)
+}
+
+// ofTenant refuses events of another tenant.
+func ofTenant(tenant bff.ID, events ...bff.Event) error {
+	for i := range events {
+		if t := events[i].Envelope.TenantID; t == nil || *t != tenant.String() {
+			return fmt.Errorf("event %s is not of the tenant whose activity it tells of", events[i].Envelope.Subject)
+		}
+	}
+	return nil
 }
 
 // commit writes entries of several tenants in one transaction. It may be repeated:

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/outbox"
 )
 
 const (
@@ -30,7 +31,8 @@ const (
 	findLock = `SELECT id::text, action, reservation_id, state, vendor, coalesce(credential_id, ''), coalesce(error_code, '')
 		FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`
 	// settleLock writes what became of an action that is not settled yet, and with a
-	// final state how its activities ended. It returns how many rows it has settled.
+	// final state how its activities ended, and its events. It returns how many rows it
+	// has settled.
 	settleLock = `WITH settled AS (
 			UPDATE bff_backoffice.lock_action_proxy_audit
 			SET state = $3, vendor = coalesce($4, vendor), credential_id = coalesce($5, credential_id), outcome = $6, error_code = $7,
@@ -40,10 +42,14 @@ const (
 		), ended AS (
 			UPDATE bff_backoffice.operator_activity AS a
 			SET outcome = $10, error_code = $7, latency_ms = least(extract(epoch FROM $9::timestamptz - a.occurred_at) * 1000, 2147483647)::int
-			FROM settled WHERE settled.settled_at IS NOT NULL
-				AND a.tenant_id = settled.tenant_id AND a.id = ANY (settled.activity_ids) AND a.outcome = 'unknown' AND a.category = 'lock'
-		)
+			FROM settled, unnest(settled.activity_ids) AS one (id) WHERE settled.settled_at IS NOT NULL
+				AND a.tenant_id = settled.tenant_id AND a.id = one.id AND a.outcome = 'unknown' AND a.category = 'lock'
+		)%s
 		SELECT count(*) FROM settled`
+	// tellLock is the part with the events.
+	tellLock = `, told AS (%s WHERE EXISTS (SELECT FROM settled WHERE settled_at IS NOT NULL))`
+	// settleArgs is the number of parameters before those of the events.
+	settleArgs = 11
 )
 
 // addLock writes the audit row of an attempt, or finds the one of an earlier attempt
@@ -97,16 +103,27 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 	return l, errors.Join(err1, err2)
 }
 
-// Settling names the row that is settled.
+// Settling names the row that is settled, and the events that tell of it.
 type Settling struct {
 	Tenant, ID bff.ID
-	Attempted  time.Time
+	// Attempted, if it is not zero, must be when the last attempt began.
+	Attempted time.Time
+	Outbox    *outbox.Table
+	Events    []bff.Event
+}
+
+// statement is settleLock with the events.
+func (s *Settling) statement() (string, []any, error) {
+	if len(s.Events) == 0 {
+		return fmt.Sprintf(settleLock, ""), nil, nil
+	}
+	insert, args, err := s.Outbox.Statement(settleArgs+1, s.Events...)
+	return fmt.Sprintf(settleLock, fmt.Sprintf(tellLock, insert)), args, err
 }
 
 // SettleLock writes what became of a lock action, unless it is settled already, and
-// with a final state how its activities ended. It reports whether it did; the events
-// of the action are to be published only then, in the same transaction. With an
-// attempted that is not zero it is done only if no other attempt has begun since.
+// with a final state how its activities ended and the events. It reports whether it
+// did.
 func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
 	if r.State == backoffice.LockUnknown { // what the row says already
 		return false, nil
@@ -127,9 +144,15 @@ func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockRe
 	if r.Latency > 0 {
 		latency = min(r.Latency.Milliseconds(), math.MaxInt32)
 	}
+	sql, events, err := of.statement()
+	if err != nil {
+		return false, err
+	}
 	var n int
-	err := tx.QueryRow(ctx, settleLock, of.Tenant.UUID(), of.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
-		latency, settled, string(r.Outcome()), attempted).Scan(&n)
+	err = tx.QueryRow(ctx, sql, append([]any{
+		of.Tenant.UUID(), of.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
+		latency, settled, string(r.Outcome()), attempted,
+	}, events...)...).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("settle lock action: %w", err)
 	}
@@ -183,18 +206,12 @@ func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string)
 
 // SettleLockRow implements backoffice.LockRows.
 func (l *Ledger) SettleLockRow(ctx context.Context, row backoffice.LockRow, r backoffice.LockResult, e bff.Event, now time.Time) error {
-	events, err := l.queued(row.Tenant, []bff.Event{e})
-	if err != nil {
+	if err := ofTenant(row.Tenant, e); err != nil {
 		return err
 	}
-	err = l.cfg.DB.InTx(ctx, row.Tenant, func(tx pgx.Tx) error {
-		settled, err := SettleLock(ctx, tx, Settling{Tenant: row.Tenant, ID: row.ID}, r, now)
-		if err != nil || !settled {
-			return err
-		}
-		var b pgx.Batch
-		events(&b)
-		return tx.SendBatch(ctx, &b).Close()
+	err := l.cfg.DB.InTx(ctx, row.Tenant, func(tx pgx.Tx) error {
+		_, err := SettleLock(ctx, tx, Settling{Tenant: row.Tenant, ID: row.ID, Outbox: l.cfg.Outbox, Events: []bff.Event{e}}, r, now)
+		return err
 	})
 	if err == nil {
 		l.cfg.Waker.Wake()

@@ -175,10 +175,12 @@ func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effe
 			told = false // another attempt ended the mutation
 		}
 		if f.Lock != nil {
-			var err error
-			if told, err = SettleLock(ctx, tx, Settling{Tenant: m.activity.Tenant, ID: m.lock.ID}, *f.Lock, f.At); err != nil {
+			row := Settling{Tenant: m.activity.Tenant, ID: m.lock.ID, Outbox: m.ledger.cfg.Outbox, Events: f.Events}
+			settled, err := SettleLock(ctx, tx, row, *f.Lock, f.At)
+			if err != nil || settled && f.Lock.State.Settled() { // with the activity and the events
 				return err
 			}
+			told = false
 		}
 		var b pgx.Batch
 		write(&b, told)

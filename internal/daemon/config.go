@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -157,8 +158,7 @@ func examiner(node *kong.Node) (Examiner, bool) {
 	if node == nil || !node.Target.CanAddr() {
 		return nil, false
 	}
-	e, ok := node.Target.Addr().Interface().(Examiner)
-	return e, ok
+	return reflect.TypeAssert[Examiner](node.Target.Addr())
 }
 
 // Run executes the chosen command. Its Run method may take a context.Context.

@@ -87,27 +87,13 @@ func (c column) values(tenant bff.ID) []string {
 var word = regexp.MustCompile(`'((?:[^']|'')*)'::`)
 
 func tenantTables(ctx context.Context, db *pgxpool.Pool, schema string) ([]*tenantTable, error) {
-	rows, err := db.Query(ctx, `SELECT c.relname::text, coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, NULL), ''),
-			coalesce((SELECT string_agg(pg_get_constraintdef(k.oid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]), ''),
-			coalesce(NOT a.attnotnull OR a.atthasdef, false),
-			coalesce((SELECT u.attname::text FROM pg_attribute u WHERE u.attrelid = c.oid AND u.attnum > 0 AND NOT u.attisdropped
-				AND has_column_privilege(c.oid, u.attnum, 'UPDATE') ORDER BY u.attnum LIMIT 1), ''), has_any_column_privilege(c.oid, 'INSERT')
-		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
-			AND (a.attnotnull AND NOT a.atthasdef OR EXISTS (
-				SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND cardinality(k.conkey) > 1 AND a.attnum = ANY(k.conkey)))
-		WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')
-			AND EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped)
-		ORDER BY c.relname, a.attnotnull AND NOT a.atthasdef, a.attnum DESC`, quote(schema))
-	if err != nil {
-		return nil, err
-	}
 	var (
 		out                       []*tenantTable
 		table, check, change, lit string
 		c                         column
 		writable                  bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&table, &c.name, &c.kind, &check, &c.optional, &change, &writable}, func() error {
+	err := each(ctx, db, []any{&table, &c.name, &c.kind, &check, &c.optional, &change, &writable}, func() error {
 		if len(out) == 0 || out[len(out)-1].name != table {
 			out = append(out, &tenantTable{name: table, qualified: quote(schema, table), change: change, writable: writable})
 		}
@@ -123,7 +109,17 @@ func tenantTables(ctx context.Context, db *pgxpool.Pool, schema string) ([]*tena
 		t := out[len(out)-1]
 		t.needs = append(t.needs, c)
 		return nil
-	})
+	}, `SELECT c.relname::text, coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, NULL), ''),
+			coalesce((SELECT string_agg(pg_get_constraintdef(k.oid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]), ''),
+			coalesce(NOT a.attnotnull OR a.atthasdef, false),
+			coalesce((SELECT u.attname::text FROM pg_attribute u WHERE u.attrelid = c.oid AND u.attnum > 0 AND NOT u.attisdropped
+				AND has_column_privilege(c.oid, u.attnum, 'UPDATE') ORDER BY u.attnum LIMIT 1), ''), has_any_column_privilege(c.oid, 'INSERT')
+		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
+			AND (a.attnotnull AND NOT a.atthasdef OR EXISTS (
+				SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND cardinality(k.conkey) > 1 AND a.attnum = ANY(k.conkey)))
+		WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')
+			AND EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped)
+		ORDER BY c.relname, a.attnotnull AND NOT a.atthasdef, a.attnum DESC`, quote(schema))
 	return out, err
 }
 

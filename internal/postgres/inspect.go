@@ -85,16 +85,13 @@ func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (n
 	if err != nil {
 		return 0, nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT CASE WHEN relkind IN ('r', 'p') THEN 'table' ELSE 'index' END, '', relname::text FROM pg_class
+	stands := map[object]bool{}
+	var o object
+	err = each(ctx, db, []any{&o.kind, &o.table, &o.name}, func() error { stands[o] = true; return nil }, `SELECT CASE WHEN relkind IN ('r', 'p') THEN 'table' ELSE 'index' END, '', relname::text FROM pg_class
 			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'i', 'I')
 		UNION ALL SELECT 'column', relname::text, attname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
 			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema))
 	if err != nil {
-		return 0, nil, fmt.Errorf("inspect schema: %w", err)
-	}
-	stands := map[object]bool{}
-	var o object
-	if _, err = pgx.ForEachRow(rows, []any{&o.kind, &o.table, &o.name}, func() error { stands[o] = true; return nil }); err != nil {
 		return 0, nil, fmt.Errorf("inspect schema: %w", err)
 	}
 	for _, o := range d.sorted() {
@@ -154,17 +151,11 @@ func InspectPolicies(ctx context.Context, db *pgxpool.Pool, set migrations.Set) 
 
 // unforced finds the tables with a tenant that row level security does not bind.
 func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, flaws []Flaw, err error) {
-	rows, err := tx.Query(ctx, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
-		WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')
-			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema))
-	if err != nil {
-		return 0, nil, fmt.Errorf("inspect tables: %w", err)
-	}
 	var (
 		name            string
 		enabled, forced bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&name, &enabled, &forced}, func() error {
+	err = each(ctx, tx, []any{&name, &enabled, &forced}, func() error {
 		tables++
 		switch at := quote(set.Schema, name); {
 		case !enabled:
@@ -173,26 +164,43 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 			flaws = append(flaws, Flaw{name, "does not force row level security: its owner is not bound", "ALTER TABLE " + at + " FORCE ROW LEVEL SECURITY"})
 		}
 		return nil
-	})
-	return tables, flaws, err
+	}, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
+		WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')
+			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema))
+	if err != nil {
+		return 0, nil, fmt.Errorf("inspect tables: %w", err)
+	}
+	return tables, flaws, nil
+}
+
+// each runs a query and scans its rows one by one.
+func each(ctx context.Context, on interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, scan []any, row func() error, sql string, args ...any,
+) error {
+	rows, err := on.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, scan, row)
+	return errors.Join(err, rows.Err())
 }
 
 // listPolicies reads the policies of a schema. The schema is an expression of ours.
 func listPolicies(ctx context.Context, tx pgx.Tx, schema string) (map[string]policy, error) {
-	rows, err := tx.Query(ctx, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
+	out := map[string]policy{}
+	var p policy
+	err := each(ctx, tx, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
+		out[p.key()] = p
+		return nil
+	}, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
 			array_to_string(ARRAY(SELECT CASE WHEN r = 0 THEN 'public' ELSE pg_get_userbyid(r)::text END FROM unnest(polroles) r ORDER BY 1), ', '),
 			coalesce(pg_get_expr(polqual, polrelid), ''), coalesce(pg_get_expr(polwithcheck, polrelid), '')
 		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema)
 	if err != nil {
 		return nil, fmt.Errorf("inspect policies: %w", err)
 	}
-	out := map[string]policy{}
-	var p policy
-	_, err = pgx.ForEachRow(rows, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
-		out[p.key()] = p
-		return nil
-	})
-	return out, err
+	return out, nil
 }
 
 // rehearse makes the files' policies on temporary tables with the columns of the

@@ -292,46 +292,54 @@ func (x *Examination) pubSub() {
 // answerLimit bounds what is read of an answer.
 const answerLimit = 256 << 10
 
-// fetch asks a URL and returns how long it took and what is wrong with the answer's
-// time. Redirects are not followed: a base URL should not redirect.
-func (x *Examination) fetch(ctx context.Context, url string) (res *http.Response, body []byte, clock Finding, err error) {
+// fetched is an answer, read.
+type fetched struct {
+	status int
+	body   []byte
+	took   time.Duration
+	clock  Finding // on its time; zero if it has none
+}
+
+// fetch asks a URL. Redirects are not followed: a base URL should not redirect.
+func (x *Examination) fetch(ctx context.Context, url string) (f fetched, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, nil, clock, err
+		return f, err
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	sent := x.Now()
-	if res, err = client.Do(req); err != nil {
-		return nil, nil, clock, err
+	res, err := client.Do(req)
+	if err != nil {
+		return f, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	got := x.Now()
-	body, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	f.status, f.took = res.StatusCode, got.Sub(sent)
+	f.body, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if at, dateErr := http.ParseTime(res.Header.Get("Date")); dateErr == nil {
-		clock = x.clock(at.Add(time.Second/2), sent, got, time.Second/2) // it has whole seconds
+		f.clock = x.clock(at.Add(time.Second/2), sent, got, time.Second/2) // it has whole seconds
 	}
-	return res, body, clock, err
+	return f, err
 }
 
 // Upstream examines whether a service that this one calls can be reached. Any answer
 // but a failure will do: there is no path that all have.
 func (x *Examination) Upstream(name, url string) {
 	x.Add(Check{Area: "upstreams", Name: name, Run: func(ctx context.Context) ([]Finding, error) {
-		began := x.Now()
-		res, _, clock, err := x.fetch(ctx, url)
+		got, err := x.fetch(ctx, url)
 		if err != nil {
 			return nil, err
 		}
-		found := Good("answers in %s", took(x.Now().Sub(began)))
-		if res.StatusCode >= http.StatusInternalServerError && res.StatusCode != http.StatusNotImplemented {
-			found = Doubtful("see whether it is up", "answers with status %d", res.StatusCode)
+		found := Good("answers in %s", took(got.took))
+		if got.status >= http.StatusInternalServerError && got.status != http.StatusNotImplemented {
+			found = Doubtful("see whether it is up", "answers with status %d", got.status)
 		}
-		if clock.Verdict == Warning || clock.Verdict == Wrong {
-			clock.Check = name + " clock"
-			found = append(found, clock)
+		if got.clock.Verdict == Warning || got.clock.Verdict == Wrong {
+			got.clock.Check = name + " clock"
+			found = append(found, got.clock)
 		}
 		return found, nil
 	}})
@@ -340,13 +348,13 @@ func (x *Examination) Upstream(name, url string) {
 // Issuer examines whether an issuer's keys can be had and used.
 func (x *Examination) Issuer(area, name, url string) {
 	x.Add(Check{Area: area, Name: name, Run: func(ctx context.Context) ([]Finding, error) {
-		res, body, _, err := x.fetch(ctx, url)
+		got, err := x.fetch(ctx, url)
 		if err != nil {
 			return nil, err
 		}
-		set, err := jwk.Parse(body)
-		if err != nil || res.StatusCode != http.StatusOK {
-			return Bad("see whether the issuer is up and publishes a key set (RFC 7517) there", "answers with status %d and no keys that can be read", res.StatusCode), nil
+		set, err := jwk.Parse(got.body)
+		if err != nil || got.status != http.StatusOK {
+			return Bad("see whether the issuer is up and publishes a key set (RFC 7517) there", "answers with status %d and no keys that can be read", got.status), nil //nolint:nilerr // that is the finding
 		}
 		named := 0
 		for i := range set.Len() {

@@ -55,8 +55,8 @@ func (s keyPair) x() string {
 	return encode(public)
 }
 
-// print is the thumbprint of RFC 7638.
-func (s keyPair) print() string {
+// thumbprint is that of RFC 7638.
+func (s keyPair) thumbprint() string {
 	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + s.x() + `"}`))
 	return encode(sum[:])
 }
@@ -201,7 +201,7 @@ func (a *assault) forgery() *forgery {
 		tokenHeader: map[string]any{"alg": "EdDSA", "kid": trustedKey, "typ": "at+jwt"},
 		claims: map[string]any{
 			"iss": a.issuer, "aud": a.audience, "sub": attackOperator, "tid": a.tenant.String(), "device_id": a.device.String(), "jti": rand.Text(),
-			"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.print()},
+			"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.thumbprint()},
 		},
 		tokenBy:     a.iam,
 		proofClaims: map[string]any{"jti": rand.Text(), "htm": http.MethodGet, "htu": a.origin + attackPath, "iat": now.Unix()},
@@ -226,7 +226,7 @@ func (a *assault) send(ctx context.Context, t *forgery) (status int, proof strin
 			"typ": "dpop+jwt", "alg": "EdDSA", "jwk": map[string]string{"kty": "OKP", "crv": "Ed25519", "x": t.proofBy.x()},
 		}, claims)
 		id, _ := claims["jti"].(string)
-		a.burned = append(a.burned, backoffice.Proof{KeyPrint: t.proofBy.print(), ID: id})
+		a.burned = append(a.burned, backoffice.Proof{KeyPrint: t.proofBy.thumbprint(), ID: id})
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.origin+attackPath, nil)
 	if err != nil {

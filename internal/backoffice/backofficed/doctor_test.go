@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -109,10 +110,7 @@ func (c *clinic) doctor(changes ...string) *doctor {
 		}
 		args = append(args, "--"+name+"="+value)
 	}
-	settings := map[string]string{}
-	for k, v := range c.settings {
-		settings[k] = v
-	}
+	settings := maps.Clone(c.settings)
 	for i := 0; i < len(changes); i += 2 {
 		settings[changes[i]] = changes[i+1]
 	}
@@ -408,6 +406,7 @@ func (c *clinic) testGuard(t *testing.T) {
 // testNothingIsLeft looks for rows and keys of the examinations; what a weakened part
 // has left is not theirs.
 func (c *clinic) testNothingIsLeft(t *testing.T) {
+	t.Helper()
 	ctx := testkit.Context(t)
 	c.must(c.sessions.Do(ctx, c.sessions.B().Flushall().Build()).Error())
 	named(t, c.findings())

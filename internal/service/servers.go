@@ -92,7 +92,8 @@ func (x *Examination) Postgres() func() (*pgxpool.Pool, error) {
 }
 
 func (x *Examination) pool(cfg postgres.Config) func() (*pgxpool.Pool, error) {
-	cfg.ApplicationName, cfg.MaxConns = x.Name+"-doctor", 4
+	cfg = x.patient(cfg)
+	cfg.MaxConns = 4
 	return lazily(x, func(ctx context.Context) (*pgxpool.Pool, error) {
 		db, err := postgres.Open(ctx, cfg)
 		if err != nil {
@@ -101,6 +102,16 @@ func (x *Examination) pool(cfg postgres.Config) func() (*pgxpool.Pool, error) {
 		x.onEnd(db.Close)
 		return db, db.Ping(ctx)
 	})
+}
+
+// patient gives a server the time that the command allows, and not that of requests.
+// Behind a pooler the role has the timeouts of statements.
+func (x *Examination) patient(cfg postgres.Config) postgres.Config {
+	cfg.ApplicationName, cfg.ConnectTimeout = x.Name+"-doctor", x.doctor.Timeout
+	if cfg.Pooler != postgres.TransactionPooler {
+		cfg.StatementTimeout, cfg.LockTimeout, cfg.IdleInTransactionTimeout = x.doctor.Timeout, x.doctor.Timeout, x.doctor.Timeout
+	}
+	return cfg
 }
 
 // Tenants of the examination: no hotel's id is of the first milliseconds of 1970.
@@ -152,8 +163,9 @@ func flawed(what string, flaws []postgres.Flaw, good string, args ...any) []Find
 	return found
 }
 
-// siegeTimeout caps the attack on all tables together, of which there may be many.
-const siegeTimeout = 2 * time.Minute
+// siegeTimeouts is how many times a server's time the attack on all tables together
+// has: there may be many.
+const siegeTimeouts = 24
 
 func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 	x.Add(Check{Area: "postgres", Name: "migrations", Run: func(ctx context.Context) ([]Finding, error) {
@@ -175,7 +187,7 @@ func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 		}
 		tables, policies, flaws, err := postgres.InspectPolicies(ctx, db, x.Schema)
 		return flawed("", flaws, "%d policies are as the migrations made them, and %d tables of tenants force them", policies, tables), err
-	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: siegeTimeout, Run: func(ctx context.Context) ([]Finding, error) {
+	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: siegeTimeouts * x.doctor.Timeout, Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
 			return nil, errAway
@@ -193,9 +205,7 @@ func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 		if _, err := open(); err != nil {
 			return nil, errAway
 		}
-		flaws, err := postgres.AttackPool(ctx, postgres.Config{
-			URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler, ApplicationName: x.Name + "-doctor",
-		}, victim)
+		flaws, err := postgres.AttackPool(ctx, x.patient(postgres.Config{URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler}), victim)
 		return flawed("", flaws, "a connection has no tenant before and after it was used for one"), err
 	}})
 }

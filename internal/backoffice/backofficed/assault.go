@@ -35,8 +35,8 @@ import (
 
 const (
 	attackPath     = "/doctor"
-	attackTimeout  = 5 * time.Second // of one request
 	attackOperator = "opt_doctor"
+	cleanUp        = 5 * time.Second
 )
 
 // keyPair is a key pair of the examination's own.
@@ -129,8 +129,8 @@ type target struct {
 	trusted  []keyPair                 // beside the one that signs good tokens
 }
 
-func newTarget(client rueidis.Client, keys redis.Keys) target {
-	store := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(keys), Timeout: attackTimeout})
+func (d *doctor) newTarget(client rueidis.Client, keys redis.Keys) target {
+	store := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(keys), Timeout: d.Timeout})
 	return target{sessions: store, store: store}
 }
 
@@ -173,13 +173,13 @@ func (d *doctor) newAssault(on target, stranger keyPair) (*assault, error) {
 		return nil, err
 	}
 	routes, err := guard.Protect([]web.Route{{
-		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: attackTimeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
+		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: d.Timeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
 		Handle: func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
 	}})
 	if err != nil {
 		return nil, err
 	}
-	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "doctor", Budget: attackTimeout})
+	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "doctor", Budget: d.Timeout})
 	a.server = server
 	return a, server.Mount(routes...)
 }
@@ -316,7 +316,7 @@ func (d *doctor) attackGuard(ctx context.Context, on target, stranger keyPair) (
 		return nil, err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attackTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 		defer cancel()
 		err = errors.Join(err, a.close(ctx), on.store.Erase(ctx, a.tenant, a.device, attackOperator, a.burned...))
 	}()
@@ -379,7 +379,7 @@ func attackAttestation(ctx context.Context, kept backoffice.Attestations, store 
 		return nil, err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attackTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 		defer cancel()
 		err = errors.Join(err, store.EraseAttestation(ctx, victim, a.ID))
 	}()

@@ -43,13 +43,13 @@ func (d *doctor) examination(id service.Identity, env *daemon.Environment) *serv
 		if err != nil {
 			return nil, err
 		}
-		return d.attackGuard(ctx, newTarget(client, x.Keys()), stranger)
+		return d.attackGuard(ctx, d.newTarget(client, x.Keys()), stranger)
 	}}, service.Check{Area: "second factor", Name: "attestation", Attack: true, Run: func(ctx context.Context) ([]service.Finding, error) {
 		client, err := sessions()
 		if err != nil {
 			return nil, err
 		}
-		store := newTarget(client, x.Keys()).store
+		store := d.newTarget(client, x.Keys()).store
 		return attackAttestation(ctx, store, store)
 	}})
 	return x

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -82,32 +81,30 @@ func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) 
 	if err != nil {
 		return err
 	}
-	return printReport(os.Stdout, report, v.Bucket != nil)
+	return printReport(report, v.Bucket != nil)
 }
 
-// printReport shows what was verified; it fails if anything was found. A terminal that
-// cannot be written to has nowhere to say so.
-func printReport(w io.Writer, r backofficelake.Report, export bool) error {
+func printReport(r backofficelake.Report, export bool) error {
 	for _, t := range r.Tenants {
-		_, _ = fmt.Fprintf(w, "%s: %d entries, signed up to %d; %d rows as they were sealed, %d in the export", t.Tenant, t.Entries, t.Signed, t.Rows, t.Exported)
+		fmt.Printf("%s: %d entries, signed up to %d; %d rows as they were sealed, %d in the export", t.Tenant, t.Entries, t.Signed, t.Rows, t.Exported)
 		if t.Pruned > 0 {
-			_, _ = fmt.Fprintf(w, "; %d pruned", t.Pruned)
+			fmt.Printf("; %d pruned", t.Pruned)
 			if !export {
-				_, _ = fmt.Fprint(w, ", which only --export can verify")
+				fmt.Print(", which only --export can verify")
 			}
 		}
 		if t.Unsealed > 0 {
-			_, _ = fmt.Fprintf(w, "; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
+			fmt.Printf("; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
 		}
-		_, _ = fmt.Fprintln(w)
+		fmt.Println()
 	}
 	for _, f := range r.Findings {
-		_, _ = fmt.Fprintln(w, f)
+		fmt.Println(f)
 	}
 	if len(r.Findings) > 0 {
 		return errTampered
 	}
-	_, _ = fmt.Fprintln(w, "nothing was changed, removed, inserted or reordered")
+	fmt.Println("nothing was changed, removed, inserted or reordered")
 	return nil
 }
 
@@ -121,9 +118,7 @@ func (a *auditKeys) Run(ctx context.Context) error {
 		return err
 	}
 	for _, line := range keys.Public() {
-		if _, err := fmt.Fprintln(os.Stdout, line); err != nil {
-			return err
-		}
+		fmt.Println(line)
 	}
 	return nil
 }

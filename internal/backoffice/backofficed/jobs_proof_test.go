@@ -18,7 +18,7 @@ import (
 // export exactly once, nothing was pruned that was not exported, and the chain is whole.
 func TestProofJobsAreKilled(t *testing.T) {
 	t.Parallel()
-	rounds, rows := 3, 2000
+	rounds, rows := 2, 1000
 	if os.Getenv("MELMASTOON_PROOF") == "long" {
 		rounds, rows = 60, 20_000
 	}

@@ -49,7 +49,7 @@ test: need-go need-cc need-node ## every test, under the race detector, against 
 
 # A skipped test proves nothing, so it counts as a failure.
 .PHONY: test-go
-test-go: need-go need-cc
+test-go: need-go need-cc tools/parquet/node_modules
 	@$(DOCTOR)
 	@mkdir -p .cache
 	@MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) $(TOOL) gotestsum --format standard-quiet --jsonfile .cache/test.json -- -race $(QUICK) -p $(PACKAGES) -timeout 20m $(PKG)
@@ -73,6 +73,10 @@ ifneq ($(wildcard clients/typescript/package.json),)
 	@BFF_BACKOFFICE_PROGRAM=$(CURDIR)/.cache/bin/bff-backoffice MELMASTOON_LOG_LEVEL=error \
 		go run ./cmd/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js
 endif
+
+# The second reader of exported files.
+tools/parquet/node_modules: tools/parquet/package-lock.json | need-node
+	@cd tools/parquet && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
 
 .PHONY: check
 check: lint vet vuln test ## all that must hold before a change is merged

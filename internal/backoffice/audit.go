@@ -172,7 +172,7 @@ func (t *AuditTable) Fixed(a, b AuditRow) bool {
 }
 
 func appendField(dst, b []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...) //nolint:gosec // a length is not negative
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
 func cutField(b []byte) (field, rest []byte, ok bool) {

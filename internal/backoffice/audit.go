@@ -172,7 +172,7 @@ func (t *AuditTable) Fixed(a, b AuditRow) bool {
 }
 
 func appendField(dst, b []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...) //nolint:gosec // a length is not negative
 }
 
 func cutField(b []byte) (field, rest []byte, ok bool) {

@@ -20,11 +20,13 @@ func TestFlags(t *testing.T) {
 	}{
 		"neither": {nil, nil, map[string]bool{"live_stream": true, "ai_inbox": true}},
 		"the tenant's": {
-			nil, map[string]bool{"ai_inbox": false, "beta": true},
+			nil,
+			map[string]bool{"ai_inbox": false, "beta": true},
 			map[string]bool{"live_stream": true, "ai_inbox": false, "beta": true},
 		},
 		"the platform's before the tenant's": {
-			map[string]bool{"live_stream": false, "ai_inbox": true, "beta": false}, map[string]bool{"live_stream": true, "ai_inbox": false, "beta": true, "own": true},
+			map[string]bool{"live_stream": false, "ai_inbox": true, "beta": false},
+			map[string]bool{"live_stream": true, "ai_inbox": false, "beta": true, "own": true},
 			map[string]bool{"live_stream": false, "ai_inbox": true, "beta": false, "own": true},
 		},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -81,30 +82,32 @@ func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) 
 	if err != nil {
 		return err
 	}
-	return printReport(report, v.Bucket != nil)
+	return printReport(os.Stdout, report, v.Bucket != nil)
 }
 
-func printReport(r backofficelake.Report, export bool) error {
+// printReport shows what was verified; it fails if anything was found. A terminal that
+// cannot be written to has nowhere to say so.
+func printReport(w io.Writer, r backofficelake.Report, export bool) error {
 	for _, t := range r.Tenants {
-		fmt.Printf("%s: %d entries, signed up to %d; %d rows as they were sealed, %d in the export", t.Tenant, t.Entries, t.Signed, t.Rows, t.Exported)
+		_, _ = fmt.Fprintf(w, "%s: %d entries, signed up to %d; %d rows as they were sealed, %d in the export", t.Tenant, t.Entries, t.Signed, t.Rows, t.Exported)
 		if t.Pruned > 0 {
-			fmt.Printf("; %d pruned", t.Pruned)
+			_, _ = fmt.Fprintf(w, "; %d pruned", t.Pruned)
 			if !export {
-				fmt.Print(", which only --export can verify")
+				_, _ = fmt.Fprint(w, ", which only --export can verify")
 			}
 		}
 		if t.Unsealed > 0 {
-			fmt.Printf("; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
+			_, _ = fmt.Fprintf(w, "; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
 		}
-		fmt.Println()
+		_, _ = fmt.Fprintln(w)
 	}
 	for _, f := range r.Findings {
-		fmt.Println(f)
+		_, _ = fmt.Fprintln(w, f)
 	}
 	if len(r.Findings) > 0 {
 		return errTampered
 	}
-	fmt.Println("nothing was changed, removed, inserted or reordered")
+	_, _ = fmt.Fprintln(w, "nothing was changed, removed, inserted or reordered")
 	return nil
 }
 
@@ -118,7 +121,9 @@ func (a *auditKeys) Run(ctx context.Context) error {
 		return err
 	}
 	for _, line := range keys.Public() {
-		fmt.Println(line)
+		if _, err := fmt.Fprintln(os.Stdout, line); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -343,7 +343,7 @@ func (c *clinic) testSettings(t *testing.T) {
 	}
 	want := []string{
 		"wrong PUBSUB_EMULATOR_HOST", "wrong MELMASTOON_INTERNAL_TOKEN", "wrong MELMASTOON_INTERNAL_HMAC_KEY", "wrong BFF_BACKOFFICE_PUBLIC_URLS", "wrong BFF_BACKOFFICE_PEPPER",
-		"wrong BFF_BACKOFFICE_INSTANCES", "wrong BFF_BACKOFFICE_SYNC_KEYS", "warning BFF_BACKOFFICE_LIMTS",
+		"wrong BFF_BACKOFFICE_INSTANCES", "wrong BFF_BACKOFFICE_SYNC_KEYS", "wrong BFF_BACKOFFICE_LAKE_URL", "wrong BFF_BACKOFFICE_AUDIT_KEYS", "warning BFF_BACKOFFICE_LIMTS",
 	}
 	var got []string
 	for _, f := range c.read(out.Bytes(), err) {

@@ -88,7 +88,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s s is no boundary", le)
 		}
 	}
-	s.switchesOff(p, d)
+	s.switchesOff(d)
 }
 
 // alertsSpeakOf checks that a process which no operator has called reports what the
@@ -124,7 +124,7 @@ func (s *staff) alertsSpeakOf(figures string) {
 }
 
 // switchesOff has an operator of the platform switch streams off, and on again.
-func (s *staff) switchesOff(p *platform.Process, d *desk.Client) {
+func (s *staff) switchesOff(d *desk.Client) {
 	s.t.Helper()
 	ctx := testkit.Context(s.t)
 	client, err := redis.Open(redis.Config{URL: s.RedisURL, Tier: "test", Timeout: time.Minute})

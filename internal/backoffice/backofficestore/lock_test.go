@@ -20,7 +20,7 @@ import (
 )
 
 // lockAttempt is an attempt at a lock action.
-func lockAttempt(tenant bff.ID, key string, action backoffice.LockAction, now time.Time) backoffice.Attempt {
+func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) backoffice.Attempt {
 	a := checkIn(tenant, now)
 	a.Category, a.Action = "lock", string(action)
 	return backoffice.Attempt{
@@ -50,14 +50,14 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	tenant := id(bff.PrefixTenant)
-	first := lockAttempt(tenant, key, backoffice.RevokeKey, now)
+	first := lockAttempt(tenant, backoffice.RevokeKey, now)
 	if _, _, err := d.BeginMutation(ctx, first); err != nil { // and its process dies
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"unknown failure " + string(bff.CodeLockOutcomeUnknown) + " 1 f"}, d.rows(t, audits)); diff != "" {
 		t.Error(diff)
 	}
-	second := lockAttempt(tenant, key, backoffice.RevokeKey, now.Add(time.Minute))
+	second := lockAttempt(tenant, backoffice.RevokeKey, now.Add(time.Minute))
 	m, earlier, err := d.BeginMutation(ctx, second)
 	if err != nil || earlier != nil || second.Lock.ID != first.Lock.ID {
 		t.Fatalf("%v %v, audit %s, want %s", earlier, err, second.Lock.ID, first.Lock.ID)
@@ -73,13 +73,13 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	}
 	// A day later the key is free, and what it did is known: it is not done again, and
 	// nothing else is under the same key.
-	third := lockAttempt(tenant, key, backoffice.RevokeKey, now.Add(25*time.Hour))
+	third := lockAttempt(tenant, backoffice.RevokeKey, now.Add(25*time.Hour))
 	m, _, err = d.BeginMutation(ctx, third)
 	if err != nil || third.Lock.State != backoffice.LockRevoked || third.Lock.Vendor != "salto" {
 		t.Fatalf("%+v, %v", third.Lock, err)
 	}
 	m.Release()
-	other := lockAttempt(tenant, key, backoffice.IssueKey, now.Add(26*time.Hour))
+	other := lockAttempt(tenant, backoffice.IssueKey, now.Add(26*time.Hour))
 	if _, _, err := d.BeginMutation(ctx, other); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
 		t.Errorf("another action: %v", err)
 	}
@@ -91,7 +91,7 @@ func TestRefusedLockActionLeavesTheKey(t *testing.T) {
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	tenant := id(bff.PrefixTenant)
 	for i := range 2 {
-		at := lockAttempt(tenant, key, backoffice.RevokeKey, now.Add(time.Duration(i)*time.Second))
+		at := lockAttempt(tenant, backoffice.RevokeKey, now.Add(time.Duration(i)*time.Second))
 		m, earlier, err := d.BeginMutation(ctx, at)
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
@@ -125,7 +125,7 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	tenant := id(bff.PrefixTenant)
-	at := lockAttempt(tenant, key, backoffice.IssueKey, now)
+	at := lockAttempt(tenant, backoffice.IssueKey, now)
 	m, _, err := d.BeginMutation(ctx, at)
 	if err != nil {
 		t.Fatal(err)

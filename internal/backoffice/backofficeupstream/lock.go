@@ -50,7 +50,7 @@ func (l *Lock) ActOnKey(ctx context.Context, o backoffice.LockOrder) (backoffice
 	start := time.Now()
 	err := l.client.Post(ctx, route, upstream.Path(route, d.write(o.Reservation), string(o.Action)), in, &out, d.of(o.Tenant), upstream.Header(d.key, o.Request))
 	took := time.Since(start)
-	result := backoffice.LockResult{State: backoffice.LockUnknown}
+	var result backoffice.LockResult
 	if err == nil {
 		result, err = out.read(o.Action)
 		if err == nil && out.ReservationID != "" && out.ReservationID != d.write(o.Reservation) {

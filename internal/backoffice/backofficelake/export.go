@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -236,88 +235,36 @@ func (u *upload) Write(b []byte) (int, error) {
 	return u.blob.Write(b)
 }
 
-// page has rows of a statement, copied out of the connection's buffer.
-type page struct {
-	values  [][]byte // of one row after the other
-	columns int
-	bytes   []byte
-}
-
-// fill reads the rows behind a position and returns how many they are and the last
-// one's position.
-func (p *page) fill(ctx context.Context, conn *pgx.Conn, t table, s span) (n int, last int64, err error) {
-	rows, err := conn.Query(ctx, t.page, pgx.QueryResultFormats{pgx.BinaryFormatCode}, s.First, s.Last, pageRows)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer rows.Close()
-	p.values, p.bytes = p.values[:0], p.bytes[:0]
-	for ; rows.Next(); n++ {
-		raw := rows.RawValues()
-		last = int64(binary.BigEndian.Uint64(raw[0])) //nolint:gosec // from 1 upwards
-		p.columns = len(raw)
-		for _, v := range raw {
-			if v != nil { // an empty text is not null
-				start := len(p.bytes)
-				p.bytes = append(p.bytes, v...) // values before that moved stay where they were
-				v = p.bytes[start:len(p.bytes):len(p.bytes)]
-			}
-			p.values = append(p.values, v)
-		}
-	}
-	return n, last, rows.Err()
-}
-
 // read walks the range page by page: none lasts long, and none holds back the server's
-// clean-up. The next page is read while one is written, so that neither the server nor
-// the bucket waits for the other, and a slow bucket keeps no statement open.
+// clean-up.
 func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
-	pages, empty := make(chan *page), make(chan *page, 2)
-	empty <- new(page)
-	empty <- new(page)
-	// Files outlive the group and must not be opened with its context.
-	group, reading := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(pages)
-		for rest := w.span; rest.First < rest.Last; {
-			var p *page
-			select {
-			case p = <-empty:
-			case <-reading.Done():
-				return reading.Err()
+	for at := w.span.First; at < w.span.Last; {
+		rows, err := conn.Query(ctx, w.table.page, pgx.QueryResultFormats{pgx.BinaryFormatCode}, at, w.span.Last, pageRows)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for rows.Next() {
+			raw := rows.RawValues()
+			at = int64(binary.BigEndian.Uint64(raw[0])) //nolint:gosec // from 1 upwards
+			n++
+			values, moment, err := w.table.row(raw)
+			if err == nil {
+				err = w.add(ctx, values, moment)
 			}
-			n, last, err := p.fill(reading, conn, w.table, rest)
 			if err != nil {
+				rows.Close()
 				return err
 			}
-			select {
-			case pages <- p:
-			case <-reading.Done():
-				return reading.Err()
-			}
-			if n < pageRows {
-				return nil
-			}
-			rest.First = last
 		}
-		return nil
-	})
-	group.Go(func() error {
-		for p := range pages {
-			for row := range slices.Chunk(p.values, max(p.columns, 1)) {
-				values, moment, err := w.table.row(row)
-				if err == nil {
-					err = w.add(ctx, values, moment)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			empty <- p
+		if err := rows.Err(); err != nil {
+			return err
 		}
-		return nil
-	})
-	return group.Wait()
+		if n < pageRows {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (w *spanWriter) add(ctx context.Context, values [][]byte, at time.Time) error {

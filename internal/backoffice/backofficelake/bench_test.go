@@ -25,6 +25,7 @@ func BenchmarkExport(b *testing.B) {
 }
 
 func benchmarkExport(b *testing.B, rows int) {
+	b.Helper()
 	for b.Loop() {
 		b.StopTimer()
 		f := newFixture(b)

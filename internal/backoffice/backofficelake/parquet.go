@@ -64,7 +64,7 @@ const (
 
 // file is a Parquet file in the making.
 type file struct {
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any] // rows are given column by column
 	columns []Column
 	leaf    []int // of each column, its place in the file
 	chunk   [][]parquet.Value
@@ -81,7 +81,7 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	}
 	s := parquet.NewSchema(name, group)
 	f := &file{
-		w:       parquet.NewWriter(w, s, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)),
+		w:       parquet.NewGenericWriter[any](w, s, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)),
 		columns: columns, chunk: make([][]parquet.Value, len(columns)),
 	}
 	for _, c := range columns {

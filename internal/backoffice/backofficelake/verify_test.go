@@ -140,7 +140,8 @@ func TestTampering(t *testing.T) {
 				s.quietly(`UPDATE bff_backoffice.operator_activity SET operator_id = 'opt_2' WHERE id = `+q(s.acts[2]),
 					`UPDATE bff_backoffice.audit_chain SET row_hash = sha256('x') WHERE row_id = `+q(s.acts[2]))
 			},
-			[]func(*backofficelake.Verifier){databaseOnly}, func(s *sealed) []string { return []string{"changed database " + s.acts[2].String()} },
+			[]func(*backofficelake.Verifier){databaseOnly},
+			func(s *sealed) []string { return []string{"changed database " + s.acts[2].String()} },
 		},
 		"a young row removed": {
 			func(s *sealed) { s.exec(`DELETE FROM bff_backoffice.operator_activity WHERE id = ` + q(s.acts[1])) },
@@ -211,18 +212,21 @@ func TestTampering(t *testing.T) {
 				s.exec(`DELETE FROM bff_backoffice.ai_decision_log`)
 				s.exec(`DELETE FROM bff_backoffice.lock_action_proxy_audit`)
 			},
-			[]func(*backofficelake.Verifier){databaseOnly}, func(*sealed) []string { return []string{"removed database 6"} },
+			[]func(*backofficelake.Verifier){databaseOnly},
+			func(*sealed) []string { return []string{"removed database 6"} },
 		},
 		"everything rewritten": {
 			func(s *sealed) { s.rewrite(2) },
-			[]func(*backofficelake.Verifier){databaseOnly}, func(*sealed) []string { return []string{"rewritten database 10"} },
+			[]func(*backofficelake.Verifier){databaseOnly},
+			func(*sealed) []string { return []string{"rewritten database 10"} },
 		},
 		"everything rewritten, and the heads of the database thrown away": {
 			func(s *sealed) {
 				s.rewrite(2)
 				s.exec(`DELETE FROM bff_backoffice.audit_heads`)
 			},
-			[]func(*backofficelake.Verifier){databaseOnly}, func(*sealed) []string { return []string{"rewritten database 10"} },
+			[]func(*backofficelake.Verifier){databaseOnly},
+			func(*sealed) []string { return []string{"rewritten database 10"} },
 		},
 		"everything rewritten, with an export": {
 			func(s *sealed) { s.rewrite(2) },
@@ -252,7 +256,7 @@ func TestTampering(t *testing.T) {
 		},
 		"a pruned row's export lost": {
 			func(s *sealed) {
-				s.edit("operator_activity", func(rows []parquet.Row) []parquet.Row {
+				s.edit(func(rows []parquet.Row) []parquet.Row {
 					return slices.DeleteFunc(rows, func(r parquet.Row) bool { return s.is(r, s.old) })
 				})
 			},
@@ -262,7 +266,7 @@ func TestTampering(t *testing.T) {
 		},
 		"a row changed in the export": {
 			func(s *sealed) {
-				s.edit("operator_activity", func(rows []parquet.Row) []parquet.Row {
+				s.edit(func(rows []parquet.Row) []parquet.Row {
 					for _, r := range rows {
 						if s.is(r, s.acts[4]) {
 							s.set(r, "action", "refund")
@@ -275,7 +279,7 @@ func TestTampering(t *testing.T) {
 		},
 		"rows changing places in the export": {
 			func(s *sealed) {
-				s.edit("operator_activity", func(rows []parquet.Row) []parquet.Row {
+				s.edit(func(rows []parquet.Row) []parquet.Row {
 					a := slices.IndexFunc(rows, func(r parquet.Row) bool { return s.is(r, s.acts[1]) })
 					b := slices.IndexFunc(rows, func(r parquet.Row) bool { return s.is(r, s.acts[4]) })
 					if a >= 0 && b >= 0 {
@@ -291,7 +295,7 @@ func TestTampering(t *testing.T) {
 		},
 		"a row inserted in the export": {
 			func(s *sealed) {
-				s.edit("operator_activity", func(rows []parquet.Row) []parquet.Row {
+				s.edit(func(rows []parquet.Row) []parquet.Row {
 					for _, r := range rows {
 						if s.is(r, s.acts[4]) {
 							return append(rows, r.Clone())
@@ -428,10 +432,11 @@ func (s *sealed) set(r parquet.Row, column, value string) {
 	r[i] = parquet.ByteArrayValue([]byte(value)).Level(r[i].RepetitionLevel(), r[i].DefinitionLevel(), i)
 }
 
-// edit rewrites the files of a table, and the manifests as well: whoever can write to
-// the bucket can do both.
-func (s *sealed) edit(table string, change func([]parquet.Row) []parquet.Row) {
+// edit rewrites the files of activities, and the manifests as well: write access to
+// the bucket allows both.
+func (s *sealed) edit(change func([]parquet.Row) []parquet.Row) {
 	s.t.Helper()
+	const table = "operator_activity"
 	var edited [][]byte
 	paths := s.glob(table + "/*/*.parquet")
 	for _, path := range paths {

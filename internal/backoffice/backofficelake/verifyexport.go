@@ -65,7 +65,7 @@ func (v *verification) exportedHeads(ctx context.Context) error {
 		h, err := backoffice.ReadAuditHead(b)
 		if err != nil {
 			v.find(Finding{Kind: Forged, Where: "export", Detail: path + ": " + err.Error()})
-			return nil
+			return nil //nolint:nilerr // it is reported
 		}
 		if headPath(h) != path {
 			v.find(Finding{Kind: Forged, Where: "export", Tenant: h.Tenant, Seq: h.Seq, Detail: path + ": is the head of another chain or sequence"})
@@ -167,7 +167,7 @@ func (v *verification) files(ctx context.Context, table string, columns []Column
 		var m Manifest
 		if err := json.Unmarshal(b, &m); err != nil || m.Table != table {
 			v.find(Finding{Kind: Changed, Where: "export", Table: table, Detail: "manifest " + path + " cannot be read"})
-			return nil
+			return nil //nolint:nilerr // it is reported
 		}
 		if m.First != last {
 			v.find(Finding{Kind: Removed, Where: "export", Table: table, Detail: fmt.Sprintf("the manifest of the positions from %d to %d is gone", last, m.First)})

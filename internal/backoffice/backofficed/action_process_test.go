@@ -165,7 +165,32 @@ func TestShift(t *testing.T) {
 	s.sim(http.MethodDelete, "/_sim/faults", "", nil)
 	settled("/ai-orchestrator/api/v1/suggestions/"+suggestion, outcome)
 
+	s.readActivity(boss, of, guest.ReservationID)
 	s.searchFor(typed, guest.GuestName)
+}
+
+// readActivity wants a party's check-in in the ledger, with the refusal of the second one.
+func (s *staff) readActivity(by *desk.Client, of, reservation string) {
+	s.t.Helper()
+	var (
+		got    []string
+		cursor string
+	)
+	for page := 0; page == 0 || cursor != ""; page++ {
+		var doc activityDoc
+		if err := s.viewed(by, "/activity"+of+"&limit=1&resource=reservation:"+reservation+cursor).Into(&doc); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, item := range doc.Items {
+			got = append(got, item.Action+" "+item.Outcome)
+		}
+		if cursor = ""; doc.NextCursor != "" {
+			cursor = "&cursor=" + doc.NextCursor
+		}
+	}
+	if len(got) < 2 || got[0] != "check_in failure" || !slices.Contains(got, "check_in success") {
+		s.t.Errorf("the ledger says %v", got)
+	}
 }
 
 // searchFor fails if something of a guest is where it must not be.

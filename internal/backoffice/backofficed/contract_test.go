@@ -108,6 +108,9 @@ func TestContract(t *testing.T) {
 		"putPreferences": func(s *sender) *request {
 			return s.putPreferences(f.version(), `{"payload":{"density":"compact"}}`)
 		},
+		"activity": func(s *sender) *request {
+			return s.request(http.MethodGet, base+"/activity?propertyId="+house, "")
+		},
 		"handshake":  func(s *sender) *request { return s.request(http.MethodPost, base+"/sync/handshake", "") },
 		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },
 		"moveCursor": func(s *sender) *request { return s.keyed(base+"/sync/cursor", s.nextMove()) },
@@ -192,6 +195,7 @@ func TestContract(t *testing.T) {
 	meetPersonal(f, s, send)
 	meetLocks(f, s, send)
 	meetActions(f, s, send)
+	meetActivity(f, s, send)
 
 	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
 	for name, path := range boards() {

@@ -39,6 +39,8 @@ type neighbours struct {
 	mirrors   backoffice.Mirrors
 	did       []backoffice.Activity // that have ended
 	events    func(...bff.Event) error
+	recorded  []backoffice.Activity // the ledger, the newest first
+	asked     backoffice.ActivityQuery
 	// killed ends an attempt when tenant-service has accepted it.
 	killed bool
 }
@@ -103,6 +105,28 @@ func (n *neighbours) ListMarks(_ context.Context, of backoffice.Inbox, tenant bf
 		}
 	}
 	return out, n.lost
+}
+
+// ListActivities implements backoffice.Activities. It remembers what it was asked for,
+// and filters nothing.
+func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q backoffice.ActivityQuery) (backoffice.ActivityPage, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked = q
+	var page backoffice.ActivityPage
+	after := q.After.ID.IsZero()
+	for _, a := range n.recorded {
+		switch {
+		case !after:
+			after = a.ID == q.After.ID && a.At.Equal(q.After.At)
+		case len(page.Items) < q.Limit:
+			page.Items = append(page.Items, a)
+		case page.Next == nil:
+			last := page.Items[q.Limit-1]
+			page.Next = &backoffice.ActivityPosition{At: last.At, ID: last.ID}
+		}
+	}
+	return page, n.lost
 }
 
 // FetchPreferences is tenant-service.
@@ -245,7 +269,7 @@ func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroo
 	cfg.Inboxes = backoffice.NewInboxes(mirrors, n)
 	cfg.Inboxes.MarksTimeout = time.Minute
 	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock})
-	cfg.Shortcuts = shortcuts
+	cfg.Shortcuts, cfg.Activities = shortcuts, n
 	return errors.Join(err1, err2, err3)
 }
 

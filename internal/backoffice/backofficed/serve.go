@@ -182,7 +182,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
-		Access: access, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
+		Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
 		Viewings: backoffice.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
 	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}

@@ -77,6 +77,8 @@ const (
 	// inboxBudget leaves the AI orchestrator its 1.2 s, our own log its half second and
 	// a long list a second page.
 	inboxBudget = 4 * time.Second
+	// activityBudget is more than Postgres may take for a page.
+	activityBudget = 4 * time.Second
 	// preferencesBudget leaves tenant-service its 500 ms and our copy its second;
 	// a change also has two commits.
 	preferencesBudget = 4 * time.Second
@@ -142,6 +144,10 @@ func (a *API) Routes() []web.Route {
 		{
 			Pattern: "GET /alerts", Handle: a.alerts, Kind: web.PrivateRead, Budget: inboxBudget,
 			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true},
+		},
+		{
+			Pattern: "GET /activity", Handle: a.activity, Kind: web.PrivateRead, Budget: activityBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true, Roles: backoffice.ActivityRoles()},
 		},
 		{
 			Pattern: "GET /preferences", Handle: a.preferences, Kind: web.PrivateRead, Budget: preferencesBudget,

@@ -22,6 +22,7 @@ import (
 // Config is what the API works with.
 type Config struct {
 	Access       *backoffice.Access
+	Activities   backoffice.Activities
 	Attestations backoffice.Attestations
 	Streams      *backoffice.Streams
 	Flags        *backoffice.Flags

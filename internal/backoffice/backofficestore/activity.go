@@ -1,0 +1,102 @@
+package backofficestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/postgres"
+)
+
+var _ backoffice.Activities = (*Ledger)(nil)
+
+// ListActivities returns a page of a property's activities. What a page shows has been
+// committed, and its place is fixed by columns that are never updated: whatever was there
+// when the first page was read is on one of the pages, once.
+func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q backoffice.ActivityQuery) (backoffice.ActivityPage, error) {
+	sql, args := listActivities(tenant, q)
+	var page backoffice.ActivityPage
+	err := l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
+		page = backoffice.ActivityPage{} // a read that is repeated starts over
+		b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+			var err error
+			page.Items, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (backoffice.Activity, error) {
+				return scanActivity(row, tenant, q.Property)
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return page, unread(fmt.Errorf("list activities: %w", err))
+	}
+	if len(page.Items) > q.Limit {
+		page.Items = page.Items[:q.Limit]
+		last := page.Items[q.Limit-1]
+		page.Next = &backoffice.ActivityPosition{At: last.At, ID: last.ID}
+	}
+	return page, nil
+}
+
+// listActivities is the statement of a query, with one row more than the page has. A
+// filter that is not set is not in it: the planner then knows which index narrows most.
+func listActivities(tenant bff.ID, q backoffice.ActivityQuery) (string, []any) {
+	sql := `SELECT id, occurred_at, operator_id, device_id, category, action, COALESCE(resource_kind, ''), COALESCE(resource_id, ''),
+			outcome, COALESCE(error_code, ''), COALESCE(latency_ms, 0)
+		FROM bff_backoffice.operator_activity
+		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND (occurred_at, id) < ($4, $5)`
+	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
+	var before [16]byte // no id is less: activities of the moment To are left out
+	if q.After != (backoffice.ActivityPosition{}) {
+		to, before = bound(q.After.At, pgtype.Finite), q.After.ID.Bytes()
+	}
+	args := []any{tenant.UUID(), q.Property.UUID(), from, to, pgtype.UUID{Bytes: before, Valid: true}}
+	for _, filter := range []struct{ column, value string }{
+		{"operator_id", q.Operator}, {"resource_kind", q.Resource.Kind}, {"resource_id", q.Resource.ID},
+	} {
+		if filter.value != "" {
+			args = append(args, filter.value)
+			sql += fmt.Sprintf(" AND %s = $%d", filter.column, len(args))
+		}
+	}
+	return sql + fmt.Sprintf(" ORDER BY occurred_at DESC, id DESC LIMIT $%d", len(args)+1), append(args, q.Limit+1)
+}
+
+// bound is a moment, or without one the end of time on that side.
+func bound(t time.Time, without pgtype.InfinityModifier) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{InfinityModifier: without, Valid: true}
+	}
+	return pgtype.Timestamptz{Time: t, Valid: true}
+}
+
+func scanActivity(row pgx.CollectableRow, tenant, property bff.ID) (backoffice.Activity, error) {
+	var (
+		a       = backoffice.Activity{Tenant: tenant, Property: property}
+		id      pgtype.UUID
+		device  string
+		latency int64
+	)
+	err := row.Scan(&id, &a.At, &a.Operator, &device, &a.Category, &a.Action, &a.Resource.Kind, &a.Resource.ID, (*string)(&a.Outcome), (*string)(&a.Code), &latency)
+	if err != nil {
+		return a, err
+	}
+	a.At, a.Latency = a.At.UTC(), time.Duration(latency)*time.Millisecond
+	a.ID = bff.IDFromBytes(bff.PrefixActivity, id.Bytes)
+	a.Device, err = bff.ParseID(bff.PrefixDevice, device)
+	return a, err
+}
+
+// unread codes a failure to read the ledger.
+func unread(err error) error {
+	err = postgres.Durable(err)
+	if e, ok := errors.AsType[*bff.Error](err); ok && e.Code == bff.CodeServiceUnavailable && e.Detail == "" {
+		e.Detail = "the ledger cannot be read right now: try again shortly"
+	}
+	return err
+}

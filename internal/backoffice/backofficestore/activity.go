@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,10 +47,11 @@ func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q backoffice
 // listActivities is the statement of a query, with one row more than the page has. A
 // filter that is not set is not in it: the planner then knows which index narrows most.
 func listActivities(tenant bff.ID, q backoffice.ActivityQuery) (string, []any) {
-	sql := `SELECT id, occurred_at, operator_id, device_id, category, action, COALESCE(resource_kind, ''), COALESCE(resource_id, ''),
+	var sql strings.Builder
+	sql.WriteString(`SELECT id, occurred_at, operator_id, device_id, category, action, COALESCE(resource_kind, ''), COALESCE(resource_id, ''),
 			outcome, COALESCE(error_code, ''), COALESCE(latency_ms, 0)
 		FROM bff_backoffice.operator_activity
-		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND (occurred_at, id) < ($4, $5)`
+		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND (occurred_at, id) < ($4, $5)`)
 	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
 	var before [16]byte // no id is less: activities of the moment To are left out
 	if q.After != (backoffice.ActivityPosition{}) {
@@ -61,10 +63,11 @@ func listActivities(tenant bff.ID, q backoffice.ActivityQuery) (string, []any) {
 	} {
 		if filter.value != "" {
 			args = append(args, filter.value)
-			sql += fmt.Sprintf(" AND %s = $%d", filter.column, len(args))
+			fmt.Fprintf(&sql, " AND %s = $%d", filter.column, len(args))
 		}
 	}
-	return sql + fmt.Sprintf(" ORDER BY occurred_at DESC, id DESC LIMIT $%d", len(args)+1), append(args, q.Limit+1)
+	fmt.Fprintf(&sql, " ORDER BY occurred_at DESC, id DESC LIMIT $%d", len(args)+1)
+	return sql.String(), append(args, q.Limit+1)
 }
 
 // bound is a moment, or without one the end of time on that side.

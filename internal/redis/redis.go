@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +26,9 @@ type Config struct {
 	Tier string
 	// Timeout caps a write to the socket; calls carry their own deadlines.
 	Timeout time.Duration
+	// MaxConns bounds the connections to one server; zero = 16 (DATA_MODEL §6). What
+	// needs one of its own waits for it when they are all taken.
+	MaxConns int
 	// InUse counts the connections; nil = they are not counted.
 	InUse prometheus.Gauge
 }
@@ -43,10 +47,10 @@ func InUse(reg prometheus.Registerer, namespace, tier string) prometheus.Gauge {
 
 const (
 	bufferSize = 64 << 10
-	// maxConns is how many connections a client has to one server at most (DATA_MODEL
-	// §6): a few that calls share, the others for what needs one of its own.
-	maxConns    = 16
-	sharedScale = 1 // 2^1 connections
+	maxConns   = 16
+	// sharedScale lets calls share 2^1 of the connections; the others are for what
+	// needs one of its own.
+	sharedScale = 1
 	// ringScale lets 2^8 calls wait for their answers on one connection, several of
 	// one pipeline counting as one. Every place is five objects: by default they are a
 	// third of all that a garbage collection of this process has to mark.
@@ -67,7 +71,7 @@ func Open(cfg Config) (rueidis.Client, error) {
 	// Few connections with full pipelines, and buffers for pages, not for files: what
 	// the library takes by default is a tenth of this process's memory.
 	opt.PipelineMultiplex = sharedScale
-	opt.BlockingPoolSize = maxConns - 1<<sharedScale
+	opt.BlockingPoolSize = cmp.Or(cfg.MaxConns, maxConns) - 1<<sharedScale
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
 	if cfg.InUse != nil {

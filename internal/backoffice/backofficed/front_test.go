@@ -94,7 +94,8 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	if cfg.redisURL == "" {
 		cfg.redisURL = testkit.Redis(tb)
 	}
-	client, err := redis.Open(redis.Config{URL: cfg.redisURL, Tier: "test", Timeout: time.Minute})
+	// All instances that a test starts, one after the other, listen over one client.
+	client, err := redis.Open(redis.Config{URL: cfg.redisURL, Tier: "test", Timeout: time.Minute, MaxConns: 1000})
 	if err != nil {
 		tb.Fatal(err)
 	}

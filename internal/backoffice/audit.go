@@ -177,7 +177,7 @@ func appendField(dst, b []byte) []byte {
 
 func cutField(b []byte) (field, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
+	if size <= 0 || n > uint64(len(b)-size) { //nolint:gosec // the size is a part of b
 		return nil, nil, false
 	}
 	end := size + int(n) //nolint:gosec // at most the length of b

@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -54,14 +55,18 @@ func (c *deviceCount) count(now time.Time) map[string]float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), devicesTimeout)
 	defer cancel()
 	known := map[string]float64{string(backoffice.DeviceOnline): 0, string(backoffice.DeviceOffline): 0}
-	c.at, c.known = now, nil                 // after a failure too: an outage is asked once a minute
-	rows, _ := c.db.Query(ctx, countDevices) // its error is that of reading
+	c.at, c.known = now, nil // after a failure too: an outage is asked once a minute
+	rows, err := c.db.Query(ctx, countDevices)
+	if err != nil {
+		return nil // readiness reports a database that is away
+	}
 	var (
 		status string
 		n      int64
 	)
-	if _, err := pgx.ForEachRow(rows, []any{&status, &n}, func() error { known[status] = float64(n); return nil }); err != nil {
-		return nil // readiness reports a database that is away
+	_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error { known[status] = float64(n); return nil })
+	if errors.Join(err, rows.Err()) != nil {
+		return nil
 	}
 	c.known = known
 	return known

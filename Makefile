@@ -5,7 +5,7 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# Where Go's own installer puts it, in case nobody told the shell.
+# Where Go's own installer puts it, in case the shell was not told.
 export PATH := $(PATH):/usr/local/go/bin
 # A checkout owned by another user makes git, and so VCS stamping, fail.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false

@@ -194,7 +194,7 @@ export function observe() {
   const end = figures(admins[0]), chilled = figures(admins[1]);
   const unavailable = 'errors_total MELMASTOON.GENERAL.SERVICE_UNAVAILABLE';
   postgresShare.add(share);
-  postgresWaits.add((end[unavailable] || 0) + (chilled[unavailable] || 0));
+  postgresWaits.add((end[unavailable] || 0) - (before[unavailable] || 0) + (chilled[unavailable] || 0));
   outboxLag.add(lag);
   const slow = quantile(0.95, 'request_duration_seconds', fresh, chilled), usual = quantile(0.95, 'request_duration_seconds', peak, end);
   coldOverWarm.add(slow / usual);

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -347,8 +346,8 @@ func (c *clinic) testSettings(t *testing.T) {
 	}
 	var got []string
 	for _, f := range c.read(out.Bytes(), err) {
-		if line := string(f.Verdict) + " " + f.Check; f.Area == "configuration" && slices.Contains(want, line) {
-			got = append(got, line) // other settings of the world are for development too
+		if f.Area == "configuration" {
+			got = append(got, string(f.Verdict)+" "+f.Check)
 		}
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

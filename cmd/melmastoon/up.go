@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/local/pages"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/local/stack"
@@ -28,6 +29,17 @@ type up struct {
 
 // throwaway reports whether the run is for one command only.
 func (u up) throwaway() bool { return len(u.command) > 0 }
+
+// pagesPort is where a browser finds the index, while it is free.
+const pagesPort = "8080"
+
+// usualPort is a port that people know by heart; a throw-away run takes none.
+func (u up) usualPort(port string) string {
+	if u.throwaway() {
+		return ""
+	}
+	return port
+}
 
 // startTimeout covers an installation of Postgres and Redis on a fresh machine.
 const startTimeout = 5 * time.Minute
@@ -72,10 +84,19 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
 
+	ln, taken, err := platform.Listen("the index of pages", u.usualPort(pagesPort))
+	if err != nil {
+		return err
+	}
+	site := pages.Serve(ln)
+	defer func() { err = errors.Join(err, site.Close()) }()
+
 	env, list, err := u.environment(home, stack, sim.URL)
 	if err != nil {
 		return err
 	}
+	env["MELMASTOON_PAGES_URL"] = site.URL
+	mountPages(site, env)
 	own := platform.Pairs(env)
 	if u.throwaway() { // the log is deleted at the end: only errors are worth the disk
 		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
@@ -101,6 +122,14 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, withdraw()) }()
+	if taken != nil {
+		list[0].Taken = append(list[0].Taken, *taken)
+	}
+	for _, svc := range list {
+		for _, t := range svc.Taken {
+			fmt.Println(t)
+		}
+	}
 	if err := welcome(os.Stdout, env, time.Since(started), logs); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 var welcomeText = template.Must(template.New("welcome").Parse(`
-Melmastoon is up ({{.Took}}).
+Melmastoon is up ({{.Took}}). Look at {{.Env.MELMASTOON_PAGES_URL}}
 
   bff-consumer    {{.Env.MELMASTOON_CONSUMER_URL}}    admin {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}
   bff-backoffice  {{.Env.MELMASTOON_BACKOFFICE_URL}}    admin {{.Env.MELMASTOON_BACKOFFICE_ADMIN_URL}}

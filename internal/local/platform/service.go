@@ -2,15 +2,13 @@ package platform
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -21,6 +19,7 @@ type Service struct {
 	Public   string // host:port
 	Internal string
 	Admin    string
+	Taken    []Taken // usual ports that were not free
 }
 
 // prefixes of the settings of each service.
@@ -32,21 +31,37 @@ var preferred = map[string][3]string{
 	"bff-backoffice": {"8083", "8183", "9083"},
 }
 
+// listeners, as they are told apart beside the service's name.
+var listeners = [3]string{"", ", for other services,", ", health and metrics,"}
+
 // NewService picks free addresses for an instance; the well-known ports if
 // they are wanted and free.
 func NewService(name string, wellKnown bool) (Service, error) {
-	s := Service{Name: name}
+	return Service{Name: name}.Place(wellKnown)
+}
+
+// Place gives the instance the addresses that it does not have yet. A given one
+// without a port, such as 127.0.0.1:0, gets one.
+func (s Service) Place(wellKnown bool) (Service, error) {
 	for i, addr := range []*string{&s.Public, &s.Internal, &s.Admin} {
-		port := ""
-		if wellKnown {
-			port = preferred[name][i]
+		if host, port, err := net.SplitHostPort(*addr); *addr != "" && (err != nil || port != "0") {
+			continue // one that is no address is refused by the service itself
+		} else if err == nil && host != "" && host != "127.0.0.1" {
+			return s, fmt.Errorf("%s: a port of the system's choice can be had on 127.0.0.1 only", *addr)
 		}
-		ln, err := listenFree(port)
+		port := ""
+		if wellKnown && *addr == "" {
+			port = preferred[s.Name][i]
+		}
+		ln, taken, err := Listen(s.Name+listeners[i], port)
 		if err != nil {
 			return s, err
 		}
 		defer func() { _ = ln.Close() }() // held until all are found, lest one be found twice
 		*addr = ln.Addr().String()
+		if taken != nil {
+			s.Taken = append(s.Taken, *taken)
+		}
 	}
 	return s, nil
 }
@@ -61,31 +76,20 @@ func (s Service) Listen() map[string]string {
 func (s Service) URLs() map[string]string {
 	p := "MELMASTOON_" + prefixes[s.Name]
 	return map[string]string{
-		p + "_URL": "http://" + s.Public, p + "_INTERNAL_URL": "http://" + s.Internal, p + "_ADMIN_URL": "http://" + s.Admin,
+		p + "_URL": "http://" + local(s.Public), p + "_INTERNAL_URL": "http://" + local(s.Internal), p + "_ADMIN_URL": "http://" + local(s.Admin),
 	}
 }
 
-// Ports are taken from below the range in which Linux and macOS pick the local
-// ends of connections: between the moment that a port is found free and the
-// moment that the service binds it, no connection can take it.
-const (
-	lowestPort  = 20000
-	portsToPick = 12000
-)
-
-// listenFree listens on a loopback port that is free, the preferred one if it is.
-func listenFree(port string) (net.Listener, error) {
-	for range 100 {
-		if port == "" {
-			port = strconv.Itoa(lowestPort + rand.IntN(portsToPick)) //nolint:gosec // any port will do
-		}
-		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
-		if err == nil {
-			return ln, nil
-		}
-		port = ""
+// local is how this machine reaches a listener; :8081 listens on all addresses.
+func local(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
 	}
-	return nil, errors.New("no free port on 127.0.0.1")
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Process is a running instance.
@@ -153,7 +157,7 @@ const readyPoll = 3 * time.Millisecond
 func (p *Process) AwaitReady(ctx context.Context) error {
 	client := &http.Client{Timeout: 2 * time.Second}
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/ready", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+local(p.Admin)+"/ready", nil)
 		if err != nil {
 			return err
 		}

@@ -42,37 +42,48 @@ func (c *Claim) Record(ctx context.Context, tx pgx.Tx, a Answer) error {
 // its unique key makes duplicates in other processes queue up behind the
 // transaction that holds it, and a crash takes it away.
 func (c *Claim) Take(ctx context.Context, tx pgx.Tx) error {
-	return c.insert(ctx, tx, Answer{Body: []byte("{}")})
+	return c.insert(ctx, tx, unanswered())
 }
+
+// unanswered is what a claimed key has until its answer is known.
+func unanswered() Answer { return Answer{Body: []byte("{}")} }
 
 // Answer writes the answer of a claimed key.
 func (c *Claim) Answer(ctx context.Context, tx pgx.Tx, a Answer) error {
-	args := []any{c.request.Composite(), a.Status, string(a.Body)}
-	if c.store.cfg.Table.TakeOver > 0 {
-		args = append(args, c.token)
-	}
-	tag, err := tx.Exec(ctx, c.store.sql.answer, args...)
-	if err != nil {
+	var b pgx.Batch
+	c.QueueAnswer(&b, a)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("record answer: %w", err)
-	}
-	if tag.RowsAffected() == 0 { // taken over meanwhile
-		return errLost
 	}
 	return nil
 }
 
+// QueueAnswer is Answer in one round trip with what is queued behind it. The batch
+// fails if the claim was taken over meanwhile, and the transaction is to be undone.
+func (c *Claim) QueueAnswer(b *pgx.Batch, a Answer) {
+	args := []any{c.request.Composite(), a.Status, string(a.Body)}
+	if c.store.cfg.Table.TakeOver > 0 {
+		args = append(args, c.token)
+	}
+	b.Queue(c.store.sql.answer, args...).Exec(lostWithoutRow)
+}
+
 func (c *Claim) insert(ctx context.Context, tx pgx.Tx, a Answer) error {
-	var b pgx.Batch // both in one round trip
-	b.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, c.store.cfg.Wait.Milliseconds())))
-	claimed := false
-	b.Queue(c.store.sql.insert, c.args(a)...).Exec(func(tag pgconn.CommandTag) error {
-		claimed = tag.RowsAffected() > 0
-		return nil
-	})
+	var b pgx.Batch
+	c.queueInsert(&b, a)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("claim key: %w", err)
 	}
-	if !claimed {
+	return nil
+}
+
+func (c *Claim) queueInsert(b *pgx.Batch, a Answer) {
+	b.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, c.store.cfg.Wait.Milliseconds())))
+	b.Queue(c.store.sql.insert, c.args(a)...).Exec(lostWithoutRow)
+}
+
+func lostWithoutRow(tag pgconn.CommandTag) error {
+	if tag.RowsAffected() == 0 {
 		return errLost
 	}
 	return nil
@@ -150,17 +161,19 @@ func (c *Claim) Release() {
 
 // commitClaim commits a claim of its own before the mutation, or returns the
 // earlier answer.
-func (c *Claim) commitClaim(ctx context.Context, also func(context.Context, pgx.Tx) error) (*Answer, error) {
+func (c *Claim) commitClaim(ctx context.Context, also Also) (*Answer, error) {
 	s := c.store
 	if a, digest := s.findCopy(ctx, c.request); a != nil {
 		return s.checked(a, digest, c.request)
 	}
 	_, _ = rand.Read(c.token[:]) // never fails
 	err := s.inTx(ctx, c.request, func(tx pgx.Tx) error {
-		if err := c.Take(ctx, tx); err != nil || also == nil {
-			return err
+		if also == nil {
+			return c.Take(ctx, tx)
 		}
-		return also(ctx, tx)
+		var b pgx.Batch
+		c.queueInsert(&b, unanswered())
+		return also(ctx, tx, &b)
 	})
 	switch {
 	case errors.Is(err, errLost):

@@ -59,9 +59,14 @@ func (s *Store) Begin(ctx context.Context, r Request, now time.Time) (*Claim, *A
 	return s.BeginWith(ctx, r, now, nil)
 }
 
-// BeginWith is Begin for a table whose claims are committed: also writes, in the
-// claim's transaction, what must stand before the mutation is tried.
-func (s *Store) BeginWith(ctx context.Context, r Request, now time.Time, also func(context.Context, pgx.Tx) error) (*Claim, *Answer, error) {
+// Also writes, in a claim's transaction, what must stand before the mutation is tried.
+// The batch has the claim: Also adds to it, sends it and returns its error, which undoes
+// all of it when another attempt has the key.
+type Also func(ctx context.Context, tx pgx.Tx, claim *pgx.Batch) error
+
+// BeginWith is Begin for a table whose claims are committed, with more in their
+// transaction.
+func (s *Store) BeginWith(ctx context.Context, r Request, now time.Time, also Also) (*Claim, *Answer, error) {
 	c := &Claim{store: s, request: r, now: now}
 	if s.cfg.Table.TakeOver > 0 {
 		earlier, err := c.commitClaim(ctx, also)

@@ -203,18 +203,28 @@ func TestClaimWritesAlso(t *testing.T) {
 	w := openTenants(t, nil)
 	ctx := testkit.Context(t)
 	broken := errors.New("broken")
-	_, _, err := w.BeginWith(ctx, w.request(), time.Now(), func(context.Context, pgx.Tx) error { return broken })
+	_, _, err := w.BeginWith(ctx, w.request(), time.Now(), func(context.Context, pgx.Tx, *pgx.Batch) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Fatalf("%v, want %v", err, broken)
 	}
-	wrote := 0
-	also := func(context.Context, pgx.Tx) error { wrote++; return nil }
+	also := func(ctx context.Context, tx pgx.Tx, claim *pgx.Batch) error {
+		claim.Queue(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
+			VALUES ($1, 'o', 'd', 's', now(), 'c', 'a', 'unknown')`, w.tenant.UUID())
+		return tx.SendBatch(ctx, claim).Close()
+	}
 	c, earlier, err := w.BeginWith(ctx, w.request(), time.Now(), also)
 	if err != nil || earlier != nil {
 		t.Fatalf("the claim stood without what was to be written: %v %v", earlier, err)
 	}
-	if _, _, err := w.BeginWith(ctx, w.request(), time.Now(), also); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight || wrote != 1 {
-		t.Errorf("a duplicate: %v, wrote %d times", err, wrote)
+	if _, _, err := w.BeginWith(ctx, w.request(), time.Now(), also); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight {
+		t.Errorf("a duplicate: %v", err)
 	}
 	c.Release()
+	wrote := 0
+	err = w.begin(ctx, w.request(), func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.operator_activity`).Scan(&wrote)
+	})
+	if err != nil || wrote != 1 {
+		t.Errorf("wrote %d rows, want 1: %v", wrote, err)
+	}
 }

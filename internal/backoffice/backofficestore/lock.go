@@ -30,20 +30,20 @@ const (
 		WHERE upstream_request_id = $1 AND settled_at IS NULL`
 	findLock = `SELECT id::text, action, reservation_id, state, vendor, coalesce(credential_id, ''), coalesce(error_code, '')
 		FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`
-	// settleLock writes what became of an action that is not settled yet, and with a
+	// endLock writes what became of an action that is not settled yet, and with a
 	// final state how its activities ended, and its events. It returns how many rows it
 	// has settled.
-	settleLock = `WITH settled AS (
+	endLock = `WITH settled AS (
 			UPDATE bff_backoffice.lock_action_proxy_audit
 			SET state = $3, vendor = coalesce($4, vendor), credential_id = coalesce($5, credential_id), outcome = $6, error_code = $7,
 				upstream_latency_ms = coalesce($8, upstream_latency_ms), settled_at = $9
 			WHERE tenant_id = $1 AND id = $2 AND settled_at IS NULL AND ($11::timestamptz IS NULL OR attempted_at = $11)
-			RETURNING tenant_id, activity_ids, settled_at
+			RETURNING activity_ids, settled_at
 		), ended AS (
 			UPDATE bff_backoffice.operator_activity AS a
 			SET outcome = $10, error_code = $7, latency_ms = least(extract(epoch FROM $9::timestamptz - a.occurred_at) * 1000, 2147483647)::int
-			FROM settled, unnest(settled.activity_ids) AS one (id) WHERE settled.settled_at IS NOT NULL
-				AND a.tenant_id = settled.tenant_id AND a.id = one.id AND a.outcome = 'unknown' AND a.category = 'lock'
+			WHERE a.tenant_id = $1 AND a.id = ANY (ARRAY(SELECT unnest(activity_ids) FROM settled WHERE settled_at IS NOT NULL))
+				AND a.outcome = 'unknown' AND a.category = 'lock'
 		)%s
 		SELECT count(*) FROM settled`
 	// tellLock is the part with the events.
@@ -52,22 +52,20 @@ const (
 	settleArgs = 11
 )
 
-// addLock writes the audit row of an attempt, or finds the one of an earlier attempt
-// with the same key.
-func addLock(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, l *backoffice.LockAudit) error {
+// addLock sends a batch with the audit row of an attempt, or finds the one of an
+// earlier attempt with the same key.
+func addLock(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a *backoffice.Activity, l *backoffice.LockAudit) error {
 	if a.Property.IsZero() || l.ID.IsZero() || l.Reservation.IsZero() || l.Request == "" {
 		return errors.New("audit of a lock action without property, id, reservation or request")
 	}
-	var b pgx.Batch
 	added := false
-	b.Queue(insertActivity, activityArgs(*a)...)
 	b.Queue(insertLock, l.ID.UUID(), a.Tenant.UUID(), a.Property.UUID(), a.Operator, a.Device.String(), l.Reservation.String(),
 		string(l.Action), a.At, string(bff.CodeLockOutcomeUnknown), optional(l.Attestation), l.Request, a.ID.UUID()).
 		Exec(func(tag pgconn.CommandTag) error {
 			added = tag.RowsAffected() == 1
 			return nil
 		})
-	if err := tx.SendBatch(ctx, &b).Close(); err != nil || added {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil || added {
 		return err
 	}
 	standing, err := joinStanding(ctx, tx, a, l.Request)
@@ -112,26 +110,35 @@ type Settling struct {
 	Events    []bff.Event
 }
 
-// statement is settleLock with the events.
-func (s *Settling) statement() (string, []any, error) {
-	if len(s.Events) == 0 {
-		return fmt.Sprintf(settleLock, ""), nil, nil
-	}
-	insert, args, err := s.Outbox.Statement(settleArgs+1, s.Events...)
-	return fmt.Sprintf(settleLock, fmt.Sprintf(tellLock, insert)), args, err
-}
-
 // SettleLock writes what became of a lock action, unless it is settled already, and
 // with a final state how its activities ended and the events. It reports whether it
 // did.
 func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
-	if r.State == backoffice.LockUnknown { // what the row says already
-		return false, nil
+	return settleLock(ctx, tx, &pgx.Batch{}, of, r, now)
+}
+
+// settleLock is SettleLock in one round trip with what the batch has already.
+func settleLock(ctx context.Context, tx pgx.Tx, b *pgx.Batch, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
+	n := 0
+	if r.State != backoffice.LockUnknown { // else the row says so already
+		sql, args, err := of.statement(r, now)
+		if err != nil {
+			return false, err
+		}
+		b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
 	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return false, fmt.Errorf("settle lock action: %w", err)
+	}
+	return n == 1, nil
+}
+
+// statement writes the result with the events.
+func (s *Settling) statement(r backoffice.LockResult, now time.Time) (string, []any, error) {
 	outcome, reason := "failure", optional(r.Reason)
 	var settled, latency, attempted any
-	if !of.Attempted.IsZero() {
-		attempted = of.Attempted
+	if !s.Attempted.IsZero() {
+		attempted = s.Attempted
 	}
 	switch r.State {
 	case backoffice.LockPending:
@@ -144,19 +151,15 @@ func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockRe
 	if r.Latency > 0 {
 		latency = min(r.Latency.Milliseconds(), math.MaxInt32)
 	}
-	sql, events, err := of.statement()
-	if err != nil {
-		return false, err
-	}
-	var n int
-	err = tx.QueryRow(ctx, sql, append([]any{
-		of.Tenant.UUID(), of.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
+	args := []any{
+		s.Tenant.UUID(), s.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
 		latency, settled, string(r.Outcome()), attempted,
-	}, events...)...).Scan(&n)
-	if err != nil {
-		return false, fmt.Errorf("settle lock action: %w", err)
 	}
-	return n == 1, nil
+	if len(s.Events) == 0 {
+		return fmt.Sprintf(endLock, ""), args, nil
+	}
+	insert, events, err := s.Outbox.Statement(settleArgs+1, s.Events...)
+	return fmt.Sprintf(endLock, fmt.Sprintf(tellLock, insert)), append(args, events...), err
 }
 
 // LockRowColumns are what ScanLockRow reads, of the table l.

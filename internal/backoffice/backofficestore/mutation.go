@@ -54,12 +54,12 @@ func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (back
 	a.Outcome, a.Latency, a.Code = backoffice.Unknown, 0, ""
 	claim, earlier, err := l.once.BeginWith(ctx, idempotency.Request{
 		Owner: []string{a.Tenant.UUID()}, By: []string{a.Device.String(), a.Operator}, Key: o.Key, Digest: o.Digest,
-	}, a.At, func(ctx context.Context, tx pgx.Tx) error {
+	}, a.At, func(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
+		b.Queue(insertActivity, activityArgs(a)...)
 		if at.Lock != nil {
-			return addLock(ctx, tx, &a, at.Lock)
+			return addLock(ctx, tx, b, &a, at.Lock)
 		}
-		_, err := tx.Exec(ctx, insertActivity, activityArgs(a)...)
-		return err
+		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return nil, nil, undone(fmt.Errorf("begin mutation: %w", err))
@@ -163,26 +163,30 @@ func (m *mutation) effects(f backoffice.Finished) (effects, error) {
 // is settled already, by the vendor's event or by the job, is left alone.
 func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effects, kept *idempotency.Answer) error {
 	err := m.ledger.cfg.DB.InTx(ctx, m.activity.Tenant, func(tx pgx.Tx) error {
-		told := true
+		var b pgx.Batch
 		if kept != nil {
-			if err := m.claim.Record(ctx, tx, *kept); err != nil {
+			m.claim.QueueAnswer(&b, *kept)
+		}
+		told := true
+		switch {
+		case f.Lock != nil:
+			row := Settling{Tenant: m.activity.Tenant, ID: m.lock.ID, Outbox: m.ledger.cfg.Outbox, Events: f.Events}
+			settled, err := settleLock(ctx, tx, &b, row, *f.Lock, f.At)
+			if err != nil || settled && f.Lock.State.Settled() { // with the activity and the events
+				return err
+			}
+			b, told = pgx.Batch{}, false
+		case marks(f) && kept != nil: // what was marked before is known only from the answers
+			if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 				return err
 			}
 			if err := mark(ctx, tx, f); err != nil {
 				return err
 			}
-		} else if marks(f) {
+			b = pgx.Batch{}
+		case marks(f):
 			told = false // another attempt ended the mutation
 		}
-		if f.Lock != nil {
-			row := Settling{Tenant: m.activity.Tenant, ID: m.lock.ID, Outbox: m.ledger.cfg.Outbox, Events: f.Events}
-			settled, err := SettleLock(ctx, tx, row, *f.Lock, f.At)
-			if err != nil || settled && f.Lock.State.Settled() { // with the activity and the events
-				return err
-			}
-			told = false
-		}
-		var b pgx.Batch
 		write(&b, told)
 		return tx.SendBatch(ctx, &b).Close()
 	})

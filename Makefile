@@ -66,7 +66,6 @@ test-go proof: export CGO_ENABLED := 1
 
 .PHONY: test-typescript
 test-typescript: need-node
-	@node --test internal/challenge/solver
 ifneq ($(wildcard clients/typescript/package.json),)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
 	@go build -o .cache/bin/bff-backoffice ./cmd/bff-backoffice

@@ -1,13 +1,12 @@
-// The stream client against real instances of the staff service. Run within the platform:
+// The client against real instances of the staff service. Run within the platform:
 //   melmastoon up -- node --test dist/backoffice/live.js
 // with the service's program in BFF_BACKOFFICE_PROGRAM; `make test-typescript` does it.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { createHash, randomUUID, webcrypto } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 
-import { StaffStream, channels, type StreamEvent } from './index.js';
+import { BackofficeClient, channels, type StreamEvent } from './index.js';
 
 const platform = setting('MELMASTOON_BACKOFFICE_URL');
 const sim = setting('MELMASTOON_SIM_URL');
@@ -17,58 +16,6 @@ function setting(name: string): string {
   const value = process.env[name];
   if (value === undefined) throw new Error(`${name} is not set: run this within the platform`);
   return value;
-}
-
-/** A device with a key of its own, and an operator who has signed in. */
-class Desk {
-  readonly #keys: webcrypto.CryptoKeyPair;
-  readonly #jwk: Record<string, string | undefined>;
-  readonly id = 'dev_' + ulid();
-  #token = '';
-
-  private constructor(keys: webcrypto.CryptoKeyPair, jwk: webcrypto.JsonWebKey) {
-    this.#keys = keys;
-    this.#jwk = { kty: jwk.kty, crv: jwk.crv, x: jwk.x, y: jwk.y };
-  }
-
-  static async open(username: string): Promise<Desk> {
-    const keys = (await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
-    const desk = new Desk(keys, await webcrypto.subtle.exportKey('jwk', keys.publicKey));
-    const url = `${sim}/iam/api/v1/auth/sign-in`;
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', DPoP: await desk.#prove('POST', url) },
-      body: JSON.stringify({ username, deviceId: desk.id }),
-    });
-    assert.equal(response.status, 200, await response.clone().text());
-    desk.#token = ((await response.json()) as { accessToken: string }).accessToken;
-    return desk;
-  }
-
-  /** The headers of a request, with a fresh proof. */
-  async authorize(method: string, url: string): Promise<Record<string, string>> {
-    return { Authorization: `DPoP ${this.#token}`, DPoP: await this.#prove(method, url, this.#token), 'X-Device-Id': this.id };
-  }
-
-  async #prove(method: string, url: string, token?: string): Promise<string> {
-    const claims: Record<string, unknown> = { htm: method, htu: url, iat: Math.floor(Date.now() / 1_000), jti: randomUUID() };
-    if (token !== undefined) claims['ath'] = createHash('sha256').update(token).digest('base64url');
-    const signed = `${encode({ typ: 'dpop+jwt', alg: 'ES256', jwk: this.#jwk })}.${encode(claims)}`;
-    const signature = await webcrypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, this.#keys.privateKey, Buffer.from(signed));
-    return `${signed}.${Buffer.from(signature).toString('base64url')}`;
-  }
-}
-
-function encode(part: unknown): string {
-  return Buffer.from(JSON.stringify(part)).toString('base64url');
-}
-
-function ulid(): string {
-  const letters = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
-  let time = Date.now();
-  let head = '';
-  for (let i = 0; i < 10; i++, time = Math.floor(time / 32)) head = letters[time % 32] + head;
-  return head + Array.from(webcrypto.getRandomValues(new Uint8Array(16)), (b) => letters[b % 32]).join('');
 }
 
 /** Starts one more instance and returns its URL once it is ready. */
@@ -105,12 +52,11 @@ async function raise(propertyId: string): Promise<string> {
 
 test('an instance is killed, and the stream goes on at the other with nothing missed', { timeout: 180_000 }, async (t) => {
   const second = await instance(t);
-  const desk = await Desk.open('parwana');
   let target = second.url; // what a load balancer would choose
   const routed: typeof fetch = (input, init) => fetch(String(input).replace(platform, target), init);
-
-  const sessionUrl = `${platform}${base}/session`;
-  const session = (await (await routed(sessionUrl, { headers: await desk.authorize('GET', sessionUrl) })).json()) as { propertyScope: string[] };
+  const desk = new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux', fetch: routed });
+  await desk.signIn({ username: 'parwana' });
+  const { data: session } = await desk.call('session');
   const property = session.propertyScope[0] as string;
 
   const events: StreamEvent[] = [];
@@ -120,9 +66,7 @@ test('an instance is killed, and the stream goes on at the other with nothing mi
     while (!done()) await new Promise<void>((resolve) => (woken = resolve));
   };
   const stop = new AbortController();
-  const stream = new StaffStream({
-    baseUrl: platform + base,
-    authorize: ({ method, url }) => desk.authorize(method, url),
+  const stream = desk.stream({
     onEvent: (event) => {
       events.push(event);
       woken();
@@ -131,7 +75,6 @@ test('an instance is killed, and the stream goes on at the other with nothing mi
       gaps.push(missed);
       woken();
     },
-    fetch: routed,
   });
   const followed = stream.follow(stop.signal);
   const heard = (alert: string): boolean => events.some((e) => e.channel === 'alerts' && JSON.stringify(e.data).includes(alert));

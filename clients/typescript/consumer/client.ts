@@ -1,4 +1,8 @@
-import { ProblemError, type Problem } from './problem.js';
+import type { Solver } from '../challenge/index.js';
+import { address, type AnswerOf, type Arguments, type CallOf, type LooseCall, type Route } from '../core/contract.js';
+import type { ProblemError } from '../core/errors.js';
+import { ulid } from '../core/keys.js';
+import { Transport, type Hooks, type TransportOptions } from '../core/transport.js';
 import type { components, operations, paths } from './schema.js';
 
 /** Every named shape of the contract, such as `Schemas['ListingCard']`. */
@@ -6,8 +10,6 @@ export type Schemas = components['schemas'];
 
 /** The operations that a front end may call. */
 export type Operation = Exclude<keyof operations, 'consumeHandoff'>;
-
-type Method = 'GET' | 'POST' | 'DELETE';
 
 // The compiler holds this table to the contract: every operation is there, and
 // stands where the contract has it.
@@ -31,113 +33,86 @@ const routes = {
   recordPageView: ['POST', '/telemetry/page-view'],
   recordFunnelStep: ['POST', '/telemetry/funnel'],
   challenge: ['GET', '/challenge'],
-} as const satisfies { [K in Operation]: Route<K> };
+} as const satisfies { [K in Operation]: Route<paths, operations[K]> };
 
-type Route<K extends Operation> = {
-  [P in keyof paths]: {
-    [M in Method]: operations[K] extends paths[P][Lowercase<M>] ? readonly [M, P] : never;
-  }[Method];
-}[keyof paths];
+type Keyed = {
+  [K in Operation]: operations[K]['parameters'] extends { header?: infer H } ? ('Idempotency-Key' extends keyof H ? K : never) : never;
+}[Operation];
 
 /** Operations that happen once however often they are sent. */
-const once: ReadonlySet<Operation> = new Set<Operation>(['addToWishlist', 'removeFromWishlist', 'mintHandoff']);
+const once = { addToWishlist: true, removeFromWishlist: true, mintHandoff: true } as const satisfies Record<Keyed, true>;
 
-type Parameters<K extends Operation> = operations[K]['parameters'];
-type Part<K extends Operation, Name extends string> = Parameters<K> extends { [N in Name]: infer P } ? P : never;
-type Query<K extends Operation> = NonNullable<Parameters<K>['query']>;
-type Needed<T> = Record<never, never> extends T ? { query?: T } : { query: T };
-type Body<K extends Operation> = operations[K] extends { requestBody: { content: { 'application/json': infer B } } } ? B : never;
-type Unless<T, Shape> = [T] extends [never] ? unknown : Shape;
+/** Operations that would count twice if they were sent twice. */
+const counted: ReadonlySet<Operation> = new Set<Operation>(['recordClick', 'recordPageView', 'recordFunnelStep']);
 
-/** What a call takes: what the contract requires of it, and nothing it does not know. */
-export type Call<K extends Operation> = Needed<Query<K>> &
-  Unless<Part<K, 'path'>, { path: Part<K, 'path'> }> &
-  Unless<Body<K>, { body: Body<K> }> & {
-    headers?: NonNullable<Parameters<K>['header']>;
-    signal?: AbortSignal;
-  };
-
-type Json<R> = R extends { content: { 'application/json': infer B } } ? B : undefined;
-type Responses<K extends Operation> = operations[K]['responses'];
-type Good<K extends Operation> = Extract<keyof Responses<K>, 200 | 201 | 202 | 204 | 304>;
+/** What a call takes: what the contract requires of it, and nothing that it does not know. */
+export type Call<K extends Operation> = CallOf<operations[K]>;
 
 /** An answer that is no failure; its status tells which. */
-export type Answer<K extends Operation> = {
-  [S in Good<K>]: { readonly status: S; readonly data: Json<Responses<K>[S]>; readonly headers: Headers };
-}[Good<K>];
+export type Answer<K extends Operation> = AnswerOf<operations[K]>;
 
-export interface ClientOptions {
-  /** Where the API begins, such as `https://www.melmastoon.ghasi.io/bff/consumer/v1`. */
-  readonly baseUrl: string;
-  /** For tests and other runtimes; the platform's own otherwise. */
-  readonly fetch?: typeof fetch;
-  /** Sent along with every call, such as `Accept-Language`. */
-  readonly headers?: Readonly<Record<string, string>>;
+export interface ClientOptions extends TransportOptions {
+  /** Solves the challenge of a call that was refused as a bot's: `solve` of `@melmastoon/bff/challenge`. Without it such a call fails. */
+  readonly solver?: Solver;
 }
 
 /** A typed door to the anonymous service. */
 export class ConsumerClient {
-  readonly #base: string;
-  readonly #fetch: typeof fetch;
-  readonly #headers: Readonly<Record<string, string>>;
+  readonly #transport: Transport;
+  readonly #solver: Solver | undefined;
+  #proving: Promise<void> | undefined;
 
   constructor(options: ClientOptions) {
-    this.#base = options.baseUrl.replace(/\/+$/, '');
-    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
-    this.#headers = options.headers ?? {};
+    this.#transport = new Transport(options, 'include');
+    this.#solver = options.solver;
   }
 
   /**
    * Calls an operation. A failure is thrown as a `ProblemError`.
    *
-   * A call that may happen only once gets a fresh idempotency key. To try such a
-   * call again after a broken connection, give it a key of your own and give the
-   * second attempt the same one.
+   * A call that may happen only once has an idempotency key, which its retries share.
    */
-  async call<K extends Operation>(operation: K, call: Call<K>): Promise<Answer<K>> {
-    const { path, query, headers, body, signal } = call as Loose;
-    const sent = new Headers(this.#headers);
-    for (const [name, value] of Object.entries(headers ?? {})) {
-      if (value !== undefined) sent.set(name, String(value));
+  async call<K extends Operation>(operation: K, ...[call]: Arguments<Call<K>>): Promise<Answer<K>> {
+    const given = (call ?? {}) as LooseCall;
+    const headers: Record<string, unknown> = { ...given.headers };
+    const key = given.idempotencyKey ?? headers['Idempotency-Key'] ?? headers['X-Idempotency-Key'] ?? (operation in once ? ulid() : undefined);
+    if (key !== undefined && !('X-Idempotency-Key' in headers)) headers['Idempotency-Key'] = key;
+    const [method, template] = routes[operation];
+    const sent = { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable: !counted.has(operation) };
+    const visit = this.#visit(operation, given.signal);
+    try {
+      const answer = await this.#transport.send((key === undefined ? sent : { ...sent, idempotencyKey: key }) as Parameters<Transport['send']>[0], visit);
+      return answer as unknown as Answer<K>;
+    } finally {
+      visit.end();
     }
-    if (once.has(operation) && !sent.has('Idempotency-Key') && !sent.has('X-Idempotency-Key')) {
-      sent.set('Idempotency-Key', crypto.randomUUID());
-    }
-    const init: RequestInit = { method: routes[operation][0], headers: sent, credentials: 'include' };
-    if (body !== undefined) {
-      sent.set('Content-Type', 'application/json');
-      init.body = JSON.stringify(body);
-    }
-    if (signal !== undefined) init.signal = signal;
-    const response = await this.#fetch(this.#base + address(routes[operation][1], path, query), init);
-    if (!response.ok && response.status !== 304) throw await problemOf(response);
-    const data: unknown = response.status === 204 || response.status === 304 ? undefined : await response.json();
-    return { status: response.status, data, headers: response.headers } as unknown as Answer<K>;
   }
-}
 
-type Value = string | number | boolean | readonly (string | number)[] | undefined;
-
-interface Loose {
-  path?: Record<string, string>;
-  query?: Record<string, Value>;
-  headers?: Record<string, Value>;
-  body?: unknown;
-  signal?: AbortSignal;
-}
-
-function address(template: string, path: Loose['path'], query: Loose['query']): string {
-  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path?.[name] ?? ''));
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined) search.set(name, String(value)); // lists stand between commas
+  /** Solves a challenge when a call is refused, once. Calls that are refused meanwhile wait for that proof: it counts for the session. */
+  #visit(operation: Operation, signal: AbortSignal | undefined): Hooks & { end: () => void } {
+    let waited = false;
+    let proved = false;
+    let end = (): void => undefined;
+    const mend = async (error: ProblemError): Promise<Record<string, string> | undefined> => {
+      if (error.code !== 'MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT' || this.#solver === undefined || proved || operation === 'challenge') return undefined;
+      // A refusal that no solution would change has no link to a challenge.
+      if (!error.headers?.get('Link')?.includes('/challenge')) return undefined;
+      if (this.#proving !== undefined && !waited) {
+        waited = true;
+        await this.#proving;
+        return {};
+      }
+      proved = true;
+      const mine = new Promise<void>((resolve) => {
+        end = () => {
+          if (this.#proving === mine) this.#proving = undefined;
+          resolve();
+        };
+      });
+      this.#proving = mine;
+      const { data } = await this.call('challenge', ...((signal === undefined ? [] : [{ signal }]) as [Call<'challenge'>?]));
+      return { 'X-Challenge': await this.#solver(data, signal === undefined ? {} : { signal }) };
+    };
+    return { mend, end: () => end() };
   }
-  return search.size > 0 ? `${filled}?${search}` : filled;
-}
-
-async function problemOf(response: Response): Promise<Error> {
-  const media = response.headers.get('Content-Type')?.split(';', 1)[0];
-  if (media !== 'application/problem+json') return new Error(`unexpected answer with status ${response.status}`);
-  const { error } = (await response.json()) as { error: Problem };
-  return new ProblemError(error);
 }

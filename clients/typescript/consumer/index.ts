@@ -1,2 +1,4 @@
+export * from '../core/index.js';
 export { ConsumerClient, type Answer, type Call, type ClientOptions, type Operation, type Schemas } from './client.js';
-export { ProblemError, type Problem } from './problem.js';
+export { CookieJar } from './jar.js';
+export { searchPages } from './pages.js';

@@ -24,7 +24,7 @@ export function verifyHandoff(keys: Keyring, token: string, now: Date): HandoffP
   if (key === undefined) throw new HandoffError('unknown-key');
   const want = createHmac('sha256', key).update(canonicalString(payload)).digest();
   if (!timingSafeEqual(want, mac)) throw new HandoffError('signature');
-  // Time is looked at last: of a token that we did not sign nobody learns
+  // Time is looked at last: of a token that we did not sign a caller never learns
   // whether it would still be alive.
   if (Date.parse(payload.mintedAt) - clock > MAX_SKEW_MS) throw new HandoffError('future');
   if (Date.parse(payload.expiresAt) < clock) throw new HandoffError('expired');

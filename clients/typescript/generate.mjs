@@ -1,0 +1,26 @@
+// Makes the types of the contracts: schemas of both services, and the codes of their errors.
+// What is newer than its source and than this file stays.
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+
+const contracts = new URL('../../contracts/', import.meta.url);
+const here = (path) => new URL(path, import.meta.url);
+
+const outdated = (made, source) => {
+  const at = (url) => statSync(url, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return at(made) <= Math.max(at(source), at(new URL(import.meta.url)));
+};
+
+for (const service of ['consumer', 'backoffice']) {
+  const source = new URL(`openapi/${service}.yaml`, contracts);
+  const made = here(`${service}/schema.ts`);
+  if (!outdated(made, source)) continue;
+  const program = here('node_modules/openapi-typescript/bin/cli.js').pathname;
+  execFileSync(process.execPath, [program, source.pathname, '--default-non-nullable=false', '-o', made.pathname], { stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+const { codes } = JSON.parse(readFileSync(new URL('errors/registry.json', contracts), 'utf8'));
+const union = codes.map(({ code }) => `  | '${code}'`).join('\n');
+writeFileSync(here('core/codes.ts'), `/** Every error code of the two services. */\nexport type Code =\n${union};\n`);
+
+copyFileSync(here('../../LICENSE'), here('LICENSE'));

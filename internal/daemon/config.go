@@ -20,10 +20,7 @@ import (
 type Settings struct {
 	Environment string `name:"environment" env:"MELMASTOON_ENV" help:"Name of this environment; first part of every Redis key. Outside dev, local and test (or test-…) unsafe settings are refused."`
 	Region      string `name:"region" env:"MELMASTOON_REGION" help:"The platform's region that this deployment serves from, such as asia-south1."`
-	Instance    string `name:"instance" env:"MELMASTOON_INSTANCE" help:"Name of this process in events and logs (default: host name and pid)."`
-
-	LogLevel  slog.Level `name:"log-level" env:"MELMASTOON_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
-	LogFormat string     `name:"log-format" env:"MELMASTOON_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
+	LogSettings
 
 	DrainDelay  time.Duration `name:"drain-delay" env:"MELMASTOON_DRAIN_DELAY" default:"5s" help:"How long to answer 'not ready' and close each connection after its answer before the listeners close, so that load balancers notice."`
 	DrainBudget time.Duration `name:"drain-budget" env:"MELMASTOON_DRAIN_BUDGET" default:"20s" help:"How long a stop may take in all."`
@@ -34,11 +31,18 @@ type Settings struct {
 	TraceSampling float64 `name:"trace-sampling" env:"MELMASTOON_TRACE_SAMPLING" default:"0.01" help:"Share of requests and deliveries that are recorded as traces when OTEL_EXPORTER_OTLP_ENDPOINT is set, whatever a caller's traceparent says; 0 = none."`
 }
 
+// LogSettings are all that a command needs which only logs and ends.
+type LogSettings struct {
+	Instance  string     `name:"instance" env:"MELMASTOON_INSTANCE" help:"Name of this process in events and logs (default: host name and pid)."`
+	LogLevel  slog.Level `name:"log-level" env:"MELMASTOON_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string     `name:"log-format" env:"MELMASTOON_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
+}
+
 // Validate reports every bad setting.
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Environment == "" || strings.ContainsAny(s.Environment, ":{} ") {
-		errs = append(errs, errors.New("environment (MELMASTOON_ENV): must be a word without colons, braces or spaces"))
+		errs = append(errs, errors.New("environment: must be a word without colons, braces or spaces"))
 	}
 	if s.DrainBudget <= 0 || s.DrainDelay < 0 || s.DrainDelay >= s.DrainBudget {
 		errs = append(errs, errors.New("drain-budget: must be positive and longer than drain-delay"))
@@ -63,7 +67,7 @@ func (s Settings) Development() bool {
 }
 
 // InstanceName is how this process calls itself in events and logs.
-func (s Settings) InstanceName(service string) string {
+func (s LogSettings) InstanceName(service string) string {
 	if s.Instance != "" {
 		return s.Instance
 	}
@@ -124,7 +128,7 @@ func Parse(cli any, name, description string, args []string, options ...kong.Opt
 		return nil, fmt.Errorf("configuration of %s: %w", name, err)
 	}
 	if traced, err := kong.Trace(parser, args); err == nil && traced.Error == nil {
-		*env = *newEnvironment(cmp.Or(traced.Selected(), parser.Model.Node))
+		*env = *newEnvironment(parser.Model, cmp.Or(traced.Selected(), parser.Model.Node))
 	}
 	kctx, err := parser.Parse(args)
 	failed, refused := errors.AsType[*kong.ParseError](err)

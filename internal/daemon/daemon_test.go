@@ -271,7 +271,7 @@ func TestProblemsAreNamedByVariable(t *testing.T) {
 	for _, p := range cli.Doctor.seen {
 		got = append(got, p.Text)
 	}
-	if diff := strings.Join(got, "\n"); diff != strings.Join(append(want, "TEST_DAEMON_FRIST: is no setting; perhaps TEST_DAEMON_FIRST is meant"), "\n") {
+	if diff := strings.Join(got, "\n"); diff != strings.Join(append(want, "TEST_DAEMON_FRIST: is no setting; did you mean TEST_DAEMON_FIRST?"), "\n") {
 		t.Errorf("examined:\n%s", diff)
 	}
 	if _, err := Parse(&cli, "test", "", []string{"doctor", "--nonsense"}); err == nil {

@@ -18,6 +18,7 @@ import (
 type Environment struct {
 	variables []string          // in the order of the settings
 	names     map[string]string // flag to variable
+	known     []string          // those of every command
 	bad       []Problem         // variables that cannot be read
 }
 
@@ -33,8 +34,11 @@ func (p Problem) Error() string { return p.Text }
 type Examiner interface{ ExaminesSettings() }
 
 // newEnvironment reads the flags of a command and of what it stands under.
-func newEnvironment(node *kong.Node) *Environment {
+func newEnvironment(app *kong.Application, node *kong.Node) *Environment {
 	e := &Environment{names: map[string]string{}}
+	for _, s := range described(app) {
+		e.known = append(e.known, s.Variables...)
+	}
 	for ; node != nil; node = node.Parent {
 		for _, f := range node.Flags {
 			if len(f.Envs) == 0 || e.names[f.Name] != "" {
@@ -71,8 +75,8 @@ func (e *Environment) try(f *kong.Flag) {
 	}
 }
 
-// Problems tells a configuration's errors by the names of variables, in the order of
-// the settings, and before them the variables that could not be read.
+// Problems tells a configuration's errors, and the variables that could not be read,
+// by the names of variables in the order of the settings.
 func (e *Environment) Problems(err error) []Problem {
 	all := slices.Clone(e.bad)
 	for _, text := range leaves(err) {
@@ -83,7 +87,12 @@ func (e *Environment) Problems(err error) []Problem {
 			all = append(all, p)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int { return e.place(a) - e.place(b) })
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		if places := e.place(a) - e.place(b); places != 0 || a.Variable == "" {
+			return places
+		}
+		return strings.Compare(a.Text, b.Text) // a setting that is a map has its errors in any order
+	})
 	return all
 }
 
@@ -157,25 +166,25 @@ func leaves(err error) []string {
 // for a misspelling of it.
 const maxTypo = 2
 
-// Unknown lists variables that are set and that no setting of the command reads:
-// all that begin with the prefix, and of the platform's, MELMASTOON_…, those that
-// look like a misspelling.
+// Unknown lists variables that are set and that no command reads: all that begin with
+// the prefix, and of the platform's, BFF_… and MELMASTOON_…, those that look like a
+// misspelling. Others of the platform's belong to other programs.
 func (e *Environment) Unknown(prefix string) []Problem {
 	var out []Problem
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if slices.Contains(e.variables, name) {
+		if slices.Contains(e.known, name) {
 			continue
 		}
 		nearest, letters := "", maxTypo+1
-		for _, v := range e.variables {
+		for _, v := range e.known {
 			if d := distance(name, v); d < letters {
 				nearest, letters = v, d
 			}
 		}
 		switch {
-		case nearest != "" && (strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "MELMASTOON_")):
-			out = append(out, Problem{name, fmt.Sprintf("%s: is no setting; perhaps %s is meant", name, nearest)})
+		case nearest != "" && (strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "BFF_") || strings.HasPrefix(name, "MELMASTOON_")):
+			out = append(out, Problem{name, fmt.Sprintf("%s: is no setting; did you mean %s?", name, nearest)})
 		case strings.HasPrefix(name, prefix):
 			out = append(out, Problem{name, name + ": is no setting"})
 		}

@@ -201,6 +201,13 @@ func refuseUnlimited(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
+// ValidURL reports whether a database's URL can be read. The reason why not is left
+// out: it quotes the URL, and the URL holds a password.
+func ValidURL(url string) bool {
+	_, err := pgxpool.ParseConfig(url)
+	return err == nil
+}
+
 // Open returns a pool. It does not wait for the server: a service starts and
 // serves its reads while Postgres is away, and Ping tells readiness.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {

@@ -57,6 +57,12 @@ const (
 	ringScale = 8
 )
 
+// ValidURL reports whether a server's URL can be read.
+func ValidURL(url string) bool {
+	_, err := rueidis.ParseURL(url)
+	return err == nil
+}
+
 // Open connects one tier. Tiers have separate clients, so that a flood of
 // cache traffic cannot queue in front of a session.
 func Open(cfg Config) (rueidis.Client, error) {

@@ -14,18 +14,18 @@ import (
 
 // Migrate is the command that brings the schema up to date.
 type Migrate struct {
-	daemon.Settings
+	daemon.LogSettings
 	DatabaseSettings
 }
 
 // Validate accepts a configuration that is enough to migrate.
 func (m *Migrate) Validate() error {
-	return errors.Join(m.Settings.Validate(), required("migrate-url", m.MigrateURL))
+	return errors.Join(required("migrate-url", m.MigrateURL), m.validateURLs())
 }
 
 // Run brings the schema up to date.
 func (m *Migrate) Run(ctx context.Context, id Identity) error {
-	return m.apply(ctx, id, daemon.NewLogger(os.Stderr, m.Settings, id.Name))
+	return m.apply(ctx, id, daemon.NewLogger(os.Stderr, daemon.Settings{LogSettings: m.LogSettings}, id.Name))
 }
 
 func (s *DatabaseSettings) apply(ctx context.Context, id Identity, log *slog.Logger) error {
@@ -46,7 +46,7 @@ type Relay struct {
 
 // Validate accepts a configuration that is enough to publish.
 func (r *Relay) Validate() error {
-	return errors.Join(r.Settings.Validate(), r.DatabaseSettings.validate(), r.PubSubSettings.validate())
+	return errors.Join(r.Settings.Validate(), r.validateJobs(), r.PubSubSettings.validate())
 }
 
 // Run publishes until the process is told to stop.
@@ -76,14 +76,21 @@ func (r *Relay) Run(ctx context.Context, id Identity) error {
 
 // Database is what a command on the database needs, as the role of relay and jobs.
 type Database struct {
-	daemon.Settings
+	daemon.LogSettings
 	DatabaseSettings
+	unused bool
 }
 
 // Validate accepts a configuration that is enough to reach the database.
 func (d *Database) Validate() error {
-	return errors.Join(d.Settings.Validate(), d.DatabaseSettings.validate())
+	if d.unused {
+		return nil
+	}
+	return d.validateJobs()
 }
+
+// Without says that this run needs no database, so that its settings are not asked for.
+func (d *Database) Without() { d.unused = true }
 
 // Open returns a small pool as the role of relay and jobs.
 func (d *Database) Open(ctx context.Context, id Identity) (*pgxpool.Pool, error) {

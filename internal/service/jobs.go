@@ -109,6 +109,22 @@ type Jobs struct {
 	Database
 	Name   string `arg:"" name:"job" help:"One of ${jobs}; prune or all for every one."`
 	DryRun bool   `name:"dry-run" help:"Show how many rows each job would deal with, and change nothing."`
+
+	service Identity
+}
+
+// BeforeApply is called with the command line's service before settings are read.
+func (j *Jobs) BeforeApply(id Identity) error {
+	j.service = id
+	return nil
+}
+
+// Validate accepts a job that there is, and a configuration that reaches the database.
+func (j *Jobs) Validate() error {
+	if _, err := j.service.choose(j.Name); err != nil {
+		return err
+	}
+	return j.Database.Validate()
 }
 
 // Run runs the named job.
@@ -125,7 +141,7 @@ func (j *Jobs) Run(ctx context.Context, id Identity) error {
 	if j.DryRun {
 		return countJobs(ctx, db, jobs, os.Stdout)
 	}
-	return id.RunJobs(ctx, db, jobs, daemon.NewLogger(os.Stderr, j.Settings, id.Name))
+	return id.RunJobs(ctx, db, jobs, daemon.NewLogger(os.Stderr, daemon.Settings{LogSettings: j.LogSettings}, id.Name))
 }
 
 // countJobs shows what the jobs would do.
@@ -165,7 +181,7 @@ func (id Identity) choose(name string) ([]Job, error) {
 	for i, j := range id.Jobs {
 		names[i] = j.Name
 	}
-	return nil, fmt.Errorf("there is no job %q: want %s, prune or all", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("no such job %q: want %s, prune or all", name, strings.Join(names, ", "))
 }
 
 // RunJobs runs the jobs one after the other. One that fails does not keep the

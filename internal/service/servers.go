@@ -28,22 +28,55 @@ const (
 	minRedis    = 7
 )
 
-// Configuration reports every wrong setting, in development those that a deployment
-// would refuse, and variables that no setting reads.
-func (x *Examination) Configuration(env *daemon.Environment, wrong error, unsafe []error) {
+// Subject is a service's configuration to be examined.
+type Subject struct {
+	Settings  *Settings
+	Wrong     error   // everything that is wrong with it
+	Unsafe    []error // what is accepted in development alone
+	FlagsFile string
+	Places    func(*Examination) // adds the service's own keys and upstreams
+}
+
+// ExamineConnections examines the settings and whether everything that the service
+// connects to answers. It changes nothing.
+func ExamineConnections(id Identity, env *daemon.Environment, d DoctorSettings, s Subject) *Examination {
+	x := NewExamination(id, s.Settings, d)
+	x.configuration(env, s)
+	x.connections()
+	s.Places(x)
+	return x
+}
+
+// ExamineAll examines what the servers hold, too.
+func ExamineAll(id Identity, env *daemon.Environment, d DoctorSettings, s Subject) *Examination {
+	x := NewExamination(id, s.Settings, d)
+	x.configuration(env, s)
+	x.servers()
+	s.Places(x)
+	return x
+}
+
+// configuration reports every wrong setting, in development those that a deployment
+// would refuse, those that are probably a mistake, and variables that no setting reads.
+func (x *Examination) configuration(env *daemon.Environment, s Subject) {
 	x.Add(Check{Area: "configuration", Name: "settings", Run: func(context.Context) ([]Finding, error) {
 		var found []Finding
-		for _, p := range env.Problems(wrong) {
-			found = append(found, settingFinding(Wrong, p, "set it as `"+x.Name+" serve --help` describes"))
+		for _, p := range env.Problems(s.Wrong) {
+			found = append(found, settingFinding(Wrong, p, "set it as docs/settings.md or `"+x.Name+" serve --help` describes"))
 		}
 		if len(found) == 0 {
 			found = Good("every setting is right for the environment %s", x.settings.Environment)
 		}
 		if x.settings.Development() {
-			for _, err := range unsafe {
+			for _, err := range s.Unsafe {
 				for _, p := range env.Name(err) {
 					found = append(found, settingFinding(Warning, p, "accepted in development, refused elsewhere"))
 				}
+			}
+		}
+		for _, err := range CheckFlagsFile(s.FlagsFile) {
+			for _, p := range env.Name(err) {
+				found = append(found, settingFinding(Warning, p, "correct it, or leave it out"))
 			}
 		}
 		for _, p := range env.Unknown(x.Prefix + "_") {
@@ -67,23 +100,56 @@ func lazily[T any](x *Examination, open func(context.Context) (T, error)) func()
 	})
 }
 
-// Servers examines Postgres, both tiers of Redis, Pub/Sub and the issuer of callers'
+// servers examines Postgres, both tiers of Redis, Pub/Sub and the issuer of callers'
 // tokens.
-func (x *Examination) Servers() {
-	s := x.settings
+func (x *Examination) servers() {
 	app := x.Postgres()
 	x.postgres("postgres", app)
-	if s.JobsPostgresURL != "" {
-		x.postgres("postgres of relay and jobs", x.pool(postgres.Config{URL: s.JobsPostgresURL.Reveal()}))
+	x.role("postgres", app)
+	if x.settings.JobsPostgresURL != "" {
+		jobs := x.jobs()
+		x.postgres(jobsArea, jobs)
+		x.role(jobsArea, jobs)
 	}
 	x.schema(app)
-	x.redis("redis session", s.RedisSessionURL, "noeviction", "sessions, limits and used proofs would vanish")
-	x.redis("redis cache", s.RedisCacheURL, "allkeys-lru", "writes would fail once its memory is full")
+	x.tiers()
 	x.pubSub()
-	if s.OIDCJWKSURL != "" {
-		x.Issuer("keys", "issuer of callers' ID tokens", s.OIDCJWKSURL)
+	x.callers()
+}
+
+// connections examines whether the same servers answer, and nothing of what they hold.
+func (x *Examination) connections() {
+	x.postgres("postgres", x.Postgres())
+	if x.settings.JobsPostgresURL != "" {
+		x.postgres(jobsArea, x.jobs())
+	}
+	if x.settings.MigrateURL != "" {
+		x.postgres("postgres of migrations", x.pool(postgres.Config{URL: x.settings.MigrateURL.Reveal()}))
+	}
+	x.tiers()
+	x.pubSubAnswers()
+	x.callers()
+}
+
+const jobsArea = "postgres of relay and jobs"
+
+func (x *Examination) jobs() func() (*pgxpool.Pool, error) {
+	return x.pool(postgres.Config{URL: x.settings.JobsPostgresURL.Reveal()})
+}
+
+func (x *Examination) tiers() {
+	x.redis("redis session", x.settings.RedisSessionURL, "noeviction", "sessions, limits and used proofs would vanish")
+	x.redis("redis cache", x.settings.RedisCacheURL, "allkeys-lru", "writes would fail once its memory is full")
+}
+
+func (x *Examination) callers() {
+	if x.settings.OIDCJWKSURL != "" {
+		x.Issuer("keys", "issuer of callers' ID tokens", x.settings.OIDCJWKSURL)
 	}
 }
+
+// ErrUnset is what a check returns whose setting is wrong, which is told already.
+var ErrUnset = fmt.Errorf("%w: its setting is missing or cannot be read", errNotChecked)
 
 // Postgres returns what opens the pool of requests, once. Unlike the service it also
 // connects as a role that it should not have, to tell what is wrong with it.
@@ -95,6 +161,9 @@ func (x *Examination) pool(cfg postgres.Config) func() (*pgxpool.Pool, error) {
 	cfg = x.patient(cfg)
 	cfg.MaxConns = 4
 	return lazily(x, func(ctx context.Context) (*pgxpool.Pool, error) {
+		if cfg.URL == "" || !postgres.ValidURL(cfg.URL) { // none would lead to a server on this machine
+			return nil, ErrUnset
+		}
 		db, err := postgres.Open(ctx, cfg)
 		if err != nil {
 			return nil, err
@@ -139,7 +208,11 @@ func (x *Examination) postgres(area string, open func() (*pgxpool.Pool, error)) 
 			found = Bad("upgrade the server", "version %s is older than %d", server.Release, minPostgres/10_000)
 		}
 		return append(found, x.clock(server.Time, sent, got, 0)), nil
-	}}, Check{Area: area, Name: "role", Run: func(ctx context.Context) ([]Finding, error) {
+	}})
+}
+
+func (x *Examination) role(area string, open func() (*pgxpool.Pool, error)) {
+	x.Add(Check{Area: area, Name: "role", Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
 			return nil, errAway
@@ -213,6 +286,9 @@ func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 // Redis returns what opens a client of a tier, once.
 func (x *Examination) Redis(tier string, url daemon.Secret) func() (rueidis.Client, error) {
 	return lazily(x, func(ctx context.Context) (rueidis.Client, error) {
+		if !redis.ValidURL(url.Reveal()) {
+			return nil, ErrUnset
+		}
 		c, err := redis.Open(redis.Config{URL: url.Reveal(), Tier: x.Name + "-doctor-" + tier, Timeout: x.doctor.Timeout})
 		if err != nil {
 			return nil, err
@@ -271,17 +347,40 @@ func (x *Examination) evictionVerdict(policy string) Verdict {
 	return Wrong
 }
 
+// lacking opens Pub/Sub and returns what is missing of the given.
+func (x *Examination) lacking(ctx context.Context, needs pubsub.Resources) ([]pubsub.Lack, error) {
+	if x.settings.PubSubProject == "" {
+		return nil, ErrUnset
+	}
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: x.settings.PubSubProject, EmulatorHost: x.settings.PubSubEmulator})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Close() }() // only read
+	return client.Inspect(ctx, needs)
+}
+
+// pubSubAnswers looks for one topic, which tells whether the project can be reached. An
+// emulator has none before the service's first start.
+func (x *Examination) pubSubAnswers() {
+	x.Add(Check{Area: "pubsub", Name: "server", Run: func(ctx context.Context) ([]Finding, error) {
+		lacks, err := x.lacking(ctx, pubsub.Resources{Topics: x.Publishes[:min(1, len(x.Publishes))]})
+		if err != nil {
+			return nil, err
+		}
+		if len(lacks) > 0 && x.settings.PubSubEmulator == "" {
+			return Doubtful("`"+x.Name+" events topics` lists what has to stand there; `"+x.Name+" doctor` says what is missing", "%s answers, and %s %s", x.settings.PubSubProject, lacks[0].Name, lacks[0].Text), nil
+		}
+		return Good("%s answers", x.settings.PubSubProject), nil
+	}})
+}
+
 func (x *Examination) pubSub() {
 	needs := pubsub.Needed(x.Publishes, x.Receives)
 	// Thousands of them are looked up sixteen at a time.
 	limit := 2*x.doctor.Timeout + time.Duration(len(needs.Topics)+len(needs.Sources)+len(needs.Subscriptions))*20*time.Millisecond
 	x.Add(Check{Area: "pubsub", Name: "topics and subscriptions", Timeout: limit, Run: func(ctx context.Context) ([]Finding, error) {
-		client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: x.settings.PubSubProject, EmulatorHost: x.settings.PubSubEmulator})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = client.Close() }() // only read
-		lacks, err := client.Inspect(ctx, needs)
+		lacks, err := x.lacking(ctx, needs)
 		if err != nil {
 			return nil, err
 		}
@@ -312,6 +411,9 @@ type fetched struct {
 
 // fetch asks a URL. Redirects are not followed: a base URL should not redirect.
 func (x *Examination) fetch(ctx context.Context, url string) (f fetched, err error) {
+	if HTTPURL("", url) != nil {
+		return f, ErrUnset
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return f, err

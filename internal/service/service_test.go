@@ -220,10 +220,10 @@ func TestPoolerNeedsADirectWay(t *testing.T) {
 		settings DatabaseSettings
 		want     bool
 	}{
-		{DatabaseSettings{PostgresURL: "a"}, true},
-		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.NoPooler}, true},
-		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.TransactionPooler}, false},
-		{DatabaseSettings{PostgresURL: "a", PostgresPooler: postgres.TransactionPooler, JobsPostgresURL: "b"}, true},
+		{DatabaseSettings{PostgresURL: "postgres://a"}, true},
+		{DatabaseSettings{PostgresURL: "postgres://a", PostgresPooler: postgres.NoPooler}, true},
+		{DatabaseSettings{PostgresURL: "postgres://a", PostgresPooler: postgres.TransactionPooler}, false},
+		{DatabaseSettings{PostgresURL: "postgres://a", PostgresPooler: postgres.TransactionPooler, JobsPostgresURL: "postgres://b"}, true},
 	} {
 		if err := test.settings.validate(); (err == nil) != test.want {
 			t.Errorf("pooler %q: %v", test.settings.PostgresPooler, err)

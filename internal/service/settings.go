@@ -3,14 +3,17 @@ package service
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -64,7 +67,13 @@ func (s *ListenSettings) origins() (web.Origins, error) {
 
 func (s *ListenSettings) validate() error {
 	_, err := s.origins()
-	return err
+	errs := []error{err}
+	for _, a := range []struct{ name, address string }{{"listen", s.Listen}, {"internal-listen", s.InternalListen}, {"admin-listen", s.AdminListen}} {
+		if _, _, err := net.SplitHostPort(a.address); err != nil && a.address != "" {
+			errs = append(errs, fmt.Errorf("%s: must be an address such as 127.0.0.1:8080 or :8080", a.name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // DatabaseSettings name the roles of the database.
@@ -73,10 +82,45 @@ type DatabaseSettings struct {
 	PostgresPooler  postgres.Pooler `name:"postgres-pooler" env:"${prefix}_POSTGRES_POOLER" enum:"none,transaction" default:"none" help:"What postgres-url leads through: none, or transaction for PgBouncer with pool_mode=transaction. jobs-postgres-url and migrate-url always lead to the server itself."`
 	JobsPostgresURL daemon.Secret   `name:"jobs-postgres-url" env:"${prefix}_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs, without a pooler (default: postgres-url)."`
 	MigrateURL      daemon.Secret   `name:"migrate-url" env:"${prefix}_MIGRATE_URL" help:"Database, as a role that may migrate, without a pooler; if set, migrations run at start."`
+
+	isolated bool
+}
+
+// BeforeApply is called with the command line's service before settings are read.
+func (s *DatabaseSettings) BeforeApply(id Identity) error {
+	s.isolated = id.Isolated
+	return nil
 }
 
 func (s *DatabaseSettings) validate() error {
-	return errors.Join(required("postgres-url", s.PostgresURL), s.validateDirect())
+	return errors.Join(required("postgres-url", s.PostgresURL), s.validateDirect(), s.validateURLs())
+}
+
+// validateJobs accepts what is enough for the role of relay and jobs.
+func (s *DatabaseSettings) validateJobs() error {
+	var err error
+	switch {
+	case s.JobsPostgresURL != "":
+	case s.isolated:
+		err = required("jobs-postgres-url", s.JobsPostgresURL)
+	case s.PostgresURL == "":
+		err = errors.New("postgres-url or jobs-postgres-url: one is required")
+	}
+	return errors.Join(err, s.validateDirect(), s.validateURLs())
+}
+
+// validateURLs reports what cannot be read as a database's URL.
+func (s *DatabaseSettings) validateURLs() error {
+	var errs []error
+	for _, u := range []struct {
+		name string
+		url  daemon.Secret
+	}{{"postgres-url", s.PostgresURL}, {"jobs-postgres-url", s.JobsPostgresURL}, {"migrate-url", s.MigrateURL}} {
+		if u.url != "" && !postgres.ValidURL(u.url.Reveal()) {
+			errs = append(errs, fmt.Errorf("%s: must be a URL such as postgres://role:password@host:5432/database", u.name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // validateDirect reports a missing way around the pooler: the relay's lock and
@@ -98,7 +142,7 @@ func (s *DatabaseSettings) jobsURL(id Identity) (string, error) {
 	if id.Isolated {
 		return "", required("jobs-postgres-url", "")
 	}
-	return s.PostgresURL.Reveal(), s.validate()
+	return s.PostgresURL.Reveal(), errors.Join(required("postgres-url", s.PostgresURL), s.validateDirect())
 }
 
 // RedisSettings name the two tiers.
@@ -108,7 +152,14 @@ type RedisSettings struct {
 }
 
 func (s *RedisSettings) validate() error {
-	return errors.Join(required("redis-session-url", s.RedisSessionURL), required("redis-cache-url", s.RedisCacheURL))
+	return errors.Join(redisURL("redis-session-url", s.RedisSessionURL), redisURL("redis-cache-url", s.RedisCacheURL))
+}
+
+func redisURL(name string, url daemon.Secret) error {
+	if url != "" && !redis.ValidURL(url.Reveal()) {
+		return fmt.Errorf("%s: must be a URL such as redis://host:6379 or rediss://user:password@host:6379", name)
+	}
+	return required(name, url)
 }
 
 // PubSubSettings say where events go and come from.
@@ -131,6 +182,9 @@ type CallerSettings struct {
 
 func (s *CallerSettings) validate() error {
 	errs := []error{required("internal-hmac-key", s.InternalHMACKey)}
+	if s.OIDCJWKSURL != "" {
+		errs = append(errs, HTTPURL("oidc-jwks-url", s.OIDCJWKSURL))
+	}
 	if s.InternalToken == "" && s.OIDCJWKSURL == "" {
 		errs = append(errs, errors.New("internal-token or oidc-jwks-url: one is required"))
 	}
@@ -153,6 +207,14 @@ func (s *CallerSettings) Callers() callers.Auth {
 		}
 	}
 	return auth
+}
+
+// HTTPURL reports a setting that is no URL of a web server.
+func HTTPURL(name, value string) error {
+	if u, err := url.Parse(value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%s: must be an http(s) URL", name)
+	}
+	return nil
 }
 
 func required[T ~string](name string, value T) error {

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -27,7 +26,6 @@ type EventsCommand struct {
 }
 
 type tail struct {
-	daemon.Settings
 	PubSubSettings
 	Subject []string `name:"subject" help:"Only these subjects, or parts of them such as wishlist. May be repeated."`
 	Plain   bool     `name:"plain" help:"No colours."`
@@ -35,7 +33,7 @@ type tail struct {
 
 // Validate accepts a configuration that is enough to listen.
 func (t *tail) Validate() error {
-	return errors.Join(t.Settings.Validate(), t.PubSubSettings.validate())
+	return t.PubSubSettings.validate()
 }
 
 const tailAdmin = 5 * time.Second

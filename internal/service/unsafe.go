@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -51,6 +52,19 @@ func proxyBits(p netip.Prefix) (bits, least int) {
 		return p.Bits() - 96, minProxyBits4
 	}
 	return p.Bits(), minProxyBits6
+}
+
+// WarnDoubtful logs settings that are probably a mistake, and variables of the service
+// that no setting reads.
+func (p *Process) WarnDoubtful(env *daemon.Environment, doubts []error) {
+	for _, err := range doubts {
+		for _, problem := range env.Name(err) {
+			p.Log.Warn("setting is probably a mistake", "setting", problem.Text)
+		}
+	}
+	for _, problem := range env.Unknown(p.Prefix + "_") {
+		p.Log.Warn("variable in the environment is no setting, nothing reads it", "setting", problem.Text)
+	}
 }
 
 // WarnUnsafe logs what is accepted in development alone, so that a process of the

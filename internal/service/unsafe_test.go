@@ -15,7 +15,7 @@ func TestUnsafeSettings(t *testing.T) {
 	safe := func() Settings {
 		s := Settings{
 			ListenSettings:   ListenSettings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}},
-			DatabaseSettings: DatabaseSettings{PostgresURL: "p"}, RedisSettings: RedisSettings{"r", "r"}, PubSubSettings: PubSubSettings{PubSubProject: "p"},
+			DatabaseSettings: DatabaseSettings{PostgresURL: "postgres://p"}, RedisSettings: RedisSettings{"redis://r", "redis://r"}, PubSubSettings: PubSubSettings{PubSubProject: "p"},
 			CallerSettings: CallerSettings{
 				InternalHMACKey: daemon.Secret(strings.Repeat("k", 32)), OIDCJWKSURL: "https://i", OIDCIssuer: "i", OIDCAudience: "a", OIDCEmails: []string{"e"},
 			},
@@ -41,7 +41,7 @@ func TestUnsafeSettings(t *testing.T) {
 			"all at once", func(s *Settings) { s.InternalToken, s.InternalHMACKey, s.PubSubEmulator = "t", "short", "e" },
 			[]string{"internal-token", "internal-hmac-key", "pubsub-emulator"},
 		},
-		{"no environment", func(s *Settings) { s.Environment = "" }, []string{"MELMASTOON_ENV"}},
+		{"no environment", func(s *Settings) { s.Environment = "" }, []string{"environment: must be a word"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

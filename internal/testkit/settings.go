@@ -1,9 +1,11 @@
 package testkit
 
 import (
+	"flag"
 	"os"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
@@ -32,6 +34,38 @@ func CheckSettings(t *testing.T, config any) {
 		if secret.MatchString(name) && kind != reflect.TypeFor[daemon.Secret]() {
 			t.Errorf("%s: is a %s, want a daemon.Secret", name, f.Type)
 		}
+	}
+}
+
+var writeDocs = flag.Bool("write-docs", false, "write docs/settings.md anew")
+
+// CheckSettingsPage compares a service's section of docs/settings.md with what its
+// settings say of themselves.
+func CheckSettingsPage(t *testing.T, want string) {
+	t.Helper()
+	const page = "../../../docs/settings.md"
+	all, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heading, _, _ := strings.Cut(want, "\n")
+	begin := strings.Index(string(all), heading+"\n")
+	if begin < 0 {
+		t.Fatalf("docs/settings.md has no section %q", heading)
+	}
+	end := len(all)
+	if next := strings.Index(string(all[begin+1:]), "\n## "); next >= 0 {
+		end = begin + 1 + next
+	}
+	if got := strings.TrimRight(string(all[begin:end]), "\n"); got == strings.TrimRight(want, "\n") {
+		return
+	}
+	if !*writeDocs {
+		t.Error("docs/settings.md is stale: run go test -p 1 ./internal/consumer/consumerd ./internal/backoffice/backofficed -run TestSettingsAreDescribed -write-docs")
+		return
+	}
+	if err := os.WriteFile(page, []byte(string(all[:begin])+want+string(all[end:])), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -36,6 +36,7 @@ func (a *auditVerify) Validate() error {
 		if a.Export == "" {
 			return errors.New("only-export: needs export")
 		}
+		a.Without()
 		return nil
 	}
 	return a.Database.Validate()

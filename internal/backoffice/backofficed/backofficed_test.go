@@ -374,6 +374,11 @@ func TestIsolationIsRequired(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
+	section, err := service.DescribeSettings(identity(), &commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.CheckSettingsPage(t, section)
 }
 
 func TestJobsAreDescribed(t *testing.T) {

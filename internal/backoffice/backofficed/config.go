@@ -112,8 +112,10 @@ func (c *Config) Validate() error {
 	}
 	need(c.JobsPostgresURL != "", "jobs-postgres-url: is required")
 	for name, v := range c.urls() {
-		u, err := url.Parse(v)
-		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s-url: must be an http(s) URL", name)
+		errs = append(errs, service.HTTPURL(string(name)+"-url", v))
+	}
+	if c.SyncPublicURL != "" {
+		errs = append(errs, service.HTTPURL("sync-public-url", c.SyncPublicURL))
 	}
 	if c.IdentitySettings == nil {
 		c.IdentitySettings = &IdentitySettings{}

@@ -2,7 +2,6 @@ package backofficed
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -24,15 +23,7 @@ func (d *doctor) Run(ctx context.Context, id service.Identity, env *daemon.Envir
 }
 
 func (d *doctor) examination(id service.Identity, env *daemon.Environment) *service.Examination {
-	x := service.NewExamination(id, &d.Settings, d.DoctorSettings)
-	x.Configuration(env, d.Validate(), append(d.Unsafe(), d.unsafe()...))
-	x.Servers()
-	x.Add(service.Check{Area: "keys", Name: "nonce-keys, sync-keys and pepper", Run: d.keys})
-	x.Issuer("keys", "issuer of access tokens", d.jwksURL())
-	urls := d.urls()
-	for _, name := range slices.Sorted(maps.Keys(urls)) {
-		x.Upstream(string(name), urls[name])
-	}
+	x := service.ExamineAll(id, env, d.DoctorSettings, d.subject())
 	sessions := x.Redis("session", d.RedisSessionURL)
 	x.Add(service.Check{Area: "guard", Name: "requests", Attack: true, Run: func(ctx context.Context) ([]service.Finding, error) {
 		client, err := sessions()
@@ -55,18 +46,47 @@ func (d *doctor) examination(id service.Identity, env *daemon.Environment) *serv
 	return x
 }
 
-// keys looks for secrets that are given twice: one that leaks from
+// check examines settings and connections.
+type check struct {
+	Config
+	service.DoctorSettings
+}
+
+// Run says what is wrong, and changes nothing.
+func (c *check) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
+	return c.examination(id, env).Run(ctx, os.Stdout)
+}
+
+func (c *check) examination(id service.Identity, env *daemon.Environment) *service.Examination {
+	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject())
+}
+
+func (c *Config) subject() service.Subject {
+	return service.Subject{Settings: &c.Settings, Wrong: c.Validate(), Unsafe: append(c.Unsafe(), c.unsafe()...), FlagsFile: c.FlagsFile, Places: c.places}
+}
+
+// places examines the keys and whether the upstreams answer.
+func (c *Config) places(x *service.Examination) {
+	x.Add(service.Check{Area: "keys", Name: "nonce-keys, sync-keys and pepper", Run: c.distinct})
+	x.Issuer("keys", "issuer of access tokens", c.jwksURL())
+	urls := c.urls()
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
+		x.Upstream(string(name), urls[name])
+	}
+}
+
+// distinct looks for secrets that are given twice: one that leaks from
 // its one place would open the other too. Lengths are a matter of the settings.
-func (d *doctor) keys(context.Context) ([]service.Finding, error) {
-	if len(d.NonceKeys) == 0 || len(d.SyncKeys) == 0 || d.Pepper == "" {
-		return nil, errors.New("nonce-keys, sync-keys or pepper: missing")
+func (c *Config) distinct(context.Context) ([]service.Finding, error) {
+	if len(c.NonceKeys) == 0 || len(c.SyncKeys) == 0 || c.Pepper == "" {
+		return nil, service.ErrUnset
 	}
 	names := map[string]string{}
 	var found []service.Finding
 	for _, ring := range []struct {
 		name string
 		keys []daemon.Secret
-	}{{"BFF_BACKOFFICE_NONCE_KEYS", d.NonceKeys}, {"BFF_BACKOFFICE_SYNC_KEYS", d.SyncKeys}, {"BFF_BACKOFFICE_PEPPER", []daemon.Secret{d.Pepper}}} {
+	}{{"BFF_BACKOFFICE_NONCE_KEYS", c.NonceKeys}, {"BFF_BACKOFFICE_SYNC_KEYS", c.SyncKeys}, {"BFF_BACKOFFICE_PEPPER", []daemon.Secret{c.Pepper}}} {
 		for _, key := range ring.keys {
 			switch other, used := names[key.Reveal()]; {
 			case used && other == ring.name:
@@ -80,7 +100,7 @@ func (d *doctor) keys(context.Context) ([]service.Finding, error) {
 	if len(found) > 0 {
 		return found, nil
 	}
-	return service.Good("%d nonce keys and %d sync keys, the first of which is in use; all are distinct", len(d.NonceKeys), len(d.SyncKeys)), nil
+	return service.Good("%d nonce keys and %d sync keys, the first of which is in use; all are distinct", len(c.NonceKeys), len(c.SyncKeys)), nil
 }
 
 func (c *Config) jwksURL() string {

@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/issuer"
@@ -33,9 +34,10 @@ import (
 type serve struct{ Config }
 
 // Run serves until the process is told to stop.
-func (s *serve) Run(ctx context.Context, id service.Identity) error {
+func (s *serve) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
 	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
 	p.WarnUnsafe(append(s.Unsafe(), s.unsafe()...))
+	p.WarnDoubtful(env, service.CheckFlagsFile(s.FlagsFile))
 	if err := s.assemble(ctx, p); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package consumerd
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -55,8 +54,7 @@ func (c Config) Validate() error {
 	for name, v := range map[string]string{
 		"search-url": c.SearchURL, "pricing-url": c.PricingURL, "property-url": c.PropertyURL, "theme-url": c.ThemeURL, "tenant-url": c.TenantURL,
 	} {
-		u, err := url.Parse(v)
-		need(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "%s: must be an http(s) URL", name)
+		errs = append(errs, service.HTTPURL(name, v))
 	}
 	for subject, rate := range c.Sampling {
 		need(slices.Contains(consumer.Subjects(), consumer.Subject(subject)), "sampling: there is no event %q", subject)

@@ -61,6 +61,7 @@ type commands struct {
 	Jobs    service.Jobs          `cmd:"" help:"Run a nightly job."`
 	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off, or of the guests' cards."`
 	Handoff handoffCommand        `cmd:"" help:"Look at hand-offs."`
+	Check   check                 `cmd:"" help:"Say which settings are wrong, and whether everything that the service connects to answers. Changes nothing; 'doctor' looks deeper."`
 	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
 }
 

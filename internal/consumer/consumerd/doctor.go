@@ -29,31 +29,52 @@ func (d *doctor) Run(ctx context.Context, id service.Identity, env *daemon.Envir
 }
 
 func (d *doctor) examination(id service.Identity, env *daemon.Environment) *service.Examination {
-	x := service.NewExamination(id, &d.Settings, d.DoctorSettings)
-	x.Configuration(env, d.Validate(), append(d.Unsafe(), d.unsafe()...))
-	x.Servers()
-	x.Add(
-		service.Check{Area: "keys", Name: "keyring of the hand-off", Run: d.keyring(d.handoffKeys(), handoff.Lifetime, x.Now)},
-		service.Check{Area: "keys", Name: "keyring of the cards", Run: d.keyring(d.cardKeys(), consumer.CardLifetime, x.Now)},
-	)
-	for _, u := range []struct{ name, url string }{
-		{"search-aggregation", d.SearchURL}, {"pricing", d.PricingURL}, {"property", d.PropertyURL}, {"theme-config", d.ThemeURL}, {"tenant", d.TenantURL},
-	} {
-		x.Upstream(u.name, u.url)
-	}
+	x := service.ExamineAll(id, env, d.DoctorSettings, d.subject())
 	db := x.Postgres()
 	x.Add(
 		service.Check{Area: "hand-off", Name: "used twice", Attack: true, Run: d.onLedger(db, attackLedger)},
-		service.Check{Area: "hand-off", Name: "token", Attack: true, Run: d.withRing(d.handoffKeys(), attackToken)},
-		service.Check{Area: "card", Name: "planted", Attack: true, Run: d.withRing(d.cardKeys(), attackCard)},
+		service.Check{Area: "hand-off", Name: "token", Attack: true, Run: withRing(d.handoffKeys(), attackToken)},
+		service.Check{Area: "card", Name: "planted", Attack: true, Run: withRing(d.cardKeys(), attackCard)},
 	)
 	return x
 }
 
+// check examines settings and connections.
+type check struct {
+	Config
+	service.DoctorSettings
+}
+
+// Run says what is wrong, and changes nothing.
+func (c *check) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
+	return c.examination(id, env).Run(ctx, os.Stdout)
+}
+
+func (c *check) examination(id service.Identity, env *daemon.Environment) *service.Examination {
+	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject())
+}
+
+func (c *Config) subject() service.Subject {
+	return service.Subject{Settings: &c.Settings, Wrong: c.Validate(), Unsafe: append(c.Unsafe(), c.unsafe()...), FlagsFile: c.FlagsFile, Places: c.places}
+}
+
+// places examines the keyrings and whether the upstreams answer.
+func (c *Config) places(x *service.Examination) {
+	x.Add(
+		service.Check{Area: "keys", Name: "keyring of the hand-off", Run: keyring(c.handoffKeys(), handoff.Lifetime, x.Now)},
+		service.Check{Area: "keys", Name: "keyring of the cards", Run: keyring(c.cardKeys(), consumer.CardLifetime, x.Now)},
+	)
+	for _, u := range []struct{ name, url string }{
+		{"search-aggregation", c.SearchURL}, {"pricing", c.PricingURL}, {"property", c.PropertyURL}, {"theme-config", c.ThemeURL}, {"tenant", c.TenantURL},
+	} {
+		x.Upstream(u.name, u.url)
+	}
+}
+
 // keyring examines a ring of keys: that it can be read, that one key signs, and that
 // a key which was replaced stays as long as what it has signed.
-func (d *doctor) keyring(from keySource, life time.Duration, now func() time.Time) func(context.Context) ([]service.Finding, error) {
-	return d.withRing(from, func(_ context.Context, ring *handoff.Keyring) ([]service.Finding, error) {
+func keyring(from keySource, life time.Duration, now func() time.Time) func(context.Context) ([]service.Finding, error) {
+	return withRing(from, func(_ context.Context, ring *handoff.Keyring) ([]service.Finding, error) {
 		return judgeRing(ring.KeySet(), life, now()), nil
 	})
 }
@@ -88,10 +109,10 @@ func judgeRing(set *handoff.KeySet, life time.Duration, now time.Time) []service
 }
 
 // withRing reads a ring of keys once.
-func (d *doctor) withRing(from keySource, do func(context.Context, *handoff.Keyring) ([]service.Finding, error)) func(context.Context) ([]service.Finding, error) {
+func withRing(from keySource, do func(context.Context, *handoff.Keyring) ([]service.Finding, error)) func(context.Context) ([]service.Finding, error) {
 	return func(ctx context.Context) ([]service.Finding, error) {
-		if err := from.validate(); err != nil {
-			return nil, err
+		if from.validate() != nil {
+			return nil, service.ErrUnset
 		}
 		source, closed, err := from.source(ctx)
 		if err != nil {

@@ -51,9 +51,9 @@ func TestDoctor(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	examine := func(change func(*doctor)) []service.Finding {
+	run := func(command string, of func(*commands) *service.Examination) []service.Finding {
 		t.Helper()
-		args := []string{"doctor", "--json", "--timeout=1m", "--environment=" + w.Name, "--pubsub-project=" + w.PubSubProject, "--pubsub-emulator=" + w.PubSubHost}
+		args := []string{command, "--json", "--timeout=1m", "--environment=" + w.Name, "--pubsub-project=" + w.PubSubProject, "--pubsub-emulator=" + w.PubSubHost}
 		for variable, value := range env {
 			name, own := strings.CutPrefix(variable, "BFF_CONSUMER_")
 			if !own {
@@ -69,11 +69,8 @@ func TestDoctor(t *testing.T) {
 		if _, err := service.Parse(identity(), &cli, args); err != nil {
 			t.Fatal(err)
 		}
-		if change != nil {
-			change(&cli.Doctor)
-		}
 		var out bytes.Buffer
-		err := cli.Doctor.examination(identity(), new(daemon.Environment)).Run(ctx, &out)
+		err := of(&cli).Run(ctx, &out)
 		var doc struct {
 			Verdict  service.Verdict
 			Findings []service.Finding
@@ -82,6 +79,22 @@ func TestDoctor(t *testing.T) {
 			t.Fatalf("%v, %v\n%s", err, jsonErr, &out)
 		}
 		return doc.Findings
+	}
+	examine := func(change func(*doctor)) []service.Finding {
+		t.Helper()
+		return run("doctor", func(cli *commands) *service.Examination {
+			if change != nil {
+				change(&cli.Doctor)
+			}
+			return cli.Doctor.examination(identity(), new(daemon.Environment))
+		})
+	}
+	checked := func(change func(*check)) []service.Finding {
+		t.Helper()
+		return run("check", func(cli *commands) *service.Examination {
+			change(&cli.Check)
+			return cli.Check.examination(identity(), new(daemon.Environment))
+		})
 	}
 	missing := pubsub.Needed(identity().Publishes, identity().Receives)
 	if n := len(examine(nil)); n < len(missing.Topics)+len(missing.Subscriptions) {
@@ -100,6 +113,12 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	const shared = "warning redis cache: policy: " // both tiers are one server here
+	named(t, checked(func(*check) {}), shared)
+	named(t, checked(func(c *check) {
+		c.PricingURL, c.MigrateURL, c.RedisSessionURL = "", "postgres://127.0.0.1:1/x", "http://x"
+	}),
+		"wrong configuration: settings: redis-session-url: must be a URL", "wrong configuration: settings: pricing-url: must be an http(s) URL", "wrong postgres of migrations: server: ",
+		"warning redis session: server: not checked", "wrong redis cache: policy: ", "warning upstreams: pricing: not checked")
 	named(t, examine(nil), shared)
 	named(t, examine(func(d *doctor) { d.CardKeys = "{" }), shared, "wrong keys: keyring of the cards: card-keys: ", "wrong card: planted: card-keys: ")
 	named(t, examine(func(d *doctor) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,

@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
@@ -156,6 +157,11 @@ func TestPrune(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
+	section, err := service.DescribeSettings(identity(), &commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.CheckSettingsPage(t, section)
 }
 
 func TestJobsAreDescribed(t *testing.T) {

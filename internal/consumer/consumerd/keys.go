@@ -125,7 +125,15 @@ type keys struct {
 }
 
 type keyFile struct {
-	File string `name:"file" required:"" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"The keyring file."`
+	File string `name:"file" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"The keyring file."`
+}
+
+// Validate accepts a file that is named.
+func (f keyFile) Validate() error {
+	if f.File == "" {
+		return errors.New("file: is required, or --file")
+	}
+	return nil
 }
 
 func (f keyFile) read() (*handoff.KeySet, error) {

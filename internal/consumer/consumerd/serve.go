@@ -12,6 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -27,9 +28,10 @@ const (
 type serve struct{ Config }
 
 // Run serves until the process is told to stop.
-func (s *serve) Run(ctx context.Context, id service.Identity) error {
+func (s *serve) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
 	p := service.NewProcess(id, s.Settings.Settings, s.AdminSettings)
 	p.WarnUnsafe(append(s.Unsafe(), s.unsafe()...))
+	p.WarnDoubtful(env, service.CheckFlagsFile(s.FlagsFile))
 	if consumerguard.Mode(s.BotDefence) == consumerguard.ModeWatch {
 		p.Log.Warn("the bot defence only watches: verdicts are logged and have no effect")
 	}

@@ -33,9 +33,13 @@ help: ## list these targets
 
 .PHONY: run
 run: need-go ## everything on this machine: servers, simulated upstreams, both services
-	@go build -o bin/melmastoon ./cmd/melmastoon
+	@tools/build melmastoon
 	@bin/melmastoon doctor --install --up
 	@exec bin/melmastoon up
+
+.PHONY: build
+build: need-go ## bin/: both services and melmastoon, static, stamped with the version
+	@tools/build bff-consumer bff-backoffice melmastoon
 
 # The clients' tests mostly wait for npm, so they run beside the others; what they
 # print is shown when they fail.
@@ -68,9 +72,9 @@ test-go proof: export CGO_ENABLED := 1
 test-typescript: need-node
 ifneq ($(wildcard clients/typescript/package.json),)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
-	@go build -o .cache/bin/bff-backoffice ./cmd/bff-backoffice
-	@BFF_BACKOFFICE_PROGRAM=$(CURDIR)/.cache/bin/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		go run ./cmd/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js
+	@tools/build bff-backoffice melmastoon
+	@BFF_BACKOFFICE_PROGRAM=$(CURDIR)/bin/bff-backoffice MELMASTOON_LOG_LEVEL=error \
+		bin/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js
 endif
 
 # The second reader of exported files.

@@ -21,8 +21,8 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	staff "melmastoon.ghasi.io/bff/internal/desk"
-	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 const (
@@ -55,16 +55,17 @@ type desk struct {
 
 // client opens the computer.
 func (d *desk) client() (*staff.Client, error) {
-	home, err := platform.Home(d.Data)
+	home, err := world.Home(d.Data)
 	if err != nil {
 		return nil, err
 	}
 	if d.BackofficeURL == "" || d.SimURL == "" {
-		at, err := platform.FindRunning(home)
+		at, err := world.Find(home)
 		if err != nil {
 			return nil, err
 		}
-		d.BackofficeURL, d.SimURL = cmp.Or(d.BackofficeURL, at.BackofficeURL), cmp.Or(d.SimURL, at.SimURL)
+		d.BackofficeURL = cmp.Or(d.BackofficeURL, at.Environment["MELMASTOON_BACKOFFICE_URL"])
+		d.SimURL = cmp.Or(d.SimURL, at.Environment["MELMASTOON_SIM_URL"])
 	}
 	if d.Device == "" || strings.ContainsAny(d.Device, `/\`) {
 		return nil, errors.New("--device: want a name without slashes")

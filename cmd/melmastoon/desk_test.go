@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 // clerk runs `melmastoon desk` against a simulator and a service that accepts
@@ -37,9 +37,13 @@ func newClerk(t *testing.T) *clerk {
 	k := &clerk{t: t, home: t.TempDir()}
 	service := httptest.NewServer(http.HandlerFunc(k.serve))
 	t.Cleanup(service.Close)
-	if _, err := (platform.Running{BackofficeURL: service.URL, SimURL: upstreams.URL}).Announce(k.home); err != nil {
+	withdraw, err := world.World{Home: k.home, Environment: map[string]string{
+		"MELMASTOON_BACKOFFICE_URL": service.URL, "MELMASTOON_SIM_URL": upstreams.URL,
+	}}.Announce()
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = withdraw() }) // with the directory
 	return k
 }
 

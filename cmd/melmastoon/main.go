@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 
@@ -41,12 +42,15 @@ func run(args []string) int {
 }
 
 type commands struct {
-	Up     up     `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
-	Desk   desk   `cmd:"" help:"Call the running staff service as an operator at a hotel's computer."`
-	Doctor doctor `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
+	Up     up         `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
+	Desk   desk       `cmd:"" help:"Call the running staff service as an operator at a hotel's computer."`
+	Env    envCommand `cmd:"" help:"Print the running platform's settings for a shell: eval \"$(melmastoon env)\"."`
+	Status status     `cmd:"" help:"Say what runs, where, since when, and whether it is ready."`
+	Doctor doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
 }
 
 type doctor struct {
+	servers
 	Install bool `help:"Install what is missing, where this user may."`
 	Up      bool `help:"Leave out what only the tests need: PgBouncer, promtool and Chromium."`
 }
@@ -54,7 +58,12 @@ type doctor struct {
 // Run finds the servers' programs and starts each once, which is the only
 // proof that they work.
 func (d doctor) Run(ctx context.Context) (err error) {
-	servers, err := stack.Start(ctx, stack.Config{NoInstall: !d.Install})
+	log := slog.New(newTeller(os.Stderr, slog.LevelInfo))
+	cfg := d.config(log)
+	cfg.NoInstall = !d.Install
+	done := step(log, "looking for Postgres and Redis")
+	servers, err := stack.Start(ctx, cfg)
+	done()
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,12 +51,31 @@ func startServices(ctx context.Context, list []platform.Service, env []string, l
 		first = append(first, p)
 		s.wg.Go(func() { s.keep(p, launch, log) })
 	}
+	began := time.Now()
 	for _, p := range first {
 		if err := p.AwaitReady(ctx); err != nil {
-			return s, fmt.Errorf("%w: see %s", err, filepath.Join(logs, p.Name+".log"))
+			return s, fmt.Errorf("%w\n%s", err, endOfLog(filepath.Join(logs, p.Name+".log")))
 		}
+		log.Info(p.Name+" ready", "at", p.URLs()["MELMASTOON_"+p.Prefix()+"_URL"], "took", time.Since(began))
 	}
 	return s, nil
+}
+
+// shownLog is how much of a log is shown, in lines and in bytes.
+const shownLines, shownBytes = 20, 8 << 10
+
+// endOfLog is what a service wrote last. The file itself may be gone in a moment.
+func endOfLog(path string) string {
+	b, err := os.ReadFile(path) //nolint:gosec // our own log
+	if err != nil {
+		return "its log cannot be read: " + err.Error()
+	}
+	b = bytes.TrimSpace(b[max(0, len(b)-shownBytes):])
+	if len(b) == 0 {
+		return "its log is empty"
+	}
+	lines := strings.Split(string(b), "\n")
+	return "its log ends so:\n  " + strings.Join(lines[max(0, len(lines)-shownLines):], "\n  ")
 }
 
 // keep starts a service again whenever it ends by itself.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,20 +19,43 @@ import (
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/local/stack"
+	"melmastoon.ghasi.io/bff/internal/world"
 )
 
 type up struct {
-	Data    string `env:"MELMASTOON_HOME" help:"Where data stay between runs (default: a directory of this user)."`
-	Verbose bool   `short:"v" help:"Say what is being started."`
+	servers
+	Data    string `env:"MELMASTOON_HOME" placeholder:"DIR" help:"Where data stay between runs (default: a directory of this user)."`
+	Verbose bool   `short:"v" help:"Say more of what is being started."`
+
+	ConsumerListen           string `env:"BFF_CONSUMER_LISTEN" placeholder:"ADDR" help:"Address of bff-consumer, such as 127.0.0.1:7181 (default: the usual port, or a free one if that is taken)."`
+	ConsumerInternalListen   string `env:"BFF_CONSUMER_INTERNAL_LISTEN" placeholder:"ADDR" help:"The same, of its calls for other services."`
+	ConsumerAdminListen      string `env:"BFF_CONSUMER_ADMIN_LISTEN" placeholder:"ADDR" help:"The same, of its health and metrics."`
+	BackofficeListen         string `env:"BFF_BACKOFFICE_LISTEN" placeholder:"ADDR" help:"Address of bff-backoffice."`
+	BackofficeInternalListen string `env:"BFF_BACKOFFICE_INTERNAL_LISTEN" placeholder:"ADDR" help:"The same, of its calls for other services."`
+	BackofficeAdminListen    string `env:"BFF_BACKOFFICE_ADMIN_LISTEN" placeholder:"ADDR" help:"The same, of its health and metrics."`
 
 	command []string
+}
+
+// servers that run already can be named.
+type servers struct {
+	PostgresURL string `env:"MELMASTOON_UP_POSTGRES_URL" placeholder:"URL" help:"A running Postgres to use, as a superuser and with the database in the URL (default: a private one is started)."`
+	RedisURL    string `env:"MELMASTOON_UP_REDIS_URL" placeholder:"URL" help:"A running Redis to use (default: a private one is started)."`
+}
+
+func (s servers) config(log *slog.Logger) stack.Config {
+	return stack.Config{Logger: log, Postgres: stack.PostgresConfig{URL: s.PostgresURL}, Redis: stack.RedisConfig{URL: s.RedisURL}}
 }
 
 // throwaway reports whether the run is for one command only.
 func (u up) throwaway() bool { return len(u.command) > 0 }
 
-// pagesPort is where a browser finds the index, while it is free.
-const pagesPort = "8080"
+const (
+	// pagesPort is where a browser finds the index, while it is free.
+	pagesPort = "8080"
+	// startTimeout covers an installation of Postgres and Redis on a fresh machine.
+	startTimeout = 5 * time.Minute
+)
 
 // usualPort is a port that people know by heart; a throw-away run takes none.
 func (u up) usualPort(port string) string {
@@ -40,9 +64,6 @@ func (u up) usualPort(port string) string {
 	}
 	return port
 }
-
-// startTimeout covers an installation of Postgres and Redis on a fresh machine.
-const startTimeout = 5 * time.Minute
 
 // Run starts everything and stops it again.
 func (u up) Run(ctx context.Context) (err error) {
@@ -59,20 +80,24 @@ func (u up) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, os.RemoveAll(home))
 		}
 	}()
-
-	level := slog.LevelWarn
-	if u.Verbose {
+	level := slog.LevelInfo
+	switch {
+	case u.Verbose:
 		level = slog.LevelDebug
+	case u.throwaway(): // what the command prints is what is wanted
+		level = slog.LevelWarn
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(newTeller(os.Stderr, level))
 
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	cfg := stack.Config{Logger: log}
+	cfg := u.config(log)
 	if !u.throwaway() {
 		cfg.DataDir = filepath.Join(home, "data")
 	}
+	done := step(log, "starting Postgres, Redis and Pub/Sub")
 	stack, err := stack.Start(startCtx, cfg)
+	done()
 	if err != nil {
 		return err
 	}
@@ -83,6 +108,7 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
+	log.Info("simulated upstreams ready", "at", sim.URL)
 
 	ln, taken, err := platform.Listen("the index of pages", u.usualPort(pagesPort))
 	if err != nil {
@@ -90,13 +116,21 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	site := pages.Serve(ln)
 	defer func() { err = errors.Join(err, site.Close()) }()
+	if taken != nil {
+		log.Info(taken.String())
+	}
 
 	env, list, err := u.environment(home, stack, sim.URL)
 	if err != nil {
 		return err
 	}
-	env["MELMASTOON_PAGES_URL"] = site.URL
+	env["MELMASTOON_PAGES_URL"], env[world.WorldEnv] = site.URL, home
 	mountPages(site, env)
+	for _, svc := range list {
+		for _, t := range svc.Taken {
+			log.Info(t.String())
+		}
+	}
 	own := platform.Pairs(env)
 	if u.throwaway() { // the log is deleted at the end: only errors are worth the disk
 		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
@@ -105,30 +139,22 @@ func (u up) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil { //nolint:gosec // logs hold no secrets and no personal data
 		return err
 	}
+	done = step(log, "starting bff-consumer and bff-backoffice")
 	running, err := startServices(startCtx, list, own, logs, log)
+	done()
 	defer running.stop()
 	if err != nil {
 		return err
 	}
 
-	if u.throwaway() {
-		env["MELMASTOON_DESK_DIR"] = filepath.Join(home, deskDir) // tokens of this run are of no use later
-		return u.runCommand(ctx, env)
-	}
-	withdraw, err := platform.Running{
-		ConsumerURL: env["MELMASTOON_CONSUMER_URL"], BackofficeURL: env["MELMASTOON_BACKOFFICE_URL"], SimURL: env["MELMASTOON_SIM_URL"],
-	}.Announce(home)
+	withdraw, err := world.World{Home: home, PID: os.Getpid(), Since: started, Logs: logs, Environment: env}.Announce()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, withdraw()) }()
-	if taken != nil {
-		list[0].Taken = append(list[0].Taken, *taken)
-	}
-	for _, svc := range list {
-		for _, t := range svc.Taken {
-			fmt.Println(t)
-		}
+	if u.throwaway() {
+		env["MELMASTOON_DESK_DIR"] = filepath.Join(home, deskDir) // tokens of this run are of no use later
+		return u.runCommand(ctx, env)
 	}
 	if err := welcome(os.Stdout, env, time.Since(started), logs); err != nil {
 		return err
@@ -154,18 +180,17 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 		return nil, nil, err
 	}
 	for name, value := range oneMachine() {
-		if os.Getenv(name) == "" {
-			env[name] = value
-		}
+		env[name] = cmp.Or(os.Getenv(name), value)
 	}
-	var list []platform.Service
-	for _, name := range []string{"bff-consumer", "bff-backoffice"} {
-		svc, err := platform.NewService(name, !u.throwaway())
-		if err != nil {
+	list := []platform.Service{
+		{Name: "bff-consumer", Public: u.ConsumerListen, Internal: u.ConsumerInternalListen, Admin: u.ConsumerAdminListen},
+		{Name: "bff-backoffice", Public: u.BackofficeListen, Internal: u.BackofficeInternalListen, Admin: u.BackofficeAdminListen},
+	}
+	for i := range list {
+		if list[i], err = list[i].Place(!u.throwaway()); err != nil {
 			return nil, nil, err
 		}
-		maps.Copy(env, svc.URLs())
-		list = append(list, svc)
+		maps.Copy(env, list[i].URLs())
 	}
 	return env, list, nil
 }
@@ -191,11 +216,7 @@ func (u up) home() (string, error) {
 	if u.throwaway() {
 		return os.MkdirTemp("", "melmastoon-run-")
 	}
-	dir, err := platform.Home(u.Data)
-	if err != nil {
-		return "", err
-	}
-	return dir, os.MkdirAll(dir, 0o755) //nolint:gosec // the database's user must pass through it; what is secret in it has its own mode
+	return world.MakeHome(u.Data)
 }
 
 // runCommand runs the user's command and reports its exit status as ours.

@@ -81,6 +81,7 @@ func House() Rule {
 					"internal/tracing/...",
 					"internal/upstream/...",
 					"internal/web/...",
+					"internal/world",
 				},
 				Imports:    []string{"language", "machinery", "contracts", "migrations"},
 				ThirdParty: []string{"*"},

@@ -123,7 +123,7 @@ type Command struct{ *kong.Context }
 func Parse(cli any, name, description string, args []string, options ...kong.Option) (*Command, error) {
 	env := new(Environment)
 	parser, err := kong.New(cli, append(options, kong.Name(name), kong.Description(description), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.Embed(new(asked)))...)
 	if err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", name, err)
 	}

@@ -5,6 +5,8 @@
 package service
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -13,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/web"
+	"melmastoon.ghasi.io/bff/internal/world"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -49,7 +52,18 @@ type Identity struct {
 // struct with kong tags; settings of this package take the service's prefix and
 // its default addresses.
 func Main(id Identity, cli any, args []string) int {
-	return daemon.Main(cli, id.Name, id.Description, args, id.options()...)
+	args, err := world.FromArgs(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", id.Name, err)
+		return 1
+	}
+	return daemon.Main(cli, id.Name, id.Description, args, append(id.options(), kong.Embed(new(worldFlag)))...)
+}
+
+// worldFlag is in the help text. It is taken out of the command line before that is
+// read, because what it brings has to be in the environment by then.
+type worldFlag struct {
+	World string `placeholder:"DIR" help:"Take what is not set from the platform that 'make run' or 'melmastoon up' runs on this machine: --world, or --world=DIR for the one with its data in DIR."`
 }
 
 // Parse reads a service's command line without running it.

@@ -40,6 +40,7 @@ type Process struct {
 // else yet.
 func NewProcess(id Identity, s daemon.Settings, admin AdminSettings) *Process {
 	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s, breakers: map[string]*redis.Breakers{}}
+	p.Metrics.MustRegister(daemon.ThisBuild().Figure(id.Namespace))
 	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout, NoDrain: true})
 	return p
 }

@@ -69,7 +69,8 @@ func TestFigures(t *testing.T) {
 		postgres_pool_inuse postgres_pool_total outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total
 		singleflight_followers_total dashboard_partial_total lock_action_total mfa_attestation_total dpop_replay_blocked_total
 		sse_active_connections sse_events_pushed_total device_status_count session_active_count
-		dashboard_first_byte_seconds_count sse_first_event_seconds_count force_logout_seconds_count device_heartbeat_total redis_call_duration_seconds_count`) {
+		dashboard_first_byte_seconds_count sse_first_event_seconds_count force_logout_seconds_count device_heartbeat_total redis_call_duration_seconds_count
+		build_info`) {
 		if !reported(figures, "bff_backoffice_"+name) {
 			t.Errorf("bff_backoffice_%s is not reported", name)
 		}

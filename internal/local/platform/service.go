@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -40,25 +41,18 @@ func NewService(name string, wellKnown bool) (Service, error) {
 	return Service{Name: name}.Place(wellKnown)
 }
 
-// Place gives the instance the addresses that it does not have yet. A given one
-// without a port, such as 127.0.0.1:0, gets one.
+// Place gives the instance the addresses that it does not have yet. Given ones must
+// be free; one without a port, such as 127.0.0.1:0, gets one.
 func (s Service) Place(wellKnown bool) (Service, error) {
 	for i, addr := range []*string{&s.Public, &s.Internal, &s.Admin} {
-		if host, port, err := net.SplitHostPort(*addr); *addr != "" && (err != nil || port != "0") {
-			continue // one that is no address is refused by the service itself
-		} else if err == nil && host != "" && host != "127.0.0.1" {
-			return s, fmt.Errorf("%s: a port of the system's choice can be had on 127.0.0.1 only", *addr)
-		}
-		port := ""
-		if wellKnown && *addr == "" {
-			port = preferred[s.Name][i]
-		}
-		ln, taken, err := Listen(s.Name+listeners[i], port)
+		ln, taken, err := place(s.Name+listeners[i], *addr, wellKnown, preferred[s.Name][i])
 		if err != nil {
 			return s, err
 		}
 		defer func() { _ = ln.Close() }() // held until all are found, lest one be found twice
-		*addr = ln.Addr().String()
+		if *addr == "" || strings.HasSuffix(*addr, ":0") {
+			*addr = ln.Addr().String()
+		}
 		if taken != nil {
 			s.Taken = append(s.Taken, *taken)
 		}
@@ -66,11 +60,30 @@ func (s Service) Place(wellKnown bool) (Service, error) {
 	return s, nil
 }
 
+func place(what, given string, wellKnown bool, usual string) (net.Listener, *Taken, error) {
+	switch {
+	case given == "" && wellKnown:
+		return Listen(what, usual)
+	case given == "":
+		return Listen(what, "")
+	}
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", given)
+	if _, port, bad := net.SplitHostPort(given); err != nil && bad == nil {
+		if holder := portHolder(port); holder != "" {
+			err = fmt.Errorf("%w: another program has it (%s)", err, holder)
+		}
+	}
+	return ln, nil, err
+}
+
 // Listen is the environment that makes an instance listen there.
 func (s Service) Listen() map[string]string {
 	p := "BFF_" + prefixes[s.Name]
 	return map[string]string{p + "_LISTEN": s.Public, p + "_INTERNAL_LISTEN": s.Internal, p + "_ADMIN_LISTEN": s.Admin}
 }
+
+// Prefix is the service in the names of variables.
+func (s Service) Prefix() string { return prefixes[s.Name] }
 
 // URLs is the environment that tells others where the instance is.
 func (s Service) URLs() map[string]string {

@@ -18,7 +18,7 @@ const postgresHelp = `no Postgres server programs (initdb, postgres) were found.
   Debian, Ubuntu:  sudo apt-get install -y --no-install-recommends postgresql
   Fedora:          sudo dnf install -y postgresql-server
   macOS:           brew install postgresql@16
-or name a running server, or the directory of the programs`
+or name a running server, as a superuser: MELMASTOON_UP_POSTGRES_URL for 'make run' and 'melmastoon up', MELMASTOON_TEST_POSTGRES_URL for the tests`
 
 // postgresPrograms finds the directory of initdb and postgres, installing
 // them where there are none and that needs no password. A version (of an

@@ -29,7 +29,7 @@ var redisServer = program{
   Debian, Ubuntu:  sudo apt-get install -y --no-install-recommends redis-server
   Fedora:          sudo dnf install -y valkey
   macOS:           brew install redis
-or name a running server`,
+or name a running server: MELMASTOON_UP_REDIS_URL for 'make run' and 'melmastoon up', MELMASTOON_TEST_REDIS_URL for the tests`,
 }
 
 // RedisConfig describes a Redis server. The zero value is a throw-away one.

@@ -123,7 +123,8 @@ type cursor struct {
 //
 // A cursor beyond the server's transactions was restored from another server: the walk
 // begins again, and what has an entry already is passed over. Rows beyond them were
-// restored, too, and are read whatever the cursor.
+// restored, too, and are read whatever the cursor; the newest row tells that there are
+// none, which spares the server to look through the table for them.
 func readUnsealed(ctx context.Context, tx pgx.Tx, t backoffice.AuditTable) ([]found, cursor, error) {
 	unsettled := "false"
 	if t.Unsettled != "" {
@@ -139,7 +140,8 @@ func readUnsealed(ctx context.Context, tx pgx.Tx, t backoffice.AuditTable) ([]fo
 			UNION ALL
 			(SELECT 'hole', t.* FROM %[1]s%[2]s t WHERE t.tx_id = ANY((SELECT holes FROM k)::xid8[]) AND (t.tx_id, t.tenant_id, t.id) <= ((SELECT tx_id FROM k), (SELECT tenant FROM k), (SELECT row_id FROM k)))
 			UNION ALL
-			(SELECT 'restored', t.* FROM %[1]s%[2]s t WHERE t.tx_id >= (SELECT xmax FROM s) AND NOT EXISTS (SELECT FROM %[1]saudit_chain c
+			(SELECT 'restored', t.* FROM %[1]s%[2]s t WHERE (SELECT tx_id FROM %[1]s%[2]s ORDER BY tx_id DESC LIMIT 1) >= (SELECT xmax FROM s)
+				AND t.tx_id >= (SELECT xmax FROM s) AND NOT EXISTS (SELECT FROM %[1]saudit_chain c
 				WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id) LIMIT $1))
 		SELECT s.snapshot, t.side, t.tx_id::text, t.%[3]s, %[4]s, coalesce(c.version, 0), coalesce(c.tx_id = t.tx_id, false), c.row_hash, %[5]s
 		FROM s LEFT JOIN n t ON true LEFT JOIN LATERAL (SELECT version, tx_id, row_hash FROM %[1]saudit_chain c

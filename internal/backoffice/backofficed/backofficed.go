@@ -28,7 +28,7 @@ func identity() service.Identity {
 		Listen: ":8083", InternalListen: "127.0.0.1:8183", AdminListen: "127.0.0.1:9083", Codes: web.Codes{Budget: bff.CodeUpstreamTimeout}, Headers: backofficehttp.Headers(),
 		Schema: migrations.Backoffice(), Isolated: true, Outbox: table,
 		Publishes: subjects(), Receives: backofficeevents.Subscriptions(),
-		Jobs: jobs(table, nil, new(LakeSettings).lake(table, slog.Default(), "")),
+		Jobs: jobs(table, nil, backofficelake.New(new(LakeSettings).unloaded(table, slog.Default(), ""))),
 	}
 }
 

@@ -292,12 +292,12 @@ func TestJobs(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	err := (&Config{}).Validate()
+	err := (&Config{LakeSettings: LakeSettings{WarehouseURL: "elsewhere://project/dataset"}}).Validate()
 	if err == nil {
 		t.Fatal("an empty configuration was accepted")
 	}
 	for _, want := range []string{
-		"postgres-url", "jobs-postgres-url", "redis-session-url", "redis-cache-url", "pubsub-project", "internal-hmac-key", "internal-token",
+		"postgres-url", "jobs-postgres-url", "redis-session-url", "redis-cache-url", "pubsub-project", "internal-hmac-key", "internal-token", "warehouse-url",
 	} {
 		if !strings.Contains(err.Error(), want+":") && !strings.Contains(err.Error(), want+" or") {
 			t.Errorf("%s is not reported: %v", want, err)

@@ -143,6 +143,9 @@ func (c *Config) Validate() error {
 	}
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
+	if _, err := c.warehouse(); err != nil {
+		errs = append(errs, err)
+	}
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)
 		errs = append(errs, c.LakeSettings.validate()...)

@@ -21,6 +21,7 @@ import (
 // LakeSettings say where the audit lake is and which keys sign the chains.
 type LakeSettings struct {
 	LakeURL         string          `name:"lake-url" env:"BFF_BACKOFFICE_LAKE_URL" help:"Bucket of the audit lake: gs://bucket, or file:///directory."`
+	WarehouseURL    string          `name:"warehouse-url" env:"BFF_BACKOFFICE_WAREHOUSE_URL" help:"Dataset that exported files are loaded into: bigquery://project/dataset, with ?location= outside of the US and the EU. It needs a lake at gs://; without, files are loaded nowhere."`
 	AuditKeys       []daemon.Secret `name:"audit-keys" env:"BFF_BACKOFFICE_AUDIT_KEYS" help:"Keys that sign the heads of the audit chains, the newest first: id:base64 of an Ed25519 seed; id:public:base64 only verifies."`
 	AuditKeysFile   string          `name:"audit-keys-file" env:"BFF_BACKOFFICE_AUDIT_KEYS_FILE" help:"File with such keys, one a line, read at each run." type:"path"`
 	AuditKeysSecret string          `name:"audit-keys-secret" env:"BFF_BACKOFFICE_AUDIT_KEYS_SECRET" help:"The same as a secret: projects/…/secrets/…/versions/latest."`
@@ -77,12 +78,28 @@ func (s *LakeSettings) keys(ctx context.Context) (_ *backoffice.AuditKeys, err e
 	return keys, nil
 }
 
+// warehouse opens what loads exported files; nil for none.
+func (s *LakeSettings) warehouse() (backofficelake.Loader, error) {
+	return backofficelake.OpenLoader(s.LakeURL, s.WarehouseURL)
+}
+
 // lake opens the jobs of the audit lake. What is missing is reported by their runs.
-func (s *LakeSettings) lake(table *outbox.Table, log *slog.Logger, instance string) *backofficelake.Lake {
-	return backofficelake.New(backofficelake.Config{
+func (s *LakeSettings) lake(table *outbox.Table, log *slog.Logger, instance string) (*backofficelake.Lake, error) {
+	loader, err := s.warehouse()
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.unloaded(table, log, instance)
+	cfg.Loader = loader
+	return backofficelake.New(cfg), nil
+}
+
+// unloaded is the lake without a warehouse.
+func (s *LakeSettings) unloaded(table *outbox.Table, log *slog.Logger, instance string) backofficelake.Config {
+	return backofficelake.Config{
 		Outbox: table, News: backoffice.NewNewsroom(instance), Log: log, Keys: s.keys,
 		Bucket: func(ctx context.Context) (*blob.Bucket, error) { return backofficelake.OpenBucket(ctx, s.LakeURL) },
-	})
+	}
 }
 
 // jobsCommand runs jobs with the settings of the lake.
@@ -93,6 +110,10 @@ type jobsCommand struct {
 
 // Run runs the named job.
 func (j *jobsCommand) Run(ctx context.Context, id service.Identity) error {
-	id.Jobs = jobs(id.Outbox, nil, j.lake(id.Outbox, slog.Default(), "jobs"))
+	lake, err := j.lake(id.Outbox, slog.Default(), "jobs")
+	if err != nil {
+		return err
+	}
+	id.Jobs = jobs(id.Outbox, nil, lake)
 	return j.Jobs.Run(ctx, id)
 }

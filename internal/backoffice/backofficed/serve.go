@@ -95,7 +95,11 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), streams.notices, upstreams.Lock, p.Log}, p.Namespace)
 	p.Metrics.MustRegister(locks.settled, locks.overdue)
-	p.Jobs = jobs(p.Outbox, streams.notices, s.lake(p.Outbox, p.Log, p.Instance()))
+	lake, err := s.lake(p.Outbox, p.Log, p.Instance())
+	if err != nil {
+		return err
+	}
+	p.Jobs = jobs(p.Outbox, streams.notices, lake)
 	if err := p.Schedule(ctx, &s.Settings, db, locks.job()); err != nil {
 		return err
 	}

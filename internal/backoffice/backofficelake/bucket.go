@@ -132,37 +132,3 @@ func sweepTemporary(ctx context.Context, bucket *blob.Bucket) error {
 		}
 	}
 }
-
-// load hands confirmed files to the warehouse.
-func (l *Lake) load(ctx context.Context, conn *pgx.Conn, t table) error {
-	if l.cfg.Loader == nil {
-		return nil
-	}
-	rows, err := conn.Query(ctx, `SELECT first, manifest FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND loaded_at IS NULL ORDER BY first`, t.name)
-	if err != nil {
-		return fmt.Errorf("load %s: %w", t.name, err)
-	}
-	type pending struct {
-		First    int64
-		Manifest []byte
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[pending])
-	if err != nil {
-		return fmt.Errorf("load %s: %w", t.name, err)
-	}
-	for _, p := range all {
-		var m Manifest
-		if err := json.Unmarshal(p.Manifest, &m); err != nil {
-			return fmt.Errorf("load %s: %w", t.name, err)
-		}
-		for _, f := range m.Files {
-			if err := l.cfg.Loader.Load(ctx, t.name, f, t.columns); err != nil {
-				return fmt.Errorf("load %s into the warehouse: %w", f.Path, err)
-			}
-		}
-		if _, err := conn.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET loaded_at = now() WHERE tab = $1 AND first = $2`, t.name, p.First); err != nil {
-			return fmt.Errorf("load %s: %w", t.name, err)
-		}
-	}
-	return nil
-}

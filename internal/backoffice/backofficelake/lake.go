@@ -57,12 +57,6 @@ type Config struct {
 	Loader Loader
 }
 
-// Loader loads an exported file into a warehouse. It is called again after a crash and
-// must then do nothing new.
-type Loader interface {
-	Load(ctx context.Context, table string, f File, schema []Column) error
-}
-
 // Lake has the jobs.
 type Lake struct{ cfg Config }
 

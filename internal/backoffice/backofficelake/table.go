@@ -13,6 +13,7 @@ import (
 // table is something that is exported: rows of an audited table, or the chain.
 type table struct {
 	name    string
+	moment  string // column whose month is the file's
 	columns []Column
 	// only restricts positions to the table's own.
 	only string
@@ -41,7 +42,7 @@ func rowTable(t backoffice.AuditTable) table {
 	values := make([][]byte, len(t.Columns)+2)
 	var encoded []byte
 	return table{
-		name: t.Name, columns: rowColumns(&t), only: "tab = '" + t.Name + "'",
+		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'",
 		page: fmt.Sprintf(`SELECT c.pos, c.seq, c.version::bigint, c.at, c.row_hash, c.unsettled, c.row_id, c.tenant, %s
 			FROM %[2]saudit_chain c LEFT JOIN %[2]s%[3]s t ON t.tenant_id = c.tenant AND t.id = c.row_id
 			WHERE c.tab = '%[3]s' AND c.pos > $1 AND c.pos <= $2 ORDER BY c.pos LIMIT $3`, expressions(&t, "t"), schema, t.Name),
@@ -95,7 +96,7 @@ func chainColumns() []Column {
 // chainTable exports the chain itself.
 func chainTable() table {
 	return table{
-		name: ChainTable, columns: chainColumns(), only: "true",
+		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true",
 		page: `SELECT pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash
 			FROM bff_backoffice.audit_chain WHERE pos > $1 AND pos <= $2 ORDER BY pos LIMIT $3`,
 		row: func(raw [][]byte) ([][]byte, time.Time, error) {

@@ -1,0 +1,3 @@
+import bff = require('@melmastoon/bff');
+
+export const jar: bff.CookieJar = new bff.CookieJar();

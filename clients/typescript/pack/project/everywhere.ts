@@ -1,0 +1,75 @@
+// Uses every entry that runs anywhere, as front ends do. It is compiled and never run.
+import * as all from '@melmastoon/bff';
+import { BackofficeClient, SignedOut, indexedDbStore, memoryStore, type StreamEvent } from '@melmastoon/bff/backoffice';
+import { solve, type Challenge, type Solver } from '@melmastoon/bff/challenge';
+import { ConsumerClient, CookieJar, ProblemError, searchPages, type Code, type Schemas } from '@melmastoon/bff/consumer';
+import { addDays, dayOf, formatDay, formatMoney, nights, sum, today, toDecimal, toMinor } from '@melmastoon/bff/values';
+
+const body = {
+  geo: { mode: 'city', city: 'Kabul' },
+  dates: { checkIn: today('Asia/Kabul'), checkOut: addDays(dayOf(new Date()), 3) },
+  occupancy: { adults: 2, rooms: 1 },
+} as const;
+
+export async function storefront(api: ConsumerClient): Promise<string> {
+  const session: string = (await api.call('session')).data.sessionId;
+  for await (const page of searchPages(api, { body })) {
+    for (const hotel of page.results satisfies Schemas['ListingCard'][]) {
+      const { rateSnapshot } = hotel;
+      if (rateSnapshot === null) continue;
+      const money = { minor: rateSnapshot.totalForStayMinor, currency: rateSnapshot.currency };
+      console.log(formatMoney(sum(money, money), 'fa-AF'), toDecimal(toMinor('1.50', 'USD')), formatDay(body.dates.checkIn, 'fa-AF'), nights(body.dates.checkIn, body.dates.checkOut));
+    }
+  }
+  const handoff = await api.call('mintHandoff', { body: { propertyId: 'ppt_1', tenantId: 'tnt_1', dates: body.dates, occupancy: body.occupancy }, timeoutMs: 5_000 });
+  return session + handoff.data.url;
+}
+
+export function text(error: unknown): string {
+  if (!(error instanceof ProblemError)) throw error;
+  switch (error.code) {
+    case 'MELMASTOON.BFF.CONSUMER.WISHLIST_LIMIT_EXCEEDED':
+      return error.problem?.userMessageKey ?? '';
+    case 'UNKNOWN':
+    case 'NETWORK':
+    case 'TIMEOUT':
+      return `${error.status} ${error.retryAfterMs ?? ''}`;
+    // @ts-expect-error no code is called so
+    case 'MELMASTOON.BFF.CONSUMER.WISHLIST_LIMIT_EXCEDED':
+      return '';
+    default:
+      return error.code satisfies Code;
+  }
+}
+
+export async function mistakes(api: ConsumerClient, desk: BackofficeClient): Promise<void> {
+  // @ts-expect-error a search needs a body
+  await api.call('search');
+  // @ts-expect-error there is no such operation
+  await api.call('consumeHandoff');
+  // @ts-expect-error nor this
+  await desk.call('refreshh');
+  // @ts-expect-error a hotel has an id
+  await api.call('hotel', { query: {} });
+  // @ts-expect-error a lock belongs to a reservation
+  await desk.call('issueKey');
+}
+
+export async function frontDesk(signal: AbortSignal): Promise<StreamEvent[]> {
+  const events: StreamEvent[] = [];
+  const desk = new BackofficeClient({ baseUrl: '/', iamUrl: '/', store: 'indexedDB' in globalThis ? indexedDbStore() : memoryStore(), appVersion: '1.0.0', appPlatform: 'win32' });
+  try {
+    await desk.signIn({ username: 'parwana', tenantId: 'tnt_1' });
+  } catch (error) {
+    if (error instanceof SignedOut) return [];
+  }
+  desk.propertyId = (await desk.call('session')).data.propertyScope[0];
+  await desk.call('issueKey', { path: { reservationId: 'rsv_1' } });
+  await desk.call('replacePreferences', { body: {} as never, headers: { 'If-Match': '"1"' } });
+  for await (const page of desk.pages('listAlerts', { query: { status: ['open'] } })) console.log(page.items.length);
+  await desk.stream({ onEvent: (event) => events.push(event), onGap: () => undefined }).follow(signal);
+  return events;
+}
+
+export const solver: Solver = (challenge: Challenge, options) => solve(challenge, { ...options, onProgress: (share) => console.log(share) });
+export const clients = [new all.ConsumerClient({ baseUrl: '/', solver: all.solve, fetch: new CookieJar().fetch, headers: { 'Accept-Language': 'fa-AF' } }), all.BackofficeClient, all.formatMoney];

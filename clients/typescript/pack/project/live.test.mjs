@@ -1,0 +1,159 @@
+// The installed package against the platform, in Node and in Chromium. `make test-typescript` runs it, within `melmastoon up`.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { test } from 'node:test';
+
+import { BackofficeClient, ConsumerClient, CookieJar, ProblemError, addDays, searchPages, solve, today } from '@melmastoon/bff';
+
+const { MELMASTOON_CONSUMER_URL, MELMASTOON_BACKOFFICE_URL, MELMASTOON_SIM_URL } = process.env;
+const consumer = `${MELMASTOON_CONSUMER_URL}/bff/consumer/v1`;
+const backoffice = `${MELMASTOON_BACKOFFICE_URL}/bff/backoffice/v1`;
+const timeout = 240_000;
+const patient = { timeoutMs: 60_000, retries: 5 }; // machines that run tests are slow and busy
+
+test('a guest of a server-rendered page', { timeout }, async () => {
+  const jar = new CookieJar();
+  const api = new ConsumerClient({ baseUrl: consumer, fetch: jar.fetch, solver: solve, ...patient });
+  const checkIn = addDays(today('Asia/Kabul'), 30);
+  const stay = { dates: { checkIn, checkOut: addDays(checkIn, 3) }, occupancy: { adults: 2, rooms: 1 } };
+  const hotels = [];
+  for await (const page of searchPages(api, { body: { ...stay, geo: { mode: 'city', city: 'Kabul' }, page: { limit: 50 } } })) {
+    hotels.push(...page.results);
+    if (hotels.length >= 100) break;
+  }
+  assert.equal(new Set(hotels.map((h) => h.propertyId)).size, 100);
+  const { propertyId, tenantId } = hotels[0];
+  const wish = { body: { propertyId, source: 'list' }, idempotencyKey: 'package-live-test' };
+  assert.deepEqual([(await api.call('addToWishlist', wish)).status, (await api.call('addToWishlist', wish)).headers.get('Idempotency-Replayed')], [201, 'true']);
+  assert.equal((await api.call('wishlist')).data.size, 1);
+  // The guest's next request, in another process.
+  const next = new ConsumerClient({ baseUrl: consumer, fetch: CookieJar.of(jar.header(consumer), consumer).fetch, ...patient });
+  assert.equal((await next.call('wishlist')).data.size, 1);
+  assert.ok(new URL((await api.call('mintHandoff', { body: { ...stay, propertyId, tenantId } })).data.url).searchParams.has('h'));
+  await assert.rejects(api.call('suggest', { query: { q: '' } }), (error) => error instanceof ProblemError && error.code === 'MELMASTOON.GENERAL.VALIDATION_FAILED');
+});
+
+test('an operator', { timeout }, async () => {
+  const desk = new BackofficeClient({ baseUrl: backoffice, iamUrl: `${MELMASTOON_SIM_URL}/iam`, appVersion: '1.0.0', appPlatform: 'linux', ...patient });
+  await desk.signIn({ username: 'parwana' });
+  const { data } = await desk.call('session');
+  assert.equal(data.deviceId, await desk.deviceId());
+  [desk.propertyId] = data.propertyScope;
+  await Promise.all([desk.refresh(), desk.call('arrivals'), desk.call('dashboard', { headers: { Accept: 'application/json' } })]);
+  for await (const page of desk.pages('listAlerts', { query: { limit: 1 } })) {
+    assert.ok(page.items.length <= 1);
+    break;
+  }
+  await desk.signOut();
+});
+
+const salt = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ?expires=1776935662&level=0&';
+const challenge = { algorithm: 'SHA-256', challenge: createHash('sha256').update(`${salt}12345`).digest('hex'), maxnumber: 20_000, salt, signature: 'ab'.repeat(32) };
+const frontDesk = 'Parwana Wardak';
+
+/** The pages that the browser visits: where, and what is found there. */
+const visits = [
+  { at: 'http://127.0.0.1', page: 'guest', want: { sessions: 1, hotels: 40, size: 1, token: true, code: 'MELMASTOON.GENERAL.RESOURCE_NOT_FOUND', solved: true, beside: true } },
+  { at: 'http://127.0.0.1', page: 'strict', policy: "worker-src 'none'", want: { number: 12_345 } },
+  { at: 'http://shop.test', page: 'plain', want: { secure: false, status: 204, number: 12_345 } },
+  { at: 'http://127.0.0.1', page: 'signIn', want: { displayName: frontDesk, exported: false } },
+  { at: 'http://127.0.0.1', page: 'again', want: { displayName: frontDesk, same: true, end: 'aborted', told: true, signedIn: false } },
+];
+
+test('pages of another origin in Chromium', { timeout }, async (t) => {
+  const told = {};
+  const keys = [];
+  const { promise, resolve } = withResolvers();
+  const address = (visit) => (visit === undefined ? '' : `${visit.at}:${server.address().port}/${visit.page}`);
+  const server = createServer((asked, answer) => {
+    const [, first, name] = asked.url.split('/');
+    const i = visits.findIndex((visit) => visit.page === (name ?? first));
+    if (first === 'page.js') return answer.end(readFileSync(new URL('page.js', import.meta.url)));
+    if (first === 'iam') {
+      const onward = request(MELMASTOON_SIM_URL + asked.url, { method: asked.method, headers: asked.headers }, (got) => got.pipe(answer.writeHead(got.statusCode, got.headers)));
+      onward.on('error', () => answer.writeHead(502).end());
+      return asked.pipe(onward);
+    }
+    if (first === 'stub') {
+      keys.push(asked.headers['idempotency-key']);
+      return answer.writeHead(keys.length === 1 ? 503 : 204).end();
+    }
+    if (first === 'told') {
+      let body = '';
+      asked.on('data', (part) => (body += part));
+      return asked.on('end', () => {
+        told[name] = JSON.parse(body);
+        if (i === visits.length - 1) resolve();
+        answer.end(address(visits[i + 1]));
+      });
+    }
+    if (i < 0) return answer.writeHead(404).end();
+    answer.writeHead(200, { 'Content-Type': 'text/html', ...(visits[i].policy && { 'Content-Security-Policy': visits[i].policy }) });
+    answer.end(`<!doctype html><meta charset="utf-8"><script>const setting = ${JSON.stringify({ consumer, backoffice, challenge })};</script><script src="/page.js"></script>`);
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const browser = chromium(t, address(visits[0]));
+  await Promise.race([promise, browser]);
+  assert.deepEqual(told, Object.fromEntries(visits.map(({ page, want }) => [page, want])));
+  assert.equal(keys.length, 2);
+  assert.equal(new Set(keys).size, 1);
+});
+
+/**
+ * Starts a browser without a window. Fails when it ends before the test. It says that it is Firefox, and its client hints say otherwise: the
+ * platform of this test counts that as suspicious, so that guests meet a challenge. Headless browsers by their own name are refused without one.
+ */
+function chromium(t, url) {
+  const home = mkdtempSync(join(tmpdir(), 'melmastoon-chromium-'));
+  const args = [
+    url, '--headless', '--disable-gpu', '--no-first-run', '--no-default-browser-check', '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    '--disable-extensions', '--disable-breakpad', '--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * 127.0.0.1', '--remote-debugging-port=0',
+    '--user-agent=Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0', `--user-data-dir=${join(home, 'profile')}`,
+  ];
+  const running = spawn(find('chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'), args, { detached: true, stdio: 'ignore', env: { ...process.env, HOME: home } });
+  const ended = new Promise((_, reject) => {
+    running.once('error', reject);
+    running.once('exit', (code, signal) => reject(new Error(`Chromium ended: ${code ?? signal}`)));
+  });
+  ended.catch(() => undefined); // also when the test ends it
+  t.after(async () => {
+    try {
+      process.kill(-running.pid, 'SIGKILL'); // with all of its processes
+    } catch {
+      // it has ended
+    }
+    await ended.catch(() => undefined);
+    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  });
+  return ended;
+}
+
+function find(...names) {
+  const places = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'];
+  for (const name of names) {
+    for (const place of places) {
+      try {
+        accessSync(join(place, name), constants.X_OK);
+        return join(place, name);
+      } catch {
+        // not here
+      }
+    }
+  }
+  throw new Error('no Chromium was found: `melmastoon doctor --install` installs it, or says how');
+}
+
+function withResolvers() {
+  let resolve;
+  const promise = new Promise((r) => (resolve = r));
+  return { promise, resolve };
+}

@@ -42,11 +42,16 @@ func run(args []string) int {
 }
 
 type commands struct {
-	Up     up         `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
-	Desk   desk       `cmd:"" help:"Call the running staff service as an operator at a hotel's computer."`
-	Env    envCommand `cmd:"" help:"Print the running platform's settings for a shell: eval \"$(melmastoon env)\"."`
-	Status status     `cmd:"" help:"Say what runs, where, since when, and whether it is ready."`
-	Doctor doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
+	Up      up         `cmd:"" help:"Start everything; with '-- CMD ARGS…' run CMD against throw-away data and exit with its status."`
+	Desk    desk       `cmd:"" help:"Call the running staff service as an operator at a hotel's computer."`
+	Env     envCommand `cmd:"" help:"Print the running platform's settings for a shell: eval \"$(melmastoon env)\"."`
+	Status  status     `cmd:"" help:"Say what runs, where, since when, and whether it is ready."`
+	Tail    tail       `cmd:"" help:"Show the events that the services publish and receive, as they come."`
+	Trigger trigger    `cmd:"" help:"Have the platform report something, such as tenant.suspended; 'trigger --list' lists what."`
+	Fault   fault      `cmd:"" help:"Make upstreams slow, wrong or silent."`
+	Logs    logs       `cmd:"" help:"Show what the services have logged."`
+	Open    open       `cmd:"" help:"Print an address of the running platform, and open it where there is a browser."`
+	Doctor  doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
 }
 
 type doctor struct {

@@ -163,13 +163,20 @@ func TestPrinter(t *testing.T) {
 	if s := out.String(); !strings.Contains(s, "\x1b[1;36mt.v1\x1b[0m") || strings.Contains(s, "\x07") {
 		t.Errorf("%q", s)
 	}
+	out.Reset()
+	lines := &printer{w: &out, lines: true}
+	lines.event(pubsub.Delivery{Topic: "t.v1", Data: []byte("{\"envelope\": {},\n \"payload\": {}}")})
+	lines.event(pubsub.Delivery{Topic: "t.v1", Data: []byte("tea\x1b\n")})
+	if want := `{"envelope":{},"payload":{}}` + "\n" + `{"data":"tea\u001b\n","topic":"t.v1"}` + "\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
 	id := shapes()["text ids"].Identity
 	for want, subjects := range map[int][]string{1: {"wishlist"}, 2: {"wishlist", "tenant"}, 3: nil} {
-		if got, err := (&tail{Subject: subjects}).topics(id); err != nil || len(got) != want {
+		if got, err := (&Tail{Subject: subjects}).wanted(id.topics()); err != nil || len(got) != want {
 			t.Errorf("%v: %v %v, want %d", subjects, got, err, want)
 		}
 	}
-	if _, err := (&tail{Subject: []string{"nonsense"}}).topics(id); err == nil {
+	if _, err := (&Tail{Subject: []string{"nonsense"}}).wanted(id.topics()); err == nil {
 		t.Error("an unknown subject was accepted")
 	}
 }

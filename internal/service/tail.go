@@ -25,10 +25,16 @@ type EventsCommand struct {
 	Topics topics `cmd:"" help:"List the topics and subscriptions that the service needs."`
 }
 
-type tail struct {
-	PubSubSettings
+// Tail says which events are shown, and how.
+type Tail struct {
 	Subject []string `name:"subject" help:"Only these subjects, or parts of them such as wishlist. May be repeated."`
 	Plain   bool     `name:"plain" help:"No colours."`
+	JSON    bool     `name:"json" help:"One line of JSON for each event, with its envelope."`
+}
+
+type tail struct {
+	PubSubSettings
+	Tail
 }
 
 // Validate accepts a configuration that is enough to listen.
@@ -36,17 +42,30 @@ func (t *tail) Validate() error {
 	return t.PubSubSettings.validate()
 }
 
+// Run shows what the service publishes and what it receives.
+func (t *tail) Run(ctx context.Context, id Identity) error {
+	return t.Follow(ctx, t.PubSubSettings, id.topics())
+}
+
+func (id Identity) topics() []string {
+	topics := slices.Clone(id.Publishes)
+	for _, s := range id.Receives {
+		topics = append(topics, s.Topic)
+	}
+	return topics
+}
+
 const tailAdmin = 5 * time.Second
 
-// Run listens through subscriptions of its own, which it deletes when it ends.
-func (t *tail) Run(ctx context.Context, id Identity) (err error) {
-	topics, err := t.topics(id)
-	if err != nil {
+// Follow shows events of the topics as they are published, until ctx ends or Ctrl-C.
+// It listens through subscriptions of its own, which it deletes when it ends.
+func (t *Tail) Follow(ctx context.Context, at PubSubSettings, topics []string) (err error) {
+	if topics, err = t.wanted(topics); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: t.PubSubProject, EmulatorHost: t.PubSubEmulator})
+	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: at.PubSubProject, EmulatorHost: at.PubSubEmulator})
 	if err != nil {
 		return err
 	}
@@ -69,7 +88,7 @@ func (t *tail) Run(ctx context.Context, id Identity) (err error) {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "listening to %d topics; Ctrl-C ends\n", len(subs))
-	show := &printer{w: os.Stdout, colours: !t.Plain && terminal(os.Stdout)}
+	show := &printer{w: os.Stdout, colours: !t.Plain && terminal(os.Stdout), lines: t.JSON}
 	var wg sync.WaitGroup
 	errs := make(chan error, len(subs))
 	for _, s := range subs {
@@ -88,13 +107,8 @@ func (t *tail) Run(ctx context.Context, id Identity) (err error) {
 	return err
 }
 
-// topics are those that contain one of the wanted words: what the service
-// publishes and what it receives.
-func (t *tail) topics(id Identity) ([]string, error) {
-	all := slices.Clone(id.Publishes)
-	for _, s := range id.Receives {
-		all = append(all, s.Topic)
-	}
+// wanted are the topics that contain one of the wanted words.
+func (t *Tail) wanted(all []string) ([]string, error) {
 	if len(t.Subject) == 0 {
 		return all, nil
 	}
@@ -121,9 +135,29 @@ type printer struct {
 	mu      sync.Mutex
 	w       io.Writer
 	colours bool
+	lines   bool // of JSON
+}
+
+// line writes an event as it was published, in one line. What is no JSON is told as a
+// text beside its topic.
+func (p *printer) line(d pubsub.Delivery) {
+	var line bytes.Buffer
+	if json.Compact(&line, d.Data) != nil {
+		line.Reset()
+		b, _ := json.Marshal(map[string]string{"topic": d.Topic, "data": string(d.Data)}) // texts always encode
+		line.Write(b)
+	}
+	line.WriteByte('\n')
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = p.w.Write(line.Bytes()) // a closed pipe ends the process by itself
 }
 
 func (p *printer) event(d pubsub.Delivery) {
+	if p.lines {
+		p.line(d)
+		return
+	}
 	var e struct {
 		Envelope struct {
 			OccurredAt string  `json:"occurredAt"`

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +121,7 @@ func rules(at string, schema any, out map[string]string) any {
 	switch v := schema.(type) {
 	case map[string]any:
 		kept := map[string]any{}
-		for k, below := range v {
+		for k, below := range oneForm(at, v) {
 			names, ok := below.(map[string]any)
 			switch {
 			case slices.Contains(words, k):
@@ -141,6 +142,50 @@ func rules(at string, schema any, out map[string]string) any {
 		return kept
 	}
 	return schema
+}
+
+// oneForm returns rules that can be written in several ways as they were first
+// published: references whole, no type beside a reference to a document that has it,
+// and one list of types for alternatives that differ in nothing else.
+func oneForm(at string, schema map[string]any) map[string]any {
+	form := maps.Clone(schema)
+	if ref, ok := form["$ref"].(string); ok && !strings.HasPrefix(ref, "#") {
+		file, fragment, _ := strings.Cut(ref, "#")
+		if !strings.HasPrefix(file, contracts.SchemaBase) {
+			document, _, _ := strings.Cut(at, "#")
+			file = contracts.SchemaBase + path.Join(path.Dir(document), file)
+		}
+		form["$ref"] = file
+		if fragment != "" {
+			form["$ref"] = file + "#" + fragment
+		} else if form["type"] == "object" && file == contracts.SchemaBase+"envelope/v1.json" {
+			delete(form, "type")
+		}
+	}
+	alternatives, ok := form["anyOf"].([]any)
+	if !ok {
+		return form
+	}
+	var types []any
+	merged := maps.Clone(form)
+	delete(merged, "anyOf")
+	for _, a := range alternatives {
+		one, _ := a.(map[string]any)
+		if _, single := one["type"].(string); !single {
+			return form
+		}
+		for k, v := range one {
+			if k == "type" {
+				types = append(types, v)
+			} else if _, twice := merged[k]; twice || k != "maxLength" { // which is about strings alone
+				return form
+			} else {
+				merged[k] = v
+			}
+		}
+	}
+	merged["type"] = types
+	return merged
 }
 
 func TestBreaches(t *testing.T) {
@@ -172,6 +217,7 @@ func TestBreaches(t *testing.T) {
 		"value added":        {replace(`["x","y"]`, `["x","y","z"]`), 1},
 		"new rule":           {replace(`{"type":"string"}`, `{"type":"string","maxLength":3}`), 1},
 		"closed":             {replace(`"type":"object"`, `"type":"object","additionalProperties":false`), 1},
+		"alternatives":       {replace(`{"type":"string"}`, `{"anyOf":[{"type":"string"},{"type":"null"}]}`), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

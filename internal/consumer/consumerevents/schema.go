@@ -59,11 +59,11 @@ func NewSchemas() (*Schemas, error) {
 }
 
 // closeObjects forbids undeclared members wherever members are declared. A
-// schema that only narrows another one has no type and stays open.
+// schema that only narrows another one has a reference, or no type, and stays open.
 func closeObjects(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		if _, declared := v["properties"]; declared && v["type"] == "object" && v["additionalProperties"] == nil {
+		if _, declared := v["properties"]; declared && v["type"] == "object" && v["additionalProperties"] == nil && v["$ref"] == nil {
 			v["additionalProperties"] = false
 		}
 		for _, child := range v {

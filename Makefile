@@ -74,24 +74,14 @@ test test-go test-typescript proof: export CGO_ENABLED := 1
 CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
 
 .PHONY: test-typescript
-<<<<<<< HEAD
 test-typescript: need-go need-cc need-node
+	@cd tools/contracts && npm ci --no-audit --no-fund --loglevel=error && npm test
 	@$(DOCTOR)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error
 	@project=$$(mktemp -d); trap 'rm -rf "$$project"' EXIT; \
 	(cd clients/typescript && node pack/pack.mjs "$$project" && npm run --silent unit); \
 	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
 		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs"
-=======
-test-typescript: need-node
-	@cd tools/contracts && npm ci --no-audit --no-fund --loglevel=error && npm test
-ifneq ($(wildcard clients/typescript/package.json),)
-	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm test
-	@tools/build bff-backoffice melmastoon
-	@BFF_BACKOFFICE_PROGRAM=$(CURDIR)/bin/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		bin/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js
-endif
->>>>>>> 3fac7be (contracts, tools/contracts: hold the contracts to the tools that others read them with)
 
 # The second reader of exported files.
 tools/parquet/node_modules: tools/parquet/package-lock.json | need-node

@@ -108,9 +108,15 @@ func House() Rule {
 				// Stand-ins for the world outside, for one machine and for tests.
 				Name:          "local",
 				Packages:      []string{"internal/local/..."},
-				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local"},
+				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "examples"},
 				ThirdParty:    []string{"*"},
 				TestLibraries: true,
+			},
+			{
+				// Programs for other teams to copy: they see what those see.
+				Name:     "examples",
+				Packages: []string{"examples/..."},
+				Imports:  []string{"language", "handoff", "examples"},
 			},
 			{
 				// The client of the staff service, for tests and the command line.

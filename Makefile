@@ -71,7 +71,7 @@ test test-go test-typescript proof: export CGO_ENABLED := 1
 
 # The packed clients run in a fresh project and in Chromium. Its false name is suspicious
 # in this world, so that they meet challenges.
-CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
+CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_LIMITS='ip=100,fingerprint=100' BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
 
 .PHONY: test-typescript
 test-typescript: need-go need-cc need-node
@@ -80,8 +80,11 @@ test-typescript: need-go need-cc need-node
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error
 	@project=$$(mktemp -d); trap 'rm -rf "$$project"' EXIT; \
 	(cd clients/typescript && node pack/pack.mjs "$$project" && npm run --silent unit); \
+	mkdir -p examples/booking/typescript/node_modules/@melmastoon; \
+	ln -sfn ../../../../../clients/typescript examples/booking/typescript/node_modules/@melmastoon/bff; \
+	clients/typescript/node_modules/.bin/tsc -p examples/booking/typescript --typeRoots clients/typescript/node_modules/@types; \
 	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs"
+		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js
 
 # The second reader of exported files.
 tools/parquet/node_modules: tools/parquet/package-lock.json | need-node

@@ -221,7 +221,7 @@ func insideGuestIsHandedOff(t *testing.T) {
 	var minted struct{ HandoffID, URL, ExpiresAt string }
 	a.into(t, &minted)
 	u, err := url.Parse(minted.URL)
-	if a.status != http.StatusCreated || err != nil || u.Host != hotel.TenantSlug+".melmastoon.ghasi.io" || u.Path != "/book" {
+	if a.status != http.StatusCreated || err != nil || u.Path != "/booking/"+hotel.TenantSlug+"/book" {
 		t.Fatalf("handoff: %d %s", a.status, a.body)
 	}
 	token := u.Query().Get("h")
@@ -266,6 +266,28 @@ func insideGuestIsHandedOff(t *testing.T) {
 		t.Errorf("mint replayed after use: %d %s", a.status, a.body)
 	}
 
+	// The guest follows the redirect, and comes back to it.
+	body["currency"] = "AFN"
+	body["shown"] = map[string]any{"minor": "1021295", "currency": "AFN", "capturedAt": time.Now().UTC().Format(time.RFC3339)}
+	g.handoff(rand.Text(), body).into(t, &minted)
+	for _, want := range []struct {
+		url    string
+		status int
+		shows  []string
+	}{
+		{minted.URL[:len(minted.URL)-9], http.StatusUnauthorized, []string{"not genuine"}},
+		{strings.Replace(minted.URL, "/booking/"+hotel.TenantSlug, "/booking/other", 1), http.StatusNotFound, []string{"another hotel"}},
+		{minted.URL, http.StatusOK, []string{hotel.PropertyID, "2077-05-12", "2077-05-15", "2 adults, 1 children (aged 7), 1 rooms", "10212.95 AFN", "AFN", "fa-AF"}},
+		{minted.URL, http.StatusConflict, []string{"already used"}},
+	} {
+		a := send(t, http.MethodGet, want.url, nil, nil)
+		for _, text := range want.shows {
+			if a.status != want.status || !bytes.Contains(a.body, []byte(text)) {
+				t.Errorf("booking page: %d, want %d with %q\n%s", a.status, want.status, text, a.body)
+			}
+		}
+	}
+
 	// A hand-off whose half hour is over.
 	delete(body, "currency")
 	a = g.handoff(rand.Text(), body)
@@ -280,6 +302,9 @@ func insideGuestIsHandedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, _ = url.Parse(minted.URL)
+	if a := send(t, http.MethodGet, minted.URL, nil, nil); a.status != http.StatusGone {
+		t.Errorf("expired, at the booking page: %d %s", a.status, a.body)
+	}
 	if a := consume(t, minted.HandoffID, map[string]string{"token": u.Query().Get("h"), "instance": "booking-1"}); a.status != http.StatusGone {
 		t.Errorf("expired: %d %s", a.status, a.body)
 	}

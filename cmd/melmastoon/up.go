@@ -126,6 +126,9 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	env["MELMASTOON_PAGES_URL"], env[world.WorldEnv] = site.URL, home
 	mountPages(site, env)
+	if err := mountBooking(site, env); err != nil {
+		return err
+	}
 	for _, svc := range list {
 		for _, t := range svc.Taken {
 			log.Info(t.String())

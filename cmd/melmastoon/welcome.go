@@ -13,6 +13,7 @@ Melmastoon is up ({{.Took}}). Look at {{.Env.MELMASTOON_PAGES_URL}}
   bff-consumer    {{.Env.MELMASTOON_CONSUMER_URL}}    admin {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}
   bff-backoffice  {{.Env.MELMASTOON_BACKOFFICE_URL}}    admin {{.Env.MELMASTOON_BACKOFFICE_ADMIN_URL}}
   upstreams       {{.Env.MELMASTOON_SIM_URL}}   simulated; hotels at /_sim/catalog
+  hand-offs       {{.Env.MELMASTOON_PAGES_URL}}/booking/…   arrive at a booking page
   Postgres        {{.Postgres}}
   Redis           {{.Redis}}
   Pub/Sub         {{.Env.PUBSUB_EMULATOR_HOST}}

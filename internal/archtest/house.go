@@ -108,7 +108,7 @@ func House() Rule {
 				// Stand-ins for the world outside, for one machine and for tests.
 				Name:          "local",
 				Packages:      []string{"internal/local/..."},
-				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local", "examples"},
+				Imports:       []string{"language", "handoff", "machinery", "contracts", "migrations", "local"},
 				ThirdParty:    []string{"*"},
 				TestLibraries: true,
 			},
@@ -152,7 +152,7 @@ func House() Rule {
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "examples",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+
+	booking "melmastoon.ghasi.io/bff/examples/booking/go/site"
+	"melmastoon.ghasi.io/bff/internal/local/pages"
+)
+
+const (
+	bookingPath     = "/booking"
+	redirectSetting = "BFF_CONSUMER_REDIRECT_TEMPLATE"
+)
+
+// mountBooking puts up the page on which hand-offs arrive, and has bff-consumer lead
+// guests there unless the user's environment leads them elsewhere.
+func mountBooking(site *pages.Site, env map[string]string) error {
+	page, err := booking.New(func(name string) string { return env[name] })
+	if err != nil {
+		return fmt.Errorf("booking page: %w", err)
+	}
+	site.Handle(bookingPath+"/", http.StripPrefix(bookingPath, page))
+	if os.Getenv(redirectSetting) == "" {
+		env[redirectSetting] = site.URL + bookingPath + "/{tenantSlug}/book?h={token}"
+	}
+	return nil
+}

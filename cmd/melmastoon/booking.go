@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -22,8 +23,6 @@ func mountBooking(site *pages.Site, env map[string]string) error {
 		return fmt.Errorf("booking page: %w", err)
 	}
 	site.Handle(bookingPath+"/", http.StripPrefix(bookingPath, page))
-	if os.Getenv(redirectSetting) == "" {
-		env[redirectSetting] = site.URL + bookingPath + "/{tenantSlug}/book?h={token}"
-	}
+	env[redirectSetting] = cmp.Or(os.Getenv(redirectSetting), site.URL+bookingPath+"/{tenantSlug}/book?h={token}")
 	return nil
 }

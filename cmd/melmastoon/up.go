@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/local/stack"
+	"melmastoon.ghasi.io/bff/internal/web"
 	"melmastoon.ghasi.io/bff/internal/world"
 )
 
@@ -34,7 +36,12 @@ type up struct {
 	BackofficeInternalListen string `env:"BFF_BACKOFFICE_INTERNAL_LISTEN" placeholder:"ADDR" help:"The same, of its calls for other services."`
 	BackofficeAdminListen    string `env:"BFF_BACKOFFICE_ADMIN_LISTEN" placeholder:"ADDR" help:"The same, of its health and metrics."`
 
+	Defence    string     `enum:"on,watch,off" default:"watch" env:"BFF_CONSUMER_BOT_DEFENCE" help:"Bot defence of bff-consumer: watch judges and refuses nothing, so that test browsers are served; on has the limits and the defence of production; off judges nothing."`
+	Lan        bool       `help:"Serve guests' pages to phones on this network, over plain http; cookies go without Secure."`
+	LanAddress netip.Addr `placeholder:"ADDRESS" env:"MELMASTOON_LAN_ADDRESS" help:"This machine's address for --lan (default: its private one)."`
+
 	command []string
+	host    string // of what guests' browsers reach
 }
 
 // servers that run already can be named.
@@ -71,6 +78,14 @@ func (u up) Run(ctx context.Context) (err error) {
 	defer stopSignals()
 	started := time.Now()
 
+	u.host = "127.0.0.1"
+	if u.Lan {
+		addr, err := lanAddress(u.LanAddress)
+		if err != nil {
+			return err
+		}
+		u.host = addr.String()
+	}
 	home, err := u.home()
 	if err != nil {
 		return err
@@ -103,14 +118,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stack.Stop()) }()
 
-	sim, err := platform.ServeUpstreams(startCtx, sim.Config{}, stack.PubSub.Host, stack.PubSub.ProjectID)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sim.Close()) }()
-	log.Info("simulated upstreams ready", "at", sim.URL)
-
-	ln, taken, err := platform.Listen("the index of pages", u.usualPort(pagesPort))
+	ln, taken, err := platform.ListenOn(u.host, "the index of pages", u.usualPort(pagesPort))
 	if err != nil {
 		return err
 	}
@@ -119,6 +127,14 @@ func (u up) Run(ctx context.Context) (err error) {
 	if taken != nil {
 		log.Info(taken.String())
 	}
+
+	sim, err := platform.ServeUpstreams(startCtx, sim.Config{PublicURL: site.URL}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sim.Close()) }()
+	log.Info("simulated upstreams ready", "at", sim.URL)
+	site.Handle("GET /media/", sim.Handler()) // browsers reach the pages, and need not reach the simulator
 
 	env, list, err := u.environment(home, stack, sim.URL)
 	if err != nil {
@@ -159,7 +175,7 @@ func (u up) Run(ctx context.Context) (err error) {
 		env["MELMASTOON_DESK_DIR"] = filepath.Join(home, deskDir) // tokens of this run are of no use later
 		return u.runCommand(ctx, env)
 	}
-	if err := welcome(os.Stdout, env, time.Since(started), logs); err != nil {
+	if err := welcome(os.Stdout, u.Lan, env, time.Since(started), logs); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -182,8 +198,13 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	if err != nil {
 		return nil, nil, err
 	}
-	for name, value := range oneMachine() {
+	for name, value := range u.oneMachine() {
 		env[name] = cmp.Or(os.Getenv(name), value)
+	}
+	if u.ConsumerListen == "" && u.Lan {
+		if u.ConsumerListen, err = freeOn(u.host, u.usualPort(lanPort)); err != nil {
+			return nil, nil, err
+		}
 	}
 	list := []platform.Service{
 		{Name: "bff-consumer", Public: u.ConsumerListen, Internal: u.ConsumerInternalListen, Admin: u.ConsumerAdminListen},
@@ -199,19 +220,27 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 }
 
 // oneMachine are the settings of a machine on which front ends are developed: their
-// pages may call from every origin on it. All clients share one address there, and
-// many with one program. What those share is a hundred times a session's
-// share instead of five times, sharing it is no sign of a bot, and what one of
-// them did is hardly held against the others. A session's own limits are as in
-// production, and floods, false names and failed challenges weigh what they do there.
-func oneMachine() map[string]string {
-	return map[string]string{
-		"BFF_CONSUMER_ALLOWED_ORIGINS":   "loopback",
-		"BFF_BACKOFFICE_ALLOWED_ORIGINS": "loopback",
-		"BFF_CONSUMER_LIMITS":            "ip=100,fingerprint=100",
-		"BFF_CONSUMER_BOT_WEIGHTS": "crowd=0;no-cookies=0;made-up=0;misdeeds=0.1;" +
-			"fast=0.1;faster=0.1;steady=0;steadier=0;steadiest=0.1",
+// pages may call from every origin on it, and browsers that tests drive are served like
+// any other. All clients share one address there, and many one program. What those
+// share is a hundred times a session's share instead of five times, sharing it is no
+// sign of a bot, and what one of them did is hardly held against the others. A
+// session's own limits are as in production. With the defence on, all of it is.
+func (u up) oneMachine() map[string]string {
+	set := map[string]string{
+		"BFF_CONSUMER_ALLOWED_ORIGINS":   web.Loopback,
+		"BFF_BACKOFFICE_ALLOWED_ORIGINS": web.Loopback,
+		"BFF_CONSUMER_BOT_DEFENCE":       u.Defence,
 	}
+	if u.Defence != "on" {
+		set["BFF_CONSUMER_LIMITS"] = "ip=100,fingerprint=100"
+		set["BFF_CONSUMER_BOT_WEIGHTS"] = "crowd=0;no-cookies=0;made-up=0;misdeeds=0.1;" +
+			"fast=0.1;faster=0.1;steady=0;steadier=0;steadiest=0.1"
+	}
+	if u.Lan {
+		set["BFF_CONSUMER_ALLOWED_ORIGINS"] += "," + web.OriginsOfHost(u.host)
+		set["BFF_CONSUMER_PLAIN_COOKIES"] = "true"
+	}
+	return set
 }
 
 // home returns the directory of this run.

@@ -19,7 +19,9 @@ Melmastoon is up ({{.Took}}). Look at {{.Env.MELMASTOON_PAGES_URL}}
   Pub/Sub         {{.Env.PUBSUB_EMULATOR_HOST}}
   logs            {{.Logs}}
 
-Try:
+{{if .Lan}}Phones on this network use {{.Env.MELMASTOON_CONSUMER_URL}}, over plain http. So can everything else on it: stop when you are done.
+
+{{end}}Try:
 
   curl -s {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/search -H 'Content-Type: application/json' -d '{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"{{.CheckIn}}","checkOut":"{{.CheckOut}}"},"occupancy":{"adults":2,"children":0,"rooms":1}}'
   curl -si {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/session
@@ -30,7 +32,7 @@ Ctrl-C stops everything.
 `))
 
 // welcome tells a newcomer what runs where and what to try.
-func welcome(out io.Writer, env map[string]string, took time.Duration, logs string) error {
+func welcome(out io.Writer, lan bool, env map[string]string, took time.Duration, logs string) error {
 	host := func(key string) string {
 		u, err := url.Parse(env[key])
 		if err != nil {
@@ -40,7 +42,7 @@ func welcome(out io.Writer, env map[string]string, took time.Duration, logs stri
 	}
 	now := time.Now()
 	return welcomeText.Execute(out, map[string]any{
-		"Env": env, "Took": took.Round(10 * time.Millisecond), "Logs": logs,
+		"Env": env, "Lan": lan, "Took": took.Round(10 * time.Millisecond), "Logs": logs,
 		"Postgres": host("MELMASTOON_POSTGRES_URL"), "Redis": host("MELMASTOON_REDIS_URL"),
 		"CheckIn": now.AddDate(0, 0, 14).Format(time.DateOnly), "CheckOut": now.AddDate(0, 0, 17).Format(time.DateOnly),
 	})

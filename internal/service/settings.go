@@ -54,7 +54,7 @@ type ListenSettings struct {
 	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API."`
 	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
-	AllowedOrigins []string       `name:"allowed-origins" env:"${prefix}_ALLOWED_ORIGINS" help:"Origins, beside the service's own, whose pages may use the API with their user's cookies, such as https://app.example.org; loopback: every origin on this machine, for development."`
+	AllowedOrigins []string       `name:"allowed-origins" env:"${prefix}_ALLOWED_ORIGINS" help:"Origins, beside the service's own, whose pages may use the API with their user's cookies, such as https://app.example.org; for development also loopback: every origin on this machine, and host:NAME: every origin on that host."`
 }
 
 func (s *ListenSettings) origins() (web.Origins, error) {

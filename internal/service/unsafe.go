@@ -33,8 +33,8 @@ func (s *Settings) Unsafe() []error {
 	if s.PubSubEmulator != "" {
 		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))
 	}
-	if slices.Contains(s.AllowedOrigins, web.Loopback) {
-		errs = append(errs, errors.New("allowed-origins: with loopback every page that a user's own machine serves could use the user's session"))
+	if slices.ContainsFunc(s.AllowedOrigins, web.ForDevelopment) {
+		errs = append(errs, errors.New("allowed-origins: with loopback or host: every page that the machine serves, on any port, could use its user's session"))
 	}
 	for _, p := range s.TrustedProxies {
 		if bits, least := proxyBits(p); bits < least {

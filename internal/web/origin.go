@@ -16,21 +16,38 @@ import (
 // user's cookies. The zero value has none.
 type Origins struct {
 	listed   map[string]bool
+	hosts    map[string]bool
 	loopback bool
 }
 
-// Loopback stands in a list of origins for every origin on the machine itself.
-const Loopback = "loopback"
+// For development a list of origins may hold every origin on the machine itself, and
+// every origin on a host: host:192.168.1.5.
+const (
+	Loopback   = "loopback"
+	hostPrefix = "host:"
+)
 
-// ParseOrigins reads a list of origins, each exactly as browsers send it, or Loopback.
-// It reports everything that is wrong.
+// OriginsOfHost stands in a list of origins for every origin on a host.
+func OriginsOfHost(host string) string { return hostPrefix + host }
+
+// ForDevelopment reports whether an entry of a list of origins stands for more than
+// one origin.
+func ForDevelopment(entry string) bool {
+	return entry == Loopback || strings.HasPrefix(entry, hostPrefix)
+}
+
+// ParseOrigins reads a list of origins, each exactly as browsers send it, or those for
+// development. It reports everything that is wrong.
 func ParseOrigins(list []string) (Origins, error) {
-	o := Origins{listed: map[string]bool{}}
+	o := Origins{listed: map[string]bool{}, hosts: map[string]bool{}}
 	var errs []error
 	for _, text := range list {
+		host, isHost := strings.CutPrefix(text, hostPrefix)
 		switch {
 		case text == Loopback:
 			o.loopback = true
+		case isHost && isOrigin("http://"+host) && !strings.Contains(host, ":"):
+			o.hosts[host] = true
 		case isOrigin(text):
 			o.listed[text] = true
 		default:
@@ -61,18 +78,20 @@ func isOrigin(text string) bool {
 }
 
 // Empty reports whether no other origin is allowed.
-func (o Origins) Empty() bool { return len(o.listed) == 0 && !o.loopback }
+func (o Origins) Empty() bool { return len(o.listed) == 0 && len(o.hosts) == 0 && !o.loopback }
 
 func (o Origins) has(origin string) bool {
-	return o.listed[origin] || o.loopback && isOrigin(origin) && isLoopback(origin)
-}
-
-func isLoopback(origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil {
+	if o.listed[origin] {
+		return true
+	}
+	if len(o.hosts) == 0 && !o.loopback || !isOrigin(origin) {
 		return false
 	}
-	host := u.Hostname()
+	u, err := url.Parse(origin)
+	return err == nil && (o.hosts[u.Hostname()] || o.loopback && isLoopback(u.Hostname()))
+}
+
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -19,7 +19,7 @@ import (
 func TestParseOrigins(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{
-		"https://app.example.org", "https://app.example.org:8443", "http://127.0.0.1:5173", "http://[::1]:5173", "https://xn--mgbai9azgqp6j.example", Loopback,
+		"https://app.example.org", "https://app.example.org:8443", "http://127.0.0.1:5173", "http://[::1]:5173", "https://xn--mgbai9azgqp6j.example", Loopback, OriginsOfHost("192.168.1.5"), OriginsOfHost("laptop.local"),
 	} {
 		if o, err := ParseOrigins([]string{good}); err != nil || o.Empty() {
 			t.Errorf("%s: %v", good, err)
@@ -28,7 +28,7 @@ func TestParseOrigins(t *testing.T) {
 	bad := []string{
 		"", "*", "null", "app.example.org", "https://", "https://*.example.org", "https://app.example.org/", "https://app.example.org/path",
 		"https://app.example.org:443", "http://app.example.org:80", "https://app.example.org:", "HTTPS://app.example.org", "https://App.example.org",
-		"https://user@app.example.org", "https://app.example.org?q", "ftp://app.example.org", "https://app example.org", "http://[::0001]:1", "https://گل.example", "Loopback",
+		"https://user@app.example.org", "https://app.example.org?q", "ftp://app.example.org", "https://app example.org", "http://[::0001]:1", "https://گل.example", "Loopback", "host:", "host:192.168.1.5:3000", "host:*", "host:http://a", "Host:a",
 	}
 	_, err := ParseOrigins(bad)
 	if err == nil || strings.Count(err.Error(), "\n") != len(bad)-1 {
@@ -222,6 +222,10 @@ func TestSharedAnswers(t *testing.T) {
 		{"loopback and a name that ends like it", []string{Loopback}, []string{"http://notlocalhost"}, without},
 		{"loopback and a name that begins like it", []string{Loopback}, []string{"http://127.0.0.1.evil.example"}, without},
 		{"loopback and null", []string{Loopback}, []string{"null"}, without},
+		{"a host", []string{OriginsOfHost("192.168.1.5")}, []string{"http://192.168.1.5:5173"}, with("http://192.168.1.5:5173")},
+		{"a host and another one", []string{OriginsOfHost("192.168.1.5")}, []string{"http://192.168.1.50:5173"}, without},
+		{"a host and one that ends like it", []string{OriginsOfHost("laptop.local")}, []string{"http://evil.laptop.local"}, without},
+		{"a host and loopback", []string{OriginsOfHost("192.168.1.5")}, []string{"http://localhost:5173"}, without},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

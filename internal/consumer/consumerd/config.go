@@ -38,6 +38,8 @@ type Config struct {
 	RedirectTemplate string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
 	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
 
+	PlainCookies bool `name:"plain-cookies" env:"BFF_CONSUMER_PLAIN_COOKIES" help:"Cookies without Secure, so that a phone on the network can be served over plain http; for development."`
+
 	CountryHeader string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
 	Sampling      map[string]float64 `name:"sampling" env:"BFF_CONSUMER_SAMPLING" help:"Shares of events that leave, by subject, such as melmastoon.bff.consumer.search.executed.v1=0.1;…"`
 	FlagsFile     string             `name:"flags-file" env:"BFF_CONSUMER_FLAGS_FILE" help:"JSON file with feature flags; those in Redis win."`
@@ -104,6 +106,9 @@ func (c Config) unsafe() []error {
 	}
 	if c.cardKeys().validate() == nil && c.cardKeys().same(c.handoffKeys()) { // which the booking services have
 		errs = append(errs, errors.New("card-keys: are the hand-off's"))
+	}
+	if c.PlainCookies {
+		errs = append(errs, errors.New("plain-cookies: sessions would travel over plain http"))
 	}
 	if strings.EqualFold(strings.TrimSpace(c.Limits), "off") {
 		errs = append(errs, errors.New("limits: are off"))

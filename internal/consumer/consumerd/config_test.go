@@ -23,6 +23,8 @@ func TestUnsafeSettings(t *testing.T) {
 		{"old pepper", func(c *consumerd.Config) { c.OldPeppers = []daemon.Secret{good, good[:20]} }, "old-peppers: can be guessed"},
 		{"no limits", func(c *consumerd.Config) { c.Limits = " off" }, "limits: are off"},
 		{"no defence", func(c *consumerd.Config) { c.BotDefence = "off" }, "bot-defence: is off"},
+		{"cookies without Secure", func(c *consumerd.Config) { c.PlainCookies = true }, "plain-cookies: sessions would travel over plain http"},
+		{"every origin of a host", func(c *consumerd.Config) { c.AllowedOrigins = []string{"host:192.168.1.5"} }, "allowed-origins: with loopback or host:"},
 		{"one keyring for two purposes", func(c *consumerd.Config) { c.HandoffKeysFile, c.CardKeysFile = "keys.json", "keys.json" }, "card-keys: are the hand-off's"},
 		{"emulator", func(c *consumerd.Config) { c.PubSubEmulator = "localhost:1" }, "pubsub-emulator"},
 	} {

@@ -125,7 +125,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		},
 		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,
-		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics,
+		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics, PlainCookies: s.PlainCookies,
 	})
 	p.Add("visit recorder", nil, api.Close)
 	p.AddLoop("wishlist mirrors", store.RepairMirrors)

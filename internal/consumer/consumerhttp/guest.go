@@ -24,6 +24,9 @@ type guests struct {
 	background *web.Background
 	recorder   *visits.Recorder
 	ration     *bot.Ration // of verdicts that are logged
+	// plainCookies leaves Secure away, and the card, which browsers do not take
+	// without it.
+	plainCookies bool
 
 	// State of guests, for a moment: what each asked for last, and saw last.
 	lastSearch *memo.Memo[[16]byte, lastSearch]
@@ -36,7 +39,7 @@ const maxGuests = 1 << 13
 func newGuests(cfg Config, rec *visits.Recorder) *guests {
 	return &guests{
 		sessions: cfg.Sessions, cards: cfg.Cards, suspicions: cfg.Suspicions, journal: cfg.Journal, telemetry: cfg.Telemetry,
-		background: cfg.Background, recorder: rec, ration: cfg.Ration,
+		background: cfg.Background, recorder: rec, ration: cfg.Ration, plainCookies: cfg.PlainCookies,
 		lastSearch: memo.New[[16]byte, lastSearch](maxGuests), lastView: memo.New[[16]byte, lastView](maxGuests),
 	}
 }
@@ -402,18 +405,18 @@ func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, n
 // sent before describes the guest as of then.
 func (gs *guests) setCookies(w http.ResponseWriter, s consumer.GuestSession, now time.Time) {
 	const life = int(consumer.SessionLifetime / time.Second)
-	lines := []string{cookie(consumer.SessionCookie, s.ID.String(), life)}
-	if card, err := gs.cards.Mint(consumer.CardOf(s, now)); err == nil { // without one it is served from the store
-		lines = append(lines, cookie(consumer.CardCookie, card, life))
+	lines := []string{gs.cookie(consumer.SessionCookie, s.ID.String(), life)}
+	if card, err := gs.cards.Mint(consumer.CardOf(s, now)); err == nil && !gs.plainCookies { // without one it is served from the store
+		lines = append(lines, gs.cookie(consumer.CardCookie, card, life))
 	}
 	w.Header()["Set-Cookie"] = lines
 }
 
 // expireCookies takes both cookies back.
-func expireCookies(w http.ResponseWriter) {
-	w.Header()["Set-Cookie"] = []string{cookie(consumer.SessionCookie, "", -1), cookie(consumer.CardCookie, "", -1)}
+func (gs *guests) expireCookies(w http.ResponseWriter) {
+	w.Header()["Set-Cookie"] = []string{gs.cookie(consumer.SessionCookie, "", -1), gs.cookie(consumer.CardCookie, "", -1)}
 }
 
-func cookie(name, value string, age int) string {
-	return (&http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}).String()
+func (gs *guests) cookie(name, value string, age int) string {
+	return (&http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: !gs.plainCookies, SameSite: http.SameSiteLaxMode}).String()
 }

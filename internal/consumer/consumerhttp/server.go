@@ -48,6 +48,9 @@ type Config struct {
 	// Background takes the bookkeeping that no client waits for.
 	Background *web.Background
 	Now        func() time.Time
+	// PlainCookies has browsers take and send the session's cookie over plain http, for
+	// development.
+	PlainCookies bool
 	// Metrics take the API's own counters; nil in tests.
 	Metrics prometheus.Registerer
 }

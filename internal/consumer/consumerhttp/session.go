@@ -199,7 +199,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	expireCookies(w)
+	a.guests.expireCookies(w)
 	w.Header().Set("Cache-Control", "private, no-store")
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -36,12 +36,17 @@ func (t Taken) String() string {
 // Listen listens on a loopback port: the usual one, or a free one if that is taken,
 // which is said, or empty.
 func Listen(what, usual string) (net.Listener, *Taken, error) {
+	return ListenOn("127.0.0.1", what, usual)
+}
+
+// ListenOn is Listen on another address of this machine.
+func ListenOn(host, what, usual string) (net.Listener, *Taken, error) {
 	port := usual
 	for range 100 {
 		if port == "" {
 			port = strconv.Itoa(lowestPort + rand.IntN(portsToPick)) //nolint:gosec // any port will do
 		}
-		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
 		switch {
 		case err != nil:
 			port = ""
@@ -51,5 +56,5 @@ func Listen(what, usual string) (net.Listener, *Taken, error) {
 		}
 		return ln, &Taken{For: what, Port: usual, Holder: portHolder(usual), Instead: ln.Addr().String()}, nil
 	}
-	return nil, nil, errors.New("no free port on 127.0.0.1")
+	return nil, nil, errors.New("no free port on " + host)
 }

@@ -1,3 +1,4 @@
+import { parse } from '../core/errors.js';
 import { Parser, type Message } from './parser.js';
 
 export const channels = ['ai', 'alerts', 'sync', 'locks', 'session', 'dashboard'] as const;
@@ -196,10 +197,10 @@ export class StaffStream {
         if (before === undefined) this.#options.onGap(channels);
         return;
       case 'ping':
-        this.#compare(before, parse<{ heads?: Record<string, string> }>(message.data)?.heads);
+        this.#compare(before, (parse(message.data) as { heads?: Record<string, string> } | undefined)?.heads);
         return;
       case 'gap':
-        this.#options.onGap(parse<{ channels?: Channel[] }>(message.data)?.channels ?? channels);
+        this.#options.onGap((parse(message.data) as { channels?: Channel[] } | undefined)?.channels ?? channels);
         return;
       case 'reauth':
         // Without it the stream ends cleanly and is resumed with a fresh token.
@@ -207,7 +208,7 @@ export class StaffStream {
         return;
     }
     if (!(channels as readonly string[]).includes(message.event)) return;
-    const event = parse<Omit<StreamEvent, 'id' | 'channel'>>(message.data);
+    const event = parse(message.data) as Omit<StreamEvent, 'id' | 'channel'> | undefined;
     if (event === undefined) {
       this.#options.onGap([message.event as Channel]);
     } else if (event.causedBy === undefined || !this.#sent.has(bare(event.causedBy))) {
@@ -238,21 +239,13 @@ function bare(requestId: string): string {
   return requestId.replace(/^req_/, '');
 }
 
-function parse<T>(data: string): T | undefined {
-  try {
-    return JSON.parse(data) as T;
-  } catch {
-    return undefined;
-  }
-}
-
 function retryAfter(response: Response): number | undefined {
   const seconds = Number(response.headers.get('Retry-After'));
   return seconds > 0 ? seconds * 1_000 : firstRetry;
 }
 
 async function codeOf(response: Response): Promise<string> {
-  return parse<{ error?: { code?: string } }>(await response.text())?.error?.code ?? '';
+  return (parse(await response.text()) as { error?: { code?: string } } | undefined)?.error?.code ?? '';
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -58,16 +58,12 @@ function worker(program: string): SolverWorker {
   };
 }
 
-const scope = `const { parentPort } = require('node:worker_threads');
-globalThis.postMessage = (told) => parentPort.postMessage(told);
-parentPort.on('message', (data) => globalThis.onmessage({ data }));`;
-
 test('solves in a worker', async () => {
   const shares: number[] = [];
-  const packed = `${scope} import(${JSON.stringify(new URL('worker.js', import.meta.url).href)}).then(() => undefined);`;
-  // A message that comes before the program is there would be lost, so the program is asked when it is.
-  const ready = packed.replace("parentPort.on('message', (data) => globalThis.onmessage({ data }));", '').replace('undefined)', "parentPort.on('message', (data) => globalThis.onmessage({ data })))");
-  const { number } = read(await solve(make(45_000, 50_000), { worker: () => worker(ready), onProgress: (share) => shares.push(share) }));
+  const program = `const { parentPort } = require('node:worker_threads');
+    globalThis.postMessage = (told) => parentPort.postMessage(told);
+    import(${JSON.stringify(new URL('worker.js', import.meta.url).href)}).then(() => parentPort.on('message', (data) => globalThis.onmessage({ data })));`;
+  const { number } = read(await solve(make(45_000, 50_000), { worker: () => worker(program), onProgress: (share) => shares.push(share) }));
   assert.equal(number, 45_000);
   assert.deepEqual(shares, [20_000 / 50_001, 40_000 / 50_001]);
 });

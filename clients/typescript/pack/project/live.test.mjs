@@ -59,8 +59,8 @@ const frontDesk = 'Parwana Wardak';
 /** The pages that the browser visits: where, and what is found there. */
 const visits = [
   { at: 'http://127.0.0.1', page: 'guest', want: { sessions: 1, hotels: 40, size: 1, token: true, code: 'MELMASTOON.GENERAL.RESOURCE_NOT_FOUND', solved: true, beside: true } },
-  { at: 'http://127.0.0.1', page: 'strict', policy: "worker-src 'none'", want: { number: 12_345 } },
-  { at: 'http://shop.test', page: 'plain', want: { secure: false, status: 204, number: 12_345 } },
+  { at: 'http://127.0.0.1', page: 'strict', policy: "worker-src 'none'", want: { number: 12_345, byWorkers: 0 } },
+  { at: 'http://shop.test', page: 'plain', want: { secure: false, status: 204, number: 12_345, byWorkers: 1 } },
   { at: 'http://127.0.0.1', page: 'signIn', want: { displayName: frontDesk, exported: false } },
   { at: 'http://127.0.0.1', page: 'again', want: { displayName: frontDesk, same: true, end: 'aborted', told: true, signedIn: false } },
 ];

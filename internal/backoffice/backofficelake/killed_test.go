@@ -1,0 +1,279 @@
+package backofficelake_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/parquet-go/parquet-go"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/driver"
+	"gocloud.dev/gcerrors"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// An export is cut off before each of its effects, in the database and in the bucket:
+// before and after the files have their names, before the manifest, between the
+// manifest and the confirmation, between that and pruning, and in the middle of
+// pruning. Nothing was pruned that a reader of manifests does not find; after the next
+// run such a reader finds every row once, and the chain is whole.
+func TestExportKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	const young, deletion = 5, "DELETE FROM bff_backoffice.operator_activity"
+	old, inserted := 50, 0
+	f := &sealed{fixture: newFixture(t)}
+	export := func(l *backofficelake.Lake) service.Job {
+		jobs := l.Jobs()
+		return jobs[slices.IndexFunc(jobs, func(j service.Job) bool { return j.Name == "activity-export" })]
+	}
+	var diedAt []string
+	found := map[[16]byte]string{}
+	for steps := 0; ; steps++ {
+		if steps > 60 {
+			t.Fatal("never done")
+		}
+		if len(diedAt) > 0 && diedAt[len(diedAt)-1] == deletion {
+			old = 1100 // take two statements to prune
+		}
+		f.exec(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
+			SELECT $1, 'o', 'd', 's', $2::timestamptz - CASE WHEN n > $4 THEN interval '91 days' ELSE interval '1 minute' END, 'c', 'a', 'success' FROM generate_series(1, $3::int + $4::int) AS n`,
+			tenantA.UUID(), now, old, young)
+		inserted += old + young
+		l := &life{left: steps}
+		f.exportUntil(l, export)
+		f.exported(found)
+		if left := f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`); len(found) < inserted-left {
+			t.Errorf("cut off at %s: %d rows pruned, %d exported", l.diedAt, inserted-left, len(found))
+		}
+		if _, err := export(f.Lake).Run(testkit.Context(t), f.jobs, now); err != nil {
+			t.Errorf("cut off at %s, and then: %v", l.diedAt, err)
+		}
+		f.exported(found)
+		want := map[string]int{"rows in manifests": inserted, "rows left": (steps + 1) * young}
+		got := map[string]int{"rows in manifests": len(found), "rows left": f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("cut off at %s (-want +got):\n%s", l.diedAt, diff)
+		}
+		if l.diedAt == "" || t.Failed() {
+			break
+		}
+		diedAt = append(diedAt, l.diedAt)
+	}
+	f.run(f.Lake)
+	if findings, _ := f.verify(noHeads); len(findings) > 0 {
+		t.Errorf("%q", findings)
+	}
+	counts := map[string]int{}
+	for _, at := range diedAt {
+		for _, step := range []string{"write _tmp/", "copy operator_activity/", "write _manifests/operator_activity/", "UPDATE bff_backoffice.audit_exports", deletion} {
+			if strings.HasPrefix(at, step) {
+				counts[step]++
+			}
+		}
+	}
+	if len(counts) != 5 || counts[deletion] != 2 {
+		t.Errorf("cut off at %q", diedAt)
+	}
+}
+
+// exportUntil runs the export of activities until it dies or is done, and waits until
+// the server has noticed.
+func (f *sealed) exportUntil(l *life, export func(*backofficelake.Lake) service.Job) {
+	f.t.Helper()
+	ctx := testkit.Context(f.t)
+	cfg := f.jobs.Config()
+	cfg.ConnConfig.Tracer = l
+	db, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	lake := f.config()
+	lake.Bucket = func(ctx context.Context) (*blob.Bucket, error) {
+		inner, err := backofficelake.OpenBucket(ctx, f.url())
+		return blob.NewBucket(&mortalBucket{inner: inner, life: l}), err
+	}
+	if _, err := export(backofficelake.New(lake)).Run(ctx, db, now); (err != nil) != (l.diedAt != "") {
+		f.t.Errorf("cut off at %q: %v", l.diedAt, err)
+	}
+	db.Close()
+	for f.count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) > 0 {
+		if ctx.Err() != nil {
+			f.t.Fatal("the locks of the one that was cut off are left")
+		}
+	}
+}
+
+// exported adds the ids of activities in the files that manifests name, and where they
+// were found.
+func (f *sealed) exported(ids map[[16]byte]string) {
+	f.t.Helper()
+	read := map[string]bool{}
+	for _, path := range ids {
+		read[path] = true
+	}
+	paths, err := fs.Glob(os.DirFS(f.dir), "_manifests/operator_activity/*.json")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, path := range paths {
+		var m backofficelake.Manifest
+		if err := json.Unmarshal(f.bytes(f.dir+"/"+path), &m); err != nil {
+			f.t.Fatal(err)
+		}
+		for _, file := range m.Files {
+			if read[file.Path] {
+				continue
+			}
+			rows, err := parquet.ReadFile[struct {
+				ID [16]byte `parquet:"id,uuid"`
+			}](f.dir + "/" + file.Path)
+			if err != nil || int64(len(rows)) != file.Rows {
+				f.t.Fatalf("%s: %d rows, want %d: %v", file.Path, len(rows), file.Rows, err)
+			}
+			for _, r := range rows {
+				if before, ok := ids[r.ID]; ok {
+					f.t.Errorf("%x is in %s and %s", r.ID, before, file.Path)
+				}
+				ids[r.ID] = file.Path
+			}
+		}
+	}
+}
+
+// errDead is what a process that was cut off can still do.
+var errDead = errors.New("cut off")
+
+// life ends before an effect: nothing of the process reaches the database or the bucket
+// any more.
+type life struct {
+	mu     sync.Mutex
+	left   int    // effects before it ends
+	diedAt string // empty = it lives
+}
+
+// step reports whether an effect may be had; one that has no effect may as long as the
+// process lives.
+func (l *life) step(name string, effect bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.diedAt != "":
+		return errDead
+	case !effect:
+	case l.left == 0:
+		l.diedAt = name
+		return errDead
+	default:
+		l.left--
+	}
+	return nil
+}
+
+// TraceQueryStart implements pgx.QueryTracer. A statement in a transaction has its
+// effect with the commit.
+func (l *life) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	words := strings.Join(strings.Fields(data.SQL)[:min(3, len(strings.Fields(data.SQL)))], " ")
+	const idle = 'I'
+	alone := conn.PgConn().TxStatus() == idle && (strings.HasPrefix(words, "INSERT") || strings.HasPrefix(words, "UPDATE") || strings.HasPrefix(words, "DELETE"))
+	return l.trace(ctx, words, alone || words == "commit")
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*life) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (l *life) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return l.trace(ctx, "batch", false)
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (*life) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*life) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// trace returns a context that has ended if the process has.
+func (l *life) trace(ctx context.Context, name string, effect bool) context.Context {
+	if l.step(name, effect) == nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
+// mortalBucket is the bucket of a process that may end.
+type mortalBucket struct {
+	driver.Bucket // what an export does not need
+
+	inner *blob.Bucket
+	life  *life
+}
+
+func (*mortalBucket) ErrorCode(err error) gcerrors.ErrorCode { return gcerrors.Code(err) }
+func (*mortalBucket) ErrorAs(error, any) bool                { return false }
+func (b *mortalBucket) Close() error                         { return b.inner.Close() }
+
+func (b *mortalBucket) NewRangeReader(ctx context.Context, key string, offset, length int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+	if err := b.life.step("read "+key, false); err != nil {
+		return nil, err
+	}
+	r, err := b.inner.NewRangeReader(ctx, key, offset, length, nil)
+	return &openReader{r}, err
+}
+
+func (b *mortalBucket) NewTypedWriter(ctx context.Context, key, contentType string, opts *driver.WriterOptions) (driver.Writer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := b.inner.NewWriter(ctx, key, &blob.WriterOptions{ContentType: contentType, DisableContentTypeDetection: true, IfNotExist: opts.IfNotExist})
+	return &mortalWriter{Writer: w, life: b.life, key: key, cancel: cancel}, err
+}
+
+func (b *mortalBucket) Copy(ctx context.Context, to, from string, _ *driver.CopyOptions) error {
+	if err := b.life.step("copy "+to, true); err != nil {
+		return err
+	}
+	return b.inner.Copy(ctx, to, from, nil)
+}
+
+func (b *mortalBucket) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	if err := b.life.step("delete "+key, true); err != nil {
+		return err
+	}
+	return b.inner.Delete(ctx, key)
+}
+
+type openReader struct{ *blob.Reader }
+
+func (r *openReader) Attributes() *driver.ReaderAttributes {
+	return &driver.ReaderAttributes{ContentType: r.ContentType(), ModTime: r.ModTime(), Size: r.Size()}
+}
+
+// mortalWriter makes a blob appear when it is closed.
+type mortalWriter struct {
+	*blob.Writer
+
+	life   *life
+	key    string
+	cancel func()
+}
+
+func (w *mortalWriter) Close() error {
+	defer w.cancel()
+	err := w.life.step("write "+w.key, true)
+	if err != nil {
+		w.cancel()
+	}
+	return errors.Join(err, w.Writer.Close())
+}

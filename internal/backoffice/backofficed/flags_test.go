@@ -50,6 +50,13 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 		if doc := readInboxDoc(t, s.get("/alerts?propertyId="+house)); len(doc.Items) != 2 {
 			t.Errorf("%s: alerts: %+v", how, doc)
 		}
+		w := f.send(0, s.action("decide"))
+		if codeOf(w) != "SERVICE_UNAVAILABLE" || w.Header().Get("Retry-After") != "60" {
+			t.Errorf("%s: a decision: %d %s", how, w.Code, w.Body)
+		}
+		if w := f.send(0, s.action("acknowledge")); w.Code != http.StatusOK {
+			t.Errorf("%s: an acknowledgement: %d %s", how, w.Code, w.Body)
+		}
 	}
 	f.toggle(map[string]bool{"live_stream": false, "ai_inbox": false, "beta": false})
 	if diff := cmp.Diff(map[string]bool{"beta": false, "live_stream": false, "ai_inbox": false}, s.flags()); diff != "" {
@@ -62,6 +69,9 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 	}
 
 	f.toggle(nil)
+	if w := f.send(0, s.action("decide")); w.Code != http.StatusOK {
+		t.Errorf("switched on again: %d %s", w.Code, w.Body)
+	}
 	again := s.stream(url, "")
 	again.until("ready")
 	f.employed("opt_parwana", func(m *backoffice.Member) {
@@ -80,6 +90,11 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 	}
 	if e := again.next(); e.name != "" {
 		t.Errorf("after its flag the stream goes on: %+v", e)
+	}
+	f.behindUs.mu.Lock()
+	defer f.behindUs.mu.Unlock()
+	if n := len(f.behindUs.decisions); n != 1 {
+		t.Errorf("%d decisions, want the one while suggestions were switched on", n)
 	}
 }
 

@@ -32,11 +32,15 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	o.Digest, err = idempotency.Digest(ruling, "decide", visitOf(r).Property.String())
+	v := visitOf(r)
+	if !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) { // what is hidden is not decided about either
+		return &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "suggestions are switched off: nothing was decided", RetryAfter: retryOff}
+	}
+	o.Digest, err = idempotency.Digest(ruling, "decide", v.Property.String())
 	if err != nil {
 		return err
 	}
-	done, err := a.cfg.Clerk.Decide(r.Context(), visitOf(r), ruling, o, now(r))
+	done, err := a.cfg.Clerk.Decide(r.Context(), v, ruling, o, now(r))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,24 +27,26 @@ const (
 	// reconcileAgain is after how long an action is asked for again; less than the
 	// time between two looks.
 	reconcileAgain = 20 * time.Second
-	reconcileBatch = 200
-	// reconcileShare is how many rows of a batch one tenant may have, and
-	// reconcileTenants how many tenants are asked for at once: a vendor that answers
-	// slowly holds up its own tenants.
-	reconcileShare   = 20
+	// reconcileShare is how many actions of a tenant are asked for before others have
+	// their turn, and reconcileTenants how many tenants have it at once: a vendor that
+	// answers slowly, or a tenant with thousands of actions, holds up no other.
+	reconcileShare   = 5
 	reconcileTenants = 16
 	reconcileBudget  = 45 * time.Second
 )
 
-// leaseLocks takes actions whose outcome is unknown, so that no other instance asks
-// for them now. A row that another has taken meanwhile is left to it.
+// dueLocks are the tenants with actions whose outcome is unknown.
+const dueLocks = `SELECT tenant_id::text FROM bff_backoffice.lock_action_proxy_audit
+	WHERE settled_at IS NULL AND attempted_at < $1 AND (asked_at IS NULL OR asked_at < $2)
+	GROUP BY tenant_id ORDER BY min(coalesce(asked_at, attempted_at))`
+
+// leaseLocks takes some of a tenant's actions, so that no other instance asks for them
+// now. A row that another has taken meanwhile is left to it.
 const leaseLocks = `UPDATE bff_backoffice.lock_action_proxy_audit AS l SET asked_at = $1
 	FROM (
-		SELECT tenant_id, id, turn, attempted_at FROM (
-			SELECT tenant_id, id, attempted_at, row_number() OVER (PARTITION BY tenant_id ORDER BY asked_at NULLS FIRST, attempted_at) AS turn
-			FROM bff_backoffice.lock_action_proxy_audit
-			WHERE settled_at IS NULL AND attempted_at < $2 AND (asked_at IS NULL OR asked_at < $3)
-		) AS all_due WHERE turn <= $4 ORDER BY turn, attempted_at LIMIT $5
+		SELECT tenant_id, id FROM bff_backoffice.lock_action_proxy_audit
+		WHERE tenant_id = $4 AND settled_at IS NULL AND attempted_at < $2 AND (asked_at IS NULL OR asked_at < $3)
+		ORDER BY asked_at NULLS FIRST, attempted_at LIMIT $5
 	) AS due
 	WHERE l.tenant_id = due.tenant_id AND l.id = due.id AND l.settled_at IS NULL AND (l.asked_at IS NULL OR l.asked_at < $3)
 	RETURNING ` + backofficestore.LockRowColumns
@@ -87,24 +90,75 @@ func (r *reconciler) job() service.Job {
 	return service.Job{Name: "lock-action-reconcile", Every: reconcileEvery, Run: r.run}
 }
 
+// run asks for every action that is due, the tenants in turn. A tenant that cannot be
+// asked for is left for the next run, and so is what the time does not suffice for.
 func (r *reconciler) run(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileBudget)
 	defer cancel()
-	for settled := 0; ; {
-		rows, err := r.lease(ctx, db, now)
-		if err != nil {
-			return settled, fmt.Errorf("reconcile lock actions: %w", err)
-		}
-		n, err := r.ask(ctx, db, rows, now)
-		settled += n
-		if err != nil || len(rows) < reconcileBatch {
-			return settled, err
-		}
+	found, err := db.Query(ctx, dueLocks, now.Add(-backoffice.LockCallTime), now.Add(-reconcileAgain))
+	if err != nil {
+		return 0, fmt.Errorf("reconcile lock actions: %w", err)
 	}
+	tenants, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (id bff.ID, err error) {
+		var uuid string
+		if err := row.Scan(&uuid); err != nil {
+			return id, err
+		}
+		return bff.IDFromUUID(bff.PrefixTenant, uuid)
+	})
+	if err != nil || len(tenants) == 0 {
+		return 0, err
+	}
+	queue := make(chan bff.ID, len(tenants)) // has room for all: one that is put back was taken before
+	for _, t := range tenants {
+		queue <- t
+	}
+	var (
+		settled, left atomic.Int64
+		g             errgroup.Group
+	)
+	left.Store(int64(len(tenants)))
+	for range min(reconcileTenants, len(tenants)) {
+		g.Go(func() (first error) {
+			for tenant := range queue {
+				n, more, err := r.turn(ctx, db, tenant, now)
+				settled.Add(int64(n))
+				switch {
+				case more:
+					queue <- tenant
+				case left.Add(-1) == 0:
+					close(queue)
+				}
+				if first == nil {
+					first = err
+				}
+			}
+			return first
+		})
+	}
+	err = g.Wait()
+	return int(settled.Load()), err
 }
 
-func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, now time.Time) ([]backoffice.LockRow, error) {
-	found, err := db.Query(ctx, leaseLocks, now, now.Add(-backoffice.LockCallTime), now.Add(-reconcileAgain), reconcileShare, reconcileBatch)
+// turn asks for some of a tenant's actions. It reports whether there may be more.
+func (r *reconciler) turn(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) (settled int, more bool, err error) {
+	rows, err := r.lease(ctx, db, tenant, now)
+	if err == nil {
+		settled, err = r.askTenant(ctx, db, rows, now)
+	}
+	switch {
+	case ctx.Err() != nil: // the time is up
+		return settled, false, nil
+	case err != nil:
+		r.log.WarnContext(ctx, "lock-integration could not be asked what became of lock actions, their outcome stays unknown until the next run",
+			"tenantId", tenant.String(), "error", err.Error())
+		return settled, false, fmt.Errorf("reconcile lock actions: %w", err)
+	}
+	return settled, len(rows) == reconcileShare, nil
+}
+
+func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) ([]backoffice.LockRow, error) {
+	found, err := db.Query(ctx, leaseLocks, now, now.Add(-backoffice.LockCallTime), now.Add(-reconcileAgain), tenant.UUID(), reconcileShare)
 	if err != nil {
 		return nil, err
 	}
@@ -115,36 +169,6 @@ func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, now time.Time)
 		}
 	}
 	return rows, err
-}
-
-// ask asks for every row, the tenants beside each other. A tenant whose call fails is
-// left for the next run: one that hangs would hold up its others, too.
-func (r *reconciler) ask(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow, now time.Time) (int, error) {
-	byTenant := map[bff.ID][]backoffice.LockRow{}
-	for _, row := range rows {
-		byTenant[row.Tenant] = append(byTenant[row.Tenant], row)
-	}
-	settled := make(chan int, len(byTenant))
-	var g errgroup.Group
-	g.SetLimit(reconcileTenants)
-	for tenant, rows := range byTenant {
-		g.Go(func() error {
-			n, err := r.askTenant(ctx, db, rows, now)
-			settled <- n
-			if err != nil {
-				r.log.WarnContext(ctx, "lock-integration could not be asked what became of lock actions, their outcome stays unknown until the next run",
-					"tenantId", tenant.String(), "error", err.Error())
-			}
-			return err
-		})
-	}
-	err := g.Wait()
-	close(settled)
-	sum := 0
-	for n := range settled {
-		sum += n
-	}
-	return sum, err
 }
 
 func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow, now time.Time) (settled int, err error) {

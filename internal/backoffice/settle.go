@@ -59,6 +59,7 @@ func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string,
 	if err != nil || row == nil || !r.fits(row.Action) {
 		return known, err
 	}
+	r = r.words()
 	r.Latency = now.Sub(row.AttemptedAt)
 	if err := s.Notices.Notify(ctx, row.Notice(r, now)); err != nil {
 		return true, err
@@ -68,6 +69,21 @@ func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string,
 		return true, err
 	}
 	return true, s.Rows.SettleLockRow(ctx, *row, r, e, now)
+}
+
+// words keeps of a report what is a word or an id. Text could name a guest, and what is
+// reported is kept and handed on.
+func (r LockResult) words() LockResult {
+	if !token(r.Vendor) {
+		r.Vendor = "other"
+	}
+	if !token(r.Reason) {
+		r.Reason = "other"
+	}
+	if !token(r.Credential) {
+		r.Credential = ""
+	}
+	return r
 }
 
 // fits reports whether a final state can follow from an action.

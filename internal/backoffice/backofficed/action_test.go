@@ -79,32 +79,43 @@ func TestActions(t *testing.T) {
 		name   string
 		err    error
 		want   string
-		ledger string // outcome of the activity
+		ledger backoffice.Outcome // of the activity
 	}{
-		{"late", &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}, "UPSTREAM_TIMEOUT", "unknown"},
-		{"malformed", &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: backoffice.ErrOutcomeUnknown}, "UPSTREAM_UNAVAILABLE", "unknown"},
-		{"not called", &bff.Error{Code: bff.CodeUpstreamUnavailable}, "UPSTREAM_UNAVAILABLE", "failure"},
-		{"occupied", bff.Errorf(bff.CodeStateConflict, "other guests are still in the room"), "STATE_CONFLICT", "failure"},
-		{"gone", bff.Errorf(bff.CodeResourceNotFound, "gone"), "RESOURCE_NOT_FOUND", "failure"},
-		{"denied there", bff.Errorf(bff.CodeRoleDenied, "no"), "ROLE_DENIED", "denied"},
+		{"late", &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}, "UPSTREAM_TIMEOUT", backoffice.Unknown},
+		{"malformed", &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: backoffice.ErrOutcomeUnknown}, "UPSTREAM_UNAVAILABLE", backoffice.Unknown},
+		{"not called", &bff.Error{Code: bff.CodeUpstreamUnavailable}, "UPSTREAM_UNAVAILABLE", backoffice.Failed},
+		{"occupied", bff.Errorf(bff.CodeStateConflict, "other guests are still in the room"), "STATE_CONFLICT", backoffice.Failed},
+		{"gone", bff.Errorf(bff.CodeResourceNotFound, "gone"), "RESOURCE_NOT_FOUND", backoffice.Failed},
+		{"denied there", bff.Errorf(bff.CodeRoleDenied, "no"), "ROLE_DENIED", backoffice.Denied},
 	} {
-		f.hands.change(func(h *handsFake) { h.err = test.err })
-		r := s.command(backoffice.CheckIn)
-		if got := codeOf(f.send(0, r)); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
-		f.hands.change(func(h *handsFake) { h.err = nil })
-		final := test.want == "STATE_CONFLICT" || test.want == "RESOURCE_NOT_FOUND"
-		if got := codeOf(f.send(0, s.again(r))); (got == "OK") == final || final && got != test.want {
-			t.Errorf("%s, repeated: %s", test.name, got)
-		}
-		f.behindUs.with(func() {
-			i := slices.IndexFunc(f.behindUs.did, func(a backoffice.Activity) bool { return string(a.Outcome) == test.ledger && a.Action == "check_in" })
-			if i < 0 {
-				t.Errorf("%s: no activity with the outcome %s", test.name, test.ledger)
+		for _, a := range backoffice.Actions() {
+			f.behindUs.with(func() { f.behindUs.did = nil })
+			f.hands.change(func(h *handsFake) { h.err = test.err })
+			r := s.command(a.Name)
+			if got := codeOf(f.send(0, r)); got != test.want {
+				t.Errorf("%s, %s: %s, want %s", a.Name, test.name, got, test.want)
 			}
-			f.behindUs.did = nil
-		})
+			f.hands.change(func(h *handsFake) { h.err = nil })
+			want := []backoffice.Outcome{test.ledger, backoffice.Succeeded}
+			if test.want == "STATE_CONFLICT" || test.want == "RESOURCE_NOT_FOUND" { // final
+				want = want[:1]
+			}
+			w := f.send(0, s.again(r))
+			if got := codeOf(w); len(want) == 1 && got != test.want || len(want) == 2 && w.Code >= http.StatusMultipleChoices {
+				t.Errorf("%s, %s, repeated: %s", a.Name, test.name, got)
+			}
+			var got []backoffice.Outcome
+			f.behindUs.with(func() {
+				for _, did := range f.behindUs.did {
+					if did.Action == string(a.Name) {
+						got = append(got, did.Outcome)
+					}
+				}
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, %s: the ledger says (-want +got):\n%s", a.Name, test.name, diff)
+			}
+		}
 	}
 	// Resources that are not there, or elsewhere.
 	r := s.command(backoffice.CheckIn)
@@ -312,6 +323,19 @@ func TestDecide(t *testing.T) {
 	}
 	if got := readInboxDoc(t, a.get("/ai/suggestions?status=open&propertyId="+house)); got.Total != 0 {
 		t.Errorf("still open: %v", got.ids())
+	}
+	// The orchestrator is late, away or malformed when it is asked for one that is new:
+	// nothing is decided, and the same request decides when it answers.
+	for code, want := range map[bff.Code]string{bff.CodeUpstreamTimeout: "UPSTREAM_TIMEOUT", bff.CodeUpstreamUnavailable: "UPSTREAM_UNAVAILABLE"} {
+		r := a.action("decide")
+		f.behindUs.with(func() { f.behindUs.err = bff.Errorf(code, "no answer") })
+		if got := codeOf(f.send(0, r)); got != want {
+			t.Errorf("%s: %s", code, got)
+		}
+		f.behindUs.with(func() { f.behindUs.err = nil })
+		if got := codeOf(f.send(0, a.again(r))); got != "OK" {
+			t.Errorf("after %s: %s", code, got)
+		}
 	}
 	at := f.clock()
 	f.behindUs.add(backoffice.Suggestions, f.tenant, "sug_old", at, `,"expiresAt":"`+bff.At(at).String()+`"`)

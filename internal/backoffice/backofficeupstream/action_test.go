@@ -2,9 +2,12 @@ package backofficeupstream
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,38 +164,202 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	}
 }
 
-// Only an answer says that nothing was done.
+// guest is what must not get through.
+const guest = "Zarghuna Ahmadzai"
+
+// command is a good command of an action, and what its service answers.
+func command(a *backoffice.Action) (c *backoffice.Command, answer string) {
+	d, now := dialectOf(a.Upstream), time.Now()
+	id := bff.NewID(a.ID, now)
+	c = &backoffice.Command{Action: a, ID: id, Once: backoffice.Once{Key: bff.NewID(bff.PrefixRequest, now).ULID()}}
+	const rest = `","status":"done","version":2,"guestName":"` + guest + `","notes":"` + guest + `"}`
+	switch a.Upstream {
+	case backoffice.UpstreamReservation:
+		return c, `{"reservationId":"` + d.write(id) + rest
+	case backoffice.UpstreamHousekeeping:
+		return c, `{"taskId":"` + d.write(id) + rest
+	case backoffice.UpstreamMaintenance:
+		if a.New {
+			c.ID, c.WorkOrder = bff.ID{}, &backoffice.NewWorkOrder{Title: "Lamp", Severity: "low"}
+		}
+		return c, `{"workOrderId":"` + d.write(id) + rest
+	}
+	c.Posting = &backoffice.Posting{Amount: bff.Money{Minor: 1250, Currency: "AFN"}, Description: "Tea"}
+	return c, `{"folioId":"` + d.write(id) + `","entryId":"` + bff.NewID(backoffice.PrefixPosting, now).UUID() + `","postedAt":"2026-11-17T06:00:00Z","guestName":"` + guest + `"}`
+}
+
+// service answers calls of one path, and keeps their keys.
+type service struct {
+	key    string // header
+	answer func(w http.ResponseWriter, r *http.Request, call int)
+
+	mu   sync.Mutex
+	keys []string
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.keys = append(s.keys, r.Header.Get(s.key))
+	call := len(s.keys)
+	s.mu.Unlock()
+	s.answer(w, r, call)
+}
+
+// calls is how many there were; all have one key.
+func (s *service) calls(t *testing.T) int {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.keys) == 0 || s.keys[0] == "" || len(slices.Compact(slices.Clone(s.keys))) != 1 {
+		t.Errorf("keys %q, want one", s.keys)
+	}
+	return len(s.keys)
+}
+
+// Whatever action it is: only an answer says that nothing was done, one that is late,
+// breaks off or cannot be read leaves the outcome unknown, a call that breaks off is
+// repeated with its key, and nothing of a guest is read.
 func TestFailuresOfActions(t *testing.T) {
 	t.Parallel()
-	rsv := bff.NewID(bff.PrefixReservation, time.Now())
-	for _, test := range []struct {
-		status  int
-		body    string
-		want    bff.Code
-		unknown bool
-	}{
-		{200, `{"reservationId":"` + rsv.String() + `","status":"checked_in","version":2}`, bff.CodeOf(nil), false},
-		{200, `{"reservationId":"` + bff.NewID(bff.PrefixReservation, time.Now()).String() + `","status":"checked_in","version":2}`, bff.CodeUpstreamUnavailable, true},
-		{200, `{"reservationId":"` + rsv.String() + `"}`, bff.CodeUpstreamUnavailable, true},
-		{200, `<html>`, bff.CodeUpstreamUnavailable, true},
-		{500, `{}`, bff.CodeUpstreamUnavailable, true},
-		{429, `{}`, bff.CodeUpstreamUnavailable, false},
-		{401, `{}`, bff.CodeUpstreamUnavailable, false},
-		{403, `{}`, bff.CodeRoleDenied, false},
-		{404, `{}`, bff.CodeResourceNotFound, false},
-		{409, `{"error":{"code":"ROOM_OCCUPIED"}}`, bff.CodeStateConflict, false},
-		{422, `{}`, bff.CodeValidationFailed, false},
-	} {
-		u := dial(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Idempotency-Key") == "" || r.Header.Get("X-Tenant-Id") == "" {
-				t.Error("no key or no tenant")
+	for _, action := range backoffice.Actions() {
+		t.Run(string(action.Name), func(t *testing.T) {
+			t.Parallel()
+			c, good := command(&action)
+			tenant, property := bff.NewID(bff.PrefixTenant, time.Now()), bff.NewID(bff.PrefixProperty, time.Now())
+			for _, test := range []struct {
+				name    string
+				status  int // 0 = breaks off, -1 = hangs
+				body    string
+				want    bff.Code
+				unknown bool
+			}{
+				{"done", 200, good, bff.CodeOf(nil), false},
+				{"malformed", 200, `<html>` + guest, bff.CodeUpstreamUnavailable, true},
+				{"empty", 200, `{}`, bff.CodeUpstreamUnavailable, true},
+				{"half", 200, good[:len(good)/2], bff.CodeUpstreamUnavailable, true},
+				{"list", 200, `[` + good + `]`, bff.CodeUpstreamUnavailable, true},
+				{"failed", 500, `{"error":{"message":"` + guest + `"}}`, bff.CodeUpstreamUnavailable, true},
+				{"breaks off", 0, ``, bff.CodeUpstreamUnavailable, true},
+				{"late", -1, ``, bff.CodeUpstreamTimeout, true},
+				{"too many", 429, `{}`, bff.CodeUpstreamUnavailable, false},
+				{"unauthenticated", 401, `{}`, bff.CodeUpstreamUnavailable, false},
+				{"denied", 403, `{}`, bff.CodeRoleDenied, false},
+				{"gone", 404, `{}`, bff.CodeResourceNotFound, false},
+				{"conflict", 409, `{"error":{"code":"ROOM_OCCUPIED","message":"` + guest + `"}}`, bff.CodeStateConflict, false},
+				{"refused", 422, `{}`, bff.CodeValidationFailed, false},
+			} {
+				s := &service{key: dialectOf(action.Upstream).key, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+					switch test.status {
+					case 0:
+						panic(http.ErrAbortHandler)
+					case -1:
+						_, _ = io.Copy(io.Discard, r.Body) // until the client is gone is noticed after the body
+						<-r.Context().Done()
+					default:
+						reply(w, test.status, test.body)
+					}
+				}}
+				u := dial(t, s.ServeHTTP)
+				done, err := u.Hands.Carry(testkit.Context(t), tenant, property, c)
+				for test.status != -1 && bff.CodeOf(err) == bff.CodeUpstreamTimeout { // a busy machine
+					done, err = u.Hands.Carry(testkit.Context(t), tenant, property, c)
+				}
+				if got := bff.CodeOf(err); got != test.want || errors.Is(err, backoffice.ErrOutcomeUnknown) != test.unknown || (err == nil) == (done == nil) {
+					t.Errorf("%s: %v, %v", test.name, done, err)
+				}
+				if coded, ok := errors.AsType[*bff.Error](err); strings.Contains(fmt.Sprint(done), guest) || ok && strings.Contains(coded.Detail, guest) {
+					t.Errorf("%s: a guest in %v, %v", test.name, done, err)
+				}
 			}
-			reply(w, test.status, test.body)
+			other, about := command(&action)
+			if !action.New && other.ID != c.ID {
+				u := dial(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, about) })
+				if _, err := u.Hands.Carry(testkit.Context(t), tenant, property, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
+					t.Errorf("about another resource: %v", err)
+				}
+			}
+			// Done, and the connection breaks: told at the second call.
+			s := &service{key: dialectOf(action.Upstream).key, answer: func(w http.ResponseWriter, _ *http.Request, call int) {
+				if call == 1 {
+					panic(http.ErrAbortHandler)
+				}
+				reply(w, 200, good)
+			}}
+			p := &platform{up: dial(t, s.ServeHTTP), at: backoffice.Place{Property: property}}
+			if done, err := p.carry(t, tenant, c); err != nil || done == nil {
+				t.Errorf("at the second call: %v, %v", done, err)
+			}
+			if n := s.calls(t); n < 2 {
+				t.Errorf("%d calls", n)
+			}
 		})
-		p := &platform{up: u}
-		_, err := p.carry(t, bff.NewID(bff.PrefixTenant, time.Now()), &backoffice.Command{Action: find(t, backoffice.CheckIn), ID: rsv})
-		if got := bff.CodeOf(err); got != test.want || errors.Is(err, backoffice.ErrOutcomeUnknown) != test.unknown {
-			t.Errorf("%d %s: %v", test.status, test.body, err)
-		}
+	}
+}
+
+// Whatever lock action it is: it is sent once, and an answer that is late, breaks off or
+// cannot be read leaves the outcome unknown.
+func TestFailuresOfLockActions(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, action := range backoffice.LockActions() {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			o := backoffice.LockOrder{
+				Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Reservation: bff.NewID(bff.PrefixReservation, now),
+				Action: action, Request: bff.NewID(bff.PrefixRequest, now).UUID(),
+			}
+			state, never := "issued", "revoked"
+			if action == backoffice.RevokeKey {
+				state, never = never, state
+			}
+			says := func(state, credential string) string {
+				return `{"state":"` + state + `","vendor":"salto","credentialId":"` + credential + `","reservationId":"` + o.Reservation.UUID() + `","guestName":"` + guest + `"}`
+			}
+			credential := bff.NewID(prefixCredential, now)
+			for _, test := range []struct {
+				name   string
+				status int // 0 = breaks off, -1 = hangs
+				body   string
+				state  backoffice.LockState
+				want   bff.Code
+			}{
+				{"done", 200, says(state, credential.UUID()), backoffice.LockState(state), bff.CodeOf(nil)},
+				{"a guest's name for a credential", 200, says(state, guest), backoffice.LockState(state), bff.CodeOf(nil)},
+				{"what cannot follow", 200, says(never, credential.UUID()), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"no such state", 200, says(guest, credential.UUID()), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"another reservation", 200, strings.Replace(says(state, ""), o.Reservation.UUID(), o.Tenant.UUID(), 1), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"malformed", 200, `<html>`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"empty", 200, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"failed", 500, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"breaks off", 0, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"late", -1, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"gone", 404, `{}`, backoffice.LockFailed, bff.CodeResourceNotFound},
+				{"conflict", 409, `{"error":{"code":"KEY_REVOKED"}}`, backoffice.LockFailed, bff.CodeOf(nil)},
+			} {
+				s := &service{key: "X-Request-Key", answer: func(w http.ResponseWriter, r *http.Request, _ int) {
+					switch test.status {
+					case 0:
+						panic(http.ErrAbortHandler)
+					case -1:
+						_, _ = io.Copy(io.Discard, r.Body)
+						<-r.Context().Done()
+					default:
+						reply(w, test.status, test.body)
+					}
+				}}
+				u := dial(t, s.ServeHTTP)
+				sent := 1
+				got, err := u.Lock.ActOnKey(testkit.Context(t), o)
+				for ; got.State == backoffice.LockUnknown && test.state != backoffice.LockUnknown; sent++ { // a busy machine was too slow
+					got, err = u.Lock.ActOnKey(testkit.Context(t), o)
+				}
+				if n := s.calls(t); n != sent {
+					t.Errorf("%s: sent %d times, %d calls", test.name, sent, n)
+				}
+				if got.State != test.state || bff.CodeOf(err) != test.want || strings.Contains(fmt.Sprint(got), guest) {
+					t.Errorf("%s: %+v, %v", test.name, got, err)
+				}
+			}
+		})
 	}
 }

@@ -97,8 +97,8 @@ func word(s string) string {
 // read says it in our words. A state that cannot follow from the action is none.
 func (k *keyState) read(action backoffice.LockAction) (backoffice.LockResult, error) {
 	r := backoffice.LockResult{Vendor: word(k.Vendor)}
-	if k.CredentialID != "" {
-		r.Credential = dialectOf(backoffice.UpstreamLock).read(prefixCredential, k.CredentialID)
+	if id, err := bff.IDFromUUID(prefixCredential, k.CredentialID); err == nil { // anything else could be text, and is not kept
+		r.Credential = id.String()
 	}
 	switch state := backoffice.LockState(k.State); {
 	case state == backoffice.LockPending,

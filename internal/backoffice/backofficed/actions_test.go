@@ -4,98 +4,138 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"testing"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// Processes are killed with SIGKILL at every step of every action that another
-// service carries out: before the claim and the audit are committed, before the
-// attestation is used up, before the call, after it was carried out, and before the
-// answer is stored. The app repeats its request at another instance, and is told the
-// first outcome; the action was carried out once; claim, ledger, audit and event are
-// there, once.
+// Processes are killed with SIGKILL at every step of everything that operators do:
+// before the claim and the audit are committed, before the attestation is used up,
+// before the call, after it was carried out, before the answer is stored and before
+// streams are told; and connections to Postgres and Redis are cut there. The app
+// repeats its request at another instance, and is told the first outcome; the action
+// was carried out once; claim, ledger, audit and event are there, once. In the end
+// every event has arrived.
 //
-// `make proof` kills at every step of every action, `make test` at a few.
+// `make proof` does so at every step of every action, `make test` at a few.
 func TestProofActions(t *testing.T) {
 	t.Parallel()
 	f := newKilledFleet(t, map[string]string{"BFF_BACKOFFICE_TAKE_OVER": "1s"})
 	long := os.Getenv("MELMASTOON_PROOF") == "long"
 	for _, a := range actions() {
 		for _, at := range steps() {
-			if !long && !slices.Contains(a.short, at.name) || at.second && !a.second {
+			if !long && !slices.Contains(a.short, at.name) || at.of != nil && !at.of(a) {
 				continue
 			}
-			t.Logf("%s, killed %s", a.name, at.name)
-			f.kill(operation{name: a.name, begin: a.begin}, func(d *doomed) *hang { return at.hang(d, a) })
+			t.Logf("%s, %s", a.name, at.name)
+			var r ready
+			op := operation{name: a.name, begin: func(f *killedFleet, d *till) started {
+				begun, made := a.begin(f, d)
+				r = made
+				return begun
+			}}
+			if f.kill(op, func(d *doomed) *hang { return at.hang(d, r) }) {
+				t.Errorf("%s never came to the place: %s", a.name, at.name)
+			}
 		}
 	}
+	f.arrived()
 }
 
-// action is something that another service carries out, once per key.
+// action is something that an operator does, once per key.
 type action struct {
-	name string
-	// prepare makes ready what the action is about, and returns the request and
-	// how often it was carried out.
-	prepare func(f *killedFleet, d *till) (desk.Call, func() int)
-	route   string // how the path of the call behind ends
-	second  bool   // needs a second factor
-	event   string
-	audited bool // in the audit of locks
-	short   []string
+	name   string
+	second bool // needs a second factor
+	told   bool // streams of the property are told with the answer
+	// prepare makes ready what the action is about.
+	prepare func(f *killedFleet, d *till) ready
+	// recorded holds what is written to what was promised; told is the answer.
+	recorded func(f *killedFleet, r ready, told []byte)
+	short    []string
 }
 
-// actions lists every action.
+// ready is an action that can be sent.
+type ready struct {
+	call   desk.Call
+	routes []string // how the paths of the call behind end
+	// executed is how often it was carried out, by the book of the service that does.
+	executed func() int
+	action   string // its name in the ledger
+	device   string
+}
+
+// actions lists everything that operators do.
 func actions() []action {
 	lock := func(name string, short ...string) action {
 		return action{
-			name: name + " key", route: "/keys/" + name, second: name == "revoke", event: "lock_action.proxied", audited: true, short: short,
-			prepare: func(f *killedFleet, d *till) (desk.Call, func() int) {
-				return f.prepareLock(d, backoffice.LockAction(name))
-			},
+			name: name + " key", second: name == "revoke", short: short, recorded: (*killedFleet).recordedLock,
+			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, backoffice.LockAction(name)) },
 		}
 	}
-	return []action{
+	mark := func(name string, prepare func(*killedFleet, *till) ready, short ...string) action {
+		return action{name: name, told: true, prepare: prepare, recorded: (*killedFleet).recordedMark, short: short}
+	}
+	all := []action{
 		lock("issue", "before the claim", "before the answer"),
 		lock("revoke", "after the call"),
 		lock("rebind"),
 		lock("extend", "before the call"),
+		mark("decide", (*killedFleet).prepareDecision, "before the answer"),
+		mark("acknowledge", (*killedFleet).prepareAcknowledgement, "Postgres cut"),
 	}
+	short := map[backoffice.ActionName]string{
+		backoffice.CheckIn: "after the call", backoffice.CheckOut: "before streams are told", backoffice.TaskComplete: "before the call",
+		backoffice.WorkOrderOpen: "before the answer", backoffice.Charge: "Postgres cut", backoffice.Refund: "Redis cut",
+	}
+	for _, of := range backoffice.Actions() {
+		all = append(all, action{
+			name: string(of.Name), second: of.Scope != "" && !of.Large, told: true, recorded: (*killedFleet).recordedProxy,
+			prepare: func(f *killedFleet, d *till) ready { return f.prepareProxied(d, &of) }, short: []string{short[of.Name]},
+		})
+	}
+	return all
 }
 
-// step is where a process is killed.
+// step is where a process is killed or cut off.
 type step struct {
-	name   string
-	second bool // only of actions with a second factor
-	hang   func(*doomed, action) *hang
+	name string
+	of   func(action) bool // which actions have it; nil = all
+	hang func(*doomed, ready) *hang
 }
 
 func steps() []step {
+	second := func(a action) bool { return a.second }
+	told := func(a action) bool { return a.told }
 	return []step{
-		{name: "before the claim", hang: func(d *doomed, _ action) *hang { return d.f.lockTable("operator_activity") }},
-		{name: "before the factor", second: true, hang: func(d *doomed, _ action) *hang { return d.redis.holdAt("mfa:", 0) }},
-		{name: "after the factor", second: true, hang: func(d *doomed, _ action) *hang { return d.redis.holdAt("mfa:", 1) }},
-		{name: "before the call", hang: func(d *doomed, a action) *hang { return d.gate.hold(false, a.route) }},
-		{name: "after the call", hang: func(d *doomed, a action) *hang { return d.gate.hold(true, a.route) }},
-		{name: "before the answer", hang: func(d *doomed, _ action) *hang { return d.f.lockTable("outbox") }},
+		{name: "before the claim", hang: func(d *doomed, _ ready) *hang { return d.f.lockTable("operator_activity") }},
+		{name: "before the factor", of: second, hang: func(d *doomed, _ ready) *hang { return d.redis.holdAt("mfa:", 0) }},
+		{name: "after the factor", of: second, hang: func(d *doomed, _ ready) *hang { return d.redis.holdAt("mfa:", 1) }},
+		{name: "before the call", hang: func(d *doomed, r ready) *hang { return d.gate.hold(false, r.routes...) }},
+		{name: "after the call", hang: func(d *doomed, r ready) *hang { return d.gate.hold(true, r.routes...) }},
+		{name: "before the answer", hang: func(d *doomed, _ ready) *hang { return d.f.lockTable("outbox") }},
+		{name: "before streams are told", of: told, hang: func(d *doomed, _ ready) *hang { return d.redis.holdAt("sse:log:", 0) }},
+		{name: "Postgres cut", hang: func(d *doomed, _ ready) *hang { return d.f.cutTable("outbox") }},
+		{name: "Redis cut", of: second, hang: func(d *doomed, _ ready) *hang { return d.redis.cutAt("mfa:") }},
 	}
 }
 
 // begin is an action that is ready to be sent.
-func (a action) begin(f *killedFleet, d *till) started {
-	f.signIn(d.Client, "parwana")
+func (a action) begin(f *killedFleet, d *till) (started, ready) {
+	f.signIn(d.Client, "mirwais")
 	f.announced(d, f.session(d))
-	call, executed := a.prepare(f, d)
+	r := a.prepare(f, d)
+	r.device = f.whoAmI(d.Client).DeviceID
 	var first []byte
 	send := func(ctx context.Context) bool {
-		answer, err := d.Ask(ctx, call)
+		answer, err := d.Ask(ctx, r.call)
 		if err != nil || answer.Status != http.StatusOK && answer.Status != http.StatusAccepted && answer.Status != http.StatusCreated {
 			return false
 		}
@@ -107,126 +147,145 @@ func (a action) begin(f *killedFleet, d *till) started {
 		for !send(testkit.Context(f.t)) {
 			f.retry(a.name)
 		}
-		told := string(first)
+		told := first
 		for range 2 {
-			if !send(testkit.Context(f.t)) || string(first) != told {
+			if !send(testkit.Context(f.t)) || string(first) != string(told) {
 				f.t.Errorf("%s: told %s, then %s", a.name, told, first)
 			}
 		}
-		if n := executed(); n != 1 {
+		if n := r.executed(); n != 1 {
 			f.t.Errorf("%s: carried out %d times", a.name, n)
 		}
-		f.settled(a, call, told)
-	}}
+		if n := f.counted(`SELECT count(*) FROM bff_backoffice.idempotency WHERE state <> 'done'`); n != 0 {
+			f.t.Errorf("%s: %d claims are left", a.name, n)
+		}
+		a.recorded(f, r, told)
+	}}, r
 }
 
-// settled waits until nothing is left open, and holds what is recorded to what was
-// promised: no claim, no unknown activity, one audit row, one event.
-func (f *killedFleet) settled(a action, call desk.Call, told string) {
+// counted is a number that the database has.
+func (f *killedFleet) counted(sql string, args ...any) (n int) {
 	f.t.Helper()
-	ctx := testkit.Context(f.t)
-	count := func(sql string, args ...any) (n int) {
-		f.t.Helper()
-		if err := f.db.QueryRow(ctx, sql, args...).Scan(&n); err != nil {
-			f.t.Fatal(err)
-		}
-		return n
+	if err := f.db.QueryRow(testkit.Context(f.t), sql, args...).Scan(&n); err != nil {
+		f.t.Fatal(err)
 	}
+	return n
+}
+
+// recordedLock wants one audit row, settled as a success with all activities, and one
+// event.
+func (f *killedFleet) recordedLock(r ready, told []byte) {
+	f.t.Helper()
 	var receipt struct{ AuditID string }
-	if err := json.Unmarshal([]byte(told), &receipt); err != nil {
-		f.t.Fatalf("%s: %s", a.name, told)
+	if err := json.Unmarshal(told, &receipt); err != nil {
+		f.t.Fatalf("%s: %s", r.call.Path, told)
 	}
-	if n := count(`SELECT count(*) FROM bff_backoffice.idempotency WHERE state <> 'done'`); n != 0 {
-		f.t.Errorf("%s: %d claims are left", a.name, n)
+	request := requestOf(r.call.IdempotencyKey)
+	for f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND settled_at IS NOT NULL`, request) == 0 {
+		f.retry("audit of " + r.call.Path)
 	}
-	if !a.audited {
-		return
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1`, request); n != 1 {
+		f.t.Errorf("%s: %d audit rows", r.call.Path, n)
 	}
-	request := requestOf(call.IdempotencyKey)
-	for count(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND settled_at IS NOT NULL`, request) == 0 {
-		f.retry("audit of " + a.name)
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND outcome = 'success' AND error_code IS NULL`, request); n != 1 {
+		f.t.Errorf("%s: the audit says something else than success", r.call.Path)
 	}
-	if n := count(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1`, request); n != 1 {
-		f.t.Errorf("%s: %d audit rows", a.name, n)
-	}
-	if n := count(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND outcome = 'success' AND error_code IS NULL`, request); n != 1 {
-		f.t.Errorf("%s: the audit says something else than success", a.name)
-	}
-	if n := count(`SELECT count(*) FROM bff_backoffice.operator_activity AS a JOIN bff_backoffice.lock_action_proxy_audit AS l ON a.id = ANY (l.activity_ids)
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.operator_activity AS a JOIN bff_backoffice.lock_action_proxy_audit AS l ON a.id = ANY (l.activity_ids)
 		WHERE l.upstream_request_id = $1 AND a.outcome <> 'success'`, request); n != 0 {
-		f.t.Errorf("%s: %d activities did not end well", a.name, n)
+		f.t.Errorf("%s: %d activities did not end well", r.call.Path, n)
 	}
-	if n := count(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject = $1 AND payload->>'auditId' = $2`, "melmastoon.bff.backoffice."+a.event+".v1", receipt.AuditID); n != 1 {
-		f.t.Errorf("%s: %d events", a.name, n)
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject = 'melmastoon.bff.backoffice.lock_action.proxied.v1' AND payload->>'auditId' = $1`, receipt.AuditID); n != 1 {
+		f.t.Errorf("%s: %d events", r.call.Path, n)
+	}
+}
+
+// recordedProxy wants one activity that ended well, and one event of it. Attempts that
+// were cut off stay unknown: what became of them is said by the one that ended. An
+// attempt that the service never got is a failure.
+func (f *killedFleet) recordedProxy(r ready, _ []byte) {
+	f.t.Helper()
+	outcomes := f.activities(r)
+	rows, err := f.db.Query(testkit.Context(f.t), `SELECT payload->>'activityId', payload->>'outcome' FROM bff_backoffice.outbox
+		WHERE subject = 'melmastoon.bff.backoffice.mutation.proxied.v1' AND envelope->>'deviceId' = $1 AND payload->>'action' = $2`, r.device, r.action)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var (
+		events       = map[string]int{}
+		id, reported string
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &reported}, func() error {
+		of := bff.MustParseID(bff.PrefixActivity, id).UUID()
+		if events[of]++; events[of] > 1 || outcomes[of] != reported {
+			f.t.Errorf("%s: event %d of an attempt says %s, the ledger %s", r.call.Path, events[of], reported, outcomes[of])
+		}
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	for of, outcome := range outcomes {
+		if outcome == "success" && events[of] != 1 {
+			f.t.Errorf("%s: carried out, and %d events", r.call.Path, events[of])
+		}
+	}
+}
+
+// recordedMark wants one activity that ended well, and one event.
+func (f *killedFleet) recordedMark(r ready, _ []byte) {
+	f.t.Helper()
+	f.activities(r)
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject IN ($1, $2) AND envelope->>'deviceId' = $3`, sim.TopicDecided, sim.TopicAcknowledged, r.device); n != 1 {
+		f.t.Errorf("%s: %d events", r.call.Path, n)
+	}
+}
+
+// activities are the outcomes of the attempts at an action, by id. One of them is a
+// success.
+func (f *killedFleet) activities(r ready) map[string]string {
+	f.t.Helper()
+	rows, err := f.db.Query(testkit.Context(f.t), `SELECT id::text, outcome FROM bff_backoffice.operator_activity WHERE device_id = $1 AND action = $2`, r.device, r.action)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var (
+		out         = map[string]string{}
+		id, outcome string
+		ended       int
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &outcome}, func() error {
+		if out[id] = outcome; outcome == "success" {
+			ended++
+		}
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	if ended != 1 {
+		f.t.Errorf("%s: the ledger says %v", r.call.Path, out)
+	}
+	return out
+}
+
+// arrived starts an instance that publishes, and waits until every event is out and
+// the services that act by them have heard of every decision and acknowledgement.
+func (f *killedFleet) arrived() {
+	f.t.Helper()
+	f.Start("bff-backoffice", f.settings(map[string]string{"BFF_BACKOFFICE_NO_RELAY": "false"}))
+	for f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE published_at IS NULL`) > 0 {
+		f.retry("events")
+	}
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE dlq`); n > 0 {
+		f.t.Errorf("%d events were given up", n)
+	}
+	for _, h := range f.heard {
+		for doc := (struct{ Status string }{}); doc.Status != h.status; {
+			if f.upstreamGet(h.path, "X-Tenant-Id", h.tenant, &doc); doc.Status != h.status {
+				f.retry(h.path + " is " + doc.Status)
+			}
+		}
 	}
 }
 
 func requestOf(key string) string {
 	return bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID()
-}
-
-// prepareLock finds a reservation that no other action was about, whose key stands as
-// the action wants it.
-func (f *killedFleet) prepareLock(d *till, action backoffice.LockAction) (desk.Call, func() int) {
-	f.t.Helper()
-	ctx := testkit.Context(f.t)
-	w := f.whoAmI(d.Client)
-	var v struct{ Items []backoffice.Stay }
-	if err := f.viewed(d.Client, "/in-house?propertyId="+w.PropertyScope[0]).Into(&v); err != nil || len(v.Items) <= f.killed {
-		f.t.Fatalf("%d guests, %v", len(v.Items), err)
-	}
-	reservation := v.Items[f.killed].ReservationID
-	header := http.Header{"X-Property-Id": {w.PropertyScope[0]}}
-	path := "/locks/" + reservation + "/"
-	if action != backoffice.IssueKey {
-		issue := desk.Call{Method: http.MethodPost, Path: path + "issue-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}
-		for {
-			a, err := d.Ask(ctx, issue)
-			if err == nil && a.Status < http.StatusBadRequest {
-				break
-			}
-			f.retry("issue")
-		}
-	}
-	if action == backoffice.RevokeKey {
-		factor, err := d.StepUp(ctx, "lock.revoke", reservation, "000000")
-		for ; err != nil; factor, err = d.StepUp(ctx, "lock.revoke", reservation, "000000") {
-			f.retry("step-up")
-		}
-		header.Set("X-Mfa-Attestation", factor)
-	}
-	call := desk.Call{Method: http.MethodPost, Path: path + string(action) + "-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}
-	return call, func() (n int) {
-		f.t.Helper()
-		var doc struct {
-			Requests []struct {
-				RequestKey, Action string
-				Executions         int
-			}
-		}
-		f.look("/_sim/locks?"+url.Values{"reservationId": {reservation}}.Encode(), &doc)
-		for _, r := range doc.Requests {
-			if r.Action == string(action) {
-				n += r.Executions
-			}
-		}
-		return n
-	}
-}
-
-// look reads what the simulator has seen.
-func (s *staff) look(path string, into any) {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(testkit.Context(s.t), http.MethodGet, s.SimURL+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if err := json.NewDecoder(res.Body).Decode(into); err != nil || res.StatusCode != http.StatusOK {
-		s.t.Fatalf("%s: %d %v", path, res.StatusCode, err)
-	}
 }

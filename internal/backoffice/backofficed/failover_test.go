@@ -84,7 +84,7 @@ func TestKilledInstanceLosesNothing(t *testing.T) {
 	heard := s.listen(d)
 	raise := func(severity string) {
 		t.Helper()
-		s.drill("/alerts", map[string]string{"propertyId": property, "severity": severity})
+		s.drill("/alerts", map[string]string{"propertyId": property, "severity": severity}, nil)
 	}
 	raise("info")
 	s.await(heard, "alerts", `"alert.raised"`, `"info"`)

@@ -23,6 +23,7 @@ type hang struct {
 	reached chan struct{}
 	once    sync.Once
 	release func()
+	cut     func() // ends the connection that waits, and undoes the hang; nil = the process is killed
 }
 
 func newHang() *hang { return &hang{reached: make(chan struct{}), release: func() {}} }
@@ -48,6 +49,9 @@ func (f *killedFleet) lockTable(name string) *hang {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		f.t.Fatal(err)
+	}
 	if _, err := tx.Exec(ctx, `LOCK TABLE bff_backoffice.`+name+` IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 		f.t.Fatal(err)
 	}
@@ -70,6 +74,17 @@ func (f *killedFleet) lockTable(name string) *hang {
 		cancel()
 		<-watched
 		_ = tx.Rollback(context.Background()) // cancelled already is as good
+	}
+	return h
+}
+
+// cutTable is lockTable for a process that loses its connection instead of its life.
+func (f *killedFleet) cutTable(name string) *hang {
+	f.t.Helper()
+	h := f.lockTable(name)
+	h.cut = func() {
+		f.counted(`SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE relation = ('bff_backoffice.' || $1)::regclass AND NOT granted`, name)
+		h.release()
 	}
 	return h
 }
@@ -136,6 +151,7 @@ type valve struct {
 	url    string // of the valve
 	prefix string // of the service's keys
 	open   chan struct{}
+	broken chan struct{} // closed when what was held is cut off
 	served sync.WaitGroup
 
 	mu   sync.Mutex
@@ -150,7 +166,7 @@ func newValve(f *killedFleet) *valve {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	v := &valve{redis: u.Host, prefix: f.Name + ":bff-backoffice:", open: make(chan struct{})}
+	v := &valve{redis: u.Host, prefix: f.Name + ":bff-backoffice:", open: make(chan struct{}), broken: make(chan struct{})}
 	if v.ln, err = new(net.ListenConfig).Listen(f.t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -183,6 +199,18 @@ func (v *valve) holdAt(keys string, n int) *hang {
 	defer v.mu.Unlock()
 	v.left, v.at, v.hang = n, keys, newHang()
 	return v.hang
+}
+
+// cutAt is holdAt for a process that loses its connection instead of its life.
+func (v *valve) cutAt(keys string) *hang {
+	h := v.holdAt(keys, 0)
+	h.cut = func() {
+		v.mu.Lock()
+		v.hang = nil
+		v.mu.Unlock()
+		close(v.broken)
+	}
+	return h
 }
 
 // passes reports whether a command may go on to Redis.
@@ -228,7 +256,10 @@ func (v *valve) serve(client net.Conn) {
 			return
 		}
 		if !v.passes(command) {
-			<-v.open
+			select {
+			case <-v.open:
+			case <-v.broken:
+			}
 			return
 		}
 		if _, err := server.Write(command); err != nil {

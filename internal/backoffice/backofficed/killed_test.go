@@ -159,6 +159,8 @@ type killedFleet struct {
 	db       *pgxpool.Pool // a superuser's
 	killed   int           // devices that a process was killed for; each has one session
 	env      map[string]string
+	used     map[string]bool // reservations that an action was about
+	heard    []heard         // what services must have heard of in the end
 }
 
 // publicHost is the one address of all instances.
@@ -166,7 +168,7 @@ const publicHost = "staff.test"
 
 func newKilledFleet(t *testing.T, env map[string]string) *killedFleet {
 	t.Helper()
-	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}, env: env}
+	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}, env: env, used: map[string]bool{}}
 	var err error
 	if f.redis, err = redis.Open(redis.Config{URL: f.RedisURL}); err != nil {
 		t.Fatal(err)
@@ -218,8 +220,9 @@ func (d *till) RoundTrip(r *http.Request) (*http.Response, error) {
 	return direct.RoundTrip(r)
 }
 
-// kill sends an operation to an instance, kills it where it hangs, and has the
-// operation checked at the instance that lives on. It reports whether the operation
+// kill sends an operation to an instance, kills it where it hangs, or cuts it off from
+// what it hangs at and kills it when it has answered, and has the operation checked at
+// the instance that lives on. It reports whether the operation
 // was done before it came to the place.
 func (f *killedFleet) kill(op operation, where func(*doomed) *hang) (done bool) {
 	f.t.Helper()
@@ -249,8 +252,18 @@ func (f *killedFleet) kill(op operation, where func(*doomed) *hang) (done bool) 
 	case <-h.reached:
 	case done = <-answered:
 		held = false
+		select {
+		case <-h.reached: // it has not waited there for long
+			done = false
+		default:
+		}
 	case <-ctx.Done():
 		f.t.Fatal("neither held nor answered")
+	}
+	if held && h.cut != nil {
+		h.cut()
+		<-answered
+		held = false
 	}
 	d.at.Store(f.survivor)
 	victim.Kill()
@@ -362,9 +375,10 @@ func (f *killedFleet) startDoomed() *doomed {
 	f.t.Helper()
 	d := &doomed{f: f, redis: newValve(f), gate: newGate(f)}
 	env := map[string]string{"BFF_BACKOFFICE_REDIS_SESSION_URL": d.redis.url}
-	for _, name := range []string{"iam", "lock", "reservation", "housekeeping", "maintenance", "billing"} {
+	for _, name := range []string{"iam", "lock", "reservation", "housekeeping", "maintenance", "billing", "notification"} {
 		env["BFF_BACKOFFICE_"+strings.ToUpper(name)+"_URL"] = d.gate.server.URL + "/" + name
 	}
+	env["BFF_BACKOFFICE_AI_URL"] = d.gate.server.URL + "/ai-orchestrator"
 	d.Process = f.Start("bff-backoffice", f.settings(env))
 	return d
 }

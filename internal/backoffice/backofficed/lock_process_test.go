@@ -247,9 +247,11 @@ func TestLockActionsAreHonest(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Pending, then done; pending, then failed: the vendor's event settles it.
-	for _, tc := range []struct{ body, want, outcome string }{
-		{``, issued, "success"}, {`{"state":"failed","reason":"tamper"}`, "failed failure tamper", "failure"},
+	// Pending, then done; pending, then failed: the vendor's event settles it, and the
+	// operator's stream says how it ended.
+	stream := h.listen(h.d)
+	for _, tc := range []struct{ body, want, outcome, told string }{
+		{``, issued, "success", `"state":"issued"`}, {`{"state":"failed","reason":"tamper"}`, "failed failure tamper", "failure", `"reason":"tamper"`},
 	} {
 		pending := h.issue()
 		h.sim(http.MethodPost, "/_sim/reservations/"+lockCall(pending).reservation()+"/lock-outcome", `{"state":"pending"}`, nil)
@@ -261,6 +263,7 @@ func TestLockActionsAreHonest(t *testing.T) {
 		}
 		h.sim(http.MethodPost, "/_sim/locks/"+requestOf(pending.IdempotencyKey)+"/settle", tc.body, nil)
 		h.becomes(pending, tc.want)
+		h.await(stream, "locks", `"`+backoffice.LockActionSettled+`"`, lockCall(pending).reservation(), tc.told)
 		h.once(pending, tc.outcome, 1)
 		h.ask(pending, "pending") // as it was told first
 	}

@@ -2,7 +2,6 @@ package backofficed
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -55,28 +54,6 @@ func (s *staff) await(events <-chan desk.Event, channel string, texts ...string)
 		case <-testkit.Context(s.t).Done():
 			s.t.Fatalf("no event on %s with %q: %q", channel, texts, seen)
 		}
-	}
-}
-
-// drill has the simulated platform do something.
-func (s *staff) drill(path string, body any) {
-	s.t.Helper()
-	b, err := json.Marshal(body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(testkit.Context(s.t), http.MethodPost, s.SimURL+"/_sim"+path, strings.NewReader(string(b)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req.Header.Set("X-Request-Id", "req_drill")
-	res, err := new(http.Client).Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode > http.StatusCreated {
-		s.t.Fatalf("%s: %d", path, res.StatusCode)
 	}
 }
 
@@ -153,7 +130,7 @@ func TestHouseEventsReachDesks(t *testing.T) {
 	if got := s.stays(own, "/in-house?propertyId="+property); got[guest] != "" {
 		t.Errorf("a party that is expected is in the house: %v", got)
 	}
-	s.drill("/reservations/"+guest+"/check-in", nil)
+	s.drill("/reservations/"+guest+"/check-in", nil, nil)
 	s.await(heard, "dashboard", `"dashboard.changed"`, `"arrivals"`, `"in-house"`, property, `"req_drill"`)
 	if got := s.stays(own, "/arrivals?propertyId="+property); got[guest] == "confirmed" {
 		t.Errorf("a party that has checked in is still expected: %v", got)
@@ -162,9 +139,9 @@ func TestHouseEventsReachDesks(t *testing.T) {
 		t.Errorf("a party that has checked in is not in the house: %v", got)
 	}
 
-	s.drill("/alerts", map[string]string{"propertyId": property, "severity": "critical"})
+	s.drill("/alerts", map[string]string{"propertyId": property, "severity": "critical"}, nil)
 	s.await(heard, "alerts", `"alert.raised"`, `"critical"`, property)
-	s.drill("/alerts", map[string]string{"propertyId": stranger})
+	s.drill("/alerts", map[string]string{"propertyId": stranger}, nil)
 	for _, data := range s.await(elsewhere, "alerts", `"alert.raised"`, stranger) {
 		if strings.Contains(data, property) || strings.Contains(data, guest) {
 			t.Errorf("another tenant heard %s", data)

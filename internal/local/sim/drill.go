@@ -27,6 +27,9 @@ func (s *Sim) drillRoutes() {
 	})
 	drill("POST /_sim/reservations/{reservationId}/lock-failures", s.failLock)
 	s.lockControls(drill)
+	drill("GET /_sim/executions", func(c *call) (any, error) {
+		return map[string]int{"executions": s.staff.executions(c.URL.Query().Get("path"))}, nil
+	})
 	drill("POST /_sim/tasks", s.addTask)
 	drill("POST /_sim/tasks/{taskId}/{transition}", s.moveTask)
 	drill("POST /_sim/work-orders", s.openWorkOrder)

@@ -226,6 +226,7 @@ type staffState struct {
 	asked    map[*property]time.Time // when a house was last asked about
 	answers  map[string]*answer      // by idempotency key
 	keys     []string                // of answers, oldest first
+	carried  map[string]int          // by path: how often it was carried out, whatever the key
 }
 
 // progress is where a thing stands and how often it moved.
@@ -249,7 +250,7 @@ func (st *staffState) init() {
 	st.requests, st.outcomes = map[string]*LockRequest{}, map[string]LockOutcome{}
 	st.cursors = map[string]cursor{}
 	st.asked = map[*property]time.Time{}
-	st.answers = map[string]*answer{}
+	st.answers, st.carried = map[string]*answer{}, map[string]int{}
 }
 
 // moved returns where staff moved a thing, if they did.
@@ -311,6 +312,7 @@ const maxAnswers = 20_000
 // before is answered as before: the platform's services promise that.
 func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 	s.handle(upstream, route, func(c *call) (any, error) {
+		h := s.staff.counted(h)
 		key := c.Header.Get(c.speaks.key)
 		if key == "" {
 			return h(c)
@@ -321,6 +323,27 @@ func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 		key = upstream + " " + c.URL.Path + " " + key
 		return s.staff.once(c, key, h)
 	})
+}
+
+// counted enters in the book what h has carried out.
+func (st *staffState) counted(h func(c *call) (any, error)) func(c *call) (any, error) {
+	return func(c *call) (any, error) {
+		out, err := h(c)
+		if err == nil {
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			bound(st.carried)
+			st.carried[c.URL.Path]++
+		}
+		return out, err
+	}
+}
+
+// executions is how often what a path stands for was carried out.
+func (st *staffState) executions(path string) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.carried[path]
 }
 
 // once runs h for the first call with a key. Those that come meanwhile wait

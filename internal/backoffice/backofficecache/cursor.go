@@ -2,9 +2,7 @@ package backofficecache
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -54,30 +52,14 @@ func NewCursors(store *cache.Store, keys redis.Keys, source CursorSource, copies
 
 // FindCursor implements backoffice.Cursors.
 func (c *Cursors) FindCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error) {
-	var out backoffice.SyncCursor
 	keys, err := c.keys.Tenant(tenant)
 	if err != nil {
-		return out, err
+		return backoffice.SyncCursor{}, err
 	}
-	entry, _, err := c.cache.Get(ctx, cursorKey(keys, device), func(ctx context.Context) (cache.Fill, error) {
-		found, err := c.fetch(ctx, tenant, device)
-		if err != nil {
-			return cache.Fill{}, err
-		}
-		fill := cache.Fill{Tags: backoffice.PartSyncCursor.Tags(tenant, bff.ID{}), Stale: found.Stale}
-		if found.Stale {
-			fill.TTL = cache.TTL{Fresh: keptCursorFresh}
-		}
-		fill.Body, err = json.Marshal(&found)
-		return fill, err
+	return read(ctx, c.cache, cursorKey(keys, device), func(ctx context.Context) (found[backoffice.SyncCursor], error) {
+		cursor, err := c.fetch(ctx, tenant, device)
+		return found[backoffice.SyncCursor]{cursor, backoffice.PartSyncCursor.Tags(tenant, bff.ID{}), cursor.Stale, keptCursorFresh}, err
 	})
-	if err != nil {
-		return out, err
-	}
-	if err := json.Unmarshal(entry.Body(), &out); err != nil {
-		return out, fmt.Errorf("decode cursor from cache: %w", err)
-	}
-	return out, nil
 }
 
 // fetch asks sync-service; without it, it returns our copy.

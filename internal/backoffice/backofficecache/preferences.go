@@ -2,9 +2,7 @@ package backofficecache
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -65,30 +63,14 @@ func NewPreferences(cfg PreferencesConfig) (*Preferences, error) {
 
 // FindPreferences implements backoffice.PreferencesReader.
 func (p *Preferences) FindPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
-	var out backoffice.Preferences
 	keys, err := p.cfg.Keys.Tenant(o.Tenant)
 	if err != nil {
-		return out, err
+		return backoffice.Preferences{}, err
 	}
-	entry, _, err := p.cache.Get(ctx, preferencesKey(keys, o), func(ctx context.Context) (cache.Fill, error) {
-		found, err := p.fetch(ctx, o)
-		if err != nil {
-			return cache.Fill{}, err
-		}
-		fill := cache.Fill{Tags: backoffice.PartPreferences.Tags(o.Tenant, o.Property), Stale: found.Stale}
-		if found.Stale {
-			fill.TTL = cache.TTL{Fresh: copyFresh}
-		}
-		fill.Body, err = json.Marshal(&found)
-		return fill, err
+	return read(ctx, p.cache, preferencesKey(keys, o), func(ctx context.Context) (found[backoffice.Preferences], error) {
+		preferences, err := p.fetch(ctx, o)
+		return found[backoffice.Preferences]{preferences, backoffice.PartPreferences.Tags(o.Tenant, o.Property), preferences.Stale, copyFresh}, err
 	})
-	if err != nil {
-		return out, err
-	}
-	if err := json.Unmarshal(entry.Body(), &out); err != nil {
-		return out, fmt.Errorf("decode preferences from cache: %w", err)
-	}
-	return out, nil
 }
 
 // fetch asks tenant-service and brings our copy up to date: a process may have been

@@ -92,8 +92,7 @@ func actions() []action {
 		mark("acknowledge", (*killedFleet).prepareAcknowledgement, "Postgres cut"),
 	}
 	short := map[backoffice.ActionName]string{
-		backoffice.CheckIn: "after the call", backoffice.CheckOut: "before streams are told", backoffice.TaskComplete: "before the call",
-		backoffice.WorkOrderOpen: "before the answer", backoffice.Charge: "Postgres cut", backoffice.Refund: "Redis cut",
+		backoffice.CheckIn: "after the call", backoffice.TaskComplete: "before streams are told", backoffice.WorkOrderOpen: "before the answer", backoffice.Refund: "Redis cut",
 	}
 	for _, of := range backoffice.Actions() {
 		all = append(all, action{
@@ -173,7 +172,7 @@ func (f *killedFleet) counted(sql string, args ...any) (n int) {
 }
 
 // recordedLock wants one audit row, settled as a success with all activities, and one
-// event.
+// event. Attempts that were refused before the call have rows of their own.
 func (f *killedFleet) recordedLock(r ready, told []byte) {
 	f.t.Helper()
 	var receipt struct{ AuditID string }
@@ -181,17 +180,17 @@ func (f *killedFleet) recordedLock(r ready, told []byte) {
 		f.t.Fatalf("%s: %s", r.call.Path, told)
 	}
 	request := requestOf(r.call.IdempotencyKey)
-	for f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND settled_at IS NOT NULL`, request) == 0 {
+	for f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused' AND settled_at IS NOT NULL`, request) == 0 {
 		f.retry("audit of " + r.call.Path)
 	}
-	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1`, request); n != 1 {
+	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`, request); n != 1 {
 		f.t.Errorf("%s: %d audit rows", r.call.Path, n)
 	}
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND outcome = 'success' AND error_code IS NULL`, request); n != 1 {
 		f.t.Errorf("%s: the audit says something else than success", r.call.Path)
 	}
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.operator_activity AS a JOIN bff_backoffice.lock_action_proxy_audit AS l ON a.id = ANY (l.activity_ids)
-		WHERE l.upstream_request_id = $1 AND a.outcome <> 'success'`, request); n != 0 {
+		WHERE l.upstream_request_id = $1 AND l.state <> 'refused' AND a.outcome <> 'success'`, request); n != 0 {
 		f.t.Errorf("%s: %d activities did not end well", r.call.Path, n)
 	}
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject = 'melmastoon.bff.backoffice.lock_action.proxied.v1' AND payload->>'auditId' = $1`, receipt.AuditID); n != 1 {
@@ -205,23 +204,13 @@ func (f *killedFleet) recordedLock(r ready, told []byte) {
 func (f *killedFleet) recordedProxy(r ready, _ []byte) {
 	f.t.Helper()
 	outcomes := f.activities(r)
-	rows, err := f.db.Query(testkit.Context(f.t), `SELECT payload->>'activityId', payload->>'outcome' FROM bff_backoffice.outbox
-		WHERE subject = 'melmastoon.bff.backoffice.mutation.proxied.v1' AND envelope->>'deviceId' = $1 AND payload->>'action' = $2`, r.device, r.action)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var (
-		events       = map[string]int{}
-		id, reported string
-	)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &reported}, func() error {
-		of := bff.MustParseID(bff.PrefixActivity, id).UUID()
-		if events[of]++; events[of] > 1 || outcomes[of] != reported {
-			f.t.Errorf("%s: event %d of an attempt says %s, the ledger %s", r.call.Path, events[of], reported, outcomes[of])
+	events := map[string]int{}
+	for _, e := range f.pairs(`SELECT payload->>'activityId', payload->>'outcome' FROM bff_backoffice.outbox
+		WHERE subject = 'melmastoon.bff.backoffice.mutation.proxied.v1' AND envelope->>'deviceId' = $1 AND payload->>'action' = $2`, r.device, r.action) {
+		of := bff.MustParseID(bff.PrefixActivity, e.A).UUID()
+		if events[of]++; events[of] > 1 || outcomes[of] != e.B {
+			f.t.Errorf("%s: event %d of an attempt says %s, the ledger %s", r.call.Path, events[of], e.B, outcomes[of])
 		}
-		return nil
-	}); err != nil {
-		f.t.Fatal(err)
 	}
 	for of, outcome := range outcomes {
 		if outcome == "success" && events[of] != 1 {
@@ -243,27 +232,32 @@ func (f *killedFleet) recordedMark(r ready, _ []byte) {
 // success.
 func (f *killedFleet) activities(r ready) map[string]string {
 	f.t.Helper()
-	rows, err := f.db.Query(testkit.Context(f.t), `SELECT id::text, outcome FROM bff_backoffice.operator_activity WHERE device_id = $1 AND action = $2`, r.device, r.action)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var (
-		out         = map[string]string{}
-		id, outcome string
-		ended       int
-	)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &outcome}, func() error {
-		if out[id] = outcome; outcome == "success" {
+	out, ended := map[string]string{}, 0
+	for _, a := range f.pairs(`SELECT id::text, outcome FROM bff_backoffice.operator_activity WHERE device_id = $1 AND action = $2`, r.device, r.action) {
+		if out[a.A] = a.B; a.B == "success" {
 			ended++
 		}
-		return nil
-	}); err != nil {
-		f.t.Fatal(err)
 	}
 	if ended != 1 {
 		f.t.Errorf("%s: the ledger says %v", r.call.Path, out)
 	}
 	return out
+}
+
+// pair is a row of two texts.
+type pair struct{ A, B string }
+
+func (f *killedFleet) pairs(sql string, args ...any) []pair {
+	f.t.Helper()
+	rows, err := f.db.Query(testkit.Context(f.t), sql, args...)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[pair])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all
 }
 
 // arrived starts an instance that publishes, and waits until every event is out and

@@ -30,7 +30,7 @@ func (s *staff) do(d *desk.Client, want int, method, path string, body any) *des
 	s.t.Helper()
 	ctx := testkit.Context(s.t)
 	a, err := d.Do(ctx, method, path, body)
-	for err == nil && a.Status == http.StatusServiceUnavailable && a.Status != want && method == http.MethodGet {
+	for err == nil && a.Status >= http.StatusServiceUnavailable && a.Status != want && method == http.MethodGet && ctx.Err() == nil {
 		a, err = d.Do(ctx, method, path, body)
 	}
 	if err != nil {

@@ -147,8 +147,8 @@ func (r *reconciler) turn(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, 
 		settled, err = r.askTenant(ctx, db, rows, now)
 	}
 	switch {
-	case ctx.Err() != nil: // the time is up
-		return settled, false, nil
+	case ctx.Err() != nil:
+		return settled, false, nil //nolint:nilerr // the time is up, and what is left is for the next run
 	case err != nil:
 		r.log.WarnContext(ctx, "lock-integration could not be asked what became of lock actions, their outcome stays unknown until the next run",
 			"tenantId", tenant.String(), "error", err.Error())

@@ -205,6 +205,26 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, call)
 }
 
+// What a service can do besides answering with a status.
+const (
+	breaksOff = 0
+	hangs     = -1
+)
+
+func answering(status int, body string) func(http.ResponseWriter, *http.Request, int) {
+	return func(w http.ResponseWriter, r *http.Request, _ int) {
+		switch status {
+		case breaksOff:
+			panic(http.ErrAbortHandler)
+		case hangs:
+			_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a client has gone only after the body
+			<-r.Context().Done()
+		default:
+			reply(w, status, body)
+		}
+	}
+}
+
 // calls is how many there were; all have one key.
 func (s *service) calls(t *testing.T) int {
 	t.Helper()
@@ -228,7 +248,7 @@ func TestFailuresOfActions(t *testing.T) {
 			tenant, property := bff.NewID(bff.PrefixTenant, time.Now()), bff.NewID(bff.PrefixProperty, time.Now())
 			for _, test := range []struct {
 				name    string
-				status  int // 0 = breaks off, -1 = hangs
+				status  int
 				body    string
 				want    bff.Code
 				unknown bool
@@ -239,8 +259,8 @@ func TestFailuresOfActions(t *testing.T) {
 				{"half", 200, good[:len(good)/2], bff.CodeUpstreamUnavailable, true},
 				{"list", 200, `[` + good + `]`, bff.CodeUpstreamUnavailable, true},
 				{"failed", 500, `{"error":{"message":"` + guest + `"}}`, bff.CodeUpstreamUnavailable, true},
-				{"breaks off", 0, ``, bff.CodeUpstreamUnavailable, true},
-				{"late", -1, ``, bff.CodeUpstreamTimeout, true},
+				{"breaks off", breaksOff, ``, bff.CodeUpstreamUnavailable, true},
+				{"late", hangs, ``, bff.CodeUpstreamTimeout, true},
 				{"too many", 429, `{}`, bff.CodeUpstreamUnavailable, false},
 				{"unauthenticated", 401, `{}`, bff.CodeUpstreamUnavailable, false},
 				{"denied", 403, `{}`, bff.CodeRoleDenied, false},
@@ -248,20 +268,10 @@ func TestFailuresOfActions(t *testing.T) {
 				{"conflict", 409, `{"error":{"code":"ROOM_OCCUPIED","message":"` + guest + `"}}`, bff.CodeStateConflict, false},
 				{"refused", 422, `{}`, bff.CodeValidationFailed, false},
 			} {
-				s := &service{key: dialectOf(action.Upstream).key, answer: func(w http.ResponseWriter, r *http.Request, _ int) {
-					switch test.status {
-					case 0:
-						panic(http.ErrAbortHandler)
-					case -1:
-						_, _ = io.Copy(io.Discard, r.Body) // until the client is gone is noticed after the body
-						<-r.Context().Done()
-					default:
-						reply(w, test.status, test.body)
-					}
-				}}
+				s := &service{key: dialectOf(action.Upstream).key, answer: answering(test.status, test.body)}
 				u := dial(t, s.ServeHTTP)
 				done, err := u.Hands.Carry(testkit.Context(t), tenant, property, c)
-				for test.status != -1 && bff.CodeOf(err) == bff.CodeUpstreamTimeout { // a busy machine
+				for test.status != hangs && bff.CodeOf(err) == bff.CodeUpstreamTimeout { // a busy machine
 					done, err = u.Hands.Carry(testkit.Context(t), tenant, property, c)
 				}
 				if got := bff.CodeOf(err); got != test.want || errors.Is(err, backoffice.ErrOutcomeUnknown) != test.unknown || (err == nil) == (done == nil) {
@@ -318,7 +328,7 @@ func TestFailuresOfLockActions(t *testing.T) {
 			credential := bff.NewID(prefixCredential, now)
 			for _, test := range []struct {
 				name   string
-				status int // 0 = breaks off, -1 = hangs
+				status int
 				body   string
 				state  backoffice.LockState
 				want   bff.Code
@@ -331,22 +341,12 @@ func TestFailuresOfLockActions(t *testing.T) {
 				{"malformed", 200, `<html>`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
 				{"empty", 200, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
 				{"failed", 500, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"breaks off", 0, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"late", -1, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"breaks off", breaksOff, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"late", hangs, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
 				{"gone", 404, `{}`, backoffice.LockFailed, bff.CodeResourceNotFound},
 				{"conflict", 409, `{"error":{"code":"KEY_REVOKED"}}`, backoffice.LockFailed, bff.CodeOf(nil)},
 			} {
-				s := &service{key: "X-Request-Key", answer: func(w http.ResponseWriter, r *http.Request, _ int) {
-					switch test.status {
-					case 0:
-						panic(http.ErrAbortHandler)
-					case -1:
-						_, _ = io.Copy(io.Discard, r.Body)
-						<-r.Context().Done()
-					default:
-						reply(w, test.status, test.body)
-					}
-				}}
+				s := &service{key: "X-Request-Key", answer: answering(test.status, test.body)}
 				u := dial(t, s.ServeHTTP)
 				sent := 1
 				got, err := u.Lock.ActOnKey(testkit.Context(t), o)

@@ -80,17 +80,26 @@ type CodeInfo struct {
 	Retriable      bool   `json:"retriable"`
 	UserMessageKey string `json:"userMessageKey"`
 	Runbook        string `json:"runbook,omitempty"`
+	RaisedBy       string `json:"raisedBy"` // which services
+	Meaning        string `json:"meaning"`  // for developers, as the code's page says it
+	Advice         string `json:"advice"`   // what a client is to do
 }
 
-var registry = sync.OnceValue(func() map[Code]CodeInfo {
+// Codes lists what the registry says, in its order.
+func Codes() []CodeInfo {
 	var file struct {
 		Codes []CodeInfo `json:"codes"`
 	}
 	if err := json.Unmarshal(registryJSON, &file); err != nil {
 		panic("contracts/errors/registry.json: " + err.Error())
 	}
-	m := make(map[Code]CodeInfo, len(file.Codes))
-	for _, c := range file.Codes {
+	return file.Codes
+}
+
+var registry = sync.OnceValue(func() map[Code]CodeInfo {
+	codes := Codes()
+	m := make(map[Code]CodeInfo, len(codes))
+	for _, c := range codes {
 		m[c.Code] = c
 	}
 	return m

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -273,34 +275,48 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-// Every code has a page under the address that problem documents name, and says there
-// what the registry says.
+var writeDocs = flag.Bool("write-docs", false, "write docs/errors anew")
+
+// page is a code's page of docs/errors, from what the registry says.
+func page(info bff.CodeInfo) string {
+	again := "fails again as it is"
+	if info.Retriable {
+		again = "may succeed later"
+	}
+	text := fmt.Sprintf("# %s\n\n%d · %s · %s · %s\n\n%s\n\n**What to do.** %s\n", info.Code, info.Status, info.Title, info.RaisedBy, again, info.Meaning, info.Advice)
+	if info.Runbook != "" {
+		text += fmt.Sprintf("\nOn call: [%s](../%s)\n", path.Base(info.Runbook), strings.TrimPrefix(info.Runbook, "docs/"))
+	}
+	return text
+}
+
+// Every code has a page under the address that problem documents name, made from the
+// registry.
 func TestErrorPages(t *testing.T) {
 	t.Parallel()
 	pages, err := os.ReadDir("docs/errors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := map[string]bff.CodeInfo{}
+	known := map[string]bool{}
 	for _, info := range registered(t) {
-		missing[string(info.Code)+".md"] = info
-	}
-	for _, p := range pages {
-		info, ok := missing[p.Name()]
-		if !ok {
-			t.Errorf("docs/errors/%s: there is no such code", p.Name())
+		if info.RaisedBy == "" || info.Meaning == "" || info.Advice == "" {
+			t.Errorf("%s: says not who raises it, what it means and what to do", info.Code)
+		}
+		name := "docs/errors/" + string(info.Code) + ".md"
+		known[path.Base(name)] = true
+		if b, err := os.ReadFile(name); err == nil && string(b) == page(info) {
 			continue
 		}
-		delete(missing, p.Name())
-		b, err := os.ReadFile("docs/errors/" + p.Name())
-		if err != nil {
+		if !*writeDocs {
+			t.Errorf("%s is stale: run go test . -run TestErrorPages -write-docs", name)
+		} else if err := os.WriteFile(name, []byte(page(info)), 0o644); err != nil { //nolint:gosec // a page of the documentation
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("# %s\n\n%d · %s · ", info.Code, info.Status, info.Title); !strings.HasPrefix(string(b), want) {
-			t.Errorf("docs/errors/%s: want it to begin with %q", p.Name(), want)
-		}
 	}
-	for name := range missing {
-		t.Errorf("docs/errors/%s: missing", name)
+	for _, p := range pages {
+		if !known[p.Name()] {
+			t.Errorf("docs/errors/%s: there is no such code", p.Name())
+		}
 	}
 }

@@ -141,8 +141,8 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 	env["MELMASTOON_PAGES_URL"], env[world.WorldEnv] = site.URL, home
-	mountPages(site, env)
-	if err := mountBooking(site, env); err != nil {
+	env["MELMASTOON_ERRORS_URL"] = cmp.Or(os.Getenv("MELMASTOON_ERRORS_URL"), site.URL+"/errors/")
+	if err := errors.Join(mountPages(site, env), mountBooking(site, env)); err != nil {
 		return err
 	}
 	for _, svc := range list {

@@ -9,6 +9,7 @@ import (
 
 var welcomeText = template.Must(template.New("welcome").Parse(`
 Melmastoon is up ({{.Took}}). Look at {{.Env.MELMASTOON_PAGES_URL}}
+The API: {{.Env.MELMASTOON_PAGES_URL}}/reference
 
   bff-consumer    {{.Env.MELMASTOON_CONSUMER_URL}}    admin {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}
   bff-backoffice  {{.Env.MELMASTOON_BACKOFFICE_URL}}    admin {{.Env.MELMASTOON_BACKOFFICE_ADMIN_URL}}

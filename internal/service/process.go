@@ -137,6 +137,7 @@ func (p *Process) Web(ctx context.Context, s *ListenSettings) (internal, public 
 	internal = web.Config{
 		Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace, Tracer: p.tracer, TrustedProxies: s.TrustedProxies, Budget: requestBudget, Codes: p.Codes,
 	}
+	internal.Codes.Pages = s.ErrorsURL
 	public = internal
 	internal.JoinTraces = true
 	origins, originErr := s.origins()

@@ -54,6 +54,7 @@ type ListenSettings struct {
 	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API."`
 	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
+	ErrorsURL      string         `name:"errors-url" env:"MELMASTOON_ERRORS_URL" default:"https://docs.melmastoon.ghasi.io/errors/" help:"Where the pages of error codes are, for docUrl of problem documents; the code follows."`
 	AllowedOrigins []string       `name:"allowed-origins" env:"${prefix}_ALLOWED_ORIGINS" help:"Origins, beside the service's own, whose pages may use the API with their user's cookies, such as https://app.example.org; for development also loopback: every origin on this machine, and host:NAME: every origin on that host."`
 }
 
@@ -68,6 +69,9 @@ func (s *ListenSettings) origins() (web.Origins, error) {
 func (s *ListenSettings) validate() error {
 	_, err := s.origins()
 	errs := []error{err}
+	if s.ErrorsURL != "" {
+		errs = append(errs, HTTPURL("errors-url", s.ErrorsURL))
+	}
 	for _, a := range []struct{ name, address string }{{"listen", s.Listen}, {"internal-listen", s.InternalListen}, {"admin-listen", s.AdminListen}} {
 		if _, _, err := net.SplitHostPort(a.address); err != nil && a.address != "" {
 			errs = append(errs, fmt.Errorf("%s: must be an address such as 127.0.0.1:8080 or :8080", a.name))

@@ -32,7 +32,9 @@ type problem struct {
 	Runbook        *string         `json:"runbook"`
 }
 
-const docBase = "https://docs.melmastoon.ghasi.io/errors/"
+// typeBase names kinds of problems. It is an identifier, which clients compare, and the
+// same everywhere (RFC 9457 §3.1.1).
+const typeBase = "https://docs.melmastoon.ghasi.io/errors/"
 
 // fail writes the problem document of an error and returns the error as it was
 // classified.
@@ -44,10 +46,10 @@ func (w *response) fail(codes Codes, err error) error {
 	}
 	info := e.Code.Info()
 	p := problem{
-		Type: docBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
+		Type: typeBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
 		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.name, Errors: e.Fields,
 		TraceID: req.TraceParent, RequestID: req.name,
-		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: docBase + string(e.Code),
+		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: cmp.Or(codes.Pages, typeBase) + string(e.Code),
 	}
 	if p.Detail == "" {
 		p.Detail = info.Title
@@ -82,6 +84,7 @@ var errBudget = errors.New("the request's time budget is spent")
 
 // Codes are a service's own codes of failures that any route can meet.
 type Codes struct {
+	Pages  string   // where the pages of codes are, for docUrl: the beginning of their URLs; empty = the platform's
 	Budget bff.Code // the request's time is spent; empty = CodeServiceUnavailable
 	// Unsupported are the codes of a lone field that is well-formed but not
 	// supported, by the last name of its path, so that a client can tell it from a

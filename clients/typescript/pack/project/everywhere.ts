@@ -45,6 +45,10 @@ export function text(error: unknown): string {
 export async function mistakes(api: ConsumerClient, desk: BackofficeClient): Promise<void> {
   // @ts-expect-error a search needs a body
   await api.call('search');
+  // @ts-expect-error a search in a city names it
+  await api.call('search', { body: { ...body, geo: { mode: 'city' } } });
+  // @ts-expect-error and is no search around a point
+  await api.call('searchMap', { body: { ...body, geo: { mode: 'city', city: 'Kabul', point: { lat: 34.5, lng: 69.2, radiusKm: 5 } } } });
   // @ts-expect-error there is no such operation
   await api.call('consumeHandoff');
   // @ts-expect-error nor this

@@ -62,9 +62,9 @@ func (t *Table) Queue(b *pgx.Batch, events ...bff.Event) error {
 // The text depends on first alone and the arguments are arrays: one prepared
 // statement serves any number of events.
 func (t *Table) Statement(first int, events ...bff.Event) (sql string, args []any, err error) {
-	var c columns
+	c := newColumns(len(events))
 	for i := range events {
-		if err := t.encode(&c, &events[i]); err != nil {
+		if err := t.encode(c, &events[i]); err != nil {
 			return "", nil, err
 		}
 	}
@@ -84,6 +84,13 @@ func (t *Table) insert(first int) string {
 
 // columns are events as the table's columns, ready to be unnested.
 type columns struct{ ids, topics, keys, payloads, envelopes, classes []string }
+
+// newColumns returns room for so many events, in one piece.
+func newColumns(events int) *columns {
+	all := make([]string, 6*events)
+	column := func(i int) []string { return all[i*events : i*events : (i+1)*events] }
+	return &columns{column(0), column(1), column(2), column(3), column(4), column(5)}
+}
 
 func (c *columns) args(t *Table) []any {
 	args := []any{c.ids, c.topics, c.keys, c.payloads, c.envelopes}

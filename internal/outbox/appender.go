@@ -51,13 +51,13 @@ func (a *Appender) Append(ctx context.Context, events ...bff.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	var c columns
+	c := newColumns(len(events))
 	for i := range events {
-		if err := a.table.encode(&c, &events[i]); err != nil {
+		if err := a.table.encode(c, &events[i]); err != nil {
 			return err
 		}
 	}
-	if err := a.writer.Add(ctx, &c); err != nil {
+	if err := a.writer.Add(ctx, c); err != nil {
 		return fmt.Errorf("append to outbox: %w", err)
 	}
 	return nil
@@ -69,7 +69,11 @@ func (a *Appender) Close(ctx context.Context) error { return a.writer.Close(ctx)
 // insert may be repeated: an event that is there already is left alone, so a lost
 // answer does no harm.
 func (a *Appender) insert(ctx context.Context, entries []*columns) error {
-	var c columns
+	events := 0
+	for _, e := range entries {
+		events += len(e.ids)
+	}
+	c := newColumns(events)
 	for _, e := range entries {
 		c.append(e)
 	}

@@ -64,6 +64,9 @@ const (
 	statementTimeout         = 5 * time.Second
 	lockTimeout              = 3 * time.Second
 	idleInTransactionTimeout = 10 * time.Second
+	// maxStatements is how many statements a connection remembers: more than a service
+	// has. The default of pgx takes 150 KB of each connection, used or not.
+	maxStatements = 128
 )
 
 func (c Config) withDefaults() Config {
@@ -127,6 +130,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.PingTimeout = time.Second
 	cc := pc.ConnConfig
 	cc.ConnectTimeout = c.ConnectTimeout
+	cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = maxStatements, maxStatements
 	if c.Traced {
 		cc.Tracer = tracer{}
 	}

@@ -14,7 +14,7 @@ import (
 // second. Therefore the heap may grow to smallHeap before it is collected while
 // little of it is live, and by minPercent of the live part when that is large.
 const (
-	smallHeap  = 44 << 20
+	smallHeap  = 46 << 20
 	minPercent = 50
 	maxPercent = 500
 )

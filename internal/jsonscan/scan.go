@@ -41,8 +41,11 @@ type Reader struct {
 
 // New returns a reader at the start of a document. The strings that it returns
 // are pieces of data, which must not change any more.
-func New(data []byte) *Reader {
-	return &Reader{data: unsafe.String(unsafe.SliceData(data), len(data))} //nolint:gosec // the caller promises
+func New(data []byte) *Reader { return NewText(Text(data)) }
+
+// Text is data as a text, without a copy. The data must not change any more.
+func Text(data []byte) string {
+	return unsafe.String(unsafe.SliceData(data), len(data)) //nolint:gosec // the caller promises
 }
 
 // NewText is New for a text.

@@ -90,7 +90,7 @@ func (j *jobRoute) handle(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	i := slices.IndexFunc(j.jobs, func(job Job) bool { return job.Name == r.PathValue("job") })
+	i := slices.IndexFunc(j.jobs, func(job Job) bool { return job.Name == web.PathValue(r, "job") })
 	if i < 0 {
 		return bff.Errorf(bff.CodeResourceNotFound, "there is no such job")
 	}

@@ -54,10 +54,10 @@ func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, erro
 	if n := r.ContentLength; n > 0 && n <= min(limit, smallBody) {
 		buffer := make([]byte, n)
 		_, err := io.ReadFull(r.Body, buffer)
-		return string(buffer), err
+		return jsonscan.Text(buffer), err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	return string(body), err
+	return jsonscan.Text(body), err
 }
 
 // ParseBody reads a JSON object.

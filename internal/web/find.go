@@ -32,27 +32,36 @@ func (t table) add(pattern string, rt *route) {
 	}
 }
 
-// find returns the request's route, or nil. An escaped path, and a segment that the
-// mux would clean, are left to the mux.
-func (t table) find(r *http.Request) *route {
+// find returns the request's route, or nil, and the segment at its wildcard. An
+// escaped path, and a segment that the mux would clean, are left to the mux.
+func (t table) find(r *http.Request) (rt *route, tail string) {
 	if r.URL.RawPath != "" {
-		return nil
+		return nil, ""
 	}
 	var buf [128]byte
 	key := append(append(append(buf[:0], r.Method...), ' '), r.URL.Path...)
 	if rt := t.plain[string(key)]; rt != nil {
 		r.Pattern = rt.name
-		return rt
+		return rt, ""
 	}
 	at := strings.LastIndexByte(r.URL.Path, '/') + 1
 	segment := r.URL.Path[at:]
-	rt := t.tails[string(key[:len(key)-len(segment)])]
+	rt = t.tails[string(key[:len(key)-len(segment)])]
 	if rt == nil || !isPlain(segment) {
-		return nil
+		return nil, ""
 	}
 	r.Pattern = rt.name
-	r.SetPathValue(rt.tail, segment)
-	return rt
+	return rt, segment
+}
+
+// PathValue returns the segment of a request's path at a wildcard of its route's
+// pattern. Of requests that the mux has found, http.Request knows it; for others it
+// would make a map.
+func PathValue(r *http.Request, name string) string {
+	if req := From(r.Context()); req.tail != "" && req.tailName == name {
+		return req.tail
+	}
+	return r.PathValue(name)
 }
 
 // isPlain reports whether a segment is the same escaped and cleaned.

@@ -25,8 +25,9 @@ type Request struct {
 	// Local is what a service remembers of the request while it is answered.
 	Local any
 
-	name  string // the ID as text
-	attrs []slog.Attr
+	name           string // the ID as text
+	tailName, tail string // of the path's wildcard, if the table found the route
+	attrs          []slog.Attr
 }
 
 type requestKey struct{}

@@ -71,7 +71,8 @@ func NewServer(cfg Config) *Server {
 
 // dispatch has the request's route serve it. A route that the mux finds calls serve.
 func (s *Server) dispatch(w *response, r *http.Request) {
-	if rt := s.table.find(r); rt != nil {
+	if rt, tail := s.table.find(r); rt != nil {
+		w.req.tailName, w.req.tail = rt.tail, tail
 		s.serve(rt, w, r)
 		return
 	}
@@ -105,7 +106,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		parent, w.req.Span = s.startSpan(r)
 	}
 	w.ctx.parent, w.ctx.req = parent, &w.req //nolint:fatcontext // the response is this request's own
-	r = r.WithContext(&w.ctx)
+	*r = *r.WithContext(&w.ctx) // in place: the copy that it makes otherwise is 5 % of the garbage of a warm answer
 	w.req.Start = s.at(w.began)
 	var readable bool
 	if w.req.ClientIP, readable = clientIP(r, s.cfg.TrustedProxies); !readable {

@@ -194,7 +194,7 @@ func TestDispatch(t *testing.T) {
 	t.Parallel()
 	says := func(text string) Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			_, err := io.WriteString(w, text+" "+r.PathValue("id")+" "+r.Pattern)
+			_, err := io.WriteString(w, text+" "+PathValue(r, "id")+" "+r.Pattern)
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func TestDispatch(t *testing.T) {
 func TestMetricsOfARoute(t *testing.T) {
 	t.Parallel()
 	s, reg := newServer(t, io.Discard, Route{Pattern: "GET /{status}", Handle: func(w http.ResponseWriter, r *http.Request) error {
-		status, err := strconv.Atoi(r.PathValue("status"))
+		status, err := strconv.Atoi(PathValue(r, "status"))
 		w.WriteHeader(status)
 		return err
 	}}, Route{Pattern: "GET /never/asked", Handle: nil})

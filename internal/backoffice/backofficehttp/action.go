@@ -109,7 +109,7 @@ func (d *deed) readPath(r *http.Request, c *backoffice.Command) error {
 	name := d.names[0]
 	if len(d.names) > 1 {
 		kind := name[:strings.LastIndexByte(string(name), '_')+1]
-		if name = kind + backoffice.ActionName(r.PathValue("transition")); !slices.Contains(d.names, name) {
+		if name = kind + backoffice.ActionName(web.PathValue(r, "transition")); !slices.Contains(d.names, name) {
 			bad.Add("transition", bff.FieldUnsupported)
 			name = d.names[0] // for the form of the id
 		}
@@ -117,7 +117,7 @@ func (d *deed) readPath(r *http.Request, c *backoffice.Command) error {
 	c.Action, _ = backoffice.FindAction(name) // a test walks the table
 	if d.resource != "" {
 		var err error
-		c.ID, err = bff.ParseID(c.Action.ID, r.PathValue(d.resource))
+		c.ID, err = bff.ParseID(c.Action.ID, web.PathValue(r, d.resource))
 		bad.Check(err == nil, d.resource, bff.FieldFormat)
 	}
 	return bad.Err()

@@ -29,7 +29,7 @@ var (
 // ofDevice refuses a request that is not about the device that sends it. Which other
 // devices there are it does not tell.
 func ofDevice(r *http.Request, v *backoffice.Visit) error {
-	id, err := bff.ParseID(bff.PrefixDevice, r.PathValue("deviceId"))
+	id, err := bff.ParseID(bff.PrefixDevice, web.PathValue(r, "deviceId"))
 	if err != nil {
 		return bff.FieldErrors{{Field: "deviceId", Code: bff.FieldFormat}}.Err()
 	}

@@ -53,7 +53,7 @@ func readLockOrder(w http.ResponseWriter, r *http.Request, action backoffice.Loc
 		bad bff.FieldErrors
 		err error
 	)
-	if o.Reservation, err = bff.ParseID(bff.PrefixReservation, r.PathValue("reservationId")); err != nil {
+	if o.Reservation, err = bff.ParseID(bff.PrefixReservation, web.PathValue(r, "reservationId")); err != nil {
 		bad.Add("reservationId", bff.FieldFormat)
 	}
 	text, err := web.ReadText(w, r)

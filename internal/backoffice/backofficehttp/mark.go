@@ -23,7 +23,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	in.Require("outcome")
 	in.Only("outcome", "modifiedDelta", "notes")
 	ruling := backoffice.Ruling{
-		SuggestionID: r.PathValue("suggestionId"), Outcome: backoffice.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
+		SuggestionID: web.PathValue(r, "suggestionId"), Outcome: backoffice.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
 	}
 	ruling.Delta, err = readDelta(in, ruling.Outcome)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *API) acknowledge(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	v, alert := visitOf(r), r.PathValue("alertId")
+	v, alert := visitOf(r), web.PathValue(r, "alertId")
 	o.Digest, err = idempotency.Digest(notes, "acknowledge", alert, v.Property.String())
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func readMark(w http.ResponseWriter, r *http.Request, resource string) (backoffi
 	if err != nil {
 		return backoffice.Once{}, nil, err
 	}
-	if !idForm.MatchString(r.PathValue(resource)) {
+	if !idForm.MatchString(web.PathValue(r, resource)) {
 		return backoffice.Once{}, nil, bff.FieldErrors{{Field: resource, Code: bff.FieldFormat}}.Err()
 	}
 	in, err := web.ReadBody(w, r)

@@ -47,7 +47,7 @@ func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
 	}
 	in.Require("token", "instance")
 	token, instance := in.String("token", 512), in.String("instance", 200)
-	id, idErr := bff.ParseID(bff.PrefixHandoff, r.PathValue("id"))
+	id, idErr := bff.ParseID(bff.PrefixHandoff, web.PathValue(r, "id"))
 	if idErr != nil {
 		in.Refuse("id", bff.FieldFormat)
 	}

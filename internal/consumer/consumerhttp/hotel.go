@@ -70,7 +70,7 @@ const (
 // readPage reads what page is asked for. The same few are, again and again.
 func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	asked := pageAsked{
-		id: r.PathValue("propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
+		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
 	}
 	if p, known := a.pages.Get(asked); known {
 		return p, nil
@@ -250,7 +250,7 @@ func (a *API) publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Curr
 }
 
 func pathID(r *http.Request, in *web.Input) bff.ID {
-	id, err := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
+	id, err := bff.ParseID(bff.PrefixProperty, web.PathValue(r, "propertyId"))
 	if err != nil {
 		in.Refuse("propertyId", bff.FieldFormat)
 	}

@@ -98,7 +98,7 @@ func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	property, err := bff.ParseID(bff.PrefixProperty, r.PathValue("propertyId"))
+	property, err := bff.ParseID(bff.PrefixProperty, web.PathValue(r, "propertyId"))
 	if err != nil {
 		return bff.FieldErrors{{Field: "propertyId", Code: bff.FieldFormat}}.Err()
 	}

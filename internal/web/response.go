@@ -13,7 +13,6 @@ import (
 // Until a route claims the request, what the mux writes by itself is not sent.
 type response struct {
 	http.ResponseWriter
-	names   [2]string // values of headers
 	req     Request
 	ctx     requestContext
 	began   time.Time // by the system's clock
@@ -33,9 +32,9 @@ func (w *response) nameRequest(r *http.Request) {
 	b, _ = w.req.ID.AppendText(b) // never fails
 	text := string(b)
 	w.req.TraceParent, w.req.name = text[:at], text[at:]
-	w.names = [...]string{text[len(text)-ulidLength:], w.req.TraceParent}
 	h := w.Header()
-	h["X-Request-Id"], h["Traceparent"] = w.names[:1:1], w.names[1:]
+	h["X-Request-Id"] = []string{text[len(text)-ulidLength:]}
+	h["Traceparent"] = []string{w.req.TraceParent}
 }
 
 const ulidLength = 26

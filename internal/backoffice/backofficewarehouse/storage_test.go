@@ -41,19 +41,22 @@ func openStorage(t *testing.T) (*fakeStorage, func(context.Context) (*blob.Bucke
 	fake := &fakeStorage{objects: map[string]object{}}
 	server := httptest.NewServer(fake)
 	t.Cleanup(server.Close)
-	to := mustParse(t, server.URL).Host
+	to := redirect{mustParse(t, server.URL).Host, server.Client().Transport}
 	return fake, func(ctx context.Context) (*blob.Bucket, error) {
-		return gcsblob.OpenBucket(ctx, gcp.NewAnonymousHTTPClient(redirect{to}), "the-lake", nil)
+		return gcsblob.OpenBucket(ctx, gcp.NewAnonymousHTTPClient(to), "the-lake", nil)
 	}
 }
 
 // redirect sends every request to one host, whichever it is for.
-type redirect struct{ host string }
+type redirect struct {
+	host string
+	over http.RoundTripper
+}
 
 func (r redirect) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.URL.Scheme, req.URL.Host = "http", r.host
-	return http.DefaultTransport.RoundTrip(req)
+	return r.over.RoundTrip(req)
 }
 
 // has reports whether there is an object.

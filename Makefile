@@ -34,7 +34,6 @@ help: ## list these targets
 .PHONY: run
 run: need-go ## everything on this machine: servers, simulated upstreams, both services
 	@tools/build melmastoon
-	@bin/melmastoon doctor --install --up
 	@exec bin/melmastoon up
 
 .PHONY: build

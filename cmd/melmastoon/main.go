@@ -3,17 +3,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/local/stack"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -52,48 +48,4 @@ type commands struct {
 	Logs    logs       `cmd:"" help:"Show what the services have logged."`
 	Open    open       `cmd:"" help:"Print an address of the running platform, and open it where there is a browser."`
 	Doctor  doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
-}
-
-type doctor struct {
-	servers
-	Install bool `help:"Install what is missing, where this user may."`
-	Up      bool `help:"Leave out what only the tests need: PgBouncer, promtool and Chromium."`
-}
-
-// Run finds the servers' programs and starts each once, which is the only
-// proof that they work.
-func (d doctor) Run(ctx context.Context) (err error) {
-	log := slog.New(newTeller(os.Stderr, slog.LevelInfo))
-	cfg := d.config(log)
-	cfg.NoInstall = !d.Install
-	done := step(log, "looking for Postgres and Redis")
-	servers, err := stack.Start(ctx, cfg)
-	done()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, servers.Stop()) }()
-	fmt.Println("Postgres, Redis and Pub/Sub start on this machine.")
-	if d.Up {
-		return nil
-	}
-	pooler, err := stack.StartPgBouncer(ctx, stack.PgBouncerConfig{ServerURL: servers.Postgres.URL(), NoInstall: !d.Install})
-	if err != nil {
-		return err
-	}
-	if err := pooler.Close(); err != nil {
-		return err
-	}
-	if _, err := stack.Promtool(ctx, !d.Install, nil); err != nil {
-		return err
-	}
-	browser, err := stack.StartChromium(ctx, stack.ChromiumConfig{URL: "about:blank", NoInstall: !d.Install})
-	if err != nil {
-		return err
-	}
-	if err := browser.Close(); err != nil {
-		return err
-	}
-	fmt.Println("PgBouncer and Chromium start and promtool is there, for the tests.")
-	return nil
 }

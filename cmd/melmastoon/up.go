@@ -57,12 +57,8 @@ func (s servers) config(log *slog.Logger) stack.Config {
 // throwaway reports whether the run is for one command only.
 func (u up) throwaway() bool { return len(u.command) > 0 }
 
-const (
-	// pagesPort is where a browser finds the index, while it is free.
-	pagesPort = "8080"
-	// startTimeout covers an installation of Postgres and Redis on a fresh machine.
-	startTimeout = 5 * time.Minute
-)
+// startTimeout covers an installation of Postgres and Redis on a fresh machine.
+const startTimeout = 15 * time.Minute
 
 // usualPort is a port that people know by heart; a throw-away run takes none.
 func (u up) usualPort(port string) string {
@@ -118,7 +114,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stack.Stop()) }()
 
-	ln, taken, err := platform.ListenOn(u.host, "the index of pages", u.usualPort(pagesPort))
+	ln, taken, err := platform.ListenOn(u.host, platform.Index, u.usualPort(platform.IndexPort))
 	if err != nil {
 		return err
 	}

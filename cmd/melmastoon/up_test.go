@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -49,8 +50,28 @@ func TestUp(t *testing.T) {
 
 func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 	t.Parallel()
-	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9, "exit 0": 0} {
-		cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--", "sh", "-c", script)
+	database := testkit.NewPostgres(t, false)
+	for _, c := range []struct {
+		script     string
+		args, env  []string
+		wantStatus int
+		wantOut    []string
+	}{
+		{script: "exit 7", wantStatus: 7},
+		{script: "kill -9 $$", wantStatus: 128 + 9},
+		// The command finds the world that it runs in, and a server can be named.
+		{
+			script: `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && "$0" status && "$0" bff-consumer --world dlq list`,
+			env:    []string{"MELMASTOON_UP_POSTGRES_URL=" + database.URL()}, wantOut: []string{"bff-backoffice", "there are no dead letters"},
+		},
+		{
+			script: "exit 0", env: []string{"MELMASTOON_MAX_CONNECTIONS=-1"}, wantStatus: 1,
+			wantOut: []string{"ended before it was ready", "its log ends so:", "MELMASTOON_MAX_CONNECTIONS"},
+		},
+	} {
+		binary := testkit.Binary(t, "melmastoon")
+		cmd := exec.CommandContext(testkit.Context(t), binary, "up", "--", "sh", "-c", c.script, binary)
+		cmd.Env = append(os.Environ(), c.env...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		out, err := cmd.CombinedOutput()
 		got := 0
@@ -59,8 +80,13 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if got != want {
-			t.Errorf("%s: status %d, want %d\n%s", script, got, want, out)
+		if got != c.wantStatus {
+			t.Errorf("%s: status %d, want %d\n%s", c.script, got, c.wantStatus, out)
+		}
+		for _, text := range c.wantOut {
+			if !strings.Contains(string(out), text) {
+				t.Errorf("%s: no %q in\n%s", c.script, text, out)
+			}
 		}
 	}
 }
@@ -69,9 +95,11 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 // the well-known ports taken by others.
 func TestUpKeepsItsData(t *testing.T) {
 	t.Parallel()
-	for _, port := range []string{"8081", "8083", "5432", "6379"} {
+	var ours []string
+	for _, port := range []string{"8080", "8081", "8083", "5432", "6379"} {
 		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed with the test
 			t.Cleanup(func() { _ = ln.Close() })
+			ours = append(ours, port)
 		}
 	}
 	home, err := os.MkdirTemp("/var/tmp", "melmastoon-test-") //nolint:usetesting // the database's user must be able to enter it
@@ -88,7 +116,7 @@ func TestUpKeepsItsData(t *testing.T) {
 	}
 	var secrets []string
 	devices := map[string]bool{}
-	for range 2 {
+	for run := range 2 {
 		var out lines
 		out.want = make(chan struct{})
 		cmd := exec.CommandContext(testkit.Context(t), testkit.Binary(t, "melmastoon"), "up", "--data", home)
@@ -105,6 +133,14 @@ func TestUpKeepsItsData(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), "curl") {
 			t.Errorf("no curl lines in:\n%s", out.String())
+		}
+		for _, port := range ours {
+			if strings.HasPrefix(port, "80") && !strings.Contains(out.String(), fmt.Sprintf("port %s is taken by another program (pid %d, ", port, os.Getpid())) {
+				t.Errorf("it is not said that %s is taken:\n%s", port, out.String())
+			}
+		}
+		if run == 0 {
+			secondTerminal(t, home)
 		}
 		k := clerk{t: t, home: home} // a second terminal
 		answer, notes, status := k.run("get", "/session")

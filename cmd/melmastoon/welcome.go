@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/url"
+	"os"
 	"text/template"
 	"time"
 )
@@ -27,7 +28,13 @@ The API: {{.Env.MELMASTOON_PAGES_URL}}/reference
   curl -s {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/search -H 'Content-Type: application/json' -d '{"geo":{"mode":"city","city":"Kabul"},"dates":{"checkIn":"{{.CheckIn}}","checkOut":"{{.CheckOut}}"},"occupancy":{"adults":2,"children":0,"rooms":1}}'
   curl -si {{.Env.MELMASTOON_CONSUMER_URL}}/bff/consumer/v1/session
   curl -s {{.Env.MELMASTOON_CONSUMER_ADMIN_URL}}/metrics | grep bff_consumer_request_total
-  go run ./cmd/melmastoon desk get /session
+
+In a second terminal ({{.Self}} --help lists more):
+
+  {{.Self}} status
+  {{.Self}} desk get /session
+  {{.Self}} tail
+  {{.Self}} trigger tenant.suspended
 
 Ctrl-C stops everything.
 `))
@@ -43,7 +50,7 @@ func welcome(out io.Writer, lan bool, env map[string]string, took time.Duration,
 	}
 	now := time.Now()
 	return welcomeText.Execute(out, map[string]any{
-		"Env": env, "Lan": lan, "Took": took.Round(10 * time.Millisecond), "Logs": logs,
+		"Self": os.Args[0], "Env": env, "Lan": lan, "Took": took.Round(10 * time.Millisecond), "Logs": logs,
 		"Postgres": host("MELMASTOON_POSTGRES_URL"), "Redis": host("MELMASTOON_REDIS_URL"),
 		"CheckIn": now.AddDate(0, 0, 14).Format(time.DateOnly), "CheckOut": now.AddDate(0, 0, 17).Format(time.DateOnly),
 	})

@@ -2,16 +2,30 @@ package daemon
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/pprof"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// adminIndex is for people who look at the listener with a browser.
+const adminIndex = `Health, metrics and profiles.
+
+  /health        the process runs
+  /ready         it should get traffic, and the state of its parts
+  /metrics       for Prometheus
+  /debug/pprof/  profiles
+`
+
 // Admin serves health, readiness, metrics and profiles. It belongs on its own
 // listener: nothing of it may be reached from outside.
 func (d *Daemon) Admin() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, adminIndex) // fails only if the client has left
+	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		writeStatus(w, http.StatusOK, map[string]any{"status": "ok"})
 	})

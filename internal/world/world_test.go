@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,5 +115,20 @@ func TestFromArgs(t *testing.T) {
 				t.Errorf("variable that was set is %q now", v)
 			}
 		})
+	}
+}
+
+func TestMakeHomeSaysHowToChooseAnother(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	if got, err := world.MakeHome(dir); err != nil || got != dir {
+		t.Errorf("%s %v", got, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := world.MakeHome(filepath.Join(file, "c")); err == nil || !strings.Contains(err.Error(), world.HomeEnv) {
+		t.Errorf("%v, want one that names %s", err, world.HomeEnv)
 	}
 }

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,12 @@ import (
 const (
 	lowestPort  = 20000
 	portsToPick = 12000
+)
+
+// The pages for a browser, and where they are while that is free.
+const (
+	Index     = "the index of pages"
+	IndexPort = "8080"
 )
 
 // Taken is a usual port that is not free.
@@ -57,4 +64,24 @@ func ListenOn(host, what, usual string) (net.Listener, *Taken, error) {
 		return ln, &Taken{For: what, Port: usual, Holder: portHolder(usual), Instead: ln.Addr().String()}, nil
 	}
 	return nil, nil, errors.New("no free port on " + host)
+}
+
+// Usual lists the ports that are used while they are free, with the program that has
+// each now.
+func Usual() []Taken {
+	list := []Taken{{For: Index, Port: IndexPort}}
+	for _, name := range []string{"bff-consumer", "bff-backoffice"} {
+		for i, port := range preferred[name] {
+			list = append(list, Taken{For: name + listeners[i], Port: port})
+		}
+	}
+	for i := range list {
+		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", list[i].Port))
+		if err != nil {
+			list[i].Holder = cmp.Or(portHolder(list[i].Port), "a program that cannot be seen")
+			continue
+		}
+		_ = ln.Close() // it was free
+	}
+	return list
 }

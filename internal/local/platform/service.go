@@ -33,7 +33,7 @@ var preferred = map[string][3]string{
 }
 
 // listeners, as they are told apart beside the service's name.
-var listeners = [3]string{"", ", for other services,", ", health and metrics,"}
+var listeners = [3]string{"", " for other services", "'s health and metrics"}
 
 // NewService picks free addresses for an instance; the well-known ports if
 // they are wanted and free.

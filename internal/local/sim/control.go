@@ -16,9 +16,22 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
+// controlIndex is for people who look at the simulator with a browser.
+const controlIndex = `Simulated upstreams, each below its name: /pricing/…, /property/…. See docs/upstreams.md.
+
+  /_sim/catalog    tenants, houses and staff of the data set
+  /_sim/operators  operators that can sign in by name
+  /_sim/faults     what misbehaves
+  /_sim/calls      how often each route was called
+`
+
 // controlRoutes mount the interface under /_sim. It is neither counted nor
 // slowed nor failed.
 func (s *Sim) controlRoutes() {
+	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, controlIndex) // fails only if the client has left
+	})
 	s.control("GET /_sim/calls", func([]byte, *http.Request) (any, error) { return s.Calls(), nil })
 	s.control("DELETE /_sim/calls", func([]byte, *http.Request) (any, error) { s.ResetCalls(); return nil, nil })
 	s.control("GET /_sim/faults", func([]byte, *http.Request) (any, error) {

@@ -28,10 +28,10 @@ type doctor struct {
 // Run finds the servers' programs and starts each once, which is the only
 // proof that they work.
 func (d doctor) Run(ctx context.Context) (err error) {
-	log := slog.New(newTeller(os.Stderr, slog.LevelInfo))
-	cfg := d.config(log)
+	told := newTeller(os.Stderr, slog.LevelInfo)
+	cfg := d.config(slog.New(told))
 	cfg.NoInstall = !d.Install
-	done := step(log, "looking for Postgres and Redis")
+	done := told.step("looking for Postgres and Redis")
 	servers, err := stack.Start(ctx, cfg)
 	done()
 	if err != nil {
@@ -122,7 +122,7 @@ func tellSpace() error {
 	}
 	at := home
 	for { // it may not be made yet
-		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) { //nolint:gosec // the user's own directory
 			break
 		}
 		at = filepath.Dir(at)

@@ -39,7 +39,7 @@ func (l logs) Run(ctx context.Context) error {
 		}
 	}()
 	for _, name := range names {
-		f, err := os.Open(filepath.Join(w.Logs, name+".log"))
+		f, err := os.Open(filepath.Join(w.Logs, name+".log")) //nolint:gosec // the platform's own log
 		if err != nil {
 			return err
 		}

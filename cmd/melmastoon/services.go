@@ -56,7 +56,7 @@ func startServices(ctx context.Context, list []platform.Service, env []string, l
 		if err := p.AwaitReady(ctx); err != nil {
 			return s, fmt.Errorf("%w\n%s", err, endOfLog(filepath.Join(logs, p.Name+".log")))
 		}
-		log.Info(p.Name+" ready", "at", p.URLs()["MELMASTOON_"+p.Prefix()+"_URL"], "took", time.Since(began))
+		log.Info("service ready", "name", p.Name, "at", p.URLs()["MELMASTOON_"+p.Prefix()+"_URL"], "took", time.Since(began))
 	}
 	return s, nil
 }

@@ -60,10 +60,21 @@ func (t *teller) Handle(_ context.Context, r slog.Record) error {
 	if len(behind) > 0 {
 		fmt.Fprintf(&line, " (%s)", strings.Join(behind, ", "))
 	}
+	return t.write(line.String())
+}
+
+func (t *teller) write(line string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := fmt.Fprintln(t.w, line.String())
+	_, err := fmt.Fprintln(t.w, line)
 	return err
+}
+
+// say writes a line that is no record of anything.
+func (t *teller) say(line string) {
+	if t.level <= slog.LevelInfo {
+		_ = t.write(line) // what cannot be said is not worth a failure
+	}
 }
 
 // stillEvery is how long a step may be silent.
@@ -71,8 +82,8 @@ const stillEvery = 10 * time.Second
 
 // step says that something begins and, while it lasts, that it goes on. The returned
 // function ends that.
-func step(log *slog.Logger, what string) (done func()) {
-	log.Info(what)
+func (t *teller) step(what string) (done func()) {
+	t.say(what)
 	begin, end := time.Now(), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -81,7 +92,7 @@ func step(log *slog.Logger, what string) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				log.Info("still "+what, "took", time.Since(begin).Round(time.Second))
+				t.say(fmt.Sprintf("still %s (%s)", what, time.Since(begin).Round(time.Second)))
 			case <-end:
 				return
 			}

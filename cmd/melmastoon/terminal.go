@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/world"
@@ -29,8 +30,6 @@ const (
 
 // ask calls a server of the platform and returns what it answers.
 func ask(ctx context.Context, method, url string, body, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	var sent []byte
 	if body != nil {
 		var err error
@@ -43,7 +42,7 @@ func ask(ctx context.Context, method, url string, body, into any) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: askTimeout}).Do(req)
 	if err != nil {
 		return unreachable(err, url)
 	}
@@ -77,14 +76,11 @@ func (r *refusal) Error() string {
 	if err := json.Unmarshal(r.body, &doc); err != nil || doc.Error.Code == "" {
 		return fmt.Sprintf("answered %d", r.status)
 	}
-	text := doc.Error.Code
-	if doc.Error.Message != "" {
-		text += ": " + doc.Error.Message
-	}
+	text := []string{doc.Error.Code + ": " + doc.Error.Message}
 	for _, f := range doc.Error.Fields {
-		text += fmt.Sprintf("; %s: %s", f.Field, f.Code)
+		text = append(text, f.Field+": "+f.Code)
 	}
-	return text
+	return strings.Join(text, "; ")
 }
 
 // isRefused reports whether a server answered, and not with success.

@@ -104,11 +104,13 @@ func TestFaultsAreDescribed(t *testing.T) {
 func TestTeller(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := slog.New(newTeller(&out, slog.LevelInfo)).With("name", "tea")
+	told := newTeller(&out, slog.LevelInfo)
+	told.step("making tea")()
+	log := slog.New(told).With("name", "tea")
 	log.Debug("unheard")
 	log.Info("redis ready", "port", 6379, "took", 1234567*time.Microsecond)
 	log.Warn("service ended", "error", "")
-	if want := "redis ready (name tea, port 6379, 1.23s)\nwarn: service ended (name tea)\n"; out.String() != want {
+	if want := "making tea\nredis ready (name tea, port 6379, 1.23s)\nwarn: service ended (name tea)\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -98,7 +98,8 @@ func (u up) Run(ctx context.Context) (err error) {
 	case u.throwaway(): // what the command prints is what is wanted
 		level = slog.LevelWarn
 	}
-	log := slog.New(newTeller(os.Stderr, level))
+	told := newTeller(os.Stderr, level)
+	log := slog.New(told)
 
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -106,7 +107,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	if !u.throwaway() {
 		cfg.DataDir = filepath.Join(home, "data")
 	}
-	done := step(log, "starting Postgres, Redis and Pub/Sub")
+	done := told.step("starting Postgres, Redis and Pub/Sub")
 	stack, err := stack.Start(startCtx, cfg)
 	done()
 	if err != nil {
@@ -121,7 +122,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	site := pages.Serve(ln)
 	defer func() { err = errors.Join(err, site.Close()) }()
 	if taken != nil {
-		log.Info(taken.String())
+		told.say(taken.String())
 	}
 
 	sim, err := platform.ServeUpstreams(startCtx, sim.Config{PublicURL: site.URL}, stack.PubSub.Host, stack.PubSub.ProjectID)
@@ -143,7 +144,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	for _, svc := range list {
 		for _, t := range svc.Taken {
-			log.Info(t.String())
+			told.say(t.String())
 		}
 	}
 	own := platform.Pairs(env)
@@ -154,7 +155,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil { //nolint:gosec // logs hold no secrets and no personal data
 		return err
 	}
-	done = step(log, "starting bff-consumer and bff-backoffice")
+	done = told.step("starting bff-consumer and bff-backoffice")
 	running, err := startServices(startCtx, list, own, logs, log)
 	done()
 	defer running.stop()

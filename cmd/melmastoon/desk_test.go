@@ -72,13 +72,20 @@ func (k *clerk) run(args ...string) (out, notes string, status int) {
 	k.t.Helper()
 	cmd := exec.CommandContext(testkit.Context(k.t), testkit.Binary(k.t, "melmastoon"), append([]string{"desk"}, args...)...)
 	cmd.Env = append(os.Environ(), "MELMASTOON_HOME="+k.home)
+	cmd.Stdin = strings.NewReader(`{"from":"stdin"}`)
+	return runCommand(k.t, cmd)
+}
+
+// runCommand returns what a command prints, and its exit status.
+func runCommand(t *testing.T, cmd *exec.Cmd) (out, notes string, status int) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(`{"from":"stdin"}`), &stdout, &stderr
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return stdout.String(), stderr.String(), exit.ExitCode()
 	} else if err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return stdout.String(), stderr.String(), 0
 }

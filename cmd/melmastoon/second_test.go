@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,16 +66,7 @@ func (s *second) command(args ...string) *exec.Cmd {
 
 func (s *second) run(args ...string) (out, notes string, status int) {
 	s.t.Helper()
-	cmd := s.command(args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		status = exit.ExitCode()
-	} else if err != nil {
-		s.t.Fatal(err)
-	}
-	return stdout.String(), stderr.String(), status
+	return runCommand(s.t, s.command(args...))
 }
 
 // refusals say what to do instead.

@@ -20,8 +20,13 @@ type services struct {
 	quit chan struct{}
 }
 
-// lifecycleTimeout is how long a start or a stop of a service may take here.
-const lifecycleTimeout = 30 * time.Second
+const (
+	// readyTimeout is how long a start may take on a machine that is busy with other
+	// things, migrations included. A service that ends is noticed at once.
+	readyTimeout = 3 * time.Minute
+	// stopTimeout is how long a stop may take.
+	stopTimeout = 30 * time.Second
+)
 
 // restartPause keeps a service that dies at once from spinning.
 const restartPause = 200 * time.Millisecond
@@ -32,7 +37,7 @@ func startServices(ctx context.Context, list []platform.Service, env []string, l
 	if err != nil {
 		return s, fmt.Errorf("find own binary: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	var first []*platform.Process
 	for _, svc := range list {
@@ -83,7 +88,7 @@ func (s *services) keep(p *platform.Process, launch func() (*platform.Process, e
 	for {
 		select {
 		case <-s.quit:
-			if err := p.Stop(lifecycleTimeout); err != nil {
+			if err := p.Stop(stopTimeout); err != nil {
 				log.Warn("service did not stop cleanly", "name", p.Name, "error", err.Error())
 			}
 			return

@@ -22,6 +22,8 @@ func secondTerminal(t *testing.T, home string) {
 		args []string
 		want []string
 	}{
+		{[]string{"--version"}, []string{"melmastoon ", "commit ", "go1."}},
+		{[]string{"bff-backoffice", "--version"}, []string{"bff-backoffice ", "commit "}},
 		{[]string{"status"}, []string{"data in " + home, "bff-consumer", "bff-backoffice", "ready", "Postgres", "logs/bff-consumer.log"}},
 		{[]string{"fault"}, []string{"All upstreams are well."}},
 		{[]string{"fault", "set", "pricing", "--status", "500"}, []string{"100% fail with 500"}},

@@ -115,6 +115,8 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stack.Stop()) }()
 
+	endTurn := platform.AwaitTurn(startCtx)
+	defer endTurn()
 	ln, taken, err := platform.ListenOn(u.host, platform.Index, u.usualPort(platform.IndexPort))
 	if err != nil {
 		return err
@@ -158,6 +160,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	done = told.step("starting bff-consumer and bff-backoffice")
 	running, err := startServices(startCtx, list, own, logs, log)
 	done()
+	endTurn() // all ports are bound
 	defer running.stop()
 	if err != nil {
 		return err

@@ -158,12 +158,7 @@ func (t trigger) choose(all sim.Catalog, cast []sim.CastOperator) (*scene, error
 		return nil, fmt.Errorf("--tenant: no tenant is called %q: 'melmastoon open hotels' shows them", wanted)
 	}
 	s.tenant = all.Tenants[i]
-	switch {
-	case s.property.PropertyID == "":
-		if i := slices.IndexFunc(all.Properties, func(p sim.CatalogProperty) bool { return p.TenantID == s.tenant.TenantID }); i >= 0 {
-			s.property = all.Properties[i]
-		}
-	case s.property.TenantID != s.tenant.TenantID:
+	if s.property.PropertyID != "" && s.property.TenantID != s.tenant.TenantID {
 		return nil, fmt.Errorf("--hotel: %s is not one of %s's", s.property.Name, s.tenant.Name)
 	}
 	// The named operator if it works there, or one that does.
@@ -175,5 +170,25 @@ func (t trigger) choose(all sim.Catalog, cast []sim.CastOperator) (*scene, error
 	if i >= 0 {
 		s.operator = all.Operators[i]
 	}
+	if s.property.PropertyID == "" {
+		s.property = workplace(all.Properties, s.tenant.TenantID, s.operator.PropertyScope)
+	}
 	return s, nil
+}
+
+// workplace is a hotel of the tenant that is in an operator's scope, so that the operator
+// hears of it, or any of the tenant's.
+func workplace(all []sim.CatalogProperty, tenant string, scope []string) (found sim.CatalogProperty) {
+	for _, p := range all {
+		if p.TenantID != tenant {
+			continue
+		}
+		if slices.Contains(scope, p.PropertyID) {
+			return p
+		}
+		if found.PropertyID == "" {
+			found = p
+		}
+	}
+	return found
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ func TestEveryReceivedEventCanBeTriggered(t *testing.T) {
 	s, err := trigger{Operator: defaultOperator}.choose(upstreams.Catalog(), upstreams.Cast())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(s.operator.PropertyScope, s.property.PropertyID) {
+		t.Errorf("the default hotel %s is none of the operator's: %v", s.property.PropertyID, s.operator.PropertyScope)
 	}
 	known, err := receivedEvents()
 	if err != nil {

@@ -65,6 +65,7 @@ func (t *Tail) Follow(ctx context.Context, at PubSubSettings, topics []string) (
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once, should Pub/Sub be away
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: at.PubSubProject, EmulatorHost: at.PubSubEmulator})
 	if err != nil {
 		return err

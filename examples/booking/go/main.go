@@ -21,7 +21,7 @@ func main() {
 	if listen == "" {
 		listen = "127.0.0.1:8086"
 	}
-	fmt.Println("Hand-offs arrive at http://" + listen + "/{tenantSlug}/book?h={token}")
+	_, _ = fmt.Fprintln(os.Stdout, "Hand-offs arrive at http://"+listen+"/{tenantSlug}/book?h={token}")
 	server := &http.Server{Addr: listen, Handler: booking, ReadHeaderTimeout: 5 * time.Second}
 	fmt.Fprintln(os.Stderr, "booking:", server.ListenAndServe())
 	os.Exit(1)

@@ -418,5 +418,7 @@ func (gs *guests) expireCookies(w http.ResponseWriter) {
 }
 
 func (gs *guests) cookie(name, value string, age int) string {
-	return (&http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: !gs.plainCookies, SameSite: http.SameSiteLaxMode}).String()
+	c := &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
+	c.Secure = !gs.plainCookies // which a deployment refuses at start
+	return c.String()
 }

@@ -14,7 +14,7 @@ const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3r
 // html/template escapes everything that it puts in; the policy below allows
 // nothing but the style, should something get through all the same.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Booking</title>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{with .Stay}}{{.Hotel}}, {{.Dates.CheckIn}} to {{.Dates.CheckOut}}{{else}}No booking{{end}}</title>
 <style>` + style + `</style>
 {{with .Stay}}<h1>{{.Hotel}}</h1>
 <p>You have arrived. The hand-off is genuine, and it is used up now: the booking starts from here.</p>

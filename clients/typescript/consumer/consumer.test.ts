@@ -234,5 +234,8 @@ test('a jar knows where cookies go, and until when', () => {
   assert.equal(jar.header('https://evilexample.com/'), '');
   now += 61_000;
   assert.equal(jar.header('https://www.example.com/a/c'), 'wide=1; secure=1');
+  const inside = CookieJar.of('__Host-gms_card=1', 'http://bff.internal:8081/bff');
+  inside.take('http://bff.internal:8081/bff/consumer', new Headers({ 'Set-Cookie': 'gms_id=2; Path=/; Secure' }));
+  assert.equal(inside.header('http://bff.internal:8081/bff/consumer'), '__Host-gms_card=1; gms_id=2');
   assert.equal(CookieJar.of('gms_id=1; theme=dark', 'http://localhost:8081/bff').header('http://localhost:8081/bff/consumer'), 'gms_id=1; theme=dark');
 });

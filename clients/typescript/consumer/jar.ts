@@ -20,14 +20,19 @@ export class CookieJar {
   readonly #now: () => number;
   readonly #cookies = new Map<string, Cookie>();
   #received: string[] = [];
+  #inside: string | undefined;
 
   constructor(now: () => number = Date.now) {
     this.#now = now;
   }
 
-  /** A jar with the cookies that a guest's browser sent, for calls to the given API on the guest's behalf. */
+  /**
+   * A jar with the cookies that a guest's browser sent, for calls to the given API on the guest's behalf. Servers call it
+   * within their own network, so that cookies that are `Secure` go there over plain http as well.
+   */
   static of(cookieHeader: string | null | undefined, baseUrl: string): CookieJar {
     const jar = new CookieJar();
+    jar.#inside = new URL(baseUrl).origin;
     for (const pair of (cookieHeader ?? '').split(';')) {
       if (pair.includes('=')) jar.#keep(new URL(baseUrl), `${pair.trim()}; Path=/`);
     }
@@ -44,7 +49,7 @@ export class CookieJar {
     const url = new URL(address);
     const now = this.#now();
     return [...this.#cookies.values()]
-      .filter((c) => (c.expires === undefined || c.expires > now) && (!c.secure || trustworthy(url)) && within(url.hostname, c.host, c.wide) && below(url.pathname, c.path))
+      .filter((c) => (c.expires === undefined || c.expires > now) && (!c.secure || this.#trusts(url)) && within(url.hostname, c.host, c.wide) && below(url.pathname, c.path))
       .sort((a, b) => b.path.length - a.path.length)
       .map((c) => `${c.name}=${c.value}`)
       .join('; ');
@@ -67,6 +72,11 @@ export class CookieJar {
     this.take(url, response.headers);
     return response;
   };
+
+  /** Whether cookies that are `Secure` go there: as browsers have it, on loopback too. */
+  #trusts(url: URL): boolean {
+    return url.protocol === 'https:' || url.origin === this.#inside || /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  }
 
   #keep(url: URL, line: string): boolean {
     const [pair = '', ...attributes] = line.split(';');
@@ -102,18 +112,13 @@ export class CookieJar {
       }
     }
     if (!within(url.hostname, host, wide)) return false;
-    if ((secure || name.startsWith('__Host-') || name.startsWith('__Secure-')) && !trustworthy(url)) return false;
+    if ((secure || name.startsWith('__Host-') || name.startsWith('__Secure-')) && !this.#trusts(url)) return false;
     const cookie: Cookie = { name, value: pair.slice(cut + 1).trim(), host, wide, path, secure, expires: lives ?? expires };
     const key = `${name};${host};${path}`;
     if (cookie.expires !== undefined && cookie.expires <= this.#now()) this.#cookies.delete(key);
     else this.#cookies.set(key, cookie);
     return true;
   }
-}
-
-/** Where browsers send cookies that are `Secure`. */
-function trustworthy(url: URL): boolean {
-  return url.protocol === 'https:' || /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
 }
 
 function within(hostname: string, host: string, wide: boolean): boolean {

@@ -131,8 +131,9 @@ const (
 // FieldError names one refused field by its path ("dates.checkOut",
 // "filters.amenities[3]", or a header's name).
 type FieldError struct {
-	Field string `json:"field"`
-	Code  string `json:"code"`
+	Field     string   `json:"field"`
+	Code      string   `json:"code"`
+	Supported []string `json:"supported,omitempty"` // what could stand there, if it is a small closed set
 }
 
 // FieldErrors collects every refused field of one input.
@@ -140,6 +141,11 @@ type FieldErrors []FieldError
 
 // Add records a refused field.
 func (f *FieldErrors) Add(field, code string) { *f = append(*f, FieldError{Field: field, Code: code}) }
+
+// Offer records a field whose value is none of the supported.
+func (f *FieldErrors) Offer(field string, supported []string) {
+	*f = append(*f, FieldError{Field: field, Code: FieldUnsupported, Supported: supported})
+}
 
 // Check records a refused field unless ok.
 func (f *FieldErrors) Check(ok bool, field, code string) {
@@ -151,7 +157,8 @@ func (f *FieldErrors) Check(ok bool, field, code string) {
 // Under records the fields of a part under the part's own path.
 func (f *FieldErrors) Under(path string, part FieldErrors) {
 	for _, e := range part {
-		f.Add(path+"."+e.Field, e.Code)
+		e.Field = path + "." + e.Field
+		*f = append(*f, e)
 	}
 }
 

@@ -30,7 +30,8 @@ func (in *Input) Refuse(name, code string) { in.doc.bad.Add(in.field(name), code
 // RefuseAll records the refused members of a part that the caller validated.
 func (in *Input) RefuseAll(part bff.FieldErrors) {
 	for _, e := range part {
-		in.Refuse(e.Field, e.Code)
+		e.Field = in.field(e.Field)
+		in.doc.bad = append(in.doc.bad, e)
 	}
 }
 
@@ -146,7 +147,7 @@ func (in *Input) Enum(name string, allowed ...string) string {
 		return ""
 	}
 	if !slices.Contains(allowed, s) {
-		in.Refuse(name, bff.FieldUnsupported)
+		in.doc.bad.Offer(in.field(name), allowed)
 		return ""
 	}
 	return s
@@ -324,7 +325,7 @@ func (in *Input) Enums(name string, most int, allowed ...string) []string {
 	in.doc.asked.offer(in.field(name), allowed)
 	for i, s := range out {
 		if s != "" && !slices.Contains(allowed, s) {
-			in.Refuse(entry(name, i), bff.FieldUnsupported)
+			in.doc.bad.Offer(in.field(entry(name, i)), allowed)
 		}
 	}
 	return out

@@ -52,7 +52,7 @@ func (w *response) fail(codes Codes, err error) error {
 		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: cmp.Or(codes.Pages, typeBase) + string(e.Code),
 	}
 	if p.Detail == "" {
-		p.Detail = info.Title
+		p.Detail = info.Title + named(e.Fields)
 	}
 	if p.Errors == nil {
 		p.Errors = bff.FieldErrors{}
@@ -77,6 +77,24 @@ func (w *response) fail(codes Codes, err error) error {
 	w.WriteHeader(info.Status)
 	_, _ = w.Write(body) // the peer has gone: the log event below says so
 	return e
+}
+
+// maxNamed is how many fields a detail names; errors has all of them.
+const maxNamed = 5
+
+// named lists refused fields for people who read only the detail.
+func named(fields bff.FieldErrors) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i, f := range fields[:min(len(fields), maxNamed)] {
+		b.WriteString([]string{": ", ", "}[min(i, 1)] + f.Field + " (" + f.Code + ")")
+	}
+	if more := len(fields) - maxNamed; more > 0 {
+		b.WriteString(" and " + strconv.Itoa(more) + " more")
+	}
+	return b.String()
 }
 
 // errBudget is the cause of a context that a route's budget ended.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/desk"
@@ -337,7 +339,7 @@ func TestClockSkewIsTold(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if w.Code != http.StatusUnauthorized || !slices.Equal(doc.Error.Errors, []bff.FieldError{{Field: "DPoP", Code: "clock_skew"}}) ||
+	if w.Code != http.StatusUnauthorized || !cmp.Equal(doc.Error.Errors, []bff.FieldError{{Field: "DPoP", Code: "clock_skew"}}) ||
 		w.Header().Get("X-Server-Time") != bff.At(f.clock()).String() || !strings.Contains(w.Header().Get("WWW-Authenticate"), "use_dpop_nonce") {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}

@@ -147,6 +147,15 @@ func (f *FieldErrors) Offer(field string, supported []string) {
 	*f = append(*f, FieldError{Field: field, Code: FieldUnsupported, Supported: supported})
 }
 
+// Texts are the words of a closed set, for Offer.
+func Texts[T ~string](words []T) []string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return texts
+}
+
 // Check records a refused field unless ok.
 func (f *FieldErrors) Check(ok bool, field, code string) {
 	if !ok {

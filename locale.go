@@ -54,7 +54,7 @@ func ParseLocale(s string) (Locale, error) {
 	refused := &Error{
 		Code:   CodeLocaleNotSupported,
 		Detail: "locale must be a BCP-47 tag that matches one of the supported locales",
-		Fields: FieldErrors{{Field: "locale", Code: FieldUnsupported}},
+		Fields: FieldErrors{{Field: "locale", Code: FieldUnsupported, Supported: Texts(Locales())}},
 	}
 	if s == "" || len(s) > 35 { // RFC 5646 §4.4.1: 35 characters hold every tag in use
 		return "", refused

@@ -39,7 +39,7 @@ func ParseCurrency(s string) (Currency, error) {
 		return "", &Error{
 			Code:   CodeCurrencyNotSupported,
 			Detail: "currency must be one of AFN, USD, EUR, IRR, PKR, AED, GBP",
-			Fields: FieldErrors{{Field: "currency", Code: FieldUnsupported}},
+			Fields: FieldErrors{{Field: "currency", Code: FieldUnsupported, Supported: Texts(Currencies())}},
 		}
 	}
 	return c, nil

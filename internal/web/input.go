@@ -27,6 +27,11 @@ func (in *Input) Err() error { return in.doc.bad.Err() }
 // Refuse records a member that the caller refuses.
 func (in *Input) Refuse(name, code string) { in.doc.bad.Add(in.field(name), code) }
 
+// Offer records a member whose value is none of the supported.
+func (in *Input) Offer(name string, supported []string) {
+	in.doc.bad.Offer(in.field(name), supported)
+}
+
 // RefuseAll records the refused members of a part that the caller validated.
 func (in *Input) RefuseAll(part bff.FieldErrors) {
 	for _, e := range part {
@@ -147,7 +152,7 @@ func (in *Input) Enum(name string, allowed ...string) string {
 		return ""
 	}
 	if !slices.Contains(allowed, s) {
-		in.doc.bad.Offer(in.field(name), allowed)
+		in.Offer(name, allowed)
 		return ""
 	}
 	return s
@@ -325,7 +330,7 @@ func (in *Input) Enums(name string, most int, allowed ...string) []string {
 	in.doc.asked.offer(in.field(name), allowed)
 	for i, s := range out {
 		if s != "" && !slices.Contains(allowed, s) {
-			in.doc.bad.Offer(in.field(entry(name, i)), allowed)
+			in.Offer(entry(name, i), allowed)
 		}
 	}
 	return out
@@ -394,7 +399,7 @@ func (in *Input) Locale(name string) bff.Locale {
 	}
 	l, err := bff.ParseLocale(s)
 	if err != nil {
-		in.Refuse(name, bff.FieldUnsupported)
+		in.Offer(name, bff.Texts(bff.Locales()))
 		return ""
 	}
 	return l

@@ -57,6 +57,27 @@ func TestInputNamesEveryBadField(t *testing.T) {
 	}
 }
 
+// TestSupportedIsListed: a word outside a closed set is answered with the set.
+func TestSupportedIsListed(t *testing.T) {
+	t.Parallel()
+	in, err := ParseBody(t.Context(), []byte(`{"one":"zzz","part":{"many":["a","zzz"],"locale":"fr"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Enum("one", "a", "b")
+	in.Object("part").Enums("many", 5, "a", "c")
+	in.Object("part").Locale("locale")
+	e, ok := errors.AsType[*bff.Error](in.Err())
+	want := bff.FieldErrors{
+		{Field: "one", Code: bff.FieldUnsupported, Supported: []string{"a", "b"}},
+		{Field: "part.many[1]", Code: bff.FieldUnsupported, Supported: []string{"a", "c"}},
+		{Field: "part.locale", Code: bff.FieldUnsupported, Supported: bff.Texts(bff.Locales())},
+	}
+	if diff := cmp.Diff(want, e.Fields); !ok || diff != "" {
+		t.Errorf("refused fields (-want +got):\n%s", diff)
+	}
+}
+
 func TestBoolOfAQuery(t *testing.T) {
 	t.Parallel()
 	in := ReadQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/?yes=true&no=false&odd=1", nil))

@@ -115,7 +115,7 @@ func oneOf(name, value string, words []string, bad *bff.FieldErrors) string {
 			return w
 		}
 	}
-	bad.Add(name, bff.FieldUnsupported)
+	bad.Offer(name, words)
 	return ""
 }
 

@@ -74,7 +74,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	req := &searchRequest{kind: kind, query: readSearch(r, in)}
 	if kind == readMap {
 		if req.query.Geo.Mode == consumer.GeoRegion {
-			in.Refuse("geo.mode", bff.FieldUnsupported)
+			in.Offer("geo.mode", bff.Texts([]consumer.GeoMode{consumer.GeoPoint, consumer.GeoBoundingBox, consumer.GeoCity}))
 		}
 		if c := in.Object("cursor"); c != nil {
 			req.cursor = c.ID("propertyId", bff.PrefixProperty)
@@ -171,7 +171,7 @@ func headerCurrency(r *http.Request, in *web.Input) bff.Currency {
 	}
 	c, err := bff.ParseCurrency(given)
 	if err != nil {
-		in.Refuse("X-Currency", bff.FieldUnsupported)
+		in.Offer("X-Currency", bff.Texts(bff.Currencies()))
 	}
 	return c
 }

@@ -74,7 +74,7 @@ func readCurrency(in *web.Input) bff.Currency {
 	}
 	c, err := bff.ParseCurrency(s)
 	if err != nil {
-		in.Refuse("currency", bff.FieldUnsupported)
+		in.Offer("currency", bff.Texts(bff.Currencies()))
 		return ""
 	}
 	return c

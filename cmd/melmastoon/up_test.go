@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -95,13 +94,7 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 // the well-known ports taken by others.
 func TestUpKeepsItsData(t *testing.T) {
 	t.Parallel()
-	var ours []string
-	for _, port := range []string{"8080", "8081", "8083", "5432", "6379"} {
-		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed with the test
-			t.Cleanup(func() { _ = ln.Close() })
-			ours = append(ours, port)
-		}
-	}
+	ours := takeUsualPorts()
 	home, err := os.MkdirTemp("/var/tmp", "melmastoon-test-") //nolint:usetesting // the database's user must be able to enter it
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +127,7 @@ func TestUpKeepsItsData(t *testing.T) {
 		if !strings.Contains(out.String(), "curl") {
 			t.Errorf("no curl lines in:\n%s", out.String())
 		}
-		for _, port := range ours {
+		for port := range ours {
 			if strings.HasPrefix(port, "80") && !strings.Contains(out.String(), fmt.Sprintf("port %s is taken by another program (pid %d, ", port, os.Getpid())) {
 				t.Errorf("it is not said that %s is taken:\n%s", port, out.String())
 			}

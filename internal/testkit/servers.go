@@ -111,13 +111,14 @@ func Promtool(t testing.TB) string {
 
 // Chromium opens a page in a real browser for one test: without a window, with an
 // empty profile, and with every host name leading to this machine.
-func Chromium(t testing.TB, url string) {
+func Chromium(t testing.TB, url string) *stack.Chromium {
 	t.Helper()
 	c, err := stack.StartChromium(t.Context(), stack.ChromiumConfig{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeServer(t, c) })
+	return c
 }
 
 // Redis returns the URL of the shared server. Tests keep apart by key prefix.

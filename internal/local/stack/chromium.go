@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -36,6 +38,9 @@ type ChromiumConfig struct {
 // host name leads it to this machine, and it believes every certificate: a test
 // plays any number of sites, and nothing leaves the machine.
 type Chromium struct {
+	// DevTools is host:port of its own interface: GET /json/list lists the open pages.
+	DevTools string
+
 	log  *slog.Logger
 	dir  *dir
 	proc *process
@@ -92,8 +97,10 @@ func (c *Chromium) create(ctx context.Context, cfg ChromiumConfig) error {
 		return err
 	}
 	err = c.proc.awaitReady(ctx, func() bool {
-		_, err := os.Stat(filepath.Join(profile, "DevToolsActivePort"))
-		return err == nil
+		b, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort")) //nolint:gosec // in our own directory
+		port, _, written := strings.Cut(string(b), "\n")
+		c.DevTools = net.JoinHostPort("127.0.0.1", port)
+		return err == nil && written
 	})
 	if err == nil {
 		c.log.InfoContext(ctx, "chromium ready", "took", time.Since(begin))

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -15,7 +16,7 @@ const adminIndex = `Health, metrics and profiles.
   /health        the process runs
   /ready         it should get traffic, and the state of its parts
   /metrics       for Prometheus
-  /debug/pprof/  profiles
+  /debug/pprof/  profiles, for callers on this machine
 `
 
 // Admin serves health, readiness, metrics and profiles. It belongs on its own
@@ -31,12 +32,26 @@ func (d *Daemon) Admin() http.Handler {
 	})
 	mux.HandleFunc("GET /ready", d.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(d.Metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.Handle("/debug/pprof/", onMachine(pprof.Index))
+	mux.Handle("/debug/pprof/cmdline", onMachine(pprof.Cmdline))
+	mux.Handle("/debug/pprof/profile", onMachine(pprof.Profile))
+	mux.Handle("/debug/pprof/symbol", onMachine(pprof.Symbol))
+	mux.Handle("/debug/pprof/trace", onMachine(pprof.Trace))
 	return mux
+}
+
+// onMachine hides profiles from all but callers on the machine. Probes and Prometheus
+// reach the listener from elsewhere: whatever else can reach it then could read what
+// the process works on, and slow it down. A port that is forwarded into a container
+// comes from the machine itself.
+func onMachine(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	})
 }
 
 func writeStatus(w http.ResponseWriter, status int, body any) {

@@ -117,6 +117,24 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+// TestProfilesStayOnTheMachine: probes come from elsewhere, and read no profile.
+func TestProfilesStayOnTheMachine(t *testing.T) {
+	t.Parallel()
+	h := New(settings(), slog.New(slog.DiscardHandler)).Admin()
+	for from, want := range map[string]int{
+		"127.0.0.1:4711": http.StatusOK, "[::1]:4711": http.StatusOK, "[::ffff:127.0.0.1]:4711": http.StatusOK,
+		"10.0.0.7:4711": http.StatusNotFound, "[2001:db8::7]:4711": http.StatusNotFound, "@": http.StatusNotFound,
+	} {
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/cmdline", "/debug/pprof/symbol"} {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r.RemoteAddr = from
+			if h.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s from %s: %d, want %d", path, from, w.Code, want)
+			}
+		}
+	}
+}
+
 // TestReady: starting, draining and a required part make it 503. A part that is only
 // reported does not, and the error, which may hold a password, is not shown.
 func TestReady(t *testing.T) {

@@ -325,7 +325,7 @@ func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *we
 }
 
 // harmless reports whether a request cost nothing worth counting: the cache
-// answered it, or it asked for nothing that there is. A page that is reloaded
+// answered it, it asked for nothing that there is, or we failed. A page that is reloaded
 // for ever costs us less than it costs the client.
 func harmless(v *consumer.Visit, rt *web.Route, err error) bool {
 	switch {
@@ -334,7 +334,11 @@ func harmless(v *consumer.Visit, rt *web.Route, err error) bool {
 	case err == nil:
 		return rt.Kind == web.PublicRead
 	}
-	switch bff.CodeOf(err).Info().Status {
+	status := bff.CodeOf(err).Info().Status
+	if status >= http.StatusInternalServerError {
+		return rt.Kind == web.PublicRead // it waited for another's search, which failed: an outage makes no bots
+	}
+	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge, http.StatusNotFound:
 		return true
 	}

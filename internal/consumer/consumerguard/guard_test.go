@@ -473,6 +473,36 @@ func TestCostlyReportsCount(t *testing.T) {
 	}
 }
 
+// TestOutageMakesNoBots: of those that wait together for a search that fails, only
+// the one that called the upstream spent anything.
+func TestOutageMakesNoBots(t *testing.T) {
+	t.Parallel()
+	away := web.Route{Pattern: "POST " + base + "/away", Kind: web.PublicRead, Budget: time.Second, Body: web.NoBody, Limit: "search", Gate: "any"}
+	for wantCaught, handle := range map[bool]web.Handler{
+		false: func(http.ResponseWriter, *http.Request) error { return &bff.Error{Code: bff.CodeUpstreamUnavailable} },
+		true: func(_ http.ResponseWriter, r *http.Request) error {
+			web.From(r.Context()).Local.(*consumer.Visit).Spend()
+			return &bff.Error{Code: bff.CodeUpstreamUnavailable}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			away.Handle = handle
+			a := newSimulation(t, nil, away)
+			cookie := a.cookie()
+			for range 55 { // the limit is 60 in a minute
+				if got := a.send(http.MethodPost, "/away", "", home, firefoxHeaders("Cookie", cookie)); got.code != bff.CodeUpstreamUnavailable && !wantCaught {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+				pass(50 * time.Millisecond)
+			}
+			got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", cookie, "Idempotency-Key", "1"))
+			if caught := got.code == bff.CodeSuspectedBot; caught != wantCaught {
+				t.Errorf("caught %v, want %v: %d %s", caught, wantCaught, got.status, got.body)
+			}
+		})
+	}
+}
+
 // TestNewRoute: a route that is not classified does not start, and one that
 // changes something is not executed for a client judged a bot.
 func TestNewRoute(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -168,6 +170,40 @@ func TestRegistry(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantStatuses, statuses); diff != "" {
 		t.Errorf("statuses (- promised, + registry):\n%s", diff)
+	}
+}
+
+// Every code has a sentence for people in each language of the front ends, and no
+// sentence is left over.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("contracts/errors/messages.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Messages map[string]map[string]string
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range registered(t) {
+		texts := file.Messages[info.UserMessageKey]
+		delete(file.Messages, info.UserMessageKey)
+		for language, script := range map[string]*unicode.RangeTable{"en": unicode.Latin, "fa": unicode.Arabic, "ps": unicode.Arabic} {
+			text := texts[language]
+			delete(texts, language)
+			first, _ := utf8.DecodeRuneInString(text)
+			if !unicode.Is(script, first) || !strings.HasSuffix(text, ".") || strings.TrimSpace(text) != text {
+				t.Errorf("%s has no sentence in %s: %q", info.UserMessageKey, language, text)
+			}
+		}
+		for language := range texts {
+			t.Errorf("%s has a text in %s, which the others have not", info.UserMessageKey, language)
+		}
+	}
+	for key := range file.Messages {
+		t.Errorf("%s is no userMessageKey of the registry", key)
 	}
 }
 

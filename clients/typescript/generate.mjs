@@ -1,4 +1,4 @@
-// Makes the types of the contracts: schemas of both services, and the codes of their errors.
+// Makes what the contracts say: schemas of both services, the codes of their errors and the texts for people.
 // What is newer than its source and than this file stays.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -25,5 +25,20 @@ for (const service of ['consumer', 'backoffice']) {
 const { codes } = JSON.parse(readFileSync(new URL('errors/registry.json', contracts), 'utf8'));
 const union = codes.map(({ code }) => `  | '${code}'`).join('\n');
 writeFileSync(here('core/codes.ts'), `/** Every error code of the two services. */\nexport type Code =\n${union};\n`);
+
+const { messages } = JSON.parse(readFileSync(new URL('errors/messages.json', contracts), 'utf8'));
+const keys = Object.keys(messages).map((key) => `  | '${key}'`).join('\n');
+writeFileSync(
+  here('messages/catalogue.ts'),
+  `export type Language = 'en' | 'fa' | 'ps';
+
+/** Every \`userMessageKey\` of the two services. */
+export type MessageKey =
+${keys};
+
+/** What a guest or an operator reads. \`fa\` is for speakers of Dari and of Persian. */
+export const messages: Readonly<Record<MessageKey, Readonly<Record<Language, string>>>> = ${JSON.stringify(messages, null, 2)};
+`,
+);
 
 copyFileSync(here('../../LICENSE'), here('LICENSE'));

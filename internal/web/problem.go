@@ -48,7 +48,7 @@ func (w *response) fail(codes Codes, err error) error {
 	p := problem{
 		Type: typeBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
 		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.name, Errors: e.Fields,
-		TraceID: req.TraceParent, RequestID: req.name,
+		TraceID: req.traceID(), RequestID: req.name,
 		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: cmp.Or(codes.Pages, typeBase) + string(e.Code),
 	}
 	if p.Detail == "" {

@@ -30,6 +30,9 @@ type Request struct {
 	attrs          []slog.Attr
 }
 
+// traceID is the trace's part of the header: version, trace, parent, flags.
+func (req *Request) traceID() string { return req.TraceParent[len("00-"):][:32] }
+
 type requestKey struct{}
 
 // From returns the request that a context belongs to; outside one, an empty Request.

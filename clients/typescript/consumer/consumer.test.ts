@@ -148,7 +148,7 @@ test('a wait that is too long is left to the caller', async (t) => {
   assert.deepEqual([seen.length, waits.length], [1, 0]);
 });
 
-const hopeless = refusal('MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT', 429, { retriable: true, retryAfter: 30 });
+const hopeless = refusal('MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT', 429, { retryAfter: 30 });
 const bot = { ...hopeless, headers: { ...hopeless.headers, Link: `<${base}/challenge>; rel="challenge"` } };
 const salt = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ?expires=1776935662&level=0&';
 const challenge = { algorithm: 'SHA-256', challenge: createHash('sha256').update(`${salt}421`).digest('hex'), maxnumber: 1000, salt, signature: 'ab'.repeat(32) };

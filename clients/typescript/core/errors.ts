@@ -1,11 +1,12 @@
 import type { components as backoffice } from '../backoffice/schema.js';
 import type { components as consumer } from '../consumer/schema.js';
+import type { MessageKey } from '../messages/catalogue.js';
 import type { Code } from './codes.js';
 
 type Wire = consumer['schemas']['Problem']['error'] | backoffice['schemas']['Problem']['error'];
 
 /** The error document of the contracts. */
-export type Problem = Omit<Wire, 'code'> & { readonly code: Code };
+export type Problem = Omit<Wire, 'code' | 'userMessageKey'> & { readonly code: Code; readonly userMessageKey: MessageKey };
 
 /**
  * What went wrong: a code of the service, or one of this client.
@@ -23,7 +24,7 @@ export interface FailureDetails {
   readonly cause?: unknown;
 }
 
-/** A call that failed. Programs decide by `code`; `problem.userMessageKey` names a text for people. */
+/** A call that failed. Programs decide by `code`; `message(problem.userMessageKey, locale)` is the text for people. */
 export class ProblemError extends Error {
   readonly code: FailureCode;
   /** Of the answer; 0 if there is none. */
@@ -51,8 +52,7 @@ export class ProblemError extends Error {
       if (!unanswered && ![429, 502, 503, 504].includes(this.status)) return undefined;
       return Number(this.headers?.get('Retry-After')) * 1_000 || 250;
     }
-    // Only a solved challenge helps a client that counts as a bot.
-    if (!this.problem.retriable || this.code === 'MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT') return undefined;
+    if (!this.problem.retriable) return undefined;
     return (this.problem.retryAfter ?? 1) * 1_000;
   }
 }

@@ -3,6 +3,7 @@ import * as all from '@melmastoon/bff';
 import { BackofficeClient, SignedOut, indexedDbStore, memoryStore, type StreamEvent } from '@melmastoon/bff/backoffice';
 import { solve, type Challenge, type Solver } from '@melmastoon/bff/challenge';
 import { ConsumerClient, CookieJar, ProblemError, searchPages, type Code, type Schemas } from '@melmastoon/bff/consumer';
+import { message } from '@melmastoon/bff/messages';
 import { addDays, dayOf, formatDay, formatMoney, nights, sum, today, toDecimal, toMinor } from '@melmastoon/bff/values';
 
 const body = {
@@ -29,7 +30,7 @@ export function text(error: unknown): string {
   if (!(error instanceof ProblemError)) throw error;
   switch (error.code) {
     case 'MELMASTOON.BFF.CONSUMER.WISHLIST_LIMIT_EXCEEDED':
-      return error.problem?.userMessageKey ?? '';
+      return message(error.problem?.userMessageKey, 'fa-AF');
     case 'UNKNOWN':
     case 'NETWORK':
     case 'TIMEOUT':

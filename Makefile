@@ -7,8 +7,9 @@ MAKEFLAGS += --no-print-directory
 
 # Where Go's own installer puts it, in case the shell was not told.
 export PATH := $(PATH):/usr/local/go/bin
-# A checkout owned by another user makes git, and so VCS stamping, fail.
-export GOFLAGS := $(GOFLAGS) -buildvcs=false
+# A checkout owned by another user makes git, and so VCS stamping, fail. Without paths
+# in them, compiled packages are shared by all checkouts on a machine.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false -trimpath
 
 # Packages under test, e.g. make test PKG=./internal/web
 PKG ?= ./...

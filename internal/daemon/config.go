@@ -53,6 +53,9 @@ func (s Settings) Validate() error {
 	if s.TraceSampling < 0 || s.TraceSampling > 1 {
 		errs = append(errs, errors.New("trace-sampling: must lie between 0 and 1"))
 	}
+	if _, err := spanProtocol(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -34,7 +37,7 @@ func (d *Daemon) Tracer(ctx context.Context, service string) (*tracing.Tracer, e
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" || d.settings.TraceSampling == 0 {
 		return nil, nil
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := newSpanExporter(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("trace exporter: %w", err)
 	}
@@ -59,6 +62,35 @@ func (d *Daemon) Tracer(ctx context.Context, service string) (*tracing.Tracer, e
 		return nil // a stop that loses spans is a good stop
 	})
 	return tracing.New(provider, d.settings.TraceSampling), nil
+}
+
+// Protocols of OTLP, as OpenTelemetry names them.
+const (
+	protocolGRPC = "grpc"
+	protocolHTTP = "http/protobuf"
+)
+
+// spanProtocol is how spans travel. OpenTelemetry's http/json is refused: the library
+// does not speak it, and would send protobuf without a word.
+func spanProtocol() (string, error) {
+	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), protocolHTTP)
+	if protocol != protocolGRPC && protocol != protocolHTTP {
+		return "", errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: must be " + protocolHTTP + " or " + protocolGRPC)
+	}
+	return protocol, nil
+}
+
+// newSpanExporter reads the other OTEL_EXPORTER_OTLP_… variables. It connects when
+// there is something to send.
+func newSpanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	protocol, err := spanProtocol()
+	switch {
+	case err != nil:
+		return nil, err
+	case protocol == protocolGRPC:
+		return otlptracegrpc.New(ctx)
+	}
+	return otlptracehttp.New(ctx)
 }
 
 // spanQueue hands ended spans to an exporter in the background. While the collector

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
 )
 
 // collector is an exporter that answers once it is open, and fails while err is set.
@@ -104,6 +107,82 @@ func TestTracesAreOff(t *testing.T) {
 			if err := p.stop(t.Context()); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// receiver takes spans over gRPC as a collector does.
+type receiver struct {
+	collectorpb.UnimplementedTraceServiceServer
+	names chan string
+}
+
+func (r *receiver) Export(_ context.Context, req *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	for _, resource := range req.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				r.names <- span.GetName()
+			}
+		}
+	}
+	return new(collectorpb.ExportTraceServiceResponse), nil
+}
+
+// TestSpansOverGRPC: a collector that takes only gRPC gets the spans.
+func TestSpansOverGRPC(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &receiver{names: make(chan string, 8)}
+	server := grpc.NewServer()
+	collectorpb.RegisterTraceServiceServer(server, got)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "")
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600000")
+	exporter, err := newSpanExporter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)) // a span is exported by its End
+	_, span := provider.Tracer("").Start(t.Context(), "GET /hotels")
+	span.End()
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	select {
+	case name := <-got.names:
+		if name != "GET /hotels" {
+			t.Errorf("got span %q", name)
+		}
+	default:
+		t.Error("no span arrived")
+	}
+}
+
+// TestSpanProtocol: one that cannot be spoken is refused at start, and by "check".
+func TestSpanProtocol(t *testing.T) {
+	for _, tt := range []struct{ all, traces, want string }{
+		{"", "", "http/protobuf"}, {"grpc", "", "grpc"}, {"grpc", "http/protobuf", "http/protobuf"}, {"http/json", "", ""}, {"", "GRPC", ""},
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", tt.all)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", tt.traces)
+		got, err := spanProtocol()
+		if got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%+v: %q, %v", tt, got, err)
+		}
+		if refused := (Settings{Environment: "test", DrainBudget: time.Minute}).Validate(); (refused == nil) != (err == nil) {
+			t.Errorf("%+v: settings: %v", tt, refused)
 		}
 	}
 }

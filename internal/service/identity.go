@@ -57,7 +57,7 @@ func Main(id Identity, cli any, args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", id.Name, err)
 		return 1
 	}
-	return daemon.Main(cli, id.Name, id.Description, args, append(id.options(), kong.Embed(new(worldFlag)))...)
+	return daemon.Main(cli, id.Name, id.Description, args, append(id.placed().options(), kong.Embed(new(worldFlag)))...)
 }
 
 // worldFlag is in the help text. It is taken out of the command line before that is
@@ -68,7 +68,19 @@ type worldFlag struct {
 
 // Parse reads a service's command line without running it.
 func Parse(id Identity, cli any, args []string) (*daemon.Command, error) {
-	return daemon.Parse(cli, id.Name, id.Description, args, id.options()...)
+	return daemon.Parse(cli, id.Name, id.Description, args, id.placed().options()...)
+}
+
+// portVariable is where Cloud Run and its like say on which port they send requests.
+const portVariable = "PORT"
+
+// placed returns the identity with the public address that the platform wants, if it
+// wants one. Settings of the service's own go before it.
+func (id Identity) placed() Identity {
+	if port := os.Getenv(portVariable); port != "" {
+		id.Listen = ":" + port
+	}
+	return id
 }
 
 func (id Identity) options() []kong.Option {

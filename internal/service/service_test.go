@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -240,3 +241,45 @@ func TestPoolerNeedsADirectWay(t *testing.T) {
 		}
 	}
 }
+
+// TestPort: the platform's PORT places the public listener, and nothing else, unless a
+// setting or a flag does.
+func TestPort(t *testing.T) {
+	for _, tt := range []struct{ port, setting, flag, want, wantError string }{
+		{want: ":8081"},
+		{port: "8080", want: ":8080"},
+		{port: "8080", setting: "127.0.0.1:7000", want: "127.0.0.1:7000"},
+		{port: "8080", setting: ":7000", flag: ":6000", want: ":6000"},
+		{port: "http", wantError: "PORT: must be the number of a port"},
+		{port: "0", wantError: "PORT: must be the number of a port"},
+		{port: "http", setting: ":7000", want: ":7000"},
+	} {
+		t.Setenv("PORT", tt.port)
+		args := []string{"serve"}
+		if tt.flag != "" {
+			args = append(args, "--listen", tt.flag)
+		}
+		if t.Setenv("BFF_TEST_LISTEN", tt.setting); tt.setting == "" {
+			_ = os.Unsetenv("BFF_TEST_LISTEN") // t.Setenv puts it back
+		}
+		var cli struct {
+			Serve listening `cmd:""`
+		}
+		id := Identity{Name: "test", Prefix: "BFF_TEST", Listen: ":8081", InternalListen: "127.0.0.1:8181", AdminListen: "127.0.0.1:9081"}
+		_, err := Parse(id, &cli, args)
+		if tt.wantError != "" {
+			if err == nil || err.Error() != tt.wantError {
+				t.Errorf("%+v: %v", tt, err)
+			}
+			continue
+		}
+		if err != nil || cli.Serve.Listen != tt.want || cli.Serve.AdminListen != id.AdminListen || cli.Serve.InternalListen != id.InternalListen {
+			t.Errorf("%+v: listens at %q, %v", tt, cli.Serve.Listen, err)
+		}
+	}
+}
+
+// listening is a command that only listens.
+type listening struct{ ListenSettings }
+
+func (l *listening) Validate() error { return l.validate() }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/callers"
@@ -51,7 +53,7 @@ type AdminSettings struct {
 // ListenSettings place the listeners.
 type ListenSettings struct {
 	AdminSettings
-	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API."`
+	Listen         string         `name:"listen" env:"${prefix}_LISTEN" default:"${listen}" help:"Address of the public API; where only PORT is set, as Cloud Run does, it is :$PORT."`
 	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
 	ErrorsURL      string         `name:"errors-url" env:"MELMASTOON_ERRORS_URL" default:"https://docs.melmastoon.ghasi.io/errors/" help:"Where the pages of error codes are, for docUrl of problem documents; the code follows."`
@@ -71,6 +73,11 @@ func (s *ListenSettings) validate() error {
 	errs := []error{err}
 	if s.ErrorsURL != "" {
 		errs = append(errs, HTTPURL("errors-url", s.ErrorsURL))
+	}
+	if port := os.Getenv(portVariable); s.Listen == ":"+port {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			errs = append(errs, fmt.Errorf("%s: must be the number of a port", portVariable))
+		}
 	}
 	for _, a := range []struct{ name, address string }{{"listen", s.Listen}, {"internal-listen", s.InternalListen}, {"admin-listen", s.AdminListen}} {
 		if _, _, err := net.SplitHostPort(a.address); err != nil && a.address != "" {

@@ -17,15 +17,20 @@ type topics struct {
 
 // Run prints the list.
 func (t *topics) Run(id Identity) error {
-	return printResources(os.Stdout, pubsub.Needed(id.Publishes, id.Receives), t.JSON)
+	if t.JSON {
+		return WriteTopics(os.Stdout, id)
+	}
+	return printResources(os.Stdout, pubsub.Needed(id.Publishes, id.Receives))
 }
 
-func printResources(w io.Writer, r pubsub.Resources, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
+// WriteTopics writes what a service needs as JSON.
+func WriteTopics(w io.Writer, id Identity) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(pubsub.Needed(id.Publishes, id.Receives))
+}
+
+func printResources(w io.Writer, r pubsub.Resources) error {
 	for _, topic := range r.Topics {
 		if _, err := fmt.Fprintln(w, "topic", topic); err != nil {
 			return err

@@ -7,8 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/local/platform"
 )
 
 // secret is what the name of a setting ends with that must not be seen. A site key is
@@ -37,35 +39,80 @@ func CheckSettings(t *testing.T, config any) {
 	}
 }
 
-var writeDocs = flag.Bool("write-docs", false, "write docs/settings.md anew")
+var writeDocs = flag.Bool("write-docs", false, "write pages and files that are made from the programs anew")
 
-// CheckSettingsPage compares a service's section of docs/settings.md with what its
-// settings say of themselves.
-func CheckSettingsPage(t *testing.T, want string) {
+// CheckSection compares a service's section of a page in docs with what the service
+// says of itself, as seen from a package two folders below internal.
+func CheckSection(t *testing.T, page, want string) {
 	t.Helper()
-	const page = "../../../docs/settings.md"
-	all, err := os.ReadFile(page)
+	name := "../../../docs/" + page
+	all, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	heading, _, _ := strings.Cut(want, "\n")
 	begin := strings.Index(string(all), heading+"\n")
 	if begin < 0 {
-		t.Fatalf("docs/settings.md has no section %q", heading)
+		t.Fatalf("docs/%s has no section %q", page, heading)
 	}
 	end := len(all)
 	if next := strings.Index(string(all[begin+1:]), "\n## "); next >= 0 {
 		end = begin + 1 + next
 	}
-	if got := strings.TrimRight(string(all[begin:end]), "\n"); got == strings.TrimRight(want, "\n") {
+	CheckFile(t, name, string(all[:begin])+strings.TrimRight(want, "\n")+"\n"+string(all[end:]))
+}
+
+// CheckFile compares a file that is made from the programs with what they say.
+func CheckFile(t *testing.T, name, want string) {
+	t.Helper()
+	got, err := os.ReadFile(name)
+	if err == nil && string(got) == want {
 		return
 	}
 	if !*writeDocs {
-		t.Error("docs/settings.md is stale: run go test -p 1 ./internal/consumer/consumerd ./internal/backoffice/backofficed -run TestSettingsAreDescribed -write-docs")
+		t.Errorf("%s is stale: run go test -p 1 ./internal/consumer/consumerd ./internal/backoffice/backofficed -run 'Described$' -write-docs", strings.TrimPrefix(name, "../../../"))
 		return
 	}
-	if err := os.WriteFile(page, []byte(string(all[:begin])+want+string(all[end:])), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// CheckMetricKinds compares the kinds of metrics in docs/metrics.md with those that a
+// process reports.
+func CheckMetricKinds(t *testing.T, reported string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(reported, -1) {
+		if name, kind := m[1], m[2]; !regexp.MustCompile(`^(go|process)_`).MatchString(name) && !strings.Contains(string(page), "| `"+name+"` | "+kind+" |") {
+			t.Errorf("docs/metrics.md has no %s %s", kind, name)
+		}
+	}
+}
+
+// SetNowhere sets the environment of a service whose servers are all away: enough to
+// wire it up.
+func SetNowhere(t *testing.T) {
+	t.Helper()
+	const away = "127.0.0.1:1"
+	secrets, err := platform.NewSecrets(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := platform.Places{
+		Name: "test", PostgresURL: "postgres://" + away + "/x", RedisURL: "redis://" + away, PubSubHost: away, PubSubProject: "test",
+		SimURL: "http://" + away, Secrets: secrets,
+	}.Environment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MELMASTOON_BACKOFFICE_URL"] = "http://" + away
+	env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://" + away
+	for name, value := range env {
+		t.Setenv(name, value)
 	}
 }
 

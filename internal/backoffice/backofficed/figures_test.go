@@ -64,6 +64,7 @@ func TestFigures(t *testing.T) {
 	s.do(d, http.StatusNotFound, http.MethodGet, "/nothing", nil)
 	s.do(d, http.StatusBadRequest, http.MethodGet, "/dashboard", nil)
 	figures := s.figures(p)
+	testkit.CheckMetricKinds(t, figures)
 	// backoffice.md §9.
 	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse redis_pool_total
 		postgres_pool_inuse postgres_pool_total outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total

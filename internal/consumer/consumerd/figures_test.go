@@ -106,6 +106,7 @@ func TestFiguresOfTheSpecification(t *testing.T) {
 		}
 	}
 	figures := figuresOf(t, p)
+	testkit.CheckMetricKinds(t, figures)
 	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse postgres_pool_inuse
 		outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total singleflight_followers_total
 		handoff_mint_total handoff_consume_total bot_verdict_total build_info`) {

@@ -161,7 +161,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.CheckSettingsPage(t, section)
+	testkit.CheckSection(t, "settings.md", section)
 }
 
 func TestJobsAreDescribed(t *testing.T) {

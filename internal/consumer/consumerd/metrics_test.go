@@ -1,0 +1,37 @@
+package consumerd
+
+import (
+	"bytes"
+	"testing"
+
+	"melmastoon.ghasi.io/bff/internal/service"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// TestMetricsAreDescribed wires the service up as serve does and starts nothing: a
+// metric is registered before its first series is reported.
+func TestMetricsAreDescribed(t *testing.T) {
+	testkit.SetNowhere(t)
+	var cli commands
+	if _, err := service.Parse(identity(), &cli, []string{"serve"}); err != nil {
+		t.Fatal(err)
+	}
+	p := service.NewProcess(identity(), cli.Serve.Settings.Settings, cli.Serve.AdminSettings)
+	if err := cli.Serve.assemble(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	section, err := service.DescribeMetrics(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.CheckSection(t, "metrics.md", section)
+}
+
+func TestTopicsAreDescribed(t *testing.T) {
+	t.Parallel()
+	var list bytes.Buffer
+	if err := service.WriteTopics(&list, identity()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.CheckFile(t, "../../../deploy/terraform/"+identity().Name+".json", list.String())
+}

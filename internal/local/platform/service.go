@@ -164,7 +164,7 @@ func (p *Process) Stop(timeout time.Duration) error {
 }
 
 // readyPoll is how often readiness is asked for.
-const readyPoll = 3 * time.Millisecond
+const readyPoll = 20 * time.Millisecond
 
 // AwaitReady returns when the instance answers that it is ready.
 func (p *Process) AwaitReady(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -83,6 +84,20 @@ type property struct {
 var brandColors = [...]string{
 	"#1a7f5a", "#0f5e9c", "#8a1c3b", "#6b3fa0", "#b3541e", "#2d6a4f", "#7a5c00", "#14746f",
 	"#a4243b", "#31572c", "#3d348b", "#9c27b0", "#005f73", "#7f4f24", "#455a64", "#c2185b",
+}
+
+// built are the data sets of this process by what they follow from: simulators only
+// read them, and a test process has many.
+var built sync.Map // of origin → func() (*dataset, error)
+
+type origin struct {
+	seed  uint64
+	today bff.Date
+}
+
+func sharedData(seed uint64, today bff.Date) (*dataset, error) {
+	data, _ := built.LoadOrStore(origin{seed, today}, sync.OnceValues(func() (*dataset, error) { return build(seed, today) }))
+	return data.(func() (*dataset, error))() //nolint:forcetypeassert // ours
 }
 
 // build makes the data set. It reads the clock only to date the youngest

@@ -115,7 +115,7 @@ func New(cfg Config) (*Sim, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("simulate upstreams: %w", err)
 	}
-	data, err := build(cfg.Seed, bff.DateOf(cfg.Now()))
+	data, err := sharedData(cfg.Seed, bff.DateOf(cfg.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("simulate upstreams: %w", err)
 	}

@@ -201,24 +201,39 @@ func (p *Postgres) initialise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{
-		"--pgdata=" + fresh, "--username=" + superuser, "--encoding=UTF8", "--locale=C", "--no-instructions",
-		// Any local user can connect to a loopback port, so that asks for the
-		// password; the socket lies in a directory only its owner can enter.
-		"--auth-local=trust", "--auth-host=scram-sha-256",
+	if err := p.fill(ctx, fresh); err != nil {
+		return err
 	}
+	return os.Rename(fresh, cluster)
+}
+
+// initdb makes a cluster in an empty directory.
+func (p *Postgres) initdb(ctx context.Context, into string) error {
+	args := append([]string{"--pgdata=" + into}, initdbArgs...)
 	if p.careless() {
 		args = append(args, "--no-sync")
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), args...) //nolint:gosec // the program we found
-	cmd.Dir, cmd.Env = fresh, serverEnv("/")
+	if out, err := p.runAsServer(ctx, into, filepath.Join(p.bin, "initdb"), args...); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+var initdbArgs = []string{
+	"--username=" + superuser, "--encoding=UTF8", "--locale=C", "--no-instructions",
+	// Any local user can connect to a loopback port, so that asks for the
+	// password; the socket lies in a directory only its owner can enter.
+	"--auth-local=trust", "--auth-host=scram-sha-256",
+}
+
+// runAsServer runs a program to its end under the server's account.
+func (p *Postgres) runAsServer(ctx context.Context, dir, path string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // a program we found
+	cmd.Dir, cmd.Env = dir, serverEnv("/")
 	cmd.SysProcAttr = sysProcAttr(p.as, syscall.SIGKILL)
 	runtime.LockOSThread() // see run: the death signal belongs to the thread
 	defer runtime.UnlockOSThread()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return os.Rename(fresh, cluster)
+	return cmd.CombinedOutput()
 }
 
 // careless is a server whose data is thrown away at the end.

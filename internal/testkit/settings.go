@@ -1,13 +1,18 @@
 package testkit
 
 import (
+	"crypto/rand"
+	"errors"
 	"flag"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
@@ -93,15 +98,15 @@ func CheckMetricKinds(t *testing.T, reported string) {
 	}
 }
 
-// SetNowhere sets the environment of a service whose servers are all away: enough to
-// wire it up.
-func SetNowhere(t *testing.T) {
+// nowhere is the environment of a service whose servers are all away.
+func nowhere(t *testing.T) map[string]string {
 	t.Helper()
 	const away = "127.0.0.1:1"
 	secrets, err := platform.NewSecrets(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	secrets.Pepper, secrets.InternalHMACKey = rand.Text()+rand.Text(), rand.Text()+rand.Text() // as deployments want them
 	env, err := platform.Places{
 		Name: "test", PostgresURL: "postgres://" + away + "/x", RedisURL: "redis://" + away, PubSubHost: away, PubSubProject: "test",
 		SimURL: "http://" + away, Secrets: secrets,
@@ -111,8 +116,66 @@ func SetNowhere(t *testing.T) {
 	}
 	env["MELMASTOON_BACKOFFICE_URL"] = "http://" + away
 	env["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://" + away
-	for name, value := range env {
+	return env
+}
+
+// SetNowhere sets the environment of a service whose servers are all away: enough to
+// wire it up.
+func SetNowhere(t *testing.T) {
+	t.Helper()
+	for name, value := range nowhere(t) {
 		t.Setenv(name, value)
+	}
+}
+
+// SetManifest sets the environment that a manifest in deploy gives a service, with
+// secrets of its own.
+func SetManifest(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Open("../../../deploy/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	secrets := nowhere(t)
+	set := 0
+	for d := yaml.NewDecoder(f); ; {
+		var o struct {
+			Data map[string]string // of a ConfigMap
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Env []struct {
+								Name, Value string
+								ValueFrom   any `yaml:"valueFrom"`
+							}
+						}
+					}
+				}
+			}
+		}
+		if err := d.Decode(&o); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range o.Data {
+			t.Setenv(name, value)
+			set++
+		}
+		for _, c := range o.Spec.Template.Spec.Containers {
+			for _, v := range c.Env {
+				if v.ValueFrom != nil {
+					v.Value = secrets[v.Name]
+				}
+				t.Setenv(v.Name, v.Value)
+				set++
+			}
+		}
+	}
+	if set == 0 {
+		t.Fatalf("%s sets nothing", name)
 	}
 }
 

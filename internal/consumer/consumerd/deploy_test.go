@@ -35,3 +35,18 @@ func TestTopicsAreDescribed(t *testing.T) {
 	}
 	testkit.CheckFile(t, "../../../deploy/terraform/"+identity().Name+".json", list.String())
 }
+
+// TestManifestsAreComplete: the service's own rules accept what each manifest sets.
+func TestManifestsAreComplete(t *testing.T) {
+	for manifest, command := range map[string]string{
+		"kubernetes/serve/bff-consumer": "serve", "kubernetes/migrate/bff-consumer": "migrate", "cloudrun/bff-consumer": "serve",
+		"cloudrun/bff-consumer-internal": "serve",
+	} {
+		t.Run(manifest, func(t *testing.T) {
+			testkit.SetManifest(t, manifest)
+			if _, err := service.Parse(identity(), &commands{}, []string{command}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

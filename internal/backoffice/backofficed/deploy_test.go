@@ -35,3 +35,17 @@ func TestTopicsAreDescribed(t *testing.T) {
 	}
 	testkit.CheckFile(t, "../../../deploy/terraform/"+identity().Name+".json", list.String())
 }
+
+// TestManifestsAreComplete: the service's own rules accept what each manifest sets.
+func TestManifestsAreComplete(t *testing.T) {
+	for manifest, command := range map[string]string{
+		"kubernetes/serve/bff-backoffice": "serve", "kubernetes/migrate/bff-backoffice": "migrate", "cloudrun/bff-backoffice": "serve",
+	} {
+		t.Run(manifest, func(t *testing.T) {
+			testkit.SetManifest(t, manifest)
+			if _, err := service.Parse(identity(), &commands{}, []string{command}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,417 @@
+// Package deploy_test holds what a deployment is made of to the programs: images,
+// manifests, Terraform and dashboards name only settings, ports and metrics that exist.
+// What the services say of themselves is read from the pages that their own tests keep.
+package deploy_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	return names
+}
+
+// serviceOf is the service that a file is about.
+func serviceOf(file string) string {
+	if strings.Contains(filepath.Base(file), "backoffice") {
+		return "bff-backoffice"
+	}
+	return "bff-consumer"
+}
+
+// section is a service's part of a page.
+func section(t *testing.T, page, service string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(read(t, "../docs/"+page), "\n## "+service+"\n")
+	if !ok {
+		t.Fatalf("%s has no section %s", page, service)
+	}
+	before, _, _ := strings.Cut(after, "\n## ")
+	return before
+}
+
+// metric is what docs/metrics.md says of one.
+type metric struct {
+	kind   string
+	labels []string
+}
+
+func metricsOf(t *testing.T, service string) map[string]metric {
+	t.Helper()
+	all := map[string]metric{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([^|]*) \\|").FindAllStringSubmatch(section(t, "metrics.md", service), -1) {
+		labels := regexp.MustCompile("[a-z_]+").FindAllString(m[3], -1)
+		all[m[1]] = metric{m[2], append(labels, "job", "instance")} // those of every scrape
+		if m[2] == "histogram" {
+			all[m[1]+"_bucket"] = metric{"bucket", append(slices.Clone(labels), "le")}
+			all[m[1]+"_count"], all[m[1]+"_sum"] = metric{"counter", labels}, metric{"counter", labels}
+		}
+	}
+	return all
+}
+
+var (
+	series   = regexp.MustCompile(`\b(?:bff_(?:consumer|backoffice)_[a-z0-9_]+|service_ready|listener_[a-z_]+|trace_[a-z_]+)\b(?:\{([^}]*)\})?`)
+	recorded = regexp.MustCompile(`\bbff_(?:consumer|backoffice):[a-z0-9_:]+`)
+	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	matcher  = regexp.MustCompile(`([a-z_]+)(?:=~|!=|!~|=)"`)
+)
+
+// checkQuery reports what a query names that there is not.
+func checkQuery(t *testing.T, where, expr string, known map[string]metric, rules string) {
+	t.Helper()
+	labels := map[string]bool{}
+	for _, m := range series.FindAllStringSubmatch(expr, -1) {
+		name, _, _ := strings.Cut(m[0], "{")
+		found, ok := known[name]
+		if !ok || found.kind == "histogram" {
+			t.Errorf("%s: there is no series %s", where, name)
+		}
+		if rated := strings.Contains(expr, "rate("+name); rated != (found.kind == "counter" || found.kind == "bucket") {
+			t.Errorf("%s: %s is a %s", where, name, found.kind)
+		}
+		for _, l := range found.labels {
+			labels[l] = true
+		}
+		for _, l := range matcher.FindAllStringSubmatch(m[1], -1) {
+			if !slices.Contains(found.labels, l[1]) {
+				t.Errorf("%s: %s has no label %s", where, name, l[1])
+			}
+		}
+	}
+	for _, name := range recorded.FindAllString(expr, -1) {
+		if !strings.Contains(rules, "record: "+name+"\n") {
+			t.Errorf("%s: no rule records %s", where, name)
+		}
+	}
+	for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
+		for l := range strings.SplitSeq(by[1], ", ") {
+			if !labels[l] {
+				t.Errorf("%s: nothing in it has a label %s", where, l)
+			}
+		}
+	}
+}
+
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	var rules strings.Builder
+	for _, f := range files(t, "alerts/*-slo.yaml") {
+		rules.WriteString(read(t, f))
+	}
+	for _, file := range files(t, "grafana/*.json") {
+		type query struct{ Expr string }
+		var board struct {
+			UID         string
+			Annotations struct{ List []query }
+			Panels      []struct {
+				ID      int
+				Type    string
+				Title   string
+				Targets []query
+			}
+		}
+		if err := json.Unmarshal([]byte(read(t, file)), &board); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		known := metricsOf(t, serviceOf(file))
+		if board.UID != serviceOf(file) || len(board.Panels) < 30 || len(known) < 50 {
+			t.Errorf("%s: uid %s, %d panels, %d metrics", file, board.UID, len(board.Panels), len(known))
+		}
+		seen := map[int]bool{}
+		for _, p := range board.Panels {
+			where := filepath.Base(file) + ": " + p.Title
+			if seen[p.ID] || p.Type != "row" && len(p.Targets) == 0 {
+				t.Errorf("%s: has no query, or the id of another", where)
+			}
+			seen[p.ID] = true
+			for _, q := range p.Targets {
+				checkQuery(t, where, q.Expr, known, rules.String())
+			}
+		}
+		for _, q := range board.Annotations.List {
+			checkQuery(t, "annotations", q.Expr, known, rules.String())
+		}
+	}
+}
+
+// variable is an environment variable of a container.
+type variable struct {
+	Name, Value string
+	ValueFrom   struct {
+		SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
+	} `yaml:"valueFrom"`
+}
+
+type probe struct {
+	HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
+	PeriodSeconds    int                         `yaml:"periodSeconds"`
+	FailureThreshold int                         `yaml:"failureThreshold"`
+}
+
+type container struct {
+	Name, Image string
+	Args        []string
+	Env         []variable
+	Ports       []struct {
+		Name          string
+		ContainerPort string `yaml:"containerPort"`
+	}
+	StartupProbe   probe `yaml:"startupProbe"`
+	LivenessProbe  probe `yaml:"livenessProbe"`
+	ReadinessProbe probe `yaml:"readinessProbe"`
+	Resources      struct{ Limits map[string]string }
+}
+
+// object is a document of Kubernetes or of Cloud Run.
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		Template struct {
+			Spec struct {
+				Grace           int `yaml:"terminationGracePeriodSeconds"`
+				SecurityContext struct {
+					NonRoot bool `yaml:"runAsNonRoot"`
+				} `yaml:"securityContext"`
+				Containers []container
+			}
+		}
+	}
+}
+
+func objects(t *testing.T, file string) []object {
+	t.Helper()
+	var all []object
+	for d := yaml.NewDecoder(strings.NewReader(read(t, file))); ; {
+		var o object
+		err := d.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, o)
+	}
+}
+
+// environment is what a file sets: literals, and the names of secrets.
+func environment(all []object) (literals map[string]string, secrets []string) {
+	literals = map[string]string{}
+	for _, o := range all {
+		for name, value := range o.Data {
+			literals[name] = value
+		}
+		for _, c := range o.Spec.Template.Spec.Containers {
+			for _, v := range c.Env {
+				if v.ValueFrom.SecretKeyRef.Name != "" {
+					secrets = append(secrets, v.Name)
+				} else {
+					literals[v.Name] = v.Value
+				}
+			}
+		}
+	}
+	return literals, secrets
+}
+
+// TestManifestsNameSettings: what no service reads would be ignored without a word, and
+// a secret must not stand in a manifest.
+func TestManifestsNameSettings(t *testing.T) {
+	t.Parallel()
+	for _, file := range append(files(t, "kubernetes/*/bff-*.yaml"), files(t, "cloudrun/*.yaml")...) {
+		settings := section(t, "settings.md", serviceOf(file))
+		check := func(name string, secret bool) {
+			row := regexp.MustCompile("(?m)^\\| `" + name + "`.*").FindString(settings)
+			if row == "" {
+				t.Errorf("%s: %s is no setting of %s", file, name, serviceOf(file))
+			} else if strings.Contains(row, "**Secret.**") != secret {
+				t.Errorf("%s: %s: secrets are referred to, and nothing else is", file, name)
+			}
+		}
+		literals, secrets := environment(objects(t, file))
+		for name := range literals {
+			check(name, false)
+		}
+		for _, name := range secrets {
+			check(name, true)
+		}
+		if len(secrets) < 2 {
+			t.Errorf("%s: %d secrets", file, len(secrets))
+		}
+	}
+}
+
+func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestManifestsServe: ports are those of the listeners, probes ask the admin listener,
+// and a stop has the time that it needs.
+func TestManifestsServe(t *testing.T) {
+	t.Parallel()
+	for _, file := range append(files(t, "kubernetes/serve/bff-*.yaml"), files(t, "cloudrun/*.yaml")...) {
+		cloudRun := strings.HasPrefix(file, "cloudrun/")
+		all := objects(t, file)
+		env, _ := environment(all)
+		prefix := strings.ToUpper(strings.ReplaceAll(serviceOf(file), "-", "_"))
+		admin := port(env[prefix+"_ADMIN_LISTEN"])
+		served := 0
+		for _, o := range all {
+			for _, c := range o.Spec.Template.Spec.Containers {
+				served++
+				if !slices.Equal(c.Args, []string{"serve"}) || c.Image != serviceOf(file) || c.Resources.Limits["memory"] == "" {
+					t.Errorf("%s: %s %v, limits %v", file, c.Image, c.Args, c.Resources.Limits)
+				}
+				ports := map[string]string{}
+				for _, p := range c.Ports {
+					ports[p.Name] = p.ContainerPort
+				}
+				ready, delay, budget, grace := c.ReadinessProbe, duration(t, env["MELMASTOON_DRAIN_DELAY"]), duration(t, env["MELMASTOON_DRAIN_BUDGET"]), o.Spec.Template.Spec.Grace
+				if cloudRun {
+					ready, grace = c.StartupProbe, 10 // it has no other time
+					if open, internal := env[prefix+"_LISTEN"], port(env[prefix+"_INTERNAL_LISTEN"]); ports["http1"] != internal && open != "" || ports["http1"] == internal && port(open) == internal {
+						t.Errorf("%s: requests come to %s, and it listens at %s", file, ports["http1"], open)
+					}
+					ports["admin"] = admin
+				} else {
+					if ports["public"] != port(env[prefix+"_LISTEN"]) || ports["internal"] != port(env[prefix+"_INTERNAL_LISTEN"]) || ports["admin"] != admin {
+						t.Errorf("%s: ports %v are not those of the listeners", file, ports)
+					}
+					if !o.Spec.Template.Spec.SecurityContext.NonRoot {
+						t.Errorf("%s: may run as root", file)
+					}
+					if notices := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; notices >= delay {
+						t.Errorf("%s: the probe notices after %s, the listeners close after %s", file, notices, delay)
+					}
+				}
+				if time.Duration(grace)*time.Second <= budget {
+					t.Errorf("%s: a stop may take %s, and is given %d s", file, budget, grace)
+				}
+				for name, want := range map[string]probe{"/ready": ready, "/health": c.LivenessProbe} {
+					if at := want.HTTPGet.Port; want.HTTPGet.Path != name || at != admin && ports[at] != admin {
+						t.Errorf("%s: a probe asks %s at %s, want %s at %s", file, want.HTTPGet.Path, at, name, admin)
+					}
+				}
+			}
+		}
+		if served != 1 {
+			t.Errorf("%s: %d containers serve", file, served)
+		}
+	}
+}
+
+// TestContainerfile: images hold what tools/build makes, and run it as a user without
+// rights.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	text := read(t, "Containerfile")
+	build := regexp.MustCompile(`(?m)^RUN (tools/build .*)$`).FindStringSubmatch(text)
+	makefile := read(t, "../Makefile")
+	if build == nil || !strings.Contains(makefile, "\t@"+build[1]+"\n") || strings.Contains(text, "go build") {
+		t.Errorf("the image is not built as `make build` builds: %v", build)
+	}
+	programs := map[string]bool{}
+	for _, name := range files(t, "../cmd/*") {
+		programs[filepath.Base(name)] = true
+	}
+	for _, m := range regexp.MustCompile(`/src/bin/([a-z-]+)`).FindAllStringSubmatch(text, -1) {
+		if !programs[m[1]] {
+			t.Errorf("there is no program %s", m[1])
+		}
+	}
+	for name := range programs {
+		if !strings.Contains(text, " AS "+name+"\n") || !strings.Contains(text, `ENTRYPOINT ["/`+name+`"]`) {
+			t.Errorf("%s has no image", name)
+		}
+	}
+	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))[1]
+	if !strings.Contains(text, "FROM golang:"+language+" AS build\n") || !strings.Contains(text, "FROM scratch AS base\n") || !strings.Contains(text, "USER 65532:65532\n") {
+		t.Errorf("want Go %s, nothing below the programs, and a user without rights", language)
+	}
+}
+
+// TestTerraform: every name is declared, and of the generated lists every member is
+// used and every used one is there.
+func TestTerraform(t *testing.T) {
+	t.Parallel()
+	text := read(t, "terraform/main.tf")
+	if strings.Count(text, "{") != strings.Count(text, "}") || strings.Count(text, "[") != strings.Count(text, "]") || strings.Count(text, "(") != strings.Count(text, ")") {
+		t.Error("brackets do not match")
+	}
+	for _, m := range regexp.MustCompile(`\b(var|local)\.([a-z_]+)`).FindAllStringSubmatch(text, -1) {
+		declared := `(?m)^variable "` + m[2] + `" \{$`
+		if m[1] == "local" {
+			declared = `(?m)^  ` + m[2] + ` += `
+		}
+		if !regexp.MustCompile(declared).MatchString(text) {
+			t.Errorf("%s is not declared", m[0])
+		}
+	}
+	for _, m := range regexp.MustCompile(`\b(google_[a-z_]+)\.([a-z_]+)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(text, `"`+m[1]+`" "`+m[2]+`" {`) {
+			t.Errorf("there is no %s", m[0])
+		}
+	}
+	members := map[string]bool{}
+	for _, file := range files(t, "terraform/*.json") {
+		var list struct {
+			Topics, Sources []string
+			Subscriptions   []map[string]any
+		}
+		if err := json.Unmarshal([]byte(read(t, file)), &list); err != nil || len(list.Topics) == 0 || len(list.Sources) == 0 {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, s := range list.Subscriptions {
+			for name := range s {
+				members[name] = true
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(try\()?\bs\.([a-zA-Z]+)`).FindAllStringSubmatch(text, -1) {
+		used[m[2]] = true
+		if m[1] == "" && !members[m[2]] {
+			t.Errorf("no subscription has %s", m[2])
+		}
+	}
+	for name := range members {
+		if !used[name] {
+			t.Errorf("%s of subscriptions is not used", name)
+		}
+	}
+}

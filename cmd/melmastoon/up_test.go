@@ -56,12 +56,11 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 		wantStatus int
 		wantOut    []string
 	}{
-		{script: "exit 7", wantStatus: 7},
 		{script: "kill -9 $$", wantStatus: 128 + 9},
 		// The command finds the world that it runs in, and a server can be named.
 		{
-			script: `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && "$0" status && "$0" bff-consumer --world dlq list`,
-			env:    []string{"MELMASTOON_UP_POSTGRES_URL=" + database.URL()}, wantOut: []string{"bff-backoffice", "there are no dead letters"},
+			script:     `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && "$0" status && "$0" bff-consumer --world dlq list && exit 7`,
+			wantStatus: 7, wantOut: []string{"bff-backoffice", "there are no dead letters"},
 		},
 		{
 			script: "exit 0", env: []string{"MELMASTOON_MAX_CONNECTIONS=-1"}, wantStatus: 1,
@@ -70,7 +69,7 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 	} {
 		binary := testkit.Binary(t, "melmastoon")
 		cmd := exec.CommandContext(testkit.Context(t), binary, "up", "--", "sh", "-c", c.script, binary)
-		cmd.Env = append(os.Environ(), c.env...)
+		cmd.Env = append(append(os.Environ(), "MELMASTOON_UP_POSTGRES_URL="+database.URL()), c.env...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		out, err := cmd.CombinedOutput()
 		got := 0

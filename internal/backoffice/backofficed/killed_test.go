@@ -279,7 +279,7 @@ func (f *killedFleet) kill(op operation, where func(*doomed) *hang) (done bool) 
 	return done
 }
 
-const pause = 20 * time.Millisecond
+const pause = 100 * time.Millisecond
 
 // retry is before an attempt that follows one that failed; a busy machine may need
 // several.

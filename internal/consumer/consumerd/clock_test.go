@@ -243,10 +243,10 @@ func TestPricesAreCurrent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				call := stagedCalls()[route]
-				const step = 250 * time.Millisecond
-				for i := range 1200 {
+				const step = 500 * time.Millisecond
+				for i := range 600 {
 					var f consumertest.Failures
-					if i%360 > 280 { // twenty seconds in ninety
+					if i%180 > 140 { // twenty seconds in ninety
 						f.Pricing = consumertest.Failure("error")
 					}
 					s.Fail(f)
@@ -268,9 +268,9 @@ func TestSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		const minutes = 20
+		const minutes = 10
 		waited := 0
-		for range minutes * 60 * 2 {
+		for range minutes * 60 {
 			a, got := s.ask(searchCall("Kabul"))
 			if a.status != http.StatusOK || got.Stale {
 				t.Fatal(a)
@@ -278,7 +278,7 @@ func TestSteadyState(t *testing.T) {
 			if a.header.Get("X-Cache") != "HIT" {
 				waited++
 			}
-			<-time.After(500 * time.Millisecond)
+			<-time.After(time.Second)
 		}
 		if n := s.Searches(); n > minutes*105/100+1 || waited > 1 {
 			t.Errorf("%d searches in %d minutes, %d readers waited; want one a minute, and only the first", n, minutes, waited)

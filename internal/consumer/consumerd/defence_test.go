@@ -271,9 +271,10 @@ func TestPacesAddUp(t *testing.T) {
 	noticed := func(a guestAnswer) bool { return codeOf(a) == "SUSPECTED_BOT" }
 	var pages errgroup.Group
 	pages.SetLimit(4)
+	hotels := f.hotels()
 	for i := range 104 { // pages that no guest has seen: what the cache answers does not count
 		pages.Go(func() error {
-			a, err := f.try(ctx, hotelCall(f.hotels()[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
+			a, err := f.try(ctx, hotelCall(hotels[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
 			if err == nil && a.status != http.StatusOK && (i < 100 || !noticed(a)) {
 				err = fmt.Errorf("page %d: %s", i, a)
 			}

@@ -74,7 +74,7 @@ func (f *fleet) hotels() []sim.CatalogProperty {
 	for _, t := range c.Tenants {
 		active[t.TenantID] = t.Status == "active"
 	}
-	return slices.DeleteFunc(c.Properties, func(p sim.CatalogProperty) bool { return !active[p.TenantID] })
+	return slices.DeleteFunc(slices.Clone(c.Properties), func(p sim.CatalogProperty) bool { return !active[p.TenantID] })
 }
 
 // awaitReady also starts an instance again whose port was taken by something else,
@@ -350,7 +350,7 @@ func (s series) lateCalls() float64 {
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
+	for tick := time.NewTicker(25 * time.Millisecond); ; {
 		if done() {
 			tick.Stop()
 			return

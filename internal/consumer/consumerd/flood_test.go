@@ -32,7 +32,7 @@ func scrapers() []scraper {
 // people, hardly cost the upstreams anything, and people do not notice.
 func TestProofFlood(t *testing.T) {
 	f := newWatch(t, 1, map[string]string{"BFF_CONSUMER_NO_CRAWLER_DNS": "true"})
-	guests := 250
+	guests := 120
 	if os.Getenv("MELMASTOON_PROOF") == "long" {
 		guests = 2000
 	}

@@ -27,7 +27,7 @@ import (
 // dies among them. Callers insist until they are told yes or no.
 func TestProofOneConsumer(t *testing.T) {
 	t.Parallel()
-	callers := 200
+	callers := 60
 	if long() {
 		callers = 1000
 	}
@@ -94,7 +94,7 @@ func TestProofOneConsumer(t *testing.T) {
 // which one is killed: one row, one event, the same answer for everyone.
 func TestProofOneMint(t *testing.T) {
 	t.Parallel()
-	attempts := 100
+	attempts := 40
 	if long() {
 		attempts = 500
 	}
@@ -210,6 +210,7 @@ func TestProofKeyRotation(t *testing.T) {
 					return
 				}
 				count(p.KeyID).Add(1)
+				pause()
 			}
 		})
 	}
@@ -383,7 +384,7 @@ func flush(t *testing.T, url string) {
 // generous are limits for proofs of something else.
 const generous = "search=100000,detail=100000,handoff=100000,wishlist=100000,session=100000,telemetry=100000"
 
-// pause keeps those who ask again from taking the machine from those who work.
+// pause leaves the machine to the processes: between two attempts, and between two visits.
 func pause() { <-time.After(20 * time.Millisecond) }
 
 // A wishlist holds its hundred however many processes add to it.

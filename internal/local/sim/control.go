@@ -262,20 +262,23 @@ type CatalogOperator struct {
 	PropertyScope []string `json:"propertyScope"`
 }
 
-// Catalog lists the data set. The slices inside are shared: read them only.
+// Catalog lists the data set. Operators and properties are shared: read them only.
 func (s *Sim) Catalog() Catalog {
-	c := Catalog{
-		Tenants:    make([]CatalogTenant, 0, len(s.data.tenants)),
-		Properties: make([]CatalogProperty, 0, len(s.data.properties)),
-	}
+	c := Catalog{Tenants: make([]CatalogTenant, 0, len(s.data.tenants)), Operators: s.data.listed.Operators, Properties: s.data.listed.Properties}
 	for _, t := range s.data.tenants {
 		c.Tenants = append(c.Tenants, CatalogTenant{t.id, t.slug, t.names.En, s.status(t)})
-		for _, o := range t.operators {
-			c.Operators = append(c.Operators, CatalogOperator{o.id, t.id, o.displayName, o.roles, o.propertyScope})
-		}
-	}
-	for _, p := range s.data.properties {
-		c.Properties = append(c.Properties, CatalogProperty{p.id, p.tenant.id, p.city.names.En, p.country.code, p.names.En, p.geo})
 	}
 	return c
+}
+
+// list writes down the part of the catalogue that never changes.
+func (ds *dataset) list() {
+	for _, t := range ds.tenants {
+		for _, o := range t.operators {
+			ds.listed.Operators = append(ds.listed.Operators, CatalogOperator{o.id, t.id, o.displayName, o.roles, o.propertyScope})
+		}
+	}
+	for _, p := range ds.properties {
+		ds.listed.Properties = append(ds.listed.Properties, CatalogProperty{p.id, p.tenant.id, p.city.names.En, p.country.code, p.names.En, p.geo})
+	}
 }

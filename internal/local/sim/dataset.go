@@ -32,6 +32,7 @@ type dataset struct {
 	byCity       map[string][]*property // by folded name in any language, in the order of recommendation
 	byRegion     map[string][]*property
 	places       []*suggestion
+	listed       Catalog // without its tenants, whose status changes
 }
 
 type tenant struct {
@@ -135,6 +136,7 @@ func build(seed uint64, today bff.Date) (*dataset, error) {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
 	})
 	ds.index()
+	ds.list()
 	return ds, nil
 }
 

@@ -60,6 +60,7 @@ type PubSub struct {
 	stop   chan struct{}
 	wg     sync.WaitGroup
 	once   sync.Once
+	news   news
 
 	// gate is held for reading by calls that change what has to be delivered,
 	// and for writing while messages are forgotten.
@@ -103,7 +104,7 @@ func (p *PubSub) serve(listener net.Listener) {
 	p.fake = pstest.NewServerWithAddress("127.0.0.1:0")
 	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxPubSubMessage), grpc.UnaryInterceptor(p.watch))
 	pubsubpb.RegisterPublisherServer(p.server, &p.fake.GServer)
-	pubsubpb.RegisterSubscriberServer(p.server, subscriber{&p.fake.GServer})
+	pubsubpb.RegisterSubscriberServer(p.server, subscriber{&p.fake.GServer, &p.news})
 	pubsubpb.RegisterSchemaServiceServer(p.server, &p.fake.GServer)
 	p.stop = make(chan struct{})
 	p.wg.Go(func() {
@@ -133,6 +134,9 @@ func (p *PubSub) settleIn(ctx context.Context) error {
 // watch holds back what would add deliveries while messages are forgotten;
 // taking messages and acknowledging them always goes on.
 func (p *PubSub) watch(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if _, pull := req.(*pubsubpb.PullRequest); !pull {
+		defer p.news.tell()
+	}
 	switch r := req.(type) {
 	case *pubsubpb.PullRequest, *pubsubpb.AcknowledgeRequest, *pubsubpb.ModifyAckDeadlineRequest:
 		return next(ctx, req)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -20,6 +21,37 @@ const streamBatch = 100
 // neither fault, so the stream is built on that.
 type subscriber struct {
 	pubsubpb.SubscriberServer // of pstest
+
+	news *news
+}
+
+// lookEvery is how often a stream looks for messages without news: a deadline that ran
+// out makes none.
+const lookEvery = 100 * time.Millisecond
+
+// news tells streams that there may be something to hand out.
+type news struct {
+	mu  sync.Mutex
+	out chan struct{}
+}
+
+// next is closed with the next news.
+func (n *news) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.out == nil {
+		n.out = make(chan struct{})
+	}
+	return n.out
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.out != nil {
+		close(n.out)
+		n.out = nil
+	}
 }
 
 // StreamingPull hands out messages as fast as the client reads them: what it
@@ -42,9 +74,10 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 	pings, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- s.listen(ctx, stream, sub.Name, pings) }()
 
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
+		fresh := s.news.next()
 		messages, err := s.take(ctx, first)
 		if err != nil {
 			return err
@@ -72,7 +105,11 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 				}
 			}
 		case <-more:
-		case <-tick.C:
+		case <-fresh: // more of it is taken together
+			if pause(ctx, pollEvery) != nil {
+				return ctx.Err()
+			}
+		case <-look.C:
 		}
 	}
 }
@@ -117,6 +154,7 @@ func (s subscriber) listen(
 			if _, err := s.Acknowledge(ctx, ack); err != nil {
 				return err
 			}
+			s.news.tell() // the next of an ordering key may go
 		}
 		for i, id := range req.ModifyDeadlineAckIds {
 			if i >= len(req.ModifyDeadlineSeconds) {
@@ -128,6 +166,7 @@ func (s subscriber) listen(
 			if err != nil {
 				return err
 			}
+			s.news.tell()
 		}
 	}
 }

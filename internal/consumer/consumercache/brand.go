@@ -3,6 +3,7 @@ package consumercache
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
@@ -16,13 +17,19 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 		out      = make(map[bff.ID]consumer.BrandPeek, len(tenants))
 		first    error
 		wg       sync.WaitGroup
-		once     sync.Once
+		asked    atomic.Bool
+		answered = make(chan struct{})
 		all      map[bff.ID]consumer.BrandPeek
 		batchErr error
 	)
 	one := func(id bff.ID) {
 		b, _, err := c.brands.get(ctx, c.brandKey(id), func(ctx context.Context) (consumer.BrandPeek, []string, error) {
-			once.Do(func() { all, batchErr = c.cfg.Brands.Peeks(ctx, c.absent(tenants)) })
+			if asked.CompareAndSwap(false, true) {
+				defer close(answered)
+				all, batchErr = c.cfg.Brands.Peeks(ctx, c.absent(tenants))
+			} else {
+				<-answered
+			}
 			if batchErr != nil {
 				return consumer.BrandPeek{}, nil, batchErr
 			}

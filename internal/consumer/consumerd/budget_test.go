@@ -89,7 +89,7 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				up := &slow{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
-				server := slowServer(t, up, hotel)
+				server := overUpstreams(t, up, hotel)
 				began := time.Now()
 				r := httptest.NewRequestWithContext(t.Context(), call.method, apiBase+call.path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
@@ -147,9 +147,9 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// slowServer is the surface over real clients of the upstreams, with stores in
+// overUpstreams is the surface over real clients of the upstreams, with stores in
 // memory that answer at once.
-func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty) *web.Server {
+func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty) *web.Server {
 	t.Helper()
 	const base = "http://platform.test"
 	up, err := consumerupstream.New(consumerupstream.Config{
@@ -168,7 +168,7 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 	}}
 	keys := redis.NewKeys("slow", "bff-consumer")
 	reads, err := consumercache.New(consumercache.Config{
-		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up.Search, Brands: up.Theme, Properties: up.Property, Searches: stores,
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Tenants: up.Tenant, Searches: stores,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -184,10 +184,8 @@ func slowServer(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProp
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &consumer.Finder{
-			// Brands without their cache: it waits on a sync.Once, and time stands
-			// still while it does.
-			Search: reads, Prices: up.Pricing, Brands: up.Theme, Properties: reads, Suspended: new(consumer.SuspendedTenants),
-			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond},
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
 		Desk: &consumer.HandoffDesk{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",

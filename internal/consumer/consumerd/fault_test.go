@@ -1,6 +1,7 @@
 package consumerd_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -111,34 +113,113 @@ var faultKinds = []faultKind{
 	{name: "hang", fault: sim.Fault{Hang: true}, reason: "timeout", slow: true},
 }
 
+// promised is what a route owes its guests while an upstream fails.
+func promised(upstream, route string) promisedAnswer {
+	if want, broken := promisedAnswers[upstream][route]; broken {
+		return want
+	}
+	return whole
+}
+
+// lateButInTime is no fault.
+var lateButInTime = sim.Fault{Upstream: "*", LatencyMs: 100}
+
 // TestUpstreamFaults breaks each upstream in each way and asks every route of
 // discovery: the answer has what the other upstreams bring and says what is
-// missing and why, or it is a coded refusal. Each row has an instance of its
-// own, because breakers remember.
+// missing and why, or it is a coded refusal. Each row has clients and caches of its
+// own, because breakers remember, and a clock of its own: budgets are those of
+// production, whatever the machine has to do.
 func TestUpstreamFaults(t *testing.T) {
 	t.Parallel()
-	w := testkit.NewWorld(t, nil)
+	healthy, err := sim.New(sim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hotels, hotel := roomyHotels(t, healthy), healthy.Catalog().Properties[0]
+	ask := func(t *testing.T, fault sim.Fault, atOnce bool) map[string]guestAnswer {
+		t.Helper()
+		upstreams, err := sim.New(sim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(upstreams.Close)
+		if err := upstreams.SetFault(fault); err != nil {
+			t.Fatal(err)
+		}
+		server := overUpstreams(t, handled{upstreams.Handler()}, hotel)
+		return askAll(hotels, atOnce, func(c guestCall) guestAnswer {
+			r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, r)
+			return guestAnswer{w.Code, w.Header(), w.Body.Bytes()}
+		})
+	}
 	for _, upstream := range slices.Sorted(maps.Keys(promisedAnswers)) {
 		for _, kind := range faultKinds {
 			t.Run(upstream+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				kind.fault.Upstream = upstream
-				late := func(c upstreamCalls) bool {
-					// What hangs is late by design, and what refuses sheds.
-					broken := upstream == "*" || c.upstream == upstream
-					return c.outcome == "timeout" && !(broken && kind.slow) || c.outcome == "shed" && !(broken && kind.reason == "shed")
-				}
-				want := func(route string) promisedAnswer {
-					if want, broken := promisedAnswers[upstream][route]; broken {
-						return want
+				synctest.Test(t, func(t *testing.T) {
+					kind.fault.Upstream = upstream
+					for route, got := range ask(t, kind.fault, kind.slow) {
+						check(t, route, got, promised(upstream, route), kind.reason)
 					}
-					return whole
-				}
-				for route, got := range (trial{kind.fault, kind.slow, late, want}).inTime(t, w) {
-					check(t, route, got, want(route), kind.reason)
-				}
+				})
 			})
 		}
+	}
+	t.Run("late but in time", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for route, got := range ask(t, lateButInTime, false) {
+				check(t, route, got, whole, "")
+			}
+		})
+	})
+}
+
+// handled is a way to upstreams without a network.
+type handled struct{ http.Handler }
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.Host = r.URL.Host
+	if in.Body == nil { // as a server would have it
+		in.Body = http.NoBody
+	}
+	w, done := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(done)
+		h.ServeHTTP(w, in)
+	}()
+	select {
+	case <-done:
+		return w.Result(), nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// TestUpstreamFaultsOfInstances does the same to real processes: each upstream is
+// broken in one way, and each way breaks one. Each row has an instance of its own.
+func TestUpstreamFaultsOfInstances(t *testing.T) {
+	t.Parallel()
+	w := testkit.NewWorld(t, nil)
+	for i, upstream := range slices.Sorted(maps.Keys(promisedAnswers)) {
+		kind := faultKinds[i%len(faultKinds)]
+		t.Run(upstream+"/"+kind.name, func(t *testing.T) {
+			t.Parallel()
+			kind.fault.Upstream = upstream
+			late := func(c upstreamCalls) bool {
+				// What hangs is late by design, and what refuses sheds.
+				broken := upstream == "*" || c.upstream == upstream
+				return c.outcome == "timeout" && !(broken && kind.slow) || c.outcome == "shed" && !(broken && kind.reason == "shed")
+			}
+			want := func(route string) promisedAnswer { return promised(upstream, route) }
+			for route, got := range (trial{kind.fault, kind.slow, late, want}).inTime(t, w) {
+				check(t, route, got, want(route), kind.reason)
+			}
+		})
 	}
 	t.Run("late but in time", func(t *testing.T) {
 		t.Parallel()
@@ -146,7 +227,7 @@ func TestUpstreamFaults(t *testing.T) {
 			return c.outcome == "timeout" || c.outcome == "shed"
 		}
 		want := func(string) promisedAnswer { return whole }
-		for route, got := range (trial{sim.Fault{Upstream: "*", LatencyMs: 100}, false, late, want}).inTime(t, w) {
+		for route, got := range (trial{lateButInTime, false, late, want}).inTime(t, w) {
 			check(t, route, got, whole, "")
 		}
 	})
@@ -172,7 +253,13 @@ func (tr trial) inTime(t *testing.T, w *testkit.World) map[string]guestAnswer {
 		if err := f.sim.SetFault(tr.fault); err != nil {
 			t.Fatal(err)
 		}
-		got := f.askAll(tr.atOnce)
+		got := askAll(f.hotels, tr.atOnce, func(c guestCall) guestAnswer {
+			a, err := f.try(testkit.Context(t), c)
+			if err != nil {
+				a.body = []byte(err.Error())
+			}
+			return a
+		})
 		if !slices.ContainsFunc(f.upstreamCalls(), tr.late) && !tr.lacks(got) {
 			return got
 		}
@@ -222,8 +309,7 @@ func (f *faulty) upstreamCalls() []upstreamCalls {
 type faulty struct {
 	*fleet
 	sim    *sim.Sim
-	url    string
-	hotels []string // that have a room on the test's nights, each of another tenant
+	hotels []string
 }
 
 func newFaulty(t *testing.T, w *testkit.World) *faulty {
@@ -235,7 +321,7 @@ func newFaulty(t *testing.T, w *testkit.World) *faulty {
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(server.Close)
 	t.Cleanup(sim.Close)
-	f := &faulty{sim: sim, url: server.URL, fleet: &fleet{World: w, client: server.Client(), t: t}}
+	f := &faulty{sim: sim, hotels: roomyHotels(t, sim), fleet: &fleet{World: w, client: server.Client(), t: t}}
 	f.settings = map[string]string{"MELMASTOON_ENV": "test-f" + strings.ToLower(rand.Text()[:8])}
 	for name, prefix := range map[string]string{
 		"search-aggregation": "SEARCH", "pricing": "PRICING", "property": "PROPERTY", "theme-config": "THEME", "tenant": "TENANT",
@@ -245,52 +331,46 @@ func newFaulty(t *testing.T, w *testkit.World) *faulty {
 	f.nodes = append(f.nodes, f.launch(f.settings))
 	f.awaitReady(0)
 	t.Cleanup(func() { f.nodes[0].Kill() }) // not with the world, which has many
-	f.findHotels()
 	return f
 }
 
-// findHotels asks the projection itself, so that no cache hears of it.
-func (f *faulty) findHotels() {
-	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.url+"/search-aggregation/api/v1/search/map",
-		strings.NewReader(query(`"geo":{"mode":"city","city":"Kabul"}`)))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	res, err := f.client.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer res.Body.Close()
+// roomyHotels have a room on the test's nights, each of another tenant. The projection
+// itself is asked, so that no cache hears of it.
+func roomyHotels(t *testing.T, upstreams *sim.Sim) (hotels []string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	upstreams.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/search-aggregation/api/v1/search/map",
+		strings.NewReader(query(`"geo":{"mode":"city","city":"Kabul"}`))))
 	var found struct {
 		Pins []struct{ PropertyID, TenantID string }
 	}
-	if err := json.NewDecoder(res.Body).Decode(&found); err != nil {
-		f.t.Fatal(err)
+	if err := json.NewDecoder(w.Body).Decode(&found); err != nil {
+		t.Fatal(err)
 	}
 	seen := map[string]bool{}
 	for _, p := range found.Pins {
 		if !seen[p.TenantID] {
 			seen[p.TenantID] = true
-			f.hotels = append(f.hotels, p.PropertyID)
+			hotels = append(hotels, p.PropertyID)
 		}
 	}
-	if len(f.hotels) < 2 {
-		f.t.Fatalf("only %d hotels", len(f.hotels))
+	if len(hotels) < 2 {
+		t.Fatalf("only %d hotels", len(hotels))
 	}
+	return hotels
 }
 
-func (f *faulty) call(route string) guestCall {
+func faultCall(hotels []string, route string) guestCall {
 	const nights = "?checkIn=2077-03-10&checkOut=2077-03-12"
 	switch route {
 	case "search":
 		return searchCall("Herat")
 	case "map":
-		return guestCall{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+f.hotels[0]+`"}`)}
+		return guestCall{method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+hotels[0]+`"}`)}
 	case "hotel":
-		return hotelCall(f.hotels[0] + nights)
+		return hotelCall(hotels[0] + nights)
 	case "availability":
-		return hotelCall(f.hotels[1] + "/availability?from=2077-03-10&to=2077-03-14")
+		return hotelCall(hotels[1] + "/availability?from=2077-03-10&to=2077-03-14")
 	case "facets":
 		return guestCall{method: http.MethodGet, path: "/facets?country=AF"}
 	default:
@@ -302,8 +382,7 @@ func (f *faulty) call(route string) guestCall {
 // costs the time that its upstream has. Otherwise one after the other, and the
 // one that must name a reason first: a breaker may open on the way, and the
 // routes that find it open owe the same answer.
-func (f *faulty) askAll(atOnce bool) map[string]guestAnswer {
-	f.t.Helper()
+func askAll(hotels []string, atOnce bool, ask func(guestCall) guestAnswer) map[string]guestAnswer {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -311,10 +390,7 @@ func (f *faulty) askAll(atOnce bool) map[string]guestAnswer {
 	)
 	for _, route := range discovery {
 		wg.Go(func() {
-			a, err := f.try(testkit.Context(f.t), f.call(route))
-			if err != nil {
-				a.body = []byte(err.Error())
-			}
+			a := ask(faultCall(hotels, route))
 			mu.Lock()
 			defer mu.Unlock()
 			out[route] = a

@@ -35,7 +35,7 @@ type backend struct {
 // probe asks each instance whether it should get traffic, until ctx ends.
 func (b *balancer) probe(ctx context.Context) {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	for tick := time.NewTicker(20 * time.Millisecond); ; {
+	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		for _, to := range b.backends {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.admin+"/ready", http.NoBody)
 			if err != nil {

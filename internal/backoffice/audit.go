@@ -33,6 +33,8 @@ type AuditColumn struct {
 	Kind AuditKind
 	// JSON: the value is JSON, or an array that is written as JSON.
 	JSON bool
+	// Texts: it is an array of texts.
+	Texts bool
 	// Required: it is never null.
 	Required bool
 }
@@ -70,6 +72,14 @@ func auditJSON(required bool, names ...string) []AuditColumn {
 	return all
 }
 
+func auditTexts(required bool, names ...string) []AuditColumn {
+	all := auditJSON(required, names...)
+	for i := range all {
+		all[i].Texts = true
+	}
+	return all
+}
+
 func concat(parts ...[]AuditColumn) []AuditColumn {
 	var all []AuditColumn
 	for _, p := range parts {
@@ -92,7 +102,7 @@ func AuditTables() []AuditTable {
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "occurred_at"),
 				auditColumns(AuditText, true, "operator_id", "device_id", "session_id", "category", "action"),
 				auditColumns(AuditText, false, "resource_kind", "resource_id"), auditColumns(AuditText, true, "outcome"),
-				auditColumns(AuditInt, false, "latency_ms"), auditColumns(AuditText, false, "error_code", "context_hash"), auditJSON(true, "roles")),
+				auditColumns(AuditInt, false, "latency_ms"), auditColumns(AuditText, false, "error_code", "context_hash"), auditTexts(true, "roles")),
 		},
 		{
 			Name: "alert_ack_log", Prefix: bff.PrefixAlertInbox, Moment: "acknowledged_at", Keep: 365 * auditDay,

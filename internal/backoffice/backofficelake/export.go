@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +23,6 @@ import (
 
 const (
 	exportRows = 500_000 // of one range at most
-	pageRows   = 10_000  // of one statement: far below the statement timeout
 	// maxBuffered bounds the rows that wait in the files of all months together.
 	maxBuffered = 2 * groupRows
 )
@@ -235,33 +234,65 @@ func (u *upload) Write(b []byte) (int, error) {
 	return u.blob.Write(b)
 }
 
-// read walks the range page by page: none lasts long, and none holds back the server's
-// clean-up.
-func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
-	for at := w.span.First; at < w.span.Last; {
-		rows, err := conn.Query(ctx, w.table.page, pgx.QueryResultFormats{pgx.BinaryFormatCode}, at, w.span.Last, pageRows)
+// pagesAhead are pages that are read while another is written.
+const pagesAhead = 2
+
+// read reads the range page by page, while what was read is written.
+func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) (err error) {
+	free, full := make(chan *page, pagesAhead+1), make(chan *page, pagesAhead)
+	for range cap(free) {
+		free <- new(page)
+	}
+	var (
+		reading sync.WaitGroup
+		readErr error
+	)
+	reading.Go(func() {
+		defer close(full)
+		for at := w.span.First; at < w.span.Last; {
+			p, more := <-free
+			if !more { // writing has failed
+				return
+			}
+			if readErr = p.read(ctx, conn, &w.table, span{at, w.span.Last}); readErr != nil || p.entries.len() == 0 {
+				return
+			}
+			at = p.last()
+			full <- p
+		}
+	})
+	for p := range full {
+		if err == nil {
+			if err = w.write(ctx, p); err != nil {
+				close(free)
+				continue
+			}
+			free <- p
+		}
+	}
+	reading.Wait()
+	return errors.Join(err, readErr)
+}
+
+// write adds a page to the files of its months.
+func (w *spanWriter) write(ctx context.Context, p *page) error {
+	entry := make([][]byte, p.entries.columns())
+	var row [][]byte
+	if w.table.audited != nil {
+		row = make([][]byte, len(w.table.audited.Columns))
+	}
+	for i := range p.entries.len() {
+		values, at, err := w.table.row(p.entries.values(i, entry), p.row(i, row))
+		if err == nil {
+			err = w.add(ctx, values, at)
+		}
 		if err != nil {
 			return err
 		}
-		n := 0
-		for rows.Next() {
-			raw := rows.RawValues()
-			at = int64(binary.BigEndian.Uint64(raw[0])) //nolint:gosec // from 1 upwards
-			n++
-			values, moment, err := w.table.row(raw)
-			if err == nil {
-				err = w.add(ctx, values, moment)
-			}
-			if err != nil {
-				rows.Close()
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
+	}
+	for _, u := range w.months { // before the page is used again
+		if err := u.file.writeChunk(); err != nil {
 			return err
-		}
-		if n < pageRows {
-			return nil
 		}
 	}
 	return nil

@@ -159,10 +159,16 @@ func inTx(ctx context.Context, db *pgxpool.Pool, fn func(pgx.Tx) error) error {
 // expressions are a table's columns as they are hashed and exported: each in a form
 // whose binary representation is the value of its kind.
 func expressions(t *backoffice.AuditTable, alias string) string {
+	return columnsOf(t, alias, false)
+}
+
+// columnsOf is expressions, with arrays of texts as JSON or as they are.
+func columnsOf(t *backoffice.AuditTable, alias string, arrays bool) string {
 	var parts []string
 	for _, c := range t.Columns {
 		name := alias + "." + c.Name
 		switch {
+		case c.Texts && arrays:
 		case c.JSON:
 			name = "to_jsonb(" + name + ")::text"
 		case c.Kind == backoffice.AuditInt:

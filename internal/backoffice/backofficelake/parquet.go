@@ -59,7 +59,8 @@ func (c Column) node() parquet.Node {
 const (
 	// groupRows bounds what is buffered of a file.
 	groupRows = 64 << 10
-	chunkRows = 1 << 10
+	// chunkRows are given to the columns together: few enough for the processor's cache.
+	chunkRows = 1 << 7
 )
 
 // file is a Parquet file in the making.
@@ -68,7 +69,6 @@ type file struct {
 	columns []Column
 	leaf    []int // of each column, its place in the file
 	chunk   [][]parquet.Value
-	bytes   []byte // of the chunk's values
 	inChunk int
 	inGroup int
 	rows    int64
@@ -94,7 +94,7 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	return f, nil
 }
 
-// add appends a row. The values may be changed afterwards.
+// add appends a row. Texts and ids stay as they are until writeChunk was called.
 func (f *file) add(row [][]byte) error {
 	for i, v := range row {
 		value, level := parquet.NullValue(), 0
@@ -104,7 +104,7 @@ func (f *file) add(row [][]byte) error {
 				return fmt.Errorf("column %s is null", f.columns[i].Name)
 			}
 		default:
-			value = f.value(f.columns[i].Kind, v)
+			value = valueOf(f.columns[i].Kind, v)
 			if !f.columns[i].Required {
 				level = 1
 			}
@@ -118,19 +118,18 @@ func (f *file) add(row [][]byte) error {
 	return f.writeChunk()
 }
 
-func (f *file) value(k kind, v []byte) parquet.Value {
-	if k == backoffice.AuditTime || k == backoffice.AuditInt {
+func valueOf(k kind, v []byte) parquet.Value {
+	switch k {
+	case backoffice.AuditTime, backoffice.AuditInt:
 		return parquet.Int64Value(int64(binary.BigEndian.Uint64(v))) //nolint:gosec // the bits
-	}
-	start := len(f.bytes)
-	f.bytes = append(f.bytes, v...) // values before that moved stay where they were
-	v = f.bytes[start:len(f.bytes):len(f.bytes)]
-	if k == backoffice.AuditUUID || k == kindHash {
+	case backoffice.AuditUUID, kindHash:
 		return parquet.FixedLenByteArrayValue(v)
+	default:
+		return parquet.ByteArrayValue(v)
 	}
-	return parquet.ByteArrayValue(v)
 }
 
+// writeChunk gives the rows that were added to the columns.
 func (f *file) writeChunk() error {
 	writers := f.w.ColumnWriters()
 	for i := range f.chunk {
@@ -140,7 +139,7 @@ func (f *file) writeChunk() error {
 		f.chunk[i] = f.chunk[i][:0]
 	}
 	f.inGroup += f.inChunk
-	f.inChunk, f.bytes = 0, f.bytes[:0]
+	f.inChunk = 0
 	if f.inGroup < groupRows {
 		return nil
 	}
@@ -154,10 +153,8 @@ func (f *file) flush() error {
 }
 
 func (f *file) close() error {
-	if f.inChunk > 0 {
-		if err := f.writeChunk(); err != nil {
-			return err
-		}
+	if err := f.writeChunk(); err != nil {
+		return err
 	}
 	return f.w.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -17,17 +18,46 @@ type table struct {
 	columns []Column
 	// only restricts positions to the table's own.
 	only string
-	// page reads rows behind position $1 up to $2, at most $3: pos first.
-	page string
-	// row makes a file's row of a page's values, and says in which month it belongs.
-	row func(raw [][]byte) (values [][]byte, at time.Time, err error)
+	// chain is the list of what is read of the chain: pos first.
+	chain string
+	// audited is the table whose rows are read as well; nil = the chain itself is exported.
+	audited *backoffice.AuditTable
+	// row makes a file's row of an entry and its row, and says in which month it belongs.
+	// Texts and ids among the values are good as long as the page; the rest until the next
+	// call.
+	row func(entry, row [][]byte) (values [][]byte, at time.Time, err error)
+}
+
+// entries reads what is behind first up to last, a page at most.
+func (t *table) entries(s span) string {
+	return fmt.Sprintf(`SELECT %s FROM %saudit_chain WHERE %s AND pos > %d AND pos <= %d ORDER BY pos LIMIT %d`, t.chain, schema, t.only, s.First, s.Last, pageRows)
+}
+
+// The columns of an entry that an exported row needs.
+const (
+	entryPos = iota
+	entrySeq
+	entryVersion
+	entryAt
+	entryHash
+	entryUnsettled
+	entryRow
+	entryTenant
+	entryTx
+	entryColumns
+)
+
+// unique are columns with another value in nearly every row.
+var unique = []string{
+	"id", "resource_id", "alert_id", "suggestion_id", "inbox_entry_id", "reservation_id",
+	"upstream_request_id", "credential_id", "mfa_attestation_id", "activity_ids",
 }
 
 // rowColumns are what an exported row has beside its own columns.
 func rowColumns(t *backoffice.AuditTable) []Column {
 	var all []Column
 	for _, c := range t.Columns {
-		all = append(all, Column{Name: c.Name, Kind: c.Kind, JSON: c.JSON, Required: c.Required, Unique: c.Name == "id"})
+		all = append(all, Column{Name: c.Name, Kind: c.Kind, JSON: c.JSON, Required: c.Required, Unique: slices.Contains(unique, c.Name)})
 	}
 	return append(all,
 		Column{Name: "audit_seq", Kind: backoffice.AuditInt, Required: true},
@@ -38,39 +68,46 @@ func rowColumns(t *backoffice.AuditTable) []Column {
 // missing, or is not as it was sealed, stops the export: it must be neither passed over
 // nor pruned.
 func rowTable(t backoffice.AuditTable) table {
-	const own = 8 // columns of the chain before those of the row
-	values := make([][]byte, len(t.Columns)+2)
-	var encoded []byte
+	values, moments := make([][]byte, len(t.Columns)+2), make([][8]byte, len(t.Columns))
+	var (
+		encoded []byte
+		lists   textLists
+	)
 	return table{
-		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'",
-		page: fmt.Sprintf(`SELECT c.pos, c.seq, c.version::bigint, c.at, c.row_hash, c.unsettled, c.row_id, c.tenant, %s
-			FROM %[2]saudit_chain c LEFT JOIN %[2]s%[3]s t ON t.tenant_id = c.tenant AND t.id = c.row_id
-			WHERE c.tab = '%[3]s' AND c.pos > $1 AND c.pos <= $2 ORDER BY c.pos LIMIT $3`, expressions(&t, "t"), schema, t.Name),
-		row: func(raw [][]byte) ([][]byte, time.Time, error) {
-			at := moment(raw[3])
-			id := bff.IDFromBytes(t.Prefix, [16]byte(raw[6]))
+		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t,
+		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id",
+		row: func(entry, row [][]byte) ([][]byte, time.Time, error) {
+			at := moment(entry[entryAt])
+			fail := func(format string, args ...any) ([][]byte, time.Time, error) {
+				id, tenant := bff.IDFromBytes(t.Prefix, [16]byte(entry[entryRow])), bff.IDFromBytes(bff.PrefixTenant, [16]byte(entry[entryTenant]))
+				return nil, at, fmt.Errorf("%s %s of tenant %s "+format, append([]any{t.Name, id, tenant}, args...)...)
+			}
 			switch {
-			case raw[5] != nil:
-				row, err := t.Decode(raw[5])
+			case entry[entryUnsettled] != nil:
+				sealed, err := t.Decode(entry[entryUnsettled])
 				if err != nil {
-					return nil, at, fmt.Errorf("%s %s: %w", t.Name, id, err)
+					return fail("can not be read from the chain: %w", err)
 				}
-				copy(values, row)
-			case raw[own] == nil:
-				return nil, at, fmt.Errorf("%s %s of tenant %s was sealed and is gone: run audit verify", t.Name, id, bff.IDFromBytes(bff.PrefixTenant, [16]byte(raw[7])))
+				copy(values, sealed)
+			case row == nil:
+				return fail("was sealed and is gone: run audit verify")
 			default:
 				for i := range t.Columns {
-					values[i] = raw[own+i]
-					if t.Columns[i].Kind == backoffice.AuditTime && values[i] != nil {
-						values[i] = canonical(backoffice.AuditTime, values[i])
+					values[i] = row[i]
+					switch c := &t.Columns[i]; {
+					case row[i] == nil:
+					case c.Kind == backoffice.AuditTime:
+						values[i] = since1970(&moments[i], row[i])
+					case c.Texts:
+						values[i] = lists.json(row[i])
 					}
 				}
 			}
 			encoded = t.Encode(encoded[:0], values[:len(t.Columns)])
-			if sum := sha256.Sum256(encoded); string(sum[:]) != string(raw[4]) {
-				return nil, at, fmt.Errorf("%s %s of tenant %s is not as it was sealed: run audit verify", t.Name, id, bff.IDFromBytes(bff.PrefixTenant, [16]byte(raw[7])))
+			if sum := sha256.Sum256(encoded); string(sum[:]) != string(entry[entryHash]) {
+				return fail("is not as it was sealed: run audit verify")
 			}
-			values[len(t.Columns)], values[len(t.Columns)+1] = raw[1], raw[2]
+			values[len(t.Columns)], values[len(t.Columns)+1] = entry[entrySeq], entry[entryVersion]
 			return values, at, nil
 		},
 	}
@@ -95,15 +132,14 @@ func chainColumns() []Column {
 
 // chainTable exports the chain itself.
 func chainTable() table {
+	var moments [2][8]byte
 	return table{
 		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true",
-		page: `SELECT pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash
-			FROM bff_backoffice.audit_chain WHERE pos > $1 AND pos <= $2 ORDER BY pos LIMIT $3`,
-		row: func(raw [][]byte) ([][]byte, time.Time, error) {
-			values := append([][]byte{}, raw...)
-			sealed := moment(raw[7])
-			values[6], values[7] = canonical(backoffice.AuditTime, raw[6]), canonical(backoffice.AuditTime, raw[7])
-			return values, sealed, nil
+		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash",
+		row: func(entry, _ [][]byte) ([][]byte, time.Time, error) {
+			sealed := moment(entry[7])
+			entry[6], entry[7] = since1970(&moments[0], entry[6]), since1970(&moments[1], entry[7])
+			return entry, sealed, nil
 		},
 	}
 }
@@ -111,4 +147,10 @@ func chainTable() table {
 // moment reads a timestamp's binary form.
 func moment(raw []byte) time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(raw)) + microsecondsTo2000).UTC() //nolint:gosec // the bits
+}
+
+// since1970 turns a timestamp's binary form into the value of its kind.
+func since1970(to *[8]byte, raw []byte) []byte {
+	binary.BigEndian.PutUint64(to[:], binary.BigEndian.Uint64(raw)+microsecondsTo2000)
+	return to[:]
 }

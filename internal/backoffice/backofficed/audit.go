@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -18,6 +20,8 @@ import (
 type auditCommand struct {
 	Verify auditVerify `cmd:"" help:"Find rows that were changed, removed, inserted or reordered after they were sealed."`
 	Keys   auditKeys   `cmd:"" help:"Show the public keys, for those who verify."`
+
+	Refused auditRefused `cmd:"" help:"List the exports that the warehouse has refused for good, have them tried again or give one up."`
 }
 
 // auditVerify holds the database and an export to the signed heads.
@@ -123,6 +127,54 @@ func (a *auditKeys) Run(ctx context.Context) error {
 	}
 	for _, line := range keys.Public() {
 		if _, err := fmt.Fprintln(os.Stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// auditRefused deals with exports that the warehouse has refused for good.
+type auditRefused struct {
+	service.Database
+	Retry bool   `name:"retry" help:"Have the next runs load them again."`
+	Waive string `name:"waive" placeholder:"TABLE/FIRST" help:"Never load this one: its rows are pruned as if it had been loaded."`
+}
+
+// Validate accepts one thing at a time.
+func (a *auditRefused) Validate() error {
+	if a.Retry && a.Waive != "" {
+		return errors.New("retry, waive: only one of them")
+	}
+	return a.Database.Validate()
+}
+
+// Run does what was asked for, and lists what is refused after that.
+func (a *auditRefused) Run(ctx context.Context, id service.Identity) error {
+	db, err := a.Open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	switch {
+	case a.Retry:
+		err = backofficelake.RetryRefused(ctx, db)
+	case a.Waive != "":
+		table, text, _ := strings.Cut(a.Waive, "/")
+		first, bad := strconv.ParseInt(text, 10, 64)
+		if bad != nil {
+			return errors.New("waive: want table/first, as the list has it")
+		}
+		err = backofficelake.WaiveRefused(ctx, db, table, first)
+	}
+	if err != nil {
+		return err
+	}
+	all, err := backofficelake.Refused(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if _, err := fmt.Printf("%s/%d: %d rows, refused at %s: %s\n", r.Table, r.First, r.Rows, bff.At(r.At), r.Detail); err != nil {
 			return err
 		}
 	}

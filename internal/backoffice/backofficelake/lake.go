@@ -94,10 +94,11 @@ func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (in
 	if err != nil {
 		return n, err
 	}
-	if _, err := l.export(ctx, db, chainTable()); err != nil {
-		return n, err
+	_, refused := l.export(ctx, db, chainTable())
+	if refused != nil && !errors.Is(refused, ErrRefused) {
+		return n, refused
 	}
-	return n, l.exportHeads(ctx, db)
+	return n, errors.Join(refused, l.exportHeads(ctx, db))
 }
 
 // runExport seals, exports one table and prunes what was exported and is old. It
@@ -106,15 +107,15 @@ func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t backoffice.Aud
 	if _, err := l.Seal(ctx, db, now); err != nil {
 		return 0, err
 	}
-	n, err := l.export(ctx, db, rowTable(t))
-	if err != nil {
-		return n, err
+	n, refused := l.export(ctx, db, rowTable(t))
+	if refused != nil && !errors.Is(refused, ErrRefused) {
+		return n, refused
 	}
 	pruned, err := l.prune(ctx, db, t, now)
 	if pruned > 0 {
 		l.cfg.Log.InfoContext(ctx, "exported rows pruned", "table", t.Name, "rows", pruned)
 	}
-	return n, err
+	return n, errors.Join(refused, err)
 }
 
 const schema = "bff_backoffice."
@@ -123,19 +124,19 @@ const schema = "bff_backoffice."
 const pruneBatch = 1000
 
 // prune removes rows past their time that are in a confirmed export exactly as they
-// stand. Of two at once one has the turn.
+// stand; with a warehouse, in one that it has loaded. Of two at once one has the turn.
 func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
 	if t.Keep == 0 {
 		return 0, nil
 	}
 	loaded := ""
 	if l.cfg.Loader != nil {
-		loaded = " AND loaded_at IS NOT NULL"
+		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
 	}
 	sql := fmt.Sprintf(`DELETE FROM %[1]s%[2]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0)))
 		AND (tenant_id, id) IN (
 			SELECT t.tenant_id, t.id FROM %[1]s%[2]s t JOIN %[1]saudit_chain c ON c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id
-			WHERE t.%[3]s < $1 AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL%[4]s)
+			WHERE t.%[3]s < $1 AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s
 			ORDER BY t.tx_id LIMIT $2)`, schema, t.Name, t.Moment, loaded)
 	for total := 0; ; {
 		tag, err := db.Exec(ctx, sql, now.Add(-t.Keep), pruneBatch)

@@ -3,11 +3,14 @@ package backofficelake_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -19,6 +22,8 @@ type shelf struct {
 	away  bool
 	files map[string]int // how often each file was loaded
 	into  map[string]string
+	// refuse is what is said of a file; nil = it is loaded.
+	refuse func(path string) error
 }
 
 func (s *shelf) Load(_ context.Context, t backofficelake.Target, f backofficelake.File) error {
@@ -26,6 +31,11 @@ func (s *shelf) Load(_ context.Context, t backofficelake.Target, f backofficelak
 	defer s.mu.Unlock()
 	if s.away {
 		return errAway
+	}
+	if s.refuse != nil {
+		if err := s.refuse(f.Path); err != nil {
+			return err
+		}
 	}
 	s.files[f.Path]++
 	s.into[t.Table] = t.Moment
@@ -84,6 +94,105 @@ func TestExportsAreLoaded(t *testing.T) {
 	if diff := cmp.Diff(want, to.files); diff != "" || len(want) < 4 {
 		t.Errorf("files (-exported +loaded):\n%s", diff)
 	}
+}
+
+// Of many exports two are refused for good and one for now. The others are loaded and
+// pruned as if nothing were, what is refused is not pruned, and the run says so. What was
+// refused for good is not tried again until an operator wants it, and pruned when it is
+// loaded or waived.
+func TestRefusedExportsHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := testkit.Context(t)
+	var (
+		asked    = map[string]int{} // how often the files of each export were refused
+		accepted = map[string]bool{}
+	)
+	said := map[string]*backofficelake.Refusal{"1": {Detail: "not a file", Final: true}, "3": {Detail: "no right"}, "4": {Detail: "a column too many", Final: true}}
+	to := &shelf{files: map[string]int{}, into: map[string]string{}, refuse: func(path string) error {
+		first := firstOf(path)
+		if r := said[first]; r != nil && !accepted[first] {
+			asked[first]++
+			return r
+		}
+		return nil
+	}}
+	cfg := f.config()
+	cfg.Loader = to
+	export := backofficelake.New(cfg).Jobs()[1]
+	run := func(want error) {
+		t.Helper()
+		if _, err := export.Run(ctx, f.jobs, now); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	// State is the positions of rows that are left, how often files were refused, and what
+	// operators are told.
+	type state struct {
+		Left    []int64
+		Asked   map[string]int
+		Refused []string
+	}
+	check := func(when string, want state) {
+		t.Helper()
+		got := state{Asked: maps.Clone(asked)}
+		rows, err := f.super.Query(ctx, `SELECT c.pos - 1 FROM bff_backoffice.operator_activity t JOIN bff_backoffice.audit_chain c ON c.row_id = t.id ORDER BY 1`)
+		if err == nil {
+			got.Left, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := backofficelake.Refused(ctx, f.jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			got.Refused = append(got.Refused, fmt.Sprintf("%s/%d %d %s", r.Table, r.First, r.Rows, r.Detail[strings.Index(r.Detail, ": ")+2:]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+
+	for i := range 6 { // an export each
+		f.activity(tenantA, now.Add(-91*day), "success")
+		var want error
+		if i > 0 {
+			want = backofficelake.ErrRefused
+		}
+		run(want)
+	}
+	check("refused", state{
+		Left: []int64{1, 3, 4}, Asked: map[string]int{"1": 1, "3": 3, "4": 1},
+		Refused: []string{"operator_activity/1 1 not a file", "operator_activity/4 1 a column too many"},
+	})
+	accepted["3"] = true
+	run(backofficelake.ErrRefused)
+	check("one that was refused for now is loaded", state{
+		Left: []int64{1, 4}, Asked: map[string]int{"1": 1, "3": 3, "4": 1},
+		Refused: []string{"operator_activity/1 1 not a file", "operator_activity/4 1 a column too many"},
+	})
+	accepted["1"] = true
+	if err := backofficelake.RetryRefused(ctx, f.jobs); err != nil {
+		t.Fatal(err)
+	}
+	run(backofficelake.ErrRefused)
+	check("tried again", state{Left: []int64{4}, Asked: map[string]int{"1": 1, "3": 3, "4": 2}, Refused: []string{"operator_activity/4 1 a column too many"}})
+	if err := backofficelake.WaiveRefused(ctx, f.jobs, "operator_activity", 1); err == nil {
+		t.Error("an export was waived that is loaded")
+	}
+	if err := backofficelake.WaiveRefused(ctx, f.jobs, "operator_activity", 4); err != nil {
+		t.Error(err)
+	}
+	run(nil)
+	check("waived", state{Left: []int64{}, Asked: map[string]int{"1": 1, "3": 3, "4": 2}})
+}
+
+// firstOf is the position that an export is behind, from the name of a file.
+func firstOf(path string) string {
+	name, _, _ := strings.Cut(path[strings.LastIndex(path, "/")+1:], "-")
+	return strings.TrimLeft(name, "0")
 }
 
 func TestWarehouseIsLinked(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,10 @@ const (
 	// own, because a job that has failed can not be run again.
 	maxFailures = 500
 )
+
+// finalReasons are why a job fails that would fail again with the same file. Others, as a
+// right that is missing or a quota, pass.
+var finalReasons = []string{"invalid", "badRequest", "notImplemented", "responseTooLarge"}
 
 // BigQuery loads files from Google Cloud Storage, each with a load job of its own.
 type BigQuery struct {
@@ -103,11 +108,12 @@ func (q *BigQuery) Load(ctx context.Context, t backofficelake.Target, f backoffi
 		case job.Status.ErrorResult == nil:
 			return nil
 		case !earlier:
-			return fmt.Errorf("load job %s: %s: %s", id, job.Status.ErrorResult.Reason, job.Status.ErrorResult.Message)
+			e := job.Status.ErrorResult
+			return &backofficelake.Refusal{Detail: fmt.Sprintf("load job %s: %s: %s", id, e.Reason, e.Message), Final: slices.Contains(finalReasons, e.Reason)}
 		}
 		// A job of an earlier run that failed has loaded nothing.
 	}
-	return fmt.Errorf("load of %s has failed %d times: see the jobs of the project", uri, maxFailures)
+	return &backofficelake.Refusal{Detail: fmt.Sprintf("load of %s has failed %d times: see the jobs of the project", uri, maxFailures), Final: true}
 }
 
 // jobs opens the client. It looks for credentials, which may be missing for a while.

@@ -3,6 +3,7 @@ package backofficewarehouse_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -29,7 +30,7 @@ type fakeBigQuery struct {
 	// How it behaves.
 	away  bool            // answers 503
 	lose  bool            // takes a job and cuts the connection
-	fail  bool            // jobs that begin now fail
+	fail  string          // jobs that begin now fail for this reason
 	hold  bool            // jobs do not end
 	asked func(id string) // called when a job is looked at
 }
@@ -77,8 +78,8 @@ func (f *fakeBigQuery) insert(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	job.Status = &bigquery.JobStatus{State: "RUNNING"}
-	if f.fail {
-		job.Status.ErrorResult = &bigquery.ErrorProto{Reason: "accessDenied", Message: "no right to read the file"}
+	if f.fail != "" {
+		job.Status.ErrorResult = &bigquery.ErrorProto{Reason: f.fail, Message: "in detail"}
 	}
 	f.jobs[id] = job
 	if f.lose {
@@ -181,23 +182,33 @@ func TestLoadIsOneJob(t *testing.T) {
 func TestLoadIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name  string
-		first func(f *fakeBigQuery)
-		want  string // of the first attempt's error
-		jobs  int
+		name    string
+		first   func(f *fakeBigQuery)
+		want    string // of the first attempt's error
+		jobs    int
+		refusal string // final, for now; empty = it is not about the file
 	}{
-		{"away", func(f *fakeBigQuery) { f.away = true }, "503", 1},
-		{"answer lost", func(f *fakeBigQuery) { f.lose = true }, "load job", 1},
-		{"failed job", func(f *fakeBigQuery) { f.fail = true }, "accessDenied: no right to read the file", 2},
+		{"away", func(f *fakeBigQuery) { f.away = true }, "503", 1, ""},
+		{"answer lost", func(f *fakeBigQuery) { f.lose = true }, "load job", 1, ""},
+		{"failed job", func(f *fakeBigQuery) { f.fail = "accessDenied" }, "accessDenied: in detail", 2, "for now"},
+		{"refused file", func(f *fakeBigQuery) { f.fail = "invalid" }, "invalid: in detail", 2, "final"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			fake, q := openBigQuery(t, "gs://the-lake")
 			fake.set(func() { tt.first(fake) })
-			if err := q.Load(testkit.Context(t), target, file); err == nil || !strings.Contains(err.Error(), tt.want) {
+			err := q.Load(testkit.Context(t), target, file)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
-			fake.set(func() { fake.away, fake.lose, fake.fail = false, false, false })
+			refusal := ""
+			if r, ok := errors.AsType[*backofficelake.Refusal](err); ok {
+				refusal = map[bool]string{true: "final", false: "for now"}[r.Final]
+			}
+			if refusal != tt.refusal {
+				t.Errorf("refusal %q, want %q", refusal, tt.refusal)
+			}
+			fake.set(func() { fake.away, fake.lose, fake.fail = false, false, "" })
 			for range 2 {
 				if err := q.Load(testkit.Context(t), target, file); err != nil {
 					t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -226,9 +227,7 @@ func objects(t *testing.T, file string) []object {
 func environment(all []object) (literals map[string]string, secrets []string) {
 	literals = map[string]string{}
 	for _, o := range all {
-		for name, value := range o.Data {
-			literals[name] = value
-		}
+		maps.Copy(literals, o.Data)
 		for _, c := range o.Spec.Template.Spec.Containers {
 			for _, v := range c.Env {
 				if v.ValueFrom.SecretKeyRef.Name != "" {

@@ -141,7 +141,7 @@ func (p *Process) Web(ctx context.Context, s *ListenSettings) (internal, public 
 	public = internal
 	internal.JoinTraces = true
 	origins, originErr := s.origins()
-	public.Origins, public.Headers = origins, p.Headers
+	public.Origins, public.Headers, public.Home = origins, p.Headers, s.PagesURL
 	return internal, public, errors.Join(err, originErr)
 }
 

@@ -57,6 +57,7 @@ type ListenSettings struct {
 	InternalListen string         `name:"internal-listen" env:"${prefix}_INTERNAL_LISTEN" default:"${internal_listen}" help:"Address of the calls that only other services may make."`
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" env:"${prefix}_TRUSTED_PROXIES" help:"CIDRs whose X-Forwarded-For is believed."`
 	ErrorsURL      string         `name:"errors-url" env:"MELMASTOON_ERRORS_URL" default:"https://docs.melmastoon.ghasi.io/errors/" help:"Where the pages of error codes are, for docUrl of problem documents; the code follows."`
+	PagesURL       string         `name:"pages-url" env:"MELMASTOON_PAGES_URL" help:"Development: where GET / of the public API leads, such as the pages of melmastoon up (default: nowhere, 404)."`
 	AllowedOrigins []string       `name:"allowed-origins" env:"${prefix}_ALLOWED_ORIGINS" help:"Origins, beside the service's own, whose pages may use the API with their user's cookies, such as https://app.example.org; for development also loopback: every origin on this machine, and host:NAME: every origin on that host."`
 }
 
@@ -71,8 +72,10 @@ func (s *ListenSettings) origins() (web.Origins, error) {
 func (s *ListenSettings) validate() error {
 	_, err := s.origins()
 	errs := []error{err}
-	if s.ErrorsURL != "" {
-		errs = append(errs, HTTPURL("errors-url", s.ErrorsURL))
+	for _, u := range []struct{ name, url string }{{"errors-url", s.ErrorsURL}, {"pages-url", s.PagesURL}} {
+		if u.url != "" {
+			errs = append(errs, HTTPURL(u.name, u.url))
+		}
 	}
 	if port := os.Getenv(portVariable); s.Listen == ":"+port {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

@@ -33,6 +33,9 @@ func (s *Settings) Unsafe() []error {
 	if s.PubSubEmulator != "" {
 		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))
 	}
+	if s.PagesURL != "" {
+		errs = append(errs, errors.New("pages-url: GET / would lead to pages of development"))
+	}
 	if slices.ContainsFunc(s.AllowedOrigins, web.ForDevelopment) {
 		errs = append(errs, errors.New("allowed-origins: with loopback or host: every page that the machine serves, on any port, could use its user's session"))
 	}

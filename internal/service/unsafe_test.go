@@ -32,6 +32,7 @@ func TestUnsafeSettings(t *testing.T) {
 		{"static token", func(s *Settings) { s.InternalToken = "t" }, []string{"internal-token"}},
 		{"short key", func(s *Settings) { s.InternalHMACKey = "short" }, []string{"internal-hmac-key"}},
 		{"emulator", func(s *Settings) { s.PubSubEmulator = "localhost:1" }, []string{"pubsub-emulator"}},
+		{"pages of development", func(s *Settings) { s.PagesURL = "http://127.0.0.1:8080" }, []string{"pages-url"}},
 		{"every origin on the guest's machine", func(s *Settings) { s.AllowedOrigins = []string{"https://app.example.org", "loopback"} }, []string{"allowed-origins"}},
 		{"everybody is a proxy", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }, []string{"trusted-proxies"}},
 		{"half of IPv4", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("128.0.0.0/7")} }, []string{"trusted-proxies"}},

@@ -44,6 +44,9 @@ type Config struct {
 	// and Headers those of the service that they may send and read.
 	Origins Origins
 	Headers Headers
+	// Home is where GET / leads; empty = 404. For development: people open a server's
+	// address before they know its paths.
+	Home string
 	// Now is the clock of requests, for tests; nil = the time.
 	Now func() time.Time
 }
@@ -177,6 +180,11 @@ func (s *Server) unmatched(w *response, r *http.Request) {
 		w.err = bff.Errorf(bff.CodeMethodNotAllowed, "this path does not take %s", safeMethod(r.Method))
 	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
 		w.WriteHeader(status)
+		return
+	case s.cfg.Home != "" && r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		w.Header().Set("Location", s.cfg.Home)
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusFound)
 		return
 	default:
 		w.err = bff.Errorf(bff.CodeResourceNotFound, "there is nothing at this path")

@@ -189,6 +189,21 @@ func TestRequestIDAndTrace(t *testing.T) {
 	}
 }
 
+// TestHome: GET / leads to the pages of development where there are some; nothing else
+// does.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	const pages = "http://127.0.0.1:8080"
+	s := NewServer(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Minute, Home: pages})
+	for request, want := range map[string]int{"GET /": http.StatusFound, "HEAD /": http.StatusFound, "POST /": http.StatusNotFound, "GET /tea": http.StatusNotFound} {
+		method, path, _ := strings.Cut(request, " ")
+		w := ask(t, s, method, path, nil)
+		if at := w.Header().Get("Location"); w.Code != want || (at == pages) != (want == http.StatusFound) {
+			t.Errorf("%s: %d, leads to %q", request, w.Code, at)
+		}
+	}
+}
+
 // TestDispatch: requests reach the routes that a mux alone would choose.
 func TestDispatch(t *testing.T) {
 	t.Parallel()

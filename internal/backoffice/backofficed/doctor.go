@@ -54,11 +54,7 @@ type check struct {
 
 // Run says what is wrong, and changes nothing.
 func (c *check) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
-	return c.examination(id, env).Run(ctx, os.Stdout)
-}
-
-func (c *check) examination(id service.Identity, env *daemon.Environment) *service.Examination {
-	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject())
+	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject()).Run(ctx, os.Stdout)
 }
 
 func (c *Config) subject() service.Subject {

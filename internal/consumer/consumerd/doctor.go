@@ -3,7 +3,6 @@ package consumerd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -47,11 +46,7 @@ type check struct {
 
 // Run says what is wrong, and changes nothing.
 func (c *check) Run(ctx context.Context, id service.Identity, env *daemon.Environment) error {
-	return c.examination(id, env).Run(ctx, os.Stdout)
-}
-
-func (c *check) examination(id service.Identity, env *daemon.Environment) *service.Examination {
-	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject())
+	return service.ExamineConnections(id, env, c.DoctorSettings, c.subject()).Run(ctx, os.Stdout)
 }
 
 func (c *Config) subject() service.Subject {
@@ -114,20 +109,11 @@ func withRing(from keySource, do func(context.Context, *handoff.Keyring) ([]serv
 		if from.validate() != nil {
 			return nil, service.ErrUnset
 		}
-		source, closed, err := from.source(ctx)
+		ring, err := from.read(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", from.name, err)
+			return nil, err
 		}
-		defer func() { _ = closed() }() // only read
-		secret, err := source.Load(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", from.name, err)
-		}
-		set, err := handoff.ParseKeySet(secret)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", from.name, err)
-		}
-		return do(ctx, handoff.NewKeyring(set))
+		return do(ctx, ring)
 	}
 }
 

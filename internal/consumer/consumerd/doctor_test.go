@@ -93,7 +93,7 @@ func TestDoctor(t *testing.T) {
 		t.Helper()
 		return run("check", func(cli *commands) *service.Examination {
 			change(&cli.Check)
-			return cli.Check.examination(identity(), new(daemon.Environment))
+			return service.ExamineConnections(identity(), new(daemon.Environment), cli.Check.DoctorSettings, cli.Check.subject())
 		})
 	}
 	missing := pubsub.Needed(identity().Publishes, identity().Receives)

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
 // handoffCommand is for support: what does a token say?
@@ -19,15 +20,17 @@ type handoffCommand struct {
 }
 
 type inspect struct {
-	Token string `arg:"" help:"The token; - reads it from standard input, where no history keeps it."`
-	File  string `name:"file" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"Keyring file to verify with."`
+	Token  string        `arg:"" help:"The token; - reads it from standard input, where no history keeps it."`
+	Keys   daemon.Secret `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring to verify with, as JSON."`
+	File   string        `name:"file" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"File with the keyring to verify with."`
+	Secret string        `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring to verify with."`
 }
 
 // maxToken is several times what a token has.
 const maxToken = 1024
 
 // Run shows a token. It says nothing of whether the token was used.
-func (c inspect) Run(context.Context) error {
+func (c inspect) Run(ctx context.Context) error {
 	token := c.Token
 	if token == "-" {
 		b, err := io.ReadAll(io.LimitReader(os.Stdin, maxToken))
@@ -36,7 +39,7 @@ func (c inspect) Run(context.Context) error {
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	shown, err := inspectToken(token, c.File, time.Now())
+	shown, err := inspectToken(ctx, token, keySource{"handoff-keys", c.Keys, c.File, c.Secret}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ type inspected struct {
 	Verdict        string            `json:"verdict"` // unverified, genuine, expired or refused
 }
 
-func inspectToken(token, file string, now time.Time) (inspected, error) {
+func inspectToken(ctx context.Context, token string, keys keySource, now time.Time) (inspected, error) {
 	p, err := handoff.Inspect(token)
 	if err != nil {
 		return inspected{}, err
@@ -70,14 +73,14 @@ func inspectToken(token, file string, now time.Time) (inspected, error) {
 		Occupancy: p.Occupancy, Currency: p.Currency, Locale: p.Locale, MintedAt: p.MintedAt, ExpiresAt: p.ExpiresAt,
 		HMACKeyID: p.KeyID, Verdict: "unverified",
 	}
-	if file == "" {
+	if keys.same(keySource{}) {
 		return out, nil
 	}
-	set, err := keyFile{File: file}.read()
+	ring, err := keys.read(ctx)
 	if err != nil {
 		return inspected{}, err
 	}
-	switch _, err := handoff.Verify(handoff.NewKeyring(set), token, now); {
+	switch _, err := handoff.Verify(ring, token, now); {
 	case err == nil:
 		out.Verdict = "genuine"
 	case errors.Is(err, handoff.ErrExpired):

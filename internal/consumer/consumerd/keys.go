@@ -78,6 +78,24 @@ func (k keySource) source(ctx context.Context) (s secrets.Source, closed func() 
 	return secrets.Static(k.name, []byte(k.inline.Reveal())), func() error { return nil }, nil
 }
 
+// read returns the keyring as it is now.
+func (k keySource) read(ctx context.Context) (*handoff.Keyring, error) {
+	source, closed, err := k.source(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.name, err)
+	}
+	defer func() { _ = closed() }() // only read
+	secret, err := source.Load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.name, err)
+	}
+	set, err := handoff.ParseKeySet(secret)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.name, err)
+	}
+	return handoff.NewKeyring(set), nil
+}
+
 // open returns the keyring and keeps it up to date: a new key needs no restart,
 // and a broken file changes nothing. The watcher refreshes it for a token whose
 // key is newer than the ring.
@@ -144,8 +162,9 @@ func (f keyFile) read() (*handoff.KeySet, error) {
 	return handoff.ParseKeySet(b)
 }
 
-// change replaces the file whole: a reader sees the old ring or the new one.
-func (f keyFile) change(edit func(*handoff.KeySet) (*handoff.KeySet, error)) error {
+// change replaces the file whole, so that a reader sees the old ring or the new one,
+// and says what it did.
+func (f keyFile) change(done string, edit func(*handoff.KeySet) (*handoff.KeySet, error)) error {
 	set, err := f.read()
 	if err != nil {
 		return err
@@ -153,7 +172,11 @@ func (f keyFile) change(edit func(*handoff.KeySet) (*handoff.KeySet, error)) err
 	if set, err = edit(set); err != nil {
 		return err
 	}
-	return f.write(set)
+	if err := f.write(set); err != nil {
+		return err
+	}
+	_, err = fmt.Println(done)
+	return err
 }
 
 func (f keyFile) write(set *handoff.KeySet) (err error) {
@@ -226,9 +249,14 @@ func (c keysAdd) Run(context.Context) error {
 		if err != nil {
 			return err
 		}
-		return c.write(set)
+		if err := c.write(set); err != nil {
+			return err
+		}
+		_, err = fmt.Printf("%s is new, and %s is its active key\n", c.File, c.ID)
+		return err
 	}
-	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Add(c.ID, secret) })
+	return c.change(c.ID+" is added and pending: promote it when every instance has read the file",
+		func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Add(c.ID, secret) })
 }
 
 type keysPromote struct {
@@ -238,7 +266,8 @@ type keysPromote struct {
 
 // Run promotes a key.
 func (c keysPromote) Run(context.Context) error {
-	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Promote(c.ID, time.Now()) })
+	return c.change(c.ID+" signs from now on; the key before it only verifies, until it is retired",
+		func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Promote(c.ID, time.Now()) })
 }
 
 type keysRetire struct {
@@ -253,7 +282,8 @@ func (c keysRetire) Run(context.Context) error {
 	if c.Card {
 		life = consumer.CardLifetime
 	}
-	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.RetireAfter(c.ID, life, time.Now()) })
+	return c.change(c.ID+" is retired and its secret dropped: nothing that it signed is still valid",
+		func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.RetireAfter(c.ID, life, time.Now()) })
 }
 
 type keysRevoke struct {
@@ -263,5 +293,6 @@ type keysRevoke struct {
 
 // Run revokes a key.
 func (c keysRevoke) Run(context.Context) error {
-	return c.change(func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Revoke(c.ID) })
+	return c.change(c.ID+" is revoked and its secret dropped: what it signed is refused once every instance has read the file",
+		func(s *handoff.KeySet) (*handoff.KeySet, error) { return s.Revoke(c.ID) })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -236,12 +237,18 @@ func TestKeyCommands(t *testing.T) {
 		}
 		return out
 	}
-	must("keys", "add", "hmac-1")
-	must("keys", "add", "hmac-2")
+	does := func(want string, args ...string) {
+		t.Helper()
+		if out := must(args...); !strings.Contains(out, want) {
+			t.Errorf("%v does not say %q: %s", args, want, out)
+		}
+	}
+	does("hmac-1 is its active key", "keys", "add", "hmac-1")
+	does("hmac-2 is added and pending", "keys", "add", "hmac-2")
 	if out, err := run("keys", "retire", "hmac-2", "--file", file); err == nil {
 		t.Errorf("a pending key was retired: %s", out)
 	}
-	must("keys", "promote", "hmac-2")
+	does("hmac-2 signs from now on", "keys", "promote", "hmac-2")
 	if out, err := run("keys", "retire", "hmac-1", "--file", file); err == nil || !strings.Contains(out, "living tokens") {
 		t.Errorf("a key with living tokens was retired: %s", out)
 	}
@@ -251,7 +258,7 @@ func TestKeyCommands(t *testing.T) {
 			t.Errorf("%q is not in the list:\n%s", want, list)
 		}
 	}
-	must("keys", "revoke", "hmac-1")
+	does("hmac-1 is revoked", "keys", "revoke", "hmac-1")
 
 	s := newSite(t, 1, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file}, nil)
 	id, token := tokenOf(t, s.guest().must(http.StatusCreated, "POST", "/handoff", s.stay(0), once()...))
@@ -267,6 +274,13 @@ func TestKeyCommands(t *testing.T) {
 	}
 	if out, err := run("handoff", "inspect", string(forged), "--file", file); err != nil || !strings.Contains(out, `"refused"`) {
 		t.Errorf("inspect of a forged token: %v %s", err, out)
+	}
+	inline, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run("handoff", "inspect", token, "--handoff-keys", string(inline)); err != nil || !strings.Contains(out, `"genuine"`) {
+		t.Errorf("inspect with the keys inline: %v %s", err, out)
 	}
 	if out, err := run("handoff", "inspect", "nonsense"); err == nil {
 		t.Errorf("inspect of nonsense: %s", out)

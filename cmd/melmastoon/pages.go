@@ -5,8 +5,36 @@ import (
 	"melmastoon.ghasi.io/bff/internal/local/reference"
 )
 
-// mountPages puts up what a browser can look at while the platform runs: every page
-// is mounted, and linked in the index, here. env is what commands of 'up' are told.
+// place is what people look at while the platform runs: 'open' opens it, and the index
+// links it.
+type place struct {
+	name        string // for 'open'
+	server      string // the variable with its address
+	path        string
+	title, text string // of its line in the index
+}
+
+const (
+	ourPages  = "MELMASTOON_PAGES_URL"
+	simulator = "MELMASTOON_SIM_URL"
+)
+
+// places are in the order of the index; the index itself stands first.
+func places() []place {
+	return []place{
+		{name: "pages", server: ourPages, path: "/"},
+		{"reference", ourPages, "/reference", "API reference", "every operation and schema of both services, with examples"},
+		{"errors", ourPages, "/errors/", "Errors", "what each code means, and what to do; docUrl of a problem leads there"},
+		{"booking", ourPages, bookingPath + "/", "Booking", "where hand-offs arrive; POST /handoff answers with an address to open"},
+		{"hotels", simulator, "/_sim/catalog", "Hotels", "the data set of the simulated platform: tenants, houses, staff"},
+		{"operators", simulator, "/_sim/operators", "Operators", "who can sign in at the staff service"},
+		{"consumer-metrics", "MELMASTOON_CONSUMER_ADMIN_URL", "/metrics", "Figures of bff-consumer", "for Prometheus; health at /health and /ready"},
+		{"backoffice-metrics", "MELMASTOON_BACKOFFICE_ADMIN_URL", "/metrics", "Figures of bff-backoffice", "for Prometheus; health at /health and /ready"},
+	}
+}
+
+// mountPages puts up what a browser can look at while the platform runs. env is what
+// commands of 'up' are told.
 func mountPages(site *pages.Site, env map[string]string) error {
 	api, err := reference.API()
 	if err != nil {
@@ -15,20 +43,10 @@ func mountPages(site *pages.Site, env map[string]string) error {
 	site.Handle("GET /reference", api)
 	site.Handle("GET /errors/{$}", reference.Errors())
 	site.Handle("GET /errors/{code}", reference.Errors())
-	site.Link(
-		pages.Link{URL: "/reference", Name: "API reference", Text: "every operation and schema of both services, with examples", Rank: 20},
-		pages.Link{URL: "/errors/", Name: "Errors", Text: "what each code means, and what to do; docUrl of a problem leads there", Rank: 21},
-	)
-	// Servers that run already have an address of their own.
-	const last = 100
-	for _, l := range []pages.Link{
-		{URL: env["MELMASTOON_SIM_URL"] + "/_sim/catalog", Name: "Hotels", Text: "the data set of the simulated platform: tenants, houses, staff"},
-		{URL: env["MELMASTOON_SIM_URL"] + "/_sim/operators", Name: "Operators", Text: "who can sign in at the staff service"},
-		{URL: env["MELMASTOON_CONSUMER_ADMIN_URL"] + "/metrics", Name: "Figures of bff-consumer", Text: "for Prometheus; health at /health and /ready"},
-		{URL: env["MELMASTOON_BACKOFFICE_ADMIN_URL"] + "/metrics", Name: "Figures of bff-backoffice", Text: "for Prometheus; health at /health and /ready"},
-	} {
-		l.Rank = last
-		site.Link(l)
+	for i, p := range places() {
+		if p.title != "" {
+			site.Link(pages.Link{URL: env[p.server] + p.path, Name: p.title, Text: p.text, Rank: i})
+		}
 	}
 	return nil
 }

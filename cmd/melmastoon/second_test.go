@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -45,9 +46,11 @@ func secondTerminal(t *testing.T, home string) {
 			}
 		}
 	}
-	url, _, _ := s.run("open", "--print")
-	if a := send(t, http.MethodGet, strings.TrimSpace(url), nil, nil); a.status != http.StatusOK || !bytes.Contains(a.body, []byte("Melmastoon on this machine")) {
-		t.Errorf("open: %q %d %s", url, a.status, a.body)
+	for what, want := range map[string]string{"pages": "Melmastoon on this machine", "reference": "/bff/backoffice/v1/session", "errors": "SUSPECTED_BOT"} {
+		url, _, _ := s.run("open", what, "--print")
+		if a := send(t, http.MethodGet, strings.TrimSpace(url), nil, nil); a.status != http.StatusOK || !bytes.Contains(a.body, []byte(want)) {
+			t.Errorf("open %s: %q %d, no %q", what, url, a.status, want)
+		}
 	}
 	s.refusals()
 	s.exports()
@@ -101,21 +104,7 @@ func (s *second) exports() {
 // events follows what is triggered meanwhile.
 func (s *second) events() {
 	s.t.Helper()
-	tail := s.command("tail", "--json", "--subject", "tenant.suspended", "--subject", "tenant.reinstated")
-	notes, err := tail.StderrPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	events, err := tail.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := tail.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(notes).ReadString('\n'); err != nil || !strings.Contains(line, "listening to 2 topics") {
-		s.t.Fatalf("tail: %q %v", line, err)
-	}
+	tail, events := s.tail()
 	lines := json.NewDecoder(events)
 	for _, event := range []string{"tenant.suspended", "tenant.reinstated"} {
 		// Not the tenant of the operator that works next: services hear of it in their own time.
@@ -136,6 +125,33 @@ func (s *second) events() {
 			s.t.Errorf("%s: %+v", event, e)
 		}
 	}
+	s.end(tail)
+}
+
+// tail begins to follow two kinds of events.
+func (s *second) tail() (*exec.Cmd, io.Reader) {
+	s.t.Helper()
+	tail := s.command("tail", "--json", "--subject", "tenant.suspended", "--subject", "tenant.reinstated")
+	notes, err := tail.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	events, err := tail.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := tail.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(notes).ReadString('\n'); err != nil || !strings.Contains(line, "listening to 2 topics") {
+		s.t.Fatalf("tail: %q %v", line, err)
+	}
+	return tail, events
+}
+
+// end is one Ctrl-C.
+func (s *second) end(tail *exec.Cmd) {
+	s.t.Helper()
 	if err := tail.Process.Signal(syscall.SIGINT); err != nil {
 		s.t.Fatal(err)
 	}

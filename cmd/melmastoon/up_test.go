@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,10 +58,12 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 		wantOut    []string
 	}{
 		{script: "kill -9 $$", wantStatus: 128 + 9},
-		// The command finds the world that it runs in, and a server can be named.
+		// The command finds the world that it runs in, a server can be named, and phones
+		// on the network are served.
 		{
-			script:     `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && "$0" status && "$0" bff-consumer --world dlq list && exit 7`,
-			wantStatus: 7, wantOut: []string{"bff-backoffice", "there are no dead letters"},
+			script: `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && test "$BFF_CONSUMER_PLAIN_COOKIES" = true && "$0" status && "$0" bff-consumer --world dlq list && exit 7`,
+			args:   []string{"--lan", "--lan-address", "127.0.0.2"}, wantStatus: 7,
+			wantOut: []string{"bff-consumer    http://127.0.0.2:", "bff-backoffice  http://127.0.0.1:", "pages           http://127.0.0.2:", "there are no dead letters"},
 		},
 		{
 			script: "exit 0", env: []string{"MELMASTOON_MAX_CONNECTIONS=-1"}, wantStatus: 1,
@@ -68,7 +71,7 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 		},
 	} {
 		binary := testkit.Binary(t, "melmastoon")
-		cmd := exec.CommandContext(testkit.Context(t), binary, "up", "--", "sh", "-c", c.script, binary)
+		cmd := exec.CommandContext(testkit.Context(t), binary, slices.Concat([]string{"up"}, c.args, []string{"--", "sh", "-c", c.script, binary})...)
 		cmd.Env = append(append(os.Environ(), "MELMASTOON_UP_POSTGRES_URL="+database.URL()), c.env...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		out, err := cmd.CombinedOutput()
@@ -146,11 +149,19 @@ func TestUpKeepsItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets = append(secrets, string(b))
+		var left *exec.Cmd
+		beside := &second{t, testkit.Binary(t, "melmastoon"), home}
+		if run == 1 {
+			left, _ = beside.tail()
+		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; err != nil {
 			t.Fatalf("unclean stop: %v\n%s", err, out.String())
+		}
+		if left != nil {
+			beside.end(left) // one Ctrl-C is enough, although its platform has stopped
 		}
 	}
 	if _, notes, status := (&clerk{t: t, home: home}).run("get", "/session"); status != 1 || !strings.Contains(notes, "melmastoon up") {

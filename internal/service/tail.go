@@ -55,17 +55,37 @@ func (id Identity) topics() []string {
 	return topics
 }
 
-const tailAdmin = 5 * time.Second
+// tailEnd is how long the end may take: a Pub/Sub that is away answers nothing, and its
+// client goes on asking.
+const tailEnd = 3 * time.Second
 
 // Follow shows events of the topics as they are published, until ctx ends or Ctrl-C.
 // It listens through subscriptions of its own, which it deletes when it ends.
-func (t *Tail) Follow(ctx context.Context, at PubSubSettings, topics []string) (err error) {
-	if topics, err = t.wanted(topics); err != nil {
+func (t *Tail) Follow(ctx context.Context, at PubSubSettings, topics []string) error {
+	topics, err := t.wanted(topics)
+	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once, should Pub/Sub be away
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
+	ended := make(chan error, 1)
+	go func() { ended <- t.follow(ctx, at, topics) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(tailEnd):
+		fmt.Fprintln(os.Stderr, "Pub/Sub does not answer: the subscriptions of this command may be left there")
+		return nil
+	}
+}
+
+func (t *Tail) follow(ctx context.Context, at PubSubSettings, topics []string) (err error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: at.PubSubProject, EmulatorHost: at.PubSubEmulator})
 	if err != nil {
 		return err
@@ -76,11 +96,13 @@ func (t *Tail) Follow(ctx context.Context, at PubSubSettings, topics []string) (
 		subs = append(subs, pubsub.Subscription{Name: "tail-" + suffix + "." + topic, Topic: topic})
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tailAdmin)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tailEnd)
 		defer cancel()
+		var wg sync.WaitGroup
 		for _, s := range subs {
-			_ = client.DeleteSubscription(ctx, s.Name) // one that was never made is gone already
+			wg.Go(func() { _ = client.DeleteSubscription(ctx, s.Name) }) // one that was never made is gone already
 		}
+		wg.Wait()
 		err = errors.Join(err, client.Close())
 	}()
 	for _, s := range subs {

@@ -175,7 +175,7 @@ func (f keyFile) change(done string, edit func(*handoff.KeySet) (*handoff.KeySet
 	if err := f.write(set); err != nil {
 		return err
 	}
-	_, err = fmt.Println(done)
+	_, err = fmt.Fprintln(os.Stdout, done)
 	return err
 }
 
@@ -252,7 +252,7 @@ func (c keysAdd) Run(context.Context) error {
 		if err := c.write(set); err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s is new, and %s is its active key\n", c.File, c.ID)
+		_, err = fmt.Fprintf(os.Stdout, "%s is new, and %s is its active key\n", c.File, c.ID)
 		return err
 	}
 	return c.change(c.ID+" is added and pending: promote it when every instance has read the file",

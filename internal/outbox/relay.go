@@ -100,6 +100,8 @@ type Relay struct {
 	// unmarked survives a lost connection: what was published but could not be
 	// marked is marked by the next session instead of being published again.
 	unmarked []mark
+
+	away bool // the database does not answer; Run's own
 }
 
 type counters struct{ published, failed, dead atomic.Uint64 }
@@ -168,11 +170,27 @@ func (r *Relay) Run(ctx context.Context) error {
 			return r.lead(ctx, s, pause)
 		})
 		if err != nil && ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "outbox relay lost its database connection, reconnecting", "table", r.cfg.Table.name, "error", err)
+			r.lost(ctx, err)
 			pause.wait(ctx)
 		}
 	}
 	return nil
+}
+
+// lost logs the beginning of an outage, not each attempt to reconnect.
+func (r *Relay) lost(ctx context.Context, err error) {
+	if !r.away {
+		r.cfg.Logger.WarnContext(ctx, "outbox relay lost its database connection, reconnecting", "table", r.cfg.Table.name, "error", err)
+	}
+	r.away = true
+}
+
+// found logs the end of an outage, once the server has answered.
+func (r *Relay) found(ctx context.Context) {
+	if r.away {
+		r.cfg.Logger.InfoContext(ctx, "outbox relay has its database connection again", "table", r.cfg.Table.name)
+	}
+	r.away = false
 }
 
 // RunOnce publishes what is there now and returns how many rows that were. When
@@ -237,6 +255,7 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 		if err != nil {
 			return err
 		}
+		r.found(ctx)
 		if led {
 			break
 		}

@@ -116,6 +116,8 @@ func (m *metrics) of(route string) usual {
 		return known.(usual)
 	}
 	r := usual{m.calls.WithLabelValues(m.name, route, outcomeOK), m.duration.WithLabelValues(m.name, route)}
+	m.retries.WithLabelValues(m.name, route) // there from the first call: a rate needs a zero to rise from
+	m.hedges.WithLabelValues(m.name, route)
 	m.routes.Store(route, r)
 	return r
 }

@@ -109,7 +109,7 @@ func TestFiguresOfTheSpecification(t *testing.T) {
 	testkit.CheckMetricKinds(t, figures)
 	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse postgres_pool_inuse
 		outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total singleflight_followers_total
-		handoff_mint_total handoff_consume_total bot_verdict_total build_info`) {
+		handoff_mint_total handoff_consume_total bot_verdict_total rate_limited_total upstream_retries_total upstream_hedges_total build_info`) {
 		if name = "\nbff_consumer_" + name; !strings.Contains(figures, name+" ") && !strings.Contains(figures, name+"{") {
 			t.Errorf("%s is not reported", strings.TrimSpace(name))
 		}

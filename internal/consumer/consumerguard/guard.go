@@ -220,6 +220,11 @@ func (g *Guard) register(reg prometheus.Registerer) {
 	for _, outcome := range []string{answerSolved, answerFailed} {
 		g.answers.WithLabelValues(outcome) // there from the start: a rate needs a zero to rise from
 	}
+	for class := range g.cfg.Limits.PerMinute {
+		for _, scope := range []string{ratelimit.ScopeSession, ratelimit.ScopeIP, ratelimit.ScopeFingerprint} {
+			g.limited.WithLabelValues(class, scope)
+		}
+	}
 	for v, verdict := range []bot.Verdict{bot.Human, bot.Suspect, bot.Bot} {
 		for a, action := range []string{actNone: "none", actCache: "cache", actChallenge: "challenge", actBlock: "hard-block"} {
 			g.verdicts[v][a] = verdicts.WithLabelValues(string(verdict), action)

@@ -246,7 +246,7 @@ func TestHostileCrowd(t *testing.T) {
 		t.Errorf("%d keys, the longest of %d bytes", len(keys), len(keys[0]))
 	}
 
-	const strangers = 1500
+	const strangers = 800
 	if err := f.Sim.SetFault(sim.Fault{Upstream: "search-aggregation", Hang: true}); err != nil {
 		t.Fatal(err)
 	}

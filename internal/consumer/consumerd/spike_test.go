@@ -41,7 +41,7 @@ func TestSpike(t *testing.T) {
 }
 
 // pages is how many different pages a day's guests look at.
-const pages = 60
+const pages = 36
 
 // day has many guests, on all instances, look at the same few pages of a month,
 // some pages far oftener than others. It returns what that cost upstream, and

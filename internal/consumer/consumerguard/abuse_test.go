@@ -395,7 +395,7 @@ func TestHostileAddress(t *testing.T) {
 		ask(-1, person, http.MethodGet, "/hotels/warm", "")
 		pass(time.Minute)
 		before, fills, opened := maps.Clone(a.served), a.fills, len(a.sessions.at)
-		const seconds, perSecond = 120, 100
+		const seconds, perSecond = 60, 100
 		own := map[string]int{}
 		for i := range seconds * perSecond {
 			method, path, body, h := attacks(i)

@@ -377,6 +377,7 @@ type actor struct {
 	cookies     string // keep, none, invent
 	rotates     string // agent, address
 	plan        []step
+	untilCaught bool // it stops when it was caught enoughCaught times
 	rng         *rand.Rand
 
 	next   int
@@ -415,6 +416,10 @@ func (q *queue) Pop() any {
 	return last
 }
 
+// enoughCaught is how many requests of a caught program still weigh on limits that it
+// shares with others.
+const enoughCaught = 100
+
 // pass lets the bubble's time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -434,7 +439,7 @@ func (a *simulation) play(actors []*actor) {
 		pass(time.Until(begin.Add(s.at)))
 		synctest.Wait() // what was to happen behind the answers has happened
 		a.act(who, s)
-		if who.next++; who.next == len(who.plan) {
+		if who.next++; who.next == len(who.plan) || who.untilCaught && who.caught > enoughCaught {
 			heap.Pop(&q)
 		} else {
 			heap.Fix(&q, 0)

@@ -55,11 +55,18 @@ func testKeys(t testing.TB) *backoffice.AuditKeys {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	address := testkit.PostgresTemplate(t, "bff_backoffice", func(dsn string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		return postgres.Migrate(ctx, dsn, migrations.Backoffice(), postgres.MigrateOptions{})
-	})
+	return openFixture(t, testkit.PostgresTemplate(t, "bff_backoffice", migrate))
+}
+
+func migrate(dsn string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return postgres.Migrate(ctx, dsn, migrations.Backoffice(), postgres.MigrateOptions{})
+}
+
+// openFixture is a fixture over a migrated database.
+func openFixture(t testing.TB, address string) *fixture {
+	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)

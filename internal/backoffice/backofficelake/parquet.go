@@ -76,20 +76,23 @@ type file struct {
 
 func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	group := parquet.Group{}
+	options := []parquet.WriterOption{nil, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)}
 	for _, c := range columns {
 		group[c.Name] = c.node()
+		if c.Kind == backoffice.AuditText { // least and greatest of words and random ids help no reader
+			options = append(options, parquet.SkipPageBounds(c.Name), parquet.SkipPageStatistics(c.Name))
+		}
 	}
 	s := parquet.NewSchema(name, group)
-	f := &file{
-		w:       parquet.NewGenericWriter[any](w, s, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)),
-		columns: columns, chunk: make([][]parquet.Value, len(columns)),
-	}
+	options[0] = s
+	f := &file{w: parquet.NewGenericWriter[any](w, options...), columns: columns}
 	for _, c := range columns {
 		leaf, ok := s.Lookup(c.Name)
 		if !ok {
 			return nil, fmt.Errorf("column %s is not in its own schema", c.Name)
 		}
 		f.leaf = append(f.leaf, leaf.ColumnIndex)
+		f.chunk = append(f.chunk, make([]parquet.Value, chunkRows))
 	}
 	return f, nil
 }
@@ -97,19 +100,17 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 // add appends a row. Texts and ids stay as they are until writeChunk was called.
 func (f *file) add(row [][]byte) error {
 	for i, v := range row {
-		value, level := parquet.NullValue(), 0
+		c, value := &f.columns[i], &f.chunk[i][f.inChunk]
 		switch {
-		case v == nil:
-			if f.columns[i].Required {
-				return fmt.Errorf("column %s is null", f.columns[i].Name)
-			}
+		case v != nil && c.Required:
+			*value = valueOf(c.Kind, v)
+		case v != nil:
+			*value = valueOf(c.Kind, v).Level(0, 1, f.leaf[i])
+		case c.Required:
+			return fmt.Errorf("column %s is null", c.Name)
 		default:
-			value = valueOf(f.columns[i].Kind, v)
-			if !f.columns[i].Required {
-				level = 1
-			}
+			*value = parquet.Value{} // null
 		}
-		f.chunk[i] = append(f.chunk[i], value.Level(0, level, f.leaf[i]))
 	}
 	f.rows++
 	if f.inChunk++; f.inChunk < chunkRows {
@@ -133,10 +134,9 @@ func valueOf(k kind, v []byte) parquet.Value {
 func (f *file) writeChunk() error {
 	writers := f.w.ColumnWriters()
 	for i := range f.chunk {
-		if _, err := writers[f.leaf[i]].WriteRowValues(f.chunk[i]); err != nil {
+		if _, err := writers[f.leaf[i]].WriteRowValues(f.chunk[i][:f.inChunk]); err != nil {
 			return err
 		}
-		f.chunk[i] = f.chunk[i][:0]
 	}
 	f.inGroup += f.inChunk
 	f.inChunk = 0

@@ -32,9 +32,39 @@ type sealed struct {
 	heads                 []backoffice.AuditHead // published, and kept elsewhere
 }
 
+// model is the lake that newSealed copies. It is made once.
+var model struct {
+	sealed
+	files map[string][]byte
+}
+
 func newSealed(t *testing.T) *sealed {
 	t.Helper()
-	s := &sealed{fixture: newFixture(t)}
+	address := testkit.PostgresTemplate(t, "bff_backoffice, sealed", func(dsn string) error {
+		if err := migrate(dsn); err != nil {
+			return err
+		}
+		makeModel(t, dsn)
+		return nil
+	})
+	s := model.sealed
+	s.fixture, s.acts = openFixture(t, address), slices.Clone(s.acts)
+	for path, b := range model.files {
+		path = filepath.Join(s.dir, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &s
+}
+
+func makeModel(t *testing.T, address string) {
+	t.Helper()
+	s := &sealed{fixture: openFixture(t, address)}
 	for i := range 6 {
 		s.acts = append(s.acts, s.activity(tenantA, now.Add(time.Duration(i-10)*time.Minute), "success"))
 	}
@@ -60,7 +90,12 @@ func newSealed(t *testing.T) *sealed {
 	if len(s.heads) != 2 {
 		t.Fatalf("%d heads were published, want 2", len(s.heads))
 	}
-	return s
+	model.sealed, model.files = *s, map[string][]byte{}
+	for _, path := range listFiles(t, s.dir) {
+		model.files[path] = s.bytes(filepath.Join(s.dir, path))
+	}
+	s.super.Close() // a database with sessions is not copied
+	s.jobs.Close()
 }
 
 // quietly tampers without the database's own stamps, as a superuser can.

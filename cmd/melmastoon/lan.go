@@ -14,12 +14,12 @@ const lanPort = "8081"
 
 // freeOn finds an address of bff-consumer for guests' browsers; all else of the
 // services stays on loopback.
-func freeOn(host, usual string) (string, error) {
-	ln, _, err := platform.ListenOn(host, "bff-consumer", usual)
+func freeOn(host, usual string) (string, *platform.Taken, error) {
+	ln, taken, err := platform.ListenOn(host, "bff-consumer", usual)
 	if err != nil {
-		return "", fmt.Errorf("--lan: %w", err)
+		return "", nil, fmt.Errorf("--lan: %w", err)
 	}
-	return ln.Addr().String(), ln.Close()
+	return ln.Addr().String(), taken, ln.Close()
 }
 
 // lanAddress is the address at which phones on the same network find this machine: the

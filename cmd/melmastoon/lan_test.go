@@ -2,6 +2,8 @@ package main
 
 import (
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,5 +30,23 @@ func TestPrivateAddress(t *testing.T) {
 		if text := got.String(); err == nil && text != tc.want || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
+	}
+}
+
+// A taken port is told, with the program that has it.
+func TestFreeOn(t *testing.T) {
+	t.Parallel()
+	held, err := net.Listen("tcp", "127.0.0.2:0") //nolint:noctx // closed below
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	_, port, err := net.SplitHostPort(held.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, taken, err := freeOn("127.0.0.2", port)
+	if err != nil || at == held.Addr().String() || taken == nil || !strings.Contains(taken.Holder, strconv.Itoa(os.Getpid())) {
+		t.Errorf("at %s, taken %+v, %v", at, taken, err)
 	}
 }

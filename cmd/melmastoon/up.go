@@ -201,14 +201,18 @@ func (u up) environment(home string, stack *stack.Stack, simURL string) (map[str
 	for name, value := range u.oneMachine() {
 		env[name] = cmp.Or(os.Getenv(name), value)
 	}
+	var taken *platform.Taken
 	if u.ConsumerListen == "" && u.Lan {
-		if u.ConsumerListen, err = freeOn(u.host, u.usualPort(lanPort)); err != nil {
+		if u.ConsumerListen, taken, err = freeOn(u.host, u.usualPort(lanPort)); err != nil {
 			return nil, nil, err
 		}
 	}
 	list := []platform.Service{
 		{Name: "bff-consumer", Public: u.ConsumerListen, Internal: u.ConsumerInternalListen, Admin: u.ConsumerAdminListen},
 		{Name: "bff-backoffice", Public: u.BackofficeListen, Internal: u.BackofficeInternalListen, Admin: u.BackofficeAdminListen},
+	}
+	if taken != nil {
+		list[0].Taken = append(list[0].Taken, *taken)
 	}
 	for i := range list {
 		if list[i], err = list[i].Place(!u.throwaway()); err != nil {

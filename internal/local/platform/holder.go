@@ -3,7 +3,9 @@ package platform
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,15 +14,15 @@ import (
 	"time"
 )
 
-// portHolder says which process listens on a TCP port, such as "pid 123, nginx".
-// It is empty where that cannot be found out: another user's processes show their
+// portHolder says which process listens on a TCP port of an address, such as
+// "pid 123, nginx"; without an address, on any. It is empty where that cannot be found out: another user's processes show their
 // sockets to root alone.
-func portHolder(port string) string {
+func portHolder(host, port string) string {
 	n, err := strconv.Atoi(port)
 	if err != nil {
 		return ""
 	}
-	sockets := listening(n)
+	sockets := listening(host, n)
 	if len(sockets) == 0 {
 		return askLsof(port)
 	}
@@ -45,7 +47,7 @@ func holder(pid, name string) string {
 }
 
 // listening are the sockets that listen on a port, as /proc/PID/fd names them.
-func listening(port int) map[string]bool {
+func listening(host string, port int) map[string]bool {
 	const listen = "0A" // TCP_LISTEN
 	suffix := fmt.Sprintf(":%04X", port)
 	out := map[string]bool{}
@@ -55,13 +57,24 @@ func listening(port int) map[string]bool {
 			continue
 		}
 		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if c := strings.Fields(lines.Text()); len(c) > 9 && strings.HasSuffix(c[1], suffix) && c[3] == listen {
+			if c := strings.Fields(lines.Text()); len(c) > 9 && strings.HasSuffix(c[1], suffix) && c[3] == listen && covers(strings.TrimSuffix(c[1], suffix), host) {
 				out["socket:["+c[9]+"]"] = true
 			}
 		}
 		_ = f.Close()
 	}
 	return out
+}
+
+// covers reports whether a socket's address, as the kernel writes it, is an IPv4 host or
+// all addresses. Two programs can have one port, each on its own address.
+func covers(socket, host string) bool {
+	addr, err := netip.ParseAddr(host)
+	if err != nil || !addr.Is4() {
+		return true
+	}
+	b := addr.As4()
+	return strings.Trim(socket, "0") == "" || strings.HasSuffix(socket, fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b[:])))
 }
 
 // lsofTimeout bounds a question that is asked for comfort alone.

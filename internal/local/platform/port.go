@@ -61,7 +61,7 @@ func ListenOn(host, what, usual string) (net.Listener, *Taken, error) {
 		case usual == "" || port == usual:
 			return ln, nil, nil
 		}
-		return ln, &Taken{For: what, Port: usual, Holder: portHolder(usual), Instead: ln.Addr().String()}, nil
+		return ln, &Taken{For: what, Port: usual, Holder: portHolder(host, usual), Instead: ln.Addr().String()}, nil
 	}
 	return nil, nil, errors.New("no free port on " + host)
 }
@@ -78,7 +78,7 @@ func Usual() []Taken {
 	for i := range list {
 		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", list[i].Port))
 		if err != nil {
-			list[i].Holder = cmp.Or(portHolder(list[i].Port), "a program that cannot be seen")
+			list[i].Holder = cmp.Or(portHolder("127.0.0.1", list[i].Port), "a program that cannot be seen")
 			continue
 		}
 		_ = ln.Close() // it was free

@@ -68,8 +68,8 @@ func place(what, given string, wellKnown bool, usual string) (net.Listener, *Tak
 		return Listen(what, "")
 	}
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", given)
-	if _, port, bad := net.SplitHostPort(given); err != nil && bad == nil {
-		if holder := portHolder(port); holder != "" {
+	if host, port, bad := net.SplitHostPort(given); err != nil && bad == nil {
+		if holder := portHolder(host, port); holder != "" {
 			err = fmt.Errorf("%w: another program has it (%s)", err, holder)
 		}
 	}

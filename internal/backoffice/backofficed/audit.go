@@ -174,7 +174,7 @@ func (a *auditRefused) Run(ctx context.Context, id service.Identity) error {
 		return err
 	}
 	for _, r := range all {
-		if _, err := fmt.Printf("%s/%d: %d rows, refused at %s: %s\n", r.Table, r.First, r.Rows, bff.At(r.At), r.Detail); err != nil {
+		if _, err := fmt.Fprintf(os.Stdout, "%s/%d: %d rows, refused at %s: %s\n", r.Table, r.First, r.Rows, bff.At(r.At), r.Detail); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func open(t *testing.T) *pgxpool.Pool {
 	q := u.Query()
 	q.Set("role", migrations.ConsumerApp)
 	u.RawQuery = q.Encode()
-	db, err := postgres.Open(testkit.Context(t), postgres.Config{URL: u.String()})
+	db, err := postgres.Open(testkit.Context(t), testkit.Patient(u.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: testkit.Postgres(t)})
+	db, err := postgres.Open(t.Context(), testkit.Patient(testkit.Postgres(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (s shape) open(t *testing.T) *pgxpool.Pool {
 	q := u.Query()
 	q.Set("role", s.role)
 	u.RawQuery = q.Encode()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: u.String()})
+	db, err := postgres.Open(t.Context(), testkit.Patient(u.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/local/stack"
+	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
 // Servers to use instead of starting shared ones.
@@ -71,6 +72,12 @@ func PostgresTemplate(t testing.TB, name string, prepare func(url string) error)
 		t.Fatalf("prepare template database %s: %v", name, err)
 	}
 	return c.database(t, template)
+}
+
+// Patient is the configuration of a test's own pool. The timeouts of production are a
+// few seconds: on a machine with other work they would end the test, not what it tests.
+func Patient(url string) postgres.Config {
+	return postgres.Config{URL: url, ConnectTimeout: callTimeout, StatementTimeout: callTimeout, LockTimeout: callTimeout, IdleInTransactionTimeout: callTimeout}
 }
 
 // NewPostgres starts a server for one test, to be stopped and killed at will.

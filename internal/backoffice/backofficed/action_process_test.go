@@ -197,7 +197,7 @@ func (s *staff) readActivity(by *desk.Client, of, reservation string) {
 func (s *staff) searchFor(texts ...string) {
 	s.t.Helper()
 	ctx := testkit.Context(s.t)
-	db, err := postgres.Open(s.t.Context(), postgres.Config{URL: s.PostgresURL})
+	db, err := postgres.Open(s.t.Context(), testkit.Patient(s.PostgresURL))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (s *staff) as(role string) *pgxpool.Pool {
 	if role == migrations.BackofficeJobs {
 		url = env["BFF_BACKOFFICE_JOBS_POSTGRES_URL"]
 	}
-	db, err := postgres.Open(s.t.Context(), postgres.Config{URL: url})
+	db, err := postgres.Open(s.t.Context(), testkit.Patient(url))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestJobs(t *testing.T) {
 	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.LakeURL = "file://" + t.TempDir() })}
 	s.run("migrate") // gives the roles their passwords
 	ctx, now := testkit.Context(t), time.Now()
-	super, err := postgres.Open(t.Context(), postgres.Config{URL: s.PostgresURL})
+	super, err := postgres.Open(t.Context(), testkit.Patient(s.PostgresURL))
 	if err != nil {
 		t.Fatal(err)
 	}

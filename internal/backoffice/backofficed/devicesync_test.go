@@ -47,7 +47,7 @@ func TestDeviceSync(t *testing.T) {
 	p := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_SYNC_PUBLIC_URL": "https://sync.example"})
 	d := s.newDesk(p, nil)
 	s.signIn(d, "parwana")
-	super, err := postgres.Open(t.Context(), postgres.Config{URL: s.PostgresURL})
+	super, err := postgres.Open(t.Context(), testkit.Patient(s.PostgresURL))
 	if err != nil {
 		t.Fatal(err)
 	}

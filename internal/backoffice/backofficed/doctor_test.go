@@ -51,7 +51,7 @@ func newClinic(t *testing.T) *clinic {
 	c.settings["BFF_BACKOFFICE_PUBLIC_URLS"] = "https://staff.example"
 	var err1, err2, err3, err4 error
 	var lru rueidis.Client
-	c.super, err1 = postgres.Open(t.Context(), postgres.Config{URL: db.URL()})
+	c.super, err1 = postgres.Open(t.Context(), testkit.Patient(db.URL()))
 	c.sessions, err2 = redis.Open(redis.Config{URL: sessions.URL()})
 	c.topics, err3 = pubsub.Open(t.Context(), pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubHost, AdminTimeout: time.Minute})
 	lru, err4 = redis.Open(redis.Config{URL: caches.URL()})

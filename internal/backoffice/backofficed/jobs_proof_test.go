@@ -25,7 +25,7 @@ func TestProofJobsAreKilled(t *testing.T) {
 	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.LakeURL = "file://" + t.TempDir() })}
 	s.run("migrate")
 	ctx := testkit.Context(t)
-	super, err := postgres.Open(t.Context(), postgres.Config{URL: s.PostgresURL})
+	super, err := postgres.Open(t.Context(), testkit.Patient(s.PostgresURL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func newKilledFleet(t *testing.T, env map[string]string) *killedFleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.redis.Close)
-	if f.db, err = postgres.Open(t.Context(), postgres.Config{URL: f.PostgresURL}); err != nil {
+	if f.db, err = postgres.Open(t.Context(), testkit.Patient(f.PostgresURL)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.db.Close)

@@ -61,7 +61,7 @@ func newLockHouse(t *testing.T) *lockHouse {
 		h.guests = append(h.guests, g.ReservationID)
 	}
 	var err error
-	if h.db, err = postgres.Open(t.Context(), postgres.Config{URL: h.PostgresURL}); err != nil {
+	if h.db, err = postgres.Open(t.Context(), testkit.Patient(h.PostgresURL)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.db.Close)

@@ -63,7 +63,7 @@ func TestSlowVendorHoldsUpNoOtherTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	super, err := postgres.Open(t.Context(), postgres.Config{URL: address})
+	super, err := postgres.Open(t.Context(), testkit.Patient(address))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSlowVendorHoldsUpNoOtherTenant(t *testing.T) {
 	q := u.Query()
 	q.Set("role", migrations.BackofficeJobs)
 	u.RawQuery = q.Encode()
-	jobs, err := postgres.Open(t.Context(), postgres.Config{URL: u.String()})
+	jobs, err := postgres.Open(t.Context(), testkit.Patient(u.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,9 +112,9 @@ func reactThroughPubSub(t *testing.T, host, project string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Context(t))
 	defer cancel()
-	db, err := postgres.Open(ctx, postgres.Config{URL: testkit.PostgresTemplate(t, "bff_backoffice", func(url string) error {
+	db, err := postgres.Open(ctx, testkit.Patient(testkit.PostgresTemplate(t, "bff_backoffice", func(url string) error {
 		return postgres.Migrate(context.WithoutCancel(ctx), url, migrations.Backoffice(), postgres.MigrateOptions{})
-	})})
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}

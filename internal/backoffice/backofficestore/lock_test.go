@@ -195,7 +195,7 @@ func BenchmarkLockAction(b *testing.B) {
 		b.Fatal(err)
 	}
 	u.User = url.UserPassword(migrations.BackofficeApp, password)
-	db, err := postgres.Open(b.Context(), postgres.Config{URL: u.String()})
+	db, err := postgres.Open(b.Context(), testkit.Patient(u.String()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func openJobs(t *testing.T) *pgxpool.Pool {
 	u.RawQuery = url.Values{"role": {migrations.BackofficeJobs}}.Encode() + "&" + u.RawQuery
 	var pools [2]*pgxpool.Pool
 	for i, a := range []string{address, u.String()} {
-		db, err := postgres.Open(t.Context(), postgres.Config{URL: a})
+		db, err := postgres.Open(t.Context(), testkit.Patient(a))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,7 +124,7 @@ func TestDoctor(t *testing.T) {
 	named(t, examine(func(d *doctor) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,
 		"wrong keys: keyring of the hand-off: handoff-keys: ", "wrong hand-off: token: handoff-keys: ")
 
-	db, err := postgres.Open(ctx, postgres.Config{URL: env["BFF_CONSUMER_POSTGRES_URL"]})
+	db, err := postgres.Open(ctx, testkit.Patient(env["BFF_CONSUMER_POSTGRES_URL"]))
 	if err != nil {
 		t.Fatal(err)
 	}

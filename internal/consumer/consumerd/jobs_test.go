@@ -35,7 +35,7 @@ func store(t *testing.T) *pgxpool.Pool {
 	q := u.Query()
 	q.Set("role", migrations.ConsumerApp)
 	u.RawQuery = q.Encode()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: u.String()})
+	db, err := postgres.Open(t.Context(), testkit.Patient(u.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

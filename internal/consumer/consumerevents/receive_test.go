@@ -70,7 +70,7 @@ func newHouse(t *testing.T) *house {
 		defer cancel()
 		return postgres.Migrate(ctx, url, migrations.Consumer(), postgres.MigrateOptions{})
 	})
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	db, err := postgres.Open(t.Context(), testkit.Patient(url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func newShop(t *testing.T, redisURL, postgresURL string) *shop {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.redis.Close)
-	if s.db, err = postgres.Open(testkit.Context(t), postgres.Config{URL: postgresURL, ApplicationName: "test"}); err != nil {
+	if s.db, err = postgres.Open(testkit.Context(t), testkit.Patient(postgresURL)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.db.Close)

@@ -243,7 +243,7 @@ func TestSeenTenants(t *testing.T) {
 	defer cancel()
 	want := map[bff.ID]bool{}
 	for n := range 2 {
-		db, err := postgres.Open(ctx, postgres.Config{URL: i.postgres.URL()})
+		db, err := postgres.Open(ctx, testkit.Patient(i.postgres.URL()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestSeenTenants(t *testing.T) {
 	gone := bff.NewID(bff.PrefixTenant, noon)
 	i.change(k, gone, true, noon)
 	want[gone] = true
-	fresh, err := postgres.Open(ctx, postgres.Config{URL: i.postgres.URL()})
+	fresh, err := postgres.Open(ctx, testkit.Patient(i.postgres.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}

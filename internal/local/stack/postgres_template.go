@@ -57,10 +57,10 @@ func (p *Postgres) template(ctx context.Context) (string, error) {
 	if err := p.initdb(ctx, made); err != nil {
 		return "", err
 	}
-	if os.Rename(made, path) != nil { // another process was quicker, or another account has the name
-		return made, nil
+	if os.Rename(made, path) == nil {
+		return path, nil
 	}
-	return path, nil
+	return made, nil // another process was quicker, or another account has the name
 }
 
 // owns reports whether the directory belongs to the server's account and is closed to

@@ -146,7 +146,9 @@ func (d *dir) close() error {
 	if d.temporary {
 		err = os.RemoveAll(d.path)
 	}
-	err = errors.Join(err, d.lock.Close())
+	// Closing alone would not do: a program that is being started at this moment has a
+	// copy of the file until it runs, and with it the lock.
+	err = errors.Join(err, syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN), d.lock.Close())
 	d.lock = nil
 	return err
 }

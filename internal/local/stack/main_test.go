@@ -166,7 +166,12 @@ func copyForOthers(t *testing.T, program string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, raw, 0o755); err != nil {
+	// A program that another test starts meanwhile would have the file open for writing
+	// for a moment, and the kernel runs no such file.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(to, raw, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return to

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -170,4 +171,30 @@ func urlHost(t *testing.T, raw string) string {
 		t.Fatal(err)
 	}
 	return u.Host
+}
+
+// A program that is being started while a directory is given up has a copy of the lock
+// for a moment; the directory is free all the same.
+func TestDirIsFreeAfterClose(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	d, err := openDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := syscall.Dup(int(d.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(child) })
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.close(); err != nil {
+		t.Error(err)
+	}
 }

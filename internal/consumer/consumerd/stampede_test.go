@@ -17,12 +17,12 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// TestStampede has four hundred guests ask the same at once, of three cold
+// TestStampede has a thousand guests ask the same at once, of three cold
 // instances: each upstream is called once, and all get the same bytes. It is
 // not parallel: it wants the machine for itself.
 func TestStampede(t *testing.T) {
 	f := newFleet(t, 3, nil)
-	const guests = 400
+	const guests = 1000
 	f.crowd(guests, guestCall{method: http.MethodGet, path: "/facets?country=AF"}) // opens the connections
 	hotels := f.hotels()
 	for _, tt := range []struct {

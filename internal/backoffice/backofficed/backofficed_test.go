@@ -270,6 +270,15 @@ func TestJobs(t *testing.T) {
 	if got := s.run("audit", "keys"); !strings.Contains(got, ":public:") {
 		t.Errorf("audit keys: %s", got)
 	}
+	add(`UPDATE bff_backoffice.audit_exports SET refused_at = now(), refusal = 'not a file' WHERE tab = 'operator_activity'`)
+	refused := s.run("audit", "refused")
+	export, detail, _ := strings.Cut(refused, ": ")
+	if !strings.HasPrefix(export, "operator_activity/") || !strings.HasPrefix(detail, "1 rows") || !strings.HasSuffix(detail, ": not a file\n") {
+		t.Errorf("audit refused: %q", refused)
+	}
+	if got := s.run("audit", "refused", "--waive", export); got != "" {
+		t.Errorf("after the only one was waived: %q", got)
+	}
 	letters := s.run("dlq", "list", "--archived")
 	if strings.Count(letters, "refused") != 1 || strings.Count(s.run("dlq", "list"), "refused") != 1 {
 		t.Errorf("dead letters: %s", letters)

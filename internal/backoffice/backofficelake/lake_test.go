@@ -95,7 +95,7 @@ func (f *fixture) url() string { return "file://" + f.dir }
 
 func open(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	db, err := postgres.Open(t.Context(), testkit.Patient(url))
 	if err != nil {
 		t.Fatal(err)
 	}

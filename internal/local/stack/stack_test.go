@@ -114,12 +114,25 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	})
 }
 
-// Where no kernel helps, the next start ends what a killed parent left.
+// Where no kernel helps, the next start ends what a killed parent left. The servers are
+// in a directory of their own: every process on the machine that starts some sweeps the
+// usual one.
 func TestSweepEndsOrphans(t *testing.T) {
-	t.Parallel()
+	root, err := os.MkdirTemp("", "sweep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil { //nolint:gosec // servers run under another account
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", root)
 	c := startChild(t, childOrder{SurviveParent: true}, false)
 	if c.Error != "" {
 		t.Fatal(c.Error)
+	}
+	if !strings.HasPrefix(c.PostgresDir, root) {
+		t.Fatalf("the server is in %s", c.PostgresDir)
 	}
 	c.kill(t)
 	query(t, c.PostgresURL, "SELECT 'ok'") // still there
@@ -130,7 +143,6 @@ func TestSweepEndsOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another test may sweep at the same time, and take one of the two.
 	await(t, "orphans end", func() bool {
 		sweep(testContext(t), as, orSilent(nil))
 		return !exists(c.PostgresDir) && !exists(c.RedisDir) && gone(c.PostgresPid)() && gone(c.RedisPid)()

@@ -118,7 +118,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 // in a directory of their own: every process on the machine that starts some sweeps the
 // usual one.
 func TestSweepEndsOrphans(t *testing.T) {
-	root, err := os.MkdirTemp("", "sweep")
+	root, err := os.MkdirTemp("", "sweep") //nolint:usetesting // t.TempDir is closed to the account of the servers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -24,10 +24,7 @@ import (
 // errors, panics, cancellations and rollbacks in between: no row ever crosses.
 func TestProofNothingLeaksThroughThePool(t *testing.T) {
 	t.Parallel()
-	statements := 5_000
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		statements = 1_000_000
-	}
+	statements := testkit.Proof(5_000, 1_000_000)
 	t.Run("direct", func(t *testing.T) {
 		t.Parallel()
 		admin := migrated(t, migrations.Backoffice())

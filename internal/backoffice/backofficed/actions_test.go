@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 
@@ -29,10 +28,9 @@ import (
 func TestProofActions(t *testing.T) {
 	t.Parallel()
 	f := newKilledFleet(t, map[string]string{"BFF_BACKOFFICE_TAKE_OVER": "1s"})
-	long := os.Getenv("MELMASTOON_PROOF") == "long"
 	for _, a := range actions() {
 		for _, at := range steps() {
-			if !long && !slices.Contains(a.short, at.name) || at.of != nil && !at.of(a) {
+			if !testkit.LongProof() && !slices.Contains(a.short, at.name) || at.of != nil && !at.of(a) {
 				continue
 			}
 			t.Logf("%s, %s", a.name, at.name)

@@ -2,7 +2,6 @@ package backofficed
 
 import (
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -18,10 +17,7 @@ import (
 // export exactly once, nothing was pruned that was not exported, and the chain is whole.
 func TestProofJobsAreKilled(t *testing.T) {
 	t.Parallel()
-	rounds, rows := 2, 1000
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		rounds, rows = 60, 20_000
-	}
+	rounds, rows := testkit.Proof(2, 60), testkit.Proof(1000, 20_000)
 	s := &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.LakeURL = "file://" + t.TempDir() })}
 	s.run("migrate")
 	ctx := testkit.Context(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,7 +42,7 @@ func TestProofKilledInTheMiddle(t *testing.T) {
 			t.Logf("%s, killed after %d commands", op.name, n)
 			return f.kill(op, func(d *doomed) *hang { return d.redis.hold(n) })
 		}
-		if os.Getenv("MELMASTOON_PROOF") != "long" {
+		if !testkit.LongProof() {
 			for _, n := range op.commands {
 				pass(n)
 			}

@@ -3,7 +3,6 @@ package backofficestore_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -123,10 +122,7 @@ func TestActivitiesShareACommit(t *testing.T) {
 // Whatever was acknowledged is there after the server was killed again and again.
 func TestProofLedgerLosesNothing(t *testing.T) {
 	t.Parallel()
-	kills := 1
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		kills = 50
-	}
+	kills := testkit.Proof(1, 50)
 	server := testkit.NewPostgres(t, true)
 	admin := server.DatabaseURL("postgres")
 	if err := migrate(admin); err != nil {

@@ -24,6 +24,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -233,9 +234,9 @@ func checkPrices(t *testing.T, a guestAnswer, when time.Duration) {
 	}
 }
 
-// TestPricesAreCurrent reads for five minutes while pricing comes and goes: no
+// TestProofPricesAreCurrent reads for five minutes while pricing comes and goes: no
 // price is shown as current that is older than a minute.
-func TestPricesAreCurrent(t *testing.T) {
+func TestProofPricesAreCurrent(t *testing.T) {
 	t.Parallel()
 	for _, route := range []string{"search", "hotel"} {
 		t.Run(route, func(t *testing.T) {
@@ -243,10 +244,11 @@ func TestPricesAreCurrent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				call := stagedCalls()[route]
-				const step = 500 * time.Millisecond
-				for i := range 600 {
+				step := testkit.Proof(500*time.Millisecond, 250*time.Millisecond)
+				second := int(time.Second / step)
+				for i := range 300 * second {
 					var f consumertest.Failures
-					if i%180 > 140 { // twenty seconds in ninety
+					if i%(90*second) > 70*second { // twenty seconds in ninety
 						f.Pricing = consumertest.Failure("error")
 					}
 					s.Fail(f)
@@ -262,13 +264,13 @@ func TestPricesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestSteadyState reads over many lifetimes: the projection is asked once a
+// TestProofSteadyState reads over many lifetimes: the projection is asked once a
 // minute and no guest ever waits.
-func TestSteadyState(t *testing.T) {
+func TestProofSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		const minutes = 10
+		minutes := testkit.Proof(10, 20)
 		waited := 0
 		for range minutes * 60 {
 			a, got := s.ask(searchCall("Kabul"))

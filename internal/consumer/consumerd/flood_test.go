@@ -3,7 +3,6 @@ package consumerd_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,10 +31,7 @@ func scrapers() []scraper {
 // people, hardly cost the upstreams anything, and people do not notice.
 func TestProofFlood(t *testing.T) {
 	f := newWatch(t, 1, map[string]string{"BFF_CONSUMER_NO_CRAWLER_DNS": "true"})
-	guests := 120
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		guests = 2000
-	}
+	guests := testkit.Proof(120, 2000)
 	// Calls that were hedged or tried again are a slow machine's, not the flood's.
 	usual := f.visitors(1, guests) - f.extraCalls()
 	before := f.extraCalls()

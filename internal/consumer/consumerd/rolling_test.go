@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -151,10 +150,7 @@ func (b *balancer) ask(conns map[*backend]*keptConn, to *backend) (closed bool, 
 // MELMASTOON_PROOF=long it does so ten times.
 func TestProofRollingRestart(t *testing.T) {
 	t.Parallel()
-	rounds, rate := 1, 50
-	if os.Getenv("MELMASTOON_PROOF") == "long" {
-		rounds, rate = 10, 500
-	}
+	rounds, rate := testkit.Proof(1, 10), testkit.Proof(50, 500)
 	w := testkit.NewWorld(t, nil)
 	settings := func(i int) map[string]string {
 		return map[string]string{

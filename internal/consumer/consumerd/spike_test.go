@@ -13,10 +13,10 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-// TestSpike lets a campaign send ten times the guests to as many different
+// TestProofSpike lets a campaign send ten times the guests to as many different
 // pages: the services behind see no more of them than on any other day. It is
 // not parallel: it wants the machine for itself.
-func TestSpike(t *testing.T) {
+func TestProofSpike(t *testing.T) {
 	f := newFleet(t, 3, nil)
 	for month := 1; month < 6; month += 2 {
 		usual, _ := f.day(month, pages)
@@ -41,7 +41,7 @@ func TestSpike(t *testing.T) {
 }
 
 // pages is how many different pages a day's guests look at.
-const pages = 36
+var pages = testkit.Proof(36, 60)
 
 // day has many guests, on all instances, look at the same few pages of a month,
 // some pages far oftener than others. It returns what that cost upstream, and

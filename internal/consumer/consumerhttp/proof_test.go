@@ -27,10 +27,7 @@ import (
 // dies among them. Callers insist until they are told yes or no.
 func TestProofOneConsumer(t *testing.T) {
 	t.Parallel()
-	callers := 60
-	if long() {
-		callers = 1000
-	}
+	callers := testkit.Proof(60, 1000)
 	db := testkit.NewPostgres(t, true)
 	s := newSite(t, 3, nil, func(p *platform.Places) { p.PostgresURL = db.URL() })
 	g := s.guest()
@@ -94,10 +91,7 @@ func TestProofOneConsumer(t *testing.T) {
 // which one is killed: one row, one event, the same answer for everyone.
 func TestProofOneMint(t *testing.T) {
 	t.Parallel()
-	attempts := 40
-	if long() {
-		attempts = 500
-	}
+	attempts := testkit.Proof(40, 500)
 	// More retries than are free, and faster than people are.
 	s := newSite(t, 3, map[string]string{"BFF_CONSUMER_LIMITS": "handoff=10000", "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
 	g := s.guest()
@@ -155,10 +149,7 @@ func TestProofOneMint(t *testing.T) {
 // nothing secret is in any log.
 func TestProofKeyRotation(t *testing.T) {
 	t.Parallel()
-	rotations := 2
-	if long() {
-		rotations = 10
-	}
+	rotations := testkit.Proof(2, 10)
 	file := filepath.Join(t.TempDir(), "keys.json")
 	keys := func(args ...string) {
 		t.Helper()
@@ -210,7 +201,9 @@ func TestProofKeyRotation(t *testing.T) {
 					return
 				}
 				count(p.KeyID).Add(1)
-				pause()
+				if !testkit.LongProof() { // short proofs share the machine with other tests
+					pause()
+				}
 			}
 		})
 	}
@@ -308,10 +301,7 @@ func replace(t *testing.T, file string, b []byte) {
 // same cookie, wishlists and answers are all there.
 func TestProofRedisForgets(t *testing.T) {
 	t.Parallel()
-	guests, each := 4, 6
-	if long() {
-		guests, each = 20, 40
-	}
+	guests, each := testkit.Proof(4, 20), testkit.Proof(6, 40)
 	redis := testkit.NewRedis(t)
 	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, // these guests are busier than people
 		func(p *platform.Places) { p.RedisURL = redis.URL() })
@@ -384,7 +374,7 @@ func flush(t *testing.T, url string) {
 // generous are limits for proofs of something else.
 const generous = "search=100000,detail=100000,handoff=100000,wishlist=100000,session=100000,telemetry=100000"
 
-// pause leaves the machine to the processes: between two attempts, and between two visits.
+// pause keeps clients that ask again from taking the machine from the processes.
 func pause() { <-time.After(20 * time.Millisecond) }
 
 // A wishlist holds its hundred however many processes add to it.

@@ -316,9 +316,6 @@ func (s *site) until(otherwise string, done func() bool) {
 	}
 }
 
-// long reports whether the proofs run at full length.
-func long() bool { return os.Getenv("MELMASTOON_PROOF") == "long" }
-
 func redisClient(t *testing.T, url string) rueidis.Client {
 	t.Helper()
 	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: time.Minute})

@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -61,7 +62,7 @@ type Caches struct {
 	brands   *values[consumer.BrandPeek]
 	property *values[consumer.Property]
 	regions  *values[string]
-	rates    *rates
+	rates    *memo.Memo[stayed, consumer.RateSnapshot] // the last price of each stay that was received
 }
 
 // New returns the wrappers.
@@ -94,7 +95,7 @@ func New(cfg Config) (*Caches, error) {
 		brands:   newValues[consumer.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
 		property: newValues[consumer.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
 		regions:  newValues[string](open("region", always(regionTTL), regionTTL, 1<<20)),
-		rates:    newRates(),
+		rates:    memo.New[stayed, consumer.RateSnapshot](heardRates),
 	}
 	return c, errors.Join(errs...)
 }

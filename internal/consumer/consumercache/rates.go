@@ -2,22 +2,13 @@ package consumercache
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 )
-
-// rates remembers the last price of each stay that this process received, in a table
-// of fixed size: what strangers ask for makes it forget sooner, never grow.
-type rates struct {
-	seed  maphash.Seed
-	slots []atomic.Pointer[heardRate]
-}
 
 // heardRates is how many prices are remembered; each takes about 400 bytes.
 const heardRates = 1 << 14
@@ -29,30 +20,6 @@ type stayed struct {
 	adults, children, rooms int
 	ages                    string
 	currency                bff.Currency
-}
-
-type heardRate struct {
-	stay stayed
-	rate consumer.RateSnapshot
-}
-
-func newRates() *rates {
-	return &rates{seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[heardRate], heardRates)}
-}
-
-func (r *rates) slot(s stayed) *atomic.Pointer[heardRate] {
-	return &r.slots[maphash.Comparable(r.seed, s)%uint64(len(r.slots))]
-}
-
-func (r *rates) put(s stayed, rate consumer.RateSnapshot) {
-	r.slot(s).Store(&heardRate{s, rate})
-}
-
-func (r *rates) get(s stayed) (consumer.RateSnapshot, bool) {
-	if h := r.slot(s).Load(); h != nil && h.stay == s {
-		return h.rate, true
-	}
-	return consumer.RateSnapshot{}, false
 }
 
 // stayOf names a request's stay at any hotel.
@@ -72,7 +39,7 @@ func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bf
 	if err == nil {
 		for id, rate := range found {
 			stay.property = id
-			c.rates.put(stay, rate)
+			c.rates.Put(stay, rate)
 		}
 		return found, nil
 	}
@@ -96,7 +63,7 @@ func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarD
 	q, err := c.cfg.Prices.Quote(ctx, req, calendarDays)
 	switch {
 	case err == nil && q.Rate != nil:
-		c.rates.put(stay, *q.Rate)
+		c.rates.Put(stay, *q.Rate)
 	case err != nil:
 		if rate, ok := c.lastRate(stay); ok {
 			q.Rate = &rate
@@ -111,11 +78,11 @@ func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consume
 	if len(req.Properties) > 0 {
 		stay.property = req.Properties[0].PropertyID
 	}
-	return c.rates.get(stay)
+	return c.rates.Get(stay)
 }
 
 // lastRate returns a remembered price that may stand in for a failure.
 func (c *Caches) lastRate(s stayed) (consumer.RateSnapshot, bool) {
-	rate, ok := c.rates.get(s)
+	rate, ok := c.rates.Get(s)
 	return rate, ok && time.Since(rate.CapturedAt.Time) < staleFor
 }

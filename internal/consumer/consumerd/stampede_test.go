@@ -175,16 +175,22 @@ func TestOneEntryPerAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for { // once more if Redis or an upstream was too slow: by then both instances have it
+			// Once more, for other nights, if Redis or an upstream was too slow: instances that
+			// asked for themselves keep their own answers.
+			for day := 12; ; day++ {
 				before := f.extraCalls()
-				first := f.whole(tt.spellings[0])
+				spellings := slices.Clone(tt.spellings)
+				for i := range spellings {
+					spellings[i].body = strings.Replace(spellings[i].body, "2077-03-12", fmt.Sprintf("2077-03-%d", day), 1)
+				}
+				first := f.whole(spellings[0])
 				f.calls()
 				// The first instance shares it behind its answer: once another has it, that is done.
-				other := tt.spellings[0]
+				other := spellings[0]
 				other.node, other.guest = len(f.nodes)-1, 20
 				f.get(other)
 				var odd []string
-				for i, again := range tt.spellings[1:] {
+				for i, again := range spellings[1:] {
 					again.node, again.guest = i%len(f.nodes), 10+i
 					if a := f.get(again); !cached(a) || string(a.body) != string(first.body) {
 						odd = append(odd, fmt.Sprintf("spelling %d: %s, same bytes %v", i+1, a.header.Get("Cache-Status"), string(a.body) == string(first.body)))

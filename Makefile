@@ -68,6 +68,11 @@ PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 # The race detector needs cgo; the programs we ship do not.
 test test-go test-typescript proof: export CGO_ENABLED := 1
+# Tests and the programs they start have small heaps, which GOGC=100 collects so often
+# that it is a quarter of their time; and the race detector has each of them sleep for
+# a second before it ends.
+test test-go test-typescript proof: export GOGC := 400
+test test-go test-typescript proof: export GORACE := atexit_sleep_ms=20
 
 # The packed clients run in a fresh project and in Chromium. Its false name is suspicious
 # in this world, so that they meet challenges.

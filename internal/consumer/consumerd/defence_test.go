@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -269,16 +270,27 @@ func TestPacesAddUp(t *testing.T) {
 	cookie := f.session(1)
 	ctx := testkit.Context(t)
 	noticed := func(a guestAnswer) bool { return codeOf(a) == "SUSPECTED_BOT" }
-	var pages errgroup.Group
+	var (
+		pages errgroup.Group
+		again atomic.Int64 // pages that were asked for again
+	)
 	pages.SetLimit(4)
 	hotels := f.hotels()
 	for i := range 104 { // pages that no guest has seen: what the cache answers does not count
 		pages.Go(func() error {
-			a, err := f.try(ctx, hotelCall(hotels[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
-			if err == nil && a.status != http.StatusOK && (i < 100 || !noticed(a)) {
-				err = fmt.Errorf("page %d: %s", i, a)
+			for {
+				a, err := f.try(ctx, hotelCall(hotels[i].PropertyID).with("Cookie", cookie).at(i%2, 1))
+				switch {
+				case err != nil:
+					return err
+				case testkit.TooSlow(a.status, a.body):
+					again.Add(1)
+				case a.status != http.StatusOK && (i+int(again.Load()) < 100 || !noticed(a)):
+					return fmt.Errorf("page %d: %s", i, a)
+				default:
+					return nil
+				}
 			}
-			return err
 		})
 	}
 	if err := pages.Wait(); err != nil {

@@ -160,7 +160,11 @@ func (f *fleet) ask(c guestCall) guestAnswer {
 // get wants a 200.
 func (f *fleet) get(c guestCall) guestAnswer {
 	f.t.Helper()
-	a := f.ask(c)
+	var a guestAnswer
+	until(f.t, c.method+" "+c.path+": upstreams do not answer", func() bool {
+		a = f.ask(c)
+		return !testkit.TooSlow(a.status, a.body)
+	})
 	if a.status != http.StatusOK {
 		f.t.Fatalf("%s %s: %.500s", c.method, c.path, a)
 	}

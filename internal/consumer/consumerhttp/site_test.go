@@ -197,7 +197,11 @@ func (g *guest) ask(method, path string, body any, header ...string) answer {
 // must is ask for a request that has to succeed.
 func (g *guest) must(want int, method, path string, body any, header ...string) answer {
 	g.s.t.Helper()
-	a := g.ask(method, path, body, header...)
+	var a answer
+	g.s.until(method+" "+path+": upstreams do not answer", func() bool {
+		a = g.ask(method, path, body, header...)
+		return !testkit.TooSlow(a.status, a.body)
+	})
 	if a.status != want {
 		g.s.t.Fatalf("%s %s: %d, want %d: %s", method, path, a.status, want, a.body)
 	}

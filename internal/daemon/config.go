@@ -124,12 +124,13 @@ type Command struct{ *kong.Context }
 // message, because some of them are secrets. A command that is an [Examiner] is
 // returned in spite of it.
 func Parse(cli any, name, description string, args []string, options ...kong.Option) (*Command, error) {
-	env := new(Environment)
+	env, help := new(Environment), plainHelp{}
 	parser, err := kong.New(cli, append(options, kong.Name(name), kong.Description(description), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.Embed(new(asked)))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.Embed(new(asked)), kong.PostBuild(help.take))...)
 	if err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", name, err)
 	}
+	help.putBack()
 	if traced, err := kong.Trace(parser, args); err == nil && traced.Error == nil {
 		*env = *newEnvironment(parser.Model, cmp.Or(traced.Selected(), parser.Model.Node))
 	}
@@ -149,6 +150,26 @@ func Parse(cli any, name, description string, args []string, options ...kong.Opt
 		return &Command{kctx}, nil
 	}
 	return nil, err
+}
+
+// plainHelp holds the help texts without variables while the parser is made: kong looks
+// for variables in each text of each command with a slow regular expression, which took
+// most of the time of reading the settings.
+type plainHelp map[*kong.Value]string
+
+func (h plainHelp) take(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if v, ok := node.(*kong.Value); ok && v.Help != "" && !strings.Contains(v.Help, "$") {
+			h[v], v.Help = v.Help, ""
+		}
+		return next(nil)
+	})
+}
+
+func (h plainHelp) putBack() {
+	for v, text := range h {
+		v.Help = text
+	}
 }
 
 // settingsError is what a command's Validate has returned, without the command's

@@ -173,24 +173,33 @@ func (e *Environment) Unknown(prefix string) []Problem {
 	var out []Problem
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if slices.Contains(e.known, name) {
+		own := strings.HasPrefix(name, prefix)
+		if !own && !strings.HasPrefix(name, "BFF_") && !strings.HasPrefix(name, "MELMASTOON_") || slices.Contains(e.known, name) {
 			continue
 		}
-		nearest, letters := "", maxTypo+1
-		for _, v := range e.known {
-			if d := distance(name, v); d < letters {
-				nearest, letters = v, d
-			}
-		}
-		switch {
-		case nearest != "" && (strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "BFF_") || strings.HasPrefix(name, "MELMASTOON_")):
+		switch nearest := e.nearest(name); {
+		case nearest != "":
 			out = append(out, Problem{name, fmt.Sprintf("%s: is no setting; did you mean %s?", name, nearest)})
-		case strings.HasPrefix(name, prefix):
+		case own:
 			out = append(out, Problem{name, name + ": is no setting"})
 		}
 	}
 	slices.SortFunc(out, func(a, b Problem) int { return strings.Compare(a.Variable, b.Variable) })
 	return out
+}
+
+// nearest returns the variable that a name looks like a misspelling of, or "".
+func (e *Environment) nearest(name string) string {
+	nearest, letters := "", maxTypo+1
+	for _, v := range e.known {
+		if len(v)-len(name) > maxTypo || len(name)-len(v) > maxTypo {
+			continue // at least as many letters apart
+		}
+		if d := distance(name, v); d < letters {
+			nearest, letters = v, d
+		}
+	}
+	return nearest
 }
 
 // distance is how many letters have to be added, removed or replaced (Levenshtein).

@@ -134,16 +134,23 @@ func (p *PubSub) settleIn(ctx context.Context) error {
 // watch holds back what would add deliveries while messages are forgotten;
 // taking messages and acknowledging them always goes on.
 func (p *PubSub) watch(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if _, pull := req.(*pubsubpb.PullRequest); !pull {
-		defer p.news.tell()
-	}
 	switch r := req.(type) {
-	case *pubsubpb.PullRequest, *pubsubpb.AcknowledgeRequest, *pubsubpb.ModifyAckDeadlineRequest:
+	case *pubsubpb.PullRequest:
+		return next(ctx, req)
+	case *pubsubpb.AcknowledgeRequest:
+		defer p.news.tell(r.Subscription)
+		return next(ctx, req)
+	case *pubsubpb.ModifyAckDeadlineRequest:
+		defer p.news.tell(r.Subscription)
 		return next(ctx, req)
 	case *pubsubpb.PublishRequest:
+		defer p.news.tell(r.Topic)
 		p.published.Add(int64(len(r.Messages)))
+	case *pubsubpb.SeekRequest:
+		defer p.news.tell(r.Subscription)
+		defer func() { p.reshaped.Store(time.Now().UnixNano()) }()
 	case *pubsubpb.Subscription, *pubsubpb.DeleteSubscriptionRequest, *pubsubpb.DetachSubscriptionRequest,
-		*pubsubpb.UpdateSubscriptionRequest, *pubsubpb.DeleteTopicRequest, *pubsubpb.SeekRequest:
+		*pubsubpb.UpdateSubscriptionRequest, *pubsubpb.DeleteTopicRequest:
 		defer func() { p.reshaped.Store(time.Now().UnixNano()) }()
 	}
 	p.gate.RLock()

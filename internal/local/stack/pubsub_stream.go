@@ -26,31 +26,35 @@ type subscriber struct {
 }
 
 // lookEvery is how often a stream looks for messages without news: a deadline that ran
-// out makes none.
-const lookEvery = 100 * time.Millisecond
+// out makes none, nor does a dead letter.
+const lookEvery = 250 * time.Millisecond
 
-// news tells streams that there may be something to hand out.
+// news tells streams that there may be something to hand out, of a topic or of a
+// subscription.
 type news struct {
 	mu  sync.Mutex
-	out chan struct{}
+	out map[string]chan struct{}
 }
 
-// next is closed with the next news.
-func (n *news) next() <-chan struct{} {
+// next is closed with the next news of a name.
+func (n *news) next(name string) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.out == nil {
-		n.out = make(chan struct{})
+	if n.out[name] == nil {
+		if n.out == nil {
+			n.out = map[string]chan struct{}{}
+		}
+		n.out[name] = make(chan struct{})
 	}
-	return n.out
+	return n.out[name]
 }
 
-func (n *news) tell() {
+func (n *news) tell(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.out != nil {
-		close(n.out)
-		n.out = nil
+	if out := n.out[name]; out != nil {
+		close(out)
+		delete(n.out, name)
 	}
 }
 
@@ -77,7 +81,7 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
-		fresh := s.news.next()
+		published, returned := s.news.next(sub.Topic), s.news.next(sub.Name)
 		messages, err := s.take(ctx, first)
 		if err != nil {
 			return err
@@ -105,7 +109,11 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 				}
 			}
 		case <-more:
-		case <-fresh: // more of it is taken together
+		case <-published: // more of it is taken together
+			if pause(ctx, pollEvery) != nil {
+				return ctx.Err()
+			}
+		case <-returned:
 			if pause(ctx, pollEvery) != nil {
 				return ctx.Err()
 			}
@@ -154,7 +162,7 @@ func (s subscriber) listen(
 			if _, err := s.Acknowledge(ctx, ack); err != nil {
 				return err
 			}
-			s.news.tell() // the next of an ordering key may go
+			s.news.tell(subscription) // the next of an ordering key may go
 		}
 		for i, id := range req.ModifyDeadlineAckIds {
 			if i >= len(req.ModifyDeadlineSeconds) {
@@ -166,7 +174,7 @@ func (s subscriber) listen(
 			if err != nil {
 				return err
 			}
-			s.news.tell()
+			s.news.tell(subscription)
 		}
 	}
 }

@@ -133,10 +133,12 @@ func (e *Events) Receive(attempts pubsub.Attempts, handle pubsub.Handler) {
 }
 
 // subscribe receives until ctx ends. Neither an absent Pub/Sub nor an absent
-// subscription ends the process: requests are served without them.
+// subscription ends the process: requests are served without them. What failed is made
+// anew: an emulator that was restarted has lost it.
 func (e *Events) subscribe(ctx context.Context, sub pubsub.Subscription, handle pubsub.Handler) {
+	var ensured error
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, subscribeAgain) {
-		err := e.ensureSubscription(ctx, sub)
+		err := ensured
 		if err == nil {
 			err = e.client.Subscribe(ctx, sub, handle)
 		}
@@ -148,6 +150,7 @@ func (e *Events) subscribe(ctx context.Context, sub pubsub.Subscription, handle 
 		}
 		e.p.Log.WarnContext(ctx, "subscription failed and is retried", "subscription", sub.Name, "error", err.Error())
 		wait(ctx, pause/2+rand.N(pause/2)) //nolint:gosec // jitter
+		ensured = e.ensureSubscription(ctx, sub)
 	}
 }
 

@@ -88,8 +88,22 @@ func (id Identity) options() []kong.Option {
 	for i, j := range id.Jobs {
 		names[i] = j.Name
 	}
-	return []kong.Option{kong.Bind(id), kong.Vars{
-		"prefix": id.Prefix, "listen": id.Listen, "internal_listen": id.InternalListen, "admin_listen": id.AdminListen,
-		"jobs": strings.Join(names, ", "),
-	}}
+	own := strings.NewReplacer("${prefix}", id.Prefix, "${listen}", id.Listen, "${internal_listen}", id.InternalListen,
+		"${admin_listen}", id.AdminListen, "${jobs}", strings.Join(names, ", "))
+	return []kong.Option{kong.Bind(id), kong.PostBuild(func(k *kong.Kong) error { return fill(k, own) })}
+}
+
+// fill puts a service's own words into the settings that all services have. Kong's
+// variables do the same, but for each setting of each command it looks for further
+// variables in all of them, with a slow regular expression.
+func fill(k *kong.Kong, own *strings.Replacer) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if v, ok := node.(*kong.Value); ok {
+			v.Default, v.Help = own.Replace(v.Default), own.Replace(v.Help)
+			for i, env := range v.Tag.Envs {
+				v.Tag.Envs[i] = own.Replace(env)
+			}
+		}
+		return next(nil)
+	})
 }

@@ -83,9 +83,7 @@ func mutate(property, path string, body any) desk.Call {
 func (f *killedFleet) houses(d *till) (tenant string, properties []string) {
 	f.t.Helper()
 	tenant = f.whoAmI(d.Client).TenantID
-	var catalog sim.Catalog
-	f.look("/_sim/catalog", &catalog)
-	for _, p := range catalog.Properties {
+	for _, p := range f.Sim.Catalog().Properties {
 		if p.TenantID == tenant {
 			properties = append(properties, p.PropertyID)
 		}

@@ -61,6 +61,7 @@ type PubSub struct {
 	wg     sync.WaitGroup
 	once   sync.Once
 	news   news
+	unused *unused
 
 	// gate is held for reading by calls that change what has to be delivered,
 	// and for writing while messages are forgotten.
@@ -104,7 +105,8 @@ func (p *PubSub) serve(listener net.Listener) {
 	p.fake = pstest.NewServerWithAddress("127.0.0.1:0")
 	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxPubSubMessage), grpc.UnaryInterceptor(p.watch))
 	pubsubpb.RegisterPublisherServer(p.server, &p.fake.GServer)
-	pubsubpb.RegisterSubscriberServer(p.server, subscriber{&p.fake.GServer, &p.news})
+	p.unused = newUnused(&p.fake.GServer)
+	pubsubpb.RegisterSubscriberServer(p.server, subscriber{&p.fake.GServer, p.unused, &p.news})
 	pubsubpb.RegisterSchemaServiceServer(p.server, &p.fake.GServer)
 	p.stop = make(chan struct{})
 	p.wg.Go(func() {
@@ -133,7 +135,13 @@ func (p *PubSub) settleIn(ctx context.Context) error {
 
 // watch holds back what would add deliveries while messages are forgotten;
 // taking messages and acknowledging them always goes on.
-func (p *PubSub) watch(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (p *PubSub) watch(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	next := func(ctx context.Context, req any) (any, error) {
+		if err := p.unused.before(ctx, req); err != nil {
+			return nil, err
+		}
+		return handle(ctx, req)
+	}
 	switch r := req.(type) {
 	case *pubsubpb.PullRequest:
 		return next(ctx, req)

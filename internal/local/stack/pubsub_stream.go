@@ -22,7 +22,19 @@ const streamBatch = 100
 type subscriber struct {
 	pubsubpb.SubscriberServer // of pstest
 
-	news *news
+	unused *unused
+	news   *news
+}
+
+func (s subscriber) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+	return s.unused.create(ctx, sub)
+}
+
+func (s subscriber) GetSubscription(ctx context.Context, req *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription, error) {
+	if sub := s.unused.find(req.Subscription); sub != nil {
+		return sub, nil
+	}
+	return s.SubscriberServer.GetSubscription(ctx, req)
 }
 
 // lookEvery is how often a stream looks for messages without news: a deadline that ran
@@ -124,6 +136,9 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 
 // take pulls what is there, on the terms of the stream's first request.
 func (s subscriber) take(ctx context.Context, first *pubsubpb.StreamingPullRequest) ([]*pubsubpb.ReceivedMessage, error) {
+	if s.unused.find(first.Subscription) != nil {
+		return nil, nil
+	}
 	got, err := s.Pull(ctx, &pubsubpb.PullRequest{
 		Subscription: first.Subscription, MaxMessages: streamBatch,
 		ReturnImmediately: true, //nolint:staticcheck // frowned upon in production; here it spares half a second
@@ -153,12 +168,16 @@ func (s subscriber) listen(
 		if len(req.AckIds) == 0 && len(req.ModifyDeadlineAckIds) == 0 {
 			select {
 			case pings <- struct{}{}:
+				continue
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
+		ack := &pubsubpb.AcknowledgeRequest{Subscription: subscription, AckIds: req.AckIds}
+		if err := s.unused.before(ctx, ack); err != nil { // one that was deleted and created again
+			return err
+		}
 		if len(req.AckIds) > 0 {
-			ack := &pubsubpb.AcknowledgeRequest{Subscription: subscription, AckIds: req.AckIds}
 			if _, err := s.Acknowledge(ctx, ack); err != nil {
 				return err
 			}

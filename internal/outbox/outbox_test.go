@@ -340,19 +340,17 @@ func (fx *fixture) settled(t testing.TB) outbox.Stats {
 	return s
 }
 
-// eventually polls a condition that nothing signals.
+// eventually polls a condition that nothing signals, ever more rarely: most ask Postgres.
 func eventually(t testing.TB, what string, ok func() (bool, error)) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		done, err := ok()
 		if done && err == nil {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			t.Fatalf("gave up waiting for %s: %v", what, err)
 		}

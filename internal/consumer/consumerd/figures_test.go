@@ -67,27 +67,27 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 }
 
 // figuresOf reads the metrics of a process, once it leads the outbox.
-func figuresOf(t *testing.T, p *platform.Process) string {
+func figuresOf(t *testing.T, p *platform.Process) (figures string) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	for figures := ""; ; {
+	until(t, "the outbox is measured", func() bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		res, err := browser.Do(req)
 		if err != nil {
-			t.Fatalf("the outbox is not measured: %v\n%s", err, figures)
+			t.Fatal(err)
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if figures = string(b); strings.Contains(figures, "\nbff_consumer_outbox_lag_seconds ") {
-			return figures
-		}
-	}
+		figures = string(b)
+		return strings.Contains(figures, "\nbff_consumer_outbox_lag_seconds ")
+	})
+	return figures
 }
 
 // TestFiguresOfTheSpecification: a process that a guest has visited reports all

@@ -350,19 +350,16 @@ func (s series) lateCalls() float64 {
 		s.sum("bff_consumer_upstream_calls_total{") - s.sum("bff_consumer_upstream_calls_total{outcome=\"ok\"")
 }
 
-// until polls a condition, which must come true before the test's time is up.
+// until polls a condition, which must come true before the test's time is up. It looks
+// ever more rarely: a look at the metrics of a process takes a hundredth of a second.
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	for tick := time.NewTicker(25 * time.Millisecond); ; {
-		if done() {
-			tick.Stop()
-			return
-		}
+	for pause := 10 * time.Millisecond; !done(); pause = min(2*pause, 200*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

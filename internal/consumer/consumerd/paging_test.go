@@ -199,13 +199,11 @@ func redisClient(t testing.TB, url string) rueidis.Client {
 func waitForSearch(t *testing.T, w *testkit.World, srs string) {
 	t.Helper()
 	c, ctx := redisClient(t, w.RedisURL), testkit.Context(t)
-	for {
+	until(t, "the search session is written", func() bool {
 		n, err := c.Do(ctx, c.B().Exists().Key(w.Name+":bff-consumer:srs:"+srs).Build()).AsInt64()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 1 {
-			return
-		}
-	}
+		return n == 1
+	})
 }

@@ -182,16 +182,7 @@ func (f *crew) start(t *testing.T, again *platform.Service) *platform.Process {
 
 func awaitPromises(t *testing.T, told *promises, n int) {
 	t.Helper()
-	ctx := testkit.Context(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for told.len() < n {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("only %d promises were made, want %d", told.len(), n)
-		}
-	}
+	until(t, fmt.Sprintf("%d promises are made", n), func() bool { return told.len() >= n })
 }
 
 func restart(t *testing.T, name string, kill func() error, start func(context.Context) error) {
@@ -364,17 +355,12 @@ func killBackend(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	ctx := testkit.Context(t)
-	for db.Ping(ctx) == nil && ctx.Err() == nil { // until this session has ended, too
-		continue
-	}
-	for { // a process that starts migrates, and cannot before Postgres has recovered
+	until(t, "this session has ended, too", func() bool { return db.Ping(ctx) != nil })
+	until(t, "Postgres has recovered", func() bool { // a process that starts migrates, and cannot before
 		again, err := pgx.Connect(ctx, url)
 		if err == nil {
 			_ = again.Close(ctx)
-			return
 		}
-		if ctx.Err() != nil {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
 }

@@ -94,13 +94,11 @@ func (i *instances) mirrored() []string {
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ctx := testkit.Context(t)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
+	for pause := 2 * time.Millisecond; !ok(); pause = min(2*pause, 50*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("%s did not happen", what)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

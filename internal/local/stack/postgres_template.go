@@ -43,7 +43,7 @@ func (p *Postgres) fill(ctx context.Context, into string) error {
 // none of these programs, this account and this day.
 func (p *Postgres) template(ctx context.Context) (string, error) {
 	day := time.Now().UTC().Truncate(templateLife).Unix()
-	key := sha256.Sum256([]byte(strings.Join(append([]string{p.bin, strconv.Itoa(p.as.uid), strconv.FormatInt(day, 10)}, initdbArgs...), "\n")))
+	key := sha256.Sum256([]byte(strings.Join(append(p.initdbArgs(), p.bin, strconv.Itoa(p.as.uid), strconv.FormatInt(day, 10)), "\n")))
 	path := filepath.Join(filepath.Dir(p.dir.path), templatePrefix+hex.EncodeToString(key[:8]))
 	if p.owns(path) {
 		return path, nil

@@ -38,8 +38,10 @@ const (
 	// deadlineMargin is what a test needs to say what went wrong, and to
 	// clean up, before the test binary is killed.
 	deadlineMargin = 5 * time.Second
-	maxTest        = 5 * time.Minute
 )
+
+// maxTest is how long a test may take.
+var maxTest = Proof(5*time.Minute, 30*time.Minute)
 
 // Context ends with the test, and in time before the deadline of the run.
 func Context(t testing.TB) context.Context {

@@ -58,7 +58,7 @@ const (
 	insertDecision = `INSERT INTO bff_backoffice.ai_decision_log (id, tenant_id, property_id, suggestion_id, inbox_entry_id, category, severity,
 			outcome, modified_delta, notes_truncated, decided_at, decided_by, device_id, provenance)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-		ON CONFLICT (tenant_id, suggestion_id) DO NOTHING`
+		ON CONFLICT DO NOTHING` // of both unique keys: two attempts of one operator meet in either
 	insertAcknowledgement = `INSERT INTO bff_backoffice.alert_ack_log (tenant_id, property_id, alert_id, category, severity, raised_at,
 			acknowledged_at, acknowledged_by, device_id, notes_truncated)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -192,7 +193,11 @@ func TestUnrecordedRequestsCostNothing(t *testing.T) {
 		s, _ := recordingServer(t, share, nil)
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/things/7", nil)
 		r.Header.Set("Traceparent", caller+"01")
-		return testing.AllocsPerRun(100, func() { s.ServeHTTP(httptest.NewRecorder(), r) })
+		least := math.Inf(1) // what other goroutines allocate meanwhile is counted, too
+		for range 10 {
+			least = min(least, testing.AllocsPerRun(100, func() { s.ServeHTTP(httptest.NewRecorder(), r) }))
+		}
+		return least
 	}
 	if off, unrecorded := allocations(0), allocations(1e-15); unrecorded != off {
 		t.Errorf("%v allocations, %v without a tracer", unrecorded, off)

@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -189,17 +188,24 @@ func TestCallersDoNotDecide(t *testing.T) {
 // TestUnrecordedRequestsCostNothing: a request that is not recorded allocates as
 // much as without a tracer.
 func TestUnrecordedRequestsCostNothing(t *testing.T) {
+	// The average is a fraction: pools lose some of their values under the race detector.
 	allocations := func(share float64) float64 {
 		s, _ := recordingServer(t, share, nil)
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/things/7", nil)
 		r.Header.Set("Traceparent", caller+"01")
-		least := math.Inf(1) // what other goroutines allocate meanwhile is counted, too
-		for range 10 {
-			least = min(least, testing.AllocsPerRun(100, func() { s.ServeHTTP(httptest.NewRecorder(), r) }))
-		}
-		return least
+		const requests = 1000
+		return testing.AllocsPerRun(1, func() {
+			for range requests {
+				s.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		}) / requests
 	}
-	if off, unrecorded := allocations(0), allocations(1e-15); unrecorded != off {
+	const less = 0.5 // than one more
+	off, unrecorded := allocations(0), allocations(1e-15)
+	for try := 0; unrecorded > off+less && try < 10; try++ { // other goroutines' count, too
+		off, unrecorded = min(off, allocations(0)), min(unrecorded, allocations(1e-15))
+	}
+	if unrecorded > off+less {
 		t.Errorf("%v allocations, %v without a tracer", unrecorded, off)
 	}
 }

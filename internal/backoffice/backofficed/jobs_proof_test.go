@@ -61,7 +61,7 @@ func TestProofJobsAreKilled(t *testing.T) {
 		"rows that were exported, each version once": `SELECT (SELECT sum(rows) FROM bff_backoffice.audit_exports WHERE tab = 'operator_activity' AND confirmed_at IS NOT NULL)
 			- (SELECT count(*) FROM bff_backoffice.audit_chain) + (SELECT count(DISTINCT row_id) FROM bff_backoffice.audit_chain)`,
 		"rows that are left, and rows that were pruned": `SELECT (SELECT count(*) FROM bff_backoffice.operator_activity) + (SELECT count(DISTINCT row_id) FROM bff_backoffice.audit_chain
-			WHERE at < now() - interval '90 days' AND row_id NOT IN (SELECT id FROM bff_backoffice.operator_activity))`,
+			LEFT JOIN bff_backoffice.operator_activity ON id = row_id WHERE at < now() - interval '90 days' AND id IS NULL)`,
 		"rows past their time, all of which are pruned": `SELECT count(*) + $1 FROM bff_backoffice.operator_activity WHERE occurred_at < now() - interval '90 days'`,
 	} {
 		var n int

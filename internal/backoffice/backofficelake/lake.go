@@ -29,7 +29,6 @@ package backofficelake
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -119,36 +118,6 @@ func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t backoffice.Aud
 }
 
 const schema = "bff_backoffice."
-
-// pruneBatch is how many rows one statement removes.
-const pruneBatch = 1000
-
-// prune removes rows past their time that are in a confirmed export exactly as they
-// stand; with a warehouse, in one that it has loaded. Of two at once one has the turn.
-func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
-	if t.Keep == 0 {
-		return 0, nil
-	}
-	loaded := ""
-	if l.cfg.Loader != nil {
-		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
-	}
-	sql := fmt.Sprintf(`DELETE FROM %[1]s%[2]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0)))
-		AND (tenant_id, id) IN (
-			SELECT t.tenant_id, t.id FROM %[1]s%[2]s t JOIN %[1]saudit_chain c ON c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id
-			WHERE t.%[3]s < $1 AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s
-			ORDER BY t.tx_id LIMIT $2)`, schema, t.Name, t.Moment, loaded)
-	for total := 0; ; {
-		tag, err := db.Exec(ctx, sql, now.Add(-t.Keep), pruneBatch)
-		if err != nil {
-			return total, fmt.Errorf("prune %s: %w", t.Name, err)
-		}
-		total += int(tag.RowsAffected())
-		if tag.RowsAffected() < pruneBatch {
-			return total, nil
-		}
-	}
-}
 
 // inTx is a transaction of the sealer, with the time that a batch may take.
 func inTx(ctx context.Context, db *pgxpool.Pool, fn func(pgx.Tx) error) error {

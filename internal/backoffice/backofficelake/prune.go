@@ -1,0 +1,59 @@
+package backofficelake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// pruneBatch is how many rows one statement looks at, and removes at most.
+const pruneBatch = 1000
+
+// prune removes rows past their time that are in a confirmed export exactly as they
+// stand; with a warehouse, in one that it has loaded. It walks the table once, so that
+// rows that must stay are not looked at for every batch of those that go. Of two at
+// once one has the turn.
+func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
+	if t.Keep == 0 {
+		return 0, nil
+	}
+	loaded := ""
+	if l.cfg.Loader != nil {
+		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
+	}
+	// A row can change while the statement waits for it: tx_id then differs, and what
+	// was exported is not what would go.
+	sql := fmt.Sprintf(`WITH batch AS MATERIALIZED (
+			SELECT tx_id, tenant_id, id, %[3]s < $1 AS old FROM %[1]s%[2]s
+			WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0))) AND (tx_id, tenant_id, id) > ($2::text::xid8, $3, $4)
+			ORDER BY tx_id, tenant_id, id LIMIT $5),
+		exported AS MATERIALIZED (
+			SELECT b.* FROM batch b WHERE b.old AND EXISTS (SELECT FROM %[1]saudit_chain c
+				WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id AND c.tx_id = b.tx_id
+				AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s)),
+		gone AS (
+			DELETE FROM %[1]s%[2]s t USING exported e WHERE t.tenant_id = e.tenant_id AND t.id = e.id AND t.tx_id = e.tx_id RETURNING t.id)
+		SELECT tx_id::text, tenant_id, id, (SELECT count(*) FROM gone) FROM batch ORDER BY batch.tx_id DESC, tenant_id DESC, id DESC LIMIT 1`,
+		schema, t.Name, t.Moment, loaded)
+	var (
+		txID        = "0"
+		tenant, row [16]byte
+	)
+	for total := 0; ; {
+		var n int
+		err := db.QueryRow(ctx, sql, now.Add(-t.Keep), txID, tenant, row, pruneBatch).Scan(&txID, &tenant, &row, &n)
+		if errors.Is(err, pgx.ErrNoRows) { // the end, or another process has the turn
+			return total, nil
+		}
+		if err != nil {
+			return total, fmt.Errorf("prune %s: %w", t.Name, err)
+		}
+		total += n
+	}
+}

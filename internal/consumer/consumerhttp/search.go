@@ -37,7 +37,8 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
-	out, err := a.serveList(w, r, ss, key)
+	lost := !asked.IsZero() && ss.ID != asked && q.Page.Offset > 0
+	out, err := a.serveList(w, r, ss, lost, key)
 	if err != nil {
 		return err
 	}
@@ -107,8 +108,8 @@ func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked
 }
 
 // serveList answers with the page of a search: in the newest order, or in the one
-// that the guest saw first.
-func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, key string) (outcome, error) {
+// that the guest saw first; lost says that nothing is known of what the guest saw.
+func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, lost bool, key string) (outcome, error) {
 	f, err := a.answers.find(r, shared{
 		cache: a.cfg.Answers.list, key: key, blank: func() view { return new(consumer.SearchResult) },
 		compose: func(ctx context.Context) (composed, error) {
@@ -126,33 +127,42 @@ func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.Sea
 		return outcome{}, err
 	}
 	pinned, ok := ss.Orders.Of(window(ss.Query))
-	if ok && pinned != f.order && !visitOf(r).CacheOnly {
+	switch {
+	case visitOf(r).CacheOnly:
+	case lost:
+		return f.outcome, a.serveUnpinned(w, f)
+	case ok && pinned != f.order:
 		return f.outcome, a.servePinned(w, r, ss, pinned, f)
 	}
 	return f.outcome, a.answers.write(w, r, f)
 }
 
-// servePinned answers with the order that the guest saw first. When it is lost,
-// the newest is shown and the answer says that pages may overlap.
+// servePinned answers with the order that the guest saw first.
 func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, pinned consumer.Hash, newest found) error {
 	q := ss.Query.SearchQuery
 	hotels, kept, err := a.cfg.Searches.FindOrder(r.Context(), pinned)
 	if err != nil || !kept {
-		var res consumer.SearchResult
-		if err := json.Unmarshal(newest.entry.Body(), &res); err != nil {
-			return err
-		}
-		if newest.status.Result == cache.Stale && !newest.status.OfStale {
-			res.MarkStale(newest.entry.Age(), a.cfg.Now())
-		}
-		res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
-		return writeOwn(w, res)
+		return a.serveUnpinned(w, newest)
 	}
 	from := min(q.Page.Offset-window(ss.Query)*consumer.Window, len(hotels))
 	res, err := a.cfg.Finder.FindPinned(r.Context(), q, hotels[from:min(from+q.Page.Limit, len(hotels))], a.cfg.Now())
 	if err != nil {
 		return err
 	}
+	return writeOwn(w, res)
+}
+
+// serveUnpinned answers with the newest order for want of the one that the guest saw
+// first, and says that pages may overlap.
+func (a *API) serveUnpinned(w http.ResponseWriter, newest found) error {
+	var res consumer.SearchResult
+	if err := json.Unmarshal(newest.entry.Body(), &res); err != nil {
+		return err
+	}
+	if newest.status.Result == cache.Stale && !newest.status.OfStale {
+		res.MarkStale(newest.entry.Age(), a.cfg.Now())
+	}
+	res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
 	return writeOwn(w, res)
 }
 

@@ -81,11 +81,13 @@ func Prune(name string, keep time.Duration, rows Aged) Job {
 // DeleteBefore returns the rows of a plain table with a key and a moment. All
 // names, and further conditions, are constants of the caller. Of two runs at once one has the turn
 // and the other ends: a lock on the rows would need the right to update them,
-// which a log that is only added to and pruned grants to no role.
+// which a log that is only added to and pruned grants to no role. A row that was chosen
+// and then renewed, such as an expired key that is claimed again, is no longer old when
+// it is deleted, and stays.
 func DeleteBefore(table, key, moment string, only ...string) Aged {
 	when := strings.Join(append([]string{moment + " < $1"}, only...), " AND ")
 	remove := fmt.Sprintf(`DELETE FROM %[1]s WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[1]s', 0)))
-		AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[4]s ORDER BY %[3]s LIMIT $2)`, table, key, moment, when)
+		AND %[4]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[4]s ORDER BY %[3]s LIMIT $2)`, table, key, moment, when)
 	count := fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT 1000000) AS o`, table, when)
 	return Aged{
 		Remove: func(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {

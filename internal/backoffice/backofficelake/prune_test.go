@@ -1,7 +1,6 @@
 package backofficelake_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -23,32 +22,7 @@ func TestPruneSparesChangedRow(t *testing.T) {
 	}
 	row := f.activity(tenantA, now.Add(-91*day), "unknown")
 	run(now.Add(-2 * day)) // exported, too young to be pruned
-	tx, err := f.super.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // it has ended, unless the test failed
-	if _, err := tx.Exec(ctx, `UPDATE bff_backoffice.operator_activity SET outcome = 'failure', error_code = 'X'`); err != nil {
-		t.Fatal(err)
-	}
-	pruned := make(chan struct{})
-	go func() {
-		defer close(pruned)
-		run(now)
-	}()
-	for f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM bff_backoffice.operator_activity%'`) == 0 {
-		select {
-		case <-pruned:
-			t.Fatal("the row was not pruned")
-		case <-ctx.Done():
-			t.Fatal("the prune does not wait for the row")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	if err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	<-pruned
+	testkit.ChangeMeanwhile(t, f.super, `UPDATE bff_backoffice.operator_activity SET outcome = 'failure', error_code = 'X'`, func() { run(now) })
 	if n := f.count(`SELECT count(*) FROM bff_backoffice.operator_activity WHERE id = $1`, row.UUID()); n != 1 {
 		t.Error("the row is gone before its change was exported")
 	}

@@ -82,6 +82,10 @@ func TestProofFlood(t *testing.T) {
 	if searches > chance+late {
 		t.Errorf("%d searches upstream, want no more than the %d that were answered", searches, chance)
 	}
+	const perSearch = 3 // hotels, prices and brands
+	if people := flooded - perSearch*chance - late; people > usual*11/10 {
+		t.Errorf("%d upstream calls besides the searches that were answered, want at most a tenth more than %d", people, usual)
+	}
 	// On a slow machine that program is as slow as people are.
 	if late == 0 && flooded > usual*11/10 {
 		t.Errorf("the flood made %d upstream calls of %d, want at most a tenth more", flooded, usual)

@@ -122,12 +122,7 @@ proof: need-go need-cc ## the TestProof… tests at full length: crashes, races,
 
 .PHONY: fuzz
 fuzz: need-go ## every fuzz target for FUZZTIME (10s)
-	@for dir in $(call holding,Fuzz); do \
-		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | cut -c6- | sort -u); do \
-			echo "$$dir $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
-		done; \
-	done
+	@tools/fuzz $(FUZZTIME)
 
 .PHONY: fmt
 fmt: need-go ## format the Go sources as lint wants them

@@ -35,6 +35,7 @@ type front struct {
 	sim    *sim.Sim
 	iam    string
 	url    string
+	client *http.Client // the server of another test closes idle connections of the default one
 	proofs *dpop.Verifier
 	nonces *dpop.Nonces
 
@@ -61,7 +62,7 @@ func newFront(t *testing.T) *front {
 	f.iam = upstreams.URL + "/iam"
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	f.url = server.URL
+	f.url, f.client = server.URL, server.Client()
 	if f.nonces, err = dpop.NewNonces(bytes.Repeat([]byte{1}, 32)); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func (f *front) set(change func()) {
 }
 
 func (f *front) config() desk.Config {
-	return desk.Config{BackofficeURL: f.url, IAMURL: f.iam, Now: f.clock}
+	return desk.Config{BackofficeURL: f.url, IAMURL: f.iam, Now: f.clock, HTTP: f.client}
 }
 
 // desk returns a computer at which parwana is signed in.

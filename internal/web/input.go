@@ -96,11 +96,12 @@ func (in *Input) Members() map[string]any {
 // Has reports whether a member is there and not null.
 func (in *Input) Has(name string) bool { return in.present(name) != nil }
 
-// Require refuses the named members that are missing.
+// Require refuses the named members that are missing. An empty text says as little as
+// none.
 func (in *Input) Require(names ...string) {
-	for _, n := range names {
-		if !in.Has(n) {
-			in.Refuse(n, bff.FieldRequired)
+	for _, name := range names {
+		if n := in.present(name); n == nil || n.kind == jsonscan.String && n.text == "" {
+			in.Refuse(name, bff.FieldRequired)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func fields(err error) map[string]string {
 func TestInputNamesEveryBadField(t *testing.T) {
 	t.Parallel()
 	in, err := ParseBody(t.Context(), []byte(`{"s":1,"long":"abcdef","ctl":"a\u0000b","n":"x","f":1.5,"big":1e99,"neg":-3,"o":[],"list":["a",2],
-		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","b":"true","null":null}`))
+		"many":[1,2,3],"ages":[1,"x",40],"id":"tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D","date":"2026-13-01","enum":"zzz","locale":"fr","b":"true","null":null,"empty":""}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +46,11 @@ func TestInputNamesEveryBadField(t *testing.T) {
 	in.Enum("enum", "a", "b")
 	in.Locale("locale")
 	in.Bool("b")
-	in.Require("null", "absent", "s")
+	in.Require("null", "absent", "empty", "s")
 	want := map[string]string{
 		"s": "type", "long": "length", "ctl": "format", "n": "type", "f": "type", "big": "range", "neg": "range", "o": "type",
 		"list[1]": "type", "many": "count", "ages[1]": "type", "ages[2]": "range", "id": "format", "date": "format",
-		"enum": "unsupported", "locale": "unsupported", "b": "type", "null": "required", "absent": "required",
+		"enum": "unsupported", "locale": "unsupported", "b": "type", "null": "required", "absent": "required", "empty": "required",
 	}
 	if diff := cmp.Diff(want, fields(in.Err())); diff != "" {
 		t.Errorf("refused fields (-want +got):\n%s", diff)

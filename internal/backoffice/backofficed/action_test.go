@@ -253,7 +253,7 @@ func TestActionInput(t *testing.T) {
 		{"/housekeeping/tasks/hkt_1/dance", "", "taskId transition"},
 		{"/maintenance/work-orders/" + bff.NewID(backoffice.PrefixWorkOrder, f.clock()).String() + "/complete", "", "transition"},
 		{"/maintenance/work-orders", `{"guest":"x"}`, "guest severity title"},
-		{"/maintenance/work-orders", `{"title":"","severity":"dire","roomNumber":"a b"}`, "roomNumber severity"},
+		{"/maintenance/work-orders", `{"title":"","severity":"dire","roomNumber":"a b"}`, "roomNumber severity title"},
 		{folio + "/charges", `{}`, "amount"},
 		{folio + "/charges", `{"amount":{},"guestName":"x"}`, "amount.currency amount.minor guestName"},
 		{folio + "/charges", `{"amount":{"minor":"1.5","currency":"AFN"}}`, "amount.minor"},

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -93,28 +94,53 @@ func (w *World) Env() map[string]string {
 
 // Start runs an instance of a service as a process and waits until it is
 // ready. Settings are further environment variables. What it logs is shown
-// when the test fails.
+// when the test fails. If another program has taken one of its ports meanwhile, it
+// runs on others.
 func (w *World) Start(service string, settings map[string]string) *platform.Process {
 	w.t.Helper()
-	p := w.Launch(service, settings)
-	if err := p.AwaitReady(Context(w.t)); err != nil {
-		w.t.Fatal(err)
+	const attempts = 3
+	for attempt := 1; ; attempt++ {
+		p, log := w.run(w.place(service), settings)
+		err := p.AwaitReady(Context(w.t))
+		if err == nil {
+			return p
+		}
+		if attempt == attempts || !lostPort(log) {
+			w.t.Fatal(err)
+		}
 	}
-	return p
+}
+
+// lostPort reports whether a process ended because another has its port.
+func lostPort(log *os.File) bool {
+	said, err := os.ReadFile(log.Name())
+	return err == nil && bytes.Contains(said, []byte(syscall.EADDRINUSE.Error()))
 }
 
 // Launch is Start without waiting.
 func (w *World) Launch(service string, settings map[string]string) *platform.Process {
 	w.t.Helper()
+	return w.Relaunch(w.place(service), settings)
+}
+
+// place finds addresses for an instance.
+func (w *World) place(service string) platform.Service {
+	w.t.Helper()
 	svc, err := platform.NewService(service, false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.Relaunch(svc, settings)
+	return svc
 }
 
 // Relaunch runs an instance on addresses that an earlier one had.
 func (w *World) Relaunch(svc platform.Service, settings map[string]string) *platform.Process {
+	w.t.Helper()
+	p, _ := w.run(svc, settings)
+	return p
+}
+
+func (w *World) run(svc platform.Service, settings map[string]string) (*platform.Process, *os.File) {
 	w.t.Helper()
 	log, err := os.Create(filepath.Join(w.t.TempDir(), svc.Name+".log"))
 	if err != nil {
@@ -131,7 +157,7 @@ func (w *World) Relaunch(svc platform.Service, settings map[string]string) *plat
 		p.Kill()
 		w.showLog(svc.Name, log)
 	})
-	return p
+	return p, log
 }
 
 // Of a service's log a failed test shows the last lines that report a failure;

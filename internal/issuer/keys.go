@@ -63,6 +63,13 @@ func (k *Keys) Current(ctx context.Context, now time.Time) (*KeySet, error) {
 	return k.await(ctx, done)
 }
 
+// Seek has the issuer asked again, behind the caller's back, unless it was a moment ago.
+func (k *Keys) Seek(ctx context.Context, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.start(ctx, now)
+}
+
 // Newer returns the keys after another look at the issuer, for a token whose key is
 // not among those already tried. Within a pause after the last look there is none.
 func (k *Keys) Newer(ctx context.Context, now time.Time) (*KeySet, error) {

@@ -30,6 +30,9 @@ var (
 	ErrToken    = errors.New("the token is not genuine")
 	ErrExpired  = errors.New("the token has expired")
 	ErrAudience = errors.New("the token is for another audience")
+	// ErrUnknownKey is an ErrToken whose key is not among those that the issuer had
+	// published when they were fetched last. They are being fetched again.
+	ErrUnknownKey = fmt.Errorf("%w: unknown key", ErrToken)
 )
 
 // Token is a verified access token.
@@ -77,8 +80,23 @@ func NewTokens(keys *Keys, issuer, audience string) (*Tokens, error) {
 }
 
 // Verify returns a token if the issuer signed it for the audience and it is valid
-// now. A token that was verified before costs one hash.
+// now. A token that was verified before costs one hash. Any stranger can name a key
+// that there is not: such a token is refused at once, and the issuer is asked behind
+// the answer.
 func (v *Tokens) Verify(ctx context.Context, raw string, now time.Time) (*Token, error) {
+	return v.look(ctx, raw, now, func() (*KeySet, error) {
+		v.keys.Seek(ctx, now)
+		return nil, ErrUnknownKey
+	})
+}
+
+// Await is Verify for a token that was had from the issuer itself: it waits for a key
+// that is newer than our copy.
+func (v *Tokens) Await(ctx context.Context, raw string, now time.Time) (*Token, error) {
+	return v.look(ctx, raw, now, func() (*KeySet, error) { return v.keys.Newer(ctx, now) })
+}
+
+func (v *Tokens) look(ctx context.Context, raw string, now time.Time, newer func() (*KeySet, error)) (*Token, error) {
 	if raw == "" || len(raw) > MaxToken {
 		return nil, ErrToken
 	}
@@ -89,7 +107,7 @@ func (v *Tokens) Verify(ctx context.Context, raw string, now time.Time) (*Token,
 	hash := sha256.Sum256([]byte(raw))
 	k, seen := v.known.Get(hash)
 	if !seen || k.keys != keys {
-		if k, err = v.verify(ctx, raw, keys, now); err != nil {
+		if k, err = v.verify(raw, keys, newer, now); err != nil {
 			return nil, err
 		}
 		k.Hash = base64.RawURLEncoding.EncodeToString(hash[:])
@@ -101,18 +119,18 @@ func (v *Tokens) Verify(ctx context.Context, raw string, now time.Time) (*Token,
 	return &k.Token, nil
 }
 
-func (v *Tokens) verify(ctx context.Context, raw string, keys *KeySet, now time.Time) (*known, error) {
+func (v *Tokens) verify(raw string, keys *KeySet, newer func() (*KeySet, error), now time.Time) (*known, error) {
 	id, alg, err := header(raw)
 	if err != nil {
 		return nil, err
 	}
 	key, ok := keys.LookupKeyID(id)
 	if !ok { // perhaps newer than our copy
-		if keys, err = v.keys.Newer(ctx, now); err != nil {
+		if keys, err = newer(); err != nil {
 			return nil, err
 		}
 		if key, ok = keys.LookupKeyID(id); !ok {
-			return nil, fmt.Errorf("%w: unknown key", ErrToken)
+			return nil, ErrUnknownKey
 		}
 	}
 	public, err := publicKey(key, alg)

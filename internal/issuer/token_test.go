@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
@@ -178,7 +180,7 @@ func TestTokens(t *testing.T) {
 		"another key":             {plain(`{"alg":"EdDSA","kid":"p256"}`), ErrToken},
 		"no key id":               {plain(`{"alg":"EdDSA"}`), ErrToken},
 		"something critical":      {plain(`{"alg":"EdDSA","kid":"ed","crit":["x"]}`), ErrToken},
-		"an unknown key":          {i.sign(t, "unpublished", jwa.EdDSA(), nil, goodClaims(now)), ErrToken},
+		"an unknown key":          {i.sign(t, "unpublished", jwa.EdDSA(), nil, goodClaims(now)), ErrUnknownKey},
 		"another payload":         {strings.Replace(good, body, base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"x"}`)), 1), ErrToken},
 		"another issuer":          {ed(with(func(c claims) { c["iss"] = "https://else" })), ErrToken},
 		"another audience":        {ed(with(func(c claims) { c["aud"] = "consumers" })), ErrAudience},
@@ -217,6 +219,49 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A stranger's made-up key id holds nothing up while the issuer is slow, and causes one
+// fetch, however many there are; a token of the issuer itself is waited for.
+func TestMadeUpKeysAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t)
+		i.add(t, "k1", true)
+		i.add(t, "unpublished", false)
+		keys := &Keys{URL: "http://issuer", Client: &http.Client{Transport: i}}
+		tokens, err := NewTokens(keys, "https://iam", "staff")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		good := i.sign(t, "k1", jwa.EdDSA(), nil, goodClaims(now))
+		if _, err := tokens.Verify(t.Context(), good, now); err != nil {
+			t.Fatal(err)
+		}
+		slow := &stuck{release: make(chan struct{})}
+		keys.Client = &http.Client{Transport: slow}
+		now = now.Add(keysPause)
+		began := time.Now() // the bubble's: it moves only while all wait
+		for range 100 {
+			if _, err := tokens.Verify(t.Context(), i.sign(t, "unpublished", jwa.EdDSA(), nil, goodClaims(now)), now); !errors.Is(err, ErrUnknownKey) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if _, err := tokens.Verify(t.Context(), good, now); err != nil {
+			t.Errorf("a good token meanwhile: %v", err)
+		}
+		synctest.Wait()
+		if n := slow.asked.Load(); n != 1 || !time.Now().Equal(began) {
+			t.Errorf("%d fetches, want 1, and %v of waiting, want none", n, time.Since(began))
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := tokens.Await(short, i.sign(t, "unpublished", jwa.EdDSA(), nil, goodClaims(now)), now); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a token from the issuer was not waited for: %v", err)
+		}
+		close(slow.release)
+	})
+}
+
 // A new key is learnt when it is met; a withdrawn one is trusted no longer than the
 // copy of the keys lives, also for tokens that were verified before; an issuer that
 // is down costs nothing.
@@ -241,7 +286,14 @@ func TestKeysRotate(t *testing.T) {
 	}
 	i.add(t, "new", true)
 	now = now.Add(keysPause)
-	if err := verify(i.sign(t, "new", jwa.EdDSA(), nil, long)); err != nil {
+	renewed := i.sign(t, "new", jwa.EdDSA(), nil, long)
+	if err := verify(renewed); !errors.Is(err, ErrUnknownKey) {
+		t.Errorf("a new key that was not fetched yet: %v", err)
+	}
+	if _, err := tokens.Await(t.Context(), renewed, now); err != nil { // waits for what that has begun
+		t.Errorf("a token that the issuer has just given: %v", err)
+	}
+	if err := verify(renewed); err != nil {
 		t.Errorf("a new key: %v", err)
 	}
 	i.down.Store(true)

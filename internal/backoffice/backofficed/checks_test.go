@@ -92,7 +92,7 @@ func TestEveryCheck(t *testing.T) {
 		"a property of nothing": {"", header("X-Property-Id", "ppt_1"), "VALIDATION_FAILED"},
 
 		// Token.
-		"an unknown key":  {"", func(s *sender, r *request) { s.key = "unpublished"; *r = *s.request(r.method, r.path, "") }, "UNAUTHENTICATED"},
+		"an unknown key":  {"", func(s *sender, r *request) { s.key = "unpublished"; *r = *s.request(r.method, r.path, "") }, "TOKEN_EXPIRED"},
 		"another issuer":  {"", claim("iss", "https://else"), "UNAUTHENTICATED"},
 		"another surface": {"", claim("aud", "bff-console"), "SURFACE_MISMATCH"},
 		"expired":         {"", claim("exp", now.Unix()), "TOKEN_EXPIRED"},

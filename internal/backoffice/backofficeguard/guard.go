@@ -245,6 +245,11 @@ func (g *Guard) token(ctx context.Context, raw string, now time.Time) (*issuer.T
 		return nil, bff.Errorf(bff.CodeTokenExpired, "the access token has expired: refresh it")
 	case err == nil:
 		return token, nil
+	case errors.Is(err, issuer.ErrUnknownKey):
+		// Of a key that iam has withdrawn, or only just begun to use, or made up. Which
+		// keys there are is public; the holder of a refresh token helps itself with it,
+		// and by then the new keys are here.
+		return nil, &bff.Error{Code: bff.CodeTokenExpired, Detail: "the key of this access token is not known: refresh it", Err: err}
 	case errors.Is(err, issuer.ErrAudience):
 		return nil, bff.Errorf(bff.CodeSurfaceMismatch, "this token is for another surface")
 	case errors.Is(err, issuer.ErrToken):

@@ -41,7 +41,7 @@ func (a *API) refresh(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// What is handed out must be of use to this key alone, whatever iam compared.
-	fresh, err := a.cfg.Tokens.Verify(r.Context(), tokens.AccessToken, now(r))
+	fresh, err := a.cfg.Tokens.Await(r.Context(), tokens.AccessToken, now(r))
 	if err != nil {
 		return bff.Wrap(bff.CodeUpstreamUnavailable, err)
 	}

@@ -311,7 +311,7 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-var writeDocs = flag.Bool("write-docs", false, "write docs/errors anew")
+var writeDocs = flag.Bool("write-docs", false, "write docs/errors and contracts/locales anew")
 
 // page is a code's page of docs/errors, from what the registry says.
 func page(info bff.CodeInfo) string {

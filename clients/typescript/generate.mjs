@@ -1,4 +1,4 @@
-// Makes what the contracts say: schemas of both services, the codes of their errors and the texts for people.
+// Makes what the contracts say: schemas of both services, the codes of their errors, the texts for people and the facts of locales.
 // What is newer than its source and than this file stays.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -38,6 +38,16 @@ ${keys};
 
 /** What a guest or an operator reads. \`fa\` is for speakers of Dari and of Persian. */
 export const messages: Readonly<Record<MessageKey, Readonly<Record<Language, string>>>> = ${JSON.stringify(messages, null, 2)};
+`,
+);
+
+const { locales } = JSON.parse(readFileSync(new URL('locales/locales.json', contracts), 'utf8'));
+writeFileSync(
+  here('values/locales.ts'),
+  `import type { LocaleInfo } from './locale.js';
+
+/** The facts of every locale of the platform. */
+export const locales: readonly LocaleInfo[] = ${JSON.stringify(locales, null, 2)};
 `,
 );
 

@@ -3,7 +3,8 @@ export type Day = string;
 
 const dayMs = 86_400_000;
 
-function utc(day: Day): number {
+/** Midnight in Greenwich. */
+export function utc(day: Day): number {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : NaN;
   // JavaScript takes the 31st of June for the 1st of July.
   if (Number.isNaN(at) || new Date(at).toISOString().slice(0, 10) !== day) throw new RangeError(`not a day: ${day}`);
@@ -31,9 +32,4 @@ export function today(timeZone: string, now = new Date()): Day {
   const parts = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).formatToParts(now);
   const part = (type: string): string => parts.find((p) => p.type === type)?.value ?? '';
   return `${part('year').padStart(4, '0')}-${part('month')}-${part('day')}`;
-}
-
-/** The day for people, in the calendar of the locale: the same day wherever the browser is. */
-export function formatDay(day: Day, locale: string, options: Intl.DateTimeFormatOptions = { dateStyle: 'medium' }): string {
-  return new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' }).format(utc(day));
 }

@@ -1,3 +1,6 @@
+import { localeInfo, type LocaleInfo } from './locale.js';
+import { formatNumber, parseNumber } from './number.js';
+
 /** An amount as the services send it: a whole number of ISO 4217 minor units in a decimal string. */
 export interface Money {
   readonly minor: string;
@@ -43,13 +46,30 @@ export function sum(first: Money, ...others: readonly Money[]): Money {
   return { minor: String(total), currency: first.currency };
 }
 
-/** The amount for people. Minor units are left out where they are zero. */
-export function formatMoney(money: Money, locale: string, options: Intl.NumberFormatOptions = {}): string {
+export interface MoneyOptions {
+  /** `code` writes `AFN` where readers may not know the sign. */
+  readonly currencyDisplay?: 'symbol' | 'code';
+  /** Write minor units also where they are zero, as in columns. */
+  readonly trailingZeros?: boolean;
+}
+
+/** The amount for people, exactly. Minor units are left out where they are zero. */
+export function formatMoney(money: Money, locale: string | LocaleInfo, { currencyDisplay = 'symbol', trailingZeros = false }: MoneyOptions = {}): string {
+  const info = localeInfo(locale);
   const decimal = toDecimal(money);
-  const places = /\.0*$/.test(decimal) ? 0 : minorDigits(money.currency);
-  const format = new Intl.NumberFormat(locale, {
-    style: 'currency', currency: money.currency, minimumFractionDigits: places, maximumFractionDigits: places, ...options,
-  });
-  // A decimal text is formatted digit by digit; only old browsers round it to a number first.
-  return format.format(decimal as unknown as number);
+  const negative = decimal.startsWith('-') && /[1-9]/.test(decimal);
+  const number = formatNumber(decimal.slice(decimal.startsWith('-') ? 1 : 0).replace(trailingZeros ? /^$/ : /\.0+$/, ''), info);
+  const sign = (currencyDisplay === 'code' ? undefined : info.money.signs[money.currency]) ?? money.currency;
+  const { pattern } = info.money;
+  const signFirst = pattern.indexOf('¤') < pattern.indexOf('#');
+  const minus = negative ? info.numbers.minus : '';
+  const spaced = /\p{L}$/u.test(sign) ? pattern.replace('¤#', '¤\u00a0#') : pattern; // AFN 12, but $12
+  return (signFirst ? minus : '') + spaced.replace(/[#¤]/g, (place) => (place === '¤' ? sign : (signFirst ? '' : minus) + number));
+}
+
+/** The amount that a person typed, or undefined if it is none: `۱۲٬۳۴۵٫۶۰` of AFN is `1234560`. */
+export function parseMoney(typed: string, currency: string, locale: string | LocaleInfo): Money | undefined {
+  const decimal = parseNumber(typed, locale);
+  const fraction = decimal?.split('.')[1] ?? '';
+  return decimal === undefined || fraction.length > minorDigits(currency) ? undefined : toMinor(decimal, currency);
 }

@@ -38,7 +38,15 @@ test('amounts are shown with all their digits', () => {
   assert.equal(plain(formatMoney({ minor: '299476', currency: 'AFN' }, 'en')), 'AFN 2,994.76');
   assert.equal(plain(formatMoney({ minor: '300000', currency: 'USD' }, 'en')), '$3,000');
   assert.equal(plain(formatMoney({ minor: '900719925474099267', currency: 'EUR' }, 'en')), '€9,007,199,254,740,992.67');
-  assert.match(formatMoney({ minor: '1021295', currency: 'AFN' }, 'fa-AF'), /۱۰٬۲۱۲٫۹۵/);
+  assert.equal(formatMoney({ minor: '1021295', currency: 'AFN' }, 'fa-AF'), '؋\u00a0۱۰٬۲۱۲٫۹۵');
+  assert.equal(formatMoney({ minor: '900719925474099267', currency: 'PKR' }, 'ps-AF'), 'PKR\u00a0۹٬۰۰۷٬۱۹۹٬۲۵۴٬۷۴۰٬۹۹۲٫۶۷');
+  assert.equal(plain(formatMoney({ minor: '300000', currency: 'AFN' }, 'en', { trailingZeros: true })), 'AFN 3,000.00');
+  assert.equal(plain(formatMoney({ minor: '-5', currency: 'USD' }, 'tg-TJ')), '-0,05 $');
+  assert.equal(formatMoney({ minor: '-500', currency: 'AFN' }, 'fa-IR'), '\u200e−؋\u00a0۵');
+  assert.equal(formatMoney({ minor: '-500', currency: 'AED' }, 'ar'), '\u200f\u200e-5\u00a0د.إ.\u200f');
+  assert.equal(plain(formatMoney({ minor: '1234500', currency: 'PKR' }, 'ur')), 'روپے 12,345');
+  assert.equal(plain(formatMoney({ minor: '1234500', currency: 'USD' }, 'ur', { currencyDisplay: 'code' })), 'USD 12,345');
+  assert.equal(plain(formatMoney({ minor: '1234', currency: 'JPY' }, 'ru')), '1 234 JPY');
 });
 
 test('days are counted without a time zone', () => {
@@ -61,5 +69,19 @@ test('today is the day of the hotel', () => {
 
 test('a day is shown as it is, in the calendar of the locale', () => {
   assert.equal(formatDay('2027-05-12', 'en-GB'), '12 May 2027');
-  assert.match(formatDay('2027-05-12', 'fa-AF', { year: 'numeric', month: 'numeric', day: 'numeric' }), /۱۴۰۶/);
+  assert.equal(formatDay('2027-05-12', 'en-US'), 'May 12, 2027');
+  assert.equal(formatDay('2026-11-18', 'fa-AF'), '۲۷ عقرب ۱۴۰۵');
+  assert.equal(formatDay('2026-11-18', 'fa-AF', { dateStyle: 'short' }), '۱۴۰۵/۸/۲۷');
+  assert.equal(formatDay('2026-11-18', 'fa-IR', { dateStyle: 'full' }), 'چهارشنبه ۲۷ آبان ۱۴۰۵');
+  assert.equal(formatDay('2026-11-18', 'ps-AF', { dateStyle: 'month' }), 'د ۱۴۰۵ لړم');
+  assert.equal(formatDay('2026-11-18', 'ps-AF', { calendar: 'gregory' }), '۲۰۲۶ نومبر ۱۸');
+  assert.equal(formatDay('2026-11-18', 'tg-TJ', { dateStyle: 'full' }), 'Чоршанбе, 18 Ноябр 2026');
+  assert.equal(formatDay('2026-11-01', 'ru', { dateStyle: 'month' }), 'ноябрь 2026 г.');
+  assert.equal(formatDay('2026-11-01', 'ru', { dateStyle: 'short' }), '01.11.2026');
+});
+
+test('Solar Hijri stands beside Gregorian where readers want both', () => {
+  assert.equal(formatDay('2026-11-18', 'fa-AF', { beside: true }), '\u2068۲۷ عقرب ۱۴۰۵\u2069 (\u2068۱۸ نومبر ۲۰۲۶\u2069)');
+  assert.equal(formatDay('2026-11-18', 'ur', { beside: true }), '18 نومبر، 2026');
+  assert.equal(formatDay('2026-11-18', 'en', { calendar: 'persian', beside: true }), '\u206827 Aqrab 1405\u2069 (\u206818 Nov 2026\u2069)');
 });

@@ -52,6 +52,25 @@ func lastingSessions(t testing.TB, c rueidis.Client, prefix string) []string {
 	return out
 }
 
+// The desk gets the facts of the language that it asks for.
+func TestSessionHasLocaleInfo(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	s := f.sender("opt_parwana")
+	for sent, want := range map[string]bff.Locale{"": bff.LocaleEnglish, "tg-TJ": bff.LocaleTajik, "prs, en;q=0.5": bff.LocaleDari, "de": bff.LocaleEnglish} {
+		r := s.request(http.MethodGet, base+"/session", "")
+		r.header.Set("Accept-Language", sent)
+		w := f.send(0, r)
+		var doc struct{ LocaleInfo bff.LocaleInfo }
+		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%q: %d %s", sent, w.Code, w.Body)
+		}
+		if diff := cmp.Diff(*want.Info(), doc.LocaleInfo); diff != "" {
+			t.Errorf("%q: %s", sent, diff)
+		}
+	}
+}
+
 // sessionOf is the session id of an answer.
 func sessionOf(t *testing.T, body []byte) string {
 	t.Helper()

@@ -17,6 +17,7 @@ type sessionView struct {
 	Roles         []backoffice.Role        `json:"roles"`
 	PropertyScope backoffice.PropertyScope `json:"propertyScope"`
 	Flags         map[string]bool          `json:"flags"`
+	LocaleInfo    *bff.LocaleInfo          `json:"localeInfo"`
 	OpenedAt      bff.Timestamp            `json:"openedAt"`
 	ExpiresAt     bff.Timestamp            `json:"expiresAt"`
 	ServerTime    bff.Timestamp            `json:"serverTime"`
@@ -25,9 +26,10 @@ type sessionView struct {
 func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	v, at := visitOf(r), now(r)
 	s, m := &v.Session, v.Member
+	locale, _ := bff.NegotiateLocale(r.Header.Get("Accept-Language"))
 	return answer(w, http.StatusOK, sessionView{
 		SessionID: s.ID, TenantID: s.Tenant, OperatorID: s.Operator, DeviceID: s.Device, DisplayName: m.DisplayName,
-		Roles: m.Roles, PropertyScope: m.Scope, Flags: a.cfg.Flags.Of(m),
+		Roles: m.Roles, PropertyScope: m.Scope, Flags: a.cfg.Flags.Of(m), LocaleInfo: locale.Info(),
 		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(backoffice.SessionLifetime)), ServerTime: bff.At(at),
 	})
 }

@@ -13,6 +13,7 @@ import (
 type sessionView struct {
 	SessionID      bff.ID                        `json:"sessionId"`
 	Locale         bff.Locale                    `json:"locale"`
+	LocaleInfo     *bff.LocaleInfo               `json:"localeInfo"`
 	Currency       bff.Currency                  `json:"currency"`
 	Consent        consumer.Consent              `json:"consent"`
 	RecentlyViewed []consumer.RecentlyViewed     `json:"recentlyViewed"`
@@ -51,7 +52,7 @@ func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.Gu
 		web.From(r.Context()).Note("sessionParts", "unavailable")
 	}
 	return web.WriteJSON(w, http.StatusOK, sessionView{
-		SessionID: s.ID, Locale: s.Locale, Currency: s.Currency, Consent: s.Consent,
+		SessionID: s.ID, Locale: s.Locale, LocaleInfo: s.Locale.Info(), Currency: s.Currency, Consent: s.Consent,
 		RecentlyViewed: append([]consumer.RecentlyViewed{}, trail.RecentlyViewed...),
 		SearchHistory:  append([]consumer.SearchHistoryEntry{}, trail.SearchHistory...),
 		WishlistSize:   len(wishes), Campaign: s.Campaign,

@@ -8,12 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 type sessionDoc struct {
 	SessionID, Locale, Currency string
+	LocaleInfo                  bff.LocaleInfo
 	Consent                     struct{ Telemetry, Marketing bool }
 	RecentlyViewed              []struct{ PropertyID, TenantID, ViewedAt, Source string }
 	SearchHistory               []struct {
@@ -40,6 +44,9 @@ func TestSessionRoutes(t *testing.T) {
 	if first.SessionID != g.cookie || first.Locale != "ps-AF" || first.Currency != "AFN" || !first.Consent.Telemetry || first.Consent.Marketing {
 		t.Errorf("a new session: %+v", first)
 	}
+	if diff := cmp.Diff(*bff.LocalePashto.Info(), first.LocaleInfo); diff != "" {
+		t.Errorf("the facts of its locale: %s", diff)
+	}
 	if left := first.ExpiresAt.Sub(first.CreatedAt); left != consumer.NewSessionLifetime {
 		t.Errorf("it lives %s, want an hour until the cookie has come back", left)
 	}
@@ -49,7 +56,7 @@ func TestSessionRoutes(t *testing.T) {
 
 	var changed sessionDoc
 	g.must(http.StatusOK, "POST", "/session/locale", map[string]string{"locale": "fa-AF"}).into(t, &changed)
-	if changed.Locale != "fa-AF" || changed.SessionID != g.cookie {
+	if changed.Locale != "fa-AF" || changed.LocaleInfo.Locale != "fa-AF" || changed.SessionID != g.cookie {
 		t.Errorf("after the change: %+v", changed)
 	}
 	if left := changed.ExpiresAt.Sub(changed.CreatedAt); left < consumer.SessionLifetime {

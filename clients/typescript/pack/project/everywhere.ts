@@ -4,7 +4,7 @@ import { BackofficeClient, SignedOut, indexedDbStore, memoryStore, type StreamEv
 import { solve, type Challenge, type Solver } from '@melmastoon/bff/challenge';
 import { ConsumerClient, CookieJar, ProblemError, searchPages, type Code, type Schemas } from '@melmastoon/bff/consumer';
 import { message } from '@melmastoon/bff/messages';
-import { addDays, dayOf, formatDay, formatMoney, nights, sum, today, toDecimal, toMinor } from '@melmastoon/bff/values';
+import { addDays, dayOf, formatDay, formatList, formatMoney, localeInfo, nights, sum, today, toDecimal, toMinor, type LocaleInfo } from '@melmastoon/bff/values';
 
 const body = {
   geo: { mode: 'city', city: 'Kabul' },
@@ -14,6 +14,8 @@ const body = {
 
 export async function storefront(api: ConsumerClient): Promise<string> {
   const session: string = (await api.call('session')).data.sessionId;
+  const words: LocaleInfo = (await api.call('session')).data.localeInfo;
+  console.log(formatList([localeInfo('prs').name, words.name], words));
   for await (const page of searchPages(api, { body })) {
     for (const hotel of page.results satisfies Schemas['ListingCard'][]) {
       const { rateSnapshot } = hotel;
@@ -69,6 +71,7 @@ export async function frontDesk(signal: AbortSignal): Promise<StreamEvent[]> {
     if (error instanceof SignedOut) return [];
   }
   desk.propertyId = (await desk.call('session')).data.propertyScope[0];
+  console.log(formatDay(today('Asia/Kabul'), (await desk.call('session')).data.localeInfo, { beside: true }));
   await desk.call('issueKey', { path: { reservationId: 'rsv_1' } });
   await desk.call('replacePreferences', { body: {} as never, headers: { 'If-Match': '"1"' } });
   for await (const page of desk.pages('listAlerts', { query: { status: ['open'] } })) console.log(page.items.length);

@@ -40,7 +40,8 @@ const (
 
 // Enter admits a caller whose token and proof are verified: replay, tombstones,
 // tenant, session. A proof that was used before says nothing about its sender, and
-// is told nothing.
+// is told nothing. With a proof that is only looked at nothing is opened: the visit is
+// nil where the caller would be admitted.
 func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now time.Time) (*Visit, error) {
 	st, err := a.sessions.Enter(ctx, c, p, now)
 	switch {
@@ -61,6 +62,8 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 		return nil, err
 	case member.Suspended:
 		return nil, errSuspended()
+	case p.Look:
+		return nil, nil //nolint:nilnil // as said
 	}
 	session, err := a.session(ctx, c, &st, now)
 	if err != nil {
@@ -72,7 +75,8 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 	return &Visit{Caller: c, Session: session, Member: member, Request: o}, nil
 }
 
-// Burn admits a caller without a token by its proof alone.
+// Burn admits a caller without a token by its proof alone, which is used up unless it is
+// only looked at.
 func (a *Access) Burn(ctx context.Context, p Proof, now time.Time) error {
 	fresh, err := a.sessions.Burn(ctx, p, now)
 	if err != nil {

@@ -43,6 +43,9 @@ type Proof struct {
 	KeyPrint string
 	ID       string
 	Until    time.Time // the proof is refused from then on
+	// Look: whether it was used is looked up, and it is not used up. Its sender is beyond
+	// a limit, and what is refused for that leaves nothing behind.
+	Look bool
 }
 
 // Session is an operator at a device, from the first authenticated request on.
@@ -162,7 +165,8 @@ var ErrSessionsAway = errors.New("sessions cannot be read")
 // Sessions keeps sessions, tombstones and burned proofs in the session tier. Every
 // method may be cut off after any of its writes and repeated.
 type Sessions interface {
-	// Burn uses a proof up. It reports false if it was used before.
+	// Burn uses a proof up, unless it is only looked at. It reports false if it was used
+	// before.
 	Burn(ctx context.Context, p Proof, now time.Time) (bool, error)
 	// Enter burns a proof and finds what is known of its sender, in one round trip.
 	// It lets the device's session live for another SessionLifetime.

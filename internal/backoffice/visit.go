@@ -1,6 +1,10 @@
 package backoffice
 
-import "melmastoon.ghasi.io/bff"
+import (
+	"context"
+
+	"melmastoon.ghasi.io/bff"
+)
 
 // Visit is an admitted request: who sent it, in which session, with which rights.
 type Visit struct {
@@ -34,4 +38,6 @@ type Holder struct {
 	Device   bff.ID
 	KeyPrint string
 	Proof    string // as it was sent, for iam to see
+	// Vouched charges the request to the device's limit: iam has said whose it is.
+	Vouched func(ctx context.Context, tenant string)
 }

@@ -63,6 +63,12 @@ const (
 	MaxProof = 4 << 10
 	// Skew is how far the time of a proof may be from ours, in both directions.
 	Skew = time.Minute
+	// bareSkew is the same of a proof without a token. Any stranger makes those, and each
+	// one is remembered: for a minute at most, margin included. Who is further off is
+	// told so, and helps itself with a nonce.
+	bareSkew = 25 * time.Second
+	// bareLife is the longest memory of a proof without a token.
+	bareLife = time.Minute
 	// margin is how much longer than acceptable a proof is remembered: instances
 	// have different clocks.
 	margin = 10 * time.Second
@@ -89,6 +95,9 @@ type Request struct {
 	// none is sent, as at a refresh.
 	TokenHash, KeyPrint string
 }
+
+// bare is a request without a token.
+func (r *Request) bare() bool { return r.TokenHash == "" }
 
 // Verifier checks proofs.
 type Verifier struct {
@@ -150,7 +159,7 @@ func (v *Verifier) Verify(proof string, want Request, now time.Time) (Proof, err
 	if err != nil {
 		return Proof{}, err
 	}
-	until, err := v.check(c, by, want, now)
+	until, err := v.check(&c, by, &want, now)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -160,40 +169,48 @@ func (v *Verifier) Verify(proof string, want Request, now time.Time) (Proof, err
 	if !known {
 		v.signers.Put(strings.Clone(header), by)
 	}
-	return Proof{KeyPrint: by.print, ID: c.ID, Until: until.Add(margin)}, nil
+	until = until.Add(margin)
+	if longest := now.Add(bareLife); want.bare() && until.After(longest) {
+		until = longest // it is refused from then on, here and by every clock that is right
+	}
+	return Proof{KeyPrint: by.print, ID: c.ID, Until: until}, nil
 }
 
 // check compares everything but the signature.
-func (v *Verifier) check(c claims, by *signer, want Request, now time.Time) (until time.Time, err error) {
+func (v *Verifier) check(c *claims, by *signer, want *Request, now time.Time) (until time.Time, err error) {
 	switch {
 	case c.Method != want.Method:
 		return until, refuse(ReasonMethod)
 	case !v.isFor(c.URL, want.Path):
 		return until, refuse(ReasonURL)
-	case c.TokenHash != want.TokenHash:
+	case !want.bare() && c.TokenHash != want.TokenHash: // a refresh has no token that it could name wrongly
 		return until, refuse(ReasonTokenHash)
 	case want.KeyPrint != "" && by.print != want.KeyPrint:
 		return until, refuse(ReasonBinding)
 	}
-	return v.fresh(c, now)
+	return v.fresh(c, want.bare(), now)
 }
 
 // fresh returns until when a proof is acceptable. With a nonce that is ours and
 // young the sender's clock does not matter: that is how a computer with a wrong
 // clock recovers.
-func (v *Verifier) fresh(c claims, now time.Time) (time.Time, error) {
+func (v *Verifier) fresh(c *claims, bare bool, now time.Time) (time.Time, error) {
+	skew := Skew
+	if bare {
+		skew = bareSkew
+	}
 	if c.Nonce != "" {
-		until, ok := v.nonces.expiry(c.Nonce, now)
+		until, ok := v.nonces.expiry(c.Nonce, bare, now)
 		if !ok {
 			return until, refuse(ReasonNonce)
 		}
 		return until, nil
 	}
 	ahead := c.issued().Sub(now)
-	if ahead > Skew || ahead < -Skew {
+	if ahead > skew || ahead < -skew {
 		return time.Time{}, &Error{Reason: ReasonClockSkew, Ahead: ahead}
 	}
-	return c.issued().Add(Skew), nil
+	return c.issued().Add(skew), nil
 }
 
 func refuse(r Reason) error { return &Error{Reason: r} }

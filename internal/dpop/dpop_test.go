@@ -240,7 +240,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Without a token, as at a refresh, a proof has no hash and any key.
+// Without a token, as at a refresh, a proof has any key, and a hash of the old token is
+// passed over: libraries add one to every proof.
 func TestVerifyWithoutToken(t *testing.T) {
 	t.Parallel()
 	v, _ := newVerifier(t)
@@ -249,8 +250,8 @@ func TestVerifyWithoutToken(t *testing.T) {
 	if err != nil || got.KeyPrint != d.jkt {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := v.Verify(d.prove(t, nil), dpop.Request{Method: "POST", Path: "/a/b"}, noon); err == nil {
-		t.Error("a proof for a token was taken where there is none")
+	if _, err := v.Verify(d.prove(t, nil), dpop.Request{Method: "POST", Path: "/a/b"}, noon); err != nil {
+		t.Errorf("with the hash of an old token: %v", err)
 	}
 }
 
@@ -309,6 +310,44 @@ func TestAcceptanceWindow(t *testing.T) {
 	}
 	if _, err := v.Verify(proof, want, got.Until); err == nil {
 		t.Error("accepted when its id is forgotten")
+	}
+}
+
+// A proof without a token is remembered for a minute at most, and not accepted after that:
+// any stranger makes as many of them as it likes.
+func TestProofsWithoutATokenAreShort(t *testing.T) {
+	t.Parallel()
+	v, _ := newVerifier(t)
+	d := edDevice(t)
+	want := dpop.Request{Method: "POST", Path: "/a/b"}
+	accepted := map[string]bool{}
+	for ahead := -2 * time.Minute; ahead <= 2*time.Minute; ahead += time.Second {
+		for name, proof := range map[string]string{
+			"clock": d.prove(t, func(_, c object) { delete(c, "ath"); c["iat"] = noon.Add(ahead).Unix() }),
+			"nonce": d.prove(t, func(_, c object) {
+				delete(c, "ath")
+				c["iat"], c["nonce"] = noon.AddDate(-10, 0, 0).Unix(), v.Nonce(noon.Add(ahead))
+			}),
+		} {
+			got, err := v.Verify(proof, want, noon)
+			if err != nil {
+				continue
+			}
+			accepted[name+" "+ahead.String()] = true
+			if got.Until.Sub(noon) > time.Minute {
+				t.Errorf("%s, %v ahead: remembered for %v", name, ahead, got.Until.Sub(noon))
+			}
+			for at := got.Until; at.Before(noon.Add(10 * time.Minute)); at = at.Add(5 * time.Second) {
+				if _, err := v.Verify(proof, want, at); err == nil {
+					t.Fatalf("%s, %v ahead: accepted %v after it was forgotten", name, ahead, at.Sub(got.Until))
+				}
+			}
+		}
+	}
+	for _, must := range []string{"clock 0s", "clock 20s", "clock -20s", "nonce 0s", "nonce -30s"} {
+		if !accepted[must] {
+			t.Errorf("refused: %s", must)
+		}
 	}
 }
 

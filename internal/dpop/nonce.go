@@ -26,12 +26,16 @@ type minted struct {
 }
 
 const (
-	nonceSlot = time.Minute
+	nonceSlot = 15 * time.Second
 	// nonceSlots is for how many slots a nonce is accepted, counting its own: a
-	// client with a wrong clock may use it for at least four minutes.
-	nonceSlots = 5
+	// client with a wrong clock may use it for nearly five minutes.
+	nonceSlots = 20
 	// nonceAhead is how many slots another instance's clock may be ahead.
-	nonceAhead   = 1
+	nonceAhead = 4
+	// bareSlots and bareAhead are the same without a token: what is accepted now is
+	// refused a minute later.
+	bareSlots    = 3
+	bareAhead    = 1
 	nonceMAC     = 16
 	minNonceKey  = 16
 	nonceDecoded = 8 + nonceMAC
@@ -64,9 +68,9 @@ func (n *Nonces) Mint(now time.Time) string {
 	return m.nonce
 }
 
-// expiry returns when a nonce ceases to be accepted; ok is false if it is not one of
-// ours or has ceased to be.
-func (n *Nonces) expiry(nonce string, now time.Time) (until time.Time, ok bool) {
+// expiry returns when a nonce ceases to be accepted, in a proof with or without a token;
+// ok is false if it is not one of ours or has ceased to be.
+func (n *Nonces) expiry(nonce string, bare bool, now time.Time) (until time.Time, ok bool) {
 	if base64.RawURLEncoding.DecodedLen(len(nonce)) != nonceDecoded {
 		return time.Time{}, false
 	}
@@ -75,12 +79,16 @@ func (n *Nonces) expiry(nonce string, now time.Time) (until time.Time, ok bool) 
 		return time.Time{}, false
 	}
 	slot, at := binary.BigEndian.Uint64(raw), slotOf(now)
-	if slot > at+nonceAhead || slot+nonceSlots <= at {
+	slots, ahead := uint64(nonceSlots), uint64(nonceAhead)
+	if bare {
+		slots, ahead = bareSlots, bareAhead
+	}
+	if slot > at+ahead || slot+slots <= at {
 		return time.Time{}, false
 	}
 	for _, key := range n.keys {
 		if hmac.Equal([]byte(nonce), []byte(encodeNonce(key, slot))) {
-			return time.Unix(0, 0).Add(time.Duration(slot+nonceSlots) * nonceSlot), true //nolint:gosec // near the present
+			return time.Unix(0, 0).Add(time.Duration(slot+slots) * nonceSlot), true //nolint:gosec // near the present
 		}
 	}
 	return time.Time{}, false

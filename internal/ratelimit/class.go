@@ -118,8 +118,8 @@ func NewClass(limiter *Limiter, name string, scale func() float64) (*Class, erro
 
 // Client is whom the limits of a class count.
 type Client struct {
-	Session     string // empty = none
-	Fingerprint string
+	Session     string     // empty = none
+	Fingerprint string     // empty = none
 	Network     netip.Addr // see [Network]
 }
 
@@ -128,7 +128,21 @@ func (c *Class) shared(who Client, keys []Key) []Key {
 	if who.Network.IsValid() {
 		keys = append(keys, c.ip.IP(who.Network))
 	}
-	return append(keys, c.fingerprint.Key(who.Fingerprint))
+	if who.Fingerprint != "" {
+		keys = append(keys, c.fingerprint.Key(who.Fingerprint))
+	}
+	return keys
+}
+
+// Refund takes back what Write has charged to the client itself. Its address keeps the
+// charge: from there the request came.
+func (c *Class) Refund(who Client) {
+	if who.Fingerprint != "" {
+		c.limiter.Refund(c.fingerprint.Key(who.Fingerprint), 1)
+	}
+	if who.Session != "" {
+		c.limiter.Refund(c.session.Key(who.Session), 1)
+	}
 }
 
 // Read charges a request that a cache may answer. A session's own limit is

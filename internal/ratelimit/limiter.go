@@ -233,6 +233,24 @@ func (l *Limiter) admit(sh *shard, set int, key *Key, tag uint64) (slot int) {
 	return slot
 }
 
+// Refund gives back what an allowed request was charged: it turned out to be none of the
+// subject's. It is worth at most what the bucket would have kept of it.
+func (l *Limiter) Refund(key Key, cost int) {
+	tag := key.tag()
+	sh, set := l.table.place(tag)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	slot := sh.find(tag, set)
+	if slot < 0 {
+		return
+	}
+	paid := trusted // a debt that is not charged goes, or else a slot becomes a lease
+	if l.offline.Load() {
+		paid = shared
+	}
+	sh.entries[slot].undo(key.rule.now(), int64(min(max(cost, 1), 1<<20)), l.peers, paid)
+}
+
 // undo gives back what the buckets before a refusal took.
 func (l *Limiter) undo(r *request, peers int64) {
 	for i := range r.states {

@@ -15,9 +15,12 @@ import (
 // cluster, and takes the time from the caller, so that it can be tested. Numbers
 // travel packed: as words of the protocol, each would cost as much as the rest.
 //
+// A bucket that is full again is the same as none: it goes then. Otherwise each address
+// that sends a single request would have a key for a minute.
+//
 // %.0f, because Lua would print a microsecond clock as 1.7e+15.
 const settleScript = `
-local now, since, interval, window, charge, want, need, share, ttl = struct.unpack('>i8i8i8i8i8i8i8i8i8', ARGV[1])
+local now, since, interval, window, charge, want, need, share, ttl, margin = struct.unpack('>i8i8i8i8i8i8i8i8i8i8', ARGV[1])
 local was = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
 local tat = math.min(was, now + 2 * window)
 if charge > 0 then
@@ -30,14 +33,19 @@ if granted > 0 then
   tat = from + granted * interval
 end
 if tat ~= was and tat > now then
-  redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', string.format('%.0f', ttl))
+  local life = math.min(ttl, math.ceil((tat - now) / 1000) + margin)
+  redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', string.format('%.0f', life))
 end
 return struct.pack('>i8i8i8', tat, from, granted)
 `
 
-// BucketTTL is how long Redis keeps a bucket (DATA_MODEL §5). A full burst must
+// BucketTTL is how long Redis keeps a bucket at most (DATA_MODEL §5). A full burst must
 // refill within it.
 const BucketTTL = time.Minute
+
+// bucketMargin is how much longer than until it is full a bucket is kept: the clocks of
+// processes differ.
+const bucketMargin = 2 * time.Second
 
 // Redis is the source that all processes share.
 type Redis struct {
@@ -94,8 +102,8 @@ func (r *Redis) Settle(ctx context.Context, asks []Ask, answers []Answer) error 
 
 // pack writes an ask as the script reads it.
 func pack(a *Ask) string {
-	var b [9 * 8]byte
-	for i, n := range [...]int64{a.Now, a.Since, a.Interval, a.Window, a.Charge, a.Want, a.Need, a.Share, BucketTTL.Milliseconds()} {
+	var b [10 * 8]byte
+	for i, n := range [...]int64{a.Now, a.Since, a.Interval, a.Window, a.Charge, a.Want, a.Need, a.Share, BucketTTL.Milliseconds(), bucketMargin.Milliseconds()} {
 		binary.BigEndian.PutUint64(b[8*i:], uint64(n)) //nolint:gosec // the same bits
 	}
 	return string(b[:])

@@ -204,3 +204,27 @@ func TestRedisKeys(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A bucket is kept until it is full again and not for a whole minute: an address that
+// sends one request must not have a key for longer than that means anything.
+func TestBucketsGoWhenTheyAreFull(t *testing.T) {
+	t.Parallel()
+	source, client := newRedis(t, testkit.Redis(t))
+	for name, test := range map[string]struct {
+		charge      int64
+		least, most time.Duration
+	}{
+		"one of twenty":    {1, time.Second, 3*time.Second + bucketMargin},
+		"all of them":      {20, 30 * time.Second, BucketTTL},
+		"more than a life": {40, 30 * time.Second, BucketTTL},
+	} {
+		ask := Ask{Bucket: name, Now: epoch, Since: epoch, Interval: 3_000_000, Window: 60_000_000, Charge: test.charge, Share: 1}
+		if err := source.Settle(t.Context(), []Ask{ask}, make([]Answer, 1)); err != nil {
+			t.Fatal(err)
+		}
+		ms, err := client.Do(t.Context(), client.B().Pttl().Key(source.key(name)).Build()).AsInt64()
+		if got := time.Duration(ms) * time.Millisecond; err != nil || got < test.least || got > test.most {
+			t.Errorf("%s: lives %v: %v", name, got, err)
+		}
+	}
+}

@@ -83,6 +83,7 @@ type frontConfig struct {
 	minAppVersion string
 	redisURL      string
 	sharedCache   bool             // between the instances
+	sharedLimits  bool             // kept in the session tier, as in production
 	upstreams     backoffice.House // in place of the house of the front
 	tenant        bff.ID           // in place of one of its own
 	maxStreams    int
@@ -158,7 +159,11 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	proofs, err1 := dpop.New([]string{publicURL}, nonces)
 	limits, err2 := backofficehttp.Limits().Override(cfg.limits)
 	must(err1, err2)
-	limiter, err := ratelimit.New(ratelimit.Config{Limits: limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("a pepper of some length"), MaxWait: time.Minute})
+	source := ratelimit.Source(ratelimit.NewMemory())
+	if cfg.sharedLimits {
+		source = ratelimit.NewRedis(client, f.keys.Limit)
+	}
+	limiter, err := ratelimit.New(ratelimit.Config{Limits: limits.Limits(), Source: source, Pepper: []byte("a pepper of some length"), MaxWait: time.Minute})
 	must(err)
 	ctx, stop := context.WithCancel(f.tb.Context())
 	var loop sync.WaitGroup

@@ -156,7 +156,9 @@ func (g *Guard) before(next web.Handler, needs backoffice.Needs, limit web.Limit
 
 // admit runs the checks in their order (backoffice.md §2): shape and size, token,
 // device, proof, replay, session, version, limits, role, scope. What is refused first
-// says least.
+// says least. Limits are charged before the proof is used up and the session opened, so
+// that what they refuse leaves nothing in the session tier; what is wrong besides is
+// looked up and told first all the same.
 func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.Needs, limit web.Limit) (*backoffice.Visit, error) {
 	ctx, req := r.Context(), web.From(r.Context())
 	now := req.Start
@@ -178,17 +180,21 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 	if err != nil {
 		return nil, err
 	}
+	who := ratelimit.Client{
+		Session: caller.Tenant.String() + caller.Device.String(), Fingerprint: caller.Tenant.String() + caller.Operator,
+		Network: ratelimit.Network(req.ClientIP),
+	}
+	limited := g.charge(ctx, limit, who, now)
+	proof.Look = !limited.Allowed
 	visit, err := g.cfg.Access.Enter(ctx, caller, proof, occasion(req), now)
 	if err != nil {
+		g.refund(limit, who, limited, err)
 		return nil, g.entered(ctx, caller, proof, now, err)
 	}
 	if err := g.supported(sent.version); err != nil {
 		return nil, err
 	}
-	if err := g.charge(ctx, w, limit, ratelimit.Client{
-		Session: caller.Tenant.String() + caller.Device.String(), Fingerprint: caller.Tenant.String() + caller.Operator,
-		Network: ratelimit.Network(req.ClientIP),
-	}, now); err != nil {
+	if err := announce(w, limited); err != nil {
 		return nil, err
 	}
 	if len(needs.Roles) > 0 && !visit.Member.HasAny(needs.Roles) {
@@ -207,7 +213,9 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 	return visit, nil
 }
 
-// admitProof runs the checks of a route that takes no access token.
+// admitProof runs the checks of a route that takes no access token. Its limits count the
+// address and the key, which are proven, and not the device, of which the caller only
+// says that it is its own: that one is counted when iam has said so.
 func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Limit) (*backoffice.Holder, error) {
 	ctx, req := r.Context(), web.From(r.Context())
 	sent, err := readProofHeaders(r)
@@ -218,7 +226,11 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 	if err != nil {
 		return nil, err
 	}
+	who := ratelimit.Client{Session: proof.KeyPrint, Network: ratelimit.Network(req.ClientIP)}
+	limited := g.charge(ctx, limit, who, req.Start)
+	proof.Look = !limited.Allowed
 	if err := g.cfg.Access.Burn(ctx, proof, req.Start); err != nil {
+		g.refund(limit, who, limited, err)
 		if bff.CodeOf(err) == bff.CodeDPoPReplayed {
 			g.replays.Inc()
 		}
@@ -227,12 +239,15 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 	if err := g.supported(sent.version); err != nil {
 		return nil, err
 	}
-	if err := g.charge(ctx, w, limit, ratelimit.Client{
-		Session: proof.KeyPrint, Fingerprint: sent.device.String(), Network: ratelimit.Network(req.ClientIP),
-	}, req.Start); err != nil {
+	if err := announce(w, limited); err != nil {
 		return nil, err
 	}
-	return &backoffice.Holder{Device: sent.device, KeyPrint: proof.KeyPrint, Proof: sent.proof}, nil
+	return &backoffice.Holder{
+		Device: sent.device, KeyPrint: proof.KeyPrint, Proof: sent.proof,
+		Vouched: func(ctx context.Context, tenant string) {
+			g.charge(ctx, limit, ratelimit.Client{Session: tenant + sent.device.String()}, req.Start)
+		},
+	}, nil
 }
 
 // token verifies the access token.
@@ -311,13 +326,25 @@ func (g *Guard) supported(sent version) error {
 	return nil
 }
 
-// charge holds a caller to its limit.
-func (g *Guard) charge(ctx context.Context, w http.ResponseWriter, limit web.Limit, who ratelimit.Client, now time.Time) error {
+// charge charges a request to its limit.
+func (g *Guard) charge(ctx context.Context, limit web.Limit, who ratelimit.Client, now time.Time) ratelimit.Decision {
 	class := g.classes[limit]
 	if class == nil {
-		return nil
+		return ratelimit.Decision{Allowed: true}
 	}
-	d := class.Write(ctx, who, new(ratelimit.Attempt), now)
+	return class.Write(ctx, who, new(ratelimit.Attempt), now)
+}
+
+// refund takes a charge back from a caller whose proof was sent again: that needs no
+// key, and whoever has got hold of a request could use up its device's limit with it.
+func (g *Guard) refund(limit web.Limit, who ratelimit.Client, d ratelimit.Decision, err error) {
+	if class := g.classes[limit]; class != nil && d.Allowed && bff.CodeOf(err) == bff.CodeDPoPReplayed {
+		class.Refund(who)
+	}
+}
+
+// announce tells the limit, and refuses what is beyond it.
+func announce(w http.ResponseWriter, d ratelimit.Decision) error {
 	ratelimit.Announce(w.Header(), d)
 	if !d.Allowed {
 		return &bff.Error{Code: bff.CodeStaffRateLimited, Detail: "too many requests of this device: retry later", RetryAfter: d.RetryAfter}

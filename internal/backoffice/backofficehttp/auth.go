@@ -55,6 +55,7 @@ func (a *API) refresh(w http.ResponseWriter, r *http.Request) error {
 			Err: errors.New("iam gave out a token for another key or device"),
 		}
 	}
+	holder.Vouched(r.Context(), fresh.Claim("tid"))
 	return answer(w, http.StatusOK, tokens)
 }
 

@@ -1,6 +1,8 @@
 package backofficestore
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
@@ -18,8 +20,12 @@ func NewKeys(keys redis.Keys) Keys { return Keys{keys} }
 
 // Proof is where the id of a used proof of possession is burned. It is no
 // tenant's: a key's thumbprint is the same device's everywhere, and a proof that
-// was used for one tenant is used.
-func (k Keys) Proof(thumbprint, id string) string { return k.keys.Key("dpop", thumbprint, id) }
+// was used for one tenant is used. The id is its sender's choice, up to 128
+// characters: 16 bytes of its hash are kept.
+func (k Keys) Proof(thumbprint, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return k.keys.Key("dpop", thumbprint, base64.RawURLEncoding.EncodeToString(sum[:16]))
+}
 
 // Limit is a bucket of a rate limit. Its name is a keyed hash of whom it counts.
 func (k Keys) Limit(bucket string) string { return k.keys.Key("rl", bucket) }

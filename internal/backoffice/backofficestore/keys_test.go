@@ -26,7 +26,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ got, want string }{
-		{keys.Proof("thumb", "jti"), "dpop:thumb:jti"},
+		{keys.Proof("thumb", "jti"), "dpop:thumb:WxKIvbhszzPMAVjaGh9AXA"},
 		{tenant.Session(id(bff.PrefixBackofficeLogin)).Name(), "session:bos_" + ulid},
 		{tenant.Device(id(bff.PrefixDevice)).Name(), "session:by-device:tnt_" + ulid + ":dev_" + ulid},
 		{tenant.Operator("opt_1").Name(), "session:by-operator:tnt_" + ulid + ":opt_1"},

@@ -102,16 +102,24 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return burned(s.client.Do(ctx, s.burn(p, now)))
+	return burned(&p, s.client.Do(ctx, s.burn(&p, now)))
 }
 
 // burn writes a proof's id unless it is there.
-func (s *Sessions) burn(p backoffice.Proof, now time.Time) rueidis.Completed {
+func (s *Sessions) burn(p *backoffice.Proof, now time.Time) rueidis.Completed {
+	key := s.keys.Proof(p.KeyPrint, p.ID)
+	if p.Look {
+		return s.client.B().Exists().Key(key).Build()
+	}
 	life := max(p.Until.Sub(now), time.Second)
-	return s.client.B().Set().Key(s.keys.Proof(p.KeyPrint, p.ID)).Value("").Nx().PxMilliseconds(life.Milliseconds()).Build()
+	return s.client.B().Set().Key(key).Value("").Nx().PxMilliseconds(life.Milliseconds()).Build()
 }
 
-func burned(r rueidis.RedisResult) (fresh bool, err error) {
+func burned(p *backoffice.Proof, r rueidis.RedisResult) (fresh bool, err error) {
+	if p.Look {
+		n, err := r.AsInt64()
+		return n == 0, away(err)
+	}
 	err = r.Error()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
@@ -138,7 +146,7 @@ func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	b := s.client.B
-	cmds := append(make(rueidis.Commands, 0, 6), s.burn(p, now))
+	cmds := append(make(rueidis.Commands, 0, 6), s.burn(&p, now))
 	cmds = append(cmds, s.standingOf(&at)...)
 	cmds = append(cmds, b().Getex().Key(at.index.Name()).ExSeconds(lifetimeSeconds).Build())
 	if at.session != nil {
@@ -149,7 +157,7 @@ func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.
 		cmds = append(cmds, b().Getex().Key(name).ExSeconds(lifetimeSeconds).Build())
 	}
 	results := s.client.DoMulti(ctx, cmds...)
-	fresh, err := burned(results[0])
+	fresh, err := burned(&p, results[0])
 	if err != nil || !fresh {
 		return backoffice.Standing{Replayed: err == nil}, err
 	}

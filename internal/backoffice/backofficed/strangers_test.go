@@ -1,0 +1,170 @@
+package backofficed
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// held are the names below the front's prefix that contain a word, and what they weigh.
+func (f *front) held(word string) (keys []string, bytes int64) {
+	f.tb.Helper()
+	ctx, c := testkit.Context(f.tb), f.client
+	keys, err := c.Do(ctx, c.B().Keys().Pattern(f.prefix+":*"+word+"*").Build()).AsStrSlice()
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	for _, k := range keys {
+		n, err := c.Do(ctx, c.B().MemoryUsage().Key(k).Build()).AsInt64()
+		if err == nil { // else it has ended meanwhile
+			bytes += n
+		}
+	}
+	return keys, bytes
+}
+
+// stranger asks for a refresh with a key of its own and a long proof id.
+func (f *front) stranger(device string) *httptest.ResponseRecorder {
+	f.tb.Helper()
+	d, err := desk.NewDevice(desk.EdDSA, f.clock())
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	r := f.senderAt("opt_stranger", d).refreshRequest(`{"refreshToken":"x"}`)
+	r.proof.ID = strings.Repeat("x", 100) + d.ID()[:28]
+	if device != "" {
+		r.header.Set("X-Device-Id", device)
+	}
+	return f.send(0, r)
+}
+
+// Strangers without a token, each with a key of its own, leave in the session tier what
+// their address may do in a minute, however many requests they send; and operators
+// notice nothing.
+func TestProofStrangersLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	const allowed = 20 // of one address, in a minute that does not end
+	f := newFront(t, frontConfig{limits: "auth=20,ip=1", sharedLimits: true})
+	f.iam.err = &bff.Error{Code: bff.CodeSessionRevoked}
+	operator := f.sender("opt_parwana")
+	operator.session()
+	before, weighed := f.held("")
+	answers := map[string]int{}
+	for i := range testkit.Proof(2_000, 100_000) {
+		answers[codeOf(f.stranger(""))]++
+		if i%500 == 0 {
+			if got := codeOf(operator.get("/session")); got != "OK" {
+				t.Errorf("an operator meanwhile: %s", got)
+			}
+		}
+	}
+	served := answers["SESSION_REVOKED"]
+	if served == 0 || served > allowed || answers["RATE_LIMITED"] == 0 || len(answers) != 2 {
+		t.Errorf("answers: %v, want at most %d that reached iam", answers, allowed)
+	}
+	proofs, _ := f.held(":dpop:")
+	after, weighs := f.held("")
+	// Of each served request its proof and the bucket of its key; the address's bucket,
+	// and what the operator has.
+	if most := 2*allowed + testkit.Proof(12, 400); len(after)-len(before) > most || weighs-weighed > int64(most)*300 {
+		t.Errorf("%d keys of %d bytes more than before, %d proofs", len(after)-len(before), weighs-weighed, len(proofs))
+	}
+	for _, k := range proofs {
+		if id := k[strings.LastIndexByte(k, ':')+1:]; len(id) != 22 {
+			t.Errorf("of a proof's id is kept: %q", id)
+		}
+		ms, err := f.client.Do(t.Context(), f.client.B().Pttl().Key(k).Build()).AsInt64()
+		if err != nil || ms > 130_000 || ms > 60_000 && !strings.Contains(k, operator.device.Thumbprint()) {
+			t.Errorf("a proof is remembered for %d ms: %v", ms, err)
+		}
+	}
+}
+
+// A device beyond its limit leaves no proofs.
+func TestFloodOfADeviceLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "session=5"})
+	s := f.sender("opt_parwana")
+	answers := map[string]int{}
+	for range 100 {
+		answers[codeOf(s.get("/session"))]++
+	}
+	if answers["OK"] == 0 || answers["OK"]+answers["RATE_LIMITED"] != 100 {
+		t.Errorf("answers: %v", answers)
+	}
+	if proofs, _ := f.held(":dpop:"); len(proofs) != answers["OK"] {
+		t.Errorf("%d proofs are kept of %v", len(proofs), answers)
+	}
+}
+
+// Beyond its limit a new device opens no session, and a used proof is still called one.
+func TestNothingOpensBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "session=1,fingerprint=1"})
+	first := f.sender("opt_parwana")
+	used := first.request(http.MethodGet, base+"/session", "")
+	if got := codeOf(f.send(0, used)); got != "OK" {
+		t.Fatal(got)
+	}
+	if got := codeOf(f.sender("opt_parwana").get("/session")); got != "RATE_LIMITED" {
+		t.Errorf("another device of the operator: %s", got)
+	}
+	if sessions, _ := f.held(":session:bos_"); len(sessions) != 1 {
+		t.Errorf("sessions: %v", sessions)
+	}
+	if got := codeOf(f.send(0, used)); got != "DPOP_REPLAYED" {
+		t.Errorf("a used proof beyond the limit: %s", got)
+	}
+}
+
+// A request that was listened to can be sent again without the device's key. That uses
+// up nothing of the device.
+func TestReplaysCostTheDeviceNothing(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "session=5,auth=5"})
+	s := f.sender("opt_parwana")
+	f.iam.tokens = backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	for name, request := range map[string]func() *request{
+		"with a token":    func() *request { return s.request(http.MethodGet, base+"/session", "") },
+		"without a token": func() *request { return s.refreshRequest(`{"refreshToken":"rft_1"}`) },
+	} {
+		heard := request()
+		answers := map[string]int{codeOf(f.send(0, heard)): 1}
+		for range 100 {
+			answers[codeOf(f.send(0, heard))]++
+		}
+		for range 4 {
+			answers[codeOf(f.send(0, request()))]++
+		}
+		if answers["OK"] != 5 || answers["DPOP_REPLAYED"] != 100 {
+			t.Errorf("%s: %v", name, answers)
+		}
+	}
+}
+
+// A device's id is known to all who worked there. Who only says it uses up nothing of
+// the device; what iam has vouched for counts.
+func TestStrangersDoNotUseUpADevice(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "auth=3"})
+	s := f.sender("opt_parwana")
+	f.iam.err = &bff.Error{Code: bff.CodeSessionRevoked}
+	for range 100 {
+		f.stranger(s.device.ID())
+	}
+	f.iam.err, f.iam.tokens = nil, backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	for i := range 3 {
+		if got := codeOf(f.send(0, s.refreshRequest(`{"refreshToken":"rft_1"}`))); got != "OK" {
+			t.Errorf("refresh %d of the device itself: %s", i+1, got)
+		}
+	}
+	if got := codeOf(s.from(0, http.MethodPost, "/auth/sign-out", "")); got != "RATE_LIMITED" {
+		t.Errorf("what iam vouched for does not count for the device: %s", got)
+	}
+}

@@ -38,6 +38,7 @@ type up struct {
 
 	Defence    string     `enum:"on,watch,off" default:"watch" env:"BFF_CONSUMER_BOT_DEFENCE" help:"Bot defence of bff-consumer: watch judges and refuses nothing, so that test browsers are served; on has the limits and the defence of production; off judges nothing."`
 	Lan        bool       `help:"Serve guests' pages to phones on this network, over plain http; cookies go without Secure."`
+	Clock      time.Time  `placeholder:"MOMENT" help:"What the clocks of all hotels are set to, such as 2026-11-18T20:05:00Z, to see another day or hour at the staff's desks (default: now)."`
 	LanAddress netip.Addr `placeholder:"ADDRESS" env:"MELMASTOON_LAN_ADDRESS" help:"This machine's address for --lan (default: its private one)."`
 
 	command []string
@@ -56,6 +57,14 @@ func (s servers) config(log *slog.Logger) stack.Config {
 
 // throwaway reports whether the run is for one command only.
 func (u up) throwaway() bool { return len(u.command) > 0 }
+
+// housesAhead is how far the hotels' clocks are ahead of this machine's.
+func (u up) housesAhead() time.Duration {
+	if u.Clock.IsZero() {
+		return 0
+	}
+	return time.Until(u.Clock).Round(time.Second)
+}
 
 // startTimeout covers an installation of Postgres and Redis on a fresh machine.
 const startTimeout = 15 * time.Minute
@@ -127,7 +136,8 @@ func (u up) Run(ctx context.Context) (err error) {
 		told.say(taken.String())
 	}
 
-	sim, err := platform.ServeUpstreams(startCtx, sim.Config{PublicURL: site.URL}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	ahead := u.housesAhead()
+	sim, err := platform.ServeUpstreams(startCtx, sim.Config{PublicURL: site.URL, HousesAhead: ahead}, stack.PubSub.Host, stack.PubSub.ProjectID)
 	if err != nil {
 		return err
 	}
@@ -138,6 +148,9 @@ func (u up) Run(ctx context.Context) (err error) {
 	env, list, err := u.environment(home, stack, sim.URL)
 	if err != nil {
 		return err
+	}
+	if ahead != 0 {
+		env["MELMASTOON_HOUSES_AHEAD"] = ahead.String()
 	}
 	env["MELMASTOON_PAGES_URL"], env[world.WorldEnv] = site.URL, home
 	env["MELMASTOON_ERRORS_URL"] = cmp.Or(os.Getenv("MELMASTOON_ERRORS_URL"), site.URL+"/errors/")

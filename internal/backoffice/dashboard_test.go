@@ -326,7 +326,7 @@ func TestWorkbenchViews(t *testing.T) {
 				"workOrders.open": 1, "workOrders.in_progress": 1, "workOrders.resolved": 1,
 			}},
 		} {
-			v, err := b.View(t.Context(), part, backoffice.Place{Date: 20000})
+			v, err := b.View(t.Context(), part, backoffice.Place{Day: backoffice.Day{Date: 20000}})
 			if err != nil || !v.Whole() || len(v.Items) != want.items || (v.Date != nil) != (part.Dated() || part == backoffice.PartToday) {
 				t.Errorf("%s: %+v, %v", part, v, err)
 			}

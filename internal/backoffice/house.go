@@ -7,10 +7,10 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Place is a property on a day.
+// Place is a property on one of its days.
 type Place struct {
 	Tenant, Property bff.ID
-	Date             bff.Date
+	Day
 }
 
 // Source is one answer of one upstream about a place. Widgets and views that need

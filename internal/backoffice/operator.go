@@ -115,8 +115,14 @@ type Members interface {
 // tenant's, because tenant-service says so.
 func (s PropertyScope) Lists(property bff.ID) bool { return slices.Contains(s.properties, property) }
 
-// Properties knows whose properties are.
+// Property is a hotel of a tenant, as property-service has it.
+type Property struct {
+	Zone Zone `json:"zone"` // zero: it cannot be told
+}
+
+// Properties knows the properties of tenants.
 type Properties interface {
-	// OwnsProperty reports whether a property is one of the tenant's.
-	OwnsProperty(ctx context.Context, tenant, property bff.ID) (bool, error)
+	// FindProperty returns one of the tenant's properties. What is not one of them is
+	// [bff.CodeResourceNotFound], whether it exists or not.
+	FindProperty(ctx context.Context, tenant, property bff.ID) (Property, error)
 }

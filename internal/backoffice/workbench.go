@@ -16,6 +16,7 @@ type WorkbenchView struct {
 	View       Part           `json:"view"`
 	PropertyID bff.ID         `json:"propertyId"`
 	Date       *bff.Date      `json:"date,omitempty"` // nil: it is of now
+	Day        Day            `json:"day"`
 	AsOf       bff.Timestamp  `json:"asOf"`
 	Stale      bool           `json:"stale"`
 	Missing    []Source       `json:"missing,omitempty"` // what could not be had
@@ -31,9 +32,14 @@ func WorkbenchViews() []Part {
 	return []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
 }
 
-// Dated reports whether the view can be had for another day than today
-// (DATA_MODEL §3.2).
+// Dated reports whether the view can be had for any day (DATA_MODEL §3.2).
 func (p Part) Dated() bool { return p == PartArrivals || p == PartDepartures }
+
+// Shows reports whether the view can be had for a date. Views of now can be had for the
+// day before, too: the night audit closes it after midnight.
+func (p Part) Shows(date, today bff.Date) bool {
+	return p.Dated() || date == today || date == today-1
+}
 
 // sources are what a view is made of.
 func (p Part) sources() []Source {
@@ -129,7 +135,7 @@ func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchVie
 	} else if err != nil {
 		return WorkbenchView{}, err
 	}
-	v := WorkbenchView{View: part, PropertyID: at.Property, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf)}
+	v := WorkbenchView{View: part, PropertyID: at.Property, Day: at.Day, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf)}
 	if part.Dated() || part == PartToday {
 		v.Date = &at.Date
 	}

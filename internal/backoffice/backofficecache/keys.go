@@ -23,6 +23,11 @@ func inboxKey(k redis.TenantKeys, of backoffice.Inbox, property bff.ID) string {
 	return k.Key(string(of)+":inbox", property.String()).Name()
 }
 
+// propertyKey names what is known of a property.
+func propertyKey(k redis.TenantKeys, property bff.ID) string {
+	return k.Key("property", property.String()).Name()
+}
+
 // preferencesKey names an operator's preferences, for one property or for all.
 func preferencesKey(k redis.TenantKeys, o backoffice.PreferencesOwner) string {
 	if o.Property.IsZero() {

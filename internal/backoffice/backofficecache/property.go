@@ -2,75 +2,71 @@ package backofficecache
 
 import (
 	"context"
+	"encoding/json"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
-	"melmastoon.ghasi.io/bff/internal/memo"
+	"melmastoon.ghasi.io/bff/internal/cache"
+	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
-// Properties remembers whose properties are, which hardly ever changes.
+// Properties remembers the properties of tenants, which hardly ever change. It does so
+// for all instances: a process that starts while property-service is away still knows
+// whose they are and which day they have.
 type Properties struct {
 	next  backoffice.Properties
-	now   func() time.Time
-	known *memo.Memo[propertyKey, ownership]
-	asked singleflight.Group
+	cache *cache.Cache
+	keys  redis.Keys
 }
 
-type propertyKey struct{ tenant, property bff.ID }
-
-type ownership struct {
-	owns bool
-	at   time.Time
-}
+var _ backoffice.Properties = (*Properties)(nil)
 
 const (
-	maxProperties = 8 << 10
-	// ownedFresh is how long a tenant's property is not asked for; ownedStale how long
-	// that is believed while property-service is away.
-	ownedFresh = 10 * time.Minute
-	ownedStale = 12 * time.Hour
-	// foreignFresh is the same of a property that is not the tenant's: it may be new.
-	foreignFresh    = 10 * time.Second
+	propertyBytes = 8 << 20
+	// propertyFresh is how long a tenant's property is not asked for; propertyStale how
+	// much longer it is believed while property-service is away.
+	propertyFresh = 10 * time.Minute
+	propertyStale = 12 * time.Hour
+	// foreignFor is the same of a property that is not the tenant's: it may be new.
+	foreignFor      = 10 * time.Second
 	propertyTimeout = time.Second
 )
 
 // NewProperties returns a memory in front of next.
-func NewProperties(next backoffice.Properties, now func() time.Time) *Properties {
-	return &Properties{next: next, now: now, known: memo.New[propertyKey, ownership](maxProperties)}
-}
-
-// OwnsProperty implements backoffice.Properties.
-func (p *Properties) OwnsProperty(ctx context.Context, tenant, property bff.ID) (bool, error) {
-	key := propertyKey{tenant, property}
-	o, known := p.known.Get(key)
-	age := p.now().Sub(o.at)
-	if known && (o.owns && age < ownedFresh || !o.owns && age < foreignFresh) {
-		return o.owns, nil
-	}
-	select {
-	case r := <-p.ask(ctx, key):
-		if r.Err != nil && known && o.owns && age < ownedStale {
-			return true, nil
-		}
-		owns, _ := r.Val.(bool)
-		return owns, r.Err
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-}
-
-// ask has one call serve all that wait for the same.
-func (p *Properties) ask(ctx context.Context, key propertyKey) <-chan singleflight.Result {
-	return p.asked.DoChan(key.tenant.String()+key.property.String(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), propertyTimeout)
-		defer cancel()
-		owns, err := p.next.OwnsProperty(ctx, key.tenant, key.property)
-		if err == nil {
-			p.known.Put(key, ownership{owns, p.now()})
-		}
-		return owns, err
+func NewProperties(store *cache.Store, keys redis.Keys, next backoffice.Properties) (*Properties, error) {
+	c, err := cache.New(store, cache.Config{
+		Name: "property", Shared: true, Raw: true, MaxBytes: propertyBytes, FillTimeout: propertyTimeout,
+		TTL: func() cache.TTL { return cache.TTL{Fresh: propertyFresh, Stale: propertyStale} },
 	})
+	return &Properties{next: next, cache: c, keys: keys}, err
+}
+
+// FindProperty implements backoffice.Properties.
+func (p *Properties) FindProperty(ctx context.Context, tenant, property bff.ID) (backoffice.Property, error) {
+	keys, err := p.keys.Tenant(tenant)
+	if err != nil {
+		return backoffice.Property{}, err
+	}
+	entry, _, err := p.cache.Get(ctx, propertyKey(keys, property), func(ctx context.Context) (cache.Fill, error) {
+		found, err := p.next.FindProperty(ctx, tenant, property)
+		if bff.CodeOf(err) == bff.CodeResourceNotFound {
+			return cache.Fill{}, cache.Negative(err, foreignFor)
+		}
+		if err != nil {
+			return cache.Fill{}, err
+		}
+		body, err := json.Marshal(&found)
+		return cache.Fill{Body: body, Value: found}, err
+	})
+	if err != nil {
+		return backoffice.Property{}, err
+	}
+	value, err := entry.Value(func(body []byte) (any, error) {
+		var found backoffice.Property
+		err := json.Unmarshal(body, &found)
+		return found, err
+	})
+	found, _ := value.(backoffice.Property) // only these two make them
+	return found, err
 }

@@ -101,8 +101,10 @@ func (staffOfOne) FindMember(_ context.Context, _ bff.ID, operator, _ string) (*
 	return &backoffice.Member{DisplayName: "doctor", Roles: []backoffice.Role{backoffice.FrontDesk}}, nil
 }
 
-// OwnsProperty implements backoffice.Properties.
-func (staffOfOne) OwnsProperty(context.Context, bff.ID, bff.ID) (bool, error) { return false, nil }
+// FindProperty implements backoffice.Properties.
+func (staffOfOne) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
+	return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+}
 
 // Record implements backoffice.Journal: nothing of an attack is published.
 func (staffOfOne) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }

@@ -1,7 +1,9 @@
 package backofficed
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
@@ -9,6 +11,25 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
+
+// turnEvery is how often days that have ended are looked for.
+const turnEvery = time.Second
+
+// tellTurns tells streams of days that have ended.
+func (c *Config) tellTurns(turns *backoffice.Turns) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(turnEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case now := <-tick.C:
+				_ = turns.RunOnce(ctx, now.Add(c.HousesAhead)) // a client that is not told has endsAt
+			}
+		}
+	}
+}
 
 // openBoards opens dashboards and views over what upstreams know.
 func openBoards(house backoffice.House, deadlines backoffice.Deadlines, store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config) error {

@@ -122,7 +122,7 @@ func BenchmarkComposedDashboard(b *testing.B) {
 	f := newFront(b, frontConfig{limits: manyReads, upstreams: up.House, tenant: tenant})
 	f.employAt("*", "opt_mirwais", backoffice.GeneralManager)
 	m := f.sender("opt_mirwais")
-	at := backoffice.Place{Tenant: tenant, Property: property, Date: bff.DateOf(time.Now())}
+	at := backoffice.Place{Tenant: tenant, Property: property, Day: backoffice.Day{Date: bff.DateOf(time.Now())}}
 	void := backofficecache.NewInvalidator(f.stores[0])
 	var composed, alone []time.Duration
 	partial := 0

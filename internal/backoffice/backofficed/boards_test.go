@@ -156,12 +156,15 @@ func TestScopeDoesNotLeakThroughTheCache(t *testing.T) {
 			}
 		}
 	}
+	if got := codeOf(clerk.get("/in-house?propertyId=" + house)); got != "OK" {
+		t.Errorf("the clerk's own property: %s", got)
+	}
 	f.house.change(func(h *houseFake) { h.away = &bff.Error{Code: bff.CodeUpstreamUnavailable} })
 	if got := codeOf(owner.get("/today?propertyId=" + other)); got != "UPSTREAM_UNAVAILABLE" {
 		t.Errorf("without property-service: %s", got)
 	}
 	if got := codeOf(clerk.get("/today?propertyId=" + house)); got != "OK" {
-		t.Errorf("a property that tenant-service names, without property-service: %s", got)
+		t.Errorf("a property whose day is known, without property-service: %s", got)
 	}
 	r := clerk.request(http.MethodGet, base+"/today?propertyId="+house, "")
 	r.header.Set("X-Property-Id", other)

@@ -42,6 +42,8 @@ type Config struct {
 
 	TakeOver time.Duration `name:"take-over" env:"BFF_BACKOFFICE_TAKE_OVER" default:"1m" help:"Age at which an unfinished change counts as that of a process that has died, so that a repeated request takes it over: 15s to 1m, above the time that any request has."`
 
+	HousesAhead time.Duration `name:"houses-ahead" env:"MELMASTOON_HOUSES_AHEAD" help:"How far the clocks of all properties are ahead of this machine's, to see another day or hour; in development only."`
+
 	WidgetDeadline    time.Duration `name:"widget-deadline" env:"BFF_BACKOFFICE_WIDGET_DEADLINE" default:"450ms" help:"How long the dashboard waits for one widget, if its upstream may take as long."`
 	DashboardDeadline time.Duration `name:"dashboard-deadline" env:"BFF_BACKOFFICE_DASHBOARD_DEADLINE" default:"550ms" help:"How long the dashboard waits for all of its widgets."`
 }
@@ -161,6 +163,9 @@ func (c *Config) unsafe() []error {
 	}
 	if limits, err := backofficehttp.Limits().Override(c.Limits); err == nil && limits.Off {
 		errs = append(errs, errors.New("limits: are off"))
+	}
+	if c.HousesAhead != 0 {
+		errs = append(errs, errors.New("houses-ahead: staff would see another day than that of their house"))
 	}
 	for _, u := range c.PublicURLs {
 		if parsed, err := url.Parse(u); err != nil || parsed.Scheme != "https" {

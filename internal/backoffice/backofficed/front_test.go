@@ -27,6 +27,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
@@ -66,6 +67,7 @@ type front struct {
 	accesses  []*backoffice.Access
 	house     *houseFake
 	stores    []*cache.Store
+	turns     []*backoffice.Turns
 	behind    []*web.Background
 	instances []*web.Server
 	streams   []*streams
@@ -85,7 +87,8 @@ type frontConfig struct {
 	sharedCache   bool             // between the instances
 	sharedLimits  bool             // kept in the session tier, as in production
 	upstreams     backoffice.House // in place of the house of the front
-	tenant        bff.ID           // in place of one of its own
+	properties    backoffice.Properties
+	tenant        bff.ID // in place of one of its own
 	maxStreams    int
 	routes        []web.Route // beside those of the API
 }
@@ -181,9 +184,12 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 		Pepper: []byte("a pepper of some length"), Background: background, Log: log, Metrics: metrics, Namespace: "test",
 	})
 	must(err)
+	turns := backoffice.NewTurns(streams.notices, sessions)
+	f.turns = append(f.turns, turns)
 	apiConfig := backofficehttp.Config{
 		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
 		Flags: backoffice.NewFlags(f), Viewings: backoffice.NewViewings(f.outbox, news), Background: background,
+		Turns:   turns,
 		Devices: backoffice.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
@@ -195,6 +201,9 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	f.tb.Cleanup(func() { must(store.Close(context.Background())) })
 	f.stores = append(f.stores, store)
+	properties, err := backofficecache.NewProperties(store, keys, cmp.Or[backoffice.Properties](cfg.properties, f.house))
+	must(err)
+	apiConfig.Calendar = backoffice.NewCalendar(properties, 0)
 	must(openBoards(cmp.Or[backoffice.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
 	apiConfig.Locks = backoffice.NewLocks(backoffice.LocksConfig{

@@ -22,6 +22,7 @@ type houseFake struct {
 	mu      sync.Mutex
 	foreign map[string]bool // properties of other tenants
 	away    error           // of property-service
+	zone    backoffice.Zone
 	fails   map[backoffice.Source]error
 	gates   map[backoffice.Source]chan struct{} // sources that answer only after it is closed
 	calls   map[backoffice.Source]int
@@ -29,8 +30,12 @@ type houseFake struct {
 }
 
 func newHouseFake() *houseFake {
+	zone, err := backoffice.ReadZone("Asia/Kabul", "")
+	if err != nil {
+		panic(err) // the name is constant
+	}
 	return &houseFake{
-		foreign: map[string]bool{}, fails: map[backoffice.Source]error{}, gates: map[backoffice.Source]chan struct{}{},
+		zone: zone, foreign: map[string]bool{}, fails: map[backoffice.Source]error{}, gates: map[backoffice.Source]chan struct{}{},
 		calls: map[backoffice.Source]int{}, version: 1,
 	}
 }
@@ -42,11 +47,14 @@ func (h *houseFake) change(f func(*houseFake)) {
 	f(h)
 }
 
-// OwnsProperty implements backoffice.Properties.
-func (h *houseFake) OwnsProperty(_ context.Context, _, property bff.ID) (bool, error) {
+// FindProperty implements backoffice.Properties.
+func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (backoffice.Property, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.foreign[property.String()], h.away
+	if h.away == nil && h.foreign[property.String()] {
+		return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+	}
+	return backoffice.Property{Zone: h.zone}, h.away
 }
 
 // Read implements backoffice.House.

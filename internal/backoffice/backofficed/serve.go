@@ -181,14 +181,21 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	}
 	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})
 	p.Add("background", nil, background.Close)
+	properties, err := backofficecache.NewProperties(on.store, p.Keys(), upstreams.Property)
+	if err != nil {
+		return nil, nil, err
+	}
+	turns := backoffice.NewTurns(streams.notices, sessions)
+	p.AddLoop("day turns", c.tellTurns(turns))
 	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{
-		Tokens: tokens, Access: access, Properties: backofficecache.NewProperties(upstreams.Property, time.Now), Background: background,
+		Tokens: tokens, Access: access, Properties: properties, Background: background,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
 		Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
+		Calendar: backoffice.NewCalendar(properties, c.HousesAhead), Turns: turns,
 		Viewings: backoffice.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
 	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}

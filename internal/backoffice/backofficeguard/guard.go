@@ -360,13 +360,10 @@ func (g *Guard) scope(r *http.Request, sent *headers, v *backoffice.Visit) error
 		return err
 	}
 	if !v.Member.Scope.Lists(property) {
-		owns, err := g.cfg.Properties.OwnsProperty(r.Context(), v.Caller.Tenant, property)
-		switch {
-		case err != nil:
+		if _, err := g.cfg.Properties.FindProperty(r.Context(), v.Caller.Tenant, property); err != nil {
 			return err
-		case !owns:
-			return bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
-		case !v.Member.Scope.Covers(property):
+		}
+		if !v.Member.Scope.Covers(property) {
 			return bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
 		}
 	}

@@ -22,7 +22,10 @@ func (a *API) dashboard(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v, d := visitOf(r), a.cfg.Dashboards
-	at := backoffice.Place{Tenant: v.Caller.Tenant, Property: v.Property, Date: bff.DateOf(now(r))}
+	at, _, err := a.today(r)
+	if err != nil {
+		return err
+	}
 	keys, err := d.keys.Tenant(at.Tenant)
 	if err != nil {
 		return err

@@ -69,6 +69,14 @@ type noJournal struct{}
 
 func (noJournal) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }
 
+// kabul is where every property stands.
+type kabul struct{}
+
+func (kabul) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
+	zone, err := backoffice.ReadZone("Asia/Kabul", "")
+	return backoffice.Property{Zone: zone}, err
+}
+
 func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 	t.Helper()
 	must := func(err error) {
@@ -93,6 +101,7 @@ func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 	t.Cleanup(func() { must(background.Close(context.Background())) })
 	api := New(Config{
 		Dashboards: d.dash, Log: log, Metrics: metrics, Background: background,
+		Calendar: backoffice.NewCalendar(kabul{}, 0), Turns: backoffice.NewTurns(nil, nil),
 		Viewings: backoffice.NewViewings(noJournal{}, backoffice.NewNewsroom("test")),
 	})
 	d.server = web.NewServer(web.Config{Log: log, Metrics: metrics, Budget: time.Minute})

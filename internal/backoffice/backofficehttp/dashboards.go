@@ -160,10 +160,11 @@ func (d *Dashboards) fillDocument(at backoffice.Place, roles []backoffice.Role) 
 		partial := d.composer.Compose(ctx, at, roles, now, func(a backoffice.WidgetAnswer) { answers[a.Widget] = a })
 		out := struct {
 			PropertyID bff.ID                    `json:"propertyId"`
+			Day        backoffice.Day            `json:"day"`
 			AsOf       bff.Timestamp             `json:"asOf"`
 			Partial    bool                      `json:"partial"`
 			Widgets    []backoffice.WidgetAnswer `json:"widgets"`
-		}{at.Property, bff.At(now), partial, nil}
+		}{at.Property, at.Day, bff.At(now), partial, nil}
 		for _, w := range d.composer.Widgets() {
 			out.Widgets = append(out.Widgets, answers[w.ID])
 		}
@@ -186,7 +187,9 @@ func (d *Dashboards) shell(at backoffice.Place, now time.Time) []byte {
 	b := make([]byte, 0, 8<<10)
 	b = append(b, `{"shell":true,"propertyId":"`...)
 	b, _ = at.Property.AppendText(b) // never fails
-	b = append(b, `","asOf":"`...)
+	day, _ := json.Marshal(at.Day)   // never fails
+	b = append(append(b, `","day":`...), day...)
+	b = append(b, `,"asOf":"`...)
 	b = append(b, bff.At(now).String()...)
 	b = append(b, `","widgets":[`...)
 	for i, w := range d.composer.Widgets() {

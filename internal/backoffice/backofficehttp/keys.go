@@ -14,9 +14,9 @@ import (
 const cacheKeyVersion = "1"
 
 // dashboardKey names the dashboard of a property as a set of roles sees it
-// (DATA_MODEL §3.2).
+// (DATA_MODEL §3.2). It has the day, so that one of 23:59 is not served after midnight.
 func dashboardKey(k redis.TenantKeys, at backoffice.Place, roles []backoffice.Role, form string) string {
-	return k.Key("dash", at.Property.String(), roleHash(roles), cacheKeyVersion+form).Name()
+	return k.Key("dash", at.Property.String(), roleHash(roles), at.Date.String(), cacheKeyVersion+form).Name()
 }
 
 // roleHash names a set of roles, in whatever order they are given.
@@ -34,14 +34,11 @@ func roleHash(roles []backoffice.Role) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// viewKey names a view of the workbench (DATA_MODEL §3.2).
+// viewKey names a view of the workbench on a day (DATA_MODEL §3.2).
 func viewKey(k redis.TenantKeys, part backoffice.Part, at backoffice.Place) string {
 	nouns := map[backoffice.Part]string{
 		backoffice.PartToday: "wb:today", backoffice.PartArrivals: "wb:arr", backoffice.PartDepartures: "wb:dep",
 		backoffice.PartInHouse: "wb:ih", backoffice.PartHousekeeping: "wb:hk", backoffice.PartMaintenance: "wb:mt",
 	}
-	if part.Dated() {
-		return k.Key(nouns[part], at.Property.String(), at.Date.String()).Name()
-	}
-	return k.Key(nouns[part], at.Property.String()).Name()
+	return k.Key(nouns[part], at.Property.String(), at.Date.String()).Name()
 }

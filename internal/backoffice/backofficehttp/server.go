@@ -37,6 +37,8 @@ type Config struct {
 	Sync         *backoffice.Sync
 	SyncBaseURL  string         // where devices reach sync-service
 	Tokens       *issuer.Tokens // verifies what iam gives out
+	Calendar     *backoffice.Calendar
+	Turns        *backoffice.Turns
 	Dashboards   *Dashboards
 	Views        *Views
 	Viewings     *backoffice.Viewings
@@ -96,6 +98,17 @@ func visitOf(r *http.Request) *backoffice.Visit {
 
 // now is when the request came.
 func now(r *http.Request) time.Time { return web.From(r.Context()).Start }
+
+// today returns the request's property on the day that its clocks show, and its zone for
+// other days.
+func (a *API) today(r *http.Request) (backoffice.Place, backoffice.Zone, error) {
+	v := visitOf(r)
+	at, zone, err := a.cfg.Calendar.Today(r.Context(), v.Caller.Tenant, v.Property, now(r))
+	if err == nil {
+		a.cfg.Turns.Watch(at)
+	}
+	return at, zone, err
+}
 
 // answer writes JSON that belongs to one operator.
 func answer(w http.ResponseWriter, status int, body any) error {

@@ -55,14 +55,17 @@ func (v *Views) fill(part backoffice.Part, at backoffice.Place) cache.FillFunc {
 // view answers with one view of the workbench.
 func (a *API) view(part backoffice.Part) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		v, views, today := visitOf(r), a.cfg.Views, bff.DateOf(now(r))
+		v, views := visitOf(r), a.cfg.Views
+		at, zone, err := a.today(r)
+		if err != nil {
+			return err
+		}
 		in := web.ReadQuery(r)
-		at := backoffice.Place{Tenant: v.Caller.Tenant, Property: v.Property, Date: today}
 		if date, ok := in.Date("date"); ok {
-			at.Date = date
-			if !part.Dated() && date != today {
+			if !part.Shows(date, at.Date) {
 				in.Refuse("date", bff.FieldRange)
 			}
+			at.Day = zone.On(date)
 		}
 		narrow := readFilter(in, part)
 		if err := in.Err(); err != nil {
@@ -121,6 +124,7 @@ type viewDocument struct {
 	View       backoffice.Part     `json:"view"`
 	PropertyID string              `json:"propertyId"`
 	Date       string              `json:"date,omitempty"`
+	Day        backoffice.Day      `json:"day"`
 	AsOf       string              `json:"asOf"`
 	Stale      bool                `json:"stale"`
 	Missing    []backoffice.Source `json:"missing,omitempty"`

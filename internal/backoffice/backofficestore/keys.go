@@ -80,6 +80,11 @@ func (t TenantKeys) Standing() redis.TenantKey { return t.keys.Key("standing") }
 // Attestation is a second factor's single-use attestation, sealed as a session is.
 func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }
 
+// Turn says that streams were told of the end of a property's day.
+func (t TenantKeys) Turn(at backoffice.Place) redis.TenantKey {
+	return t.keys.Key("turn", at.Property.String(), at.Date.String())
+}
+
 // StreamLog is the log of a device's stream.
 func (t TenantKeys) StreamLog(device bff.ID) redis.TenantKey {
 	return t.keys.Key("sse:log", device.String())

@@ -60,7 +60,11 @@ func newPlatform(t *testing.T) *platform {
 	if err := json.Unmarshal(w.Body.Bytes(), &catalog); err != nil || len(catalog.Properties) < 2 {
 		t.Fatal(err)
 	}
-	p := &platform{up: up, at: backoffice.Place{Property: catalog.Properties[0].PropertyID, Tenant: catalog.Properties[0].TenantID, Date: bff.DateOf(time.Now())}}
+	p := &platform{up: up, at: backoffice.Place{Property: catalog.Properties[0].PropertyID, Tenant: catalog.Properties[0].TenantID}}
+	p.at, _, err = backoffice.NewCalendar(up.Property, 0).Today(t.Context(), p.at.Tenant, p.at.Property, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, house := range catalog.Properties {
 		if house.TenantID != p.at.Tenant {
 			p.other = house.TenantID
@@ -105,8 +109,9 @@ func TestEverySource(t *testing.T) {
 		t.Errorf("%d sources are needed, %d can be read", len(needed), len(readers))
 	}
 	for owner, want := range map[bff.ID]bool{p.at.Tenant: true, p.other: false} {
-		if owns, err := p.up.Property.OwnsProperty(t.Context(), owner, p.at.Property); owns != want || err != nil {
-			t.Errorf("%s owns the property: %v, %v", owner, owns, err)
+		found, err := p.up.Property.FindProperty(t.Context(), owner, p.at.Property)
+		if want && (err != nil || found.Zone.IsZero()) || !want && bff.CodeOf(err) != bff.CodeResourceNotFound {
+			t.Errorf("%s finds the property: %+v, %v", owner, found, err)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (s *Sim) tellDay(ctx context.Context, from, to time.Time) {
 	s.staff.mu.Unlock()
 	slices.SortFunc(houses, func(a, b *property) int { return a.index - b.index })
 	for _, p := range houses {
-		s.tellHouse(c, p, s.houseTime(from), s.houseTime(to))
+		s.tellHouse(c, p, s.houseTime(p, from), s.houseTime(p, to))
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Sim) tellHouse(c *call, p *property, from, to time.Time) {
 	if !to.After(from) {
 		return
 	}
-	day := bff.DateOf(to)
+	day := dateOf(to)
 	before, after := s.book(p, day, from), s.book(p, day, to)
 	stood := map[string]string{}
 	for _, r := range before {

@@ -32,7 +32,7 @@ func (s *Sim) kpis(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(p, c.now)
 	cur := bff.Currency(p.country.currency)
 	book := s.book(p, day, at)
 	night := s.night(p, day, at)

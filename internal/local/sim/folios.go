@@ -89,7 +89,7 @@ func (s *Sim) folios(c *call) (any, error) {
 	due := bff.Money{Currency: bff.Currency(p.country.currency)}
 	counts := map[string]int{"open": 0, "settled": 0}
 	items := []Folio{}
-	for _, r := range s.book(p, day, s.houseTime(c.now)) {
+	for _, r := range s.book(p, day, s.houseTime(p, c.now)) {
 		f := s.folio(c, r)
 		if f.Status == "" { // they have not come, or will not
 			continue
@@ -126,7 +126,7 @@ func (s *Sim) drawer(c *call, p *property, day bff.Date) Drawer {
 	rnd := stream{mix(p.seed, kindFolio, uint64(day))} //nolint:gosec // a date is not negative
 	cur := bff.Currency(p.country.currency)
 	opening, taken := convert(int64(rnd.between(5_000, 20_000)), cur), bff.Money{Currency: cur}
-	for _, r := range only(s.book(p, day, s.houseTime(c.now)), departing(day)) {
+	for _, r := range only(s.book(p, day, s.houseTime(p, c.now)), departing(day)) {
 		if r.Status == "checked_out" && r.Channel == "direct" {
 			charged, _ := s.account(r)
 			taken.Minor += charged.Minor
@@ -156,7 +156,7 @@ func (s *Sim) putCash(c *call) (any, error) {
 	if req.AmountMinor <= 0 || req.AmountMinor > maxPosting {
 		return nil, refused(bff.FieldErrors{{Field: "amountMinor", Code: bff.FieldRange}})
 	}
-	day := bff.DateOf(c.now)
+	day := dateOf(s.houseTime(p, c.now))
 	s.staff.mu.Lock()
 	bound(s.staff.drawers)
 	s.staff.drawers[p.id+day.String()] += req.AmountMinor
@@ -175,7 +175,7 @@ func (s *Sim) findFolio(c *call) (Reservation, error) {
 	if !ok {
 		return Reservation{}, notFound("folio")
 	}
-	return s.reservation(st, s.houseTime(c.now)), nil
+	return s.reservation(st, s.houseTime(st.house, c.now)), nil
 }
 
 const maxPosting = 1e13

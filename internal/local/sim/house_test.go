@@ -226,7 +226,9 @@ func TestDayIsTold(t *testing.T) {
 	w := newFixture(t, func(c *Config) { c.Publisher = b })
 	p := busy(t, w)
 	ctx := t.Context()
-	w.tellDay(ctx, testNow, testNow.Add(8*time.Hour))
+	morning := p.begin(dateOf(w.houseTime(p, testNow))).Add(6 * time.Hour)
+	w.clk.Advance(morning.Sub(testNow))
+	w.tellDay(ctx, morning, morning.Add(8*time.Hour))
 	if got := b.take(); got != nil {
 		t.Errorf("of houses that no one looks at: %v", got)
 	}
@@ -237,9 +239,9 @@ func TestDayIsTold(t *testing.T) {
 	b.mu.Lock()
 	b.events = nil
 	b.mu.Unlock()
-	w.clk.Advance(13 * time.Hour)
+	w.clk.Advance(17 * time.Hour)
 	w.asked(w.clk.Now(), p)
-	w.tellDay(ctx, testNow, w.clk.Now())
+	w.tellDay(ctx, morning, w.clk.Now())
 	got := b.take()
 	for _, want := range []string{"reservation.checked_in.v1", "reservation.checked_out.v1", "billing.folio", "inventory.room.status_changed.v1", "housekeeping.task.completed.v1"} {
 		if !slices.Contains(got, want) && !slices.Contains(got, strings.Replace(want, "completed", "inspected", 1)) {

@@ -114,13 +114,12 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 		}
 	}
 	s.asked(c.now, t.properties...)
-	at := s.houseTime(c.now)
 	items, counts := []T{}, map[string]int{}
 	for _, p := range t.properties {
 		if houses != nil && !slices.Contains(houses, p.id) {
 			continue
 		}
-		for _, x := range in.of(p, at) {
+		for _, x := range in.of(p, s.houseTime(p, c.now)) {
 			if slices.Contains(in.usual, in.status(x)) {
 				counts[in.group(x)]++
 			}
@@ -130,7 +129,7 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 		}
 	}
 	slices.SortStableFunc(items, func(a, b T) int { return in.at(b).Compare(in.at(a)) })
-	out, err := pageOf(c, nil, bff.DateOf(at), items)
+	out, err := pageOf(c, nil, 0, items)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +152,7 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 // as the day goes.
 func (s *Sim) suggestions(p *property, at time.Time) []Suggestion {
 	var out []Suggestion
-	for d := bff.DateOf(at) - inboxDays + 1; d <= bff.DateOf(at); d++ {
+	for d := dateOf(at) - inboxDays + 1; d <= dateOf(at); d++ {
 		for n := range inboxPerDay {
 			if x, ok := s.suggestion(ref{p, d, n}); ok && !x.CreatedAt.After(at) {
 				out = append(out, x)
@@ -178,7 +177,7 @@ func (s *Sim) suggestion(r ref) (Suggestion, bool) {
 	if !rnd.chance(45) && r.n > 0 {
 		return Suggestion{}, false
 	}
-	at := r.day.Time().Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
+	at := r.house.begin(r.day).Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
 	return Suggestion{
 		SuggestionID: s.refID(prefixSuggestion, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k.category, Title: k.title,
 		Severity: "info", Proposal: map[string]any{k.field: 1 + rnd.below(12)}, Confidence: float64(60+rnd.below(39)) / 100, Status: "open",
@@ -191,7 +190,7 @@ func (s *Sim) suggestion(r ref) (Suggestion, bool) {
 // the one of midnight after a day.
 func (s *Sim) alerts(p *property, at time.Time) []Alert {
 	var out []Alert
-	for d := bff.DateOf(at) - inboxDays + 1; d <= bff.DateOf(at); d++ {
+	for d := dateOf(at) - inboxDays + 1; d <= dateOf(at); d++ {
 		for n := range inboxPerDay {
 			if x, ok := s.alert(ref{p, d, n}, at); ok && !x.RaisedAt.After(at) {
 				out = append(out, x)
@@ -216,7 +215,7 @@ func (s *Sim) alert(r ref, at time.Time) (Alert, bool) {
 	if !rnd.chance(50) && r.n > 0 {
 		return Alert{}, false
 	}
-	raised := r.day.Time().Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
+	raised := r.house.begin(r.day).Add(time.Duration(r.n) * time.Duration(rnd.below(11*3600)) * time.Second)
 	x := Alert{
 		AlertID: s.refID(prefixAlert, r), TenantID: r.house.tenant.id, PropertyID: r.house.id, Category: k[0], Title: k[1],
 		Severity: []string{"info", "warning", "warning", "critical"}[rnd.below(4)], RaisedAt: bff.At(raised), Status: "open",
@@ -259,7 +258,7 @@ func findIn[T any](s *Sim, c *call, prefix bff.Prefix, name string, of func(*pro
 		if c.ofTenant(p.tenant) != nil {
 			continue
 		}
-		for _, x := range of(p, s.houseTime(c.now)) {
+		for _, x := range of(p, s.houseTime(p, c.now)) {
 			if id(x) == want.String() {
 				return p, x, nil
 			}
@@ -274,8 +273,8 @@ func (s *Sim) acceptance(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := s.houseTime(c.now)
-	rnd := stream{mix(p.seed, kindSuggestion, uint64(bff.DateOf(at)))} //nolint:gosec // not negative
+	at := s.houseTime(p, c.now)
+	rnd := stream{mix(p.seed, kindSuggestion, uint64(dateOf(at)))} //nolint:gosec // not negative
 	n := map[string]int{"accepted": 5 + rnd.below(20), "rejected": 2 + rnd.below(10), "modified": rnd.below(6), "expired": rnd.below(8)}
 	for _, x := range s.suggestions(p, at) {
 		if x.Status != "open" {

@@ -132,7 +132,7 @@ func (s *Sim) actOnKey(c *call) (any, error) {
 	}
 	out := map[string]any{
 		"credentialId": r.CredentialID, "reservationId": r.ReservationID, "propertyId": r.PropertyID, "roomNumber": res.RoomNumber,
-		"state": r.State, "vendor": r.Vendor, "expiresAt": bff.At(res.CheckOut.Time().Add(12 * time.Hour)),
+		"state": r.State, "vendor": r.Vendor, "expiresAt": bff.At(res.stay.house.begin(res.CheckOut).Add(12 * time.Hour)),
 	}
 	if req.ValidUntil != nil {
 		out["expiresAt"] = *req.ValidUntil
@@ -318,14 +318,14 @@ func readOutcome(c *call, o *LockOutcome, states ...string) error {
 
 // lockFailures lists a day's failures up to now, the newest first.
 func (s *Sim) lockFailures(c *call, p *property, day bff.Date) []LockFailure {
-	at := s.houseTime(c.now)
+	at := s.houseTime(p, c.now)
 	items := []LockFailure{}
 	rnd := stream{mix(p.seed, kindDevice, uint64(day))} //nolint:gosec // a date is not negative
 	for n := range rnd.below(4) {
 		f := LockFailure{
 			FailureID:  c.speaks.id(s.refID(prefixLockFailure, ref{p, day, n})),
 			RoomNumber: roomNumber(rnd.below(p.rooms)), Reason: []string{"battery_low", "offline", "tamper"}[rnd.below(3)], Vendor: lockVendors()[p.seed%3],
-			At: bff.At(day.Time().Add(time.Duration(rnd.below(86400)) * time.Second)),
+			At: bff.At(p.begin(day).Add(time.Duration(rnd.below(86400)) * time.Second)),
 		}
 		if !f.At.After(at) {
 			items = append(items, f)
@@ -333,7 +333,7 @@ func (s *Sim) lockFailures(c *call, p *property, day bff.Date) []LockFailure {
 	}
 	s.staff.mu.Lock()
 	for _, f := range s.staff.locks[p.id] {
-		if bff.DateOf(f.At.Time) == day {
+		if dateOf(f.At.In(p.country.zone)) == day {
 			items = append(items, f)
 		}
 	}
@@ -352,7 +352,7 @@ func (s *Sim) failLock(c *call) (any, error) {
 	lock.speaks = dialectOf("lock")
 	f := LockFailure{
 		FailureID: bff.NewID(prefixLockFailure, c.now).UUID(), RoomNumber: res.RoomNumber, ReservationID: lock.speaks.id(res.ReservationID),
-		Reason: "offline", Vendor: lockVendors()[p.seed%3], At: bff.At(s.houseTime(c.now)),
+		Reason: "offline", Vendor: lockVendors()[p.seed%3], At: bff.At(s.houseTime(p, c.now)),
 	}
 	s.staff.mu.Lock()
 	s.staff.locks[p.id] = keepLast(append(s.staff.locks[p.id], f))

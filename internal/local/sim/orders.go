@@ -50,7 +50,7 @@ func (s *Sim) workOrder(r ref) (WorkOrder, bool) {
 		Title:      []string{"Heater does not start", "Leaking tap", "Door closer broken", "Generator filter", "Wi-Fi weak on the second floor", "Broken window"}[rnd.below(6)],
 		Severity:   []string{"low", "medium", "medium", "high", "critical"}[rnd.below(5)],
 		BlocksRoom: rnd.chance(25),
-		OpenedAt:   bff.At(r.day.Time().Add(time.Duration(rnd.below(86400)) * time.Second)),
+		OpenedAt:   bff.At(p.begin(r.day).Add(time.Duration(rnd.below(86400)) * time.Second)),
 		AssignedTo: p.tenant.staffer("maintenance"),
 	}
 	if w.BlocksRoom {
@@ -63,7 +63,7 @@ func (s *Sim) workOrder(r ref) (WorkOrder, bool) {
 // workOrders lists what was opened lately, the newest first.
 func (s *Sim) workOrders(p *property, at time.Time) []WorkOrder {
 	items := []WorkOrder{}
-	today := bff.DateOf(at)
+	today := dateOf(at)
 	for d := today - openOrderDays; d <= today; d++ {
 		for n := range ordersPerDay {
 			if w, ok := s.workOrder(ref{p, d, n}); ok && !w.OpenedAt.After(at) {
@@ -94,7 +94,7 @@ func (s *Sim) orderRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		at := s.houseTime(c.now)
+		at := s.houseTime(p, c.now)
 		counts := map[string]int{"open": 0, "in_progress": 0, "resolved": 0, "closed": 0}
 		bySeverity := map[string]int{}
 		for _, sev := range severities() {
@@ -110,7 +110,7 @@ func (s *Sim) orderRoutes() {
 				items = append(items, w.spoken(c.speaks))
 			}
 		}
-		out, err := pageOf(c, p, bff.DateOf(at), items)
+		out, err := pageOf(c, p, dateOf(at), items)
 		out.Counts = counts
 		return struct {
 			page[WorkOrder]
@@ -128,14 +128,14 @@ func (s *Sim) orderRoutes() {
 			Severity    string        `json:"severity"`
 			Since       bff.Timestamp `json:"since"`
 		}
-		at := s.houseTime(c.now)
+		at := s.houseTime(p, c.now)
 		items := []blocked{}
 		for _, w := range s.workOrders(p, at) {
 			if w.BlocksRoom && (w.Status == "open" || w.Status == "in_progress") {
 				items = append(items, blocked{w.RoomNumber, c.speaks.id(w.WorkOrderID), w.Severity, w.OpenedAt})
 			}
 		}
-		return pageOf(c, p, bff.DateOf(at), items)
+		return pageOf(c, p, dateOf(at), items)
 	})
 	s.handle("maintenance", "GET /api/v1/work-orders/{workOrderId}", func(c *call) (any, error) {
 		_, w, err := s.findWorkOrder(c)
@@ -164,7 +164,7 @@ func (s *Sim) findWorkOrder(c *call) (*property, WorkOrder, error) {
 		if c.ofTenant(p.tenant) != nil {
 			continue
 		}
-		for _, w := range s.workOrders(p, s.houseTime(c.now)) {
+		for _, w := range s.workOrders(p, s.houseTime(p, c.now)) {
 			if w.WorkOrderID == id.String() {
 				return p, w, nil
 			}
@@ -202,7 +202,7 @@ func (s *Sim) tellWorkOrder(c *call, p *property, w WorkOrder, event string) {
 	if n, ok := p.roomIndex(w.RoomNumber); ok && w.BlocksRoom {
 		inventory := *c
 		inventory.speaks = dialectOf("inventory")
-		s.tellRoom(&inventory, p, n, s.floor(p, s.houseTime(c.now))[n].Status)
+		s.tellRoom(&inventory, p, n, s.floor(p, s.houseTime(p, c.now))[n].Status)
 	}
 }
 

@@ -1,5 +1,10 @@
 package sim
 
+import (
+	"time"
+	_ "time/tzdata" // a machine may have no zones of its own
+)
+
 // Point is a place on the globe in degrees.
 type Point struct {
 	Lat float64 `json:"lat"`
@@ -16,6 +21,16 @@ type country struct {
 	baseCents int64  // a three-star night in US cents
 	fxBarred  string
 	taxes     []tax
+	zone      *time.Location
+}
+
+// zone finds a time zone that is compiled in.
+func zone(name string) *time.Location {
+	l, err := time.LoadLocation(name)
+	if err != nil {
+		panic(err) // the names are constant
+	}
+	return l
 }
 
 type tax struct {
@@ -42,16 +57,16 @@ type landmark struct {
 
 func countries() []country {
 	return []country{
-		{code: "AF", names: Names{"Afghanistan", "افغانستان", "افغانستان"}, currency: "AFN", cloud: "asia-south1", baseCents: 3600},
-		{code: "IR", names: Names{"Iran", "ایران", "ایران"}, currency: "IRR", cloud: "asia-south1", baseCents: 4100},
-		{code: "TJ", names: Names{"Tajikistan", "تاجکستان", "تاجیکستان"}, currency: "USD", cloud: "asia-south1", baseCents: 3900},
-		{code: "PK", names: Names{"Pakistan", "پاکستان", "پاکستان"}, currency: "PKR", cloud: "asia-south1", baseCents: 3700, taxes: []tax{{"GST", 16, false}}},
-		{code: "AE", names: Names{"United Arab Emirates", "متحده عربي امارات", "امارات متحدهٔ عربی"}, currency: "AED", cloud: "me-central1", baseCents: 9200, taxes: []tax{{"VAT", 5, true}, {"MUNICIPALITY_FEE", 7, false}}},
-		{code: "TR", names: Names{"Türkiye", "ترکیه", "ترکیه"}, currency: "EUR", cloud: "europe-west3", baseCents: 7200, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"ACCOMMODATION_TAX", 2, true}}},
-		{code: "DE", names: Names{"Germany", "جرمني", "آلمان"}, currency: "EUR", cloud: "europe-west3", baseCents: 9800, fxBarred: "IRR", taxes: []tax{{"VAT", 7, true}, {"CITY_TAX", 5, false}}},
-		{code: "GB", names: Names{"United Kingdom", "بريتانيا", "بریتانیا"}, currency: "GBP", cloud: "europe-west3", baseCents: 12600, fxBarred: "IRR", taxes: []tax{{"VAT", 20, true}}},
-		{code: "AT", names: Names{"Austria", "اتریش", "اتریش"}, currency: "EUR", cloud: "europe-west3", baseCents: 9900, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"CITY_TAX", 3, false}}},
-		{code: "FR", names: Names{"France", "فرانسه", "فرانسه"}, currency: "EUR", cloud: "europe-west3", baseCents: 11400, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"CITY_TAX", 4, false}}},
+		{code: "AF", zone: zone("Asia/Kabul"), names: Names{"Afghanistan", "افغانستان", "افغانستان"}, currency: "AFN", cloud: "asia-south1", baseCents: 3600},
+		{code: "IR", zone: zone("Asia/Tehran"), names: Names{"Iran", "ایران", "ایران"}, currency: "IRR", cloud: "asia-south1", baseCents: 4100},
+		{code: "TJ", zone: zone("Asia/Dushanbe"), names: Names{"Tajikistan", "تاجکستان", "تاجیکستان"}, currency: "USD", cloud: "asia-south1", baseCents: 3900},
+		{code: "PK", zone: zone("Asia/Karachi"), names: Names{"Pakistan", "پاکستان", "پاکستان"}, currency: "PKR", cloud: "asia-south1", baseCents: 3700, taxes: []tax{{"GST", 16, false}}},
+		{code: "AE", zone: zone("Asia/Dubai"), names: Names{"United Arab Emirates", "متحده عربي امارات", "امارات متحدهٔ عربی"}, currency: "AED", cloud: "me-central1", baseCents: 9200, taxes: []tax{{"VAT", 5, true}, {"MUNICIPALITY_FEE", 7, false}}},
+		{code: "TR", zone: zone("Europe/Istanbul"), names: Names{"Türkiye", "ترکیه", "ترکیه"}, currency: "EUR", cloud: "europe-west3", baseCents: 7200, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"ACCOMMODATION_TAX", 2, true}}},
+		{code: "DE", zone: zone("Europe/Berlin"), names: Names{"Germany", "جرمني", "آلمان"}, currency: "EUR", cloud: "europe-west3", baseCents: 9800, fxBarred: "IRR", taxes: []tax{{"VAT", 7, true}, {"CITY_TAX", 5, false}}},
+		{code: "GB", zone: zone("Europe/London"), names: Names{"United Kingdom", "بريتانيا", "بریتانیا"}, currency: "GBP", cloud: "europe-west3", baseCents: 12600, fxBarred: "IRR", taxes: []tax{{"VAT", 20, true}}},
+		{code: "AT", zone: zone("Europe/Vienna"), names: Names{"Austria", "اتریش", "اتریش"}, currency: "EUR", cloud: "europe-west3", baseCents: 9900, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"CITY_TAX", 3, false}}},
+		{code: "FR", zone: zone("Europe/Paris"), names: Names{"France", "فرانسه", "فرانسه"}, currency: "EUR", cloud: "europe-west3", baseCents: 11400, fxBarred: "IRR", taxes: []tax{{"VAT", 10, true}, {"CITY_TAX", 4, false}}},
 	}
 }
 

@@ -15,6 +15,7 @@ type Property struct {
 	Address               Address        `json:"address"`
 	Geo                   Point          `json:"geo"`
 	Region                string         `json:"region"`
+	TimeZone              string         `json:"timeZone"`
 	Rooms                 []RoomType     `json:"rooms"`
 	Amenities             []Amenity      `json:"amenities"`
 	Photos                []Photo        `json:"photos"`
@@ -94,7 +95,7 @@ func (s *Sim) describe(p *property, base string) Property {
 			Line: p.neighbourhood.En + ", Street " + itoa(rnd.between(1, 40)) + ", House " + itoa(rnd.between(1, 300)),
 			City: p.city.names.En, Region: p.city.region.En, Country: p.country.code,
 		},
-		Geo: p.geo, Region: p.city.region.En, ShariaCompliant: p.sharia, Amenities: []Amenity{},
+		Geo: p.geo, Region: p.city.region.En, TimeZone: p.country.zone.String(), ShariaCompliant: p.sharia, Amenities: []Amenity{},
 		Policies: Policies{
 			Cancellation: cancellations()[p.cancellation].text(),
 			CheckIn:      []string{"12:00", "13:00", "14:00", "15:00"}[rnd.below(4)],

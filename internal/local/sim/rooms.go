@@ -24,7 +24,7 @@ func roomStatuses() []string {
 // dirty from its departure until housekeeping is done, out of order while a
 // repair blocks them.
 func (s *Sim) floor(p *property, at time.Time) []Room {
-	today := bff.DateOf(at)
+	today := dateOf(at)
 	book := s.book(p, today, at)
 	status := map[int]string{}
 	for _, t := range s.tasks(p, today, book, at) {
@@ -55,7 +55,7 @@ func (s *Sim) floor(p *property, at time.Time) []Room {
 		if st := status[n]; st != "" {
 			room.Status = st
 		}
-		if set, ok := s.staff.moved(roomKey(p, n)); ok && bff.DateOf(set.at) == today {
+		if set, ok := s.staff.moved(roomKey(p, n)); ok && dateOf(set.at.In(p.country.zone)) == today {
 			room.Status = set.status
 		}
 		if id := taken[n]; id != "" {
@@ -74,7 +74,7 @@ func (s *Sim) roomRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		at := s.houseTime(c.now)
+		at := s.houseTime(p, c.now)
 		counts := map[string]int{}
 		for _, st := range roomStatuses() {
 			counts[st] = 0
@@ -84,7 +84,7 @@ func (s *Sim) roomRoutes() {
 			counts[r.Status]++
 		}
 		items = slices.DeleteFunc(items, func(r Room) bool { return !c.wanted(r.Status) })
-		out, err := pageOf(c, p, bff.DateOf(at), items)
+		out, err := pageOf(c, p, dateOf(at), items)
 		out.Counts = counts
 		return out, err
 	})
@@ -111,12 +111,12 @@ func (s *Sim) occupancy(c *call) (any, error) {
 	from, to := c.date(&bad, "from"), c.date(&bad, "to")
 	if len(bad) == 0 {
 		bad.Check(to > from && to-from <= maxOccupancyDays, "to", bff.FieldRange)
-		c.nearToday(&bad, "from", from)
+		nearDay(&bad, "from", from, dateOf(s.houseTime(p, c.now)))
 	}
 	if err := refused(bad); err != nil {
 		return nil, err
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(p, c.now)
 	items := []Night{}
 	for d := from; d < to; d++ {
 		items = append(items, s.night(p, d, at))
@@ -126,7 +126,7 @@ func (s *Sim) occupancy(c *call) (any, error) {
 
 func (s *Sim) night(p *property, d bff.Date, at time.Time) Night {
 	sold := only(s.book(p, d, at), func(r Reservation) bool {
-		return held(r) && r.CheckIn <= d && r.CheckOut > d && (r.Status != "checked_out" || d < bff.DateOf(at))
+		return held(r) && r.CheckIn <= d && r.CheckOut > d && (r.Status != "checked_out" || d < dateOf(at))
 	})
 	return Night{d, len(sold), p.rooms}
 }
@@ -150,7 +150,7 @@ func (s *Sim) setRoom(c *call) (any, error) {
 	if req.Status == "occupied" || !slices.Contains(roomStatuses(), req.Status) {
 		return nil, refused(bff.FieldErrors{{Field: "status", Code: bff.FieldUnsupported}})
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(p, c.now)
 	stands := progress{status: s.floor(p, at)[n].Status}
 	if did, ok := s.staff.moved(roomKey(p, n)); ok {
 		stands.version = did.version

@@ -47,6 +47,8 @@ type Config struct {
 	// HouseTime stops the clocks in the houses at this time of day, for tests
 	// that look twice; 0 lets their day go on.
 	HouseTime time.Duration
+	// HousesAhead is how far the houses' clocks are ahead of Now.
+	HousesAhead time.Duration
 	// Issuer is the iss claim of access tokens.
 	Issuer string
 }

@@ -170,40 +170,47 @@ func (s *Sim) house(c *call) (*property, error) {
 	return p, nil
 }
 
-// day reads the date of the query, or today.
-func (c *call) day(bad *bff.FieldErrors) bff.Date {
-	if c.URL.Query().Get("date") == "" {
-		return bff.DateOf(c.now)
-	}
-	d := c.date(bad, "date")
-	c.nearToday(bad, "date", d)
-	return d
-}
-
-// nearToday refuses a day that no hotel's books reach.
-func (c *call) nearToday(bad *bff.FieldErrors, name string, d bff.Date) {
+// nearDay refuses a day that no hotel's books reach.
+func nearDay(bad *bff.FieldErrors, name string, d, today bff.Date) {
 	const years = 3 * 366
-	today := bff.DateOf(c.now)
 	bad.Check(d >= today-years && d <= today+years, name, bff.FieldRange)
 }
 
-// houseDay reads what most of these routes ask for.
+// houseDay reads what most of these routes ask for: a house, and a date or its today.
 func (s *Sim) houseDay(c *call) (*property, bff.Date, error) {
 	p, err := s.house(c)
 	if err != nil {
 		return nil, 0, err
 	}
+	today := dateOf(s.houseTime(p, c.now))
+	if c.URL.Query().Get("date") == "" {
+		return p, today, nil
+	}
 	var bad bff.FieldErrors
-	day := c.day(&bad)
+	day := c.date(&bad, "date")
+	nearDay(&bad, "date", day, today)
 	return p, day, refused(bad)
 }
 
-// houseTime is what the clocks in the houses show.
-func (s *Sim) houseTime(now time.Time) time.Time {
+// houseTime is what the clocks in a house show.
+func (s *Sim) houseTime(p *property, now time.Time) time.Time {
+	at := now.Add(s.cfg.HousesAhead).In(p.country.zone)
 	if s.cfg.HouseTime == 0 {
-		return now.UTC()
+		return at
 	}
-	return bff.DateOf(now).Time().Add(s.cfg.HouseTime)
+	return p.begin(dateOf(at)).Add(s.cfg.HouseTime)
+}
+
+// dateOf is the day that a house's clock shows.
+func dateOf(at time.Time) bff.Date {
+	y, m, d := at.Date()
+	return bff.DateOf(time.Date(y, m, d, 0, 0, 0, 0, time.UTC))
+}
+
+// begin is midnight in the house.
+func (p *property) begin(day bff.Date) time.Time {
+	y, m, d := day.Time().Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, p.country.zone)
 }
 
 // staffState is what staff did.

@@ -82,7 +82,7 @@ func (p *property) stay(room int, in, out bff.Date) stay {
 		ref: ref{p, in, room}, out: out, guest: people()[rnd.below(len(people()))], adults: 1 + rnd.below(3), children: rnd.below(2),
 		kind: room % p.roomTypes, eta: fmt.Sprintf("%02d:%02d", hour, 15*quarter), vip: rnd.chance(8),
 		channel: []string{"direct", "melmastoon", "phone", "agency"}[rnd.below(4)],
-		arrives: in.Time().Add(time.Duration(hour)*time.Hour + time.Duration(15*quarter)*time.Minute),
+		arrives: p.begin(in).Add(time.Duration(hour)*time.Hour + time.Duration(15*quarter)*time.Minute),
 		leaves:  time.Duration(rnd.between(7*60, 11*60+45)) * time.Minute,
 	}
 	if rnd.chance(20) {
@@ -100,7 +100,7 @@ func (p *property) stay(room int, in, out bff.Date) stay {
 		st.fate = "no_show"
 	}
 	if byHand {
-		st.arrives = (in + 1).Time()
+		st.arrives = p.begin(in + 1)
 	}
 	return st
 }
@@ -188,9 +188,9 @@ func (s *Sim) reservation(st stay, at time.Time) Reservation {
 	res.stay.out, res.stay.lingers = res.CheckOut, st.lingers
 	res.Total = decimal(res.stay.price())
 
-	leaves := res.CheckOut.Time().Add(st.leaves)
+	leaves := p.begin(res.CheckOut).Add(st.leaves)
 	if st.lingers {
-		leaves = (res.CheckOut + 1).Time()
+		leaves = p.begin(res.CheckOut + 1)
 	}
 	rank := 0
 	since := func(to **bff.Timestamp, t time.Time) { ts := bff.At(t); *to = &ts }
@@ -212,7 +212,7 @@ func (s *Sim) reservation(st stay, at time.Time) Reservation {
 		arrive(did.at)
 	case !moved && st.fate == "cancelled":
 		res.Status = "cancelled"
-	case !moved && st.fate == "no_show" && !at.Before((st.day + 1).Time()):
+	case !moved && st.fate == "no_show" && !at.Before(p.begin(st.day+1)):
 		res.Status, rank = "no_show", 1
 	case at.Before(st.arrives) || !moved && st.fate == "no_show":
 		res.Status = "confirmed"
@@ -264,7 +264,7 @@ func only(all []Reservation, want func(Reservation) bool) []Reservation {
 // sleeping selects the stays of a night: those in the house today, those that
 // are expected on another day.
 func sleeping(day bff.Date, at time.Time) func(Reservation) bool {
-	today := day == bff.DateOf(at)
+	today := day == dateOf(at)
 	return func(r Reservation) bool {
 		if today {
 			return r.Status == "checked_in"
@@ -288,7 +288,7 @@ func (s *Sim) stayRoutes() {
 			if err != nil {
 				return nil, err
 			}
-			at := s.houseTime(c.now)
+			at := s.houseTime(p, c.now)
 			all := only(s.book(p, day, at), of(day, at))
 			slices.SortStableFunc(all, func(a, b Reservation) int { return cmp.Compare(a.ETA, b.ETA) })
 			vip := c.URL.Query().Get("vip") == "true"
@@ -340,7 +340,7 @@ func (s *Sim) stayCounts(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(p, c.now)
 	book := s.book(p, day, at)
 	channels := map[string]int{}
 	for _, r := range only(book, arriving(day)) {
@@ -365,7 +365,7 @@ func (s *Sim) findStay(c *call) (Reservation, error) {
 	if !ok {
 		return Reservation{}, notFound("reservation")
 	}
-	return s.reservation(st, s.houseTime(c.now)), nil
+	return s.reservation(st, s.houseTime(st.house, c.now)), nil
 }
 
 // moveStay does what the front desk does with the reservation of the path, and
@@ -384,7 +384,7 @@ func (s *Sim) moveStay(c *call, action string) (Reservation, error) {
 	if !ok {
 		return res, notFound("action")
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(res.stay.house, c.now)
 	if action == "check-in" && res.Status == "confirmed" && s.floor(res.stay.house, at)[res.stay.n].Status == "occupied" {
 		return res, &failure{status: http.StatusConflict, code: "ROOM_OCCUPIED", message: "others are still in room " + res.RoomNumber}
 	}
@@ -422,12 +422,12 @@ func (s *Sim) changeStay(c *call) (Reservation, error) {
 	if err != nil {
 		return res, err
 	}
-	at := s.houseTime(c.now)
+	at := s.houseTime(res.stay.house, c.now)
 	var bad bff.FieldErrors
 	bad.Check(req.Notes != nil || req.CheckOut != nil, "notes", bff.FieldRequired)
 	bad.Check(req.Notes == nil || len(*req.Notes) <= maxNotes, "notes", bff.FieldLength)
 	if out := req.CheckOut; out != nil {
-		bad.Check(*out > res.CheckIn && *out <= res.CheckIn+2*blockDays && *out >= bff.DateOf(at), "checkOut", bff.FieldRange)
+		bad.Check(*out > res.CheckIn && *out <= res.CheckIn+2*blockDays && *out >= dateOf(at), "checkOut", bff.FieldRange)
 		bad.Check(*out <= res.CheckOut || s.free(res, *out, at), "checkOut", bff.FieldConflict)
 	}
 	if err := refused(bad); err != nil {

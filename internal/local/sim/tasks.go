@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -129,7 +130,7 @@ func cmpRooms(a, b string) int {
 func (s *Sim) clean(t *Task, r Reservation, key ref, at time.Time) {
 	rnd := stream{mix(key.house.seed, kindTask, uint64(key.day), uint64(key.n))} //nolint:gosec // not negative
 	t.Minutes = 15 + 5*rnd.below(8)
-	free, byHand := key.day.Time().Add(8*time.Hour), rnd.chance(30) || key.n < 2
+	free, byHand := key.house.begin(key.day).Add(8*time.Hour), rnd.chance(30) || key.n < 2
 	if t.Kind == "departure_clean" {
 		if free = at.Add(time.Hour); r.CheckedOutAt != nil {
 			free = r.CheckedOutAt.Time
@@ -141,7 +142,7 @@ func (s *Sim) clean(t *Task, r Reservation, key ref, at time.Time) {
 		start = free.Add(time.Duration(60+rnd.below(300)) * time.Minute)
 	}
 	end := start.Add(time.Duration(t.Minutes) * time.Minute)
-	midnight := (key.day + 1).Time()
+	midnight := key.house.begin(key.day + 1)
 	did, moved := s.staff.moved(t.TaskID)
 	switch {
 	case !at.Before(midnight):
@@ -172,7 +173,7 @@ func (s *Sim) taskRoutes() {
 		if err != nil {
 			return nil, 0, nil, nil, err
 		}
-		at := s.houseTime(c.now)
+		at := s.houseTime(p, c.now)
 		book := s.book(p, day, at)
 		return p, day, s.tasks(p, day, book, at), book, nil
 	}
@@ -197,7 +198,7 @@ func (s *Sim) taskRoutes() {
 			"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "total": len(all), "counts": counts,
 			"percentDone":            math.Round(1000*float64(counts["done"]+counts["inspected"])/float64(max(len(all), 1))) / 10,
 			"timeToReadyMinutes":     timeToReady(all),
-			"pendingAtArrivalWindow": soonNeeded(all, book, s.houseTime(c.now)),
+			"pendingAtArrivalWindow": soonNeeded(all, book, s.houseTime(p, c.now)),
 		}, nil
 	})
 	s.handle("housekeeping", "GET /api/v1/properties/{propertyId}/linen", func(c *call) (any, error) {
@@ -253,7 +254,7 @@ func soonNeeded(all []Task, book []Reservation, at time.Time) int {
 	expected := map[string]bool{}
 	for _, r := range book {
 		eta, err := time.Parse("15:04", r.ETA)
-		if err == nil && r.Status == "confirmed" && r.CheckIn == bff.DateOf(at) {
+		if err == nil && r.Status == "confirmed" && r.CheckIn == dateOf(at) {
 			due := r.CheckIn.Time().Add(time.Duration(eta.Hour())*time.Hour + time.Duration(eta.Minute())*time.Minute)
 			expected[r.RoomNumber] = due.Before(at.Add(arrivalWindow))
 		}
@@ -273,10 +274,9 @@ func (s *Sim) findTask(c *call) (*property, Task, error) {
 	if err != nil {
 		return nil, Task{}, err
 	}
-	at := s.houseTime(c.now)
-	houses, day := s.data.properties, bff.DateOf(id.Time())
+	houses, day := s.data.properties, bff.Date(0)
 	if r, ok := s.readRef(id); ok {
-		houses = []*property{r.house}
+		houses, day = []*property{r.house}, r.day
 	} else {
 		houses = s.housesWith(houses, func(p *property) bool { return len(s.staff.tasks[p.id]) > 0 })
 	}
@@ -284,7 +284,8 @@ func (s *Sim) findTask(c *call) (*property, Task, error) {
 		if c.ofTenant(p.tenant) != nil {
 			continue
 		}
-		for _, t := range s.tasks(p, day, s.book(p, day, at), at) {
+		at, on := s.houseTime(p, c.now), cmp.Or(day, dateOf(id.Time().In(p.country.zone)))
+		for _, t := range s.tasks(p, on, s.book(p, on, at), at) {
 			if t.TaskID == id.String() {
 				return p, t, nil
 			}
@@ -315,13 +316,13 @@ func (s *Sim) moveTask(c *call) (any, error) {
 	if !ok {
 		return nil, notFound("transition")
 	}
-	now, err := s.staff.move(t.TaskID, progress{status: t.Status, version: t.Version}, m.to, s.houseTime(c.now), m.from...)
+	now, err := s.staff.move(t.TaskID, progress{status: t.Status, version: t.Version}, m.to, s.houseTime(p, c.now), m.from...)
 	if err != nil {
 		return nil, err
 	}
 	s.tellTask(c, p, t, m.event, now)
 	if n, ok := p.roomIndex(t.RoomNumber); ok && t.Kind == "departure_clean" && m.to != "in_progress" {
-		s.tellRoom(c, p, n, s.floor(p, s.houseTime(c.now))[n].Status)
+		s.tellRoom(c, p, n, s.floor(p, s.houseTime(p, c.now))[n].Status)
 	}
 	return map[string]any{"taskId": t.TaskID, "status": now.status, "version": now.version, "updatedAt": bff.At(c.now)}, nil
 }
@@ -358,7 +359,7 @@ func (s *Sim) addTask(c *call) (any, error) {
 	}
 	t := Task{
 		TaskID: bff.NewID(prefixTask, c.now).String(), PropertyID: p.id, RoomNumber: req.RoomNumber, Kind: req.Kind, Status: "pending", Priority: "high",
-		AssignedTo: p.tenant.staffer("housekeeper"), Minutes: 20, Date: bff.DateOf(c.now), Version: 1,
+		AssignedTo: p.tenant.staffer("housekeeper"), Minutes: 20, Date: dateOf(s.houseTime(p, c.now)), Version: 1,
 	}
 	s.staff.mu.Lock()
 	s.staff.tasks[p.id] = keepLast(append(s.staff.tasks[p.id], t))

@@ -10,9 +10,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -173,7 +176,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// Every code has a sentence for people in each language of the front ends, and no
+// Every code has a sentence for people in each language of our locales, and no
 // sentence is left over.
 func TestMessages(t *testing.T) {
 	t.Parallel()
@@ -190,20 +193,99 @@ func TestMessages(t *testing.T) {
 	for _, info := range registered(t) {
 		texts := file.Messages[info.UserMessageKey]
 		delete(file.Messages, info.UserMessageKey)
-		for language, script := range map[string]*unicode.RangeTable{"en": unicode.Latin, "fa": unicode.Arabic, "ps": unicode.Arabic} {
-			text := texts[language]
-			delete(texts, language)
-			first, _ := utf8.DecodeRuneInString(text)
-			if !unicode.Is(script, first) || !strings.HasSuffix(text, ".") || strings.TrimSpace(text) != text {
-				t.Errorf("%s has no sentence in %s: %q", info.UserMessageKey, language, text)
+		values, languages := valuesOf(texts["en"]), map[string]bool{}
+		for _, l := range bff.Locales() {
+			language, _, _ := strings.Cut(string(l), "-")
+			languages[language] = true
+			if err := checkMessage(texts[language], l, values); err != nil {
+				t.Errorf("%s in %s: %v: %q", info.UserMessageKey, language, err, texts[language])
 			}
 		}
 		for language := range texts {
-			t.Errorf("%s has a text in %s, which the others have not", info.UserMessageKey, language)
+			if !languages[language] {
+				t.Errorf("%s has a text in %s, which no locale speaks", info.UserMessageKey, language)
+			}
 		}
 	}
 	for key := range file.Messages {
 		t.Errorf("%s is no userMessageKey of the registry", key)
+	}
+}
+
+var (
+	messageValue = regexp.MustCompile(`\{(\w+)(?:, plural, ((?:\w+ \{[^{}]*\} ?)+))?\}`)
+	pluralForm   = regexp.MustCompile(`(\w+) \{[^{}]*\}`)
+)
+
+// valuesOf are the names of the values that are put into a text.
+func valuesOf(text string) []string {
+	var names []string
+	for _, m := range messageValue.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkMessage wants a sentence in the script of the locale with these values,
+// and every plural form that its language has.
+func checkMessage(text string, l bff.Locale, values []string) error {
+	info := l.Info()
+	first, _ := utf8.DecodeRuneInString(text)
+	script, _ := utf8.DecodeRuneInString(info.Name)
+	stop := "."
+	if l == bff.LocaleUrdu {
+		stop = "۔"
+	}
+	for _, table := range []*unicode.RangeTable{unicode.Latin, unicode.Arabic, unicode.Cyrillic} {
+		if unicode.Is(table, script) != unicode.Is(table, first) || !strings.HasSuffix(text, stop) || strings.TrimSpace(text) != text {
+			return errors.New("no sentence")
+		}
+	}
+	if !slices.Equal(valuesOf(text), values) {
+		return fmt.Errorf("values %q, want %q", valuesOf(text), values)
+	}
+	for _, m := range messageValue.FindAllStringSubmatch(text, -1) {
+		var forms []string
+		for _, f := range pluralForm.FindAllStringSubmatch(m[2], -1) {
+			forms = append(forms, f[1])
+		}
+		slices.Sort(forms)
+		if want := slices.Sorted(maps.Keys(info.Plurals)); m[2] != "" && !slices.Equal(forms, want) {
+			return fmt.Errorf("plural forms %q, want %q", forms, want)
+		}
+	}
+	if rest := messageValue.ReplaceAllString(text, ""); strings.ContainsAny(rest, "{}") {
+		return errors.New("braces that are no value")
+	}
+	return nil
+}
+
+func TestCheckMessage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		locale bff.Locale
+		text   string
+		want   bool
+	}{
+		{bff.LocaleEnglish, "Wait {n, plural, one {# second} other {# seconds}}.", true},
+		{bff.LocaleEnglish, "Wait {n} seconds.", true},
+		{bff.LocaleEnglish, "Wait {n, plural, one {# second}}.", false},
+		{bff.LocaleEnglish, "Wait {m} seconds.", false},
+		{bff.LocaleEnglish, "Wait {n} {.", false},
+		{bff.LocaleEnglish, "Wait {n}", false},
+		{bff.LocaleRussian, "Ждите {n, plural, one {# секунду} few {# секунды} many {# секунд} other {# секунды}}.", true},
+		{bff.LocaleRussian, "Ждите {n, plural, one {# секунду} other {# секунды}}.", false},
+		{bff.LocaleRussian, "Wait {n}.", false},
+		{bff.LocaleArabic, "انتظر {n, plural, one {ثانية} two {ثانيتين} few {# ثوان} many {# ثانية} other {# ثانية}}.", false},
+		{bff.LocaleArabic, "انتظر {n, plural, zero {} one {ثانية} two {ثانيتين} few {# ثوان} many {# ثانية} other {# ثانية}}.", true},
+		{bff.LocaleUrdu, "{n} سیکنڈ انتظار کریں۔", false}, // it begins with no letter
+		{bff.LocaleUrdu, "براہ کرم {n} سیکنڈ انتظار کریں۔", true},
+		{bff.LocaleUrdu, "", false},
+	} {
+		if err := checkMessage(tt.text, tt.locale, []string{"n"}); (err == nil) != tt.want {
+			t.Errorf("%s %q: %v", tt.locale, tt.text, err)
+		}
 	}
 }
 

@@ -27,10 +27,11 @@ const union = codes.map(({ code }) => `  | '${code}'`).join('\n');
 writeFileSync(here('core/codes.ts'), `/** Every error code of the two services. */\nexport type Code =\n${union};\n`);
 
 const { messages } = JSON.parse(readFileSync(new URL('errors/messages.json', contracts), 'utf8'));
+const languages = Object.keys(messages['error.general.internal']).map((language) => `'${language}'`);
 const keys = Object.keys(messages).map((key) => `  | '${key}'`).join('\n');
 writeFileSync(
   here('messages/catalogue.ts'),
-  `export type Language = 'en' | 'fa' | 'ps';
+  `export type Language = ${languages.join(' | ')};
 
 /** Every \`userMessageKey\` of the two services. */
 export type MessageKey =

@@ -23,6 +23,10 @@ func TestFoldPlace(t *testing.T) {
 		{"alef with hamza", "أحمد", "احمد", "احمد"},
 		{"Arabic digits", "کارته ٤", "کارته 4", "کارته 4"},
 		{"Persian digits", "کارته ۴", "کارته 4", "کارته 4"},
+		{"Tajik letters on a Russian keyboard", "Ҷӯйбори Қурғонтеппаи Ҳисорӣ", "чуйбори кургонтеппаи хисори", "чуйбори кургонтеппаи хисори"},
+		{"Tajik letters of two signs", "Кӯлоб", "Ку\u0304лоб", "кулоб"},
+		{"Russian yo", "Орёл", "Орел", "орел"},
+		{"Russian short i stays", "Дубай", "дубай", "дубай"},
 		{"nothing", " - ", "", ""},
 	}
 	for _, tt := range tests {
@@ -33,7 +37,7 @@ func TestFoldPlace(t *testing.T) {
 }
 
 func FuzzFoldPlace(f *testing.F) {
-	for _, s := range []string{"Kabul", "كَابُـل", "می\u200cرود", "a\u200c\u0301", "\xff", " - "} {
+	for _, s := range []string{"Kabul", "كَابُـل", "می\u200cرود", "a\u200c\u0301", "\xff", " - ", "Ҷӣ\u0304ӯё\u0308"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -353,7 +353,7 @@ func (ds *dataset) index() {
 	regions := map[*city][]string{}
 	for i := range ds.cities {
 		c := &ds.cities[i]
-		for _, n := range append(c.aliases, c.names.En, c.names.Ps, c.names.Fa) {
+		for _, n := range slices.Concat(c.aliases, c.spellings().all()) {
 			if k := foldKey(n); !slices.Contains(keys[c], k) {
 				keys[c] = append(keys[c], k)
 			}

@@ -47,6 +47,7 @@ type city struct {
 	properties     int
 	aliases        []string
 	neighbourhoods []Names
+	more           More
 	landmarks      []landmark
 }
 
@@ -81,7 +82,7 @@ func plainNeighbourhoods() []Names {
 	}
 }
 
-func cities() []city {
+func plainCities() []city {
 	return []city{
 		// Afghanistan
 		{

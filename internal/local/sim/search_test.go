@@ -251,6 +251,34 @@ func TestFacetsCountTruly(t *testing.T) {
 	w.want(400, "GET", "/search-aggregation/api/v1/facets", nil, nil)
 }
 
+// A city is found by its name in each of the seven languages, as the edge sends
+// it, and Tajik ones without the letters that Russian keyboards lack.
+func TestCitiesInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	russian := strings.NewReplacer("ӣ", "и", "ӯ", "у", "қ", "к", "Қ", "К", "ғ", "г", "Ғ", "Г", "ҳ", "х", "Ҳ", "Х", "ҷ", "ч", "Ҷ", "Ч")
+	for i := range w.data.cities {
+		c := &w.data.cities[i]
+		names := c.spellings()
+		for _, n := range append(names.all(), russian.Replace(names.Tg)) {
+			typed := bff.FoldPlace(n)
+			if len(typed) == 0 {
+				t.Errorf("%s has no name in one of the languages: %+v", c.names.En, names)
+				continue
+			}
+			var out struct{ Suggestions []suggestion }
+			w.want(200, "GET", "/search-aggregation/api/v1/suggest?limit=1&q="+url.QueryEscape(typed), nil, &out)
+			if len(out.Suggestions) != 1 || out.Suggestions[0].City != c.names.En || out.Suggestions[0].Label.Values != names {
+				t.Errorf("%q: %+v, want %s", n, out.Suggestions, c.names.En)
+			}
+			found := w.data.byCity[foldKey(typed)]
+			if len(found) != c.properties || found[0].city != c {
+				t.Errorf("a search in %q has %d houses, want the %d of %s", n, len(found), c.properties, c.names.En)
+			}
+		}
+	}
+}
+
 func TestSuggest(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -27,11 +27,14 @@ type suggestion struct {
 	house  *property
 }
 
-func newSuggestion(texts folder, kind string, rank, weight int, label Names, more ...string) *suggestion {
+func newSuggestion(texts folder, kind string, rank, weight int, label Spellings, more ...string) *suggestion {
 	sg := &suggestion{Kind: kind, Label: label.text(), rank: rank, weight: weight}
 	var keys, words strings.Builder
-	for _, n := range append(more, label.En, label.Ps, label.Fa) {
+	for _, n := range slices.Concat(more, label.all()) {
 		f := texts.fold(n)
+		if f == "" {
+			continue // no spelling in this language
+		}
 		keys.WriteString("\n" + strings.ReplaceAll(f, " ", ""))
 		for w := f; w != ""; {
 			words.WriteString("\n" + strings.ReplaceAll(w, " ", ""))
@@ -47,23 +50,23 @@ func (ds *dataset) suggestions() []*suggestion {
 	regions := map[string]bool{}
 	for i := range ds.cities {
 		c := &ds.cities[i]
-		sg := newSuggestion(ds.texts, "city", 0, c.properties, c.names, c.aliases...)
+		sg := newSuggestion(ds.texts, "city", 0, c.properties, c.spellings(), c.aliases...)
 		sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, c.centre
 		out = append(out, sg)
 		if key := c.country + c.region.En; !regions[key] {
 			regions[key] = true
-			sg := newSuggestion(ds.texts, "region", 1, c.properties, c.region)
+			sg := newSuggestion(ds.texts, "region", 1, c.properties, Spellings{Names: c.region})
 			sg.Region, sg.Country, sg.Geo = c.region.En, c.country, c.centre
 			out = append(out, sg)
 		}
 		for _, l := range c.landmarks {
-			sg := newSuggestion(ds.texts, "landmark", 2, c.properties, l.names)
+			sg := newSuggestion(ds.texts, "landmark", 2, c.properties, Spellings{Names: l.names})
 			sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, l.at
 			out = append(out, sg)
 		}
 	}
 	for _, p := range ds.properties {
-		sg := newSuggestion(ds.texts, "property", 3, p.score, p.names)
+		sg := newSuggestion(ds.texts, "property", 3, p.score, Spellings{Names: p.names})
 		sg.City, sg.Region, sg.Country, sg.Geo, sg.PropertyID, sg.house = p.city.names.En, p.city.region.En, p.country.code, p.geo, p.id, p
 		out = append(out, sg)
 	}
@@ -136,7 +139,7 @@ func (s *Sim) didYouMean(name string) string {
 	best, hint := 3, ""
 	for i := range s.data.cities {
 		c := &s.data.cities[i]
-		for _, n := range c.names.all() {
+		for _, n := range c.spellings().all() {
 			if d := editDistance(key, []rune(foldKey(n))); d > 0 && d < best {
 				best, hint = d, c.names.En
 			}

@@ -10,8 +10,8 @@ import (
 // Text is a localised text on the platform's wire: Default names the language
 // to fall back to, Values holds the spellings.
 type Text struct {
-	Default string `json:"default"`
-	Values  Names  `json:"values"`
+	Default string    `json:"default"`
+	Values  Spellings `json:"values"`
 }
 
 // Names are the three languages of the data set: English, Pashto and Dari.
@@ -21,7 +21,9 @@ type Names struct {
 	Fa string `json:"fa"`
 }
 
-func (n Names) text() Text { return Text{Default: "en", Values: n} }
+func (n Names) text() Text { return Spellings{Names: n}.text() }
+
+func (s Spellings) text() Text { return Text{Default: "en", Values: s} }
 
 func (n Names) all() [3]string { return [3]string{n.En, n.Ps, n.Fa} }
 
@@ -31,8 +33,8 @@ func (n Names) join(sep string, o Names) Names {
 }
 
 // fold brings the spellings of one word to one form: case, diacritics,
-// Arabic-script variants (ي/ی/ې/ۍ, ك/ک, ګ/گ, ة/ه, آ/ا), joiners, digits and
-// punctuation. Words stay separated by single spaces.
+// Arabic-script variants (ي/ی/ې/ۍ, ك/ک, ګ/گ, ة/ه, آ/ا), the letters of Tajik
+// that Russian keyboards lack (ҷ/ч), joiners, digits and punctuation. Words stay separated by single spaces.
 func fold(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -66,6 +68,14 @@ func foldRune(r rune) rune {
 		return 'ه'
 	case 'ٱ':
 		return 'ا'
+	case 'қ', 'Қ':
+		return 'к'
+	case 'ғ', 'Ғ':
+		return 'г'
+	case 'ҳ', 'Ҳ':
+		return 'х'
+	case 'ҷ', 'Ҷ':
+		return 'ч'
 	}
 	switch {
 	case r >= '٠' && r <= '٩':

@@ -2,7 +2,8 @@
 import { BackofficeClient, indexedDbStore, type Store } from '@melmastoon/bff/backoffice';
 import { solve, type Challenge } from '@melmastoon/bff/challenge';
 import { ConsumerClient, ProblemError, searchPages } from '@melmastoon/bff/consumer';
-import { addDays, today } from '@melmastoon/bff/values';
+import { message, messages, type MessageKey } from '@melmastoon/bff/messages';
+import { addDays, formatDay, formatList, formatMoney, formatNumber, fromSolarHijri, localeInfo, today, toSolarHijri } from '@melmastoon/bff/values';
 
 interface Setting {
   readonly consumer: string;
@@ -106,7 +107,49 @@ async function again(): Promise<unknown> {
   return { displayName: session.data.displayName, same: device === session.data.deviceId, end, told, signedIn: await client.signedIn() };
 }
 
-const pages: Record<string, () => Promise<unknown>> = { guest, strict, plain, signIn, again };
+/**
+ * What people of every locale read, written by this browser: four hundred days in both calendars and all styles, the seven currencies, numbers, lists and
+ * messages. Tells texts with Latin letters where there may be none, and whether the browser has begun to know the languages that it did not.
+ */
+async function words(): Promise<unknown> {
+  const latin: string[] = [];
+  let texts = 0;
+  const said: Record<string, string> = {};
+  const locales = ['ps-AF', 'fa-AF', 'fa-IR', 'tg-TJ', 'en', 'en-US', 'ar', 'ur', 'ru'];
+  for (const locale of locales) {
+    const info = localeInfo(locale);
+    const currencies = Object.keys(info.money.signs);
+    const look = (text: string): void => {
+      texts++;
+      const letters = currencies.reduce((rest, code) => rest.replace(code, ''), text);
+      if (/[A-Za-z]/.test(letters) && !locale.startsWith('en')) latin.push(`${locale}: ${text}`);
+      if (text === '' || /undefined|NaN/.test(text)) latin.push(`${locale}: ${text}`);
+    };
+    for (let i = 0; i < 400; i++) {
+      const day = addDays('2026-11-18', i);
+      for (const dateStyle of ['full', 'long', 'medium', 'short', 'month', 'day'] as const) {
+        for (const calendar of ['gregory', 'persian'] as const) look(formatDay(day, locale, { dateStyle, calendar, beside: i % 2 === 0 }));
+      }
+      for (const currency of currencies) look(formatMoney({ minor: String((i - 200) * 98_765), currency }, locale));
+      look(formatNumber(i * 1234.5, locale));
+    }
+    look(formatList(info.months.gregory.long, locale));
+    for (const key of Object.keys(messages)) look(message(key as MessageKey, locale));
+    said[locale] = `${formatDay('2026-11-18', locale, { dateStyle: 'full' })} ${formatMoney({ minor: '1234567', currency: 'AFN' }, locale)}`;
+  }
+  let days = 0;
+  const persian = new Intl.DateTimeFormat('en-u-ca-persian-nu-latn', { year: 'numeric', month: 'numeric', day: 'numeric', timeZone: 'UTC' });
+  const wrong: string[] = [];
+  for (let day = '1921-03-21'; day < '2122-03-21'; day = addDays(day, 1), days++) {
+    const found = toSolarHijri(day);
+    const by = Object.fromEntries(persian.formatToParts(Date.parse(day)).map(({ type, value }) => [type, Number(value)]));
+    if (fromSolarHijri(found) !== day || by.year !== found.year || by.month !== found.month || by.day !== found.day) wrong.push(day);
+  }
+  const known = Intl.DateTimeFormat.supportedLocalesOf(['ps-AF', 'tg-TJ', 'ps', 'tg']);
+  return { currencies: Object.keys(localeInfo('en').money.signs).length, texts, latin: latin.slice(0, 10), said, days, wrong: wrong.slice(0, 10), known };
+}
+
+const pages: Record<string, () => Promise<unknown>> = { guest, strict, plain, words, signIn, again };
 
 void (async () => {
   const name = location.pathname.slice(1);

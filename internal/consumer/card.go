@@ -71,17 +71,37 @@ func (c Card) Session(v Client, now time.Time) GuestSession {
 }
 
 // Resolve is Session with the refusal that is kept: a refusal on either side
-// counts. When it cannot be read, the session stays unread.
-func (c Card) Resolve(ctx context.Context, kept Refusals, v Client, now time.Time) GuestSession {
-	s := c.Session(v, now)
+// counts. When it cannot be read, the session stays unread. It reports whether the
+// guest had the session purged: then there is none.
+func (c Card) Resolve(ctx context.Context, kept Refusals, v Client, now time.Time) (s GuestSession, cleared bool) {
+	s = c.Session(v, now)
 	r, err := kept.FindRefusal(ctx, s.ID)
 	if err != nil {
 		s.Unread = true
-		return s
+		return s, false
 	}
 	if r.Refused {
 		s.Consent.Telemetry = false
 		s.Silent = s.Silent && r.Silent
 	}
-	return s
+	return s, r.Cleared
 }
+
+// Cardless says which session ids count without a card. The zero value: none. Any
+// sibling site can plant an id before its guest first comes, and share what the
+// guest then does under it.
+type Cardless struct {
+	// Always: browsers take no card over plain http.
+	Always bool
+	// Before is when cards came to be required: ids that are older count for as long
+	// as a cookie of that day lives.
+	Before time.Time
+}
+
+// Counts reports whether an id counts without a card.
+func (c Cardless) Counts(id bff.ID, now time.Time) bool {
+	return c.Always || id.Time().Before(c.Before) && !c.Over(now)
+}
+
+// Over reports whether the time for older ids has passed.
+func (c Cardless) Over(now time.Time) bool { return now.Sub(c.Before) > SessionLifetime }

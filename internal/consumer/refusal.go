@@ -14,6 +14,8 @@ type Refusal struct {
 	// Silent: refused with the first request, so that no event of the session ever
 	// left.
 	Silent bool
+	// Cleared: the guest had the session purged, within the life of its last card.
+	Cleared bool
 }
 
 // Refusals keeps which guests refused telemetry. It outlives sessions: a guest
@@ -24,7 +26,8 @@ type Refusals interface {
 	AddRefusal(ctx context.Context, s GuestSession, now time.Time) error
 	// RemoveRefusal forgets a refusal: the guest agreed.
 	RemoveRefusal(ctx context.Context, guest bff.ID) error
-	// FindRefusal returns what is kept of a guest's refusal.
+	// FindRefusal returns what is kept of a guest's refusal, and whether the guest had
+	// the session purged.
 	FindRefusal(ctx context.Context, guest bff.ID) (Refusal, error)
 }
 
@@ -38,12 +41,13 @@ func (s GuestSession) Restored(r Refusal) GuestSession {
 }
 
 // Resolve is Restored with the refusal that is kept. When it cannot be read, the
-// session stays unread and no event of it leaves.
-func (s GuestSession) Resolve(ctx context.Context, kept Refusals) GuestSession {
+// session stays unread and no event of it leaves. It reports whether the guest had
+// the session purged: then there is none.
+func (s GuestSession) Resolve(ctx context.Context, kept Refusals) (resolved GuestSession, cleared bool) {
 	r, err := kept.FindRefusal(ctx, s.ID)
 	if err != nil {
 		s.Unread = true
-		return s
+		return s, false
 	}
-	return s.Restored(r)
+	return s.Restored(r), r.Cleared
 }

@@ -227,7 +227,8 @@ type FoundSession struct {
 type Sessions interface {
 	Refusals
 	// FindSession returns a live session and whether there is one;
-	// ErrSessionCleared shortly after its guest had it purged.
+	// ErrSessionCleared after its guest had it purged. The store may lose that;
+	// Refusals do not.
 	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
 	// FindSessions is FindSession for many at once.
 	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession

@@ -21,8 +21,8 @@ type Visit struct {
 	// Address is the client's, of which only the hash is known; see WithIP.
 	Address interface{ Hash() Hash }
 	At      time.Time // when the request began
-	// SessionID is the card's; without a card it is the one in the cookie, which may
-	// be made up. It is zero without either.
+	// SessionID is the card's. Without a card it is the one in the cookie, which may be
+	// made up, where such ids count (Cardless). It is zero without either.
 	SessionID bff.ID
 	// Card is the one that came with the request; zero without one that was made here
 	// and counts.

@@ -156,7 +156,7 @@ func TestConsumerFiles(t *testing.T) {
 	}
 	conn := connect(t, migrated(t, migrations.Consumer()))
 	want := []string{
-		"bot_score_log", "handoff_replay_log", "idempotency_keys", "inbox", "job_runs", "outbox", "outbox_marks", "outbox_retries", "schema_migrations",
+		"bot_score_log", "cleared_sessions", "handoff_replay_log", "idempotency_keys", "inbox", "job_runs", "outbox", "outbox_marks", "outbox_retries", "schema_migrations",
 		"telemetry_refusals", "tenant_status_marks", "tenant_suspended_cache", "tenants_seen", "wishlist_anonymous",
 	}
 	got := strs(t, conn, "SELECT tablename FROM pg_tables WHERE schemaname = 'bff_consumer' ORDER BY 1")

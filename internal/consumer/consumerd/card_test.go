@@ -2,6 +2,7 @@ package consumerd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 )
 
@@ -228,7 +230,7 @@ func TestPlantedIDs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		planted func(attacker *jar) []string
 		early   bool // before the guest comes for the first time
-		without bool // the guest has no card
+		without bool // the guest has lost the card
 		wantNew bool // the guest has another session than before
 	}{
 		"a made-up one":                {planted: func(*jar) []string { return []string{made()} }},
@@ -237,8 +239,9 @@ func TestPlantedIDs(t *testing.T) {
 		"several":                      {planted: func(*jar) []string { return []string{junk, made(), made()} }},
 		"junk, early":                  {planted: func(*jar) []string { return []string{junk} }, early: true},
 		"a made-up one, early":         {planted: func(*jar) []string { return []string{made()} }, early: true},
+		"the planter's, early":         {planted: func(a *jar) []string { return []string{consumer.SessionCookie + "=" + a.id().String()} }, early: true},
 		"several, early":               {planted: func(*jar) []string { return []string{made(), made()} }, early: true},
-		"junk, without a card":         {planted: func(*jar) []string { return []string{junk} }, without: true},
+		"junk, without a card":         {planted: func(*jar) []string { return []string{junk} }, without: true, wantNew: true},
 		"a made-up one and no card":    {planted: func(*jar) []string { return []string{made()} }, without: true, wantNew: true},
 		"a card of the planter's keys": {planted: func(*jar) []string { return []string{consumer.CardCookie + "=" + foreignCard()} }},
 		"a junk card":                  {planted: func(*jar) []string { return []string{consumer.CardCookie + "=junk"} }},
@@ -317,9 +320,104 @@ func TestLostIDCookie(t *testing.T) {
 	}
 }
 
+// TestCardlessIDs: an id without its card is a session's nowhere, though the store
+// knows it: the guest gets a new one, with a card, and sees nothing of the old. Where
+// such ids count, the session is as it was, and its card comes with the next answer.
+func TestCardlessIDs(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when bubbles begin
+	for name, tc := range map[string]struct {
+		cardless consumer.Cardless
+		wantSame bool
+	}{
+		"nowhere":                       {},
+		"over plain http":               {cardless: consumer.Cardless{Always: true}, wantSame: true},
+		"from before the upgrade":       {cardless: consumer.Cardless{Before: now.Add(time.Hour)}, wantSame: true},
+		"from after the upgrade":        {cardless: consumer.Cardless{Before: now}},
+		"thirty days after the upgrade": {cardless: consumer.Cardless{Before: now.Add(-30 * 24 * time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, func(c *consumerguard.Config) { c.Cardless = tc.cardless })
+				b := newJar(t, s)
+				own := b.session().SessionID
+				b.change("/session/locale", `{"locale":"ps-AF"}`)
+				s.sessions.Know(b.id())
+				for _, path := range []string{"/session", "/wishlist"} {
+					b.cookies = map[string]string{consumer.SessionCookie: own}
+					if a := b.ask(guestCall{method: http.MethodGet, path: path}); a.status != http.StatusOK || len(a.header["Set-Cookie"]) != 2 {
+						t.Errorf("%s: %d %s %v, want both cookies", path, a.status, a.body, a.header["Set-Cookie"])
+					}
+					if got := b.session(); (got.SessionID == own) != tc.wantSame || (got.Locale == "ps-AF") != tc.wantSame {
+						t.Errorf("%s: session %+v, was %s", path, got, own)
+					}
+				}
+				b.cookies = map[string]string{consumer.SessionCookie: own}
+				b.change("/session/clear", "")
+				if _, kept := s.sessions.Kept(bff.MustParseID(bff.PrefixGuestSession, own)); kept == tc.wantSame {
+					t.Errorf("cleared without a card: still there %t", kept)
+				}
+			})
+		})
+	}
+}
+
+// TestClearedStaysCleared: while a card of it can be used, a session that its guest
+// had cleared is not opened again with that card, nor is the card renewed, whatever
+// the stores have lost and whichever of them is away.
+func TestClearedStaysCleared(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"session": "/session", "search": "/search", "report": "/telemetry/page-view"} {
+		for _, lost := range []bool{false, true} {
+			for _, age := range []time.Duration{0, 29 * 24 * time.Hour} {
+				t.Run(fmt.Sprintf("%s, lost %t, age %s", name, lost, age), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						s := newStage(t)
+						b := newJar(t, s)
+						b.session()
+						b.change("/session/currency", `{"currency":"EUR"}`)
+						id := b.id()
+						b.age(age)
+						old := maps.Clone(b.cookies)
+						b.change("/session/clear", "")
+						told := s.journal.of(id)
+						if lost {
+							s.sessions.Lose()
+						}
+						for range 2 {
+							b.cookies = maps.Clone(old)
+							call := guestCall{method: http.MethodPost, path: path, body: `{"path":"/x"}`}
+							switch path {
+							case "/session":
+								call = guestCall{method: http.MethodGet, path: path}
+							case "/search":
+								call = stagedCalls()["search"]
+							}
+							a := b.ask(call)
+							<-time.After(time.Second) // what is behind the answer
+							if _, there := s.sessions.Kept(id); there || a.status >= http.StatusBadRequest {
+								t.Errorf("%d %s: opened again: %t", a.status, a.body, there)
+							}
+							renewed := b.cookies[consumer.CardCookie] != old[consumer.CardCookie]
+							if renewed && b.id() == id {
+								t.Errorf("the card was renewed: %v", a.header["Set-Cookie"])
+							}
+						}
+						if n := s.journal.of(id) - told; n != 0 {
+							t.Errorf("%d events of a session that was cleared", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // TestLostSessions: a session that the store lost comes back with its card as it
-// was; without one under the same id if anything of it is known, and else as a new
-// one.
+// was; where ids count without one, under the same id if anything of it is known, and
+// else as a new one.
 func TestLostSessions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -336,7 +434,7 @@ func TestLostSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newStage(t, func(c *consumerguard.Config) { c.Cardless.Always = true })
 				b := newJar(t, s)
 				own := b.session().SessionID
 				id := b.id()
@@ -441,19 +539,20 @@ func TestRefusalOnEitherSide(t *testing.T) {
 func TestConsentWithoutSessions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		refused, stale, without, postgres bool
-		wantStatus, wantEvents            int
+		refused, stale, without, cardless, postgres bool
+		wantStatus, wantEvents                      int
 	}{
 		"agreed":                        {wantStatus: http.StatusAccepted, wantEvents: 1},
 		"refused":                       {refused: true, wantStatus: http.StatusAccepted},
 		"refused, with the card before": {refused: true, stale: true, wantStatus: http.StatusAccepted},
-		"without a card":                {without: true, wantStatus: http.StatusServiceUnavailable},
+		"without a card":                {without: true, wantStatus: http.StatusAccepted}, // it is of no session
+		"where it counts without":       {without: true, cardless: true, wantStatus: http.StatusServiceUnavailable},
 		"all stores are away":           {postgres: true, wantStatus: http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newStage(t, func(c *consumerguard.Config) { c.Cardless.Always = tc.cardless })
 				b := newJar(t, s)
 				b.session()
 				before := b.cookies[consumer.CardCookie]

@@ -53,7 +53,7 @@ func allHotels() []int {
 }
 
 // newStage must be called inside a bubble.
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	t.Helper()
 	s := &stage{
 		Platform:  &consumertest.Platform{Hotels: allHotels(), Alike: []int{20, 30}, Captured: time.Now},
@@ -91,6 +91,9 @@ func newStage(t *testing.T) *stage {
 	guard := newGuard(t, func(c *consumerguard.Config) {
 		c.Mode, c.Limits.Off, c.Sessions, c.Background, c.Cards = consumerguard.ModeOff, true, s.sessions, background, s.cards
 		c.Clients.CountryHeader = "X-Test-Country"
+		for _, change := range guarded {
+			change(c)
+		}
 	})
 	s.server = web.NewServer(web.Config{
 		Codes: consumerhttp.Codes(),
@@ -173,22 +176,33 @@ func (c wishClaim) Remove(_ context.Context, _ bff.ID, by consumer.Announcer) (c
 // journal counts the events that it takes, by subject.
 type journal struct {
 	mu     sync.Mutex
-	events map[string]int
+	events map[string]int // by subject
+	about  map[string]int // by session
 }
 
 func (j *journal) Record(_ context.Context, events ...bff.Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.events == nil {
-		j.events = map[string]int{}
+		j.events, j.about = map[string]int{}, map[string]int{}
 	}
 	for _, e := range events {
 		j.events[e.Envelope.Subject]++
+		if e.Envelope.SessionID != nil {
+			j.about[*e.Envelope.SessionID]++
+		}
 	}
 	return nil
 }
 
 func (*journal) Suspect(context.Context, consumer.BotSuspected, *bff.Event) error { return nil }
+
+// of counts the events of a session.
+func (j *journal) of(id bff.ID) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.about[id.String()]
+}
 
 func (j *journal) count(subject consumer.Subject) int {
 	j.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
@@ -40,6 +41,8 @@ type Config struct {
 
 	PlainCookies bool `name:"plain-cookies" env:"BFF_CONSUMER_PLAIN_COOKIES" help:"Cookies without Secure, so that a phone on the network can be served over plain http; for development."`
 
+	CardlessBefore time.Time `name:"cardless-before" env:"BFF_CONSUMER_CARDLESS_BEFORE" help:"When this deployment began to demand cards, such as 2026-12-01T00:00:00Z: for thirty days from then on, sessions that are older count without a card. Without it no session does."`
+
 	CountryHeader string             `name:"country-header" env:"BFF_CONSUMER_COUNTRY_HEADER" help:"Header in which the edge reports the client's country."`
 	Sampling      map[string]float64 `name:"sampling" env:"BFF_CONSUMER_SAMPLING" help:"Shares of events that leave, by subject, such as melmastoon.bff.consumer.search.executed.v1=0.1;…"`
 	FlagsFile     string             `name:"flags-file" env:"BFF_CONSUMER_FLAGS_FILE" help:"JSON file with feature flags; those in Redis win."`
@@ -69,6 +72,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.handoffKeys().validate(), c.cardKeys().validate())
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
 		"redirect-template: must hold {tenantSlug} and {token}")
+	need(!c.CardlessBefore.After(time.Now()), "cardless-before: lies in the future, sessions opened until then would need no card")
 	errs = append(errs, c.validate()...)
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)
@@ -117,6 +121,11 @@ func (c Config) unsafe() []error {
 		errs = append(errs, errors.New("bot-defence: is off"))
 	}
 	return errs
+}
+
+// cardless says which sessions count without a card.
+func (c Config) cardless() consumer.Cardless {
+	return consumer.Cardless{Always: c.PlainCookies, Before: c.CardlessBefore}
 }
 
 // rate is the share of an event's kind that leaves.

@@ -3,6 +3,7 @@ package consumerd_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/daemon"
@@ -42,6 +43,24 @@ func TestUnsafeSettings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCardlessBefore: a date in the future would let sessions that are yet to be
+// opened do without a card; one that is over has no effect and stops no process.
+func TestCardlessBefore(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before  time.Time
+		refused bool
+	}{
+		"none": {}, "today": {before: time.Now().Add(-time.Minute)}, "long ago": {before: time.Now().AddDate(-1, 0, 0)},
+		"to come": {before: time.Now().Add(time.Hour), refused: true},
+	} {
+		cfg := consumerd.Config{KeySettings: new(consumerd.KeySettings), DefenceSettings: new(consumerd.DefenceSettings), CardlessBefore: tc.before}
+		if err := cfg.Validate(); strings.Contains(err.Error(), "cardless-before") != tc.refused {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ func identity() service.Identity {
 			service.Prune("tenants-seen", 90*day, service.DeleteBefore("bff_consumer.tenants_seen", "tenant_id", "seen_at")),
 			// No cookie comes back later, and no hand-off of its session is left.
 			service.Prune("refusals", consumer.SessionLifetime+2*day, service.DeleteBefore("bff_consumer.telemetry_refusals", "session_hash", "seen_at")),
+			// No card of it can be used any more.
+			service.Prune("cleared-sessions", consumer.CardLifetime+2*day, service.DeleteBefore("bff_consumer.cleared_sessions", "session_hash", "cleared_at")),
 		},
 	}
 	for _, s := range consumer.Subjects() {

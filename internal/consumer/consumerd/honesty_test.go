@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 )
 
@@ -157,11 +158,11 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 }
 
 // TestGuestsChoice asks where a session decides: in the guest's currency and
-// language, in private.
+// language, in private. Ids count without a card here.
 func TestGuestsChoice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newStage(t, func(c *consumerguard.Config) { c.Cardless.Always = true })
 		const dari = "fa-AF"
 		search := searchCall("Kabul")
 		search.header = map[string]string{"Accept-Language": dari}

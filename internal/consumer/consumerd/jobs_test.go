@@ -124,6 +124,9 @@ func TestPrune(t *testing.T) {
 		exec(t, db, `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, false, $2)`,
 			bytes.Repeat([]byte{byte(i)}, 32), ago(age))
 	}
+	for i, age := range []time.Duration{33 * day, 31 * day} {
+		exec(t, db, `INSERT INTO bff_consumer.cleared_sessions (session_hash, cleared_at) VALUES ($1, $2)`, bytes.Repeat([]byte{byte(i)}, 32), ago(age))
+	}
 	for _, age := range []time.Duration{91 * day, 89 * day} {
 		exec(t, db, `INSERT INTO bff_consumer.tenants_seen (tenant_id, seen_at) VALUES (gen_random_uuid(), $1)`, ago(age))
 	}
@@ -146,7 +149,7 @@ func TestPrune(t *testing.T) {
 	}
 	wg.Wait()
 	for table, want := range map[string]int{
-		"outbox": 7, "telemetry_refusals": 1, "tenants_seen": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
+		"outbox": 7, "telemetry_refusals": 1, "cleared_sessions": 1, "tenants_seen": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
 	} {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)

@@ -431,7 +431,7 @@ func TestPersonalDataStaysOutside(t *testing.T) {
 	v.ask(t, http.StatusNotFound, "GET", "/planted@example.com", nil)
 	v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
 	events.of(consumer.SubjectHandoffInitiated, v.cookie)
-	thief := &visitor{base: v.base, cookie: v.cookie, header: maps.Clone(v.header)}
+	thief := &visitor{base: v.base, cookie: v.cookie, card: v.card, header: maps.Clone(v.header)}
 	thief.header["User-Agent"] = "planted-other-agent"
 	for thief.cookie == v.cookie {
 		thief.ask(t, http.StatusOK, "GET", "/session", nil)

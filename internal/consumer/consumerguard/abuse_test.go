@@ -107,38 +107,40 @@ func TestSolutionsAreCharged(t *testing.T) {
 // carded returns the cookies of a session that has a card and is in no store.
 func (a *simulation) carded() string {
 	a.t.Helper()
-	card, err := a.guard.cfg.Cards.Mint(consumer.Card{
-		SessionID: bff.NewID(bff.PrefixGuestSession, time.Now()), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: time.Now().UTC().Truncate(time.Second),
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return consumer.CardCookie + "=" + card
+	return consumer.CardCookie + "=" + a.card(bff.NewID(bff.PrefixGuestSession, time.Now()))
 }
 
 // TestCardsAreNotMadeUp: where most new sessions are made up, a card tells the
-// others apart without a look into the store.
+// others apart without a look into the store, whether ids count without one or not.
 func TestCardsAreNotMadeUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a := newSimulation(t, func(c *Config) { c.Limits.Off = true })
-		for i := range 60 {
-			a.send(http.MethodPost, "/search", fmt.Sprint("made up ", i), home, firefoxHeaders("Cookie", inventedCookie()))
-			synctest.Wait()
-		}
-		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", inventedCookie(), "Idempotency-Key", "1")); got.code != bff.CodeSuspectedBot {
-			t.Fatalf("a made-up session: %d %s", got.status, got.body)
-		}
+	for _, cardless := range []bool{false, true} {
+		t.Run(fmt.Sprint("cardless ", cardless), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { cardsAreNotMadeUp(t, cardless) })
+		})
+	}
+}
+
+func cardsAreNotMadeUp(t *testing.T, cardless bool) {
+	t.Helper()
+	a := newSimulation(t, func(c *Config) { c.Limits.Off, c.Cardless.Always = true, cardless })
+	for i := range 60 {
+		a.send(http.MethodPost, "/search", fmt.Sprint("made up ", i), home, firefoxHeaders("Cookie", inventedCookie()))
 		synctest.Wait()
-		looked := a.sessions.looked()
-		if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", a.carded(), "Idempotency-Key", "1")); got.status != http.StatusOK {
-			t.Errorf("with a card: %d %s", got.status, got.body)
-		}
-		synctest.Wait()
-		if n := a.sessions.looked() - looked; n != 0 {
-			t.Errorf("looked %d times for a session with a card", n)
-		}
-	})
+	}
+	if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", inventedCookie(), "Idempotency-Key", "1")); got.code != bff.CodeSuspectedBot {
+		t.Fatalf("a made-up session: %d %s", got.status, got.body)
+	}
+	synctest.Wait()
+	looked := a.sessions.looked()
+	if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", a.carded(), "Idempotency-Key", "1")); got.status != http.StatusOK {
+		t.Errorf("with a card: %d %s", got.status, got.body)
+	}
+	synctest.Wait()
+	if n := a.sessions.looked() - looked; n != 0 {
+		t.Errorf("looked %d times for a session with a card", n)
+	}
 }
 
 // meter counts the assessments, of which none ends before its time.

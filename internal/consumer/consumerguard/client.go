@@ -29,6 +29,8 @@ type sender struct {
 	// with this fingerprint on this network, which is also the crowd.
 	key, crowd, networkKey uint64
 
+	// uncarded: it brought a session's id that does not count without a card.
+	uncarded  bool
 	attempt   ratelimit.Attempt // at a change whose answer is kept
 	overLimit bool
 }
@@ -84,8 +86,9 @@ const maxCards = 3
 // it by: in its canonical form, so that one session has one bucket.
 //
 // A card decides, whatever the cookies with a session's id say: any sibling site
-// can plant those. Without a card the id counts if there is but one; malformed ones
-// count as absent, and of several that differ none counts.
+// can plant those. Without a card none of them counts, but for those that Cardless
+// excepts: then the id counts if there is but one, malformed ones are as absent,
+// and of several that differ none counts.
 func (g *Guard) readCookies(s *sender, lines []string) {
 	s.Card = g.readCard(lines, s.At)
 	var (
@@ -114,8 +117,10 @@ func (g *Guard) readCookies(s *sender, lines []string) {
 			text = s.Card.SessionID.String()
 		}
 		s.SessionID, s.limited.Session = s.Card.SessionID, text
-	case !several:
+	case !several && !first.IsZero() && g.cfg.Cardless.Counts(first, s.At):
 		s.SessionID, s.limited.Session = first, text
+	default:
+		s.uncarded = !first.IsZero()
 	}
 }
 

@@ -55,7 +55,9 @@ type Config struct {
 	Memory   consumer.BotMemory
 	Sessions consumer.Sessions
 	// Cards verifies the cards that guests carry.
-	Cards      *consumer.Cards
+	Cards *consumer.Cards
+	// Cardless says which session ids count without a card.
+	Cardless   consumer.Cardless
 	UserAgents *useragent.Index
 	// Verifier proves which clients are search engines; nil = none.
 	Verifier   *useragent.Verifier

@@ -45,8 +45,21 @@ func robotHeaders(more ...string) map[string]string {
 	return firefoxHeaders(append([]string{"User-Agent", "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)"}, more...)...)
 }
 
+// cookie returns the cookies of a new session.
 func (a *simulation) cookie() string {
-	return consumer.SessionCookie + "=" + a.sessions.open().String()
+	a.t.Helper()
+	id := a.sessions.open()
+	return consumer.SessionCookie + "=" + id.String() + "; " + consumer.CardCookie + "=" + a.card(id)
+}
+
+// card returns the card of a session.
+func (a *simulation) card(id bff.ID) string {
+	a.t.Helper()
+	card, err := a.guard.cfg.Cards.Mint(consumer.Card{SessionID: id, Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return card
 }
 
 // TestRetriesAreFree: a few attempts at one change, all at once, are one; with a
@@ -275,7 +288,7 @@ func TestVerdictsAreLogged(t *testing.T) {
 			t.Fatalf("%d verdicts and %d events in 100 seconds", n, a.memory.events)
 		}
 		last := a.memory.logged[1]
-		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || consumer.SessionCookie+"="+last.GuestSessionID.String() != cookie || last.IPHash == (consumer.Hash{}) {
+		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || !strings.HasPrefix(cookie, consumer.SessionCookie+"="+last.GuestSessionID.String()+";") || last.IPHash == (consumer.Hash{}) {
 			t.Errorf("logged: %+v", last)
 		}
 		var kinds []string
@@ -311,7 +324,8 @@ func TestReadCookies(t *testing.T) {
 	t.Parallel()
 	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
 	now := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
-	g := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[string, verifiedCard](maxVerified)}
+	strict := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[string, verifiedCard](maxVerified)}
+	plain := &Guard{cfg: Config{Cards: consumertest.NewCards(1), Cardless: consumer.Cardless{Always: true}}, cards: memo.New[string, verifiedCard](maxVerified)}
 	cardOf := func(secret byte, id string, age time.Duration) string {
 		text, err := consumertest.NewCards(secret).Mint(consumer.Card{
 			SessionID: bff.MustParseID(bff.PrefixGuestSession, id), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: now.Add(-age),
@@ -325,7 +339,7 @@ func TestReadCookies(t *testing.T) {
 	foreign, old, future := cardOf(2, id, time.Hour), cardOf(1, id, 31*24*time.Hour), cardOf(1, id, -time.Hour)
 	for name, tc := range map[string]struct {
 		cookies    []string
-		want       string
+		want       string // where ids count without a card
 		wantCard   bool
 		wantAstray bool
 	}{
@@ -368,14 +382,19 @@ func TestReadCookies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &sender{}
-			s.At = now
-			g.readCookies(s, tc.cookies)
-			if s.SessionID.String() != tc.want || s.limited.Session != tc.want || s.Astray != tc.wantAstray {
-				t.Errorf("got %q %q, astray %t, want %q, %t", s.SessionID, s.limited.Session, s.Astray, tc.want, tc.wantAstray)
-			}
-			if has := !s.Card.IsZero(); has != tc.wantCard || has && !s.Card.MadeAt.Equal(now.Add(-time.Hour)) {
-				t.Errorf("card %+v, want one: %t", s.Card, tc.wantCard)
+			for _, g := range []*Guard{plain, strict} {
+				s, want := &sender{}, tc.want
+				if g == strict && !tc.wantCard {
+					want = ""
+				}
+				s.At = now
+				g.readCookies(s, tc.cookies)
+				if s.SessionID.String() != want || s.limited.Session != want || s.Astray != tc.wantAstray {
+					t.Errorf("strict %t: got %q %q, astray %t, want %q, %t", g == strict, s.SessionID, s.limited.Session, s.Astray, want, tc.wantAstray)
+				}
+				if has := !s.Card.IsZero(); has != tc.wantCard || has && !s.Card.MadeAt.Equal(now.Add(-time.Hour)) {
+					t.Errorf("card %+v, want one: %t", s.Card, tc.wantCard)
+				}
 			}
 		})
 	}

@@ -121,6 +121,12 @@ func (g *Guard) weigh(ctx context.Context, s *sender, j *judgement) (solvedUntil
 	switch {
 	case !s.hasSession():
 		e.Cookieless = g.policy.Cookieless(network, s.ms)
+		if s.uncarded { // a browser that has our id has its card; programs make ids up
+			if j.counts {
+				network.Found(s.ms, false)
+			}
+			e.Invented = g.policy.Invented(network, s.ms)
+		}
 	case !genuine:
 		if fresh {
 			network.Fresh(s.ms)

@@ -29,6 +29,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -194,7 +195,10 @@ func (a *simulation) answer(rt web.Route) web.Handler {
 				return &bff.Error{Code: bff.CodeRateLimited}
 			}
 			v.Open()
-			http.SetCookie(w, &http.Cookie{Name: consumer.SessionCookie, Value: a.sessions.open().String(), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			id := a.sessions.open()
+			for name, value := range map[string]string{consumer.SessionCookie: id.String(), consumer.CardCookie: a.card(id)} {
+				http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			}
 		}
 		return web.WriteBytes(w, http.StatusOK, []byte(`{"ok":true}`))
 	}
@@ -386,6 +390,7 @@ type actor struct {
 
 	next   int
 	cookie string
+	card   string
 	tally
 }
 
@@ -466,18 +471,14 @@ func (a *simulation) act(who *actor, s step) {
 	switch who.cookies {
 	case "keep":
 		if who.cookie != "" {
-			h["Cookie"] = consumer.SessionCookie + "=" + who.cookie
+			h["Cookie"] = testkit.CookieHeader(who.cookie, who.card)
 		}
 	case "invent":
 		h["Cookie"] = consumer.SessionCookie + "=" + bff.NewID(bff.PrefixGuestSession, time.Now()).String()
 	}
 	got := a.send(s.method, s.path, s.body, addr, h)
 	who.requests++
-	for _, c := range (&http.Response{Header: got.header}).Cookies() {
-		if c.Name == consumer.SessionCookie {
-			who.cookie = c.Value
-		}
-	}
+	testkit.TakeCookies(got.header, &who.cookie, &who.card)
 	if got.caught {
 		who.caught++
 	}

@@ -61,6 +61,7 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 
 // event is the event of a verdict; nil when none may leave.
 func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, occasion consumer.Occasion) *bff.Event {
+	cleared := false
 	session := consumer.GuestSession{ID: s.SessionID, Consent: consumer.Consent{Telemetry: !s.NoTracking}}
 	if session.ID.IsZero() { // the event's schema requires an id, the row does not
 		session.ID = consumer.SuspectFor(s.key, s.Fingerprint)
@@ -70,9 +71,12 @@ func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, o
 	} else if ok {
 		session = found
 	} else if !s.Card.IsZero() {
-		session = s.Card.Resolve(ctx, g.cfg.Sessions, s.Client, s.At)
+		session, cleared = s.Card.Resolve(ctx, g.cfg.Sessions, s.Client, s.At)
 	} else {
-		session = session.Resolve(ctx, g.cfg.Sessions)
+		session, cleared = session.Resolve(ctx, g.cfg.Sessions)
+	}
+	if cleared {
+		return nil
 	}
 	e, leaves, err := g.cfg.Telemetry.Event(session, b, occasion, s.At)
 	if err != nil || !leaves {

@@ -98,11 +98,13 @@ const replayWeight = 0.5
 
 func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
-	switch {
-	case errors.Is(err, consumer.ErrSessionCleared):
+	cleared := errors.Is(err, consumer.ErrSessionCleared)
+	if !cleared && (err != nil || !found) {
+		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}}
+		s, cleared = s.Resolve(r.Context(), a.cfg.Sessions)
+	}
+	if cleared {
 		s = consumer.GuestSession{ID: h.GuestSessionID} // nothing is told of it
-	case err != nil || !found:
-		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}}.Resolve(r.Context(), a.cfg.Sessions)
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",

@@ -56,16 +56,21 @@ type guest struct {
 }
 
 // of returns the guest of a request. A newcomer's session is saved before the
-// answer, unless the visit is not tracked. A card that is old, or whose session's id
-// did not come with it, is sent again: it is for the goroutine that answers, and
+// answer, unless the visit is not tracked. A card that is old is sent again with its
+// session, which is read for it: that of a session that was cleared, or of another
+// browser, would otherwise be renewed without end. A card whose session's id did not
+// come with it is sent again as it is. So of is for the goroutine that answers, and
 // before the answer begins.
 func (gs *guests) of(w http.ResponseWriter, r *http.Request) *guest {
 	v := visitOf(r)
 	g := &guest{Visit: v, id: v.SessionID}
 	switch {
+	case !g.id.IsZero() && (v.Card.IsZero() || v.Untracked):
+	case !g.id.IsZero() && v.Card.Due(v.At):
+		gs.session(w, r, g)
 	case !g.id.IsZero():
-		if !v.Card.IsZero() && !v.Untracked && (v.Astray || v.Card.Due(v.At)) {
-			gs.slide(w, r, g)
+		if v.Astray {
+			gs.setCookies(w, v.Card.Session(v.Client, v.At), v.Card.MadeAt)
 		}
 	case g.Untracked:
 		g.pretend()
@@ -75,29 +80,6 @@ func (gs *guests) of(w http.ResponseWriter, r *http.Request) *guest {
 		gs.open(w, r, g)
 	}
 	return g
-}
-
-// slide sends the cookies of a guest with a card again. What the stores keep lives
-// on with them, if they know the guest by this browser.
-func (gs *guests) slide(w http.ResponseWriter, r *http.Request, g *guest) {
-	s := g.Card.Session(g.Client, g.At)
-	gs.setCookies(w, s, g.At)
-	v := g.Visit
-	gs.background.DoFor(r.Context(), func(ctx context.Context) {
-		f, found, err := gs.sessions.FindSession(ctx, s.ID)
-		if err != nil {
-			return // slides again tomorrow
-		}
-		if found {
-			change, same := f.Meet(v.Client, v.At)
-			if !same {
-				return // the cookies are another's
-			}
-			s = f.Apply(change)
-			_, _ = gs.sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{SeenAt: v.At, CookieAt: v.At}) // sent again next time
-		}
-		_ = gs.sessions.RenewSession(ctx, s, v.At) // and renewed tomorrow
-	})
 }
 
 // retryOpening is when the network of a guest may open sessions again.
@@ -196,10 +178,11 @@ func (gs *guests) session(w http.ResponseWriter, r *http.Request, g *guest) cons
 		g.found = &f
 		s := f.Apply(change)
 		s.LastSeenAt = g.At
-		if !change.CookieAt.IsZero() || !g.Card.IsZero() && !g.Card.Describes(s) {
+		slides := !change.CookieAt.IsZero() || !g.Card.IsZero() && g.Card.Due(g.At)
+		if slides || !gs.plainCookies && !g.Card.Describes(s) {
 			gs.setCookies(w, s, g.At)
 		}
-		if !change.CookieAt.IsZero() {
+		if slides {
 			sent := consumer.SessionChange{SeenAt: g.At, CookieAt: g.At}
 			gs.background.DoFor(r.Context(), func(ctx context.Context) {
 				_, _ = gs.sessions.UpdateSession(ctx, s.ID, sent) // sent again next time
@@ -224,8 +207,9 @@ func (gs *guests) open(w http.ResponseWriter, r *http.Request, g *guest) {
 // else empty, but for the guest's refusal of telemetry. As long as that cannot be
 // read the session stays unread, and nothing is saved that would count the guest.
 //
-// An id without a card of which nothing is known is not adopted: it may have been
-// planted, and its planter would share the session.
+// An id that counts without a card, and of which nothing is known, is not adopted: it
+// may have been planted, and its planter would share the session. Nor is one whose
+// guest had it cleared, with a card or without.
 func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
 	if g.NoSession && g.Card.IsZero() {
 		g.refuse()
@@ -245,20 +229,26 @@ func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
 
 // lost returns what is known of a session that the store does not have, and whether
 // anything is.
-func (gs *guests) lost(ctx context.Context, v *consumer.Visit) (consumer.GuestSession, bool) {
+func (gs *guests) lost(ctx context.Context, v *consumer.Visit) (s consumer.GuestSession, known bool) {
+	cleared := false
 	if !v.Card.IsZero() {
-		return v.Card.Resolve(ctx, gs.sessions, v.Client, v.At), true
+		s, cleared = v.Card.Resolve(ctx, gs.sessions, v.Client, v.At)
+	} else {
+		s = consumer.NewGuestSession(v.SessionID, v.Client, v.At)
+		known, err := gs.sessions.KnowsSession(ctx, s.ID)
+		if err != nil {
+			s.Unread = true
+			return s, true
+		}
+		if !known {
+			return consumer.GuestSession{}, false
+		}
+		s, cleared = s.Resolve(ctx, gs.sessions)
 	}
-	s := consumer.NewGuestSession(v.SessionID, v.Client, v.At)
-	known, err := gs.sessions.KnowsSession(ctx, s.ID)
-	if err != nil {
-		s.Unread = true
-		return s, true
-	}
-	if !known {
+	if cleared {
 		return consumer.GuestSession{}, false
 	}
-	return s.Resolve(ctx, gs.sessions), true
+	return s, true
 }
 
 // save saves a session and sends its cookies.
@@ -403,10 +393,14 @@ func (a *API) event(r *http.Request, s consumer.GuestSession, f consumer.Fact, n
 
 // setCookies sends the session's id and the card, and nothing else: what was to be
 // sent before describes the guest as of then.
-func (gs *guests) setCookies(w http.ResponseWriter, s consumer.GuestSession, now time.Time) {
+func (gs *guests) setCookies(w http.ResponseWriter, s consumer.GuestSession, madeAt time.Time) {
 	const life = int(consumer.SessionLifetime / time.Second)
 	lines := []string{gs.cookie(consumer.SessionCookie, s.ID.String(), life)}
-	if card, err := gs.cards.Mint(consumer.CardOf(s, now)); err == nil && !gs.plainCookies { // without one it is served from the store
+	if !gs.plainCookies {
+		card, err := gs.cards.Mint(consumer.CardOf(s, madeAt))
+		if err != nil { // a kept language that is no more: what the guest has stays, for an id counts for nothing without a card
+			return
+		}
 		lines = append(lines, gs.cookie(consumer.CardCookie, card, life))
 	}
 	w.Header()["Set-Cookie"] = lines

@@ -63,6 +63,9 @@ func (s *Store) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, 
 		if err != nil {
 			return err
 		}
+		if kept.Cleared { // with an old card, while the store that says so is away
+			return unreachable(consumer.ErrSessionCleared)
+		}
 		by.Session = by.Session.Restored(kept)
 	}
 	e, err := by.Event(f)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,21 +14,31 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// refusalHash is how a refusal knows its session: nothing else that is kept of the
-// guest can be joined with it.
-func refusalHash(pepper []byte, guest bff.ID) []byte {
+// What is kept by the hash of a session's id.
+const (
+	aRefusal  = "telemetry refusal"
+	aClearing = "cleared session"
+)
+
+// sessionHash is how a refusal or a clearing knows its session: nothing else that is
+// kept of the guest can be joined with it.
+func sessionHash(pepper []byte, what string, guest bff.ID) []byte {
 	mac := hmac.New(sha256.New, pepper)
-	mac.Write([]byte("telemetry refusal\x00" + guest.String()))
+	mac.Write([]byte(what + "\x00" + guest.String()))
 	return mac.Sum(nil)
 }
 
-func (s *Store) refusalHashes(guest bff.ID) [][]byte {
+func refusalHash(pepper []byte, guest bff.ID) []byte { return sessionHash(pepper, aRefusal, guest) }
+
+func (s *Store) hashes(what string, guest bff.ID) [][]byte {
 	all := make([][]byte, len(s.cfg.Peppers))
 	for i, p := range s.cfg.Peppers {
-		all[i] = refusalHash(p, guest)
+		all[i] = sessionHash(p, what, guest)
 	}
 	return all
 }
+
+func (s *Store) refusalHashes(guest bff.ID) [][]byte { return s.hashes(aRefusal, guest) }
 
 const addRefusal = `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, $2, $3)
 	ON CONFLICT (session_hash) DO UPDATE SET silent = excluded.silent, seen_at = greatest(telemetry_refusals.seen_at, excluded.seen_at)`
@@ -69,16 +78,25 @@ func (s *Store) findRefusal(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, guest bff.ID,
 ) (consumer.Refusal, error) {
-	r := consumer.Refusal{Refused: true}
-	err := db.QueryRow(ctx, `SELECT bool_and(silent) FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1) HAVING count(*) > 0`,
-		s.refusalHashes(guest)).Scan(&r.Silent)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return consumer.Refusal{}, nil
-	}
+	var r consumer.Refusal
+	err := db.QueryRow(ctx, `SELECT count(*) > 0, coalesce(bool_and(silent), false),
+			EXISTS (SELECT FROM bff_consumer.cleared_sessions WHERE session_hash = ANY($2))
+		FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1)`,
+		s.refusalHashes(guest), s.hashes(aClearing, guest)).Scan(&r.Refused, &r.Silent, &r.Cleared)
 	if err != nil {
 		return consumer.Refusal{}, fmt.Errorf("find refusal: %w", err)
 	}
 	return r, nil
+}
+
+// addClearing keeps that a session was purged, under the current pepper.
+func (s *Store) addClearing(ctx context.Context, tx pgx.Tx, guest bff.ID) error {
+	_, err := tx.Exec(ctx, `INSERT INTO bff_consumer.cleared_sessions (session_hash) VALUES ($1)
+		ON CONFLICT (session_hash) DO UPDATE SET cleared_at = excluded.cleared_at`, sessionHash(s.cfg.Peppers[0], aClearing, guest))
+	if err != nil {
+		return fmt.Errorf("keep clearing: %w", err)
+	}
+	return nil
 }
 
 // KnowsSession looks for what Postgres keeps of a session.

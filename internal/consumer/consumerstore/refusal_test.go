@@ -110,6 +110,49 @@ func TestRefusalDecidesForUnreadSession(t *testing.T) {
 	}
 }
 
+// A session that its guest had purged is known as such for longer than any card of
+// it can be used, also when Redis has lost it and after a change of the pepper; and
+// while Redis cannot say it, nothing is added to it with an old card.
+func TestClearedSessions(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, testkit.Redis(t), database(t))
+	cleared := func(g bff.ID) bool {
+		t.Helper()
+		var r consumer.Refusal
+		s.patiently(func() (err error) {
+			r, err = s.FindRefusal(s.ctx(), g)
+			return err
+		})
+		return r.Cleared
+	}
+	before := consumerstore.New(consumerstore.Config{
+		DB: s.db, Sessions: s.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{},
+		Peppers: [][]byte{[]byte("the pepper before it")}, LeastTimeout: 10 * time.Second,
+	})
+	for name, store := range map[string]*consumerstore.Store{"now": s.Store, "before the pepper was changed": before} {
+		g, other := newSession(time.Now()), newSession(time.Now())
+		for range 2 {
+			s.check(store.PurgeSession(s.ctx(), g.ID, nil))
+		}
+		if days := s.ttl(s.keys.Key("session", g.ID.String())); days <= int64(consumer.CardLifetime/(24*time.Hour)) {
+			t.Errorf("%s: Redis refuses the id for %d days, a card lives longer", name, days)
+		}
+		s.del(s.keys.Key("session", g.ID.String()))
+		if !cleared(g.ID) || cleared(other.ID) {
+			t.Errorf("%s: cleared %t, another's %t", name, cleared(g.ID), cleared(other.ID))
+		}
+		by := telling(g.ID)
+		by.Session.Unread = true
+		_, err := addTo(s, g.ID, newID(bff.PrefixProperty), rand.Text(), by)
+		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, g.ID.String()); n != 0 || bff.CodeOf(err) != bff.CodeServiceUnavailable {
+			t.Errorf("%s: %d wishes of a session that was cleared, %v", name, n, err)
+		}
+	}
+	if n := s.count(`SELECT count(*) FROM bff_consumer.cleared_sessions`); n != 2 {
+		t.Errorf("%d rows, want one for each session", n)
+	}
+}
+
 // mintFor mints a hand-off of a guest.
 func mintFor(s *shop, guest bff.ID, by consumer.Announcer, now time.Time) {
 	claim, _, err := s.BeginMint(s.ctx(), consumer.Once{Guest: guest, Route: "POST /handoff", Key: rand.Text()}, now)
@@ -176,8 +219,8 @@ func TestRefusalUnknown(t *testing.T) {
 	s := newShop(t, testkit.Redis(t), database(t))
 	g := newSession(time.Now())
 	s.db.Close()
-	if got := g.Resolve(s.ctx(), s); !got.Unread {
-		t.Errorf("resolved without Postgres: %+v", got)
+	if got, cleared := g.Resolve(s.ctx(), s); !got.Unread || cleared {
+		t.Errorf("resolved without Postgres: %+v, cleared %t", got, cleared)
 	}
 	if err := s.AddRefusal(s.ctx(), g, time.Now()); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("kept without Postgres: %v", err)

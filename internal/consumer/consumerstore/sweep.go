@@ -15,8 +15,10 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// clearedSession is how long the id of a purged session is refused.
-const clearedSession = 24 * time.Hour
+// clearedSession is how long the id of a purged session is refused: as long as a
+// card can be used that was made while it was purged. Postgres keeps the same for
+// when Redis loses it.
+const clearedSession = consumer.CardLifetime + 24*time.Hour
 
 var (
 	// clearHashScript and its siblings leave a mark that keeps what is still on
@@ -53,6 +55,9 @@ func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) er
 		}
 		if _, err := tx.Exec(ctx, `DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, guest.String()); err != nil {
 			return fmt.Errorf("purge wishlist: %w", err)
+		}
+		if err := s.addClearing(ctx, tx, guest); err != nil {
+			return err
 		}
 		if answers, err = s.once.Forget(ctx, tx, guest.String()); err != nil {
 			return err

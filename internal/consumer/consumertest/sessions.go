@@ -18,7 +18,8 @@ var ErrAway = errors.New("the store is away")
 type Sessions struct {
 	mu       sync.Mutex
 	sessions map[bff.ID]consumer.GuestSession
-	cleared  map[bff.ID]bool
+	cleared  map[bff.ID]bool // as the first knows it
+	purged   map[bff.ID]bool // as the second does
 	refusals map[bff.ID]consumer.Refusal
 	known    map[bff.ID]bool // by a wishlist or a hand-off
 	saves    int
@@ -30,7 +31,7 @@ type Sessions struct {
 
 // NewSessions returns stores without sessions.
 func NewSessions() *Sessions {
-	s := &Sessions{refusals: map[bff.ID]consumer.Refusal{}, known: map[bff.ID]bool{}}
+	s := &Sessions{refusals: map[bff.ID]consumer.Refusal{}, known: map[bff.ID]bool{}, purged: map[bff.ID]bool{}}
 	s.Lose()
 	return s
 }
@@ -172,7 +173,7 @@ func (s *Sessions) PurgeSession(_ context.Context, id bff.ID, _ *bff.Event) erro
 	delete(s.sessions, id)
 	delete(s.refusals, id)
 	delete(s.known, id)
-	s.cleared[id] = true
+	s.cleared[id], s.purged[id] = true, true
 	return nil
 }
 
@@ -205,5 +206,7 @@ func (s *Sessions) FindRefusal(_ context.Context, id bff.ID) (consumer.Refusal, 
 	if s.postgres {
 		return consumer.Refusal{}, ErrAway
 	}
-	return s.refusals[id], nil
+	r := s.refusals[id]
+	r.Cleared = s.purged[id]
+	return r, nil
 }

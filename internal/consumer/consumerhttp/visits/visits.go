@@ -244,8 +244,8 @@ func (r *Recorder) restore(n *Record) {
 	}
 	visit, fact, told := n.Visit, n.Fact, n.Occasion
 	r.cfg.Background.DoFor(n.context(), func(ctx context.Context) {
-		s := visit.Card.Resolve(ctx, r.cfg.Sessions, visit.Client, visit.At)
-		if s.Unread || r.cfg.Sessions.RestoreSession(ctx, s) != nil || fact == nil {
+		s, cleared := visit.Card.Resolve(ctx, r.cfg.Sessions, visit.Client, visit.At)
+		if cleared || s.Unread || r.cfg.Sessions.RestoreSession(ctx, s) != nil || fact == nil {
 			return // restored with the next visit
 		}
 		if e, leaves, err := r.cfg.Telemetry.Event(s, fact(s), told, visit.At); err == nil && leaves {

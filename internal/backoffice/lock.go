@@ -162,7 +162,9 @@ func (l *Locks) Act(ctx context.Context, v *Visit, r LockRequest, now time.Time)
 			result, err = l.cfg.Integration.ActOnKey(context.WithoutCancel(ctx), r.Order)
 		}
 		if result.State == LockRefused && audit.ID != own {
-			result = audit.LockResult // an earlier attempt may have reached lock-integration
+			// An earlier attempt may have reached lock-integration: that this one did not is
+			// no answer to what became of it.
+			result, err = audit.LockResult, lockUnknown(err)
 		}
 	}
 	end, err := l.finished(v, audit, result, err)

@@ -1,0 +1,189 @@
+package backoffice_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// lockDesk is one operator's attempts at one lock action: the audit row that they share,
+// and how each was finished.
+type lockDesk struct {
+	row      *backoffice.LockAudit // of the first attempt
+	activity backoffice.Activity   // of the last one
+	finished []backoffice.Finished
+	calls    int
+
+	result  backoffice.LockResult // of lock-integration
+	failure error
+	kept    error // of Finish
+
+	attestation backoffice.Attestation
+}
+
+func (d *lockDesk) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
+	d.activity = a.Activity
+	if d.row == nil {
+		row := *a.Lock
+		d.row = &row
+	}
+	*a.Lock = *d.row
+	return lockAttempt{d}, nil, nil
+}
+
+type lockAttempt struct{ *lockDesk }
+
+func (a lockAttempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.Answer, error) {
+	a.finished = append(a.finished, f)
+	if a.kept != nil {
+		return backoffice.Answer{}, a.kept
+	}
+	a.row.LockResult = *f.Lock
+	return f.Answer, f.Failure
+}
+
+func (lockAttempt) Release() {}
+
+func (d *lockDesk) ActOnKey(context.Context, backoffice.LockOrder) (backoffice.LockResult, error) {
+	d.calls++
+	return d.result, d.failure
+}
+
+func (*lockDesk) FindLockAction(context.Context, bff.ID, string) (backoffice.LockResult, error) {
+	return backoffice.LockResult{}, backoffice.ErrNoLockAction
+}
+
+func (*lockDesk) AddAttestation(context.Context, backoffice.Attestation) error { return nil }
+
+func (d *lockDesk) FindAttestation(_ context.Context, _, id bff.ID) (backoffice.Attestation, error) {
+	if id != d.attestation.ID {
+		return backoffice.Attestation{}, backoffice.ErrNoAttestation
+	}
+	return d.attestation, nil
+}
+
+func (d *lockDesk) UseAttestation(_ context.Context, _ backoffice.Attestation, usedFor string) (bool, error) {
+	d.attestation.UsedFor = usedFor
+	return true, nil
+}
+
+// lockVisit is a visit with a second factor for revoking a key.
+func lockVisit(d *lockDesk, now time.Time) (*backoffice.Visit, backoffice.LockRequest) {
+	v := &backoffice.Visit{Session: backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
+	}, Member: &backoffice.Member{Roles: []backoffice.Role{backoffice.FrontDesk}}, Property: bff.NewID(bff.PrefixProperty, now)}
+	r := backoffice.LockRequest{
+		Order: backoffice.LockOrder{
+			Tenant: v.Session.Tenant, Property: v.Property, Reservation: bff.NewID(bff.PrefixReservation, now), Action: backoffice.RevokeKey, Request: "request",
+		},
+		Once: backoffice.Once{Key: "key"},
+	}
+	d.attestation = backoffice.Attestation{
+		ID: bff.NewID(bff.PrefixMFA, now), Tenant: v.Session.Tenant, Operator: v.Session.Operator, Device: v.Session.Device, Session: v.Session.ID,
+		Scope: backoffice.ScopeLockRevoke, Resource: r.Order.Reservation.String(), ExpiresAt: now.Add(backoffice.AttestationLifetime),
+	}
+	r.Attestation = d.attestation.ID.String()
+	return v, r
+}
+
+// What becomes of a lock action is what the regulated audit says of it, what the client
+// is told, and whether an event leaves: in all attempts at it.
+func TestLockActs(t *testing.T) {
+	t.Parallel()
+	hangs := &bff.Error{Code: bff.CodeUpstreamTimeout}
+	type attempt struct {
+		result      backoffice.LockResult // of lock-integration, if it is called
+		failure     error
+		attestation string // instead of the good one
+		kept        error  // why the end of the attempt is not kept
+
+		wantState   backoffice.LockState
+		wantOutcome backoffice.Outcome
+		wantCode    bff.Code // of the answer; empty = an answer
+		wantStatus  int
+		wantEvents  int
+		wantCalls   int
+	}
+	unknown := backoffice.LockResult{State: backoffice.LockUnknown}
+	revoked := backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto", Credential: "lck_1"}
+	first := attempt{result: unknown, failure: hangs, wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeUpstreamTimeout, wantCalls: 1}
+	for name, attempts := range map[string][]attempt{
+		"done": {{result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1}},
+		"failed": {{
+			result:    backoffice.LockResult{State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"},
+			wantState: backoffice.LockFailed, wantOutcome: backoffice.Failed, wantStatus: 200, wantEvents: 1, wantCalls: 1,
+		}},
+		"pending": {{
+			result:    backoffice.LockResult{State: backoffice.LockPending, Vendor: "salto"},
+			wantState: backoffice.LockPending, wantOutcome: backoffice.Unknown, wantStatus: 202, wantCalls: 1,
+		}},
+		"hangs": {first},
+		"refused before the call": {{
+			attestation: "mfa_none", wantState: backoffice.LockRefused, wantOutcome: backoffice.Denied, wantCode: bff.CodeMFAAttestationInvalid,
+		}},
+		"no second factor": {{attestation: "-", wantState: backoffice.LockRefused, wantOutcome: backoffice.Denied, wantCode: bff.CodeMFARequired}},
+		// The door may have changed: nothing that happens before the second call makes the
+		// first one never have been.
+		"hangs, then refused before the call": {first, {
+			attestation: "mfa_none", wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeLockOutcomeUnknown, wantCalls: 1,
+		}},
+		"hangs, then never begun": {first, {
+			result: backoffice.LockResult{State: backoffice.LockRefused}, failure: &bff.Error{Code: bff.CodeUpstreamUnavailable},
+			wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeLockOutcomeUnknown, wantCalls: 2,
+		}},
+		"hangs, then done": {first, {result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 2}},
+		"settled meanwhile": {
+			{result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1},
+			{wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1},
+		},
+		"done, and not recorded": {{
+			result: revoked, kept: errors.New("away"), wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantCode: bff.CodeLockOutcomeUnknown, wantEvents: 1, wantCalls: 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+			d := &lockDesk{}
+			locks := backoffice.NewLocks(backoffice.LocksConfig{
+				Integration: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+			})
+			v, good := lockVisit(d, now)
+			for i, a := range attempts {
+				r := good
+				switch a.attestation {
+				case "":
+				case "-":
+					r.Attestation = ""
+				default:
+					r.Attestation = a.attestation
+				}
+				d.result, d.failure, d.kept = a.result, a.failure, a.kept
+				answer, result, err := locks.Act(t.Context(), v, r, now.Add(time.Duration(i)*time.Second))
+				end := d.finished[i]
+				code := bff.Code("")
+				if err != nil {
+					code = bff.CodeOf(err)
+				}
+				if result.State != a.wantState || end.Lock.State != a.wantState || end.Outcome != a.wantOutcome {
+					t.Errorf("attempt %d: told %s, audit %s, activity %s; want %s, %s", i, result.State, end.Lock.State, end.Outcome, a.wantState, a.wantOutcome)
+				}
+				if code != a.wantCode || answer.Status != a.wantStatus || len(end.Events) != a.wantEvents || d.calls != a.wantCalls {
+					t.Errorf("attempt %d: %d %v, %d events, %d calls", i, answer.Status, err, len(end.Events), d.calls)
+				}
+				if a.wantCode != "" && a.kept == nil && end.Code != a.wantCode {
+					t.Errorf("attempt %d: the activity has the code %s, want %s", i, end.Code, a.wantCode)
+				}
+			}
+			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant || d.activity.Property != v.Property {
+				t.Errorf("activity %+v", d.activity)
+			}
+		})
+	}
+	if status := bff.CodeLockOutcomeUnknown.Info().Status; status != 504 {
+		t.Errorf("an unknown outcome is answered with %d", status)
+	}
+}

@@ -38,7 +38,7 @@ func serve(t *testing.T, answer func(path string) (int, string)) (*Upstreams, *h
 	platform := inProcess(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		last.Header = r.Header.Clone()
+		last.Header, last.URL = r.Header.Clone(), r.URL
 		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 0 {
 			_ = json.Unmarshal(b, &sent) // a body of other values shows nothing
 		}

@@ -83,12 +83,15 @@ type noAddress struct{}
 func (noAddress) Hash() consumer.Hash { return consumer.Hash{} }
 
 // anyVisit serves the API to clients that the guard would have let pass; each
-// request is of the visit that next returns.
-func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit) (send func(method, path, body string) *httptest.ResponseRecorder) {
+// request is of the visit that next returns. Sessions are those of the ledger, or kept.
+func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit, kept ...consumer.Sessions) (send func(method, path, body string) *httptest.ResponseRecorder) {
 	t.Helper()
-	background := web.NewBackground(web.BackgroundConfig{})
+	background, sessions := web.NewBackground(web.BackgroundConfig{}), consumer.Sessions(l)
+	if len(kept) > 0 {
+		sessions = kept[0]
+	}
 	api := New(Config{
-		Sessions: l, Cards: consumertest.NewCards(1), Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
+		Sessions: sessions, Cards: consumertest.NewCards(1), Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
 		Challenge: func(http.ResponseWriter, *http.Request) error { return nil },
 	})
 	server := web.NewServer(web.Config{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ type Daemon struct {
 
 	settings Settings
 	parts    []part
-	checks   []namedCheck
+	checks   []*namedCheck
 	drains   []func() // of the servers
 	state    atomic.Int32
 	failed   chan error
@@ -42,12 +43,6 @@ type part struct {
 	name  string
 	start func(ctx context.Context) error
 	stop  func(ctx context.Context) error
-}
-
-type namedCheck struct {
-	name     string
-	check    Check
-	required bool
 }
 
 // States of the process.
@@ -76,12 +71,12 @@ func (d *Daemon) Add(name string, start, stop func(ctx context.Context) error) {
 // without it: if all instances share the part, taking them all out of service turns
 // what works without it into an outage as well.
 func (d *Daemon) AddCheck(name string, check Check) {
-	d.checks = append(d.checks, namedCheck{name: name, check: check})
+	d.checks = append(d.checks, &namedCheck{name: name, check: check})
 }
 
 // Require registers a part without which the process must get no traffic.
 func (d *Daemon) Require(name string, check Check) {
-	d.checks = append(d.checks, namedCheck{name: name, check: check, required: true})
+	d.checks = append(d.checks, &namedCheck{name: name, check: check, required: true})
 }
 
 // AddLoop registers a part that runs until its context is cancelled. An error
@@ -125,7 +120,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer buffered(d.Log)()
 	tuneHeap()
 
-	started := time.Now()
+	started, build := time.Now(), ThisBuild()
+	d.Log.Info("starting", "version", build.Version, "revision", build.Revision, "go", build.Go)
 	for i, p := range d.parts {
 		if p.start == nil {
 			continue
@@ -135,7 +131,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	}
 	d.state.Store(stateReady)
-	d.Log.Info("ready", "after", time.Since(started).Round(time.Millisecond).String())
+	if lacking := d.lacking(d.parted(ctx)); len(lacking) > 0 {
+		d.Log.Warn("started, and not ready", "after_ms", time.Since(started).Milliseconds(), "lacking", strings.Join(lacking, "; "))
+	} else {
+		d.Log.Info("ready", "after_ms", time.Since(started).Milliseconds())
+	}
 
 	var cause error
 	select {
@@ -155,7 +155,7 @@ func (d *Daemon) stop(parts []part) error {
 		errors.New("the drain budget is spent"))
 	defer cancel()
 	if d.state.Swap(stateDraining) == stateReady && len(d.drains) > 0 {
-		d.Log.Info("draining", "for", d.settings.DrainDelay.String())
+		d.Log.Info("draining", "for_ms", d.settings.DrainDelay.Milliseconds())
 		for _, drain := range d.drains {
 			drain()
 		}

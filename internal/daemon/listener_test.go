@@ -49,7 +49,12 @@ func listenUntil(t *testing.T, s Settings, h http.HandlerFunc, opts ServerOption
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error {
 		defer close(started)
-		return json.NewDecoder(strings.NewReader(log.read())).Decode(&listening) // the first line of the log
+		for lines := json.NewDecoder(strings.NewReader(log.read())); listening.Address == ""; {
+			if err := lines.Decode(&listening); err != nil {
+				return err
+			}
+		}
+		return nil
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -16,11 +18,73 @@ const checkTimeout = 500 * time.Millisecond
 // processPart is the process itself among the parts that are ready or not.
 const processPart = "process"
 
-// States of a part in the answer of /ready.
+// States of a part in the answer of /ready; an error that is Told stands for itself.
 const (
-	partUp   = "up"
-	partDown = "unavailable"
+	partUp      = "up"
+	partDown    = "unavailable"
+	partUnknown = "unknown"
 )
+
+// Told is the error of a check whose words /ready shows: it holds no secret. Those of
+// any other may hold a password.
+type Told string
+
+func (t Told) Error() string { return string(t) }
+
+// ErrUnknown is what a check returns that could not be made because another part is
+// away, which that part's own check tells. Nothing follows from it.
+var ErrUnknown = errors.New("not known")
+
+// stateOf is what /ready says of a part.
+func stateOf(err error) string {
+	if told, ok := errors.AsType[Told](err); ok {
+		return string(told)
+	}
+	switch {
+	case err == nil:
+		return partUp
+	case errors.Is(err, ErrUnknown):
+		return partUnknown
+	}
+	return partDown
+}
+
+// namedCheck is the check of one part, and since when that is away.
+type namedCheck struct {
+	name     string
+	check    Check
+	required bool
+
+	mu     sync.Mutex
+	since  time.Time // zero = it is not away
+	logged time.Time
+	asked  int // since then
+}
+
+// remindEvery is how often the log says that a part is still away. Probes and scrapes
+// ask every second.
+const remindEvery = time.Minute
+
+// note logs that a part went, once a minute that it is still away, and that it is back.
+func (c *namedCheck) note(log *slog.Logger, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrUnknown):
+	case err == nil && !c.since.IsZero():
+		log.Info("a part is available again", "part", c.name, "away_ms", now.Sub(c.since).Milliseconds())
+		c.since = time.Time{}
+	case err == nil:
+	case c.since.IsZero():
+		log.Warn("a part is unavailable", "part", c.name, "required", c.required, "error", err.Error())
+		c.since, c.logged, c.asked = now, now, 0
+	default:
+		if c.asked++; now.Sub(c.logged) >= remindEvery {
+			log.Warn("a part is still unavailable", "part", c.name, "required", c.required, "away_ms", now.Sub(c.since).Milliseconds(), "asked", c.asked, "error", err.Error())
+			c.logged, c.asked = now, 0
+		}
+	}
+}
 
 // readyAnswer is the body of /ready.
 type readyAnswer struct {
@@ -38,13 +102,22 @@ func (d *Daemon) serveReady(w http.ResponseWriter, r *http.Request) {
 		answer.Status = "draining"
 	default:
 		answer, status = readyAnswer{Status: "ready", Parts: d.parted(r.Context())}, http.StatusOK
-		for _, c := range d.checks {
-			if c.required && answer.Parts[c.name] != partUp {
-				answer.Status, status = "unavailable", http.StatusServiceUnavailable
-			}
+		if len(d.lacking(answer.Parts)) > 0 {
+			answer.Status, status = "unavailable", http.StatusServiceUnavailable
 		}
 	}
 	writeStatus(w, status, answer)
+}
+
+// lacking names the parts without which the process must get no traffic.
+func (d *Daemon) lacking(states map[string]string) []string {
+	var names []string
+	for _, c := range d.checks {
+		if state := states[c.name]; c.required && state != partUp && state != partUnknown {
+			names = append(names, c.name+": "+state)
+		}
+	}
+	return names
 }
 
 // parted returns the state of each part.
@@ -58,14 +131,11 @@ func (d *Daemon) parted(ctx context.Context) map[string]string {
 	)
 	for _, c := range d.checks {
 		wg.Go(func() {
-			state := partUp
-			if err := c.check(ctx); err != nil {
-				d.Log.Warn("a part is unavailable", "part", c.name, "required", c.required, "error", err.Error())
-				state = partDown
-			}
+			err := c.check(ctx)
+			c.note(d.Log, err, time.Now())
 			mu.Lock()
 			defer mu.Unlock()
-			states[c.name] = state
+			states[c.name] = stateOf(err)
 		})
 	}
 	wg.Wait()
@@ -99,7 +169,9 @@ func (r *readiness) Collect(out chan<- prometheus.Metric) {
 	put(processPart, ready)
 	if ready {
 		for part, state := range r.daemon.parted(context.Background()) {
-			put(part, state == partUp)
+			if state != partUnknown {
+				put(part, state == partUp)
+			}
 		}
 	}
 }

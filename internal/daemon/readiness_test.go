@@ -4,11 +4,80 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// TestPartsAreLoggedWhenTheyChange: probes and scrapes ask every second, and the log says
+// that a part went, each minute that it is still away, and that it is back.
+func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		d := New(settings(), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		var away error
+		d.Require("database", func(context.Context) error { return away })
+		d.AddCheck("schema", func(context.Context) error {
+			if away != nil {
+				return ErrUnknown
+			}
+			return nil
+		})
+		d.state.Store(stateReady)
+		for second := range 200 {
+			away = nil
+			if second >= 10 && second < 140 {
+				away = errors.New("refused")
+			}
+			admin(t, d, "/ready")
+			if second%15 == 0 {
+				admin(t, d, "/metrics")
+			}
+			time.Sleep(time.Second) // of the bubble's clock
+		}
+		const want = "level=WARN msg=\"a part is unavailable\" part=database required=true error=refused\n" +
+			"level=WARN msg=\"a part is still unavailable\" part=database required=true away_ms=60000 asked=64 error=refused\n" +
+			"level=WARN msg=\"a part is still unavailable\" part=database required=true away_ms=120000 asked=64 error=refused\n" +
+			"level=INFO msg=\"a part is available again\" part=database away_ms=130000\n"
+		if out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		}
+	})
+}
+
+// TestReadyTells: what a check tells is shown, what it does not know has no effect.
+func TestReadyTells(t *testing.T) {
+	t.Parallel()
+	for state, err := range map[string]error{
+		"migration 0018 is missing: run migrate": errors.Join(Told("migration 0018 is missing: run migrate"), errors.New("hunter2")),
+		"unknown":                                ErrUnknown,
+	} {
+		d := New(settings(), slog.New(slog.DiscardHandler))
+		d.Require("schema", func(context.Context) error { return err })
+		d.state.Store(stateReady)
+		want := http.StatusServiceUnavailable
+		if state == "unknown" {
+			want = http.StatusOK
+		}
+		if code, body := admin(t, d, "/ready"); code != want || !strings.Contains(body, `"schema":"`+state+`"`) || strings.Contains(body, "hunter2") {
+			t.Errorf("%d %s", code, body)
+		}
+		if _, body := admin(t, d, "/metrics"); strings.Contains(body, `service_ready{part="schema"} 0`) != (want != http.StatusOK) {
+			t.Errorf("%s: the metric says otherwise", state)
+		}
+	}
+}
 
 // The metric says what /ready says, part by part.
 func TestReadinessIsAMetric(t *testing.T) {

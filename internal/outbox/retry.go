@@ -405,7 +405,7 @@ func (s *session) topicUp(name string, now time.Time) {
 		return
 	}
 	s.r.cfg.Logger.Info("outbox topic can be published to again: its events go out",
-		"table", s.r.cfg.Table.name, "topic", name, "away", now.Sub(t.down))
+		"table", s.r.cfg.Table.name, "topic", name, "away_ms", now.Sub(t.down).Milliseconds())
 	t.down, t.next = time.Time{}, now
 	s.reportTopics()
 }

@@ -41,7 +41,9 @@ type LogSettings struct {
 // Validate reports every bad setting.
 func (s Settings) Validate() error {
 	var errs []error
-	if s.Environment == "" || strings.ContainsAny(s.Environment, ":{} ") {
+	if s.Environment == "" {
+		errs = append(errs, errors.New("environment: is required"))
+	} else if strings.ContainsAny(s.Environment, ":{} ") {
 		errs = append(errs, errors.New("environment: must be a word without colons, braces or spaces"))
 	}
 	if s.DrainBudget <= 0 || s.DrainDelay < 0 || s.DrainDelay >= s.DrainBudget {

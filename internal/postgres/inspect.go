@@ -75,15 +75,12 @@ func InspectRole(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (rol
 	return role, flaws, nil
 }
 
-// InspectSchema reports what the set's files make and the database lacks: the
-// migrations that were not applied, or what was removed by hand.
-func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (newest int64, flaws []Flaw, err error) {
-	if newest, err = newestVersion(set.FS); err != nil {
-		return 0, nil, err
-	}
+// InspectSchema reports what the set's files make and the database lacks, such as what
+// was removed by hand.
+func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (flaws []Flaw, err error) {
 	d, err := readDeclared(set)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	stands := map[object]bool{}
 	var o object
@@ -92,14 +89,14 @@ func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (n
 		UNION ALL SELECT 'column', relname::text, attname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
 			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema))
 	if err != nil {
-		return 0, nil, fmt.Errorf("inspect schema: %w", err)
+		return nil, fmt.Errorf("inspect schema: %w", err)
 	}
 	for _, o := range d.sorted() {
 		if !stands[o] && (o.table == "" || stands[object{"table", "", o.table}]) {
 			flaws = append(flaws, Flaw{o.String(), "is missing, which migration " + d.objects[o] + " makes", "run the command migrate"})
 		}
 	}
-	return newest, flaws, nil
+	return flaws, nil
 }
 
 // policy is a row of pg_policy.

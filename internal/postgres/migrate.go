@@ -60,16 +60,16 @@ func Migrate(ctx context.Context, adminURL string, set migrations.Set, opts Migr
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", set.Schema, err)
 	}
-	current, limited, err := appliedVersion(ctx, conn, set)
+	current, limited, legible, err := appliedVersion(ctx, conn, set)
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", set.Schema, err)
 	}
-	if current >= newest && !limited {
+	if current >= newest && legible && !limited {
 		if err := execShared(ctx, conn, limits(set)); err != nil {
 			return fmt.Errorf("migrate %s: set timeouts of roles: %w", set.Schema, err)
 		}
 	}
-	if current < newest {
+	if current < newest || !legible {
 		if err := prepare(ctx, conn, set); err != nil {
 			return fmt.Errorf("migrate %s: %w", set.Schema, err)
 		}
@@ -92,40 +92,60 @@ func Migrate(ctx context.Context, adminURL string, set migrations.Set, opts Migr
 	return nil
 }
 
-// newestVersion reads the ordinals of the file names.
-func newestVersion(fsys fs.FS) (int64, error) {
+// versions reads the ordinals of the file names.
+func versions(fsys fs.FS) ([]int64, error) {
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var newest int64
+	var all []int64
 	for _, name := range names {
 		ordinal, _, _ := strings.Cut(name, "_")
 		v, err := strconv.ParseInt(ordinal, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("file %s has no ordinal", name)
+			return nil, fmt.Errorf("file %s has no ordinal", name)
 		}
-		newest = max(newest, v)
+		all = append(all, v)
 	}
-	if newest == 0 {
-		return 0, errors.New("no migration files")
+	if len(all) == 0 {
+		return nil, errors.New("no migration files")
 	}
-	return newest, nil
+	slices.Sort(all)
+	return all, nil
+}
+
+// newestVersion is the highest ordinal.
+func newestVersion(fsys fs.FS) (int64, error) {
+	all, err := versions(fsys)
+	if err != nil {
+		return 0, err
+	}
+	return all[len(all)-1], nil
 }
 
 // appliedVersion is 0 when the table does not stand yet. It also reports whether
-// every login role has a statement timeout.
-func appliedVersion(ctx context.Context, conn *pgx.Conn, set migrations.Set) (version int64, limited bool, err error) {
+// every login role has a statement timeout, and may read the table.
+func appliedVersion(ctx context.Context, conn *pgx.Conn, set migrations.Set) (version int64, limited, legible bool, err error) {
 	err = conn.QueryRow(ctx, `SELECT coalesce(max(version_id), 0), (SELECT count(*) = cardinality($1::text[]) FROM pg_roles, unnest(rolconfig) AS setting
-			WHERE rolname = ANY($1) AND starts_with(setting, 'statement_timeout='))
-		FROM `+quote(set.Schema, "schema_migrations")+" WHERE is_applied", pgx.QueryExecModeExec, set.Logins).Scan(&version, &limited)
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == "42P01" || pe.Code == "3F000") {
-		return 0, false, nil
+			WHERE rolname = ANY($1) AND starts_with(setting, 'statement_timeout=')),
+			(SELECT count(*) = cardinality($1::text[]) FROM pg_roles WHERE rolname = ANY($1) AND has_table_privilege(oid, $2::regclass, 'SELECT'))
+		FROM `+versionTable(set)+" WHERE is_applied", pgx.QueryExecModeExec, set.Logins, versionTable(set)).Scan(&version, &limited, &legible)
+	if isMissing(err) {
+		return 0, false, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("read version: %w", err)
+		return 0, false, false, fmt.Errorf("read version: %w", err)
 	}
-	return version, limited, nil
+	return version, limited, legible, nil
+}
+
+// versionTable is where goose notes what is applied.
+func versionTable(set migrations.Set) string { return quote(set.Schema, "schema_migrations") }
+
+// isMissing reports whether a table or its schema does not stand.
+func isMissing(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pe.Code == "42P01" || pe.Code == "3F000")
 }
 
 // prepare creates what the files stand on. Roles belong to the whole server
@@ -215,9 +235,10 @@ func up(ctx context.Context, cfg *pgx.ConnConfig, set migrations.Set, log *slog.
 	cfg.RuntimeParams["role"] = set.Owner // everything that the files create is the owner's
 	db := stdlib.OpenDB(*cfg)
 	defer func() { err = errors.Join(err, db.Close()) }()
+	locker := sessionLocker(lockID(set.Schema))
 	p, err := goose.NewProvider(goose.DialectPostgres, db, set.FS,
 		goose.WithTableName(set.Schema+".schema_migrations"),
-		goose.WithSessionLocker(sessionLocker(lockID(set.Schema))),
+		goose.WithSessionLocker(locker),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithSlog(log))
 	if err != nil {
@@ -226,7 +247,25 @@ func up(ctx context.Context, cfg *pgx.ConnConfig, set migrations.Set, log *slog.
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	return nil
+	return allowReading(ctx, db, set, locker)
+}
+
+// allowReading lets the login roles see what is applied: a process is not ready before
+// all that it embeds is. The table is goose's, so no file can grant it.
+func allowReading(ctx context.Context, db *sql.DB, set migrations.Set, locker sessionLocker) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := locker.SessionLock(ctx, conn); err != nil { // two grants at once fail
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "GRANT SELECT ON "+versionTable(set)+" TO "+strings.Join(set.Logins, ", "))
+	if err != nil {
+		err = fmt.Errorf("let roles see what is applied: %w", err)
+	}
+	return errors.Join(err, locker.SessionUnlock(ctx, conn))
 }
 
 // sessionLocker waits in the server's own queue; a process that dies with the

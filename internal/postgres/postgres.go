@@ -6,10 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -210,6 +214,22 @@ func refuseUnlimited(ctx context.Context, c *pgx.Conn) error {
 func ValidURL(url string) bool {
 	_, err := pgxpool.ParseConfig(url)
 	return err == nil
+}
+
+// Plaintext reports whether a connection to one of the URL's servers may be made without
+// TLS over the network: sslmode=prefer, which is the default, takes what it gets.
+func Plaintext(url string) bool {
+	pc, err := pgxpool.ParseConfig(url)
+	if err != nil || url == "" {
+		return false // which is reported by itself
+	}
+	c := pc.ConnConfig
+	plain := func(host string, encrypted bool) bool {
+		addr, err := netip.ParseAddr(host)
+		local := strings.HasPrefix(host, "/") || host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+		return !encrypted && !local
+	}
+	return plain(c.Host, c.TLSConfig != nil) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return plain(f.Host, f.TLSConfig != nil) })
 }
 
 // Open returns a pool. It does not wait for the server: a service starts and

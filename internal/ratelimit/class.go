@@ -56,6 +56,35 @@ func (c Classes) Override(text string) (Classes, error) {
 	return c, errors.Join(errs...)
 }
 
+// What a deployment may set. Beyond it a limit bounds nothing: a page loads a few dozen
+// answers, and no house has a thousand desks behind one address.
+const (
+	maxDeployed = 6_000 // requests per minute of one session
+	maxFactor   = 1_000 // sessions' limits together
+)
+
+// Unbounded reports, under a setting's name, limits that are off or too high to be any.
+func (c Classes) Unbounded(setting string) []error {
+	if c.Off {
+		return []error{fmt.Errorf("%s: are off", setting)}
+	}
+	var errs []error
+	for _, class := range slices.Sorted(maps.Keys(c.PerMinute)) {
+		if c.PerMinute[class] > maxDeployed {
+			errs = append(errs, fmt.Errorf("%s: %s is above %d a minute, which limits nothing", setting, class, maxDeployed))
+		}
+	}
+	for _, scope := range []struct {
+		name   string
+		factor float64
+	}{{ScopeIP, c.IP}, {ScopeFingerprint, c.Fingerprint}} {
+		if scope.factor > maxFactor {
+			errs = append(errs, fmt.Errorf("%s: %s is above %d, which limits nothing", setting, scope.name, maxFactor))
+		}
+	}
+	return errs
+}
+
 func (c *Classes) set(name, value string) error {
 	switch name {
 	case ScopeIP, ScopeFingerprint:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +62,22 @@ const (
 func ValidURL(url string) bool {
 	_, err := rueidis.ParseURL(url)
 	return err == nil
+}
+
+// Plaintext reports whether a server is reached without TLS over the network.
+func Plaintext(url string) bool {
+	opt, err := rueidis.ParseURL(url)
+	if err != nil || opt.TLSConfig != nil {
+		return false // one that cannot be read is reported by itself
+	}
+	return slices.ContainsFunc(opt.InitAddress, func(address string) bool {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return !strings.HasPrefix(address, "/") // a socket's path
+		}
+		addr, err := netip.ParseAddr(host)
+		return host != "localhost" && (err != nil || !addr.Unmap().IsLoopback())
+	})
 }
 
 // Open connects one tier. Tiers have separate clients, so that a flood of

@@ -42,11 +42,16 @@ type Relay struct {
 	AdminSettings
 	DatabaseSettings
 	PubSubSettings
+	PlaintextSettings
 }
 
 // Validate accepts a configuration that is enough to publish.
 func (r *Relay) Validate() error {
-	return errors.Join(r.Settings.Validate(), r.validateJobs(), r.PubSubSettings.validate())
+	errs := []error{r.Settings.Validate(), r.validateJobs(), r.PubSubSettings.validate(), r.PlaintextSettings.validate()}
+	if !r.Development() {
+		errs = append(errs, r.unencrypted(&r.DatabaseSettings)...)
+	}
+	return errors.Join(errs...)
 }
 
 // Run publishes until the process is told to stop.

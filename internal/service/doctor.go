@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,16 @@ type Check struct {
 	Run func(ctx context.Context) ([]Finding, error)
 }
 
+// attacks is the heading of all of them.
+const attacks = "attacks"
+
+func (c Check) heading() string {
+	if c.Attack {
+		return attacks
+	}
+	return c.Area
+}
+
 // Good is the one finding of a check that is content.
 func Good(format string, args ...any) []Finding {
 	return []Finding{{Verdict: OK, Found: fmt.Sprintf(format, args...)}}
@@ -94,7 +105,8 @@ func NewExamination(id Identity, s *Settings, d DoctorSettings) *Examination {
 	return &Examination{Identity: id, Now: time.Now, settings: s, doctor: d}
 }
 
-// Add appends checks; they are reported in this order.
+// Add appends checks. They are reported in this order, each area in one place and the
+// attacks at the end.
 func (x *Examination) Add(checks ...Check) { x.checks = append(x.checks, checks...) }
 
 // onEnd closes what a check has opened.
@@ -158,6 +170,13 @@ func overall(counts map[Verdict]int) Verdict {
 
 // examine yields each check's findings in the order of the checks.
 func (x *Examination) examine(ctx context.Context) func(yield func([]Finding) bool) {
+	first := map[string]int{attacks: len(x.checks)}
+	for i, c := range x.checks {
+		if _, seen := first[c.heading()]; !seen {
+			first[c.heading()] = i
+		}
+	}
+	slices.SortStableFunc(x.checks, func(a, b Check) int { return first[a.heading()] - first[b.heading()] })
 	results := make([]chan []Finding, len(x.checks))
 	for i, c := range x.checks {
 		results[i] = make(chan []Finding, 1)
@@ -280,7 +299,7 @@ func (p *report) begin(x *Examination) { p.printf("%s in %s\n", x.Name, x.settin
 func (p *report) finding(f Finding) {
 	area := f.Area
 	if f.Attack {
-		area = "attacks"
+		area = attacks
 	}
 	if area != p.area {
 		p.area = area

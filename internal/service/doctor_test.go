@@ -37,6 +37,7 @@ func TestExamination(t *testing.T) {
 		Check{Area: "b", Name: "late", Timeout: time.Nanosecond, Run: func(ctx context.Context) ([]Finding, error) { <-ctx.Done(); return nil, ctx.Err() }},
 		Check{Area: "b", Name: "stands on another", Run: func(context.Context) ([]Finding, error) { return nil, errAway }},
 		Check{Area: "c", Name: "theft", Attack: true, Run: func(context.Context) ([]Finding, error) { return Good("refused"), nil }},
+		Check{Area: "a", Name: "three", Run: func(context.Context) ([]Finding, error) { return Good("in its place"), nil }},
 	)
 	var out bytes.Buffer
 	err := x.Run(testkit.Context(t), &out)
@@ -51,6 +52,7 @@ func TestExamination(t *testing.T) {
 		"  ok       one                                          content with 2\n" +
 		"  wrong    two                                          broken\n" +
 		"                                                        do: mend[2J it\n" +
+		"  ok       three                                        in its place\n" +
 		"\nb\n" +
 		"  wrong    fails                                        first second\n" +
 		"                                                        do: see whether the address and the credentials are right and the server is up\n" +
@@ -61,7 +63,7 @@ func TestExamination(t *testing.T) {
 		"  warning  stands on another                            not checked: the server could not be reached\n" +
 		"\nattacks\n" +
 		"  ok       c: theft                                     refused\n" +
-		"\n2 ok, 1 warnings, 5 wrong\n"
+		"\n3 ok, 1 warnings, 5 wrong\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}

@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -73,12 +75,38 @@ func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool,
 	}
 	p.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
 	p.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
+	p.Require("schema", p.migrated(db))
 	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: p.Namespace, Name: "postgres_pool_inuse", Help: "Connections to Postgres in use.",
 	}, func() float64 { return float64(db.Stat().AcquiredConns()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: p.Namespace, Name: "postgres_pool_total", Help: "Connections to Postgres that the pool may have.",
 	}, func() float64 { return float64(db.Stat().MaxConns()) }))
 	return db, nil
+}
+
+// migrated checks that all migrations of this build are applied: without them requests
+// would fail one by one, while a rolling update goes on. It looks until that is so, once.
+// While the server can not be asked it is not known: what works without Postgres goes on.
+func (p *Process) migrated(db *pgxpool.Pool) daemon.Check {
+	var stands atomic.Bool
+	return func(ctx context.Context) error {
+		if stands.Load() {
+			return nil
+		}
+		s, err := postgres.InspectMigrations(ctx, db, p.Schema)
+		switch {
+		case postgres.Unavailable(err) || ctx.Err() != nil:
+			return daemon.ErrUnknown
+		case err != nil: // a role, a password or a database that is not there is no outage, and not over by itself
+			return fmt.Errorf("%w: %w", daemon.Told("the database refuses this process: see its URL, and run migrate"), err)
+		case s.Lack() != "":
+			return daemon.Told(s.Lack())
+		}
+		if stands.CompareAndSwap(false, true) && s.Ahead() {
+			p.Log.Info("the schema is ahead of this build, which works with it", "applied", s.Applied, "newest", s.Newest)
+		}
+		return nil
+	}
 }
 
 // JobsPostgres returns the pool of relay and jobs: that of requests, unless they

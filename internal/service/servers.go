@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,6 +22,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/upstream"
+	"melmastoon.ghasi.io/bff/migrations"
 )
 
 // The oldest servers that are tested with.
@@ -70,9 +74,13 @@ func (x *Examination) configuration(env *daemon.Environment, s Subject) {
 		if x.settings.Development() {
 			for _, err := range s.Unsafe {
 				for _, p := range env.Name(err) {
-					found = append(found, settingFinding(Warning, p, "accepted in development, refused elsewhere"))
+					p.Text += " (accepted in development, refused elsewhere)"
+					found = append(found, settingFinding(Warning, p, ""))
 				}
 			}
+		}
+		if len(x.settings.Plaintext) > 0 {
+			found = append(found, Finding{Check: "plaintext", Verdict: OK, Found: "may be reached without TLS: " + strings.Join(x.settings.Plaintext, ", ")})
 		}
 		for _, err := range CheckFlagsFile(s.FlagsFile) {
 			for _, p := range env.Name(err) {
@@ -119,7 +127,9 @@ func (x *Examination) servers() {
 
 // connections examines whether the same servers answer, and nothing of what they hold.
 func (x *Examination) connections() {
-	x.postgres("postgres", x.Postgres())
+	app := x.Postgres()
+	x.postgres("postgres", app)
+	x.migrations(app, nil)
 	if x.settings.JobsPostgresURL != "" {
 		x.postgres(jobsArea, x.jobs())
 	}
@@ -236,19 +246,38 @@ func flawed(what string, flaws []postgres.Flaw, good string, args ...any) []Find
 	return found
 }
 
-// siegeTimeouts is how many times a server's time the attack on all tables together
-// has: there may be many.
-const siegeTimeouts = 24
-
-func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
+// migrations examines whether all that the service embeds are applied; if so, inspect may
+// find what was removed by hand; nil = it is not looked for.
+func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect func(context.Context, *pgxpool.Pool, migrations.Set) ([]postgres.Flaw, error)) {
 	x.Add(Check{Area: "postgres", Name: "migrations", Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
 			return nil, errAway
 		}
-		newest, flaws, err := postgres.InspectSchema(ctx, db, x.Schema)
-		return flawed("", flaws, "all up to %04d are applied", newest), err
+		s, err := postgres.InspectMigrations(ctx, db, x.Schema)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Lack() != "":
+			return Bad("run `"+x.Name+" migrate` as the role of migrate-url; the service is not ready before", "%s", s.Lack()), nil
+		}
+		var flaws []postgres.Flaw
+		if inspect != nil {
+			flaws, err = inspect(ctx, db, x.Schema)
+		}
+		if s.Ahead() {
+			return flawed("", flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied), err
+		}
+		return flawed("", flaws, "all up to %04d are applied", s.Newest), err
 	}})
+}
+
+// siegeTimeouts is how many times a server's time the attack on all tables together
+// has: there may be many.
+const siegeTimeouts = 24
+
+func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
+	x.migrations(open, postgres.InspectSchema)
 	if !x.Isolated {
 		return
 	}
@@ -409,14 +438,18 @@ type fetched struct {
 	clock  Finding // on its time; zero if it has none
 }
 
-// fetch asks a URL. Redirects are not followed: a base URL should not redirect.
-func (x *Examination) fetch(ctx context.Context, url string) (f fetched, err error) {
-	if HTTPURL("", url) != nil {
+// fetch asks a server. Redirects are not followed: a base URL should not redirect.
+func (x *Examination) fetch(ctx context.Context, base string, p upstream.Probe) (f fetched, err error) {
+	if HTTPURL("", base) != nil {
 		return f, ErrUnset
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, p.Method(), strings.TrimSuffix(base, "/")+p.Path, strings.NewReader(p.Body))
 	if err != nil {
 		return f, err
+	}
+	maps.Copy(req.Header, p.Header)
+	if p.Body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment},
@@ -437,17 +470,46 @@ func (x *Examination) fetch(ctx context.Context, url string) (f fetched, err err
 	return f, err
 }
 
-// Upstream examines whether a service that this one calls can be reached. Any answer
-// but a failure will do: there is no path that all have.
-func (x *Examination) Upstream(name, url string) {
+// platformError is the form of errors that all services of the platform have.
+type platformError struct {
+	Error struct{ Code, Message string }
+}
+
+func (f fetched) platformError() (e platformError) {
+	if json.Unmarshal(f.body, &e) != nil {
+		return platformError{}
+	}
+	return e
+}
+
+// nowhere is a path that no service has.
+const nowhere = "/no-such-path-of-any-service"
+
+// Upstream examines whether a service that this one calls can be reached, and is that
+// service: a path too much or too little, or the address of another, is the commonest
+// mistake of an installation, and answers, too.
+func (x *Examination) Upstream(name, url string, p upstream.Probe) {
 	x.Add(Check{Area: "upstreams", Name: name, Run: func(ctx context.Context) ([]Finding, error) {
-		got, err := x.fetch(ctx, url)
+		got, err := x.fetch(ctx, url, p)
 		if err != nil {
 			return nil, err
 		}
-		found := Good("answers in %s", took(got.took))
-		if got.status >= http.StatusInternalServerError && got.status != http.StatusNotImplemented {
+		found := Good("answers %s in %s", p.Route, took(got.took))
+		refusal := got.platformError()
+		known := refusal.Error.Code != "" || got.status < http.StatusMultipleChoices && json.Valid(got.body)
+		if got.status == http.StatusNotFound && known { // what is not there, or the path?
+			other, err := x.fetch(ctx, url, upstream.Probe{Path: nowhere, Header: p.Header})
+			if err != nil {
+				return nil, err
+			}
+			known = other.status != http.StatusNotFound || other.platformError() != refusal
+		}
+		switch {
+		case got.status >= http.StatusInternalServerError && got.status != http.StatusNotImplemented:
 			found = Doubtful("see whether it is up", "answers with status %d", got.status)
+		case !known:
+			found = Bad("see whether its URL has the right path, and is not that of another service",
+				"answers, but not as %s: %s %s gets status %d", name, p.Method(), p.Route, got.status)
 		}
 		if got.clock.Verdict == Warning || got.clock.Verdict == Wrong {
 			got.clock.Check = name + " clock"
@@ -460,7 +522,7 @@ func (x *Examination) Upstream(name, url string) {
 // Issuer examines whether an issuer's keys can be had and used.
 func (x *Examination) Issuer(area, name, url string) {
 	x.Add(Check{Area: area, Name: name, Run: func(ctx context.Context) ([]Finding, error) {
-		got, err := x.fetch(ctx, url)
+		got, err := x.fetch(ctx, url, upstream.Probe{})
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type Settings struct {
 	RedisSettings
 	PubSubSettings
 	CallerSettings
+	PlaintextSettings
 	NoRelay bool `name:"no-relay" env:"${prefix}_NO_RELAY" help:"Leave publishing to separate relay processes."`
 
 	Scheduler string `name:"jobs" env:"${prefix}_JOBS" enum:"on,off" default:"on" help:"on: run the jobs of retention from here, one process at a time; off: the command jobs is scheduled elsewhere."`
@@ -37,7 +38,7 @@ type Settings struct {
 func (s *Settings) Validate() error {
 	errs := []error{
 		s.Settings.Validate(), s.ListenSettings.validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
-		s.PubSubSettings.validate(), s.CallerSettings.validate(),
+		s.PubSubSettings.validate(), s.CallerSettings.validate(), s.PlaintextSettings.validate(),
 	}
 	if !s.Development() {
 		errs = append(errs, s.Unsafe()...)
@@ -225,6 +226,9 @@ func (s *CallerSettings) Callers() callers.Auth {
 
 // HTTPURL reports a setting that is no URL of a web server.
 func HTTPURL(name, value string) error {
+	if value == "" {
+		return required(name, value)
+	}
 	if u, err := url.Parse(value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%s: must be an http(s) URL", name)
 	}

@@ -7,11 +7,47 @@ import (
 	"slices"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
-// minSecret is the length in bytes of a key that cannot be guessed.
-const minSecret = 32
+// What a secret must have that can not be guessed.
+const (
+	minSecret         = 32 // bytes
+	minSecretDistinct = 8  // bytes that differ
+)
+
+// DevelopmentSecret is the length of secrets that development asks for.
+const DevelopmentSecret = 16
+
+// Guessable reports the setting once if one of its secrets can be guessed. One that is
+// not there is reported elsewhere.
+func Guessable(name string, secrets ...daemon.Secret) []error {
+	for _, s := range secrets {
+		distinct := map[byte]bool{}
+		for _, b := range []byte(s.Reveal()) {
+			distinct[b] = true
+		}
+		if s != "" && (len(s) < minSecret || len(distinct) < minSecretDistinct) {
+			return []error{fmt.Errorf("%s: can be guessed, at least %d random bytes are needed", name, minSecret)}
+		}
+	}
+	return nil
+}
+
+// Secrets reports what every environment asks of a setting with secrets: that it is
+// there, and in development that it is no word. Others ask for more: see [Guessable].
+func (s *Settings) Secrets(name string, secrets ...daemon.Secret) error {
+	for _, v := range secrets {
+		if s.Development() && v != "" && len(v) < DevelopmentSecret {
+			return fmt.Errorf("%s: at least %d characters are required", name, DevelopmentSecret)
+		}
+	}
+	if len(secrets) == 0 || slices.Contains(secrets, "") {
+		return fmt.Errorf("%s: is required", name)
+	}
+	return nil
+}
 
 // Widest networks of proxies. A trusted proxy chooses the address that
 // limits, the bot defence and the log see.
@@ -27,9 +63,17 @@ func (s *Settings) Unsafe() []error {
 	if s.InternalToken != "" {
 		errs = append(errs, errors.New("internal-token: a static token is for development, callers have ID tokens (oidc-jwks-url)"))
 	}
-	if len(s.InternalHMACKey) < minSecret {
-		errs = append(errs, fmt.Errorf("internal-hmac-key: is shorter than %d bytes", minSecret))
+	errs = append(errs, Guessable("internal-hmac-key", s.InternalHMACKey)...)
+	errs = append(errs, s.unencrypted(&s.DatabaseSettings)...)
+	for _, u := range []struct {
+		name string
+		url  daemon.Secret
+	}{{"redis-session-url", s.RedisSessionURL}, {"redis-cache-url", s.RedisCacheURL}} {
+		if redis.Plaintext(u.url.Reveal()) && !s.allows(PlainRedis) {
+			errs = append(errs, fmt.Errorf("%s: leads over the network without TLS: want rediss://, or %s in MELMASTOON_PLAINTEXT", u.name, PlainRedis))
+		}
 	}
+	errs = append(errs, s.PlainURL(PlainUpstreams, "oidc-jwks-url", s.OIDCJWKSURL)...)
 	if s.PubSubEmulator != "" {
 		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))
 	}

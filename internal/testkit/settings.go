@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"crypto/rand"
 	"errors"
 	"flag"
 	"io"
@@ -106,7 +105,6 @@ func nowhere(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets.Pepper, secrets.InternalHMACKey = rand.Text()+rand.Text(), rand.Text()+rand.Text() // as deployments want them
 	env, err := platform.Places{
 		Name: "test", PostgresURL: "postgres://" + away + "/x", RedisURL: "redis://" + away, PubSubHost: away, PubSubProject: "test",
 		SimURL: "http://" + away, Secrets: secrets,

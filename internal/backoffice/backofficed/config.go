@@ -17,8 +17,8 @@ type IdentitySettings struct {
 	PublicURLs []string        `name:"public-urls" env:"BFF_BACKOFFICE_PUBLIC_URLS,MELMASTOON_BACKOFFICE_URL" help:"Scheme and authority under which apps reach the service, such as https://staff.example.org: proofs of possession must name one of them."`
 	Issuer     string          `name:"issuer" env:"BFF_BACKOFFICE_ISSUER" default:"https://iam.melmastoon.ghasi.io" help:"Issuer of access tokens."`
 	Audience   string          `name:"audience" env:"BFF_BACKOFFICE_AUDIENCE" default:"bff-backoffice" help:"Audience that access tokens must have."`
-	NonceKeys  []daemon.Secret `name:"nonce-keys" env:"BFF_BACKOFFICE_NONCE_KEYS" help:"Keys of the nonces that are offered to devices, the newest first; at least 16 characters each, the same in every instance."`
-	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
+	NonceKeys  []daemon.Secret `name:"nonce-keys" env:"BFF_BACKOFFICE_NONCE_KEYS" help:"Keys of the nonces that are offered to devices, the newest first, the same in every instance: 32 random bytes or more each, in development 16 characters."`
+	Pepper     daemon.Secret   `name:"pepper" env:"BFF_BACKOFFICE_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints: 32 random bytes or more, in development 16 characters."`
 
 	MinAppVersion string `name:"min-app-version" env:"BFF_BACKOFFICE_MIN_APP_VERSION" help:"Oldest version of the desktop app that is served, such as 2.4.0; without, every one."`
 	Limits        string `name:"limits" env:"BFF_BACKOFFICE_LIMITS" help:"Requests per minute of one device by class, and how many times that an address and an operator may share: session=120,auth=20,step-up=10,device=120,read=240,change=60,stream=30,ip=50,fingerprint=5. off lifts them all."`
@@ -99,7 +99,6 @@ const (
 	// minTakeOver is above the budget of every request and of the commit after it.
 	minTakeOver = 15 * time.Second
 
-	minSecret = 16
 	// minSyncKey is the length of HS256's own output (RFC 7518 §3.2).
 	minSyncKey = 32
 )
@@ -124,14 +123,9 @@ func (c *Config) Validate() error {
 	}
 	need(len(c.PublicURLs) > 0, "public-urls: at least one is required")
 	need(c.Issuer != "" && c.Audience != "", "issuer and audience: are required")
-	need(len(c.NonceKeys) > 0, "nonce-keys: at least one is required")
-	for _, k := range c.NonceKeys {
-		need(len(k) >= minSecret, "nonce-keys: at least %d characters each are required", minSecret)
-	}
-	need(len(c.Pepper) >= minSecret, "pepper: at least %d characters are required", minSecret)
-	need(len(c.SyncKeys) > 0, "sync-keys: at least one is required")
+	errs = append(errs, c.Secrets("nonce-keys", c.NonceKeys...), c.Secrets("pepper", c.Pepper), c.Secrets("sync-keys", c.SyncKeys...))
 	for _, k := range c.SyncKeys {
-		need(len(k) >= minSyncKey, "sync-keys: at least %d characters each are required", minSyncKey)
+		need(len(k) >= minSyncKey || !c.Development(), "sync-keys: at least %d characters each are required", minSyncKey) // elsewhere they are guessable
 	}
 	if _, err := backofficehttp.Limits().Override(c.Limits); err != nil {
 		errs = append(errs, fmt.Errorf("limits: %w", err))
@@ -161,8 +155,20 @@ func (c *Config) unsafe() []error {
 	if c.TakeOver < minTakeOver {
 		errs = append(errs, fmt.Errorf("take-over: below %s a request may be taken over while it runs", minTakeOver))
 	}
-	if limits, err := backofficehttp.Limits().Override(c.Limits); err == nil && limits.Off {
-		errs = append(errs, errors.New("limits: are off"))
+	errs = append(errs, service.Guessable("nonce-keys", c.NonceKeys...)...)
+	errs = append(errs, service.Guessable("pepper", c.Pepper)...)
+	errs = append(errs, service.Guessable("sync-keys", c.SyncKeys...)...)
+	errs = append(errs, service.Guessable("audit-keys", seeds(c.inline())...)...)
+	for name, u := range c.urls() {
+		what := service.PlainUpstreams
+		if name == backoffice.UpstreamIAM {
+			what = service.PlainIAM
+		}
+		errs = append(errs, c.PlainURL(what, string(name)+"-url", u)...)
+	}
+	errs = append(errs, c.PlainURL(service.PlainUpstreams, "sync-public-url", c.SyncPublicURL)...)
+	if limits, err := backofficehttp.Limits().Override(c.Limits); err == nil {
+		errs = append(errs, limits.Unbounded("limits")...)
 	}
 	if c.HousesAhead != 0 {
 		errs = append(errs, errors.New("houses-ahead: staff would see another day than that of their house"))

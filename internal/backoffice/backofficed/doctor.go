@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
@@ -64,10 +66,14 @@ func (c *Config) subject() service.Subject {
 // places examines the keys and whether the upstreams answer.
 func (c *Config) places(x *service.Examination) {
 	x.Add(service.Check{Area: "keys", Name: "nonce-keys, sync-keys and pepper", Run: c.distinct})
+	if len(c.AuditKeys) > 0 || c.AuditKeysFile != "" || c.AuditKeysSecret != "" {
+		x.Add(service.Check{Area: "keys", Name: "audit keys", Run: c.auditKeys})
+	}
 	x.Issuer("keys", "issuer of access tokens", c.jwksURL())
 	urls := c.urls()
+	tenant, _ := service.Tenants()
 	for _, name := range slices.Sorted(maps.Keys(urls)) {
-		x.Upstream(string(name), urls[name])
+		x.Upstream(string(name), urls[name], backofficeupstream.Probe(name, tenant))
 	}
 }
 
@@ -97,6 +103,21 @@ func (c *Config) distinct(context.Context) ([]service.Finding, error) {
 		return found, nil
 	}
 	return service.Good("%d nonce keys and %d sync keys, the first of which is in use; all are distinct", len(c.NonceKeys), len(c.SyncKeys)), nil
+}
+
+// auditKeys looks at the keys that sign the audit, wherever they are kept.
+func (c *Config) auditKeys(ctx context.Context) ([]service.Finding, error) {
+	lines, err := c.keyLines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := backoffice.ParseAuditKeys(lines); err != nil {
+		return service.Bad("make one with `echo \"audit-2026-11:$(openssl rand -base64 32)\"`", "%s", err), nil
+	}
+	if len(service.Guessable("", seeds(lines)...)) > 0 {
+		return service.Bad("replace it, and see whether heads were signed with it", "a key can be guessed: whoever does signs a changed audit"), nil
+	}
+	return service.Good("%d, the first of which signs", len(lines)), nil
 }
 
 func (c *Config) jwksURL() string {

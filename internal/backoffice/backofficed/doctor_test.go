@@ -290,6 +290,15 @@ func (c *clinic) testPlaces(t *testing.T) {
 	}))
 	t.Cleanup(empty.Close)
 	named(t, c.findings("BFF_BACKOFFICE_IAM_URL", empty.URL), `^wrong keys: issuer of access tokens: publishes no keys`)
+	// Each address in turn has a path too much: the server answers, and not the service.
+	for name, url := range c.doctor().urls() {
+		want := []string{"^wrong upstreams: " + string(name) + ": answers, but not as " + string(name) + ": "}
+		if name == backoffice.UpstreamIAM {
+			want = append(want, "^wrong keys: issuer of access tokens: answers with status 404")
+		}
+		d := c.doctor("BFF_BACKOFFICE_"+strings.ToUpper(string(name))+"_URL", url+"/v1")
+		named(t, c.examine(service.ExamineConnections(identity(), new(daemon.Environment), d.DoctorSettings, d.subject())), want...)
+	}
 	named(t, c.findings("BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1"), `^wrong upstreams: lock: .*connection refused`)
 	named(t, c.findings("BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
 		`^wrong postgres: server: .*connection refused`, `^warning postgres: (role|migrations|policies): not checked`, `^warning tenants: .*: not checked`)
@@ -333,7 +342,8 @@ func (c *clinic) testClock(t *testing.T) {
 func (c *clinic) testSettings(t *testing.T) {
 	cmd := c.command("doctor", "--json", "--timeout=1m")
 	cmd.Env = append(append(cmd.Env, platform.Pairs(c.settings)...), "MELMASTOON_ENV=production", "BFF_BACKOFFICE_LIMTS=off", "BFF_BACKOFFICE_INSTANCES=hunter2",
-		"BFF_BACKOFFICE_PEPPER=hunter2", "BFF_BACKOFFICE_MIN_APP_VERSION=hunter2", "BFF_BACKOFFICE_PUBLIC_URLS=http://hunter2.example", "BFF_BACKOFFICE_SYNC_KEYS=hunter2")
+		"BFF_BACKOFFICE_PEPPER=hunter2", "BFF_BACKOFFICE_MIN_APP_VERSION=hunter2", "BFF_BACKOFFICE_PUBLIC_URLS=http://hunter2.example", "BFF_BACKOFFICE_SYNC_KEYS=hunter2",
+		"MELMASTOON_INTERNAL_HMAC_KEY=hunter2")
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run()

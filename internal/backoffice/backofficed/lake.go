@@ -2,6 +2,7 @@ package backofficed
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,12 +47,41 @@ func (s *LakeSettings) validate() []error {
 	return errs
 }
 
-// keys reads the keys as they are now: one that was added needs no restart.
-func (s *LakeSettings) keys(ctx context.Context) (_ *backoffice.AuditKeys, err error) {
+// inline are the keys that are given in the environment.
+func (s *LakeSettings) inline() []string {
 	var lines []string
 	for _, k := range s.AuditKeys {
 		lines = append(lines, k.Reveal())
 	}
+	return lines
+}
+
+// seeds are the secrets of keys.
+func seeds(lines []string) []daemon.Secret {
+	var seeds []daemon.Secret
+	for _, line := range lines {
+		_, text, _ := strings.Cut(line, ":")
+		if seed, err := base64.StdEncoding.DecodeString(text); err == nil { // one that only verifies is no secret
+			seeds = append(seeds, daemon.Secret(seed))
+		}
+	}
+	return seeds
+}
+
+// keys reads the keys as they are now: one that was added needs no restart.
+func (s *LakeSettings) keys(ctx context.Context) (*backoffice.AuditKeys, error) {
+	lines, err := s.keyLines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := backoffice.ParseAuditKeys(lines)
+	if err != nil {
+		return nil, fmt.Errorf("audit-keys: %w", err)
+	}
+	return keys, nil
+}
+
+func (s *LakeSettings) keyLines(ctx context.Context) (_ []string, err error) {
 	var source secrets.Source
 	switch {
 	case s.AuditKeysFile != "":
@@ -69,13 +99,9 @@ func (s *LakeSettings) keys(ctx context.Context) (_ *backoffice.AuditKeys, err e
 		if err != nil {
 			return nil, fmt.Errorf("audit keys: %w", err)
 		}
-		lines = strings.Fields(string(b))
+		return strings.Fields(string(b)), nil
 	}
-	keys, err := backoffice.ParseAuditKeys(lines)
-	if err != nil {
-		return nil, fmt.Errorf("audit-keys: %w", err)
-	}
-	return keys, nil
+	return s.inline(), nil
 }
 
 // warehouse opens what loads exported files; nil for none.

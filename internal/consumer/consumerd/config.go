@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
@@ -37,7 +38,7 @@ type Config struct {
 	TenantURL   string `name:"tenant-url" env:"BFF_CONSUMER_TENANT_URL" help:"tenant-service."`
 
 	RedirectTemplate string        `name:"redirect-template" env:"BFF_CONSUMER_REDIRECT_TEMPLATE" default:"https://{tenantSlug}.melmastoon.ghasi.io/book?h={token}" help:"Where a guest is handed off to."`
-	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints; at least 16 characters."`
+	Pepper           daemon.Secret `name:"pepper" env:"BFF_CONSUMER_PEPPER" help:"Secret mixed into the hashes of addresses and fingerprints: 32 random bytes or more, in development 16 characters."`
 
 	PlainCookies bool `name:"plain-cookies" env:"BFF_CONSUMER_PLAIN_COOKIES" help:"Cookies without Secure, so that a phone on the network can be served over plain http; for development."`
 
@@ -56,18 +57,16 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	for name, v := range map[string]string{
-		"search-url": c.SearchURL, "pricing-url": c.PricingURL, "property-url": c.PropertyURL, "theme-url": c.ThemeURL, "tenant-url": c.TenantURL,
-	} {
+	for name, v := range c.urls() {
 		errs = append(errs, service.HTTPURL(name, v))
 	}
 	for subject, rate := range c.Sampling {
 		need(slices.Contains(consumer.Subjects(), consumer.Subject(subject)), "sampling: there is no event %q", subject)
 		need(rate >= 0 && rate <= 1, "sampling: %s must lie between 0 and 1", subject)
 	}
-	need(len(c.Pepper) >= 16, "pepper: at least 16 characters are required")
-	for _, p := range c.OldPeppers {
-		need(len(p) >= 16, "old-peppers: at least 16 characters each are required")
+	errs = append(errs, c.Secrets("pepper", c.Pepper))
+	if len(c.OldPeppers) > 0 {
+		errs = append(errs, c.Secrets("old-peppers", c.OldPeppers...))
 	}
 	errs = append(errs, c.handoffKeys().validate(), c.cardKeys().validate())
 	need(strings.Contains(c.RedirectTemplate, "{tenantSlug}") && strings.Contains(c.RedirectTemplate, "{token}"),
@@ -89,24 +88,18 @@ func (c Config) peppers() [][]byte {
 	return all
 }
 
-const (
-	minPepper         = 32 // bytes
-	minPepperDistinct = 8  // bytes that differ
-)
+// urls are those of the upstreams, by their settings.
+func (c Config) urls() map[string]string {
+	return map[string]string{
+		"search-url": c.SearchURL, "pricing-url": c.PricingURL, "property-url": c.PropertyURL, "theme-url": c.ThemeURL, "tenant-url": c.TenantURL,
+	}
+}
 
 // unsafe reports the service's own settings that are for development alone.
 func (c Config) unsafe() []error {
-	var errs []error
-	for name, peppers := range map[string][]daemon.Secret{"pepper": {c.Pepper}, "old-peppers": c.OldPeppers} {
-		for _, p := range peppers {
-			distinct := map[byte]bool{}
-			for _, b := range []byte(p.Reveal()) {
-				distinct[b] = true
-			}
-			if len(p) < minPepper || len(distinct) < minPepperDistinct {
-				errs = append(errs, fmt.Errorf("%s: can be guessed, at least %d random bytes are needed", name, minPepper))
-			}
-		}
+	errs := append(service.Guessable("pepper", c.Pepper), service.Guessable("old-peppers", c.OldPeppers...)...)
+	for name, u := range c.urls() {
+		errs = append(errs, c.PlainURL(service.PlainUpstreams, name, u)...)
 	}
 	if c.cardKeys().validate() == nil && c.cardKeys().same(c.handoffKeys()) { // which the booking services have
 		errs = append(errs, errors.New("card-keys: are the hand-off's"))
@@ -114,8 +107,8 @@ func (c Config) unsafe() []error {
 	if c.PlainCookies {
 		errs = append(errs, errors.New("plain-cookies: sessions would travel over plain http"))
 	}
-	if strings.EqualFold(strings.TrimSpace(c.Limits), "off") {
-		errs = append(errs, errors.New("limits: are off"))
+	if limits, err := consumerhttp.Limits().Override(c.Limits); err == nil {
+		errs = append(errs, limits.Unbounded("limits")...)
 	}
 	if consumerguard.Mode(c.BotDefence) == consumerguard.ModeOff {
 		errs = append(errs, errors.New("bot-defence: is off"))

@@ -12,6 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
@@ -59,10 +60,12 @@ func (c *Config) places(x *service.Examination) {
 		service.Check{Area: "keys", Name: "keyring of the hand-off", Run: keyring(c.handoffKeys(), handoff.Lifetime, x.Now)},
 		service.Check{Area: "keys", Name: "keyring of the cards", Run: keyring(c.cardKeys(), consumer.CardLifetime, x.Now)},
 	)
-	for _, u := range []struct{ name, url string }{
-		{"search-aggregation", c.SearchURL}, {"pricing", c.PricingURL}, {"property", c.PropertyURL}, {"theme-config", c.ThemeURL}, {"tenant", c.TenantURL},
+	tenant, _ := service.Tenants()
+	probes := consumerupstream.Probes(tenant, bff.DateOf(time.Now()))
+	for _, u := range []struct{ name, setting string }{
+		{"search-aggregation", "search-url"}, {"pricing", "pricing-url"}, {"property", "property-url"}, {"theme-config", "theme-url"}, {"tenant", "tenant-url"},
 	} {
-		x.Upstream(u.name, u.url)
+		x.Upstream(u.name, c.urls()[u.setting], probes[u.setting])
 	}
 }
 

@@ -117,9 +117,21 @@ func TestDoctor(t *testing.T) {
 	named(t, checked(func(c *check) {
 		c.PricingURL, c.MigrateURL, c.RedisSessionURL = "", "postgres://127.0.0.1:1/x", "http://x"
 	}),
-		"wrong configuration: settings: redis-session-url: must be a URL", "wrong configuration: settings: pricing-url: must be an http(s) URL", "wrong postgres of migrations: server: ",
+		"wrong configuration: settings: redis-session-url: must be a URL", "wrong configuration: settings: pricing-url: is required", "wrong postgres of migrations: server: ",
 		"warning redis session: server: not checked", "wrong redis cache: policy: ", "warning upstreams: pricing: not checked")
 	named(t, examine(nil), shared)
+	// Each address leads to a server that answers, and not to the service.
+	for name, at := range map[string]func(*Config) *string{
+		"search-aggregation": func(c *Config) *string { return &c.SearchURL }, "pricing": func(c *Config) *string { return &c.PricingURL },
+		"property": func(c *Config) *string { return &c.PropertyURL }, "theme-config": func(c *Config) *string { return &c.ThemeURL },
+		"tenant": func(c *Config) *string { return &c.TenantURL },
+	} {
+		for _, change := range []func(url string) string{func(url string) string { return url + "/v1" }, func(string) string { return w.SimURL + "/iam" }} {
+			misled := func(c *Config) { *at(c) = change(*at(c)) }
+			named(t, checked(func(c *check) { misled(&c.Config) }), shared, "wrong upstreams: "+name+": answers, but not as "+name+": ")
+		}
+		named(t, examine(func(d *doctor) { *at(&d.Config) += "/v1" }), shared, "wrong upstreams: "+name+": answers, but not as "+name+": ")
+	}
 	named(t, examine(func(d *doctor) { d.CardKeys = "{" }), shared, "wrong keys: keyring of the cards: card-keys: ", "wrong card: planted: card-keys: ")
 	named(t, examine(func(d *doctor) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,
 		"wrong keys: keyring of the hand-off: handoff-keys: ", "wrong hand-off: token: handoff-keys: ")

@@ -30,9 +30,10 @@ type Secrets struct {
 
 // NewSecrets makes fresh ones.
 func NewSecrets(now time.Time) (Secrets, error) {
+	key := func() string { return rand.Text() + rand.Text() } // as deployments want them
 	s := Secrets{
-		Pepper: rand.Text(), InternalToken: rand.Text(), InternalHMACKey: rand.Text(),
-		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: rand.Text(), SyncKey: rand.Text() + rand.Text(),
+		Pepper: key(), InternalToken: rand.Text(), InternalHMACKey: key(),
+		ConsumerPassword: rand.Text(), BackofficePassword: rand.Text(), JobsPassword: rand.Text(), NonceKey: key(), SyncKey: key(),
 	}
 	seed := make([]byte, 32)
 	_, _ = rand.Read(seed) // never fails

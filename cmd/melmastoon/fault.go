@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -98,6 +99,9 @@ type faultSet struct {
 }
 
 func (s faultSet) Run(ctx context.Context, f *fault) error {
+	if known := sim.Upstreams(); s.Upstream != "*" && !slices.Contains(known, s.Upstream) {
+		return fmt.Errorf("there is no upstream %q: want '*' or one of %s", s.Upstream, strings.Join(known, ", "))
+	}
 	url, err := f.url()
 	if err != nil {
 		return err

@@ -35,6 +35,12 @@ func secondTerminal(t *testing.T, home string) {
 		{[]string{"trigger", "iam.user.locked", "--operator", "karim", "--dry-run"}, []string{`"operatorId": "opt_`}},
 		{[]string{"bff-consumer", "--world", "jobs", "all"}, nil},
 		{[]string{"bff-backoffice", "migrate", "--world"}, nil},
+		{[]string{"bff-consumer", "--world", "dlq", "list"}, []string{"there are no dead letters"}},
+		{[]string{"bff-consumer", "--world", "keys", "list"}, []string{"STATE", "active"}},
+		{[]string{"bff-consumer", "keys", "add", "hmac-2026-11", "--file", home + "/handoff.json"}, []string{"hmac-2026-11 is its active key"}},
+		{[]string{"bff-consumer", "keys", "list", "--file", home + "/handoff.json"}, []string{"hmac-2026-11"}},
+		{[]string{"bff-consumer", "--world", "events", "topics"}, []string{"melmastoon.bff.consumer.session.started.v1"}},
+		{[]string{"bff-backoffice", "--world", "audit", "refused"}, nil},
 	} {
 		out, notes, status := s.run(c.args...)
 		if status != 0 {
@@ -81,7 +87,8 @@ func (s *second) refusals() {
 		"trigger --list":       {"trigger", "tea.served"},
 		"no tenant is called":  {"trigger", "tenant.suspended", "--tenant", "tea-house"},
 		"got number, want str": {"trigger", "tenant.suspended", "--set", "tenantId=7"},
-		"docs/upstreams.md":    {"fault", "set", "tea"},
+		"one of search-aggr":   {"fault", "set", "prcing"},
+		"docs/upstreams.md":    {"fault", "set", "pricing", "--route", "GET /tea"},
 		"want one of":          {"open", "tea"},
 		"no platform runs":     {"status", "--world", s.t.TempDir()},
 	} {

@@ -208,15 +208,35 @@ func (f keyFile) write(set *handoff.KeySet) (err error) {
 	return nil
 }
 
-type keysList struct{ keyFile }
+// keysList reads the ring wherever it is kept: only a file can be changed.
+type keysList struct {
+	File   string        `name:"file" type:"path" env:"BFF_CONSUMER_HANDOFF_KEYS_FILE" help:"The keyring file."`
+	Inline daemon.Secret `name:"handoff-keys" env:"BFF_CONSUMER_HANDOFF_KEYS" help:"Keyring of the hand-off, as JSON."`
+	Secret string        `name:"handoff-keys-secret" env:"BFF_CONSUMER_HANDOFF_KEYS_SECRET" help:"Secret Manager version with the keyring."`
+}
+
+func (c keysList) source() keySource {
+	if c.File != "" {
+		return keySource{name: "handoff-keys", file: c.File}
+	}
+	return keySource{"handoff-keys", c.Inline, "", c.Secret}
+}
+
+// Validate accepts one place.
+func (c keysList) Validate() error {
+	if err := c.source().validate(); err != nil {
+		return fmt.Errorf("%w, or --file", err)
+	}
+	return nil
+}
 
 // Run shows the keys.
-func (c keysList) Run(context.Context) error {
-	set, err := c.read()
+func (c keysList) Run(ctx context.Context) error {
+	ring, err := c.source().read(ctx)
 	if err != nil {
 		return err
 	}
-	return showKeys(os.Stdout, set)
+	return showKeys(os.Stdout, ring.KeySet())
 }
 
 func showKeys(w io.Writer, set *handoff.KeySet) error {

@@ -104,13 +104,21 @@ func (t *Table) Drop(ctx context.Context, db *pgxpool.Pool, ids ...bff.ID) (int,
 // Prune removes rows that were published before the given moment, at most limit,
 // and returns how many; where the table has an archive they move there. Call it
 // until it returns less than limit. Ids carry their time, so the primary key
-// finds the rows.
+// finds the rows; those that do not, because the column's default made them, seem
+// to be of centuries ahead.
 func (t *Table) Prune(ctx context.Context, db *pgxpool.Pool, before time.Time, limit int) (int, error) {
-	tag, err := db.Exec(ctx, t.sql.prune, t.cut(before), before, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune outbox: %w", err)
+	removed := 0
+	for _, ids := range []struct{ sql, cut string }{{t.sql.prune, t.cut(before)}, {t.sql.pruneRandom, t.cut(farAhead(before))}} {
+		if removed >= limit {
+			break
+		}
+		tag, err := db.Exec(ctx, ids.sql, ids.cut, before, limit-removed)
+		if err != nil {
+			return removed, fmt.Errorf("prune outbox: %w", err)
+		}
+		removed += int(tag.RowsAffected())
 	}
-	return int(tag.RowsAffected()), nil
+	return removed, nil
 }
 
 // PruneDLQ deletes dead-lettered rows that were written before the given moment.
@@ -137,7 +145,7 @@ func (t *Table) CompactDLQ(ctx context.Context, db *pgxpool.Pool, before time.Ti
 
 // CountPublished counts what Prune would remove, up to a million.
 func (t *Table) CountPublished(ctx context.Context, db *pgxpool.Pool, before time.Time) (n int, err error) {
-	if err := db.QueryRow(ctx, t.sql.aged, t.cut(before), before).Scan(&n); err != nil {
+	if err := db.QueryRow(ctx, t.sql.aged, t.cut(before), before, t.cut(farAhead(before))).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count published events: %w", err)
 	}
 	return n, nil
@@ -150,6 +158,9 @@ func (t *Table) CountDLQ(ctx context.Context, db *pgxpool.Pool, before time.Time
 	}
 	return n, nil
 }
+
+// farAhead is later than the moment of any id of ours.
+func farAhead(before time.Time) time.Time { return before.AddDate(1, 0, 0) }
 
 // cut is the smallest id of a moment: its time with no random bits.
 func (t *Table) cut(at time.Time) string {

@@ -474,6 +474,9 @@ func TestPrune(t *testing.T) {
 		for n := range 5 {
 			e := fx.event("k", n)
 			e.Envelope.EventID = bff.NewID(bff.PrefixEvent, old).String()
+			if n == 4 { // one that says nothing of its moment
+				e.Envelope.EventID = bff.IDFromBytes(bff.PrefixEvent, [16]byte{0x9c, 1, 2, 3}).String()
+			}
 			fx.commit(t, e)
 		}
 		fx.commit(t, fx.event("k", 5))
@@ -486,6 +489,9 @@ func TestPrune(t *testing.T) {
 		}
 		if _, err := fx.super.Exec(ctx, "UPDATE "+fx.table.Name()+" SET published_at = $1 WHERE id::text <> ''", old); err != nil {
 			t.Fatal(err)
+		}
+		if n, err := fx.table.CountPublished(ctx, fx.relay, old.Add(time.Hour)); n != 5 || err != nil {
+			t.Errorf("counted %d, %v, want 5", n, err)
 		}
 		for _, want := range []int{3, 2, 0} {
 			if n, err := fx.table.Prune(ctx, fx.relay, old.Add(time.Hour), 3); n != want || err != nil {

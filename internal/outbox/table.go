@@ -55,7 +55,7 @@ type statements struct {
 	hold, delay, wait, release, resume string
 	retry, nextRetry, waitingTopics    string
 	stats, dead, replay                string
-	drop, prune, pruneDLQ              string
+	drop, prune, pruneRandom, pruneDLQ string
 	compact, dug, restore              string
 	aged, agedDLQ                      string
 }
@@ -171,6 +171,9 @@ func (t *Table) prepareRetention(r *strings.Replacer) {
 	const (
 		old = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
 			WHERE id < $1::{idtype} AND published_at < $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)`
+		// Ids that name a moment far ahead were made at random, by the column's default: they are few, or none.
+		random = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
+			WHERE id > $1::{idtype} AND published_at < $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)`
 		oldDLQ = `DELETE FROM {table} WHERE id IN (SELECT id FROM {table}
 			WHERE dlq = true AND {created} < $1 ORDER BY {created} LIMIT $2 FOR UPDATE SKIP LOCKED)`
 		columns = `id, {topic}, payload, {envelope}, {created}, published_at, attempts, next_attempt_at, dlq, last_error, tx_id, ordering_key, held`
@@ -181,13 +184,14 @@ func (t *Table) prepareRetention(r *strings.Replacer) {
 	move := func(from, to string) string {
 		return r.Replace(`WITH gone AS (` + from + ` RETURNING *) INSERT INTO ` + to + ` (` + columns + `) SELECT ` + columns + ` FROM gone ON CONFLICT (id) DO NOTHING`)
 	}
-	t.sql.prune, t.sql.pruneDLQ = r.Replace(old), r.Replace(oldDLQ)
-	t.sql.aged = r.Replace(`SELECT count(*) FROM (SELECT FROM {table} WHERE id < $1::{idtype} AND published_at < $2 ` + most + `) AS o`)
+	t.sql.prune, t.sql.pruneRandom, t.sql.pruneDLQ = r.Replace(old), r.Replace(random), r.Replace(oldDLQ)
+	t.sql.aged = r.Replace(`SELECT count(*) FROM ((SELECT FROM {table} WHERE id < $1::{idtype} AND published_at < $2 ` + most + `)
+		UNION ALL (SELECT FROM {table} WHERE id > $3::{idtype} AND published_at < $2 ` + most + `)) AS o`)
 	t.sql.agedDLQ = r.Replace(`SELECT count(*) FROM (SELECT FROM {table} WHERE dlq = true AND {created} < $1 ` + most + `) AS o`)
 	if t.archive == "" {
 		return
 	}
-	t.sql.prune, t.sql.compact = move(old, "{archive}"), move(oldDLQ, "{archive}")
+	t.sql.prune, t.sql.pruneRandom, t.sql.compact = move(old, "{archive}"), move(random, "{archive}"), move(oldDLQ, "{archive}")
 	t.sql.dug = r.Replace(`SELECT id::text, {topic}, attempts, {created}, coalesce(last_error, '') FROM {archive}
 		WHERE ` + dead + ` ORDER BY {created} DESC LIMIT $1`)
 	t.sql.restore = move(`DELETE FROM {archive} WHERE `+dead+` AND id = ANY($1::{idtype}[])`, "{table}")

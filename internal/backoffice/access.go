@@ -138,9 +138,17 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 	}
 }
 
+// recordedLate is how old an opening may be that is recorded as of its own moment: the ledger takes no row that is older than an hour,
+// and the database may have been away for longer. The event says when it was.
+const recordedLate = 45 * time.Minute
+
 func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occasion, now time.Time) error {
 	opened := SessionOpened{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), IPHash: s.IPHash, FingerprintHash: s.FingerprintHash}
-	did := []Activity{s.activity(categorySession, "opened", m, s.OpenedAt)}
+	at := s.OpenedAt
+	if now.Sub(at) > recordedLate {
+		at = now
+	}
+	did := []Activity{s.activity(categorySession, "opened", m, at)}
 	var events []bff.Event
 	if r := s.Replaced; r != nil {
 		opened.ReplacedSession = &r.ID
@@ -150,7 +158,7 @@ func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occa
 			return err
 		}
 		events = append(events, closed)
-		did = append(did, old.activity(categorySession, ReasonOperatorSwitched, nil, s.OpenedAt))
+		did = append(did, old.activity(categorySession, ReasonOperatorSwitched, nil, at))
 	}
 	e, err := a.news.event(opened, s.about(), o, now)
 	if err != nil {

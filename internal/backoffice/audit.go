@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,26 @@ type AuditColumn struct {
 	Texts bool
 	// Required: it is never null.
 	Required bool
+	// Form is the only form of rows that has the column; zero = every form has it.
+	Form AuditForm
+	// LengthOf and DigestOf name the column of free text whose number of characters or SHA-256, in hexadecimal, this is.
+	LengthOf, DigestOf string
 }
+
+// AuditForm is how a row is written for its hash.
+type AuditForm int
+
+// The forms. An entry of the chain has that of its row's first version.
+const (
+	// AuditWhole has every value as it is.
+	AuditWhole AuditForm = 1
+	// AuditWeighed has length and digest of free text, which a data steward may have to erase and a lake never forgets, and
+	// the digest of whatever weighs more than [AuditWeight].
+	AuditWeighed AuditForm = 2
+)
+
+// AuditWeight is how many bytes of one value are sealed and exported as they are. A few bytes of jsonb can be megabytes as text (1e131071).
+const AuditWeight = 256 << 10
 
 // AuditTable is a table whose rows are sealed and exported.
 type AuditTable struct {
@@ -80,6 +100,15 @@ func auditTexts(required bool, names ...string) []AuditColumn {
 	return all
 }
 
+// auditNotes are the columns of a free text.
+func auditNotes(column string) []AuditColumn {
+	return []AuditColumn{
+		{Name: column, Kind: AuditText, Form: AuditWhole},
+		{Name: "notes_length", Kind: AuditInt, Form: AuditWeighed, LengthOf: column},
+		{Name: "notes_sha256", Kind: AuditText, Form: AuditWeighed, DigestOf: column},
+	}
+}
+
 func concat(parts ...[]AuditColumn) []AuditColumn {
 	var all []AuditColumn
 	for _, p := range parts {
@@ -107,13 +136,13 @@ func AuditTables() []AuditTable {
 		{
 			Name: "alert_ack_log", Prefix: bff.PrefixAlertInbox, Moment: "acknowledged_at", Keep: 365 * auditDay,
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "acknowledged_at", "raised_at"),
-				auditColumns(AuditText, true, "alert_id", "category", "severity", "acknowledged_by", "device_id"), auditColumns(AuditText, false, "notes_truncated")),
+				auditColumns(AuditText, true, "alert_id", "category", "severity", "acknowledged_by", "device_id"), auditNotes("notes_truncated")),
 		},
 		{
 			Name: "ai_decision_log", Prefix: bff.PrefixDecision, Moment: "decided_at",
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "decided_at"),
 				auditColumns(AuditText, true, "suggestion_id", "inbox_entry_id", "category", "severity", "outcome", "decided_by", "device_id"),
-				auditColumns(AuditText, false, "notes_truncated"), auditJSON(false, "modified_delta"), auditJSON(true, "provenance")),
+				auditNotes("notes_truncated"), auditJSON(false, "modified_delta"), auditJSON(true, "provenance")),
 		},
 		{
 			Name: "lock_action_proxy_audit", Prefix: bff.PrefixLockAudit, Moment: "occurred_at", Unsettled: "settled_at IS NULL",
@@ -133,10 +162,12 @@ type AuditRow [][]byte
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte
 
-// Encode writes the row for its hash: the table, and each column that is not null with
-// its name. No two rows have the same form.
-func (t *AuditTable) Encode(dst []byte, row AuditRow) []byte {
-	dst = appendField(append(dst, "melmastoon audit row v1"...), []byte(t.Name))
+const auditRow = "melmastoon audit row v"
+
+// Encode writes the row for its hash: form and table, and each column that is not null
+// with its name. No two rows are written alike.
+func (t *AuditTable) Encode(dst []byte, form AuditForm, row AuditRow) []byte {
+	dst = appendField(strconv.AppendInt(append(dst, auditRow...), int64(form), 10), []byte(t.Name))
 	for i := range t.Columns {
 		if row[i] == nil {
 			continue
@@ -148,9 +179,9 @@ func (t *AuditTable) Encode(dst []byte, row AuditRow) []byte {
 }
 
 // Decode reads what Encode wrote.
-func (t *AuditTable) Decode(b []byte) (AuditRow, error) {
+func (t *AuditTable) Decode(form AuditForm, b []byte) (AuditRow, error) {
 	bad := errors.New("malformed audit row")
-	b, ok := bytes.CutPrefix(b, []byte("melmastoon audit row v1"))
+	b, ok := bytes.CutPrefix(b, fmt.Appendf(nil, "%s%d", auditRow, form))
 	name, b, ok2 := cutField(b)
 	if !ok || !ok2 || string(name) != t.Name {
 		return nil, bad
@@ -205,13 +236,19 @@ type AuditEntry struct {
 	SealedAt time.Time
 	Settled  bool // the row may not change any more
 	RowHash  Digest
-	Hash     Digest // over all of this and the entry before
+	// Since is when the row's table had last been read to its end, without the row in it; zero = it is not known.
+	Since time.Time
+	Hash  Digest // over all of this and the entry before
 }
 
 // Sum is the entry's hash behind the previous entry.
 func (e *AuditEntry) Sum(previous Digest) Digest {
 	b := make([]byte, 0, 256)
-	b = append(b, "melmastoon audit entry v1"...)
+	version := "melmastoon audit entry v1"
+	if !e.Since.IsZero() {
+		version = "melmastoon audit entry v2"
+	}
+	b = append(b, version...)
 	b = append(b, previous[:]...)
 	b = append(b, e.Tenant[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.Seq)) //nolint:gosec // from 1 upwards
@@ -226,6 +263,9 @@ func (e *AuditEntry) Sum(previous Digest) Digest {
 	}
 	b = append(b, settled)
 	b = append(b, e.RowHash[:]...)
+	if !e.Since.IsZero() {
+		b = binary.BigEndian.AppendUint64(b, uint64(e.Since.UnixMicro())) //nolint:gosec // the bits
+	}
 	return sha256.Sum256(b)
 }
 

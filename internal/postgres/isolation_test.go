@@ -157,7 +157,12 @@ var promises = []table{
 	{name: "audit_tips", insert: "(tenant, seq, hash) VALUES (gen_random_uuid(), 1, '')", change: "seq = 2", app: none, tenant: none, jobs: "1 1 - 1 denied"},
 	{
 		name: "audit_cursors", insert: "(tab, tx_id, tenant, row_id, holes) VALUES (gen_random_uuid(), '1', gen_random_uuid(), gen_random_uuid(), '{}')", change: "tx_id = '2'",
-		app: none, tenant: none, jobs: "1 1 - 1 denied",
+		app: none, tenant: none, jobs: "5 1 - 5 denied", // four are of the migration
+	},
+	{
+		name: "audit_deferred", insert: "(tab, tenant, row_id, reason) VALUES ('t', gen_random_uuid(), gen_random_uuid(), '')", change: "reason = 'x'",
+		app: none, tenant: none, jobs: "1 1 - 1 1",
+		more: []promise{{"jobs", "UPDATE bff_backoffice.audit_deferred SET since = now()", "denied"}},
 	},
 	{
 		name: "audit_exports", insert: "(tab, first, last) VALUES (gen_random_uuid(), 0, 1)", change: "confirmed_at = now()",

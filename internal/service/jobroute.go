@@ -96,7 +96,7 @@ func (j *jobRoute) handle(w http.ResponseWriter, r *http.Request) error {
 	}
 	chosen := j.jobs[i]
 	if dryRun {
-		n, err := chosen.counted(r.Context(), j.db)
+		n, _, err := chosen.counted(r.Context(), j.db)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,8 @@ type Job struct {
 	Run func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
 	// Count is the dry run: how many rows Run would deal with now. It writes nothing.
 	Count func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
+	// Pruned is how many rows Run would remove besides; nil = it removes none but those that it deals with.
+	Pruned func(ctx context.Context, db *pgxpool.Pool, now time.Time) (rows int, err error)
 }
 
 // Per returns the job with another time between two runs.
@@ -150,26 +152,35 @@ func (j *Jobs) Run(ctx context.Context, id Identity) error {
 func countJobs(ctx context.Context, db *pgxpool.Pool, jobs []Job, w io.Writer) error {
 	var errs []error
 	for _, j := range jobs {
-		n, err := j.counted(ctx, db)
+		n, pruned, err := j.counted(ctx, db)
+		text := fmt.Sprintf("%d rows", n)
+		if j.Pruned != nil {
+			text += fmt.Sprintf(", %d pruned", pruned)
+		}
 		if err == nil {
-			_, err = fmt.Fprintf(w, "%s: %d rows\n", j.Name, n)
+			_, err = fmt.Fprintf(w, "%s: %s\n", j.Name, text)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func (j Job) counted(ctx context.Context, db *pgxpool.Pool) (int, error) {
+// counted is the dry run.
+func (j Job) counted(ctx context.Context, db *pgxpool.Pool) (rows, pruned int, err error) {
 	if j.Count == nil {
-		return 0, fmt.Errorf("job %s: has no dry run", j.Name)
+		return 0, 0, fmt.Errorf("job %s: has no dry run", j.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, jobBudget)
 	defer cancel()
-	n, err := j.Count(ctx, db, time.Now())
-	if err != nil {
-		return 0, fmt.Errorf("job %s: %w", j.Name, err)
+	now := time.Now()
+	rows, err = j.Count(ctx, db, now)
+	if err == nil && j.Pruned != nil {
+		pruned, err = j.Pruned(ctx, db, now)
 	}
-	return n, nil
+	if err != nil {
+		return 0, 0, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	return rows, pruned, nil
 }
 
 func (id Identity) choose(name string) ([]Job, error) {

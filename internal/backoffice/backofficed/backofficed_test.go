@@ -245,8 +245,9 @@ func TestJobs(t *testing.T) {
 	}
 	add(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
 		VALUES (gen_random_uuid(), 'o', 'd', 's', $1, 'c', 'a', 'success')`, now.Add(-91*day))
+	add(`UPDATE bff_backoffice.audit_cursors SET passed_at = NULL`) // the row is no forgery
 	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n" +
-		"audit-seal: 1 rows\nactivity-export: 0 rows\nalert-ack-export: 0 rows\nai-decision-export: 0 rows\nlock-audit-export: 0 rows\n"
+		"audit-seal: 1 rows\nactivity-export: 1 rows, 1 pruned\nalert-ack-export: 0 rows, 0 pruned\nai-decision-export: 0 rows, 0 pruned\nlock-audit-export: 0 rows, 0 pruned\n"
 	if got := s.run("jobs", "all", "--dry-run"); got != want {
 		t.Errorf("a dry run: %s, want %s", got, want)
 	}

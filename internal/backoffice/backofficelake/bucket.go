@@ -1,11 +1,13 @@
 package backofficelake
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob" // file://
+	"gocloud.dev/gcerrors"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
@@ -80,17 +83,23 @@ func headPath(h backoffice.AuditHead) string {
 
 const headExports = 500
 
-// exportHeads writes the signed heads beside the files. A head is always the same
-// bytes, so that writing one again does no harm.
+// exportHeads writes the signed heads beside the files, each once: a bucket that keeps what it has for years refuses to
+// have one written again, and a process may have died before it could say that it wrote it. A file that is there with
+// another content holds up no other tenant's.
 func (l *Lake) exportHeads(ctx context.Context, db *pgxpool.Pool) (err error) {
 	bucket, err := l.cfg.Bucket(ctx)
 	if err != nil {
 		return fmt.Errorf("export audit heads: %w", err)
 	}
 	defer func() { err = errors.Join(err, bucket.Close()) }()
+	var (
+		after [16]byte
+		seq   int64
+		errs  []error
+	)
 	for {
 		rows, err := db.Query(ctx, `SELECT h.tenant, h.seq, h.hash, h.sealed_at, h.key_id, h.signature FROM bff_backoffice.audit_tips t
-			JOIN bff_backoffice.audit_heads h ON h.tenant = t.tenant AND h.seq > t.exported_seq ORDER BY h.tenant, h.seq LIMIT $1`, headExports)
+			JOIN bff_backoffice.audit_heads h ON h.tenant = t.tenant AND h.seq > t.exported_seq WHERE (h.tenant, h.seq) > ($2, $3) ORDER BY h.tenant, h.seq LIMIT $1`, headExports, after, seq)
 		if err != nil {
 			return fmt.Errorf("export audit heads: %w", err)
 		}
@@ -99,11 +108,14 @@ func (l *Lake) exportHeads(ctx context.Context, db *pgxpool.Pool) (err error) {
 			return fmt.Errorf("export audit heads: %w", err)
 		}
 		for _, h := range heads {
-			body, err := json.Marshal(h)
-			if err != nil {
-				return err
+			if after == h.Tenant.Bytes() && seq == other { // its chain has a false head
+				continue
 			}
-			if err := bucket.WriteAll(ctx, headPath(h), body, &blob.WriterOptions{ContentType: "application/json"}); err != nil {
+			after, seq = h.Tenant.Bytes(), h.Seq
+			if err := writeHead(ctx, bucket, h); errors.Is(err, errOther) {
+				errs, seq = append(errs, fmt.Errorf("export audit heads: %w", err)), other
+				continue
+			} else if err != nil {
 				return fmt.Errorf("export audit heads: %w", err)
 			}
 			if _, err := db.Exec(ctx, `UPDATE bff_backoffice.audit_tips SET exported_seq = greatest(exported_seq, $2) WHERE tenant = $1`, h.Tenant.UUID(), h.Seq); err != nil {
@@ -111,9 +123,31 @@ func (l *Lake) exportHeads(ctx context.Context, db *pgxpool.Pool) (err error) {
 			}
 		}
 		if len(heads) < headExports {
-			return sweepTemporary(ctx, bucket)
+			return errors.Join(append(errs, sweepTemporary(ctx, bucket))...)
 		}
 	}
+}
+
+// other is behind every sequence.
+const other = math.MaxInt64
+
+var errOther = errors.New("the bucket has another head in its place: run audit verify --export")
+
+// writeHead writes a head, unless it is there.
+func writeHead(ctx context.Context, bucket *blob.Bucket, h backoffice.AuditHead) error {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	err = bucket.WriteAll(ctx, headPath(h), body, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
+	if code := gcerrors.Code(err); err == nil || code != gcerrors.FailedPrecondition && code != gcerrors.AlreadyExists {
+		return err
+	}
+	there, err := bucket.ReadAll(ctx, headPath(h))
+	if err == nil && !bytes.Equal(there, body) {
+		err = fmt.Errorf("%s: %w", headPath(h), errOther)
+	}
+	return err
 }
 
 // sweepTemporary removes what processes left behind that died while they wrote.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -17,6 +18,7 @@ const (
 	Reordered = "reordered" // a row or an entry stands at the place of another
 	Rewritten = "rewritten" // the chain is not the one that was signed
 	Forged    = "forged"    // a head is not signed by us
+	Unsealed  = "unsealed"  // rows are not sealed or not signed long after they should have been
 )
 
 // Finding is something that does not fit what was sealed.
@@ -46,7 +48,8 @@ func (f Finding) String() string {
 // link is an entry as it was read.
 type link struct {
 	backoffice.AuditEntry
-	pos int64
+	pos  int64
+	form backoffice.AuditForm
 }
 
 // rowID is the row's id as people know it.
@@ -76,8 +79,9 @@ type walker struct {
 
 	seq       int64 // of the entry before, as it was sealed
 	hash      backoffice.Digest
-	shift     int64 // sealed seq of an entry less the seq that it has now
-	signed    int64 // up to where a head fitted
+	shift     int64     // sealed seq of an entry less the seq that it has now
+	signed    int64     // up to where a head fitted
+	unsigned  time.Time // when the first entry behind that was sealed
 	rewritten bool
 }
 
@@ -119,6 +123,7 @@ func (w *walker) follow(page []link) []link {
 			w.find(Changed, &e, stored, "its entry in the chain was edited")
 		}
 		w.take(&e)
+		w.date(&e)
 		out = append(out, e)
 	}
 	return out
@@ -170,9 +175,27 @@ func (w *walker) removedBefore(page []link, i int) int64 {
 	return 0
 }
 
+// soon is how much later than its sealing a row may say that it was written: clocks differ.
+const soon = time.Minute
+
+// date holds the moment of a new row to when it was sealed. A row that was put in afterwards, to be history, is signed by
+// the next seal like any other; but the sealer had been there before, and had not found it.
+func (w *walker) date(e *link) {
+	switch {
+	case e.Version > 1:
+	case e.At.Before(e.Since.Add(-late)):
+		w.find(Inserted, e, e.Seq, fmt.Sprintf("the row says %s, and was not there when its table had been sealed at %s", bff.At(e.At), bff.At(e.Since)))
+	case e.At.After(e.SealedAt.Add(soon)):
+		w.find(Inserted, e, e.Seq, fmt.Sprintf("the row says %s, and was sealed before that, at %s", bff.At(e.At), bff.At(e.SealedAt)))
+	}
+}
+
 // take makes an entry the end of what was followed, and holds it to the heads.
 func (w *walker) take(e *link) {
 	w.seq, w.hash = e.Seq, e.Hash
+	if w.unsigned.IsZero() {
+		w.unsigned = e.SealedAt
+	}
 	for len(w.heads) > 0 && w.heads[0].Seq <= w.seq {
 		h := w.heads[0]
 		w.heads = w.heads[1:]
@@ -180,7 +203,7 @@ func (w *walker) take(e *link) {
 			continue // its entry is among those that are gone
 		}
 		if hex.EncodeToString(w.hash[:]) == h.Hash {
-			w.signed = h.Seq
+			w.signed, w.unsigned = h.Seq, time.Time{}
 			continue
 		}
 		if !w.rewritten {

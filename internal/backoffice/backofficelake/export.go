@@ -22,9 +22,14 @@ import (
 )
 
 const (
-	exportRows = 500_000 // of one range at most
-	// maxBuffered bounds the rows that wait in the files of all months together.
-	maxBuffered = 2 * groupRows
+	// exportRows and exportBytes are of one range at most, so that it is written within one run.
+	exportRows  = 500_000
+	exportBytes = 256 << 20
+	// maxBuffered and maxBufferedBytes bound the rows that wait in the files of all months together.
+	maxBuffered      = 2 * groupRows
+	maxBufferedBytes = 32 << 20
+	// maxWithheld rows of a range may be withheld. If more are not as they were sealed it is not for single rows, and the export stops.
+	maxWithheld = 1000
 )
 
 // Manifest names the files of an exported range. A range with a manifest is exported;
@@ -36,6 +41,8 @@ type Manifest struct {
 	Last   int64  `json:"last"`  // up to last
 	Rows   int64  `json:"rows"`
 	Files  []File `json:"files"`
+	// Withheld are rows of the range that are not in its files.
+	Withheld []Withheld `json:"withheld,omitempty"`
 }
 
 // File is one file of an export.
@@ -98,7 +105,35 @@ func (l *Lake) export(ctx context.Context, db *pgxpool.Pool, t table) (rows int,
 		}
 		rows += int(m.Rows)
 	}
-	return rows, l.load(ctx, conn.Conn(), t)
+	return rows, errors.Join(l.load(ctx, conn.Conn(), t), withheldError(ctx, conn.Conn(), t.name))
+}
+
+// ErrWithheld ends a run that has done everything else.
+var ErrWithheld = errors.New("rows are gone or not as they were sealed, and are neither in the lake nor pruned")
+
+// withheldError reports the rows of a table that were withheld by any export.
+func withheldError(ctx context.Context, conn *pgx.Conn, name string) error {
+	all, err := withheldRows(ctx, conn, name)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %s, the first: %w", ErrWithheld, len(all), name, &all[0])
+}
+
+// withheldRows lists the rows of a table that were withheld.
+func withheldRows(ctx context.Context, conn interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, name string,
+) ([]Withheld, error) {
+	rows, err := conn.Query(ctx, `SELECT manifest->'withheld' FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND manifest ? 'withheld' ORDER BY first`, name)
+	if err != nil {
+		return nil, fmt.Errorf("read what was withheld of %s: %w", name, err)
+	}
+	lists, err := pgx.CollectRows(rows, pgx.RowTo[[]Withheld])
+	if err != nil {
+		return nil, fmt.Errorf("read what was withheld of %s: %w", name, err)
+	}
+	return slices.Concat(lists...), nil
 }
 
 // plan returns the range to be exported: one that was begun, or a new one; nil = there
@@ -117,8 +152,10 @@ func plan(ctx context.Context, conn *pgx.Conn, t table) (*span, error) {
 		return &s, nil
 	}
 	next := span{First: s.Last}
-	if err := conn.QueryRow(ctx, `SELECT coalesce(max(pos), 0) FROM (SELECT pos FROM bff_backoffice.audit_chain
-		WHERE `+t.only+` AND pos > $1 ORDER BY pos LIMIT $2) AS c`, next.First, exportRows).Scan(&next.Last); err != nil || next.Last == 0 {
+	if err := conn.QueryRow(ctx, `SELECT coalesce(max(pos), 0) FROM (
+			SELECT pos, sum(`+t.weight+`) OVER (ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+			FROM (SELECT * FROM bff_backoffice.audit_chain WHERE `+t.only+` AND pos > $1 ORDER BY pos LIMIT $2) AS c) AS c
+		WHERE coalesce(before, 0) < $3`, next.First, exportRows, exportBytes).Scan(&next.Last); err != nil || next.Last == 0 {
 		return nil, err
 	}
 	if _, err := conn.Exec(ctx, `INSERT INTO bff_backoffice.audit_exports (tab, first, last) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, t.name, next.First, next.Last); err != nil {
@@ -214,6 +251,8 @@ type spanWriter struct {
 	span     span
 	months   map[string]*upload
 	buffered int
+	bytes    int
+	withheld []Withheld
 }
 
 // upload is a file under a temporary name.
@@ -249,12 +288,12 @@ func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) (err error) {
 	)
 	reading.Go(func() {
 		defer close(full)
-		for at := w.span.First; at < w.span.Last; {
+		for at, limit := w.span.First, pageRows; at < w.span.Last; {
 			p, more := <-free
 			if !more { // writing has failed
 				return
 			}
-			if readErr = p.read(ctx, conn, &w.table, span{at, w.span.Last}); readErr != nil || p.entries.len() == 0 {
+			if readErr = p.read(ctx, conn, &w.table, span{at, w.span.Last}, &limit); readErr != nil || p.entries.len() == 0 {
 				return
 			}
 			at = p.last()
@@ -283,6 +322,13 @@ func (w *spanWriter) write(ctx context.Context, p *page) error {
 	}
 	for i := range p.entries.len() {
 		values, at, err := w.table.row(p.entries.values(i, entry), p.row(i, row))
+		if gone, ok := errors.AsType[*Withheld](err); ok && len(w.withheld) < maxWithheld {
+			if p.refused != "" {
+				gone.Detail = "can not be read: " + p.refused
+			}
+			w.withheld = append(w.withheld, *gone)
+			continue
+		}
 		if err == nil {
 			err = w.add(ctx, values, at)
 		}
@@ -315,8 +361,11 @@ func (w *spanWriter) add(ctx context.Context, values [][]byte, at time.Time) err
 	if at.After(u.to) {
 		u.to = at
 	}
-	if w.buffered++; w.buffered >= maxBuffered {
-		w.buffered = 0
+	for _, v := range values {
+		w.bytes += len(v)
+	}
+	if w.buffered++; w.buffered >= maxBuffered || w.bytes >= maxBufferedBytes {
+		w.buffered, w.bytes = 0, 0
 		for _, other := range w.months {
 			if err := other.file.flush(); err != nil {
 				return err
@@ -338,7 +387,7 @@ func (w *spanWriter) open(ctx context.Context) (*upload, error) {
 
 // finish closes the files, reads each back, and gives them their names.
 func (w *spanWriter) finish(ctx context.Context) (*Manifest, error) {
-	m := &Manifest{Format: 1, Table: w.table.name, First: w.span.First, Last: w.span.Last}
+	m := &Manifest{Format: 1, Table: w.table.name, First: w.span.First, Last: w.span.Last, Withheld: w.withheld}
 	for month, u := range w.months {
 		if err := u.file.close(); err != nil {
 			return nil, err
@@ -353,8 +402,12 @@ func (w *spanWriter) finish(ctx context.Context) (*Manifest, error) {
 			return nil, err
 		}
 		f.Path = fmt.Sprintf("%s/month=%s/%s-%s.parquet", w.table.name, month, w.span.name(), sum[:8])
-		if err := w.bucket.Copy(ctx, f.Path, u.temp, nil); err != nil {
-			return nil, fmt.Errorf("name %s: %w", f.Path, err)
+		// A process that died before it wrote the manifest may have named the same file, which a bucket with a retention
+		// does not have written again.
+		if f.check(ctx, w.bucket) != nil {
+			if err := w.bucket.Copy(ctx, f.Path, u.temp, nil); err != nil {
+				return nil, fmt.Errorf("name %s: %w", f.Path, err)
+			}
 		}
 		m.Files, m.Rows = append(m.Files, f), m.Rows+f.Rows
 	}
@@ -396,12 +449,3 @@ func (f File) check(ctx context.Context, bucket *blob.Bucket) error {
 }
 
 var errRows = errors.New("the file is not as it was written")
-
-// countExport counts the rows that an export would write, up to a million.
-func (l *Lake) countExport(ctx context.Context, db *pgxpool.Pool, name string) (n int, err error) {
-	if err := db.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM bff_backoffice.audit_chain WHERE tab = $1
-		AND pos > (SELECT coalesce(max(last), 0) FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL) LIMIT 1000000) AS c`, name).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count what is to be exported of %s: %w", name, err)
-	}
-	return n, nil
-}

@@ -45,11 +45,12 @@ func TestExportKilledAtEveryStep(t *testing.T) {
 			t.Fatal("never done")
 		}
 		if len(diedAt) > 0 && diedAt[len(diedAt)-1] == deletion {
-			old = 1100 // take two statements to prune, and one to find the end
+			old = 1100 // take two statements to prune
 		}
 		f.exec(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
 			SELECT $1, 'o', 'd', 's', $2::timestamptz - CASE WHEN n > $4 THEN interval '91 days' ELSE interval '1 minute' END, 'c', 'a', 'success' FROM generate_series(1, $3::int + $4::int) AS n`,
 			tenantA.UUID(), now, old, young)
+		f.forgetPasses()
 		inserted += old + young
 		l := &life{left: steps}
 		f.exportUntil(l, export)
@@ -83,7 +84,7 @@ func TestExportKilledAtEveryStep(t *testing.T) {
 			}
 		}
 	}
-	if len(counts) != 5 || counts[deletion] != 3 {
+	if len(counts) != 5 || counts[deletion] != 2 {
 		t.Errorf("cut off at %q", diedAt)
 	}
 }
@@ -158,9 +159,11 @@ var errDead = errors.New("cut off")
 // life ends before an effect: nothing of the process reaches the database or the bucket
 // any more.
 type life struct {
-	mu     sync.Mutex
-	left   int    // effects before it ends
-	diedAt string // empty = it lives
+	mu   sync.Mutex
+	left int // effects before it ends
+	// changes has of each session the last statement of its transaction that changes something.
+	changes map[uint32]string
+	diedAt  string // empty = it lives
 }
 
 // step reports whether an effect may be had; one that has no effect may as long as the
@@ -187,14 +190,36 @@ func (l *life) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.Tra
 	words := strings.Join(strings.Fields(data.SQL)[:min(3, len(strings.Fields(data.SQL)))], " ")
 	const idle = 'I'
 	changes := slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, strings.Fields(words)[0]) || words == "WITH batch AS"
-	return l.trace(ctx, words, changes && conn.PgConn().TxStatus() == idle || words == "commit")
+	switch change := l.changed(conn, "-"); {
+	case words == "begin":
+		l.changed(conn, "")
+	case words == "commit" && change != "":
+		return l.trace(ctx, change, true)
+	case changes:
+		l.changed(conn, words)
+	}
+	return l.trace(ctx, words, changes && conn.PgConn().TxStatus() == idle)
+}
+
+// changed keeps what a session's transaction has changed, unless it is "-", and returns it.
+func (l *life) changed(conn *pgx.Conn, words string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changes == nil {
+		l.changes = map[uint32]string{}
+	}
+	if words != "-" {
+		l.changes[conn.PgConn().PID()] = words
+	}
+	return l.changes[conn.PgConn().PID()]
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (*life) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TraceBatchStart implements pgx.BatchTracer.
-func (l *life) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (l *life) TraceBatchStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	l.changed(conn, "batch")
 	return l.trace(ctx, "batch", false)
 }
 

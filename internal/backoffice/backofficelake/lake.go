@@ -14,11 +14,15 @@
 // the next version, when it has changed. A version behind a settled one is never
 // legitimate, and [Verifier] says so.
 //
+// A row that can not be read in time, or that its tenant's chain does not take, is put off
+// (audit_deferred) and tried again by each run: nothing else waits for it.
+//
 // # Exporting
 //
 // An export is a range of positions of the chain, which is written down before its
 // files are. Entries never change and rows are checked against their hashes, so every
-// attempt at a range writes the same rows. Files are written under temporary names,
+// attempt at a range writes the same rows. A row that is gone or is not as it was sealed is
+// withheld: the manifest names it, it is not pruned, and every run says so. Files are written under temporary names,
 // read back, copied to their own, and then named by a manifest, which is written only
 // if there is none for the range yet. The range is confirmed in the database last. A
 // process can die after any of these steps: the next one finds the manifest and
@@ -30,7 +34,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,7 +74,7 @@ const (
 
 // Jobs are the sealer and one export per table.
 func (l *Lake) Jobs() []service.Job {
-	jobs := []service.Job{{Name: "audit-seal", Every: sealEvery, Run: l.runSeal, Count: l.countUnsealed}}
+	jobs := []service.Job{{Name: "audit-seal", Every: sealEvery, Run: l.runSeal, Count: countAllUnsealed}}
 	for i, name := range []string{"activity-export", "alert-ack-export", "ai-decision-export", "lock-audit-export"} {
 		t := backoffice.AuditTables()[i]
 		jobs = append(jobs, service.Job{
@@ -79,8 +82,11 @@ func (l *Lake) Jobs() []service.Job {
 			Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
 				return l.runExport(ctx, db, t, now)
 			},
-			Count: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
-				return l.countExport(ctx, db, t.Name)
+			Count: func(ctx context.Context, db *pgxpool.Pool, _ time.Time) (int, error) {
+				return countExport(ctx, db, t)
+			},
+			Pruned: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+				return countPruned(ctx, db, t, now)
 			},
 		})
 	}
@@ -89,25 +95,24 @@ func (l *Lake) Jobs() []service.Job {
 
 // runSeal seals, signs and exports the chain with its heads.
 func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
-	n, err := l.Seal(ctx, db, now)
-	if err != nil {
-		return n, err
+	n, left := l.Seal(ctx, db, now)
+	if left != nil && !errors.Is(left, errPartial) {
+		return n, left
 	}
 	_, refused := l.export(ctx, db, chainTable())
-	if refused != nil && !errors.Is(refused, ErrRefused) {
-		return n, refused
-	}
-	return n, errors.Join(refused, l.exportHeads(ctx, db))
+	return n, errors.Join(left, refused, l.exportHeads(ctx, db))
 }
 
 // runExport seals, exports one table and prunes what was exported and is old. It
-// returns how many rows it exported.
+// returns how many rows it exported. What could not be sealed is for audit-seal to report.
 func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
-	if _, err := l.Seal(ctx, db, now); err != nil {
+	if _, err := l.Seal(ctx, db, now); errors.Is(err, errPartial) {
+		l.cfg.Log.WarnContext(ctx, "exporting what is sealed", "table", t.Name, "error", err.Error())
+	} else if err != nil {
 		return 0, err
 	}
 	n, refused := l.export(ctx, db, rowTable(t))
-	if refused != nil && !errors.Is(refused, ErrRefused) {
+	if refused != nil && !errors.Is(refused, ErrRefused) && !errors.Is(refused, ErrWithheld) {
 		return n, refused
 	}
 	pruned, err := l.prune(ctx, db, t, now)
@@ -124,29 +129,6 @@ func inTx(ctx context.Context, db *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return postgres.InTx(ctx, db, fn)
-}
-
-// expressions are a table's columns as they are hashed and exported: each in a form
-// whose binary representation is the value of its kind.
-func expressions(t *backoffice.AuditTable, alias string) string {
-	return columnsOf(t, alias, false)
-}
-
-// columnsOf is expressions, with arrays of texts as JSON or as they are.
-func columnsOf(t *backoffice.AuditTable, alias string, arrays bool) string {
-	var parts []string
-	for _, c := range t.Columns {
-		name := alias + "." + c.Name
-		switch {
-		case c.Texts && arrays:
-		case c.JSON:
-			name = "to_jsonb(" + name + ")::text"
-		case c.Kind == backoffice.AuditInt:
-			name += "::bigint"
-		}
-		parts = append(parts, name)
-	}
-	return strings.Join(parts, ", ")
 }
 
 // errBusy says that another process holds the turn.

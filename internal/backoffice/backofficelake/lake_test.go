@@ -75,8 +75,15 @@ func openFixture(t testing.TB, address string) *fixture {
 	q.Set("role", migrations.BackofficeJobs)
 	u.RawQuery = q.Encode()
 	f := &fixture{t: t, super: open(t, address), jobs: open(t, u.String()), dir: t.TempDir(), keys: testKeys(t)}
+	f.forgetPasses()
 	f.Lake = backofficelake.New(f.config())
 	return f
+}
+
+// forgetPasses lets rows with old moments, which tests write by hand, pass for those of a database that was never sealed.
+func (f *fixture) forgetPasses() {
+	f.t.Helper()
+	f.exec(`UPDATE bff_backoffice.audit_cursors SET passed_at = NULL`)
 }
 
 func (f *fixture) config() backofficelake.Config {
@@ -159,7 +166,9 @@ func TestColumns(t *testing.T) {
 	for _, table := range backoffice.AuditTables() {
 		want := map[string]bool{"tx_id": true}
 		for _, c := range table.Columns {
-			want[c.Name] = true
+			if c.LengthOf == "" && c.DigestOf == "" {
+				want[c.Name] = true
+			}
 		}
 		for _, c := range table.Bookkeeping {
 			want[c] = true

@@ -10,34 +10,57 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
 // pageRows are entries of one page: statements far below the statement timeout, and none
 // holds back the server's clean-up.
-const pageRows = 16 << 10
+const (
+	pageRows = 16 << 10
+	// pageBytes is what the rows of a page weigh, but for the last of them.
+	pageBytes = 16 << 20
+)
 
 // page is what is read at once of a range: entries of the chain and the rows that they
 // are about, in the bytes that Postgres has sent.
 type page struct {
 	entries, rows tuples
 	rowOf         []int // of each entry its row among rows; -1 = none
+	form          backoffice.AuditForm
+	refused       string // why the row of the only entry can not be read
 }
 
 // rowKey is a row's tenant and id.
 type rowKey [32]byte
 
-// read reads the entries behind a position up to another, with their rows.
-func (p *page) read(ctx context.Context, conn *pgx.Conn, t *table, s span) error {
-	p.entries.reset()
-	p.rows.reset()
-	p.rowOf = p.rowOf[:0]
-	if err := p.entries.copy(ctx, conn, t.entries(s)); err != nil {
-		return err
+// read reads the entries behind a position up to another, with their rows: as many as a limit says at most, which changes with what the
+// rows cost. A statement that takes too long is tried with fewer; a row that takes too long alone is passed over.
+func (p *page) read(ctx context.Context, conn *pgx.Conn, t *table, s span, limit *int) error {
+	for {
+		p.entries.reset()
+		p.rows.reset()
+		p.rowOf, p.form, p.refused = p.rowOf[:0], 0, ""
+		if err := p.entries.copy(ctx, conn, t.entries(s, *limit)); err != nil {
+			return err
+		}
+		if t.audited == nil || p.entries.len() == 0 {
+			return nil
+		}
+		err := p.readRows(ctx, conn, t, *limit == 1)
+		switch {
+		case err == nil:
+			*limit = min(pageRows, *limit*4)
+			return nil
+		case refusalOf(ctx, err) == "":
+			return err
+		case *limit == 1:
+			p.rows.reset()
+			p.rowOf, p.refused = append(p.rowOf[:0], -1), refusalOf(ctx, err)
+			return nil
+		}
+		*limit = max(1, *limit/16)
 	}
-	if t.audited == nil || p.entries.len() == 0 {
-		return nil
-	}
-	return p.readRows(ctx, conn, t)
 }
 
 // readRows reads the rows of the page's entries.
@@ -47,7 +70,7 @@ func (p *page) read(ctx context.Context, conn *pgx.Conn, t *table, s span) error
 // cost more than all the rest of an export. Those that are not there are looked up, at
 // most a page: a transaction that ended late is far from the rest, and a row may have
 // been written again without changing what is sealed of it.
-func (p *page) readRows(ctx context.Context, conn *pgx.Conn, t *table) error {
+func (p *page) readRows(ctx context.Context, conn *pgx.Conn, t *table, alone bool) error {
 	var (
 		entry       [entryColumns][]byte
 		first, last place
@@ -55,6 +78,14 @@ func (p *page) readRows(ctx context.Context, conn *pgx.Conn, t *table) error {
 	)
 	for i := range p.entries.len() {
 		e := p.entries.values(i, entry[:])
+		form := backoffice.AuditForm(number(e[entryForm]))
+		if i == 0 {
+			p.form = form
+		}
+		if form != p.form { // the next page's
+			p.entries.at = p.entries.at[:i]
+			break
+		}
 		if e[entryUnsettled] != nil {
 			continue
 		}
@@ -68,17 +99,28 @@ func (p *page) readRows(ctx context.Context, conn *pgx.Conn, t *table) error {
 		settled++
 	}
 	if settled > 0 {
-		if err := p.rows.copy(ctx, conn, t.rowsBetween(first, last, p.entries.len())); err != nil {
+		if err := p.copyRows(ctx, conn, t.rowsBetween(p.form, first, last, p.entries.len()), alone); err != nil {
 			return err
 		}
 	}
 	if missing := p.match(); len(missing) > 0 {
-		if err := p.rows.copy(ctx, conn, t.rowsByKey(missing)); err != nil {
+		if err := p.copyRows(ctx, conn, t.rowsByKey(p.form, missing), alone); err != nil {
 			return err
 		}
 		p.match()
 	}
 	return nil
+}
+
+// copyRows appends rows. A row that is read alone has more time.
+func (p *page) copyRows(ctx context.Context, conn *pgx.Conn, query string, alone bool) error {
+	timeout := chunkTimeout
+	if alone {
+		timeout = deferredTimeout
+	}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		return attempt(ctx, tx, timeout, func(tx pgx.Tx) error { return p.rows.copy(ctx, tx.Conn(), query) })
+	})
 }
 
 // match finds each entry's row. It returns the keys of the rows that an entry needs and
@@ -172,19 +214,21 @@ func (p place) String() string {
 }
 
 // rowsBetween reads the rows of a range of places, at most so many.
-func (t *table) rowsBetween(first, last place, most int) string {
-	return fmt.Sprintf(`SELECT %s FROM %s%s t WHERE (t.tx_id, t.tenant_id, t.id) >= %s AND (t.tx_id, t.tenant_id, t.id) <= %s
-		ORDER BY t.tx_id, t.tenant_id, t.id LIMIT %d`, columnsOf(t.audited, "t", true), schema, t.name, first, last, most)
+func (t *table) rowsBetween(form backoffice.AuditForm, first, last place, most int) string {
+	columns, from := source(t.audited, form, true)
+	return fmt.Sprintf(`SELECT %s FROM %s WHERE (t.tx_id, t.tenant_id, t.id) >= %s AND (t.tx_id, t.tenant_id, t.id) <= %s
+		ORDER BY t.tx_id, t.tenant_id, t.id LIMIT %d`, columns, from, first, last, most)
 }
 
 // rowsByKey reads rows one by one.
-func (t *table) rowsByKey(keys []rowKey) string {
+func (t *table) rowsByKey(form backoffice.AuditForm, keys []rowKey) string {
 	tenants, ids := make([]string, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		tenants[i], ids[i] = hex.EncodeToString(k[:16]), hex.EncodeToString(k[16:])
 	}
-	return fmt.Sprintf(`SELECT %s FROM unnest('{%s}'::uuid[], '{%s}'::uuid[]) AS k(tenant, id) JOIN %s%s t ON t.tenant_id = k.tenant AND t.id = k.id`,
-		columnsOf(t.audited, "t", true), strings.Join(tenants, ","), strings.Join(ids, ","), schema, t.name)
+	columns, from := source(t.audited, form, true)
+	return fmt.Sprintf(`SELECT %s FROM unnest('{%s}'::uuid[], '{%s}'::uuid[]) AS k(tenant, id) JOIN %s ON t.tenant_id = k.tenant AND t.id = k.id`,
+		columns, strings.Join(tenants, ","), strings.Join(ids, ","), from)
 }
 
 // tuples are the results of queries as COPY sends them in its binary format.

@@ -23,6 +23,10 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTa
 	if t.Keep == 0 {
 		return 0, nil
 	}
+	stay, err := withheldIDs(ctx, db, t.Name)
+	if err != nil {
+		return 0, err
+	}
 	loaded := ""
 	if l.cfg.Loader != nil {
 		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
@@ -34,7 +38,7 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTa
 			WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0))) AND (tx_id, tenant_id, id) > ($2::text::xid8, $3, $4)
 			ORDER BY tx_id, tenant_id, id LIMIT $5),
 		exported AS MATERIALIZED (
-			SELECT b.* FROM batch b WHERE b.old AND EXISTS (SELECT FROM %[1]saudit_chain c
+			SELECT b.* FROM batch b WHERE b.old AND NOT b.id = ANY($6) AND EXISTS (SELECT FROM %[1]saudit_chain c
 				WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id AND c.tx_id = b.tx_id
 				AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s)),
 		gone AS (
@@ -47,7 +51,12 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTa
 	)
 	for total := 0; ; {
 		var n int
-		err := db.QueryRow(ctx, sql, now.Add(-t.Keep), txID, tenant, row, pruneBatch).Scan(&txID, &tenant, &row, &n)
+		err := inTx(ctx, db, func(tx pgx.Tx) error {
+			if err := byIndex(ctx, tx); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, sql, now.Add(-t.Keep), txID, tenant, row, pruneBatch, stay).Scan(&txID, &tenant, &row, &n)
+		})
 		if errors.Is(err, pgx.ErrNoRows) { // the end, or another process has the turn
 			return total, nil
 		}
@@ -56,4 +65,14 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTa
 		}
 		total += n
 	}
+}
+
+// withheldIDs are the rows that exports have withheld.
+func withheldIDs(ctx context.Context, db *pgxpool.Pool, name string) ([][16]byte, error) {
+	withheld, err := withheldRows(ctx, db, name)
+	ids := make([][16]byte, 0, len(withheld))
+	for _, w := range withheld {
+		ids = append(ids, w.Row.Bytes())
+	}
+	return ids, err
 }

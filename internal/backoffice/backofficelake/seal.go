@@ -3,235 +3,209 @@ package backofficelake
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
 const (
 	sealBatch = 2000
 	headBatch = 200
+	// chunkRows are read by one statement, and one by one if that fails.
+	sealChunk = 500
+	// sealBytes and batchTime end a batch early.
+	sealBytes = 16 << 20
+	batchTime = 20 * time.Second
+	// tableTime is what one table has of a run, so that the next ones have their turn whatever lies in this one.
+	tableTime = 2 * time.Minute
 )
 
 // takeTurn lets one sealer at a time write: pos then grows in the order of commits.
 const takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('seal bff_backoffice', 0))`
 
+// errPartial says that a run has done what it could, and what is left. It holds up no export.
+var errPartial = errors.New("not everything could be sealed")
+
 // Seal adds all rows that no running transaction can precede to the chains of their
-// tenants, and signs the ends. It returns how many entries it added.
+// tenants, and signs the ends. It returns how many entries it added. What fails, a row, a
+// tenant or a table, holds up nothing else, and is reported in the end.
 func (l *Lake) Seal(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
 	keys, err := l.cfg.Keys(ctx)
 	if err != nil {
 		return 0, err
 	}
-	total := 0
+	clock := startClock(now)
+	var (
+		total int
+		errs  []error
+	)
 	for _, t := range backoffice.AuditTables() {
-		for {
-			read, added, err := l.sealBatch(ctx, db, t, now)
-			if errors.Is(err, errBusy) {
-				return total, nil
-			}
-			total += added
-			if err != nil {
-				return total, fmt.Errorf("seal %s: %w", t.Name, err)
-			}
-			if read < sealBatch {
-				break
-			}
-		}
-	}
-	for {
-		n, err := l.signHeads(ctx, db, keys, now)
-		if errors.Is(err, errBusy) || err == nil && n < headBatch {
+		added, err := l.sealTable(ctx, db, t, clock)
+		total += added
+		if errors.Is(err, errBusy) {
 			return total, nil
 		}
 		if err != nil {
-			return total, fmt.Errorf("sign audit chains: %w", err)
+			errs = append(errs, fmt.Errorf("seal %s: %w", t.Name, err))
+		}
+		if ctx.Err() != nil {
+			return total, errors.Join(errs...)
+		}
+	}
+	errs = append(errs, l.signAll(ctx, db, keys, clock))
+	added, err := l.retryDeferred(ctx, db, clock)
+	total += added
+	if added > 0 {
+		errs = append(errs, l.signAll(ctx, db, keys, clock))
+	}
+	if errors.Is(err, errBusy) {
+		err = nil
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return total, fmt.Errorf("%w: %w", errPartial, err)
+	}
+	return total, nil
+}
+
+// clock goes on from a moment: what is sealed late in a run was written after its beginning.
+type clock struct{ from, started time.Time }
+
+func startClock(now time.Time) clock { return clock{now, time.Now()} }
+
+func (c clock) now() time.Time {
+	return c.from.Add(time.Since(c.started)).UTC().Truncate(time.Microsecond)
+}
+
+// sealTable seals what is new in a table.
+func (l *Lake) sealTable(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, clock clock) (total int, err error) {
+	w := &walk{table: t}
+	for start := time.Now(); ; {
+		more, added, err := l.sealBatch(ctx, db, w, clock)
+		total += added
+		if err != nil || !more {
+			return total, err
+		}
+		if time.Since(start) > tableTime {
+			return total, errors.New("there is more than a run has time for: the next run goes on")
 		}
 	}
 }
 
-// found is a row that the sealer has read.
+// found is a row that the sealer has come upon.
 type found struct {
-	txID      string
-	tenant    [16]byte
-	row       [16]byte
-	at        time.Time
-	encoded   []byte // of an unsettled row
-	hash      backoffice.Digest
-	unsettled bool
+	tx     uint64
+	tenant [16]byte
+	row    [16]byte
 	// Of its newest entry; version 0 = it has none.
 	version int
 	sameTx  bool
-	same    bool
+	before  []byte // hash
+	form    backoffice.AuditForm
+
+	read      bool
+	at        time.Time
+	encoded   []byte // of an unsettled row
+	weight    int
+	hash      backoffice.Digest
+	unsettled bool
+	refused   string // why it can not be sealed now
 }
 
-func (l *Lake) sealBatch(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (read, added int, err error) {
+func (f *found) place() place { return place{f.tx, keyOf(f.tenant[:], f.row[:])} }
+
+// beginSealing takes the turn, and has all that follows in the transaction go by indexes: a chain that was empty when it
+// was last analyzed would be looked through once for every row.
+func beginSealing(ctx context.Context, tx pgx.Tx) error {
+	var mine bool
+	if err := tx.QueryRow(ctx, takeTurn).Scan(&mine); err != nil {
+		return err
+	}
+	if !mine {
+		return errBusy
+	}
+	return byIndex(ctx, tx)
+}
+
+func (l *Lake) sealBatch(ctx context.Context, db *pgxpool.Pool, w *walk, clock clock) (more bool, added int, err error) {
+	run := *w
 	err = inTx(ctx, db, func(tx pgx.Tx) error {
-		read, added = 0, 0
-		var mine bool
-		if err := tx.QueryRow(ctx, takeTurn).Scan(&mine); err != nil {
+		*w, added = run, 0 // the transaction may be repeated
+		if err := beginSealing(ctx, tx); err != nil {
 			return err
 		}
-		if !mine {
-			return errBusy
-		}
-		rows, end, err := readUnsealed(ctx, tx, t)
+		now := clock.now()
+		c, s, beyond, err := w.readCursor(ctx, tx)
 		if err != nil {
 			return err
 		}
-		read = end.ahead
+		where := w.next(&c, &s, beyond)
+		keys, err := w.readKeys(ctx, tx, where, &c, &s)
+		if err != nil {
+			return err
+		}
+		done, err := readFound(ctx, tx, &w.table, keys)
+		if err != nil {
+			return err
+		}
+		keys, all := keys[:done], done == len(keys) && len(keys) < sealBatch
 		// Bookkeeping may rewrite a row without changing what is sealed of it. A table
 		// that is pruned has the rewritten row sealed again, because it is pruned by its
 		// transaction.
-		rows = slices.DeleteFunc(rows, func(r found) bool { return r.sameTx || r.same && t.Keep == 0 })
-		added = len(rows)
-		if err := addEntries(ctx, tx, t.Name, rows, now); err != nil {
+		rows := slices.DeleteFunc(slices.Clone(keys), func(r found) bool {
+			return r.sameTx || r.refused == "" && (!r.read || w.table.Keep == 0 && string(r.before) == string(r.hash[:]))
+		})
+		if added, err = l.add(ctx, tx, &w.table, rows, c.passed, clock.now()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_cursors (tab, tx_id, tenant, row_id, holes) VALUES ($1, $2::text::xid8, $3, $4, $5::text[]::xid8[])
-			ON CONFLICT (tab) DO UPDATE SET tx_id = excluded.tx_id, tenant = excluded.tenant, row_id = excluded.row_id, holes = excluded.holes`,
-			t.Name, end.txID, end.tenant, end.row, end.holes)
-		return err
+		c, more = w.moved(where, c, &s, keys, all, now)
+		return w.keepCursor(ctx, tx, &c)
 	})
-	return read, added, err
+	return more, added, err
 }
 
-// cursor is up to where a read went.
-type cursor struct {
-	txID   string
-	tenant [16]byte
-	row    [16]byte
-	holes  []string // transactions before it that were running
-	ahead  int      // rows that were read behind the cursor before
-}
-
-// readUnsealed reads the next rows behind the cursor, and those of transactions that
-// were running when the cursor passed them. All of it is one statement, and so one
-// snapshot: a transaction that is not running in it has no more rows to show.
-//
-// A cursor beyond the server's transactions was restored from another server: the walk
-// begins again, and what has an entry already is passed over. Rows beyond them were
-// restored, too, and are read whatever the cursor; the newest row tells that there are
-// none, which spares the server to look through the table for them.
-func readUnsealed(ctx context.Context, tx pgx.Tx, t backoffice.AuditTable) ([]found, cursor, error) {
-	unsettled := "false"
-	if t.Unsettled != "" {
-		unsettled = t.Unsettled
+// add adds rows to the chains, and defers those that can not be read and those of tenants whose chain takes no entries.
+func (l *Lake) add(ctx context.Context, tx pgx.Tx, t *backoffice.AuditTable, rows []found, since, now time.Time) (added int, err error) {
+	good := slices.DeleteFunc(slices.Clone(rows), func(r found) bool { return r.refused != "" })
+	bad := slices.DeleteFunc(rows, func(r found) bool { return r.refused == "" })
+	err = attempt(ctx, tx, 0, func(tx pgx.Tx) error { return addEntries(ctx, tx, t.Name, good, since, now) })
+	added = len(good)
+	if refusalOf(ctx, err) != "" { // one tenant after the other
+		added = 0
+		slices.SortStableFunc(good, func(a, b found) int { return slices.Compare(a.tenant[:], b.tenant[:]) })
+		for len(good) > 0 {
+			n := slices.IndexFunc(good, func(r found) bool { return r.tenant != good[0].tenant })
+			if n < 0 {
+				n = len(good)
+			}
+			own := good[:n]
+			good = good[n:]
+			err = attempt(ctx, tx, 0, func(tx pgx.Tx) error { return addEntries(ctx, tx, t.Name, own, since, now) })
+			why := refusalOf(ctx, err)
+			if err != nil && why == "" {
+				return added, err
+			}
+			if err == nil {
+				added += n
+				continue
+			}
+			for i := range own {
+				own[i].refused = why
+			}
+			bad = append(bad, own...)
+		}
+		err = nil
 	}
-	const none = "'00000000-0000-0000-0000-000000000000'::uuid"
-	sql := fmt.Sprintf(`WITH s AS MATERIALIZED (SELECT pg_current_snapshot()::text AS snapshot, pg_snapshot_xmax(pg_current_snapshot()) AS xmax),
-		k AS MATERIALIZED (SELECT coalesce(c.tx_id, '0'::xid8) AS tx_id, coalesce(c.tenant, `+none+`) AS tenant, coalesce(c.row_id, `+none+`) AS row_id, c.holes
-			FROM s LEFT JOIN %[1]saudit_cursors c ON c.tab = '%[2]s' AND c.tx_id <= s.xmax),
-		n AS MATERIALIZED (
-			(SELECT 'ahead' AS side, t.* FROM %[1]s%[2]s t WHERE (t.tx_id, t.tenant_id, t.id) > ((SELECT tx_id FROM k), (SELECT tenant FROM k), (SELECT row_id FROM k))
-				AND t.tx_id < (SELECT xmax FROM s) ORDER BY t.tx_id, t.tenant_id, t.id LIMIT $1)
-			UNION ALL
-			(SELECT 'hole', t.* FROM %[1]s%[2]s t WHERE t.tx_id = ANY((SELECT holes FROM k)::xid8[]) AND (t.tx_id, t.tenant_id, t.id) <= ((SELECT tx_id FROM k), (SELECT tenant FROM k), (SELECT row_id FROM k)))
-			UNION ALL
-			(SELECT 'restored', t.* FROM %[1]s%[2]s t WHERE (SELECT tx_id FROM %[1]s%[2]s ORDER BY tx_id DESC LIMIT 1) >= (SELECT xmax FROM s)
-				AND t.tx_id >= (SELECT xmax FROM s) AND NOT EXISTS (SELECT FROM %[1]saudit_chain c
-				WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id) LIMIT $1))
-		SELECT s.snapshot, t.side, t.tx_id::text, t.%[3]s, %[4]s, coalesce(c.version, 0), coalesce(c.tx_id = t.tx_id, false), c.row_hash, %[5]s
-		FROM s LEFT JOIN n t ON true LEFT JOIN LATERAL (SELECT version, tx_id, row_hash FROM %[1]saudit_chain c
-			WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id ORDER BY c.version DESC LIMIT 1) c ON true
-		ORDER BY t.tx_id, t.tenant_id, t.id`, schema, t.Name, t.Moment, unsettled, expressions(&t, "t"))
-	rows, err := tx.Query(ctx, sql, pgx.QueryResultFormats{pgx.BinaryFormatCode}, sealBatch)
 	if err != nil {
-		return nil, cursor{}, err
+		return 0, err
 	}
-	defer rows.Close()
-	var (
-		all      []found
-		snapshot string
-		end      cursor
-	)
-	for rows.Next() {
-		var (
-			f               found
-			side, txID      *string
-			at              *time.Time
-			unsettled, same *bool
-			before          []byte
-		)
-		const own = 8
-		dst := []any{&snapshot, &side, &txID, &at, &unsettled, &f.version, &same, &before}
-		for range t.Columns {
-			dst = append(dst, nil)
-		}
-		if err := rows.Scan(dst...); err != nil {
-			return nil, end, err
-		}
-		if side == nil { // the snapshot alone
-			continue
-		}
-		values := make(backoffice.AuditRow, len(t.Columns))
-		for i, raw := range rows.RawValues()[own:] {
-			values[i] = canonical(t.Columns[i].Kind, raw)
-		}
-		f.txID, f.at, f.unsettled, f.sameTx = *txID, *at, *unsettled, *same
-		f.row, f.tenant = [16]byte(values[0]), [16]byte(values[1])
-		f.encoded = t.Encode(nil, values)
-		f.hash = sha256.Sum256(f.encoded)
-		f.same = string(before) == string(f.hash[:])
-		all = append(all, f)
-		if *side == "ahead" {
-			end.ahead++
-			end.txID, end.tenant, end.row = f.txID, f.tenant, f.row
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, end, err
-	}
-	return all, end, end.settle(snapshot)
-}
-
-// settle moves the cursor to the end of the snapshot, if everything up to there was
-// read, and keeps the transactions that run before it.
-func (c *cursor) settle(snapshot string) error {
-	parts := strings.Split(snapshot, ":") // xmin:xmax:running,running
-	if len(parts) != 3 {
-		return fmt.Errorf("malformed snapshot %q", snapshot)
-	}
-	if c.ahead < sealBatch {
-		c.txID, c.tenant, c.row = parts[1], [16]byte{}, [16]byte{}
-	}
-	limit, err := strconv.ParseUint(c.txID, 10, 64)
-	if err != nil {
-		return fmt.Errorf("malformed snapshot %q", snapshot)
-	}
-	c.holes = []string{}
-	for x := range strings.SplitSeq(parts[2], ",") {
-		if n, err := strconv.ParseUint(x, 10, 64); err == nil && n <= limit {
-			c.holes = append(c.holes, x)
-		}
-	}
-	return nil
-}
-
-// microsecondsTo2000 is Postgres' epoch.
-const microsecondsTo2000 = 946684800000000
-
-// canonical is the value of a column from its binary form on the wire.
-func canonical(kind backoffice.AuditKind, raw []byte) []byte {
-	if raw == nil {
-		return nil
-	}
-	if kind == backoffice.AuditTime {
-		return binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(raw)+microsecondsTo2000)
-	}
-	return append([]byte{}, raw...) // an empty text is not null
+	return added, l.deferRows(ctx, tx, t, bad)
 }
 
 // tip is where a chain ends.
@@ -242,11 +216,14 @@ type tip struct {
 }
 
 // addEntries appends rows to the chains of their tenants.
-func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, now time.Time) error {
+func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, since, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	now = now.UTC().Truncate(time.Microsecond)
+	var passed *time.Time
+	if !since.IsZero() {
+		passed = &since
+	}
 	tenants := make([][16]byte, 0, len(rows))
 	for i := range rows {
 		tenants = append(tenants, rows[i].tenant)
@@ -270,6 +247,7 @@ func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, now 
 		ats                       []time.Time
 		rowHashes, hashes, bodies [][]byte
 		txIDs                     []string
+		forms, weights            []int
 	)
 	for i := range rows {
 		r := &rows[i]
@@ -280,6 +258,7 @@ func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, now 
 		}
 		e := backoffice.AuditEntry{
 			Tenant: r.tenant, Seq: end.Seq + 1, Table: table, Row: r.row, Version: r.version + 1, At: r.at, SealedAt: now, Settled: !r.unsettled, RowHash: r.hash,
+			Since: since,
 		}
 		sum := e.Sum(backoffice.Digest(end.Hash))
 		end.Seq, end.Hash = e.Seq, sum[:]
@@ -288,14 +267,15 @@ func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, now 
 			body = r.encoded
 		}
 		seqs, ids, versions, ats = append(seqs, e.Seq), append(ids, r.row), append(versions, e.Version), append(ats, r.at)
-		rowHashes, hashes, bodies, txIDs = append(rowHashes, r.hash[:]), append(hashes, sum[:]), append(bodies, body), append(txIDs, r.txID)
+		rowHashes, hashes, bodies, txIDs = append(rowHashes, r.hash[:]), append(hashes, sum[:]), append(bodies, body), append(txIDs, strconv.FormatUint(r.tx, 10))
+		forms, weights = append(forms, int(r.form)), append(weights, r.weight)
 	}
 	// With the order of the arrays, so that pos grows with seq.
-	if _, err := tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_chain (tenant, seq, tab, row_id, version, at, sealed_at, row_hash, hash, unsettled, tx_id)
-		SELECT tenant, seq, $1, row_id, version, at, $2, row_hash, hash, unsettled, tx_id::xid8
-		FROM unnest($3::uuid[], $4::bigint[], $5::uuid[], $6::int[], $7::timestamptz[], $8::bytea[], $9::bytea[], $10::bytea[], $11::text[])
-			WITH ORDINALITY AS e(tenant, seq, row_id, version, at, row_hash, hash, unsettled, tx_id, n) ORDER BY n`,
-		table, now, tenants, seqs, ids, versions, ats, rowHashes, hashes, bodies, txIDs); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_chain (tenant, seq, tab, row_id, version, at, sealed_at, row_hash, hash, unsettled, tx_id, form, bytes, since)
+		SELECT tenant, seq, $1, row_id, version, at, $2, row_hash, hash, unsettled, tx_id::xid8, form, bytes, $14
+		FROM unnest($3::uuid[], $4::bigint[], $5::uuid[], $6::int[], $7::timestamptz[], $8::bytea[], $9::bytea[], $10::bytea[], $11::text[], $12::int[], $13::int[])
+			WITH ORDINALITY AS e(tenant, seq, row_id, version, at, row_hash, hash, unsettled, tx_id, form, bytes, n) ORDER BY n`,
+		table, now, tenants, seqs, ids, versions, ats, rowHashes, hashes, bodies, txIDs, forms, weights, passed); err != nil {
 		return fmt.Errorf("add audit entries: %w", err)
 	}
 	tenants, seqs, hashes = tenants[:0], nil, nil
@@ -305,91 +285,4 @@ func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, now 
 	_, err = tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_tips (tenant, seq, hash) SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bytea[])
 		ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, tenants, seqs, hashes)
 	return err
-}
-
-// signHeads signs the ends of chains that have grown, with their events.
-func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *backoffice.AuditKeys, now time.Time) (n int, err error) {
-	err = inTx(ctx, db, func(tx pgx.Tx) error {
-		n = 0
-		var mine bool
-		if err := tx.QueryRow(ctx, takeTurn).Scan(&mine); err != nil {
-			return err
-		}
-		if !mine {
-			return errBusy
-		}
-		rows, err := tx.Query(ctx, `SELECT tenant, seq, hash, head_seq FROM bff_backoffice.audit_tips WHERE seq > head_seq LIMIT $1`, headBatch)
-		if err != nil {
-			return err
-		}
-		type grown struct {
-			tip
-			HeadSeq int64
-		}
-		ends, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (g grown, err error) {
-			return g, r.Scan(&g.Tenant, &g.Seq, &g.Hash, &g.HeadSeq)
-		})
-		if err != nil || len(ends) == 0 {
-			return err
-		}
-		n = len(ends)
-		var (
-			b      pgx.Batch
-			events []bff.Event
-		)
-		for _, end := range ends {
-			head, err := keys.Sign(bff.IDFromBytes(bff.PrefixTenant, end.Tenant), end.Seq, backoffice.Digest(end.Hash), now)
-			if err != nil {
-				return err
-			}
-			event, err := l.cfg.News.Sealed(head, end.Seq-end.HeadSeq, now)
-			if err != nil {
-				return err
-			}
-			events = append(events, event)
-			signature, err := base64.StdEncoding.DecodeString(head.Signature)
-			if err != nil {
-				return err
-			}
-			b.Queue(`INSERT INTO bff_backoffice.audit_heads (tenant, seq, hash, sealed_at, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6)`,
-				end.Tenant, end.Seq, end.Hash, head.SealedAt.Time, head.KeyID, signature)
-			b.Queue(`UPDATE bff_backoffice.audit_tips SET head_seq = $2 WHERE tenant = $1`, end.Tenant, end.Seq)
-		}
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return err
-		}
-		return l.cfg.Outbox.Append(ctx, tx, events...)
-	})
-	return n, err
-}
-
-// scanHead reads a head as audit_heads has it.
-func scanHead(r pgx.CollectableRow) (h backoffice.AuditHead, err error) {
-	var (
-		tenant          [16]byte
-		hash, signature []byte
-		at              time.Time
-	)
-	if err := r.Scan(&tenant, &h.Seq, &hash, &at, &h.KeyID, &signature); err != nil {
-		return h, err
-	}
-	h.Tenant, h.Hash, h.SealedAt = bff.IDFromBytes(bff.PrefixTenant, tenant), hex.EncodeToString(hash), bff.At(at)
-	h.Signature = base64.StdEncoding.EncodeToString(signature)
-	return h, nil
-}
-
-// countUnsealed counts the rows that have no entry in the version that they have.
-func (l *Lake) countUnsealed(ctx context.Context, db *pgxpool.Pool, _ time.Time) (int, error) {
-	total := 0
-	for _, t := range backoffice.AuditTables() {
-		var n int
-		if err := db.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %[1]s%[2]s t
-			WHERE (t.tx_id >= coalesce((SELECT tx_id FROM %[1]saudit_cursors WHERE tab = '%[2]s'), '0') OR t.tx_id = ANY((SELECT holes FROM %[1]saudit_cursors WHERE tab = '%[2]s')::xid8[]))
-				AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id)
-			LIMIT 1000000) AS o`, schema, t.Name)).Scan(&n); err != nil {
-			return 0, fmt.Errorf("count unsealed rows of %s: %w", t.Name, err)
-		}
-		total += n
-	}
-	return total, nil
 }

@@ -20,6 +20,8 @@ type table struct {
 	only string
 	// chain is the list of what is read of the chain: pos first.
 	chain string
+	// weight is the SQL for what an entry's row weighs.
+	weight string
 	// audited is the table whose rows are read as well; nil = the chain itself is exported.
 	audited *backoffice.AuditTable
 	// row makes a file's row of an entry and its row, and says in which month it belongs.
@@ -28,9 +30,11 @@ type table struct {
 	row func(entry, row [][]byte) (values [][]byte, at time.Time, err error)
 }
 
-// entries reads what is behind first up to last, a page at most.
-func (t *table) entries(s span) string {
-	return fmt.Sprintf(`SELECT %s FROM %saudit_chain WHERE %s AND pos > %d AND pos <= %d ORDER BY pos LIMIT %d`, t.chain, schema, t.only, s.First, s.Last, pageRows)
+// entries reads what is behind first up to last: a page at most, by number and by weight.
+func (t *table) entries(s span, limit int) string {
+	return fmt.Sprintf(`SELECT %s FROM (SELECT *, sum(%s) OVER (ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+			FROM (SELECT * FROM %saudit_chain WHERE %s AND pos > %d AND pos <= %d ORDER BY pos LIMIT %d) AS c) AS c
+		WHERE coalesce(before, 0) < %d ORDER BY pos`, t.chain, t.weight, schema, t.only, s.First, s.Last, limit, pageBytes)
 }
 
 // The columns of an entry that an exported row needs.
@@ -44,6 +48,7 @@ const (
 	entryRow
 	entryTenant
 	entryTx
+	entryForm
 	entryColumns
 )
 
@@ -64,9 +69,29 @@ func rowColumns(t *backoffice.AuditTable) []Column {
 		Column{Name: "audit_version", Kind: backoffice.AuditInt, Required: true})
 }
 
+// Withheld is a row that is not in the lake, because it is gone or is not as it was sealed.
+type Withheld struct {
+	Tenant bff.ID `json:"tenantId"`
+	Row    bff.ID `json:"rowId"`
+	Seq    int64  `json:"sequence"`
+	Detail string `json:"detail"`
+}
+
+func (w *Withheld) Error() string {
+	return fmt.Sprintf("%s of tenant %s %s", w.Row, w.Tenant, w.Detail)
+}
+
+// weightOf is what an entry's row weighs; one that was sealed whole did not say, and may weigh a lot if it has JSON.
+func weightOf(t *backoffice.AuditTable) string {
+	unknown := 1 << 10
+	if slices.ContainsFunc(t.Columns, func(c backoffice.AuditColumn) bool { return c.JSON && !c.Texts }) {
+		unknown = backoffice.AuditWeight
+	}
+	return fmt.Sprintf("coalesce(bytes, %d)", unknown)
+}
+
 // rowTable exports the rows of an audited table as they were sealed. A row that is
-// missing, or is not as it was sealed, stops the export: it must be neither passed over
-// nor pruned.
+// missing, or is not as it was sealed, is withheld.
 func rowTable(t backoffice.AuditTable) table {
 	values, moments := make([][]byte, len(t.Columns)+2), make([][8]byte, len(t.Columns))
 	var (
@@ -74,19 +99,22 @@ func rowTable(t backoffice.AuditTable) table {
 		lists   textLists
 	)
 	return table{
-		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t,
-		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id",
+		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t, weight: weightOf(&t),
+		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id, form::bigint",
 		row: func(entry, row [][]byte) ([][]byte, time.Time, error) {
 			at := moment(entry[entryAt])
-			fail := func(format string, args ...any) ([][]byte, time.Time, error) {
-				id, tenant := bff.IDFromBytes(t.Prefix, [16]byte(entry[entryRow])), bff.IDFromBytes(bff.PrefixTenant, [16]byte(entry[entryTenant]))
-				return nil, at, fmt.Errorf("%s %s of tenant %s "+format, append([]any{t.Name, id, tenant}, args...)...)
+			form := backoffice.AuditForm(number(entry[entryForm]))
+			fail := func(detail string) ([][]byte, time.Time, error) {
+				return nil, at, &Withheld{
+					Tenant: bff.IDFromBytes(bff.PrefixTenant, [16]byte(entry[entryTenant])), Row: bff.IDFromBytes(t.Prefix, [16]byte(entry[entryRow])),
+					Seq: number(entry[entrySeq]), Detail: detail,
+				}
 			}
 			switch {
 			case entry[entryUnsettled] != nil:
-				sealed, err := t.Decode(entry[entryUnsettled])
+				sealed, err := t.Decode(form, entry[entryUnsettled])
 				if err != nil {
-					return fail("can not be read from the chain: %w", err)
+					return fail("can not be read from the chain: run audit verify")
 				}
 				copy(values, sealed)
 			case row == nil:
@@ -103,7 +131,7 @@ func rowTable(t backoffice.AuditTable) table {
 					}
 				}
 			}
-			encoded = t.Encode(encoded[:0], values[:len(t.Columns)])
+			encoded = t.Encode(encoded[:0], form, values[:len(t.Columns)])
 			if sum := sha256.Sum256(encoded); string(sum[:]) != string(entry[entryHash]) {
 				return fail("is not as it was sealed: run audit verify")
 			}
@@ -127,18 +155,23 @@ func chainColumns() []Column {
 		{Name: "settled", Kind: backoffice.AuditInt, Required: true},
 		{Name: "row_hash", Kind: kindHash, Required: true},
 		{Name: "hash", Kind: kindHash, Required: true},
+		{Name: "form", Kind: backoffice.AuditInt},
+		{Name: "since", Kind: backoffice.AuditTime},
 	}
 }
 
 // chainTable exports the chain itself.
 func chainTable() table {
-	var moments [2][8]byte
+	var moments [3][8]byte
 	return table{
-		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true",
-		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash",
+		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true", weight: "0",
+		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash, form::bigint, since",
 		row: func(entry, _ [][]byte) ([][]byte, time.Time, error) {
 			sealed := moment(entry[7])
 			entry[6], entry[7] = since1970(&moments[0], entry[6]), since1970(&moments[1], entry[7])
+			if entry[12] != nil {
+				entry[12] = since1970(&moments[2], entry[12])
+			}
 			return entry, sealed, nil
 		},
 	}

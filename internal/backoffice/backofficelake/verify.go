@@ -54,6 +54,10 @@ type TenantReport struct {
 	OldestUnsealed time.Duration `json:"oldestUnsealedNs"`
 }
 
+// unsealedFor is how long rows may wait for a signed head: two runs of the sealer. It proves nothing that they are as they were
+// written, and a sealer that stands still must not look like an audit that holds.
+const unsealedFor = 2 * sealEvery
+
 // late is how long a row may take from its moment to its commit. One that is older than
 // the last seal by more, and not sealed, was not written by the service.
 const late = time.Hour
@@ -209,37 +213,58 @@ type previous struct {
 	hash    []byte
 }
 
-const readChain = `SELECT c.pos, c.seq, c.tab, c.row_id, c.version, c.at, c.sealed_at, c.row_hash, c.hash, c.unsettled, n.newest, p.settled, p.row_hash
+const readChain = `SELECT c.pos, c.seq, c.tab, c.row_id, c.version, c.at, c.sealed_at, c.row_hash, c.hash, c.unsettled, n.newest, p.settled, p.row_hash, c.form, c.since
 	FROM bff_backoffice.audit_chain c
 	CROSS JOIN LATERAL (SELECT max(version) AS newest FROM bff_backoffice.audit_chain n WHERE n.tenant = c.tenant AND n.tab = c.tab AND n.row_id = c.row_id) n
 	LEFT JOIN LATERAL (SELECT p.unsettled IS NULL AS settled, p.row_hash FROM bff_backoffice.audit_chain p
 		WHERE p.tenant = c.tenant AND p.tab = c.tab AND p.row_id = c.row_id AND p.version = c.version - 1) p ON true
 	WHERE c.tenant = $1 AND c.seq > $2 ORDER BY c.seq LIMIT $3`
 
+// read runs a query that goes by indexes.
+func (v *verification) read(ctx context.Context, sql string, args []any, collect func(pgx.Rows) error) error {
+	return inTx(ctx, v.DB, func(tx pgx.Tx) error {
+		if err := byIndex(ctx, tx); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		return collect(rows)
+	})
+}
+
+func (t *tenantRun) scanStored(r pgx.CollectableRow) (s stored, err error) {
+	var (
+		rowHash, hash, before []byte
+		settled               *bool
+		since                 *time.Time
+	)
+	if err := r.Scan(&s.pos, &s.Seq, &s.Table, &s.Row, &s.Version, &s.At, &s.SealedAt, &rowHash, &hash, &s.body, &s.newest, &settled, &before, &s.form, &since); err != nil {
+		return s, err
+	}
+	if since != nil {
+		s.Since = *since
+	}
+	if len(rowHash) == sha256.Size && len(hash) == sha256.Size { // else it fits nothing
+		s.RowHash, s.Hash = backoffice.Digest(rowHash), backoffice.Digest(hash)
+	}
+	s.Tenant, s.Settled = t.Tenant.Bytes(), s.body == nil
+	if settled != nil {
+		s.previous = &previous{*settled, before}
+	}
+	return s, nil
+}
+
 // chain follows a tenant's chain and compares the rows with it.
 func (v *verification) chain(ctx context.Context, t *tenantRun) error {
 	w := v.walk(t, "database", slices.Clone(t.heads))
 	for at := int64(0); ; {
-		rows, err := v.DB.Query(ctx, readChain, t.Tenant.UUID(), at, verifyPage)
-		if err != nil {
+		var page []stored
+		err := v.read(ctx, readChain, []any{t.Tenant.UUID(), at, verifyPage}, func(rows pgx.Rows) (err error) {
+			page, err = pgx.CollectRows(rows, t.scanStored)
 			return err
-		}
-		page, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s stored, err error) {
-			var (
-				rowHash, hash, before []byte
-				settled               *bool
-			)
-			if err := r.Scan(&s.pos, &s.Seq, &s.Table, &s.Row, &s.Version, &s.At, &s.SealedAt, &rowHash, &hash, &s.body, &s.newest, &settled, &before); err != nil {
-				return s, err
-			}
-			if len(rowHash) == sha256.Size && len(hash) == sha256.Size { // else it fits nothing
-				s.RowHash, s.Hash = backoffice.Digest(rowHash), backoffice.Digest(hash)
-			}
-			s.Tenant, s.Settled = t.Tenant.Bytes(), s.body == nil
-			if settled != nil {
-				s.previous = &previous{*settled, before}
-			}
-			return s, nil
 		})
 		if err != nil {
 			return err
@@ -262,51 +287,90 @@ func (v *verification) chain(ctx context.Context, t *tenantRun) error {
 	}
 	w.end()
 	t.Signed = w.signed
+	if !w.unsigned.IsZero() && v.Now.Sub(w.unsigned) > unsealedFor {
+		v.find(Finding{
+			Kind: Unsealed, Where: "database", Tenant: t.Tenant, Seq: w.signed + 1,
+			Detail: fmt.Sprintf("no signed head pins the chain from here on, although it was sealed at %s", bff.At(w.unsigned)),
+		})
+	}
 	return nil
 }
 
 // rows compares the rows of a page's entries with their hashes.
 func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) error {
 	for _, table := range backoffice.AuditTables() {
-		var ids [][16]byte
-		for i := range page {
-			if page[i].Table == table.Name {
-				ids = append(ids, page[i].Row)
+		for _, form := range []backoffice.AuditForm{backoffice.AuditWhole, backoffice.AuditWeighed} {
+			var own []*stored
+			for i := range page {
+				if page[i].Table == table.Name && page[i].form == form {
+					own = append(own, &page[i])
+				}
 			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		found, err := v.readRows(ctx, t, &table, ids)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if e := &page[i]; e.Table == table.Name {
-				row := found[e.Row]
-				v.compare(t, &table, e, row)
+			if err := v.compareRows(ctx, t, &table, form, own, sealChunk); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, ids [][16]byte) (map[[16]byte]backoffice.AuditRow, error) {
-	rows, err := v.DB.Query(ctx, `SELECT `+expressions(table, "t")+` FROM `+schema+table.Name+` t WHERE t.tenant_id = $1 AND t.id = ANY($2)`,
-		pgx.QueryResultFormats{pgx.BinaryFormatCode}, t.Tenant.UUID(), ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	found := map[[16]byte]backoffice.AuditRow{}
-	for rows.Next() {
-		row := make(backoffice.AuditRow, len(table.Columns))
-		for i, raw := range rows.RawValues() {
-			row[i] = canonical(table.Columns[i].Kind, raw)
+// compareRows reads the rows of entries, some at a time, and compares them. What takes too long together is read one by one.
+func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, form backoffice.AuditForm, entries []*stored, size int) error {
+	for part := range slices.Chunk(entries, size) {
+		timeout := chunkTimeout
+		if size == 1 {
+			timeout = deferredTimeout
 		}
-		found[[16]byte(row[0])] = row
+		found, err := v.readRows(ctx, t, table, form, part, timeout)
+		why := refusalOf(ctx, err)
+		switch {
+		case err != nil && why == "":
+			return err
+		case err != nil && size > 1:
+			if err := v.compareRows(ctx, t, table, form, part, 1); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			v.find(Finding{Kind: Changed, Where: "database", Tenant: t.Tenant, Table: table.Name, Row: part[0].rowID(), Seq: part[0].Seq, Detail: "the row can not be read: " + why})
+			continue
+		}
+		for _, e := range part {
+			v.compare(t, table, e, found[e.Row])
+		}
 	}
-	return found, rows.Err()
+	return nil
+}
+
+func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, form backoffice.AuditForm, entries []*stored, timeout time.Duration) (found map[[16]byte]backoffice.AuditRow, err error) {
+	ids := make([][16]byte, 0, len(entries))
+	for _, e := range entries {
+		ids = append(ids, e.Row)
+	}
+	columns, from := source(table, form, false)
+	err = inTx(ctx, v.DB, func(tx pgx.Tx) error {
+		found = map[[16]byte]backoffice.AuditRow{}
+		if err := byIndex(ctx, tx); err != nil {
+			return err
+		}
+		return attempt(ctx, tx, timeout, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, `SELECT `+columns+` FROM `+from+` WHERE t.tenant_id = $1 AND t.id = ANY($2)`,
+				pgx.QueryResultFormats{pgx.BinaryFormatCode}, t.Tenant.UUID(), ids)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				row := make(backoffice.AuditRow, len(table.Columns))
+				for i, raw := range rows.RawValues() {
+					row[i] = canonical(table.Columns[i].Kind, raw)
+				}
+				found[[16]byte(row[0])] = row
+			}
+			return rows.Err()
+		})
+	})
+	return found, err
 }
 
 // compare holds a row to one of its entries.
@@ -324,7 +388,7 @@ func (v *verification) compare(t *tenantRun, table *backoffice.AuditTable, e *st
 		return
 	}
 	if e.body != nil {
-		before, err := table.Decode(e.body)
+		before, err := table.Decode(e.form, e.body)
 		if err != nil || sha256.Sum256(e.body) != e.RowHash {
 			find(Changed, "what the chain keeps of the unsettled row was edited")
 		} else if !table.Fixed(before, row) {
@@ -334,7 +398,7 @@ func (v *verification) compare(t *tenantRun, table *backoffice.AuditTable, e *st
 	if e.Version < e.newest {
 		return
 	}
-	switch sum := sha256.Sum256(table.Encode(nil, row)); {
+	switch sum := sha256.Sum256(table.Encode(nil, e.form, row)); {
 	case sum == e.RowHash:
 		t.Rows++
 	case !e.Settled: // it has ended since
@@ -365,43 +429,62 @@ func (v *verification) note(t *tenantRun, at time.Time) {
 	t.OldestUnsealed = max(t.OldestUnsealed, v.Now.Sub(at))
 }
 
-// unsealed finds rows without an entry: new ones, and ones that were put in.
+// unsealed finds rows without an entry: new ones, ones that can not be sealed, and ones that were put in.
 func (v *verification) unsealed(ctx context.Context, t *tenantRun) error {
+	var waiting int64
+	oldest := v.Now
 	for _, table := range backoffice.AuditTables() {
-		for after := ([16]byte{}); ; {
-			rows, err := v.DB.Query(ctx, fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < k.tx_id AND NOT t.tx_id = ANY(k.holes))
-				FROM %[1]s%[2]s t WHERE t.tenant_id = $1 AND t.id > $2
-				AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id) ORDER BY t.id LIMIT $3`,
-				schema, table.Name, table.Moment), t.Tenant.UUID(), after, verifyPage)
-			if err != nil {
-				return err
-			}
-			n := 0
-			for rows.Next() {
-				var (
-					at     time.Time
-					passed bool
-				)
-				if err := rows.Scan(&after, &at, &passed); err != nil {
-					return errors.Join(err, rows.Err())
+		sql := fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < k.tx_id AND NOT t.tx_id = ANY(k.holes)),
+				(SELECT passed_at FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s'), d.reason
+			FROM %[1]s%[2]s t LEFT JOIN %[1]saudit_deferred d ON d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id
+			WHERE t.tenant_id = $1 AND t.id > $2
+			AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id) ORDER BY t.id LIMIT $3`,
+			schema, table.Name, table.Moment)
+		for after, n := ([16]byte{}), verifyPage; n == verifyPage; {
+			n = 0
+			if err := v.read(ctx, sql, []any{t.Tenant.UUID(), after, verifyPage}, func(rows pgx.Rows) error {
+				for rows.Next() {
+					var (
+						at     time.Time
+						passed bool
+						pass   *time.Time
+						reason *string
+					)
+					if err := rows.Scan(&after, &at, &passed, &pass, &reason); err != nil {
+						return errors.Join(err, rows.Err())
+					}
+					n++
+					if pass == nil {
+						pass = &t.lastSeal
+					}
+					f := Finding{Where: "database", Tenant: t.Tenant, Table: table.Name, Row: rowID(table.Name, after)}
+					switch {
+					case reason != nil:
+						f.Kind, f.Detail = Unsealed, "the row can not be sealed: "+*reason
+						v.find(f)
+						v.note(t, at)
+					case passed || at.Before(pass.Add(-late)):
+						f.Kind, f.Detail = Inserted, fmt.Sprintf("the row says %s, and was not there when the table was sealed at %s", bff.At(at), bff.At(*pass))
+						v.find(f)
+					default:
+						v.note(t, at)
+						waiting++
+						if at.Before(oldest) {
+							oldest = at
+						}
+					}
 				}
-				n++
-				if passed || at.Before(t.lastSeal.Add(-late)) {
-					v.find(Finding{
-						Kind: Inserted, Where: "database", Tenant: t.Tenant, Table: table.Name, Row: rowID(table.Name, after),
-						Detail: fmt.Sprintf("the row says %s, and was not there when the chain was sealed at %s", bff.At(at), bff.At(t.lastSeal)),
-					})
-					continue
-				}
-				v.note(t, at)
-			}
-			if err := rows.Err(); err != nil {
+				return rows.Err()
+			}); err != nil {
 				return err
-			}
-			if n < verifyPage {
-				break
 			}
 		}
+	}
+	if v.Now.Sub(oldest) > unsealedFor {
+		v.find(Finding{
+			Kind: Unsealed, Where: "database", Tenant: t.Tenant,
+			Detail: fmt.Sprintf("%d rows are not sealed, the oldest of %s: the sealer does not run", waiting, bff.At(oldest)),
+		})
 	}
 	return nil
 }

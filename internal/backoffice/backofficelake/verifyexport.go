@@ -105,7 +105,6 @@ func (v *verification) exportedRows(ctx context.Context, table *backoffice.Audit
 		}
 		t := v.tenant(tenant)
 		seq, version := number(row[own]), int(number(row[own+1]))
-		sum := backoffice.Digest(sha256.Sum256(table.Encode(nil, row[:own])))
 		find := func(kind, detail string) {
 			v.find(Finding{Kind: kind, Where: "export", Tenant: tenant, Table: table.Name, Row: rowID(table.Name, [16]byte(row[0])), Seq: seq, Detail: detail + " (" + path + ")"})
 		}
@@ -114,6 +113,7 @@ func (v *verification) exportedRows(ctx context.Context, table *backoffice.Audit
 			return
 		}
 		e := &t.exported[seq-1]
+		sum := backoffice.Digest(sha256.Sum256(table.Encode(nil, e.form, row[:own])))
 		switch same := e.Table == table.Name && e.Row == [16]byte(row[0]) && e.Version == version; {
 		case same && e.RowHash == sum && e.verified:
 			find(Inserted, "the row is there twice")
@@ -220,9 +220,16 @@ func number(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolin
 
 // readLink is an entry from its row in a file.
 func readLink(row [][]byte) link {
-	return link{pos: number(row[0]), AuditEntry: backoffice.AuditEntry{
+	l := link{pos: number(row[0]), form: backoffice.AuditWhole, AuditEntry: backoffice.AuditEntry{
 		Tenant: [16]byte(row[1]), Seq: number(row[2]), Table: string(row[3]), Row: [16]byte(row[4]), Version: int(number(row[5])),
 		At: time.UnixMicro(number(row[6])).UTC(), SealedAt: time.UnixMicro(number(row[7])).UTC(), Settled: number(row[8]) == 1,
 		RowHash: backoffice.Digest(row[9]), Hash: backoffice.Digest(row[10]),
 	}}
+	if row[11] != nil { // files of earlier releases have neither
+		l.form = backoffice.AuditForm(number(row[11]))
+	}
+	if row[12] != nil {
+		l.Since = time.UnixMicro(number(row[12])).UTC()
+	}
+	return l
 }

@@ -42,7 +42,7 @@ func TestActivityPagesNeitherSkipNorRepeat(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx := testkit.Context(t)
-	tenant, property, now := id(bff.PrefixTenant), id(bff.PrefixProperty), time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+	tenant, property, now := id(bff.PrefixTenant), id(bff.PrefixProperty), time.Now().UTC().Truncate(time.Second).Add(-10*time.Minute)
 	add := func(n int, at func(i int) time.Time) map[bff.ID]bool {
 		added := map[bff.ID]bool{}
 		var did []backoffice.Activity
@@ -92,7 +92,7 @@ func TestActivityFilters(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx := testkit.Context(t)
-	tenant, property, now := id(bff.PrefixTenant), id(bff.PrefixProperty), time.Date(2026, 11, 17, 10, 0, 0, 123456000, time.UTC)
+	tenant, property, now := id(bff.PrefixTenant), id(bff.PrefixProperty), time.Now().UTC().Truncate(time.Second).Add(-10*time.Minute+123456*time.Microsecond)
 	add := func(owner bff.ID, name string, after time.Duration, change func(*backoffice.Activity)) backoffice.Activity {
 		a := checkIn(owner, now.Add(after))
 		a.Property, a.Action = property, name

@@ -49,6 +49,7 @@ const audits = `SELECT concat_ws(' ', state, outcome, error_code, cardinality(ac
 func TestLockAuditIsOnePerKey(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
+	d.atAnyTime(t)
 	tenant := id(bff.PrefixTenant)
 	first := lockAttempt(tenant, backoffice.RevokeKey, now)
 	if _, _, err := d.BeginMutation(ctx, first); err != nil { // and its process dies

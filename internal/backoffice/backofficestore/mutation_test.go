@@ -75,6 +75,7 @@ const outcomes = `SELECT concat_ws(' ', outcome, latency_ms, error_code) FROM bf
 func TestMutationHappensOnce(t *testing.T) {
 	t.Parallel()
 	d, u := openDesk(t), &upstream{}
+	d.atAnyTime(t)
 	now := time.Now()
 	a := checkIn(id(bff.PrefixTenant), now)
 	o := backoffice.Once{Key: key, Digest: [32]byte{1}}

@@ -73,7 +73,7 @@ type Resource struct{ Kind, ID string }
 // StoredID is the id as the ledger keeps it: what a client has made up instead of an
 // id may be anything, and is not kept.
 func (r Resource) StoredID() string {
-	if !token(r.ID) {
+	if !IsWord(r.ID) {
 		return "malformed"
 	}
 	return r.ID
@@ -83,7 +83,7 @@ func (r Resource) StoredID() string {
 // whatever kind. A kind has no colon.
 func ParseResource(s string) (Resource, bool) {
 	kind, id, one := strings.Cut(s, ":")
-	return Resource{kind, id}, token(kind) && token(id) && one == (id != "") && kind+id != ""
+	return Resource{kind, id}, IsWord(kind) && IsWord(id) && one == (id != "") && kind+id != ""
 }
 
 // ActivityQuery is what is asked of the ledger; what is zero narrows nothing.
@@ -97,7 +97,7 @@ type ActivityQuery struct {
 }
 
 // OperatorToken reports whether a text may be an operator's id.
-func OperatorToken(s string) bool { return token(s) }
+func OperatorToken(s string) bool { return IsWord(s) }
 
 // ActivityPosition is a place in the ledger: behind the activity of that moment and id.
 // Neither ever changes, nor does anything that a query asks for, so that no activity

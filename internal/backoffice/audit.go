@@ -301,7 +301,7 @@ func ParseAuditKeys(lines []string) (*AuditKeys, error) {
 		text, verifies := strings.CutPrefix(text, "public:")
 		b, err := base64.StdEncoding.DecodeString(text)
 		switch {
-		case err != nil || len(b) != ed25519.SeedSize || id == "" || !token(id):
+		case err != nil || len(b) != ed25519.SeedSize || id == "" || !IsWord(id):
 			return nil, fmt.Errorf("audit key %d: want id:base64 of %d bytes", i+1, ed25519.SeedSize)
 		case k.public[id] != nil:
 			return nil, fmt.Errorf("audit key %d: the id %s is there twice", i+1, id)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -16,10 +15,11 @@ const (
 	// entry (DATA_MODEL §11).
 	MaxNotes = 200
 	// MaxDelta bounds the bytes of a change that an operator made to a suggestion.
-	MaxDelta      = 4 << 10
-	maxDeltaDepth = 4
-	// maxProvenance bounds what is kept of how a suggestion came about.
-	maxProvenance = 8 << 10
+	MaxDelta = 4 << 10
+	// MaxDeltaDepth bounds how deep objects and lists are nested in one, MaxDeltaValues its
+	// values.
+	MaxDeltaDepth  = 4
+	MaxDeltaValues = 256
 
 	// unspecified is the category or severity of an entry whose service names none.
 	unspecified = "unspecified"
@@ -66,41 +66,6 @@ type Acknowledgement struct {
 // Receipt is what the operator is told.
 func (a *Acknowledgement) Receipt() Receipt {
 	return NewReceipt(map[string]any{"alertId": a.AlertID, "inboxEntryId": a.InboxID, "acknowledgedAt": bff.At(a.At)})
-}
-
-// CheckDelta reports what is wrong with a change to a suggestion, by the names of its
-// members. It holds numbers, words and ids: text that a person has typed could name a
-// guest, and the delta is kept for years and handed on.
-func CheckDelta(delta map[string]any) bff.FieldErrors {
-	var bad bff.FieldErrors
-	if len(delta) == 0 {
-		bad.Add("modifiedDelta", bff.FieldRequired)
-	}
-	if depthOf(delta) > maxDeltaDepth {
-		bad.Add("modifiedDelta", bff.FieldRange)
-		return bad
-	}
-	checkDelta(&bad, "modifiedDelta", delta)
-	return bad
-}
-
-func checkDelta(bad *bff.FieldErrors, at string, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			if !token(name) || name == "" {
-				bad.Add(at, bff.FieldFormat)
-				continue
-			}
-			checkDelta(bad, at+"."+name, member)
-		}
-	case []any:
-		for i, element := range v {
-			checkDelta(bad, at+"["+strconv.Itoa(i)+"]", element)
-		}
-	case string:
-		bad.Check(token(v), at, bff.FieldFormat)
-	}
 }
 
 // CutNotes keeps the first MaxNotes code points.
@@ -177,6 +142,7 @@ type ClerkConfig struct {
 	Teller    *Teller
 	News      *Newsroom
 	Now       func() time.Time
+	Digested  func() // counts decisions of whose provenance the digest alone is kept; nil = uncounted
 }
 
 // NewClerk returns a Clerk.
@@ -200,17 +166,24 @@ func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time
 	}
 	defer m.Release()
 	e, err := k.find(ctx, v, Suggestions, r.SuggestionID)
+	if err == nil && !v.Member.HasAny(DecidingRoles(e.category())) {
+		err = bff.Errorf(bff.CodeRoleDenied, "your role does not decide about suggestions of this category")
+	}
 	if err == nil {
 		err = e.decidable(now)
+	}
+	if err == nil {
+		err = e.checkDelta(r.Delta)
 	}
 	if err != nil {
 		return m.Finish(ctx, Finished{At: k.cfg.Now(), Failure: err})
 	}
+	provenance, whole := e.provenance()
 	d := Decision{
 		ID: bff.NewID(bff.PrefixDecision, now), Tenant: v.Session.Tenant, Property: v.Property,
 		SuggestionID: e.ID, InboxID: Suggestions.EntryID(v.Session.Tenant, e.ID), Category: e.category(), Severity: e.severity(),
 		Outcome: r.Outcome, Delta: r.Delta, Notes: CutNotes(r.Notes), At: k.cfg.Now(), Operator: v.Session.Operator, Device: v.Session.Device,
-		Provenance: e.provenance(),
+		Provenance: provenance,
 	}
 	told, err := k.cfg.News.event(SuggestionDecided{
 		DecisionID: d.ID, SuggestionID: d.SuggestionID, InboxEntryID: d.InboxID, Category: d.Category, Severity: d.Severity,
@@ -224,6 +197,9 @@ func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time
 		Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{"decisionId": d.ID, "outcome": string(d.Outcome), "decidedAt": bff.At(d.At)})},
 	})
 	if err == nil {
+		if !whole && k.cfg.Digested != nil {
+			k.cfg.Digested()
+		}
 		k.cfg.Teller.marked(ctx, v, ChannelAI, SuggestionWasDecided, map[string]string{
 			"suggestionId": d.SuggestionID, "category": d.Category, "outcome": string(d.Outcome),
 		}, d.At)
@@ -314,28 +290,8 @@ func (e *InboxEntry) severity() string { return word(e.Severity) }
 
 // word is a word of another service's closed set.
 func word(s string) string {
-	if !token(s) {
+	if !IsWord(s) {
 		return unspecified
 	}
 	return cmp.Or(s, unspecified)
-}
-
-// provenance is how the suggestion came about, as the orchestrator says: a JSON object
-// that a database takes.
-func (e *InboxEntry) provenance() json.RawMessage {
-	var says struct {
-		Provenance json.RawMessage `json:"aiProvenance"`
-	}
-	e.read(&says)
-	var members map[string]any
-	dec := json.NewDecoder(bytes.NewReader(says.Provenance))
-	dec.UseNumber()
-	if dec.Decode(&members) != nil || members == nil || len(says.Provenance) > maxProvenance {
-		return json.RawMessage(`{}`)
-	}
-	out, err := json.Marshal(members)
-	if err != nil || bytes.Contains(out, []byte(`\u0000`)) { // which no jsonb column takes
-		return json.RawMessage(`{}`)
-	}
-	return out
 }

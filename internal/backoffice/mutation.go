@@ -130,7 +130,7 @@ func storable(name string, v any) bool {
 	}
 	switch v := v.(type) {
 	case string:
-		return token(v)
+		return IsWord(v)
 	case bff.ID, bff.Timestamp, bool, int, int32, int64, float64:
 		return true
 	}
@@ -157,8 +157,8 @@ func cursor(s string) bool {
 // maxToken bounds ids of other services.
 const maxToken = 128
 
-// token reports whether a text is an id, a word of a closed set or a moment.
-func token(s string) bool {
+// IsWord reports whether a text is an id, a word of a closed set or a moment.
+func IsWord(s string) bool {
 	if len(s) > maxToken {
 		return false
 	}

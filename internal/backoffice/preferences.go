@@ -11,8 +11,10 @@ import (
 const (
 	// MaxPreferences bounds the bytes of a change of preferences.
 	MaxPreferences = 16 << 10
-	// maxPreferencesDepth bounds how deep objects and lists are nested in a payload.
-	maxPreferencesDepth = 8
+	// MaxPreferencesDepth bounds how deep objects and lists are nested in a payload.
+	MaxPreferencesDepth = 8
+	// MaxPreferencesValues bounds the values of a payload, at all depths.
+	MaxPreferencesValues = 2000
 )
 
 // PreferencesOwner says whose preferences are meant: those of an operator, for one
@@ -45,32 +47,12 @@ type PreferencesChange struct {
 // members. Its meaning is the app's, but for the keyboard shortcuts.
 func CheckPreferences(payload map[string]any) bff.FieldErrors {
 	var bad bff.FieldErrors
-	if depthOf(payload) > maxPreferencesDepth {
-		bad.Add("payload", bff.FieldRange)
-	}
 	if own, there := payload[shortcutsMember]; there {
 		if _, ok := readShortcutOverrides(own); !ok {
 			bad.Add("payload."+shortcutsMember, bff.FieldFormat)
 		}
 	}
 	return bad
-}
-
-func depthOf(v any) int {
-	deepest := 0
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			deepest = max(deepest, depthOf(member))
-		}
-	case []any:
-		for _, element := range v {
-			deepest = max(deepest, depthOf(element))
-		}
-	default:
-		return 0
-	}
-	return deepest + 1
 }
 
 // PreferencesReader finds preferences: tenant-service's, or our copy of them.
@@ -152,6 +134,9 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c Preferenc
 			return Preferences{}, err
 		}
 		end.Events = []bff.Event{e}
+		// The copy has what was checked, which is what tenant-service has accepted: what it
+		// answers with might be something that no database takes.
+		replaced.Payload = c.Payload
 		end.Preferences = &PreferencesCopy{Owner: c.Owner, Preferences: replaced}
 		end.Answer = Answer{Status: 200, Receipt: NewReceipt(map[string]any{
 			"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String(),

@@ -74,13 +74,13 @@ func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string,
 // words keeps of a report what is a word or an id. Text could name a guest, and what is
 // reported is kept and handed on.
 func (r LockResult) words() LockResult {
-	if !token(r.Vendor) {
+	if !IsWord(r.Vendor) {
 		r.Vendor = "other"
 	}
-	if !token(r.Reason) {
+	if !IsWord(r.Reason) {
 		r.Reason = "other"
 	}
-	if !token(r.Credential) {
+	if !IsWord(r.Credential) {
 		r.Credential = ""
 	}
 	return r

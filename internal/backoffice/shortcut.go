@@ -160,7 +160,7 @@ func readShortcutOverrides(v any) (map[string]string, bool) {
 	}
 	out := make(map[string]string, len(members))
 	for action, v := range members {
-		if action == "" || len(action) > maxActionName || !token(action) {
+		if action == "" || len(action) > maxActionName || !IsWord(action) {
 			return nil, false
 		}
 		switch v := v.(type) {

@@ -23,7 +23,7 @@ func TestDefaultShortcuts(t *testing.T) {
 	actions := map[string]bool{}
 	all := DefaultShortcuts()
 	for i, s := range all {
-		if keys, ok := readKeys(s.Keys); !ok || keys != s.Keys || actions[s.Action] || !token(s.Action) {
+		if keys, ok := readKeys(s.Keys); !ok || keys != s.Keys || actions[s.Action] || !IsWord(s.Action) {
 			t.Errorf("%+v", s)
 		}
 		actions[s.Action] = true

@@ -63,7 +63,8 @@ func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, erro
 // ParseBody reads a JSON object.
 func ParseBody(ctx context.Context, body []byte) (*Input, error) { return ParseText(ctx, string(body)) }
 
-// ParseText reads a JSON object.
+// ParseText reads a JSON object. A member that is there twice is among the refused ones
+// from the beginning.
 func ParseText(ctx context.Context, text string) (*Input, error) {
 	bad := func(code, detail string) error {
 		return &bff.Error{
@@ -77,12 +78,16 @@ func ParseText(ctx context.Context, text string) (*Input, error) {
 	if !utf8.ValidString(text) {
 		return nil, bad(bff.FieldFormat, "the body must be UTF-8")
 	}
-	nodes, ok := parseJSON(text)
+	nodes, doubled, ok := parseJSON(text)
 	if !ok {
 		return nil, bad(bff.FieldFormat, "the body must be one JSON object")
 	}
 	if nodes[0].kind != jsonscan.Object {
 		return nil, bad(bff.FieldType, "the body must be one JSON object")
 	}
-	return &newRoot(ctx, nodes).Input, nil
+	doc := newRoot(ctx, nodes)
+	if doubled {
+		doc.refuseDoubles(0, "")
+	}
+	return &doc.Input, nil
 }

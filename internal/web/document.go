@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
@@ -82,6 +83,60 @@ func (d *document) value(at int32) any {
 	}
 }
 
+// fewMembers is how many names are compared each with all others: more are looked up.
+const fewMembers = 16
+
+// doubles are the names that an object has more than once, each once.
+func (d *document) doubles(object int32) (names []string) {
+	n := &d.nodes[object]
+	var seen map[string]int
+	if n.count > fewMembers {
+		seen = make(map[string]int, n.count)
+	}
+	for i := n.first; i != 0; i = d.nodes[i].next {
+		before := 0
+		if seen != nil {
+			before = seen[d.nodes[i].name]
+			seen[d.nodes[i].name]++
+		} else {
+			for j := n.first; j != i; j = d.nodes[j].next {
+				if d.nodes[j].name == d.nodes[i].name {
+					before++
+				}
+			}
+		}
+		if before == 1 {
+			names = append(names, d.nodes[i].name)
+		}
+	}
+	return names
+}
+
+// refuseDoubles refuses every member that is there twice: another reader, such as a
+// proxy in front of us, may believe the first.
+func (d *document) refuseDoubles(at int32, path string) {
+	n := &d.nodes[at]
+	inside := func(name string, i int) string {
+		switch {
+		case n.kind == jsonscan.Array:
+			return path + "[" + strconv.Itoa(i) + "]"
+		case path == "":
+			return name
+		}
+		return path + "." + name
+	}
+	if n.kind == jsonscan.Object {
+		for _, name := range d.doubles(at) {
+			d.bad.Add(inside(name, 0), bff.FieldConflict)
+		}
+	}
+	i := 0
+	for child := n.first; child != 0; child = d.nodes[child].next {
+		d.refuseDoubles(child, inside(d.nodes[child].name, i))
+		i++
+	}
+}
+
 // root is a document with the Input of its outermost object.
 type root struct {
 	Input
@@ -98,20 +153,22 @@ func newRoot(ctx context.Context, nodes []node) *root {
 // more than a few levels, and reading them is recursive.
 const maxDepth = 32
 
-// parseJSON reads one value; the first node is it.
-func parseJSON(text string) ([]node, bool) {
+// parseJSON reads one value; the first node is it. It also reports whether an object
+// has two members of one name.
+func parseJSON(text string) (nodes []node, doubled, ok bool) {
 	// Every value but the first follows a bracket or a comma. Some of those may
 	// be part of strings, so the guess has a bound.
 	guess := 1 + strings.Count(text, ",") + strings.Count(text, "{") + strings.Count(text, "[")
 	p := parser{Reader: jsonscan.NewText(text), document: document{nodes: make([]node, 0, min(guess, 64))}}
 	p.read("", none, 0, 0)
-	return p.nodes, !p.tooDeep && p.Err() == nil
+	return p.nodes, p.doubled, !p.tooDeep && p.Err() == nil
 }
 
 type parser struct {
 	*jsonscan.Reader
 	document
 	tooDeep bool
+	doubled bool
 }
 
 // read reads a value into its parent and returns its index.
@@ -128,6 +185,7 @@ func (p *parser) read(name string, parent, last int32, depth int) int32 {
 			for name := range p.Object() {
 				lastInside = p.read(name, at, lastInside, depth+1)
 			}
+			p.doubled = p.doubled || len(p.doubles(at)) > 0
 		} else {
 			for range p.Array() {
 				lastInside = p.read("", at, lastInside, depth+1)

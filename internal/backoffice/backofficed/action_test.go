@@ -265,6 +265,12 @@ func TestActionInput(t *testing.T) {
 		{decide, `{"outcome":"modified"}`, "modifiedDelta"},
 		{decide, `{"outcome":"modified","modifiedDelta":{}}`, "modifiedDelta"},
 		{decide, `{"outcome":"accepted","modifiedDelta":{"a":1}}`, "modifiedDelta"},
+		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":1e131071,"b":[1E-99999,"a\u0000b"],"c":{"d":1e16}}}`, "modifiedDelta.b[0] modifiedDelta.b[1] modifiedDelta.c.d modifiedDelta.ratePercent"},
+		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":"4","guest":"Ahmad.Karimi"}}`, "modifiedDelta.guest modifiedDelta.ratePercent"},
+		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":4,"ratePercent":40}}`, "modifiedDelta.ratePercent"},
+		{decide, `{"outcome":"accepted","outcome":"rejected"}`, "outcome"},
+		{folio + "/charges", `{"amount":{"minor":"5","minor":"500000","currency":"AFN"},"amount":{"minor":"5","currency":"AFN"}}`, "amount amount.minor"},
+		{"/alerts/alr_2/acknowledge", `{"notes":"a","notes":"b"}`, "notes"},
 		{decide, `{"outcome":"modified","modifiedDelta":{"a":{"note":"Zarghuna Ahmadzai"},"b":["x y"]}}`, "modifiedDelta.a.note modifiedDelta.b[0]"},
 		{decide, `{"outcome":"modified","modifiedDelta":{"a":"` + strings.Repeat("x", 100) + `","l":[` + strings.Repeat(`"abcdefgh",`, 400) + `1]}}`, "modifiedDelta"},
 		{"/alerts/alr_2/acknowledge", `{"notes":7,"category":"power"}`, "category notes"},
@@ -284,6 +290,39 @@ func TestActionInput(t *testing.T) {
 	}
 	if _, calls := f.hands.carried(); calls > 0 {
 		t.Errorf("%d calls", calls)
+	}
+	// A delta that does not fit is found out when the suggestion is read, and the refusal
+	// is the key's.
+	r := s.keyed(base+decide+"?propertyId="+house, `{"outcome":"modified","modifiedDelta":{"phone":"+93701234567"}}`)
+	first, second := f.send(0, r), f.send(0, s.again(r))
+	if codeOf(first) != "VALIDATION_FAILED" || codeOf(second) != "VALIDATION_FAILED" || !strings.Contains(second.Body.String(), `"modifiedDelta.phone"`) {
+		t.Errorf("%s, then %s", first.Body, second.Body)
+	}
+	if got := len(f.behindUs.decisions); got > 0 {
+		t.Errorf("%d decisions", got)
+	}
+}
+
+// Suggestions of a category are decided by its roles, and by managers and owners.
+func TestDecidersOfACategory(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "change=100000"})
+	f.furnish()
+	f.employ("opt_karim", backoffice.Housekeeper, backoffice.FrontDesk, backoffice.Finance)
+	f.employ("opt_lead", backoffice.HousekeepingLead)
+	f.employ("opt_manager", backoffice.GeneralManager)
+	for category, want := range map[string]string{
+		"pricing": "ROLE_DENIED ROLE_DENIED OK", "revenue": "ROLE_DENIED ROLE_DENIED OK", "maintenance": "ROLE_DENIED ROLE_DENIED OK",
+		"housekeeping": "ROLE_DENIED OK OK", "staffing": "OK OK OK",
+	} {
+		var got []string
+		for _, operator := range []string{"opt_karim", "opt_lead", "opt_manager"} {
+			id := f.adviseOf(category)
+			got = append(got, codeOf(f.send(0, f.sender(operator).keyed(base+"/ai/suggestions/"+id+"/decide?propertyId="+house, `{"outcome":"accepted"}`))))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", category, got, want)
+		}
 	}
 }
 

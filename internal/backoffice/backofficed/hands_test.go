@@ -163,6 +163,20 @@ func (f *front) advise() string {
 	return id
 }
 
+// adviseOf is advise for a category.
+func (f *front) adviseOf(category string) string {
+	id := f.advise()
+	f.behindUs.with(func() {
+		key := inboxOf(backoffice.Suggestions, f.tenant, house)
+		for i := range f.behindUs.inbox[key] {
+			if e := &f.behindUs.inbox[key][i]; e.ID == id {
+				e.Category = category
+			}
+		}
+	})
+	return id
+}
+
 // action is a request of an action, with a second factor where one is needed.
 func (s *sender) action(name string) *request {
 	s.f.tb.Helper()

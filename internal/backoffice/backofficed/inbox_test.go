@@ -27,7 +27,7 @@ func (f *front) furnish() {
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
 	n := f.behindUs
 	n.add(backoffice.Suggestions, f.tenant, firstSuggestion, at, `,"severity":"info","aiProvenance":`+provenance)
-	n.add(backoffice.Suggestions, f.tenant, "sug_2", at.Add(time.Hour), ``)
+	n.add(backoffice.Suggestions, f.tenant, "sug_2", at.Add(time.Hour), `,"proposal":{"ratePercent":5}`)
 	n.add(backoffice.Alerts, f.tenant, firstAlert, at, `,"title":"The generator is running"`)
 	n.add(backoffice.Alerts, f.tenant, "alr_2", at.Add(time.Hour), ``)
 	n.with(func() {

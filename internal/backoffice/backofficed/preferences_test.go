@@ -103,12 +103,12 @@ func TestPreferences(t *testing.T) {
 	if got := readPreferences(t, first); got.Version != 1 || string(got.Payload) != "{}" || got.Stale {
 		t.Fatalf("%+v", got)
 	}
-	r := s.putPreferences(1, `{"payload":{"density":"compact","n":12345678901234567890}}`)
+	r := s.putPreferences(1, `{"payload":{"density":"compact","n":123456789012345.25}}`)
 	r.header.Set("If-Match", first.Header().Get("Etag"))
 	key := r.header.Get("X-Idempotency-Key")
 	put := f.send(0, r)
 	changed := readPreferences(t, put)
-	if changed.Version != 2 || string(changed.Payload) != `{"density":"compact","n":12345678901234567890}` {
+	if changed.Version != 2 || string(changed.Payload) != `{"density":"compact","n":123456789012345.25}` {
 		t.Errorf("%+v", changed)
 	}
 	// Both instances show it, and our copy has it.
@@ -126,7 +126,7 @@ func TestPreferences(t *testing.T) {
 		t.Error(diff)
 	}
 	// The same request again is told the same; another one with its key is refused.
-	again := s.putPreferences(1, `{"payload": {"n":12345678901234567890,"density":"compact"}}`)
+	again := s.putPreferences(1, `{"payload": {"n":123456789012345.25,"density":"compact"}}`)
 	again.header.Set("X-Idempotency-Key", key)
 	if w := f.send(1, again); w.Code != http.StatusOK || w.Body.String() != put.Body.String() {
 		t.Errorf("again: %d %s", w.Code, w.Body)
@@ -203,10 +203,17 @@ func TestPreferencesAreChecked(t *testing.T) {
 	s := f.sender("opt_parwana")
 	deep := strings.Repeat(`{"a":`, 8) + `1` + strings.Repeat(`}`, 8)
 	for body, want := range map[string]string{
-		`{}`:                             "payload required",
-		`{"payload":[]}`:                 "payload type",
-		`{"payload":{},"version":2}`:     "version unsupported",
-		`{"payload":{"a":` + deep + `}}`: "payload range",
+		`{}`:                                   "payload required",
+		`{"payload":[]}`:                       "payload type",
+		`{"payload":{},"version":2}`:           "version unsupported",
+		`{"payload":{"a":` + deep + `}}`:       "payload.a.a.a.a.a.a.a.a range",
+		`{"payload":{"n":1e99999999}}`:         "payload.n range",
+		`{"payload":{"n":[0,{"x":1e131071}]}}`: "payload.n[1].x range",
+		`{"payload":{"n":123456789012345678}}`: "payload.n range",
+		`{"payload":{"theme":"a\u0000b"}}`:     "payload.theme format",
+		`{"payload":{"\u0000":1}}`:             "payload format",
+		`{"payload":{"list":[` + strings.Repeat("1,", 2000) + `1]}}`: "payload count",
+		`{"payload":{"a":1,"a":2}}`:                                  "payload.a conflict",
 		`{"payload":{"keyboardShortcuts":{"view.refresh":"Ctl+X"}}}`: "payload.keyboardShortcuts format",
 		`{"payload":{"keyboardShortcuts":[]}}`:                       "payload.keyboardShortcuts format",
 	} {
@@ -221,6 +228,9 @@ func TestPreferencesAreChecked(t *testing.T) {
 		if got := doc.Error.Errors[0].Field + " " + doc.Error.Errors[0].Code; got != want {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
+	}
+	if got := f.version(); got != 1 {
+		t.Errorf("version %d after refused changes: one has reached tenant-service", got)
 	}
 	for tag, want := range map[string]string{
 		"": "PREFERENCES_VERSION_REQUIRED", "*": "VALIDATION_FAILED", `W/"1"`: "VALIDATION_FAILED", `"0"`: "VALIDATION_FAILED", `"x"`: "VALIDATION_FAILED", `"1-x"`: "PREFERENCES_VERSION_CONFLICT", `"1"`: "OK",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
@@ -206,6 +207,12 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	own := personal{
 		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,
 	}
+	digested := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: p.Namespace, Name: "ai_provenance_digested_total",
+		Help: "Decisions about suggestions whose provenance was too large, or not of a form that can be stored: its digest and size are kept.",
+	})
+	p.Metrics.MustRegister(digested)
+	own.digested = digested.Inc
 	if err := errors.Join(openPersonal(&cfg, own), c.openActions(&cfg, own)); err != nil {
 		return nil, nil, err
 	}
@@ -238,6 +245,7 @@ type personal struct {
 	teller    *backoffice.Teller
 	notices   backoffice.Notifier
 	log       *slog.Logger
+	digested  func() // counts
 }
 
 // openPersonal opens the inboxes, and what operators set up for themselves.
@@ -249,7 +257,7 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
 	api.Inboxes = backoffice.NewInboxes(mirrors, on.ledger)
 	api.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{
-		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Teller: on.teller, News: on.news, Now: time.Now,
+		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Teller: on.teller, News: on.news, Now: time.Now, Digested: on.digested,
 	})
 	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
 		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Notices: on.notices, Now: time.Now,

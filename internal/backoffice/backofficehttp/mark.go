@@ -47,10 +47,17 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, done.Status, done.Receipt)
 }
 
+// deltaRule: a delta holds numbers, words and ids. Text that a person has typed could
+// name a guest, and the delta is kept for years and handed on.
+var deltaRule = web.Free{
+	Depth: backoffice.MaxDeltaDepth, Values: backoffice.MaxDeltaValues, Text: backoffice.IsWord,
+	Name: func(s string) bool { return s != "" && backoffice.IsWord(s) },
+}
+
 // readDelta reads the operator's change of a suggestion: a modified one has it, and no
 // other.
 func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessage, error) {
-	delta := in.Object("modifiedDelta")
+	delta := in.Free("modifiedDelta", deltaRule)
 	switch {
 	case outcome == backoffice.Modified && !in.Has("modifiedDelta"):
 		in.Refuse("modifiedDelta", bff.FieldRequired)
@@ -60,9 +67,10 @@ func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessa
 	if delta == nil {
 		return nil, nil
 	}
-	members := delta.Members()
-	in.RefuseAll(backoffice.CheckDelta(members))
-	raw, err := json.Marshal(members)
+	if len(delta) == 0 {
+		in.Refuse("modifiedDelta", bff.FieldRequired)
+	}
+	raw, err := json.Marshal(delta)
 	if len(raw) > backoffice.MaxDelta {
 		in.Refuse("modifiedDelta", bff.FieldLength)
 	}

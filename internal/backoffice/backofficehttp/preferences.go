@@ -62,11 +62,8 @@ func readPayload(w http.ResponseWriter, r *http.Request) (json.RawMessage, error
 	}
 	in.Require("payload")
 	in.Only("payload")
-	var members map[string]any
-	if payload := in.Object("payload"); payload != nil {
-		members = payload.Members()
-		in.RefuseAll(backoffice.CheckPreferences(members))
-	}
+	members := in.Free("payload", web.Free{Depth: backoffice.MaxPreferencesDepth, Values: backoffice.MaxPreferencesValues})
+	in.RefuseAll(backoffice.CheckPreferences(members))
 	if err := in.Err(); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,6 @@ const (
 	maxReferer      = 2048
 	maxMetadata     = 16
 	maxMetadataText = 64
-	maxMetadataSize = 1e15 // a number that every reader of JSON holds exactly
 )
 
 // click takes a click (EVENT_SCHEMAS §3.4).
@@ -169,38 +168,30 @@ func readReferer(in *web.Input) string {
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]{0,31}$`)
 
-// readMetadata takes a few short scalars: room for what a product question
-// needs, not for what a guest wrote.
+// metadataRule: room for what a product question needs, not for what a guest wrote.
+var metadataRule = web.Free{
+	Depth:  2, // so that a list is named by its own name
+	Values: maxMetadata, Runes: maxMetadataText, Name: metadataKey.MatchString,
+	Text: func(s string) bool { return !strings.Contains(s, "@") },
+}
+
+// readMetadata takes a few short scalars.
 func readMetadata(in *web.Input) map[string]any {
-	m := in.Object("metadata")
-	if m == nil {
+	given := in.Free("metadata", metadataRule)
+	if given == nil {
 		return nil
 	}
-	given := m.Members()
-	names := slices.Sorted(maps.Keys(given))
-	if len(names) > maxMetadata {
-		in.Refuse("metadata", bff.FieldCount)
-		return nil
-	}
-	out := make(map[string]any, len(names))
-	for _, name := range names {
-		if !metadataKey.MatchString(name) {
-			in.Refuse("metadata", bff.FieldFormat) // the name itself may be anything
-			continue
-		}
+	out := make(map[string]any, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch v := given[name].(type) {
-		case bool:
+		case bool, string:
 			out[name] = v
-		case string:
-			text := m.String(name, maxMetadataText)
-			if strings.Contains(text, "@") {
-				m.Refuse(name, bff.FieldFormat)
-			}
-			out[name] = text
 		case json.Number:
-			out[name] = m.Float(name, -maxMetadataSize, maxMetadataSize)
+			out[name], _ = v.Float64() // refused already if it is out of range
 		default:
-			m.Refuse(name, bff.FieldType)
+			if metadataKey.MatchString(name) { // the name itself may be anything
+				in.Refuse("metadata."+name, bff.FieldType)
+			}
 		}
 	}
 	return out

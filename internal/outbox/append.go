@@ -12,9 +12,10 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// maxPayload bounds an event: Pub/Sub would take more, subscribers should not
-// have to.
-const maxPayload = 256 << 10
+// maxEvent bounds an event, as Postgres writes it: Pub/Sub would take more, the relay
+// and subscribers should not have to. A number such as 1e131071 counts with all of its
+// digits.
+const maxEvent = 256 << 10
 
 // ErrEvent is wrapped by every refusal of an event before it reaches the table.
 var ErrEvent = errors.New("event refused by the outbox")
@@ -116,9 +117,7 @@ func (t *Table) encode(c *columns, e *bff.Event) error {
 		return fmt.Errorf("%w: event id: %w", ErrEvent, err)
 	case e.Envelope.Subject == "":
 		return fmt.Errorf("%w: no subject", ErrEvent)
-	case len(e.Payload) > maxPayload:
-		return fmt.Errorf("%w: %s is larger than %d bytes", ErrEvent, e.Envelope.Subject, maxPayload)
-	case !json.Valid(e.Payload):
+	case len(e.Payload) <= maxEvent && !json.Valid(e.Payload):
 		return fmt.Errorf("%w: payload of %s is not JSON", ErrEvent, e.Envelope.Subject)
 	}
 	envelope := e.Envelope
@@ -127,6 +126,9 @@ func (t *Table) encode(c *columns, e *bff.Event) error {
 	raw, err := json.Marshal(envelope)
 	if err != nil {
 		return fmt.Errorf("%w: envelope of %s: %w", ErrEvent, e.Envelope.Subject, err)
+	}
+	if size := len(raw) + len(e.Payload); size > maxEvent || bff.WrittenSize(e.Payload) > maxEvent-len(raw) {
+		return fmt.Errorf("%w: %s is larger than %d bytes", ErrEvent, e.Envelope.Subject, maxEvent)
 	}
 	c.ids = append(c.ids, t.id(id))
 	c.topics = append(c.topics, envelope.Subject)

@@ -9,6 +9,10 @@
 // bigger statement. What has no transaction of its own goes through an
 // [Appender], which commits many callers' events with one insert.
 //
+// An event of more than 256 KiB, as Postgres writes it, is refused with [ErrEvent]
+// before anything is sent, and with it the transaction that it should be part of: a
+// caller bounds what its events hold before it has done anything else.
+//
 // # No row is lost
 //
 // Ids are minted before commit, so a reader that remembers "everything up to id
@@ -83,6 +87,16 @@
 // topic: its rows are held without an attempt being counted, one of them is tried
 // from time to time, and all go out once that one does. [Relay.TopicsDown] and
 // the log tell.
+//
+// # Rows that are too large
+//
+// A row may be in the table all the same, written by an older release or by hand: of
+// a few kilobytes of jsonb, Postgres can write a gigabyte of text. The relay takes no
+// message of more than maxMessage from the server and no answer of more than
+// maxAnswer. A read that fails, for this or any reason, is followed by careful ones, of
+// a few rows each: Postgres then writes only what is small and says which rows are not,
+// and those are dead-lettered at once, each by itself. The relay reads as before when
+// there is no more, or when enough reads have found none.
 //
 // # Many relays
 //

@@ -1,7 +1,9 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,8 +28,10 @@ func (s *session) exchange(a ask) ([]row, error) {
 	var b pgx.Batch
 	marked := s.queueMarks(&b)
 	s.queueRetries(&b)
-	var got reading
-	var due dueReading
+	ctx, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
+	defer cancel()
+	size := answerSize{enough: cancel}
+	got, due := reading{answerSize: &size}, dueReading{answerSize: &size}
 	switch a {
 	case newRows:
 		b.Queue(s.readStatement(), s.cursor.tx, s.cursor.id, s.limit(), s.holes).Query(got.scan)
@@ -37,10 +41,11 @@ func (s *session) exchange(a ask) ([]row, error) {
 	if b.Len() == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
-	defer cancel()
 	if err := s.conn.SendBatch(ctx, &b).Close(); err != nil {
-		return nil, fmt.Errorf("mark and read: %w", err)
+		if a == newRows {
+			s.r.careful = carefulReads
+		}
+		return nil, fmt.Errorf("mark and read: %w", cmp.Or(size.err, err))
 	}
 	marked()
 	s.retriesWritten()
@@ -48,23 +53,86 @@ func (s *session) exchange(a ask) ([]row, error) {
 	case newRows:
 		clear(s.blocked) // what was read before is admitted, what is read now says it itself
 		s.r.scanned.Add(uint64(len(got.rows)))
-		return s.advance(got)
+		fresh, err := s.advance(got)
+		s.calm(&got)
+		return fresh, err
 	case dueLanes:
 		s.depart(due)
 	}
 	return nil, nil
 }
 
+// calm ends careful reading once it has passed what made the fast read fail.
+func (s *session) calm(got *reading) {
+	switch {
+	case !s.more:
+		s.r.careful = 0
+	case got.tooLarge():
+		s.r.careful = carefulReads
+	default:
+		s.r.careful = max(0, s.r.careful-1)
+	}
+}
+
 // readStatement asks for each row's lane only if there are lanes that wait.
 func (s *session) readStatement() string {
-	if len(s.retries.topics) == 0 {
-		return s.r.cfg.Table.sql.read
+	from := &s.r.cfg.Table.sql.fast
+	if s.r.careful > 0 {
+		from = &s.r.cfg.Table.sql.careful
 	}
-	return s.r.cfg.Table.sql.readPastHeld
+	if len(s.retries.topics) == 0 {
+		return from.read
+	}
+	return from.readPastHeld
 }
 
 // limit is half of the window: one half is published while the other is marked.
-func (s *session) limit() int { return max(1, s.r.cfg.Batch/2) }
+func (s *session) limit() int {
+	limit := max(1, s.r.cfg.Batch/2)
+	if s.r.careful > 0 {
+		limit = min(limit, carefulRows)
+	}
+	return limit
+}
+
+const (
+	// maxColumn bounds a payload or an envelope as Postgres writes it, which is with more
+	// blanks than [Table.Append] counts.
+	maxColumn = 2 * maxEvent
+	// maxMessage bounds what the server may send in one piece, a row for instance.
+	maxMessage = 4 << 20
+	// maxAnswer bounds the rows of one read together.
+	maxAnswer = 16 << 20
+	// carefulRows is how many rows a careful read takes: together no more than maxAnswer.
+	carefulRows = maxAnswer / (2 * maxColumn)
+	// carefulReads is how many careful reads without a row that is too large are enough:
+	// more rows than a fast read has by default.
+	carefulReads = 20
+)
+
+// errAnswer says that the rows of a read are too large to be held together.
+var errAnswer = errors.New("too many bytes for one read")
+
+// answerSize ends a read whose rows are too large together. What is on its way is not
+// worth waiting for: the connection is given up with it.
+type answerSize struct {
+	bytes  int
+	enough func()
+	err    error
+}
+
+// add counts a row, whose event is dropped if it is too large.
+func (a *answerSize) add(w *row) error {
+	a.bytes += len(w.envelope) + len(w.payload)
+	if len(w.envelope) > maxColumn || len(w.payload) > maxColumn {
+		w.envelope, w.payload = nil, nil
+	}
+	if a.bytes > maxAnswer {
+		a.err = errAnswer
+		a.enough()
+	}
+	return a.err
+}
 
 // advance moves the cursor over what was read and returns what is new of it.
 func (s *session) advance(got reading) ([]row, error) {
@@ -98,6 +166,8 @@ func (s *session) advance(got reading) ([]row, error) {
 
 // reading is the answer to one read.
 type reading struct {
+	*answerSize
+
 	snapshot     string
 	rows         []row
 	ahead, holes int // rows beyond the cursor, rows in holes
@@ -122,6 +192,9 @@ func (g *reading) scan(rows pgx.Rows) error {
 		}
 		w.position = position{*tx, *id}
 		w.topic, w.key, w.attempts, w.waits = *topic, *key, *attempts, waits
+		if err := g.add(&w); err != nil {
+			return err
+		}
 		g.rows = append(g.rows, w)
 		if *hole {
 			g.holes++
@@ -131,6 +204,11 @@ func (g *reading) scan(rows pgx.Rows) error {
 		g.last = w.position
 	}
 	return rows.Err()
+}
+
+// tooLarge reports whether a row is to be dead-lettered for its size.
+func (g *reading) tooLarge() bool {
+	return slices.ContainsFunc(g.rows, func(w row) bool { return w.tooLarge() })
 }
 
 // snapshot is Postgres' own: what was in progress when a read ran.

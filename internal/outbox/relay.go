@@ -101,7 +101,8 @@ type Relay struct {
 	// marked is marked by the next session instead of being published again.
 	unmarked []mark
 
-	away bool // the database does not answer; Run's own
+	away    bool // the database does not answer; Run's own
+	careful int  // how many reads are still to be careful; the session's own
 }
 
 type counters struct{ published, failed, dead atomic.Uint64 }

@@ -212,6 +212,8 @@ func (a *lanes) add(l lane, wait time.Duration) {
 
 // dueReading is the answer to a read of lanes that are due.
 type dueReading struct {
+	*answerSize
+
 	topics []string // that were asked
 	lanes  []lane
 	rows   []row
@@ -246,6 +248,9 @@ func (g *dueReading) scan(rows pgx.Rows) error {
 			continue
 		}
 		w.position, w.topic, w.key, w.attempts = position{*tx, *id}, l.topic, l.key, *attempts
+		if err := g.add(&w); err != nil {
+			return err
+		}
 		g.rows = append(g.rows, w)
 	}
 	return rows.Err()
@@ -283,6 +288,12 @@ func (s *session) depart(g dueReading) {
 	if len(g.lanes) == 0 {
 		return
 	}
+	for i := range g.rows {
+		if g.rows[i].tooLarge() {
+			s.drop(g.rows[i])
+		}
+	}
+	g.rows = slices.DeleteFunc(g.rows, func(w row) bool { return w.tooLarge() })
 	f := &flight{lanes: g.lanes, rows: g.rows, answers: make(chan []error, 1), published: s.r.counters.published.Load()}
 	s.retries.flight = f
 	go func() {

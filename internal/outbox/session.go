@@ -39,6 +39,12 @@ type row struct {
 	waits             bool // an earlier row of its lane is held
 }
 
+// tooLarge: the event is larger than any that Append takes, and was not read.
+func (w *row) tooLarge() bool { return w.payload == nil || w.envelope == nil }
+
+// errTooLarge is why such a row is dead-lettered.
+var errTooLarge = fmt.Errorf("the event is larger than %d bytes as Postgres writes it", maxColumn)
+
 // mark is a batch that was published and is still to be marked.
 type mark struct {
 	at   time.Time
@@ -91,6 +97,7 @@ type session struct {
 }
 
 func newSession(r *Relay, conn *pgx.Conn) *session {
+	conn.PgConn().Frontend().SetMaxBodyLen(maxMessage)
 	s := &session{r: r, conn: conn, inflight: map[string]struct{}{}, blocked: map[lane]struct{}{}}
 	s.retries = retries{topics: map[string]*topic{}, pause: r.pauses()}
 	s.cursor.id = r.cfg.Table.first()
@@ -241,6 +248,10 @@ func (s *session) step() (state, error) {
 func (s *session) admit(rows []row) []row {
 	batch := rows[:0]
 	for i := range rows {
+		if rows[i].tooLarge() {
+			s.drop(rows[i])
+			continue
+		}
 		_, blocked := s.blocked[rows[i].lane()]
 		if blocked || rows[i].waits || s.retries.down(rows[i].topic) {
 			s.hold(rows[i])
@@ -343,11 +354,23 @@ func (s *session) fail(w row, err error) (dead bool) {
 	f := failure{id: w.id, lane: w.lane(), text: reason(err), wait: s.r.backoff(w.attempts + 1), dead: w.attempts+1 >= s.r.cfg.MaxAttempts}
 	s.failures = append(s.failures, f)
 	if f.dead {
-		s.r.counters.dead.Add(1)
-		s.r.cfg.Logger.Error("outbox event dead-lettered", "table", s.r.cfg.Table.name, "id", w.id, "topic", w.topic, "error", err)
+		s.buried(w, err)
 	}
 	s.block(f.lane)
 	return f.dead
+}
+
+// drop dead-letters a row that is too large, which no further attempt could change.
+// What is behind it does not wait.
+func (s *session) drop(w row) {
+	s.r.counters.failed.Add(1)
+	s.failures = append(s.failures, failure{id: w.id, lane: w.lane(), text: reason(errTooLarge), dead: true})
+	s.buried(w, errTooLarge)
+}
+
+func (s *session) buried(w row, err error) {
+	s.r.counters.dead.Add(1)
+	s.r.cfg.Logger.Error("outbox event dead-lettered", "table", s.r.cfg.Table.name, "id", w.id, "topic", w.topic, "error", err)
 }
 
 // backoff is 2^n times the least wait, with jitter.

@@ -3,6 +3,8 @@ package outbox
 import (
 	"fmt"
 	"hash/fnv"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
@@ -49,7 +51,8 @@ func NewTable(s Shape) *Table {
 }
 
 type statements struct {
-	read, readPastHeld, mark, fail     string
+	fast, careful                      reads
+	mark, fail                         string
 	adopt, adoptHeld                   string
 	note, strike, journal              string
 	hold, delay, wait, release, resume string
@@ -60,6 +63,19 @@ type statements struct {
 	aged, agedDLQ                      string
 }
 
+// reads are the statements that read events.
+type reads struct{ read, readPastHeld string }
+
+// A column of JSON is read as it is, or guarded: null if it is larger than maxColumn as
+// Postgres writes it. The worst is found without being written: by its size in memory,
+// and by numbers beyond all reason, which are thousands of times smaller there.
+var (
+	jsonColumn = regexp.MustCompile(`<(\w+)>`)
+	guarded    = `CASE WHEN pg_column_size(jsonb_build_array($1)) > ` + strconv.Itoa(maxColumn) + `
+		OR jsonb_path_exists($1, 'strict $$.** ? (@ > 1e100 || @ < -1e100 || (@ > -1e-100 && @ < 1e-100 && @ != 0))') THEN NULL
+		ELSE (SELECT CASE WHEN octet_length(written) <= ` + strconv.Itoa(maxColumn) + ` THEN written END FROM (SELECT $1::text AS written OFFSET 0) AS w) END`
+)
+
 // Name is the table's qualified name.
 func (t *Table) Name() string { return t.name }
 
@@ -67,7 +83,7 @@ func (t *Table) prepare() *Table {
 	r := strings.NewReplacer("{table}", t.name, "{archive}", t.archive, "{idtype}", t.idType,
 		"{topic}", t.topic, "{envelope}", t.envelope, "{created}", t.created)
 	const (
-		columns = `tx_id, id::text AS id, {topic} AS topic, ordering_key, {envelope}::text AS envelope, payload::text AS payload, attempts`
+		columns = `tx_id, id::text AS id, {topic} AS topic, ordering_key, <{envelope}> AS envelope, <payload> AS payload, attempts`
 		pending = `published_at IS NULL AND dlq = false`
 		// The snapshot comes with the rows, and also when there are none.
 		read = `WITH s AS MATERIALIZED (SELECT pg_current_snapshot()::text AS snapshot)
@@ -85,7 +101,7 @@ func (t *Table) prepare() *Table {
 		theirs = `ctid = ANY(ARRAY(SELECT r.ctid FROM ` + lanes + ` CROSS JOIN LATERAL (SELECT r.ctid FROM {table}_retries r
 			WHERE r.topic = l.topic AND r.ordering_key = l.ordering_key AND r.event_id = l.event_id LIMIT 1) r))`
 	)
-	t.sql = statements{
+	all := reads{
 		read: r.Replace(strings.ReplaceAll(read, "{waits}", "false")),
 		// LIMIT 1 makes the planner look up each row's lane in the index instead of
 		// reading the whole table of them for every batch.
@@ -93,6 +109,9 @@ func (t *Table) prepare() *Table {
 			LEFT JOIN LATERAL (SELECT true AS waits FROM {table}_retries r
 				WHERE o.ordering_key <> '' AND r.topic = o.topic AND r.ordering_key = o.ordering_key AND r.event_id = '' LIMIT 1
 			) w ON true`),
+	}
+	t.sql = statements{
+		fast: all.with(`$1::text`), careful: all.with(guarded),
 		// Neither asks for published_at IS NULL: the planner would then walk one of
 		// the partial indexes, and with it the whole backlog, for every batch.
 		mark: r.Replace(`UPDATE {table} SET published_at = coalesce(published_at, $1), last_error = NULL, held = false
@@ -119,20 +138,21 @@ func (t *Table) prepare() *Table {
 				AND o.id = nullif(r.event_id, '')::{idtype}) IS NULL`),
 		resume: r.Replace(`UPDATE {table}_retries SET due_at = clock_timestamp() WHERE ` + theirs),
 		// For each topic the lanes that are due, the longest due first; of each lane
-		// its first rows, more if fewer lanes are due. A lane without rows comes alone.
-		retry: r.Replace(`WITH due AS MATERIALIZED (
+		// its first rows, more if fewer lanes are due. A lane without rows comes alone. Few rows
+		// are read in this way, and always carefully.
+		retry: jsonColumn.ReplaceAllString(r.Replace(`WITH due AS MATERIALIZED (
 				SELECT d.* FROM unnest($1::text[], $2::int[]) AS a(topic, lanes) CROSS JOIN LATERAL (
 					SELECT r.topic, r.ordering_key, r.event_id FROM {table}_retries r
 					WHERE r.topic = a.topic AND r.due_at <= statement_timestamp() ORDER BY r.due_at LIMIT a.lanes
 				) d)
 			SELECT d.topic, d.ordering_key, d.event_id, o.* FROM due d LEFT JOIN LATERAL (
-				(SELECT tx_id, id::text AS id, {envelope}::text AS envelope, payload::text AS payload, attempts FROM {table} o
-				WHERE ` + pending + ` AND held = true AND d.event_id = '' AND o.{topic} = d.topic AND o.ordering_key = d.ordering_key
+				(SELECT tx_id, id::text AS id, <{envelope}> AS envelope, <payload> AS payload, attempts FROM {table} o
+				WHERE `+pending+` AND held = true AND d.event_id = '' AND o.{topic} = d.topic AND o.ordering_key = d.ordering_key
 				ORDER BY o.tx_id, o.id LIMIT greatest(1, $3::int / (SELECT count(*) FROM due)))
 				UNION ALL
-				(SELECT tx_id, id::text, {envelope}::text, payload::text, attempts FROM {table} o
-				WHERE ` + pending + ` AND held = true AND o.id = nullif(d.event_id, '')::{idtype} LIMIT 1)
-			) o ON true`),
+				(SELECT tx_id, id::text, <{envelope}>, <payload>, attempts FROM {table} o
+				WHERE `+pending+` AND held = true AND o.id = nullif(d.event_id, '')::{idtype} LIMIT 1)
+			) o ON true`), guarded),
 		nextRetry: r.Replace(`SELECT a.topic, (SELECT extract(epoch FROM min(r.due_at) - clock_timestamp())::float8
 				FROM {table}_retries r WHERE r.topic = a.topic)
 			FROM unnest($1::text[]) AS a(topic)`),
@@ -164,6 +184,11 @@ func (t *Table) prepare() *Table {
 	}
 	t.prepareRetention(r)
 	return t
+}
+
+// with has columns of JSON read in one way.
+func (a reads) with(column string) reads {
+	return reads{jsonColumn.ReplaceAllString(a.read, column), jsonColumn.ReplaceAllString(a.readPastHeld, column)}
 }
 
 // prepareRetention prepares what removes old rows, or moves them.

@@ -82,7 +82,7 @@ func Final(status int) bool {
 // Request is one attempt at a mutation.
 type Request struct {
 	Owner  []string // whose key it is: another owner's same key is another request
-	By     []string // further columns, who sent it; the same request may come from another
+	By     []string // further columns, who sent it; the same request may come from another, unless [Table.Whose] says otherwise
 	Route  string   // empty = the same key on another route is no other request; put the route into the digest
 	Key    string
 	Digest [sha256.Size]byte // of the canonical body

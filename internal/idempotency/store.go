@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,7 +27,7 @@ type Copies interface {
 
 // Codes are a service's own codes of refused attempts.
 type Codes struct {
-	Reused   bff.Code // the key belongs to a request with another body
+	Reused   bff.Code // the key belongs to a request with another body, or of another sender
 	InFlight bff.Code // an attempt with this key is still running
 }
 
@@ -105,16 +106,23 @@ func (s *Store) Find(ctx context.Context, r Request, now time.Time) (*Answer, er
 	}
 	var found row
 	var err error
+	args := []any{r.Composite(), now}
+	if i := slices.Index(s.cfg.Table.By, s.cfg.Table.Whose); i >= 0 {
+		args = append(args, r.By[i])
+	}
 	if s.cfg.Begin == nil {
-		err = found.scan(s.cfg.DB.QueryRow(ctx, s.sql.find, r.Composite(), now))
+		err = found.scan(s.cfg.DB.QueryRow(ctx, s.sql.find, args...))
 	} else {
-		err = s.cfg.Begin(ctx, r, func(tx pgx.Tx) error { return found.scan(tx.QueryRow(ctx, s.sql.find, r.Composite(), now)) })
+		err = s.cfg.Begin(ctx, r, func(tx pgx.Tx) error { return found.scan(tx.QueryRow(ctx, s.sql.find, args...)) })
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find answer: %w", err)
+	}
+	if found.other {
+		return nil, bff.Errorf(s.cfg.Codes.Reused, "this key belongs to another sender's request: send a new key with a new request")
 	}
 	a, err := s.checked(&found.answer, found.digest, r)
 	if err != nil {
@@ -133,10 +141,11 @@ type row struct {
 	digest  []byte
 	expires time.Time
 	state   string
+	other   bool // it is another's
 }
 
 func (r *row) scan(found pgx.Row) error {
-	err := found.Scan(&r.digest, &r.answer.Status, &r.answer.Body, &r.expires, &r.state)
+	err := found.Scan(&r.digest, &r.answer.Status, &r.answer.Body, &r.expires, &r.state, &r.other)
 	r.answer.Body = canonical(r.answer.Body)
 	return err
 }

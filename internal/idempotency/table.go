@@ -15,6 +15,7 @@ type Table struct {
 	Unique []string // columns of the key that makes duplicates conflict; nil = Key alone
 	Owners []string // columns that take Request.Owner, in order
 	By     []string // columns that take Request.By, in order; they change with a take-over
+	Whose  string   // one of By: a key belongs to whom it names, and is refused to others; empty = to no one
 	Route  string   // column of the route; empty = none
 	Digest string   // column of the request's digest
 	Hex    bool     // the digest's column is text, else bytea
@@ -31,7 +32,7 @@ type Table struct {
 
 // statements are a table's SQL.
 type statements struct {
-	find   string // key, now
+	find   string // key, now[, whose]
 	insert string // key, digest, status, body, now, expires, [token, takeover age,] [route,] owners, by
 	answer string // key, status, body[, token]
 	free   string // key, token, a moment before the takeover age
@@ -50,7 +51,11 @@ func (t Table) statements() statements {
 		values = append(values, "'in_flight'", "$5", "$7")
 		update = append(update, "state", "claimed_at", "claim_token")
 		// Only the same request takes over: another body with this key is refused.
-		free += fmt.Sprintf(" OR (k.state = 'in_flight' AND k.claimed_at <= $8 AND k.%[1]s = excluded.%[1]s)", t.Digest)
+		same := fmt.Sprintf("k.%[1]s = excluded.%[1]s", t.Digest)
+		if t.Whose != "" {
+			same += fmt.Sprintf(" AND k.%[1]s = excluded.%[1]s", t.Whose)
+		}
+		free += fmt.Sprintf(" OR (k.state = 'in_flight' AND k.claimed_at <= $8 AND %s)", same)
 		state, mine = "state", ", state = 'done'"
 		next += 2
 	}
@@ -65,13 +70,17 @@ func (t Table) statements() statements {
 	for i, column := range update {
 		update[i] = column + " = excluded." + column
 	}
+	other := "false"
+	if t.Whose != "" {
+		other = t.Whose + " <> $3"
+	}
 	unique := t.Unique
 	if len(unique) == 0 {
 		unique = []string{t.Key}
 	}
 	s := statements{
-		find: fmt.Sprintf(`SELECT %s, %s, %s::text::bytea, expires_at, %s FROM %s WHERE %s = $1 AND expires_at > $2`,
-			t.digestText(), t.Status, t.Body, state, t.Name, t.Key),
+		find: fmt.Sprintf(`SELECT %s, %s, %s::text::bytea, expires_at, %s, %s FROM %s WHERE %s = $1 AND expires_at > $2`,
+			t.digestText(), t.Status, t.Body, state, other, t.Name, t.Key),
 		insert: fmt.Sprintf(`INSERT INTO %s AS k (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s WHERE %s`,
 			t.Name, strings.Join(columns, ", "), strings.Join(values, ", "), strings.Join(unique, ", "), strings.Join(update, ", "), free),
 		answer: fmt.Sprintf(`UPDATE %s SET %s = $2, %s = $3%s WHERE %s = $1`, t.Name, t.Status, t.Body, mine, t.Key),

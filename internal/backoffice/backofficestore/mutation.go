@@ -40,7 +40,7 @@ func (l *Ledger) newOnce() *idempotency.Store {
 		},
 		Table: idempotency.Table{
 			Name: "bff_backoffice.idempotency", Key: "idem_key", Unique: []string{"tenant_id", "idem_key"},
-			Owners: []string{"tenant_id"}, By: []string{"device_id", "operator_id"},
+			Owners: []string{"tenant_id"}, By: []string{"device_id", "operator_id"}, Whose: "operator_id",
 			Digest: "request_hash", Hex: true, Status: "status_code", Body: "response", TakeOver: cmp.Or(l.cfg.TakeOver, takeOver),
 		},
 		Codes: idempotency.Codes{Reused: bff.CodeStaffIdempotencyReused, InFlight: bff.CodeStaffIdempotencyInFlight},

@@ -83,9 +83,9 @@ func TestMutationHappensOnce(t *testing.T) {
 	if err != nil || first.Replayed {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	// Again, also by another operator at another device of the tenant.
+	// Again, also at another device of the operator.
 	repeated := checkIn(a.Tenant, now.Add(time.Second))
-	repeated.Operator = "opt_2"
+	repeated.Device = id(bff.PrefixDevice)
 	again, err := d.attempt(t, u, repeated, o, nil)
 	if err != nil || !again.Replayed || again.Status != first.Status || body(t, again) != body(t, first) {
 		t.Errorf("again: %+v, %v", again, err)
@@ -109,6 +109,39 @@ func TestMutationHappensOnce(t *testing.T) {
 	}
 	if got := d.rows(t, "SELECT response::text FROM bff_backoffice.idempotency WHERE response::text LIKE '%uest%'"); len(got) > 0 {
 		t.Errorf("stored %v", got)
+	}
+}
+
+// A key belongs to the operator who made it, whether its request runs, was cut off or was
+// answered: another operator neither reads its receipt nor takes it over.
+func TestKeysBelongToTheirOperator(t *testing.T) {
+	t.Parallel()
+	d, u := openDesk(t), &upstream{}
+	now := time.Now()
+	own := checkIn(id(bff.PrefixTenant), now)
+	other := own
+	other.ID, other.Operator = id(bff.PrefixActivity), "opt_2"
+	o := backoffice.Once{Key: key, Digest: [32]byte{1}}
+	refused := func(when string) {
+		t.Helper()
+		if _, err := d.attempt(t, u, other, o, nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: own, Once: o})
+	if err != nil || earlier != nil {
+		t.Fatal(earlier, err)
+	}
+	refused("while it runs")
+	m.Release()
+	refused("after it was cut off")
+	own.ID = id(bff.PrefixActivity)
+	if answer, err := d.attempt(t, u, own, o, nil); err != nil || answer.Replayed {
+		t.Fatalf("its own: %+v, %v", answer, err)
+	}
+	refused("after it was answered")
+	if u.calls != 1 {
+		t.Errorf("%d calls", u.calls)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -195,8 +196,17 @@ type object struct {
 	Metadata struct{ Name string }
 	Data     map[string]string
 	Spec     struct {
+		PodSelector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"podSelector"`
+		PolicyTypes []string `yaml:"policyTypes"`
+		Ingress     []struct {
+			Ports []struct{ Port string }
+			From  []map[string]any
+		}
 		Template struct {
-			Spec struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
 				Grace           int `yaml:"terminationGracePeriodSeconds"`
 				SecurityContext struct {
 					NonRoot bool `yaml:"runAsNonRoot"`
@@ -334,6 +344,101 @@ func TestManifestsServe(t *testing.T) {
 	}
 }
 
+// TestNetworkPolicies: each port of each pod is reached by those that are named, and the
+// admin port from one namespace.
+func TestNetworkPolicies(t *testing.T) {
+	t.Parallel()
+	for _, file := range files(t, "kubernetes/*/bff-*.yaml") {
+		all := objects(t, file)
+		for _, pod := range all {
+			if len(pod.Spec.Template.Spec.Containers) == 0 {
+				continue
+			}
+			i := slices.IndexFunc(all, func(o object) bool {
+				return o.Kind == "NetworkPolicy" && o.Spec.PodSelector.MatchLabels["app"] != "" && o.Spec.PodSelector.MatchLabels["app"] == pod.Spec.Template.Metadata.Labels["app"]
+			})
+			if i < 0 || !slices.Contains(all[i].Spec.PolicyTypes, "Ingress") {
+				t.Errorf("%s: no policy for the pods of %s %s", file, pod.Kind, pod.Metadata.Name)
+				continue
+			}
+			var open, ports []string
+			for _, rule := range all[i].Spec.Ingress {
+				if len(rule.From) == 0 || len(rule.Ports) == 0 {
+					t.Errorf("%s: a rule lets everything in", file)
+				}
+				for _, p := range rule.Ports {
+					open = append(open, p.Port)
+					for _, from := range rule.From {
+						if _, namespaced := from["namespaceSelector"]; namespaced != (p.Port == "admin") {
+							t.Errorf("%s: %s is reached from %v", file, p.Port, from)
+						}
+					}
+				}
+			}
+			for _, c := range pod.Spec.Template.Spec.Containers {
+				for _, p := range c.Ports {
+					ports = append(ports, p.Name)
+				}
+			}
+			slices.Sort(open)
+			slices.Sort(ports)
+			if !slices.Equal(open, ports) {
+				t.Errorf("%s: the pods listen at %v, and %v are open", file, ports, open)
+			}
+		}
+	}
+}
+
+// TestManifestsTrustLittle: a trusted proxy chooses the address that limits see, a tag can
+// be moved, and what a scheduler needs to start jobs is set where it can reach them.
+func TestManifestsTrustLittle(t *testing.T) {
+	t.Parallel()
+	for _, file := range append(files(t, "kubernetes/serve/bff-*.yaml"), files(t, "cloudrun/*.yaml")...) {
+		env, _ := environment(objects(t, file))
+		prefix := strings.ToUpper(strings.ReplaceAll(serviceOf(file), "-", "_"))
+		for proxies := range strings.SplitSeq(env[prefix+"_TRUSTED_PROXIES"], ",") {
+			p, err := netip.ParsePrefix(proxies)
+			if err != nil || p.Bits() < 16 || p.Addr().IsPrivate() {
+				t.Errorf("%s: trusts the proxies %q, %v", file, proxies, err)
+			}
+		}
+		if env["MELMASTOON_PROFILES"] != "" {
+			t.Errorf("%s: shows profiles", file)
+		}
+		if at := env["BFF_BACKOFFICE_INTERNAL_LISTEN"]; at != "" && env["BFF_BACKOFFICE_SCHEDULER_EMAILS"] == "" {
+			t.Errorf("%s: internal calls come to %s, and no scheduler may start jobs", file, at)
+		}
+	}
+	for _, file := range files(t, "kubernetes/*/kustomization.yaml") {
+		if text := read(t, file); strings.Contains(text, "newTag") || strings.Count(text, "digest:") != strings.Count(text, "newName:") {
+			t.Errorf("%s: names an image by its tag", file)
+		}
+	}
+}
+
+// TestTerraformKeepsMessages: a week on topics, two for dead letters, and rights on single
+// topics alone.
+func TestTerraformKeepsMessages(t *testing.T) {
+	t.Parallel()
+	text := read(t, "terraform/main.tf")
+	resource := func(kind, name string) string {
+		_, after, _ := strings.Cut(text, `resource "`+kind+`" "`+name+`" {`)
+		body, _, _ := strings.Cut(after, "\n}\n")
+		return body
+	}
+	for _, want := range []struct{ kind, name, line string }{
+		{"google_pubsub_topic", "own", `message_retention_duration = contains(local.dead_letters, each.key) ? "1209600s" : "604800s"`},
+		{"google_pubsub_subscription", "dead_letters", `message_retention_duration = "1209600s"`},
+	} {
+		if !strings.Contains(resource(want.kind, want.name), want.line) {
+			t.Errorf("%s.%s lacks %s", want.kind, want.name, want.line)
+		}
+	}
+	if strings.Contains(text, "google_project_iam") {
+		t.Error("a right on the whole project")
+	}
+}
+
 // TestContainerfile: images hold what tools/build makes, and run it as a user without
 // rights.
 func TestContainerfile(t *testing.T) {
@@ -359,7 +464,7 @@ func TestContainerfile(t *testing.T) {
 		}
 	}
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))[1]
-	if !strings.Contains(text, "FROM golang:"+language+" AS build\n") || !strings.Contains(text, "FROM scratch AS base\n") || !strings.Contains(text, "USER 65532:65532\n") {
+	if !strings.Contains(text, "ARG GO_IMAGE=golang:"+language+"\nFROM ${GO_IMAGE} AS build\n") || !strings.Contains(text, "FROM scratch AS base\n") || !strings.Contains(text, "USER 65532:65532\n") {
 		t.Errorf("want Go %s, nothing below the programs, and a user without rights", language)
 	}
 }

@@ -62,11 +62,13 @@ data "google_project" "this" {
   project_id = var.project
 }
 
+# A subscription that is made, or reset, within a week still gets what was sent before; dead letters have two.
 resource "google_pubsub_topic" "own" {
-  for_each = local.topics
-  project  = var.project
-  name     = each.key
-  labels   = { service = each.value }
+  for_each                   = local.topics
+  project                    = var.project
+  name                       = each.key
+  labels                     = { service = each.value }
+  message_retention_duration = contains(local.dead_letters, each.key) ? "1209600s" : "604800s"
 }
 
 resource "google_pubsub_topic" "source" {
@@ -105,13 +107,13 @@ resource "google_pubsub_subscription" "own" {
   depends_on = [google_pubsub_topic.source]
 }
 
-# A topic without a subscription forgets what is sent to it: these keep dead letters for a week, for a person.
+# A topic without a subscription forgets what is sent to it: these keep dead letters for two weeks, for a person.
 resource "google_pubsub_subscription" "dead_letters" {
   for_each                   = local.dead_letters
   project                    = var.project
   name                       = each.key
   topic                      = google_pubsub_topic.own[each.key].id
-  message_retention_duration = "604800s"
+  message_retention_duration = "1209600s"
 
   expiration_policy {
     ttl = ""
@@ -150,10 +152,29 @@ resource "google_pubsub_subscription_iam_member" "receives" {
   member       = "serviceAccount:${var.service_accounts[each.value.service]}"
 }
 
-# The command doctor compares topics and subscriptions with the lists.
-resource "google_project_iam_member" "views" {
-  for_each = var.service_accounts
+# The command doctor compares these topics and subscriptions with the lists; it sees nothing else of the project.
+resource "google_pubsub_topic_iam_member" "views" {
+  for_each = local.topics
   project  = var.project
+  topic    = google_pubsub_topic.own[each.key].name
   role     = "roles/pubsub.viewer"
-  member   = "serviceAccount:${each.value}"
+  member   = "serviceAccount:${var.service_accounts[each.value]}"
+}
+
+resource "google_pubsub_topic_iam_member" "views_sources" {
+  for_each = merge([for name, list in local.services : { for topic in list.sources : "${name} ${topic}" => { service = name, topic = topic } }]...)
+  project  = var.project
+  topic    = each.value.topic
+  role     = "roles/pubsub.viewer"
+  member   = "serviceAccount:${var.service_accounts[each.value.service]}"
+
+  depends_on = [google_pubsub_topic.source]
+}
+
+resource "google_pubsub_subscription_iam_member" "views" {
+  for_each     = local.subscriptions
+  project      = var.project
+  subscription = google_pubsub_subscription.own[each.key].name
+  role         = "roles/pubsub.viewer"
+  member       = "serviceAccount:${var.service_accounts[each.value.service]}"
 }

@@ -135,6 +135,19 @@ func TestProfilesStayOnTheMachine(t *testing.T) {
 	}
 }
 
+// TestProfilesAreAskedFor: behind a mesh's sidecar every caller is on the machine.
+func TestProfilesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		d := New(Settings{Environment: "production", Profiles: on}, slog.New(slog.DiscardHandler))
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/cmdline", nil)
+		r.RemoteAddr = "127.0.0.1:4711"
+		if d.Admin().ServeHTTP(w, r); (w.Code == http.StatusOK) != on {
+			t.Errorf("profiles %v: %d", on, w.Code)
+		}
+	}
+}
+
 // TestReady: starting, draining and a required part make it 503. A part that is only
 // reported does not, and the error, which may hold a password, is not shown.
 func TestReady(t *testing.T) {

@@ -70,6 +70,7 @@ func House() Rule {
 					"internal/daemon/...",
 					"internal/dpop/...",
 					"internal/http1/...",
+					"internal/fairqueue/...",
 					"internal/flags/...",
 					"internal/idempotency/...",
 					"internal/inbox/...",

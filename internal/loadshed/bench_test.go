@@ -1,6 +1,7 @@
 package loadshed
 
 import (
+	"context"
 	"crypto/sha256"
 	"math/rand/v2"
 	"runtime"
@@ -75,7 +76,7 @@ func atCapacity(serve func(), callers int, lasting time.Duration) outcome {
 // overloaded sends requests at a rate, served or not, from many callers that each come by
 // chance: a single generator would be starved on a busy machine and send in gusts. What
 // counts is served while it lasts, and before the caller gives up.
-func overloaded(admit func() (func(bool), bool), serve func(), rate float64, lasting, giveUp time.Duration) outcome {
+func overloaded(admit func(giveUp time.Duration) (func(bool), bool), serve func(), rate float64, lasting, giveUp time.Duration) outcome {
 	const callers = 600
 	var mu sync.Mutex
 	var took []time.Duration
@@ -96,7 +97,7 @@ func overloaded(admit func() (func(bool), bool), serve func(), rate float64, las
 					if arrived.Sub(begin) < lasting {
 						offered.Add(1)
 					}
-					done, ok := admit()
+					done, ok := admit(giveUp)
 					if !ok {
 						return
 					}
@@ -130,8 +131,8 @@ func BenchmarkOverload(b *testing.B) {
 		{"processor", work, cores + 1},
 		{"latency", pool.serve, 32},
 	} {
-		admitAll := func() (func(bool), bool) { return func(bool) {}, true }
-		admitNone := func() (func(bool), bool) { return nil, false }
+		admitAll := func(time.Duration) (func(bool), bool) { return func(bool) {}, true }
+		admitNone := func(time.Duration) (func(bool), bool) { return nil, false }
 		for _, gated := range []bool{true, false} {
 			name := bb.name + "/open"
 			if gated {
@@ -148,8 +149,10 @@ func BenchmarkOverload(b *testing.B) {
 				}
 				admit := admitAll
 				if gated {
-					admit = func() (func(bool), bool) {
-						pass, ok := gate.Admit()
+					admit = func(giveUp time.Duration) (func(bool), bool) {
+						ctx, cancel := context.WithTimeout(context.Background(), giveUp)
+						defer cancel()
+						pass, ok := gate.Admit(ctx, from)
 						return pass.Leave, ok
 					}
 				}
@@ -197,7 +200,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if pass, ok := gate.Admit(); ok {
+		if pass, ok := gate.Admit(b.Context(), from); ok {
 			pass.Leave(true)
 		}
 	}

@@ -1,10 +1,15 @@
 package loadshed
 
 import (
+	"context"
+	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/fairqueue"
 )
 
 const (
@@ -21,6 +26,11 @@ const (
 	stuckFor = 5
 	// pressedFor is how long one window's pressure is remembered.
 	pressedFor = 500 * time.Millisecond
+
+	// maxWaiting bounds the requests that wait at a gate, and so their memory.
+	maxWaiting = 2048
+	// defaultWait is the time of a request without a deadline.
+	defaultWait = time.Second
 )
 
 // Gate admits the requests of one class.
@@ -31,6 +41,8 @@ type Gate struct {
 	mu       sync.Mutex
 	inflight int
 	limit    float64
+	waiting  *fairqueue.Queue[netip.Addr]
+	typical  time.Duration // median of the last window
 	// idle is the median latency without queueing; 0 until known.
 	idle              time.Duration
 	sprint            bool // growing fast until the first queue is seen
@@ -50,7 +62,7 @@ type Gate struct {
 }
 
 func newGate(s *Shedder, c Class) *Gate {
-	return &Gate{shedder: s, class: c, limit: float64(c.Min), sprint: true}
+	return &Gate{shedder: s, class: c, limit: float64(c.Min), sprint: true, waiting: fairqueue.New[netip.Addr](maxWaiting)}
 }
 
 // Pass is the right of one request to be under way.
@@ -59,29 +71,96 @@ type Pass struct {
 	at   time.Time
 }
 
-// Admit lets a request in, or refuses it; the caller then answers 503. A pass
-// must be left exactly once.
-func (g *Gate) Admit() (p Pass, ok bool) {
+// Admit lets a request in, at once or when its turn comes, or refuses it; the caller then
+// answers 503. It is refused if it could not be answered before the deadline of ctx, or
+// if more requests keep coming than can be. A pass must be left exactly once.
+//
+// Networks take turns. Nothing is proven of a request yet: what else it says of itself
+// is free to invent, and a new name each time would have the first place each time. An
+// address is what a flood has few of. Many hotels or guests behind one address share
+// its turns, while there is a queue.
+func (g *Gate) Admit(ctx context.Context, from netip.Addr) (p Pass, ok bool) {
 	now := time.Now()
 	g.mu.Lock()
-	room := int(g.limit)
-	probing := false
-	if p := g.shedder.probe.Load(); p != nil && now.Before(p.end) {
-		room, probing = max(room/2, g.class.Min), true
-	}
-	if ok = g.inflight < room; ok {
-		g.inflight++
-		g.admitted++
-	} else {
-		g.refused++
-	}
-	g.filled = g.filled || !probing && g.inflight >= room
+	room, probing := g.room(now)
 	if g.opened.IsZero() {
 		g.opened = now
 	}
+	if ok = g.inflight < room && g.waiting.Len() == 0; ok {
+		g.waiting.Passed()
+		g.take(room, probing)
+		g.mu.Unlock()
+		g.shedder.brownout.count(true)
+		return Pass{g, now}, true
+	}
+	g.filled = g.filled || !probing
+	left := defaultWait
+	if deadline, ok := ctx.Deadline(); ok {
+		left = deadline.Sub(now)
+	}
+	patience := fairqueue.Patience(left, g.typical)
+	w := g.waiting.Join(network(from), now, patience, room)
+	if w == nil {
+		g.refused++
+		g.mu.Unlock()
+		g.shedder.brownout.count(probing)
+		return Pass{}, false
+	}
 	g.mu.Unlock()
-	g.shedder.brownout.count(ok || probing)
-	return Pass{g, now}, ok
+	return g.wait(ctx, w, patience)
+}
+
+// wait is for a request that found the gate full.
+func (g *Gate) wait(ctx context.Context, w *fairqueue.Waiter[netip.Addr], patience time.Duration) (Pass, bool) {
+	late := w.Wait(ctx, patience)
+	gone := errors.Is(ctx.Err(), context.Canceled)
+	g.mu.Lock()
+	ok := g.waiting.Leave(w, time.Now(), late)
+	refused := !ok && !gone // a client that went away was not refused
+	if refused {
+		g.refused++
+	}
+	g.mu.Unlock()
+	if ok || refused {
+		g.shedder.brownout.count(ok)
+	}
+	return Pass{g, w.At}, ok
+}
+
+// network is whom an address stands for: a host may pick any address of its IPv6 /64.
+func network(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	prefix, _ := addr.Prefix(64) // the error is for lengths that do not fit
+	return prefix.Addr()
+}
+
+// What follows runs under mu.
+
+// room is how many requests may be under way now.
+func (g *Gate) room(now time.Time) (places int, probing bool) {
+	if p := g.shedder.probe.Load(); p != nil && now.Before(p.end) {
+		return max(int(g.limit)/2, g.class.Min), true
+	}
+	return int(g.limit), false
+}
+
+func (g *Gate) take(room int, probing bool) {
+	g.inflight++
+	g.admitted++
+	g.filled = g.filled || !probing && g.inflight >= room
+}
+
+// call lets in those whose turn it is.
+func (g *Gate) call(now time.Time) {
+	if g.waiting.Len() == 0 {
+		return
+	}
+	room, probing := g.room(now)
+	for g.inflight < room && g.waiting.Call(now) {
+		g.take(room, probing)
+	}
 }
 
 // Leave ends a request: ok says that it did what requests of its class do. Failures
@@ -100,6 +179,7 @@ func (p Pass) Leave(ok bool) {
 	if open >= windowFor && g.seen.n >= windowSamples || open >= maxWindowFor && g.seen.n > 0 {
 		g.adapt(now)
 	}
+	g.call(now)
 }
 
 // learn notes a latency, in the window or for the probe.
@@ -127,6 +207,7 @@ func (g *Gate) learn(admitted, now time.Time, took time.Duration) {
 // adapt corrects the limit by the window that ends.
 func (g *Gate) adapt(now time.Time) {
 	median := g.seen.median()
+	g.typical = median
 	if g.idle == 0 || median < g.idle {
 		g.idle = max(median, 1)
 	}

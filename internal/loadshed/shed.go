@@ -4,7 +4,8 @@
 //
 // Every class has a [Gate] with a limit on the requests under way. The limit follows the
 // latency: it grows while requests that fill it are about as fast as in an idle
-// process, and shrinks as soon as they queue. The more important a class, the more
+// process, and shrinks as soon as they queue. What finds a gate full waits for its turn, as
+// long as it can still be answered in time ([fairqueue]). The more important a class, the more
 // queueing its gate puts up with, so that classes that share a processor give way to each
 // other in order.
 //
@@ -107,10 +108,11 @@ func (s *Shedder) Gate(class string) (*Gate, error) {
 }
 
 // RetryAfter is what to tell a refused caller: longer the deeper the brownout, and
-// spread, so that callers do not come back together.
+// spread, so that callers do not come back together. It is whole seconds, as the header
+// has them: a fraction would be rounded up, to the same second for all.
 func (s *Shedder) RetryAfter() time.Duration {
-	base := time.Duration(1+s.Level()) * time.Second
-	return base + rand.N(base) //nolint:gosec // spreads callers; there is nothing to guess
+	least := 1 + s.Level()
+	return time.Duration(least+rand.IntN(3*least)) * time.Second //nolint:gosec // spreads callers; there is nothing to guess
 }
 
 // Probing: the idle latency of a class cannot be seen under load, and without it slow

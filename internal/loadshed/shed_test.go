@@ -1,7 +1,9 @@
 package loadshed
 
 import (
+	"context"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -67,27 +69,31 @@ func load(g *Gate, s *server, rate float64, warm, total time.Duration) *result {
 			break
 		}
 		counts := arrived.Sub(begin) > warm
-		pass, ok := g.Admit()
-		if !ok {
-			if counts {
-				r.refused++ // this goroutine's alone
-			}
-			continue
-		}
 		wg.Go(func() {
-			s.serve()
-			pass.Leave(true)
-			if counts {
-				r.mu.Lock()
-				r.served++
-				r.took = append(r.took, time.Since(arrived))
-				r.mu.Unlock()
+			pass, ok := g.Admit(context.Background(), from)
+			if ok {
+				s.serve()
+				pass.Leave(true)
 			}
+			if !counts {
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !ok {
+				r.refused++
+				return
+			}
+			r.served++
+			r.took = append(r.took, time.Since(arrived))
 		})
 	}
 	wg.Wait()
 	return r
 }
+
+// from is an address.
+var from = netip.MustParseAddr("192.0.2.1")
 
 func newGateFor(t *testing.T, classes ...Class) (*Shedder, []*Gate) {
 	t.Helper()
@@ -235,7 +241,7 @@ func TestFailures(t *testing.T) {
 		_, gates := newGateFor(t, Class{Name: "search", Min: 1})
 		g := gates[0]
 		request := func(took time.Duration, ok bool) {
-			pass, admitted := g.Admit()
+			pass, admitted := g.Admit(t.Context(), from)
 			if !admitted {
 				t.Fatal("refused")
 			}
@@ -268,15 +274,17 @@ func TestBrownout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, gates := newGateFor(t, Class{Name: "search", Min: 1, Max: 1})
+		late, cancel := context.WithDeadline(t.Context(), time.Now()) // no time to wait
+		defer cancel()
 		// A second in which some of a hundred requests are refused.
 		second := func(refused int) int {
 			for i := range 100 {
-				pass, ok := gates[0].Admit()
+				pass, ok := gates[0].Admit(t.Context(), from)
 				if !ok {
 					t.Fatal("refused an idle gate")
 				}
 				if i < refused {
-					if _, ok := gates[0].Admit(); ok {
+					if _, ok := gates[0].Admit(late, from); ok {
 						t.Fatal("admitted beyond the limit")
 					}
 				}
@@ -327,7 +335,7 @@ func TestRetryAfter(t *testing.T) {
 		for range 20 {
 			d := s.RetryAfter()
 			seen[d] = true
-			if least := time.Duration(1+level) * time.Second; d < least || d >= 2*least {
+			if least := time.Duration(1+level) * time.Second; d < least || d >= 4*least || d%time.Second != 0 {
 				t.Errorf("level %d: retry after %v", level, d)
 			}
 		}
@@ -366,7 +374,7 @@ func TestConcurrent(t *testing.T) {
 	for i := range 32 {
 		wg.Go(func() {
 			for range 500 {
-				if pass, ok := gates[i%2].Admit(); ok {
+				if pass, ok := gates[i%2].Admit(t.Context(), from); ok {
 					under.Add(1)
 					s.Level()
 					under.Add(-1)

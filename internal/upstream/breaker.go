@@ -97,6 +97,13 @@ func (b *breaker) enter() (pass, bool) {
 	return pass{}, false
 }
 
+// holds reports whether a pass is still good.
+func (b *breaker) holds(p pass) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return p.era == b.era || b.current == closed
+}
+
 // leave reports how a call went. Calls of an earlier state are not heard: a
 // timeout from before the outage must not undo a good probe.
 func (b *breaker) leave(p pass, v verdict) {

@@ -41,6 +41,8 @@ type call struct {
 	cap           time.Duration
 	idempotent    bool
 	conditional   bool
+	whose         string     // takes turns with others at the limiter
+	place         *permit    // for the first attempt
 	unless        *Validator // nil unless the caller keeps answers; not for attempts, which may outlive the call
 
 	mu     sync.Mutex
@@ -81,11 +83,6 @@ func (c *Client) run(caller context.Context, call *call, out any) error {
 	if err := caller.Err(); err != nil {
 		return c.ended(caller, call, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(caller, call.cap, errCap)
-	defer cancel()
-	if deadline, _ := ctx.Deadline(); time.Until(deadline) < leastTime {
-		return c.fail(call, Budget, "no time left")
-	}
 	pass, ok := c.breaker.enter()
 	call.met(c.breaker, pass, ok)
 	if !ok {
@@ -93,6 +90,23 @@ func (c *Client) run(caller context.Context, call *call, out any) error {
 	}
 	verdict := neutral // also if decoding panics
 	defer func() { c.breaker.leave(pass, verdict) }()
+	// What passes until there is a place is our own doing: neither the call's cap nor
+	// the verdict on the upstream includes it.
+	permit, err := c.limiter.acquire(caller, call)
+	if err != nil {
+		return c.unplaced(caller, call, err)
+	}
+	if !c.breaker.holds(pass) { // it opened meanwhile
+		permit.drop()
+		return c.fail(call, Breaker, "")
+	}
+	call.place = &permit
+	ctx, cancel := context.WithTimeoutCause(caller, call.cap, errCap)
+	defer cancel()
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) < leastTime {
+		permit.drop()
+		return c.fail(call, Budget, "no time left")
+	}
 
 	start := time.Now()
 	reply, err := c.send(ctx, call, pass)
@@ -118,6 +132,14 @@ func (c *Client) ended(ctx context.Context, call *call, err error) error {
 		return c.fail(call, Budget, "")
 	}
 	return err
+}
+
+// unplaced is the error of a call that found no place.
+func (c *Client) unplaced(ctx context.Context, call *call, err error) error {
+	if errors.Is(err, errSaturated) {
+		return c.fail(call, Shed, "")
+	}
+	return c.ended(ctx, call, err)
 }
 
 func (c *Client) fail(call *call, reason Reason, detail string) *Error {

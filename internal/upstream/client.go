@@ -18,7 +18,8 @@ import (
 type Config struct {
 	Name    string // label of metrics and errors
 	BaseURL string
-	// Timeout is the wall-clock cap of a call, retries and hedges included.
+	// Timeout is the wall-clock cap of a call from when it has a place among those under
+	// way, retries and hedges included.
 	Timeout time.Duration
 	// Retries of idempotent calls after a failure that may pass.
 	Retries int
@@ -31,6 +32,9 @@ type Config struct {
 	// MaxConcurrent caps the calls under way; the limiter goes below it while
 	// the upstream is slower than it used to be. 0 means 256.
 	MaxConcurrent int
+	// FairBy is the header that says for whom a call is made. When calls have to wait, those
+	// for whom they are made take turns; "": first come, first served.
+	FairBy string
 	// MaxBody caps an answer; 0 means 4 MiB.
 	MaxBody int64
 	Breaker BreakerConfig
@@ -61,6 +65,7 @@ type Client struct {
 	maxBody   int64
 	transport http.RoundTripper
 	header    func(context.Context, http.Header)
+	fairBy    string
 
 	breaker *breaker
 	limiter *limiter
@@ -118,6 +123,7 @@ func New(cfg Config) (*Client, error) {
 		maxBody:   cfg.MaxBody,
 		transport: cfg.Transport,
 		header:    cfg.Header,
+		fairBy:    cfg.FairBy,
 		breaker:   newBreaker(cfg, m),
 		limiter:   newLimiter(cfg, m),
 		hedge:     newHedging(cfg),
@@ -220,6 +226,9 @@ func (c *Client) do(ctx context.Context, call *call, path, query string, body, o
 	}
 	for _, opt := range opts {
 		opt(call)
+	}
+	if c.fairBy != "" {
+		call.whose = call.header.Get(c.fairBy)
 	}
 	ctx = c.begin(ctx, call)
 	start := time.Now()

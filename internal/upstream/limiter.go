@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"math"
@@ -9,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/fairqueue"
 )
 
 const (
@@ -19,9 +20,6 @@ const (
 	windowSamples = 64
 	// What counts as usual follows slow changes of the upstream itself.
 	usualOver = 30 * time.Second
-	// A queue that has stood for a few answers' time, and this long, is no
-	// burst.
-	longestBurst = 100 * time.Millisecond
 	// With a queue that has stood this long a trial is due: what counts as
 	// usual may have been learnt under load.
 	longestQueue = 5 * time.Second
@@ -42,14 +40,12 @@ var errSaturated = errors.New("saturated")
 // calls timed out and goodput fell to a half.
 type limiter struct {
 	floor, initial, top float64
-	maxWait             time.Duration // of an attempt for its place
 	gauge               prometheus.Gauge
 
 	mu       sync.Mutex
 	bound    float64
 	inflight int
-	waiters  list.List          // of chan struct{}, closed with a place
-	queuedAt time.Time          // since when there are waiters
+	waiters  *fairqueue.Queue[string]
 	usual    map[string]float64 // by route, ln of the latency
 	typical  time.Duration      // of the last window
 	window   window
@@ -85,7 +81,7 @@ func newLimiter(cfg Config, m *metrics) *limiter {
 	top := float64(cfg.MaxConcurrent)
 	l := &limiter{
 		floor: min(top, 4), initial: max(min(top, 16), top/4), top: top,
-		maxWait: cfg.Timeout / 4, gauge: m.limit, usual: map[string]float64{},
+		gauge: m.limit, usual: map[string]float64{}, waiters: fairqueue.New[string](8 * cfg.MaxConcurrent),
 	}
 	l.trial.ended = time.Now()
 	l.set(l.initial)
@@ -100,54 +96,38 @@ type permit struct {
 	start   time.Time
 }
 
-// acquire takes a place, or waits for one: through a burst for a few answers'
-// time, in a standing queue for half an answer's, since waiting there only
-// makes every answer later.
-func (l *limiter) acquire(ctx context.Context, route string) (permit, error) {
+// acquire takes a place, or waits for one while the call still has time for its
+// answer, but not longer than for the answer itself. Those for whom calls are made
+// take turns: a tenant with a hundred desks does not keep the others waiting.
+func (l *limiter) acquire(ctx context.Context, call *call) (permit, error) {
 	l.mu.Lock()
 	now := time.Now()
 	if l.waiters.Len() == 0 && l.inflight < int(l.bound) {
 		defer l.mu.Unlock()
-		return l.take(route, now), nil
-	}
-	if l.waiters.Len() >= 4*int(l.top) {
-		l.mu.Unlock()
-		return permit{}, errSaturated
-	}
-	if l.waiters.Len() == 0 {
-		l.queuedAt = now
+		l.waiters.Passed()
+		return l.take(call.route, now), nil
 	}
 	l.window.queued = true
-	maxWait := l.maxWait
-	switch burst := max(longestBurst, 4*l.typical); {
-	case l.typical == 0: // not known yet
-	case now.Sub(l.queuedAt) < burst:
-		maxWait = min(maxWait, burst)
-	default:
-		maxWait = min(maxWait, l.typical/2)
+	patience := call.cap
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, fairqueue.Patience(deadline.Sub(now), l.typical))
 	}
-	place := make(chan struct{})
-	self := l.waiters.PushBack(place)
+	w := l.waiters.Join(call.whose, now, patience, int(l.bound))
 	l.mu.Unlock()
-
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
-	err := errSaturated
-	select {
-	case <-place:
-	case <-timer.C:
-	case <-ctx.Done():
-		err = ctx.Err()
+	if w == nil {
+		return permit{}, errSaturated
 	}
+
+	late := w.Wait(ctx, patience)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case <-place: // perhaps at this very moment: admit has counted it
-		return permit{l, route, time.Now()}, nil
-	default:
-		l.waiters.Remove(self)
-		return permit{}, err
+	switch {
+	case l.waiters.Leave(w, time.Now(), late):
+		return permit{l, call.route, w.At}, nil
+	case ctx.Err() != nil:
+		return permit{}, ctx.Err()
 	}
+	return permit{}, errSaturated
 }
 
 // spare takes a place only if there are plenty: a hedge helps one call and
@@ -168,7 +148,7 @@ func (p permit) record() {
 	defer l.mu.Unlock()
 	l.inflight--
 	l.sample(p, now)
-	l.admit()
+	l.admit(now)
 }
 
 // drop gives the place back after something that says nothing about load: a
@@ -177,7 +157,7 @@ func (p permit) drop() {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	p.limiter.inflight--
-	p.limiter.admit()
+	p.limiter.admit(time.Now())
 }
 
 // What follows runs under mu.
@@ -188,13 +168,11 @@ func (l *limiter) take(route string, now time.Time) permit {
 	return permit{l, route, now}
 }
 
-// admit hands free places to waiters, first come first served.
-func (l *limiter) admit() {
-	for l.waiters.Len() > 0 && l.inflight < int(l.bound) {
-		place := l.waiters.Remove(l.waiters.Front()).(chan struct{})
+// admit hands free places to waiters.
+func (l *limiter) admit(now time.Time) {
+	for l.inflight < int(l.bound) && l.waiters.Call(now) {
 		l.inflight++
 		l.window.peak = max(l.window.peak, l.inflight)
-		close(place)
 	}
 }
 
@@ -245,7 +223,7 @@ func (l *limiter) decide(slowness float64, now time.Time) {
 	used := w.queued || float64(w.peak) > 0.7*l.bound
 	slow := used && slowness > slowMark
 	fresh := now.Sub(l.trial.ended) < longestQueue
-	standing := l.waiters.Len() > 0 && now.Sub(l.queuedAt) > longestQueue
+	standing := l.waiters.Standing(now) > longestQueue
 	switch {
 	case l.trial.on:
 		l.trial.on, l.trial.ended, l.trial.proved = false, now, false

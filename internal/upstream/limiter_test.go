@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,13 +80,13 @@ func TestLimiterPlaces(t *testing.T) {
 		take := func(ctx context.Context) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := l.acquire(ctx, "/r")
+				_, err := l.acquire(ctx, &call{route: "/r", cap: 400 * time.Millisecond})
 				done <- err
 			}()
 			synctest.Wait()
 			return done
 		}
-		a, err := l.acquire(t.Context(), "/r")
+		a, err := l.acquire(t.Context(), &call{route: "/r", cap: 400 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +107,107 @@ func TestLimiterPlaces(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Errorf("first come: %v", err)
 		}
-		if err := <-second; !errors.Is(err, errSaturated) { // after maxWait
+		if err := <-second; !errors.Is(err, errSaturated) { // after its time
 			t.Errorf("second come: %v", err)
 		}
 		if l.inflight != 2 || l.waiters.Len() != 0 {
 			t.Errorf("%d under way, %d waiting", l.inflight, l.waiters.Len())
+		}
+	})
+}
+
+// TestLimiterBurst: all desks come back at once, each for another tenant. A healthy upstream
+// answers every one of them, and is asked once for each.
+func TestLimiterBurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c := newClient(t, Config{Timeout: 800 * time.Millisecond, Retries: 1, FairBy: "X-Tenant-Id", Transport: far(func(r *http.Request) int {
+			asked.Add(1)
+			pause(r.Context(), 50*time.Millisecond)
+			return http.StatusOK
+		})})
+		const desks = 1000
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range desks {
+			all.Go(func() {
+				if err := c.Get(ctx, "/r", "/r", nil, nil, Header("X-Tenant-Id", strconv.Itoa(i))); err != nil {
+					t.Errorf("tenant %d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		if asked.Load() != desks {
+			t.Errorf("asked %d times for %d desks", asked.Load(), desks)
+		}
+	})
+}
+
+// TestLimiterTurns: the calls of one tenant do not keep those of others waiting.
+func TestLimiterTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		c := newClient(t, Config{MaxConcurrent: 1, FairBy: "X-Tenant-Id", Transport: far(func(r *http.Request) int {
+			mu.Lock()
+			order = append(order, r.Header.Get("X-Tenant-Id"))
+			mu.Unlock()
+			pause(r.Context(), time.Second)
+			return http.StatusOK
+		})})
+		var all sync.WaitGroup
+		for _, tenant := range []string{"a", "a", "a", "a", "b", "b", "c"} {
+			all.Go(func() {
+				if err := c.Get(t.Context(), "/r", "/r", nil, nil, Header("X-Tenant-Id", tenant)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if got := strings.Join(order, ""); got != "aabcaba" {
+			t.Errorf("served in the order %s", got)
+		}
+	})
+}
+
+// TestWaitingIsOurs: the wait for a place is taken neither off the upstream's time nor from its
+// good name, and a call does not go out to an upstream that was given up meanwhile.
+func TestWaitingIsOurs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = time.Second
+		var sent atomic.Int64
+		failing := false
+		c := newClient(t, Config{MaxConcurrent: 1, Timeout: limit, Breaker: BreakerConfig{Failures: 1}, Transport: far(func(r *http.Request) int {
+			sent.Add(1)
+			pause(r.Context(), limit*9/10)
+			if failing {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})})
+		both := func() (first, second error) {
+			var all sync.WaitGroup
+			all.Go(func() { first = c.Get(t.Context(), "/r", "/r", nil, nil) })
+			synctest.Wait()
+			all.Go(func() { second = c.Get(t.Context(), "/r", "/r", nil, nil) })
+			all.Wait()
+			return first, second
+		}
+		if first, second := both(); first != nil || second != nil || c.State() != "closed" {
+			t.Errorf("%v, %v, breaker %s", first, second, c.State())
+		}
+		sent.Store(0)
+		failing = true
+		if first, second := both(); ReasonOf(first) != Failed || ReasonOf(second) != Breaker || sent.Load() != 1 {
+			t.Errorf("%v, %v, sent %d times", first, second, sent.Load())
+		}
+		if c.limiter.inflight != 0 {
+			t.Errorf("%d places are still taken", c.limiter.inflight)
 		}
 	})
 }

@@ -74,12 +74,13 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // first sends the call when there is a place for it.
 func (c *Client) first(ctx context.Context, call *call) (reply, error) {
-	permit, err := c.limiter.acquire(ctx, call.route)
-	if errors.Is(err, errSaturated) {
-		return reply{}, c.fail(call, Shed, "")
+	if p := call.place; p != nil {
+		call.place = nil
+		return c.attempt(ctx, call, *p, false)
 	}
+	permit, err := c.limiter.acquire(ctx, call)
 	if err != nil {
-		return reply{}, err
+		return reply{}, c.unplaced(ctx, call, err)
 	}
 	return c.attempt(ctx, call, permit, false)
 }

@@ -9,32 +9,38 @@ import (
 	"melmastoon.ghasi.io/bff/internal/loadshed"
 )
 
-// Gated returns the routes behind the load gates that they name: a gate refuses
-// what the process could not serve in time, before anything is spent on it. A
-// gate that there is not is an error; without gates the routes stay as they are.
-func Gated(gates *loadshed.Shedder, routes []Route) ([]Route, error) {
-	if gates == nil {
-		return routes, nil
-	}
-	gated := make([]Route, 0, len(routes))
-	var errs []error
-	for _, rt := range routes {
-		if rt.Gate != "" {
-			gate, err := gates.Gate(string(rt.Gate))
-			if err != nil {
-				errs = append(errs, fmt.Errorf("route %q: %w", rt.Pattern, err))
-				continue
-			}
-			rt.Handle = behindGate(gates, gate, rt.Handle)
+// Guard is what a service demands of its callers, in front of its routes.
+type Guard interface {
+	Protect(routes []Route) ([]Route, error)
+}
+
+// Assemble returns the routes behind the guard, and the guard behind the load gates that
+// the routes name. A gate that there is not is an error.
+//
+// The order is the same in every service: gate, then guard. A gate refuses what could
+// not be answered in time, which is our fault and not the caller's: nothing is charged
+// to a limit for it, no proof is used up and no session is opened, and the same request can
+// be sent again. The price is that strangers take places, too. They have them for as long
+// as the guard needs to refuse them, and wait in the line of their own network
+// ([loadshed.Gate.Admit]).
+func Assemble(routes []Route, gates *loadshed.Shedder, guard Guard) ([]Route, error) {
+	guarded, err := guard.Protect(routes)
+	errs := []error{err}
+	for i := range guarded {
+		rt := &guarded[i]
+		gate, err := gates.Gate(string(rt.Gate))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("route %q: %w", rt.Pattern, err))
+			continue
 		}
-		gated = append(gated, rt)
+		rt.Handle = behindGate(gates, gate, rt.Handle)
 	}
-	return gated, errors.Join(errs...)
+	return guarded, errors.Join(errs...)
 }
 
 func behindGate(gates *loadshed.Shedder, gate *loadshed.Gate, next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) (err error) {
-		pass, ok := gate.Admit()
+		pass, ok := gate.Admit(r.Context(), From(r.Context()).ClientIP)
 		if !ok {
 			return &bff.Error{
 				Code: bff.CodeServiceUnavailable, Detail: "too many requests are being answered right now: retry later",

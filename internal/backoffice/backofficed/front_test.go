@@ -35,6 +35,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
+	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -211,7 +212,9 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	})
 	must(f.behindUs.openActions(f, store, news, streams.notices, &apiConfig))
 	api := backofficehttp.New(apiConfig)
-	routes, err := guard.Protect(append(api.Routes(), cfg.routes...))
+	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
+	must(err)
+	routes, err := web.Assemble(append(api.Routes(), cfg.routes...), gates, guard)
 	must(err)
 	for i := range routes {
 		routes[i].Budget = time.Minute // a busy machine does not keep those of production

@@ -47,6 +47,15 @@ func (h *houseFake) change(f func(*houseFake)) {
 	f(h)
 }
 
+// asked is how often each source was, since the last look.
+func (h *houseFake) asked() map[backoffice.Source]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	calls := h.calls
+	h.calls = map[backoffice.Source]int{}
+	return calls
+}
+
 // FindProperty implements backoffice.Properties.
 func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (backoffice.Property, error) {
 	h.mu.Lock()

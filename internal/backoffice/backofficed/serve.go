@@ -227,11 +227,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err != nil {
 		return nil, nil, err
 	}
-	routes, err := guard.Protect(api.Routes())
-	if err != nil {
-		return nil, nil, err
-	}
-	routes, err = web.Gated(gates, routes)
+	routes, err := web.Assemble(api.Routes(), gates, guard)
 	return routes, streams, err
 }
 

@@ -49,7 +49,7 @@ func New(cfg Config) (*Upstreams, error) {
 	clients := map[backoffice.Upstream]*upstream.Client{}
 	for _, name := range backoffice.Upstreams() {
 		c, err := upstream.New(upstream.Config{
-			Name: string(name), BaseURL: cfg.URLs[name], Timeout: name.Timeout(), Retries: name.Retries(),
+			Name: string(name), BaseURL: cfg.URLs[name], Timeout: name.Timeout(), Retries: name.Retries(), FairBy: dialectOf(name).tenant,
 			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
 		})
 		errs = append(errs, err)

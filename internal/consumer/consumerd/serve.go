@@ -131,11 +131,8 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	p.AddLoop("wishlist mirrors", store.RepairMirrors)
 	p.AddLoop("session sweep", s.sweep(store, p))
 	internal, public := web.NewServer(internalWeb), web.NewServer(publicWeb)
-	routes, err := web.Gated(sw.gates, api.Routes())
+	routes, err := web.Assemble(api.Routes(), sw.gates, guard)
 	if err != nil {
-		return err
-	}
-	if routes, err = guard.Protect(routes); err != nil {
 		return err
 	}
 	if err := errors.Join(internal.Mount(api.InternalRoutes()...), public.Mount(routes...)); err != nil {

@@ -1,0 +1,48 @@
+package backofficed
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+	"testing"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// TestPowerComesBack: a thousand desks, each of another hotel, ask for everything in the same
+// moment. None is refused, and the upstreams are asked what they are asked when the desks
+// come one after the other.
+func TestPowerComesBack(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	arrive := func(n int, path string) {
+		requests := make([]*request, n)
+		for i := range requests {
+			desk := f.sender("opt_parwana")
+			desk.claims["tid"] = bff.NewID(bff.PrefixTenant, f.clock()).String()
+			requests[i] = desk.request(http.MethodGet, base+path, "")
+			requests[i].header["Dpop"] = []string{f.prove(requests[i])}
+		}
+		var all sync.WaitGroup
+		for i, r := range requests {
+			all.Go(func() {
+				if w := f.send(0, r); w.Code != http.StatusOK {
+					t.Errorf("GET %s: desk %d of %d: %s", path, i, n, codeOf(w))
+				}
+			})
+		}
+		all.Wait()
+	}
+	for _, path := range []string{"/session", "/dashboard?propertyId=" + house, "/arrivals?propertyId=" + house} {
+		const desks = 1000
+		arrive(1, path)
+		want := f.house.asked()
+		for source := range want {
+			want[source] *= desks
+		}
+		arrive(desks, path)
+		if got := f.house.asked(); !maps.Equal(got, want) {
+			t.Errorf("GET %s: upstreams were asked %v, want %v", path, got, want)
+		}
+	}
+}

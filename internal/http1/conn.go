@@ -3,6 +3,7 @@ package http1
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -62,12 +64,17 @@ func (c *conn) serve() {
 		switch then {
 		case accept:
 		case delegate:
-			if ambiguousLength(c.in[:c.have]) {
+			read, err := c.readHead()
+			switch {
+			case err != nil:
+				c.s.close(c.nc)
+				return
+			case ambiguousLength(read):
 				c.refuse()
 				return
 			}
 			_ = c.nc.SetDeadline(time.Time{}) // net/http sets its own
-			c.s.handOver(c.nc, c.in[:c.have])
+			c.s.handOver(c.nc, read)
 			return
 		default:
 			c.s.close(c.nc)
@@ -121,6 +128,21 @@ func (c *conn) next() (*exchange, decision) {
 	}
 }
 
+// readHead reads on until the head of a request that is delegated is complete, or
+// longer than net/http takes: its two lengths may lie far apart.
+func (c *conn) readHead() ([]byte, error) {
+	read := bytes.Clone(c.in[:c.have])
+	longest := cmp.Or(c.s.std.MaxHeaderBytes, http.DefaultMaxHeaderBytes) + 4096 // net/http is as generous
+	for !endsHead(read) && len(read) < longest {
+		read = slices.Grow(read, maxRequest)
+		n, err := c.nc.Read(read[len(read):cap(read)])
+		if read = read[:len(read)+n]; n == 0 && err != nil {
+			return nil, err
+		}
+	}
+	return read, nil
+}
+
 // wake implements connection: it ends the read of an idle connection, which then
 // takes a last look.
 func (c *conn) wake() {
@@ -171,6 +193,8 @@ func (c *conn) limitRead(waiting int) {
 	limits := c.s.std
 	limit, current, now := limits.ReadTimeout, time.Time{}, time.Time{}
 	switch {
+	case waiting == forRequest && c.s.crowded():
+		limit = c.s.shortIdle()
 	case waiting == forRequest:
 		limit, current, now = limits.IdleTimeout, c.readBy, c.began // began a moment ago: near enough
 	case waiting == forHead && limits.ReadHeaderTimeout > 0:

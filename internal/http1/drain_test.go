@@ -23,7 +23,7 @@ func bothWays(t *testing.T, test func(t *testing.T, opts Options)) {
 
 const (
 	plain = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-	large = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" // always net/http's
+	large = "POST / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nContent-Length: 3\r\n\r\nabc" // always net/http's
 )
 
 func echo(w http.ResponseWriter, r *http.Request) {

@@ -61,6 +61,7 @@ type stdConn struct {
 	begun    time.Time // when the first byte came that no handler was called for
 	handlers int       // that run now; several with HTTP/2
 	served   bool      // a handler was called
+	waits    bool      // for the next request, by net/http's own word
 	woken    bool      // the last look is taken
 }
 
@@ -140,6 +141,11 @@ func (c *stdConn) SetReadDeadline(at time.Time) error {
 	if c.woken && c.idle() {
 		return nil
 	}
+	if c.waits && !at.IsZero() && c.s.crowded() {
+		if soon := time.Now().Add(c.s.shortIdle()); soon.Before(at) {
+			at = soon
+		}
+	}
 	return c.Conn.SetReadDeadline(at)
 }
 
@@ -170,8 +176,13 @@ func connContext(next func(context.Context, net.Conn) context.Context) func(cont
 
 func (s *Server) connState(next func(net.Conn, http.ConnState)) func(net.Conn, http.ConnState) {
 	return func(nc net.Conn, state http.ConnState) {
-		if c, ok := nc.(*stdConn); ok && state == http.StateHijacked {
-			s.forget(c)
+		if c, ok := nc.(*stdConn); ok {
+			if state == http.StateHijacked {
+				s.forget(c)
+			}
+			c.mu.Lock()
+			c.waits = state == http.StateIdle
+			c.mu.Unlock()
 		}
 		if next != nil {
 			next(nc, state)
@@ -185,22 +196,31 @@ func (s *Server) serveStd(w http.ResponseWriter, r *http.Request) {
 		c.count(1)
 		defer c.count(-1)
 	}
-	announcing := &stdWriter{ResponseWriter: w, s: s}
+	announcing := &stdWriter{ResponseWriter: w, s: s, last: closesAfter(r)}
 	s.handler.ServeHTTP(announcing, r)
 	announcing.announce()
 }
 
-// stdWriter is net/http's writer. If the server drains when the answer begins,
-// net/http closes an HTTP/1.1 connection after it, and tells an HTTP/2 client to open
-// another one.
+// closesAfter reports whether nothing more may be read after a request, because a proxy
+// in front may see it end elsewhere. net/http takes Content-Length out of a request that
+// has a Transfer-Encoding as well, and Transfer-Encoding out of one of HTTP/1.0, so that
+// nothing tells whether both were there (RFC 9112 §6.1 wants the connection closed then).
+func closesAfter(r *http.Request) bool {
+	return len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 || !r.ProtoAtLeast(1, 1)
+}
+
+// stdWriter is net/http's writer. If the server drains when the answer begins, or the
+// request is the last that may be read, net/http closes an HTTP/1.1 connection after it,
+// and tells an HTTP/2 client to open another one.
 type stdWriter struct {
 	http.ResponseWriter
 	s     *Server
 	begun bool
+	last  bool
 }
 
 func (w *stdWriter) announce() {
-	if !w.begun && w.s.draining.Load() {
+	if !w.begun && (w.last || w.s.draining.Load()) {
 		w.Header().Set("Connection", "close")
 	}
 	w.begun = true

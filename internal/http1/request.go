@@ -77,7 +77,9 @@ func endsHead(b []byte) bool {
 // Content-Length. net/http believes the first, a proxy in front may believe the
 // second: the bytes between the two ends would be a request that only one of them
 // sees (request smuggling, RFC 9112 §6.3). Lines are read as leniently as net/http
-// reads them. Of a head that does not fit the buffer only the beginning is seen.
+// reads them. Later heads of a connection that net/http serves are not seen here: see
+// closesAfter. Equal lengths in several lines, lines that end with a bare line feed and
+// folded lines are read as net/http reads them: all of them name one length.
 func ambiguousLength(b []byte) bool {
 	encoding, length := false, false
 	for line := range bytes.Lines(b) {

@@ -30,6 +30,7 @@ func TestAmbiguousLength(t *testing.T) {
 		"POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\nContent-Length: 5\n",
 		"POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\r\nContent-Length : 5\n",
 		"POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n" + strings.Repeat("X: "+strings.Repeat("y", 900)+"\r\n", 11) + "Content-Length: 5\r\n",
 	} {
 		before := "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
 		all := before + head + hidden
@@ -51,6 +52,41 @@ func TestAmbiguousLength(t *testing.T) {
 			}
 			if more, err := r.ReadByte(); err == nil {
 				t.Errorf("%q: %q follows the refusal", head, more)
+			}
+		}
+	}
+}
+
+// TestNothingFollowsAnUnsureEnd: on a connection that net/http serves, whose later heads
+// are not seen, a request that may have had two lengths is the last one. What hides
+// behind it reaches no handler.
+func TestNothingFollowsAnUnsureEnd(t *testing.T) {
+	t.Parallel()
+	const hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n"
+	for _, opts := range []Options{{}, {NoFastPath: true}} {
+		s := serveWith(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hidden" {
+				t.Errorf("%s %s reached the handler", r.Method, r.URL)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+		}, nil, opts)
+		for _, unsure := range []string{
+			"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 50\r\n\r\n0\r\n\r\n",
+			"POST / HTTP/1.1\nHost: h\nX: y\nTransfer-Encoding: chunked\nContent-Length: 50\n\n0\r\n\r\n",
+			"POST / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		} {
+			c := s.dial()
+			if _, err := io.WriteString(c, "GET /before HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n"+unsure+hidden); err != nil {
+				t.Fatal(err)
+			}
+			r := bufio.NewReader(c)
+			res := s.hear(r, "GET", "POST")
+			if res[0].status != http.StatusOK || res[0].closed || !res[1].closed {
+				t.Errorf("%q: %+v", unsure, res)
+			}
+			if more, err := r.ReadByte(); err == nil {
+				t.Errorf("%q: %q follows", unsure, more)
 			}
 		}
 	}

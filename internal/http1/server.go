@@ -11,7 +11,8 @@
 //
 // The parser accepts a subset of what net/http accepts, with the same meaning; a
 // fuzz test compares the two. A request with both Transfer-Encoding and
-// Content-Length, on which two parsers might disagree, is refused.
+// Content-Length, on which two parsers might disagree, is refused where its head is
+// seen here, and the last of its connection where net/http reads it.
 //
 // A stop loses no request that a client has sent: Drain announces it with every
 // answer, Shutdown takes a last look at each connection before it closes it, and a
@@ -42,6 +43,7 @@ import (
 type Server struct {
 	std      *http.Server
 	handler  http.Handler
+	opts     Options
 	fast     bool
 	fallback *fallback
 	draining atomic.Bool   // answers say Connection: close
@@ -65,13 +67,17 @@ type connection interface {
 type Options struct {
 	// NoFastPath has net/http serve every request.
 	NoFastPath bool
+	// Crowded reports that connections are scarce: one that is idle is then kept no
+	// longer than CrowdedIdle. Nil = never.
+	Crowded     func() bool
+	CrowdedIdle time.Duration
 }
 
 // New returns a Server in front of std, which it starts and stops. std must have a
 // handler.
 func New(std *http.Server, opts Options) *Server {
 	s := &Server{
-		std: std, handler: std.Handler, fast: !opts.NoFastPath, conns: map[connection]struct{}{}, stopped: make(chan struct{}),
+		std: std, handler: std.Handler, opts: opts, fast: !opts.NoFastPath, conns: map[connection]struct{}{}, stopped: make(chan struct{}),
 		fallback: &fallback{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
 	std.Handler = http.HandlerFunc(s.serveStd)
@@ -82,6 +88,16 @@ func New(std *http.Server, opts Options) *Server {
 
 // FastPath reports whether common requests are served without net/http.
 func (s *Server) FastPath() bool { return s.fast }
+
+func (s *Server) crowded() bool { return s.opts.Crowded != nil && s.opts.Crowded() }
+
+// shortIdle is how long an idle connection is kept while connections are scarce.
+func (s *Server) shortIdle() time.Duration {
+	if s.std.IdleTimeout > 0 {
+		return min(s.opts.CrowdedIdle, s.std.IdleTimeout)
+	}
+	return s.opts.CrowdedIdle
+}
 
 // logf writes to the server's error log.
 func (s *Server) logf(format string, args ...any) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -206,7 +207,7 @@ func TestPipeline(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%v%s%s", ours(r), r.URL.Path, body)
 	}, nil)
 	all := "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nabHEAD /3 HTTP/1.1\r\nHost: h\r\n\r\n" +
-		"POST /4 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\nGET /5 HTTP/1.1\r\nHost: h\r\n\r\n"
+		"POST /4 HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nContent-Length: 1\r\n\r\nxGET /5 HTTP/1.1\r\nHost: h\r\n\r\n"
 	want := []string{"true/1", "true/2ab", "", "false/4x", "false/5"}
 	for _, step := range []int{len(all), 1, 7} {
 		c := s.dial()
@@ -460,4 +461,35 @@ func TestManyClients(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestIdleInACrowd: while connections are scarce an idle one is closed soon, whichever
+// parser serves it and however long it was allowed before.
+func TestIdleInACrowd(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []Options{{}, {NoFastPath: true}} {
+		var crowd atomic.Bool
+		opts.Crowded, opts.CrowdedIdle = crowd.Load, time.Millisecond
+		s := serveWith(t, func(http.ResponseWriter, *http.Request) {}, func(std *http.Server) {
+			std.IdleTimeout, std.ReadHeaderTimeout, std.ReadTimeout = time.Hour, time.Hour, time.Hour
+		}, opts)
+		c := s.dial()
+		r := bufio.NewReader(c)
+		ask := func() {
+			t.Helper()
+			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if res := s.hear(r, "GET"); res[0].status != http.StatusOK || res[0].closed {
+				t.Fatalf("%+v", res)
+			}
+		}
+		ask()
+		ask() // it is kept
+		crowd.Store(true)
+		ask()
+		if _, err := r.ReadByte(); !errors.Is(err, io.EOF) { // the deadline of the test is nearer than the hour
+			t.Errorf("fast path %v: kept, until %v", s.FastPath(), err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -120,28 +121,37 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 	if now.UnixMilli() < a.quietUntil.Load() {
 		return
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.AnnounceTimeout)
 	defer cancel()
 	if err := a.recordOpening(ctx, s, m, o, now); err != nil {
-		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+		a.hush(now, time.Since(began))
 		return
 	}
 	if r := s.Replaced; r != nil {
 		old := Session{ID: r.ID, Tenant: s.Tenant, Operator: r.Operator, Device: s.Device}
 		if err := a.tellEnded(ctx, []Session{old}, SessionReplaced, now); err != nil {
-			a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+			a.hush(now, time.Since(began))
 			return
 		}
 	}
 	if err := a.sessions.Announced(ctx, s); err != nil {
-		a.quietUntil.Store(now.Add(announcePause).UnixMilli())
+		a.hush(now, time.Since(began))
 	}
+}
+
+// hush has no announcement tried for a while after one that took its time to fail: a
+// store that hangs may take longer than the pause.
+func (a *Access) hush(now time.Time, took time.Duration) {
+	a.quietUntil.Store(now.Add(took + announcePause).UnixMilli())
 }
 
 // recordedLate is how old an opening may be that is recorded as of its own moment: the ledger takes no row that is older than an hour,
 // and the database may have been away for longer. The event says when it was.
 const recordedLate = 45 * time.Minute
 
+// recordOpening may be repeated, also while the write of an attempt before is still
+// under way: whichever is committed first stands, as all have the same ids.
 func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occasion, now time.Time) error {
 	opened := SessionOpened{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), IPHash: s.IPHash, FingerprintHash: s.FingerprintHash}
 	at := s.OpenedAt
@@ -149,6 +159,7 @@ func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occa
 		at = now
 	}
 	did := []Activity{s.activity(categorySession, "opened", m, at)}
+	did[0].ID = s.derived(bff.PrefixActivity, did[0].Action)
 	var events []bff.Event
 	if r := s.Replaced; r != nil {
 		opened.ReplacedSession = &r.ID
@@ -157,14 +168,26 @@ func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occa
 		if err != nil {
 			return err
 		}
+		closed.Envelope.EventID = s.derived(bff.PrefixEvent, ReasonOperatorSwitched).String()
 		events = append(events, closed)
-		did = append(did, old.activity(categorySession, ReasonOperatorSwitched, nil, at))
+		left := old.activity(categorySession, ReasonOperatorSwitched, nil, at)
+		left.ID = s.derived(bff.PrefixActivity, left.Action)
+		did = append(did, left)
 	}
 	e, err := a.news.event(opened, s.about(), o, now)
 	if err != nil {
 		return err
 	}
+	e.Envelope.EventID = s.derived(bff.PrefixEvent, did[0].Action).String()
 	return a.journal.Record(ctx, did, append(events, e)...)
+}
+
+// derived is the id of something that happens once in a session's life.
+func (s *Session) derived(p bff.Prefix, what string) bff.ID {
+	id := s.ID.Bytes()
+	sum := sha256.Sum256(append(id[:], what...))
+	copy(id[6:], sum[:]) // the session's time stays: ids are in the order of time
+	return bff.IDFromBytes(p, id)
 }
 
 func (s *Session) closed(reason string, at time.Time) SessionClosed {

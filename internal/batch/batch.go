@@ -22,10 +22,14 @@ var ErrFull = errors.New("batch is full")
 // ErrClosed refuses an item after Close.
 var ErrClosed = errors.New("batch is closed")
 
+// ErrLate is the answer to a caller whose time ended before its write did. The item
+// may be written yet.
+var ErrLate = errors.New("batch is not written in time")
+
 // Config says how items are written.
 type Config[T any] struct {
-	// Write writes the items together, all or none. It is called by one caller at a
-	// time and its context does not end with that caller's.
+	// Write writes the items together, all or none; one write at a time. Its context
+	// is of no caller: the others' items must not die with one that leaves.
 	Write func(ctx context.Context, items []T) error
 	// Refused reports an error for which one item may be to blame: then each is
 	// written alone, and the others do not pay for it.
@@ -38,12 +42,12 @@ type Config[T any] struct {
 
 // Writer gathers items and writes them.
 type Writer[T any] struct {
-	cfg    Config[T]
-	sem    chan struct{} // held by the one write under way
-	mu     sync.Mutex
-	queue  []*entry[T]
-	queued int // weight
-	closed bool
+	cfg     Config[T]
+	mu      sync.Mutex
+	queue   []*entry[T]
+	queued  int // weight
+	closed  bool
+	writing chan struct{} // closed when all is written; nil while there is nothing to write
 }
 
 type entry[T any] struct {
@@ -58,11 +62,12 @@ func New[T any](cfg Config[T]) *Writer[T] {
 		cfg.Weight = func(T) int { return 1 }
 	}
 	cfg.Most = max(1, cfg.Most)
-	return &Writer[T]{cfg: cfg, sem: make(chan struct{}, 1)}
+	return &Writer[T]{cfg: cfg}
 }
 
-// Add returns nil only after the item is written. When ctx ends first, the item may
-// still be written later; it is written at most once.
+// Add returns nil only after the item is written. A caller waits no longer than its
+// own ctx, also while the write hangs; when that ends first, the item may still be
+// written later (at most once), and the error is ErrLate or the caller's cancellation.
 func (w *Writer[T]) Add(ctx context.Context, item T) error {
 	e := &entry[T]{item: item, done: make(chan error, 1), span: tracing.Of(ctx)}
 	weight := w.cfg.Weight(item)
@@ -77,16 +82,19 @@ func (w *Writer[T]) Add(ctx context.Context, item T) error {
 	}
 	w.queue = append(w.queue, e)
 	w.queued += weight
+	if w.writing == nil {
+		w.writing = make(chan struct{})
+		go w.run(w.writing)
+	}
 	w.mu.Unlock()
-	for {
-		select {
-		case err := <-e.done:
-			return err
-		case <-ctx.Done():
+	select {
+	case err := <-e.done:
+		return err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return context.Cause(ctx)
-		case w.sem <- struct{}{}: // no write is under way: this caller writes for all
-			w.flush(ctx)
 		}
+		return fmt.Errorf("%w: %w", ErrLate, context.Cause(ctx))
 	}
 }
 
@@ -101,25 +109,29 @@ func (w *Writer[T]) Waiting() int {
 func (w *Writer[T]) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
+	writing := w.writing
 	w.mu.Unlock()
-	for {
-		w.mu.Lock()
-		left := len(w.queue)
-		w.mu.Unlock()
-		select {
-		case w.sem <- struct{}{}:
-			if left == 0 {
-				<-w.sem
-				return nil
-			}
-			w.flush(ctx)
-		case <-ctx.Done():
-			return fmt.Errorf("close batch: %w", context.Cause(ctx))
-		}
+	if writing == nil {
+		return nil
+	}
+	select {
+	case <-writing:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close batch: %w", context.Cause(ctx))
 	}
 }
 
-// take removes the oldest entries, up to one write's worth.
+// run writes until nothing waits.
+func (w *Writer[T]) run(done chan struct{}) {
+	defer close(done)
+	for taken := w.take(); len(taken) > 0; taken = w.take() {
+		w.write(taken)
+	}
+}
+
+// take removes the oldest entries, up to one write's worth. Without any the writing
+// has ended.
 func (w *Writer[T]) take() []*entry[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,18 +143,15 @@ func (w *Writer[T]) take() []*entry[T] {
 	taken := w.queue[:n:n]
 	w.queue = w.queue[n:]
 	w.queued -= weight
+	if n == 0 {
+		w.queue, w.writing = nil, nil
+	}
 	return taken
 }
 
-// flush writes once and gives up its turn.
-func (w *Writer[T]) flush(ctx context.Context) {
-	defer func() { <-w.sem }()
-	taken := w.take()
-	if len(taken) == 0 {
-		return
-	}
-	// The others' items must not die with the caller that happens to write.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Timeout)
+// write writes once and answers the callers.
+func (w *Writer[T]) write(taken []*entry[T]) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
 	defer cancel()
 	items := make([]T, len(taken))
 	for i, e := range taken {

@@ -61,8 +61,7 @@ func TestCallersShareWrites(t *testing.T) {
 			synctest.Wait()
 		}
 		wg.Wait()
-		var sizes []int
-		var all []int
+		var sizes, all []int
 		for _, items := range l.writes {
 			sizes = append(sizes, len(items))
 			all = append(all, items...)
@@ -107,13 +106,14 @@ func TestCallerThatGoesLosesNothing(t *testing.T) {
 		w := l.writer(10, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.Add(ctx, 1) }) // writes, and is cancelled meanwhile
-		synctest.Wait()
-		wg.Go(func() {
-			if err := w.Add(ctx, 2); !errors.Is(err, context.Canceled) {
-				t.Errorf("cancelled while it waited: %v", err)
-			}
-		})
+		for item := 1; item <= 2; item++ { // one is being written, the other waits
+			wg.Go(func() {
+				if err := w.Add(ctx, item); !errors.Is(err, context.Canceled) {
+					t.Errorf("cancelled, item %d: %v", item, err)
+				}
+			})
+			synctest.Wait()
+		}
 		wg.Go(func() {
 			if err := w.Add(t.Context(), 3); err != nil {
 				t.Error(err)
@@ -128,6 +128,43 @@ func TestCallerThatGoesLosesNothing(t *testing.T) {
 		}
 		slices.Sort(all)
 		if !slices.Equal(all, []int{1, 2, 3}) {
+			t.Errorf("writes %v", l.writes)
+		}
+	})
+}
+
+// No caller waits longer than it has time for while the write hangs, the first one
+// included; what they brought is written once, when it can be.
+func TestCallersLeaveAWriteThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: 30 * time.Second}
+		w := l.writer(10, 100)
+		var wg sync.WaitGroup
+		for i, patience := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				began := time.Now()
+				err := w.Add(ctx, i)
+				if took := time.Since(began); took != patience || !errors.Is(err, batch.ErrLate) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("caller %d has %v and left after %v: %v", i, patience, took, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if len(l.writes) != 0 {
+			t.Fatal("the write did not hang")
+		}
+		if err := w.Add(t.Context(), 9); err != nil {
+			t.Errorf("after it: %v", err)
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		all := slices.Sorted(slices.Values(slices.Concat(l.writes...)))
+		if !slices.Equal(all, []int{0, 1, 2, 9}) {
 			t.Errorf("writes %v", l.writes)
 		}
 	})

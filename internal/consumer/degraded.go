@@ -17,6 +17,7 @@ const (
 	PartAvailability Part = "availability"
 	PartProperty     Part = "property"
 	PartPaging       Part = "paging"
+	PartWishlist     Part = "wishlist"
 )
 
 // Reason says why a part is missing.

@@ -87,6 +87,12 @@ type Wishlist struct {
 	Shed     Rung           `json:"-"` // the rung that brands were shed at; RungNone when they were not
 }
 
+// UnreadWishlist stands in for a list that cannot be read right now: pages are drawn
+// without Postgres, and the list says that it may not be empty at all.
+func UnreadWishlist() Wishlist {
+	return Wishlist{Items: []WishlistItem{}, Degraded: Degradations{{Part: PartWishlist, Reason: ReasonError}}}
+}
+
 // Bounds of looking up the hotels of one wishlist.
 const (
 	cardLookups = 8

@@ -27,7 +27,7 @@ func Unavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAway) || errors.Is(err, batch.ErrLate) {
 		return true
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -44,6 +44,10 @@ type Config struct {
 
 	// Traced records statements below recorded spans.
 	Traced bool
+
+	// Breaker fails calls at once while the server hangs; nil = each waits for its
+	// own deadline.
+	Breaker *Breaker
 }
 
 // Pooler is a kind of proxy that shares server connections among processes.
@@ -238,6 +242,9 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	pc, err := cfg.poolConfig()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Breaker != nil {
+		cfg.Breaker.guard(pc)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {

@@ -68,12 +68,16 @@ func (p *Process) migrate(s *DatabaseSettings) {
 
 // pool opens a pool, reports its state and measures it.
 func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool, error) {
-	cfg.ApplicationName, cfg.Traced = p.Name, p.tracer != nil
+	cfg.ApplicationName, cfg.Traced, cfg.Breaker = p.Name, p.tracer != nil, postgres.NewBreaker(p.Metrics, p.Namespace)
 	db, err := postgres.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	p.Add("postgres", nil, func(context.Context) error { db.Close(); return nil })
+	p.Add("postgres", nil, func(context.Context) error {
+		cfg.Breaker.Close()
+		db.Close()
+		return nil
+	})
 	p.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
 	p.Require("schema", p.migrated(db))
 	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -1,6 +1,7 @@
 package backofficed
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -63,6 +65,35 @@ func (s *staff) signIn(d *desk.Client, name string) {
 	if err := d.SignIn(testkit.Context(s.t), desk.Operator{Username: name}); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// While Postgres hangs reads are served, and what must be recorded first is refused as
+// by a store that is away, not as by an upstream that is late; then all goes on.
+func TestDeskWhilePostgresHangs(t *testing.T) {
+	t.Parallel()
+	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
+	line := testkit.NewLine(t, s.PostgresURL)
+	s.PostgresURL = line.URL
+	p := s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off"})
+	d := s.newDesk(p, nil)
+	line.Hang()
+	s.signIn(d, "parwana")
+	s.whoAmI(d) // its opening cannot be announced
+	const notAllowed = "/activity"
+	refused := func() {
+		t.Helper()
+		a := s.do(d, http.StatusServiceUnavailable, http.MethodGet, notAllowed, nil)
+		if !bytes.Contains(a.Body, []byte(bff.CodeServiceUnavailable)) {
+			t.Errorf("%s", a.Body)
+		}
+	}
+	refused()
+	s.figures(p, "bff_backoffice_postgres_away 1")
+	refused()
+	s.whoAmI(d)
+	line.Resume()
+	s.do(d, http.StatusForbidden, http.MethodGet, notAllowed, nil)
+	s.do(d, http.StatusNoContent, http.MethodPost, "/auth/sign-out", nil)
 }
 
 // A day at a desk: sign in, work, refresh, step up, sign out; and be logged out by

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -63,6 +64,52 @@ func TestMutationsWhileRedisHangs(t *testing.T) {
 		s.until("the breaker of "+tier+" did not close", func() bool { return s.metric("bff_consumer_redis_away", tier) == 0 })
 	}
 	g.must(http.StatusOK, "GET", "/session", nil)
+}
+
+// TestRequestsWhilePostgresHangs: changes and reports fail as those of a store do, lists
+// say what they lack, and once Postgres is known to hang nothing waits for it.
+func TestRequestsWhilePostgresHangs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0, nil, nil)
+	line := testkit.NewLine(t, s.PostgresURL)
+	s.PostgresURL = line.URL
+	s.start(nil)
+	g := s.guest()
+	g.must(http.StatusOK, "GET", "/session", nil)
+	_, tenant := s.hotel(0)
+	click := map[string]any{"kind": "brand-peek", "tenantId": tenant}
+	g.must(http.StatusAccepted, "POST", "/telemetry/click", click)
+
+	line.Hang()
+	newcomer := s.guest() // of whose wishes Redis has no mirror
+	newcomer.must(http.StatusOK, "GET", "/session", nil)
+	refused := func(a answer) {
+		t.Helper()
+		if a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), string(bff.CodeServiceUnavailable)) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	unread := func() {
+		t.Helper()
+		s.until("the list is not read", func() bool {
+			a := newcomer.must(http.StatusOK, "GET", "/wishlist", nil)
+			return strings.Contains(string(a.body), `"degraded":[{"part":"wishlist","reason":"error","affected":0}]`) && strings.Contains(string(a.body), `"items":[]`)
+		})
+	}
+	refused(g.ask("POST", "/telemetry/click", click))
+	s.until("the breaker did not open", func() bool { return s.metric("bff_consumer_postgres_away") == 1 })
+	refused(g.ask("POST", "/telemetry/click", click))
+	refused(g.ask("POST", "/wishlist", s.wish(0), once()...))
+	unread()
+
+	line.Resume()
+	s.until("the breaker did not close", func() bool { return s.metric("bff_consumer_postgres_away") == 0 })
+	g.must(http.StatusAccepted, "POST", "/telemetry/click", click)
+	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+	a := newcomer.must(http.StatusOK, "GET", "/wishlist", nil)
+	if !strings.Contains(string(a.body), `"degraded":[]`) {
+		t.Errorf("read again: %s", a.body)
+	}
 }
 
 // redisProcess returns the process of a server.

@@ -23,6 +23,10 @@ func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	entries, err := a.cfg.Wishlists.ListWishlist(r.Context(), s.ID)
+	if bff.CodeOf(err) == bff.CodeServiceUnavailable {
+		web.From(r.Context()).Note("wishlist", "unavailable")
+		return web.WriteJSON(w, http.StatusOK, consumer.UnreadWishlist())
+	}
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,10 @@ const (
 	mirrorDropped = "dropped"
 )
 
+// listTimeout caps the reading of a list in Postgres: while that hangs the mirror, or
+// an answer that says what it lacks, is better than a page that waits.
+const listTimeout = time.Second
+
 func (s *Store) wishlistKey(guest bff.ID) string { return s.sessionKey(guest) + ":wishlist" }
 
 // lockWishlist serialises the changes of one guest's wishlist until the
@@ -66,7 +70,9 @@ func (s *Store) ListWishlist(ctx context.Context, guest bff.ID) ([]consumer.Wish
 	if fresh && !s.undropped.has(guest) {
 		return entries, nil
 	}
-	filled, err := s.fillMirror(ctx, guest)
+	inTime, cancel := s.within(ctx, listTimeout)
+	defer cancel()
+	filled, err := s.fillMirror(inTime, guest)
 	if err == nil {
 		return filled, nil
 	}

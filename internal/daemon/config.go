@@ -28,6 +28,8 @@ type Settings struct {
 	NoFastPath     bool `name:"no-fast-path" env:"MELMASTOON_NO_FAST_PATH" help:"Serve every request with net/http alone: slower, for fault-finding."`
 	MaxConnections int  `name:"max-connections" env:"MELMASTOON_MAX_CONNECTIONS" default:"10000" help:"Open connections per listener; further ones are closed at once."`
 
+	MaxConnectionsPerAddress int `name:"max-connections-per-address" env:"MELMASTOON_MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Open connections per listener of one address (of one /64 with IPv6) that is no trusted proxy; 0 = a tenth of max-connections."`
+
 	Profiles bool `name:"profiles" env:"MELMASTOON_PROFILES" help:"Show profiles on the admin listener, to callers on the machine. Behind a mesh's sidecar every caller is one. Development always does."`
 
 	TraceSampling float64 `name:"trace-sampling" env:"MELMASTOON_TRACE_SAMPLING" default:"0.01" help:"Share of requests and deliveries that are recorded as traces when OTEL_EXPORTER_OTLP_ENDPOINT is set, whatever a caller's traceparent says; 0 = none."`
@@ -53,6 +55,9 @@ func (s Settings) Validate() error {
 	}
 	if s.MaxConnections < 0 {
 		errs = append(errs, errors.New("max-connections: must be positive, or 0 for the default"))
+	}
+	if s.MaxConnectionsPerAddress < 0 {
+		errs = append(errs, errors.New("max-connections-per-address: must be positive, or 0 for a tenth of max-connections"))
 	}
 	if s.TraceSampling < 0 || s.TraceSampling > 1 {
 		errs = append(errs, errors.New("trace-sampling: must lie between 0 and 1"))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,12 @@ const (
 	idleTimeout           = 2 * time.Minute
 	maxHeaderBytes        = 16 << 10
 	defaultMaxConnections = 10_000
+	// crowdedIdleTimeout is that of a listener with less than a quarter of its
+	// connections left: whoever holds them without asking has to let go.
+	crowdedIdleTimeout = 10 * time.Second
+	// leastShare is what an address may hold of a small listener: the computers of a
+	// hotel, or the guests of a café, behind one address.
+	leastShare = 64
 )
 
 // ServerOptions are what listeners differ in.
@@ -37,6 +44,9 @@ type ServerOptions struct {
 	WriteTimeout time.Duration
 	// MaxConnections limits the open connections; zero = Settings.MaxConnections.
 	MaxConnections int
+	// Trusted are the proxies in front, each of which speaks for many: they may hold
+	// all connections.
+	Trusted []netip.Prefix
 	// NoDrain says that the listener is no load balancer's: a stop does not wait
 	// until its clients have noticed.
 	NoDrain bool
@@ -45,11 +55,11 @@ type ServerOptions struct {
 // AddServer registers an HTTP listener, HTTP/1.1 and cleartext HTTP/2 on one
 // port. It binds at start, so that a taken port is a clear error at once.
 func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions) {
-	srv := d.newServer(name, h, opts)
+	limit := d.connectionLimit(name, opts)
+	srv := d.newServer(name, h, opts, limit.crowded)
 	if !opts.NoDrain {
 		d.drains = append(d.drains, srv.Drain)
 	}
-	limit := d.connectionLimit(name, cmp.Or(opts.MaxConnections, d.settings.MaxConnections, defaultMaxConnections))
 	d.Add(name, func(ctx context.Context) error {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 		if err != nil {
@@ -75,7 +85,7 @@ func (d *Daemon) AddServer(name, addr string, h http.Handler, opts ServerOptions
 	})
 }
 
-func (d *Daemon) newServer(name string, h http.Handler, opts ServerOptions) *http1.Server {
+func (d *Daemon) newServer(name string, h http.Handler, opts ServerOptions, crowded func() bool) *http1.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -84,7 +94,7 @@ func (d *Daemon) newServer(name string, h http.Handler, opts ServerOptions) *htt
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: opts.WriteTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // what clients do wrong
-	}, http1.Options{NoFastPath: !opts.FastPath || d.settings.NoFastPath})
+	}, http1.Options{NoFastPath: !opts.FastPath || d.settings.NoFastPath, Crowded: crowded, CrowdedIdle: crowdedIdleTimeout})
 }
 
 // logPanics logs a panic that no handler recovered. The servers' own message would
@@ -109,23 +119,37 @@ func (d *Daemon) logPanics(listener string, h http.Handler) http.Handler {
 // limitedListener closes connections beyond a limit as soon as they are accepted.
 // Connections that are open keep being served, and a load balancer sees at once
 // that it has to try another instance. If new connections waited for a place
-// instead, they would wait for as long as idle ones are kept open.
+// instead, they would wait for as long as idle ones are kept open. No address but that
+// of a trusted proxy has more than its share: one computer that opens connections and
+// says nothing would otherwise shut everybody else out.
 type limitedListener struct {
 	*net.TCPListener
 	name    string
 	max     int64
+	share   int
+	trusted []netip.Prefix
 	open    atomic.Int64
-	refused prometheus.Counter
+	refused prometheus.Counter // by the listener
+	over    prometheus.Counter // one address's share
 	log     *slog.Logger
 	warned  time.Time // of the accepting goroutine
+
+	mu sync.Mutex
+	of map[netip.Addr]int // open connections of addresses that have a share
 }
 
-func (d *Daemon) connectionLimit(listener string, limit int) *limitedListener {
+func (d *Daemon) connectionLimit(listener string, opts ServerOptions) *limitedListener {
 	labels := prometheus.Labels{"listener": listener}
-	l := &limitedListener{name: listener, max: int64(limit), log: d.Log, refused: prometheus.NewCounter(prometheus.CounterOpts{
+	most := cmp.Or(opts.MaxConnections, d.settings.MaxConnections, defaultMaxConnections)
+	share := cmp.Or(d.settings.MaxConnectionsPerAddress, max(most/10, min(leastShare, (most+1)/2)))
+	l := &limitedListener{name: listener, max: int64(most), share: share, trusted: opts.Trusted, of: map[netip.Addr]int{}, log: d.Log}
+	l.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "listener_connections_refused_total", Help: "Connections closed at once because the listener had its maximum.", ConstLabels: labels,
-	})}
-	d.Metrics.MustRegister(l.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	})
+	l.over = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "listener_connections_over_share_total", Help: "Connections closed at once because their address had its share of the listener's.", ConstLabels: labels,
+	})
+	d.Metrics.MustRegister(l.refused, l.over, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "listener_connections", Help: "Open connections.", ConstLabels: labels,
 	}, func() float64 { return float64(l.open.Load()) }))
 	return l
@@ -138,18 +162,71 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.max {
-			return &limitedConn{TCPConn: nc, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		release, full := l.admit(nc.RemoteAddr())
+		if release != nil {
+			return &limitedConn{TCPConn: nc, release: sync.OnceFunc(release)}, nil
 		}
-		l.open.Add(-1)
 		_ = nc.Close() // nothing was read or written
-		l.refused.Inc()
+		counter, why := l.refused, "the listener has its maximum"
+		if !full {
+			counter, why = l.over, "an address that is no trusted proxy has its share"
+		}
+		counter.Inc()
 		if now := time.Now(); now.Sub(l.warned) >= time.Minute {
 			l.warned = now
-			l.log.Warn("connections refused: the listener has its maximum", "listener", l.name, "max", l.max)
+			l.log.Warn("connections refused: "+why, "listener", l.name, "max", l.max, "share", l.share)
 		}
 	}
 }
+
+// admit counts a connection and returns what ends that, or nil: the listener is full,
+// or the address has its share.
+func (l *limitedListener) admit(peer net.Addr) (release func(), full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, counts := l.holder(peer)
+	switch {
+	case l.open.Load() >= l.max:
+		return nil, true
+	case counts && l.of[of] >= l.share:
+		return nil, false
+	}
+	l.open.Add(1)
+	if !counts {
+		return func() { l.open.Add(-1) }, false
+	}
+	l.of[of]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open.Add(-1)
+		if l.of[of]--; l.of[of] == 0 {
+			delete(l.of, of)
+		}
+	}, false
+}
+
+// holder is whose share a connection counts to, if it does. A whole /64 is one holder:
+// with IPv6 that is what one computer has.
+func (l *limitedListener) holder(peer net.Addr) (netip.Addr, bool) {
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}, true
+	}
+	a := tcp.AddrPort().Addr().Unmap().WithZone("")
+	for _, p := range l.trusted {
+		if p.Contains(a) || a.Is4() && p.Contains(netip.AddrFrom16(a.As16())) {
+			return a, false
+		}
+	}
+	if a.Is6() {
+		a = netip.PrefixFrom(a, 64).Masked().Addr()
+	}
+	return a, true
+}
+
+// crowded reports whether less than a quarter of the connections are left.
+func (l *limitedListener) crowded() bool { return 4*l.open.Load() > 3*l.max }
 
 // limitedConn gives its place back when it is closed. It embeds the TCP connection
 // so that the servers keep its fast ways to write.

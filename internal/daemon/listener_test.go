@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -96,7 +97,7 @@ func TestFastPathIsChosen(t *testing.T) {
 	} {
 		s := settings()
 		s.NoFastPath = tt.off
-		srv := New(s, slog.New(slog.DiscardHandler)).newServer("test", nil, ServerOptions{FastPath: tt.option})
+		srv := New(s, slog.New(slog.DiscardHandler)).newServer("test", nil, ServerOptions{FastPath: tt.option}, nil)
 		if got := srv.FastPath(); got != tt.want {
 			t.Errorf("option %v, switched off %v: fast path %v", tt.option, tt.off, got)
 		}
@@ -196,6 +197,108 @@ func TestStream(t *testing.T) {
 	})
 }
 
+// dialFrom opens a connection from an address of this machine.
+func dialFrom(t *testing.T, local, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	return c
+}
+
+// served reports whether a request is answered.
+func served(c net.Conn) bool {
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		return false
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// TestShareOfAnAddress: one that holds its share is refused while others are served,
+// gets a place when it gives one back, and a trusted proxy may have all there are.
+func TestShareOfAnAddress(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, s Settings) {
+		t.Helper()
+		const greedy, other, proxy = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+		s.MaxConnections, s.MaxConnectionsPerAddress = 8, 2
+		_, addr := listen(t, s, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") },
+			ServerOptions{Trusted: []netip.Prefix{netip.MustParsePrefix(proxy + "/32")}})
+		var held []net.Conn
+		for range s.MaxConnectionsPerAddress {
+			c := dialFrom(t, greedy, addr)
+			if !served(c) {
+				t.Fatal("refused below its share")
+			}
+			held = append(held, c)
+		}
+		if served(dialFrom(t, greedy, addr)) {
+			t.Error("served beyond its share")
+		}
+		if !served(dialFrom(t, other, addr)) {
+			t.Error("another address pays for it")
+		}
+		for range s.MaxConnections - s.MaxConnectionsPerAddress - 1 {
+			if !served(dialFrom(t, proxy, addr)) {
+				t.Error("a trusted proxy has no more than a share")
+			}
+		}
+		if served(dialFrom(t, proxy, addr)) {
+			t.Error("a trusted proxy has more than the listener")
+		}
+		_ = held[0].Close()
+		for !served(dialFrom(t, greedy, addr)) { // the server has yet to notice
+			if t.Context().Err() != nil {
+				t.Fatal("a free place is not given away")
+			}
+		}
+	})
+}
+
+// TestShares: what an address may hold by default, and who is one.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]int{10_000: 1000, 300: 64, 100: 50, 3: 2, 1: 1} {
+		s := settings()
+		s.MaxConnections, s.MaxConnectionsPerAddress = limit, 0
+		l := New(s, slog.New(slog.DiscardHandler)).connectionLimit("test", ServerOptions{})
+		if l.share != want {
+			t.Errorf("of %d connections one address has %d, want %d", limit, l.share, want)
+		}
+		l.open.Store(int64(limit))
+		if !l.crowded() {
+			t.Errorf("all %d are taken, and it is not crowded", limit)
+		}
+		if l.open.Store(int64(limit / 2)); l.crowded() {
+			t.Errorf("half of %d are taken, and it is crowded", limit)
+		}
+	}
+	l := &limitedListener{trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:192.0.2.0/120")}}
+	for peer, want := range map[string]string{
+		"203.0.113.7":            "203.0.113.7",
+		"::ffff:203.0.113.7":     "203.0.113.7",
+		"2001:db8:1:2:3:4:5:6":   "2001:db8:1:2::",
+		"2001:db8:1:2:ffff::%lo": "2001:db8:1:2::",
+		"10.1.2.3":               "",
+		"::ffff:10.1.2.3":        "",
+		"192.0.2.9":              "",
+	} {
+		of, counts := l.holder(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(peer), 80)))
+		if counts != (want != "") || counts && of.String() != want {
+			t.Errorf("%s counts %v as %s, want %q", peer, counts, of, want)
+		}
+	}
+}
+
 // TestMaxConnections: a connection beyond the limit is closed at once, those that
 // are open are served on, and a place that becomes free is given to a new one.
 func TestMaxConnections(t *testing.T) {
@@ -203,28 +306,9 @@ func TestMaxConnections(t *testing.T) {
 	bothWays(t, func(t *testing.T, s Settings) {
 		t.Helper()
 		const limit = 3
-		s.MaxConnections = limit
+		s.MaxConnections, s.MaxConnectionsPerAddress = limit, limit
 		d, addr := listen(t, s, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, ServerOptions{})
-		dial := func() net.Conn {
-			c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-			return c
-		}
-		served := func(c net.Conn) bool {
-			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-				return false
-			}
-			res, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				return false
-			}
-			_ = res.Body.Close()
-			return res.StatusCode == http.StatusOK
-		}
+		dial := func() net.Conn { return dialFrom(t, "127.0.0.1", addr) }
 		var open []net.Conn
 		for range limit {
 			c := dial()

@@ -179,8 +179,8 @@ func (p *Process) Web(ctx context.Context, s *ListenSettings) (internal, public 
 
 // Listen opens both listeners, the public one last.
 func (p *Process) Listen(s *ListenSettings, internal, public http.Handler) {
-	p.AddServer("internal", s.InternalListen, internal, daemon.ServerOptions{WriteTimeout: writeTimeout})
-	p.AddServer("public", s.Listen, public, daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout})
+	p.AddServer("internal", s.InternalListen, internal, daemon.ServerOptions{WriteTimeout: writeTimeout, Trusted: s.TrustedProxies})
+	p.AddServer("public", s.Listen, public, daemon.ServerOptions{FastPath: true, WriteTimeout: writeTimeout, Trusted: s.TrustedProxies})
 }
 
 // Propagate sends the served request's id and trace along to upstreams.

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -98,8 +99,21 @@ type Amount struct {
 // AmountOf writes money for front ends.
 func AmountOf(m bff.Money) Amount { return Amount{m.MinorString(), m.Currency} }
 
-// Stay is one stay of one party. The guest's name is personal: it is shown, kept for
-// the life of a cached view, and nothing else.
+// NamesKept is how long anything that names guests is kept (DATA_MODEL §3.2). What
+// stands in for longer is nameless.
+const NamesKept = 15 * time.Second
+
+// Nameless returns stays without what names or describes their guests.
+func Nameless(all []Stay) []Stay {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].GuestName, out[i].Notes = "", ""
+	}
+	return out
+}
+
+// Stay is one stay of one party. The guest's name is personal, and so may the notes be:
+// they are shown, kept for NamesKept, and nothing else.
 type Stay struct {
 	ReservationID string   `json:"reservationId"`
 	GuestName     string   `json:"guestName"`

@@ -75,6 +75,11 @@ func (p Part) FilterNames() []string {
 	return nil
 }
 
+// NamesGuests reports whether the view's items are stays, with their guests' names.
+func (p Part) NamesGuests() bool {
+	return p == PartArrivals || p == PartDepartures || p == PartInHouse
+}
+
 // FilterWords are the words that a filter of the view knows.
 func (p Part) FilterWords(name string) []string {
 	stays := []string{"confirmed", "checked_in", "checked_out", "cancelled", "no_show"}

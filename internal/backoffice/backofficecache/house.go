@@ -79,6 +79,9 @@ func (h *House) Read(ctx context.Context, from backoffice.Source, at backoffice.
 	}
 	reading, _ := value.(backoffice.Reading) // only fill makes them
 	reading.Stale = stale
+	if stays, ok := reading.Value.([]backoffice.Stay); ok && entry.Age() > backoffice.NamesKept {
+		reading.Value = backoffice.Nameless(stays)
+	}
 	return reading, nil
 }
 

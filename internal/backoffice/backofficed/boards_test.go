@@ -1,9 +1,12 @@
 package backofficed
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -292,6 +295,61 @@ func TestViewsGoStale(t *testing.T) {
 	if v := s.view("/today?propertyId=" + house); !slices.Equal(v.Missing, []string{"departures", "tasks"}) {
 		t.Errorf("today without two of its sources: %+v", v)
 	}
+}
+
+// What Redis keeps of guests' names goes with the views that show them; what stands in
+// for longer has none.
+func TestViewsThatNameGuestsAreBrief(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: manyReads, sharedCache: true})
+	s, ctx := f.sender("opt_parwana"), testkit.Context(t)
+	for _, path := range []string{"/arrivals", "/departures", "/in-house", "/today", "/housekeeping/board", "/maintenance/board"} {
+		s.view(path + "?propertyId=" + house)
+	}
+	keys, err := f.client.Do(ctx, f.client.B().Keys().Pattern(f.prefix+":bff-backoffice:wb:*").Build()).AsStrSlice()
+	if err != nil || len(keys) != 6 {
+		t.Fatalf("views in Redis: %v, %v", keys, err)
+	}
+	naming, longer := 0, 0
+	for _, key := range keys {
+		body, err1 := f.client.Do(ctx, f.client.B().Get().Key(key).Build()).AsBytes()
+		left, err2 := f.client.Do(ctx, f.client.B().Pttl().Key(key).Build()).AsInt64()
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		body = unpacked(t, body)
+		named := bytes.Contains(body, []byte(`"guestName"`)) || bytes.Contains(body, []byte(`"notes"`))
+		switch brief := time.Duration(left)*time.Millisecond <= 15*time.Second; {
+		case named && !brief:
+			t.Errorf("%s names guests for %d ms", key, left)
+		case named:
+			naming++
+		case !brief:
+			longer++
+		}
+	}
+	if naming != 3 || longer != 3 {
+		t.Errorf("%d views name guests and %d live longer, want three of each", naming, longer)
+	}
+}
+
+// unpacked adds to a kept view what it holds in gzip's form.
+func unpacked(t *testing.T, kept []byte) []byte {
+	t.Helper()
+	_, packed, ok := bytes.Cut(kept, []byte{0x1f, 0x8b, 0x08})
+	if !ok {
+		return kept
+	}
+	z, err := gzip.NewReader(bytes.NewReader(append([]byte{0x1f, 0x8b, 0x08}, packed...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z.Multistream(false) // others follow
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(plain, kept...)
 }
 
 // A dashboard shows an earlier value of a widget, marked, while its upstream fails.

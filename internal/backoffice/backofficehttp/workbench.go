@@ -17,7 +17,7 @@ import (
 
 const (
 	viewFresh = 15 * time.Second // DATA_MODEL §3.2
-	viewStale = 5 * time.Minute
+	viewStale = 5 * time.Minute  // of views that name no guest
 	viewBytes = 64 << 20
 )
 
@@ -44,9 +44,12 @@ func (v *Views) fill(part backoffice.Part, at backoffice.Place) cache.FillFunc {
 			return cache.Fill{}, err
 		}
 		body, err := json.Marshal(&view)
-		f := cache.Fill{Body: body, Tags: part.Tags(at.Tenant, at.Property), Stale: view.Stale}
+		f := cache.Fill{Body: body, Tags: part.Tags(at.Tenant, at.Property), Stale: view.Stale, TTL: cache.TTL{Fresh: viewFresh, Stale: viewStale}}
 		if !view.Whole() {
-			f.TTL = cache.TTL{Fresh: partialFresh, Stale: viewStale}
+			f.TTL.Fresh = partialFresh
+		}
+		if part.NamesGuests() { // readings without names stand in for it
+			f.TTL = cache.TTL{Fresh: min(f.TTL.Fresh, backoffice.NamesKept)}
 		}
 		return f, err
 	}

@@ -10,7 +10,19 @@ ALTER TABLE bff_backoffice.lock_action_proxy_audit
     ADD COLUMN activity_ids uuid[] NOT NULL DEFAULT '{}', -- of every attempt with this key
     ADD COLUMN attempted_at timestamptz NOT NULL DEFAULT now(), -- of the last attempt with this key
     ADD COLUMN asked_at timestamptz,                      -- when lock-integration was last asked what became of it
-    ADD COLUMN settled_at timestamptz,
+    ADD COLUMN settled_at timestamptz;
+
+-- Actions from before are what their outcome says. The owner, whose statement this is,
+-- is bound by row level security and sees no row of any tenant but for this moment.
+ALTER TABLE bff_backoffice.lock_action_proxy_audit NO FORCE ROW LEVEL SECURITY;
+UPDATE bff_backoffice.lock_action_proxy_audit SET
+    attempted_at = occurred_at,
+    settled_at = CASE WHEN outcome = 'failure' AND error_code LIKE '%LOCK_OUTCOME_UNKNOWN' THEN NULL ELSE occurred_at END,
+    state = CASE WHEN outcome = 'failure' AND error_code LIKE '%LOCK_OUTCOME_UNKNOWN' THEN 'unknown'
+        WHEN outcome = 'failure' THEN 'failed' WHEN action = 'revoke' THEN 'revoked' ELSE 'issued' END;
+ALTER TABLE bff_backoffice.lock_action_proxy_audit FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE bff_backoffice.lock_action_proxy_audit
     ADD CONSTRAINT chk_lock_audit_settled CHECK ((settled_at IS NULL) = (state IN ('unknown', 'pending'))),
     ADD CONSTRAINT chk_lock_audit_unknown CHECK (settled_at IS NOT NULL OR (outcome = 'failure' AND error_code LIKE '%LOCK_OUTCOME_UNKNOWN') IS TRUE);
 

@@ -25,9 +25,9 @@ var _ backoffice.Properties = (*Properties)(nil)
 const (
 	propertyBytes = 8 << 20
 	// propertyFresh is how long a tenant's property is not asked for; propertyStale how
-	// much longer it is believed while property-service is away.
+	// much longer it is believed while property-service is away: half a day in all.
 	propertyFresh = 10 * time.Minute
-	propertyStale = 12 * time.Hour
+	propertyStale = 12*time.Hour - propertyFresh
 	// foreignFor is the same of a property that is not the tenant's: it may be new.
 	foreignFor      = 10 * time.Second
 	propertyTimeout = time.Second

@@ -36,7 +36,7 @@ func TestEveryFigure(t *testing.T) {
 		}
 		return d
 	}
-	at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Date: date("2026-11-17")}
+	at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: backoffice.Day{Date: date("2026-11-17")}}
 	order, operator := bff.NewID(backoffice.PrefixWorkOrder, time.Now()), bff.NewID(bff.PrefixOperator, time.Now())
 	const stay = `{"reservationId":"rsv_1","guestName":"a guest","roomNumber":"101","roomTypeId":"rmt_1","adults":2,"children":3,"checkIn":"2026-11-16",` +
 		`"checkOut":"2026-11-19","status":"confirmed","eta":"18:30","vip":true,"channel":"direct","notes":"late","version":7}`

@@ -62,6 +62,7 @@ func House() Rule {
 				// Protocols and doors to the outside; no hotels.
 				Name: "machinery",
 				Packages: []string{
+					"internal/accept/...",
 					"internal/batch/...",
 					"internal/cache/...",
 					"internal/callers/...",

@@ -1,6 +1,10 @@
 package cache
 
-import "strings"
+import (
+	"strings"
+
+	"melmastoon.ghasi.io/bff/internal/accept"
+)
 
 // quality is the weight of an encoding in Accept-Encoding, in thousandths.
 type quality int
@@ -22,10 +26,11 @@ func parseAcceptEncoding(lines []string) qualities {
 			var element string
 			element, line, _ = strings.Cut(line, ",")
 			name, params, _ := strings.Cut(element, ";")
-			q, ok := weight(params)
+			weight, ok := accept.Weight(params)
 			if !ok {
 				continue
 			}
+			q := quality(weight)
 			switch name = strings.Trim(name, " \t"); {
 			case strings.EqualFold(name, "gzip") || strings.EqualFold(name, "x-gzip"):
 				w.of[gzipped] = q
@@ -39,43 +44,6 @@ func parseAcceptEncoding(lines []string) qualities {
 		}
 	}
 	return w
-}
-
-// weight reads parameters, of which only q has a meaning (RFC 9110 §12.4.2).
-func weight(params string) (quality, bool) {
-	q := quality(1000)
-	for params != "" {
-		var p string
-		p, params, _ = strings.Cut(params, ";")
-		name, value, ok := strings.Cut(p, "=")
-		if name = strings.Trim(name, " \t"); name != "q" && name != "Q" {
-			continue
-		}
-		if !ok {
-			return 0, false
-		}
-		if q, ok = qvalue(strings.Trim(value, " \t")); !ok {
-			return 0, false
-		}
-	}
-	return q, true
-}
-
-// qvalue reads 0, 1 and what lies between, with up to three digits.
-func qvalue(s string) (quality, bool) {
-	if s == "" || len(s) > 5 || s[0] != '0' && s[0] != '1' || len(s) > 1 && s[1] != '.' {
-		return 0, false
-	}
-	q := quality(s[0]-'0') * 1000
-	unit := quality(100)
-	for i := 2; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-		q += quality(s[i]-'0') * unit
-		unit /= 10
-	}
-	return q, q <= 1000
 }
 
 // choose picks the encoding to send: that with the highest weight, among equals the

@@ -2,26 +2,26 @@ package web
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/accept"
 )
 
 // Negotiate returns the one of the offered media types that the client prefers
 // (RFC 9110 §12.5.1), the earlier one of equals; without an Accept header the first.
 // If it accepts none, that is an error.
 func Negotiate(r *http.Request, offers ...string) (string, error) {
-	accept := r.Header["Accept"]
-	if len(accept) == 0 {
+	lines := r.Header["Accept"]
+	if len(lines) == 0 {
 		return offers[0], nil
 	}
-	best, most := "", 0.0
+	best, most := "", 0
 	for _, offer := range offers {
-		if len(accept) == 1 && accept[0] == offer {
+		if len(lines) == 1 && lines[0] == offer {
 			return offer, nil
 		}
-		if q := quality(accept, offer); q > most {
+		if q := quality(lines, offer); q > most {
 			best, most = offer, q
 		}
 	}
@@ -32,10 +32,10 @@ func Negotiate(r *http.Request, offers ...string) (string, error) {
 }
 
 // quality is how much a client wants a media type: what its most specific range says.
-func quality(accept []string, offer string) float64 {
+func quality(lines []string, offer string) int {
 	kind, _, _ := strings.Cut(offer, "/")
-	q, specific := 0.0, 0
-	for _, line := range accept {
+	q, specific := 0, 0
+	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(part, ";")
 			rank := 0
@@ -47,23 +47,10 @@ func quality(accept []string, offer string) float64 {
 			case "*/*":
 				rank = 1
 			}
-			if rank > specific {
-				q, specific = weight(params), rank
+			if weight, ok := accept.Weight(params); ok && rank > specific {
+				q, specific = weight, rank
 			}
 		}
 	}
 	return q
-}
-
-// weight reads the q of a range; an unreadable one counts as absent.
-func weight(params string) float64 {
-	for p := range strings.SplitSeq(params, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if strings.EqualFold(name, "q") {
-			if q, err := strconv.ParseFloat(value, 64); err == nil && q >= 0 && q <= 1 {
-				return q
-			}
-		}
-	}
-	return 1
 }

@@ -26,7 +26,10 @@ func TestNegotiate(t *testing.T) {
 		{[]string{"text/html, */*;q=0.1"}, json},
 		{[]string{"text/html"}, ""},
 		{[]string{"application/json;q=0"}, ""},
-		{[]string{"application/json;q=x"}, json},
+		// A range whose weight cannot be read asks for nothing.
+		{[]string{"application/json;q=x"}, ""},
+		{[]string{"application/json;q=x, application/x-ndjson;q=0.1"}, lines},
+		{[]string{"application/json;q=2, */*;q=0.1"}, json},
 		{[]string{""}, ""},
 	} {
 		got, err := web.Negotiate(&http.Request{Header: http.Header{"Accept": tt.accept}}, json, lines)

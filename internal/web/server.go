@@ -61,6 +61,7 @@ type Server struct {
 	// sharing is nil while all routes are internal: no browser calls them.
 	sharing *sharing
 	metrics metrics
+	outages outages
 }
 
 // NewServer returns a Server without routes.
@@ -208,10 +209,19 @@ func (s *Server) finish(w *response, r *http.Request) {
 		status = http.StatusOK
 	}
 	level, code := slog.LevelInfo, ""
+	var (
+		alike int
+		due   bool
+	)
 	if err != nil {
 		code = string(bff.CodeOf(err))
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
+		}
+		if status == http.StatusServiceUnavailable {
+			if alike, due = s.outages.report(code, time.Now()); !due {
+				level = slog.LevelInfo
+			}
 		}
 		if w.ctx.left() {
 			status, level, code = statusClientGone, slog.LevelInfo, "client_gone"
@@ -239,6 +249,9 @@ func (s *Server) finish(w *response, r *http.Request) {
 		event.AddAttrs(slog.String("code", code))
 		if level == slog.LevelError {
 			event.AddAttrs(slog.String("error", err.Error()))
+		}
+		if alike > 0 {
+			event.AddAttrs(slog.Int("alike", alike))
 		}
 	}
 	event.AddAttrs(w.req.attrs...)

@@ -48,6 +48,8 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 	switch {
 	case err != nil:
 		return nil, Away(err)
+	case c.TokenIssued.Before(st.Born):
+		return nil, bff.Errorf(bff.CodeTokenExpired, "sessions were lost since this access token was issued: refresh it")
 	case st.Replayed:
 		return nil, ErrReplayed()
 	case st.Tombstones.Refuse(c):
@@ -79,15 +81,23 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 // Burn admits a caller without a token by its proof alone, which is used up unless it is
 // only looked at.
 func (a *Access) Burn(ctx context.Context, p Proof, now time.Time) error {
-	fresh, err := a.sessions.Burn(ctx, p, now)
-	if err != nil {
+	st, err := a.sessions.Burn(ctx, p, now)
+	switch {
+	case err != nil:
 		return Away(err)
-	}
-	if !fresh {
+	case now.Before(st.Born): // a token of this second would be refused
+		return &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "sessions were lost just now: try again in a second", RetryAfter: time.Second}
+	case p.Made.Before(st.Born):
+		return ErrForgotten
+	case st.Replayed:
 		return ErrReplayed()
 	}
 	return nil
 }
+
+// ErrForgotten refuses a proof of which it is not known any more whether it was used: its
+// sender signs another one, with the nonce of the moment if its clock is behind.
+var ErrForgotten = errors.New("the proof was made before sessions were lost")
 
 // session returns the caller's session, which it opens if the device has none or
 // another operator's.

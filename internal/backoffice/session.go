@@ -43,6 +43,7 @@ type Proof struct {
 	KeyPrint string
 	ID       string
 	Until    time.Time // the proof is refused from then on
+	Made     time.Time // it was not made before, as far as that can be told
 	// Look: whether it was used is looked up, and it is not used up. Its sender is beyond
 	// a limit, and what is refused for that leaves nothing behind.
 	Look bool
@@ -127,6 +128,9 @@ func (t *Tombstones) Ended(s *Session) bool {
 
 // Standing is what the session tier knows of a caller.
 type Standing struct {
+	// Born is since when the tier remembers everything. Of a token that was issued before
+	// it is not known whether it was revoked, nor of a proof whether it was used.
+	Born       time.Time
 	Replayed   bool
 	Tombstones Tombstones
 	Suspended  bool // the tenant
@@ -165,9 +169,9 @@ var ErrSessionsAway = errors.New("sessions cannot be read")
 // Sessions keeps sessions, tombstones and burned proofs in the session tier. Every
 // method may be cut off after any of its writes and repeated.
 type Sessions interface {
-	// Burn uses a proof up, unless it is only looked at. It reports false if it was used
+	// Burn uses a proof up, unless it is only looked at, and finds whether it was used
 	// before.
-	Burn(ctx context.Context, p Proof, now time.Time) (bool, error)
+	Burn(ctx context.Context, p Proof, now time.Time) (Standing, error)
 	// Enter burns a proof and finds what is known of its sender, in one round trip.
 	// It lets the device's session live for another SessionLifetime.
 	Enter(ctx context.Context, c Caller, p Proof, now time.Time) (Standing, error)

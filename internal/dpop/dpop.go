@@ -82,6 +82,9 @@ const (
 type Proof struct {
 	KeyPrint string // RFC 7638 thumbprint of the key
 	ID       string // jti: burn it together with KeyPrint
+	// Made is the earliest moment at which it can have been made, as far as that can be
+	// told: by its own time if that is about right, or else by its nonce.
+	Made time.Time
 	// Until is the moment from which the proof would be refused anyway; its id must
 	// be remembered that long.
 	Until time.Time
@@ -159,7 +162,7 @@ func (v *Verifier) Verify(proof string, want Request, now time.Time) (Proof, err
 	if err != nil {
 		return Proof{}, err
 	}
-	until, err := v.check(&c, by, &want, now)
+	made, until, err := v.check(&c, by, &want, now)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -173,44 +176,49 @@ func (v *Verifier) Verify(proof string, want Request, now time.Time) (Proof, err
 	if longest := now.Add(bareLife); want.bare() && until.After(longest) {
 		until = longest // it is refused from then on, here and by every clock that is right
 	}
-	return Proof{KeyPrint: by.print, ID: c.ID, Until: until}, nil
+	return Proof{KeyPrint: by.print, ID: c.ID, Made: made, Until: until}, nil
 }
 
 // check compares everything but the signature.
-func (v *Verifier) check(c *claims, by *signer, want *Request, now time.Time) (until time.Time, err error) {
+func (v *Verifier) check(c *claims, by *signer, want *Request, now time.Time) (made, until time.Time, err error) {
 	switch {
 	case c.Method != want.Method:
-		return until, refuse(ReasonMethod)
+		return made, until, refuse(ReasonMethod)
 	case !v.isFor(c.URL, want.Path):
-		return until, refuse(ReasonURL)
+		return made, until, refuse(ReasonURL)
 	case !want.bare() && c.TokenHash != want.TokenHash: // a refresh has no token that it could name wrongly
-		return until, refuse(ReasonTokenHash)
+		return made, until, refuse(ReasonTokenHash)
 	case want.KeyPrint != "" && by.print != want.KeyPrint:
-		return until, refuse(ReasonBinding)
+		return made, until, refuse(ReasonBinding)
 	}
 	return v.fresh(c, want.bare(), now)
 }
 
-// fresh returns until when a proof is acceptable. With a nonce that is ours and
-// young the sender's clock does not matter: that is how a computer with a wrong
-// clock recovers.
-func (v *Verifier) fresh(c *claims, bare bool, now time.Time) (time.Time, error) {
+// fresh returns since and until when a proof is acceptable. With a nonce that is ours and
+// young the sender's clock does not matter: that is how a computer with a wrong clock
+// recovers.
+func (v *Verifier) fresh(c *claims, bare bool, now time.Time) (made, until time.Time, err error) {
 	skew := Skew
 	if bare {
 		skew = bareSkew
 	}
+	made = c.issued()
+	ahead := made.Sub(now)
+	off := ahead > skew || ahead < -skew
 	if c.Nonce != "" {
-		until, ok := v.nonces.expiry(c.Nonce, bare, now)
+		minted, until, ok := v.nonces.life(c.Nonce, bare, now)
 		if !ok {
-			return until, refuse(ReasonNonce)
+			return made, until, refuse(ReasonNonce)
 		}
-		return until, nil
+		if off || minted.After(made) {
+			made = minted
+		}
+		return made, until, nil
 	}
-	ahead := c.issued().Sub(now)
-	if ahead > skew || ahead < -skew {
-		return time.Time{}, &Error{Reason: ReasonClockSkew, Ahead: ahead}
+	if off {
+		return made, until, &Error{Reason: ReasonClockSkew, Ahead: ahead}
 	}
-	return c.issued().Add(skew), nil
+	return made, made.Add(skew), nil
 }
 
 func refuse(r Reason) error { return &Error{Reason: r} }

@@ -68,15 +68,15 @@ func (n *Nonces) Mint(now time.Time) string {
 	return m.nonce
 }
 
-// expiry returns when a nonce ceases to be accepted, in a proof with or without a token;
-// ok is false if it is not one of ours or has ceased to be.
-func (n *Nonces) expiry(nonce string, bare bool, now time.Time) (until time.Time, ok bool) {
+// life returns since when a nonce is given out and when it ceases to be accepted, in a
+// proof with or without a token; ok is false if it is not one of ours or has ceased to be.
+func (n *Nonces) life(nonce string, bare bool, now time.Time) (minted, until time.Time, ok bool) {
 	if base64.RawURLEncoding.DecodedLen(len(nonce)) != nonceDecoded {
-		return time.Time{}, false
+		return minted, until, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(nonce)
 	if err != nil {
-		return time.Time{}, false
+		return minted, until, false
 	}
 	slot, at := binary.BigEndian.Uint64(raw), slotOf(now)
 	slots, ahead := uint64(nonceSlots), uint64(nonceAhead)
@@ -84,17 +84,19 @@ func (n *Nonces) expiry(nonce string, bare bool, now time.Time) (until time.Time
 		slots, ahead = bareSlots, bareAhead
 	}
 	if slot > at+ahead || slot+slots <= at {
-		return time.Time{}, false
+		return minted, until, false
 	}
 	for _, key := range n.keys {
 		if hmac.Equal([]byte(nonce), []byte(encodeNonce(key, slot))) {
-			return time.Unix(0, 0).Add(time.Duration(slot+slots) * nonceSlot), true //nolint:gosec // near the present
+			return slotStart(slot), slotStart(slot + slots), true
 		}
 	}
-	return time.Time{}, false
+	return minted, until, false
 }
 
 func slotOf(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) / uint64(nonceSlot/time.Second) } //nolint:gosec // not negative
+
+func slotStart(slot uint64) time.Time { return time.Unix(0, 0).Add(time.Duration(slot) * nonceSlot) } //nolint:gosec // near the present
 
 func encodeNonce(key []byte, slot uint64) string {
 	raw := binary.BigEndian.AppendUint64(make([]byte, 0, nonceDecoded), slot)

@@ -32,6 +32,8 @@ type Config struct {
 	MaxConns int
 	// InUse counts the connections; nil = they are not counted.
 	InUse prometheus.Gauge
+	// Dialed is told of each connection before anything is sent over it; nil = nothing is.
+	Dialed func()
 }
 
 // InUse registers the gauge of a tier's connections. Calls share them, so that each
@@ -100,6 +102,9 @@ func Open(cfg Config) (rueidis.Client, error) {
 	if cfg.InUse != nil {
 		opt.DialCtxFn = counting(opt.DialCtxFn, cfg.InUse)
 	}
+	if cfg.Dialed != nil {
+		opt.DialCtxFn = telling(opt.DialCtxFn, cfg.Dialed)
+	}
 	c, err := rueidis.NewClient(opt)
 	if err == nil {
 		return c, nil
@@ -117,15 +122,32 @@ func Open(cfg Config) (rueidis.Client, error) {
 
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 
-// counting dials as the client would and counts what is open.
+// plain dials as the client would.
+func plain(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+	if t != nil {
+		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+	}
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// telling tells of each connection.
+func telling(dial dialFunc, dialed func()) dialFunc {
+	if dial == nil {
+		dial = plain
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, addr, d, t)
+		if err == nil {
+			dialed()
+		}
+		return c, err
+	}
+}
+
+// counting counts what is open.
 func counting(dial dialFunc, open prometheus.Gauge) dialFunc {
 	if dial == nil {
-		dial = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-			if t != nil {
-				return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
-			}
-			return d.DialContext(ctx, "tcp", addr)
-		}
+		dial = plain
 	}
 	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		c, err := dial(ctx, addr, d, t)

@@ -137,9 +137,14 @@ func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, request
 
 // Redis opens a client of one tier.
 func (p *Process) Redis(tier string, url daemon.Secret) (rueidis.Client, error) {
+	return p.RedisTelling(tier, url, nil)
+}
+
+// RedisTelling is Redis, and tells of each connection that is made; see [redis.Config].
+func (p *Process) RedisTelling(tier string, url daemon.Secret, dialed func()) (rueidis.Client, error) {
 	c, err := redis.Open(redis.Config{
 		URL: url.Reveal(), Tier: p.Name + "-" + tier, Timeout: redisTimeout,
-		InUse: redis.InUse(p.Metrics, p.Namespace, tier),
+		InUse: redis.InUse(p.Metrics, p.Namespace, tier), Dialed: dialed,
 	})
 	if err != nil {
 		return nil, err

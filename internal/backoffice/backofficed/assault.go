@@ -203,7 +203,8 @@ func (a *assault) forgery() *forgery {
 		tokenHeader: map[string]any{"alg": "EdDSA", "kid": trustedKey, "typ": "at+jwt"},
 		claims: map[string]any{
 			"iss": a.issuer, "aud": a.audience, "sub": attackOperator, "tid": a.tenant.String(), "device_id": a.device.String(), "jti": rand.Text(),
-			"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.thumbprint()},
+			// A tier that was never used begins with this request, and refuses what was issued before.
+			"iat": now.Add(2 * time.Second).Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.thumbprint()},
 		},
 		tokenBy:     a.iam,
 		proofClaims: map[string]any{"jti": rand.Text(), "htm": http.MethodGet, "htu": a.origin + attackPath, "iat": now.Unix()},

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ type front struct {
 	syncing   *syncFake
 	locks     *lockFake
 	client    rueidis.Client
+	dials     func() uint64 // of the client
 	keys      backofficestore.Keys
 	cfg       frontConfig
 	prefix    string                    // of the keys
@@ -100,14 +102,15 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		cfg.redisURL = testkit.Redis(tb)
 	}
 	// All instances that a test starts, one after the other, listen over one client.
-	client, err := redis.Open(redis.Config{URL: cfg.redisURL, Tier: "test", Timeout: time.Minute, MaxConns: 1000})
+	dials := new(atomic.Uint64)
+	client, err := redis.Open(redis.Config{URL: cfg.redisURL, Tier: "test", Timeout: time.Minute, MaxConns: 1000, Dialed: func() { dials.Add(1) }})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(client.Close)
 	now := time.Now().UTC().Truncate(time.Second)
 	f := &front{
-		tb: tb, client: client, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
+		tb: tb, client: client, dials: dials.Load, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
 		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{}, house: newHouseFake(),
 	}
 	f.behindUs, f.hands = newNeighbours(), newHandsFake()
@@ -123,6 +126,8 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 	for range max(cfg.instances, 1) {
 		f.start(client)
 	}
+	// The tier is older than all tokens of the test. Where it is away, that is what is tested.
+	_, _ = f.sessions.Burn(tb.Context(), backoffice.Proof{Look: true}, now.AddDate(0, 0, -1))
 	return f
 }
 
@@ -143,7 +148,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 			f.tb.Fatal(err)
 		}
 	}
-	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute})
+	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute, Dials: f.dials})
 	news := backoffice.NewNewsroom("test")
 	access := backoffice.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute

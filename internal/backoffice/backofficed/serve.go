@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -57,7 +58,8 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	client, err := p.Redis("session", s.RedisSessionURL)
+	dials := new(atomic.Uint64)
+	client, err := p.RedisTelling("session", s.RedisSessionURL, func() { dials.Add(1) })
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	routes, streams, err := s.routes(p, parts{db: db, client: client, store: store, events: events, flags: flags, upstreams: upstreams})
+	routes, streams, err := s.routes(p, parts{db: db, client: client, dials: dials.Load, store: store, events: events, flags: flags, upstreams: upstreams})
 	if err != nil {
 		return err
 	}
@@ -126,6 +128,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 type parts struct {
 	db     *pgxpool.Pool
 	client rueidis.Client // of the session tier
+	dials  func() uint64  // its connections so far
 	store  *cache.Store
 	events *service.Events
 	flags  *backoffice.Flags
@@ -162,7 +165,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	})
 	p.Add("ledger", nil, ledger.Close)
 	keys := backofficestore.NewKeys(p.Keys())
-	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys})
+	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: on.client, Keys: keys, Dials: on.dials})
+	p.Require("redis session writes", sessions.Ready)
+	p.AddLoop("session tier", sessions.Watch)
 	members := backofficecache.NewMembers(upstreams.Tenant, time.Now)
 	streams := newStreams(sessions, members, c.MaxStreams)
 	streams.run(p, on.flags)

@@ -15,16 +15,19 @@ import (
 // held are the names below the front's prefix that contain a word, and what they weigh.
 func (f *front) held(word string) (keys []string, bytes int64) {
 	f.tb.Helper()
-	ctx, c := testkit.Context(f.tb), f.client
-	keys, err := c.Do(ctx, c.B().Keys().Pattern(f.prefix+":*"+word+"*").Build()).AsStrSlice()
-	if err != nil {
-		f.tb.Fatal(err)
-	}
-	for _, k := range keys {
-		n, err := c.Do(ctx, c.B().MemoryUsage().Key(k).Build()).AsInt64()
-		if err == nil { // else it has ended meanwhile
-			bytes += n
+	ctx := testkit.Context(f.tb)
+	for _, c := range f.client.Nodes() {
+		here, err := c.Do(ctx, c.B().Keys().Pattern(f.prefix+":*"+word+"*").Build()).AsStrSlice()
+		if err != nil {
+			f.tb.Fatal(err)
 		}
+		for _, k := range here {
+			n, err := c.Do(ctx, c.B().MemoryUsage().Key(k).Build()).AsInt64()
+			if err == nil { // else it has ended meanwhile
+				bytes += n
+			}
+		}
+		keys = append(keys, here...)
 	}
 	return keys, bytes
 }

@@ -231,7 +231,11 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 	proof.Look = !limited.Allowed
 	if err := g.cfg.Access.Burn(ctx, proof, req.Start); err != nil {
 		g.refund(limit, who, limited, err)
-		if bff.CodeOf(err) == bff.CodeDPoPReplayed {
+		switch {
+		case errors.Is(err, backoffice.ErrForgotten):
+			g.refused.WithLabelValues(string(dpop.ReasonNonce)).Inc()
+			return nil, errProof(w, &dpop.Error{Reason: dpop.ReasonNonce}, req.Start)
+		case bff.CodeOf(err) == bff.CodeDPoPReplayed:
 			g.replays.Inc()
 		}
 		return nil, err
@@ -288,7 +292,7 @@ func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now 
 		g.refused.WithLabelValues(string(refused.Reason)).Inc()
 		return backoffice.Proof{}, errProof(w, refused, now)
 	}
-	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Until: p.Until}, nil
+	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Made: p.Made, Until: p.Until}, nil
 }
 
 // reportEvery is how often the replays of one key are reported: a flood of them must

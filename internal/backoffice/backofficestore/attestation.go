@@ -60,6 +60,11 @@ func (s *Sessions) FindAttestation(ctx context.Context, tenant, id bff.ID) (back
 	if err := json.Unmarshal(blob, &a); err != nil {
 		return a, fmt.Errorf("read attestation: %w", err)
 	}
+	// Whether one of before the tier was lost was used is not known. The marks were looked
+	// at when this request came in.
+	if m := s.life.known.Load(); m != nil && a.UsedFor == "" && a.ExpiresAt.Add(-backoffice.AttestationLifetime).Before(m.born) {
+		return a, backoffice.ErrNoAttestation
+	}
 	return a, nil
 }
 

@@ -3,6 +3,7 @@ package backofficestore
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strconv"
 	"strings"
 
 	"melmastoon.ghasi.io/bff"
@@ -26,6 +27,13 @@ func (k Keys) Proof(thumbprint, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return k.keys.Key("dpop", thumbprint, base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
+
+// Birth is the mark of a server of the tier; each keeps one of them. The number is the
+// part of the name that decides which server that is.
+func (k Keys) Birth(i int) string { return k.keys.Key("born", "{"+strconv.Itoa(i)+"}") }
+
+// probeOf is where a write is tried, at the server that keeps a mark.
+func probeOf(birth string) string { return birth + ":probe" }
 
 // Limit is a bucket of a rate limit. Its name is a keyed hash of whom it counts.
 func (k Keys) Limit(bucket string) string { return k.keys.Key("rl", bucket) }

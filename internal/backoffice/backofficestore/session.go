@@ -29,6 +29,7 @@ type Sessions struct {
 	keys    Keys
 	timeout time.Duration
 	places  *memo.Memo[placeKey, *place]
+	life    *life
 	// operators of sessions, by the session's id
 	operators *memo.Memo[bff.ID, string]
 }
@@ -40,11 +41,18 @@ type SessionsConfig struct {
 	// Timeout caps every call: requests wait for it, and are refused when it ends.
 	// Default 500 ms.
 	Timeout time.Duration
+	// Dials counts the connections that the client has made; nil = it is not known.
+	Dials func() uint64
 }
 
 // NewSessions returns the sessions behind a client.
 func NewSessions(cfg SessionsConfig) *Sessions {
+	dials := cfg.Dials
+	if dials == nil {
+		dials = func() uint64 { return 0 }
+	}
 	return &Sessions{
+		life:   &life{client: cfg.Client, keys: cfg.Keys, dials: dials},
 		client: cfg.Client, keys: cfg.Keys, timeout: cmp.Or(cfg.Timeout, sessionTimeout), places: memo.New[placeKey, *place](maxPlaces),
 		operators: memo.New[bff.ID, string](maxPlaces),
 	}
@@ -99,10 +107,21 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 }
 
 // Burn implements backoffice.Sessions.
-func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (bool, error) {
+func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (st backoffice.Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return burned(&p, s.client.Do(ctx, s.burn(&p, now)))
+	cmds, known, err := s.life.reading(ctx, rueidis.Commands{s.burn(&p, now)}, now)
+	if err != nil {
+		return st, away(err)
+	}
+	results := s.client.DoMulti(ctx, cmds...)
+	fresh, err := burned(&p, results[0])
+	if err != nil {
+		return st, err
+	}
+	st.Replayed = !fresh
+	st.Born, err = s.life.born(ctx, known, results[1:], now)
+	return st, away(err)
 }
 
 // burn writes a proof's id unless it is there.
@@ -156,16 +175,26 @@ func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.
 		}
 		cmds = append(cmds, b().Getex().Key(name).ExSeconds(lifetimeSeconds).Build())
 	}
+	own := len(cmds)
+	cmds, known, err := s.life.reading(ctx, cmds, now)
+	if err != nil {
+		return backoffice.Standing{}, away(err)
+	}
 	results := s.client.DoMulti(ctx, cmds...)
 	fresh, err := burned(&p, results[0])
-	if err != nil || !fresh {
-		return backoffice.Standing{Replayed: err == nil}, err
+	if err != nil {
+		return backoffice.Standing{}, err
+	}
+	born, err := s.life.born(ctx, known, results[own:], now)
+	if err != nil || !fresh || c.TokenIssued.Before(born) {
+		return backoffice.Standing{Replayed: !fresh, Born: born}, away(err)
 	}
 	st, err := readStanding(results[1:4], c.Operator)
+	st.Born = born
 	if err != nil {
 		return st, away(err)
 	}
-	if st.Session, err = s.resolve(ctx, &c, &at, results[4:]); err != nil {
+	if st.Session, err = s.resolve(ctx, &c, &at, results[4:own]); err != nil {
 		return st, away(err)
 	}
 	if ended := st.Session; ended != nil && ended.Ended != nil {

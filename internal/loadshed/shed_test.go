@@ -270,6 +270,78 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// TestBurst: a thousand at once are all served, if there is time for them, and that is no reason
+// to leave anything out of an answer. A client that goes away meanwhile was not refused.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, gates := newGateFor(t, Class{Name: "read", Min: 32})
+		server := newServer(2, time.Millisecond) // half a second for all
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		left, leave := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				pass, ok := gates[0].Admit(ctx, from)
+				if !ok {
+					t.Error("refused")
+					return
+				}
+				server.serve()
+				pass.Leave(true)
+			})
+		}
+		synctest.Wait()
+		wg.Go(func() {
+			if _, ok := gates[0].Admit(left, from); ok {
+				t.Error("admitted a client that had left")
+			}
+		})
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		if got := s.Stats()[0]; got.Admitted != 1000 || got.Refused != 0 || got.Inflight != 0 || s.brownout.refused.Load() != 0 {
+			t.Errorf("%+v, %d refused for the brownout", got, s.brownout.refused.Load())
+		}
+	})
+}
+
+// TestNetworksTakeTurns: whatever one network sends, the requests of another wait for one
+// turn; the addresses of an IPv6 /64 are one network.
+func TestNetworksTakeTurns(t *testing.T) {
+	t.Parallel()
+	for _, flood := range []string{"198.51.100.7", "2001:db8::"} {
+		synctest.Test(t, func(t *testing.T) {
+			_, gates := newGateFor(t, Class{Name: "read", Min: 1, Max: 1})
+			var wg sync.WaitGroup
+			var ahead atomic.Int64
+			addr := netip.MustParseAddr(flood)
+			for range 50 {
+				if addr.Is6() {
+					addr = addr.Next()
+				}
+				wg.Go(func() {
+					if pass, ok := gates[0].Admit(t.Context(), addr); ok {
+						ahead.Add(1)
+						<-time.After(time.Millisecond)
+						pass.Leave(true)
+					}
+				})
+				synctest.Wait()
+			}
+			pass, ok := gates[0].Admit(t.Context(), from)
+			if got := ahead.Load(); !ok || got != 2 {
+				t.Errorf("%s: admitted %v after %d of the flood, want 2", flood, ok, got)
+			}
+			if ok {
+				pass.Leave(true)
+			}
+			wg.Wait()
+		})
+	}
+}
+
 func TestBrownout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ type Action struct {
 	Roles    []Role     // of which the operator has one
 	// Scope of the second factor that the action needs; empty = none.
 	Scope AttestationScope
-	// Large: the second factor is needed above a threshold only.
+	// Large: the second factor is needed above a threshold only, by the sum of a day.
 	Large bool
 	// Topic of the event by which the service itself tells of the change: what that
 	// event makes void is void at once.
@@ -169,11 +169,16 @@ type NewWorkOrder struct {
 // version and moments.
 type Done map[string]any
 
-// Hands are the services that carry actions out.
-type Hands interface {
+// Resources are the services that have what actions are about.
+type Resources interface {
 	// FindProperty returns the property that a resource belongs to, or
 	// CodeResourceNotFound if the tenant has no such resource.
 	FindProperty(ctx context.Context, tenant bff.ID, a *Action, id bff.ID) (bff.ID, error)
+}
+
+// Hands are the services that carry actions out.
+type Hands interface {
+	Resources
 	// Carry has the action's service carry a command out at a property, once per key.
 	// An error that wraps ErrOutcomeUnknown says that it may have done so.
 	Carry(ctx context.Context, tenant, property bff.ID, c *Command) (Done, error)
@@ -206,6 +211,7 @@ type ProxyConfig struct {
 	Mutations    Mutations
 	Attestations Attestations
 	Thresholds   Thresholds
+	Charges      Charges
 	Teller       *Teller
 	News         *Newsroom
 	Now          func() time.Time
@@ -248,6 +254,11 @@ func (p *Proxy) Do(ctx context.Context, v *Visit, c Command, now time.Time) (Ans
 		return Answer{}, err
 	}
 	end.Events = []bff.Event{e}
+	if did.Outcome == Failed && a.Large {
+		// It was not made and does not count, which is said while the key is ours. If this fails, it counts for the day: the next
+		// one may need a second factor that it would not have needed.
+		_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v, now))
+	}
 	answer, err := m.Finish(ctx, end)
 	if did.Outcome == Succeeded || did.Outcome == Unknown {
 		p.cfg.Teller.changed(ctx, v, a.Topic, end.At)
@@ -260,18 +271,31 @@ func (p *Proxy) Do(ctx context.Context, v *Visit, c Command, now time.Time) (Ans
 func (p *Proxy) permit(ctx context.Context, v *Visit, c *Command, now time.Time) error {
 	a := c.Action
 	if !a.New {
-		property, err := p.cfg.Hands.FindProperty(ctx, v.Session.Tenant, a, c.ID)
-		if err != nil {
+		if err := a.isHere(ctx, p.cfg.Hands, v, c.ID); err != nil {
 			return err
 		}
-		if property != v.Property {
-			return bff.Errorf(bff.CodeResourceNotFound, "there is no such %s at this property", a.Words())
-		}
 	}
-	if a.Scope == "" || a.Large && !p.cfg.Thresholds.Exceeded(c.Posting.Amount) {
+	switch {
+	case a.Scope == "":
 		return nil
+	case a.Large:
+		return p.permitCharge(ctx, v, c, now)
 	}
-	return ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, Use{Scope: a.Scope, Resource: c.ID.String(), Once: c.Once}, now)
+	return p.useFactor(ctx, v, c, now)
+}
+
+// isHere refuses a resource that is not at the visit's property.
+func (a *Action) isHere(ctx context.Context, from Resources, v *Visit, id bff.ID) error {
+	property, err := from.FindProperty(ctx, v.Session.Tenant, a, id)
+	if err == nil && property != v.Property {
+		err = bff.Errorf(bff.CodeResourceNotFound, "there is no such %s at this property", a.Words())
+	}
+	return err
+}
+
+// useFactor uses up the second factor of a command.
+func (p *Proxy) useFactor(ctx context.Context, v *Visit, c *Command, now time.Time) error {
+	return ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, Use{Scope: c.Action.Scope, Resource: c.ID.String(), Once: c.Once}, now)
 }
 
 // status is that of a success.

@@ -51,16 +51,21 @@ func TestThresholds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for money, want := range map[bff.Money]bool{
-		{Minor: 3_500_000, Currency: bff.AFN}: false,
-		{Minor: 3_500_001, Currency: bff.AFN}: true,
-		{Minor: 50, Currency: bff.USD}:        false,
-		{Minor: 51, Currency: bff.USD}:        true,
-		{Minor: 1, Currency: bff.EUR}:         true,
-		{Minor: 1, Currency: "JPY"}:           true,
+	for _, test := range []struct {
+		sums Sums
+		want bool
+	}{
+		{Sums{bff.AFN: 3_500_000}, true},
+		{Sums{bff.AFN: 3_500_001}, false},
+		{Sums{bff.USD: 50}, true},
+		{Sums{bff.USD: 51}, false},
+		{Sums{bff.EUR: 1}, false},
+		{Sums{bff.AFN: 1, "JPY": 1}, false},
+		{Sums{bff.AFN: 1_750_000, bff.USD: 25}, true}, // half of each
+		{Sums{bff.AFN: 1_750_000, bff.USD: 26}, false},
 	} {
-		if got := limits.Exceeded(money); got != want {
-			t.Errorf("%+v: %v", money, got)
+		if got := limits.Within(test.sums); got != test.want {
+			t.Errorf("%v: %v", test.sums, got)
 		}
 	}
 	_, err = ReadThresholds("AFN,JPY=1,USD=-5,EUR=x,GBP=1,GBP=2")

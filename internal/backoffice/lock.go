@@ -114,6 +114,7 @@ type Locks struct{ cfg LocksConfig }
 // LocksConfig is what Locks work with.
 type LocksConfig struct {
 	Integration  LockIntegration
+	Resources    Resources // says whose a reservation is
 	Mutations    Mutations
 	Attestations Attestations
 	News         *Newsroom
@@ -178,8 +179,21 @@ func (l *Locks) Act(ctx context.Context, v *Visit, r LockRequest, now time.Time)
 	return answer, result, err
 }
 
-// allow uses up the second factor that an action needs.
+// retryReservation is when reservation-service may be asked again.
+const retryReservation = 2 * time.Second
+
+// allow asks whose the reservation is, so that no vendor is called for one of another
+// property or tenant, and then uses up the second factor that an action needs.
 func (l *Locks) allow(ctx context.Context, v *Visit, r LockRequest, now time.Time) error {
+	err := actions[CheckIn].isHere(ctx, l.cfg.Resources, v, r.Order.Reservation)
+	switch {
+	case bff.CodeOf(err) == bff.CodeResourceNotFound:
+		return err
+	case err != nil: // late or away: for the vendor it is the same, and nothing is unknown
+		return &bff.Error{
+			Code: bff.CodeUpstreamUnavailable, Detail: "it could not be found out whose the reservation is: nothing was done", RetryAfter: retryReservation, Err: err,
+		}
+	}
 	if r.Order.Action != RevokeKey {
 		return nil
 	}

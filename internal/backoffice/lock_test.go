@@ -23,6 +23,12 @@ type lockDesk struct {
 	kept    error // of Finish
 
 	attestation backoffice.Attestation
+
+	property bff.ID // that the reservation is at
+}
+
+func (d *lockDesk) FindProperty(context.Context, bff.ID, *backoffice.Action, bff.ID) (bff.ID, error) {
+	return d.property, nil
 }
 
 func (d *lockDesk) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
@@ -149,9 +155,10 @@ func TestLockActs(t *testing.T) {
 			now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
 			d := &lockDesk{}
 			locks := backoffice.NewLocks(backoffice.LocksConfig{
-				Integration: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+				Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
 			})
 			v, good := lockVisit(d, now)
+			d.property = v.Property
 			for i, a := range attempts {
 				r := good
 				switch a.attestation {

@@ -8,7 +8,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Thresholds are the amounts by currency above which a charge needs a second factor.
+// Thresholds are the amounts by currency above which what an operator charges to a folio
+// in a day needs a second factor.
 type Thresholds map[bff.Currency]int64 // in minor units
 
 // ReadThresholds reads whole major units by currency, such as AFN=35000,USD=500. Every
@@ -38,11 +39,4 @@ func ReadThresholds(s string) (Thresholds, error) {
 		t[currency] = m.Minor
 	}
 	return t, errors.Join(errs...)
-}
-
-// Exceeded reports whether an amount is above the threshold of its currency. One
-// without a threshold always is: what was not decided is not let through.
-func (t Thresholds) Exceeded(m bff.Money) bool {
-	most, ok := t[m.Currency]
-	return !ok || m.Minor > most
 }

@@ -159,9 +159,9 @@ func (s *sender) command(name backoffice.ActionName) *request {
 }
 
 // again is the same request with a new proof.
-func (s *sender) again(r *request) *request {
+func (s *sender) again(r *request, also ...string) *request {
 	same := s.request(r.method, r.path, r.body)
-	for _, h := range []string{"X-Idempotency-Key", "X-Mfa-Attestation"} {
+	for _, h := range append(also, "X-Idempotency-Key", "X-Mfa-Attestation") {
 		if v := r.header.Get(h); v != "" {
 			same.header.Set(h, v)
 		}
@@ -237,6 +237,47 @@ func TestSecondFactorOfMoney(t *testing.T) {
 	if got := codeOf(f.send(0, other)); got != "MFA_ATTESTATION_INVALID" {
 		t.Errorf("a used attestation: %s", got)
 	}
+}
+
+// Several charges that are large together need what a large one needs, by operator, folio
+// and day. One that was not made does not count.
+func TestSecondFactorOfSplitCharges(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "change=100000,step-up=100000"})
+	f.employ("opt_karim", backoffice.FrontDesk)
+	folio, another := bff.NewID(bff.PrefixFolio, f.clock()), bff.NewID(bff.PrefixFolio, f.clock())
+	s, karim := f.sender("opt_parwana"), f.sender("opt_karim")
+	charge := func(s *sender, folio bff.ID, minor, currency string) *request {
+		return s.keyed(base+"/folios/"+folio.String()+"/charges?propertyId="+house, `{"amount":{"minor":"`+minor+`","currency":"`+currency+`"}}`)
+	}
+	expect := func(what string, r *request, want string) {
+		t.Helper()
+		if got := codeOf(f.send(0, r)); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	f.hands.change(func(h *handsFake) { h.err = bff.Errorf(bff.CodeStateConflict, "the folio is settled") })
+	expect("refused by billing", charge(s, folio, "9000", "AFN"), "STATE_CONFLICT")
+	f.hands.change(func(h *handsFake) { h.err = errAway })
+	expect("never sent", charge(s, folio, "9000", "AFN"), "UPSTREAM_UNAVAILABLE")
+	f.hands.change(func(h *handsFake) {
+		h.err = &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}
+	})
+	unknown := charge(s, folio, "4000", "AFN")
+	expect("which may have been made", unknown, "UPSTREAM_TIMEOUT")
+	f.hands.change(func(h *handsFake) { h.err = nil })
+	expect("up to the threshold", charge(s, folio, "6000", "AFN"), "Created")
+	expect("one more", charge(s, folio, "1", "AFN"), "MFA_REQUIRED")
+	expect("one more in another currency", charge(s, folio, "1", "USD"), "MFA_REQUIRED")
+	expect("what was let through, again", s.again(unknown), "Created")
+	expect("another folio", charge(s, another, "10000", "AFN"), "Created")
+	expect("another operator", charge(karim, folio, "10000", "AFN"), "Created")
+	r := charge(s, folio, "5000", "AFN")
+	r.header.Set("X-Mfa-Attestation", s.attest(backoffice.ScopeLargeCharge, folio.String()))
+	expect("with the factor", r, "Created")
+	expect("and without it again", charge(s, folio, "1", "AFN"), "MFA_REQUIRED")
+	f.advance(24 * time.Hour)
+	expect("on the next day", charge(f.sender("opt_parwana"), folio, "10000", "AFN"), "Created")
 }
 
 // Every bad field is named at once.

@@ -193,7 +193,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	turns := backoffice.NewTurns(streams.notices, sessions)
 	f.turns = append(f.turns, turns)
 	apiConfig := backofficehttp.Config{
-		Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
+		Properties: f.house, Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
 		Flags: backoffice.NewFlags(f), Viewings: backoffice.NewViewings(f.outbox, news), Background: background,
 		Turns:   turns,
 		Devices: backoffice.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
@@ -213,7 +213,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(openBoards(cmp.Or[backoffice.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
 	apiConfig.Locks = backoffice.NewLocks(backoffice.LocksConfig{
-		Integration: f.locks, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
+		Integration: f.locks, Resources: f.hands, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
 	})
 	must(f.behindUs.openActions(f, store, news, streams.notices, &apiConfig))
 	api := backofficehttp.New(apiConfig)

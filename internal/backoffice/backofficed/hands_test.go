@@ -19,6 +19,7 @@ import (
 type handsFake struct {
 	mu      sync.Mutex
 	err     error               // of the next calls
+	away    error               // of the next questions whose a resource is
 	missing map[bff.ID]bool     // resources that are not there
 	moved   map[bff.ID]bool     // resources of another property
 	done    map[string]struct{} // by key
@@ -48,6 +49,8 @@ func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Acti
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
+	case h.away != nil:
+		return bff.ID{}, h.away
 	case h.missing[id]:
 		return bff.ID{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such %s", a.Words())
 	case h.moved[id]:
@@ -128,12 +131,37 @@ func (n *neighbours) mark(f *backoffice.Finished) error {
 	return nil
 }
 
+// CountCharge implements backoffice.Charges.
+func (n *neighbours) CountCharge(_ context.Context, c backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sums := backoffice.Sums{c.Amount.Currency: c.Amount.Minor}
+	for key, other := range n.charges {
+		if key != c.Once.Key && other.Tenant == c.Tenant && other.Operator == c.Operator && other.Folio == c.Folio && other.Day == c.Day {
+			sums[other.Amount.Currency] += other.Amount.Minor
+		}
+	}
+	if _, again := n.charges[c.Once.Key]; !again && !within(sums) {
+		return false, n.lost
+	}
+	n.charges[c.Once.Key] = c
+	return true, n.lost
+}
+
+// UncountCharge implements backoffice.Charges.
+func (n *neighbours) UncountCharge(_ context.Context, c backoffice.Charged) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.charges, c.Once.Key)
+	return n.lost
+}
+
 // openActions adds to an API what operators do.
 func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Newsroom, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
 	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), notices)
 	thresholds, err := backoffice.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
-		Access: cfg.Access, Hands: f.hands, Mutations: n, Attestations: cfg.Attestations, Thresholds: thresholds, Teller: teller, News: news, Now: f.clock,
+		Access: cfg.Access, Hands: f.hands, Mutations: n, Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Teller: teller, News: news, Now: f.clock,
 	})
 	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Teller: teller, News: news, Now: f.clock})
 	return err

@@ -225,6 +225,47 @@ func TestLockInputIsChecked(t *testing.T) {
 	}
 }
 
+// The vendor is not called for a reservation that is elsewhere, or while that cannot be
+// found out; the second factor is not used up for it either.
+func TestLockActionsAskWhoseTheReservationIs(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{limits: "change=100000,step-up=100000"})
+	s := f.sender("opt_parwana")
+	id := bff.MustParseID(bff.PrefixReservation, reservation)
+	for _, test := range []struct {
+		name  string
+		hands func(*handsFake)
+		want  string
+	}{
+		{"of another property", func(h *handsFake) { h.moved[id] = true }, "RESOURCE_NOT_FOUND"},
+		{"of another tenant", func(h *handsFake) { h.missing[id] = true }, "RESOURCE_NOT_FOUND"},
+		{"late", func(h *handsFake) { h.away = bff.Errorf(bff.CodeUpstreamTimeout, "late") }, "UPSTREAM_UNAVAILABLE"},
+		{"away", func(h *handsFake) { h.away = errAway }, "UPSTREAM_UNAVAILABLE"},
+	} {
+		for _, action := range backoffice.LockActions() {
+			f.hands.change(func(h *handsFake) {
+				h.moved, h.missing, h.away = map[bff.ID]bool{}, map[bff.ID]bool{}, nil
+				test.hands(h)
+			})
+			f.behindUs.with(func() { f.behindUs.did = nil })
+			r := s.lock(string(action), "")
+			if got := codeOf(f.send(0, r)); got != test.want || len(f.locks.calls()) > 0 {
+				t.Errorf("%s, %s: %s, or the vendor was called", test.name, action, got)
+			}
+			f.behindUs.with(func() {
+				if did := f.behindUs.did; len(did) != 1 || did[0].Outcome != backoffice.Failed {
+					t.Errorf("%s, %s: the ledger says %+v", test.name, action, did)
+				}
+			})
+			f.hands.change(func(h *handsFake) { h.moved, h.missing, h.away = map[bff.ID]bool{}, map[bff.ID]bool{}, nil })
+			if again := codeOf(f.send(0, s.again(r, "X-Property-Id"))); test.want == "UPSTREAM_UNAVAILABLE" && again != "OK" {
+				t.Errorf("%s, %s, again: %s", test.name, action, again)
+			}
+			f.locks.calls()
+		}
+	}
+}
+
 // What was done and could not be recorded is unknown, and says so.
 func TestUnrecordedLockActionIsUnknown(t *testing.T) {
 	t.Parallel()

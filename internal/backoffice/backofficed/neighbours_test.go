@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type neighbours struct {
 	copies  map[backoffice.PreferencesOwner]backoffice.Preferences
 	done    map[string]backoffice.Preferences // of tenant-service, by key
 	answers map[string]*attempt
+	charges map[string]backoffice.Charged // by key
 	// decisions that were recorded, and the mirrors of the newest instance.
 	decisions []backoffice.Decision
 	mirrors   backoffice.Mirrors
@@ -49,7 +51,7 @@ func newNeighbours() *neighbours {
 	return &neighbours{
 		inbox: map[string][]backoffice.InboxEntry{}, marks: map[string][]backoffice.Mark{},
 		prefs: map[backoffice.PreferencesOwner]backoffice.Preferences{}, copies: map[backoffice.PreferencesOwner]backoffice.Preferences{},
-		done: map[string]backoffice.Preferences{}, answers: map[string]*attempt{},
+		done: map[string]backoffice.Preferences{}, answers: map[string]*attempt{}, charges: map[string]backoffice.Charged{},
 	}
 }
 
@@ -70,7 +72,7 @@ func (n *neighbours) add(of backoffice.Inbox, tenant bff.ID, id string, at time.
 	defer n.mu.Unlock()
 	key := inboxOf(of, tenant, house)
 	name := map[backoffice.Inbox]string{backoffice.Suggestions: "suggestionId", backoffice.Alerts: "alertId"}[of]
-	e := backoffice.InboxEntry{ID: id, Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
+	e := backoffice.InboxEntry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
 	n.inbox[key] = append(n.inbox[key], e)
 	backoffice.SortInbox(n.inbox[key])
 }
@@ -80,6 +82,14 @@ func (n *neighbours) FetchInbox(_ context.Context, of backoffice.Inbox, tenant, 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	entries, there := n.inbox[inboxOf(of, tenant, property.String())]
+	if property.IsZero() {
+		for key, more := range n.inbox {
+			if strings.HasPrefix(key, inboxOf(of, tenant, "")) {
+				entries, there = append(entries, more...), true
+			}
+		}
+		backoffice.SortInbox(entries)
+	}
 	if n.err != nil {
 		return backoffice.Fetched{}, n.err
 	}

@@ -200,7 +200,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
-		Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
+		Properties: properties, Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
 		Calendar: backoffice.NewCalendar(properties, c.HousesAhead), Turns: turns,
 		Viewings: backoffice.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
@@ -225,7 +225,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	cfg.Locks = backoffice.NewLocks(backoffice.LocksConfig{
-		Integration: upstreams.Lock, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
+		Integration: upstreams.Lock, Resources: upstreams.Hands, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})

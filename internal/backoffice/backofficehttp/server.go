@@ -28,6 +28,7 @@ type Config struct {
 	Flags        *backoffice.Flags
 	IAM          backoffice.IAM
 	Devices      *backoffice.Devices
+	Properties   backoffice.Properties
 	Inboxes      *backoffice.Inboxes
 	Clerk        *backoffice.Clerk
 	Proxy        *backoffice.Proxy

@@ -182,6 +182,13 @@ func (atOnce) FindLockAction(context.Context, bff.ID, string) (backoffice.LockRe
 	return backoffice.LockResult{}, backoffice.ErrNoLockAction
 }
 
+// here is the property that every reservation is at.
+var here = id(bff.PrefixProperty)
+
+func (atOnce) FindProperty(context.Context, bff.ID, *backoffice.Action, bff.ID) (bff.ID, error) {
+	return here, nil
+}
+
 // BenchmarkLockAction is the goal "a lock action's own cost is at most 1.3 of two plain
 // transactions": the whole of it, from the visit to the answer, with a vendor that
 // answers at once, and two transactions that write the same rows on the same server
@@ -201,12 +208,12 @@ func BenchmarkLockAction(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	locks := backoffice.NewLocks(backoffice.LocksConfig{Integration: atOnce{}, Mutations: ledger, News: backoffice.NewNewsroom("bench"), Now: time.Now})
+	locks := backoffice.NewLocks(backoffice.LocksConfig{Integration: atOnce{}, Resources: atOnce{}, Mutations: ledger, News: backoffice.NewNewsroom("bench"), Now: time.Now})
 	tenant := id(bff.PrefixTenant)
 	visit := &backoffice.Visit{
 		Session:  backoffice.Session{ID: id(bff.PrefixBackofficeLogin), Tenant: tenant, Operator: "opt_1", Device: id(bff.PrefixDevice)},
 		Member:   &backoffice.Member{Roles: []backoffice.Role{backoffice.FrontDesk}},
-		Property: id(bff.PrefixProperty), Request: backoffice.Occasion{RequestID: id(bff.PrefixRequest)},
+		Property: here, Request: backoffice.Occasion{RequestID: id(bff.PrefixRequest)},
 	}
 	ours := func() {
 		k := id(bff.PrefixRequest)

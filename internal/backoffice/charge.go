@@ -1,0 +1,72 @@
+package backoffice
+
+import (
+	"context"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Charged is a charge that an operator makes to a folio.
+type Charged struct {
+	Tenant   bff.ID
+	Operator string
+	Folio    bff.ID
+	Day      bff.Date // of the house
+	Once     Once
+	Amount   bff.Money
+}
+
+// Sums are amounts by currency, in minor units.
+type Sums map[bff.Currency]int64
+
+// Charges adds up what operators charge.
+type Charges interface {
+	// CountCharge adds a charge to what its operator has charged to the folio on the day,
+	// if within says that the sum of all of it may be, and reports whether it did. Two
+	// that come at once are counted one after the other. A charge that was counted before,
+	// by an attempt with the same key, stays counted once. Its mutation has begun.
+	CountCharge(ctx context.Context, c Charged, within func(Sums) bool) (bool, error)
+	// UncountCharge takes a charge out again that was not made.
+	UncountCharge(ctx context.Context, c Charged) error
+}
+
+// HouseDay is the day of a house. Until properties say where they lie, it is that of UTC.
+func HouseDay(_ bff.ID, now time.Time) bff.Date { return bff.DateOf(now) }
+
+// Within reports whether what an operator charges to a folio in a day needs no second
+// factor. Of several currencies the shares of their thresholds are added up.
+func (t Thresholds) Within(sums Sums) bool {
+	share := 0.0
+	for currency, minor := range sums {
+		most, ok := t[currency]
+		if !ok || minor > most { // what was not decided is not let through
+			return false
+		}
+		if minor > 0 {
+			share += float64(minor) / float64(most)
+		}
+	}
+	return share <= 1
+}
+
+// charged is what a command charges, for the sum of the day.
+func (c *Command) charged(v *Visit, now time.Time) Charged {
+	return Charged{
+		Tenant: v.Session.Tenant, Operator: v.Session.Operator, Folio: c.ID, Day: HouseDay(v.Property, now), Once: c.Once, Amount: c.Posting.Amount,
+	}
+}
+
+// permitCharge counts a charge, with a second factor if the sum of the day needs one.
+func (p *Proxy) permitCharge(ctx context.Context, v *Visit, c *Command, now time.Time) error {
+	charge := c.charged(v, now)
+	within, err := p.cfg.Charges.CountCharge(ctx, charge, p.cfg.Thresholds.Within)
+	if err != nil || within {
+		return err
+	}
+	if err := p.useFactor(ctx, v, c, now); err != nil {
+		return err
+	}
+	_, err = p.cfg.Charges.CountCharge(ctx, charge, func(Sums) bool { return true })
+	return err
+}

@@ -212,6 +212,7 @@ type ProxyConfig struct {
 	Attestations Attestations
 	Thresholds   Thresholds
 	Charges      Charges
+	Calendar     *Calendar
 	Teller       *Teller
 	News         *Newsroom
 	Now          func() time.Time
@@ -257,7 +258,7 @@ func (p *Proxy) Do(ctx context.Context, v *Visit, c Command, now time.Time) (Ans
 	if did.Outcome == Failed && a.Large {
 		// It was not made and does not count, which is said while the key is ours. If this fails, it counts for the day: the next
 		// one may need a second factor that it would not have needed.
-		_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v, now))
+		_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v))
 	}
 	answer, err := m.Finish(ctx, end)
 	if did.Outcome == Succeeded || did.Outcome == Unknown {

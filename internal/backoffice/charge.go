@@ -31,9 +31,6 @@ type Charges interface {
 	UncountCharge(ctx context.Context, c Charged) error
 }
 
-// HouseDay is the day of a house. Until properties say where they lie, it is that of UTC.
-func HouseDay(_ bff.ID, now time.Time) bff.Date { return bff.DateOf(now) }
-
 // Within reports whether what an operator charges to a folio in a day needs no second
 // factor. Of several currencies the shares of their thresholds are added up.
 func (t Thresholds) Within(sums Sums) bool {
@@ -51,15 +48,24 @@ func (t Thresholds) Within(sums Sums) bool {
 }
 
 // charged is what a command charges, for the sum of the day.
-func (c *Command) charged(v *Visit, now time.Time) Charged {
-	return Charged{
-		Tenant: v.Session.Tenant, Operator: v.Session.Operator, Folio: c.ID, Day: HouseDay(v.Property, now), Once: c.Once, Amount: c.Posting.Amount,
+func (c *Command) charged(v *Visit) Charged {
+	return Charged{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Folio: c.ID, Once: c.Once, Amount: c.Posting.Amount}
+}
+
+// houseDay is the day of the visit's property. Where it cannot be told it is that of UTC:
+// the sum may then be one of two days, which is better than no charge at all.
+func (p *Proxy) houseDay(ctx context.Context, v *Visit, now time.Time) bff.Date {
+	at, _, err := p.cfg.Calendar.Today(ctx, v.Session.Tenant, v.Property, now)
+	if err != nil {
+		return bff.DateOf(now)
 	}
+	return at.Day.Date
 }
 
 // permitCharge counts a charge, with a second factor if the sum of the day needs one.
 func (p *Proxy) permitCharge(ctx context.Context, v *Visit, c *Command, now time.Time) error {
-	charge := c.charged(v, now)
+	charge := c.charged(v)
+	charge.Day = p.houseDay(ctx, v, now)
 	within, err := p.cfg.Charges.CountCharge(ctx, charge, p.cfg.Thresholds.Within)
 	if err != nil || within {
 		return err

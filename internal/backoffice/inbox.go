@@ -27,6 +27,7 @@ type InboxEntry struct {
 	Severity string    `json:"severity"`
 	Status   string    `json:"status"`
 	At       time.Time `json:"at"` // it was made or raised
+	Property bff.ID    `json:"property"`
 	// Body is the entry's JSON object as the service wrote it, without its closing
 	// brace and without the members that are ours to say (see InboxMembers). What the
 	// service says of its provenance is thereby shown to the byte.
@@ -105,6 +106,8 @@ type InboxQuery struct {
 	Marked                           *bool // decided, or acknowledged
 	Limit                            int
 	After                            InboxPosition // zero = from the start
+	// Scope is whose entries are shown where no property is named.
+	Scope PropertyScope
 }
 
 // InboxItem is an entry with what was done about it.
@@ -168,14 +171,15 @@ const (
 // Mirrors reads inboxes of other services.
 type Mirrors interface {
 	// ListInbox returns what a property's inbox holds, or CodeResourceNotFound if the
-	// property is not the tenant's.
+	// property is not the tenant's; with a zero property what all of the tenant's hold.
 	ListInbox(ctx context.Context, of Inbox, tenant, property bff.ID) (Mirror, error)
 }
 
 // InboxFeed is the service that fills an inbox.
 type InboxFeed interface {
-	// FetchInbox returns what a property's inbox holds; etag names what the caller has
-	// of it already. A property that is not the tenant's is CodeResourceNotFound.
+	// FetchInbox returns what a property's inbox holds, or with a zero property what all
+	// of the tenant's hold; etag names what the caller has of it already. A property that
+	// is not the tenant's is CodeResourceNotFound.
 	FetchInbox(ctx context.Context, of Inbox, tenant, property bff.ID, etag string) (Fetched, error)
 }
 
@@ -212,8 +216,13 @@ func NewInboxes(mirrors Mirrors, marks Marks) *Inboxes {
 	return &Inboxes{mirrors: mirrors, marks: marks, MarksTimeout: marksTimeout}
 }
 
-// List returns a page of a property's inbox.
+// List returns a page of a property's inbox; with a zero property, of the inboxes of all
+// properties in the query's scope.
 func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q InboxQuery) (InboxPage, error) {
+	all := property.IsZero()
+	if only := q.Scope.properties; all && !q.Scope.all && len(only) == 1 {
+		property, all = only[0], false
+	}
 	mirror, err := b.mirrors.ListInbox(ctx, of, tenant, property)
 	if err != nil {
 		return InboxPage{}, err
@@ -222,7 +231,7 @@ func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q
 	ids := make([]string, 0, len(mirror.Entries))
 	wanted := make([]*InboxEntry, 0, len(mirror.Entries))
 	for i := range mirror.Entries {
-		if e := &mirror.Entries[i]; among(q.Severities, e.Severity) && among(q.Categories, e.Category) {
+		if e := &mirror.Entries[i]; (!all || q.Scope.Covers(e.Property)) && among(q.Severities, e.Severity) && among(q.Categories, e.Category) {
 			wanted, ids = append(wanted, e), append(ids, e.ID)
 		}
 	}

@@ -16,9 +16,11 @@ type board struct {
 	mirror Mirror
 	marks  map[string][]Mark
 	err    error
+	asked  bff.ID // the property of the last question
 }
 
-func (b *board) ListInbox(context.Context, Inbox, bff.ID, bff.ID) (Mirror, error) {
+func (b *board) ListInbox(_ context.Context, _ Inbox, _, property bff.ID) (Mirror, error) {
+	b.asked = property
 	return b.mirror, nil
 }
 
@@ -57,6 +59,7 @@ func TestInboxesMerge(t *testing.T) {
 		"by severity":                      {Alerts, InboxQuery{Severities: []string{"critical"}}, nil},
 	} {
 		var got []string
+		test.q.Scope = ReadPropertyScope([]string{"*"})
 		test.q.Limit = 1 // page by page, however many
 		for range 10 {
 			page, err := NewInboxes(b, b).List(t.Context(), test.of, bff.ID{}, bff.ID{}, test.q)
@@ -76,14 +79,47 @@ func TestInboxesMerge(t *testing.T) {
 		}
 	}
 	b.err = errors.New("away")
-	page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10})
+	page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10, Scope: ReadPropertyScope([]string{"*"})})
 	if err != nil || !page.Unmarked || page.Items[3].Status != "open" || page.Items[3].Marks != nil {
 		t.Errorf("without our log: %+v, %v", page, err)
 	}
 	b.err, b.marks["b"] = nil, []Mark{{Operator: "opt_2", At: at, Outcome: Modified}}
-	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10, Statuses: []string{"modified"}})
+	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10, Statuses: []string{"modified"}, Scope: ReadPropertyScope([]string{"*"})})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "b" {
 		t.Errorf("a decision: %+v, %v", page, err)
+	}
+}
+
+// Without a property, the inboxes of the scope are shown together, and nothing beyond it.
+func TestInboxesOfAScope(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
+	houses := []bff.ID{bff.NewID(bff.PrefixProperty, at), bff.NewID(bff.PrefixProperty, at), bff.NewID(bff.PrefixProperty, at)}
+	b := &board{}
+	for i, id := range []string{"a", "b", "c", "d"} {
+		b.mirror.Entries = append(b.mirror.Entries, InboxEntry{ID: id, Status: "open", At: at.Add(time.Duration(i) * time.Minute), Property: houses[i%3]})
+	}
+	SortInbox(b.mirror.Entries)
+	for name, test := range map[string]struct {
+		scope []string
+		at    bff.ID
+		want  string
+		asked bff.ID
+	}{
+		"all":               {[]string{"*"}, bff.ID{}, "dcba", bff.ID{}},
+		"two":               {[]string{houses[0].String(), houses[1].String()}, bff.ID{}, "dba", bff.ID{}},
+		"one, by its own":   {[]string{houses[0].String()}, bff.ID{}, "dcba", houses[0]}, // the mirror of that property alone
+		"none":              {nil, bff.ID{}, "", bff.ID{}},
+		"a named one of it": {[]string{"*"}, houses[2], "dcba", houses[2]},
+	} {
+		page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, test.at, InboxQuery{Limit: 10, Scope: ReadPropertyScope(test.scope)})
+		got := ""
+		for _, i := range page.Items {
+			got += i.ID
+		}
+		if err != nil || got != test.want || page.Total != len(test.want) || b.asked != test.asked {
+			t.Errorf("%s: %q of %d, asked for %q, %v", name, got, page.Total, b.asked, err)
+		}
 	}
 }
 

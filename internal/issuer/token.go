@@ -242,7 +242,7 @@ func (v *Tokens) read(payload []byte, now time.Time) (Token, error) {
 	}
 	latest := now.Add(tokenSkew)
 	switch {
-	case c.Issuer != v.issuer, c.Subject == "", c.Expires <= 0, c.Issued <= 0, t.Issued.After(latest), moment(c.NotBefore).After(latest):
+	case c.Issuer != v.issuer, c.Subject == "", c.Expires <= 0, c.Issued <= 0, t.Issued.After(latest), c.NotBefore > maxMoment, moment(c.NotBefore).After(latest):
 		return Token{}, fmt.Errorf("%w: claims", ErrToken)
 	case !slices.Contains(c.Audience, v.audience):
 		return Token{}, ErrAudience

@@ -189,6 +189,8 @@ func TestTokens(t *testing.T) {
 		"no expiry":               {ed(with(func(c claims) { delete(c, "exp") })), ErrToken},
 		"no issue":                {ed(with(func(c claims) { delete(c, "iat") })), ErrToken},
 		"of the future":           {ed(with(func(c claims) { c["iat"] = now.Add(time.Hour).Unix() })), ErrToken},
+		"not before year 10000":   {ed(with(func(c claims) { c["nbf"] = 253_402_300_800 })), ErrToken},
+		"never before":            {ed(with(func(c claims) { c["nbf"] = 1e300 })), ErrToken},
 		"not yet":                 {ed(with(func(c claims) { c["nbf"] = now.Add(time.Hour).Unix() })), ErrToken},
 		"expired":                 {ed(with(func(c claims) { c["exp"] = now.Unix() })), ErrExpired},
 		"an expiry beyond reason": {ed(with(func(c claims) { c["exp"] = 1e300 })), ErrExpired},

@@ -57,6 +57,20 @@ func part(of backoffice.Inbox) backoffice.Part {
 	return backoffice.PartAlertInbox
 }
 
+// inboxTags are those of a property's copy. That of all properties is void when one of
+// theirs is: it has a tag of its own, because theirs all bear the tenant's.
+func inboxTags(p backoffice.Part, tenant, property bff.ID) []string {
+	tags := p.Tags(tenant, property)
+	if property.IsZero() {
+		tags = append(tags, wholeTag(p, tenant))
+	}
+	return tags
+}
+
+func wholeTag(p backoffice.Part, tenant bff.ID) string {
+	return string(p) + ":" + tenant.String() + ":*"
+}
+
 // ListInbox implements backoffice.Mirrors.
 func (i *Inboxes) ListInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID) (backoffice.Mirror, error) {
 	keys, err := i.keys.Tenant(tenant)
@@ -79,7 +93,7 @@ func (i *Inboxes) ListInbox(ctx context.Context, of backoffice.Inbox, tenant, pr
 		case err != nil:
 			return cache.Fill{}, err
 		}
-		fill := cache.Fill{Tags: part(of).Tags(tenant, property), Meta: []byte(fetched.ETag), Value: fetched.Entries}
+		fill := cache.Fill{Tags: inboxTags(part(of), tenant, property), Meta: []byte(fetched.ETag), Value: fetched.Entries}
 		if fetched.Unchanged && has {
 			entries, err := entriesOf(before)
 			fill.Body, fill.Value = before.Body(), entries

@@ -30,6 +30,9 @@ func (i *Invalidator) Invalidate(ctx context.Context, tenant, property bff.ID, p
 	composed := false
 	for _, p := range parts {
 		tags = append(tags, p.Tag(tenant, property))
+		if p == backoffice.PartAIInbox || p == backoffice.PartAlertInbox {
+			tags = append(tags, wholeTag(p, tenant))
+		}
 		composed = composed || p == backoffice.PartDashboard || slices.Contains(backoffice.WorkbenchViews(), p)
 	}
 	if composed { // what they are made of is as old

@@ -18,8 +18,11 @@ func readingKey(k redis.TenantKeys, from backoffice.Source, at backoffice.Place)
 // for all tenants.
 func FlagsKey(k redis.Keys) string { return k.Key("cache", "flag", "bff-backoffice-flags") }
 
-// inboxKey names the mirror of a property's inbox.
+// inboxKey names the mirror of a property's inbox, or of all of the tenant's.
 func inboxKey(k redis.TenantKeys, of backoffice.Inbox, property bff.ID) string {
+	if property.IsZero() {
+		return k.Key(string(of)+":inbox", "all").Name()
+	}
 	return k.Key(string(of)+":inbox", property.String()).Name()
 }
 

@@ -122,6 +122,25 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
+// An operator of all properties stands at one of the tenant's, or at none.
+func TestHeartbeatsNamePropertiesOfTheTenant(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	f.employAt("*", "opt_owner", backoffice.Owner)
+	s := f.sender("opt_owner")
+	for property, want := range map[string]string{other: other, foreign: "", bff.NewID(bff.PrefixProperty, f.clock()).String(): ""} {
+		f.house.change(func(h *houseFake) { h.foreign[property] = want == "" })
+		r := s.request(http.MethodPost, base+"/devices/"+s.device.ID()+"/heartbeat", goodHeartbeat)
+		r.header.Set("X-Property-Id", property)
+		if w := f.send(0, r); w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if got := f.devices.seen[len(f.devices.seen)-1].Property.String(); got != want {
+			t.Errorf("%s: recorded %q", property, got)
+		}
+	}
+}
+
 // What a device may not report is refused by its name.
 func TestDeviceReportsAreRefused(t *testing.T) {
 	t.Parallel()

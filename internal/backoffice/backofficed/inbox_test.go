@@ -13,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 )
 
 const (
@@ -125,7 +126,6 @@ func TestInboxRefuses(t *testing.T) {
 	owner := bff.NewID(bff.PrefixProperty, f.clock()).String()
 	f.employed("opt_hamida", func(m *backoffice.Member) { m.Scope = backoffice.ReadPropertyScope([]string{"*"}) })
 	for path, want := range map[string]string{
-		"/alerts":                                        "VALIDATION_FAILED",
 		"/alerts?propertyId=" + other:                    "PROPERTY_SCOPE_DENIED",
 		"/ai/suggestions?propertyId=" + other:            "PROPERTY_SCOPE_DENIED",
 		"/alerts?propertyId=" + house + "&status=new":    "VALIDATION_FAILED",
@@ -146,6 +146,46 @@ func TestInboxRefuses(t *testing.T) {
 	}
 	if got := codeOf(f.sender("opt_hamida").get("/alerts?propertyId=" + owner)); got != "RESOURCE_NOT_FOUND" {
 		t.Errorf("a property of another tenant: %s", got)
+	}
+}
+
+// Without a property, an operator has the inboxes of all properties in its scope, and an
+// event of one of them voids what is kept of all.
+func TestInboxOfTheWholeScope(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{instances: 2, sharedCache: true})
+	f.furnish()
+	raise := func(id, at string) {
+		f.behindUs.with(func() {
+			key := inboxOf(backoffice.Alerts, f.tenant, at)
+			f.behindUs.inbox[key] = append(f.behindUs.inbox[key], backoffice.InboxEntry{
+				ID: id, Status: "open", At: f.clock(), Property: bff.MustParseID(bff.PrefixProperty, at), Body: []byte(`{"alertId":"` + id + `","propertyId":"` + at + `"`),
+			})
+		})
+	}
+	raise("alr_other", other)
+	f.employAt("*", "opt_owner", backoffice.Owner)
+	f.employed("opt_both", func(m *backoffice.Member) { m.Scope = backoffice.ReadPropertyScope([]string{house, foreign}) })
+	count := func(operator string) (ids int, others bool) {
+		t.Helper()
+		r := f.sender(operator).request(http.MethodGet, base+"/alerts", "")
+		r.header.Set("X-Property-Id", house) // where the device stands is not asked
+		w := f.send(0, r)
+		return readInboxDoc(t, w).Total, strings.Contains(w.Body.String(), other)
+	}
+	for range 2 { // composed, then kept
+		for operator, want := range map[string]int{"opt_owner": 3, "opt_both": 2, "opt_parwana": 2} {
+			if got, others := count(operator); got != want || others != (operator == "opt_owner") {
+				t.Errorf("%s has %d, of the other house: %v", operator, got, others)
+			}
+		}
+	}
+	raise("alr_new", other)
+	if err := backofficecache.NewInvalidator(f.stores[1]).Invalidate(t.Context(), f.tenant, bff.MustParseID(bff.PrefixProperty, other), backoffice.PartAlertInbox); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := count("opt_owner"); got != 4 {
+		t.Errorf("after an event of one house: %d", got)
 	}
 }
 

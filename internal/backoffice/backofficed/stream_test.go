@@ -271,6 +271,23 @@ func TestStreamSuperseded(t *testing.T) {
 	}
 }
 
+// HEAD is no way to open a stream, and takes nothing from the one that is open.
+func TestStreamHasNoHead(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	url := f.listen(0, http1.Options{})
+	s := f.sender("opt_parwana")
+	l := s.stream(url, "")
+	l.until("ready")
+	if w := s.from(0, http.MethodHead, "/sse/stream", ""); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET" {
+		t.Errorf("%d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+	f.tell(0, backoffice.Notice{Channel: backoffice.ChannelLocks, Data: number("1")})
+	if e := l.next(); e.name != "locks" {
+		t.Errorf("told %+v", e)
+	}
+}
+
 // TestForceLogoutEndsStreams: sessions that are ended by force, by their operator or by
 // another one at the device tell their streams, on every instance.
 func TestForceLogoutEndsStreams(t *testing.T) {

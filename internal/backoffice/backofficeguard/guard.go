@@ -198,6 +198,9 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 		return nil, err
 	}
 	if len(needs.Roles) > 0 && !visit.Member.HasAny(needs.Roles) {
+		if needs.Property { // the ledger of that property says who tried
+			_ = g.scope(r, sent, visit)
+		}
 		return nil, g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
 	if needs.OwnProperty {
@@ -368,6 +371,7 @@ func (g *Guard) scope(r *http.Request, sent *headers, v *backoffice.Visit) error
 			return err
 		}
 		if !v.Member.Scope.Covers(property) {
+			v.Property = property // for the ledger: the caller gets no further
 			return bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
 		}
 	}

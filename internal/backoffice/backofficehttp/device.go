@@ -62,7 +62,7 @@ func (a *API) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	status, err := a.cfg.Devices.Beat(r.Context(), v, h, propertyOf(r, v), at)
+	status, err := a.cfg.Devices.Beat(r.Context(), v, h, a.standsAt(r, v), at)
 	if err != nil {
 		return err
 	}
@@ -154,11 +154,18 @@ func filled(in *web.Input, pairs ...string) {
 	}
 }
 
-// propertyOf is the property at which a device says it stands; zero without one in
-// the operator's scope. The guard has read the header's form.
-func propertyOf(r *http.Request, v *backoffice.Visit) bff.ID {
+// standsAt is the property at which a device says it stands; zero without one of the
+// tenant's in the operator's scope, or while that cannot be found out. The guard has
+// read the header's form.
+func (a *API) standsAt(r *http.Request, v *backoffice.Visit) bff.ID {
 	id, err := bff.ParseID(bff.PrefixProperty, r.Header.Get("X-Property-Id"))
-	if err != nil || !v.Member.Scope.Covers(id) {
+	switch {
+	case err != nil || !v.Member.Scope.Covers(id):
+		return bff.ID{}
+	case v.Member.Scope.Lists(id):
+		return id
+	}
+	if _, err := a.cfg.Properties.FindProperty(r.Context(), v.Session.Tenant, id); err != nil {
 		return bff.ID{}
 	}
 	return id

@@ -38,7 +38,7 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 	q := backoffice.InboxQuery{
 		Severities: in.Strings("severity", maxInboxWords, maxToken), Categories: in.Strings("category", maxInboxWords, maxToken),
 		Statuses: in.Enums("status", len(of.Statuses()), of.Statuses()...), Marked: in.Bool(marked),
-		Limit: in.Int("limit", inboxPage, 1, maxInboxPage),
+		Limit: in.Int("limit", inboxPage, 1, maxInboxPage), Scope: v.Member.Scope,
 	}
 	if cursor := in.String("cursor", maxInboxToken); cursor != "" {
 		var ok bool

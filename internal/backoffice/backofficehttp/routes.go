@@ -139,11 +139,11 @@ func (a *API) Routes() []web.Route {
 		},
 		{
 			Pattern: "GET /ai/suggestions", Handle: a.suggestions, Kind: web.PrivateRead, Budget: inboxBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true},
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
 		},
 		{
 			Pattern: "GET /alerts", Handle: a.alerts, Kind: web.PrivateRead, Budget: inboxBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true},
+			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
 		},
 		{
 			Pattern: "GET /activity", Handle: a.activity, Kind: web.PrivateRead, Budget: activityBudget,

@@ -19,6 +19,10 @@ const (
 
 // stream opens the device's stream of events.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet { // a mux takes HEAD for GET, and a stream has no head alone
+		w.Header().Set("Allow", http.MethodGet)
+		return bff.Errorf(bff.CodeMethodNotAllowed, "a stream is opened with GET")
+	}
 	last := r.Header["Last-Event-Id"]
 	if len(last) > 1 || len(last) == 1 && len(last[0]) > maxEventID {
 		return bff.FieldErrors{{Field: "Last-Event-ID", Code: bff.FieldLength}}.Err()

@@ -150,8 +150,13 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		}
 		want := list.Entries[0]
 		got, err := p.up.Inboxes.FindEntry(ctx, of, p.at.Tenant, p.at.Property, want.ID)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		if diff := cmp.Diff(want, got, sameID); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", of, err, diff)
+		}
+		// Without a property, those of all houses of the tenant, each with its own.
+		all, err := p.up.Inboxes.FetchInbox(ctx, of, p.at.Tenant, bff.ID{}, "")
+		if here := slices.DeleteFunc(all.Entries, func(e backoffice.InboxEntry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
+			t.Errorf("%s of all houses: %d of this one, %v", of, len(here), err)
 		}
 		for _, id := range []string{"x", want.ID[:4] + strings.Repeat("0", 26)} {
 			if _, err := p.up.Inboxes.FindEntry(ctx, of, p.at.Tenant, p.at.Property, id); bff.CodeOf(err) != bff.CodeResourceNotFound {

@@ -45,7 +45,10 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, p
 	seen := upstream.Validator{ETag: etag}
 	options := []upstream.Option{ofTenant(tenant), upstream.Unless(&seen)}
 	for {
-		query := url.Values{"propertyId": {property.String()}, "status": {"all"}, "limit": {strconv.Itoa(inboxPageSize)}}
+		query := url.Values{"status": {"all"}, "limit": {strconv.Itoa(inboxPageSize)}}
+		if !property.IsZero() {
+			query.Set("propertyId", property.String())
+		}
 		if list.next != "" {
 			query.Set("cursor", list.next)
 		}
@@ -101,7 +104,7 @@ func (i *Inboxes) client(of backoffice.Inbox) *upstream.Client {
 // inboxList collects entries of several pages.
 type inboxList struct {
 	dialect          inboxDialect
-	tenant, property string
+	tenant, property string // an empty property: of all of the tenant's
 
 	entries   []backoffice.InboxEntry
 	next      string // cursor of the next page
@@ -128,7 +131,7 @@ func (l *inboxList) read(r *jsonscan.Reader) {
 // written.
 func (l *inboxList) readEntry(r *jsonscan.Reader) {
 	var e backoffice.InboxEntry
-	tenant, property := l.tenant, l.property
+	tenant, property, named := l.tenant, l.property, false
 	e.Body = append(e.Body, '{')
 	for name := range r.Object() {
 		raw := r.Raw()
@@ -150,7 +153,7 @@ func (l *inboxList) readEntry(r *jsonscan.Reader) {
 		case "tenantId":
 			tenant = text()
 		case "propertyId":
-			property = text()
+			property, named = text(), true
 		}
 		if slices.Contains(ownMembers, name) {
 			continue
@@ -169,9 +172,13 @@ func (l *inboxList) readEntry(r *jsonscan.Reader) {
 	}
 	r.Require(e.ID != "", l.dialect.id)
 	r.Require(!e.At.IsZero(), l.dialect.at)
+	id, err := bff.ParseID(bff.PrefixProperty, property)
+	if e.Property = id; !named { // each item names its property
+		e.Body = append(append(append(e.Body, `,"propertyId":"`...), property...), '"')
+	}
 	switch {
 	case e.ID == "" || e.At.IsZero():
-	case tenant != l.tenant || property != l.property:
+	case tenant != l.tenant || err != nil || l.property != "" && property != l.property:
 		l.strangers++
 	default:
 		l.entries = append(l.entries, e)

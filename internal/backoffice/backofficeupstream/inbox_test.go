@@ -39,6 +39,8 @@ func reply(w http.ResponseWriter, status int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
+var sameID = cmp.Comparer(func(a, b bff.ID) bool { return a == b })
+
 func TestFetchInbox(t *testing.T) {
 	t.Parallel()
 	tenant, property := bff.NewID(bff.PrefixTenant, time.Now()), bff.NewID(bff.PrefixProperty, time.Now())
@@ -52,7 +54,7 @@ func TestFetchInbox(t *testing.T) {
 	}
 	u := dial(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if r.URL.Path != "/api/v1/tenants/"+tenant.String()+"/suggestions" || q.Get("propertyId") != property.String() || q.Get("status") != "all" || r.Header.Get("X-Tenant-Id") != tenant.String() {
+		if r.URL.Path != "/api/v1/tenants/"+tenant.String()+"/suggestions" || q.Has("propertyId") && q.Get("propertyId") != property.String() || q.Get("status") != "all" || r.Header.Get("X-Tenant-Id") != tenant.String() {
 			reply(w, http.StatusNotFound, `{}`)
 			return
 		}
@@ -65,15 +67,20 @@ func TestFetchInbox(t *testing.T) {
 	}
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
 	want := backoffice.Fetched{Entries: []backoffice.InboxEntry{
-		{ID: "sug_4", At: at.Add(time.Hour), Body: []byte(`{"suggestionId":"sug_4","createdAt":"2026-11-17T07:00:00Z"`)},
-		{ID: "sug_1", Category: "upsell", Severity: "info", Status: "open", At: at, Body: []byte(
+		{ID: "sug_4", Property: property, At: at.Add(time.Hour), Body: []byte(
+			`{"suggestionId":"sug_4","createdAt":"2026-11-17T07:00:00Z","propertyId":"` + property.String() + `"`)},
+		{ID: "sug_1", Property: property, Category: "upsell", Severity: "info", Status: "open", At: at, Body: []byte(
 			`{"suggestionId":"sug_1",` + own + `,"category":"upsell","severity":"info","createdAt":"2026-11-17T06:00:00Z","aiProvenance":` + provenance + `,"x\"y":null`)},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" { // of two pages no tag is kept
+	if diff := cmp.Diff(want, got, sameID); diff != "" { // of two pages no tag is kept
 		t.Error(diff)
 	}
 	if !json.Valid(append(got.Entries[1].Body, '}')) {
 		t.Errorf("%s", got.Entries[1].Body)
+	}
+	// Of all properties: only what says whose it is.
+	if got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Suggestions, tenant, bff.ID{}, ""); err != nil || !cmp.Equal(got.Entries, want.Entries[1:], sameID) {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Suggestions, tenant, tenant, ""); bff.CodeOf(err) != bff.CodeResourceNotFound {
 		t.Errorf("another property: %v", err)

@@ -154,7 +154,10 @@ func TestCallersLeaveAWriteThatHangs(t *testing.T) {
 			synctest.Wait()
 		}
 		wg.Wait()
-		if len(l.writes) != 0 {
+		l.mu.Lock()
+		written := len(l.writes)
+		l.mu.Unlock()
+		if written != 0 {
 			t.Fatal("the write did not hang")
 		}
 		if err := w.Add(t.Context(), 9); err != nil {

@@ -115,7 +115,7 @@ func (c *Config) auditKeys(ctx context.Context) ([]service.Finding, error) {
 		return service.Bad("make one with `echo \"audit-2026-11:$(openssl rand -base64 32)\"`", "%s", err), nil
 	}
 	if len(service.Guessable("", seeds(lines)...)) > 0 {
-		return service.Bad("replace it, and see whether heads were signed with it", "a key can be guessed: whoever does signs a changed audit"), nil
+		return service.Bad("replace it, and see whether heads were signed with it", "a key can be guessed, and a changed audit signed with it"), nil
 	}
 	return service.Good("%d, the first of which signs", len(lines)), nil
 }

@@ -3,18 +3,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
 
 type logs struct {
 	terminal
-	Service string `arg:"" optional:"" enum:"bff-consumer,bff-backoffice,all" default:"all" help:"bff-consumer or bff-backoffice (default: both, one after the other)."`
+	Service string `arg:"" optional:"" enum:"bff-consumer,bff-backoffice,all" default:"all" help:"bff-consumer or bff-backoffice (default: both, by time)."`
 	Follow  bool   `short:"f" help:"Go on with what is written from now on, until Ctrl-C."`
 	Lines   int    `short:"n" default:"50" help:"How many of the last lines; 0 = all."`
 }
@@ -32,7 +35,10 @@ func (l logs) Run(ctx context.Context) error {
 	if l.Service != "all" {
 		names = []string{l.Service}
 	}
-	var files []*os.File
+	var (
+		files []*os.File
+		ends  []string
+	)
 	defer func() {
 		for _, f := range files {
 			_ = f.Close() // only read
@@ -44,9 +50,14 @@ func (l logs) Run(ctx context.Context) error {
 			return err
 		}
 		files = append(files, f)
-		if err := copyEnd(os.Stdout, f, l.Lines); err != nil {
+		var end strings.Builder
+		if err := copyEnd(&end, f, l.Lines); err != nil {
 			return err
 		}
+		ends = append(ends, end.String())
+	}
+	if _, err := io.WriteString(os.Stdout, byTime(ends)); err != nil {
+		return err
 	}
 	if !l.Follow {
 		return nil
@@ -67,6 +78,29 @@ func (l logs) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// byTime puts the lines of several logs into the order of their times. A line without
+// one, as of a panic, stays behind the line that it follows.
+func byTime(logs []string) string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var all []line
+	for _, log := range logs {
+		var at struct{ Time time.Time }
+		for text := range strings.Lines(log) {
+			_ = json.Unmarshal([]byte(text), &at) // else it is of the time before
+			all = append(all, line{at.Time, text})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	var out strings.Builder
+	for _, l := range all {
+		out.WriteString(l.text)
+	}
+	return out.String()
 }
 
 // copyEnd writes the last lines of a file and leaves it at its end.

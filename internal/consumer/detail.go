@@ -122,6 +122,7 @@ type HotelDetail struct {
 	Policies             Policies          `json:"policies"`
 	BrandPeek            BrandPeek         `json:"brandPeek"`
 	CheapestRateSnapshot *RateSnapshot     `json:"cheapestRateSnapshot"`
+	RateState            RateState         `json:"rateState"`
 	PriceCalendarPreview []CalendarDay     `json:"priceCalendarPreview,omitempty"`
 	SimilarProperties    []ListingCard     `json:"similarProperties,omitempty"`
 	PopularitySignals    *Popularity       `json:"popularitySignals,omitempty"`
@@ -143,11 +144,10 @@ func (d *HotelDetail) MarkStale(age time.Duration, now time.Time) {
 	}
 	if r := d.CheapestRateSnapshot; r != nil {
 		r.IsStale = r.expired(now)
+		d.RateState = r.stateOf()
 	}
 	for i := range d.SimilarProperties {
-		if r := d.SimilarProperties[i].RateSnapshot; r != nil {
-			r.IsStale = r.expired(now)
-		}
+		d.SimilarProperties[i].age(now)
 	}
 }
 
@@ -200,6 +200,7 @@ type Projected struct {
 // Quote is a price with the calendar around it.
 type Quote struct {
 	Rate     *RateSnapshot
+	SoldOut  bool // pricing says that it has no price for the stay
 	Calendar []CalendarDay
 }
 
@@ -304,7 +305,10 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	if b, ok := brands[d.Property.TenantID]; ok {
 		d.BrandPeek = b
 	}
-	d.price(quote, quoteErr, now)
+	d.price(quote, quoteErr, projErr == nil && !shed(RungListPrice), now)
+	if shed(RungListPrice) {
+		d.RateState = RateShed
+	}
 	missing(PartBrand, brandErr)
 	if !shed(RungPopularity) {
 		d.PopularitySignals = proj.Popularity
@@ -333,21 +337,20 @@ func (r DetailRequest) prices() PriceRequest {
 
 // price puts the price and the calendar on the page. While pricing fails the
 // last price that it said may be there; it is not called current once it is old.
-func (d *HotelDetail) price(q Quote, failure error, now time.Time) {
-	d.CheapestRateSnapshot, d.PriceCalendarPreview = q.Rate, q.Calendar
-	if q.Rate != nil {
-		q.Rate.IsStale = q.Rate.expired(now)
-	}
-	if failure == nil {
-		return
-	}
+func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
+	d.CheapestRateSnapshot, d.PriceCalendarPreview, d.RateState = q.Rate, q.Calendar, RateUnanswered
 	switch {
-	case q.Rate == nil:
+	case q.Rate != nil:
+		q.Rate.IsStale = q.Rate.expired(now)
+		if d.RateState = q.Rate.stateOf(); q.Rate.IsStale && failure != nil {
+			d.Degraded.old(PartRates, now.Sub(q.Rate.CapturedAt.Time), 1)
+		}
+	case q.SoldOut:
+		d.RateState = RateSoldOut
+	case failure != nil || asked:
 		d.Degraded.add(PartRates, reasonOf(failure), 1)
-	case q.Rate.IsStale:
-		d.Degraded.old(PartRates, now.Sub(q.Rate.CapturedAt.Time), 1)
 	}
-	if len(q.Calendar) == 0 {
+	if failure != nil && len(q.Calendar) == 0 {
 		d.Degraded.add(PartCalendar, reasonOf(failure), 1)
 	}
 }

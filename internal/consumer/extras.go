@@ -17,25 +17,25 @@ type Regions interface {
 // extras are what a card shows besides its listing, by property and tenant.
 // What could not be had is absent, and the errors say why.
 type extras struct {
-	rates             map[bff.ID]RateSnapshot
+	rates             Previews
 	brands            map[bff.ID]BrandPeek
 	regions           map[bff.ID]string
 	rateErr, brandErr error
-	unpriced          bool // prices were not asked for
+	unpriced, shed    bool // prices were not asked for: without a stay, under load
 }
 
 // extras asks for the brands and regions of listings and, unless prices is nil,
 // for their prices, all at once; what the rung of the ladder sheds is left out.
 func (f *Finder) extras(ctx context.Context, prices *PriceRequest, items []Listing, rung Rung) extras {
 	var (
-		out = extras{unpriced: prices == nil}
+		out = extras{unpriced: prices == nil, shed: rung >= RungListPrice}
 		wg  sync.WaitGroup
 	)
 	if len(items) == 0 {
 		return out
 	}
 	tenants := tenantsOf(items)
-	if prices != nil && rung < RungListPrice {
+	if prices != nil && !out.shed {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 			defer cancel()
@@ -68,40 +68,42 @@ func (f *Finder) regions(ctx context.Context, tenants []bff.ID) map[bff.ID]strin
 	return f.Regions.ListRegions(ctx, tenants)
 }
 
-// rate returns the price of a hotel, which says whether it is still current;
-// nil when there is none.
-func (x extras) rate(hotel bff.ID, now time.Time) *RateSnapshot {
-	r, ok := x.rates[hotel]
-	if !ok {
-		return nil
+// rate returns the price of a hotel, which says whether it is still current, and why
+// it is there or not.
+func (x extras) rate(hotel bff.ID, now time.Time) (*RateSnapshot, RateState) {
+	switch r, ok := x.rates[hotel]; {
+	case x.unpriced:
+		return nil, ""
+	case r != nil:
+		rate := *r
+		rate.IsStale = rate.expired(now)
+		return &rate, rate.stateOf()
+	case ok:
+		return nil, RateSoldOut
+	case x.shed:
+		return nil, RateShed
 	}
-	r.IsStale = r.expired(now)
-	return &r
+	return nil, RateUnanswered
 }
 
-// missing says what of the cards of listings is missing or old. A hotel that
-// pricing answered without a price is sold out, and a tenant that theme-config
-// answered without a brand has none: neither is degraded.
+// missing says what of the cards of listings is missing or old. A hotel that pricing
+// says is sold out, and a tenant that theme-config answered without a brand, which has
+// none, are not degraded.
 func (x extras) missing(items []Listing, rung Rung, now time.Time) (out Degradations) {
-	noRate, noBrand, old, oldest := 0, 0, 0, time.Duration(0)
+	noBrand, old, oldest, states := 0, 0, time.Duration(0), map[RateState]int{}
 	for i := range items {
-		if r, ok := x.rates[items[i].PropertyID]; !ok {
-			noRate++
-		} else if x.rateErr != nil && r.expired(now) {
-			old, oldest = old+1, max(oldest, now.Sub(r.CapturedAt.Time))
+		rate, state := x.rate(items[i].PropertyID, now)
+		states[state]++
+		if state == RateStale && x.rateErr != nil {
+			old, oldest = old+1, max(oldest, now.Sub(rate.CapturedAt.Time))
 		}
 		if _, ok := x.brands[items[i].TenantID]; !ok {
 			noBrand++
 		}
 	}
-	switch {
-	case x.unpriced:
-	case rung >= RungListPrice:
-		out.shed(PartRates, noRate)
-	case x.rateErr != nil:
-		out.add(PartRates, reasonOf(x.rateErr), noRate)
-		out.old(PartRates, oldest, old)
-	}
+	out.shed(PartRates, states[RateShed])
+	out.add(PartRates, reasonOf(x.rateErr), states[RateUnanswered])
+	out.old(PartRates, oldest, old)
 	switch {
 	case rung >= RungBrand:
 		out.shed(PartBrand, noBrand)

@@ -46,8 +46,9 @@ type PropertyRef struct{ PropertyID, TenantID bff.ID }
 
 // Pricer previews prices; it cannot book.
 type Pricer interface {
-	// Preview returns what is known, by property; a property without a price is absent.
-	Preview(ctx context.Context, req PriceRequest) (map[bff.ID]RateSnapshot, error)
+	// Preview returns what pricing says of each property. With an error there may be
+	// earlier prices.
+	Preview(ctx context.Context, req PriceRequest) (Previews, error)
 	// Quote returns the price of the request's one property with the cheapest
 	// nights around it.
 	Quote(ctx context.Context, req PriceRequest, calendarDays int) (Quote, error)
@@ -107,9 +108,7 @@ func (r *SearchResult) MarkStale(age time.Duration, now time.Time) {
 	r.Degraded.grow(age)
 	r.Degraded.aged(PartSearch, age, max(1, len(r.Results)))
 	for i := range r.Results {
-		if rate := r.Results[i].RateSnapshot; rate != nil {
-			rate.IsStale = rate.expired(now)
-		}
+		r.Results[i].age(now)
 	}
 }
 

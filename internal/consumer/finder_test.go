@@ -252,17 +252,15 @@ func TestBadgeByRegion(t *testing.T) {
 // lastPrices is pricing that fails, behind what it said before.
 type lastPrices struct {
 	consumer.Pricer
-	rates map[bff.ID]consumer.RateSnapshot
+	rates consumer.Previews
 }
 
-func (l lastPrices) Preview(context.Context, consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+func (l lastPrices) Preview(context.Context, consumer.PriceRequest) (consumer.Previews, error) {
 	return l.rates, errDown
 }
 
 func (l lastPrices) Quote(_ context.Context, req consumer.PriceRequest, _ int) (q consumer.Quote, err error) {
-	if r, ok := l.rates[req.Properties[0].PropertyID]; ok {
-		q.Rate = &r
-	}
+	q.Rate = l.rates[req.Properties[0].PropertyID]
 	return q, errDown
 }
 
@@ -271,10 +269,11 @@ func (l lastPrices) Quote(_ context.Context, req consumer.PriceRequest, _ int) (
 func TestLastPrices(t *testing.T) {
 	t.Parallel()
 	f := finderOn(&platform{Hotels: []int{10, 20, 70}}, consumer.RungNone)
-	at := func(age time.Duration) consumer.RateSnapshot {
-		return consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
+	at := func(age time.Duration) *consumer.RateSnapshot {
+		rate := consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
+		return &rate
 	}
-	f.Prices = lastPrices{rates: map[bff.ID]consumer.RateSnapshot{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
+	f.Prices = lastPrices{rates: consumer.Previews{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
 	res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
 	if err != nil {
 		t.Fatal(err)

@@ -207,7 +207,7 @@ func TestReceipt(t *testing.T) {
 // slowPricer answers only when its caller's time is over.
 type slowPricer struct{ consumer.Pricer }
 
-func (slowPricer) Preview(ctx context.Context, _ consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+func (slowPricer) Preview(ctx context.Context, _ consumer.PriceRequest) (consumer.Previews, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -66,6 +66,36 @@ type Tax struct {
 	Included bool         `json:"included"`
 }
 
+// Previews are prices by property. A property whose price is nil is sold out for the
+// stay, because pricing says so; one that is absent was not answered.
+type Previews map[bff.ID]*RateSnapshot
+
+// RateState says why a card has a price or none, so that a page need not guess: a null
+// price is not "sold out".
+type RateState string
+
+// The closed set of states.
+const (
+	RatePriced     RateState = "priced"
+	RateStale      RateState = "stale"      // there is one, no longer current
+	RateSoldOut    RateState = "sold_out"   // pricing has none for the stay
+	RateUnanswered RateState = "unanswered" // pricing did not say
+	RateShed       RateState = "shed"       // left out under load
+)
+
+// RateStates lists every state.
+func RateStates() []RateState {
+	return []RateState{RatePriced, RateStale, RateSoldOut, RateUnanswered, RateShed}
+}
+
+// stateOf is the state of a price that is there.
+func (r *RateSnapshot) stateOf() RateState {
+	if r.IsStale {
+		return RateStale
+	}
+	return RatePriced
+}
+
 // NewRateSnapshot returns what pricing said at the moment captured.
 func NewRateSnapshot(nightly, total bff.Money, policy string, captured time.Time) RateSnapshot {
 	return RateSnapshot{
@@ -101,6 +131,7 @@ type ListingCard struct {
 	AmenityHighlights []string            `json:"amenityHighlights"`
 	BrandPeek         BrandPeek           `json:"brandPeek"`
 	RateSnapshot      *RateSnapshot       `json:"rateSnapshot"`
+	RateState         RateState           `json:"rateState,omitempty"` // empty: no stay was asked for
 	Badges            []Badge             `json:"badges"`
 	DistanceKm        *float64            `json:"distanceKm,omitempty"`
 }
@@ -151,19 +182,27 @@ const (
 
 // card composes what a guest sees of a listing.
 func (f *Finder) card(l Listing, with extras, now time.Time) ListingCard {
-	rate := with.rate(l.PropertyID, now)
+	rate, state := with.rate(l.PropertyID, now)
 	c := ListingCard{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
 		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
 		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
 		AmenityHighlights: append([]string{}, l.Amenities[:min(len(l.Amenities), highlights)]...),
-		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate,
+		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate, RateState: state,
 		Badges: f.badges(with.regions[l.TenantID], l.Sharia || (rate != nil && rate.Sharia), l.ListedAt, now),
 	}
 	if b, ok := with.brands[l.TenantID]; ok {
 		c.BrandPeek = b
 	}
 	return c
+}
+
+// age says of a card that was made earlier whether its price may still be believed.
+func (c *ListingCard) age(now time.Time) {
+	if r := c.RateSnapshot; r != nil {
+		r.IsStale = r.expired(now)
+		c.RateState = r.stateOf()
+	}
 }
 
 // badges are the hints on a hotel whose tenant lives in a region of the platform;

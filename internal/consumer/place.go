@@ -13,6 +13,7 @@ type MapPin struct {
 	Geo                  LatLng       `json:"geo"`
 	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
 	Currency             bff.Currency `json:"currency,omitempty"`
+	RateState            RateState    `json:"rateState,omitempty"` // of the cursor's pin
 	BrandColor           string       `json:"brandColor"`
 	TenantID             bff.ID       `json:"-"`
 }
@@ -57,7 +58,7 @@ func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 	m.Degraded.aged(PartSearch, age, max(1, len(m.Pins)))
 	for i := range m.Pins {
 		if m.Pins[i].CheapestNightlyMinor != nil {
-			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency = nil, ""
+			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency, m.Pins[i].RateState = nil, "", RateUnanswered
 			m.Degraded.aged(PartMapPrice, age, 1)
 		}
 	}
@@ -111,7 +112,7 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 		}
 		if rung := f.rung(); rung >= RungMapPrice {
 			res.Degraded.shed(PartMapPrice, 1)
-			res.Shed = rung
+			res.Shed, pin.RateState = rung, RateShed
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
@@ -120,14 +121,15 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 			Properties: []PropertyRef{{pin.PropertyID, pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
 			Currency: q.Currency, Locale: q.Locale,
 		})
-		r, ok := rates[cursor]
-		if err != nil && (!ok || r.expired(now)) { // a pin has no room to say that its price is old
-			res.Degraded.add(PartMapPrice, reasonOf(err), 1)
-			return
-		}
-		if ok {
+		switch r, ok := rates[cursor]; {
+		case r != nil && (err == nil || !r.expired(now)): // a pin has no room to say that its price is old
 			minor := r.CheapestNightlyMinor
-			pin.CheapestNightlyMinor, pin.Currency = &minor, r.Currency
+			pin.CheapestNightlyMinor, pin.Currency, pin.RateState = &minor, r.Currency, RatePriced
+		case ok && r == nil:
+			pin.RateState = RateSoldOut
+		default:
+			pin.RateState = RateUnanswered
+			res.Degraded.add(PartMapPrice, reasonOf(err), 1)
 		}
 		return
 	}

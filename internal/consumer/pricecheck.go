@@ -92,9 +92,10 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 	if err != nil {
 		return r
 	}
-	if rate, ok := rates[req.PropertyID]; ok {
-		r.against(rate, now)
-	} else {
+	switch rate, ok := rates[req.PropertyID]; {
+	case rate != nil:
+		r.against(*rate, now)
+	case ok:
 		r.Verdict = PriceUnavailable
 	}
 	return r

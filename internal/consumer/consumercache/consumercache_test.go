@@ -124,7 +124,7 @@ func TestLastRates(t *testing.T) {
 
 		req.Occupancy.ChildrenAges = []int{8, 5} // the same party
 		rates, err := c.Preview(t.Context(), req)
-		if rate := rates[hotel]; err == nil || !rate.CapturedAt.Equal(said) {
+		if rate := rates[hotel]; err == nil || rate == nil || !rate.CapturedAt.Equal(said) {
 			t.Errorf("preview: %+v, %v", rate, err)
 		}
 		if q, err := c.Quote(t.Context(), req, 7); err == nil || q.Rate == nil || len(q.Calendar) > 0 {

@@ -33,21 +33,22 @@ func stayOf(req consumer.PriceRequest) stayed {
 
 // Preview asks pricing. When that fails, the error comes with the last prices
 // that were received, up to ten minutes old.
-func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
 	stay := stayOf(req)
 	found, err := c.cfg.Prices.Preview(ctx, req)
 	if err == nil {
 		for id, rate := range found {
-			stay.property = id
-			c.rates.Put(stay, rate)
+			if stay.property = id; rate != nil {
+				c.rates.Put(stay, *rate)
+			}
 		}
 		return found, nil
 	}
-	found = map[bff.ID]consumer.RateSnapshot{}
+	found = consumer.Previews{}
 	for _, p := range req.Properties {
 		stay.property = p.PropertyID
 		if rate, ok := c.lastRate(stay); ok {
-			found[p.PropertyID] = rate
+			found[p.PropertyID] = &rate
 		}
 	}
 	return found, err

@@ -204,24 +204,28 @@ func (p *Platform) rate() consumer.RateSnapshot {
 	return consumer.NewRateSnapshot(Price, Price, "tenant", captured)
 }
 
-// Preview returns the price of every hotel that is not sold out.
-func (p *Platform) Preview(_ context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
+// Preview returns the price of every hotel, and which are sold out.
+func (p *Platform) Preview(_ context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
 	if err := p.down().Pricing; err != nil {
 		return nil, err
 	}
-	out := map[bff.ID]consumer.RateSnapshot{}
+	out := consumer.Previews{}
 	for _, r := range req.Properties {
-		if !p.SoldOut[Number(r.PropertyID)] {
-			out[r.PropertyID] = p.rate()
+		rate := p.rate()
+		if out[r.PropertyID] = &rate; p.SoldOut[Number(r.PropertyID)] {
+			out[r.PropertyID] = nil
 		}
 	}
 	return out, nil
 }
 
 // Quote returns the price with a calendar of one night.
-func (p *Platform) Quote(context.Context, consumer.PriceRequest, int) (consumer.Quote, error) {
+func (p *Platform) Quote(_ context.Context, req consumer.PriceRequest, _ int) (consumer.Quote, error) {
 	if err := p.down().Pricing; err != nil {
 		return consumer.Quote{}, err
+	}
+	if p.SoldOut[Number(req.Properties[0].PropertyID)] {
+		return consumer.Quote{SoldOut: true}, nil
 	}
 	r := p.rate()
 	return consumer.Quote{Rate: &r, Calendar: []consumer.CalendarDay{{Date: 20000, CheapestMinor: "1"}}}, nil

@@ -143,37 +143,47 @@ func preview(req consumer.PriceRequest, calendarDays int) json.RawMessage {
 	return append(b, '}')
 }
 
-func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) ([]quote, error) {
-	var out []quote
-	err := p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *jsonscan.Reader) {
+// quotes returns prices, and the properties that pricing has none for.
+func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) (out []quote, soldOut []bff.ID, err error) {
+	err = p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *jsonscan.Reader) {
 		there := false
 		for name := range r.Object() {
-			if name == "quotes" && !r.Null() {
+			switch {
+			case name == "quotes" && !r.Null():
 				there = true
 				for range r.Array() {
 					out = append(out, readQuote(r))
+				}
+			case name == "missing" && !r.Null():
+				for range r.Array() {
+					if id, err := bff.ParseID(bff.PrefixProperty, r.String()); err == nil {
+						soldOut = append(soldOut, id)
+					}
 				}
 			}
 		}
 		r.Require(there, "quotes")
 	}), upstream.Idempotent())
 	if err != nil {
-		return nil, failed(err)
+		return nil, nil, failed(err)
 	}
-	return out, nil
+	return out, soldOut, nil
 }
 
 // Preview returns the cheapest prices by property. A quote that does not read
 // exactly is dropped and reported: a guessed price is worse than none.
-func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
-	quotes, err := p.quotes(ctx, req, 0)
+func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+	quotes, soldOut, err := p.quotes(ctx, req, 0)
 	if err != nil {
 		return nil, err
 	}
-	rates := make(map[bff.ID]consumer.RateSnapshot, len(quotes))
+	rates := make(consumer.Previews, len(quotes)+len(soldOut))
+	for _, id := range soldOut {
+		rates[id] = nil
+	}
 	for _, q := range quotes {
 		if rate, ok := p.snapshot(q); ok {
-			rates[q.propertyID] = rate
+			rates[q.propertyID] = &rate
 		}
 	}
 	return rates, nil
@@ -181,11 +191,11 @@ func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (map[b
 
 // Quote returns the price of one property and of the nights around it.
 func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
-	quotes, err := p.quotes(ctx, req, calendarDays)
+	quotes, soldOut, err := p.quotes(ctx, req, calendarDays)
+	out := consumer.Quote{SoldOut: len(soldOut) > 0}
 	if err != nil || len(quotes) == 0 {
-		return consumer.Quote{}, err
+		return out, err
 	}
-	var out consumer.Quote
 	if rate, ok := p.snapshot(quotes[0]); ok {
 		out.Rate = &rate
 	}

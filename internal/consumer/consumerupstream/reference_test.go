@@ -272,36 +272,42 @@ func (q plainQuote) rate() consumer.RateSnapshot {
 	return rate
 }
 
-func (p plainly) quotes(ctx context.Context, req consumer.PriceRequest, days int) ([]plainQuote, error) {
+func (p plainly) quotes(ctx context.Context, req consumer.PriceRequest, days int) ([]plainQuote, []bff.ID, error) {
 	refs := []map[string]bff.ID{}
 	for _, r := range req.Properties {
 		refs = append(refs, map[string]bff.ID{"propertyId": r.PropertyID, "tenantId": r.TenantID})
 	}
 	var out struct {
-		Quotes []plainQuote `json:"quotes"`
+		Quotes  []plainQuote `json:"quotes"`
+		Missing []bff.ID     `json:"missing"`
 	}
 	err := p.ask(ctx, http.MethodPost, "/pricing/v1/pricing/quotes/preview", map[string]any{
 		"properties": refs, "dates": req.Dates, "occupancy": req.Occupancy, "currency": req.Currency, "locale": req.Locale, "calendarDays": days,
 	}, &out)
-	return out.Quotes, err
+	return out.Quotes, out.Missing, err
 }
 
-func (p plainly) Preview(ctx context.Context, req consumer.PriceRequest) (map[bff.ID]consumer.RateSnapshot, error) {
-	quotes, err := p.quotes(ctx, req, 0)
-	rates := map[bff.ID]consumer.RateSnapshot{}
+func (p plainly) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+	quotes, soldOut, err := p.quotes(ctx, req, 0)
+	rates := consumer.Previews{}
+	for _, id := range soldOut {
+		rates[id] = nil
+	}
 	for _, q := range quotes {
-		rates[q.PropertyID] = q.rate()
+		rate := q.rate()
+		rates[q.PropertyID] = &rate
 	}
 	return rates, err
 }
 
 func (p plainly) Quote(ctx context.Context, req consumer.PriceRequest, days int) (consumer.Quote, error) {
-	quotes, err := p.quotes(ctx, req, days)
+	quotes, soldOut, err := p.quotes(ctx, req, days)
+	out := consumer.Quote{SoldOut: len(soldOut) > 0}
 	if err != nil || len(quotes) == 0 {
-		return consumer.Quote{}, err
+		return out, err
 	}
 	rate := quotes[0].rate()
-	out := consumer.Quote{Rate: &rate}
+	out.Rate = &rate
 	for _, d := range quotes[0].Calendar {
 		m := plainMoney(d.Cheapest)
 		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.Date, CheapestMinor: m.MinorString(), Currency: m.Currency})

@@ -55,6 +55,7 @@ func appendHotelDetail(b []byte, d *consumer.HotelDetail) ([]byte, error) {
 	w.policies(&d.Policies)
 	w.raw(`,"brandPeek":`).brand(&d.BrandPeek)
 	w.raw(`,"cheapestRateSnapshot":`).rate(d.CheapestRateSnapshot)
+	w.raw(`,"rateState":`).string(string(d.RateState))
 	if len(d.PriceCalendarPreview) > 0 {
 		w.raw(`,"priceCalendarPreview":`)
 		list(&w, d.PriceCalendarPreview, (*writer).night)
@@ -99,6 +100,9 @@ func (w *writer) card(c *consumer.ListingCard) {
 	list(w, c.AmenityHighlights, (*writer).element)
 	w.raw(`,"brandPeek":`).brand(&c.BrandPeek)
 	w.raw(`,"rateSnapshot":`).rate(c.RateSnapshot)
+	if c.RateState != "" {
+		w.raw(`,"rateState":`).string(string(c.RateState))
+	}
 	w.raw(`,"badges":`)
 	list(w, c.Badges, (*writer).badge)
 	w.maybeFloat(`,"distanceKm":`, c.DistanceKm)

@@ -1,0 +1,126 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+)
+
+// truth is pricing with a state for each hotel.
+type truth struct {
+	consumer.Pricer
+	states map[bff.ID]consumer.RateState
+	late   bool // it does not answer
+}
+
+func (p truth) Preview(context.Context, consumer.PriceRequest) (consumer.Previews, error) {
+	out := consumer.Previews{}
+	for id, state := range p.states {
+		rate := consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday)
+		switch state {
+		case consumer.RateSoldOut:
+			out[id] = nil
+		case consumer.RateStale:
+			rate = consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-2*time.Minute))
+			out[id] = &rate
+		case consumer.RatePriced:
+			out[id] = &rate
+		}
+	}
+	if p.late {
+		return out, context.DeadlineExceeded
+	}
+	return out, nil
+}
+
+// Whatever pricing says of a hotel, its card says so: two hundred cards, of which some
+// are sold out, some not answered, some with an old price, and all shed under load.
+// What is unanswered, and that alone, counts as degraded.
+func TestRateStateIsTheTruth(t *testing.T) {
+	t.Parallel()
+	all := []consumer.RateState{consumer.RatePriced, consumer.RateStale, consumer.RateSoldOut, consumer.RateUnanswered}
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+		p := truth{states: map[bff.ID]consumer.RateState{}, late: rnd.IntN(2) == 0}
+		hotels, want, unanswered := make([]int, 200), map[bff.ID]consumer.RateState{}, 0
+		shed := rnd.IntN(5) == 0
+		for i := range hotels {
+			hotels[i] = i + 1
+			id := propertyID(i + 1)
+			p.states[id] = all[rnd.IntN(len(all))]
+			if want[id] = p.states[id]; shed {
+				want[id] = consumer.RateShed
+			}
+			if want[id] == consumer.RateUnanswered || want[id] == consumer.RateShed {
+				unanswered++
+			}
+		}
+		rung := consumer.RungNone
+		if shed {
+			rung = consumer.RungListPrice
+		}
+		f := finderOn(&platform{Hotels: hotels}, rung)
+		f.Prices = p
+		res, err := f.Find(t.Context(), consumer.SearchQuery{Page: consumer.Page{Limit: 200}}, midday)
+		if err != nil || len(res.Results) != 200 {
+			t.Fatalf("%d cards, %v", len(res.Results), err)
+		}
+		for _, c := range res.Results {
+			has := c.RateState == consumer.RatePriced || c.RateState == consumer.RateStale
+			if c.RateState != want[c.PropertyID] || (c.RateSnapshot != nil) != has || has && c.RateSnapshot.IsStale != (c.RateState == consumer.RateStale) {
+				t.Fatalf("seed %d: %s with %+v, want %s", seed, c.RateState, c.RateSnapshot, want[c.PropertyID])
+			}
+		}
+		counted := 0
+		for _, d := range res.Degraded {
+			if d.Part == consumer.PartRates && d.Reason != consumer.ReasonStale {
+				counted += d.Affected
+			}
+		}
+		if counted != unanswered {
+			t.Fatalf("seed %d: affected %d, want %d: %+v", seed, counted, unanswered, res.Degraded)
+		}
+		// Kept for longer than a price lives, no card calls its price current.
+		res.MarkStale(10*time.Minute, midday.Add(10*time.Minute))
+		for _, c := range res.Results {
+			if c.RateState == consumer.RatePriced {
+				t.Fatalf("seed %d: an answer of ten minutes ago is %s", seed, c.RateState)
+			}
+		}
+	}
+}
+
+// A hotel's own page and the pin under the cursor say it, too.
+func TestRateStateOfPageAndPin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		soldOut bool
+		down    error
+		rung    consumer.Rung
+		want    consumer.RateState
+	}{
+		{name: "priced", want: consumer.RatePriced},
+		{name: "sold out", soldOut: true, want: consumer.RateSoldOut},
+		{name: "late", down: errors.New("late"), want: consumer.RateUnanswered},
+		{name: "shed", rung: consumer.RungListPrice, want: consumer.RateShed},
+	} {
+		p := &platform{Hotels: []int{10}, MapPins: []consumer.MapPin{{PropertyID: propertyID(10)}}, SoldOut: map[int]bool{10: tt.soldOut}, Captured: func() time.Time { return midday }}
+		p.Fail(consumertest.Failures{Pricing: tt.down})
+		f := finderOn(p, tt.rung)
+		page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(10), Stay: consumer.DefaultStay(midday)}, midday)
+		if err != nil || page.RateState != tt.want {
+			t.Errorf("%s: page %s, %v", tt.name, page.RateState, err)
+		}
+		m, err := f.Map(t.Context(), consumer.SearchQuery{}, propertyID(10), midday)
+		if err != nil || len(m.Pins) != 1 || m.Pins[0].RateState != tt.want {
+			t.Errorf("%s: pins %+v, %v", tt.name, m.Pins, err)
+		}
+	}
+}

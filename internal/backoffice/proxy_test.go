@@ -1,0 +1,240 @@
+package backoffice_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// counter is everything that an action goes through: the ledger, the service that has the
+// resource and carries the action out, the second factor, the sum of the day.
+type counter struct {
+	attestations
+
+	at      bff.ID // where the resource is
+	missing error
+	done    backoffice.Done
+	failure error
+	sum     int64 // charged before, in minor units
+
+	began    backoffice.Attempt
+	finished []backoffice.Finished
+	denied   []backoffice.Activity
+	carried  []bff.ID // at which property
+	counted  []int64
+	taken    int // charges taken out again
+	void     []backoffice.Part
+	notices  int
+}
+
+func (c *counter) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
+	c.began = a
+	return c, nil, nil
+}
+
+func (c *counter) Finish(_ context.Context, f backoffice.Finished) (backoffice.Answer, error) {
+	c.finished = append(c.finished, f)
+	return f.Answer, f.Failure
+}
+
+func (*counter) Release() {}
+
+func (c *counter) FindProperty(context.Context, bff.ID, *backoffice.Action, bff.ID) (bff.ID, error) {
+	return c.at, c.missing
+}
+
+func (c *counter) Carry(_ context.Context, _, property bff.ID, _ *backoffice.Command) (backoffice.Done, error) {
+	c.carried = append(c.carried, property)
+	return c.done, c.failure
+}
+
+func (c *counter) CountCharge(_ context.Context, m backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
+	ok := within(backoffice.Sums{m.Amount.Currency: c.sum + m.Amount.Minor})
+	if ok {
+		c.counted = append(c.counted, m.Amount.Minor)
+	}
+	return ok, nil
+}
+
+func (c *counter) UncountCharge(context.Context, backoffice.Charged) error {
+	c.taken++
+	return nil
+}
+
+func (c *counter) Record(_ context.Context, did []backoffice.Activity, _ ...bff.Event) error {
+	c.denied = append(c.denied, did...)
+	return nil
+}
+
+func (c *counter) Invalidate(_ context.Context, _, _ bff.ID, parts ...backoffice.Part) error {
+	c.void = append(c.void, parts...)
+	return nil
+}
+
+func (c *counter) Notify(context.Context, backoffice.Notice) error {
+	c.notices++
+	return nil
+}
+
+// zones says that the day of a property cannot be told.
+type zones struct{}
+
+func (zones) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
+	return backoffice.Property{}, errors.New("away")
+}
+
+// An action is carried out at the operator's property, by a role that may, with the second
+// factor that it needs; what became of it is what the ledger, the event and the client are
+// told, and only what may have changed is made void.
+func TestProxyDoes(t *testing.T) {
+	t.Parallel()
+	const threshold = 3_500_000
+	late := &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}
+	for name, tc := range map[string]struct {
+		action    backoffice.ActionName
+		role      backoffice.Role
+		elsewhere bool // the resource is at another property
+		missing   error
+		amount    int64
+		sum       int64
+		factor    bool
+		failure   error
+
+		want        bff.Code // empty = done
+		wantStatus  int
+		wantOutcome backoffice.Outcome // of the event; empty = there is none
+		wantCarried bool
+		wantUses    int
+		wantCounted int
+		wantTaken   int
+		wantVoid    bool
+	}{
+		"check-in":                 {action: backoffice.CheckIn, role: backoffice.FrontDesk, wantStatus: 200, wantOutcome: backoffice.Succeeded, wantCarried: true, wantVoid: true},
+		"check-in by another role": {action: backoffice.CheckIn, role: backoffice.Housekeeper, want: bff.CodeRoleDenied},
+		"check-in elsewhere":       {action: backoffice.CheckIn, role: backoffice.FrontDesk, elsewhere: true, want: bff.CodeResourceNotFound},
+		"check-in of nothing": {
+			action: backoffice.CheckIn, role: backoffice.FrontDesk, missing: &bff.Error{Code: bff.CodeUpstreamUnavailable}, want: bff.CodeUpstreamUnavailable,
+		},
+		"check-in refused": {
+			action: backoffice.CheckIn, role: backoffice.FrontDesk, failure: &bff.Error{Code: bff.CodeStateConflict},
+			want: bff.CodeStateConflict, wantOutcome: backoffice.Failed, wantCarried: true,
+		},
+		"check-in, late": {
+			action: backoffice.CheckIn, role: backoffice.FrontDesk, failure: late,
+			want: bff.CodeUpstreamTimeout, wantOutcome: backoffice.Unknown, wantCarried: true, wantVoid: true,
+		},
+		"work order": {
+			action: backoffice.WorkOrderOpen, role: backoffice.Housekeeper, elsewhere: true, // it has no place yet
+			wantStatus: 201, wantOutcome: backoffice.Succeeded, wantCarried: true, wantVoid: true,
+		},
+		"small charge": {
+			action: backoffice.Charge, role: backoffice.FnBManager, amount: threshold,
+			wantStatus: 201, wantOutcome: backoffice.Succeeded, wantCarried: true, wantCounted: 1, wantVoid: true,
+		},
+		"large charge":   {action: backoffice.Charge, role: backoffice.FnBManager, amount: threshold + 1, want: bff.CodeMFARequired},
+		"one too many":   {action: backoffice.Charge, role: backoffice.FnBManager, amount: 1, sum: threshold, want: bff.CodeMFARequired},
+		"charge by none": {action: backoffice.Charge, role: backoffice.Maintenance, amount: 1, factor: true, want: bff.CodeRoleDenied},
+		"large charge with a factor": {
+			action: backoffice.Charge, role: backoffice.FnBManager, amount: threshold + 1, factor: true,
+			wantStatus: 201, wantOutcome: backoffice.Succeeded, wantCarried: true, wantUses: 1, wantCounted: 1, wantVoid: true,
+		},
+		"charge elsewhere, with a factor": {
+			action: backoffice.Charge, role: backoffice.FnBManager, amount: threshold + 1, factor: true, elsewhere: true, want: bff.CodeResourceNotFound,
+		},
+		"charge refused": {
+			action: backoffice.Charge, role: backoffice.FnBManager, amount: 5, failure: &bff.Error{Code: bff.CodeStateConflict},
+			want: bff.CodeStateConflict, wantOutcome: backoffice.Failed, wantCarried: true, wantCounted: 1, wantTaken: 1,
+		},
+		"charge, late": {
+			action: backoffice.Charge, role: backoffice.FnBManager, amount: 5, failure: late,
+			want: bff.CodeUpstreamTimeout, wantOutcome: backoffice.Unknown, wantCarried: true, wantCounted: 1, wantVoid: true,
+		},
+		"refund": {action: backoffice.Refund, role: backoffice.Finance, amount: 1, want: bff.CodeMFARequired},
+		"refund with a factor": {
+			action: backoffice.Refund, role: backoffice.Finance, amount: 1, factor: true,
+			wantStatus: 201, wantOutcome: backoffice.Succeeded, wantCarried: true, wantUses: 1, wantVoid: true,
+		},
+		"refund refused": {
+			action: backoffice.Refund, role: backoffice.Finance, amount: 1, factor: true, failure: &bff.Error{Code: bff.CodeStateConflict},
+			want: bff.CodeStateConflict, wantOutcome: backoffice.Failed, wantCarried: true, wantUses: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+			action, ok := backoffice.FindAction(tc.action)
+			if !ok {
+				t.Fatal("there is no such action")
+			}
+			v, _ := lockVisit(&lockDesk{}, now)
+			v.Member = &backoffice.Member{Roles: []backoffice.Role{tc.role}}
+			command := backoffice.Command{Action: action, Once: backoffice.Once{Key: "key"}, Posting: &backoffice.Posting{Amount: bff.Money{Minor: tc.amount, Currency: bff.AFN}}}
+			made := bff.NewID(backoffice.PrefixWorkOrder, now).String()
+			if !action.New {
+				command.ID = bff.NewID(action.ID, now)
+			}
+			c := &counter{at: v.Property, missing: tc.missing, failure: tc.failure, sum: tc.sum, done: backoffice.Done{"status": "done", "workOrderId": made}}
+			if tc.elsewhere {
+				c.at = bff.NewID(bff.PrefixProperty, now)
+			}
+			if tc.factor {
+				c.kept = backoffice.Attestation{
+					ID: bff.NewID(bff.PrefixMFA, now), Tenant: v.Session.Tenant, Operator: v.Session.Operator, Device: v.Session.Device, Session: v.Session.ID,
+					Scope: action.Scope, Resource: command.ID.String(), ExpiresAt: now.Add(time.Minute),
+				}
+				command.Attestation = c.kept.ID.String()
+			}
+			proxy := backoffice.NewProxy(backoffice.ProxyConfig{
+				Access: backoffice.NewAccess(nil, nil, c, backoffice.NewNewsroom("test")), Hands: c, Mutations: c, Attestations: c, Charges: c,
+				Thresholds: backoffice.Thresholds{bff.AFN: threshold}, Calendar: backoffice.NewCalendar(zones{}, 0),
+				Teller: backoffice.NewTeller(c, c), News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now.Add(time.Second) },
+			})
+			answer, err := proxy.Do(t.Context(), v, command, now)
+			if (err != nil) != (tc.want != "") || err != nil && bff.CodeOf(err) != tc.want || answer.Status != tc.wantStatus {
+				t.Errorf("%d, %v; want %d, %q", answer.Status, err, tc.wantStatus, tc.want)
+			}
+			if carried := len(c.carried) == 1 && c.carried[0] == v.Property; carried != tc.wantCarried {
+				t.Errorf("carried out at %v", c.carried)
+			}
+			if c.uses != tc.wantUses || len(c.counted) != tc.wantCounted || c.taken != tc.wantTaken {
+				t.Errorf("%d factors used, %d charges counted, %d taken out; want %d, %d, %d", c.uses, len(c.counted), c.taken, tc.wantUses, tc.wantCounted, tc.wantTaken)
+			}
+			if void := slices.Contains(c.void, backoffice.PartDashboard) && c.notices > 0; void != tc.wantVoid {
+				t.Errorf("made void: %v, %d notices", c.void, c.notices)
+			}
+			if tc.want == bff.CodeRoleDenied {
+				if len(c.denied) != 1 || c.denied[0].Outcome != backoffice.Denied || c.denied[0].Action != string(tc.action) || c.began.Activity.Action != "" {
+					t.Errorf("recorded %+v, began %+v", c.denied, c.began)
+				}
+				return
+			}
+			if a := c.began.Activity; a.Action != string(tc.action) || a.Category != action.Category || a.Resource.Kind != action.Kind || a.Resource.ID != command.ID.String() {
+				t.Errorf("began %+v", a)
+			}
+			if (tc.wantOutcome == "") != (len(c.finished[0].Events) == 0) {
+				t.Fatalf("%d events", len(c.finished[0].Events))
+			}
+			if tc.wantOutcome == "" {
+				return
+			}
+			var told backoffice.MutationProxied
+			if err := json.Unmarshal(c.finished[0].Events[0].Payload, &told); err != nil {
+				t.Fatal(err)
+			}
+			wantID := command.ID.String()
+			if action.New {
+				wantID = made
+			}
+			if told.Outcome != tc.wantOutcome || told.ErrorCode != tc.want || told.ResourceID != wantID || told.ResourceKind != action.Kind || told.LatencyMs != 1000 ||
+				told.Action != tc.action || told.Category != action.Category || told.ActivityID != c.began.Activity.ID {
+				t.Errorf("told %+v", told)
+			}
+		})
+	}
+}

@@ -45,6 +45,32 @@ func TestReceiptKeepsNoPersonalData(t *testing.T) {
 	}
 }
 
+// A mark of sync-service is kept as it is, if it can be one: printable, without blanks, and
+// no longer than such marks are.
+func TestReceiptKeepsCursors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		value any
+		want  bool
+	}{
+		"a mark": {value: "eyJ+/=|~!", want: true}, "empty": {value: "", want: true}, "the longest": {value: strings.Repeat("x", 256), want: true},
+		"too long": {value: strings.Repeat("x", 257)}, "with a blank": {value: "a b"}, "with a break": {value: "a\nb"}, "not ASCII": {value: "ü"},
+		"a control character": {value: "a\x7f"}, "a number": {value: 7},
+	} {
+		for _, member := range []string{"pullCursor", "pushAck"} {
+			got, err := json.Marshal(backoffice.NewReceipt(map[string]any{member: tc.value}))
+			if err != nil || (string(got) != "{}") != tc.want {
+				t.Errorf("%s, %s: %s, %v", name, member, got, err)
+			}
+		}
+	}
+	for name, value := range map[string]any{"version": true, "expiresAt": int64(1), "roomId": int32(2)} {
+		if got, err := json.Marshal(backoffice.NewReceipt(map[string]any{name: value})); err != nil || string(got) == "{}" {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
 func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]backoffice.Outcome{

@@ -27,7 +27,7 @@ type counter struct {
 	finished []backoffice.Finished
 	denied   []backoffice.Activity
 	carried  []bff.ID // at which property
-	counted  []int64
+	counted  []backoffice.Charged
 	taken    int // charges taken out again
 	void     []backoffice.Part
 	notices  int
@@ -57,7 +57,7 @@ func (c *counter) Carry(_ context.Context, _, property bff.ID, _ *backoffice.Com
 func (c *counter) CountCharge(_ context.Context, m backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
 	ok := within(backoffice.Sums{m.Amount.Currency: c.sum + m.Amount.Minor})
 	if ok {
-		c.counted = append(c.counted, m.Amount.Minor)
+		c.counted = append(c.counted, m)
 	}
 	return ok, nil
 }
@@ -204,6 +204,11 @@ func TestProxyDoes(t *testing.T) {
 			}
 			if c.uses != tc.wantUses || len(c.counted) != tc.wantCounted || c.taken != tc.wantTaken {
 				t.Errorf("%d factors used, %d charges counted, %d taken out; want %d, %d, %d", c.uses, len(c.counted), c.taken, tc.wantUses, tc.wantCounted, tc.wantTaken)
+			}
+			for _, m := range c.counted {
+				if m.Tenant != v.Session.Tenant || m.Operator != v.Session.Operator || m.Folio != command.ID || m.Once != command.Once || m.Amount.Minor != tc.amount || m.Day != bff.DateOf(now) {
+					t.Errorf("counted %+v", m)
+				}
 			}
 			if void := slices.Contains(c.void, backoffice.PartDashboard) && c.notices > 0; void != tc.wantVoid {
 				t.Errorf("made void: %v, %d notices", c.void, c.notices)

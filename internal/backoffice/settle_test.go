@@ -2,6 +2,7 @@ package backoffice_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,16 @@ type lockRow struct {
 	result backoffice.LockResult
 	event  bff.Event
 	notice backoffice.Notice
+
+	deaf             error // of streams
+	unknown, settled bool  // there is no row, or none that is not settled
+	err              error
 }
 
 func (l *lockRow) FindLockRow(context.Context, bff.ID, string) (*backoffice.LockRow, bool, error) {
+	if l.unknown || l.settled || l.err != nil {
+		return nil, l.settled, l.err
+	}
 	return &l.row, true, nil
 }
 
@@ -29,7 +37,82 @@ func (l *lockRow) SettleLockRow(_ context.Context, _ backoffice.LockRow, r backo
 
 func (l *lockRow) Notify(_ context.Context, n backoffice.Notice) error {
 	l.notice = n
-	return nil
+	return l.deaf
+}
+
+// What lock-integration reports of an action settles its row, once, if it can follow from
+// the action; an action of which it never heard is a failure after five minutes.
+func TestLockRowsAreSettled(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+	const (
+		issued, revoked, failed   = backoffice.LockIssued, backoffice.LockRevoked, backoffice.LockFailed
+		pending, unknown, refused = backoffice.LockPending, backoffice.LockUnknown, backoffice.LockRefused
+		issue, revoke, extend     = backoffice.IssueKey, backoffice.RevokeKey, backoffice.ExtendKey
+	)
+	away := errors.New("away")
+	for _, tc := range []struct {
+		name   string
+		action backoffice.LockAction
+		row    backoffice.LockState
+		state  backoffice.LockState // reported
+		err    error
+		age    time.Duration
+		want   backoffice.LockState // by Asked
+		settle bool                 // by Settle
+	}{
+		{name: "issued", action: issue, row: unknown, state: issued, want: issued, settle: true},
+		{name: "extended", action: extend, row: pending, state: issued, want: issued, settle: true},
+		{name: "issued, of a revoke", action: revoke, row: unknown, state: issued, want: unknown},
+		{name: "revoked", action: revoke, row: pending, state: revoked, want: revoked, settle: true},
+		{name: "revoked, of an issue", action: issue, row: unknown, state: revoked, want: unknown},
+		{name: "failed", action: revoke, row: unknown, state: failed, want: failed, settle: true},
+		{name: "pending", action: issue, row: unknown, state: pending, want: pending},
+		{name: "still pending", action: issue, row: pending, state: pending, want: unknown},
+		{name: "refused", action: issue, row: unknown, state: refused, want: unknown},
+		{name: "unknown", action: issue, row: unknown, state: unknown, want: unknown},
+		{name: "could not be asked", action: issue, row: unknown, state: issued, err: away, want: unknown, settle: true},
+		{name: "not received yet", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost - 1, want: unknown},
+		{name: "never received", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost, want: failed},
+		{name: "could not be asked for long", action: issue, row: unknown, err: away, age: 2 * backoffice.LockLost, want: unknown},
+	} {
+		l := &lockRow{row: backoffice.LockRow{
+			LockAudit: backoffice.LockAudit{
+				ID: bff.NewID(bff.PrefixLockAudit, now), Action: tc.action, Reservation: bff.NewID(bff.PrefixReservation, now),
+				LockResult: backoffice.LockResult{State: tc.row},
+			},
+			Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
+			AttemptedAt: now.Add(-tc.age),
+		}}
+		report := backoffice.LockResult{State: tc.state, Vendor: "salto"}
+		if got := l.row.Asked(report, tc.err, now); got.State != tc.want || tc.want != unknown && got.Latency != tc.age {
+			t.Errorf("%s: asked: %+v, want %s", tc.name, got, tc.want)
+		}
+		s := &backoffice.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}
+		known, err := s.Settle(t.Context(), l.row.Tenant, "request", report, now)
+		if settled := l.result.State == tc.state && l.notice.Type != "" && len(l.event.Payload) > 0; !known || err != nil || settled != tc.settle {
+			t.Errorf("%s: settled %t, %v: %+v", tc.name, known, err, l.result)
+		}
+		if tc.settle && (l.result.Latency != tc.age || l.notice.Tenant != l.row.Tenant || l.notice.Property != l.row.Property) {
+			t.Errorf("%s: %+v, %+v", tc.name, l.result, l.notice)
+		}
+	}
+	for name, tc := range map[string]struct {
+		rows      lockRow
+		wantKnown bool
+		wantErr   bool
+	}{
+		"no such row":     {rows: lockRow{unknown: true}},
+		"settled already": {rows: lockRow{settled: true}, wantKnown: true},
+		"store away":      {rows: lockRow{err: away}, wantErr: true},
+		"streams away":    {rows: lockRow{row: backoffice.LockRow{LockAudit: backoffice.LockAudit{Action: issue}}, deaf: away}, wantKnown: true, wantErr: true},
+	} {
+		s := &backoffice.LockSettler{Rows: &tc.rows, News: backoffice.NewNewsroom("test"), Notices: &tc.rows}
+		known, err := s.Settle(t.Context(), bff.NewID(bff.PrefixTenant, now), "request", backoffice.LockResult{State: issued}, now)
+		if known != tc.wantKnown || (err != nil) != tc.wantErr || tc.rows.result.State != "" {
+			t.Errorf("%s: %t, %v, settled with %+v", name, known, err, tc.rows.result)
+		}
+	}
 }
 
 // Text that a vendor puts where words and ids belong is neither kept nor told.

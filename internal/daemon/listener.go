@@ -174,7 +174,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		counter.Inc()
 		if now := time.Now(); now.Sub(l.warned) >= time.Minute {
 			l.warned = now
-			l.log.Warn("connections refused: "+why, "listener", l.name, "max", l.max, "share", l.share)
+			l.log.Warn("connections refused", "why", why, "listener", l.name, "max", l.max, "share", l.share)
 		}
 	}
 }

@@ -126,8 +126,9 @@ func TestShift(t *testing.T) {
 
 	// The orchestrator hears nothing; both decide at once.
 	s.sim(http.MethodPost, "/_sim/faults", `{"upstream":"ai-orchestrator","route":"EVENT `+sim.TopicDecided+`","status":503}`, nil)
+	s.sim(http.MethodPost, "/_sim/suggestions", `{"propertyId":"`+property+`","category":"staffing"}`, nil) // which every role decides about
 	var inbox, alerts inboxDoc
-	if err := s.viewed(d, "/ai/suggestions"+of+"&status=open").Into(&inbox); err != nil || len(inbox.Items) == 0 {
+	if err := s.viewed(d, "/ai/suggestions"+of+"&status=open&category=staffing").Into(&inbox); err != nil || len(inbox.Items) == 0 {
 		t.Fatal(len(inbox.Items), err)
 	}
 	if err := s.viewed(d, "/alerts"+of+"&status=open").Into(&alerts); err != nil || len(alerts.Items) == 0 {

@@ -185,7 +185,7 @@ func (f *killedFleet) prepareDecision(d *till) ready {
 	f.t.Helper()
 	tenant, houses := f.houses(d)
 	var s sim.Suggestion
-	f.drill("/suggestions", map[string]string{"propertyId": houses[0]}, &s)
+	f.drill("/suggestions", map[string]string{"propertyId": houses[0], "category": "staffing"}, &s) // which every role decides about
 	f.heard = append(f.heard, heard{"/ai-orchestrator/api/v1/suggestions/" + s.SuggestionID, tenant, "accepted"})
 	return ready{
 		call:   mutate(houses[0], "/ai/suggestions/"+s.SuggestionID+"/decide", map[string]string{"outcome": "accepted"}),

@@ -58,6 +58,40 @@ func TestChargesAtOnceAreAddedUp(t *testing.T) {
 	}
 }
 
+// A charge that comes while another is being added up waits for it.
+func TestChargesTakeTurns(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	ctx := testkit.Context(t)
+	tenant, folio := id(bff.PrefixTenant), id(bff.PrefixFolio)
+	first, second := newCharge(tenant, folio), newCharge(tenant, folio)
+	d.charge(t, first)
+	_, count := d.charge(t, second)
+	inside, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if counted, err := d.CountCharge(ctx, first, func(backoffice.Sums) bool {
+			close(inside)
+			<-release
+			return true
+		}); !counted || err != nil {
+			t.Errorf("the first: %v, %v", counted, err)
+		}
+	})
+	<-inside
+	passed := make(chan bool, 1)
+	wg.Go(func() { passed <- count(100) })
+	for waits := false; !waits && len(passed) == 0; {
+		waits = len(d.rows(t, `SELECT 'waits' FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)) > 0
+	}
+	close(release)
+	wg.Wait()
+	if <-passed {
+		t.Error("two charges of 100 passed where one may")
+	}
+}
+
 func TestChargesOfTheDay(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

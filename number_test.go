@@ -30,7 +30,7 @@ func TestPlainNumber(t *testing.T) {
 func TestWrittenSize(t *testing.T) {
 	t.Parallel()
 	for json, want := range map[string]int{
-		`{"a":1,"b":[true,false,null,"1e131071"]}`: 39,
+		`{"a":1,"b":[true,false,null,"1e131071"]}`: 40,
 		`{"a":1e20}`:                                  30,
 		`[1E-30,2.5e+7]`:                              14 + 30 + 7,
 		`{"a\"1e9":"\\","b":1e9}`:                     23 + 9,

@@ -64,7 +64,7 @@ func readText(w http.ResponseWriter, r *http.Request, limit int64) (string, erro
 func ParseBody(ctx context.Context, body []byte) (*Input, error) { return ParseText(ctx, string(body)) }
 
 // ParseText reads a JSON object. A member that is there twice is among the refused ones
-// from the beginning.
+// from the beginning, unless the body only asks for something.
 func ParseText(ctx context.Context, text string) (*Input, error) {
 	bad := func(code, detail string) error {
 		return &bff.Error{
@@ -86,7 +86,7 @@ func ParseText(ctx context.Context, text string) (*Input, error) {
 		return nil, bad(bff.FieldType, "the body must be one JSON object")
 	}
 	doc := newRoot(ctx, nodes)
-	if doubled {
+	if doubled && !From(ctx).Question {
 		doc.refuseDoubles(0, "")
 	}
 	return &doc.Input, nil

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -43,6 +44,15 @@ func TestMembersThatAreThereTwiceAreRefused(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.Transformer("sort", sorted)); diff != "" {
 			t.Errorf("%.40s (-want +got):\n%s", body, diff)
 		}
+	}
+}
+
+// A search is a question: of two members the last counts, as it always did.
+func TestQuestionsMaySayThingsTwice(t *testing.T) {
+	t.Parallel()
+	in, err := ParseText(context.WithValue(t.Context(), requestKey{}, &Request{Question: true}), `{"a":"x","a":"y"}`)
+	if err != nil || in.Err() != nil || in.String("a", 5) != "y" {
+		t.Errorf("%v, %v", err, in.Err())
 	}
 }
 

@@ -47,8 +47,8 @@ func (in *Input) field(name string) string {
 	return in.path + "." + name
 }
 
-// find returns a member; nil if it is absent. Of two with one name, which are refused,
-// it is the last, as encoding/json has it.
+// find returns a member; nil if it is absent. Of two with one name it is the
+// last, as encoding/json has it; in a change both are refused.
 func (in *Input) find(name string) *node {
 	nodes := in.doc.nodes
 	if len(nodes) == 0 {

@@ -20,6 +20,8 @@ type Request struct {
 	Start       time.Time
 	// MaxBody is the most bytes of a body that the route reads.
 	MaxBody int64
+	// Question: the body asks for something and changes nothing.
+	Question bool
 	// Span is where the request is recorded; nil where it is not.
 	Span trace.Span
 	// Local is what a service remembers of the request while it is answered.

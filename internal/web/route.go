@@ -121,6 +121,7 @@ type route struct {
 	handle   Handler
 	budget   time.Duration
 	body     int64
+	question bool
 	internal bool
 	metrics  *routeMetrics
 }
@@ -168,7 +169,7 @@ func (s *Server) mount(rt *Route) (err error) {
 		}
 	}()
 	added := &route{
-		name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), internal: rt.Kind == Internal, metrics: s.metrics.of(rt.Pattern),
+		name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), question: rt.Kind == PublicRead, internal: rt.Kind == Internal, metrics: s.metrics.of(rt.Pattern),
 	}
 	if !added.internal && s.sharing == nil {
 		s.sharing = newSharing(s.cfg.Origins, s.cfg.Headers)

@@ -89,7 +89,7 @@ func (s *Server) dispatch(w *response, r *http.Request) {
 func (s *Server) serve(rt *route, w *response, r *http.Request) {
 	w.claimed = true
 	w.route = rt
-	w.req.MaxBody = rt.body
+	w.req.MaxBody, w.req.Question = rt.body, rt.question
 	w.ctx.deadline = w.began.Add(rt.budget)
 	if w.err == nil {
 		w.err = rt.check(w, r)

@@ -40,6 +40,8 @@ func TestMeet(t *testing.T) {
 		"a new campaign":                    {session: session, visitor: consumer.Client{Fingerprint: full, Base: base, Campaign: &consumer.Campaign{Source: "b"}}, want: consumer.SessionChange{Campaign: &consumer.Campaign{Source: "b"}}},
 		"no tracking from now on":           {session: session, visitor: consumer.Client{Fingerprint: full, Base: base, NoTracking: true}, want: consumer.SessionChange{Consent: &consumer.Consent{Marketing: true}}},
 		"no tracking, but the guest agreed": {session: session, change: func(s *consumer.GuestSession) { s.Chosen = true }, visitor: consumer.Client{Fingerprint: full, Base: base, NoTracking: true}},
+		"seen ten seconds ago":              {session: session, change: func(s *consumer.GuestSession) { s.LastSeenAt = now.Add(-consumer.TouchAfter) }, visitor: consumer.Client{Fingerprint: full, Base: base}, want: consumer.SessionChange{SeenAt: now}},
+		"a cookie of a day":                 {session: session, change: func(s *consumer.GuestSession) { s.CookieAt = now.Add(-24 * time.Hour) }, visitor: consumer.Client{Fingerprint: full, Base: base}},
 		"not seen for a while":              {session: session, change: func(s *consumer.GuestSession) { s.LastSeenAt = now.Add(-time.Minute) }, visitor: consumer.Client{Fingerprint: full, Base: base}, want: consumer.SessionChange{SeenAt: now}},
 		"an old cookie":                     {session: session, change: func(s *consumer.GuestSession) { s.CookieAt = now.Add(-25 * time.Hour) }, visitor: consumer.Client{Fingerprint: full, Base: base}, want: consumer.SessionChange{SeenAt: now, CookieAt: now}},
 	}

@@ -134,8 +134,52 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()
-	if got := guest(true).Ended(consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" {
+	s := guest(true)
+	s.LastSeenAt = noon.Add(-time.Minute)
+	if got := s.Ended(consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" || got.GuestSessionID != s.ID ||
+		!got.EndedAt.Equal(noon) || !got.LastSeenAt.Equal(s.LastSeenAt) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The event of a search names its session, its party and no more of the place than tenths
+// of a degree.
+func TestSearchExecuted(t *testing.T) {
+	t.Parallel()
+	q := consumer.SearchQuery{
+		Geo:   consumer.GeoQuery{Mode: consumer.GeoBoundingBox, BoundingBox: &consumer.BoundingBox{SwLat: 34.41, SwLng: 69.02, NeLat: 34.63, NeLng: 69.31}},
+		Dates: bff.StayDates{CheckIn: 20000, CheckOut: 20002}, Occupancy: bff.Occupancy{Adults: 4, Children: 3, Rooms: 2, ChildrenAges: []int{1, 2, 3}},
+		Currency: "AFN", Locale: "ps-AF",
+	}
+	s, search := guest(true), bff.NewID(bff.PrefixSearchSession, noon)
+	got := q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
+	box := consumer.BoundingBox{SwLat: 34.4, SwLng: 69, NeLat: 34.7, NeLng: 69.4}
+	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != consumer.SearchMap || got.ResultCount != 9 || !got.FromCache || got.CompositionMs != 25 {
+		t.Errorf("told %+v", got)
+	}
+	if got.Occupancy != (consumer.Party{Adults: 4, Children: 3, Rooms: 2}) || got.Geo.BoundingBox == nil || *got.Geo.BoundingBox != box {
+		t.Errorf("told %+v, box %+v", got, got.Geo.BoundingBox)
+	}
+}
+
+// Who is in a sample is the same in every process and version: what joins events depends
+// on it.
+func TestSpreadNeverChanges(t *testing.T) {
+	t.Parallel()
+	for h, want := range map[uint64]uint64{0: 0, 1: 0xb456bcfc34c2cb2c, 2: 0x3abf2a20650683e7, 0x0123456789abcdef: 0x87cbfbfe89022cea} {
+		if got := consumer.Spread(h); got != want {
+			t.Errorf("%x: %x, want %x", h, got, want)
+		}
+	}
+	all := consumer.NewTelemetry("test", func(consumer.Subject) float64 { return math.NaN() })
+	none := consumer.NewTelemetry("test", func(consumer.Subject) float64 { return 0 })
+	if id := guest(true).ID; !all.Samples(id, consumer.SubjectPageViewed) || none.Samples(id, consumer.SubjectPageViewed) {
+		t.Error("a rate that is no number keeps all, none keeps none")
+	}
+	for _, s := range consumer.Subjects() {
+		if audit := s.Retention() == bff.RetentionAudit; none.Samples(guest(true).ID, s) != audit {
+			t.Errorf("%s: an audit trail has holes, or a sample has none", s)
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package backoffice_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +98,64 @@ func lockVisit(d *lockDesk, now time.Time) (*backoffice.Visit, backoffice.LockRe
 	return v, r
 }
 
+// checkLockEvent holds the event of a lock action to its audit row.
+func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *backoffice.LockAudit, r backoffice.LockResult) {
+	t.Helper()
+	var told backoffice.LockActionProxied
+	if err := json.Unmarshal(e.Payload, &told); err != nil {
+		t.Fatal(err)
+	}
+	if told.AuditID != row.ID || told.ReservationID != row.Reservation || told.Action != row.Action || told.State != r.State || told.Outcome != r.Outcome() ||
+		told.Vendor != r.Vendor || told.CredentialID != r.Credential || told.Reason != r.Reason {
+		t.Errorf("told %+v of %+v, %+v", told, row, r)
+	}
+	raw, err := json.Marshal(e.Envelope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []bff.ID{v.Session.Tenant, v.Property, v.Session.Device} {
+		if !strings.Contains(string(raw), id.String()) {
+			t.Errorf("the envelope does not name %s: %s", id, raw)
+		}
+	}
+}
+
+// The client is told the state, the vendor and the key, and why it failed.
+func TestLockAnswers(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+	for want, result := range map[string]backoffice.LockResult{
+		`{"auditId":"AUDIT","credentialId":"lck_1","state":"revoked","vendor":"salto"}`: {State: backoffice.LockRevoked, Vendor: "salto", Credential: "lck_1", Reason: "none"},
+		`{"auditId":"AUDIT","reason":"battery_low","state":"failed","vendor":"salto"}`:  {State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"},
+		`{"auditId":"AUDIT","state":"pending","vendor":"salto"}`:                        {State: backoffice.LockPending, Vendor: "salto"},
+	} {
+		d := &lockDesk{result: result}
+		v, r := lockVisit(d, now)
+		d.property = v.Property
+		locks := backoffice.NewLocks(backoffice.LocksConfig{
+			Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+		})
+		answer, _, err := locks.Act(t.Context(), v, r, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(answer.Receipt)
+		if err != nil || strings.ReplaceAll(string(got), d.row.ID.String(), "AUDIT") != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	// A key that is issued needs no second factor, and its row names none.
+	d := &lockDesk{result: backoffice.LockResult{State: backoffice.LockIssued}}
+	v, r := lockVisit(d, now)
+	d.property, r.Order.Action = v.Property, backoffice.IssueKey
+	locks := backoffice.NewLocks(backoffice.LocksConfig{
+		Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+	})
+	if _, result, err := locks.Act(t.Context(), v, r, now); err != nil || result.State != backoffice.LockIssued || d.row.Attestation != "" || d.attestation.UsedFor != "" {
+		t.Errorf("%+v, %v, row %+v", result, err, d.row)
+	}
+}
+
 // What becomes of a lock action is what the regulated audit says of it, what the client
 // is told, and whether an event leaves: in all attempts at it.
 func TestLockActs(t *testing.T) {
@@ -183,6 +243,14 @@ func TestLockActs(t *testing.T) {
 				}
 				if a.wantCode != "" && a.kept == nil && end.Code != a.wantCode {
 					t.Errorf("attempt %d: the activity has the code %s, want %s", i, end.Code, a.wantCode)
+				}
+			}
+			if d.row.Attestation != d.attestation.ID.String() && attempts[0].attestation == "" || d.row.Reservation != good.Order.Reservation || d.row.Request != "request" {
+				t.Errorf("audit %+v", d.row)
+			}
+			for _, end := range d.finished {
+				for _, e := range end.Events {
+					checkLockEvent(t, e, v, d.row, *end.Lock)
 				}
 			}
 			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant || d.activity.Property != v.Property {

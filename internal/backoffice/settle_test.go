@@ -3,6 +3,7 @@ package backoffice_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -72,8 +73,8 @@ func TestLockRowsAreSettled(t *testing.T) {
 		{name: "refused", action: issue, row: unknown, state: refused, want: unknown},
 		{name: "unknown", action: issue, row: unknown, state: unknown, want: unknown},
 		{name: "could not be asked", action: issue, row: unknown, state: issued, err: away, want: unknown, settle: true},
-		{name: "not received yet", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost - 1, want: unknown},
-		{name: "never received", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost, want: failed},
+		{name: "not received yet", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost - time.Second - 1, want: unknown},
+		{name: "never received", action: issue, row: unknown, err: backoffice.ErrNoLockAction, age: backoffice.LockLost - time.Second, want: failed},
 		{name: "could not be asked for long", action: issue, row: unknown, err: away, age: 2 * backoffice.LockLost, want: unknown},
 	} {
 		l := &lockRow{row: backoffice.LockRow{
@@ -82,10 +83,10 @@ func TestLockRowsAreSettled(t *testing.T) {
 				LockResult: backoffice.LockResult{State: tc.row},
 			},
 			Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
-			AttemptedAt: now.Add(-tc.age),
+			AttemptedAt: now.Add(-tc.age - time.Second),
 		}}
-		report := backoffice.LockResult{State: tc.state, Vendor: "salto"}
-		if got := l.row.Asked(report, tc.err, now); got.State != tc.want || tc.want != unknown && got.Latency != tc.age {
+		report := backoffice.LockResult{State: tc.state, Vendor: "salto", Credential: "lck_1"}
+		if got := l.row.Asked(report, tc.err, now); got.State != tc.want || tc.want != unknown && got.Latency != tc.age+time.Second {
 			t.Errorf("%s: asked: %+v, want %s", tc.name, got, tc.want)
 		}
 		s := &backoffice.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}
@@ -93,8 +94,16 @@ func TestLockRowsAreSettled(t *testing.T) {
 		if settled := l.result.State == tc.state && l.notice.Type != "" && len(l.event.Payload) > 0; !known || err != nil || settled != tc.settle {
 			t.Errorf("%s: settled %t, %v: %+v", tc.name, known, err, l.result)
 		}
-		if tc.settle && (l.result.Latency != tc.age || l.notice.Tenant != l.row.Tenant || l.notice.Property != l.row.Property) {
+		if tc.settle && (l.result.Latency != tc.age+time.Second || l.notice.Tenant != l.row.Tenant || l.notice.Property != l.row.Property) {
 			t.Errorf("%s: %+v, %+v", tc.name, l.result, l.notice)
+		}
+		if tc.settle {
+			v := &backoffice.Visit{Session: backoffice.Session{Tenant: l.row.Tenant, Device: l.row.Device}, Property: l.row.Property}
+			checkLockEvent(t, l.event, v, &l.row.LockAudit, l.result)
+			want := fmt.Sprintf(`{"auditId":%q,"action":%q,"reservationId":%q,"state":%q,"vendor":"salto","credentialId":"lck_1"`, l.row.ID, l.row.Action, l.row.Reservation, tc.state)
+			if !strings.HasPrefix(string(l.notice.Data), want) {
+				t.Errorf("%s: streams are told %s, want %s", tc.name, l.notice.Data, want)
+			}
 		}
 	}
 	for name, tc := range map[string]struct {

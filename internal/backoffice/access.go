@@ -145,6 +145,10 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 			return
 		}
 	}
+	if err := a.outgrow(ctx, &s, o, now); err != nil {
+		a.hush(now, time.Since(began))
+		return
+	}
 	if err := a.sessions.Announced(ctx, s); err != nil {
 		a.hush(now, time.Since(began))
 	}
@@ -154,6 +158,42 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 // store that hangs may take longer than the pause.
 func (a *Access) hush(now time.Time, took time.Duration) {
 	a.quietUntil.Store(now.Add(took + announcePause).UnixMilli())
+}
+
+// outgrow ends the oldest sessions of an operator who has opened too many. As at a
+// revocation, all of it is repeated if it is cut off.
+func (a *Access) outgrow(ctx context.Context, opened *Session, o Occasion, now time.Time) error {
+	sessions, err := a.sessions.ListOutgrown(ctx, *opened)
+	if err != nil || len(sessions) == 0 {
+		return err
+	}
+	var (
+		did    []Activity
+		events []bff.Event
+	)
+	for i := range sessions {
+		s := &sessions[i]
+		closed := s.closed(ReasonRevoked, now)
+		closed.OutgrownBy = &opened.ID
+		e, err := a.news.event(closed, s.about(), o, now)
+		if err != nil {
+			return err
+		}
+		left := s.activity(categorySession, actionOutgrown, nil, now)
+		once := actionOutgrown + s.ID.String()
+		e.Envelope.EventID, left.ID = opened.derived(bff.PrefixEvent, once).String(), opened.derived(bff.PrefixActivity, once)
+		events, did = append(events, e), append(did, left)
+	}
+	if err := a.journal.Record(ctx, did, events...); err != nil {
+		return fmt.Errorf("record outgrown sessions: %w", err)
+	}
+	if err := a.sessions.Refuse(ctx, sessions, now); err != nil {
+		return err
+	}
+	if err := a.tellEnded(ctx, sessions, SessionOutgrown, now); err != nil {
+		return err
+	}
+	return a.sessions.RemoveSessions(ctx, sessions)
 }
 
 // recordedLate is how old an opening may be that is recorded as of its own moment: the ledger takes no row that is older than an hour,

@@ -47,6 +47,10 @@ func (s *sessions) Revoke(context.Context, backoffice.Revocation) ([]backoffice.
 	return s.revoked, nil
 }
 
+func (s *sessions) ListOutgrown(context.Context, backoffice.Session) ([]backoffice.Session, error) {
+	return nil, nil
+}
+
 func (s *sessions) RemoveSessions(context.Context, []backoffice.Session) error { return nil }
 
 type members struct{}

@@ -9,14 +9,14 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Seat is a device with a session.
+// Seat is a device with a session that had a stream within the hour.
 type Seat struct {
 	Device   bff.ID
 	Operator string
 	Members  string // version of the operator's membership
 }
 
-// Seats lists the devices with sessions.
+// Seats lists the devices that are told what happens.
 type Seats interface {
 	// ListSeats returns those of a tenant, or of one operator if that is not empty.
 	ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]Seat, error)

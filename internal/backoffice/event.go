@@ -115,12 +115,19 @@ const (
 	ReasonRevoked          = "revoked"
 )
 
+// actionOutgrown is a session's end in the ledger because its operator has opened too
+// many; its event is a revocation that names the session that was opened.
+const actionOutgrown = "outgrown"
+
 // SessionClosed is the payload of session.closed.v1.
 type SessionClosed struct {
 	SessionID bff.ID        `json:"sessionId"`
 	OpenedAt  bff.Timestamp `json:"openedAt"`
 	ClosedAt  bff.Timestamp `json:"closedAt"`
 	Reason    string        `json:"reason"`
+	// OutgrownBy is the session whose opening was one too many for the operator; this was
+	// the oldest of its sessions.
+	OutgrownBy *bff.ID `json:"outgrownBy,omitempty"`
 }
 
 // Subject implements Fact.

@@ -15,6 +15,9 @@ const (
 	// TokenLifetime is the longest life of an access token. Tombstones are kept as
 	// long: after that no token is left that they would have to refuse.
 	TokenLifetime = 15 * time.Minute
+	// MaxSessions is how many sessions an operator has at once: each costs memory for
+	// twelve hours, and whatever its tenant is told. When there are more the oldest ends.
+	MaxSessions = 20
 )
 
 // Caller is who sends a request, by a verified token and proof.
@@ -189,6 +192,10 @@ type Sessions interface {
 	// ends, which are refused from then on. RemoveSessions takes their keys away.
 	Revoke(ctx context.Context, r Revocation) ([]Session, error)
 	RemoveSessions(ctx context.Context, sessions []Session) error
+	// ListOutgrown returns sessions of the operator of one that was opened, which are too
+	// many with it: the oldest. Refuse refuses their tokens from then on.
+	ListOutgrown(ctx context.Context, opened Session) ([]Session, error)
+	Refuse(ctx context.Context, sessions []Session, at time.Time) error
 
 	// OutdateMembers makes copies of memberships void: of an operator, or of the whole
 	// tenant if it is empty.

@@ -51,6 +51,7 @@ const (
 	SessionRevoked    = "session.revoked"
 	SessionSignedOut  = "session.signed_out"
 	SessionReplaced   = "session.replaced" // by another operator at the device
+	SessionOutgrown   = "session.outgrown" // the oldest of an operator with too many
 	MembershipChanged = "membership.changed"
 	TenantSuspended   = "tenant.suspended"
 )
@@ -65,7 +66,7 @@ func (e *Entry) ends() bool {
 		return false
 	}
 	switch e.Type {
-	case SessionRevoked, SessionSignedOut, SessionReplaced, MembershipChanged, TenantSuspended:
+	case SessionRevoked, SessionSignedOut, SessionReplaced, SessionOutgrown, MembershipChanged, TenantSuspended:
 		return true
 	case FlagsChanged:
 		return strings.Contains(e.Data, streamFlag)

@@ -52,8 +52,8 @@ type LogReading struct {
 // [Streams.Deliver] with what it hears, and [Streams.Resync] when it may have missed
 // something.
 type StreamLog interface {
-	// Append adds an entry to the logs of devices. A device whose log cannot be written
-	// does not hold up the others.
+	// Append adds an entry to the logs of devices; those that had no stream within the hour
+	// have none. A device whose log cannot be written does not hold up the others.
 	Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e Entry) error
 	// Open adds EntryOpened and returns the whole log, which ends with it.
 	Open(ctx context.Context, a Address) ([]Entry, error)
@@ -88,10 +88,13 @@ type Outlet interface {
 type Streams struct {
 	log StreamLog
 	max int
+	// share is how many streams one tenant may have.
+	share int
 
 	mu       sync.Mutex
 	open     map[Address]*Stream
 	opening  int
+	held     map[bff.ID]int // open and opening, by tenant
 	draining bool
 	slot     int
 	next     int                  // slot of the next stream
@@ -107,9 +110,10 @@ type Streams struct {
 	wake     chan struct{}
 }
 
-// NewStreams returns the streams of an instance that has room for so many.
-func NewStreams(log StreamLog, most int) *Streams {
-	return &Streams{log: log, max: most, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
+// NewStreams returns the streams of an instance that has room for so many, and for some
+// of one tenant: devices of one must not take the place of all others.
+func NewStreams(log StreamLog, most, share int) *Streams {
+	return &Streams{log: log, max: most, share: share, held: map[bff.ID]int{}, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // Stream is what a device is told, and how far.
@@ -135,7 +139,8 @@ type Stream struct {
 // Open makes a stream for a visitor that has everything up to last, an event id or "".
 // It is told nothing before Start. A stream that is not started must be removed.
 func (ss *Streams) Open(ctx context.Context, v *Visit, last string, now time.Time) (*Stream, error) {
-	if !ss.reserve(now) {
+	a := Address{v.Caller.Tenant, v.Caller.Device}
+	if !ss.reserve(a, now) {
 		return nil, &bff.Error{
 			Code: bff.CodeServiceUnavailable, Detail: "this instance has no room for another stream: poll /alerts and /ai/suggestions, and try again later",
 			RetryAfter: retryFull,
@@ -143,17 +148,17 @@ func (ss *Streams) Open(ctx context.Context, v *Visit, last string, now time.Tim
 	}
 	s, err := ss.prepare(ctx, v, last, now)
 	if err != nil {
-		ss.release()
+		ss.release(a.Tenant)
 		return nil, Away(err)
 	}
 	return s, nil
 }
 
-func (ss *Streams) reserve(now time.Time) bool {
+func (ss *Streams) reserve(a Address, now time.Time) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.now = now
-	if len(ss.open)+ss.opening >= ss.max {
+	if len(ss.open)+ss.opening >= ss.max || ss.held[a.Tenant] >= ss.share && ss.open[a] == nil {
 		ss.counts.Full++
 		return false
 	}
@@ -161,13 +166,22 @@ func (ss *Streams) reserve(now time.Time) bool {
 		return false
 	}
 	ss.opening++
+	ss.held[a.Tenant]++
 	return true
 }
 
-func (ss *Streams) release() {
+func (ss *Streams) release(tenant bff.ID) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.opening--
+	ss.drop(tenant)
+}
+
+// drop takes one from what a tenant holds. It needs the lock.
+func (ss *Streams) drop(tenant bff.ID) {
+	if ss.held[tenant]--; ss.held[tenant] <= 0 {
+		delete(ss.held, tenant)
+	}
 }
 
 // prepare follows the device before it reads its log: what is appended after the
@@ -241,10 +255,14 @@ func (ss *Streams) enter(s *Stream) (old *Stream, end *Frame) {
 	old = ss.open[s.at]
 	switch {
 	case ss.draining:
+		ss.drop(s.at.Tenant)
 		drain := drainFrame()
 		return nil, &drain
 	case old != nil && s.opened.before(old.opened):
+		ss.drop(s.at.Tenant)
 		return nil, &supersededFrame
+	case old != nil: // its place is taken
+		ss.drop(s.at.Tenant)
 	}
 	s.slot, ss.next = ss.next, (ss.next+1)%slots
 	ss.open[s.at] = s
@@ -258,7 +276,7 @@ func (id EventID) before(other EventID) bool {
 
 // Cancel gives the place of a stream back that was not started.
 func (s *Stream) Cancel() {
-	s.streams.release()
+	s.streams.release(s.at.Tenant)
 	s.streams.forget(s)
 }
 
@@ -292,6 +310,7 @@ func (ss *Streams) forget(s *Stream) {
 	delete(ss.stale, s)
 	if ss.open[s.at] == s {
 		delete(ss.open, s.at)
+		ss.drop(s.at.Tenant)
 	}
 	if ss.open[s.at] == nil {
 		ss.left = append(ss.left, s.at)

@@ -150,7 +150,7 @@ func newDrill(t *testing.T, seed uint64) *drill {
 func (d *drill) start() *instance {
 	in := &instance{d: d}
 	ctx, stop := context.WithCancel(context.Background())
-	in.stop, in.streams = stop, backoffice.NewStreams(in, 10)
+	in.stop, in.streams = stop, backoffice.NewStreams(in, 10, 10)
 	in.loops.Go(func() { _ = in.streams.Work(ctx) })
 	in.loops.Go(func() {
 		tick := time.NewTicker(backoffice.TickEvery)

@@ -138,6 +138,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("large-charges: %w", err))
 	}
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")
+	need(c.TenantStreams >= 1 && c.TenantStreams <= 100, "tenant-streams: want a percentage from 1 to 100")
 	need(c.Instances >= 1 && c.Instances <= 1000, "instances: want 1 to 1000")
 	if _, err := c.warehouse(); err != nil {
 		errs = append(errs, err)

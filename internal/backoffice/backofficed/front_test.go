@@ -93,6 +93,7 @@ type frontConfig struct {
 	properties    backoffice.Properties
 	tenant        bff.ID // in place of one of its own
 	maxStreams    int
+	tenantStreams int         // as many as there may be unless it is set
 	routes        []web.Route // beside those of the API
 }
 

@@ -169,7 +169,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	p.Require("redis session writes", sessions.Ready)
 	p.AddLoop("session tier", sessions.Watch)
 	members := backofficecache.NewMembers(upstreams.Tenant, time.Now)
-	streams := newStreams(sessions, members, c.MaxStreams)
+	streams := newStreams(sessions, members, c.MaxStreams, c.tenantStreams())
 	streams.run(p, on.flags)
 	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
 	news := backoffice.NewNewsroom(p.Instance())

@@ -11,8 +11,12 @@ import (
 
 // StreamSettings are those of the devices' streams.
 type StreamSettings struct {
-	MaxStreams int `name:"max-streams" env:"BFF_BACKOFFICE_MAX_STREAMS" default:"8000" help:"Open streams of this instance; further devices are told to poll. Each is a connection of the public listener."`
+	MaxStreams    int `name:"max-streams" env:"BFF_BACKOFFICE_MAX_STREAMS" default:"8000" help:"Open streams of this instance; further devices are told to poll. Each is a connection of the public listener."`
+	TenantStreams int `name:"tenant-streams" env:"BFF_BACKOFFICE_TENANT_STREAMS" default:"25" help:"Percent of the open streams of this instance that one tenant may have; its further devices are told to poll."`
 }
+
+// tenantStreams is how many streams one tenant may have.
+func (s *StreamSettings) tenantStreams() int { return max(s.MaxStreams*s.TenantStreams/100, 1) }
 
 // streams are the open streams of this process and what tells them.
 type streams struct {
@@ -21,9 +25,9 @@ type streams struct {
 	notices *backoffice.Announcer
 }
 
-func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, most int) *streams {
+func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, most, share int) *streams {
 	log := backofficestore.NewStreamLog(sessions)
-	return &streams{backoffice.NewStreams(log, most), log, backoffice.NewAnnouncer(sessions, members, log)}
+	return &streams{backoffice.NewStreams(log, most, share), log, backoffice.NewAnnouncer(sessions, members, log)}
 }
 
 // run adds what the streams need while they are open.

@@ -22,7 +22,7 @@ import (
 
 // follow starts the streams of an instance. Time passes for them when a test says so.
 func (f *front) follow(sessions *backofficestore.Sessions) *streams {
-	s := newStreams(sessions, f.staff, cmp.Or(f.cfg.maxStreams, 1000))
+	s := newStreams(sessions, f.staff, cmp.Or(f.cfg.maxStreams, 1000), cmp.Or(f.cfg.tenantStreams, f.cfg.maxStreams, 1000))
 	f.streams = append(f.streams, s)
 	ctx, stop := context.WithCancel(context.Background())
 	var loops sync.WaitGroup

@@ -3,6 +3,9 @@ package backofficestore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -264,6 +267,67 @@ func (s *Sessions) finish(ctx context.Context, ended *backoffice.Session) error 
 		return err
 	}
 	return s.remove(ctx, ended)
+}
+
+const (
+	// outgrownRead is how many of an operator's listed sessions are looked at when it has
+	// too many, outgrownBatch how many end at once. More, of a release without the bound,
+	// end with the next openings.
+	outgrownRead  = 256
+	outgrownBatch = 32
+)
+
+// ListOutgrown implements backoffice.Sessions. Ids of sessions begin with the moment of
+// their opening: of many that open in the same moment one may be too many itself. What
+// is listed and has ended by itself is taken off the list.
+func (s *Sessions) ListOutgrown(ctx context.Context, opened backoffice.Session) ([]backoffice.Session, error) {
+	t, err := s.keys.Tenant(opened.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	list := t.Operator(opened.Operator).Name()
+	listed, err := s.client.Do(ctx, s.client.B().Hgetall().Key(list).Build()).AsStrMap()
+	if err != nil || len(listed) <= backoffice.MaxSessions {
+		return nil, away(err)
+	}
+	devices := slices.SortedFunc(maps.Keys(listed), func(a, b string) int { return strings.Compare(listed[a], listed[b]) })
+	tooMany := len(devices) - backoffice.MaxSessions
+	var ended []backoffice.Session
+	for _, device := range devices[:min(len(devices), outgrownRead)] {
+		if tooMany <= 0 || len(ended) == outgrownBatch {
+			break
+		}
+		id, err := bff.ParseID(bff.PrefixBackofficeLogin, listed[device])
+		if err != nil {
+			continue // nothing of ours
+		}
+		found, _, err := s.find(ctx, opened.Tenant, id)
+		if err != nil {
+			return nil, away(err)
+		}
+		tooMany--
+		if found != nil {
+			ended = append(ended, *found)
+			continue
+		}
+		if err := unlist.Exec(ctx, s.client, []string{list}, []string{device, id.String()}).Error(); err != nil {
+			return nil, away(err)
+		}
+	}
+	return ended, nil
+}
+
+// Refuse implements backoffice.Sessions.
+func (s *Sessions) Refuse(ctx context.Context, sessions []backoffice.Session, at time.Time) error {
+	for i := range sessions {
+		gone := &sessions[i]
+		if err := s.bury(ctx, gone.Tenant, gone.Device, operatorField+gone.Operator, millis(at)); err != nil {
+			return away(err)
+		}
+	}
+	return nil
 }
 
 // RemoveSessions implements backoffice.Sessions.

@@ -55,16 +55,20 @@ var _ backoffice.StreamLog = (*StreamLog)(nil)
 // when a server starts anew. A log that began in another life may have lost its end:
 // it begins anew, so that readers of the old one name a gap.
 //
+// A log begins with a stream and lives on while there is one: what is appended for a
+// device without a stream within the hour is dropped.
+//
 //	KEYS[1] log; ARGV[1] kind; ARGV[2] rest; ARGV[3] entries; ARGV[4] age in ms;
-//	ARGV[5] life in seconds; ARGV[6] bus; ARGV[7] seal; ARGV[8] 1: return the log
+//	ARGV[5] life in seconds; ARGV[6] bus; ARGV[7] seal; ARGV[8] 1: a stream is opened, return the log
 var add = rueidis.NewLuaScript(`
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if not last and ARGV[8] ~= '1' then return '' end
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local lives = 1048576
 local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 local life = tonumber(string.sub(redis.sha1hex(id or ''), 1, 5), 16)
 local second, epoch, seq, heads = tonumber(t[1]), nil, 0, {0, 0, 0, 0, 0, 0, 0}
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 if last then
   local e, s = string.match(last[1], '^(%d+)-(%d+)$')
   epoch, seq = tonumber(e), tonumber(s)
@@ -90,7 +94,7 @@ for i = 1, 8 do
   if old[1] == name or ms - tonumber(string.match(old[2][2], '^%d+\n(%d+)')) < tonumber(ARGV[4]) then break end
   redis.call('XDEL', KEYS[1], old[1])
 end
-redis.call('EXPIRE', KEYS[1], ARGV[5])
+if ARGV[8] == '1' or redis.call('TTL', KEYS[1]) < 0 then redis.call('EXPIRE', KEYS[1], ARGV[5]) end
 redis.call('PUBLISH', ARGV[6], ARGV[7] .. name .. '\n' .. body)
 if ARGV[8] == '1' then return redis.call('XRANGE', KEYS[1], '-', '+') end
 return name`)
@@ -151,10 +155,9 @@ func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID,
 			errs = append(errs, r.NonRedisError())
 			continue
 		}
-		// The log cannot be used: it begins anew, and its readers are told of the gap.
+		// The log cannot be used: without one its readers come again, and are told of the gap.
 		name := calls[i].Keys[0]
-		errs = append(errs, l.client.Do(ctx, l.client.B().Del().Key(name).Build()).Error(),
-			add.Exec(ctx, l.client, calls[i].Keys, calls[i].Args).Error())
+		errs = append(errs, l.client.Do(ctx, l.client.B().Del().Key(name).Build()).Error())
 	}
 	return errors.Join(errs...)
 }
@@ -348,8 +351,38 @@ func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string
 	if err != nil {
 		return nil, away(err)
 	}
+	if err := s.withLogs(ctx, t, listed); err != nil {
+		return nil, away(err)
+	}
 	seats, err := s.seats(ctx, t, listed, operator)
 	return seats, away(err)
+}
+
+// withLogs removes devices that had no stream within the hour: of what a notice costs
+// they take part in this one question.
+func (s *Sessions) withLogs(ctx context.Context, t TenantKeys, listed map[string]string) error {
+	var (
+		names []string
+		cmds  rueidis.Commands
+	)
+	for name := range listed {
+		device, err := bff.ParseID(bff.PrefixDevice, name)
+		if err != nil {
+			continue // nothing of ours
+		}
+		key := t.StreamLog(device)
+		names, cmds = append(names, name), append(cmds, s.client.B().Exists().Key(key.Name()).Build())
+	}
+	for i, r := range s.client.DoMulti(ctx, cmds...) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			delete(listed, names[i])
+		}
+	}
+	return nil
 }
 
 // seats finds the operators of listed sessions. A session never changes its operator,

@@ -20,6 +20,8 @@ type Access struct {
 	// AnnounceTimeout caps the announcement of a session on a request's way: requests
 	// are served while Postgres is away.
 	AnnounceTimeout time.Duration
+	// Now tells how long an announcement took that failed; nil = no time at all.
+	Now func() time.Time
 	// Notices tells streams that their session has ended; nil = there are none.
 	Notices Notifier
 	// quietUntil is when a failed announcement is tried again, in Unix milliseconds.
@@ -131,17 +133,17 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 	if now.UnixMilli() < a.quietUntil.Load() {
 		return
 	}
-	began := time.Now()
+	began := a.clock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.AnnounceTimeout)
 	defer cancel()
 	if err := a.recordOpening(ctx, s, m, o, now); err != nil {
-		a.hush(now, time.Since(began))
+		a.hush(now, a.clock().Sub(began))
 		return
 	}
 	if r := s.Replaced; r != nil {
 		old := Session{ID: r.ID, Tenant: s.Tenant, Operator: r.Operator, Device: s.Device}
 		if err := a.tellEnded(ctx, []Session{old}, SessionReplaced, now); err != nil {
-			a.hush(now, time.Since(began))
+			a.hush(now, a.clock().Sub(began))
 			return
 		}
 	}
@@ -150,8 +152,15 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 		return
 	}
 	if err := a.sessions.Announced(ctx, s); err != nil {
-		a.hush(now, time.Since(began))
+		a.hush(now, a.clock().Sub(began))
 	}
+}
+
+func (a *Access) clock() time.Time {
+	if a.Now == nil {
+		return time.Time{}
+	}
+	return a.Now()
 }
 
 // hush has no announcement tried for a while after one that took its time to fail: a

@@ -60,7 +60,7 @@ func TestAnnouncementsWhileTheLedgerHangs(t *testing.T) {
 		}}
 		journal := new(hangingJournal)
 		a := backoffice.NewAccess(d, d, journal, backoffice.NewNewsroom("test"))
-		a.AnnounceTimeout = 5 * time.Second
+		a.AnnounceTimeout, a.Now = 5*time.Second, time.Now
 		enter := func() time.Duration {
 			t.Helper()
 			began := time.Now()

@@ -23,7 +23,7 @@ const (
 
 // PlaintextSettings say what is reached without TLS.
 type PlaintextSettings struct {
-	Plaintext []string `name:"plaintext" env:"MELMASTOON_PLAINTEXT" help:"What may be reached without TLS outside development, because the network encrypts or is not shared: redis, postgres, upstreams, iam (bff-backoffice). Addresses of the machine itself always may."`
+	Plaintext []string `name:"plaintext" env:"MELMASTOON_PLAINTEXT" help:"What may be reached without TLS outside development, because the network encrypts or is not shared: redis, postgres, upstreams, iam. Addresses of the machine itself always may."`
 }
 
 func (s *PlaintextSettings) validate() error {

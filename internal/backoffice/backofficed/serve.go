@@ -174,7 +174,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
 	news := backoffice.NewNewsroom(p.Instance())
 	access := backoffice.NewAccess(sessions, members, ledger, news)
-	access.Notices = streams.notices
+	access.Notices, access.Now = streams.notices, time.Now
 	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,

@@ -40,7 +40,13 @@ func TestSearchInput(t *testing.T) {
 		occupancy = `"occupancy":{"adults":2,"children":0,"rooms":1}`
 	)
 	with := func(member string) string {
-		return "{" + strings.Join([]string{geo, dates, occupancy, member}, ",") + "}"
+		members := []string{member}
+		for _, usual := range []string{geo, dates, occupancy} {
+			if name, _, _ := strings.Cut(usual, ":"); !strings.HasPrefix(member, name+":") {
+				members = append(members, usual)
+			}
+		}
+		return "{" + strings.Join(members, ",") + "}"
 	}
 	for _, tt := range []struct {
 		name, body string

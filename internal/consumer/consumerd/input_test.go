@@ -42,7 +42,7 @@ func TestSearchInput(t *testing.T) {
 	with := func(member string) string {
 		members := []string{member}
 		for _, usual := range []string{geo, dates, occupancy} {
-			if name, _, _ := strings.Cut(usual, ":"); !strings.HasPrefix(member, name+":") {
+			if name, _, _ := strings.Cut(usual, ":"); !strings.Contains(member, name+":") {
 				members = append(members, usual)
 			}
 		}

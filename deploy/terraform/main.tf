@@ -5,6 +5,8 @@
 #     source           = "./deploy/terraform"
 #     project          = "example-project"
 #     service_accounts = { bff-consumer = "bff-consumer@…", bff-backoffice = "bff-backoffice@…" }
+#     publishers       = { bff-backoffice = "bff-backoffice-work@…" }
+#     audit_archive    = { project = "example-archive", location = "asia-south1" }
 #   }
 
 terraform {
@@ -25,6 +27,18 @@ variable "project" {
 variable "service_accounts" {
   description = "E-mail address of the account that each service runs as; a service that is left out is not set up."
   type        = map(string)
+}
+
+variable "publishers" {
+  description = "E-mail address of the account that publishes a service's events, where another process does: that of deploy/*/work."
+  type        = map(string)
+  default     = {}
+}
+
+variable "audit_archive" {
+  description = "Project in which the signed heads of the audit are kept, and where. Whoever administers the database, the lake or this project must have no rights in it. Null keeps none."
+  type        = object({ project = string, location = string })
+  default     = null
 }
 
 variable "create_sources" {
@@ -141,7 +155,7 @@ resource "google_pubsub_topic_iam_member" "publishes" {
   project  = var.project
   topic    = google_pubsub_topic.own[each.key].name
   role     = "roles/pubsub.publisher"
-  member   = "serviceAccount:${var.service_accounts[each.value]}"
+  member   = "serviceAccount:${lookup(var.publishers, each.value, var.service_accounts[each.value])}"
 }
 
 resource "google_pubsub_subscription_iam_member" "receives" {
@@ -177,4 +191,58 @@ resource "google_pubsub_subscription_iam_member" "views" {
   subscription = google_pubsub_subscription.own[each.key].name
   role         = "roles/pubsub.viewer"
   member       = "serviceAccount:${var.service_accounts[each.value.service]}"
+}
+
+# The signed heads of the audit, where those who could rewrite database and lake can not follow: `audit verify --from-head` holds both to
+# them. A topic without a subscription forgets what is sent to it, and a bucket without a locked retention forgets what its administrator
+# wants it to. Locking can not be undone: the bucket, and its project, stay for seven years.
+locals {
+  archive    = var.audit_archive == null ? {} : { sealed = var.audit_archive }
+  audit_head = "melmastoon.bff.backoffice.audit.sealed.v1"
+}
+
+data "google_project" "archive" {
+  for_each   = local.archive
+  project_id = each.value.project
+}
+
+resource "google_storage_bucket" "audit_heads" {
+  for_each                    = local.archive
+  project                     = each.value.project
+  name                        = "${each.value.project}-audit-heads"
+  location                    = each.value.location
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+
+  retention_policy {
+    is_locked        = true
+    retention_period = 220898664 # seven years
+  }
+}
+
+resource "google_storage_bucket_iam_member" "keeps" {
+  for_each = { for role in ["roles/storage.objectCreator", "roles/storage.legacyBucketReader"] : role => role if var.audit_archive != null }
+  bucket   = google_storage_bucket.audit_heads["sealed"].name
+  role     = each.value
+  member   = "serviceAccount:service-${data.google_project.archive["sealed"].number}@gcp-sa-pubsub.iam.gserviceaccount.com"
+}
+
+# Of the archive's project, so that it can not be taken away from here. Who applies this needs roles/pubsub.subscriber on the topic.
+resource "google_pubsub_subscription" "audit_heads" {
+  for_each = local.archive
+  project  = each.value.project
+  name     = "audit-heads"
+  topic    = google_pubsub_topic.own[local.audit_head].id
+
+  cloud_storage_config {
+    bucket          = google_storage_bucket.audit_heads[each.key].name
+    filename_suffix = ".json"
+    max_duration    = "300s"
+  }
+
+  message_retention_duration = "604800s"
+  expiration_policy {
+    ttl = ""
+  }
+  depends_on = [google_storage_bucket_iam_member.keeps]
 }

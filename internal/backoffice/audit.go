@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,21 +356,37 @@ func (k *AuditKeys) Verify(h AuditHead) error {
 
 // ReadAuditHead reads a head as it was exported, or from an event as it was published.
 func ReadAuditHead(b []byte) (AuditHead, error) {
-	var doc struct {
-		AuditHead
-		Payload *AuditHead `json:"payload"`
+	all, err := ReadAuditHeads(b)
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("read audit head: there are %d of them", len(all))
 	}
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return AuditHead{}, fmt.Errorf("read audit head: %w", err)
+	if err != nil {
+		return AuditHead{}, err
 	}
-	h := doc.AuditHead
-	if doc.Payload != nil {
-		h = *doc.Payload
+	return all[0], nil
+}
+
+// ReadAuditHeads reads heads that stand one after the other, as a subscription puts events into files.
+func ReadAuditHeads(b []byte) (all []AuditHead, err error) {
+	for d := json.NewDecoder(bytes.NewReader(b)); ; {
+		var doc struct {
+			AuditHead
+			Payload *AuditHead `json:"payload"`
+		}
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read audit head: %w", err)
+		}
+		h := doc.AuditHead
+		if doc.Payload != nil {
+			h = *doc.Payload
+		}
+		if h.Tenant.IsZero() || h.Seq < 1 || h.Hash == "" {
+			return nil, errors.New("read audit head: tenantId, sequence and hash are required")
+		}
+		all = append(all, h)
 	}
-	if h.Tenant.IsZero() || h.Seq < 1 || h.Hash == "" {
-		return AuditHead{}, errors.New("read audit head: tenantId, sequence and hash are required")
-	}
-	return h, nil
 }
 
 // AuditSealed is the payload of audit.sealed.v1: the head, and how many entries are new.

@@ -36,8 +36,8 @@ func (s *DatabaseSettings) apply(ctx context.Context, id Identity, log *slog.Log
 	return postgres.Migrate(ctx, s.MigrateURL.Reveal(), id.Schema, postgres.MigrateOptions{Passwords: passwords, Logger: log})
 }
 
-// Relay is the command that publishes events from the outbox, and nothing else.
-type Relay struct {
+// WorkSettings are those of a process that works as the role of relay and jobs, and serves nothing.
+type WorkSettings struct {
 	daemon.Settings
 	AdminSettings
 	DatabaseSettings
@@ -46,34 +46,43 @@ type Relay struct {
 }
 
 // Validate accepts a configuration that is enough to publish.
-func (r *Relay) Validate() error {
-	errs := []error{r.Settings.Validate(), r.validateJobs(), r.PubSubSettings.validate(), r.PlaintextSettings.validate()}
-	if !r.Development() {
-		errs = append(errs, r.unencrypted(&r.DatabaseSettings)...)
+func (w *WorkSettings) Validate() error {
+	errs := []error{w.Settings.Validate(), w.validateJobs(), w.PubSubSettings.validate(), w.PlaintextSettings.validate()}
+	if !w.Development() {
+		errs = append(errs, w.unencrypted(&w.DatabaseSettings)...)
 	}
 	return errors.Join(errs...)
 }
 
+// Worker publishes events from p, which has begun with no other part, and returns the pool of its role.
+func (p *Process) Worker(ctx context.Context, s *WorkSettings) (*pgxpool.Pool, error) {
+	url, err := s.jobsURL(p.Identity)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.trace(ctx); err != nil {
+		return nil, err
+	}
+	p.migrate(&s.DatabaseSettings)
+	db, err := p.pool(ctx, postgres.Config{URL: url, RequireIsolation: p.Isolated})
+	if err != nil {
+		return nil, err
+	}
+	events, err := p.pubSub(ctx, &s.PubSubSettings)
+	if err != nil {
+		return nil, err
+	}
+	_, err = events.relay(db)
+	return db, err
+}
+
+// Relay is the command that publishes events from the outbox, and nothing else.
+type Relay struct{ WorkSettings }
+
 // Run publishes until the process is told to stop.
 func (r *Relay) Run(ctx context.Context, id Identity) error {
-	url, err := r.jobsURL(id)
-	if err != nil {
-		return err
-	}
 	p := NewProcess(id, r.Settings, r.AdminSettings)
-	if err := p.trace(ctx); err != nil {
-		return err
-	}
-	p.migrate(&r.DatabaseSettings)
-	db, err := p.pool(ctx, postgres.Config{URL: url, RequireIsolation: id.Isolated})
-	if err != nil {
-		return err
-	}
-	events, err := p.pubSub(ctx, &r.PubSubSettings)
-	if err != nil {
-		return err
-	}
-	if _, err := events.relay(db); err != nil {
+	if _, err := p.Worker(ctx, &r.WorkSettings); err != nil {
 		return err
 	}
 	return p.Run(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/postgres"
+	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
 // What a deployment may reach without TLS, if it says so. Outside development passwords,
@@ -44,6 +45,14 @@ func (s *PlaintextSettings) PlainURL(what, name, value string) []error {
 		return nil
 	}
 	return []error{fmt.Errorf("%s: leads over the network without TLS: want https://, or %s in MELMASTOON_PLAINTEXT", name, what)}
+}
+
+// PlainTier reports a Redis that is reached without TLS.
+func (s *PlaintextSettings) PlainTier(name string, address daemon.Secret) []error {
+	if !redis.Plaintext(address.Reveal()) || s.allows(PlainRedis) {
+		return nil
+	}
+	return []error{fmt.Errorf("%s: leads over the network without TLS: want rediss://, or %s in MELMASTOON_PLAINTEXT", name, PlainRedis)}
 }
 
 // onThisMachine reports whether what is sent to a host stays on the machine, as to a

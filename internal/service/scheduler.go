@@ -57,15 +57,22 @@ func (p *Process) Schedule(ctx context.Context, s *Settings, requests *pgxpool.P
 	if err != nil {
 		return err
 	}
+	p.schedule(db, s.Scheduler == "off", own)
+	return nil
+}
+
+// ScheduleAll runs the service's jobs and its own from this process, as Schedule does.
+func (p *Process) ScheduleAll(db *pgxpool.Pool, own ...Job) { p.schedule(db, false, own) }
+
+func (p *Process) schedule(db *pgxpool.Pool, off bool, own []Job) {
 	sch := newScheduler(p.Identity, db, p.Log, p.Instance())
-	sch.off, sch.tracer = s.Scheduler == "off", p.tracer
+	sch.off, sch.tracer = off, p.tracer
 	p.Metrics.MustRegister(sch.succeeded, sch.runs, sch.rows)
 	p.AddLoop("jobs", func(ctx context.Context) error { sch.loop(ctx); return nil })
 	if len(own) > 0 {
 		live := sch.with(own)
 		p.AddLoop("own jobs", func(ctx context.Context) error { live.loop(ctx); return nil })
 	}
-	return nil
 }
 
 func newScheduler(id Identity, db *pgxpool.Pool, log *slog.Logger, by string) *scheduler {

@@ -31,11 +31,15 @@ type Settings struct {
 	PlaintextSettings
 	NoRelay bool `name:"no-relay" env:"${prefix}_NO_RELAY" help:"Leave publishing to separate relay processes."`
 
-	Scheduler string `name:"jobs" env:"${prefix}_JOBS" enum:"on,off" default:"on" help:"on: run the jobs of retention from here, one process at a time; off: the command jobs is scheduled elsewhere."`
+	Scheduler string `name:"jobs" env:"${prefix}_JOBS" enum:"on,off" default:"on" help:"on: run the jobs of retention from here, one process at a time; off: another process runs them."`
 }
+
+// Elsewhere reports whether this process neither publishes nor runs jobs: it then needs no role, keys or accounts for that.
+func (s *Settings) Elsewhere() bool { return s.NoRelay && s.Scheduler == "off" }
 
 // Validate reports everything that is missing or wrong, and shows no values.
 func (s *Settings) Validate() error {
+	s.elsewhere = s.Elsewhere()
 	errs := []error{
 		s.Settings.Validate(), s.ListenSettings.validate(), s.DatabaseSettings.validate(), s.RedisSettings.validate(),
 		s.PubSubSettings.validate(), s.CallerSettings.validate(), s.PlaintextSettings.validate(),
@@ -98,7 +102,8 @@ type DatabaseSettings struct {
 	JobsPostgresURL daemon.Secret   `name:"jobs-postgres-url" env:"${prefix}_JOBS_POSTGRES_URL" help:"Database, as the role of relay and jobs, without a pooler (default: postgres-url)."`
 	MigrateURL      daemon.Secret   `name:"migrate-url" env:"${prefix}_MIGRATE_URL" help:"Database, as a role that may migrate, without a pooler; if set, migrations run at start."`
 
-	isolated bool
+	isolated  bool
+	elsewhere bool // other processes relay and run jobs
 }
 
 // BeforeApply is called with the command line's service before settings are read.
@@ -141,7 +146,7 @@ func (s *DatabaseSettings) validateURLs() error {
 // validateDirect reports a missing way around the pooler: the relay's lock and
 // LISTEN belong to a session, which a pooler takes away after each transaction.
 func (s *DatabaseSettings) validateDirect() error {
-	if s.PostgresPooler == postgres.TransactionPooler && s.JobsPostgresURL == "" {
+	if s.PostgresPooler == postgres.TransactionPooler && s.JobsPostgresURL == "" && !s.elsewhere {
 		return errors.New("jobs-postgres-url: is required with postgres-pooler=transaction")
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
-	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -65,14 +64,8 @@ func (s *Settings) Unsafe() []error {
 	}
 	errs = append(errs, Guessable("internal-hmac-key", s.InternalHMACKey)...)
 	errs = append(errs, s.unencrypted(&s.DatabaseSettings)...)
-	for _, u := range []struct {
-		name string
-		url  daemon.Secret
-	}{{"redis-session-url", s.RedisSessionURL}, {"redis-cache-url", s.RedisCacheURL}} {
-		if redis.Plaintext(u.url.Reveal()) && !s.allows(PlainRedis) {
-			errs = append(errs, fmt.Errorf("%s: leads over the network without TLS: want rediss://, or %s in MELMASTOON_PLAINTEXT", u.name, PlainRedis))
-		}
-	}
+	errs = append(errs, s.PlainTier("redis-session-url", s.RedisSessionURL)...)
+	errs = append(errs, s.PlainTier("redis-cache-url", s.RedisCacheURL)...)
 	errs = append(errs, s.PlainURL(PlainUpstreams, "oidc-jwks-url", s.OIDCJWKSURL)...)
 	if s.PubSubEmulator != "" {
 		errs = append(errs, errors.New("pubsub-emulator: events would be lost with the emulator"))

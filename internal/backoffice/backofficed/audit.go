@@ -31,7 +31,7 @@ type auditVerify struct {
 	Tenant     string   `name:"tenant" help:"Only this tenant (tnt_…)."`
 	Export     string   `name:"export" help:"Bucket with an export to verify as well; rows that were pruned are verified there."`
 	OnlyExport bool     `name:"only-export" help:"Verify the export alone, without a database."`
-	FromHead   []string `name:"from-head" type:"path" help:"Files with heads that were kept elsewhere: exported heads or published events. They pin the chain against those who can rewrite the database and the bucket."`
+	FromHead   []string `name:"from-head" type:"path" help:"Files with heads that were kept elsewhere: exported heads or published events, one or many to a file. They pin the chain against those who can rewrite the database and the bucket."`
 }
 
 // Validate accepts what is enough to verify.
@@ -65,11 +65,11 @@ func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) 
 		if err != nil {
 			return err
 		}
-		h, err := backoffice.ReadAuditHead(b)
+		heads, err := backoffice.ReadAuditHeads(b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		v.Heads = append(v.Heads, h)
+		v.Heads = append(v.Heads, heads...)
 	}
 	if a.Export != "" {
 		if v.Bucket, err = backofficelake.OpenBucket(ctx, a.Export); err != nil {

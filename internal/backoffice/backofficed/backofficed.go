@@ -47,6 +47,7 @@ func jobs(table *outbox.Table, notices backoffice.Notifier, lake *backofficelake
 
 type commands struct {
 	Serve   serve                 `cmd:"" help:"Serve the API."`
+	Work    work                  `cmd:"" help:"Publish events and run the jobs, and serve nothing: for deployments whose serving processes have neither the role of jobs nor the keys of the audit."`
 	Relay   service.Relay         `cmd:"" help:"Publish events from the outbox, and nothing else."`
 	Migrate service.Migrate       `cmd:"" help:"Bring the database schema up to date."`
 	DLQ     service.DLQ           `cmd:"" name:"dlq" help:"Events that could not be published."`

@@ -111,7 +111,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(c.JobsPostgresURL != "", "jobs-postgres-url: is required")
+	need(c.JobsPostgresURL != "" || c.Elsewhere(), "jobs-postgres-url: is required, unless jobs=off and no-relay leave its work to the command work")
 	for name, v := range c.urls() {
 		errs = append(errs, service.HTTPURL(string(name)+"-url", v))
 	}
@@ -145,7 +145,9 @@ func (c *Config) Validate() error {
 	}
 	if !c.Development() {
 		errs = append(errs, c.unsafe()...)
-		errs = append(errs, c.LakeSettings.validate()...)
+		if c.Scheduler != "off" {
+			errs = append(errs, c.LakeSettings.validate()...)
+		}
 	}
 	return errors.Join(errs...)
 }

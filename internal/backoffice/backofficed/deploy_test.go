@@ -40,6 +40,7 @@ func TestTopicsAreDescribed(t *testing.T) {
 func TestManifestsAreComplete(t *testing.T) {
 	for manifest, command := range map[string]string{
 		"kubernetes/serve/bff-backoffice": "serve", "kubernetes/migrate/bff-backoffice": "migrate", "cloudrun/bff-backoffice": "serve",
+		"kubernetes/work/bff-backoffice": "work", "cloudrun/work/bff-backoffice": "work",
 	} {
 		t.Run(manifest, func(t *testing.T) {
 			testkit.SetManifest(t, manifest)

@@ -96,24 +96,11 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), streams.notices, upstreams.Lock, p.Log}, p.Namespace)
-	p.Metrics.MustRegister(locks.settled, locks.overdue)
-	lake, err := s.lake(p.Outbox, p.Log, p.Instance())
-	if err != nil {
-		return err
-	}
-	p.Jobs = jobs(p.Outbox, streams.notices, lake)
-	if err := p.Schedule(ctx, &s.Settings, db, locks.job()); err != nil {
-		return err
-	}
-	jobsDB, err := p.JobsPostgres(ctx, &s.DatabaseSettings, db)
-	if err != nil {
-		return err
-	}
-	p.Metrics.MustRegister(newDeviceCount(jobsDB, p.Namespace))
-	onDemand, err := p.JobRoutes(ctx, &s.Settings, db, s.SchedulerEmails)
-	if err != nil {
-		return err
+	var onDemand []web.Route
+	if s.JobsPostgresURL != "" {
+		if onDemand, err = s.jobs(ctx, p, db, streams.notices, upstreams.Lock); err != nil {
+			return err
+		}
 	}
 	internal, public := web.NewServer(internalWeb), web.NewServer(publicWeb)
 	if err := errors.Join(internal.Mount(onDemand...), public.Mount(routes...)); err != nil {
@@ -122,6 +109,35 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	p.Listen(&s.ListenSettings, internal, public)
 	p.Add("streams", nil, streams.drain) // stops before the listeners, which wait for streams over HTTP/2
 	return nil
+}
+
+// jobs adds what works as the role of jobs, for a process that has it.
+func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, notices backoffice.Notifier, lock backoffice.LockIntegration) ([]web.Route, error) {
+	own, err := addJobs(p, &s.LakeSettings, notices, lock)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Schedule(ctx, &s.Settings, db, own); err != nil {
+		return nil, err
+	}
+	jobsDB, err := p.JobsPostgres(ctx, &s.DatabaseSettings, db)
+	if err != nil {
+		return nil, err
+	}
+	p.Metrics.MustRegister(newDeviceCount(jobsDB, p.Namespace))
+	return p.JobRoutes(ctx, &s.Settings, db, s.SchedulerEmails)
+}
+
+// addJobs gives a process the jobs that tell open streams, and returns the one that only a running process can have.
+func addJobs(p *service.Process, lake *LakeSettings, notices backoffice.Notifier, lock backoffice.LockIntegration) (service.Job, error) {
+	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), notices, lock, p.Log}, p.Namespace)
+	p.Metrics.MustRegister(locks.settled, locks.overdue)
+	opened, err := lake.lake(p.Outbox, p.Log, p.Instance())
+	if err != nil {
+		return service.Job{}, err
+	}
+	p.Jobs = jobs(p.Outbox, notices, opened)
+	return locks.job(), nil
 }
 
 // parts are what the API stands on.

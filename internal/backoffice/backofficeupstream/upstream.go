@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,8 @@ import (
 type Config struct {
 	// URLs has the address of every upstream.
 	URLs map[backoffice.Upstream]string
+	// Only are the upstreams of a process that calls no other; nil = all.
+	Only []backoffice.Upstream
 
 	Metrics   *prometheus.Registry
 	Namespace string
@@ -48,6 +51,9 @@ func New(cfg Config) (*Upstreams, error) {
 	var errs []error
 	clients := map[backoffice.Upstream]*upstream.Client{}
 	for _, name := range backoffice.Upstreams() {
+		if cfg.Only != nil && !slices.Contains(cfg.Only, name) {
+			continue
+		}
 		c, err := upstream.New(upstream.Config{
 			Name: string(name), BaseURL: cfg.URLs[name], Timeout: name.Timeout(), Retries: name.Retries(), FairBy: dialectOf(name).tenant,
 			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,

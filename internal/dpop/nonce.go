@@ -26,16 +26,18 @@ type minted struct {
 }
 
 const (
-	nonceSlot = 15 * time.Second
+	// nonceSlot is short: a proof with a nonce of a slot that began before the session
+	// tier did is refused, and a computer with a wrong clock has to wait for the next.
+	nonceSlot = time.Second
 	// nonceSlots is for how many slots a nonce is accepted, counting its own: a
 	// client with a wrong clock may use it for nearly five minutes.
-	nonceSlots = 20
+	nonceSlots = 300
 	// nonceAhead is how many slots another instance's clock may be ahead.
-	nonceAhead = 4
+	nonceAhead = 60
 	// bareSlots and bareAhead are the same without a token: what is accepted now is
 	// refused a minute later.
-	bareSlots    = 3
-	bareAhead    = 1
+	bareSlots    = 45
+	bareAhead    = 15
 	nonceMAC     = 16
 	minNonceKey  = 16
 	nonceDecoded = 8 + nonceMAC

@@ -78,6 +78,7 @@ func TestShift(t *testing.T) {
 	d, boss := s.newDesk(s.Start("bff-backoffice", off), nil), s.newDesk(s.Start("bff-backoffice", off), nil)
 	s.signIn(d, "parwana")
 	s.signIn(boss, "mirwais")
+	s.listen(d) // what its stream is told is searched in the end
 	w := s.whoAmI(d)
 	property := w.PropertyScope[0]
 	of := "?propertyId=" + property

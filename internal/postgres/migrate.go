@@ -151,9 +151,19 @@ func isMissing(err error) bool {
 // prepare creates what the files stand on. Roles belong to the whole server
 // while an advisory lock belongs to one database, so two databases may create
 // the same role at once: the loser takes the duplicate as success.
-func prepare(ctx context.Context, conn *pgx.Conn, set migrations.Set) error {
+func prepare(ctx context.Context, conn *pgx.Conn, set migrations.Set) (err error) {
+	err = poll(ctx, func() (locked bool, err error) {
+		err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", pgx.QueryExecModeExec, lockID(set.Schema)).Scan(&locked)
+		return locked, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for others: %w", err)
+	}
+	defer func() {
+		_, unlockErr := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", pgx.QueryExecModeExec, lockID(set.Schema))
+		err = errors.Join(err, unlockErr)
+	}()
 	var b strings.Builder
-	fmt.Fprintf(&b, "SELECT pg_advisory_xact_lock(%d);\n", lockID(set.Schema))
 	role := func(name, login string) {
 		fmt.Fprintf(&b, `DO $$ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = %s) THEN
@@ -268,15 +278,34 @@ func allowReading(ctx context.Context, db *sql.DB, set migrations.Set, locker se
 	return errors.Join(err, locker.SessionUnlock(ctx, conn))
 }
 
-// sessionLocker waits in the server's own queue; a process that dies with the
-// lock loses it with its connection.
+// poll asks for a lock until it is had. A statement that waits for it would have a
+// snapshot, and an index that is built concurrently waits for all of those: the one that
+// has the lock and those that want it would wait for each other.
+func poll(ctx context.Context, try func() (bool, error)) error {
+	for {
+		locked, err := try()
+		if err != nil || locked {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// sessionLocker asks again and again; a process that dies with the lock loses it with
+// its connection.
 type sessionLocker int64
 
 var _ lock.SessionLocker = sessionLocker(0)
 
 func (l sessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(l))
-	return err
+	return poll(ctx, func() (locked bool, err error) {
+		err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(l)).Scan(&locked)
+		return locked, err
+	})
 }
 
 func (l sessionLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {

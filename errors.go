@@ -58,6 +58,7 @@ const (
 	CodeStaffIdempotencyRequired   Code = "MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_REQUIRED"
 	CodeStaffIdempotencyInFlight   Code = "MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_IN_FLIGHT"
 	CodeStaffIdempotencyReused     Code = "MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_REUSED"
+	CodeStaffIdempotencyExpired    Code = "MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_EXPIRED"
 	CodeSuggestionAlreadyDecided   Code = "MELMASTOON.BFF.BACKOFFICE.SUGGESTION_ALREADY_DECIDED"
 	CodeStateConflict              Code = "MELMASTOON.BFF.BACKOFFICE.STATE_CONFLICT"
 	CodeSyncCursorConflict         Code = "MELMASTOON.BFF.BACKOFFICE.SYNC_CURSOR_CONFLICT"
@@ -186,7 +187,16 @@ type Error struct {
 	Detail     string        // for the client: never internals, never personal data
 	Fields     FieldErrors   // every refused field
 	RetryAfter time.Duration // when trying again makes sense; zero if unsaid
+	Known      *Known        // what is on record of the request; nil if unsaid
 	Err        error         // the cause, for the log only
+}
+
+// Known is what is on record of a request that is refused for its age.
+type Known struct {
+	Outcome    string     `json:"outcome"`
+	At         *Timestamp `json:"at,omitempty"`
+	OperatorID string     `json:"operatorId,omitempty"`
+	Code       Code       `json:"code,omitempty"` // why it was no success
 }
 
 // Errorf returns an error with a code and a client-safe detail.

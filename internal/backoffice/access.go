@@ -77,7 +77,7 @@ func (a *Access) Enter(ctx context.Context, c Caller, p Proof, o Occasion, now t
 	if !session.Announced {
 		a.announce(ctx, session, member, o, now)
 	}
-	return &Visit{Caller: c, Session: session, Member: member, Request: o}, nil
+	return &Visit{Caller: c, Session: session, Member: member, Request: o, Sent: p.Issued}, nil
 }
 
 // Burn admits a caller without a token by its proof alone, which is used up unless it is

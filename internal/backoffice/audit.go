@@ -128,7 +128,7 @@ func AuditTables() []AuditTable {
 	return []AuditTable{
 		{
 			Name: "operator_activity", Prefix: bff.PrefixActivity, Moment: "occurred_at", Unsettled: "outcome = 'unknown'", Keep: 90 * auditDay,
-			Changes: []string{"outcome", "latency_ms", "error_code"},
+			Changes: []string{"outcome", "latency_ms", "error_code"}, Bookkeeping: []string{"key_hash"},
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "occurred_at"),
 				auditColumns(AuditText, true, "operator_id", "device_id", "session_id", "category", "action"),
 				auditColumns(AuditText, false, "resource_kind", "resource_id"), auditColumns(AuditText, true, "outcome"),

@@ -11,8 +11,41 @@ import (
 
 // Once names a mutation: all attempts at it have the same key.
 type Once struct {
-	Key    string   // the client's, a ULID
-	Digest [32]byte // of method, path and canonical body
+	Key    string    // the client's, a ULID
+	Digest [32]byte  // of method, path and canonical body
+	Sent   time.Time // what the clock showed by which the key was made; zero = that is not known
+}
+
+const (
+	// KeyMemory is how old a key may be to have something done. Services behind need not
+	// know keys any longer either.
+	KeyMemory = 24 * time.Hour
+	// keyAhead is how much younger than its request's proof a key may be: a proof says its
+	// time in seconds, and a clock may be set a little while a button is pressed.
+	keyAhead = time.Minute
+)
+
+// Young reports whether the key was made within the last KeyMemory. Key and proof say
+// what the same clock shows, so that it need not be right. That it was set in between
+// shows only if it is by more than the key is old: what was done before is for the
+// ledger to say.
+func (o Once) Young() bool {
+	id, err := bff.ParseID(bff.PrefixRequest, string(bff.PrefixRequest)+"_"+o.Key)
+	age := o.Sent.Sub(id.Time())
+	return err == nil && !o.Sent.IsZero() && age >= -keyAhead && age < KeyMemory
+}
+
+// NoTrace is the outcome of a mutation of which the ledger has no entry.
+const NoTrace = "none"
+
+// ErrKeyExpired refuses a key that is too old to have something done with it, or was
+// used too long ago, and says what is known of it; nil = nothing.
+func ErrKeyExpired(known *bff.Known) error {
+	e := bff.Errorf(bff.CodeStaffIdempotencyExpired, "this key is too old, and nothing was done now: see what is known of it before you send a new one")
+	if e.Known = known; known == nil {
+		e.Known = &bff.Known{Outcome: NoTrace}
+	}
+	return e
 }
 
 // Mutations lets what another service carries out happen once, and records every
@@ -22,7 +55,9 @@ type Mutations interface {
 	// called: the claim, and the activity with an unknown outcome, are committed when
 	// it returns. An attempt that was made before is answered as it was then. An
 	// attempt under way is refused, unless it is so old that its process must have
-	// died; then the same key lets the service behind answer as it did before.
+	// died; then the same key lets the service behind answer as it did before. A key that
+	// is not young, or was first used longer than KeyMemory ago, and has no answer any more
+	// is refused with ErrKeyExpired.
 	BeginMutation(ctx context.Context, a Attempt) (Mutation, *Answer, error)
 }
 

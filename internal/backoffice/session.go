@@ -47,6 +47,7 @@ type Proof struct {
 	ID       string
 	Until    time.Time // the proof is refused from then on
 	Made     time.Time // it was not made before, as far as that can be told
+	Issued   time.Time // what its sender's clock showed, which may be wrong
 	// Look: whether it was used is looked up, and it is not used up. Its sender is beyond
 	// a limit, and what is refused for that leaves nothing behind.
 	Look bool

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -16,6 +17,9 @@ type Visit struct {
 	Property bff.ID
 	// Request is what events say of the request.
 	Request Occasion
+	// Sent is what the device's clock showed, by the proof: a clock that may be wrong, and
+	// is the one that the device makes keys by.
+	Sent time.Time
 }
 
 // Needs is what a route demands of its caller, beyond being an operator with a

@@ -82,6 +82,8 @@ const (
 type Proof struct {
 	KeyPrint string // RFC 7638 thumbprint of the key
 	ID       string // jti: burn it together with KeyPrint
+	// Issued is what its sender's clock showed, which may be wrong.
+	Issued time.Time
 	// Made is the earliest moment at which it can have been made, as far as that can be
 	// told: by its own time if that is about right, or else by its nonce.
 	Made time.Time
@@ -176,7 +178,7 @@ func (v *Verifier) Verify(proof string, want Request, now time.Time) (Proof, err
 	if longest := now.Add(bareLife); want.bare() && until.After(longest) {
 		until = longest // it is refused from then on, here and by every clock that is right
 	}
-	return Proof{KeyPrint: by.print, ID: c.ID, Made: made, Until: until}, nil
+	return Proof{KeyPrint: by.print, ID: c.ID, Issued: c.issued(), Made: made, Until: until}, nil
 }
 
 // check compares everything but the signature.

@@ -95,7 +95,7 @@ func (c *Claim) args(a Answer) []any {
 	if t.Hex {
 		digest = hex.EncodeToString(r.Digest[:])
 	}
-	args := []any{r.Composite(), digest, a.Status, string(a.Body), c.now, c.now.Add(Lifetime)}
+	args := []any{r.Composite(), digest, a.Status, string(a.Body), c.now, c.now.Add(c.store.cfg.Life)}
 	if t.TakeOver > 0 {
 		args = append(args, c.token, c.now.Add(-t.TakeOver))
 	}
@@ -130,7 +130,7 @@ func (c *Claim) Settle(ctx context.Context, a Answer, err error) (answer Answer,
 	case err != nil:
 		return Answer{}, false, err
 	}
-	s.keep(ctx, c.request, a, Lifetime)
+	s.keep(ctx, c.request, a, s.cfg.Life)
 	c.done = true
 	return a, false, nil
 }

@@ -20,7 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Lifetime is how long an answer is kept.
+// Lifetime is how long an answer is kept, unless a service says otherwise.
 const Lifetime = 24 * time.Hour
 
 // maxKey bounds what a client may call its request.

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -38,6 +39,7 @@ type Config struct {
 	Codes  Codes
 	Copies Copies        // nil = none
 	Wait   time.Duration // how long a duplicate waits for the first to finish
+	Life   time.Duration // how long an answer is kept; 0 = Lifetime
 	// Begin starts the store's own transactions, for tables whose rows only their
 	// tenant's transaction sees; nil = rows are read and written without one.
 	Begin func(ctx context.Context, r Request, work func(pgx.Tx) error) error
@@ -51,7 +53,10 @@ type Store struct {
 }
 
 // New returns a Store.
-func New(cfg Config) *Store { return &Store{cfg: cfg, sql: cfg.Table.statements()} }
+func New(cfg Config) *Store {
+	cfg.Life = cmp.Or(cfg.Life, Lifetime)
+	return &Store{cfg: cfg, sql: cfg.Table.statements()}
+}
 
 // Begin returns a claim on a request, or the answer that an earlier attempt at it
 // got. A duplicate of a running attempt waits for it; when that one fails, the

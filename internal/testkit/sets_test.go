@@ -27,6 +27,7 @@ func TestClosedSets(t *testing.T) {
 		"openapi #/components/headers/PublicAnswer/schema/enum":                                                    "values of Cache-Control, which TestContract meets",
 		"openapi #/components/schemas/Suggestions/properties/suggestions/items/properties/kind/enum":               "search-aggregation's words",
 		"staff openapi #/components/schemas/Problem/properties/error/properties/errors/items/properties/code/enum": "two sets: codes of fields, and reasons of dpop",
+		"staff openapi #/components/schemas/KnownMutation/properties/outcome/enum":                                 "outcomes of activities, and that there was none",
 	}
 	parts := map[string]string{
 		"openapi #/components/headers/Brownout/schema/enum":                                        "no brownout is not announced",

@@ -30,6 +30,7 @@ type problem struct {
 	UserMessageKey string          `json:"userMessageKey"`
 	DocURL         string          `json:"docUrl"`
 	Runbook        *string         `json:"runbook"`
+	Known          *bff.Known      `json:"known,omitempty"`
 }
 
 // typeBase names kinds of problems. It is an identifier, which clients compare, and the
@@ -48,7 +49,7 @@ func (w *response) fail(codes Codes, err error) error {
 	p := problem{
 		Type: typeBase + string(e.Code), Code: info.Code, Title: info.Title, Status: info.Status,
 		Detail: e.Detail, Instance: "urn:melmastoon:request:" + req.name, Errors: e.Fields,
-		TraceID: req.traceID(), RequestID: req.name,
+		TraceID: req.traceID(), RequestID: req.name, Known: e.Known,
 		Retriable: info.Retriable, UserMessageKey: info.UserMessageKey, DocURL: cmp.Or(codes.Pages, typeBase) + string(e.Code),
 	}
 	if p.Detail == "" {

@@ -101,6 +101,17 @@ test('a wrong clock is mended with the nonce of the server, and the newest nonce
   assert.deepEqual(nonces, [undefined, 'n1', 'n2']);
 });
 
+test('a change whose key is too old is not repeated, and says what is known of it', async (t) => {
+  const known = { outcome: 'success' as const, at: '2026-09-30T19:02:00.000Z', operatorId: 'opt_1' };
+  const { client, asked } = await world(t, (_, path) => (path.endsWith('/check-in') ? refusal('MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_EXPIRED', 409, { known }) : undefined));
+  await client.signIn({ username: 'parwana' });
+  const idempotencyKey = '01M7MK9ZTR35B5VXC99GJ5AM9A';
+  const failed: unknown = await client.call('checkIn', { path: reservation, idempotencyKey }).catch((error: unknown) => error);
+  assert.ok(failed instanceof ProblemError);
+  assert.deepEqual([failed.code, failed.idempotencyKey, failed.retryAfterMs, failed.known], ['MELMASTOON.BFF.BACKOFFICE.IDEMPOTENCY_KEY_EXPIRED', idempotencyKey, undefined, known]);
+  assert.equal(asked().length, 1);
+});
+
 test('a proof that is never good is refused after one more', async (t) => {
   const { client, asked } = await world(t, (_, path) => (path === '/session' ? refusal('MELMASTOON.BFF.BACKOFFICE.DPOP_INVALID', 401, {}, { 'DPoP-Nonce': 'n' }) : undefined));
   await client.signIn({ username: 'parwana' });

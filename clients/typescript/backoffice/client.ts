@@ -105,7 +105,8 @@ export class BackofficeClient {
    * Calls an operation. A failure is thrown as a `ProblemError`, or as `SignedOut` if no operator is signed in.
    *
    * A change has an idempotency key, which its retries share. To ask what became of a change, call
-   * again with the `idempotencyKey` of the error.
+   * again with the `idempotencyKey` of the error. A key that is older than a day is not tried any more:
+   * the error's `known` then says what became of the change.
    */
   async call<K extends Operation>(operation: K, ...[call]: Arguments<Call<K>>): Promise<Answer<K>> {
     const given = (call ?? {}) as LooseCall;

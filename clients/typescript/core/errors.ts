@@ -5,8 +5,11 @@ import type { Code } from './codes.js';
 
 type Wire = consumer['schemas']['Problem']['error'] | backoffice['schemas']['Problem']['error'];
 
+/** What the staff service knows of a change whose key is too old. */
+export type KnownMutation = backoffice['schemas']['KnownMutation'];
+
 /** The error document of the contracts. */
-export type Problem = Omit<Wire, 'code' | 'userMessageKey'> & { readonly code: Code; readonly userMessageKey: MessageKey };
+export type Problem = Omit<Wire, 'code' | 'userMessageKey'> & { readonly code: Code; readonly userMessageKey: MessageKey; readonly known?: KnownMutation };
 
 /**
  * What went wrong: a code of the service, or one of this client.
@@ -43,6 +46,14 @@ export class ProblemError extends Error {
     this.status = details.status ?? 0;
     this.problem = details.problem;
     this.headers = details.headers;
+  }
+
+  /**
+   * What became of a change, if its key is too old to try it again (`…IDEMPOTENCY_KEY_EXPIRED`); undefined otherwise.
+   * Show it to the operator: only `success` was done for certain, and only `none`, `failure` and `denied` were not.
+   */
+  get known(): KnownMutation | undefined {
+    return this.problem?.known;
   }
 
   /** When the same call may succeed, in milliseconds; undefined if waiting does not help. */

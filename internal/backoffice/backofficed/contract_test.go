@@ -176,11 +176,14 @@ func TestContract(t *testing.T) {
 	fail(&bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: time.Second, Err: errors.New("away")}, http.StatusServiceUnavailable, all...)
 	fail(&bff.Error{Code: bff.CodeUpstreamTimeout}, http.StatusGatewayTimeout, all...)
 
-	for code, want := range map[bff.Code]int{
-		bff.CodeStaffIdempotencyInFlight: http.StatusConflict, bff.CodeStaffIdempotencyReused: http.StatusUnprocessableEntity,
+	moment := bff.At(f.clock())
+	for _, failure := range []error{
+		&bff.Error{Code: bff.CodeStaffIdempotencyInFlight}, &bff.Error{Code: bff.CodeStaffIdempotencyReused}, backoffice.ErrKeyExpired(nil),
+		backoffice.ErrKeyExpired(&bff.Known{Outcome: string(backoffice.Failed), At: &moment, OperatorID: "opt_1", Code: bff.CodeStateConflict}),
 	} {
-		f.devices.fail(&bff.Error{Code: code})
-		f.syncing.fail(&bff.Error{Code: code})
+		want := bff.CodeOf(failure).Info().Status
+		f.devices.fail(failure)
+		f.syncing.fail(failure)
 		send(operations["offlineHints"](s), want)
 		send(operations["moveCursor"](s), want)
 	}

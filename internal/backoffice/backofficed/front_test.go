@@ -91,7 +91,9 @@ type frontConfig struct {
 	sharedLimits  bool             // kept in the session tier, as in production
 	upstreams     backoffice.House // in place of the house of the front
 	properties    backoffice.Properties
-	tenant        bff.ID // in place of one of its own
+	hands         backoffice.Hands     // in place of the front's own
+	mutations     backoffice.Mutations // of actions, in place of the front's own
+	tenant        bff.ID               // in place of one of its own
 	maxStreams    int
 	tenantStreams int         // as many as there may be unless it is set
 	routes        []web.Route // beside those of the API

@@ -1,6 +1,7 @@
 package backofficed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -161,7 +162,8 @@ func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.
 	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), notices)
 	thresholds, err := backoffice.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
-		Access: cfg.Access, Hands: f.hands, Mutations: n, Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Calendar: cfg.Calendar, Teller: teller, News: news, Now: f.clock,
+		Access: cfg.Access, Hands: cmp.Or[backoffice.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
+		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Calendar: cfg.Calendar, Teller: teller, News: news, Now: f.clock,
 	})
 	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Teller: teller, News: news, Now: f.clock})
 	return err

@@ -295,7 +295,7 @@ func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now 
 		g.refused.WithLabelValues(string(refused.Reason)).Inc()
 		return backoffice.Proof{}, errProof(w, refused, now)
 	}
-	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Made: p.Made, Until: p.Until}, nil
+	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Issued: p.Issued, Made: p.Made, Until: p.Until}, nil
 }
 
 // reportEvery is how often the replays of one key are reported: a flood of them must

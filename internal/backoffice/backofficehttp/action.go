@@ -65,14 +65,20 @@ func (d *deed) roles() []backoffice.Role {
 	return slices.Compact(all)
 }
 
+// readOnce reads the key of a mutation, and what the clock shows now by which it was made.
+func readOnce(r *http.Request) (backoffice.Once, error) {
+	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	return backoffice.Once{Key: key, Sent: visitOf(r).Sent}, err
+}
+
 // act answers a route of actions.
 func (a *API) act(d *deed) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+		once, err := readOnce(r)
 		if err != nil {
 			return err
 		}
-		c := backoffice.Command{Attestation: r.Header.Get("X-Mfa-Attestation")}
+		c := backoffice.Command{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
 		if err := d.readPath(r, &c); err != nil {
 			return err
 		}
@@ -87,14 +93,13 @@ func (a *API) act(d *deed) web.Handler {
 			}
 		}
 		v := visitOf(r)
-		digest, err := idempotency.Digest(struct {
+		c.Once.Digest, err = idempotency.Digest(struct {
 			Posting   *backoffice.Posting
 			WorkOrder *backoffice.NewWorkOrder
 		}{c.Posting, c.WorkOrder}, string(c.Action.Name), c.ID.String(), v.Property.String())
 		if err != nil {
 			return err
 		}
-		c.Once = backoffice.Once{Key: key, Digest: digest}
 		done, err := a.cfg.Proxy.Do(r.Context(), v, c, now(r))
 		if err != nil {
 			return err

@@ -80,7 +80,7 @@ func (a *API) offlineHints(w http.ResponseWriter, r *http.Request) error {
 	if err := ofDevice(r, v); err != nil {
 		return err
 	}
-	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	once, err := readOnce(r)
 	if err != nil {
 		return err
 	}
@@ -100,11 +100,11 @@ func (a *API) offlineHints(w http.ResponseWriter, r *http.Request) error {
 	if hints == nil {
 		hints = []backoffice.Hint{}
 	}
-	digest, err := idempotency.Digest(hints, "offline-hints", v.Session.Device.String())
+	once.Digest, err = idempotency.Digest(hints, "offline-hints", v.Session.Device.String())
 	if err != nil {
 		return err
 	}
-	kept, err := a.cfg.Devices.AddHints(r.Context(), v, hints, backoffice.Once{Key: key, Digest: digest}, at)
+	kept, err := a.cfg.Devices.AddHints(r.Context(), v, hints, once, at)
 	if err != nil {
 		return err
 	}

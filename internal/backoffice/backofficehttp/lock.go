@@ -16,17 +16,16 @@ import (
 func (a *API) lockAction(action backoffice.LockAction) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r)
-		key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+		once, err := readOnce(r)
 		if err != nil {
 			return err
 		}
-		request := backoffice.LockRequest{Attestation: r.Header.Get("X-Mfa-Attestation")}
+		request := backoffice.LockRequest{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
 		if request.Order, err = readLockOrder(w, r, action); err != nil {
 			return err
 		}
 		o := &request.Order
-		o.Tenant, o.Property, o.Request = v.Session.Tenant, v.Property, requestKey(key)
-		request.Once.Key = key
+		o.Tenant, o.Property, o.Request = v.Session.Tenant, v.Property, requestKey(once.Key)
 		request.Once.Digest, err = idempotency.Digest(o.ValidUntil.String(), "lock", string(action), o.Reservation.String(), o.Property.String())
 		if err != nil {
 			return err

@@ -111,13 +111,13 @@ func (a *API) acknowledge(w http.ResponseWriter, r *http.Request) error {
 // readMark reads what a decision and an acknowledgement have in common: the key, the
 // entry's id and a body. Its digest is left to the caller.
 func readMark(w http.ResponseWriter, r *http.Request, resource string) (backoffice.Once, *web.Input, error) {
-	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	once, err := readOnce(r)
 	if err != nil {
-		return backoffice.Once{}, nil, err
+		return once, nil, err
 	}
 	if !idForm.MatchString(web.PathValue(r, resource)) {
-		return backoffice.Once{}, nil, bff.FieldErrors{{Field: resource, Code: bff.FieldFormat}}.Err()
+		return once, nil, bff.FieldErrors{{Field: resource, Code: bff.FieldFormat}}.Err()
 	}
 	in, err := web.ReadBody(w, r)
-	return backoffice.Once{Key: key}, in, err
+	return once, in, err
 }

@@ -27,7 +27,7 @@ func (a *API) preferences(w http.ResponseWriter, r *http.Request) error {
 // putPreferences replaces them, if the operator has seen the newest version.
 func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
 	owner := preferencesOwner(visitOf(r))
-	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	once, err := readOnce(r)
 	if err != nil {
 		return err
 	}
@@ -38,11 +38,11 @@ func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
 	if change.Payload, err = readPayload(w, r); err != nil {
 		return err
 	}
-	digest, err := idempotency.Digest(change.Payload, "PUT /preferences", owner.Operator, owner.Property.String(), strconv.Itoa(change.Seen))
+	once.Digest, err = idempotency.Digest(change.Payload, "PUT /preferences", owner.Operator, owner.Property.String(), strconv.Itoa(change.Seen))
 	if err != nil {
 		return err
 	}
-	kept, err := a.cfg.Settings.ReplacePreferences(r.Context(), visitOf(r), change, backoffice.Once{Key: key, Digest: digest}, now(r))
+	kept, err := a.cfg.Settings.ReplacePreferences(r.Context(), visitOf(r), change, once, now(r))
 	if err != nil {
 		return err
 	}

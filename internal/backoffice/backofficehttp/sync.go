@@ -38,7 +38,7 @@ func (a *API) cursor(w http.ResponseWriter, r *http.Request) error {
 // moveCursor moves the cursor if the device saw its newest version.
 func (a *API) moveCursor(w http.ResponseWriter, r *http.Request) error {
 	v, at := visitOf(r), now(r)
-	key, err := idempotency.ULIDFrom(r.Header, bff.CodeStaffIdempotencyRequired)
+	once, err := readOnce(r)
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (a *API) moveCursor(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	digest, err := idempotency.Digest(move, "sync-cursor", v.Session.Device.String())
+	once.Digest, err = idempotency.Digest(move, "sync-cursor", v.Session.Device.String())
 	if err != nil {
 		return err
 	}
-	moved, err := a.cfg.Sync.Move(r.Context(), v, move, backoffice.Once{Key: key, Digest: digest}, at)
+	moved, err := a.cfg.Sync.Move(r.Context(), v, move, once, at)
 	if err != nil {
 		return err
 	}

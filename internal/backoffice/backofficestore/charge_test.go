@@ -32,7 +32,7 @@ func (d *desk) charge(t *testing.T, c backoffice.Charged) (backoffice.Mutation, 
 func newCharge(tenant, folio bff.ID) backoffice.Charged {
 	return backoffice.Charged{
 		Tenant: tenant, Operator: "opt_1", Folio: folio, Day: bff.DateOf(time.Now()),
-		Once: backoffice.Once{Key: id(bff.PrefixRequest).ULID(), Digest: [32]byte{1}}, Amount: bff.Money{Minor: 100, Currency: bff.AFN},
+		Once: pressed(id(bff.PrefixRequest).ULID(), 1), Amount: bff.Money{Minor: 100, Currency: bff.AFN},
 	}
 }
 

@@ -89,9 +89,9 @@ func (d *Devices) AddHints(ctx context.Context, r backoffice.HintReport, o backo
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
-	claim, earlier, err := d.ledger.once.Begin(ctx, idempotency.Request{
+	claim, earlier, err := d.ledger.begin(ctx, idempotency.Request{
 		Owner: []string{r.Tenant.UUID()}, By: []string{r.Device.String(), r.Operator}, Key: o.Key, Digest: o.Digest,
-	}, r.At)
+	}, o, r.At, nil)
 	if err != nil {
 		return backoffice.Answer{}, undone(fmt.Errorf("add hints: %w", err))
 	}

@@ -119,7 +119,7 @@ func TestAddHints(t *testing.T) {
 			Hints: []backoffice.Hint{{Kind: "check_in", ResourceID: "rsv_1", Count: 2}},
 		}
 	}
-	once := backoffice.Once{Key: "01M7MK9ZTR35B5VXC99GJ5AM9A", Digest: [32]byte{1}}
+	once := pressed("01M7MK9ZTR35B5VXC99GJ5AM9A", 1)
 	answers := make([]string, 4)
 	var all sync.WaitGroup
 	for i := range answers {
@@ -139,7 +139,7 @@ func TestAddHints(t *testing.T) {
 	if len(answers) != 1 || !strings.HasPrefix(answers[0], `202 {"hintId":"oaq_`) {
 		t.Errorf("%q", answers)
 	}
-	if _, err := devices.AddHints(ctx, report(), backoffice.Once{Key: once.Key, Digest: [32]byte{2}}); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+	if _, err := devices.AddHints(ctx, report(), pressed(once.Key, 2)); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
 		t.Errorf("the key with another body: %v", err)
 	}
 	want := `[{"kind": "check_in", "count": 2, "resourceId": "rsv_1"}]`

@@ -94,6 +94,11 @@ func (d *desk) rows(t testing.TB, sql string, args ...any) []string {
 
 func id(p bff.Prefix) bff.ID { return bff.NewID(p, time.Now()) }
 
+// pressed is a mutation whose key was made this moment by its sender's clock, with some body.
+func pressed(key string, body byte) backoffice.Once {
+	return backoffice.Once{Key: key, Digest: [32]byte{body}, Sent: bff.MustParseID(bff.PrefixRequest, "req_"+key).Time()}
+}
+
 // checkIn is what an operator at a front desk does.
 func checkIn(tenant bff.ID, now time.Time) backoffice.Activity {
 	return backoffice.Activity{

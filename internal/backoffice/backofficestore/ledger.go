@@ -143,7 +143,7 @@ func (l *Ledger) commit(ctx context.Context, entries []entry) error {
 	for _, e := range entries {
 		parts = append(parts, postgres.Part{Tenant: e.tenant, Queue: func(b *pgx.Batch) {
 			for i := range e.did {
-				b.Queue(insertActivity, activityArgs(e.did[i])...)
+				b.Queue(insertActivity, activityArgs(e.did[i], nil)...)
 			}
 			e.events(b)
 		}})
@@ -161,13 +161,14 @@ func (l *Ledger) commit(ctx context.Context, entries []entry) error {
 
 const (
 	insertActivity = `INSERT INTO bff_backoffice.operator_activity (id, tenant_id, property_id, operator_id, device_id, session_id, roles,
-			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash, key_hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 		ON CONFLICT (tenant_id, id) DO NOTHING`
 	endActivity = `UPDATE bff_backoffice.operator_activity SET outcome = $2, latency_ms = $3, error_code = $4 WHERE id = $1`
 )
 
-func activityArgs(a backoffice.Activity) []any {
+// activityArgs are those of insertActivity; keyHash is nil for what has no key.
+func activityArgs(a backoffice.Activity, keyHash any) []any {
 	roles := a.Roles
 	if roles == nil {
 		roles = []string{}
@@ -175,7 +176,7 @@ func activityArgs(a backoffice.Activity) []any {
 	return append([]any{
 		a.ID.UUID(), a.Tenant.UUID(), uuidOrNull(a.Property), a.Operator, a.Device.String(), a.Session.String(), roles,
 		a.At, a.Category, a.Action, optional(a.Resource.Kind), optional(a.Resource.StoredID()),
-	}, append(ending(a), optional(a.Context))...)
+	}, append(ending(a), optional(a.Context), keyHash)...)
 }
 
 // ending is how an activity ended: outcome, latency and code.

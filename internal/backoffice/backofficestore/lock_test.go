@@ -24,7 +24,7 @@ func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) bac
 	a := checkIn(tenant, now)
 	a.Category, a.Action = "lock", string(action)
 	return backoffice.Attempt{
-		Activity: a, Once: backoffice.Once{Key: key, Digest: [32]byte{1}},
+		Activity: a, Once: pressed(key, 1),
 		Lock: &backoffice.LockAudit{
 			ID: id(bff.PrefixLockAudit), Action: action, Reservation: reservation, Request: bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID(),
 			LockResult: backoffice.LockResult{State: backoffice.LockUnknown},
@@ -72,15 +72,22 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	if diff := cmp.Diff([]string{"success", "success"}, d.rows(t, `SELECT outcome FROM bff_backoffice.operator_activity`)); diff != "" {
 		t.Error(diff)
 	}
-	// A day later the key is free, and what it did is known: it is not done again, and
-	// nothing else is under the same key.
-	third := lockAttempt(tenant, backoffice.RevokeKey, now.Add(25*time.Hour))
+	// A day later the ledger says what it did. Without its trace, which the release before
+	// did not leave, the audit does: it is not done again, and nothing else is under the
+	// same key.
+	third := lockAttempt(tenant, backoffice.RevokeKey, now.Add(26*time.Hour))
+	if _, _, err := d.BeginMutation(ctx, third); bff.CodeOf(err) != bff.CodeStaffIdempotencyExpired || asError(t, err).Known.Outcome != "success" {
+		t.Errorf("after a day: %v", err)
+	}
+	if _, err := d.admin.Exec(ctx, `UPDATE bff_backoffice.operator_activity SET key_hash = NULL`); err != nil {
+		t.Fatal(err)
+	}
 	m, _, err = d.BeginMutation(ctx, third)
 	if err != nil || third.Lock.State != backoffice.LockRevoked || third.Lock.Vendor != "salto" {
 		t.Fatalf("%+v, %v", third.Lock, err)
 	}
 	m.Release()
-	other := lockAttempt(tenant, backoffice.IssueKey, now.Add(26*time.Hour))
+	other := lockAttempt(tenant, backoffice.IssueKey, now.Add(27*time.Hour))
 	if _, _, err := d.BeginMutation(ctx, other); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
 		t.Errorf("another action: %v", err)
 	}
@@ -219,7 +226,7 @@ func BenchmarkLockAction(b *testing.B) {
 		k := id(bff.PrefixRequest)
 		_, _, err := locks.Act(b.Context(), visit, backoffice.LockRequest{
 			Order: backoffice.LockOrder{Tenant: tenant, Property: visit.Property, Reservation: reservation, Action: backoffice.IssueKey, Request: k.UUID()},
-			Once:  backoffice.Once{Key: k.ULID(), Digest: [32]byte{1}},
+			Once:  pressed(k.ULID(), 1),
 		}, time.Now())
 		if err != nil {
 			b.Fatal(err)

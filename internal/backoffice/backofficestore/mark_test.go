@@ -29,7 +29,7 @@ func decision(a backoffice.Activity, outcome backoffice.DecisionOutcome) *backof
 // decide is an operator's whole attempt.
 func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x *backoffice.Decision) (backoffice.Answer, error) {
 	t.Helper()
-	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: backoffice.Once{Key: key, Digest: [32]byte{1}}})
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 1)})
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
@@ -105,7 +105,7 @@ func TestOneAcknowledgement(t *testing.T) {
 		t.Helper()
 		a := checkIn(tenant, at)
 		a.Operator = operator
-		m, _, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: backoffice.Once{Key: id(bff.PrefixRequest).ULID()}})
+		m, _, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(id(bff.PrefixRequest).ULID(), 0)})
 		if err != nil {
 			t.Fatal(err)
 		}

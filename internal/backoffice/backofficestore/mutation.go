@@ -23,6 +23,9 @@ const (
 	// claimWait is how long a claim waits for another's commit, never for the call
 	// that follows.
 	claimWait = 2 * time.Second
+	// keptKeys is how long answers are kept: when one is forgotten, the ledger already
+	// refuses its key, by whichever instance's clock.
+	keptKeys = backoffice.KeyMemory + time.Hour
 	// finishTimeout caps the commit of what another service has done. It does not end
 	// with the client's request: the outcome is known now.
 	finishTimeout = 5 * time.Second
@@ -30,7 +33,7 @@ const (
 
 func (l *Ledger) newOnce() *idempotency.Store {
 	return idempotency.New(idempotency.Config{
-		Wait: claimWait,
+		Wait: claimWait, Life: keptKeys,
 		Begin: func(ctx context.Context, r idempotency.Request, work func(pgx.Tx) error) error {
 			tenant, err := bff.IDFromUUID(bff.PrefixTenant, r.Owner[0])
 			if err != nil {
@@ -52,10 +55,11 @@ func (l *Ledger) newOnce() *idempotency.Store {
 func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
 	a, o := at.Activity, at.Once
 	a.Outcome, a.Latency, a.Code = backoffice.Unknown, 0, ""
-	claim, earlier, err := l.once.BeginWith(ctx, idempotency.Request{
-		Owner: []string{a.Tenant.UUID()}, By: []string{a.Device.String(), a.Operator}, Key: o.Key, Digest: o.Digest,
-	}, a.At, func(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
-		b.Queue(insertActivity, activityArgs(a)...)
+	r := idempotency.Request{Owner: []string{a.Tenant.UUID()}, By: []string{a.Device.String(), a.Operator}, Key: o.Key, Digest: o.Digest}
+	claim, earlier, err := l.begin(ctx, r, o, a.At, func(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
+		keyed := trace{tenant: a.Tenant, hash: keyHash(r), operator: a.Operator}
+		keyed.refuse(b, a.At.Add(-backoffice.KeyMemory))
+		b.Queue(insertActivity, activityArgs(a, keyed.hash)...)
 		if at.Lock != nil {
 			return addLock(ctx, tx, b, &a, at.Lock)
 		}

@@ -61,7 +61,7 @@ func TestMutationKeepsPreferences(t *testing.T) {
 	finish := func(key string, f backoffice.Finished) error {
 		t.Helper()
 		did := checkIn(a.Tenant, now)
-		m, earlier, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: did, Once: backoffice.Once{Key: key}})
+		m, earlier, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: did, Once: pressed(key, 0)})
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}

@@ -44,7 +44,7 @@ func TestCursorCopies(t *testing.T) {
 	copied(tenant, &backoffice.SyncCursor{PullCursor: "7", PushAck: "1", Version: 3, Stale: true})
 	copied(id(bff.PrefixTenant), nil)
 
-	m, earlier, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: backoffice.Once{Key: "01M7MK9ZTR35B5VXC99GJ5AM9A"}})
+	m, earlier, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: pressed("01M7MK9ZTR35B5VXC99GJ5AM9A", 0)})
 	if err != nil || earlier != nil {
 		t.Fatalf("%v %v", earlier, err)
 	}
@@ -53,7 +53,7 @@ func TestCursorCopies(t *testing.T) {
 	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: answer, Cursor: &backoffice.CursorCopy{Tenant: id(bff.PrefixTenant), Device: device, Cursor: moved}}); err == nil {
 		t.Error("a cursor of another tenant was kept")
 	}
-	m, earlier, err = d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: backoffice.Once{Key: "01M7MK9ZTR35B5VXC99GJ5AM9B"}})
+	m, earlier, err = d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: pressed("01M7MK9ZTR35B5VXC99GJ5AM9B", 0)})
 	if err != nil || earlier != nil {
 		t.Fatalf("%v %v", earlier, err)
 	}
@@ -62,7 +62,7 @@ func TestCursorCopies(t *testing.T) {
 	}
 	moved.Stale = true
 	copied(tenant, &moved)
-	_, earlier, err = d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: backoffice.Once{Key: "01M7MK9ZTR35B5VXC99GJ5AM9B"}})
+	_, earlier, err = d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: pressed("01M7MK9ZTR35B5VXC99GJ5AM9B", 0)})
 	if err != nil || earlier == nil {
 		t.Fatalf("%v %v", earlier, err)
 	}

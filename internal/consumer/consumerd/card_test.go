@@ -382,6 +382,7 @@ func TestClearedStaysCleared(t *testing.T) {
 						b.age(age)
 						old := maps.Clone(b.cookies)
 						b.change("/session/clear", "")
+						<-time.After(time.Second) // what was to be told of it before has been
 						told := s.journal.of(id)
 						if lost {
 							s.sessions.Lose()

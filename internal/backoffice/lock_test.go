@@ -109,14 +109,15 @@ func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *backoff
 		told.Vendor != r.Vendor || told.CredentialID != r.Credential || told.Reason != r.Reason {
 		t.Errorf("told %+v of %+v, %+v", told, row, r)
 	}
-	raw, err := json.Marshal(e.Envelope)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []bff.ID{v.Session.Tenant, v.Property, v.Session.Device} {
-		if !strings.Contains(string(raw), id.String()) {
-			t.Errorf("the envelope does not name %s: %s", id, raw)
-		}
+	checkEnvelope(t, e, v)
+}
+
+// checkEnvelope holds the envelope of an event to whom it is about.
+func checkEnvelope(t *testing.T, e bff.Event, v *backoffice.Visit) {
+	t.Helper()
+	if in := e.Envelope; in.TenantID == nil || *in.TenantID != v.Session.Tenant.String() || in.PropertyID != v.Property.String() ||
+		in.DeviceID != v.Session.Device.String() || in.OperatorID != "opt_1" {
+		t.Errorf("the envelope names %+v", in)
 	}
 }
 

@@ -72,8 +72,37 @@ func TestTombstones(t *testing.T) {
 	if (&Tombstones{Here: at}).Ended(&Session{TokenIssued: second}) {
 		t.Error("a switch ends a session by force")
 	}
-	if !(&Tombstones{Tenant: at}).Ended(&Session{TokenIssued: second}) {
-		t.Error("a session before a revocation goes on")
+	for name, stones := range map[string]Tombstones{"device": {Device: at}, "operator": {Operator: at}, "tenant": {Tenant: at}} {
+		if !stones.Ended(&Session{TokenIssued: second}) {
+			t.Errorf("a session before a revocation of the %s goes on", name)
+		}
+		if stones.Ended(&Session{TokenIssued: second.Add(time.Second)}) {
+			t.Errorf("a session after a revocation of the %s is ended", name)
+		}
+	}
+}
+
+// A session is the caller's, with what its token and its request say, and remembers whose
+// place it took.
+func TestNewSession(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
+	c := Caller{
+		Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now), TokenIssued: now.Add(-time.Minute),
+		IPHash: "ip", FingerprintHash: "print", App: App{Version: "1.2.3", Platform: "linux"},
+	}
+	old := &Session{ID: bff.NewID(bff.PrefixBackofficeLogin, now), Operator: "opt_2", OpenedAt: now.Add(-time.Hour)}
+	got := newSession(c, old, now)
+	want := Session{
+		ID: got.ID, Tenant: c.Tenant, Operator: "opt_1", Device: c.Device, OpenedAt: now, TokenIssued: c.TokenIssued, IPHash: "ip", FingerprintHash: "print",
+		AppVersion: "1.2.3", AppPlatform: "linux", Replaced: got.Replaced,
+	}
+	if got != want || got.Replaced == nil || *got.Replaced != (Replaced{ID: old.ID, Operator: "opt_2", OpenedAt: old.OpenedAt}) {
+		t.Errorf("%+v, replaced %+v", got, got.Replaced)
+	}
+	old.Operator = c.Operator
+	if got := newSession(c, old, now); got.Replaced != nil {
+		t.Errorf("an operator took the place of itself: %+v", got.Replaced)
 	}
 }
 

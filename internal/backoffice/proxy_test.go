@@ -232,6 +232,7 @@ func TestProxyDoes(t *testing.T) {
 			if err := json.Unmarshal(c.finished[0].Events[0].Payload, &told); err != nil {
 				t.Fatal(err)
 			}
+			checkEnvelope(t, c.finished[0].Events[0], v)
 			wantID := command.ID.String()
 			if action.New {
 				wantID = made

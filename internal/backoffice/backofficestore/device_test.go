@@ -139,6 +139,11 @@ func TestAddHints(t *testing.T) {
 	if len(answers) != 1 || !strings.HasPrefix(answers[0], `202 {"hintId":"oaq_`) {
 		t.Errorf("%q", answers)
 	}
+	old := pressed(id(bff.PrefixRequest).ULID(), 1)
+	old.Sent = old.Sent.Add(backoffice.KeyMemory)
+	if _, err := devices.AddHints(ctx, report(), old); bff.CodeOf(err) != bff.CodeStaffIdempotencyExpired || asError(t, err).Known.Outcome != backoffice.NoTrace {
+		t.Errorf("an old key: %v", err)
+	}
 	if _, err := devices.AddHints(ctx, report(), pressed(once.Key, 2)); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
 		t.Errorf("the key with another body: %v", err)
 	}

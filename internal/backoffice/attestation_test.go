@@ -20,7 +20,7 @@ type attestations struct {
 
 func (*attestations) AddAttestation(context.Context, backoffice.Attestation) error { return nil }
 
-func (a *attestations) FindAttestation(_ context.Context, tenant, id bff.ID) (backoffice.Attestation, error) {
+func (a *attestations) FindAttestation(_ context.Context, _, id bff.ID) (backoffice.Attestation, error) {
 	if a.found == nil && id != a.kept.ID {
 		return backoffice.Attestation{}, backoffice.ErrNoAttestation
 	}
@@ -57,17 +57,19 @@ func TestConsumeAttestation(t *testing.T) {
 		want     bff.Code
 		wantUses int
 	}{
-		"good":                           {wantUses: 1},
-		"of any resource":                {change: func(a *attestations) { a.kept.Resource = "" }, wantUses: 1},
-		"at its last moment":             {after: time.Minute - 1, wantUses: 1},
-		"expired":                        {after: time.Minute, want: bff.CodeMFAAttestationInvalid},
-		"none":                           {id: "-", want: bff.CodeMFARequired},
-		"no id":                          {id: "mfa", want: bff.CodeMFAAttestationInvalid},
-		"unknown":                        {id: bff.NewID(bff.PrefixMFA, now).String(), want: bff.CodeMFAAttestationInvalid},
-		"another tenant's":               {change: func(a *attestations) { a.kept.Tenant = bff.NewID(bff.PrefixTenant, now) }, want: bff.CodeMFAAttestationInvalid},
-		"another operator's":             {change: func(a *attestations) { a.kept.Operator = "opt_2" }, want: bff.CodeMFAAttestationInvalid},
-		"another device's":               {change: func(a *attestations) { a.kept.Device = bff.NewID(bff.PrefixDevice, now) }, want: bff.CodeMFAAttestationInvalid},
-		"another session's":              {change: func(a *attestations) { a.kept.Session = bff.NewID(bff.PrefixBackofficeLogin, now) }, want: bff.CodeMFAAttestationInvalid},
+		"good":               {wantUses: 1},
+		"of any resource":    {change: func(a *attestations) { a.kept.Resource = "" }, wantUses: 1},
+		"at its last moment": {after: time.Minute - 1, wantUses: 1},
+		"expired":            {after: time.Minute, want: bff.CodeMFAAttestationInvalid},
+		"none":               {id: "-", want: bff.CodeMFARequired},
+		"no id":              {id: "mfa", want: bff.CodeMFAAttestationInvalid},
+		"unknown":            {id: bff.NewID(bff.PrefixMFA, now).String(), want: bff.CodeMFAAttestationInvalid},
+		"another tenant's":   {change: func(a *attestations) { a.kept.Tenant = bff.NewID(bff.PrefixTenant, now) }, want: bff.CodeMFAAttestationInvalid},
+		"another operator's": {change: func(a *attestations) { a.kept.Operator = "opt_2" }, want: bff.CodeMFAAttestationInvalid},
+		"another device's":   {change: func(a *attestations) { a.kept.Device = bff.NewID(bff.PrefixDevice, now) }, want: bff.CodeMFAAttestationInvalid},
+		"another session's": {
+			change: func(a *attestations) { a.kept.Session = bff.NewID(bff.PrefixBackofficeLogin, now) }, want: bff.CodeMFAAttestationInvalid,
+		},
 		"for another scope":              {change: func(a *attestations) { a.kept.Scope = backoffice.ScopeLargeCharge }, want: bff.CodeMFAAttestationInvalid},
 		"for another resource":           {change: func(a *attestations) { a.kept.Resource = "fol_2" }, want: bff.CodeMFAAttestationInvalid},
 		"used for this":                  {used: true, usedBy: use.Once},

@@ -126,9 +126,11 @@ func TestLockAnswers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
 	for want, result := range map[string]backoffice.LockResult{
-		`{"auditId":"AUDIT","credentialId":"lck_1","state":"revoked","vendor":"salto"}`: {State: backoffice.LockRevoked, Vendor: "salto", Credential: "lck_1", Reason: "none"},
-		`{"auditId":"AUDIT","reason":"battery_low","state":"failed","vendor":"salto"}`:  {State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"},
-		`{"auditId":"AUDIT","state":"pending","vendor":"salto"}`:                        {State: backoffice.LockPending, Vendor: "salto"},
+		`{"auditId":"AUDIT","credentialId":"lck_1","state":"revoked","vendor":"salto"}`: {
+			State: backoffice.LockRevoked, Vendor: "salto", Credential: "lck_1", Reason: "none",
+		},
+		`{"auditId":"AUDIT","reason":"battery_low","state":"failed","vendor":"salto"}`: {State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"},
+		`{"auditId":"AUDIT","state":"pending","vendor":"salto"}`:                       {State: backoffice.LockPending, Vendor: "salto"},
 	} {
 		d := &lockDesk{result: result}
 		v, r := lockVisit(d, now)
@@ -152,7 +154,8 @@ func TestLockAnswers(t *testing.T) {
 	locks := backoffice.NewLocks(backoffice.LocksConfig{
 		Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
 	})
-	if _, result, err := locks.Act(t.Context(), v, r, now); err != nil || result.State != backoffice.LockIssued || d.row.Attestation != "" || d.attestation.UsedFor != "" {
+	if _, result, err := locks.Act(t.Context(), v, r, now); err != nil || result.State != backoffice.LockIssued || d.row.Attestation != "" ||
+		d.attestation.UsedFor != "" {
 		t.Errorf("%+v, %v, row %+v", result, err, d.row)
 	}
 }
@@ -177,7 +180,9 @@ func TestLockActs(t *testing.T) {
 	}
 	unknown := backoffice.LockResult{State: backoffice.LockUnknown}
 	revoked := backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto", Credential: "lck_1"}
-	first := attempt{result: unknown, failure: hangs, wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeUpstreamTimeout, wantCalls: 1}
+	first := attempt{
+		result: unknown, failure: hangs, wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeUpstreamTimeout, wantCalls: 1,
+	}
 	for name, attempts := range map[string][]attempt{
 		"done": {{result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1}},
 		"failed": {{
@@ -202,13 +207,16 @@ func TestLockActs(t *testing.T) {
 			result: backoffice.LockResult{State: backoffice.LockRefused}, failure: &bff.Error{Code: bff.CodeUpstreamUnavailable},
 			wantState: backoffice.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeLockOutcomeUnknown, wantCalls: 2,
 		}},
-		"hangs, then done": {first, {result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 2}},
+		"hangs, then done": {
+			first, {result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 2},
+		},
 		"settled meanwhile": {
 			{result: revoked, wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1},
 			{wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1},
 		},
 		"done, and not recorded": {{
-			result: revoked, kept: errors.New("away"), wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded, wantCode: bff.CodeLockOutcomeUnknown, wantEvents: 1, wantCalls: 1,
+			result: revoked, kept: errors.New("away"), wantState: backoffice.LockRevoked, wantOutcome: backoffice.Succeeded,
+			wantCode: bff.CodeLockOutcomeUnknown, wantEvents: 1, wantCalls: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +254,8 @@ func TestLockActs(t *testing.T) {
 					t.Errorf("attempt %d: the activity has the code %s, want %s", i, end.Code, a.wantCode)
 				}
 			}
-			if d.row.Attestation != d.attestation.ID.String() && attempts[0].attestation == "" || d.row.Reservation != good.Order.Reservation || d.row.Request != "request" {
+			if d.row.Attestation != d.attestation.ID.String() && attempts[0].attestation == "" || d.row.Reservation != good.Order.Reservation ||
+				d.row.Request != "request" {
 				t.Errorf("audit %+v", d.row)
 			}
 			for _, end := range d.finished {
@@ -254,7 +263,8 @@ func TestLockActs(t *testing.T) {
 					checkLockEvent(t, e, v, d.row, *end.Lock)
 				}
 			}
-			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant || d.activity.Property != v.Property {
+			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant ||
+				d.activity.Property != v.Property {
 				t.Errorf("activity %+v", d.activity)
 			}
 		})

@@ -115,7 +115,9 @@ func TestProxyDoes(t *testing.T) {
 		wantTaken   int
 		wantVoid    bool
 	}{
-		"check-in":                 {action: backoffice.CheckIn, role: backoffice.FrontDesk, wantStatus: 200, wantOutcome: backoffice.Succeeded, wantCarried: true, wantVoid: true},
+		"check-in": {
+			action: backoffice.CheckIn, role: backoffice.FrontDesk, wantStatus: 200, wantOutcome: backoffice.Succeeded, wantCarried: true, wantVoid: true,
+		},
 		"check-in by another role": {action: backoffice.CheckIn, role: backoffice.Housekeeper, want: bff.CodeRoleDenied},
 		"check-in elsewhere":       {action: backoffice.CheckIn, role: backoffice.FrontDesk, elsewhere: true, want: bff.CodeResourceNotFound},
 		"check-in of nothing": {
@@ -174,7 +176,9 @@ func TestProxyDoes(t *testing.T) {
 			}
 			v, _ := lockVisit(&lockDesk{}, now)
 			v.Member = &backoffice.Member{Roles: []backoffice.Role{tc.role}}
-			command := backoffice.Command{Action: action, Once: backoffice.Once{Key: "key"}, Posting: &backoffice.Posting{Amount: bff.Money{Minor: tc.amount, Currency: bff.AFN}}}
+			command := backoffice.Command{
+				Action: action, Once: backoffice.Once{Key: "key"}, Posting: &backoffice.Posting{Amount: bff.Money{Minor: tc.amount, Currency: bff.AFN}},
+			}
 			made := bff.NewID(backoffice.PrefixWorkOrder, now).String()
 			if !action.New {
 				command.ID = bff.NewID(action.ID, now)
@@ -206,7 +210,8 @@ func TestProxyDoes(t *testing.T) {
 				t.Errorf("%d factors used, %d charges counted, %d taken out; want %d, %d, %d", c.uses, len(c.counted), c.taken, tc.wantUses, tc.wantCounted, tc.wantTaken)
 			}
 			for _, m := range c.counted {
-				if m.Tenant != v.Session.Tenant || m.Operator != v.Session.Operator || m.Folio != command.ID || m.Once != command.Once || m.Amount.Minor != tc.amount || m.Day != bff.DateOf(now) {
+				if m.Tenant != v.Session.Tenant || m.Operator != v.Session.Operator || m.Folio != command.ID || m.Once != command.Once ||
+					m.Amount.Minor != tc.amount || m.Day != bff.DateOf(now) {
 					t.Errorf("counted %+v", m)
 				}
 			}
@@ -219,7 +224,8 @@ func TestProxyDoes(t *testing.T) {
 				}
 				return
 			}
-			if a := c.began.Activity; a.Action != string(tc.action) || a.Category != action.Category || a.Resource.Kind != action.Kind || a.Resource.ID != command.ID.String() {
+			if a := c.began.Activity; a.Action != string(tc.action) || a.Category != action.Category || a.Resource.Kind != action.Kind ||
+				a.Resource.ID != command.ID.String() {
 				t.Errorf("began %+v", a)
 			}
 			if (tc.wantOutcome == "") != (len(c.finished[0].Events) == 0) {

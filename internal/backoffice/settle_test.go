@@ -100,7 +100,8 @@ func TestLockRowsAreSettled(t *testing.T) {
 		if tc.settle {
 			v := &backoffice.Visit{Session: backoffice.Session{Tenant: l.row.Tenant, Device: l.row.Device}, Property: l.row.Property}
 			checkLockEvent(t, l.event, v, &l.row.LockAudit, l.result)
-			want := fmt.Sprintf(`{"auditId":%q,"action":%q,"reservationId":%q,"state":%q,"vendor":"salto","credentialId":"lck_1"`, l.row.ID, l.row.Action, l.row.Reservation, tc.state)
+			want := fmt.Sprintf(`{"auditId":%q,"action":%q,"reservationId":%q,"state":%q,"vendor":"salto","credentialId":"lck_1"`, l.row.ID,
+				l.row.Action, l.row.Reservation, tc.state)
 			if !strings.HasPrefix(string(l.notice.Data), want) {
 				t.Errorf("%s: streams are told %s, want %s", tc.name, l.notice.Data, want)
 			}
@@ -135,7 +136,8 @@ func TestReportsOfLocksKeepNoText(t *testing.T) {
 	} {
 		l := &lockRow{row: backoffice.LockRow{
 			LockAudit: backoffice.LockAudit{ID: bff.NewID(bff.PrefixLockAudit, now), Action: backoffice.IssueKey, Reservation: bff.NewID(bff.PrefixReservation, now)},
-			Tenant:    bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now), AttemptedAt: now,
+			Tenant:    bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1",
+			Device: bff.NewID(bff.PrefixDevice, now), AttemptedAt: now,
 		}}
 		s := &backoffice.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}
 		report := backoffice.LockResult{State: backoffice.LockFailed, Vendor: tc.vendor, Reason: tc.reason, Credential: tc.credential}

@@ -28,7 +28,8 @@ func TestCardOf(t *testing.T) {
 	t.Parallel()
 	made := time.Date(2026, 11, 17, 10, 0, 0, 7, time.UTC)
 	s := consumer.GuestSession{
-		ID: bff.NewID(bff.PrefixGuestSession, made), Locale: bff.LocaleUrdu, Currency: bff.PKR, Consent: consumer.Consent{Marketing: true}, Chosen: true, Silent: true,
+		ID: bff.NewID(bff.PrefixGuestSession, made), Locale: bff.LocaleUrdu, Currency: bff.PKR, Consent: consumer.Consent{Marketing: true},
+		Chosen: true, Silent: true,
 	}
 	want := consumer.Card{
 		SessionID: s.ID, Locale: bff.LocaleUrdu, Currency: bff.PKR, Consent: consumer.Consent{Marketing: true}, Chosen: true, Silent: true,
@@ -106,8 +107,10 @@ func TestSessionOfACard(t *testing.T) {
 			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true }, kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}},
 			want: func(s *consumer.GuestSession) { s.Consent.Telemetry, s.Silent = false, true },
 		},
-		"cleared":     {kept: refusals{kept: consumer.Refusal{Cleared: true}}, wantCleared: true},
-		"cannot tell": {kept: refusals{kept: consumer.Refusal{Refused: true, Cleared: true}, err: errors.New("away")}, want: func(s *consumer.GuestSession) { s.Unread = true }},
+		"cleared": {kept: refusals{kept: consumer.Refusal{Cleared: true}}, wantCleared: true},
+		"cannot tell": {
+			kept: refusals{kept: consumer.Refusal{Refused: true, Cleared: true}, err: errors.New("away")}, want: func(s *consumer.GuestSession) { s.Unread = true },
+		},
 	} {
 		c, v, want := card, client, session
 		if tc.card != nil {
@@ -133,10 +136,16 @@ func TestRestored(t *testing.T) {
 		want        consumer.GuestSession
 		wantCleared bool
 	}{
-		"nothing":     {want: consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}}},
-		"refused":     {kept: refusals{kept: consumer.Refusal{Refused: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}}},
-		"silent":      {kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}, Silent: true}},
-		"cleared":     {kept: refusals{kept: consumer.Refusal{Cleared: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}}, wantCleared: true},
+		"nothing": {want: consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}}},
+		"refused": {kept: refusals{kept: consumer.Refusal{Refused: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}}},
+		"silent": {
+			kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}, Silent: true},
+		},
+		"cleared": {
+			kept:        refusals{kept: consumer.Refusal{Cleared: true}},
+			want:        consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}},
+			wantCleared: true,
+		},
 		"cannot tell": {kept: refusals{kept: consumer.Refusal{Cleared: true}, err: errors.New("away")}, want: lost},
 	} {
 		if got, cleared := lost.Resolve(t.Context(), tc.kept); got != tc.want || cleared != tc.wantCleared {
@@ -160,11 +169,13 @@ func TestCardless(t *testing.T) {
 		now      time.Time
 		want     bool
 	}{
-		"nowhere":                  {opened: upgrade, now: upgrade},
-		"plain http":               {cardless: consumer.Cardless{Always: true}, opened: upgrade, now: upgrade, want: true},
-		"older":                    {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade.Add(-time.Millisecond), now: upgrade, want: true},
-		"as old":                   {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade, now: upgrade},
-		"older, at the last":       {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade.Add(-time.Hour), now: upgrade.Add(30 * 24 * time.Hour), want: true},
+		"nowhere":    {opened: upgrade, now: upgrade},
+		"plain http": {cardless: consumer.Cardless{Always: true}, opened: upgrade, now: upgrade, want: true},
+		"older":      {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade.Add(-time.Millisecond), now: upgrade, want: true},
+		"as old":     {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade, now: upgrade},
+		"older, at the last": {
+			cardless: consumer.Cardless{Before: upgrade}, opened: upgrade.Add(-time.Hour), now: upgrade.Add(30 * 24 * time.Hour), want: true,
+		},
 		"older, thirty days after": {cardless: consumer.Cardless{Before: upgrade}, opened: upgrade.Add(-time.Hour), now: upgrade.Add(30*24*time.Hour + 1)},
 		"both": {
 			cardless: consumer.Cardless{Always: true, Before: upgrade}, opened: upgrade.Add(-time.Hour), now: upgrade, want: true,
@@ -194,8 +205,10 @@ func TestApply(t *testing.T) {
 		"cookie":   {consumer.SessionChange{CookieAt: now.Add(1)}, func(s *consumer.GuestSession) { s.CookieAt = now.Add(1) }},
 		"locale":   {consumer.SessionChange{Locale: "ur"}, func(s *consumer.GuestSession) { s.Locale = "ur" }},
 		"currency": {consumer.SessionChange{Currency: bff.PKR}, func(s *consumer.GuestSession) { s.Currency = bff.PKR }},
-		"campaign": {consumer.SessionChange{Campaign: &consumer.Campaign{Source: "a"}}, func(s *consumer.GuestSession) { s.Campaign = &consumer.Campaign{Source: "a"} }},
-		"refusal":  {consumer.SessionChange{Consent: &consumer.Consent{Marketing: true}}, func(s *consumer.GuestSession) { s.Consent.Marketing = true }},
+		"campaign": {
+			consumer.SessionChange{Campaign: &consumer.Campaign{Source: "a"}}, func(s *consumer.GuestSession) { s.Campaign = &consumer.Campaign{Source: "a"} },
+		},
+		"refusal": {consumer.SessionChange{Consent: &consumer.Consent{Marketing: true}}, func(s *consumer.GuestSession) { s.Consent.Marketing = true }},
 		"consent": {
 			consumer.SessionChange{Consent: &consumer.Consent{Telemetry: true}, Chosen: true},
 			func(s *consumer.GuestSession) { s.Consent.Telemetry, s.Chosen, s.Silent = true, true, false },
@@ -246,7 +259,8 @@ func TestChangesAreTold(t *testing.T) {
 			s.CurrencyChanged(bff.PKR, consumer.TriggerUser, now),
 		},
 		{
-			consumer.WishlistAdded{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map", AddedAt: e.AddedAt, WishlistSize: 3},
+			consumer.WishlistAdded{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map",
+				AddedAt: e.AddedAt, WishlistSize: 3},
 			e.Added(s.ID, 3),
 		},
 		{

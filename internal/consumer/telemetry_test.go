@@ -154,7 +154,8 @@ func TestSearchExecuted(t *testing.T) {
 	s, search := guest(true), bff.NewID(bff.PrefixSearchSession, noon)
 	got := q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
 	box := consumer.BoundingBox{SwLat: 34.4, SwLng: 69, NeLat: 34.7, NeLng: 69.4}
-	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != consumer.SearchMap || got.ResultCount != 9 || !got.FromCache || got.CompositionMs != 25 {
+	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != consumer.SearchMap || got.ResultCount != 9 || !got.FromCache ||
+		got.CompositionMs != 25 {
 		t.Errorf("told %+v", got)
 	}
 	if got.Occupancy != (consumer.Party{Adults: 4, Children: 3, Rooms: 2}) || got.Geo.BoundingBox == nil || *got.Geo.BoundingBox != box {

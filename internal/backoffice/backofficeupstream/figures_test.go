@@ -36,7 +36,9 @@ func TestEveryFigure(t *testing.T) {
 		}
 		return d
 	}
-	at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: backoffice.Day{Date: date("2026-11-17")}}
+	at := backoffice.Place{
+		Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: backoffice.Day{Date: date("2026-11-17")},
+	}
 	order, operator := bff.NewID(backoffice.PrefixWorkOrder, time.Now()), bff.NewID(bff.PrefixOperator, time.Now())
 	const stay = `{"reservationId":"rsv_1","guestName":"a guest","roomNumber":"101","roomTypeId":"rmt_1","adults":2,"children":3,"checkIn":"2026-11-16",` +
 		`"checkOut":"2026-11-19","status":"confirmed","eta":"18:30","vip":true,"channel":"direct","notes":"late","version":7}`
@@ -64,7 +66,8 @@ func TestEveryFigure(t *testing.T) {
 			[]backoffice.Rate{{RoomTypeID: "rmt_1", RatePlanID: "rpl_2", Nightly: amount("450000", bff.AFN)}},
 		},
 		backoffice.SourceFigures: {
-			"kpis", day, `{` + asOf + `,"currency":"USD","adr":81.25,"revpar":62.5,"averageLengthOfStay":2.75,"cancellations":4,"noShows":3,"channelMix":{"direct":8,"agent":5}}`,
+			"kpis", day,
+			`{` + asOf + `,"currency":"USD","adr":81.25,"revpar":62.5,"averageLengthOfStay":2.75,"cancellations":4,"noShows":3,"channelMix":{"direct":8,"agent":5}}`,
 			backoffice.Figures{
 				ADR: amount("8125", bff.USD), RevPAR: amount("6250", bff.USD), AverageLengthOfStay: 2.75, Cancellations: 4, NoShows: 3,
 				ChannelMix: backoffice.Counts{"direct": 8, "agent": 5},
@@ -72,7 +75,8 @@ func TestEveryFigure(t *testing.T) {
 		},
 		backoffice.SourceTasks: {
 			"tasks", day + "&status=all",
-			items(`{"taskId":"hkt_1","roomNumber":"103","kind":"clean","status":"started","priority":"high","assignedTo":"opt_1","minutes":35,"neededBy":"14:00","version":6}`),
+			items(`{"taskId":"hkt_1","roomNumber":"103","kind":"clean","status":"started","priority":"high",` +
+				`"assignedTo":"opt_1","minutes":35,"neededBy":"14:00","version":6}`),
 			[]backoffice.Task{{
 				TaskID: "hkt_1", RoomNumber: "103", Kind: "clean", Status: "started", Priority: "high", AssignedTo: "opt_1", Minutes: 35, NeededBy: "14:00", Version: 6,
 			}},
@@ -104,11 +108,13 @@ func TestEveryFigure(t *testing.T) {
 			backoffice.CashDrawer{Status: "open", Opening: amount("50000", bff.AFN), Taken: amount("37500", bff.USD), Expected: amount("87500", bff.EUR)},
 		},
 		backoffice.SourceAlerts: {
-			"alerts", "propertyId=PROPERTY&status=open", items(`{"severity":"high","category":"a"},{"severity":"low","category":"b"},{"severity":"high","category":"b"}`),
+			"alerts", "propertyId=PROPERTY&status=open",
+			items(`{"severity":"high","category":"a"},{"severity":"low","category":"b"},{"severity":"high","category":"b"}`),
 			backoffice.Counts{"high": 2, "low": 1},
 		},
 		backoffice.SourceSuggestions: {
-			"suggestions", "propertyId=PROPERTY&status=open", items(`{"severity":"high","category":"pricing"},{"severity":"low","category":"staffing"},{"severity":"low","category":"pricing"}`),
+			"suggestions", "propertyId=PROPERTY&status=open",
+			items(`{"severity":"high","category":"pricing"},{"severity":"low","category":"staffing"},{"severity":"low","category":"pricing"}`),
 			backoffice.Counts{"pricing": 2, "staffing": 1},
 		},
 		backoffice.SourceAcceptance: {

@@ -144,7 +144,8 @@ func TestClearedSessions(t *testing.T) {
 		by := telling(g.ID)
 		by.Session.Unread = true
 		_, err := addTo(s, g.ID, newID(bff.PrefixProperty), rand.Text(), by)
-		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, g.ID.String()); n != 0 || bff.CodeOf(err) != bff.CodeServiceUnavailable {
+		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, g.ID.String()); n != 0 ||
+			bff.CodeOf(err) != bff.CodeServiceUnavailable {
 			t.Errorf("%s: %d wishes of a session that was cleared, %v", name, n, err)
 		}
 	}

@@ -326,7 +326,7 @@ func TestWorkbenchViews(t *testing.T) {
 				"workOrders.open": 1, "workOrders.in_progress": 1, "workOrders.resolved": 1,
 			}},
 		} {
-			v, err := b.View(t.Context(), part, backoffice.Place{Day: backoffice.Day{Date: 20000}})
+			v, err := b.View(t.Context(), part, backoffice.Place{Day: backoffice.Day{Date: 20000}}, backoffice.Steps{}, time.Now())
 			if err != nil || !v.Whole() || len(v.Items) != want.items || (v.Date != nil) != (part.Dated() || part == backoffice.PartToday) {
 				t.Errorf("%s: %+v, %v", part, v, err)
 			}
@@ -334,13 +334,19 @@ func TestWorkbenchViews(t *testing.T) {
 				t.Errorf("%s:\n%s", part, diff)
 			}
 		}
-		if _, err := b.View(t.Context(), backoffice.PartShortcuts, backoffice.Place{}); err == nil {
+		if _, err := b.View(t.Context(), backoffice.PartShortcuts, backoffice.Place{}, backoffice.Steps{}, time.Now()); err == nil {
 			t.Error("shortcuts are no view")
 		}
 	})
 }
 
-// A view tells what is old or missing; without its first source there is none.
+// failing is an upstream's failure that knows its reason.
+type failing string
+
+func (f failing) Error() string          { return string(f) }
+func (f failing) DegradedReason() string { return string(f) }
+
+// A view tells what is old or missing, and why; without its first source there is none.
 func TestWorkbenchFails(t *testing.T) {
 	t.Parallel()
 	earlier := time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC) // bubbles begin in 2000
@@ -349,12 +355,27 @@ func TestWorkbenchFails(t *testing.T) {
 		house   *fakeHouse
 		stale   bool
 		missing []backoffice.Source
+		why     backoffice.Degradations
 		err     bff.Code
 	}{
-		"an old reading": {part: backoffice.PartToday, house: &fakeHouse{stale: map[backoffice.Source]time.Time{backoffice.SourceRooms: earlier}}, stale: true},
-		"a part is missing": {
-			part: backoffice.PartToday, house: &fakeHouse{fails: map[backoffice.Source]error{backoffice.SourceTasks: errors.New("x")}},
-			missing: []backoffice.Source{backoffice.SourceTasks},
+		"an old reading": {
+			part: backoffice.PartToday, house: &fakeHouse{stale: map[backoffice.Source]time.Time{backoffice.SourceRooms: earlier}}, stale: true,
+			why: backoffice.Degradations{{Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: time.Hour.Milliseconds(), Affected: 2}},
+		},
+		"parts are missing": {
+			part: backoffice.PartToday, house: &fakeHouse{
+				fails: map[backoffice.Source]error{
+					backoffice.SourceDepartures: &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: failing("breaker")},
+					backoffice.SourceInHouse:    &bff.Error{Code: bff.CodeUpstreamTimeout, Err: failing("budget")},
+					backoffice.SourceTasks:      &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: failing("garbage")},
+				},
+				takes: map[backoffice.Source]time.Duration{backoffice.SourceWorkOrders: -1},
+			},
+			missing: []backoffice.Source{backoffice.SourceDepartures, backoffice.SourceInHouse, backoffice.SourceTasks, backoffice.SourceWorkOrders},
+			why: backoffice.Degradations{
+				{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: backoffice.SourceInHouse, Reason: bff.ReasonBudget, Affected: 1},
+				{Part: backoffice.SourceTasks, Reason: bff.ReasonError, Affected: 1}, {Part: backoffice.SourceWorkOrders, Reason: bff.ReasonTimeout, Affected: 1},
+			},
 		},
 		"the first source fails": {
 			part: backoffice.PartArrivals, house: &fakeHouse{fails: map[backoffice.Source]error{backoffice.SourceArrivals: &bff.Error{Code: bff.CodeUpstreamUnavailable}}},
@@ -365,13 +386,34 @@ func TestWorkbenchFails(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			v, err := backoffice.NewWorkbench(test.house, usual()).View(t.Context(), test.part, backoffice.Place{})
+			v, err := backoffice.NewWorkbench(test.house, usual()).View(t.Context(), test.part, backoffice.Place{}, backoffice.Steps{}, time.Now())
 			if (err != nil) != (test.err != "") || err != nil && bff.CodeOf(err) != test.err {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if err == nil && (v.Stale != test.stale || !slices.Equal(v.Missing, test.missing) || test.stale && !v.AsOf.Equal(bff.At(earlier).Time)) {
 				t.Errorf("%s: %+v", name, v)
 			}
+			if diff := cmp.Diff(test.why, v.Degraded); diff != "" {
+				t.Errorf("%s:\n%s", name, diff)
+			}
 		})
+	}
+}
+
+// A view that stands in is as old as it is, in each of its parts; what was missing in it is
+// still missing.
+func TestViewsAge(t *testing.T) {
+	t.Parallel()
+	had := backoffice.Degradations{{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 500, Affected: 3}}
+	want := backoffice.Degradations{
+		{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 2500, Affected: 3}, {Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: 2000, Affected: 1},
+	}
+	if diff := cmp.Diff(want, had.Aged(backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
+		t.Error(diff)
+	}
+	had[0] = backoffice.Degradation{Part: backoffice.SourceTasks, Reason: bff.ReasonShed, Affected: 1}
+	want[0] = had[0]
+	if diff := cmp.Diff(want, had.Aged(backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -20,8 +21,43 @@ type WorkbenchView struct {
 	AsOf       bff.Timestamp  `json:"asOf"`
 	Stale      bool           `json:"stale"`
 	Missing    []Source       `json:"missing,omitempty"` // what could not be had
-	Counts     map[string]int `json:"counts"`            // of all items, also those that were filtered out
+	Degraded   Degradations   `json:"degraded,omitempty"`
+	Counts     map[string]int `json:"counts"` // of all items, also those that were filtered out
 	Items      []any          `json:"items"`
+
+	steps Steps // of the reader
+}
+
+// Degradation tells a client what of a view is missing or old, and why.
+type Degradation struct {
+	Part     Source     `json:"part"`
+	Reason   bff.Reason `json:"reason"`
+	AgeMs    int64      `json:"ageMs,omitempty"`
+	Affected int        `json:"affected"` // rows that are old; 1 for a part that is missing
+}
+
+// Degradations are what is missing or old in one view, each part once.
+type Degradations []Degradation
+
+// Aged returns what is missing or old in a view that stands in although it is void: what
+// was old is older by its age, and the rest of its sources is as old as it.
+func (d Degradations) Aged(part Part, age time.Duration) Degradations {
+	out := slices.Clone(d)
+	for i := range out {
+		if out[i].Reason == bff.ReasonStale {
+			out[i].AgeMs += age.Milliseconds()
+		}
+	}
+	for _, from := range part.sources() {
+		if !slices.ContainsFunc(d, func(had Degradation) bool { return had.Part == from }) {
+			out = append(out, old(from, age, 1))
+		}
+	}
+	return out
+}
+
+func old(from Source, age time.Duration, rows int) Degradation {
+	return Degradation{Part: from, Reason: bff.ReasonStale, AgeMs: max(1, age.Milliseconds()), Affected: max(1, rows)}
 }
 
 // Whole reports whether the view shows all there is, as it is.
@@ -119,7 +155,7 @@ func NewWorkbench(h House, d Deadlines) *Workbench { return &Workbench{h, d} }
 
 // View makes one view. A view of several sources shows what it can get and names
 // what it cannot; without its first source there is none.
-func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchView, error) {
+func (b *Workbench) View(ctx context.Context, part Part, at Place, may Steps, now time.Time) (WorkbenchView, error) {
 	sources := part.sources()
 	if len(sources) == 0 {
 		return WorkbenchView{}, fmt.Errorf("%s is no view of the workbench", part)
@@ -140,21 +176,26 @@ func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchVie
 	} else if err != nil {
 		return WorkbenchView{}, err
 	}
-	v := WorkbenchView{View: part, PropertyID: at.Property, Day: at.Day, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf)}
+	v := WorkbenchView{View: part, PropertyID: at.Property, Day: at.Day, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf), steps: may}
 	if part.Dated() || part == PartToday {
 		v.Date = &at.Date
 	}
 	for i, from := range sources {
 		if failed[i] != nil {
 			v.Missing = append(v.Missing, from)
+			v.Degraded = append(v.Degraded, Degradation{Part: from, Reason: bff.ReasonOf(failed[i]), Affected: 1})
 			continue
 		}
-		v.Stale = v.Stale || readings[i].Stale
 		if readings[i].AsOf.Before(v.AsOf.Time) {
 			v.AsOf = bff.At(readings[i].AsOf)
 		}
-		if err := v.add(from, readings[i].Value); err != nil {
+		rows, err := v.add(from, readings[i].Value)
+		if err != nil {
 			return WorkbenchView{}, err
+		}
+		if readings[i].Stale {
+			v.Stale = true
+			v.Degraded = append(v.Degraded, old(from, now.Sub(readings[i].AsOf), rows))
 		}
 	}
 	if part == PartToday {
@@ -163,21 +204,23 @@ func (b *Workbench) View(ctx context.Context, part Part, at Place) (WorkbenchVie
 	return v, nil
 }
 
-// add puts a reading into the view.
-func (v *WorkbenchView) add(from Source, value any) error {
+// add puts a reading into the view, and returns how many rows it has.
+func (v *WorkbenchView) add(from Source, value any) (int, error) {
 	switch all := value.(type) {
 	case []Stay:
 		v.addStays(from, all)
+		return len(all), nil
 	case []Task:
 		v.addTasks(all)
+		return len(all), nil
 	case []WorkOrder:
 		v.addWorkOrders(all)
+		return len(all), nil
 	case []Room:
 		v.count("rooms.", count(all, func(r *Room) string { return r.Status }))
-	default:
-		return errReading
+		return len(all), nil
 	}
-	return nil
+	return 0, errReading
 }
 
 func (v *WorkbenchView) count(prefix string, c Counts) {
@@ -192,9 +235,9 @@ func (v *WorkbenchView) addStays(from Source, all []Stay) {
 		for i := range all {
 			switch s := &all[i]; {
 			case from == SourceArrivals && s.Status == "confirmed":
-				v.Items = append(v.Items, agendaItem{"arrival", s.ReservationID, s.RoomNumber, s.Status, s.ETA, ""})
+				v.Items = append(v.Items, agendaItem{"arrival", s.ReservationID, s.RoomNumber, s.Status, s.ETA, "", v.steps.ofStay(s)})
 			case from == SourceDepartures && s.Status == "checked_in":
-				v.Items = append(v.Items, agendaItem{"departure", s.ReservationID, s.RoomNumber, s.Status, "", ""})
+				v.Items = append(v.Items, agendaItem{"departure", s.ReservationID, s.RoomNumber, s.Status, "", "", v.steps.ofStay(s)})
 			}
 		}
 		return
@@ -205,7 +248,7 @@ func (v *WorkbenchView) addStays(from Source, all []Stay) {
 		if all[i].VIP {
 			vip++
 		}
-		v.Items = append(v.Items, all[i])
+		v.Items = append(v.Items, stayItem{all[i], v.steps.ofStay(&all[i])})
 	}
 	v.Counts["total"], v.Counts["vip"] = len(all), vip
 }
@@ -216,7 +259,7 @@ func (v *WorkbenchView) addTasks(all []Task) {
 		v.count("tasks.", byStatus)
 		for i := range all {
 			if t := &all[i]; t.Priority == "high" && t.Status != "done" && t.Status != "inspected" {
-				v.Items = append(v.Items, agendaItem{"task", t.TaskID, t.RoomNumber, t.Status, t.NeededBy, ""})
+				v.Items = append(v.Items, agendaItem{"task", t.TaskID, t.RoomNumber, t.Status, t.NeededBy, "", v.steps.next(kindTask, t.Status)})
 			}
 		}
 		return
@@ -224,7 +267,7 @@ func (v *WorkbenchView) addTasks(all []Task) {
 	v.count("", byStatus)
 	v.Counts["total"] = len(all)
 	for i := range all {
-		v.Items = append(v.Items, all[i])
+		v.Items = append(v.Items, taskItem{all[i], v.steps.next(kindTask, all[i].Status)})
 	}
 }
 
@@ -234,7 +277,7 @@ func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
 		v.count("workOrders.", byStatus)
 		for i := range all {
 			if w := &all[i]; w.active() && (w.Severity == "critical" || w.Severity == "high") {
-				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity})
+				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity, v.steps.next(kindWorkOrder, w.Status)})
 			}
 		}
 		return
@@ -243,9 +286,25 @@ func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
 	v.count("severity.", count(all, func(w *WorkOrder) string { return w.Severity }))
 	v.Counts["total"] = len(all)
 	for i := range all {
-		v.Items = append(v.Items, all[i])
+		v.Items = append(v.Items, orderItem{all[i], v.steps.next(kindWorkOrder, all[i].Status)})
 	}
 }
+
+// Items of views: what an upstream says of them, and what the reader may do next.
+type (
+	stayItem struct {
+		Stay
+		Can []Step `json:"can"`
+	}
+	taskItem struct {
+		Task
+		Can []Step `json:"can"`
+	}
+	orderItem struct {
+		WorkOrder
+		Can []Step `json:"can"`
+	}
+)
 
 // agendaItem is something that the day still asks for. It names no guest.
 type agendaItem struct {
@@ -255,6 +314,7 @@ type agendaItem struct {
 	Status     string `json:"status"`
 	At         string `json:"at,omitempty"` // time of day
 	Severity   string `json:"severity,omitempty"`
+	Can        []Step `json:"can"`
 }
 
 // sortAgenda puts what has a time first, by that; the rest by room.

@@ -1,6 +1,10 @@
 package consumer
 
-import "time"
+import (
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
 
 // Part names what of an answer is missing or old.
 type Part string
@@ -21,16 +25,16 @@ const (
 )
 
 // Reason says why a part is missing.
-type Reason string
+type Reason = bff.Reason
 
 // The closed set of reasons.
 const (
-	ReasonTimeout Reason = "timeout"
-	ReasonError   Reason = "error"
-	ReasonBreaker Reason = "breaker"
-	ReasonBudget  Reason = "budget"
-	ReasonStale   Reason = "stale"
-	ReasonShed    Reason = "shed"
+	ReasonTimeout = bff.ReasonTimeout
+	ReasonError   = bff.ReasonError
+	ReasonBreaker = bff.ReasonBreaker
+	ReasonBudget  = bff.ReasonBudget
+	ReasonStale   = bff.ReasonStale
+	ReasonShed    = bff.ReasonShed
 )
 
 // Degradation tells a client what of its answer is missing or old, and why.
@@ -39,12 +43,6 @@ type Degradation struct {
 	Reason   Reason `json:"reason"`
 	AgeMs    int64  `json:"ageMs,omitempty"`
 	Affected int    `json:"affected"`
-}
-
-// Reasoner is an upstream failure that knows its reason.
-type Reasoner interface {
-	error
-	DegradedReason() string
 }
 
 // Degradations are what is missing or old in one answer: each part at most once

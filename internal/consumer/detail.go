@@ -283,7 +283,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	}
 	missing := func(part Part, err error) {
 		if err != nil {
-			d.Degraded.add(part, reasonOf(err), 1)
+			d.Degraded.add(part, bff.ReasonOf(err), 1)
 		}
 	}
 	d.describe(prop, proj, propErr, projErr)
@@ -348,10 +348,10 @@ func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
 	case q.SoldOut:
 		d.RateState = RateSoldOut
 	case failure != nil || asked:
-		d.Degraded.add(PartRates, reasonOf(failure), 1)
+		d.Degraded.add(PartRates, bff.ReasonOf(failure), 1)
 	}
 	if failure != nil && len(q.Calendar) == 0 {
-		d.Degraded.add(PartCalendar, reasonOf(failure), 1)
+		d.Degraded.add(PartCalendar, bff.ReasonOf(failure), 1)
 	}
 }
 

@@ -102,13 +102,13 @@ func (x extras) missing(items []Listing, rung Rung, now time.Time) (out Degradat
 		}
 	}
 	out.shed(PartRates, states[RateShed])
-	out.add(PartRates, reasonOf(x.rateErr), states[RateUnanswered])
+	out.add(PartRates, bff.ReasonOf(x.rateErr), states[RateUnanswered])
 	out.old(PartRates, oldest, old)
 	switch {
 	case rung >= RungBrand:
 		out.shed(PartBrand, noBrand)
 	case x.brandErr != nil:
-		out.add(PartBrand, reasonOf(x.brandErr), noBrand)
+		out.add(PartBrand, bff.ReasonOf(x.brandErr), noBrand)
 	}
 	return out
 }

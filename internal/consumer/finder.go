@@ -265,22 +265,8 @@ func Unavailable(err error) error {
 	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if r := reasonOf(err); r == ReasonBudget {
+	if r := bff.ReasonOf(err); r == ReasonBudget {
 		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: retryUpstream, Err: err}
 	}
 	return &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: err}
-}
-
-func reasonOf(err error) Reason {
-	if r, ok := errors.AsType[Reasoner](err); ok {
-		switch got := Reason(r.DegradedReason()); got {
-		case ReasonTimeout, ReasonBreaker, ReasonBudget, ReasonShed:
-			return got
-		}
-		return ReasonError
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return ReasonTimeout
-	}
-	return ReasonError
 }

@@ -84,7 +84,7 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time
 	var brands map[bff.ID]BrandPeek
 	if rung < RungBrand && len(tenants) > 0 {
 		if brands, err = f.peeks(ctx, tenants); err != nil {
-			res.Degraded.add(PartBrand, reasonOf(err), len(pins))
+			res.Degraded.add(PartBrand, bff.ReasonOf(err), len(pins))
 		}
 	} else if len(tenants) > 0 {
 		res.Degraded.shed(PartBrand, len(pins))
@@ -129,7 +129,7 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 			pin.RateState = RateSoldOut
 		default:
 			pin.RateState = RateUnanswered
-			res.Degraded.add(PartMapPrice, reasonOf(err), 1)
+			res.Degraded.add(PartMapPrice, bff.ReasonOf(err), 1)
 		}
 		return
 	}

@@ -167,7 +167,7 @@ func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found m
 						missing.old(PartProperty, p.StaleAge, 1)
 					}
 				case bff.CodeOf(err) != bff.CodeResourceNotFound:
-					missing.add(PartProperty, reasonOf(err), 1)
+					missing.add(PartProperty, bff.ReasonOf(err), 1)
 				}
 				mu.Unlock()
 			}

@@ -34,6 +34,7 @@ func TestClosedSets(t *testing.T) {
 		"openapi #/components/schemas/MapRequest/allOf/1/properties/geo/properties/mode/enum":      "a map has no regions",
 		"staff openapi #/components/headers/XCache/schema/enum":                                    "no answer bypasses the cache",
 		"staff openapi #/components/schemas/LockAnswer/properties/state/enum":                      "an unknown or refused action is an error",
+		"staff openapi #/components/schemas/Stay/properties/can/items/enum":                        "the steps of a stay",
 		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/outcome/enum":  "it is told when it has an outcome",
 		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/state/enum":    "it is told when it has a final state",
 		"bff-consumer/bot-suspected/v1.json #/properties/payload/properties/verdict/enum":          "a person is not suspected",

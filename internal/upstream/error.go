@@ -71,6 +71,9 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
+// DegradedReason implements bff.Reasoner.
+func (e *Error) DegradedReason() string { return string(e.Reason) }
+
 // Refused reports whether the upstream understood the call and declined it: a
 // 4xx other than "too many requests".
 func (e *Error) Refused() bool {

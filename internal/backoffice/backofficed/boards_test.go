@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 const manyReads = "read=1000000,ip=1000000,fingerprint=1000000"
@@ -212,12 +213,13 @@ func TestChangesReachEveryInstance(t *testing.T) {
 
 // view is a view of the workbench.
 type view struct {
-	View    string                       `json:"view"`
-	Date    string                       `json:"date"`
-	Stale   bool                         `json:"stale"`
-	Missing []string                     `json:"missing"`
-	Counts  map[string]int               `json:"counts"`
-	Items   []map[string]json.RawMessage `json:"items"`
+	View     string                       `json:"view"`
+	Date     string                       `json:"date"`
+	Stale    bool                         `json:"stale"`
+	Missing  []string                     `json:"missing"`
+	Degraded backoffice.Degradations      `json:"degraded"`
+	Counts   map[string]int               `json:"counts"`
+	Items    []map[string]json.RawMessage `json:"items"`
 }
 
 func (s *sender) view(path string) (v view) {
@@ -275,26 +277,40 @@ func TestViewsGoStale(t *testing.T) {
 	if v := s.view("/arrivals?propertyId=" + house); v.Stale {
 		t.Error("stale from the beginning")
 	}
-	away := &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: errors.New("away")}
+	away := &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: &upstream.Error{Reason: upstream.Breaker}}
 	f.house.change(func(h *houseFake) {
 		h.fails = map[backoffice.Source]error{backoffice.SourceArrivals: away, backoffice.SourceDepartures: away, backoffice.SourceTasks: away}
 	})
 	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(ctx, f.tenant, bff.ID{}, backoffice.PartArrivals); err != nil {
 		t.Fatal(err)
 	}
-	if v := s.view("/arrivals?propertyId=" + house); !v.Stale || len(v.Items) != 2 {
+	if v := s.view("/arrivals?propertyId=" + house); !v.Stale || len(v.Items) != 2 || !isOld(v.Degraded) {
 		t.Errorf("while reservation is away: %+v", v)
 	}
-	if v := s.view("/arrivals?vip=true&propertyId=" + house); !v.Stale || len(v.Items) != 1 {
+	if v := s.view("/arrivals?vip=true&propertyId=" + house); !v.Stale || len(v.Items) != 1 || !isOld(v.Degraded) {
 		t.Errorf("the same, filtered: %+v", v)
 	}
 	if got := codeOf(s.get("/departures?propertyId=" + house)); got != "UPSTREAM_UNAVAILABLE" {
 		t.Errorf("never seen: %s", got)
 	}
 	f.house.change(func(h *houseFake) { delete(h.fails, backoffice.SourceArrivals) })
-	if v := s.view("/today?propertyId=" + house); !slices.Equal(v.Missing, []string{"departures", "tasks"}) {
+	v := s.view("/today?propertyId=" + house)
+	if !slices.Equal(v.Missing, []string{"departures", "tasks"}) {
 		t.Errorf("today without two of its sources: %+v", v)
 	}
+	// The last reading of arrivals may stand in for a moment more.
+	v.Degraded = slices.DeleteFunc(v.Degraded, func(d backoffice.Degradation) bool { return d.Part == backoffice.SourceArrivals })
+	want := backoffice.Degradations{
+		{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: backoffice.SourceTasks, Reason: bff.ReasonBreaker, Affected: 1},
+	}
+	if diff := cmp.Diff(want, v.Degraded); diff != "" {
+		t.Errorf("why they are missing:\n%s", diff)
+	}
+}
+
+// isOld reports whether arrivals are said to be old.
+func isOld(d backoffice.Degradations) bool {
+	return len(d) == 1 && d[0].Part == backoffice.SourceArrivals && d[0].Reason == bff.ReasonStale && d[0].AgeMs > 0 && d[0].Affected > 0
 }
 
 // What Redis keeps of guests' names goes with the views that show them; what stands in
@@ -306,9 +322,12 @@ func TestViewsThatNameGuestsAreBrief(t *testing.T) {
 	for _, path := range []string{"/arrivals", "/departures", "/in-house", "/today", "/housekeeping/board", "/maintenance/board"} {
 		s.view(path + "?propertyId=" + house)
 	}
-	keys, err := f.client.Do(ctx, f.client.B().Keys().Pattern(f.prefix+":bff-backoffice:wb:*").Build()).AsStrSlice()
-	if err != nil || len(keys) != 6 {
-		t.Fatalf("views in Redis: %v, %v", keys, err)
+	var keys []string
+	for len(keys) != 6 { // a view is served before it is written
+		var err error
+		if keys, err = f.client.Do(ctx, f.client.B().Keys().Pattern(f.prefix+":bff-backoffice:wb:*").Build()).AsStrSlice(); err != nil {
+			t.Fatalf("views in Redis: %v, %v", keys, err)
+		}
 	}
 	naming, longer := 0, 0
 	for _, key := range keys {

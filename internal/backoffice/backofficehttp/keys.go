@@ -30,15 +30,20 @@ func roleHash(roles []backoffice.Role) string {
 	for _, r := range sorted {
 		text = append(append(text, r...), ',')
 	}
+	return shortHash(text)
+}
+
+func shortHash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// viewKey names a view of the workbench on a day (DATA_MODEL §3.2).
-func viewKey(k redis.TenantKeys, part backoffice.Part, at backoffice.Place) string {
+// viewKey names a view of the workbench on a day (DATA_MODEL §3.2), for readers who may
+// do the same with its items.
+func viewKey(k redis.TenantKeys, part backoffice.Part, at backoffice.Place, may backoffice.Steps) string {
 	nouns := map[backoffice.Part]string{
 		backoffice.PartToday: "wb:today", backoffice.PartArrivals: "wb:arr", backoffice.PartDepartures: "wb:dep",
 		backoffice.PartInHouse: "wb:ih", backoffice.PartHousekeeping: "wb:hk", backoffice.PartMaintenance: "wb:mt",
 	}
-	return k.Key(nouns[part], at.Property.String(), at.Date.String()).Name()
+	return k.Key(nouns[part], at.Property.String(), at.Date.String(), shortHash([]byte(may.String()))).Name()
 }

@@ -37,9 +37,9 @@ func NewViews(b *backoffice.Workbench, store *cache.Store, keys redis.Keys) (*Vi
 	return &Views{workbench: b, kept: c, keys: keys}, err
 }
 
-func (v *Views) fill(part backoffice.Part, at backoffice.Place) cache.FillFunc {
+func (v *Views) fill(part backoffice.Part, at backoffice.Place, may backoffice.Steps) cache.FillFunc {
 	return func(ctx context.Context) (cache.Fill, error) {
-		view, err := v.workbench.View(ctx, part, at)
+		view, err := v.workbench.View(ctx, part, at, may, time.Now())
 		if err != nil {
 			return cache.Fill{}, err
 		}
@@ -63,6 +63,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return err
 		}
+		may := backoffice.StepsFor(part, v.Member.Roles, at.Date)
 		in := web.ReadQuery(r)
 		if date, ok := in.Date("date"); ok {
 			if !part.Shows(date, at.Date) {
@@ -78,7 +79,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return err
 		}
-		e, st, err := views.kept.Get(r.Context(), viewKey(keys, part, at), views.fill(part, at))
+		e, st, err := views.kept.Get(r.Context(), viewKey(keys, part, at, may), views.fill(part, at, may))
 		if err != nil {
 			return unfilled(err)
 		}
@@ -97,7 +98,9 @@ func (a *API) view(part backoffice.Part) web.Handler {
 			return err
 		}
 		out := *doc
-		out.Stale = out.Stale || old
+		if old {
+			out.Stale, out.Degraded = true, doc.Degraded.Aged(part, e.Age())
+		}
 		out.Items = narrow.apply(doc)
 		err = answer(w, http.StatusOK, &out)
 		a.viewed(r, fact)
@@ -124,15 +127,16 @@ func readFilter(in *web.Input, part backoffice.Part) filter {
 
 // viewDocument is a view as it is kept: its items are written as they were.
 type viewDocument struct {
-	View       backoffice.Part     `json:"view"`
-	PropertyID string              `json:"propertyId"`
-	Date       string              `json:"date,omitempty"`
-	Day        backoffice.Day      `json:"day"`
-	AsOf       string              `json:"asOf"`
-	Stale      bool                `json:"stale"`
-	Missing    []backoffice.Source `json:"missing,omitempty"`
-	Counts     map[string]int      `json:"counts"`
-	Items      []json.RawMessage   `json:"items"`
+	View       backoffice.Part         `json:"view"`
+	PropertyID string                  `json:"propertyId"`
+	Date       string                  `json:"date,omitempty"`
+	Day        backoffice.Day          `json:"day"`
+	AsOf       string                  `json:"asOf"`
+	Stale      bool                    `json:"stale"`
+	Missing    []backoffice.Source     `json:"missing,omitempty"`
+	Degraded   backoffice.Degradations `json:"degraded,omitempty"`
+	Counts     map[string]int          `json:"counts"`
+	Items      []json.RawMessage       `json:"items"`
 
 	members []map[string]string // of each item, those that filters look at
 }

@@ -6,7 +6,6 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
-	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
@@ -58,7 +57,7 @@ func openCaches(cfg consumercache.Config, up *consumerupstream.Upstreams) (out d
 
 func encodeFailure(err error) string {
 	reason := ""
-	if r, ok := errors.AsType[consumer.Reasoner](err); ok {
+	if r, ok := errors.AsType[bff.Reasoner](err); ok {
 		reason = r.DegradedReason()
 	}
 	return string(bff.CodeOf(err)) + "|" + reason

@@ -78,18 +78,7 @@ func failed(err error) error {
 			// The service works, and does not accept what was asked.
 			return &bff.Error{Code: bff.CodeValidationFailed, Detail: "the request has a value that cannot be searched for: change it", Err: err}
 		}
-		return &failure{e}
+		return e
 	}
 	return err
 }
-
-// failure is an upstream's failure that says why a part is missing.
-type failure struct{ cause *upstream.Error }
-
-func (f *failure) Error() string { return f.cause.Error() }
-
-// DegradedReason implements consumer.Reasoner.
-func (f *failure) DegradedReason() string { return string(f.cause.Reason) }
-
-// Unwrap returns the upstream's own error.
-func (f *failure) Unwrap() error { return f.cause }

@@ -385,6 +385,9 @@ func (s *Sim) moveStay(c *call, action string) (Reservation, error) {
 		return res, notFound("action")
 	}
 	at := s.houseTime(res.stay.house, c.now)
+	if action == "check-in" && res.CheckIn > dateOf(at) {
+		return res, &failure{status: http.StatusConflict, code: "INVALID_STATE", message: "the stay begins on " + res.CheckIn.String()}
+	}
 	if action == "check-in" && res.Status == "confirmed" && s.floor(res.stay.house, at)[res.stay.n].Status == "occupied" {
 		return res, &failure{status: http.StatusConflict, code: "ROOM_OCCUPIED", message: "others are still in room " + res.RoomNumber}
 	}

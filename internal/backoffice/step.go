@@ -1,0 +1,123 @@
+package backoffice
+
+import (
+	"slices"
+	"strings"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// Step is something that can be done next with an item of a view: the last word of its
+// route.
+type Step string
+
+// The steps there are.
+const (
+	StepCheckIn   Step = "check-in"
+	StepCheckOut  Step = "check-out"
+	StepIssueKey  Step = "issue-key"
+	StepExtendKey Step = "extend-key"
+	StepRebindKey Step = "rebind-key"
+	StepRevokeKey Step = "revoke-key"
+	StepStart     Step = "start"
+	StepComplete  Step = "complete"
+	StepInspect   Step = "inspect"
+	StepResolve   Step = "resolve"
+	StepClose     Step = "close"
+	StepReopen    Step = "reopen"
+)
+
+// move says from which states of a resource a step is possible, and who may take it.
+type move struct {
+	kind  string // of the resource
+	step  Step
+	from  []string
+	roles []Role
+}
+
+// moves is the table of what may be done next. The service that has the resource has the
+// last word: a room may still be occupied, and a key that was never issued not be revoked.
+var moves = func() []move {
+	of := func(n ActionName, s Step, from ...string) move {
+		a := actions[n]
+		return move{a.Kind, s, from, a.Roles}
+	}
+	key := func(s Step) move { return move{kindReservation, s, []string{"checked_in"}, LockRoles()} }
+	return []move{
+		of(CheckIn, StepCheckIn, "confirmed"),
+		of(CheckOut, StepCheckOut, "checked_in"),
+		key(StepIssueKey), key(StepExtendKey), key(StepRebindKey), key(StepRevokeKey),
+		of(TaskStart, StepStart, "pending"),
+		of(TaskComplete, StepComplete, "pending", "in_progress"),
+		of(TaskInspect, StepInspect, "done"),
+		of(TaskReopen, StepReopen, "in_progress", "done", "inspected"),
+		of(WorkOrderStart, StepStart, "open"),
+		of(WorkOrderResolve, StepResolve, "open", "in_progress"),
+		of(WorkOrderClose, StepClose, "resolved"),
+		of(WorkOrderReopen, StepReopen, "in_progress", "resolved", "closed"),
+	}
+}()
+
+// Steps are what the roles of an operator allow at a view's items on a day of the house.
+// A view depends on its reader by nothing else.
+type Steps struct {
+	today bff.Date
+	moves []move
+}
+
+// StepsFor returns the steps of a view's items that roles allow on the house's day.
+func StepsFor(part Part, roles []Role, today bff.Date) Steps {
+	m := Member{Roles: roles}
+	out := Steps{today: today}
+	for _, mv := range moves {
+		if slices.Contains(part.kinds(), mv.kind) && m.HasAny(mv.roles) {
+			out.moves = append(out.moves, mv)
+		}
+	}
+	return out
+}
+
+// kinds are those of the resources that a view's items are.
+func (p Part) kinds() []string {
+	switch p {
+	case PartToday:
+		return []string{kindReservation, kindTask, kindWorkOrder}
+	case PartArrivals, PartDepartures, PartInHouse:
+		return []string{kindReservation}
+	case PartHousekeeping:
+		return []string{kindTask}
+	case PartMaintenance:
+		return []string{kindWorkOrder}
+	}
+	return nil
+}
+
+// String names the steps: readers of a view who may do the same share its copy.
+func (s Steps) String() string {
+	var b strings.Builder
+	b.WriteString(s.today.String())
+	for _, m := range s.moves {
+		b.WriteString(" " + m.kind + ":" + string(m.step))
+	}
+	return b.String()
+}
+
+// next are the steps from a state. It is never nil.
+func (s Steps) next(kind, status string) []Step {
+	out := []Step{}
+	for _, m := range s.moves {
+		if m.kind == kind && slices.Contains(m.from, status) {
+			out = append(out, m.step)
+		}
+	}
+	return out
+}
+
+// ofStay are the steps of a stay: a guest does not check in before the first day.
+func (s Steps) ofStay(stay *Stay) []Step {
+	out := s.next(kindReservation, stay.Status)
+	if stay.CheckIn > s.today {
+		out = slices.DeleteFunc(out, func(step Step) bool { return step == StepCheckIn })
+	}
+	return out
+}

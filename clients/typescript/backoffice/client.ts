@@ -1,9 +1,9 @@
 import { address, type Arguments, type LooseCall, type Method } from '../core/contract.js';
-import { ProblemError } from '../core/errors.js';
+import { ProblemError, parse } from '../core/errors.js';
 import { ulid } from '../core/keys.js';
 import { Transport, type Hooks, type Incoming, type Outgoing, type TransportOptions } from '../core/transport.js';
 import { Device } from './device.js';
-import { once, routes, type Answer, type Call, type Operation, type Paged } from './routes.js';
+import { once, routes, type Answer, type Call, type DashboardLine, type Operation, type Paged } from './routes.js';
 import { memoryStore, type SignIn, type Store } from './store.js';
 import { StaffStream, type StreamOptions, type Unsigned } from './stream.js';
 
@@ -109,14 +109,34 @@ export class BackofficeClient {
    * the error's `known` then says what became of the change.
    */
   async call<K extends Operation>(operation: K, ...[call]: Arguments<Call<K>>): Promise<Answer<K>> {
-    const given = (call ?? {}) as LooseCall;
+    return (await this.#exchange(this.#outgoing(operation, (call ?? {}) as LooseCall))) as unknown as Answer<K>;
+  }
+
+  /**
+   * The dashboard line by line, as it is made: the shell, each widget as soon as it is known, the end. Should a widget come twice, the later line counts.
+   *
+   * To leave the loop ends the request. An answer that breaks off is thrown as a `ProblemError`; lines that came are good, and another call begins anew.
+   */
+  async *dashboardLines(...[call]: Arguments<Call<'dashboard'>>): AsyncGenerator<DashboardLine, void, undefined> {
+    const sent = this.#outgoing('dashboard', (call ?? {}) as LooseCall, { Accept: 'application/x-ndjson', 'If-None-Match': undefined });
+    for await (const text of this.#transport.lines(sent, this.#hooks(sent))) {
+      const line = parse(text) as DashboardLine | undefined;
+      if (line === undefined) break;
+      yield line;
+      if ('end' in line) return;
+    }
+    throw new ProblemError('NETWORK', 'the dashboard broke off');
+  }
+
+  #outgoing(operation: Operation, given: LooseCall, added: Readonly<Record<string, string | undefined>> = {}): Outgoing {
     const [method, template] = routes[operation];
     const key = given.idempotencyKey ?? (operation in once ? ulid() : undefined);
-    const headers: Record<string, unknown> = { ...(this.propertyId === undefined ? {} : { 'X-Property-Id': this.propertyId }), ...given.headers };
+    const headers: Record<string, string | number | boolean | readonly (string | number)[] | undefined> = {
+      ...(this.propertyId === undefined ? {} : { 'X-Property-Id': this.propertyId }), ...given.headers, ...added,
+    };
     if (key !== undefined) headers['X-Idempotency-Key'] = key;
     const repeatable = method === 'GET' || key !== undefined || operation === 'heartbeat' || operation === 'signOut';
-    const sent = { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable, ...(key === undefined ? {} : { idempotencyKey: key }) };
-    return (await this.#exchange(sent as Outgoing)) as unknown as Answer<K>;
+    return { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable, ...(key === undefined ? {} : { idempotencyKey: key }) };
   }
 
   /** The pages of a list, one after the other, as far as the loop asks for them. */
@@ -143,14 +163,18 @@ export class BackofficeClient {
     return this.#signed(method, url, nonce, (await this.#fresh()).accessToken);
   }
 
-  /** Sends a call with fresh proofs. A wrong clock is mended with the server's nonce and an ended token refreshed, once each. */
   #exchange(call: Outgoing, { bare = false } = {}): Promise<Incoming> {
+    return this.#transport.send(call, this.#hooks(call, bare));
+  }
+
+  /** Gives a call fresh proofs. A wrong clock is mended with the server's nonce and an ended token refreshed, once each. */
+  #hooks(call: Outgoing, bare = false): Hooks {
     const { origin } = new URL(call.url);
     let skewed = false;
     let replayed = false;
     let renewed = false;
     let used: SignIn | undefined;
-    const hooks: Hooks = {
+    return {
       sign: async () => {
         used = bare ? undefined : await this.#fresh();
         return this.#signed(call.method, call.url, this.#nonces.get(origin), used?.accessToken);
@@ -182,7 +206,6 @@ export class BackofficeClient {
         return undefined;
       },
     };
-    return this.#transport.send(call, hooks);
   }
 
   async #signed(method: Method, url: string, nonce: string | undefined, token: string | undefined): Promise<Record<string, string>> {

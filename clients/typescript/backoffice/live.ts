@@ -95,3 +95,19 @@ test('an instance is killed, and the stream goes on at the other with nothing mi
   stop.abort();
   assert.equal(await followed, 'aborted');
 });
+
+test('the dashboard comes line by line, and says the same as the document', { timeout: 180_000 }, async () => {
+  const desk = new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux' });
+  await desk.signIn({ username: 'parwana' });
+  const { data: session } = await desk.call('session');
+  desk.propertyId = session.propertyScope[0];
+  const kinds: string[] = [];
+  const widgets = new Set<string>();
+  for await (const line of desk.dashboardLines()) {
+    if ('widgetId' in line) widgets.add(line.widgetId);
+    else kinds.push('shell' in line ? 'shell' : 'end');
+  }
+  assert.deepEqual(kinds, ['shell', 'end']);
+  const { data } = await desk.call('dashboard');
+  assert.deepEqual([...widgets].sort(), data?.widgets.map((w) => w.widgetId).sort());
+});

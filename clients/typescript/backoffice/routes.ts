@@ -4,6 +4,9 @@ import type { components, operations, paths } from './schema.js';
 /** Every named shape of the contract, such as `Schemas['Dashboard']`. */
 export type Schemas = components['schemas'];
 
+/** One line of a dashboard: the shell, a widget, or the end. */
+export type DashboardLine = Schemas['DashboardLine'];
+
 /** The operations that an app calls. Refreshing and the stream have methods of their own. */
 export type Operation = Exclude<keyof operations, 'refresh' | 'stream' | 'reauth'>;
 

@@ -57,11 +57,36 @@ export class Transport {
     this.#credentials = credentials;
   }
 
-  async send(call: Outgoing, hooks: Hooks = {}): Promise<Incoming> {
+  send(call: Outgoing, hooks: Hooks = {}): Promise<Incoming> {
+    return this.#tried(call, hooks, (added) => this.#attempt(call, added, hooks));
+  }
+
+  /**
+   * The lines of an answer that is read while it is made. Until it begins, the call is tried again like any other; afterwards each wait for more
+   * has the time limit of an attempt. A loop that is left ends the answer.
+   */
+  async *lines(call: Outgoing, hooks: Hooks = {}): AsyncGenerator<string, void, undefined> {
+    const { body, limits } = await this.#tried(call, hooks, (added) => this.#open(call, added, hooks));
+    try {
+      const reader = body.getReader();
+      const decoder = new TextDecoder(); // holds back a character whose bytes are not all there
+      for (let rest = '', done = false; !done; ) {
+        const piece = await limits.keep(() => reader.read());
+        ({ done } = piece);
+        const lines = (rest + decoder.decode(piece.value, { stream: !done })).split('\n');
+        rest = done ? '' : (lines.pop() ?? '');
+        yield* lines.filter((line) => line !== '');
+      }
+    } finally {
+      limits.end();
+    }
+  }
+
+  async #tried<T>(call: Outgoing, hooks: Hooks, attempt: (added: Sent) => Promise<T>): Promise<T> {
     let added: Sent = {};
     for (let retry = 0; ; ) {
       try {
-        return await this.#attempt(call, added, hooks);
+        return await attempt(added);
       } catch (error) {
         if (!(error instanceof ProblemError)) throw error;
         error.idempotencyKey = call.idempotencyKey;
@@ -87,45 +112,92 @@ export class Transport {
   }
 
   async #attempt(call: Outgoing, added: Sent, { sign, heard }: Hooks): Promise<Incoming> {
-    const { signal } = call;
-    const signed = await sign?.();
-    signal?.throwIfAborted(); // nothing below waits before the signal is listened to
-    const headers = new Headers(this.#options.headers);
-    for (const [name, value] of Object.entries({ ...call.headers, ...signed, ...added })) {
-      if (value !== undefined) headers.set(name, String(value));
-    }
-    const init: RequestInit = { method: call.method, headers, credentials: this.#credentials };
-    if (call.body !== undefined) {
-      headers.set('Content-Type', 'application/json');
-      init.body = JSON.stringify(call.body);
-    }
-    const limit = call.timeoutMs ?? this.#options.timeoutMs ?? 10_000;
-    const ended = new AbortController();
-    const end = (): void => ended.abort();
-    let late = false;
-    const timer = setTimeout(() => {
-      late = true;
-      end();
-    }, limit);
-    signal?.addEventListener('abort', end, { once: true });
-    let response: Response;
-    let text: string;
-    try {
-      response = await this.#fetch(call.url, { ...init, signal: ended.signal });
-      text = await response.text();
-    } catch (cause) {
-      signal?.throwIfAborted();
-      if (late) throw new ProblemError('TIMEOUT', `no answer within ${limit} ms`, { cause });
-      throw new ProblemError('NETWORK', 'no answer', { cause });
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', end);
-    }
+    const { init, limits } = await this.#prepare(call, added, sign);
+    const { response, text } = await limits
+      .keep(async () => {
+        const response = await this.#fetch(call.url, init);
+        return { response, text: await response.text() };
+      })
+      .finally(() => limits.end());
     heard?.(response.headers);
     if (!response.ok && response.status !== 304) throw failureOf(response, text);
     const data = text === '' ? undefined : parse(text);
     if (text !== '' && data === undefined) throw failureOf(response, text);
     return { status: response.status, data, headers: response.headers };
+  }
+
+  /** Begins an answer of lines. */
+  async #open(call: Outgoing, added: Sent, { sign, heard }: Hooks): Promise<{ body: ReadableStream<Uint8Array>; limits: Limits }> {
+    const { init, limits } = await this.#prepare(call, added, sign);
+    try {
+      const response = await limits.keep(() => this.#fetch(call.url, init));
+      heard?.(response.headers);
+      const media = response.headers.get('Content-Type')?.split(';', 1)[0];
+      if (response.ok && media === 'application/x-ndjson' && response.body !== null) return { body: response.body, limits };
+      throw failureOf(response, await limits.keep(() => response.text()));
+    } catch (error) {
+      limits.end();
+      throw error;
+    }
+  }
+
+  async #prepare(call: Outgoing, added: Sent, sign: Hooks['sign']): Promise<{ init: RequestInit; limits: Limits }> {
+    const signed = await sign?.();
+    call.signal?.throwIfAborted(); // nothing below waits before the signal is listened to
+    const headers = new Headers(this.#options.headers);
+    for (const [name, value] of Object.entries({ ...call.headers, ...signed, ...added })) {
+      if (value !== undefined) headers.set(name, String(value));
+    }
+    const limits = new Limits(call.timeoutMs ?? this.#options.timeoutMs ?? 10_000, call.signal);
+    const init: RequestInit = { method: call.method, headers, credentials: this.#credentials, signal: limits.signal };
+    if (call.body !== undefined) {
+      headers.set('Content-Type', 'application/json');
+      init.body = JSON.stringify(call.body);
+    }
+    return { init, limits };
+  }
+}
+
+/** The time limit of an attempt, and the caller's signal. */
+class Limits {
+  readonly #ms: number;
+  readonly #caller: AbortSignal | undefined;
+  readonly #ended = new AbortController();
+  readonly #abort = (): void => this.#ended.abort();
+
+  constructor(ms: number, caller: AbortSignal | undefined) {
+    this.#ms = ms;
+    this.#caller = caller;
+    caller?.addEventListener('abort', this.#abort, { once: true });
+  }
+
+  /** Ends with the attempt. */
+  get signal(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** Waits for work of the attempt, as long as the limit allows. */
+  async keep<T>(work: () => Promise<T>): Promise<T> {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      this.#abort();
+    }, this.#ms);
+    try {
+      return await work();
+    } catch (cause) {
+      this.#caller?.throwIfAborted();
+      if (late) throw new ProblemError('TIMEOUT', `no answer within ${this.#ms} ms`, { cause });
+      throw new ProblemError('NETWORK', 'no answer', { cause });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Ends the attempt, and what of its answer was not read. */
+  end(): void {
+    this.#caller?.removeEventListener('abort', this.#abort);
+    this.#abort();
   }
 }
 

@@ -151,8 +151,9 @@ func TestStepsAreAccepted(t *testing.T) {
 		})
 		return err
 	}
+	const none backoffice.Step = ""
 	tried := map[string]int{}
-	// walk tries on a few items of each kind first what they cannot do, and then one step that they can.
+	// walk tries on a few items of each kind first what they cannot do, and then one step that they can; without one, on all.
 	walk := func(path string, want backoffice.Step, names map[backoffice.Step]backoffice.ActionName) {
 		t.Helper()
 		parts := backoffice.WorkbenchViews()
@@ -163,7 +164,7 @@ func TestStepsAreAccepted(t *testing.T) {
 		for id, can := range s.can(0, path+"propertyId="+p.PropertyID) {
 			like[fmt.Sprint(can)]++
 			for step, name := range names {
-				if slices.Contains(can, step) || like[fmt.Sprint(can)] > 3 {
+				if slices.Contains(can, step) || want != none && like[fmt.Sprint(can)] > 3 {
 					continue
 				}
 				if err := try(id, name); bff.CodeOf(err) != bff.CodeStateConflict {
@@ -186,7 +187,6 @@ func TestStepsAreAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	walk("/arrivals?date="+date.AddDate(0, 0, 1).Format(time.DateOnly)+"&", "none", stays)
 	for id, can := range s.can(0, "/in-house?propertyId="+p.PropertyID) {
 		if tried["keys"]++; tried["keys"] > 3 {
 			break
@@ -205,6 +205,9 @@ func TestStepsAreAccepted(t *testing.T) {
 		}
 	}
 	walk("/departures?", backoffice.StepCheckOut, stays)
+	for days := range 5 { // rooms of some of those who come later are free already
+		walk("/arrivals?date="+date.AddDate(0, 0, days+1).Format(time.DateOnly)+"&", none, stays)
+	}
 	walk("/arrivals?", backoffice.StepCheckIn, stays)
 	tasks := map[backoffice.Step]backoffice.ActionName{
 		backoffice.StepStart: backoffice.TaskStart, backoffice.StepComplete: backoffice.TaskComplete, backoffice.StepInspect: backoffice.TaskInspect, backoffice.StepReopen: backoffice.TaskReopen,

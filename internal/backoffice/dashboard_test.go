@@ -406,7 +406,8 @@ func TestViewsAge(t *testing.T) {
 	t.Parallel()
 	had := backoffice.Degradations{{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 500, Affected: 3}}
 	want := backoffice.Degradations{
-		{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 2500, Affected: 3}, {Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: 2000, Affected: 1},
+		{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 2500, Affected: 3},
+		{Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: 2000, Affected: 1},
 	}
 	if diff := cmp.Diff(want, had.Aged(backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
 		t.Error(diff)

@@ -210,7 +210,8 @@ func TestStepsAreAccepted(t *testing.T) {
 	}
 	walk("/arrivals?", backoffice.StepCheckIn, stays)
 	tasks := map[backoffice.Step]backoffice.ActionName{
-		backoffice.StepStart: backoffice.TaskStart, backoffice.StepComplete: backoffice.TaskComplete, backoffice.StepInspect: backoffice.TaskInspect, backoffice.StepReopen: backoffice.TaskReopen,
+		backoffice.StepStart: backoffice.TaskStart, backoffice.StepComplete: backoffice.TaskComplete,
+		backoffice.StepInspect: backoffice.TaskInspect, backoffice.StepReopen: backoffice.TaskReopen,
 	}
 	orders := map[backoffice.Step]backoffice.ActionName{
 		backoffice.StepStart: backoffice.WorkOrderStart, backoffice.StepResolve: backoffice.WorkOrderResolve,

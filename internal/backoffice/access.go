@@ -148,7 +148,7 @@ func (a *Access) announce(ctx context.Context, s Session, m *Member, o Occasion,
 		}
 	}
 	if err := a.outgrow(ctx, &s, o, now); err != nil {
-		a.hush(now, time.Since(began))
+		a.hush(now, a.clock().Sub(began))
 		return
 	}
 	if err := a.sessions.Announced(ctx, s); err != nil {

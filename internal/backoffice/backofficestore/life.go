@@ -133,7 +133,8 @@ func (l *life) birth(ctx context.Context, node rueidis.Client, now time.Time) (n
 	for from, to := 0, 1; from < maxMarks; from, to = to, maxMarks {
 		cmds := make(rueidis.Commands, 0, to-from)
 		for i := from; i < to; i++ {
-			cmds = append(cmds, node.B().Get().Key(l.keys.Birth(i)).Build())
+			name := l.keys.Birth(i)
+			cmds = append(cmds, node.B().Get().Key(name).Build())
 		}
 		for i, r := range node.DoMulti(ctx, cmds...) {
 			if e, refused := rueidis.IsRedisErr(r.Error()); refused {
@@ -199,7 +200,8 @@ func (s *Sessions) Ready(ctx context.Context) error {
 		}
 	}
 	for i := range m.names {
-		probe := s.client.B().Set().Key(probeOf(m.names[i])).Value("").PxMilliseconds(time.Minute.Milliseconds()).Build()
+		name := probeOf(m.names[i])
+		probe := s.client.B().Set().Key(name).Value("").PxMilliseconds(time.Minute.Milliseconds()).Build()
 		if err := s.client.Do(ctx, probe).Error(); err != nil {
 			return fmt.Errorf("the session tier takes no writes: %w", err)
 		}

@@ -273,7 +273,12 @@ func serveFast(t *testing.T, h http.Handler) (addr string) {
 	started := make(chan struct{})
 	d.Add("started", func(context.Context) error {
 		defer close(started)
-		return json.NewDecoder(strings.NewReader(log.String())).Decode(&listening) // the first line of the log
+		for lines := json.NewDecoder(strings.NewReader(log.String())); listening.Address == ""; {
+			if err := lines.Decode(&listening); err != nil {
+				return err
+			}
+		}
+		return nil
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

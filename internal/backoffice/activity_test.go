@@ -62,6 +62,7 @@ func (members) FindMember(context.Context, bff.ID, string, string) (*backoffice.
 // journal remembers what was recorded, or fails.
 type journal struct {
 	did  []string
+	at   []time.Time
 	told []string
 	err  error
 }
@@ -74,6 +75,7 @@ func (j *journal) Record(_ context.Context, did []backoffice.Activity, events ..
 		if a.ID.Prefix() != bff.PrefixActivity || a.Tenant != tenant || a.Device != device || a.Context == "" || a.At.IsZero() {
 			return fmt.Errorf("incomplete: %+v", a)
 		}
+		j.at = append(j.at, a.At)
 		j.did = append(j.did, fmt.Sprint(a.Operator, " ", a.Category, " ", a.Action, " ", a.Roles, " ", a.Outcome, " ", a.Code))
 	}
 	for _, e := range events {
@@ -84,6 +86,27 @@ func (j *journal) Record(_ context.Context, did []backoffice.Activity, events ..
 
 func caller(operator string) backoffice.Caller {
 	return backoffice.Caller{Tenant: tenant, Operator: operator, Device: device, TokenIssued: began, IPHash: "ip", FingerprintHash: "ua"}
+}
+
+// An opening that could not be recorded is recorded with a later request: as of its own moment, or as of now if the ledger would
+// refuse that for its age.
+func TestOpeningIsRecordedLate(t *testing.T) {
+	t.Parallel()
+	for late, want := range map[time.Duration]time.Duration{30 * time.Minute: 0, 2 * time.Hour: 2 * time.Hour} {
+		s, j := &sessions{}, &journal{err: errors.New("away")}
+		access := backoffice.NewAccess(s, members{}, j, backoffice.NewNewsroom("test"))
+		visit, err := access.Enter(t.Context(), caller("opt_1"), backoffice.Proof{}, backoffice.Occasion{}, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.standing.Session, j.err = &visit.Session, nil
+		if _, err := access.Enter(t.Context(), caller("opt_1"), backoffice.Proof{}, backoffice.Occasion{}, began.Add(late)); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.at) != 1 || !j.at[0].Equal(began.Add(want)) {
+			t.Errorf("after %s it was recorded as of %v, want %s", late, j.at, began.Add(want))
+		}
+	}
 }
 
 // Whatever opens, ends or is refused leaves its entry, together with its event.

@@ -119,6 +119,9 @@ func (p *page) copyRows(ctx context.Context, conn *pgx.Conn, query string, alone
 		timeout = deferredTimeout
 	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := byIndex(ctx, tx); err != nil {
+			return err
+		}
 		return attempt(ctx, tx, timeout, func(tx pgx.Tx) error { return p.rows.copy(ctx, tx.Conn(), query) })
 	})
 }

@@ -31,18 +31,18 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTa
 	if l.cfg.Loader != nil {
 		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
 	}
-	// A row can change while the statement waits for it: tx_id then differs, and what
-	// was exported is not what would go.
+	// A row can change while the statement waits for it: it is then at another place, and
+	// what was exported is not what would go.
 	sql := fmt.Sprintf(`WITH batch AS MATERIALIZED (
-			SELECT tx_id, tenant_id, id, %[3]s < $1 AS old FROM %[1]s%[2]s
+			SELECT ctid AS place, tx_id, tenant_id, id, %[3]s < $1 AS old FROM %[1]s%[2]s
 			WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[2]s', 0))) AND (tx_id, tenant_id, id) > ($2::text::xid8, $3, $4)
 			ORDER BY tx_id, tenant_id, id LIMIT $5),
 		exported AS MATERIALIZED (
-			SELECT b.* FROM batch b WHERE b.old AND NOT b.id = ANY($6) AND EXISTS (SELECT FROM %[1]saudit_chain c
-				WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id AND c.tx_id = b.tx_id
-				AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s)),
+			SELECT b.* FROM batch b WHERE b.old AND NOT b.id = ANY($6) AND (SELECT c.tx_id = b.tx_id
+				AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s
+				FROM %[1]saudit_chain c WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id ORDER BY c.version DESC LIMIT 1)),
 		gone AS (
-			DELETE FROM %[1]s%[2]s t USING exported e WHERE t.tenant_id = e.tenant_id AND t.id = e.id AND t.tx_id = e.tx_id RETURNING t.id)
+			DELETE FROM %[1]s%[2]s t WHERE t.ctid = ANY(ARRAY(SELECT place FROM exported)) RETURNING t.id)
 		SELECT tx_id::text, tenant_id, id, (SELECT count(*) FROM gone) FROM batch ORDER BY batch.tx_id DESC, tenant_id DESC, id DESC LIMIT 1`,
 		schema, t.Name, t.Moment, loaded)
 	var (

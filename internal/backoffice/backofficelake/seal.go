@@ -120,8 +120,7 @@ type found struct {
 
 func (f *found) place() place { return place{f.tx, keyOf(f.tenant[:], f.row[:])} }
 
-// beginSealing takes the turn, and has all that follows in the transaction go by indexes: a chain that was empty when it
-// was last analyzed would be looked through once for every row.
+// beginSealing takes the turn.
 func beginSealing(ctx context.Context, tx pgx.Tx) error {
 	var mine bool
 	if err := tx.QueryRow(ctx, takeTurn).Scan(&mine); err != nil {

@@ -215,9 +215,9 @@ type previous struct {
 
 const readChain = `SELECT c.pos, c.seq, c.tab, c.row_id, c.version, c.at, c.sealed_at, c.row_hash, c.hash, c.unsettled, n.newest, p.settled, p.row_hash, c.form, c.since
 	FROM bff_backoffice.audit_chain c
-	CROSS JOIN LATERAL (SELECT max(version) AS newest FROM bff_backoffice.audit_chain n WHERE n.tenant = c.tenant AND n.tab = c.tab AND n.row_id = c.row_id) n
+	CROSS JOIN LATERAL (SELECT version AS newest FROM bff_backoffice.audit_chain n WHERE n.tenant = c.tenant AND n.tab = c.tab AND n.row_id = c.row_id ORDER BY n.version DESC LIMIT 1) n
 	LEFT JOIN LATERAL (SELECT p.unsettled IS NULL AS settled, p.row_hash FROM bff_backoffice.audit_chain p
-		WHERE p.tenant = c.tenant AND p.tab = c.tab AND p.row_id = c.row_id AND p.version = c.version - 1) p ON true
+		WHERE p.tenant = c.tenant AND p.tab = c.tab AND p.row_id = c.row_id AND p.version < c.version AND p.version >= c.version - 1 ORDER BY p.version LIMIT 1) p ON true
 	WHERE c.tenant = $1 AND c.seq > $2 ORDER BY c.seq LIMIT $3`
 
 // read runs a query that goes by indexes.
@@ -438,7 +438,8 @@ func (v *verification) unsealed(ctx context.Context, t *tenantRun) error {
 				(SELECT passed_at FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s'), d.reason
 			FROM %[1]s%[2]s t LEFT JOIN %[1]saudit_deferred d ON d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id
 			WHERE t.tenant_id = $1 AND t.id > $2
-			AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id) ORDER BY t.id LIMIT $3`,
+			AND (SELECT version FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id ORDER BY c.version LIMIT 1) IS NULL
+			ORDER BY t.id LIMIT $3`,
 			schema, table.Name, table.Moment)
 		for after, n := ([16]byte{}), verifyPage; n == verifyPage; {
 			n = 0

@@ -373,8 +373,10 @@ func TestWorkbenchFails(t *testing.T) {
 			},
 			missing: []backoffice.Source{backoffice.SourceDepartures, backoffice.SourceInHouse, backoffice.SourceTasks, backoffice.SourceWorkOrders},
 			why: backoffice.Degradations{
-				{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: backoffice.SourceInHouse, Reason: bff.ReasonBudget, Affected: 1},
-				{Part: backoffice.SourceTasks, Reason: bff.ReasonError, Affected: 1}, {Part: backoffice.SourceWorkOrders, Reason: bff.ReasonTimeout, Affected: 1},
+				{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1},
+				{Part: backoffice.SourceInHouse, Reason: bff.ReasonBudget, Affected: 1},
+				{Part: backoffice.SourceTasks, Reason: bff.ReasonError, Affected: 1},
+				{Part: backoffice.SourceWorkOrders, Reason: bff.ReasonTimeout, Affected: 1},
 			},
 		},
 		"the first source fails": {

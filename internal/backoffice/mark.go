@@ -16,9 +16,9 @@ const (
 	MaxNotes = 200
 	// MaxDelta bounds the bytes of a change that an operator made to a suggestion.
 	MaxDelta = 4 << 10
-	// MaxDeltaDepth bounds how deep objects and lists are nested in one, MaxDeltaValues its
-	// values.
-	MaxDeltaDepth  = 4
+	// MaxDeltaDepth bounds how deep objects and lists are nested in one.
+	MaxDeltaDepth = 4
+	// MaxDeltaValues bounds how many values one has.
 	MaxDeltaValues = 256
 
 	// unspecified is the category or severity of an entry whose service names none.

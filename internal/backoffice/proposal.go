@@ -53,7 +53,7 @@ func (e *InboxEntry) checkDelta(delta json.RawMessage) error {
 // compareKinds refuses values that have no counterpart of their kind. Elements of a list
 // are compared with its first.
 func compareKinds(bad *bff.FieldErrors, at string, proposed, given any) {
-	same := false
+	var same bool
 	switch given := given.(type) {
 	case map[string]any:
 		var members map[string]any

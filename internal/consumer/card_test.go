@@ -259,8 +259,10 @@ func TestChangesAreTold(t *testing.T) {
 			s.CurrencyChanged(bff.PKR, consumer.TriggerUser, now),
 		},
 		{
-			consumer.WishlistAdded{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map",
-				AddedAt: e.AddedAt, WishlistSize: 3},
+			consumer.WishlistAdded{
+				WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map",
+				AddedAt: e.AddedAt, WishlistSize: 3,
+			},
 			e.Added(s.ID, 3),
 		},
 		{

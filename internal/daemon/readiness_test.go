@@ -44,7 +44,7 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 			if second%15 == 0 {
 				admin(t, d, "/metrics")
 			}
-			time.Sleep(time.Second) // of the bubble's clock
+			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
 		}
 		const want = "level=WARN msg=\"a part is unavailable\" part=database required=true error=refused\n" +
 			"level=WARN msg=\"a part is still unavailable\" part=database required=true away_ms=60000 asked=64 error=refused\n" +

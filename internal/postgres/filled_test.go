@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -116,7 +117,7 @@ func tablesOf(t *testing.T, conn *pgx.Conn, schema string) (all []filledTable) {
 		}
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, rows.Err()); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -271,7 +271,7 @@ func allowReading(ctx context.Context, db *sql.DB, set migrations.Set, locker se
 	if err := locker.SessionLock(ctx, conn); err != nil { // two grants at once fail
 		return err
 	}
-	_, err = conn.ExecContext(ctx, "GRANT SELECT ON "+versionTable(set)+" TO "+strings.Join(set.Logins, ", "))
+	_, err = conn.ExecContext(ctx, "GRANT SELECT ON "+versionTable(set)+" TO "+strings.Join(set.Logins, ", ")) //nolint:gosec // names of the program itself
 	if err != nil {
 		err = fmt.Errorf("let roles see what is applied: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -116,7 +117,7 @@ func TestUnmigratedIsNotReady(t *testing.T) {
 					settings := &Settings{DatabaseSettings: DatabaseSettings{PostgresURL: daemon.Secret(u.String())}}
 					x := NewExamination(s.Identity, settings, DoctorSettings{Timeout: time.Minute, JSON: true})
 					add(x)
-					x.checks = x.checks[:len(x.checks):len(x.checks)]
+					x.checks = slices.Clip(x.checks)
 					for _, c := range x.checks {
 						if c.Name != "migrations" {
 							continue

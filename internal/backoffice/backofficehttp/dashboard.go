@@ -125,7 +125,7 @@ func (s *lineStream) send(text []byte) bool {
 	if len(text) == 0 {
 		return true
 	}
-	if _, err := s.w.Write(text); err != nil {
+	if _, err := s.w.Write(text); err != nil { //nolint:gosec // JSON lines of our own encoding, with nosniff
 		return false
 	}
 	return s.flush() == nil

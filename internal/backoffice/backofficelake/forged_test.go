@@ -191,8 +191,16 @@ func (f *fixture) sealWhole(tenant bff.ID, note string) {
 		name  string
 		value []byte
 	}{
-		{"id", uuid(id)}, {"tenant_id", uuid(tenant)}, {"acknowledged_at", moment}, {"raised_at", moment}, {"alert_id", []byte("a")}, {"category", []byte("c")},
-		{"severity", []byte("high")}, {"acknowledged_by", []byte("o")}, {"device_id", []byte("d")}, {"notes_truncated", []byte(note)},
+		{"id", uuid(id)},
+		{"tenant_id", uuid(tenant)},
+		{"acknowledged_at", moment},
+		{"raised_at", moment},
+		{"alert_id", []byte("a")},
+		{"category", []byte("c")},
+		{"severity", []byte("high")},
+		{"acknowledged_by", []byte("o")},
+		{"device_id", []byte("d")},
+		{"notes_truncated", []byte(note)},
 	} {
 		field([]byte(c.name))
 		field(c.value)

@@ -231,7 +231,7 @@ func (v *verification) read(ctx context.Context, sql string, args []any, collect
 			return err
 		}
 		defer rows.Close()
-		return collect(rows)
+		return errors.Join(collect(rows), rows.Err())
 	})
 }
 

@@ -99,8 +99,10 @@ func TestChargesOfTheDay(t *testing.T) {
 	tenant, folio := id(bff.PrefixTenant), id(bff.PrefixFolio)
 	first := newCharge(tenant, folio)
 	m, count := d.charge(t, first)
-	if !count(100) || !count(100) || !count(0) {
-		t.Error("a charge that was counted is asked for again")
+	for _, most := range []int64{100, 100, 0} {
+		if !count(most) {
+			t.Error("a charge that was counted is asked for again")
+		}
 	}
 	for name, change := range map[string]func(*backoffice.Charged){
 		"operator": func(c *backoffice.Charged) { c.Operator = "opt_2" },

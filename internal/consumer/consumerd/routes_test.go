@@ -88,7 +88,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	background := web.NewBackground(web.BackgroundConfig{})
 	t.Cleanup(func() { _ = background.Close(context.Background()) })
 	guard := newGuard(t, func(c *consumerguard.Config) {
-		c.Policy.Bot, c.Sessions, c.Background = c.Policy.Suspect, noSessions{}, background
+		c.Policy.Bot, c.Sessions, c.Background, c.Cardless.Always = c.Policy.Suspect, noSessions{}, background, true
 	})
 	executed := map[string]bool{}
 	routes := consumerhttp.New(consumerhttp.Config{Challenge: guard.Challenge, Background: background}).Routes()

@@ -230,7 +230,7 @@ func (gs *guests) restore(w http.ResponseWriter, r *http.Request, g *guest) {
 // lost returns what is known of a session that the store does not have, and whether
 // anything is.
 func (gs *guests) lost(ctx context.Context, v *consumer.Visit) (s consumer.GuestSession, known bool) {
-	cleared := false
+	var cleared bool
 	if !v.Card.IsZero() {
 		s, cleared = v.Card.Resolve(ctx, gs.sessions, v.Client, v.At)
 	} else {

@@ -203,15 +203,16 @@ func TestPreferencesAreChecked(t *testing.T) {
 	s := f.sender("opt_parwana")
 	deep := strings.Repeat(`{"a":`, 8) + `1` + strings.Repeat(`}`, 8)
 	for body, want := range map[string]string{
-		`{}`:                                                         "payload required",
-		`{"payload":[]}`:                                             "payload type",
-		`{"payload":{},"version":2}`:                                 "version unsupported",
-		`{"payload":{"a":` + deep + `}}`:                             "payload.a.a.a.a.a.a.a.a range",
-		`{"payload":{"n":1e99999999}}`:                               "payload.n range",
-		`{"payload":{"n":[0,{"x":1e131071}]}}`:                       "payload.n[1].x range",
-		`{"payload":{"n":123456789012345678}}`:                       "payload.n range",
-		`{"payload":{"theme":"a\u0000b"}}`:                           "payload.theme format",
-		`{"payload":{"\u0000":1}}`:                                   "payload format",
+		`{}`:                                   "payload required",
+		`{"payload":[]}`:                       "payload type",
+		`{"payload":{},"version":2}`:           "version unsupported",
+		`{"payload":{"a":` + deep + `}}`:       "payload.a.a.a.a.a.a.a.a range",
+		`{"payload":{"n":1e99999999}}`:         "payload.n range",
+		`{"payload":{"n":[0,{"x":1e131071}]}}`: "payload.n[1].x range",
+		`{"payload":{"n":123456789012345678}}`: "payload.n range",
+		`{"payload":{"theme":"a\u0000b"}}`:     "payload.theme format",
+		`{"payload":{"\u0000":1}}`:             "payload format",
+
 		`{"payload":{"list":[` + strings.Repeat("1,", 2000) + `1]}}`: "payload count",
 		`{"payload":{"a":1,"a":2}}`:                                  "payload.a conflict",
 		`{"payload":{"keyboardShortcuts":{"view.refresh":"Ctl+X"}}}`: "payload.keyboardShortcuts format",

@@ -6,7 +6,7 @@ import (
 
 // cast are the operators that can be called by name: one of every role at a
 // chain, two at a small owner, one who works for both, one at a suspended
-// tenant.
+// tenant, and a manager each in Iran and Tajikistan.
 type cast []*person
 
 type person struct {
@@ -36,7 +36,7 @@ var chainCast = [...]person{
 	{username: "yalda", name: "Yalda Ahmadi"},
 }
 
-// castOperators gives names to operators of three tenants.
+// castOperators gives names to operators of five tenants.
 func (ds *dataset) castOperators() {
 	chain, small, suspended := ds.tenants[0], ds.firstTenant(3), ds.firstTenant(suspendedHouses)
 	name := func(t *tenant, at int, p person) {
@@ -50,6 +50,9 @@ func (ds *dataset) castOperators() {
 	name(small, 1, person{username: "karim", name: "Karim Yusufzai"})
 	name(small, 2, person{username: "laila", name: "Laila Haidari"})
 	name(suspended, 2, person{username: "tariq", name: "Tariq Mohmand"})
+	// Other countries have another day for some hours of each.
+	name(ds.firstIn("IR"), 1, person{username: "mahin", name: "Mahin Rostami"})
+	name(ds.firstIn("TJ"), 1, person{username: "firuz", name: "Firuz Rahimov"})
 
 	both := &person{username: "bahram", name: "Bahram Sadat", tenants: []*tenant{chain, small}}
 	both.id = derivedID(bff.PrefixOperator, ds.seed, kindOperator, hashString(both.username))
@@ -62,6 +65,16 @@ func (ds *dataset) castOperators() {
 func (ds *dataset) firstTenant(houses int) *tenant {
 	for _, t := range ds.tenants {
 		if len(t.properties) == houses {
+			return t
+		}
+	}
+	return ds.tenants[len(ds.tenants)-1]
+}
+
+// firstIn finds the first with a few houses, and those in a country.
+func (ds *dataset) firstIn(country string) *tenant {
+	for _, t := range ds.tenants[1:] {
+		if len(t.properties) > 1 && len(t.properties) != suspendedHouses && t.properties[0].country.code == country {
 			return t
 		}
 	}

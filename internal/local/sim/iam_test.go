@@ -477,8 +477,8 @@ func TestCast(t *testing.T) {
 			suspended++
 		}
 	}
-	if len(tenants) != 3 || suspended != 1 {
-		t.Errorf("tenants %v, want three, one of them suspended", tenants)
+	if len(tenants) != 5 || suspended != 1 {
+		t.Errorf("tenants %v, want five, one of them suspended", tenants)
 	}
 
 	both := w.data.cast.find("bahram")

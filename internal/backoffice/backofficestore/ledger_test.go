@@ -90,6 +90,12 @@ func TestActivitiesShareACommit(t *testing.T) {
 			}
 			errs[i] = d.Record(ctx, []backoffice.Activity{a})
 		})
+		for blocked := i > 0; !blocked; { // the first is alone in its commit
+			const waits = `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'bff_backoffice.operator_activity'::regclass)`
+			if err := lock.QueryRow(ctx, waits).Scan(&blocked); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	for d.Waiting() < 2*(callers-1) { // each weighs itself and its activity
 		if ctx.Err() != nil {

@@ -123,7 +123,7 @@ func (a *Access) session(ctx context.Context, c Caller, st *Standing, now time.T
 		}
 		found, ended = &opened, false
 	}
-	return Session{}, &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "several operators sign in at this device: try again", RetryAfter: time.Second}
+	return Session{}, &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "another operator is signing in on this device: try again", RetryAfter: time.Second}
 }
 
 // announce writes the events of a session's opening and ends what is left of the one

@@ -268,7 +268,7 @@ func (e *InboxEntry) decidable(now time.Time) error {
 	e.read(&says)
 	switch {
 	case e.Status == entryExpired, !says.ExpiresAt.IsZero() && !now.Before(says.ExpiresAt.Time):
-		return bff.Errorf(bff.CodeStateConflict, "the suggestion has expired: nothing is to be decided any more")
+		return bff.Errorf(bff.CodeStateConflict, "the suggestion has expired: it can no longer be decided")
 	case e.Status != entryOpen:
 		return ErrAlreadyDecided()
 	}

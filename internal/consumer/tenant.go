@@ -71,7 +71,7 @@ type TenantReaderConfig struct {
 	Tenants   Tenants // tenant-service
 	Suspended *SuspendedTenants
 	Status    TenantStatus
-	// Behind runs work behind the answer that ctx belongs to, and reports whether it will.
+	// Behind runs work after the response that ctx belongs to, and reports whether it will.
 	Behind func(ctx context.Context, work func(context.Context)) bool
 	// Failed is told of a suspension that could not be recorded or announced.
 	Failed func(ctx context.Context, tenant bff.ID, err error)
@@ -88,7 +88,7 @@ type TenantReader struct{ cfg TenantReaderConfig }
 func NewTenantReader(cfg TenantReaderConfig) *TenantReader { return &TenantReader{cfg: cfg} }
 
 // FindTenant implements Tenants. A suspension has its effect in this process at
-// once, and is recorded behind the answer. That a tenant is no longer suspended is
+// once, and is recorded after the response. That a tenant is no longer suspended is
 // left to Reconcile.
 func (r *TenantReader) FindTenant(ctx context.Context, id bff.ID) (Tenant, error) {
 	began := r.cfg.Now()

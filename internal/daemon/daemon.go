@@ -141,7 +141,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case cause = <-d.failed:
-		d.Log.Error("a part failed", "error", cause.Error())
+		d.Log.Error("component failed, shutting down", "error", cause.Error())
 	}
 	unhook() // a second Ctrl-C ends the process at once
 	return errors.Join(cause, d.stop(d.parts))

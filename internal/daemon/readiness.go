@@ -72,15 +72,15 @@ func (c *namedCheck) note(log *slog.Logger, err error, now time.Time) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 	case err == nil && !c.since.IsZero():
-		log.Info("a part is available again", "part", c.name, "away_ms", now.Sub(c.since).Milliseconds())
+		log.Info("dependency available again", "part", c.name, "away_ms", now.Sub(c.since).Milliseconds())
 		c.since = time.Time{}
 	case err == nil:
 	case c.since.IsZero():
-		log.Warn("a part is unavailable", "part", c.name, "required", c.required, "error", err.Error())
+		log.Warn("dependency unavailable", "part", c.name, "required", c.required, "error", err.Error())
 		c.since, c.logged, c.asked = now, now, 0
 	default:
 		if c.asked++; now.Sub(c.logged) >= remindEvery {
-			log.Warn("a part is still unavailable", "part", c.name, "required", c.required, "away_ms", now.Sub(c.since).Milliseconds(), "asked", c.asked, "error", err.Error())
+			log.Warn("dependency still unavailable", "part", c.name, "required", c.required, "away_ms", now.Sub(c.since).Milliseconds(), "asked", c.asked, "error", err.Error())
 			c.logged, c.asked = now, 0
 		}
 	}

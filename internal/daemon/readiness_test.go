@@ -46,10 +46,10 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 			}
 			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
 		}
-		const want = "level=WARN msg=\"a part is unavailable\" part=database required=true error=refused\n" +
-			"level=WARN msg=\"a part is still unavailable\" part=database required=true away_ms=60000 asked=64 error=refused\n" +
-			"level=WARN msg=\"a part is still unavailable\" part=database required=true away_ms=120000 asked=64 error=refused\n" +
-			"level=INFO msg=\"a part is available again\" part=database away_ms=130000\n"
+		const want = "level=WARN msg=\"dependency unavailable\" part=database required=true error=refused\n" +
+			"level=WARN msg=\"dependency still unavailable\" part=database required=true away_ms=60000 asked=64 error=refused\n" +
+			"level=WARN msg=\"dependency still unavailable\" part=database required=true away_ms=120000 asked=64 error=refused\n" +
+			"level=INFO msg=\"dependency available again\" part=database away_ms=130000\n"
 		if out.String() != want {
 			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 		}

@@ -63,7 +63,7 @@ func (k *Keys) Current(ctx context.Context, now time.Time) (*KeySet, error) {
 	return k.await(ctx, done)
 }
 
-// Seek has the issuer asked again, behind the caller's back, unless it was a moment ago.
+// Seek has the issuer asked again, in the background, unless it was a moment ago.
 func (k *Keys) Seek(ctx context.Context, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -58,7 +58,7 @@ func TestIssuerDown(t *testing.T) {
 	})
 }
 
-// A copy that has become old is refreshed behind the answer; one that is much
+// A copy that has become old is refreshed after the response; one that is much
 // older is waited for; the same keys again are the same set.
 func TestKeysGrowOld(t *testing.T) {
 	t.Parallel()

@@ -306,7 +306,7 @@ func TestKeysRotate(t *testing.T) {
 	i.down.Store(false)
 	i.withdraw(t, "old")
 	now = now.Add(2 * keysFresh)
-	_ = verify(old)                                                // finds the issuer back, behind its answer
+	_ = verify(old)                                                // finds the issuer back, after its response
 	if _, err := tokens.keys.Newer(t.Context(), now); err != nil { // waits for that
 		t.Fatal(err)
 	}

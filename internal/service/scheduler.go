@@ -112,7 +112,7 @@ func (s *scheduler) loop(ctx context.Context) {
 	for pause := rand.N(jobsFirst); wait(ctx, pause); pause = jobsPoll/2 + rand.N(jobsPoll) { //nolint:gosec // jitter
 		err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			s.log.WarnContext(ctx, "jobs could not be looked for or failed, retrying", "error", err.Error())
+			s.log.WarnContext(ctx, "reading or running due jobs failed, retrying", "error", err.Error())
 		}
 		failing = err != nil
 	}

@@ -103,7 +103,7 @@ func (p *Process) WarnDoubtful(env *daemon.Environment, doubts []error) {
 		}
 	}
 	for _, problem := range env.Unknown(p.Prefix + "_") {
-		p.Log.Warn("variable in the environment is no setting, nothing reads it", "setting", problem.Text)
+		p.Log.Warn("unknown environment variable, ignored", "setting", problem.Text)
 	}
 }
 

@@ -71,7 +71,7 @@ func (t *Tracer) Begin(ctx context.Context, name string, kind trace.SpanKind, ca
 }
 
 // Of returns the span that ctx is recorded under, or nil. The span may have ended:
-// work goes on behind an answer, and still belongs to its trace.
+// work goes on after a response, and still belongs to its trace.
 func Of(ctx context.Context) trace.Span {
 	if span := trace.SpanFromContext(ctx); span.SpanContext().IsSampled() {
 		return span

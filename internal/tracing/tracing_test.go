@@ -41,7 +41,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestOf: nothing is recorded below nothing, and behind an answer work still
+// TestOf: nothing is recorded below nothing, and after a response work still
 // belongs to its trace.
 func TestOf(t *testing.T) {
 	t.Parallel()

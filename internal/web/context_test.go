@@ -74,9 +74,9 @@ func TestContextEndsWithTheRequest(t *testing.T) {
 	if !errors.Is(context.Cause(c), context.Canceled) {
 		t.Errorf("cause %v", context.Cause(c))
 	}
-	kept := context.WithoutCancel(c) // as work behind the answer keeps it
+	kept := context.WithoutCancel(c) // as work after the response keeps it
 	if From(kept).name != "own" || kept.Value(someKey{}) != "x" || kept.Err() != nil {
-		t.Error("values are lost to the work behind the answer")
+		t.Error("values are lost to the work after the response")
 	}
 }
 

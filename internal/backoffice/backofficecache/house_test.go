@@ -65,7 +65,7 @@ func TestOldReadingsNameNoGuest(t *testing.T) {
 			if diff := cmp.Diff([]backoffice.Stay{step.want}, r.Value); diff != "" {
 				t.Errorf("after %v more: %s", step.wait, diff)
 			}
-			synctest.Wait() // for a refresh behind the answer
+			synctest.Wait() // for a refresh after the response
 		}
 	})
 }

@@ -39,7 +39,7 @@ type member struct {
 const (
 	maxMembers = 8 << 10
 	// memberFresh is how long a copy is used without asking; memberStale how long it
-	// is used while it is refreshed behind the answer, or while tenant-service is away.
+	// is used while it is refreshed after the response, or while tenant-service is away.
 	memberFresh = 5 * time.Minute
 	memberStale = time.Hour
 	// strangerFresh is how long an operator without a membership is not asked for.

@@ -41,7 +41,7 @@ func TestMembers(t *testing.T) {
 		want := func(step string, asked int32, err error) {
 			t.Helper()
 			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
-			synctest.Wait()         // for a refresh behind the answer
+			synctest.Wait()         // for a refresh after the response
 			if got := next.asked.Load(); got != asked || err != nil {
 				t.Errorf("%s: asked %d times, want %d: %v", step, got, asked, err)
 			}
@@ -58,7 +58,7 @@ func TestMembers(t *testing.T) {
 		want("twenty at once", 1, find("1"))
 		want("another version", 2, find("2"))
 		time.Sleep(memberFresh) //nolint:forbidigo // the bubble's clock
-		want("refreshed behind the answer", 3, find("2"))
+		want("refreshed after the response", 3, find("2"))
 		next.err = errors.New("away")
 		time.Sleep(memberFresh) //nolint:forbidigo // the bubble's clock
 		want("while tenant-service is away", 4, find("2"))

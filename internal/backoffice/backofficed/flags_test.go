@@ -98,7 +98,7 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 	}
 }
 
-// Of what operators look at a quarter is told, behind the answer, which never fails
+// Of what operators look at a quarter is told, after the response, which never fails
 // with it.
 func TestViewingsAreReported(t *testing.T) {
 	t.Parallel()

@@ -251,7 +251,7 @@ func (f *front) clock() time.Time {
 	return f.now
 }
 
-// finish waits for what is done behind the answers, and takes no more of it.
+// finish waits for what is done after the responses, and takes no more of it.
 func (f *front) finish() {
 	f.tb.Helper()
 	for _, b := range f.behind {

@@ -135,7 +135,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
-	f.finish() // the replay is reported behind its answer
+	f.finish() // the replay is reported after its response
 	if diff := cmp.Diff(want, seen()); diff != "" {
 		t.Error(diff)
 	}

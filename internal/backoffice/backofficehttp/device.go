@@ -34,7 +34,7 @@ func ofDevice(r *http.Request, v *backoffice.Visit) error {
 		return bff.FieldErrors{{Field: "deviceId", Code: bff.FieldFormat}}.Err()
 	}
 	if id != v.Session.Device {
-		return bff.Errorf(bff.CodeDeviceMismatch, "a device reports of itself alone: the token belongs to another one")
+		return bff.Errorf(bff.CodeDeviceMismatch, "a device may report only about itself: the token belongs to another one")
 	}
 	return nil
 }

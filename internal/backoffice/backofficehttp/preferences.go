@@ -91,7 +91,7 @@ func ownerMark(o backoffice.PreferencesOwner) string {
 func readVersion(r *http.Request, o backoffice.PreferencesOwner) (int, error) {
 	values := r.Header["If-Match"]
 	if len(values) == 0 {
-		return 0, bff.Errorf(bff.CodePreferencesVersionRequired, "send the ETag of the preferences that this change was made of as If-Match")
+		return 0, bff.Errorf(bff.CodePreferencesVersionRequired, "send If-Match with the ETag of the version you edited")
 	}
 	malformed := bff.FieldErrors{{Field: "If-Match", Code: bff.FieldFormat}}.Err()
 	tag, opened := strings.CutPrefix(strings.TrimSpace(values[0]), `"`)

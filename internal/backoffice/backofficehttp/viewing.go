@@ -7,7 +7,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-// viewed tells behind the answer what an operator has looked at: a read neither waits
+// viewed tells after the response what an operator has looked at: a read neither waits
 // for it nor fails with it.
 func (a *API) viewed(r *http.Request, f backoffice.Fact) {
 	v, at := visitOf(r), now(r)

@@ -207,7 +207,7 @@ func TestCardSlides(t *testing.T) {
 				id, card := b.cookies[consumer.SessionCookie], b.cookies[consumer.CardCookie]
 				_, before := s.sessions.Counts()
 				a := b.ask(stagedCalls()["search"])
-				synctest.Wait() // what is behind the answer
+				synctest.Wait() // what is after the response
 				_, renewals := s.sessions.Counts()
 				sent := len(a.header["Set-Cookie"])
 				if sent != tc.wantSent || renewals-before != tc.wantSent/2 || b.cookies[consumer.SessionCookie] != id || (b.cookies[consumer.CardCookie] != card) != (sent > 0) {
@@ -397,7 +397,7 @@ func TestClearedStaysCleared(t *testing.T) {
 								call = stagedCalls()["search"]
 							}
 							a := b.ask(call)
-							<-time.After(time.Second) // what is behind the answer
+							<-time.After(time.Second) // what is after the response
 							if _, there := s.sessions.Kept(id); there || a.status >= http.StatusBadRequest {
 								t.Errorf("%d %s: opened again: %t", a.status, a.body, there)
 							}
@@ -471,7 +471,7 @@ func TestLostSessions(t *testing.T) {
 }
 
 // TestSearchRestoresSession: a search with a card reads no session, and one that was
-// lost is there again behind its answer, with the event of the search.
+// lost is there again after its response, with the event of the search.
 func TestSearchRestoresSession(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]bool{"agreed": false, "refused": true} {
@@ -491,7 +491,7 @@ func TestSearchRestoresSession(t *testing.T) {
 				}
 				s.sessions.Lose()
 				b.ask(stagedCalls()["search"])
-				<-time.After(time.Second) // what is behind the answer
+				<-time.After(time.Second) // what is after the response
 				got, ok := s.sessions.Kept(b.id())
 				if !ok || got.Locale != "ps-AF" || got.Consent.Telemetry == refused {
 					t.Errorf("the session is %+v, there: %t", got, ok)

@@ -513,7 +513,7 @@ func (k *walker) session() {
 	}}, "occupancy": members{"adults": 1, "rooms": 1, "children": 1, "childrenAges": []int{0}}}))
 	k.ask(200, "GET", "/hotels/"+hotel.PropertyID, headers{"X-View-Source": {"search-list"}}, nil)
 	k.ask(201, "POST", "/wishlist", headers{"Idempotency-Key": {"s"}}, members{"propertyId": hotel.PropertyID, "source": "recently-viewed"})
-	for patience := testkit.Context(k.t); ; { // it is remembered behind the answer
+	for patience := testkit.Context(k.t); ; { // it is remembered after the response
 		x := k.ask(200, "GET", "/session", nil, nil)
 		if k.t.Failed() || (bytes.Contains(x.body, []byte(hotel.PropertyID)) && bytes.Count(x.body, []byte("queryHash")) == 3) {
 			break

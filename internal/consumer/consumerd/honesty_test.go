@@ -75,7 +75,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 				}
 				s.Fail(consumertest.Failures{})
 				s.hold(consumer.RungNone)
-				for range 2 { // what is old is renewed behind an answer
+				for range 2 { // what is old is renewed after a response
 					<-time.After(4 * time.Second)
 					s.ask(call)
 					synctest.Wait()

@@ -219,7 +219,7 @@ func redisClient(t testing.TB, url string) rueidis.Client {
 	return c
 }
 
-// waitForSearch waits until the session is written behind its answer.
+// waitForSearch waits until the session is written after its response.
 func waitForSearch(t *testing.T, w *testkit.World, srs string) {
 	t.Helper()
 	c, ctx := redisClient(t, w.RedisURL), testkit.Context(t)

@@ -185,7 +185,7 @@ func TestOneEntryPerAnswer(t *testing.T) {
 				}
 				first := f.whole(spellings[0])
 				f.calls()
-				// The first instance shares it behind its answer: once another has it, that is done.
+				// The first instance shares it after its response: once another has it, that is done.
 				other := spellings[0]
 				other.node, other.guest = len(f.nodes)-1, 20
 				f.get(other)

@@ -145,7 +145,7 @@ func TestTraces(t *testing.T) {
 	silent := w.Start("bff-consumer", settings)
 
 	t.Run("a cold search", func(t *testing.T) { testColdSearch(t, recording, on) })
-	t.Run("behind an answer", func(t *testing.T) {
+	t.Run("after a response", func(t *testing.T) {
 		// A browser that is new here and sends a refusal: the guard reads its penalties,
 		// and the refusal is kept.
 		v := &visitor{base: "http://" + recording.Public, header: map[string]string{"Sec-GPC": "1", "User-Agent": firefox + " Behind/1"}}

@@ -109,7 +109,7 @@ func (g *Guard) verifySolution(ctx context.Context, s *sender, solution string, 
 	err = g.cfg.Challenger.Verify(ctx, s.subject(), solution, score, s.At)
 	switch {
 	case errors.Is(err, challenge.ErrEasy):
-		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the challenge was easier than what this client has done since demands: solve a new one", Err: err}
+		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "this challenge is no longer hard enough for this client: solve a new one", Err: err}
 	case errors.Is(err, challenge.ErrMalformed), errors.Is(err, challenge.ErrForged), errors.Is(err, challenge.ErrExpired),
 		errors.Is(err, challenge.ErrUnsolved), errors.Is(err, challenge.ErrSpent):
 		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the solution is wrong, expired, used, or for another client: ask for a new challenge", Err: err}

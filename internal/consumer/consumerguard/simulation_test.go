@@ -446,7 +446,7 @@ func (a *simulation) play(actors []*actor) {
 		who := q[0]
 		s := who.plan[who.next]
 		pass(time.Until(begin.Add(s.at)))
-		synctest.Wait() // what was to happen behind the answers has happened
+		synctest.Wait() // what was to happen after the responses has happened
 		a.act(who, s)
 		if who.next++; who.next == len(who.plan) || who.untilCaught && who.caught > enoughCaught {
 			heap.Pop(&q)

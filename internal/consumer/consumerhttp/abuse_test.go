@@ -202,7 +202,7 @@ func TestBorrowedCookiesAreRationed(t *testing.T) {
 			if w := send(http.MethodPost, "/session/locale", `{"locale":"ps-AF"}`); w.Code != http.StatusOK {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
-			synctest.Wait() // the bookkeeping behind the answer
+			synctest.Wait() // the bookkeeping after the response
 		}
 		if n := l.suspects.Load(); n != 50 {
 			t.Errorf("%d suspicions in a second, want 50", n)

@@ -52,7 +52,7 @@ func TestBrowsersRefusalOutlivesTheSession(t *testing.T) {
 					if w.Code != http.StatusOK {
 						t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 					}
-					<-time.After(time.Second) // what is behind the answer
+					<-time.After(time.Second) // what is after the response
 				}
 				ask(http.MethodGet, "/session", "")
 				if tc.chosen {

@@ -306,7 +306,7 @@ func (s *site) events(subject consumer.Subject, guest string) int {
 	return s.count(`SELECT count(*) FROM bff_consumer.outbox WHERE topic = $1 AND headers->>'sessionId' = $2`, string(subject), guest)
 }
 
-// until waits for a condition that comes true behind an answer. It asks ever more
+// until waits for a condition that comes true after a response. It asks ever more
 // rarely: guests have limits, however slow the machine is.
 func (s *site) until(otherwise string, done func() bool) {
 	s.t.Helper()

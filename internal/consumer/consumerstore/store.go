@@ -65,7 +65,7 @@ func (s *Store) Record(ctx context.Context, events ...bff.Event) error {
 // each request, and a guest is better served without a session than late.
 const sessionTimeout = 150 * time.Millisecond
 
-// followTimeout caps the writing of many steps at once, behind the answer.
+// followTimeout caps the writing of many steps at once, after the response.
 const followTimeout = time.Second
 
 // retryStore is when a client may sensibly try a refused mutation again.

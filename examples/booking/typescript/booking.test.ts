@@ -13,6 +13,8 @@ const server = createBooking(process.env);
 let base = '';
 let slug = '';
 let token = '';
+let name = '';
+let dari: { token: string; slug: string; name: string };
 
 before(async () => {
   server.listen(0, '127.0.0.1');
@@ -23,11 +25,17 @@ before(async () => {
     assert.ok(r.ok, `${path}: ${r.status}`);
     return r.json() as Promise<any>;
   };
-  const found = (await post('/search', { geo: { mode: 'city', city: 'Kabul' }, ...stay })).results[0];
+  const [found, other] = (await post('/search', { geo: { mode: 'city', city: 'Kabul' }, ...stay })).results;
   const shown = { minor: '1021205', currency: 'AFN', capturedAt: new Date().toISOString() };
-  const minted = await post('/handoff', { propertyId: found.propertyId, tenantId: found.tenantId, ...stay, currency: 'AFN', shown }, { 'Idempotency-Key': randomUUID() });
+  const mint = async (hotel: any, language: string) => {
+    const body = { propertyId: hotel.propertyId, tenantId: hotel.tenantId, ...stay, currency: 'AFN', shown };
+    const minted = await post('/handoff', body, { 'Idempotency-Key': randomUUID(), 'Accept-Language': language });
+    return new URL(minted.url).searchParams.get('h')!;
+  };
   slug = found.tenantSlug;
-  token = new URL(minted.url).searchParams.get('h')!;
+  name = found.name.localized['en'] ?? found.name.default;
+  token = await mint(found, 'en');
+  dari = { token: await mint(other, 'fa-AF'), slug: other.tenantSlug, name: other.name.localized['fa'] ?? other.name.localized['fa-AF'] };
 });
 after(() => server.close());
 
@@ -60,10 +68,20 @@ test('what is no arrival uses nothing up', async () => {
 test('a guest arrives, once', async () => {
   const [status, text] = await visit(`/${slug}/book?h=${token}`);
   assert.equal(status, 200, text);
-  for (const want of ['2077-05-12', '2077-05-15', '2 adults, 1 children (aged 7), 1 rooms', '10212.05 AFN', '>AFN<']) assert.ok(text.includes(want), text);
+  for (const want of ['2077-05-12', '2077-05-15', 'id="adults">2<', 'id="ages">7<', '10,212.05', '>AFN<', `<h1 id="hotel-name">${name}</h1>`, 'dir="ltr"', '<img src="http']) {
+    assert.ok(text.includes(want), `${want} is missing in ${text}`);
+  }
   const [again, refusal] = await visit(`/${slug}/book?h=${token}`);
   assert.equal(again, 409);
   assert.match(refusal, /already used/);
+});
+
+test("the page is in the guest's language", async () => {
+  const [status, text] = await visit(`/${dari.slug}/book?h=${dari.token}`);
+  assert.equal(status, 200, text);
+  for (const want of ['lang="fa-AF" dir="rtl"', `>${dari.name}</h1>`, '۱۰٬۲۱۲٫۰۵', 'ثور']) assert.ok(text.includes(want), `${want} is missing in ${text}`);
+  const [, refusal] = await visit(`/${dari.slug}/book`, { headers: { 'Accept-Language': 'ps-AF' } });
+  assert.match(refusal, /دا پته لېږد نه لري/);
 });
 
 test('settings are needed', () => {

@@ -5,6 +5,9 @@ import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 
 import { HandoffError, parseKeyring, verifyHandoff } from '@melmastoon/bff/handoff';
+import { formatDay, formatMoney, formatNumber, localeInfo } from '@melmastoon/bff/values';
+
+import { style, wordsOf, type Word } from './page.js';
 
 interface Price {
   minor: string;
@@ -20,23 +23,41 @@ interface Consumed {
   currentPrice?: Price;
 }
 
+/** A text in several languages, of which `default` names one. */
+interface Text {
+  default: string;
+  values: Record<string, string>;
+}
+
+interface Hotel {
+  name: Text;
+  photos?: { url: string; alt: Text; isHero: boolean }[];
+}
+
+/** In the guest's language, or in the one that its author has chosen. */
+const inLocale = (text: Text, locale: string): string =>
+  text.values[locale] ?? text.values[locale.split('-')[0]!] ?? text.values[text.default] ?? '';
+
 class Refusal extends Error {
   constructor(
     readonly status: number,
-    message: string,
+    readonly word: Word,
   ) {
-    super(message);
+    super(word);
   }
 }
 
-const refusals: Record<number, string> = {
-  401: 'This hand-off is not genuine: its token was changed or cut off on the way.',
-  403: 'This hotel takes no bookings at the moment.',
-  404: 'This hand-off is for another hotel.',
-  409: 'This hand-off was already used. Each one opens a booking once. Go back and choose the hotel again.',
-  410: 'This hand-off has expired: it is good for thirty minutes. Go back and choose the hotel again.',
-};
-const away = () => new Refusal(503, 'The hand-off could not be checked and is still good. Load this page again in a moment.');
+const refusals: Record<number, Word> = { 401: 'forged', 403: 'suspended', 404: 'elsewhere', 409: 'used', 410: 'expired' };
+const away = () => new Refusal(503, 'away');
+
+/** A page: its words' language, what is in it, the brand's colour and where its picture comes from. */
+interface Page {
+  locale: string;
+  title: string;
+  body: string;
+  color?: string;
+  pictures?: string;
+}
 
 /** Serves hand-offs at /{tenantSlug}/book?h={token}. In production the slug is a part of the host name. */
 export function createBooking(env: Record<string, string | undefined>): Server {
@@ -55,8 +76,8 @@ export function createBooking(env: Record<string, string | undefined>): Server {
     const response = await fetch(url, { ...init, signal: AbortSignal.timeout(5000) }).catch(() => {
       throw away(); // without the cause, which may name the address
     });
-    const text = response.status === 401 ? undefined : refusals[response.status]; // 401: our own credentials are wrong
-    if (text !== undefined) throw new Refusal(response.status, text);
+    const word = response.status === 401 ? undefined : refusals[response.status]; // 401: our own credentials are wrong
+    if (word !== undefined) throw new Refusal(response.status, word);
     if (response.status !== 200) throw away();
     return (await response.json()) as T;
   }
@@ -79,64 +100,90 @@ export function createBooking(env: Record<string, string | undefined>): Server {
   }
 
   // The steps and their order are those of the documentation of the Go package handoff.
-  async function arrive(slug: string, token: string | null, purpose: unknown): Promise<string> {
-    if (!token) throw new Refusal(400, "This address has no hand-off. Start from the hotel's page of the storefront.");
+  async function arrive(slug: string, token: string | null, purpose: unknown): Promise<Page> {
+    if (!token) throw new Refusal(400, 'none');
     if (purpose !== undefined) throw away(); // a browser looks ahead: the guest has not come yet
     let stay;
     try {
       stay = verifyHandoff(keys, token, new Date());
     } catch (e) {
       const status = e instanceof HandoffError ? e.status : 401;
-      throw new Refusal(status, refusals[status] ?? 'This hand-off is refused.');
+      throw new Refusal(status, refusals[status] ?? 'forged');
     }
     const tenant = await ask<{ slug: string }>(`${upstream}/tenant/api/v1/tenants/${stay.tenantId}`);
-    if (tenant.slug !== slug) throw new Refusal(404, refusals[404]!);
-    const hotel = await ask<{ name: { default: string } }>(`${upstream}/property/api/v1/properties/${stay.propertyId}`);
+    if (tenant.slug !== slug) throw new Refusal(404, 'elsewhere');
+    const hotel = await ask<Hotel>(`${upstream}/property/api/v1/properties/${stay.propertyId}`);
+    // A page without the brand's colour is a page.
+    const brand = await ask<{ primaryColor?: string }>(`${upstream}/theme-config/api/v1/tenants/${stay.tenantId}/brand-peek`).catch(() => undefined);
     const more = await consume(stay.handoffId, token);
-    const rows: Record<string, string> = {
-      hotel: stay.propertyId,
-      'check-in': stay.dates.checkIn,
-      'check-out': stay.dates.checkOut,
-      guests: `${stay.occupancy.adults} adults, ${stay.occupancy.children} children (aged ${more.occupancy.childrenAges?.join(', ') || 'not said'}), ${stay.occupancy.rooms} rooms`,
-      shown: more.shown ? `${amount(more.shown)} at ${more.shown.capturedAt}` : 'none',
-      price: more.currentPrice ? `${more.priceCheck}: ${amount(more.currentPrice)}` : (more.priceCheck ?? 'unchecked'),
-      currency: stay.currency,
-      locale: stay.locale,
-      handoff: stay.handoffId,
-    };
-    const list = Object.entries(rows).map(([name, value]) => `<dt>${name}</dt><dd id="${name}">${escape(value)}</dd>`);
-    return `<h1>${escape(hotel.name.default)}</h1><p>You have arrived. The booking starts from here.</p><dl>${list.join('\n')}</dl>`;
+
+    const { words, locale } = wordsOf(stay.locale);
+    const name = inLocale(hotel.name, locale);
+    const photo = hotel.photos?.find((p) => p.isHero && /^https?:/.test(p.url));
+    const day = (d: string) => `<time datetime="${d}">${escape(formatDay(d, locale, { dateStyle: 'long', beside: true }))}</time>`;
+    const count = (n: number) => formatNumber(n, locale);
+    const list = (rows: Record<string, [Word, string] | undefined>) =>
+      `<dl>${Object.entries(rows).map(([id, row]) => row && `<dt>${words[row[0]]}</dt><dd id="${id}">${row[1]}</dd>`).filter(Boolean).join('\n')}</dl>`;
+    const section = (title: Word, body: string) => `<section><h2>${words[title]}</h2>${body}</section>`;
+    const ages = more.occupancy.childrenAges ?? [];
+    const check = (more.priceCheck ?? 'unchecked') as Word;
+    const body = [
+      `<header>${photo ? `<img src="${escape(photo.url)}" alt="${escape(inLocale(photo.alt, locale))}">` : ''}</header>`,
+      `<h1 id="hotel-name">${escape(name)}</h1><p class="lead">${words.lead}</p>`,
+      section('stay', list({
+        'check-in': ['check-in', day(stay.dates.checkIn)],
+        'check-out': ['check-out', day(stay.dates.checkOut)],
+        adults: ['adults', count(stay.occupancy.adults)],
+        children: stay.occupancy.children > 0 ? ['children', count(stay.occupancy.children)] : undefined,
+        ages: ages.length > 0 ? ['ages', ages.map(count).join(' · ')] : undefined,
+        rooms: ['rooms', count(stay.occupancy.rooms)],
+      })),
+      section('price', list({
+        shown: ['shown', more.shown ? escape(formatMoney(more.shown, locale)) : words['not shown']],
+        price: ['now', words[check] + (more.currentPrice ? `: ${escape(formatMoney(more.currentPrice, locale))}` : '')],
+      })),
+      section('signed', `<p>${words['signed what']}</p><p class="id" id="hotel">${escape(stay.propertyId)}</p>
+        <p class="id"><span id="currency">${escape(stay.currency)}</span> · <span id="locale">${escape(stay.locale)}</span></p>`),
+      section('checked', `<ul><li>${words.genuine}</li><li>${words['this hotel']}</li><li>${words['first use']}</li></ul>`),
+      `<footer><span class="id">${words['hand-off']}: <span id="handoff">${escape(stay.handoffId)}</span></span></footer>`,
+    ].join('\n');
+    return { locale, title: name, body, ...(brand?.primaryColor && { color: brand.primaryColor }), ...(photo && { pictures: new URL(photo.url).origin }) };
   }
 
   return createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://booking');
     const slug = /^\/([a-z0-9-]+)\/book$/.exec(url.pathname)?.[1];
-    const send = (status: number, body: string) => {
+    const send = (status: number, page: Page) => {
+      const sheet = style(page.color);
+      const pictures = page.pictures === undefined ? '' : `img-src ${page.pictures}; `;
+      const hash = createHash('sha256').update(sheet).digest('base64');
       response.writeHead(status, {
         'Content-Type': 'text/html; charset=utf-8',
         'Cache-Control': 'no-store',
-        'Content-Security-Policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash}'; ${pictures}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
         'Referrer-Policy': 'no-referrer', // the address has the token in it
         'X-Content-Type-Options': 'nosniff',
       });
-      response.end(`<!doctype html><html lang="en"><meta charset="utf-8"><title>Booking</title>${body}`);
+      response.end(`<!doctype html><html lang="${page.locale}" dir="${localeInfo(page.locale).direction}"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>${escape(page.title)}</title><style>${sheet}</style><main>${page.body}</main>`);
     };
-    if (slug === undefined) return send(404, '<p>There is no such page.</p>');
+    // A refusal is read in the language of the browser.
+    const refuse = (status: number, word: Word) => {
+      const { words, locale } = wordsOf(request.headers['accept-language'] ?? 'en');
+      const body = `<div class="refused"><h1>${words['no booking']}</h1><p id="refusal">${words[word]}</p></div>`;
+      send(status, { locale, title: words['no booking'], body });
+    };
+    if (slug === undefined) return refuse(404, 'elsewhere');
     // HEAD, which link checkers send, must not use a hand-off up.
-    if (request.method !== 'GET') return send(405, '<p>Only GET opens a booking.</p>');
+    if (request.method !== 'GET') return refuse(405, 'none');
     arrive(slug, url.searchParams.get('h'), request.headers['sec-purpose']).then(
-      (body) => send(200, body),
+      (page) => send(200, page),
       (e: unknown) => {
         const refusal = e instanceof Refusal ? e : away();
-        send(refusal.status, `<h1>No booking</h1><p id="refusal">${escape(refusal.message)}</p>`);
+        refuse(refusal.status, refusal.word);
       },
     );
   });
-}
-
-/** All currencies of the platform have two digits below the unit. */
-function amount(p: Price): string {
-  return `${p.minor.padStart(3, '0').replace(/(\d\d)$/, '.$1')} ${p.currency}`;
 }
 
 function escape(text: string): string {

@@ -5,6 +5,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -15,6 +16,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -62,7 +66,7 @@ func New(getenv func(string) string) (http.Handler, error) {
 // stay is what came over.
 type stay struct {
 	handoff.Payload `json:"-"` // signed
-	Hotel           string     `json:"-"`
+	Hotel           hotel      `json:"-"`
 	// What the token does not hold comes from the consume call.
 	Unsigned struct {
 		ChildrenAges []int `json:"childrenAges"`
@@ -72,6 +76,28 @@ type stay struct {
 	CurrentPrice *price `json:"currentPrice"` // what it is now, if it changed
 }
 
+// hotel is what the platform's services say of the house.
+type hotel struct {
+	Name  text `json:"name"`
+	Photo struct {
+		URL string `json:"url"`
+		Alt text   `json:"alt"`
+	}
+	Color string
+}
+
+// text is a text in several languages, of which Default names one.
+type text struct {
+	Default string            `json:"default"`
+	Values  map[string]string `json:"values"`
+}
+
+// In returns the text in the guest's language, or in the one that its author has chosen.
+func (t text) In(l bff.Locale) string {
+	language, _, _ := strings.Cut(string(l), "-")
+	return cmp.Or(t.Values[string(l)], t.Values[language], t.Values[t.Default])
+}
+
 // price is an amount at a moment.
 type price struct {
 	Minor      string        `json:"minor"`
@@ -79,22 +105,22 @@ type price struct {
 	CapturedAt bff.Timestamp `json:"capturedAt"`
 }
 
-// refusal is a page without a stay.
+// refusal is a page without a stay: its status, and the name of its words.
 type refusal struct {
 	status int
-	text   string
+	word   string
 }
 
-func (r refusal) Error() string { return r.text }
+func (r refusal) Error() string { return r.word }
 
 var (
-	errNone      = refusal{http.StatusBadRequest, "This address has no hand-off. Start from the hotel's page of the storefront."}
-	errForged    = refusal{http.StatusUnauthorized, "This hand-off is not genuine: its token was changed or cut off on the way."}
-	errExpired   = refusal{http.StatusGone, "This hand-off has expired: it is good for thirty minutes. Go back and choose the hotel again."}
-	errUsed      = refusal{http.StatusConflict, "This hand-off was already used. Each one opens a booking once. Go back and choose the hotel again."}
-	errElsewhere = refusal{http.StatusNotFound, "This hand-off is for another hotel."}
-	errSuspended = refusal{http.StatusForbidden, "This hotel takes no bookings at the moment."}
-	errAway      = refusal{http.StatusServiceUnavailable, "The hand-off could not be checked and is still good. Load this page again in a moment."}
+	errNone      = refusal{http.StatusBadRequest, "none"}
+	errForged    = refusal{http.StatusUnauthorized, "forged"}
+	errExpired   = refusal{http.StatusGone, "expired"}
+	errUsed      = refusal{http.StatusConflict, "used"}
+	errElsewhere = refusal{http.StatusNotFound, "elsewhere"}
+	errSuspended = refusal{http.StatusForbidden, "suspended"}
+	errAway      = refusal{http.StatusServiceUnavailable, "away"}
 )
 
 // arrive turns a token into a stay. The steps and their order are those of
@@ -115,20 +141,54 @@ func (s *site) arrive(r *http.Request) (stay, error) {
 		return stay{}, errForged
 	}
 	var tenant struct{ Slug string }
-	var property struct{ Name struct{ Default string } }
 	if err := s.find(r.Context(), "/tenant/api/v1/tenants/"+p.TenantID.String(), &tenant); err != nil {
 		return stay{}, err
 	}
 	if tenant.Slug != r.PathValue("slug") {
 		return stay{}, errElsewhere
 	}
-	if err := s.find(r.Context(), "/property/api/v1/properties/"+p.PropertyID.String(), &property); err != nil {
+	house, err := s.hotel(r.Context(), p.TenantID, p.PropertyID)
+	if err != nil {
 		return stay{}, err
 	}
 	came, err := s.consume(r.Context(), p.ID.String(), token)
-	came.Payload, came.Hotel = p, property.Name.Default
+	came.Payload, came.Hotel = p, house
 	return came, err
 }
+
+// hotel reads the name and a picture of the house, and the brand's colour: a page without
+// colour is a page, one without the hotel's name is not.
+func (s *site) hotel(ctx context.Context, tenant, property bff.ID) (hotel, error) {
+	var house struct {
+		hotel
+		Photos []struct {
+			URL    string `json:"url"`
+			Alt    text   `json:"alt"`
+			IsHero bool   `json:"isHero"`
+		} `json:"photos"`
+	}
+	if err := s.find(ctx, "/property/api/v1/properties/"+property.String(), &house); err != nil {
+		return hotel{}, err
+	}
+	for _, p := range house.Photos {
+		if u, err := url.Parse(p.URL); err == nil && p.IsHero && (u.Scheme == "http" || u.Scheme == "https") {
+			house.Photo.URL, house.Photo.Alt = p.URL, p.Alt
+		}
+	}
+	house.Color = plainColor
+	var theme struct {
+		PrimaryColor string `json:"primaryColor"`
+	}
+	if s.find(ctx, "/theme-config/api/v1/tenants/"+tenant.String()+"/brand-peek", &theme) == nil && isColor.MatchString(theme.PrimaryColor) {
+		house.Color = theme.PrimaryColor
+	}
+	return house.hotel, nil
+}
+
+const plainColor = "#1f4e5f"
+
+// isColor accepts the one form of a colour that goes into the style sheet.
+var isColor = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // consume uses the hand-off. An instance that repeats its call is told the same again
 // for ten seconds, so each visit is an instance of its own: the next one is told that
@@ -195,13 +255,4 @@ func (s *site) do(req *http.Request, answer any) error {
 		return errSuspended
 	}
 	return errAway // also 401: our own credentials are wrong, which is no fault of the guest
-}
-
-// String is the amount in major units; all currencies of the platform have two digits below.
-func (p *price) String() string {
-	m, err := bff.ParseMinor(p.Minor, p.Currency)
-	if err != nil {
-		return p.Minor + " (minor units)"
-	}
-	return fmt.Sprintf("%d.%02d %s", m.Minor/100, m.Minor%100, p.Currency)
 }

@@ -230,38 +230,33 @@ func (p *Proxy) Do(ctx context.Context, v *Visit, c Command, now time.Time) (Ans
 	if !v.Member.HasAny(a.Roles) {
 		return Answer{}, p.cfg.Access.Refuse(ctx, did, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
-	m, earlier, err := p.cfg.Mutations.BeginMutation(ctx, Attempt{Activity: did, Once: c.Once})
-	if err != nil {
-		return Answer{}, err
-	}
-	if earlier != nil {
-		return *earlier, nil
-	}
-	defer m.Release()
-	if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
-		return m.Finish(ctx, Finished{At: p.cfg.Now(), Failure: err})
-	}
-	done, err := p.cfg.Hands.Carry(ctx, v.Session.Tenant, v.Property, &c)
-	end := Finished{At: p.cfg.Now(), Failure: err}
-	if err == nil {
-		end.Answer = Answer{Status: a.status(), Receipt: NewReceipt(done)}
-	}
-	did = did.Ended(err, end.At)
-	if a.New {
-		did.Resource.ID = done.id(a.Kind)
-	}
-	e, err := p.cfg.News.event(did.proxied(a), v.at(v.Property), v.Request, end.At)
-	if err != nil {
-		return Answer{}, err
-	}
-	end.Events = []bff.Event{e}
-	if did.Outcome == Failed && a.Large {
-		// It was not made and does not count, which is said while the key is ours. If this fails, it counts for the day: the next
-		// one may need a second factor that it would not have needed.
-		_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v))
-	}
-	answer, err := m.Finish(ctx, end)
-	if did.Outcome == Succeeded || did.Outcome == Unknown {
+	var end Finished
+	answer, err := Commit(ctx, p.cfg.Mutations, Attempt{Activity: did, Once: c.Once}, func() (Finished, error) {
+		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
+			return Finished{At: p.cfg.Now(), Failure: err}, nil
+		}
+		done, err := p.cfg.Hands.Carry(ctx, v.Session.Tenant, v.Property, &c)
+		end = Finished{At: p.cfg.Now(), Failure: err}
+		if err == nil {
+			end.Answer = Answer{Status: a.status(), Receipt: NewReceipt(done)}
+		}
+		did = did.Ended(err, end.At)
+		if a.New {
+			did.Resource.ID = done.id(a.Kind)
+		}
+		e, err := p.cfg.News.event(did.proxied(a), v.at(v.Property), v.Request, end.At)
+		if err != nil {
+			return Finished{}, err
+		}
+		end.Events = []bff.Event{e}
+		if did.Outcome == Failed && a.Large {
+			// It was not made and does not count, which is said while the key is ours. If this fails, it counts for the day: the next
+			// one may need a second factor that it would not have needed.
+			_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v))
+		}
+		return end, nil
+	})
+	if !end.At.IsZero() && (did.Outcome == Succeeded || did.Outcome == Unknown) {
 		p.cfg.Teller.changed(ctx, v, a.Topic, end.At)
 	}
 	return answer, err

@@ -48,10 +48,11 @@ func (s LockState) Settled() bool { return s != LockUnknown && s != LockPending 
 
 // LockAudit is the row of a lock action in the regulated audit (DATA_MODEL §4.9). It
 // is committed before lock-integration is called, as a failure whose outcome is
-// unknown, and settled once. Tenant, property, operator, device and moment are those
-// of the attempt's activity.
+// unknown, and settled once. Property, operator, device and moment are those of the
+// attempt's activity.
 type LockAudit struct {
 	ID          bff.ID // lap_…
+	Tenant      bff.ID
 	Action      LockAction
 	Reservation bff.ID
 	Request     string // the key of the action at lock-integration
@@ -60,6 +61,26 @@ type LockAudit struct {
 	// LockResult is the row's: of a new one, that the outcome is unknown.
 	LockResult
 }
+
+// OfTenant implements Effect.
+func (a *LockAudit) OfTenant() bff.ID { return a.Tenant }
+
+// LockSettlement is what became of a lock action: it is written into the action's row,
+// unless that is settled already. Then its events are not published either: they were
+// when the row was settled.
+type LockSettlement struct {
+	LockResult
+
+	Tenant bff.ID
+	ID     bff.ID // of the row
+	// Attempted, if it is not zero, must be when the last attempt began.
+	Attempted time.Time
+	At        time.Time
+	Events    []bff.Event
+}
+
+// OfTenant implements Effect.
+func (s LockSettlement) OfTenant() bff.ID { return s.Tenant }
 
 // LockResult is what became of a lock action.
 type LockResult struct {
@@ -137,46 +158,46 @@ type LockRequest struct {
 // then answers as it did before.
 func (l *Locks) Act(ctx context.Context, v *Visit, r LockRequest, now time.Time) (Answer, LockResult, error) {
 	audit := &LockAudit{
-		ID: bff.NewID(bff.PrefixLockAudit, now), Action: r.Order.Action, Reservation: r.Order.Reservation, Request: r.Order.Request,
+		ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: v.Session.Tenant, Action: r.Order.Action, Reservation: r.Order.Reservation, Request: r.Order.Request,
 		LockResult: LockResult{State: LockUnknown},
 	}
 	if id, err := bff.ParseID(bff.PrefixMFA, r.Attestation); err == nil && r.Order.Action == RevokeKey {
 		audit.Attestation = id.String()
 	}
-	own := audit.ID
-	m, earlier, err := l.cfg.Mutations.BeginMutation(ctx, Attempt{
-		Activity: v.Activity(categoryLock, string(r.Order.Action), Resource{"reservation", r.Order.Reservation.String()}, now), Once: r.Once, Lock: audit,
+	var (
+		own    = audit.ID
+		result LockResult
+		done   bool
+	)
+	attempt := Attempt{
+		Activity: v.Activity(categoryLock, string(r.Order.Action), Resource{"reservation", r.Order.Reservation.String()}, now), Once: r.Once, Effect: audit,
+	}
+	answer, err := Commit(ctx, l.cfg.Mutations, attempt, func() (Finished, error) {
+		var failure error
+		if result = audit.LockResult; !result.State.Settled() { // else an earlier attempt was settled without a word to its client
+			result, failure = l.call(ctx, v, r, now)
+			if result.State == LockRefused && audit.ID != own {
+				// An earlier attempt may have reached lock-integration: that this one did not is
+				// no answer to what became of it.
+				result, failure = audit.LockResult, lockUnknown(failure)
+			}
+		}
+		done = failure == nil
+		return l.finished(v, audit, result, failure)
 	})
-	switch {
-	case err != nil:
-		return Answer{}, LockResult{}, err
-	case earlier != nil:
-		return *earlier, LockResult{}, nil
-	}
-	defer m.Release()
-	result := audit.LockResult
-	if !result.State.Settled() { // else an earlier attempt was settled without a word to its client
-		if err = l.allow(ctx, v, r, now); err != nil {
-			result = LockResult{State: LockRefused, Reason: string(bff.CodeOf(err))}
-		} else {
-			// The call is not the client's: it goes on when the client is gone.
-			result, err = l.cfg.Integration.ActOnKey(context.WithoutCancel(ctx), r.Order)
-		}
-		if result.State == LockRefused && audit.ID != own {
-			// An earlier attempt may have reached lock-integration: that this one did not is
-			// no answer to what became of it.
-			result, err = audit.LockResult, lockUnknown(err)
-		}
-	}
-	end, err := l.finished(v, audit, result, err)
-	if err != nil {
-		return Answer{}, result, err
-	}
-	answer, err := m.Finish(ctx, end)
-	if err != nil && end.Failure == nil { // it was done, and that could not be recorded
+	if err != nil && done { // it was done, and that could not be recorded
 		err = lockUnknown(err)
 	}
 	return answer, result, err
+}
+
+// call asks lock-integration for an action that is allowed.
+func (l *Locks) call(ctx context.Context, v *Visit, r LockRequest, now time.Time) (LockResult, error) {
+	if err := l.allow(ctx, v, r, now); err != nil {
+		return LockResult{State: LockRefused, Reason: string(bff.CodeOf(err))}, err
+	}
+	// The call is not the client's: it goes on when the client is gone.
+	return l.cfg.Integration.ActOnKey(context.WithoutCancel(ctx), r.Order)
 }
 
 // retryReservation is when reservation-service may be asked again.
@@ -203,20 +224,22 @@ func (l *Locks) allow(ctx context.Context, v *Visit, r LockRequest, now time.Tim
 
 // finished says how an attempt ended.
 func (l *Locks) finished(v *Visit, audit *LockAudit, result LockResult, failure error) (Finished, error) {
-	end := Finished{At: l.cfg.Now(), Failure: failure, Lock: &result, Outcome: result.Outcome(), Code: bff.Code(result.Reason)}
+	end := Finished{At: l.cfg.Now(), Failure: failure, Outcome: result.Outcome(), Code: bff.Code(result.Reason)}
 	if failure != nil {
 		end.Outcome, end.Code = OutcomeOf(failure), bff.CodeOf(failure)
 	} else {
 		end.Answer = result.answer(audit.ID)
 	}
-	if !result.State.Settled() || result.State == LockRefused {
-		return end, nil
+	settled := LockSettlement{LockResult: result, Tenant: audit.Tenant, ID: audit.ID, At: end.At}
+	if result.State.Settled() && result.State != LockRefused {
+		e, err := l.cfg.News.event(audit.proxied(result, end.At), v.at(v.Property), v.Request, end.At)
+		if err != nil {
+			return Finished{}, err
+		}
+		settled.Events = []bff.Event{e}
 	}
-	who := v.Session.about()
-	who.property = v.Property
-	e, err := l.cfg.News.event(audit.proxied(result, end.At), who, v.Request, end.At)
-	end.Events = []bff.Event{e}
-	return end, err
+	end.Effects = []Effect{settled}
+	return end, nil
 }
 
 // answer is what the client is told.

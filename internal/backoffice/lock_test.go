@@ -35,11 +35,12 @@ func (d *lockDesk) FindProperty(context.Context, bff.ID, *backoffice.Action, bff
 
 func (d *lockDesk) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
 	d.activity = a.Activity
+	audit, _ := a.Effect.(*backoffice.LockAudit)
 	if d.row == nil {
-		row := *a.Lock
+		row := *audit
 		d.row = &row
 	}
-	*a.Lock = *d.row
+	*audit = *d.row
 	return lockAttempt{d}, nil, nil
 }
 
@@ -50,11 +51,17 @@ func (a lockAttempt) Finish(_ context.Context, f backoffice.Finished) (backoffic
 	if a.kept != nil {
 		return backoffice.Answer{}, a.kept
 	}
-	a.row.LockResult = *f.Lock
+	a.row.LockResult = settlementOf(f).LockResult
 	return f.Answer, f.Failure
 }
 
 func (lockAttempt) Release() {}
+
+// settlementOf is what an attempt at a lock action writes of it.
+func settlementOf(f backoffice.Finished) backoffice.LockSettlement {
+	s, _ := f.Effects[0].(backoffice.LockSettlement)
+	return s
+}
 
 func (d *lockDesk) ActOnKey(context.Context, backoffice.LockOrder) (backoffice.LockResult, error) {
 	d.calls++
@@ -244,11 +251,12 @@ func TestLockActs(t *testing.T) {
 				if err != nil {
 					code = bff.CodeOf(err)
 				}
-				if result.State != a.wantState || end.Lock.State != a.wantState || end.Outcome != a.wantOutcome {
-					t.Errorf("attempt %d: told %s, audit %s, activity %s; want %s, %s", i, result.State, end.Lock.State, end.Outcome, a.wantState, a.wantOutcome)
+				settled := settlementOf(end)
+				if result.State != a.wantState || settled.State != a.wantState || settled.ID != d.row.ID || end.Outcome != a.wantOutcome {
+					t.Errorf("attempt %d: told %s, audit %s, activity %s; want %s, %s", i, result.State, settled.State, end.Outcome, a.wantState, a.wantOutcome)
 				}
-				if code != a.wantCode || answer.Status != a.wantStatus || len(end.Events) != a.wantEvents || d.calls != a.wantCalls {
-					t.Errorf("attempt %d: %d %v, %d events, %d calls", i, answer.Status, err, len(end.Events), d.calls)
+				if code != a.wantCode || answer.Status != a.wantStatus || len(settled.Events) != a.wantEvents || len(end.Events) != 0 || d.calls != a.wantCalls {
+					t.Errorf("attempt %d: %d %v, %d events, %d calls", i, answer.Status, err, len(settled.Events), d.calls)
 				}
 				if a.wantCode != "" && a.kept == nil && end.Code != a.wantCode {
 					t.Errorf("attempt %d: the activity has the code %s, want %s", i, end.Code, a.wantCode)
@@ -259,8 +267,9 @@ func TestLockActs(t *testing.T) {
 				t.Errorf("audit %+v", d.row)
 			}
 			for _, end := range d.finished {
-				for _, e := range end.Events {
-					checkLockEvent(t, e, v, d.row, *end.Lock)
+				settled := settlementOf(end)
+				for _, e := range settled.Events {
+					checkLockEvent(t, e, v, d.row, settled.LockResult)
 				}
 			}
 			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant ||

@@ -29,7 +29,8 @@ const (
 func DecisionOutcomes() []DecisionOutcome { return []DecisionOutcome{Accepted, Rejected, Modified} }
 
 // Decision is what an operator decided about a suggestion. There is one for each
-// suggestion: the first (DATA_MODEL §4.8). What it is about is as the orchestrator says.
+// suggestion: the first (DATA_MODEL §4.8). An attempt at another ends with
+// [ErrAlreadyDecided]. What it is about is as the orchestrator says.
 type Decision struct {
 	ID           bff.ID // sdl_…
 	Tenant       bff.ID
@@ -45,10 +46,15 @@ type Decision struct {
 	Operator     string
 	Device       bff.ID
 	Provenance   json.RawMessage // a JSON object
+	Events       []bff.Event
 }
 
+// OfTenant implements Effect.
+func (d Decision) OfTenant() bff.ID { return d.Tenant }
+
 // Acknowledgement says that an operator has seen an alert. There is one for each alert
-// and operator (DATA_MODEL §4.7). What it is about is as notification-service says.
+// and operator (DATA_MODEL §4.7): an attempt at another ends with the answer to the
+// first. What it is about is as notification-service says.
 type Acknowledgement struct {
 	Tenant   bff.ID
 	Property bff.ID
@@ -61,11 +67,15 @@ type Acknowledgement struct {
 	Operator string
 	Device   bff.ID
 	Notes    string
+	Events   []bff.Event
 }
 
-// Receipt is what the operator is told.
-func (a *Acknowledgement) Receipt() Receipt {
-	return NewReceipt(map[string]any{"alertId": a.AlertID, "inboxEntryId": a.InboxID, "acknowledgedAt": bff.At(a.At)})
+// OfTenant implements Effect.
+func (a Acknowledgement) OfTenant() bff.ID { return a.Tenant }
+
+// Answer is what the operator is told.
+func (a Acknowledgement) Answer() Answer {
+	return Answer{Status: 200, Receipt: NewReceipt(map[string]any{"alertId": a.AlertID, "inboxEntryId": a.InboxID, "acknowledgedAt": bff.At(a.At)})}
 }
 
 // CutNotes keeps the first MaxNotes code points.
@@ -156,47 +166,26 @@ const (
 // Decide records a decision. It fails with CodeSuggestionAlreadyDecided if there is
 // one, of whatever operator.
 func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time.Time) (Answer, error) {
+	var (
+		d     Decision
+		whole bool
+	)
 	did := v.Activity(categoryAI, "decide", Resource{"suggestion", r.SuggestionID}, now)
-	m, earlier, err := k.cfg.Mutations.BeginMutation(ctx, Attempt{Activity: did, Once: o})
-	if err != nil {
-		return Answer{}, err
-	}
-	if earlier != nil {
-		return *earlier, nil
-	}
-	defer m.Release()
-	e, err := k.find(ctx, v, Suggestions, r.SuggestionID)
-	if err == nil && !v.Member.HasAny(DecidingRoles(e.category())) {
-		err = bff.Errorf(bff.CodeRoleDenied, "your role does not decide about suggestions of this category")
-	}
-	if err == nil {
-		err = e.decidable(now)
-	}
-	if err == nil {
-		err = e.checkDelta(r.Delta)
-	}
-	if err != nil {
-		return m.Finish(ctx, Finished{At: k.cfg.Now(), Failure: err})
-	}
-	provenance, whole := e.provenance()
-	d := Decision{
-		ID: bff.NewID(bff.PrefixDecision, now), Tenant: v.Session.Tenant, Property: v.Property,
-		SuggestionID: e.ID, InboxID: Suggestions.EntryID(v.Session.Tenant, e.ID), Category: e.category(), Severity: e.severity(),
-		Outcome: r.Outcome, Delta: r.Delta, Notes: CutNotes(r.Notes), At: k.cfg.Now(), Operator: v.Session.Operator, Device: v.Session.Device,
-		Provenance: provenance,
-	}
-	told, err := k.cfg.News.event(SuggestionDecided{
-		DecisionID: d.ID, SuggestionID: d.SuggestionID, InboxEntryID: d.InboxID, Category: d.Category, Severity: d.Severity,
-		Outcome: d.Outcome, ModifiedDelta: d.Delta, DecidedAt: bff.At(d.At),
-	}, v.at(v.Property), v.Request, d.At)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer, err := m.Finish(ctx, Finished{
-		At: d.At, Decision: &d, Events: []bff.Event{told},
-		Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{"decisionId": d.ID, "outcome": string(d.Outcome), "decidedAt": bff.At(d.At)})},
+	answer, err := Commit(ctx, k.cfg.Mutations, Attempt{Activity: did, Once: o}, func() (Finished, error) {
+		e, err := k.find(ctx, v, Suggestions, r.SuggestionID)
+		if err == nil {
+			err = e.check(v.Member, r, now)
+		}
+		at := k.cfg.Now()
+		if err != nil {
+			return Finished{At: at, Failure: err}, nil
+		}
+		d, whole = e.decision(v, r, now, at)
+		event, err := k.cfg.News.event(d.decided(), v.at(v.Property), v.Request, at)
+		d.Events = []bff.Event{event}
+		return Finished{At: at, Effects: []Effect{d}, Answer: d.answer()}, err
 	})
-	if err == nil {
+	if err == nil && !d.ID.IsZero() {
 		if !whole && k.cfg.Digested != nil {
 			k.cfg.Digested()
 		}
@@ -207,37 +196,63 @@ func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time
 	return answer, err
 }
 
+// check refuses what a member may not decide about a suggestion.
+func (e *InboxEntry) check(m *Member, r Ruling, now time.Time) error {
+	if !m.HasAny(DecidingRoles(e.category())) {
+		return bff.Errorf(bff.CodeRoleDenied, "your role does not decide about suggestions of this category")
+	}
+	if err := e.decidable(now); err != nil {
+		return err
+	}
+	return e.checkDelta(r.Delta)
+}
+
+// decision is what a visitor decides about a suggestion; whole reports whether all of its
+// provenance is kept.
+func (e *InboxEntry) decision(v *Visit, r Ruling, began, at time.Time) (d Decision, whole bool) {
+	d = Decision{
+		ID: bff.NewID(bff.PrefixDecision, began), Tenant: v.Session.Tenant, Property: v.Property,
+		SuggestionID: e.ID, InboxID: Suggestions.EntryID(v.Session.Tenant, e.ID), Category: e.category(), Severity: e.severity(),
+		Outcome: r.Outcome, Delta: r.Delta, Notes: CutNotes(r.Notes), At: at, Operator: v.Session.Operator, Device: v.Session.Device,
+	}
+	d.Provenance, whole = e.provenance()
+	return d, whole
+}
+
+func (d *Decision) decided() SuggestionDecided {
+	return SuggestionDecided{
+		DecisionID: d.ID, SuggestionID: d.SuggestionID, InboxEntryID: d.InboxID, Category: d.Category, Severity: d.Severity,
+		Outcome: d.Outcome, ModifiedDelta: d.Delta, DecidedAt: bff.At(d.At),
+	}
+}
+
+func (d *Decision) answer() Answer {
+	return Answer{Status: 200, Receipt: NewReceipt(map[string]any{"decisionId": d.ID, "outcome": string(d.Outcome), "decidedAt": bff.At(d.At)})}
+}
+
 // Acknowledge records that the operator has seen an alert. A second time, also with
 // another key, is answered as the first.
 func (k *Clerk) Acknowledge(ctx context.Context, v *Visit, alert, notes string, o Once, now time.Time) (Answer, error) {
+	var a Acknowledgement
 	did := v.Activity(categoryAlert, "acknowledge", Resource{"alert", alert}, now)
-	m, earlier, err := k.cfg.Mutations.BeginMutation(ctx, Attempt{Activity: did, Once: o})
-	if err != nil {
-		return Answer{}, err
-	}
-	if earlier != nil {
-		return *earlier, nil
-	}
-	defer m.Release()
-	e, err := k.find(ctx, v, Alerts, alert)
-	if err != nil {
-		return m.Finish(ctx, Finished{At: k.cfg.Now(), Failure: err})
-	}
-	a := Acknowledgement{
-		Tenant: v.Session.Tenant, Property: v.Property, AlertID: e.ID, InboxID: Alerts.EntryID(v.Session.Tenant, e.ID),
-		Category: e.category(), Severity: e.severity(), RaisedAt: e.At, At: k.cfg.Now(), Operator: v.Session.Operator, Device: v.Session.Device,
-		Notes: CutNotes(notes),
-	}
-	told, err := k.cfg.News.event(AlertAcknowledged{
-		AlertID: a.AlertID, InboxEntryID: a.InboxID, Category: a.Category, Severity: a.Severity, RaisedAt: bff.At(a.RaisedAt), AcknowledgedAt: bff.At(a.At),
-	}, v.at(v.Property), v.Request, a.At)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer, err := m.Finish(ctx, Finished{
-		At: a.At, Acknowledgement: &a, Events: []bff.Event{told}, Answer: Answer{Status: 200, Receipt: a.Receipt()},
+	answer, err := Commit(ctx, k.cfg.Mutations, Attempt{Activity: did, Once: o}, func() (Finished, error) {
+		e, err := k.find(ctx, v, Alerts, alert)
+		at := k.cfg.Now()
+		if err != nil {
+			return Finished{At: at, Failure: err}, nil
+		}
+		a = Acknowledgement{
+			Tenant: v.Session.Tenant, Property: v.Property, AlertID: e.ID, InboxID: Alerts.EntryID(v.Session.Tenant, e.ID),
+			Category: e.category(), Severity: e.severity(), RaisedAt: e.At, At: at, Operator: v.Session.Operator, Device: v.Session.Device,
+			Notes: CutNotes(notes),
+		}
+		event, err := k.cfg.News.event(AlertAcknowledged{
+			AlertID: a.AlertID, InboxEntryID: a.InboxID, Category: a.Category, Severity: a.Severity, RaisedAt: bff.At(a.RaisedAt), AcknowledgedAt: bff.At(a.At),
+		}, v.at(v.Property), v.Request, at)
+		a.Events = []bff.Event{event}
+		return Finished{At: at, Effects: []Effect{a}, Answer: a.Answer()}, err
 	})
-	if err == nil {
+	if err == nil && a.AlertID != "" {
 		k.cfg.Teller.marked(ctx, v, ChannelAlerts, AlertWasAcknowledged, map[string]string{
 			"alertId": a.AlertID, "category": a.Category, "severity": a.Severity,
 		}, a.At)

@@ -65,10 +65,18 @@ type Mutations interface {
 type Attempt struct {
 	Activity Activity
 	Once     Once
-	// Lock is the audit row of a lock action, committed with the claim; nil for
-	// everything else. If an earlier attempt with the key has left one, Lock becomes
-	// that one.
-	Lock *LockAudit
+	// Effect is committed with the claim; nil = the activity alone is. One that an
+	// earlier attempt with the key has left is read into it: it is a pointer.
+	Effect Effect
+}
+
+// Effect is what a use case decides and the store commits with its answer: a row, or a
+// copy of what another service has. The file of its noun in the store writes it. What
+// may be there already says at its type what becomes of the attempt then, and has the
+// events that are published only if it was not.
+type Effect interface {
+	// OfTenant is whose it is. One of another tenant than the attempt's is refused.
+	OfTenant() bff.ID
 }
 
 // Mutation is a claimed attempt.
@@ -88,25 +96,32 @@ type Finished struct {
 	// attempt may end otherwise.
 	Answer  Answer
 	Failure error // what the client will be told; nil = success with the answer
+	// Events are published whatever becomes of the effects.
 	Events  []bff.Event
-	// Preferences are a copy to keep; nil = none.
-	Preferences *PreferencesCopy
-	// Cursor is a copy to keep; nil = none.
-	Cursor *CursorCopy
-	// Decision about a suggestion; if there is another one already, the attempt ends with
-	// CodeSuggestionAlreadyDecided and nothing of this is written.
-	Decision *Decision
-	// Acknowledgement of an alert; if the operator's own is there already, the attempt
-	// ends with that one's receipt and without events.
-	Acknowledgement *Acknowledgement
-	// Lock is what became of a lock action: it is written into the attempt's audit row,
-	// unless that is settled already. Then the events are not published either: they
-	// were when it was settled.
-	Lock *LockResult
+	Effects []Effect
 	// Outcome of the activity, where neither answer nor failure says it: an action that
 	// was accepted and is not done yet is Unknown. Empty = by the failure.
 	Outcome Outcome
 	Code    bff.Code // with an Outcome: why it is no success
+}
+
+// Commit has a use case happen once: what it decides is committed with its answer, in
+// one transaction. It is not asked if an earlier attempt with the key was answered, and
+// its own error leaves the attempt to the next one.
+func Commit(ctx context.Context, ms Mutations, a Attempt, decide func() (Finished, error)) (Answer, error) {
+	m, earlier, err := ms.BeginMutation(ctx, a)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case earlier != nil:
+		return *earlier, nil
+	}
+	defer m.Release()
+	f, err := decide()
+	if err != nil {
+		return Answer{}, err
+	}
+	return m.Finish(ctx, f)
 }
 
 // Answer is what the client is told of a mutation. A repeated request is told the

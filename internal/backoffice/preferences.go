@@ -112,50 +112,41 @@ func NewSettings(cfg SettingsConfig) *Settings {
 // accepted the change. A process that is killed in between leaves a claim, which the
 // repeated request takes over, and a copy that the next read brings up to date.
 func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c PreferencesChange, o Once, now time.Time) (Preferences, error) {
+	var at time.Time // it ended
 	did := v.Activity(categoryPreferences, "replace", Resource{"operator", v.Session.Operator}, now)
-	m, earlier, err := s.mutations.BeginMutation(ctx, Attempt{Activity: did, Once: o})
-	if err != nil {
-		return Preferences{}, err
-	}
-	if earlier != nil {
-		return c.result(*earlier)
-	}
-	defer m.Release()
-	// Before the call as well: killed after it, this process tells no instance that
-	// what it remembers is old. A failure leaves that to the memory's own lifetime.
-	_ = s.ForgetPreferences(ctx, c.Owner)
-	replaced, err := s.writer.ReplacePreferences(ctx, c, o.Key)
-	end := Finished{At: s.now(), Failure: err}
-	if err == nil {
-		who := v.Session.about()
-		who.property = c.Owner.Property
-		e, err := s.news.event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, who, v.Request, end.At)
+	answer, err := Commit(ctx, s.mutations, Attempt{Activity: did, Once: o}, func() (Finished, error) {
+		// Before the call as well: killed after it, this process tells no instance that
+		// what it remembers is old. A failure leaves that to the memory's own lifetime.
+		_ = s.ForgetPreferences(ctx, c.Owner)
+		replaced, err := s.writer.ReplacePreferences(ctx, c, o.Key)
+		at = s.now()
 		if err != nil {
-			return Preferences{}, err
+			return Finished{At: at, Failure: err}, nil
 		}
-		end.Events = []bff.Event{e}
+		e, err := s.news.event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, v.at(c.Owner.Property), v.Request, at)
 		// The copy has what was checked, which is what tenant-service has accepted: what it
 		// answers with might be something that no database takes.
 		replaced.Payload = c.Payload
-		end.Preferences = &PreferencesCopy{Owner: c.Owner, Preferences: replaced}
-		end.Answer = Answer{Status: 200, Receipt: NewReceipt(map[string]any{
-			"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String(),
-		})}
+		return Finished{
+			At: at, Events: []bff.Event{e}, Effects: []Effect{PreferencesCopy{Owner: c.Owner, Preferences: replaced}},
+			Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String()})},
+		}, err
+	})
+	if !at.IsZero() {
+		// After any outcome: a version conflict or a timeout says that what is remembered
+		// may be old.
+		_ = s.ForgetPreferences(context.WithoutCancel(ctx), c.Owner)
 	}
-	answer, err := m.Finish(ctx, end)
-	// After any outcome: a version conflict or a timeout says that what is remembered
-	// may be old.
-	_ = s.ForgetPreferences(context.WithoutCancel(ctx), c.Owner)
 	if err != nil {
 		return Preferences{}, err
 	}
 	out, err := c.result(answer)
-	if err == nil {
+	if err == nil && !at.IsZero() {
 		// What has happened is committed: a device that is not told shows it when it reads
 		// the preferences again.
 		_ = s.notices.Notify(ctx, Notice{
 			Channel: ChannelSession, Type: "preferences.updated", Tenant: c.Owner.Tenant, Operator: c.Owner.Operator, Property: c.Owner.Property,
-			CausedBy: v.Request.RequestID.String(), At: end.At, Data: numberData("version", out.Version),
+			CausedBy: v.Request.RequestID.String(), At: at, Data: numberData("version", out.Version),
 		})
 	}
 	return out, err
@@ -166,6 +157,9 @@ type PreferencesCopy struct {
 	Owner PreferencesOwner
 	Preferences
 }
+
+// OfTenant implements Effect.
+func (c PreferencesCopy) OfTenant() bff.ID { return c.Owner.Tenant }
 
 // result is the answer to a change. A repeated request has the same payload, or it
 // would not be the same request: the answer need not be stored with it.

@@ -26,7 +26,6 @@ const (
 type LockRow struct {
 	LockAudit
 
-	Tenant   bff.ID
 	Property bff.ID
 	Operator string
 	Device   bff.ID
@@ -39,9 +38,8 @@ type LockRows interface {
 	// FindLockRow returns the unsettled row of a request; known says whether there is
 	// a row at all.
 	FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *LockRow, known bool, err error)
-	// SettleLockRow writes what became of the action, with the event, unless it is
-	// settled already.
-	SettleLockRow(ctx context.Context, row LockRow, r LockResult, e bff.Event, now time.Time) error
+	// SettleLock writes what became of an action, unless it is settled already.
+	SettleLock(ctx context.Context, s LockSettlement) error
 }
 
 // LockSettler settles lock actions by what lock-integration reports of them.
@@ -64,11 +62,11 @@ func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string,
 	if err := s.Notices.Notify(ctx, row.Notice(r, now)); err != nil {
 		return true, err
 	}
-	e, err := s.News.LockSettled(*row, r, now)
+	settled, err := row.Settlement(s.News, r, now)
 	if err != nil {
 		return true, err
 	}
-	return true, s.Rows.SettleLockRow(ctx, *row, r, e, now)
+	return true, s.Rows.SettleLock(ctx, settled)
 }
 
 // words keeps of a report what is a word or an id. Text could name a guest, and what is
@@ -110,10 +108,11 @@ func (row *LockRow) Asked(r LockResult, err error, now time.Time) LockResult {
 	return r
 }
 
-// LockSettled is the event of an action that was settled after its request.
-func (n *Newsroom) LockSettled(row LockRow, r LockResult, now time.Time) (bff.Event, error) {
+// Settlement is what is written of an action that is settled after its request.
+func (row *LockRow) Settlement(n *Newsroom, r LockResult, now time.Time) (LockSettlement, error) {
 	who := about{tenant: row.Tenant, operator: row.Operator, device: row.Device, property: row.Property}
-	return n.event(row.proxied(r, now), who, Occasion{}, now)
+	e, err := n.event(row.proxied(r, now), who, Occasion{}, now)
+	return LockSettlement{LockResult: r, Tenant: row.Tenant, ID: row.ID, At: now, Events: []bff.Event{e}}, err
 }
 
 // LockActionSettled is the type of the notice with the final state of a lock action.

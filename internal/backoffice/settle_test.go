@@ -31,8 +31,8 @@ func (l *lockRow) FindLockRow(context.Context, bff.ID, string) (*backoffice.Lock
 	return &l.row, true, nil
 }
 
-func (l *lockRow) SettleLockRow(_ context.Context, _ backoffice.LockRow, r backoffice.LockResult, e bff.Event, _ time.Time) error {
-	l.result, l.event = r, e
+func (l *lockRow) SettleLock(_ context.Context, s backoffice.LockSettlement) error {
+	l.result, l.event = s.LockResult, s.Events[0]
 	return nil
 }
 
@@ -79,10 +79,10 @@ func TestLockRowsAreSettled(t *testing.T) {
 	} {
 		l := &lockRow{row: backoffice.LockRow{
 			LockAudit: backoffice.LockAudit{
-				ID: bff.NewID(bff.PrefixLockAudit, now), Action: tc.action, Reservation: bff.NewID(bff.PrefixReservation, now),
+				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: tc.action, Reservation: bff.NewID(bff.PrefixReservation, now),
 				LockResult: backoffice.LockResult{State: tc.row},
 			},
-			Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
+			Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
 			AttemptedAt: now.Add(-tc.age - time.Second),
 		}}
 		report := backoffice.LockResult{State: tc.state, Vendor: "salto", Credential: "lck_1"}
@@ -135,8 +135,10 @@ func TestReportsOfLocksKeepNoText(t *testing.T) {
 		{"text", guest, "the key of " + guest, guest, "other other "},
 	} {
 		l := &lockRow{row: backoffice.LockRow{
-			LockAudit: backoffice.LockAudit{ID: bff.NewID(bff.PrefixLockAudit, now), Action: backoffice.IssueKey, Reservation: bff.NewID(bff.PrefixReservation, now)},
-			Tenant:    bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1",
+			LockAudit: backoffice.LockAudit{
+				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: backoffice.IssueKey, Reservation: bff.NewID(bff.PrefixReservation, now),
+			},
+			Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1",
 			Device: bff.NewID(bff.PrefixDevice, now), AttemptedAt: now,
 		}}
 		s := &backoffice.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}

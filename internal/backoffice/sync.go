@@ -57,6 +57,9 @@ type CursorCopy struct {
 	Cursor SyncCursor
 }
 
+// OfTenant implements Effect.
+func (c CursorCopy) OfTenant() bff.ID { return c.Tenant }
+
 // SyncRecords keeps what was handed out of sync.
 type SyncRecords interface {
 	// RecordHandshake commits that a device begins to sync, with the event.
@@ -138,37 +141,28 @@ func (s *Sync) Cursor(ctx context.Context, v *Visit) (SyncCursor, error) {
 // cursor that was moved meanwhile is told with the refusal.
 func (s *Sync) Move(ctx context.Context, v *Visit, move CursorMove, o Once, now time.Time) (Answer, error) {
 	tenant, device := v.Session.Tenant, v.Session.Device
-	m, earlier, err := s.cfg.Mutations.BeginMutation(ctx, Attempt{
-		Activity: v.Activity("sync", "move_cursor", Resource{"device", device.String()}, now), Once: o,
+	var moved SyncCursor
+	did := v.Activity("sync", "move_cursor", Resource{"device", device.String()}, now)
+	answer, err := Commit(ctx, s.cfg.Mutations, Attempt{Activity: did, Once: o}, func() (_ Finished, err error) {
+		moved, err = s.cfg.Mover.MoveCursor(ctx, tenant, device, move, o.Key)
+		_ = s.cfg.Cursors.ForgetCursor(ctx, tenant, device) // a copy of before is refused by its version
+		if errors.Is(err, ErrCursorMoved) {
+			err = s.conflict(ctx, tenant, device, err)
+		}
+		if err != nil {
+			return Finished{At: now, Failure: err}, nil
+		}
+		e, err := s.cfg.News.event(CursorAdvanced{
+			AdvancedAt: bff.At(now), FromVersion: move.Expected, CursorVersion: moved.Version, Pulled: move.Pull != "", Pushed: move.Push != "",
+		}, v.Session.about(), v.Request, now)
+		return Finished{
+			At: now, Events: []bff.Event{e}, Effects: []Effect{CursorCopy{tenant, device, moved}},
+			Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{
+				"pullCursor": moved.PullCursor, "pushAck": moved.PushAck, "cursorVersion": moved.Version,
+			})},
+		}, err
 	})
-	switch {
-	case err != nil:
-		return Answer{}, err
-	case earlier != nil:
-		return *earlier, nil
-	}
-	defer m.Release()
-	moved, err := s.cfg.Mover.MoveCursor(ctx, tenant, device, move, o.Key)
-	_ = s.cfg.Cursors.ForgetCursor(ctx, tenant, device) // a copy of before is refused by its version
-	if errors.Is(err, ErrCursorMoved) {
-		err = s.conflict(ctx, tenant, device, err)
-	}
-	if err != nil {
-		return m.Finish(ctx, Finished{At: now, Failure: err})
-	}
-	e, err := s.cfg.News.event(CursorAdvanced{
-		AdvancedAt: bff.At(now), FromVersion: move.Expected, CursorVersion: moved.Version, Pulled: move.Pull != "", Pushed: move.Push != "",
-	}, v.Session.about(), v.Request, now)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer, err := m.Finish(ctx, Finished{
-		At: now, Events: []bff.Event{e}, Cursor: &CursorCopy{tenant, device, moved},
-		Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{
-			"pullCursor": moved.PullCursor, "pushAck": moved.PushAck, "cursorVersion": moved.Version,
-		})},
-	})
-	if err == nil {
+	if err == nil && moved != (SyncCursor{}) {
 		// What has happened is committed: a stream that is not told reads it with the next
 		// handshake.
 		_ = s.cfg.Notices.Notify(ctx, Notice{

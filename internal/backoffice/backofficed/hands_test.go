@@ -108,26 +108,33 @@ func (n *neighbours) FindEntry(_ context.Context, of backoffice.Inbox, tenant, p
 
 // mark is what the ledger does with a decision or an acknowledgement. The caller holds
 // the lock.
-func (n *neighbours) mark(f *backoffice.Finished) error {
-	if d := f.Decision; d != nil {
-		key := inboxOf(backoffice.Suggestions, d.Tenant, d.SuggestionID)
+func (n *neighbours) mark(f *backoffice.Finished, e backoffice.Effect) error {
+	switch e := e.(type) {
+	case backoffice.PreferencesCopy:
+		if n.copies[e.Owner].Version < e.Version {
+			n.copies[e.Owner] = e.Preferences
+		}
+	case backoffice.Decision:
+		key := inboxOf(backoffice.Suggestions, e.Tenant, e.SuggestionID)
 		if len(n.marks[key]) > 0 {
-			f.Events = nil
 			return backoffice.ErrAlreadyDecided()
 		}
-		n.marks[key] = []backoffice.Mark{{Operator: d.Operator, At: d.At, Outcome: d.Outcome}}
-		n.decisions = append(n.decisions, *d)
-	}
-	if a := f.Acknowledgement; a != nil {
-		key := inboxOf(backoffice.Alerts, a.Tenant, a.AlertID)
+		n.marks[key] = []backoffice.Mark{{Operator: e.Operator, At: e.At, Outcome: e.Outcome}}
+		n.decisions = append(n.decisions, e)
+		f.Events = append(f.Events, e.Events...)
+	case backoffice.Acknowledgement:
+		key := inboxOf(backoffice.Alerts, e.Tenant, e.AlertID)
 		for _, m := range n.marks[key] {
-			if m.Operator == a.Operator {
-				a.At, f.Events = m.At, nil
-				f.Answer.Receipt = a.Receipt()
+			if m.Operator == e.Operator {
+				e.At = m.At
+				f.Answer = e.Answer()
 				return nil
 			}
 		}
-		n.marks[key] = append(n.marks[key], backoffice.Mark{Operator: a.Operator, At: a.At})
+		n.marks[key] = append(n.marks[key], backoffice.Mark{Operator: e.Operator, At: e.At})
+		f.Events = append(f.Events, e.Events...)
+	case backoffice.LockSettlement:
+		f.Events = append(f.Events, e.Events...)
 	}
 	return nil
 }

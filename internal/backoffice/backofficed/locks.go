@@ -201,14 +201,13 @@ func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []bac
 
 // settle writes what became of an action with its event, in one transaction.
 func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row backoffice.LockRow, result backoffice.LockResult, now time.Time) (done bool, err error) {
-	e, err := r.news.LockSettled(row, result, now)
+	s, err := row.Settlement(r.news, result, now)
 	if err != nil {
 		return false, err
 	}
+	s.Attempted = row.AttemptedAt
 	err = postgres.InTx(ctx, db, func(tx pgx.Tx) error {
-		done, err = backofficestore.SettleLock(ctx, tx, backofficestore.Settling{
-			Tenant: row.Tenant, ID: row.ID, Attempted: row.AttemptedAt, Outbox: r.table, Events: []bff.Event{e},
-		}, result, now)
+		done, err = backofficestore.SettleLock(ctx, tx, r.table, s)
 		return err
 	})
 	return done, err

@@ -244,8 +244,10 @@ func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.A
 	if n.killed {
 		return backoffice.Answer{}, errors.New("the process was killed")
 	}
-	if f.Failure == nil {
-		f.Failure = n.mark(&f)
+	for _, e := range f.Effects {
+		if err := n.mark(&f, e); err != nil {
+			f.Failure = err
+		}
 	}
 	n.did = append(n.did, a.did.Ended(f.Failure, f.At))
 	if f.Failure != nil {
@@ -255,9 +257,6 @@ func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.A
 		return backoffice.Answer{}, errors.Join(f.Failure, n.events(f.Events...))
 	}
 	a.answer = &f.Answer
-	if c := f.Preferences; c != nil && n.copies[c.Owner].Version < c.Version {
-		n.copies[c.Owner] = c.Preferences
-	}
 	return f.Answer, n.events(f.Events...)
 }
 

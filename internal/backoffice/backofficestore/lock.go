@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -52,33 +51,37 @@ const (
 	settleArgs = 11
 )
 
-// addLock sends a batch with the audit row of an attempt, or finds the one of an
-// earlier attempt with the same key.
-func addLock(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a *backoffice.Activity, l *backoffice.LockAudit) error {
+// auditLock queues the audit row of an attempt. One that an earlier attempt with the key
+// has left is read into it.
+func (w *effects) auditLock(l *backoffice.LockAudit) error {
+	a := w.activity
 	if a.Property.IsZero() || l.ID.IsZero() || l.Reservation.IsZero() || l.Request == "" {
 		return errors.New("audit of a lock action without property, id, reservation or request")
 	}
 	added := false
-	b.Queue(insertLock, l.ID.UUID(), a.Tenant.UUID(), a.Property.UUID(), a.Operator, a.Device.String(), l.Reservation.String(),
+	w.batch.Queue(insertLock, l.ID.UUID(), a.Tenant.UUID(), a.Property.UUID(), a.Operator, a.Device.String(), l.Reservation.String(),
 		string(l.Action), a.At, string(bff.CodeLockOutcomeUnknown), optional(l.Attestation), l.Request, a.ID.UUID()).
 		Exec(func(tag pgconn.CommandTag) error {
 			added = tag.RowsAffected() == 1
 			return nil
 		})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil || added {
-		return err
-	}
-	standing, err := joinStanding(ctx, tx, a, l.Request)
-	if err != nil {
-		return err
-	}
-	if standing.Action != l.Action || standing.Reservation != l.Reservation {
-		// The key is older than what is remembered of requests, and was for something
-		// else.
-		return bff.Errorf(bff.CodeStaffIdempotencyReused, "this key belongs to another action: send a new key with a new request")
-	}
-	standing.Request, standing.Attestation = l.Request, l.Attestation
-	*l = standing
+	w.after = append(w.after, func(ctx context.Context, tx pgx.Tx) error {
+		if added {
+			return nil
+		}
+		standing, err := joinStanding(ctx, tx, a, l.Request)
+		if err != nil {
+			return err
+		}
+		if standing.Action != l.Action || standing.Reservation != l.Reservation {
+			// The key is older than what is remembered of requests, and was for something
+			// else.
+			return bff.Errorf(bff.CodeStaffIdempotencyReused, "this key belongs to another action: send a new key with a new request")
+		}
+		standing.Tenant, standing.Request, standing.Attestation = l.Tenant, l.Request, l.Attestation
+		*l = standing
+		return nil
+	})
 	return nil
 }
 
@@ -101,64 +104,62 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 	return l, errors.Join(err1, err2)
 }
 
-// Settling names the row that is settled, and the events that tell of it.
-type Settling struct {
-	Tenant, ID bff.ID
-	// Attempted, if it is not zero, must be when the last attempt began.
-	Attempted time.Time
-	Outbox    *outbox.Table
-	Events    []bff.Event
+// settleLock queues what became of a lock action.
+func (w *effects) settleLock(s backoffice.LockSettlement) error {
+	if s.State == backoffice.LockUnknown { // the row says so already
+		return nil
+	}
+	if err := ofTenant(s.Tenant, s.Events...); err != nil {
+		return err
+	}
+	sql, args, err := settlement(w.ledger.cfg.Outbox, s)
+	if err == nil {
+		w.batch.Queue(sql, args...)
+	}
+	return err
 }
 
 // SettleLock writes what became of a lock action, unless it is settled already, and
 // with a final state how its activities ended and the events. It reports whether it
 // did.
-func SettleLock(ctx context.Context, tx pgx.Tx, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
-	return settleLock(ctx, tx, &pgx.Batch{}, of, r, now)
-}
-
-// settleLock is SettleLock in one round trip with what the batch has already.
-func settleLock(ctx context.Context, tx pgx.Tx, b *pgx.Batch, of Settling, r backoffice.LockResult, now time.Time) (bool, error) {
-	n := 0
-	if r.State != backoffice.LockUnknown { // else the row says so already
-		sql, args, err := of.statement(r, now)
-		if err != nil {
-			return false, err
-		}
-		b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s backoffice.LockSettlement) (bool, error) {
+	sql, args, err := settlement(table, s)
+	if err != nil {
+		return false, err
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	n := 0
+	if err := tx.QueryRow(ctx, sql, args...).Scan(&n); err != nil {
 		return false, fmt.Errorf("settle lock action: %w", err)
 	}
 	return n == 1, nil
 }
 
-// statement writes the result with the events.
-func (s *Settling) statement(r backoffice.LockResult, now time.Time) (string, []any, error) {
-	outcome, reason := "failure", optional(r.Reason)
+// settlement is the statement that writes one, with its events.
+func settlement(table *outbox.Table, s backoffice.LockSettlement) (string, []any, error) {
+	outcome, reason := "failure", optional(s.Reason)
 	var settled, latency, attempted any
 	if !s.Attempted.IsZero() {
 		attempted = s.Attempted
 	}
-	switch r.State {
+	switch s.State {
 	case backoffice.LockPending:
 		reason = string(bff.CodeLockOutcomeUnknown)
 	case backoffice.LockIssued, backoffice.LockRevoked:
-		outcome, reason, settled = "success", nil, now
+		outcome, reason, settled = "success", nil, s.At
 	default:
-		settled = now
+		settled = s.At
 	}
-	if r.Latency > 0 {
-		latency = min(r.Latency.Milliseconds(), math.MaxInt32)
+	if s.Latency > 0 {
+		latency = min(s.Latency.Milliseconds(), math.MaxInt32)
 	}
 	args := []any{
-		s.Tenant.UUID(), s.ID.UUID(), string(r.State), optional(r.Vendor), optional(r.Credential), outcome, reason,
-		latency, settled, string(r.Outcome()), attempted,
+		s.Tenant.UUID(), s.ID.UUID(), string(s.State), optional(s.Vendor), optional(s.Credential), outcome, reason,
+		latency, settled, string(s.Outcome()), attempted,
 	}
 	if len(s.Events) == 0 {
 		return fmt.Sprintf(endLock, ""), args, nil
 	}
-	insert, events, err := s.Outbox.Statement(settleArgs+1, s.Events...)
+	insert, events, err := table.Statement(settleArgs+1, s.Events...)
 	return fmt.Sprintf(endLock, fmt.Sprintf(tellLock, insert)), append(args, events...), err
 }
 
@@ -207,13 +208,13 @@ func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string)
 	return row, known, nil
 }
 
-// SettleLockRow implements backoffice.LockRows.
-func (l *Ledger) SettleLockRow(ctx context.Context, row backoffice.LockRow, r backoffice.LockResult, e bff.Event, now time.Time) error {
-	if err := ofTenant(row.Tenant, e); err != nil {
+// SettleLock implements backoffice.LockRows.
+func (l *Ledger) SettleLock(ctx context.Context, s backoffice.LockSettlement) error {
+	if err := ofTenant(s.Tenant, s.Events...); err != nil {
 		return err
 	}
-	err := l.cfg.DB.InTx(ctx, row.Tenant, func(tx pgx.Tx) error {
-		_, err := SettleLock(ctx, tx, Settling{Tenant: row.Tenant, ID: row.ID, Outbox: l.cfg.Outbox, Events: []bff.Event{e}}, r, now)
+	err := l.cfg.DB.InTx(ctx, s.Tenant, func(tx pgx.Tx) error {
+		_, err := SettleLock(ctx, tx, l.cfg.Outbox, s)
 		return err
 	})
 	if err == nil {

@@ -25,8 +25,8 @@ func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) bac
 	a.Category, a.Action = "lock", string(action)
 	return backoffice.Attempt{
 		Activity: a, Once: pressed(key, 1),
-		Lock: &backoffice.LockAudit{
-			ID: id(bff.PrefixLockAudit), Action: action, Reservation: reservation, Request: bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID(),
+		Effect: &backoffice.LockAudit{
+			ID: id(bff.PrefixLockAudit), Tenant: tenant, Action: action, Reservation: reservation, Request: bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID(),
 			LockResult: backoffice.LockResult{State: backoffice.LockUnknown},
 		},
 	}
@@ -34,10 +34,23 @@ func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) bac
 
 var reservation = bff.MustParseID(bff.PrefixReservation, "rsv_01H8YN7QV4D8KZ4F8Y5CK4MV3A")
 
+// auditOf is the audit row of an attempt at a lock action.
+func auditOf(at backoffice.Attempt) *backoffice.LockAudit {
+	l, _ := at.Effect.(*backoffice.LockAudit)
+	return l
+}
+
+// settled is what becomes of an attempt's action.
+func settled(at backoffice.Attempt, r backoffice.LockResult) backoffice.LockSettlement {
+	return backoffice.LockSettlement{
+		LockResult: r, Tenant: at.Activity.Tenant, ID: auditOf(at).ID, At: at.Activity.At, Events: []bff.Event{told(at.Activity.Tenant, time.Now())},
+	}
+}
+
 // done is how an attempt ends whose action was done.
 func done(at backoffice.Attempt, r backoffice.LockResult) backoffice.Finished {
 	return backoffice.Finished{
-		At: at.Activity.At.Add(50 * time.Millisecond), Lock: &r, Outcome: r.Outcome(), Events: []bff.Event{told(at.Activity.Tenant, at.Activity.At)},
+		At: at.Activity.At.Add(50 * time.Millisecond), Effects: []backoffice.Effect{settled(at, r)}, Outcome: r.Outcome(),
 		Answer: backoffice.Answer{Status: http.StatusOK, Receipt: backoffice.NewReceipt(map[string]any{"state": string(r.State), "vendor": r.Vendor})},
 	}
 }
@@ -60,8 +73,8 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	}
 	second := lockAttempt(tenant, backoffice.RevokeKey, now.Add(time.Minute))
 	m, earlier, err := d.BeginMutation(ctx, second)
-	if err != nil || earlier != nil || second.Lock.ID != first.Lock.ID {
-		t.Fatalf("%v %v, audit %s, want %s", earlier, err, second.Lock.ID, first.Lock.ID)
+	if err != nil || earlier != nil || auditOf(second).ID != auditOf(first).ID {
+		t.Fatalf("%v %v, audit %s, want %s", earlier, err, auditOf(second).ID, auditOf(first).ID)
 	}
 	if _, err := m.Finish(ctx, done(second, backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto"})); err != nil {
 		t.Fatal(err)
@@ -83,8 +96,8 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _, err = d.BeginMutation(ctx, third)
-	if err != nil || third.Lock.State != backoffice.LockRevoked || third.Lock.Vendor != "salto" {
-		t.Fatalf("%+v, %v", third.Lock, err)
+	if err != nil || auditOf(third).State != backoffice.LockRevoked || auditOf(third).Vendor != "salto" {
+		t.Fatalf("%+v, %v", auditOf(third), err)
 	}
 	m.Release()
 	other := lockAttempt(tenant, backoffice.IssueKey, now.Add(27*time.Hour))
@@ -104,9 +117,11 @@ func TestRefusedLockActionLeavesTheKey(t *testing.T) {
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}
+		refused := settled(at, backoffice.LockResult{State: backoffice.LockRefused, Reason: string(bff.CodeMFARequired)})
+		refused.Events = nil
 		end := backoffice.Finished{
 			At: now, Failure: bff.Errorf(bff.CodeMFARequired, "step up"), Outcome: backoffice.Denied, Code: bff.CodeMFARequired,
-			Lock: &backoffice.LockResult{State: backoffice.LockRefused, Reason: string(bff.CodeMFARequired)},
+			Effects: []backoffice.Effect{refused},
 		}
 		if i == 1 {
 			end = done(at, backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto"})
@@ -138,18 +153,17 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, known, err := d.FindLockRow(ctx, tenant, at.Lock.Request)
+	row, known, err := d.FindLockRow(ctx, tenant, auditOf(at).Request)
 	if err != nil || !known || row == nil {
 		t.Fatalf("%v %v %v", row, known, err)
 	}
-	if _, known, err := d.FindLockRow(ctx, id(bff.PrefixTenant), at.Lock.Request); known || err != nil {
+	if _, known, err := d.FindLockRow(ctx, id(bff.PrefixTenant), auditOf(at).Request); known || err != nil {
 		t.Errorf("another tenant's: %v %v", known, err)
 	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			e := told(tenant, time.Now())
-			if err := d.SettleLockRow(ctx, *row, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"}, e, now); err != nil {
+			if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"})); err != nil {
 				t.Error(err)
 			}
 		})
@@ -166,14 +180,39 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	if got := d.rows(t, `SELECT id::text FROM bff_backoffice.outbox`); len(got) != 1 {
 		t.Errorf("%d events", len(got))
 	}
-	if row, known, err := d.FindLockRow(ctx, tenant, at.Lock.Request); row != nil || !known || err != nil {
+	if row, known, err := d.FindLockRow(ctx, tenant, auditOf(at).Request); row != nil || !known || err != nil {
 		t.Errorf("settled: %v %v %v", row, known, err)
 	}
 	// A later word changes nothing.
-	if err := d.SettleLockRow(ctx, *row, backoffice.LockResult{State: backoffice.LockFailed, Reason: "tamper"}, told(tenant, now), now); err != nil {
+	if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockFailed, Reason: "tamper"})); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"issued success 1 t"}, d.rows(t, audits)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An attempt that ends without an outcome does not take back what the vendor has reported
+// meanwhile.
+func TestLateAttemptLeavesTheOutcome(t *testing.T) {
+	t.Parallel()
+	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
+	at := lockAttempt(id(bff.PrefixTenant), backoffice.IssueKey, now)
+	m, _, err := d.BeginMutation(ctx, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"})); err != nil {
+		t.Fatal(err)
+	}
+	late := settled(at, backoffice.LockResult{State: backoffice.LockUnknown})
+	late.Events = nil
+	if _, err := m.Finish(ctx, backoffice.Finished{
+		At: now, Failure: bff.Errorf(bff.CodeUpstreamTimeout, "late"), Outcome: backoffice.Unknown, Code: bff.CodeUpstreamTimeout, Effects: []backoffice.Effect{late},
+	}); bff.CodeOf(err) != bff.CodeUpstreamTimeout {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"success"}, d.rows(t, `SELECT outcome FROM bff_backoffice.operator_activity`)); diff != "" {
 		t.Error(diff)
 	}
 }

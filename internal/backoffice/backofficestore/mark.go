@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -46,14 +47,6 @@ func (l *Ledger) ListMarks(ctx context.Context, of backoffice.Inbox, tenant bff.
 	return out, nil
 }
 
-// markedBefore says that an entry was marked before, and how the attempt ends instead.
-type markedBefore struct{ instead backoffice.Finished }
-
-func (*markedBefore) Error() string { return "the entry was marked before" }
-
-// marks reports whether an outcome marks an entry.
-func marks(f backoffice.Finished) bool { return f.Decision != nil || f.Acknowledgement != nil }
-
 const (
 	insertDecision = `INSERT INTO bff_backoffice.ai_decision_log (id, tenant_id, property_id, suggestion_id, inbox_entry_id, category, severity,
 			outcome, modified_delta, notes_truncated, decided_at, decided_by, device_id, provenance)
@@ -67,41 +60,47 @@ const (
 		WHERE tenant_id = $1 AND alert_id = $2 AND acknowledged_by = $3`
 )
 
-// mark writes what an operator did about an entry, if the outcome says so. The unique
-// keys decide which one was first, over all instances.
-func mark(ctx context.Context, tx pgx.Tx, f backoffice.Finished) error {
-	if d := f.Decision; d != nil {
-		var delta any
-		if d.Delta != nil {
-			delta = []byte(d.Delta)
-		}
-		tag, err := tx.Exec(ctx, insertDecision, d.ID.UUID(), d.Tenant.UUID(), uuidOrNull(d.Property), d.SuggestionID, d.InboxID.String(),
-			d.Category, d.Severity, string(d.Outcome), delta, optional(d.Notes), d.At, d.Operator, d.Device.String(), []byte(d.Provenance))
-		if err != nil {
-			return fmt.Errorf("add decision: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return &markedBefore{backoffice.Finished{At: f.At, Failure: backoffice.ErrAlreadyDecided()}}
-		}
-	}
-	if a := f.Acknowledgement; a != nil {
-		return acknowledge(ctx, tx, f)
-	}
-	return nil
-}
-
-func acknowledge(ctx context.Context, tx pgx.Tx, f backoffice.Finished) error {
-	a := *f.Acknowledgement
-	tag, err := tx.Exec(ctx, insertAcknowledgement, a.Tenant.UUID(), uuidOrNull(a.Property), a.AlertID, a.Category, a.Severity, a.RaisedAt,
-		a.At, a.Operator, a.Device.String(), optional(a.Notes))
-	if err != nil {
-		return fmt.Errorf("add acknowledgement: %w", err)
-	}
-	if tag.RowsAffected() == 1 {
+// decide queues a decision. The unique keys decide which one was first, over all
+// instances.
+func (w *effects) decide(d backoffice.Decision) error {
+	if !w.answers {
 		return nil
 	}
-	if err := tx.QueryRow(ctx, findAcknowledgement, a.Tenant.UUID(), a.AlertID, a.Operator).Scan(&a.At); err != nil {
-		return fmt.Errorf("find acknowledgement: %w", err)
+	var delta any
+	if d.Delta != nil {
+		delta = []byte(d.Delta)
 	}
-	return &markedBefore{backoffice.Finished{At: f.At, Answer: backoffice.Answer{Status: f.Answer.Status, Receipt: a.Receipt()}}}
+	w.batch.Queue(insertDecision, d.ID.UUID(), d.Tenant.UUID(), uuidOrNull(d.Property), d.SuggestionID, d.InboxID.String(),
+		d.Category, d.Severity, string(d.Outcome), delta, optional(d.Notes), d.At, d.Operator, d.Device.String(), []byte(d.Provenance)).
+		Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 {
+				return &endsOtherwise{backoffice.Finished{At: w.at, Failure: backoffice.ErrAlreadyDecided()}}
+			}
+			return nil
+		})
+	return w.publish(d.Events)
+}
+
+// acknowledge queues an acknowledgement, of which there is one for each operator.
+func (w *effects) acknowledge(a backoffice.Acknowledgement) error {
+	if !w.answers {
+		return nil
+	}
+	added := false
+	w.batch.Queue(insertAcknowledgement, a.Tenant.UUID(), uuidOrNull(a.Property), a.AlertID, a.Category, a.Severity, a.RaisedAt,
+		a.At, a.Operator, a.Device.String(), optional(a.Notes)).
+		Exec(func(tag pgconn.CommandTag) error {
+			added = tag.RowsAffected() == 1
+			return nil
+		})
+	w.after = append(w.after, func(ctx context.Context, tx pgx.Tx) error {
+		if added {
+			return nil
+		}
+		if err := tx.QueryRow(ctx, findAcknowledgement, a.Tenant.UUID(), a.AlertID, a.Operator).Scan(&a.At); err != nil {
+			return fmt.Errorf("find acknowledgement: %w", err)
+		}
+		return &endsOtherwise{backoffice.Finished{At: w.at, Answer: a.Answer()}}
+	})
+	return w.publish(a.Events)
 }

@@ -14,11 +14,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func decision(a backoffice.Activity, outcome backoffice.DecisionOutcome) *backoffice.Decision {
-	d := &backoffice.Decision{
+func decision(a backoffice.Activity, outcome backoffice.DecisionOutcome) backoffice.Decision {
+	d := backoffice.Decision{
 		ID: id(bff.PrefixDecision), Tenant: a.Tenant, Property: a.Property, SuggestionID: "sug_1", InboxID: id(bff.PrefixAIInbox),
 		Category: "pricing", Severity: "info", Outcome: outcome, Notes: "ü", At: a.At, Operator: a.Operator, Device: a.Device,
-		Provenance: json.RawMessage(`{"model":"ops-advisor"}`),
+		Provenance: json.RawMessage(`{"model":"ops-advisor"}`), Events: []bff.Event{told(a.Tenant, a.At)},
 	}
 	if outcome == backoffice.Modified {
 		d.Delta = json.RawMessage(`{"ratePercent":4}`)
@@ -27,7 +27,7 @@ func decision(a backoffice.Activity, outcome backoffice.DecisionOutcome) *backof
 }
 
 // decide is an operator's whole attempt.
-func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x *backoffice.Decision) (backoffice.Answer, error) {
+func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x backoffice.Decision) (backoffice.Answer, error) {
 	t.Helper()
 	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 1)})
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x *backof
 	}
 	defer m.Release()
 	return m.Finish(testkit.Context(t), backoffice.Finished{
-		At: a.At.Add(time.Millisecond), Decision: x, Events: []bff.Event{told(a.Tenant, a.At)},
+		At: a.At.Add(time.Millisecond), Effects: []backoffice.Effect{x},
 		Answer: backoffice.Answer{Status: http.StatusOK, Receipt: backoffice.NewReceipt(map[string]any{"decisionId": x.ID, "outcome": string(x.Outcome)})},
 	})
 }
@@ -112,10 +112,9 @@ func TestOneAcknowledgement(t *testing.T) {
 		defer m.Release()
 		x := backoffice.Acknowledgement{
 			Tenant: tenant, Property: a.Property, AlertID: "alr_1", Category: "power", Severity: "warning", RaisedAt: now, At: at, Operator: operator, Device: a.Device,
+			Events: []bff.Event{told(tenant, at)},
 		}
-		answer, err := m.Finish(testkit.Context(t), backoffice.Finished{
-			At: at, Acknowledgement: &x, Events: []bff.Event{told(tenant, at)}, Answer: backoffice.Answer{Status: http.StatusOK, Receipt: x.Receipt()},
-		})
+		answer, err := m.Finish(testkit.Context(t), backoffice.Finished{At: at, Effects: []backoffice.Effect{x}, Answer: x.Answer()})
 		if err != nil {
 			t.Fatal(err)
 		}

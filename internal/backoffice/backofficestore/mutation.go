@@ -60,10 +60,13 @@ func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (back
 		keyed := trace{tenant: a.Tenant, hash: keyHash(r), operator: a.Operator}
 		keyed.refuse(b, a.At.Add(-backoffice.KeyMemory))
 		b.Queue(insertActivity, activityArgs(a, keyed.hash)...)
-		if at.Lock != nil {
-			return addLock(ctx, tx, b, &a, at.Lock)
+		w := &effects{ledger: l, batch: b, activity: &a, at: a.At}
+		if at.Effect != nil {
+			if err := w.add(at.Effect); err != nil {
+				return err
+			}
 		}
-		return tx.SendBatch(ctx, b).Close()
+		return w.send(ctx, tx)
 	})
 	if err != nil {
 		return nil, nil, undone(fmt.Errorf("begin mutation: %w", err))
@@ -75,7 +78,7 @@ func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (back
 		}
 		return nil, &answer, nil
 	}
-	return &mutation{ledger: l, claim: claim, activity: a, lock: at.Lock}, nil, nil
+	return &mutation{ledger: l, claim: claim, activity: a}, nil, nil
 }
 
 // mutation implements the domain's Mutation.
@@ -83,7 +86,6 @@ type mutation struct {
 	ledger   *Ledger
 	claim    *idempotency.Claim
 	activity backoffice.Activity
-	lock     *backoffice.LockAudit // nil = no lock action
 }
 
 // Finish commits how the attempt ended.
@@ -99,100 +101,48 @@ func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffic
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
-	effects, err := m.effects(f)
+	events, err := m.ledger.queued(m.activity.Tenant, f.Events)
 	if err != nil {
 		return backoffice.Answer{}, err
 	}
 	if !final {
 		// The entry says that the outcome is unknown until this is committed: if it
 		// cannot be, it stays so, and the client is told of its failure all the same.
-		_ = m.commit(ctx, f, effects, nil)
+		_ = m.commit(ctx, f, events, nil)
 		return backoffice.Answer{}, f.Failure
 	}
-	err = m.commit(ctx, f, effects, &kept)
-	if before, ok := errors.AsType[*markedBefore](err); ok {
-		return m.Finish(ctx, before.instead)
+	err = m.commit(ctx, f, events, &kept)
+	if ends, ok := errors.AsType[*endsOtherwise](err); ok {
+		return m.Finish(ctx, ends.instead)
 	}
 	kept, replayed, err := m.claim.Settle(ctx, kept, err)
 	switch {
 	case err != nil:
 		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
 	case replayed: // a later attempt has taken over and was quicker; this one ended as well
-		_ = m.commit(ctx, f, effects, nil)
+		_ = m.commit(ctx, f, events, nil)
 		return told(kept)
 	}
 	return f.Answer, f.Failure
 }
 
-// effects writes an outcome's rows, and the events if they are to be told.
-type effects func(b *pgx.Batch, told bool)
-
-// effects returns what writes an outcome's rows: the activity's, the events and the
-// copy of what the other service has now.
-func (m *mutation) effects(f backoffice.Finished) (effects, error) {
-	if (f.Lock != nil) != (m.lock != nil) {
-		return nil, errors.New("finish mutation: a lock action, and no word of what became of it, or the reverse")
-	}
-	events, err := m.ledger.queued(m.activity.Tenant, f.Events)
-	if err != nil {
-		return nil, err
-	}
-	if p := f.Preferences; p != nil && p.Owner.Tenant != m.activity.Tenant {
-		return nil, errors.New("finish mutation: preferences of another tenant")
-	}
-	if c := f.Cursor; c != nil && c.Tenant != m.activity.Tenant {
-		return nil, errors.New("finish mutation: cursor of another tenant")
-	}
-	if d := f.Decision; d != nil && d.Tenant != m.activity.Tenant {
-		return nil, errors.New("finish mutation: decision of another tenant")
-	}
-	if a := f.Acknowledgement; a != nil && a.Tenant != m.activity.Tenant {
-		return nil, errors.New("finish mutation: acknowledgement of another tenant")
-	}
-	return func(b *pgx.Batch, told bool) {
-		b.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
-		if f.Preferences != nil {
-			b.Queue(keepPreferences, preferencesArgs(*f.Preferences)...)
-		}
-		if f.Cursor != nil {
-			b.Queue(keepCursor, cursorArgs(*f.Cursor, f.At)...)
-		}
-		if told {
-			events(b)
-		}
-	}, nil
-}
-
-// commit writes an outcome's rows, and the answer unless it is nil. A lock action that
-// is settled already, by the vendor's event or by the job, is left alone.
-func (m *mutation) commit(ctx context.Context, f backoffice.Finished, write effects, kept *idempotency.Answer) error {
+// commit writes how the attempt ended: its answer, unless that is nil, the effects, the
+// activity and the events. The activity comes after the effects: all that write both
+// do it in this order, so that they do not wait for each other.
+func (m *mutation) commit(ctx context.Context, f backoffice.Finished, events func(*pgx.Batch), kept *idempotency.Answer) error {
 	err := m.ledger.cfg.DB.InTx(ctx, m.activity.Tenant, func(tx pgx.Tx) error {
-		var b pgx.Batch
-		if kept != nil {
-			m.claim.QueueAnswer(&b, *kept)
+		w := &effects{ledger: m.ledger, batch: &pgx.Batch{}, activity: &m.activity, at: f.At, answers: kept != nil}
+		if w.answers {
+			m.claim.QueueAnswer(w.batch, *kept)
 		}
-		told := true
-		switch {
-		case f.Lock != nil:
-			row := Settling{Tenant: m.activity.Tenant, ID: m.lock.ID, Outbox: m.ledger.cfg.Outbox, Events: f.Events}
-			settled, err := settleLock(ctx, tx, &b, row, *f.Lock, f.At)
-			if err != nil || settled && f.Lock.State.Settled() { // with the activity and the events
+		for _, e := range f.Effects {
+			if err := w.add(e); err != nil {
 				return err
 			}
-			b, told = pgx.Batch{}, false
-		case marks(f) && kept != nil: // what was marked before is known only from the answers
-			if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-				return err
-			}
-			if err := mark(ctx, tx, f); err != nil {
-				return err
-			}
-			b = pgx.Batch{}
-		case marks(f):
-			told = false // another attempt ended the mutation
 		}
-		write(&b, told)
-		return tx.SendBatch(ctx, &b).Close()
+		w.batch.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
+		events(w.batch)
+		return w.send(ctx, tx)
 	})
 	if err == nil {
 		m.ledger.cfg.Waker.Wake()

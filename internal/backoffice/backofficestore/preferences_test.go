@@ -71,19 +71,19 @@ func TestMutationKeepsPreferences(t *testing.T) {
 		return err
 	}
 	foreign := copyOf(backoffice.PreferencesOwner{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}, 9)
-	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3B", backoffice.Finished{Preferences: &foreign}); err == nil {
+	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3B", backoffice.Finished{Effects: []backoffice.Effect{foreign}}); err == nil {
 		t.Error("a copy of another tenant's preferences was kept")
 	}
 	broken := copyOf(owner, 2)
 	broken.Payload = json.RawMessage(`{`)
-	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3C", backoffice.Finished{Preferences: &broken, Events: []bff.Event{told(a.Tenant, now)}}); err == nil {
+	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3C", backoffice.Finished{Effects: []backoffice.Effect{broken}, Events: []bff.Event{told(a.Tenant, now)}}); err == nil {
 		t.Error("a payload that is none was kept")
 	}
 	if got := d.rows(t, `SELECT subject FROM bff_backoffice.outbox`); len(got) > 0 {
 		t.Errorf("events without their mutation: %v", got)
 	}
 	good := copyOf(owner, 2)
-	if err := finish(key, backoffice.Finished{Preferences: &good, Events: []bff.Event{told(a.Tenant, now)}}); err != nil {
+	if err := finish(key, backoffice.Finished{Effects: []backoffice.Effect{good}, Events: []bff.Event{told(a.Tenant, now)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.FindKeptPreferences(ctx, owner); err != nil || got.Version != 2 {

@@ -16,12 +16,12 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
-// Siege is how an attack on the tables of a schema went.
-type Siege struct {
+// IsolationReport is what an attack on the tables of a schema has found.
+type IsolationReport struct {
 	Tables int
-	// Bare are the tables to which the role may add rows and in which none of the
+	// Unprobed are the tables to which the role may add rows and in which none of the
 	// attacked tenant could be planted: only rows that stood there were tried.
-	Bare  []string
+	Unprobed  []string
 	Flaws []Flaw
 }
 
@@ -29,12 +29,12 @@ type Siege struct {
 // change, remove and add rows of the victim as another tenant and as none. Rows are
 // planted and everything is tried in transactions that are undone. Both tenants must
 // be reserved ones.
-func AttackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim, attacker bff.ID) (Siege, error) {
+func AttackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim, attacker bff.ID) (IsolationReport, error) {
 	tables, err := tenantTables(ctx, db, schema)
 	if err != nil {
-		return Siege{}, fmt.Errorf("list tables: %w", err)
+		return IsolationReport{}, fmt.Errorf("list tables: %w", err)
 	}
-	s := Siege{Tables: len(tables)}
+	s := IsolationReport{Tables: len(tables)}
 	for _, t := range tables {
 		flaws, planted, err := t.attack(ctx, db, victim, attacker)
 		if ctx.Err() != nil {
@@ -44,7 +44,7 @@ func AttackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim,
 			return s, fmt.Errorf("%s: %w", t.name, err)
 		}
 		if !planted && t.writable {
-			s.Bare = append(s.Bare, t.name)
+			s.Unprobed = append(s.Unprobed, t.name)
 		}
 		s.Flaws = append(s.Flaws, flaws...)
 	}

@@ -265,9 +265,9 @@ func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect fun
 	}})
 }
 
-// siegeTimeouts is how many times a server's time the attack on all tables together
+// isolationTimeouts is how many times a server's time the attack on all tables together
 // has: there may be many.
-const siegeTimeouts = 24
+const isolationTimeouts = 24
 
 func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 	x.migrations(open, postgres.InspectSchema)
@@ -282,17 +282,17 @@ func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
 		}
 		tables, policies, flaws, err := postgres.InspectPolicies(ctx, db, x.Schema)
 		return flawed("", flaws, "%d policies are as the migrations made them, and %d tables of tenants force them", policies, tables), err
-	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: siegeTimeouts * x.doctor.Timeout, Run: func(ctx context.Context) ([]Finding, error) {
+	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: isolationTimeouts * x.doctor.Timeout, Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
 			return nil, errAway
 		}
-		siege, err := postgres.AttackTenants(ctx, db, x.Schema.Schema, victim, attacker)
+		report, err := postgres.AttackTenants(ctx, db, x.Schema.Schema, victim, attacker)
 		if err != nil {
 			return nil, err
 		}
-		found := flawed("table", siege.Flaws, "on %d tables, another tenant and none can neither read, add, change nor remove rows", siege.Tables)
-		for _, table := range siege.Bare {
+		found := flawed("table", report.Flaws, "on %d tables, another tenant and none can neither read, add, change nor remove rows", report.Tables)
+		for _, table := range report.Unprobed {
 			found = append(found, Finding{Check: "table " + table, Verdict: Warning, Found: "no row could be planted: only what stood there was tried"})
 		}
 		return found, nil

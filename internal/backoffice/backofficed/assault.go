@@ -90,11 +90,11 @@ func (k keySet) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body))}, err
 }
 
-// staffOfOne is tenant-service with one operator.
-type staffOfOne struct{}
+// singleOperator is tenant-service with one operator.
+type singleOperator struct{}
 
 // FindMember implements backoffice.Members.
-func (staffOfOne) FindMember(_ context.Context, _ bff.ID, operator, _ string) (*backoffice.Member, error) {
+func (singleOperator) FindMember(_ context.Context, _ bff.ID, operator, _ string) (*backoffice.Member, error) {
 	if operator != attackOperator {
 		return nil, backoffice.ErrNoMember
 	}
@@ -102,26 +102,26 @@ func (staffOfOne) FindMember(_ context.Context, _ bff.ID, operator, _ string) (*
 }
 
 // FindProperty implements backoffice.Properties.
-func (staffOfOne) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
+func (singleOperator) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
 	return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 }
 
 // Record implements backoffice.Journal: nothing of an attack is published.
-func (staffOfOne) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }
+func (singleOperator) Record(context.Context, []backoffice.Activity, ...bff.Event) error { return nil }
 
-// assault is the service's guard with the configured stores, and an attacker before it.
-type assault struct {
-	server   http.Handler
-	origin   string // scheme and authority that proofs name
-	issuer   string
-	audience string
-	tenant   bff.ID
-	device   bff.ID
-	iam      keyPair // signs tokens
-	holder   keyPair // signs proofs
-	stranger keyPair // is trusted by none
-	burned   []backoffice.Proof
-	close    func(context.Context) error
+// guardProbe is the service's guard with the configured stores, and an attacker before it.
+type guardProbe struct {
+	server       http.Handler
+	origin       string // scheme and authority that proofs name
+	issuer       string
+	audience     string
+	tenant       bff.ID
+	device       bff.ID
+	iam          keyPair // signs tokens
+	holder       keyPair // signs proofs
+	untrustedKey keyPair // is trusted by none
+	burned       []backoffice.Proof
+	close        func(context.Context) error
 }
 
 // target is what an attack is on.
@@ -136,7 +136,7 @@ func (d *doctor) newTarget(client rueidis.Client, keys redis.Keys) target {
 	return target{sessions: store, store: store}
 }
 
-func (d *doctor) newAssault(on target, stranger keyPair) (*assault, error) {
+func (d *doctor) newGuardProbe(on target, untrustedKey keyPair) (*guardProbe, error) {
 	if d.IdentitySettings == nil || len(d.PublicURLs) == 0 {
 		return nil, errors.New("public-urls: missing")
 	}
@@ -146,8 +146,8 @@ func (d *doctor) newAssault(on target, stranger keyPair) (*assault, error) {
 	}
 	victim, _ := service.Tenants()
 	now := time.Now()
-	a := &assault{
-		origin: public.Scheme + "://" + public.Host, issuer: d.Issuer, audience: d.Audience, tenant: victim, device: bff.NewID(bff.PrefixDevice, now), stranger: stranger,
+	a := &guardProbe{
+		origin: public.Scheme + "://" + public.Host, issuer: d.Issuer, audience: d.Audience, tenant: victim, device: bff.NewID(bff.PrefixDevice, now), untrustedKey: untrustedKey,
 	}
 	for _, s := range []*keyPair{&a.iam, &a.holder} {
 		if *s, err = newKeyPair(); err != nil {
@@ -167,8 +167,8 @@ func (d *doctor) newAssault(on target, stranger keyPair) (*assault, error) {
 	log, metrics, background := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), web.NewBackground(web.BackgroundConfig{})
 	a.close = background.Close
 	guard, err := backofficeguard.New(backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(on.sessions, staffOfOne{}, staffOfOne{}, backoffice.NewNewsroom("doctor")),
-		Properties: staffOfOne{}, Limits: ratelimit.Classes{Off: true}, Pepper: []byte("of no use to others"), Background: background,
+		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(on.sessions, singleOperator{}, singleOperator{}, backoffice.NewNewsroom("doctor")),
+		Properties: singleOperator{}, Limits: ratelimit.Classes{Off: true}, Pepper: []byte("of no use to others"), Background: background,
 		Log: log, Metrics: metrics, Namespace: "doctor",
 	})
 	if err != nil {
@@ -197,7 +197,7 @@ type forgery struct {
 	device              bff.ID
 }
 
-func (a *assault) forgery() *forgery {
+func (a *guardProbe) forgery() *forgery {
 	now := time.Now()
 	return &forgery{
 		tokenHeader: map[string]any{"alg": "EdDSA", "kid": trustedKey, "typ": "at+jwt"},
@@ -213,7 +213,7 @@ func (a *assault) forgery() *forgery {
 }
 
 // send returns the status of the answer and the proof that was sent.
-func (a *assault) send(ctx context.Context, t *forgery) (status int, proof string, err error) {
+func (a *guardProbe) send(ctx context.Context, t *forgery) (status int, proof string, err error) {
 	token := t.tokenBy.sign(t.tokenHeader, t.claims)
 	if t.forge != nil {
 		token = t.forge(token)
@@ -261,41 +261,41 @@ func (w *answer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// theft is an attack on the guard.
-type theft struct {
+// tokenAttack is an attack on the guard.
+type tokenAttack struct {
 	name   string
-	change func(a *assault, t *forgery)
+	change func(a *guardProbe, t *forgery)
 }
 
-func thefts() []theft {
-	return []theft{
-		{"proof for another URL", func(a *assault, t *forgery) { t.proofClaims["htu"] = a.origin + "/other" }},
-		{"proof for another host", func(_ *assault, t *forgery) { t.proofClaims["htu"] = "https://doctor.invalid" + attackPath }},
-		{"proof for another method", func(_ *assault, t *forgery) { t.proofClaims["htm"] = http.MethodPost }},
-		{"proof for another token", func(_ *assault, t *forgery) { t.proofClaims["ath"] = encode(make([]byte, sha256.Size)) }},
-		{"proof of another key", func(a *assault, t *forgery) { t.proofBy = a.stranger }},
-		{"proof of an hour ago", func(_ *assault, t *forgery) { t.proofClaims["iat"] = time.Now().Add(-time.Hour).Unix() }},
-		{"token without a signature", func(_ *assault, t *forgery) {
+func tokenAttacks() []tokenAttack {
+	return []tokenAttack{
+		{"proof for another URL", func(a *guardProbe, t *forgery) { t.proofClaims["htu"] = a.origin + "/other" }},
+		{"proof for another host", func(_ *guardProbe, t *forgery) { t.proofClaims["htu"] = "https://doctor.invalid" + attackPath }},
+		{"proof for another method", func(_ *guardProbe, t *forgery) { t.proofClaims["htm"] = http.MethodPost }},
+		{"proof for another token", func(_ *guardProbe, t *forgery) { t.proofClaims["ath"] = encode(make([]byte, sha256.Size)) }},
+		{"proof of another key", func(a *guardProbe, t *forgery) { t.proofBy = a.untrustedKey }},
+		{"proof of an hour ago", func(_ *guardProbe, t *forgery) { t.proofClaims["iat"] = time.Now().Add(-time.Hour).Unix() }},
+		{"token without a signature", func(_ *guardProbe, t *forgery) {
 			t.tokenHeader["alg"] = "none"
 			t.forge = func(token string) string { return token[:bytes.LastIndexByte([]byte(token), '.')+1] }
 		}},
-		{"token of another key", func(a *assault, t *forgery) { t.tokenBy, t.tokenHeader["kid"] = a.stranger, trustedKey+"-1" }},
-		{"token of another key under a known id", func(a *assault, t *forgery) { t.tokenBy = a.stranger }},
-		{"token with changed claims", func(a *assault, t *forgery) {
+		{"token of another key", func(a *guardProbe, t *forgery) { t.tokenBy, t.tokenHeader["kid"] = a.untrustedKey, trustedKey+"-1" }},
+		{"token of another key under a known id", func(a *guardProbe, t *forgery) { t.tokenBy = a.untrustedKey }},
+		{"token with changed claims", func(a *guardProbe, t *forgery) {
 			other := maps.Clone(t.claims)
 			other["sub"] = "opt_manager"
 			t.forge = func(token string) string { return swapPayload(token, other) }
 		}},
-		{"token for another audience", func(_ *assault, t *forgery) { t.claims["aud"] = "another-service" }},
-		{"token of another issuer", func(_ *assault, t *forgery) { t.claims["iss"] = "https://doctor.invalid" }},
-		{"expired token", func(_ *assault, t *forgery) {
+		{"token for another audience", func(_ *guardProbe, t *forgery) { t.claims["aud"] = "another-service" }},
+		{"token of another issuer", func(_ *guardProbe, t *forgery) { t.claims["iss"] = "https://doctor.invalid" }},
+		{"expired token", func(_ *guardProbe, t *forgery) {
 			t.claims["iat"], t.claims["exp"] = time.Now().Add(-time.Hour).Unix(), time.Now().Add(-time.Minute).Unix()
 		}},
-		{"token that claims to live for a year", func(_ *assault, t *forgery) {
+		{"token that claims to live for a year", func(_ *guardProbe, t *forgery) {
 			t.claims["iat"], t.claims["exp"] = time.Now().Add(-time.Hour).Unix(), time.Now().AddDate(1, 0, 0).Unix()
 		}},
-		{"token of another device", func(_ *assault, t *forgery) { t.device = bff.NewID(bff.PrefixDevice, time.Now()) }},
-		{"proof as a token", func(a *assault, t *forgery) { t.tokenHeader["typ"] = "dpop+jwt" }},
+		{"token of another device", func(_ *guardProbe, t *forgery) { t.device = bff.NewID(bff.PrefixDevice, time.Now()) }},
+		{"proof as a token", func(a *guardProbe, t *forgery) { t.tokenHeader["typ"] = "dpop+jwt" }},
 	}
 }
 
@@ -313,8 +313,8 @@ const attackAdvice = "take the service out of traffic: callers get in with what 
 
 // attackGuard sends requests through the real guard: a good one, which must pass, the
 // same again, and each with one thing wrong.
-func (d *doctor) attackGuard(ctx context.Context, on target, stranger keyPair) (found []service.Finding, err error) {
-	a, err := d.newAssault(on, stranger)
+func (d *doctor) attackGuard(ctx context.Context, on target, untrustedKey keyPair) (found []service.Finding, err error) {
+	a, err := d.newGuardProbe(on, untrustedKey)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +349,7 @@ func (d *doctor) attackGuard(ctx context.Context, on target, stranger keyPair) (
 	if err := judge("the same proof again", good); err != nil {
 		return found, err
 	}
-	for _, th := range thefts() {
+	for _, th := range tokenAttacks() {
 		t := a.forgery()
 		th.change(a, t)
 		if err := judge(th.name, t); err != nil {

@@ -32,11 +32,11 @@ func (d *doctor) examination(id service.Identity, env *daemon.Environment) *serv
 		if err != nil {
 			return nil, err
 		}
-		stranger, err := newKeyPair()
+		untrustedKey, err := newKeyPair()
 		if err != nil {
 			return nil, err
 		}
-		return d.attackGuard(ctx, d.newTarget(client, x.Keys()), stranger)
+		return d.attackGuard(ctx, d.newTarget(client, x.Keys()), untrustedKey)
 	}}, service.Check{Area: "second factor", Name: "attestation", Attack: true, Run: func(ctx context.Context) ([]service.Finding, error) {
 		client, err := sessions()
 		if err != nil {

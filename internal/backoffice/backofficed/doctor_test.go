@@ -220,7 +220,7 @@ func TestDoctor(t *testing.T) {
 				USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid) WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)`,
 			[]string{`^wrong postgres: operator_preferences.prefs_iso: this policy is missing`, `^warning tenants: table operator_preferences: no row could be planted`},
 		},
-		"policy of a stranger": {
+		"unknown policy": {
 			"CREATE POLICY mine ON bff_backoffice.operator_activity USING (true)", "DROP POLICY mine ON bff_backoffice.operator_activity",
 			[]string{`^wrong postgres: operator_activity.mine: no migration made this policy`, on("operator_activity")},
 		},
@@ -389,22 +389,22 @@ func (l lenient) UseAttestation(context.Context, backoffice.Attestation, string)
 // testGuard weakens what the attacks are on.
 func (c *clinic) testGuard(t *testing.T) {
 	ctx, d, keys := testkit.Context(t), c.doctor(), redis.NewKeys(c.Name, identity().Name)
-	stranger, err := newKeyPair()
+	untrustedKey, err := newKeyPair()
 	c.must(err)
 	on := d.newTarget(c.sessions, keys)
 	on.sessions = forgetful{on.store}
-	found, err := d.attackGuard(ctx, on, stranger)
+	found, err := d.attackGuard(ctx, on, untrustedKey)
 	c.must(err)
 	named(t, found, `^wrong : the same proof again: was let in$`)
 
 	on = d.newTarget(c.sessions, keys)
-	on.trusted = []keyPair{stranger}
-	found, err = d.attackGuard(ctx, on, stranger)
+	on.trusted = []keyPair{untrustedKey}
+	found, err = d.attackGuard(ctx, on, untrustedKey)
 	c.must(err)
 	named(t, found, `^wrong : token of another key: was let in$`)
 
 	d.PublicURLs = append(d.PublicURLs, "https://doctor.invalid")
-	found, err = d.attackGuard(ctx, d.newTarget(c.sessions, keys), stranger)
+	found, err = d.attackGuard(ctx, d.newTarget(c.sessions, keys), untrustedKey)
 	c.must(err)
 	named(t, found, `^wrong : proof for another host: was let in$`)
 

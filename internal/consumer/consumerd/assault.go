@@ -33,8 +33,8 @@ func attackedClaims(now time.Time) handoff.Claims {
 	}
 }
 
-// strangersRing signs with a key of the examination's own, under the id of another.
-func strangersRing(id string, now time.Time) (*handoff.Keyring, error) {
+// untrustedRing signs with a key of the examination's own, under the id of another.
+func untrustedRing(id string, now time.Time) (*handoff.Keyring, error) {
 	set, err := handoff.NewKeySet(id, []byte("a secret that no service has, 32 b"), now)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func strangersRing(id string, now time.Time) (*handoff.Keyring, error) {
 // expired. Its rows are removed.
 func attackLedger(ctx context.Context, l ledger) (found []service.Finding, err error) {
 	now := time.Now()
-	ring, err := strangersRing("doctor", now)
+	ring, err := untrustedRing("doctor", now)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +120,11 @@ func attackToken(_ context.Context, ring *handoff.Keyring) ([]service.Finding, e
 	if _, err := handoff.Verify(ring, token, now); err != nil {
 		return service.Bad("the attacks were not tried: they would be refused for the same reason", "a token that was just minted is refused"), nil //nolint:nilerr // that is the finding
 	}
-	strangers, err := strangersRing(p.KeyID, now)
+	untrusted, err := untrustedRing(p.KeyID, now)
 	if err != nil {
 		return nil, err
 	}
-	forged, _, err1 := handoff.Mint(strangers, p.Claims, now)
+	forged, _, err1 := handoff.Mint(untrusted, p.Claims, now)
 	expired, _, err2 := handoff.Mint(ring, p.Claims, now.Add(-handoff.Lifetime-time.Second))
 	future, _, err3 := handoff.Mint(ring, p.Claims, now.Add(handoff.MaxSkew+time.Minute))
 	if err := errors.Join(err1, err2, err3); err != nil {
@@ -182,11 +182,11 @@ func attackCard(_ context.Context, ring *handoff.Keyring) ([]service.Finding, er
 			id = k.ID()
 		}
 	}
-	strangers, err := strangersRing(id, now)
+	untrusted, err := untrustedRing(id, now)
 	if err != nil {
 		return nil, err
 	}
-	planted, err1 := consumer.NewCards(strangers).Mint(card)
+	planted, err1 := consumer.NewCards(untrusted).Mint(card)
 	card.MadeAt = card.MadeAt.Add(-consumer.CardLifetime - time.Minute)
 	old, err2 := cards.Mint(card)
 	if err := errors.Join(err1, err2); err != nil {

@@ -20,8 +20,8 @@ import (
 
 const day = 24 * time.Hour
 
-// identity is the staff service, as the shared commands and servers know it.
-func identity() service.Identity {
+// Identity is the staff service, as the shared commands and servers know it.
+func Identity() service.Identity {
 	table := backofficestore.OutboxTable()
 	return service.Identity{
 		Name: "bff-backoffice", Description: "The hotel staff's backend for frontends.", Namespace: "bff_backoffice", Prefix: "BFF_BACKOFFICE",
@@ -59,7 +59,7 @@ type commands struct {
 }
 
 // Main runs the service's command line and returns its exit status.
-func Main(args []string) int { return service.Main(identity(), &commands{}, args) }
+func Main(args []string) int { return service.Main(Identity(), &commands{}, args) }
 
 func subjects() []string {
 	var names []string

@@ -76,7 +76,7 @@ func (s *staff) add(db *pgxpool.Pool) string {
 	s.t.Helper()
 	now := time.Now()
 	id := bff.NewID(bff.PrefixEvent, now).String()
-	if err := identity().Outbox.Append(testkit.Context(s.t), db, bff.Event{
+	if err := Identity().Outbox.Append(testkit.Context(s.t), db, bff.Event{
 		Envelope: bff.Envelope{EventID: id, Subject: subject, OccurredAt: bff.At(now), DeviceID: "dev_1", RetentionClass: bff.RetentionRegulated},
 		Payload:  json.RawMessage(`{"marker":"` + id + `"}`),
 	}); err != nil {
@@ -370,7 +370,7 @@ func TestIsolationIsRequired(t *testing.T) {
 	ctx, cancel := context.WithTimeout(testkit.Context(t), time.Minute)
 	defer cancel()
 	w := testkit.NewWorld(t, nil)
-	p := service.NewProcess(identity(), service.Settings{}.Settings, service.AdminSettings{})
+	p := service.NewProcess(Identity(), service.Settings{}.Settings, service.AdminSettings{})
 	db, err := p.Postgres(ctx, &service.DatabaseSettings{PostgresURL: daemon.Secret(w.PostgresURL)})
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestIsolationIsRequired(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
-	section, err := service.DescribeSettings(identity(), &commands{})
+	section, err := service.DescribeSettings(Identity(), &commands{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 func TestJobsAreDescribed(t *testing.T) {
 	t.Parallel()
 	var jobs []string
-	for _, j := range identity().Jobs {
+	for _, j := range Identity().Jobs {
 		jobs = append(jobs, j.Name)
 	}
 	testkit.CheckJobs(t, "bff-backoffice", jobs)

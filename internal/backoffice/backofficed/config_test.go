@@ -59,7 +59,7 @@ func TestCarelessDeploymentIsRefused(t *testing.T) {
 		}
 		want = append(want, name+reason)
 	}
-	_, err := service.Parse(identity(), &commands{}, []string{"serve"})
+	_, err := service.Parse(Identity(), &commands{}, []string{"serve"})
 	if err == nil {
 		t.Fatal("serve starts")
 	}
@@ -70,7 +70,7 @@ func TestCarelessDeploymentIsRefused(t *testing.T) {
 	}
 	for _, command := range []string{"check", "doctor"} {
 		var cli commands
-		parsed, err := service.Parse(identity(), &cli, []string{command})
+		parsed, err := service.Parse(Identity(), &cli, []string{command})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,12 +98,12 @@ func TestCarelessDeploymentIsRefused(t *testing.T) {
 func TestPlaintextIsNamed(t *testing.T) {
 	careless(t)
 	t.Setenv("MELMASTOON_PLAINTEXT", "redis,postgres,upstreams")
-	_, err := service.Parse(identity(), &commands{}, []string{"serve"})
+	_, err := service.Parse(Identity(), &commands{}, []string{"serve"})
 	if err == nil || strings.Count(err.Error(), "without TLS") != 1 || !strings.Contains(err.Error(), "BFF_BACKOFFICE_IAM_URL: leads") {
 		t.Errorf("want only iam named: %v", err)
 	}
 	t.Setenv("MELMASTOON_PLAINTEXT", "redis,postgres,upstreams,iam")
-	if _, err := service.Parse(identity(), &commands{}, []string{"serve"}); err == nil || strings.Contains(err.Error(), "without TLS") {
+	if _, err := service.Parse(Identity(), &commands{}, []string{"serve"}); err == nil || strings.Contains(err.Error(), "without TLS") {
 		t.Errorf("all are opted out of: %v", err)
 	}
 }

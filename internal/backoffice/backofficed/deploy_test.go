@@ -13,10 +13,10 @@ import (
 func TestMetricsAreDescribed(t *testing.T) {
 	testkit.SetNowhere(t)
 	var cli commands
-	if _, err := service.Parse(identity(), &cli, []string{"serve"}); err != nil {
+	if _, err := service.Parse(Identity(), &cli, []string{"serve"}); err != nil {
 		t.Fatal(err)
 	}
-	p := service.NewProcess(identity(), cli.Serve.Settings.Settings, cli.Serve.AdminSettings)
+	p := service.NewProcess(Identity(), cli.Serve.Settings.Settings, cli.Serve.AdminSettings)
 	if err := cli.Serve.assemble(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +30,10 @@ func TestMetricsAreDescribed(t *testing.T) {
 func TestTopicsAreDescribed(t *testing.T) {
 	t.Parallel()
 	var list bytes.Buffer
-	if err := service.WriteTopics(&list, identity()); err != nil {
+	if err := service.WriteTopics(&list, Identity()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.CheckFile(t, "../../../deploy/terraform/"+identity().Name+".json", list.String())
+	testkit.CheckFile(t, "../../../deploy/terraform/"+Identity().Name+".json", list.String())
 }
 
 // TestManifestsAreComplete: the service's own rules accept what each manifest sets.
@@ -44,7 +44,7 @@ func TestManifestsAreComplete(t *testing.T) {
 	} {
 		t.Run(manifest, func(t *testing.T) {
 			testkit.SetManifest(t, manifest)
-			if _, err := service.Parse(identity(), &commands{}, []string{command}); err != nil {
+			if _, err := service.Parse(Identity(), &commands{}, []string{command}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -61,12 +61,12 @@ func newClinic(t *testing.T) *clinic {
 	}
 	t.Cleanup(func() { c.super.Close(); c.sessions.Close(); lru.Close(); _ = c.topics.Close() })
 	c.policy(lru, "allkeys-lru")
-	for _, topic := range identity().Publishes {
+	for _, topic := range Identity().Publishes {
 		if topic != missingTopic {
 			c.must(c.topics.EnsureTopics(testkit.Context(t), topic))
 		}
 	}
-	for _, sub := range identity().Receives {
+	for _, sub := range Identity().Receives {
 		c.must(c.topics.EnsureSubscription(testkit.Context(t), sub))
 	}
 	return c
@@ -119,7 +119,7 @@ func (c *clinic) doctor(changes ...string) *doctor {
 		add(k, v)
 	}
 	var cli commands
-	if _, err := service.Parse(identity(), &cli, args); err != nil {
+	if _, err := service.Parse(Identity(), &cli, args); err != nil {
 		c.t.Fatal(err)
 	}
 	return &cli.Doctor
@@ -151,7 +151,7 @@ func (c *clinic) read(out []byte, err error) []service.Finding {
 
 func (c *clinic) findings(changes ...string) []service.Finding {
 	c.t.Helper()
-	return c.examine(c.doctor(changes...).examination(identity(), new(daemon.Environment)))
+	return c.examine(c.doctor(changes...).examination(Identity(), new(daemon.Environment)))
 }
 
 // named compares what is wrong, and what is doubtful beyond development's settings,
@@ -189,7 +189,7 @@ func TestDoctor(t *testing.T) {
 	c := newClinic(t)
 	named(t, c.findings(), `^wrong pubsub: topic melmastoon.bff.backoffice.session.opened.v1: does not exist$`)
 	c.must(c.topics.EnsureTopics(testkit.Context(t), missingTopic))
-	sub := identity().Receives[0]
+	sub := Identity().Receives[0]
 	const attacked = `^wrong tenants: table %: another tenant can |^wrong tenants: table %: no tenant can `
 	on := func(table string) string { return strings.ReplaceAll(attacked, "%", table) }
 
@@ -271,7 +271,7 @@ func TestDoctor(t *testing.T) {
 		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
 		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: does not exist$`)
 		other := sub
-		other.Topic = identity().Receives[1].Topic
+		other.Topic = Identity().Receives[1].Topic
 		c.must(c.topics.EnsureSubscription(testkit.Context(t), other))
 		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: is of the topic `+regexp.QuoteMeta(other.Topic))
 		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
@@ -298,7 +298,7 @@ func (c *clinic) testPlaces(t *testing.T) {
 			want = append(want, "^wrong keys: issuer of access tokens: answers with status 404")
 		}
 		d := c.doctor("BFF_BACKOFFICE_"+strings.ToUpper(string(name))+"_URL", url+"/v1")
-		named(t, c.examine(service.ExamineConnections(identity(), new(daemon.Environment), d.DoctorSettings, d.subject())), want...)
+		named(t, c.examine(service.ExamineConnections(Identity(), new(daemon.Environment), d.DoctorSettings, d.subject())), want...)
 	}
 	named(t, c.findings("BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1"), `^wrong upstreams: lock: .*connection refused`)
 	named(t, c.findings("BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
@@ -310,7 +310,7 @@ func (c *clinic) testPlaces(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	d := c.doctor("BFF_BACKOFFICE_LOCK_URL", "http://"+silent.Addr().String(), "BFF_BACKOFFICE_REDIS_CACHE_URL", "redis://"+silent.Addr().String())
 	d.Timeout = 100 * time.Millisecond
-	found := c.examine(d.examination(identity(), new(daemon.Environment)))
+	found := c.examine(d.examination(Identity(), new(daemon.Environment)))
 	seen := map[string]string{}
 	for _, f := range found {
 		seen[f.Area+": "+f.Check] = string(f.Verdict)
@@ -332,7 +332,7 @@ func (c *clinic) testClock(t *testing.T) {
 			`^wrong upstreams: [a-z]+ clock: is (10m\d+|9m5\d)s ahead of`,
 		},
 	} {
-		x := c.doctor().examination(identity(), new(daemon.Environment))
+		x := c.doctor().examination(Identity(), new(daemon.Environment))
 		x.Now = func() time.Time { return time.Now().Add(ahead) }
 		named(t, c.examine(x), want...)
 	}
@@ -388,7 +388,7 @@ func (l lenient) UseAttestation(context.Context, backoffice.Attestation, string)
 
 // testGuard weakens what the attacks are on.
 func (c *clinic) testGuard(t *testing.T) {
-	ctx, d, keys := testkit.Context(t), c.doctor(), redis.NewKeys(c.Name, identity().Name)
+	ctx, d, keys := testkit.Context(t), c.doctor(), redis.NewKeys(c.Name, Identity().Name)
 	untrustedKey, err := newKeyPair()
 	c.must(err)
 	on := d.newTarget(c.sessions, keys)

@@ -11,7 +11,7 @@ import (
 func TestDocumentedCommands(t *testing.T) {
 	testkit.SetNowhere(t)
 	testkit.CheckCommands(t, "../../..", "bff-backoffice", func(args []string) error {
-		_, err := service.Parse(identity(), &commands{}, args)
+		_, err := service.Parse(Identity(), &commands{}, args)
 		return err
 	})
 }

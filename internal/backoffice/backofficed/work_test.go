@@ -45,7 +45,7 @@ func TestJobsInAProcessOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.arrives(lines, s.add(requests))
-	want := len(identity().Jobs) + 1 // that of lock actions
+	want := len(Identity().Jobs) + 1 // that of lock actions
 	ctx := testkit.Context(t)
 	for ran := 0; ran < want; {
 		if err := jobs.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.job_runs WHERE error = ''`).Scan(&ran); err != nil {
@@ -74,7 +74,7 @@ func TestWorkOfOthersNeedsNoSettings(t *testing.T) {
 				}
 				t.Setenv(name, value)
 			}
-			_, err := service.Parse(identity(), &commands{}, []string{"serve"})
+			_, err := service.Parse(Identity(), &commands{}, []string{"serve"})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}

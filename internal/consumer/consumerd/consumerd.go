@@ -15,8 +15,8 @@ import (
 
 const name = "bff-consumer"
 
-// identity is the anonymous service, as the shared commands and servers know it.
-func identity() service.Identity {
+// Identity is the anonymous service, as the shared commands and servers know it.
+func Identity() service.Identity {
 	table := consumerstore.OutboxTable()
 	id := service.Identity{
 		Name: name, Description: "The anonymous discovery backend for frontends.", Namespace: "bff_consumer", Prefix: "BFF_CONSUMER",
@@ -68,4 +68,4 @@ type commands struct {
 }
 
 // Main runs the service's command line and returns its exit status.
-func Main(args []string) int { return service.Main(identity(), &commands{}, args) }
+func Main(args []string) int { return service.Main(Identity(), &commands{}, args) }

@@ -46,8 +46,8 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	w, ctx := testkit.NewWorld(t, nil), testkit.Context(t)
 	env := w.Env()
-	if err := postgres.Migrate(ctx, env["BFF_CONSUMER_MIGRATE_URL"], identity().Schema, postgres.MigrateOptions{
-		Passwords: map[string]string{identity().Schema.Logins[0]: w.Secrets.ConsumerPassword},
+	if err := postgres.Migrate(ctx, env["BFF_CONSUMER_MIGRATE_URL"], Identity().Schema, postgres.MigrateOptions{
+		Passwords: map[string]string{Identity().Schema.Logins[0]: w.Secrets.ConsumerPassword},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 		var cli commands
-		if _, err := service.Parse(identity(), &cli, args); err != nil {
+		if _, err := service.Parse(Identity(), &cli, args); err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
@@ -86,17 +86,17 @@ func TestDoctor(t *testing.T) {
 			if change != nil {
 				change(&cli.Doctor)
 			}
-			return cli.Doctor.examination(identity(), new(daemon.Environment))
+			return cli.Doctor.examination(Identity(), new(daemon.Environment))
 		})
 	}
 	checked := func(change func(*check)) []service.Finding {
 		t.Helper()
 		return run("check", func(cli *commands) *service.Examination {
 			change(&cli.Check)
-			return service.ExamineConnections(identity(), new(daemon.Environment), cli.Check.DoctorSettings, cli.Check.subject())
+			return service.ExamineConnections(Identity(), new(daemon.Environment), cli.Check.DoctorSettings, cli.Check.subject())
 		})
 	}
-	missing := pubsub.Needed(identity().Publishes, identity().Receives)
+	missing := pubsub.Needed(Identity().Publishes, Identity().Receives)
 	if n := len(examine(nil)); n < len(missing.Topics)+len(missing.Subscriptions) {
 		t.Errorf("%d findings, and no topic stands", n)
 	}
@@ -105,8 +105,8 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	errs := []error{client.EnsureTopics(ctx, identity().Publishes...)}
-	for _, sub := range identity().Receives {
+	errs := []error{client.EnsureTopics(ctx, Identity().Publishes...)}
+	for _, sub := range Identity().Receives {
 		errs = append(errs, client.EnsureSubscription(ctx, sub))
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -72,7 +72,7 @@ func appendEvents(t *testing.T, db *pgxpool.Pool, n int, at time.Time) []bff.ID 
 		}
 		ids, events = append(ids, id), append(events, e)
 	}
-	if err := identity().Outbox.Append(testkit.Context(t), db, events...); err != nil {
+	if err := Identity().Outbox.Append(testkit.Context(t), db, events...); err != nil {
 		t.Fatal(err)
 	}
 	return ids
@@ -142,14 +142,14 @@ func TestPrune(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if err := identity().RunJobs(testkit.Context(t), db, identity().Jobs, slog.New(slog.DiscardHandler)); err != nil {
+			if err := Identity().RunJobs(testkit.Context(t), db, Identity().Jobs, slog.New(slog.DiscardHandler)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	for table, want := range map[string]int{
-		"outbox": 7, "telemetry_refusals": 1, "cleared_sessions": 1, "tenants_seen": 1, "job_runs": len(identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
+		"outbox": 7, "telemetry_refusals": 1, "cleared_sessions": 1, "tenants_seen": 1, "job_runs": len(Identity().Jobs), "inbox": 3, "bot_score_log": 3, "handoff_replay_log": 1, "idempotency_keys": 1, "wishlist_anonymous": 3,
 	} {
 		if got := count(t, db, `SELECT count(*) FROM bff_consumer.`+table); got != want {
 			t.Errorf("%s has %d rows, want %d", table, got, want)
@@ -160,7 +160,7 @@ func TestPrune(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
-	section, err := service.DescribeSettings(identity(), &commands{})
+	section, err := service.DescribeSettings(Identity(), &commands{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 func TestJobsAreDescribed(t *testing.T) {
 	t.Parallel()
 	var jobs []string
-	for _, j := range identity().Jobs {
+	for _, j := range Identity().Jobs {
 		jobs = append(jobs, j.Name)
 	}
 	testkit.CheckJobs(t, "bff-consumer", jobs)

@@ -10,6 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/probe"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -48,4 +49,17 @@ type commands struct {
 	Logs    logs       `cmd:"" help:"Show what the services have logged."`
 	Open    open       `cmd:"" help:"Print an address of the running platform, and open it where there is a browser."`
 	Doctor  doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`
+	Probe   probing    `cmd:"" passthrough:"" help:"Attack a deployment's guard, tenants, hand-offs and second factors: 'probe bff-consumer' or 'probe bff-backoffice', with the settings of its 'serve'."`
+}
+
+type probing struct {
+	Args []string `arg:"" optional:"" help:"The service, and flags; its settings are in the environment."`
+}
+
+// Run attacks a tenant of its own and leaves nothing behind.
+func (p probing) Run() error {
+	if status := probe.Main(p.Args); status != 0 {
+		return &daemon.ExitError{Status: status}
+	}
+	return nil
 }

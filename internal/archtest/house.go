@@ -69,6 +69,7 @@ func House() Rule {
 					"internal/challenge/...",
 					"internal/useragent/...",
 					"internal/daemon/...",
+					"internal/doctor/...",
 					"internal/dpop/...",
 					"internal/http1/...",
 					"internal/fairqueue/...",
@@ -149,12 +150,24 @@ func House() Rule {
 				ThirdParty: []string{"go.yaml.in/yaml/v3"},
 			},
 			{
+				// Attacks on a deployment of either service: no program that serves has them.
+				Name:     "probe",
+				Packages: []string{"internal/probe"},
+				Imports: []string{
+					"language", "handoff", "machinery",
+					"consumer domain", "consumer adapters", "consumer root",
+					"backoffice domain", "backoffice adapters", "backoffice root",
+				},
+				ThirdParty:    []string{"*"},
+				TestLibraries: true,
+			},
+			{
 				// Everything on one machine: the only program that sees both
 				// services and the stand-ins.
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "examples",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "examples", "probe",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},
@@ -181,8 +194,8 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice lake", "backoffice warehouse", "backoffice root", "local", "desk", "testkit"},
-			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit"},
+			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice lake", "backoffice warehouse", "backoffice root", "local", "desk", "testkit", "probe"},
+			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit", "probe"},
 		},
 
 		// The fast path can be switched off: nothing else may come to need it.
@@ -194,8 +207,8 @@ func House() Rule {
 			"internal/consumer/consumerupstream": {"search", "pricing", "property", "theme", "tenant", "upstream"},
 		},
 
-		// The tenant of a transaction is set where the transaction begins.
-		OnlySaid: map[string][]string{"app.tenant_id": {"internal/postgres", "internal/archtest"}},
+		// The tenant of a transaction is set where the transaction begins; an attack sets another.
+		OnlySaid: map[string][]string{"app.tenant_id": {"internal/postgres", "internal/probe", "internal/archtest"}},
 
 		Unnamed: []string{"consumer", "backoffice"},
 		Foreign: []string{"SpanKindConsumer"},

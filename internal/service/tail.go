@@ -209,7 +209,7 @@ func (p *printer) event(d pubsub.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A closed pipe ends the process by itself.
-	_, _ = fmt.Fprintf(p.w, "%s %s%s\n  %s\n", p.paint("2", printable(at)), p.paint("1;36", d.Topic), p.paint("33", printable(who)), &pretty)
+	_, _ = fmt.Fprintf(p.w, "%s %s%s\n  %s\n", p.paint("2", Printable(at)), p.paint("1;36", d.Topic), p.paint("33", Printable(who)), &pretty)
 }
 
 func (p *printer) paint(code, s string) string {
@@ -219,8 +219,8 @@ func (p *printer) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// printable drops control characters, so that an event cannot steer the terminal.
-func printable(s string) string {
+// Printable drops control characters, so that an event cannot steer the terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return -1

@@ -92,6 +92,23 @@ func (w *World) Env() map[string]string {
 	return env
 }
 
+// Flags are a service's settings in an environment as flags of its command line: a test
+// that runs beside others has no variables of its own.
+func Flags(env map[string]string, prefix string) []string {
+	var args []string
+	for variable, value := range env {
+		name := map[string]string{"MELMASTOON_ENV": "environment", "PUBSUB_PROJECT_ID": "pubsub-project", "PUBSUB_EMULATOR_HOST": "pubsub-emulator"}[variable]
+		if strings.HasPrefix(variable, prefix+"_") || strings.HasPrefix(variable, "MELMASTOON_INTERNAL_") {
+			name = strings.TrimPrefix(strings.TrimPrefix(variable, prefix+"_"), "MELMASTOON_")
+			name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		}
+		if name != "" {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	return args
+}
+
 // Start runs an instance of a service as a process and waits until it is
 // ready. Settings are further environment variables. What it logs is shown
 // when the test fails. If another program has taken one of its ports meanwhile, it

@@ -54,7 +54,7 @@ type commands struct {
 	Events  service.EventsCommand `cmd:"" help:"Look at events."`
 	Jobs    jobsCommand           `cmd:"" help:"Run a job."`
 	Check   check                 `cmd:"" help:"Say which settings are wrong, and whether everything that the service connects to answers. Changes nothing; 'doctor' looks deeper."`
-	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, policies, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
+	Doctor  doctorCommand         `cmd:"" help:"Examine settings, servers, roles, policies, keys, topics and clocks of this deployment. Changes nothing; 'melmastoon probe' attacks it, 'melmastoon doctor' looks at a developer's machine instead."`
 	Audit   auditCommand          `cmd:"" help:"The sealed audit."`
 }
 

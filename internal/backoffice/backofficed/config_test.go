@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -111,9 +112,9 @@ func TestPlaintextIsNamed(t *testing.T) {
 // TestDoctorLooksAtAuditKeys: a file's keys are read, and one that can be guessed is found.
 func TestDoctorLooksAtAuditKeys(t *testing.T) {
 	t.Parallel()
-	for want, line := range map[service.Verdict]string{
-		service.OK:    "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
-		service.Wrong: "k1:" + strings.Repeat("A", 43) + "=",
+	for want, line := range map[doctor.Verdict]string{
+		doctor.OK:    "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+		doctor.Wrong: "k1:" + strings.Repeat("A", 43) + "=",
 	} {
 		file := filepath.Join(t.TempDir(), "audit")
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {

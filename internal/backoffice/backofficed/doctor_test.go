@@ -2,8 +2,6 @@ package backofficed
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -12,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +19,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
@@ -91,42 +89,28 @@ func (c *clinic) exec(sql string) {
 	}
 }
 
-// flagNames are those settings whose flag is not spelled as their variable.
-var flagNames = map[string]string{"MELMASTOON_ENV": "environment", "PUBSUB_PROJECT_ID": "pubsub-project", "PUBSUB_EMULATOR_HOST": "pubsub-emulator"}
-
 // doctor returns the command as it would be started with the settings, changed by
 // pairs of variables and values.
-func (c *clinic) doctor(changes ...string) *doctor {
+func (c *clinic) doctor(changes ...string) *doctorCommand {
 	c.t.Helper()
-	args := []string{"doctor", "--json", "--timeout=1m"}
-	add := func(variable, value string) {
-		name := flagNames[variable]
-		switch {
-		case name != "":
-		case strings.HasPrefix(variable, "BFF_BACKOFFICE_"), strings.HasPrefix(variable, "MELMASTOON_INTERNAL_"):
-			name = strings.TrimPrefix(strings.TrimPrefix(variable, "BFF_BACKOFFICE_"), "MELMASTOON_")
-			name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		default:
-			return
-		}
-		args = append(args, "--"+name+"="+value)
-	}
 	settings := maps.Clone(c.settings)
 	for i := 0; i < len(changes); i += 2 {
 		settings[changes[i]] = changes[i+1]
 	}
-	for k, v := range settings {
-		add(k, v)
-	}
 	var cli commands
+	args := append([]string{"doctor", "--json", "--timeout=1m"}, testkit.Flags(settings, "BFF_BACKOFFICE")...)
 	if _, err := service.Parse(Identity(), &cli, args); err != nil {
 		c.t.Fatal(err)
 	}
 	return &cli.Doctor
 }
 
+func (d *doctorCommand) examination() *doctor.Examination {
+	return doctor.ExamineAll(Identity(), new(daemon.Environment), d.Settings, d.subject())
+}
+
 // examine runs an examination and returns its findings.
-func (c *clinic) examine(x *service.Examination) []service.Finding {
+func (c *clinic) examine(x *doctor.Examination) []doctor.Finding {
 	c.t.Helper()
 	var out bytes.Buffer
 	err := x.Run(testkit.Context(c.t), &out)
@@ -134,33 +118,33 @@ func (c *clinic) examine(x *service.Examination) []service.Finding {
 }
 
 // read returns the findings of a document and compares its verdict with the error.
-func (c *clinic) read(out []byte, err error) []service.Finding {
+func (c *clinic) read(out []byte, err error) []doctor.Finding {
 	c.t.Helper()
 	var doc struct {
-		Verdict  service.Verdict
-		Findings []service.Finding
+		Verdict  doctor.Verdict
+		Findings []doctor.Finding
 	}
 	if jsonErr := json.Unmarshal(out, &doc); jsonErr != nil {
 		c.t.Fatalf("%v, %v\n%s", err, jsonErr, out)
 	}
-	if (err != nil) != (doc.Verdict == service.Wrong) {
+	if (err != nil) != (doc.Verdict == doctor.Wrong) {
 		c.t.Errorf("%s, and the command ended with %v", doc.Verdict, err)
 	}
 	return doc.Findings
 }
 
-func (c *clinic) findings(changes ...string) []service.Finding {
+func (c *clinic) findings(changes ...string) []doctor.Finding {
 	c.t.Helper()
-	return c.examine(c.doctor(changes...).examination(Identity(), new(daemon.Environment)))
+	return c.examine(c.doctor(changes...).examination())
 }
 
 // named compares what is wrong, and what is doubtful beyond development's settings,
 // with patterns: each is met, and there is nothing else.
-func named(t *testing.T, found []service.Finding, want ...string) {
+func named(t *testing.T, found []doctor.Finding, want ...string) {
 	t.Helper()
 	met := make([]bool, len(want))
 	for _, f := range found {
-		if f.Verdict == service.OK || f.Area == "configuration" && f.Verdict == service.Warning {
+		if f.Verdict == doctor.OK || f.Area == "configuration" && f.Verdict == doctor.Warning {
 			continue
 		}
 		line, expected := string(f.Verdict)+" "+f.Area+": "+f.Check+": "+f.Found, false
@@ -172,7 +156,7 @@ func named(t *testing.T, found []service.Finding, want ...string) {
 		if !expected {
 			t.Errorf("is named besides: %s", line)
 		}
-		if f.Verdict == service.Wrong && f.Advice == "" {
+		if f.Verdict == doctor.Wrong && f.Advice == "" {
 			t.Errorf("no advice: %s", line)
 		}
 	}
@@ -190,8 +174,6 @@ func TestDoctor(t *testing.T) {
 	named(t, c.findings(), `^wrong pubsub: topic melmastoon.bff.backoffice.session.opened.v1: does not exist$`)
 	c.must(c.topics.EnsureTopics(testkit.Context(t), missingTopic))
 	sub := Identity().Receives[0]
-	const attacked = `^wrong tenants: table %: another tenant can |^wrong tenants: table %: no tenant can `
-	on := func(table string) string { return strings.ReplaceAll(attacked, "%", table) }
 
 	for name, test := range map[string]struct {
 		breaks, mends string
@@ -200,7 +182,7 @@ func TestDoctor(t *testing.T) {
 		"nothing": {},
 		"BYPASSRLS": {
 			"ALTER ROLE bff_backoffice_app BYPASSRLS", "ALTER ROLE bff_backoffice_app NOBYPASSRLS",
-			[]string{`^wrong postgres: role bff_backoffice_app: has BYPASSRLS`, on("[a-z_]+"), on("operator_activity"), on("ai_decision_log")},
+			[]string{`^wrong postgres: role bff_backoffice_app: has BYPASSRLS`},
 		},
 		"superuser": {
 			"ALTER ROLE bff_backoffice_jobs SUPERUSER", "ALTER ROLE bff_backoffice_jobs NOSUPERUSER",
@@ -218,16 +200,16 @@ func TestDoctor(t *testing.T) {
 			"DROP POLICY prefs_iso ON bff_backoffice.operator_preferences",
 			`CREATE POLICY prefs_iso ON bff_backoffice.operator_preferences TO bff_backoffice_app
 				USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid) WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)`,
-			[]string{`^wrong postgres: operator_preferences.prefs_iso: this policy is missing`, `^warning tenants: table operator_preferences: no row could be planted`},
+			[]string{`^wrong postgres: operator_preferences.prefs_iso: this policy is missing`},
 		},
 		"unknown policy": {
 			"CREATE POLICY mine ON bff_backoffice.operator_activity USING (true)", "DROP POLICY mine ON bff_backoffice.operator_activity",
-			[]string{`^wrong postgres: operator_activity.mine: no migration made this policy`, on("operator_activity")},
+			[]string{`^wrong postgres: operator_activity.mine: no migration made this policy`},
 		},
 		"wider policy": {
 			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id IS NOT NULL)",
 			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)",
-			[]string{`^wrong postgres: offline_action_queue_hints.oaq_iso: this policy has another condition`, on("offline_action_queue_hints")},
+			[]string{`^wrong postgres: offline_action_queue_hints.oaq_iso: this policy has another condition`},
 		},
 		"policy for everyone": {
 			"ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO public", "ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO bff_backoffice_app",
@@ -239,11 +221,7 @@ func TestDoctor(t *testing.T) {
 		},
 		"switched off": {
 			"ALTER TABLE bff_backoffice.device_sync_status DISABLE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.device_sync_status ENABLE ROW LEVEL SECURITY",
-			[]string{`^wrong postgres: device_sync_status: has no row level security`, on("device_sync_status")},
-		},
-		"a tenant from the start": {
-			"ALTER ROLE bff_backoffice_app SET app.tenant_id = '018a0000-0000-7000-8000-000000000000'", "ALTER ROLE bff_backoffice_app RESET app.tenant_id",
-			[]string{`^wrong tenants: connection: begins with a tenant`, `^wrong tenants: connection: still has its tenant`},
+			[]string{`^wrong postgres: device_sync_status: has no row level security`},
 		},
 		"lost index": {
 			"DROP INDEX bff_backoffice.ix_idem_tenant", "CREATE INDEX ix_idem_tenant ON bff_backoffice.idempotency (tenant_id, created_at DESC)",
@@ -280,8 +258,6 @@ func TestDoctor(t *testing.T) {
 	t.Run("places", c.testPlaces)
 	t.Run("clock", c.testClock)
 	t.Run("settings", c.testSettings)
-	t.Run("guard", c.testGuard)
-	c.testNothingIsLeft(t)
 }
 
 // testPlaces leads to servers that are away, hang, or are not what they should be.
@@ -298,11 +274,11 @@ func (c *clinic) testPlaces(t *testing.T) {
 			want = append(want, "^wrong keys: issuer of access tokens: answers with status 404")
 		}
 		d := c.doctor("BFF_BACKOFFICE_"+strings.ToUpper(string(name))+"_URL", url+"/v1")
-		named(t, c.examine(service.ExamineConnections(Identity(), new(daemon.Environment), d.DoctorSettings, d.subject())), want...)
+		named(t, c.examine(doctor.ExamineConnections(Identity(), new(daemon.Environment), d.Settings, d.subject())), want...)
 	}
 	named(t, c.findings("BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1"), `^wrong upstreams: lock: .*connection refused`)
 	named(t, c.findings("BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
-		`^wrong postgres: server: .*connection refused`, `^warning postgres: (role|migrations|policies): not checked`, `^warning tenants: .*: not checked`)
+		`^wrong postgres: server: .*connection refused`, `^warning postgres: (role|migrations|policies): not checked`)
 
 	// A server that takes connections and says nothing holds up no other check.
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -310,7 +286,7 @@ func (c *clinic) testPlaces(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	d := c.doctor("BFF_BACKOFFICE_LOCK_URL", "http://"+silent.Addr().String(), "BFF_BACKOFFICE_REDIS_CACHE_URL", "redis://"+silent.Addr().String())
 	d.Timeout = 100 * time.Millisecond
-	found := c.examine(d.examination(Identity(), new(daemon.Environment)))
+	found := c.examine(d.examination())
 	seen := map[string]string{}
 	for _, f := range found {
 		seen[f.Area+": "+f.Check] = string(f.Verdict)
@@ -332,7 +308,7 @@ func (c *clinic) testClock(t *testing.T) {
 			`^wrong upstreams: [a-z]+ clock: is (10m\d+|9m5\d)s ahead of`,
 		},
 	} {
-		x := c.doctor().examination(Identity(), new(daemon.Environment))
+		x := c.doctor().examination()
 		x.Now = func() time.Time { return time.Now().Add(ahead) }
 		named(t, c.examine(x), want...)
 	}
@@ -369,77 +345,4 @@ func (c *clinic) testSettings(t *testing.T) {
 			t.Errorf("a secret is shown:\n%s", &out)
 		}
 	}
-}
-
-// forgetful lets every proof be used again.
-type forgetful struct{ backoffice.Sessions }
-
-func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
-	p.ID, p.Until = rand.Text(), now.Add(time.Second)
-	return f.Sessions.Enter(ctx, c, p, now)
-}
-
-// lenient never uses an attestation up.
-type lenient struct{ backoffice.Attestations }
-
-func (l lenient) UseAttestation(context.Context, backoffice.Attestation, string) (bool, error) {
-	return true, nil
-}
-
-// testGuard weakens what the attacks are on.
-func (c *clinic) testGuard(t *testing.T) {
-	ctx, d, keys := testkit.Context(t), c.doctor(), redis.NewKeys(c.Name, Identity().Name)
-	untrustedKey, err := newKeyPair()
-	c.must(err)
-	on := d.newTarget(c.sessions, keys)
-	on.sessions = forgetful{on.store}
-	found, err := d.attackGuard(ctx, on, untrustedKey)
-	c.must(err)
-	named(t, found, `^wrong : the same proof again: was let in$`)
-
-	on = d.newTarget(c.sessions, keys)
-	on.trusted = []keyPair{untrustedKey}
-	found, err = d.attackGuard(ctx, on, untrustedKey)
-	c.must(err)
-	named(t, found, `^wrong : token of another key: was let in$`)
-
-	d.PublicURLs = append(d.PublicURLs, "https://doctor.invalid")
-	found, err = d.attackGuard(ctx, d.newTarget(c.sessions, keys), untrustedKey)
-	c.must(err)
-	named(t, found, `^wrong : proof for another host: was let in$`)
-
-	store := d.newTarget(c.sessions, keys).store
-	found, err = attackAttestation(ctx, lenient{store}, store)
-	c.must(err)
-	named(t, found, `^wrong : used by several at once: 8 of 8 were let through`, `^wrong : used again: was accepted`)
-}
-
-// testNothingIsLeft looks for rows and keys of the examinations; what a weakened part
-// has left is not theirs.
-func (c *clinic) testNothingIsLeft(t *testing.T) {
-	t.Helper()
-	ctx := testkit.Context(t)
-	c.must(c.sessions.Do(ctx, c.sessions.B().Flushall().Build()).Error())
-	named(t, c.findings())
-	left, err := c.sessions.Do(ctx, c.sessions.B().Keys().Pattern("*").Build()).AsStrSlice()
-	// A tier that was never used begins with the first examination.
-	left = slices.DeleteFunc(left, func(key string) bool { return strings.Contains(key, ":born:") })
-	if err != nil || len(left) > 0 {
-		t.Errorf("keys are left: %v, %v", left, err)
-	}
-	rows, err := c.super.Query(ctx, `SELECT relname::text, (xpath('/row/n/text()', query_to_xml('SELECT count(*) AS n FROM ' || oid::regclass, false, true, '')))[1]::text::int
-		FROM pg_class WHERE relnamespace = 'bff_backoffice'::regnamespace AND relkind = 'r' AND relname NOT IN ('schema_migrations', 'audit_cursors')`) // which a migration fills
-	c.must(err)
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			table string
-			n     int
-		)
-		c.must(rows.Scan(&table, &n))
-		if n > 0 {
-			t.Errorf("%s has %d rows", table, n)
-		}
-	}
-	c.must(rows.Err())
 }

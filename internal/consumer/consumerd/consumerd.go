@@ -64,7 +64,7 @@ type commands struct {
 	Keys    keys                  `cmd:"" help:"Rotate the keys of the hand-off, or of the guests' cards."`
 	Handoff handoffCommand        `cmd:"" help:"Look at hand-offs."`
 	Check   check                 `cmd:"" help:"Say which settings are wrong, and whether everything that the service connects to answers. Changes nothing; 'doctor' looks deeper."`
-	Doctor  doctor                `cmd:"" help:"Examine settings, servers, roles, keys, topics and clocks of this deployment, and attack a tenant of its own; 'melmastoon doctor' looks at a developer's machine instead."`
+	Doctor  doctorCommand         `cmd:"" help:"Examine settings, servers, roles, keys, topics and clocks of this deployment. Changes nothing; 'melmastoon probe' attacks it, 'melmastoon doctor' looks at a developer's machine instead."`
 }
 
 // Main runs the service's command line and returns its exit status.

@@ -2,19 +2,15 @@ package consumerd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
-	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -22,11 +18,11 @@ import (
 )
 
 // named compares what is wrong, and what is doubtful, with the beginnings of lines.
-func named(t *testing.T, found []service.Finding, want ...string) {
+func named(t *testing.T, found []doctor.Finding, want ...string) {
 	t.Helper()
 	var got []string
 	for _, f := range found {
-		if f.Verdict != service.OK && (f.Area != "configuration" || f.Verdict != service.Warning) {
+		if f.Verdict != doctor.OK && (f.Area != "configuration" || f.Verdict != doctor.Warning) {
 			got = append(got, string(f.Verdict)+" "+f.Area+": "+f.Check+": "+f.Found)
 		}
 	}
@@ -51,20 +47,9 @@ func TestDoctor(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	run := func(command string, of func(*commands) *service.Examination) []service.Finding {
+	run := func(command string, of func(*commands) *doctor.Examination) []doctor.Finding {
 		t.Helper()
-		args := []string{command, "--json", "--timeout=1m", "--environment=" + w.Name, "--pubsub-project=" + w.PubSubProject, "--pubsub-emulator=" + w.PubSubHost}
-		for variable, value := range env {
-			name, own := strings.CutPrefix(variable, "BFF_CONSUMER_")
-			if !own {
-				if name, own = strings.CutPrefix(variable, "MELMASTOON_INTERNAL_"); own {
-					name = "INTERNAL_" + name
-				}
-			}
-			if own {
-				args = append(args, "--"+strings.ReplaceAll(strings.ToLower(name), "_", "-")+"="+value)
-			}
-		}
+		args := append([]string{command, "--json", "--timeout=1m"}, testkit.Flags(env, "BFF_CONSUMER")...)
 		var cli commands
 		if _, err := service.Parse(Identity(), &cli, args); err != nil {
 			t.Fatal(err)
@@ -72,28 +57,28 @@ func TestDoctor(t *testing.T) {
 		var out bytes.Buffer
 		err := of(&cli).Run(ctx, &out)
 		var doc struct {
-			Verdict  service.Verdict
-			Findings []service.Finding
+			Verdict  doctor.Verdict
+			Findings []doctor.Finding
 		}
-		if jsonErr := json.Unmarshal(out.Bytes(), &doc); jsonErr != nil || (err != nil) != (doc.Verdict == service.Wrong) {
+		if jsonErr := json.Unmarshal(out.Bytes(), &doc); jsonErr != nil || (err != nil) != (doc.Verdict == doctor.Wrong) {
 			t.Fatalf("%v, %v\n%s", err, jsonErr, &out)
 		}
 		return doc.Findings
 	}
-	examine := func(change func(*doctor)) []service.Finding {
+	examine := func(change func(*doctorCommand)) []doctor.Finding {
 		t.Helper()
-		return run("doctor", func(cli *commands) *service.Examination {
+		return run("doctor", func(cli *commands) *doctor.Examination {
 			if change != nil {
 				change(&cli.Doctor)
 			}
-			return cli.Doctor.examination(Identity(), new(daemon.Environment))
+			return doctor.ExamineAll(Identity(), new(daemon.Environment), cli.Doctor.Settings, cli.Doctor.subject())
 		})
 	}
-	checked := func(change func(*check)) []service.Finding {
+	checked := func(change func(*check)) []doctor.Finding {
 		t.Helper()
-		return run("check", func(cli *commands) *service.Examination {
+		return run("check", func(cli *commands) *doctor.Examination {
 			change(&cli.Check)
-			return service.ExamineConnections(Identity(), new(daemon.Environment), cli.Check.DoctorSettings, cli.Check.subject())
+			return doctor.ExamineConnections(Identity(), new(daemon.Environment), cli.Check.Settings, cli.Check.subject())
 		})
 	}
 	missing := pubsub.Needed(Identity().Publishes, Identity().Receives)
@@ -130,35 +115,11 @@ func TestDoctor(t *testing.T) {
 			misled := func(c *Config) { *at(c) = change(*at(c)) }
 			named(t, checked(func(c *check) { misled(&c.Config) }), shared, "wrong upstreams: "+name+": answers, but not as "+name+": ")
 		}
-		named(t, examine(func(d *doctor) { *at(&d.Config) += "/v1" }), shared, "wrong upstreams: "+name+": answers, but not as "+name+": ")
+		named(t, examine(func(d *doctorCommand) { *at(&d.Config) += "/v1" }), shared, "wrong upstreams: "+name+": answers, but not as "+name+": ")
 	}
-	named(t, examine(func(d *doctor) { d.CardKeys = "{" }), shared, "wrong keys: keyring of the cards: card-keys: ", "wrong card: planted: card-keys: ")
-	named(t, examine(func(d *doctor) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,
-		"wrong keys: keyring of the hand-off: handoff-keys: ", "wrong hand-off: token: handoff-keys: ")
-
-	db, err := postgres.Open(ctx, testkit.Patient(env["BFF_CONSUMER_POSTGRES_URL"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	store := consumerstore.New(consumerstore.Config{DB: db})
-	found, err := attackLedger(ctx, generous{store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	named(t, found, "wrong : used by several at once: 8 of 8 were let through", "wrong : used again: was accepted", "wrong : used after it has expired: was accepted")
-	var left int
-	tenant, _ := service.Tenants()
-	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_consumer.handoff_replay_log WHERE tenant_id = $1`, tenant.UUID()).Scan(&left); err != nil || left > 0 {
-		t.Errorf("%d rows are left, %v", left, err)
-	}
-}
-
-// generous lets everyone use a hand-off.
-type generous struct{ ledger }
-
-func (g generous) Consume(context.Context, bff.ID, string, time.Time) (consumer.Handoff, error) {
-	return consumer.Handoff{}, nil
+	named(t, examine(func(d *doctorCommand) { d.CardKeys = "{" }), shared, "wrong keys: keyring of the cards: card-keys: ")
+	named(t, examine(func(d *doctorCommand) { d.HandoffKeys, d.HandoffKeysFile = "", "/nowhere" }), shared,
+		"wrong keys: keyring of the hand-off: handoff-keys: ")
 }
 
 // TestDoctorJudgesKeyrings: a ring must have a key that signs, and keep what it
@@ -200,21 +161,5 @@ func TestDoctorJudgesKeyrings(t *testing.T) {
 			t.Parallel()
 			named(t, judgeRing(test.set, handoff.Lifetime, now), test.want...)
 		})
-	}
-}
-
-// TestDoctorAttacksTokens: what is accepted and should not be is named.
-func TestDoctorAttacksTokens(t *testing.T) {
-	t.Parallel()
-	accept := func(string) error { return nil }
-	if f := tampered("AAAA", accept); f.Verdict != service.Wrong || f.Advice == "" {
-		t.Errorf("%+v", f)
-	}
-	for want, err := range map[service.Verdict]error{
-		service.OK: bff.Errorf(bff.CodeHandoffExpired, ""), service.Wrong: nil, service.Warning: io.EOF,
-	} {
-		if f := refusal("x", err, bff.CodeHandoffExpired, "y"); f.Verdict != want {
-			t.Errorf("%v: %+v", err, f)
-		}
 	}
 }

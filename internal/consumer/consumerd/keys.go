@@ -44,6 +44,13 @@ func (c Config) cardKeys() keySource {
 	return keySource{"card-keys", c.CardKeys, c.CardKeysFile, c.CardKeysSecret}
 }
 
+// Keyrings reads the keyrings of the hand-off and of the cards as they are now.
+func (c Config) Keyrings(ctx context.Context) (tokens, cards *handoff.Keyring, err error) {
+	tokens, err1 := c.handoffKeys().read(ctx)
+	cards, err2 := c.cardKeys().read(ctx)
+	return tokens, cards, errors.Join(err1, err2)
+}
+
 // validate reports whether there is exactly one place.
 func (k keySource) validate() error {
 	given := 0

@@ -1,4 +1,7 @@
-package service
+// Package doctor examines a deployment: its settings, and the servers that they lead to.
+// It reads, compares with what the service's own files and lists say, and changes
+// nothing. A service adds what it alone has.
+package doctor
 
 import (
 	"context"
@@ -12,16 +15,17 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/service"
 )
 
-// DoctorSettings are those of the command doctor.
-type DoctorSettings struct {
+// Settings are those of the commands that examine.
+type Settings struct {
 	JSON    bool          `name:"json" help:"As one JSON document, for tools."`
 	Timeout time.Duration `name:"timeout" default:"5s" help:"How long a server may take to answer one check."`
 }
 
 // ExaminesSettings lets the command run with wrong settings, to tell of them.
-func (*DoctorSettings) ExaminesSettings() {}
+func (*Settings) ExaminesSettings() {}
 
 // Verdict is what a check has come to.
 type Verdict string
@@ -37,34 +41,20 @@ const (
 type Finding struct {
 	Area    string  `json:"area"`
 	Check   string  `json:"check"`
-	Attack  bool    `json:"attack,omitempty"`
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`            // in plain words; never a secret
 	Advice  string  `json:"advice,omitempty"` // what to do
 }
 
-// Check is one thing to look at, or to attack.
+// Check is one thing to look at.
 type Check struct {
 	Area, Name string
-	// Attack says that the check tries to do harm to a tenant of its own, which no
-	// hotel can be, and leaves nothing behind.
-	Attack bool
 	// Timeout caps it; zero = the command's, twice: once for a server that is slow to
 	// connect.
 	Timeout time.Duration
 	// Run returns findings, which have the name of the check unless they bring their
 	// own. An error says that it could not be found out.
 	Run func(ctx context.Context) ([]Finding, error)
-}
-
-// attacks is the heading of all of them.
-const attacks = "attacks"
-
-func (c Check) heading() string {
-	if c.Attack {
-		return attacks
-	}
-	return c.Area
 }
 
 // Good is the one finding of a check that is content.
@@ -77,6 +67,11 @@ func Bad(advice, format string, args ...any) []Finding {
 	return []Finding{{Verdict: Wrong, Found: fmt.Sprintf(format, args...), Advice: advice}}
 }
 
+// wrong is one of several findings of a check.
+func wrong(subject, text, advice string) Finding {
+	return Finding{Check: subject, Verdict: Wrong, Found: text, Advice: advice}
+}
+
 // Doubtful is the one finding of a check that has doubts.
 func Doubtful(advice, format string, args ...any) []Finding {
 	return []Finding{{Verdict: Warning, Found: fmt.Sprintf(format, args...), Advice: advice}}
@@ -85,15 +80,15 @@ func Doubtful(advice, format string, args ...any) []Finding {
 // errNotChecked says that what a check stands on does not, which another check tells.
 var errNotChecked = errors.New("not checked")
 
-// Examination is a run of the command doctor: what all services have is examined by
-// this package, and the service adds its own checks.
+// Examination is a run of checks: what all services have is examined by this package,
+// and the service adds its own.
 type Examination struct {
-	Identity
+	service.Identity
 	// Now is the clock of this machine, for tests; nil = the time.
 	Now func() time.Time
 
-	settings *Settings
-	doctor   DoctorSettings
+	settings *service.Settings
+	doctor   Settings
 	checks   []Check
 
 	mu      sync.Mutex
@@ -101,12 +96,11 @@ type Examination struct {
 }
 
 // NewExamination returns one without checks.
-func NewExamination(id Identity, s *Settings, d DoctorSettings) *Examination {
+func NewExamination(id service.Identity, s *service.Settings, d Settings) *Examination {
 	return &Examination{Identity: id, Now: time.Now, settings: s, doctor: d}
 }
 
-// Add appends checks. They are reported in this order, each area in one place and the
-// attacks at the end.
+// Add appends checks. They are reported in this order, each area in one place.
 func (x *Examination) Add(checks ...Check) { x.checks = append(x.checks, checks...) }
 
 // onEnd closes what a check has opened.
@@ -170,13 +164,13 @@ func overall(counts map[Verdict]int) Verdict {
 
 // examine yields each check's findings in the order of the checks.
 func (x *Examination) examine(ctx context.Context) func(yield func([]Finding) bool) {
-	first := map[string]int{attacks: len(x.checks)}
+	first := map[string]int{}
 	for i, c := range x.checks {
-		if _, seen := first[c.heading()]; !seen {
-			first[c.heading()] = i
+		if _, seen := first[c.Area]; !seen {
+			first[c.Area] = i
 		}
 	}
-	slices.SortStableFunc(x.checks, func(a, b Check) int { return first[a.heading()] - first[b.heading()] })
+	slices.SortStableFunc(x.checks, func(a, b Check) int { return first[a.Area] - first[b.Area] })
 	results := make([]chan []Finding, len(x.checks))
 	for i, c := range x.checks {
 		results[i] = make(chan []Finding, 1)
@@ -218,7 +212,6 @@ func (x *Examination) run(ctx context.Context, c Check) []Finding {
 	}
 	for i := range found {
 		f := &found[i]
-		f.Attack = c.Attack
 		if f.Area == "" {
 			f.Area = c.Area
 		}
@@ -297,21 +290,13 @@ func (p *report) printf(format string, args ...any) {
 func (p *report) begin(x *Examination) { p.printf("%s in %s\n", x.Name, x.settings.Environment) }
 
 func (p *report) finding(f Finding) {
-	area := f.Area
-	if f.Attack {
-		area = attacks
+	if f.Area != p.area {
+		p.area = f.Area
+		p.printf("\n%s\n", f.Area)
 	}
-	if area != p.area {
-		p.area = area
-		p.printf("\n%s\n", area)
-	}
-	name := f.Check
-	if f.Attack {
-		name = f.Area + ": " + name
-	}
-	p.printf("  %-8s %-44s %s\n", f.Verdict, printable(name), printable(f.Found))
+	p.printf("  %-8s %-44s %s\n", f.Verdict, service.Printable(f.Check), service.Printable(f.Found))
 	if f.Advice != "" {
-		p.printf("  %-8s %-44s do: %s\n", "", "", printable(f.Advice))
+		p.printf("  %-8s %-44s do: %s\n", "", "", service.Printable(f.Advice))
 	}
 }
 

@@ -1,4 +1,4 @@
-package service
+package doctor
 
 import (
 	"io"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -51,7 +52,7 @@ func TestUpstreamIsTheService(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(test.h)
 			t.Cleanup(server.Close)
-			x := NewExamination(Identity{}, &Settings{}, DoctorSettings{Timeout: time.Minute})
+			x := NewExamination(service.Identity{}, &service.Settings{}, Settings{Timeout: time.Minute})
 			x.Upstream("things", server.URL+"/", upstream.Probe{Route: "/api/v1/things/{id}", Path: here})
 			found := x.run(testkit.Context(t), x.checks[0])
 			if len(found) != 1 || found[0].Verdict != test.want || strings.Contains(found[0].Found, "but not as things") != (test.want == Wrong) {

@@ -1,9 +1,10 @@
-package postgres
+package doctor
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,43 +13,36 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// Flaw is something about a database that breaks a promise of its schema.
-type Flaw struct {
-	Subject string // a role, a table, a policy
-	Text    string // what is wrong, in plain words
-	Advice  string // what to do
-}
-
-// Server is what a server says of itself.
-type Server struct {
+// server is what a server says of itself.
+type server struct {
 	Version int // such as 160004
 	Release string
 	Time    time.Time
-	Role    string // that the connection has
 }
 
-// InspectServer asks a server for its version and time.
-func InspectServer(ctx context.Context, db *pgxpool.Pool) (s Server, err error) {
-	err = db.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), clock_timestamp(), current_user::text`).
-		Scan(&s.Version, &s.Release, &s.Time, &s.Role)
+// inspectServer asks a server for its version and time.
+func inspectServer(ctx context.Context, db *pgxpool.Pool) (s server, err error) {
+	err = db.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), clock_timestamp()`).
+		Scan(&s.Version, &s.Release, &s.Time)
 	return s, err
 }
 
-// InspectRole reports what the role of a pool can do that none of a service may:
+// inspectRole reports what the role of a pool can do that none of a service may:
 // own objects, step over row level security, or become a role that can.
-func InspectRole(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (role string, flaws []Flaw, err error) {
+func inspectRole(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (role string, flaws []Finding, err error) {
 	var super, bypass, createRole, createDB, replication bool
 	err = db.QueryRow(ctx, `SELECT rolname::text, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles WHERE rolname = current_user`).
 		Scan(&role, &super, &bypass, &createRole, &createDB, &replication)
 	if err != nil {
 		return role, nil, fmt.Errorf("inspect role: %w", err)
 	}
-	add := func(wrong bool, text, advice string) {
-		if wrong {
-			flaws = append(flaws, Flaw{role, text, advice})
+	add := func(has bool, text, advice string) {
+		if has {
+			flaws = append(flaws, wrong("role "+role, text, advice))
 		}
 	}
 	add(!slices.Contains(set.Logins, role), fmt.Sprintf("is none of the roles that the migrations make (%s)", strings.Join(set.Logins, ", ")),
@@ -75,9 +69,9 @@ func InspectRole(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (rol
 	return role, flaws, nil
 }
 
-// InspectSchema reports what the set's files make and the database lacks, such as what
+// inspectSchema reports what the set's files make and the database lacks, such as what
 // was removed by hand.
-func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (flaws []Flaw, err error) {
+func inspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (flaws []Finding, err error) {
 	d, err := readDeclared(set)
 	if err != nil {
 		return nil, err
@@ -93,7 +87,7 @@ func InspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (f
 	}
 	for _, o := range d.sorted() {
 		if !stands[o] && (o.table == "" || stands[object{"table", "", o.table}]) {
-			flaws = append(flaws, Flaw{o.String(), "is missing, which migration " + d.objects[o] + " makes", "run the command migrate"})
+			flaws = append(flaws, wrong(o.String(), "is missing, which migration "+d.objects[o]+" makes", "run the command migrate"))
 		}
 	}
 	return flaws, nil
@@ -111,16 +105,16 @@ func (p policy) key() string { return p.table + "." + p.name }
 // errUndo ends a transaction that only looks.
 var errUndo = errors.New("undo")
 
-// InspectPolicies reports tables of tenants without forced row level security, and
+// inspectPolicies reports tables of tenants without forced row level security, and
 // policies that are missing, changed or not from the set's files. What a policy
 // should say the server itself works out: the files' own statements are run on
 // temporary tables, in a transaction that is undone.
-func InspectPolicies(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (tables, policies int, flaws []Flaw, err error) {
+func inspectPolicies(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (tables, policies int, flaws []Finding, err error) {
 	d, err := readDeclared(set)
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	err = InTx(ctx, db, func(tx pgx.Tx) error {
+	err = postgres.InTx(ctx, db, func(tx pgx.Tx) error {
 		tables, flaws, err = unforced(ctx, tx, set)
 		if err != nil {
 			return err
@@ -147,7 +141,7 @@ func InspectPolicies(ctx context.Context, db *pgxpool.Pool, set migrations.Set) 
 }
 
 // unforced finds the tables with a tenant that row level security does not bind.
-func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, flaws []Flaw, err error) {
+func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, flaws []Finding, err error) {
 	var (
 		name            string
 		enabled, forced bool
@@ -156,9 +150,9 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 		tables++
 		switch at := quote(set.Schema, name); {
 		case !enabled:
-			flaws = append(flaws, Flaw{name, "has no row level security: every tenant's rows are everyone's", "ALTER TABLE " + at + " ENABLE ROW LEVEL SECURITY"})
+			flaws = append(flaws, wrong(name, "has no row level security: every tenant's rows are everyone's", "ALTER TABLE "+at+" ENABLE ROW LEVEL SECURITY"))
 		case !forced:
-			flaws = append(flaws, Flaw{name, "does not force row level security: its owner is not bound", "ALTER TABLE " + at + " FORCE ROW LEVEL SECURITY"})
+			flaws = append(flaws, wrong(name, "does not force row level security: its owner is not bound", "ALTER TABLE "+at+" FORCE ROW LEVEL SECURITY"))
 		}
 		return nil
 	}, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
@@ -180,7 +174,7 @@ func each(ctx context.Context, on interface {
 		return err
 	}
 	_, err = pgx.ForEachRow(rows, scan, row)
-	return errors.Join(err, rows.Err())
+	return err
 }
 
 // listPolicies reads the policies of a schema. The schema is an expression of ours.
@@ -218,7 +212,7 @@ func (d *declared) rehearse(ctx context.Context, tx pgx.Tx, set migrations.Set) 
 			}
 		}
 		if _, err := tx.Exec(ctx, s.sql); err != nil {
-			if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == "42703" { // the column is missing, which InspectSchema tells
+			if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == "42703" { // the column is missing, which inspectSchema tells
 				return fmt.Errorf("the table %s lacks a column of its policies: %w", s.table, err)
 			}
 			return fmt.Errorf("policy of %s: %w", s.table, err)
@@ -227,35 +221,28 @@ func (d *declared) rehearse(ctx context.Context, tx pgx.Tx, set migrations.Set) 
 	return nil
 }
 
-func comparePolicies(want, stand map[string]policy) []Flaw {
-	var flaws []Flaw
-	for _, key := range sortedKeys(want) {
+func comparePolicies(want, stand map[string]policy) []Finding {
+	var flaws []Finding
+	for _, key := range slices.Sorted(maps.Keys(want)) {
 		w := want[key]
 		s, ok := stand[key]
 		switch {
 		case !ok:
-			flaws = append(flaws, Flaw{key, "this policy is missing", "CREATE POLICY as the migrations have it"})
+			flaws = append(flaws, wrong(key, "this policy is missing", "CREATE POLICY as the migrations have it"))
 		case s.permissive != w.permissive || s.command != w.command:
-			flaws = append(flaws, Flaw{key, "this policy is of another kind than the migrations made it", "drop it and CREATE POLICY as the migrations have it"})
+			flaws = append(flaws, wrong(key, "this policy is of another kind than the migrations made it", "drop it and CREATE POLICY as the migrations have it"))
 		case s.roles != w.roles:
-			flaws = append(flaws, Flaw{key, fmt.Sprintf("this policy is for %s, the migrations made it for %s", s.roles, w.roles), "ALTER POLICY … TO " + w.roles})
+			flaws = append(flaws, wrong(key, fmt.Sprintf("this policy is for %s, the migrations made it for %s", s.roles, w.roles), "ALTER POLICY … TO "+w.roles))
 		case s.using != w.using || s.check != w.check:
-			flaws = append(flaws, Flaw{key, "this policy has another condition than the migrations gave it", "ALTER POLICY as the migrations have it"})
+			flaws = append(flaws, wrong(key, "this policy has another condition than the migrations gave it", "ALTER POLICY as the migrations have it"))
 		}
 	}
-	for _, key := range sortedKeys(stand) {
+	for _, key := range slices.Sorted(maps.Keys(stand)) {
 		if _, ok := want[key]; !ok {
-			flaws = append(flaws, Flaw{key, "no migration made this policy: it may let in what the others keep out", "DROP POLICY, unless you know why it is there"})
+			flaws = append(flaws, wrong(key, "no migration made this policy: it may let in what the others keep out", "DROP POLICY, unless you know why it is there"))
 		}
 	}
 	return flaws
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func quote(parts ...string) string { return pgx.Identifier(parts).Sanitize() }

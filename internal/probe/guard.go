@@ -1,4 +1,4 @@
-package backofficed
+package probe
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,26 +25,25 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/redis"
-	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 const (
 	attackPath     = "/doctor"
 	attackOperator = "opt_doctor"
-	cleanUp        = 5 * time.Second
 )
 
 // keyPair is a key pair of the examination's own.
 type keyPair struct{ ed25519.PrivateKey }
 
-func newKeyPair() (keyPair, error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	return keyPair{key}, err
+func newKeyPair() keyPair {
+	_, key, _ := ed25519.GenerateKey(nil) // never fails
+	return keyPair{key}
 }
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -128,39 +127,38 @@ type guardProbe struct {
 type target struct {
 	sessions backoffice.Sessions
 	store    *backofficestore.Sessions // removes what was left there
-	trusted  []keyPair                 // beside the one that signs good tokens
+	trusting bool                      // iam publishes the untrusted key, too
 }
 
-func (d *doctor) newTarget(client rueidis.Client, keys redis.Keys) target {
-	store := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(keys), Timeout: d.Timeout})
-	return target{sessions: store, store: store}
+func (p *backofficeProbe) sessions(client rueidis.Client, keys redis.Keys) *backofficestore.Sessions {
+	return backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(keys), Timeout: p.Doctor.Timeout})
 }
 
-func (d *doctor) newGuardProbe(on target, untrustedKey keyPair) (*guardProbe, error) {
-	if d.IdentitySettings == nil || len(d.PublicURLs) == 0 {
-		return nil, errors.New("public-urls: missing")
-	}
-	public, err := url.Parse(d.PublicURLs[0])
+func (p *backofficeProbe) newGuardProbe(on target) (*guardProbe, error) {
+	public, err := url.Parse(p.PublicURLs[0])
 	if err != nil {
 		return nil, errors.New("public-urls: the first is no URL")
 	}
-	victim, _ := service.Tenants()
+	victim, _ := tenants()
 	now := time.Now()
 	a := &guardProbe{
-		origin: public.Scheme + "://" + public.Host, issuer: d.Issuer, audience: d.Audience, tenant: victim, device: bff.NewID(bff.PrefixDevice, now), untrustedKey: untrustedKey,
+		origin: public.Scheme + "://" + public.Host, issuer: p.Issuer, audience: p.Audience, tenant: victim, device: bff.NewID(bff.PrefixDevice, now),
+		iam: newKeyPair(), holder: newKeyPair(), untrustedKey: newKeyPair(),
 	}
-	for _, s := range []*keyPair{&a.iam, &a.holder} {
-		if *s, err = newKeyPair(); err != nil {
-			return nil, err
-		}
+	published := keySet{[]keyPair{a.iam}}
+	if on.trusting {
+		published.trusted = append(published.trusted, a.untrustedKey)
 	}
-	published := keySet{append([]keyPair{a.iam}, on.trusted...)}
-	tokens, err1 := issuer.NewTokens(&issuer.Keys{URL: "http://doctor.invalid", Client: &http.Client{Transport: published}}, d.Issuer, d.Audience)
-	nonces, err2 := dpop.NewNonces(revealed(d.NonceKeys)...)
+	var nonceKeys [][]byte
+	for _, k := range p.NonceKeys {
+		nonceKeys = append(nonceKeys, []byte(k.Reveal()))
+	}
+	tokens, err1 := issuer.NewTokens(&issuer.Keys{URL: "http://doctor.invalid", Client: &http.Client{Transport: published}}, p.Issuer, p.Audience)
+	nonces, err2 := dpop.NewNonces(nonceKeys...)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	proofs, err := dpop.New(d.PublicURLs, nonces)
+	proofs, err := dpop.New(p.PublicURLs, nonces)
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +173,13 @@ func (d *doctor) newGuardProbe(on target, untrustedKey keyPair) (*guardProbe, er
 		return nil, err
 	}
 	routes, err := guard.Protect([]web.Route{{
-		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: d.Timeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
+		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: p.Doctor.Timeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
 		Handle: func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
 	}})
 	if err != nil {
 		return nil, err
 	}
-	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "doctor", Budget: d.Timeout})
+	server := web.NewServer(web.Config{Log: log, Metrics: metrics, Namespace: "doctor", Budget: p.Doctor.Timeout})
 	a.server = server
 	return a, server.Mount(routes...)
 }
@@ -237,28 +235,9 @@ func (a *guardProbe) send(ctx context.Context, t *forgery) (status int, proof st
 	}
 	req.RequestURI, req.RemoteAddr = attackPath, "127.0.0.1:1"
 	req.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}, "X-Device-Id": {t.device.String()}}
-	w := &answer{header: http.Header{}}
+	w := httptest.NewRecorder()
 	a.server.ServeHTTP(w, req)
-	return w.status, proof, nil
-}
-
-// answer keeps the status alone.
-type answer struct {
-	header http.Header
-	status int
-}
-
-func (w *answer) Header() http.Header { return w.header }
-
-func (w *answer) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-func (w *answer) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return len(b), nil
+	return w.Code, proof, nil
 }
 
 // tokenAttack is an attack on the guard.
@@ -309,12 +288,12 @@ func swapPayload(token string, claims map[string]any) string {
 	return string(parts[0]) + "." + encode(raw) + "." + string(parts[2])
 }
 
-const attackAdvice = "take the service out of traffic: callers get in with what they should be refused for"
+const guardAdvice = "take the service out of traffic: callers get in with what they should be refused for"
 
 // attackGuard sends requests through the real guard: a good one, which must pass, the
 // same again, and each with one thing wrong.
-func (d *doctor) attackGuard(ctx context.Context, on target, untrustedKey keyPair) (found []service.Finding, err error) {
-	a, err := d.newGuardProbe(on, untrustedKey)
+func (p *backofficeProbe) attackGuard(ctx context.Context, on target) (found []doctor.Finding, err error) {
+	a, err := p.newGuardProbe(on)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +308,7 @@ func (d *doctor) attackGuard(ctx context.Context, on target, untrustedKey keyPai
 		return nil, err
 	}
 	if status != http.StatusNoContent {
-		return service.Bad("the attacks were not tried: they would be refused for the same reason", "a request with a good token and proof is refused with status %d", status), nil
+		return doctor.Bad("the attacks were not tried: they would be refused for the same reason", "a request with a good token and proof is refused with status %d", status), nil
 	}
 	good.proof = proof
 	judge := func(name string, t *forgery) error {
@@ -338,11 +317,11 @@ func (d *doctor) attackGuard(ctx context.Context, on target, untrustedKey keyPai
 		case err != nil:
 			return err
 		case status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden:
-			found = append(found, service.Finding{Check: name, Verdict: service.OK, Found: fmt.Sprintf("refused with %d", status)})
+			found = append(found, doctor.Finding{Check: name, Verdict: doctor.OK, Found: fmt.Sprintf("refused with %d", status)})
 		case status < http.StatusBadRequest:
-			found = append(found, service.Finding{Check: name, Verdict: service.Wrong, Found: "was let in", Advice: attackAdvice})
+			found = append(found, doctor.Finding{Check: name, Verdict: doctor.Wrong, Found: "was let in", Advice: guardAdvice})
 		default:
-			found = append(found, service.Finding{Check: name, Verdict: service.Warning, Found: fmt.Sprintf("was answered with %d, not with a refusal", status)})
+			found = append(found, doctor.Finding{Check: name, Verdict: doctor.Warning, Found: fmt.Sprintf("was answered with %d, not with a refusal", status)})
 		}
 		return nil
 	}
@@ -359,13 +338,10 @@ func (d *doctor) attackGuard(ctx context.Context, on target, untrustedKey keyPai
 	return found, nil
 }
 
-// rivals is how many use an attestation at once.
-const rivals = 8
-
 // attackAttestation uses one second factor several times at once, again afterwards,
 // for something else and as another tenant.
-func attackAttestation(ctx context.Context, kept backoffice.Attestations, store *backofficestore.Sessions) (found []service.Finding, err error) {
-	victim, attacker := service.Tenants()
+func attackAttestation(ctx context.Context, kept backoffice.Attestations, store *backofficestore.Sessions) (found []doctor.Finding, err error) {
+	victim, attacker := tenants()
 	now := time.Now()
 	session := backoffice.Session{
 		ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: victim, Operator: attackOperator, Device: bff.NewID(bff.PrefixDevice, now),
@@ -391,40 +367,12 @@ func attackAttestation(ctx context.Context, kept backoffice.Attestations, store 
 		s.Tenant = tenant
 		return backoffice.ConsumeAttestation(ctx, kept, &backoffice.Visit{Session: s}, a.ID.String(), use, time.Now())
 	}
-	judge := func(name string, errs ...error) {
-		f := service.Finding{Check: name, Verdict: service.OK, Found: "refused"}
-		for _, err := range errs {
-			switch {
-			case err == nil:
-				f = service.Finding{Check: name, Verdict: service.Wrong, Found: "was accepted", Advice: attackAdvice}
-			case bff.CodeOf(err) != bff.CodeMFAAttestationInvalid && f.Verdict == service.OK:
-				f.Verdict, f.Found = service.Warning, "could not be tried: "+string(bff.CodeOf(err))
-			}
-		}
-		found = append(found, f)
+	judge := func(name string, err error) {
+		found = append(found, refusal(name, err, bff.CodeMFAAttestationInvalid, guardAdvice))
 	}
 	judge("of another tenant", consume(attacker, refund("elsewhere")))
 	judge("for something else", consume(victim, backoffice.Use{Scope: backoffice.ScopeLockRevoke}))
-	errs := make([]error, rivals)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = consume(victim, refund(fmt.Sprintf("at once %d", i))) })
-	}
-	wg.Wait()
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-		}
-	}
-	switch won {
-	case 1:
-		found = append(found, service.Finding{Check: "used by several at once", Verdict: service.OK, Found: fmt.Sprintf("one of %d was let through", rivals)})
-	default:
-		found = append(found, service.Finding{
-			Check: "used by several at once", Verdict: service.Wrong, Found: fmt.Sprintf("%d of %d were let through, want one", won, rivals), Advice: attackAdvice,
-		})
-	}
+	found = append(found, onlyOne(guardAdvice, func(i int) error { return consume(victim, refund(fmt.Sprintf("at once %d", i))) }))
 	judge("used again", consume(victim, refund("again")))
 	return found, nil
 }

@@ -1,4 +1,4 @@
-package postgres
+package probe
 
 import (
 	"context"
@@ -14,41 +14,37 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/doctor"
+	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// IsolationReport is what an attack on the tables of a schema has found.
-type IsolationReport struct {
-	Tables int
-	// Unprobed are the tables to which the role may add rows and in which none of the
-	// attacked tenant could be planted: only rows that stood there were tried.
-	Unprobed  []string
-	Flaws []Flaw
-}
-
-// AttackTenants tries on every table with a tenant, as the role of the pool, to read,
+// attackTenants tries on every table with a tenant, as the role of the pool, to read,
 // change, remove and add rows of the victim as another tenant and as none. Rows are
 // planted and everything is tried in transactions that are undone. Both tenants must
 // be reserved ones.
-func AttackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim, attacker bff.ID) (IsolationReport, error) {
+func attackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim, attacker bff.ID) (found []doctor.Finding, err error) {
 	tables, err := tenantTables(ctx, db, schema)
 	if err != nil {
-		return IsolationReport{}, fmt.Errorf("list tables: %w", err)
+		return nil, fmt.Errorf("list tables: %w", err)
 	}
-	s := IsolationReport{Tables: len(tables)}
+	var unprobed []doctor.Finding
 	for _, t := range tables {
 		flaws, planted, err := t.attack(ctx, db, victim, attacker)
 		if ctx.Err() != nil {
-			return s, ctx.Err()
+			return found, ctx.Err()
 		}
 		if err != nil {
-			return s, fmt.Errorf("%s: %w", t.name, err)
+			return found, fmt.Errorf("%s: %w", t.name, err)
 		}
 		if !planted && t.writable {
-			s.Unprobed = append(s.Unprobed, t.name)
+			unprobed = append(unprobed, doctor.Finding{Check: "table " + t.name, Verdict: doctor.Warning, Found: "no row could be planted: only what stood there was tried"})
 		}
-		s.Flaws = append(s.Flaws, flaws...)
+		found = append(found, flaws...)
 	}
-	return s, nil
+	if len(found) == 0 {
+		found = doctor.Good("on %d tables, another tenant and none can neither read, add, change nor remove rows", len(tables))
+	}
+	return append(found, unprobed...), nil
 }
 
 // tenantTable is a table with a tenant, as far as an attack has to know it.
@@ -90,7 +86,8 @@ func tenantTables(ctx context.Context, db *pgxpool.Pool, schema string) ([]*tena
 		c                         column
 		writable                  bool
 	)
-	err := each(ctx, db, []any{&table, &c.name, &c.kind, &check, &c.optional, &change, &writable}, func() error {
+	rows, _ := db.Query(ctx, tenantColumns, quote(schema)) // its error is that of the rows
+	_, err := pgx.ForEachRow(rows, []any{&table, &c.name, &c.kind, &check, &c.optional, &change, &writable}, func() error {
 		if len(out) == 0 || out[len(out)-1].name != table {
 			out = append(out, &tenantTable{name: table, qualified: quote(schema, table), change: change, writable: writable})
 		}
@@ -106,26 +103,32 @@ func tenantTables(ctx context.Context, db *pgxpool.Pool, schema string) ([]*tena
 		t := out[len(out)-1]
 		t.needs = append(t.needs, c)
 		return nil
-	}, `SELECT c.relname::text, coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, NULL), ''),
-			coalesce((SELECT string_agg(pg_get_constraintdef(k.oid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]), ''),
-			coalesce(NOT a.attnotnull OR a.atthasdef, false),
-			coalesce((SELECT u.attname::text FROM pg_attribute u WHERE u.attrelid = c.oid AND u.attnum > 0 AND NOT u.attisdropped
-				AND has_column_privilege(c.oid, u.attnum, 'UPDATE') ORDER BY u.attnum LIMIT 1), ''), has_any_column_privilege(c.oid, 'INSERT')
-		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
-			AND (a.attnotnull AND NOT a.atthasdef OR EXISTS (
-				SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND cardinality(k.conkey) > 1 AND a.attnum = ANY(k.conkey)))
-		WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')
-			AND EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped)
-		ORDER BY c.relname, a.attnotnull AND NOT a.atthasdef, a.attnum DESC`, quote(schema))
+	})
 	return out, err
 }
 
+// tenantColumns lists of each table with a tenant the columns that a new row needs, with
+// the checks on each alone, and what the role may do.
+const tenantColumns = `SELECT c.relname::text, coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, NULL), ''),
+		coalesce((SELECT string_agg(pg_get_constraintdef(k.oid), ' ') FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]), ''),
+		coalesce(NOT a.attnotnull OR a.atthasdef, false),
+		coalesce((SELECT u.attname::text FROM pg_attribute u WHERE u.attrelid = c.oid AND u.attnum > 0 AND NOT u.attisdropped
+			AND has_column_privilege(c.oid, u.attnum, 'UPDATE') ORDER BY u.attnum LIMIT 1), ''), has_any_column_privilege(c.oid, 'INSERT')
+		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
+		AND (a.attnotnull AND NOT a.atthasdef OR EXISTS (
+			SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND cardinality(k.conkey) > 1 AND a.attnum = ANY(k.conkey)))
+		WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')
+		AND EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped)
+		ORDER BY c.relname, a.attnotnull AND NOT a.atthasdef, a.attnum DESC`
+
 // attack plants a row of the victim and then tries to get at it.
-func (t *tenantTable) attack(ctx context.Context, db *pgxpool.Pool, victim, attacker bff.ID) (flaws []Flaw, planted bool, err error) {
+func (t *tenantTable) attack(ctx context.Context, db *pgxpool.Pool, victim, attacker bff.ID) (flaws []doctor.Finding, planted bool, err error) {
 	flaw := func(text string) {
-		flaws = append(flaws, Flaw{t.name, text, "compare its policies and the role with the findings on policies and roles"})
+		flaws = append(flaws, doctor.Finding{
+			Check: "table " + t.name, Verdict: doctor.Wrong, Found: text, Advice: "compare its policies and the role with what the command doctor finds on them",
+		})
 	}
-	err = NewTenants(db).InTx(ctx, victim, func(tx pgx.Tx) error {
+	err = postgres.NewTenants(db).InTx(ctx, victim, func(tx pgx.Tx) error {
 		flaws = nil // a conflict repeats the attack
 		if planted, err = t.plant(ctx, tx, victim); err != nil {
 			return err
@@ -135,7 +138,7 @@ func (t *tenantTable) attack(ctx context.Context, db *pgxpool.Pool, victim, atta
 			flaw("a tenant does not see the row that it has just added")
 		}
 		for _, as := range []struct{ tenant, who string }{{attacker.UUID(), "another tenant"}, {"", "no tenant"}} {
-			if _, err := tx.Exec(ctx, setTenant, as.tenant); err != nil {
+			if _, err := tx.Exec(ctx, `SELECT set_config('app.tenant_id', $1, true)`, as.tenant); err != nil {
 				return err
 			}
 			if err := t.steal(ctx, tx, as.who, victim, attacker, flaw); err != nil {
@@ -260,16 +263,16 @@ func refused(err error) bool {
 	return ok && pe.Code == "42501"
 }
 
-// AttackPool looks for a tenant on connections of which none should have one: a fresh
+// attackPool looks for a tenant on connections of which none should have one: a fresh
 // one, and one that has just been used for a tenant, by each way that there is.
-func AttackPool(ctx context.Context, cfg Config, tenant bff.ID) ([]Flaw, error) {
+func attackPool(ctx context.Context, cfg postgres.Config, tenant bff.ID) ([]doctor.Finding, error) {
 	cfg.MaxConns = 1 // the next use gets the same connection
-	db, err := Open(ctx, cfg)
+	db, err := postgres.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	tenants := NewTenants(db)
+	tenants := postgres.NewTenants(db)
 	uses := []struct {
 		after, advice string
 		use           func() error
@@ -297,20 +300,30 @@ func AttackPool(ctx context.Context, cfg Config, tenant bff.ID) ([]Flaw, error) 
 			},
 		},
 	}
-	var flaws []Flaw
+	var found []doctor.Finding
 	for _, u := range uses {
 		if err := u.use(); err != nil {
-			return flaws, err
+			return found, err
 		}
-		var found string
-		if err := db.QueryRow(ctx, `SELECT coalesce(current_setting('app.tenant_id', true), '')`).Scan(&found); err != nil {
-			return flaws, err
+		var left string
+		if err := db.QueryRow(ctx, `SELECT coalesce(current_setting('app.tenant_id', true), '')`).Scan(&left); err != nil {
+			return found, err
 		}
-		if found != "" {
-			flaws = append(flaws, Flaw{"connection", u.after, u.advice})
+		if left != "" {
+			found = append(found, doctor.Finding{Check: "connection", Verdict: doctor.Wrong, Found: u.after, Advice: u.advice})
 		}
 	}
-	return flaws, nil
+	if len(found) == 0 {
+		found = doctor.Good("a connection has no tenant before and after it was used for one")
+	}
+	return found, nil
 }
 
 const leak = "check the pooler between here and the server: postgres-pooler must say that it shares connections by transaction"
+
+// errUndo ends a transaction of an attack.
+var errUndo = errors.New("undo")
+
+func quote(parts ...string) string { return pgx.Identifier(parts).Sanitize() }
+
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

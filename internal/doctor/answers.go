@@ -1,4 +1,4 @@
-package service
+package doctor
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lestrrat-go/jwx/v3/jwk"
 
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -28,7 +29,7 @@ type fetched struct {
 
 // fetch asks a server. Redirects are not followed: a base URL should not redirect.
 func (x *Examination) fetch(ctx context.Context, base string, p upstream.Probe) (f fetched, err error) {
-	if HTTPURL("", base) != nil {
+	if service.HTTPURL("", base) != nil {
 		return f, ErrUnset
 	}
 	req, err := http.NewRequestWithContext(ctx, p.Method(), strings.TrimSuffix(base, "/")+p.Path, strings.NewReader(p.Body))

@@ -1,4 +1,4 @@
-package service
+package doctor
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // Subject is a service's configuration to be examined.
 type Subject struct {
-	Settings  *Settings
+	Settings  *service.Settings
 	Wrong     error   // everything that is wrong with it
 	Unsafe    []error // what is accepted in development alone
 	FlagsFile string
@@ -36,7 +37,7 @@ type Subject struct {
 
 // ExamineConnections examines the settings and whether everything that the service
 // connects to answers. It changes nothing.
-func ExamineConnections(id Identity, env *daemon.Environment, d DoctorSettings, s Subject) *Examination {
+func ExamineConnections(id service.Identity, env *daemon.Environment, d Settings, s Subject) *Examination {
 	x := NewExamination(id, s.Settings, d)
 	x.configuration(env, s)
 	x.connections()
@@ -45,7 +46,7 @@ func ExamineConnections(id Identity, env *daemon.Environment, d DoctorSettings, 
 }
 
 // ExamineAll examines what the servers hold, too.
-func ExamineAll(id Identity, env *daemon.Environment, d DoctorSettings, s Subject) *Examination {
+func ExamineAll(id service.Identity, env *daemon.Environment, d Settings, s Subject) *Examination {
 	x := NewExamination(id, s.Settings, d)
 	x.configuration(env, s)
 	x.servers()
@@ -75,7 +76,7 @@ func (x *Examination) configuration(env *daemon.Environment, s Subject) {
 		if len(x.settings.Plaintext) > 0 {
 			found = append(found, Finding{Check: "plaintext", Verdict: OK, Found: "may be reached without TLS: " + strings.Join(x.settings.Plaintext, ", ")})
 		}
-		for _, err := range CheckFlagsFile(s.FlagsFile) {
+		for _, err := range service.CheckFlagsFile(s.FlagsFile) {
 			for _, p := range env.Name(err) {
 				found = append(found, settingFinding(Warning, p, "correct it, or leave it out"))
 			}
@@ -156,8 +157,11 @@ var ErrUnset = fmt.Errorf("%w: its setting is missing or cannot be read", errNot
 
 // Postgres returns what opens the pool of requests, once. Unlike the service it also
 // connects as a role that it should not have, to tell what is wrong with it.
-func (x *Examination) Postgres() func() (*pgxpool.Pool, error) {
-	return x.pool(postgres.Config{URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler})
+func (x *Examination) Postgres() func() (*pgxpool.Pool, error) { return x.pool(x.PostgresConfig()) }
+
+// PostgresConfig leads to the database as requests reach it.
+func (x *Examination) PostgresConfig() postgres.Config {
+	return x.patient(postgres.Config{URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler})
 }
 
 func (x *Examination) pool(cfg postgres.Config) func() (*pgxpool.Pool, error) {
@@ -186,13 +190,8 @@ func (x *Examination) patient(cfg postgres.Config) postgres.Config {
 	return cfg
 }
 
-// Tenants of the examination: no hotel's id is of the first milliseconds of 1970.
-func Tenants() (victim, attacker bff.ID) {
-	reserved := [16]byte{15: 0xd0}
-	victim = bff.IDFromBytes(bff.PrefixTenant, reserved)
-	reserved[15]++
-	return victim, bff.IDFromBytes(bff.PrefixTenant, reserved)
-}
+// Tenant is that of the examination: no hotel's id is of the first millisecond of 1970.
+func Tenant() bff.ID { return bff.IDFromBytes(bff.PrefixTenant, [16]byte{15: 0xd0}) }
 
 func (x *Examination) postgres(area string, open func() (*pgxpool.Pool, error)) {
 	x.Add(Check{Area: area, Name: "server", Run: func(ctx context.Context) ([]Finding, error) {
@@ -201,7 +200,7 @@ func (x *Examination) postgres(area string, open func() (*pgxpool.Pool, error)) 
 			return nil, err
 		}
 		sent := x.Now()
-		server, err := postgres.InspectServer(ctx, db)
+		server, err := inspectServer(ctx, db)
 		got := x.Now()
 		if err != nil {
 			return nil, err
@@ -220,28 +219,24 @@ func (x *Examination) role(area string, open func() (*pgxpool.Pool, error)) {
 		if err != nil {
 			return nil, errAway
 		}
-		role, flaws, err := postgres.InspectRole(ctx, db, x.Schema)
-		return flawed("role", flaws, "%s owns nothing and has no rights beyond its grants", role), err
+		role, flaws, err := inspectRole(ctx, db, x.Schema)
+		return orGood(flaws, "%s owns nothing and has no rights beyond its grants", role), err
 	}})
 }
 
 var errAway = fmt.Errorf("%w: the server could not be reached", errNotChecked)
 
-// flawed turns flaws into findings.
-func flawed(what string, flaws []postgres.Flaw, good string, args ...any) []Finding {
+// orGood returns what is wrong, or the one finding that nothing is.
+func orGood(flaws []Finding, good string, args ...any) []Finding {
 	if len(flaws) == 0 {
 		return Good(good, args...)
 	}
-	found := make([]Finding, len(flaws))
-	for i, f := range flaws {
-		found[i] = Finding{Check: strings.TrimSpace(what + " " + f.Subject), Verdict: Wrong, Found: f.Text, Advice: f.Advice}
-	}
-	return found
+	return flaws
 }
 
 // migrations examines whether all that the service embeds are applied; if so, inspect may
 // find what was removed by hand; nil = it is not looked for.
-func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect func(context.Context, *pgxpool.Pool, migrations.Set) ([]postgres.Flaw, error)) {
+func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect func(context.Context, *pgxpool.Pool, migrations.Set) ([]Finding, error)) {
 	x.Add(Check{Area: "postgres", Name: "migrations", Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
@@ -254,54 +249,29 @@ func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect fun
 		case s.Lack() != "":
 			return Bad("run `"+x.Name+" migrate` as the role of migrate-url; the service is not ready before", "%s", s.Lack()), nil
 		}
-		var flaws []postgres.Flaw
+		var flaws []Finding
 		if inspect != nil {
 			flaws, err = inspect(ctx, db, x.Schema)
 		}
 		if s.Ahead() {
-			return flawed("", flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied), err
+			return orGood(flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied), err
 		}
-		return flawed("", flaws, "all up to %04d are applied", s.Newest), err
+		return orGood(flaws, "all up to %04d are applied", s.Newest), err
 	}})
 }
 
-// isolationTimeouts is how many times a server's time the attack on all tables together
-// has: there may be many.
-const isolationTimeouts = 24
-
 func (x *Examination) schema(open func() (*pgxpool.Pool, error)) {
-	x.migrations(open, postgres.InspectSchema)
+	x.migrations(open, inspectSchema)
 	if !x.Isolated {
 		return
 	}
-	victim, attacker := Tenants()
 	x.Add(Check{Area: "postgres", Name: "policies", Run: func(ctx context.Context) ([]Finding, error) {
 		db, err := open()
 		if err != nil {
 			return nil, errAway
 		}
-		tables, policies, flaws, err := postgres.InspectPolicies(ctx, db, x.Schema)
-		return flawed("", flaws, "%d policies are as the migrations made them, and %d tables of tenants force them", policies, tables), err
-	}}, Check{Area: "tenants", Name: "rows of another tenant", Attack: true, Timeout: isolationTimeouts * x.doctor.Timeout, Run: func(ctx context.Context) ([]Finding, error) {
-		db, err := open()
-		if err != nil {
-			return nil, errAway
-		}
-		report, err := postgres.AttackTenants(ctx, db, x.Schema.Schema, victim, attacker)
-		if err != nil {
-			return nil, err
-		}
-		found := flawed("table", report.Flaws, "on %d tables, another tenant and none can neither read, add, change nor remove rows", report.Tables)
-		for _, table := range report.Unprobed {
-			found = append(found, Finding{Check: "table " + table, Verdict: Warning, Found: "no row could be planted: only what stood there was tried"})
-		}
-		return found, nil
-	}}, Check{Area: "tenants", Name: "a tenant left on a connection", Attack: true, Run: func(ctx context.Context) ([]Finding, error) {
-		if _, err := open(); err != nil {
-			return nil, errAway
-		}
-		flaws, err := postgres.AttackPool(ctx, x.patient(postgres.Config{URL: x.settings.PostgresURL.Reveal(), Pooler: x.settings.PostgresPooler}), victim)
-		return flawed("", flaws, "a connection has no tenant before and after it was used for one"), err
+		tables, policies, flaws, err := inspectPolicies(ctx, db, x.Schema)
+		return orGood(flaws, "%d policies are as the migrations made them, and %d tables of tenants force them", policies, tables), err
 	}})
 }
 
@@ -411,10 +381,7 @@ func (x *Examination) pubSub() {
 		}
 		found := make([]Finding, len(lacks))
 		for i, l := range lacks {
-			found[i] = Finding{
-				Check: l.Name, Verdict: Wrong, Found: l.Text,
-				Advice: "create it as `" + x.Name + " events topics --json` lists it; one of another producer is that producer's to create",
-			}
+			found[i] = wrong(l.Name, l.Text, "create it as `"+x.Name+" events topics --json` lists it; one of another producer is that producer's to create")
 		}
 		return found, nil
 	}})

@@ -1,4 +1,4 @@
-package postgres
+package doctor
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package service
+package doctor
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -15,7 +16,7 @@ import (
 // panics says so, and the others are not held up.
 func TestExamination(t *testing.T) {
 	t.Parallel()
-	x := NewExamination(Identity{Name: "test"}, &Settings{Settings: daemon.Settings{Environment: "test"}}, DoctorSettings{Timeout: time.Minute})
+	x := NewExamination(service.Identity{Name: "test"}, &service.Settings{Settings: daemon.Settings{Environment: "test"}}, Settings{Timeout: time.Minute})
 	first, second, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(free) })
 	closed := make(chan struct{})
@@ -36,7 +37,7 @@ func TestExamination(t *testing.T) {
 		Check{Area: "b", Name: "hangs", Timeout: time.Nanosecond, Run: func(context.Context) ([]Finding, error) { <-free; return nil, nil }},
 		Check{Area: "b", Name: "late", Timeout: time.Nanosecond, Run: func(ctx context.Context) ([]Finding, error) { <-ctx.Done(); return nil, ctx.Err() }},
 		Check{Area: "b", Name: "stands on another", Run: func(context.Context) ([]Finding, error) { return nil, errAway }},
-		Check{Area: "c", Name: "theft", Attack: true, Run: func(context.Context) ([]Finding, error) { return Good("refused"), nil }},
+		Check{Area: "c", Name: "last", Run: func(context.Context) ([]Finding, error) { return Good("refused"), nil }},
 		Check{Area: "a", Name: "three", Run: func(context.Context) ([]Finding, error) { return Good("in its place"), nil }},
 	)
 	var out bytes.Buffer
@@ -61,8 +62,8 @@ func TestExamination(t *testing.T) {
 		"  wrong    hangs                                        " + slow +
 		"  wrong    late                                         " + slow +
 		"  warning  stands on another                            not checked: the server could not be reached\n" +
-		"\nattacks\n" +
-		"  ok       c: theft                                     refused\n" +
+		"\nc\n" +
+		"  ok       last                                         refused\n" +
 		"\n3 ok, 1 warnings, 5 wrong\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)

@@ -25,7 +25,7 @@ import (
 // back.
 var takeUsualPorts = sync.OnceValue(func() map[string]net.Listener {
 	held := map[string]net.Listener{}
-	for _, port := range []string{"8080", "8081", "8083", "5432", "6379"} {
+	for _, port := range []string{"8080", "8081", "8083", "8090", "5432", "6379"} {
 		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // held by this process
 			held[port] = ln // a listener that nothing refers to would be closed
 		}
@@ -289,7 +289,7 @@ func (n *newcomer) visit(consumer string) string {
 			n.t.Fatal(err)
 		}
 		for _, page := range open {
-			if page.URL == address && strings.HasSuffix(page.Title, ", 2077-05-12 to 2077-05-15") {
+			if page.URL == address && strings.HasSuffix(page.Title, ", 2077-05-12 – 2077-05-15") && !strings.HasPrefix(page.Title, "en,") {
 				return address
 			}
 		}
@@ -327,7 +327,7 @@ func TestNewcomer(t *testing.T) {
 			t.Errorf("make run does not print %q", want)
 		}
 	}
-	for _, port := range []string{"8080", "8081", "8083"} {
+	for _, port := range []string{"8080", "8081", "8083", "8090"} {
 		if want := "port " + port + " is taken by"; held[port] != nil && !strings.Contains(said, want) {
 			t.Errorf("make run does not print %q", want)
 		}

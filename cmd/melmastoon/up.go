@@ -137,9 +137,12 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 
 	ahead := u.housesAhead()
-	sim, err := platform.ServeUpstreams(startCtx, sim.Config{PublicURL: site.URL, HousesAhead: ahead}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	sim, err := platform.ServeUpstreams(startCtx, u.usualPort(platform.SimulatedPort), sim.Config{PublicURL: site.URL, HousesAhead: ahead}, stack.PubSub.Host, stack.PubSub.ProjectID)
 	if err != nil {
 		return err
+	}
+	if sim.Taken != nil {
+		told.say(sim.Taken.String())
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
 	log.Info("simulated upstreams ready", "at", sim.URL)

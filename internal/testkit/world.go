@@ -58,7 +58,7 @@ func NewWorld(t testing.TB, change func(*platform.Places)) *World {
 		places.PubSubHost, places.PubSubProject = PubSub(t)
 	}
 	// It is always one o'clock in the houses: a test that looks twice sees the same.
-	sim, err := platform.ServeUpstreams(Context(t), sim.Config{HouseTime: 13 * time.Hour}, places.PubSubHost, places.PubSubProject)
+	sim, err := platform.ServeUpstreams(Context(t), "", sim.Config{HouseTime: 13 * time.Hour}, places.PubSubHost, places.PubSubProject)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,10 +18,13 @@ const (
 	portsToPick = 12000
 )
 
-// The pages for a browser, and where they are while that is free.
+// What a browser is told the addresses of, and where it is while that is free: a
+// development server's configuration can name them.
 const (
-	Index     = "the index of pages"
-	IndexPort = "8080"
+	Index         = "the index of pages"
+	IndexPort     = "8080"
+	Simulated     = "simulated upstreams"
+	SimulatedPort = "8090"
 )
 
 // Taken is a usual port that is not free.
@@ -69,7 +72,7 @@ func ListenOn(host, what, usual string) (net.Listener, *Taken, error) {
 // Usual lists the ports that are used while they are free, with the program that has
 // each now.
 func Usual() []Taken {
-	list := []Taken{{For: Index, Port: IndexPort}}
+	list := []Taken{{For: Index, Port: IndexPort}, {For: Simulated, Port: SimulatedPort}}
 	for _, name := range []string{"bff-consumer", "bff-backoffice"} {
 		for i, port := range preferred[name] {
 			list = append(list, Taken{For: name + listeners[i], Port: port})

@@ -3,7 +3,6 @@ package platform
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -15,7 +14,8 @@ import (
 // Upstreams are the simulated upstreams, served by this process.
 type Upstreams struct {
 	*sim.Sim
-	URL string
+	URL   string
+	Taken *Taken // the usual port, if another program has it
 
 	server *http.Server
 	client *pubsub.Client
@@ -24,8 +24,8 @@ type Upstreams struct {
 }
 
 // ServeUpstreams starts the simulator; its events go to Pub/Sub, and those that its
-// services listen to come from there.
-func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project string) (*Upstreams, error) {
+// services listen to come from there. It listens on the usual port if that is free.
+func ServeUpstreams(ctx context.Context, usual string, cfg sim.Config, pubsubHost, project string) (*Upstreams, error) {
 	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: project, EmulatorHost: pubsubHost})
 	if err != nil {
 		return nil, err
@@ -43,12 +43,12 @@ func ServeUpstreams(ctx context.Context, cfg sim.Config, pubsubHost, project str
 		}
 		subs = append(subs, sub)
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	ln, taken, err := Listen(Simulated, usual)
 	if err != nil {
 		return nil, err
 	}
 	u := &Upstreams{
-		Sim: sim, URL: "http://" + ln.Addr().String(), client: client,
+		Sim: sim, URL: "http://" + ln.Addr().String(), Taken: taken, client: client,
 		server: &http.Server{Handler: sim.Handler(), ReadHeaderTimeout: 5 * time.Second},
 	}
 	go func() { _ = u.server.Serve(ln) }() // ends with Close

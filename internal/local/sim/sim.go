@@ -159,7 +159,7 @@ func (c Config) validate() error {
 }
 
 // Handler serves every upstream under its prefix, /media and /_sim.
-func (s *Sim) Handler() http.Handler { return s.mux }
+func (s *Sim) Handler() http.Handler { return withCORS(s.mux) }
 
 // Close lets hanging calls go. The simulator answers on.
 func (s *Sim) Close() { s.once.Do(func() { close(s.closed) }) }

@@ -8,6 +8,7 @@ import { addDays, formatDay, formatList, formatMoney, formatNumber, fromSolarHij
 interface Setting {
   readonly consumer: string;
   readonly backoffice: string;
+  readonly iam: string;
   readonly challenge: Challenge;
 }
 
@@ -70,7 +71,7 @@ async function plain(): Promise<unknown> {
 }
 
 function desk(store: Store): BackofficeClient {
-  return new BackofficeClient({ ...patient, baseUrl: setting.backoffice, iamUrl: `${location.origin}/iam`, store, appVersion: '1.0.0', appPlatform: 'linux' });
+  return new BackofficeClient({ ...patient, baseUrl: setting.backoffice, iamUrl: setting.iam, store, appVersion: '1.0.0', appPlatform: 'linux' });
 }
 
 /** A desk that signs in, and keeps its key in the browser. */

@@ -30,7 +30,7 @@ footer{padding:1.5rem}`
 // style and the hotel's picture, should something get through all the same.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="{{.Locale}}" dir="{{.Direction}}"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{{with .Stay}}{{$.Hotel}}{{else}}{{index .Words "no booking"}}{{end}}</title>
+<title>{{with .Stay}}{{$.Hotel}}, {{.Dates.CheckIn}} – {{.Dates.CheckOut}}{{else}}{{index .Words "no booking"}}{{end}}</title>
 <style>{{.Style}}</style>
 <main>{{with .Stay}}<header>{{with .Hotel.Photo.URL}}<img src="{{.}}" alt="{{$.Alt}}">{{end}}</header>
 <h1 id="hotel-name">{{$.Hotel}}</h1><p class="lead">{{index $.Words "lead"}}</p>

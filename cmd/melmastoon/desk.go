@@ -282,8 +282,20 @@ func (c deskCall) send(ctx context.Context, d *desk, method, body string) error 
 		}
 		fmt.Println()
 	}
+	answer := io.Reader(res.Body)
+	if kind := res.Header.Get("Content-Type"); isTerminal(os.Stdout) && (strings.HasPrefix(kind, "application/json") || strings.HasPrefix(kind, "application/problem+json")) {
+		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		if err != nil {
+			return fmt.Errorf("read answer: %w", err)
+		}
+		var lines bytes.Buffer
+		if json.Indent(&lines, b, "", "  ") != nil {
+			lines = *bytes.NewBuffer(b)
+		}
+		answer = &lines
+	}
 	last := &lastByte{}
-	if _, err := io.Copy(io.MultiWriter(os.Stdout, last), res.Body); err != nil {
+	if _, err := io.Copy(io.MultiWriter(os.Stdout, last), answer); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	if last.b != 0 && last.b != '\n' {
@@ -294,6 +306,12 @@ func (c deskCall) send(ctx context.Context, d *desk, method, body string) error 
 		return &daemon.ExitError{Status: 1}
 	}
 	return nil
+}
+
+// isTerminal reports whether a person reads the output: programs get answers as they came.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // lastByte remembers how a text ends.

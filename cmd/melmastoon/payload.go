@@ -147,7 +147,8 @@ func (s *scene) payload(e receivedEvent, now time.Time) map[string]any {
 		put(name, at)
 	}
 	put("expiresAt", now.Add(time.Hour).UTC().Format(time.RFC3339))
-	for _, name := range []string{"credentialId", "alertId", "suggestionId"} { // their producers' own
+	put("alertId", "alr_"+bff.NewID(bff.PrefixEvent, now).ULID())
+	for _, name := range []string{"credentialId", "suggestionId"} { // their producers' own
 		put(name, "by-hand-"+bff.NewID(bff.PrefixEvent, now).ULID())
 	}
 	put("reservationId", bff.NewID(bff.PrefixReservation, now).String())

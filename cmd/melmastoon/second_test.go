@@ -113,9 +113,19 @@ func (s *second) events() {
 	s.t.Helper()
 	tail, events := s.tail()
 	lines := json.NewDecoder(events)
+	var undo []string
 	for _, event := range []string{"tenant.suspended", "tenant.reinstated"} {
-		// Not the tenant of the operator that works next: services hear of it in their own time.
-		out, said, status := s.run("trigger", event, "--operator", "laila", "--set", "note=tea")
+		// Not the tenant of an operator that could work next, and with the way back.
+		args := append(undo, "--set", "note=tea")
+		if undo == nil {
+			args = append([]string{"trigger", event}, args...)
+		}
+		out, said, status := s.run(args...)
+		if _, after, ok := strings.Cut(out, "undo: melmastoon "); ok {
+			undo = strings.Fields(after)
+		} else if event == "tenant.suspended" {
+			s.t.Fatalf("trigger %s does not say how to undo it:\n%s", event, out)
+		}
 		if status != 0 || !strings.Contains(out, "published melmastoon."+event+".v1 as evt_") {
 			s.t.Fatalf("trigger %s: status %d\n%s%s", event, status, out, said)
 		}

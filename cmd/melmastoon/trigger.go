@@ -20,7 +20,7 @@ type trigger struct {
 	terminal
 	Event    string            `arg:"" optional:"" help:"Name of an event that either service listens to, such as tenant.suspended."`
 	List     bool              `help:"List these events."`
-	Tenant   string            `help:"Slug, name or id of the tenant (default: that of the operator)."`
+	Tenant   string            `help:"Slug, name or id of the tenant (default: that of the operator; to suspend, one where no named operator works)."`
 	Hotel    string            `help:"Name or id of the hotel (default: one of the tenant's)."`
 	Operator string            `default:"parwana" help:"User name or id of the operator."`
 	Set      map[string]string `placeholder:"MEMBER=VALUE" help:"A member of the payload: JSON, or a text. May be repeated."`
@@ -53,7 +53,7 @@ func (t trigger) Run(ctx context.Context) error {
 		return err
 	}
 	base := w.Environment["MELMASTOON_SIM_URL"]
-	s, err := t.scene(ctx, base)
+	s, err := t.scene(ctx, base, e.short())
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,9 @@ func (t trigger) Run(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("published %s as %s\n  %s\n", e.topic, done.EventID, shown)
+	if e.short() == suspended {
+		fmt.Printf("undo: melmastoon trigger tenant.reinstated --tenant %s\n", s.tenant.Slug)
+	}
 	return nil
 }
 
@@ -114,8 +117,11 @@ type scene struct {
 	operator sim.CatalogOperator
 }
 
+// suspended is the event that would lock out the operator of the next terminal.
+const suspended = "tenant.suspended"
+
 // scene finds tenant, hotel and operator in the data set.
-func (t trigger) scene(ctx context.Context, base string) (*scene, error) {
+func (t trigger) scene(ctx context.Context, base, event string) (*scene, error) {
 	var all sim.Catalog
 	if err := ask(ctx, http.MethodGet, base+"/_sim/catalog", nil, &all); err != nil {
 		return nil, err
@@ -124,7 +130,27 @@ func (t trigger) scene(ctx context.Context, base string) (*scene, error) {
 	if err := ask(ctx, http.MethodGet, base+"/_sim/operators", nil, &cast); err != nil {
 		return nil, err
 	}
+	if event == suspended && t.Tenant == "" && t.Hotel == "" {
+		t.Tenant = unmanned(all, cast.Operators)
+	}
 	return t.choose(all, cast.Operators)
+}
+
+// unmanned is an active tenant with a hotel at which none of the operators that sign in
+// by name works.
+func unmanned(all sim.Catalog, cast []sim.CastOperator) string {
+	taken := map[string]bool{}
+	for _, o := range cast {
+		for _, m := range o.Memberships {
+			taken[m.TenantID] = true
+		}
+	}
+	for _, c := range all.Tenants {
+		if !taken[c.TenantID] && c.Status == "active" && slices.ContainsFunc(all.Properties, func(p sim.CatalogProperty) bool { return p.TenantID == c.TenantID }) {
+			return c.TenantID
+		}
+	}
+	return ""
 }
 
 func (t trigger) choose(all sim.Catalog, cast []sim.CastOperator) (*scene, error) {

@@ -137,7 +137,11 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 
 	ahead := u.housesAhead()
-	sim, err := platform.ServeUpstreams(startCtx, u.usualPort(platform.SimulatedPort), sim.Config{PublicURL: site.URL, HousesAhead: ahead}, stack.PubSub.Host, stack.PubSub.ProjectID)
+	simulated := sim.Config{PublicURL: site.URL, HousesAhead: ahead}
+	if !u.throwaway() {
+		simulated.SignIns = filepath.Join(home, "sign-ins.json")
+	}
+	sim, err := platform.ServeUpstreams(startCtx, u.usualPort(platform.SimulatedPort), simulated, stack.PubSub.Host, stack.PubSub.ProjectID)
 	if err != nil {
 		return err
 	}

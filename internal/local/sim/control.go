@@ -191,6 +191,9 @@ type news struct {
 	PropertyScope    []string `json:"propertyScope"`
 	Flag             string   `json:"flag"`
 	Enabled          bool     `json:"enabled"`
+	AlertID          string   `json:"alertId"`
+	Category         string   `json:"category"`
+	Severity         string   `json:"severity"`
 }
 
 // apply does what the event reports. Unknown things are left alone: the event
@@ -225,6 +228,13 @@ func (s *Sim) apply(topic string, n news) {
 		}
 	case "melmastoon.search_aggregation.listing.indexed.v1", "melmastoon.search.projection.updated.v1":
 		s.IndexListing(n.PropertyID)
+	case "melmastoon.notification.alert.raised.v1":
+		if _, err := bff.ParseID(prefixAlert, n.AlertID); err == nil && s.data.propertyByID[n.PropertyID] != nil { // lists have it, too
+			s.addAlert(Alert{
+				AlertID: n.AlertID, TenantID: n.TenantID, PropertyID: n.PropertyID, Category: n.Category, Severity: n.Severity,
+				Title: "Reported by hand", Status: "open", RaisedAt: bff.At(s.cfg.Now()),
+			})
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ var audiences = []string{"bff-backoffice", "bff-tenant-booking", "bff-console"}
 // iam signs operators in.
 type iam struct {
 	issuer string
+	file   string // where sign-ins are kept; empty = nowhere
 	keys   *keyring
 	proofs proofs
 
@@ -71,10 +72,11 @@ func newIAM(cfg Config) (*iam, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &iam{
-		issuer: cfg.Issuer, keys: keys, proofs: proofs{seed: cfg.Seed},
+	a := &iam{
+		issuer: cfg.Issuer, file: cfg.SignIns, keys: keys, proofs: proofs{seed: cfg.Seed},
 		families: map[string]*family{}, locked: map[string]bool{}, barred: map[string]bool{}, wrong: map[string]int{},
-	}, nil
+	}
+	return a, a.load()
 }
 
 func (s *Sim) iamRoutes() {
@@ -227,6 +229,9 @@ func (a *iam) issue(f *family, now time.Time) (Tokens, error) {
 	f.expires = now.Add(refreshLife)
 	f.current = "rft_" + rand.Text()
 	a.families[f.current] = f
+	if err := a.save(); err != nil {
+		return Tokens{}, fmt.Errorf("keep sign-ins: %w", err)
+	}
 	return Tokens{AccessToken: access, RefreshToken: f.current, ExpiresIn: int(accessLife / time.Second)}, nil
 }
 
@@ -331,6 +336,7 @@ func (a *iam) end(r Revocation) {
 			f.revoked = true
 		}
 	}
+	_ = a.save() // a sign-in that comes back is refused by the services' own tombstones
 }
 
 func (s *Sim) stepUp(c *call) (any, error) {

@@ -315,11 +315,15 @@ func (s *Sim) raiseAlert(c *call) (any, error) {
 		AlertID: bff.NewID(prefixAlert, c.now).String(), TenantID: p.tenant.id, PropertyID: p.id, Category: req.Category, Severity: req.Severity,
 		Title: cmp.Or(req.Title, "The generator is running"), Status: "open", RaisedAt: bff.At(c.now),
 	}
-	s.staff.mu.Lock()
-	s.staff.alerts[p.id] = keepLast(append(s.staff.alerts[p.id], x))
-	s.staff.mu.Unlock()
+	s.addAlert(x)
 	s.tellAlert(c, p, x, "raised")
 	return created{x}, nil
+}
+
+func (s *Sim) addAlert(x Alert) {
+	s.staff.mu.Lock()
+	defer s.staff.mu.Unlock()
+	s.staff.alerts[x.PropertyID] = keepLast(append(s.staff.alerts[x.PropertyID], x))
 }
 
 // resolveAlert ends the alert of the path.

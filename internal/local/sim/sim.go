@@ -48,6 +48,8 @@ type Config struct {
 	// that look twice; 0 lets their day go on.
 	HouseTime time.Duration
 	// HousesAhead is how far the houses' clocks are ahead of Now.
+	// SignIns is a file that keeps refresh tokens for the next run; empty = they end with this one.
+	SignIns     string
 	HousesAhead time.Duration
 	// Issuer is the iss claim of access tokens.
 	Issuer string

@@ -3,6 +3,7 @@ package backoffice
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -52,25 +53,41 @@ const (
 	PrefixPosting   bff.Prefix = "ent"
 )
 
-// TaskTransitions are what can be done with a housekeeping task.
-func TaskTransitions() []string { return []string{"start", "complete", "inspect", "reopen"} }
-
-// WorkOrderTransitions are what can be done with a work order.
-func WorkOrderTransitions() []string { return []string{"start", "resolve", "close", "reopen"} }
-
 // WorkOrderSeverities are how urgent a repair can be.
 func WorkOrderSeverities() []string { return []string{"low", "medium", "high", "critical"} }
 
+// Body is what the body of an action's request is about; the zero Body is that of an
+// action without one.
+type Body string
+
+// The bodies there are.
+const (
+	BodyPosting   Body = "posting"
+	BodyWorkOrder Body = "work order"
+)
+
 // Action is a change at a property that an operator may make and another service
-// carries out.
+// carries out. Its row says everything that is particular to it: route, call and
+// answer follow from the row.
 type Action struct {
-	Name     ActionName
-	Category string
-	Upstream Upstream
-	Kind     string     // of the resource
-	ID       bff.Prefix // of the resource
-	New      bool       // the action makes the resource
-	Roles    []Role     // of which the operator has one
+	Name ActionName
+	// Path of its requests. The last segment is its verb, here and at the service,
+	// unless the action makes the resource.
+	Path string
+	// Transition: the actions on one kind of resource share a route, which has the
+	// verb as a wildcard.
+	Transition bool
+	Body       Body
+	Category   string
+	Upstream   Upstream
+	Kind       string     // of the resource
+	ID         bff.Prefix // of the resource
+	Member     string     // names the resource's id in paths and answers
+	New        bool       // the action makes the resource
+	// From are the states of the resource in which the action can be offered; an action
+	// that is about no resource of a view has none.
+	From  []string
+	Roles []Role // of which the operator has one
 	// Scope of the second factor that the action needs; empty = none.
 	Scope AttestationScope
 	// Large: the second factor is needed above a threshold only, by the sum of a day.
@@ -91,37 +108,68 @@ func Actions() []Action {
 		cashiers = []Role{FrontDesk, FnBManager, Finance, GeneralManager, Owner}
 		refunds  = []Role{FrontDesk, Finance, GeneralManager, Owner}
 	)
-	stay := func(n ActionName, event string) Action {
+	stay := func(n ActionName, verb, event string, from ...string) Action {
 		return Action{
-			Name: n, Category: categoryReservation, Upstream: UpstreamReservation, Kind: kindReservation, ID: bff.PrefixReservation,
-			Roles: desk, Topic: "melmastoon.reservation." + event + ".v1",
+			Name: n, Path: "/reservations/{reservationId}/" + verb, From: from, Roles: desk, Topic: "melmastoon.reservation." + event + ".v1",
+			Category: categoryReservation, Upstream: UpstreamReservation, Kind: kindReservation, ID: bff.PrefixReservation, Member: "reservationId",
 		}
 	}
-	task := func(n ActionName, event string, roles []Role) Action {
+	task := func(n ActionName, verb, event string, roles []Role, from ...string) Action {
 		return Action{
-			Name: n, Category: categoryHousekeeping, Upstream: UpstreamHousekeeping, Kind: kindTask, ID: PrefixTask,
-			Roles: roles, Topic: "melmastoon.housekeeping.task." + event + ".v1",
+			Name: n, Path: "/housekeeping/tasks/{taskId}/" + verb, Transition: true, From: from, Roles: roles, Topic: "melmastoon.housekeeping.task." + event + ".v1",
+			Category: categoryHousekeeping, Upstream: UpstreamHousekeeping, Kind: kindTask, ID: PrefixTask, Member: "taskId",
 		}
 	}
-	order := func(n ActionName, event string, roles []Role) Action {
-		return Action{
-			Name: n, Category: categoryMaintenance, Upstream: UpstreamMaintenance, Kind: kindWorkOrder, ID: PrefixWorkOrder, New: n == WorkOrderOpen,
-			Roles: roles, Topic: "melmastoon.maintenance.work_order." + event + ".v1",
+	order := func(n ActionName, verb, event string, roles []Role, from ...string) Action {
+		a := Action{
+			Name: n, Path: "/maintenance/work-orders", New: verb == "", From: from, Roles: roles, Topic: "melmastoon.maintenance.work_order." + event + ".v1",
+			Category: categoryMaintenance, Upstream: UpstreamMaintenance, Kind: kindWorkOrder, ID: PrefixWorkOrder, Member: "workOrderId",
 		}
+		if a.New {
+			a.Body = BodyWorkOrder
+		} else {
+			a.Path, a.Transition = a.Path+"/{workOrderId}/"+verb, true
+		}
+		return a
 	}
-	posting := func(n ActionName, scope AttestationScope, roles []Role) Action {
+	posting := func(n ActionName, verb string, scope AttestationScope, roles []Role) Action {
 		return Action{
-			Name: n, Category: categoryFolio, Upstream: UpstreamBilling, Kind: kindFolio, ID: bff.PrefixFolio,
-			Roles: roles, Scope: scope, Large: n == Charge, Topic: "melmastoon.billing.folio",
+			Name: n, Path: "/folios/{folioId}/" + verb, Body: BodyPosting, Roles: roles, Scope: scope, Large: n == Charge, Topic: "melmastoon.billing.folio",
+			Category: categoryFolio, Upstream: UpstreamBilling, Kind: kindFolio, ID: bff.PrefixFolio, Member: "folioId",
 		}
 	}
 	return []Action{
-		stay(CheckIn, "checked_in"), stay(CheckOut, "checked_out"),
-		task(TaskStart, "started", cleaners), task(TaskComplete, "completed", cleaners), task(TaskInspect, "inspected", leads), task(TaskReopen, "reopened", leads),
-		order(WorkOrderOpen, "opened", floor), order(WorkOrderStart, "started", repair), order(WorkOrderResolve, "resolved", repair),
-		order(WorkOrderClose, "closed", repair), order(WorkOrderReopen, "reopened", repair),
-		posting(Charge, ScopeLargeCharge, cashiers), posting(Refund, ScopeRefund, refunds),
+		stay(CheckIn, "check-in", "checked_in", "confirmed"),
+		stay(CheckOut, "check-out", "checked_out", "checked_in"),
+		task(TaskStart, "start", "started", cleaners, "pending"),
+		task(TaskComplete, "complete", "completed", cleaners, "pending", "in_progress"),
+		task(TaskInspect, "inspect", "inspected", leads, "done"),
+		task(TaskReopen, "reopen", "reopened", leads, "in_progress", "done", "inspected"),
+		order(WorkOrderOpen, "", "opened", floor),
+		order(WorkOrderStart, "start", "started", repair, "open"),
+		order(WorkOrderResolve, "resolve", "resolved", repair, "open", "in_progress"),
+		order(WorkOrderClose, "close", "closed", repair, "resolved"),
+		order(WorkOrderReopen, "reopen", "reopened", repair, "in_progress", "resolved", "closed"),
+		posting(Charge, "charges", ScopeLargeCharge, cashiers),
+		posting(Refund, "refunds", ScopeRefund, refunds),
 	}
+}
+
+// Verb is the last segment of the path, by which the service knows the action, too; one
+// that makes its resource has none.
+func (a *Action) Verb() string {
+	if a.New {
+		return ""
+	}
+	return a.Path[strings.LastIndexByte(a.Path, '/')+1:]
+}
+
+// Pattern is that of the action's route.
+func (a *Action) Pattern() string {
+	if a.Transition {
+		return "POST " + strings.TrimSuffix(a.Path, a.Verb()) + "{transition}"
+	}
+	return "POST " + a.Path
 }
 
 var actions = func() map[ActionName]*Action {
@@ -238,11 +286,11 @@ func (p *Proxy) Do(ctx context.Context, v *Visit, c Command, now time.Time) (Ans
 		done, err := p.cfg.Hands.Carry(ctx, v.Session.Tenant, v.Property, &c)
 		end = Finished{At: p.cfg.Now(), Failure: err}
 		if err == nil {
-			end.Answer = Answer{Status: a.status(), Receipt: NewReceipt(done)}
+			end.Answer = Answer{Status: a.Status(), Receipt: NewReceipt(done)}
 		}
 		did = did.Ended(err, end.At)
 		if a.New {
-			did.Resource.ID = done.id(a.Kind)
+			did.Resource.ID, _ = done[a.Member].(string)
 		}
 		e, err := p.cfg.News.event(did.proxied(a), v.at(v.Property), v.Request, end.At)
 		if err != nil {
@@ -294,8 +342,8 @@ func (p *Proxy) useFactor(ctx context.Context, v *Visit, c *Command, now time.Ti
 	return ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, Use{Scope: c.Action.Scope, Resource: c.ID.String(), Once: c.Once}, now)
 }
 
-// status is that of a success.
-func (a *Action) status() int {
+// Status is that of a success.
+func (a *Action) Status() int {
 	if a.New || a.Category == categoryFolio {
 		return 201
 	}
@@ -308,15 +356,6 @@ func (a *Action) Words() string {
 		return "work order"
 	}
 	return a.Kind
-}
-
-// id is that of a resource that was made.
-func (d Done) id(kind string) string {
-	if kind != kindWorkOrder {
-		return ""
-	}
-	id, _ := d["workOrderId"].(string)
-	return id
 }
 
 // proxied is what the event says of an activity that has ended.

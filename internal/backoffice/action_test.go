@@ -29,18 +29,12 @@ func TestActionsAreDeclared(t *testing.T) {
 			t.Errorf("%s: %+v", a.Name, a)
 		case !ok || !slices.Contains(does.Parts, PartDashboard):
 			t.Errorf("%s: nothing listens to %s", a.Name, a.Topic)
+		case !strings.HasPrefix(a.Path, "/") || strings.Contains(a.Path, "{"+a.Member+"}") == a.New || a.Member == "" || (a.Body == BodyPosting) != (a.Category == categoryFolio):
+			t.Errorf("%s: path %s of %s, body %s", a.Name, a.Path, a.Member, a.Body)
+		case (len(a.From) == 0) != (a.New || a.Category == categoryFolio):
+			t.Errorf("%s: offered in the states %v", a.Name, a.From)
 		case a.Large && a.Scope == "" || (a.Category == categoryFolio) != (a.Scope != ""):
 			t.Errorf("%s: second factor %q", a.Name, a.Scope)
-		}
-	}
-	for _, name := range []struct {
-		kind        string
-		transitions []string
-	}{{"task_", TaskTransitions()}, {"work_order_", WorkOrderTransitions()}} {
-		for _, transition := range name.transitions {
-			if !seen[ActionName(name.kind+transition)] {
-				t.Errorf("there is no action for %s%s", name.kind, transition)
-			}
 		}
 	}
 }

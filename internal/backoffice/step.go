@@ -35,27 +35,20 @@ type move struct {
 	roles []Role
 }
 
-// moves is the table of what may be done next. The service that has the resource has the
-// last word: a room may still be occupied, and a key that was never issued not be revoked.
+// moves is the table of what may be done next: the actions on resources of views, and
+// those on keys. The service that has the resource has the last word: a room may still be
+// occupied, and a key that was never issued not be revoked.
 var moves = func() []move {
-	of := func(n ActionName, s Step, from ...string) move {
-		a := actions[n]
-		return move{a.Kind, s, from, a.Roles}
+	var all []move
+	for _, a := range Actions() {
+		if len(a.From) > 0 {
+			all = append(all, move{a.Kind, Step(a.Verb()), a.From, a.Roles})
+		}
 	}
-	key := func(s Step) move { return move{kindReservation, s, []string{"checked_in"}, LockRoles()} }
-	return []move{
-		of(CheckIn, StepCheckIn, "confirmed"),
-		of(CheckOut, StepCheckOut, "checked_in"),
-		key(StepIssueKey), key(StepExtendKey), key(StepRebindKey), key(StepRevokeKey),
-		of(TaskStart, StepStart, "pending"),
-		of(TaskComplete, StepComplete, "pending", "in_progress"),
-		of(TaskInspect, StepInspect, "done"),
-		of(TaskReopen, StepReopen, "in_progress", "done", "inspected"),
-		of(WorkOrderStart, StepStart, "open"),
-		of(WorkOrderResolve, StepResolve, "open", "in_progress"),
-		of(WorkOrderClose, StepClose, "resolved"),
-		of(WorkOrderReopen, StepReopen, "in_progress", "resolved", "closed"),
+	for _, s := range []Step{StepIssueKey, StepExtendKey, StepRebindKey, StepRevokeKey} {
+		all = append(all, move{kindReservation, s, []string{"checked_in"}, LockRoles()})
 	}
+	return all
 }()
 
 // Steps are what the roles of an operator allow at a view's items on a day of the house.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"melmastoon.ghasi.io/bff/contracts"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
 // TestClosedSets walks every closed set of words in OpenAPI and in the schemas of
@@ -81,11 +82,11 @@ func TestClosedSets(t *testing.T) {
 			delete(foreign, at)
 		case parts[at] != "":
 			if !within(set, code) {
-				t.Errorf("%s: no set in the code has all of %s", at, set)
+				t.Errorf("%s: no set in the code has all of its words; %s", at, nearest(set, code))
 			}
 			delete(parts, at)
 		case code[set] == nil:
-			t.Errorf("%s: no set in the code is %s", at, set)
+			t.Errorf("%s: no set in the code has these words and no others; %s", at, nearest(set, code))
 		}
 	}
 	maps.Copy(parts, foreign)
@@ -103,6 +104,24 @@ func within(set string, all map[string][]string) bool {
 		}
 	}
 	return false
+}
+
+// nearest says by which words a set differs from the one in the code that is most like it.
+func nearest(set string, all map[string][]string) string {
+	words, best, least := strings.Fields(set), "none is like "+set, 0
+	for _, other := range slices.Sorted(maps.Keys(all)) {
+		have := strings.Fields(other)
+		more, less := without(words, have), without(have, words)
+		if n := len(more) + len(less); len(more) < len(words) && (least == 0 || n < least) {
+			least, best = n, fmt.Sprintf("the nearest is %s: only described %v, only in the code %v", all[other][0], more, less)
+		}
+	}
+	return best
+}
+
+// without returns the words that the other list does not have.
+func without(words, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(other, w) })
 }
 
 func keyOf[T any](words []T) string {
@@ -152,6 +171,7 @@ func codeSets(t *testing.T) map[string][]string {
 	for _, f := range files {
 		ast.Inspect(f, c.readLists)
 	}
+	c.readTables()
 	return c.sets
 }
 
@@ -164,6 +184,23 @@ type collector struct {
 func (c *collector) add(at ast.Node, words []string) {
 	if len(words) > 1 {
 		c.sets[keyOf(words)] = append(c.sets[keyOf(words)], c.fset.Position(at.Pos()).String())
+	}
+}
+
+// readTables adds what is named by the rows of a table: widgets, and the transitions of
+// each resource.
+func (c *collector) readTables() {
+	tables := map[string][]string{}
+	for _, w := range backoffice.Widgets() {
+		tables["backoffice.Widgets"] = append(tables["backoffice.Widgets"], string(w.ID))
+	}
+	for _, a := range backoffice.Actions() {
+		if a.Transition {
+			tables["backoffice.Actions, "+a.Pattern()] = append(tables["backoffice.Actions, "+a.Pattern()], a.Verb())
+		}
+	}
+	for name, words := range tables {
+		c.sets[keyOf(words)] = append(c.sets[keyOf(words)], name)
 	}
 }
 
@@ -239,8 +276,8 @@ func (c *collector) word(e ast.Expr) (string, bool) {
 		return c.word(e.Sel)
 	case *ast.KeyValueExpr:
 		return c.word(e.Value)
-	case *ast.CallExpr: // string(SortPriceAsc), widget("arrivals", …)
-		if f, ok := e.Fun.(*ast.Ident); ok && (f.Name == "string" || f.Name == "widget") {
+	case *ast.CallExpr: // string(SortPriceAsc)
+		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "string" {
 			return c.word(e.Args[0])
 		}
 	}

@@ -75,18 +75,11 @@ func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command)
 	if c.Action.New {
 		id = bff.IDFromBytes(c.Action.ID, [16]byte{1})
 	}
-	done := backoffice.Done{"guestName": "Zarghuna Ahmadzai"} // which is not kept
-	switch c.Action.Name {
-	case backoffice.Charge, backoffice.Refund:
-		done["entryId"], done["folioId"], done["postedAt"] = "ent_1", id, at
-	case backoffice.CheckIn, backoffice.CheckOut:
-		done["reservationId"], done["status"], done["version"] = id, "checked_in", 2
-	default:
-		name := "taskId"
-		if c.Action.ID == backoffice.PrefixWorkOrder {
-			name = "workOrderId"
-		}
-		done[name], done["status"], done["version"], done["updatedAt"] = id.String(), "done", 2, at
+	done := backoffice.Done{"guestName": "Zarghuna Ahmadzai", c.Action.Member: id.String()} // of which the name is not kept
+	if c.Action.Body == backoffice.BodyPosting {
+		done["entryId"], done["postedAt"] = bff.IDFromBytes(backoffice.PrefixPosting, [16]byte{1}).String(), at
+	} else {
+		done["status"], done["version"], done["updatedAt"] = "done", 2, at
 	}
 	return done, nil
 }
@@ -176,23 +169,6 @@ func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.
 	return err
 }
 
-// actionPaths are a good request of each action: path and body.
-func (f *front) actionPaths() map[string][2]string {
-	id := func(p bff.Prefix) string { return bff.NewID(p, f.clock()).String() }
-	const small = `{"amount":{"minor":"9900","currency":"AFN"},"description":"Tea"}`
-	return map[string][2]string{
-		"checkIn":       {"/reservations/" + id(bff.PrefixReservation) + "/check-in", ""},
-		"checkOut":      {"/reservations/" + id(bff.PrefixReservation) + "/check-out", ""},
-		"moveTask":      {"/housekeeping/tasks/" + id(backoffice.PrefixTask) + "/complete", ""},
-		"openWorkOrder": {"/maintenance/work-orders", `{"title":"Leaking tap","severity":"low","roomNumber":"204"}`},
-		"moveWorkOrder": {"/maintenance/work-orders/" + id(backoffice.PrefixWorkOrder) + "/close", ""},
-		"charge":        {"/folios/" + id(bff.PrefixFolio) + "/charges", small},
-		"refund":        {"/folios/" + id(bff.PrefixFolio) + "/refunds", small},
-		"decide":        {"/ai/suggestions/" + f.advise() + "/decide", `{"outcome":"rejected"}`},
-		"acknowledge":   {"/alerts/alr_2/acknowledge", `{"notes":"seen"}`},
-	}
-}
-
 // advise adds a suggestion and returns its id.
 func (f *front) advise() string {
 	id := bff.NewID("sug", f.clock()).String()
@@ -214,13 +190,39 @@ func (f *front) adviseOf(category string) string {
 	return id
 }
 
-// action is a request of an action, with a second factor where one is needed.
+// actionNames are those of everything that operators do about a resource or an entry of
+// an inbox.
+func actionNames() []string {
+	all := []string{"decide", "acknowledge"}
+	for _, a := range backoffice.Actions() {
+		all = append(all, string(a.Name))
+	}
+	return all
+}
+
+// action is a good request of an action, with a second factor where one is needed.
 func (s *sender) action(name string) *request {
 	s.f.tb.Helper()
-	of := s.f.actionPaths()[name]
-	r := s.keyed(base+of[0]+"?propertyId="+house, of[1])
-	if name == "refund" {
-		r.header.Set("X-Mfa-Attestation", s.attest(backoffice.ScopeRefund, strings.Split(of[0], "/")[2]))
+	const at = "?propertyId=" + house
+	switch name {
+	case "decide":
+		return s.keyed(base+"/ai/suggestions/"+s.f.advise()+"/decide"+at, `{"outcome":"rejected"}`)
+	case "acknowledge":
+		return s.keyed(base+"/alerts/alr_2/acknowledge"+at, `{"notes":"seen"}`)
+	}
+	a, _ := backoffice.FindAction(backoffice.ActionName(name))
+	body, ok := map[backoffice.Body]string{
+		"":                       "",
+		backoffice.BodyPosting:   `{"amount":{"minor":"9900","currency":"AFN"},"description":"Tea"}`,
+		backoffice.BodyWorkOrder: `{"title":"Leaking tap","severity":"low","roomNumber":"204"}`,
+	}[a.Body]
+	if !ok {
+		s.f.tb.Fatalf("%s: there is no good body of a %s", name, a.Body)
+	}
+	id := bff.NewID(a.ID, s.f.clock()).String()
+	r := s.keyed(base+strings.Replace(a.Path, "{"+a.Member+"}", id, 1)+at, body)
+	if a.Scope != "" && !a.Large {
+		r.header.Set("X-Mfa-Attestation", s.attest(a.Scope, id))
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -96,43 +97,48 @@ func (f *killedFleet) houses(d *till) (tenant string, properties []string) {
 func (f *killedFleet) prepareProxied(d *till, a *backoffice.Action) ready {
 	f.t.Helper()
 	tenant, houses := f.houses(d)
-	var r ready
-	behind := "/" + string(a.Upstream) + "/api/v1"
-	switch a.Name {
-	case backoffice.CheckIn, backoffice.CheckOut:
-		verb := map[backoffice.ActionName]string{backoffice.CheckIn: "check-in", backoffice.CheckOut: "check-out"}[a.Name]
-		stay := f.freshStay(tenant, houses, map[bool]string{true: "/arrivals?status=confirmed", false: "/in-house"}[a.Name == backoffice.CheckIn])
-		r.call = mutate(stay.PropertyID, "/reservations/"+stay.ReservationID+"/"+verb, nil)
-		behind += r.call.Path
-	case backoffice.TaskStart, backoffice.TaskComplete, backoffice.TaskInspect, backoffice.TaskReopen:
-		var task sim.Task
-		f.drill("/tasks", map[string]string{"propertyId": houses[0], "roomNumber": "101"}, &task)
-		verb := f.moveTo("/tasks/"+task.TaskID, map[backoffice.ActionName][]string{
-			backoffice.TaskStart: {"start"}, backoffice.TaskComplete: {"complete"}, backoffice.TaskInspect: {"complete", "inspect"}, backoffice.TaskReopen: {"complete", "reopen"},
-		}[a.Name])
-		r.call = mutate(houses[0], "/housekeeping/tasks/"+task.TaskID+"/"+verb, nil)
-		behind += "/tasks/" + task.TaskID + "/" + verb
-	case backoffice.WorkOrderOpen:
-		r.call = mutate(houses[0], "/maintenance/work-orders", map[string]any{"title": "Lamp", "severity": "low"})
-		behind += "/work-orders"
-	case backoffice.WorkOrderStart, backoffice.WorkOrderResolve, backoffice.WorkOrderClose, backoffice.WorkOrderReopen:
-		var order sim.WorkOrder
-		f.drill("/work-orders", map[string]any{"propertyId": houses[0], "title": "Lamp", "severity": "low"}, &order)
-		verb := f.moveTo("/work-orders/"+order.WorkOrderID, map[backoffice.ActionName][]string{
-			backoffice.WorkOrderStart: {"start"}, backoffice.WorkOrderResolve: {"resolve"}, backoffice.WorkOrderClose: {"resolve", "close"}, backoffice.WorkOrderReopen: {"resolve", "reopen"},
-		}[a.Name])
-		r.call = mutate(houses[0], "/maintenance/work-orders/"+order.WorkOrderID+"/"+verb, nil)
-		behind += "/work-orders/" + bff.MustParseID(backoffice.PrefixWorkOrder, order.WorkOrderID).UUID() + "/" + verb
-	case backoffice.Charge, backoffice.Refund:
-		stay := f.freshStay(tenant, houses, "/in-house")
-		verb := string(a.Name) + "s"
-		r.call = mutate(stay.PropertyID, "/folios/"+stay.FolioID+"/"+verb, map[string]any{
-			"amount": map[string]string{"minor": "1250", "currency": stay.Total.Currency}, "description": "Tea",
-		})
-		if a.Name == backoffice.Refund {
-			r.call.Header.Set("X-Mfa-Attestation", f.factor(d, "folio.refund", stay.FolioID))
+	property, behind := houses[0], "/"+string(a.Upstream)+"/api/v1"
+	var id string
+	var body any
+	switch a.ID {
+	case bff.PrefixReservation:
+		list, ok := map[string]string{"confirmed": "/arrivals?status=confirmed", "checked_in": "/in-house"}[a.From[0]]
+		if !ok {
+			f.t.Fatalf("%s: there is no list of reservations that are %s", a.Name, a.From[0])
 		}
-		behind += "/folios/" + bff.MustParseID(bff.PrefixFolio, stay.FolioID).UUID() + "/" + verb
+		stay := f.freshStay(tenant, houses, list)
+		property, id = stay.PropertyID, stay.ReservationID
+		behind += "/reservations/" + id
+	case backoffice.PrefixTask:
+		var task sim.Task
+		f.drill("/tasks", map[string]string{"propertyId": property, "roomNumber": "101"}, &task)
+		id = task.TaskID
+		f.bring(a, "/tasks/"+id, "pending", "start", "in_progress", "complete", "done", "inspect", "inspected")
+		behind += "/tasks/" + id
+	case backoffice.PrefixWorkOrder:
+		lamp := map[string]any{"title": "Lamp", "severity": "low"}
+		if body, behind = lamp, behind+"/work-orders"; !a.New {
+			var order sim.WorkOrder
+			lamp["propertyId"] = property
+			f.drill("/work-orders", lamp, &order)
+			body, id = nil, order.WorkOrderID
+			f.bring(a, "/work-orders/"+id, "open", "start", "in_progress", "resolve", "resolved", "close", "closed")
+			behind += "/" + bff.MustParseID(a.ID, id).UUID()
+		}
+	case bff.PrefixFolio:
+		stay := f.freshStay(tenant, houses, "/in-house")
+		property, id = stay.PropertyID, stay.FolioID
+		body = map[string]any{"amount": map[string]string{"minor": "1250", "currency": stay.Total.Currency}, "description": "Tea"}
+		behind += "/folios/" + bff.MustParseID(a.ID, id).UUID()
+	default:
+		f.t.Fatalf("%s: there is no %s that can be made ready", a.Name, a.Kind)
+	}
+	if !a.New {
+		behind += "/" + a.Verb()
+	}
+	r := ready{call: mutate(property, strings.Replace(a.Path, "{"+a.Member+"}", id, 1), body)}
+	if a.Scope != "" && !a.Large {
+		r.call.Header.Set("X-Mfa-Attestation", f.factor(d, string(a.Scope), id))
 	}
 	book := func() int {
 		f.t.Helper()
@@ -170,14 +176,17 @@ func (f *killedFleet) freshStay(tenant string, houses []string, list string) sim
 	return sim.Reservation{}
 }
 
-// moveTo makes all but the last transition of a thing, and returns that one.
-func (f *killedFleet) moveTo(path string, transitions []string) string {
+// bring takes a thing through its life, from state to state, until it stands in the last
+// of those in which the action is possible.
+func (f *killedFleet) bring(a *backoffice.Action, path string, life ...string) {
 	f.t.Helper()
-	last := len(transitions) - 1
-	for _, t := range transitions[:last] {
-		f.drill(path+"/"+t, nil, nil)
+	end := slices.Index(life, a.From[len(a.From)-1])
+	if end < 0 {
+		f.t.Fatalf("%s: there is no way to %v", a.Name, a.From)
 	}
-	return transitions[last]
+	for i := 1; i < end; i += 2 {
+		f.drill(path+"/"+life[i], nil, nil)
+	}
 }
 
 // prepareDecision has the orchestrator suggest something.

@@ -105,7 +105,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	}
 	f.send(0, f.sender("opt_parwana").lock("issue", ""))
 	f.furnish()
-	for _, name := range []string{"openWorkOrder", "decide", "acknowledge"} {
+	for _, name := range []string{string(backoffice.WorkOrderOpen), "decide", "acknowledge"} {
 		f.send(0, b.action(name))
 	}
 	b.from(0, "POST", "/sync/handshake", "")

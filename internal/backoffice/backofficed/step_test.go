@@ -99,7 +99,10 @@ func TestStepsAreRoutes(t *testing.T) {
 	f := newFront(t, frontConfig{})
 	f.employAt("*", "opt_owner", backoffice.Owner)
 	s := f.sender("opt_owner")
-	served := append(backoffice.TaskTransitions(), backoffice.WorkOrderTransitions()...)
+	var served []string
+	for _, a := range backoffice.Actions() {
+		served = append(served, a.Verb())
+	}
 	api := backofficehttp.New(backofficehttp.Config{Metrics: prometheus.NewRegistry()})
 	for _, rt := range api.Routes() {
 		served = append(served, rt.Pattern[strings.LastIndexByte(rt.Pattern, '/')+1:])
@@ -181,7 +184,16 @@ func TestStepsAreAccepted(t *testing.T) {
 			}
 		}
 	}
-	stays := map[backoffice.Step]backoffice.ActionName{backoffice.StepCheckIn: backoffice.CheckIn, backoffice.StepCheckOut: backoffice.CheckOut}
+	moves := func(p bff.Prefix) map[backoffice.Step]backoffice.ActionName {
+		out := map[backoffice.Step]backoffice.ActionName{}
+		for _, a := range backoffice.Actions() {
+			if a.ID == p && !a.New {
+				out[backoffice.Step(a.Verb())] = a.Name
+			}
+		}
+		return out
+	}
+	stays, tasks, orders := moves(bff.PrefixReservation), moves(backoffice.PrefixTask), moves(backoffice.PrefixWorkOrder)
 	today := s.view("/arrivals?propertyId=" + p.PropertyID).Date
 	date, err := time.Parse(time.DateOnly, today)
 	if err != nil {
@@ -209,14 +221,6 @@ func TestStepsAreAccepted(t *testing.T) {
 		walk("/arrivals?date="+date.AddDate(0, 0, days+1).Format(time.DateOnly)+"&", none, stays)
 	}
 	walk("/arrivals?", backoffice.StepCheckIn, stays)
-	tasks := map[backoffice.Step]backoffice.ActionName{
-		backoffice.StepStart: backoffice.TaskStart, backoffice.StepComplete: backoffice.TaskComplete,
-		backoffice.StepInspect: backoffice.TaskInspect, backoffice.StepReopen: backoffice.TaskReopen,
-	}
-	orders := map[backoffice.Step]backoffice.ActionName{
-		backoffice.StepStart: backoffice.WorkOrderStart, backoffice.StepResolve: backoffice.WorkOrderResolve,
-		backoffice.StepClose: backoffice.WorkOrderClose, backoffice.StepReopen: backoffice.WorkOrderReopen,
-	}
 	for _, step := range []backoffice.Step{backoffice.StepStart, backoffice.StepComplete, backoffice.StepInspect, backoffice.StepReopen} {
 		walk("/housekeeping/board?", step, tasks)
 	}

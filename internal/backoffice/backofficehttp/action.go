@@ -3,7 +3,6 @@ package backofficehttp
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -19,50 +18,56 @@ const (
 	maxPosting = 1_000_000_000_000
 )
 
-// deed is one route of actions: what its path and body say. Everything else is the
-// same for all.
-type deed struct {
-	pattern string
-	// names are the actions that the route takes; with a transition in the path
-	// several.
-	names []backoffice.ActionName
-	// resource is the wildcard of the resource's id; empty for what is new.
-	resource string
-	// read reads the body into the command; nil = there is none.
-	read func(in *web.Input, c *backoffice.Command)
-}
+// actionRoute is a route of actions: one, or all transitions of a resource.
+type actionRoute []*backoffice.Action
 
-// deeds are the routes of actions that another service carries out.
-func deeds() []deed {
-	var tasks, orders []backoffice.ActionName
-	for _, t := range backoffice.TaskTransitions() {
-		tasks = append(tasks, backoffice.ActionName("task_"+t))
+// actionRoutes are the routes of actions that another service carries out.
+func actionRoutes() []actionRoute {
+	var all []actionRoute
+	for _, a := range backoffice.Actions() {
+		i := slices.IndexFunc(all, func(rt actionRoute) bool { return rt[0].Pattern() == a.Pattern() })
+		if i < 0 {
+			i, all = len(all), append(all, nil)
+		}
+		all[i] = append(all[i], &a)
 	}
-	for _, t := range backoffice.WorkOrderTransitions() {
-		orders = append(orders, backoffice.ActionName("work_order_"+t))
-	}
-	one := func(n backoffice.ActionName) []backoffice.ActionName { return []backoffice.ActionName{n} }
-	return []deed{
-		{"POST /reservations/{reservationId}/check-in", one(backoffice.CheckIn), "reservationId", nil},
-		{"POST /reservations/{reservationId}/check-out", one(backoffice.CheckOut), "reservationId", nil},
-		{"POST /housekeeping/tasks/{taskId}/{transition}", tasks, "taskId", nil},
-		{"POST /maintenance/work-orders", one(backoffice.WorkOrderOpen), "", readWorkOrder},
-		{"POST /maintenance/work-orders/{workOrderId}/{transition}", orders, "workOrderId", nil},
-		{"POST /folios/{folioId}/charges", one(backoffice.Charge), "folioId", readPosting},
-		{"POST /folios/{folioId}/refunds", one(backoffice.Refund), "folioId", readPosting},
-	}
+	return all
 }
 
 // roles are those that may use the route for something.
-func (d *deed) roles() []backoffice.Role {
+func (rt actionRoute) roles() []backoffice.Role {
 	var all []backoffice.Role
-	for _, n := range d.names {
-		if a, ok := backoffice.FindAction(n); ok {
-			all = append(all, a.Roles...)
-		}
+	for _, a := range rt {
+		all = append(all, a.Roles...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// actionRoute is the row of the route table. A body without a reader has no size, which the
+// table does not take.
+func (a *API) actionRoute(of actionRoute) web.Route {
+	rt := web.Route{
+		Pattern: of[0].Pattern(), Handle: a.act(of), Kind: web.Change, Budget: actionBudget,
+		Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: of.roles()}, KeepsAnswers: true,
+	}
+	if of[0].Body == "" {
+		rt.Body = web.NoBody
+	} else if of.read() != nil {
+		rt.Body = 4 * kib
+	}
+	return rt
+}
+
+// read is what reads the body into the command; nil = there is none.
+func (rt actionRoute) read() func(in *web.Input, c *backoffice.Command) {
+	switch rt[0].Body {
+	case backoffice.BodyPosting:
+		return readPosting
+	case backoffice.BodyWorkOrder:
+		return readWorkOrder
+	}
+	return nil
 }
 
 // readOnce reads the key of a mutation, and what the clock shows now by which it was made.
@@ -72,22 +77,23 @@ func readOnce(r *http.Request) (backoffice.Once, error) {
 }
 
 // act answers a route of actions.
-func (a *API) act(d *deed) web.Handler {
+func (a *API) act(rt actionRoute) web.Handler {
+	read := rt.read()
 	return func(w http.ResponseWriter, r *http.Request) error {
 		once, err := readOnce(r)
 		if err != nil {
 			return err
 		}
 		c := backoffice.Command{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
-		if err := d.readPath(r, &c); err != nil {
+		if err := rt.readPath(r, &c); err != nil {
 			return err
 		}
-		if d.read != nil {
+		if read != nil {
 			in, err := web.ReadBody(w, r)
 			if err != nil {
 				return err
 			}
-			d.read(in, &c)
+			read(in, &c)
 			if err := in.Err(); err != nil {
 				return err
 			}
@@ -109,21 +115,21 @@ func (a *API) act(d *deed) web.Handler {
 }
 
 // readPath reads which action is meant, on which resource.
-func (d *deed) readPath(r *http.Request, c *backoffice.Command) error {
+func (rt actionRoute) readPath(r *http.Request, c *backoffice.Command) error {
 	var bad bff.FieldErrors
-	name := d.names[0]
-	if len(d.names) > 1 {
-		kind := name[:strings.LastIndexByte(string(name), '_')+1]
-		if name = kind + backoffice.ActionName(web.PathValue(r, "transition")); !slices.Contains(d.names, name) {
+	c.Action = rt[0]
+	if c.Action.Transition {
+		verb := web.PathValue(r, "transition")
+		if i := slices.IndexFunc(rt, func(a *backoffice.Action) bool { return a.Verb() == verb }); i >= 0 {
+			c.Action = rt[i]
+		} else {
 			bad.Add("transition", bff.FieldUnsupported)
-			name = d.names[0] // for the form of the id
 		}
 	}
-	c.Action, _ = backoffice.FindAction(name) // a test walks the table
-	if d.resource != "" {
+	if a := c.Action; !a.New {
 		var err error
-		c.ID, err = bff.ParseID(c.Action.ID, web.PathValue(r, d.resource))
-		bad.Check(err == nil, d.resource, bff.FieldFormat)
+		c.ID, err = bff.ParseID(a.ID, web.PathValue(r, a.Member))
+		bad.Check(err == nil, a.Member, bff.FieldFormat)
 	}
 	return bad.Err()
 }

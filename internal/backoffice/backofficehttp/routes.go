@@ -193,15 +193,8 @@ func (a *API) Routes() []web.Route {
 		})
 	}
 	table = append(table, a.markRoutes()...)
-	for _, d := range deeds() {
-		rt := web.Route{
-			Pattern: d.pattern, Handle: a.act(&d), Kind: web.Change, Budget: actionBudget, Body: web.NoBody,
-			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: d.roles()}, KeepsAnswers: true,
-		}
-		if d.read != nil {
-			rt.Body = 4 * kib
-		}
-		table = append(table, rt)
+	for _, rt := range actionRoutes() {
+		table = append(table, a.actionRoute(rt))
 	}
 	var routes []web.Route
 	for _, base := range Bases() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -26,16 +27,6 @@ var resources = map[backoffice.Upstream]string{
 	backoffice.UpstreamMaintenance:  "/api/v1/work-orders/{workOrderId}",
 	backoffice.UpstreamBilling:      "/api/v1/folios/{folioId}",
 }
-
-// verbs are what each service calls an action on one of its resources.
-var verbs = map[backoffice.ActionName]string{
-	backoffice.CheckIn: "check-in", backoffice.CheckOut: "check-out",
-	backoffice.TaskStart: "start", backoffice.TaskComplete: "complete", backoffice.TaskInspect: "inspect", backoffice.TaskReopen: "reopen",
-	backoffice.WorkOrderStart: "start", backoffice.WorkOrderResolve: "resolve", backoffice.WorkOrderClose: "close", backoffice.WorkOrderReopen: "reopen",
-	backoffice.Charge: "charges", backoffice.Refund: "refunds",
-}
-
-const routeWorkOrders = "/api/v1/work-orders"
 
 // FindProperty implements backoffice.Hands.
 func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
@@ -62,17 +53,14 @@ func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.A
 func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *backoffice.Command) (backoffice.Done, error) {
 	a := c.Action
 	d := dialectOf(a.Upstream)
-	route, path := routeWorkOrders, routeWorkOrders
-	if !a.New {
-		verb, ok := verbs[a.Name]
-		if !ok {
-			return nil, fmt.Errorf("%s has no word for %s", a.Upstream, a.Name)
-		}
-		route = resources[a.Upstream] + "/" + verb
-		path = upstream.Path(route, d.write(c.ID))
+	route := resources[a.Upstream]
+	if a.New { // posted to the list of its kind
+		route = route[:strings.LastIndexByte(route, '/')]
+	} else {
+		route += "/" + a.Verb()
 	}
 	var out carried
-	err := h.clients[a.Upstream].Post(ctx, route, path, d.body(property, c), &out, d.of(tenant), d.once(c.Once.Key),
+	err := h.clients[a.Upstream].Post(ctx, route, upstream.Path(route, d.write(c.ID)), d.body(property, c), &out, d.of(tenant), d.once(c.Once.Key),
 		upstream.Idempotent(), upstream.Within(a.Upstream.MutationTimeout()))
 	if err != nil {
 		return nil, refusedAction(a, err)
@@ -129,17 +117,7 @@ type carried struct {
 // done is that in our words. One that is about another resource, or does not say
 // where the resource stands now, is none.
 func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (backoffice.Done, error) {
-	name, said := "", ""
-	switch a.Upstream {
-	case backoffice.UpstreamReservation:
-		name, said = "reservationId", r.ReservationID
-	case backoffice.UpstreamHousekeeping:
-		name, said = "taskId", r.TaskID
-	case backoffice.UpstreamMaintenance:
-		name, said = "workOrderId", r.WorkOrderID
-	case backoffice.UpstreamBilling:
-		name, said = "folioId", r.FolioID
-	}
+	said := map[string]string{"reservationId": r.ReservationID, "taskId": r.TaskID, "workOrderId": r.WorkOrderID, "folioId": r.FolioID}[a.Member]
 	about, err := bff.ParseID(a.ID, d.read(a.ID, said))
 	switch {
 	case err != nil || !a.New && about != id:
@@ -148,7 +126,7 @@ func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (backoffice.D
 		a.Upstream != backoffice.UpstreamBilling && (r.Status == "" || r.Version <= 0):
 		return nil, fmt.Errorf("%s does not say what it has done", a.Upstream)
 	}
-	done := backoffice.Done{name: about.String()}
+	done := backoffice.Done{a.Member: about.String()}
 	add := func(name string, at *bff.Timestamp) {
 		if at != nil {
 			done[name] = *at

@@ -29,6 +29,9 @@ func (p *platform) carry(t *testing.T, tenant bff.ID, c *backoffice.Command) (ba
 	}
 	for {
 		done, err := p.up.Hands.Carry(ctx, tenant, p.at.Property, c)
+		if err == nil && p.accepted != nil {
+			p.accepted[c.Action.Name] = true
+		}
 		if bff.CodeOf(err) != bff.CodeUpstreamTimeout || ctx.Err() != nil {
 			return done, err
 		}
@@ -45,10 +48,11 @@ func find(t *testing.T, name backoffice.ActionName) *backoffice.Action {
 }
 
 // Each service is spoken to in its own headers, ids and money: the simulator takes
-// nothing else.
+// nothing else, and it takes every action.
 func TestActionsAtTheSimulator(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t)
+	p.accepted = map[backoffice.ActionName]bool{}
 	ctx := testkit.Context(t)
 	read := func(from backoffice.Source) any {
 		t.Helper()
@@ -93,17 +97,25 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	if len(codes) != 1 || codes[bff.CodeOf(nil)] == 0 {
 		t.Errorf("%v", codes)
 	}
-	// A task that waits for staff.
+	guests, _ := read(backoffice.SourceInHouse).([]backoffice.Stay)
+	leaving := bff.MustParseID(bff.PrefixReservation, guests[0].ReservationID)
+	if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, backoffice.CheckOut), ID: leaving}); err != nil || done["status"] != "checked_out" {
+		t.Errorf("checked out: %v, %v", done, err)
+	}
+	// A task that waits for staff, from its start to its end and back.
 	tasks, _ := read(backoffice.SourceTasks).([]backoffice.Task)
 	i := slices.IndexFunc(tasks, func(x backoffice.Task) bool { return x.Status == "pending" })
 	task := bff.MustParseID(backoffice.PrefixTask, tasks[i].TaskID)
-	for name, want := range map[backoffice.ActionName]string{backoffice.TaskStart: "in_progress"} {
-		if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, name), ID: task}); err != nil || done["status"] != want || done["taskId"] != task.String() {
-			t.Errorf("%s: %v, %v", name, done, err)
-		}
-	}
 	if _, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, backoffice.TaskInspect), ID: task}); bff.CodeOf(err) != bff.CodeStateConflict {
 		t.Errorf("inspected before it is done: %v", err)
+	}
+	for _, step := range []struct {
+		name backoffice.ActionName
+		want string
+	}{{backoffice.TaskStart, "in_progress"}, {backoffice.TaskComplete, "done"}, {backoffice.TaskInspect, "inspected"}, {backoffice.TaskReopen, "pending"}} {
+		if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, step.name), ID: task}); err != nil || done["status"] != step.want || done["taskId"] != task.String() {
+			t.Errorf("%s: %v, %v", step.name, done, err)
+		}
 	}
 	// A work order from its report to its end.
 	opened, err := p.carry(t, p.at.Tenant, &backoffice.Command{
@@ -140,6 +152,11 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		c.Posting.Amount.Currency, c.Once.Key = "XXX", ""
 		if _, err := p.carry(t, p.at.Tenant, c); bff.CodeOf(err) != bff.CodeValidationFailed {
 			t.Errorf("%s in another currency: %v", action, err)
+		}
+	}
+	for _, a := range backoffice.Actions() {
+		if !p.accepted[a.Name] {
+			t.Errorf("%s: no request of it in this test was accepted by the simulator", a.Name)
 		}
 	}
 	// One entry of each inbox.

@@ -23,6 +23,8 @@ type platform struct {
 	up    *Upstreams
 	at    backoffice.Place // a property with many rooms
 	other bff.ID           // another tenant
+	// accepted are the actions that were carried out; nil = that is not kept.
+	accepted map[backoffice.ActionName]bool
 }
 
 func newPlatform(t *testing.T) *platform {

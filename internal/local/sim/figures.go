@@ -50,7 +50,7 @@ func (s *Sim) kpis(c *call) (any, error) {
 	arrivals := countStays(only(book, arriving(day)))
 	per := func(n int) float64 { return math.Round(float64(revenue)/float64(max(n, 1))) / 100 }
 	return map[string]any{
-		"propertyId": c.speaks.id(p.id), "date": day, "asOf": bff.At(c.now), "currency": cur, "adr": per(taken), "revpar": per(p.rooms),
+		"propertyId": c.speaks.id(p.id), "date": day, "asOf": bff.At(s.houseTime(p, c.now)), "currency": cur, "adr": per(taken), "revpar": per(p.rooms),
 		"occupancyRate":       math.Round(1000*float64(night.Occupied)/float64(night.Total)) / 1000,
 		"averageLengthOfStay": math.Round(10*float64(nights)/float64(max(taken, 1))) / 10,
 		"cancellations":       arrivals["cancelled"], "noShows": arrivals["no_show"], "channelMix": channels,
@@ -82,7 +82,7 @@ func (s *Sim) shifts(c *call) (any, error) {
 		sh.OperatorID, sh.DisplayName = o.id, o.displayName
 		items = append(items, sh)
 	}
-	out, err := pageOf(c, p, day, items)
+	out, err := pageOf(s, c, p, day, items)
 	return struct {
 		page[Shift]
 		Gaps []Shift `json:"gaps"`
@@ -107,7 +107,7 @@ func (s *Sim) rates(c *call) (any, error) {
 		cents := p.nightCents(day, bff.DefaultOccupancy()) * int64(100+25*n) / 100
 		items = append(items, rate{derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), p.ratePlanID, micros(convert(cents, cur))}) //nolint:gosec // small index
 	}
-	return pageOf(c, p, day, items)
+	return pageOf(s, c, p, day, items)
 }
 
 // Note is something to know about a day in the house.
@@ -128,5 +128,5 @@ func (s *Sim) houseNotes(c *call) (any, error) {
 	for n := range 1 + rnd.below(3) {
 		items = append(items, Note{s.refID(prefixNote, ref{p, day, n}), texts[rnd.below(len(texts))], p.tenant.staffer("general_manager")})
 	}
-	return pageOf(c, p, day, items)
+	return pageOf(s, c, p, day, items)
 }

@@ -101,7 +101,7 @@ func (s *Sim) folios(c *call) (any, error) {
 			items = append(items, f)
 		}
 	}
-	out, err := pageOf(c, p, day, items)
+	out, err := pageOf(s, c, p, day, items)
 	out.Counts = counts
 	return struct {
 		page[Folio]
@@ -136,7 +136,7 @@ func (s *Sim) drawer(c *call, p *property, day bff.Date) Drawer {
 	taken.Minor += s.staff.drawers[p.id+day.String()]
 	s.staff.mu.Unlock()
 	return Drawer{
-		PropertyID: c.speaks.id(p.id), Date: day, AsOf: bff.At(c.now), Status: "open", OpenedBy: c.speaks.id(p.tenant.staffer("front_desk")),
+		PropertyID: c.speaks.id(p.id), Date: day, AsOf: bff.At(s.houseTime(p, c.now)), Status: "open", OpenedBy: c.speaks.id(p.tenant.staffer("front_desk")),
 		Opening: minor(opening), Taken: minor(taken), Expected: minor(bff.Money{Minor: opening.Minor + taken.Minor, Currency: cur}),
 	}
 }

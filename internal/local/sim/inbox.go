@@ -129,7 +129,7 @@ func listInbox[T any](s *Sim, c *call, in inboxOf[T]) (any, error) {
 		}
 	}
 	slices.SortStableFunc(items, func(a, b T) int { return in.at(b).Compare(in.at(a)) })
-	out, err := pageOf(c, nil, 0, items)
+	out, err := pageOf(s, c, nil, 0, items)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (s *Sim) acceptance(c *call) (any, error) {
 	}
 	decided := n["accepted"] + n["rejected"] + n["modified"]
 	return map[string]any{
-		"propertyId": p.id, "days": 30, "asOf": bff.At(c.now), "accepted": n["accepted"], "rejected": n["rejected"], "modified": n["modified"],
+		"propertyId": p.id, "days": 30, "asOf": bff.At(s.houseTime(p, c.now)), "accepted": n["accepted"], "rejected": n["rejected"], "modified": n["modified"],
 		"expired": n["expired"], "acceptanceRate": float64(1000*(n["accepted"]+n["modified"])/decided) / 1000,
 	}, nil
 }

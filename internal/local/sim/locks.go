@@ -85,7 +85,7 @@ func (s *Sim) lockRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		return pageOf(c, p, day, s.lockFailures(c, p, day))
+		return pageOf(s, c, p, day, s.lockFailures(c, p, day))
 	})
 }
 

@@ -110,7 +110,7 @@ func (s *Sim) orderRoutes() {
 				items = append(items, w.spoken(c.speaks))
 			}
 		}
-		out, err := pageOf(c, p, dateOf(at), items)
+		out, err := pageOf(s, c, p, dateOf(at), items)
 		out.Counts = counts
 		return struct {
 			page[WorkOrder]
@@ -135,7 +135,7 @@ func (s *Sim) orderRoutes() {
 				items = append(items, blocked{w.RoomNumber, c.speaks.id(w.WorkOrderID), w.Severity, w.OpenedAt})
 			}
 		}
-		return pageOf(c, p, dateOf(at), items)
+		return pageOf(s, c, p, dateOf(at), items)
 	})
 	s.handle("maintenance", "GET /api/v1/work-orders/{workOrderId}", func(c *call) (any, error) {
 		_, w, err := s.findWorkOrder(c)

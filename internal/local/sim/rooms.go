@@ -84,7 +84,7 @@ func (s *Sim) roomRoutes() {
 			counts[r.Status]++
 		}
 		items = slices.DeleteFunc(items, func(r Room) bool { return !c.wanted(r.Status) })
-		out, err := pageOf(c, p, dateOf(at), items)
+		out, err := pageOf(s, c, p, dateOf(at), items)
 		out.Counts = counts
 		return out, err
 	})
@@ -121,7 +121,7 @@ func (s *Sim) occupancy(c *call) (any, error) {
 	for d := from; d < to; d++ {
 		items = append(items, s.night(p, d, at))
 	}
-	return pageOf(c, p, from, items)
+	return pageOf(s, c, p, from, items)
 }
 
 func (s *Sim) night(p *property, d bff.Date, at time.Time) Night {

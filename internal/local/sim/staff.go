@@ -409,18 +409,18 @@ const (
 	maxPageItems = 200
 )
 
-// pageOf cuts the page that the caller asks for.
-func pageOf[T any](c *call, p *property, day bff.Date, items []T) (page[T], error) {
+// pageOf cuts the page that the caller asks for, by the house's own clock.
+func pageOf[T any](s *Sim, c *call, p *property, day bff.Date, items []T) (page[T], error) {
 	out := page[T]{Date: &day, AsOf: bff.At(c.now), Items: []T{}, Total: len(items)}
 	if p != nil {
-		out.PropertyID = c.speaks.id(p.id)
+		out.PropertyID, out.AsOf = c.speaks.id(p.id), bff.At(s.houseTime(p, c.now))
 	}
 	var bad bff.FieldErrors
 	limit := c.number(&bad, "limit", pageItems, 1, maxPageItems)
 	from := 0
-	if s := c.URL.Query().Get("cursor"); s != "" {
-		n, err := strconv.ParseUint(strings.TrimPrefix(s, "c"), 36, 31)
-		bad.Check(err == nil && s[0] == 'c', "cursor", bff.FieldFormat)
+	if cursor := c.URL.Query().Get("cursor"); cursor != "" {
+		n, err := strconv.ParseUint(strings.TrimPrefix(cursor, "c"), 36, 31)
+		bad.Check(err == nil && cursor[0] == 'c', "cursor", bff.FieldFormat)
 		from = int(n) //nolint:gosec // 31 bits
 	}
 	if err := refused(bad); err != nil {

@@ -292,7 +292,7 @@ func (s *Sim) stayRoutes() {
 			all := only(s.book(p, day, at), of(day, at))
 			slices.SortStableFunc(all, func(a, b Reservation) int { return cmp.Compare(a.ETA, b.ETA) })
 			vip := c.URL.Query().Get("vip") == "true"
-			out, err := pageOf(c, p, day, only(all, func(r Reservation) bool { return c.wanted(r.Status, usual...) && (r.VIP || !vip) }))
+			out, err := pageOf(s, c, p, day, only(all, func(r Reservation) bool { return c.wanted(r.Status, usual...) && (r.VIP || !vip) }))
 			out.Counts = countStays(all)
 			return out, err
 		})
@@ -350,7 +350,7 @@ func (s *Sim) stayCounts(c *call) (any, error) {
 	}
 	arrivals := countStays(only(book, arriving(day)))
 	return map[string]any{
-		"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "arrivals": arrivals, "departures": countStays(only(book, departing(day))),
+		"propertyId": p.id, "date": day, "asOf": bff.At(s.houseTime(p, c.now)), "arrivals": arrivals, "departures": countStays(only(book, departing(day))),
 		"inHouse": countStays(only(book, sleeping(day, at))), "cancellations": arrivals["cancelled"], "noShows": arrivals["no_show"], "channels": channels,
 	}, nil
 }

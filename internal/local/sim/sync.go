@@ -46,7 +46,7 @@ func (s *Sim) devices(c *call) (any, error) {
 		d.LastSeenAt = bff.At(c.now.Add(-time.Duration(d.LagSeconds) * time.Second))
 		items = append(items, d)
 	}
-	out, err := pageOf(c, p, dateOf(s.houseTime(p, c.now)), items)
+	out, err := pageOf(s, c, p, dateOf(s.houseTime(p, c.now)), items)
 	out.Counts = counts
 	return out, err
 }

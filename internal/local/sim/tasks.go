@@ -184,7 +184,7 @@ func (s *Sim) taskRoutes() {
 		}
 		kind := c.URL.Query().Get("kind")
 		items := slices.DeleteFunc(slices.Clone(all), func(t Task) bool { return !c.wanted(t.Status) || kind != "" && kind != t.Kind })
-		out, err := pageOf(c, p, day, items)
+		out, err := pageOf(s, c, p, day, items)
 		out.Counts = countTasks(all)
 		return out, err
 	})
@@ -195,7 +195,7 @@ func (s *Sim) taskRoutes() {
 		}
 		counts := countTasks(all)
 		return map[string]any{
-			"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "total": len(all), "counts": counts,
+			"propertyId": p.id, "date": day, "asOf": bff.At(s.houseTime(p, c.now)), "total": len(all), "counts": counts,
 			"percentDone":            math.Round(1000*float64(counts["done"]+counts["inspected"])/float64(max(len(all), 1))) / 10,
 			"timeToReadyMinutes":     timeToReady(all),
 			"pendingAtArrivalWindow": soonNeeded(all, book, s.houseTime(p, c.now)),
@@ -208,7 +208,7 @@ func (s *Sim) taskRoutes() {
 		}
 		stock, perDay := p.rooms*(2+int(mix(p.seed, kindTask, uint64(day))%4)), max(len(all), 1) //nolint:gosec // small numbers
 		return map[string]any{
-			"propertyId": p.id, "date": day, "asOf": bff.At(c.now), "cleanSets": stock, "setsPerDay": perDay,
+			"propertyId": p.id, "date": day, "asOf": bff.At(s.houseTime(p, c.now)), "cleanSets": stock, "setsPerDay": perDay,
 			"runwayDays": math.Round(10*float64(stock)/float64(perDay)) / 10,
 		}, nil
 	})

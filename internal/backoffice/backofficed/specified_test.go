@@ -1,0 +1,136 @@
+package backofficed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+	"melmastoon.ghasi.io/bff/internal/web"
+)
+
+// routeTable has the public routes by pattern, without the base.
+func routeTable() map[string]web.Route {
+	out := map[string]web.Route{}
+	for _, rt := range backofficehttp.New(backofficehttp.Config{Metrics: prometheus.NewRegistry()}).Routes() {
+		if pattern := strings.Replace(rt.Pattern, " "+backofficehttp.Bases()[0], " ", 1); pattern != rt.Pattern {
+			out[pattern] = rt
+		}
+	}
+	return out
+}
+
+// rolesOf names roles in the order of the list of all; empty and all of them are "all".
+func rolesOf(roles []backoffice.Role) string {
+	var names []string
+	for _, r := range backoffice.Roles() {
+		if slices.Contains(roles, r) {
+			names = append(names, string(r))
+		}
+	}
+	if len(names) == 0 || len(names) == len(backoffice.Roles()) {
+		return "all"
+	}
+	return strings.Join(names, ", ")
+}
+
+// compareRows holds the rows of a document's table, by their first cell, to those of the
+// code.
+func compareRows(t *testing.T, page, heading string, code map[string]map[string]string) {
+	t.Helper()
+	specified := map[string]map[string]string{}
+	for _, row := range testkit.Table(t, page, heading) {
+		name := row[heading]
+		if specified[name] != nil {
+			t.Errorf("docs/%s has two rows of %s", page, name)
+		}
+		delete(row, heading)
+		specified[name] = row
+	}
+	if diff := cmp.Diff(specified, code); diff != "" {
+		t.Errorf("(-specified in docs/%s +in the code):\n%s", page, diff)
+	}
+}
+
+// TestRoutesAreAsSpecified: docs/staff.md says of each route what it is, how often and
+// how long it may be asked, and what it needs of its caller.
+func TestRoutesAreAsSpecified(t *testing.T) {
+	t.Parallel()
+	actions := map[string][]backoffice.Role{}
+	for _, a := range backoffice.Actions() {
+		actions[a.Pattern()] = append(actions[a.Pattern()], a.Roles...)
+	}
+	code := map[string]map[string]string{}
+	for pattern, rt := range routeTable() {
+		needs, ok := rt.Needs.(backoffice.Needs)
+		if !ok {
+			t.Errorf("%s says nothing of its caller", pattern)
+		}
+		row := map[string]string{
+			"Kind": string(rt.Kind), "Limit": string(rt.Limit), "Gate": string(rt.Gate), "Budget": fmt.Sprintf("%d s", rt.Budget/time.Second),
+			"Body": "", "Property": "", "Roles": rolesOf(needs.Roles), "Key": "",
+		}
+		if rt.Budget%time.Second != 0 {
+			row["Budget"] = rt.Budget.String()
+		}
+		if rt.Body > 0 {
+			row["Body"] = fmt.Sprintf("%d KiB", rt.Body>>10)
+		}
+		switch {
+		case needs.Property:
+			row["Property"] = "one"
+		case needs.OwnProperty:
+			row["Property"] = "may name one"
+		}
+		if needs.ProofOnly {
+			row["Roles"] = "a proof alone"
+		}
+		if roles, ok := actions[pattern]; ok {
+			if got, want := rolesOf(needs.Roles), rolesOf(roles); got != want {
+				t.Errorf("%s lets %s through, its actions are for %s", pattern, got, want)
+			}
+			row["Roles"] = "by action"
+		}
+		if rt.KeepsAnswers {
+			row["Key"] = "yes"
+		}
+		code[pattern] = row
+	}
+	compareRows(t, "staff.md", "Route", code)
+}
+
+// TestActionsAreAsSpecified: docs/staff.md says of each action where it is carried out,
+// for which roles and with which second factor, and by which event the service tells it.
+func TestActionsAreAsSpecified(t *testing.T) {
+	t.Parallel()
+	code := map[string]map[string]string{}
+	for _, a := range backoffice.Actions() {
+		factor := string(a.Scope)
+		if a.Large {
+			factor += ", large ones"
+		}
+		code[string(a.Name)] = map[string]string{
+			"Request": "POST " + a.Path, "Body": string(a.Body), "Service": string(a.Upstream), "From": strings.Join(a.From, ", "),
+			"Roles": rolesOf(a.Roles), "Second factor": factor, "Topic": strings.TrimPrefix(a.Topic, "melmastoon."),
+		}
+	}
+	compareRows(t, "staff.md", "Action", code)
+}
+
+// TestWidgetsAreAsSpecified: docs/staff.md says of each widget what it is made of and for
+// which roles.
+func TestWidgetsAreAsSpecified(t *testing.T) {
+	t.Parallel()
+	code := map[string]map[string]string{}
+	for _, w := range backoffice.Widgets() {
+		code[string(w.ID)] = map[string]string{"Source": string(w.From), "Service": string(w.From.Upstream()), "Roles": rolesOf(w.Roles)}
+	}
+	compareRows(t, "staff.md", "Widget", code)
+}

@@ -1,13 +1,15 @@
 // Package batch lets concurrent callers share writes: while one write is under
 // way, what the others bring gathers for the next. The busier, the fewer writes
 // per item; no caller waits for a timer, and each is answered after the write that
-// had its item. It does not know what is written where.
+// had its item. Items that no caller waits for may gather longer. It does not know
+// what is written where.
 package batch
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,22 +40,27 @@ type Config[T any] struct {
 	Size    int           // weight of one write
 	Most    int           // weight that may wait
 	Timeout time.Duration // of one write
+	// Pause is the least time between the beginnings of two writes, by how many items the
+	// first had, while no caller waits; nil = none.
+	Pause func(items int) time.Duration
 }
 
 // Writer gathers items and writes them.
 type Writer[T any] struct {
 	cfg     Config[T]
 	mu      sync.Mutex
-	queue   []*entry[T]
+	queue   []entry[T]
 	queued  int // weight
 	closed  bool
 	writing chan struct{} // closed when all is written; nil while there is nothing to write
+	hurry   chan struct{} // a caller waits
 }
 
 type entry[T any] struct {
-	item T
-	done chan error
-	span trace.Span // of the caller; nil if it is not recorded
+	item  T
+	flush bool       // there is no item, only a caller that waits for those before
+	done  chan error // nil = no caller waits
+	span  trace.Span // of the caller; nil if it is not recorded
 }
 
 // New returns a Writer.
@@ -62,22 +69,74 @@ func New[T any](cfg Config[T]) *Writer[T] {
 		cfg.Weight = func(T) int { return 1 }
 	}
 	cfg.Most = max(1, cfg.Most)
-	return &Writer[T]{cfg: cfg}
+	return &Writer[T]{cfg: cfg, hurry: make(chan struct{}, 1)}
 }
 
 // Add returns nil only after the item is written. A caller waits no longer than its
 // own ctx, also while the write hangs; when that ends first, the item may still be
 // written later (at most once), and the error is ErrLate or the caller's cancellation.
 func (w *Writer[T]) Add(ctx context.Context, item T) error {
-	e := &entry[T]{item: item, done: make(chan error, 1), span: tracing.Of(ctx)}
-	weight := w.cfg.Weight(item)
+	return w.wait(ctx, entry[T]{item: item, span: tracing.Of(ctx)})
+}
+
+// Put queues an item that no caller waits for, and which may be lost with the process.
+func (w *Writer[T]) Put(span trace.Span, item T) error {
+	return w.enqueue(entry[T]{item: item, span: span})
+}
+
+// Flush returns after everything that was put before is written, or when ctx ends.
+func (w *Writer[T]) Flush(ctx context.Context) error {
 	w.mu.Lock()
+	idle := w.writing == nil
+	w.mu.Unlock()
+	if idle {
+		return nil
+	}
+	return w.wait(ctx, entry[T]{flush: true})
+}
+
+// wait queues an entry and returns after its write.
+func (w *Writer[T]) wait(ctx context.Context, e entry[T]) error {
+	done := make(chan error, 1)
+	e.done = done
+	if err := w.enqueue(e); err != nil {
+		return err
+	}
+	w.wake()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w: %w", ErrLate, context.Cause(ctx))
+	}
+}
+
+// wake ends a pause.
+func (w *Writer[T]) wake() {
+	select {
+	case w.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Writer[T]) weight(e *entry[T]) int {
+	if e.flush {
+		return 0
+	}
+	return w.cfg.Weight(e.item)
+}
+
+func (w *Writer[T]) enqueue(e entry[T]) error {
+	weight := w.weight(&e)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
 	case w.closed:
-		w.mu.Unlock()
 		return ErrClosed
 	case w.queued+weight > w.cfg.Most:
-		w.mu.Unlock()
 		return ErrFull
 	}
 	w.queue = append(w.queue, e)
@@ -86,16 +145,7 @@ func (w *Writer[T]) Add(ctx context.Context, item T) error {
 		w.writing = make(chan struct{})
 		go w.run(w.writing)
 	}
-	w.mu.Unlock()
-	select {
-	case err := <-e.done:
-		return err
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %w", ErrLate, context.Cause(ctx))
-	}
+	return nil
 }
 
 // Waiting is the weight of what waits for its write.
@@ -114,6 +164,7 @@ func (w *Writer[T]) Close(ctx context.Context) error {
 	if writing == nil {
 		return nil
 	}
+	w.wake()
 	select {
 	case <-writing:
 		return nil
@@ -125,57 +176,88 @@ func (w *Writer[T]) Close(ctx context.Context) error {
 // run writes until nothing waits.
 func (w *Writer[T]) run(done chan struct{}) {
 	defer close(done)
-	for taken := w.take(); len(taken) > 0; taken = w.take() {
+	var taken []entry[T]
+	for {
+		began := time.Now()
+		if taken = w.take(taken); len(taken) == 0 {
+			return
+		}
 		w.write(taken)
+		clear(taken)
+		w.pause(len(taken), began)
 	}
+}
+
+// pause lets items gather, unless they fill the next write.
+func (w *Writer[T]) pause(written int, began time.Time) {
+	if w.cfg.Pause == nil || w.full() {
+		return
+	}
+	select {
+	case <-time.After(w.cfg.Pause(written) - time.Since(began)):
+	case <-w.hurry:
+	}
+}
+
+// full reports whether the next write need not wait for more.
+func (w *Writer[T]) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed || w.queued >= w.cfg.Size
 }
 
 // take removes the oldest entries, up to one write's worth. Without any the writing
 // has ended.
-func (w *Writer[T]) take() []*entry[T] {
+func (w *Writer[T]) take(taken []entry[T]) []entry[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, weight := 0, 0
-	for n < len(w.queue) && (n == 0 || weight+w.cfg.Weight(w.queue[n].item) <= w.cfg.Size) {
-		weight += w.cfg.Weight(w.queue[n].item)
+	for n < len(w.queue) && (n == 0 || weight+w.weight(&w.queue[n]) <= w.cfg.Size) {
+		weight += w.weight(&w.queue[n])
 		n++
 	}
-	taken := w.queue[:n:n]
-	w.queue = w.queue[n:]
+	taken = append(taken[:0], w.queue[:n]...)
+	w.queue = slices.Delete(w.queue, 0, n)
 	w.queued -= weight
 	if n == 0 {
-		w.queue, w.writing = nil, nil
+		w.writing = nil
 	}
 	return taken
 }
 
 // write writes once and answers the callers.
-func (w *Writer[T]) write(taken []*entry[T]) {
+func (w *Writer[T]) write(taken []entry[T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
 	defer cancel()
-	items := make([]T, len(taken))
-	for i, e := range taken {
-		items[i] = e.item
-	}
 	ctx = tracing.Under(ctx, recorded(taken))
-	err := w.cfg.Write(ctx, items)
-	if err != nil && len(taken) > 1 && w.cfg.Refused(err) {
-		for i, e := range taken {
-			e.done <- w.cfg.Write(ctx, items[i:i+1])
+	items := make([]T, 0, len(taken))
+	for i := range taken {
+		if !taken[i].flush {
+			items = append(items, taken[i].item)
 		}
-		return
 	}
-	for _, e := range taken {
-		e.done <- err
+	var err error
+	if len(items) > 0 {
+		err = w.cfg.Write(ctx, items)
+	}
+	alone := err != nil && len(items) > 1 && w.cfg.Refused(err)
+	for i := range taken {
+		e := &taken[i]
+		if alone && !e.flush {
+			err = w.cfg.Write(ctx, []T{e.item})
+		}
+		if e.done != nil {
+			e.done <- err
+		}
 	}
 }
 
 // recorded is the span of the first recorded caller, or nil. The write is made once
 // for all and shows in that one's trace, whichever of them makes it.
-func recorded[T any](taken []*entry[T]) trace.Span {
-	for _, e := range taken {
-		if e.span != nil {
-			return e.span
+func recorded[T any](taken []entry[T]) trace.Span {
+	for i := range taken {
+		if taken[i].span != nil {
+			return taken[i].span
 		}
 	}
 	return nil

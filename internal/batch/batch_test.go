@@ -22,6 +22,7 @@ var errBad = errors.New("bad item")
 type ledger struct {
 	mu     sync.Mutex
 	writes [][]int
+	last   time.Time // of a write
 	took   time.Duration
 }
 
@@ -36,7 +37,7 @@ func (l *ledger) write(ctx context.Context, items []int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writes = append(l.writes, slices.Clone(items))
+	l.writes, l.last = append(l.writes, slices.Clone(items)), time.Now()
 	return nil
 }
 
@@ -227,6 +228,82 @@ func TestWritesBelongToATrace(t *testing.T) {
 		wg.Wait()
 		if len(got) != 2 || got[0] != nil || got[1] != span {
 			t.Errorf("writes are recorded under %v, want nothing and %v", got, span)
+		}
+	})
+}
+
+// Items that no caller waits for gather for a while; a caller that waits, a full write
+// or the end does not let them.
+func TestPutGathers(t *testing.T) {
+	t.Parallel()
+	const pause = 20 * time.Millisecond
+	for name, tc := range map[string]struct {
+		then     func(t *testing.T, w *batch.Writer[int]) error // after the second item
+		wantTook time.Duration                                  // until both are written
+		want     [][]int
+	}{
+		"nothing": {wantTook: pause, want: [][]int{{1}, {2}}},
+		"flush":   {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Flush(t.Context()) }, want: [][]int{{1}, {2}}},
+		"add":     {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Add(t.Context(), 3) }, want: [][]int{{1}, {2, 3}}},
+		"full":    {then: func(_ *testing.T, w *batch.Writer[int]) error { return w.Put(nil, 3) }, wantTook: pause, want: [][]int{{1}, {2, 3}}},
+		"close":   {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Close(t.Context()) }, want: [][]int{{1}, {2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := &ledger{}
+				w := batch.New(batch.Config[int]{
+					Write: l.write, Size: 2, Most: 3, Timeout: time.Minute, Pause: func(items int) time.Duration { return time.Duration(items) * pause },
+				})
+				if err := w.Flush(t.Context()); err != nil {
+					t.Errorf("with nothing to write: %v", err)
+				}
+				began := time.Now()
+				for i := 1; i <= 2; i++ {
+					if err := w.Put(nil, i); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				if tc.then != nil {
+					if err := tc.then(t, w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				<-time.After(time.Second)
+				if took := l.last.Sub(began); took != tc.wantTook || !slices.EqualFunc(l.writes, tc.want, slices.Equal) {
+					t.Errorf("%v after %v, want %v after %v", l.writes, took, tc.want, tc.wantTook)
+				}
+			})
+		})
+	}
+}
+
+// An item that no caller waits for is refused beyond the bound, and a caller gives a write up that hangs.
+func TestPutIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{took: time.Second}
+		w := batch.New(batch.Config[int]{Write: l.write, Size: 2, Most: 2, Timeout: time.Minute, Pause: func(int) time.Duration { return 0 }})
+		for i := range 3 { // one is written, two wait
+			if err := w.Put(nil, i); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if err := w.Put(nil, 9); !errors.Is(err, batch.ErrFull) {
+			t.Errorf("one too many: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := w.Flush(ctx); !errors.Is(err, batch.ErrLate) {
+			t.Errorf("flush of a write that hangs: %v", err)
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(slices.Concat(l.writes...)); n != 3 {
+			t.Errorf("%d items written, want 3", n)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func House() Rule {
 				Pure:     true,
 			},
 
-			service("consumer", "domain", []string{"internal/consumer", "internal/consumer/bot"}),
+			service("consumer", "domain", []string{"internal/consumer", "internal/consumer/bot", "internal/consumer/guest"}),
 			// Root and fakes before the adapters, whose pattern would match them.
 			{
 				// The services behind a domain, played in memory; only tests import it.

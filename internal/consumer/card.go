@@ -70,21 +70,26 @@ func (c Card) Session(v Client, now time.Time) GuestSession {
 	return s
 }
 
-// Resolve is Session with the refusal that is kept: a refusal on either side
-// counts. When it cannot be read, the session stays unread. It reports whether the
-// guest had the session purged: then there is none.
-func (c Card) Resolve(ctx context.Context, kept Refusals, v Client, now time.Time) (s GuestSession, cleared bool) {
-	s = c.Session(v, now)
-	r, err := kept.FindRefusal(ctx, s.ID)
-	if err != nil {
-		s.Unread = true
-		return s, false
-	}
+// Restored is Session with the refusal that is kept: a refusal on either side counts.
+func (c Card) Restored(r Refusal, v Client, now time.Time) GuestSession {
+	s := c.Session(v, now)
 	if r.Refused {
 		s.Consent.Telemetry = false
 		s.Silent = s.Silent && r.Silent
 	}
-	return s, r.Cleared
+	return s
+}
+
+// Resolve is Restored with what is kept. When it cannot be read, the session stays
+// unread. It reports whether the guest had the session purged: then there is none.
+func (c Card) Resolve(ctx context.Context, kept Refusals, v Client, now time.Time) (s GuestSession, cleared bool) {
+	r, err := kept.FindRefusal(ctx, c.SessionID)
+	if err != nil {
+		s = c.Session(v, now)
+		s.Unread = true
+		return s, false
+	}
+	return c.Restored(r, v, now), r.Cleared
 }
 
 // Cardless says which session ids count without a card. The zero value: none. Any

@@ -28,7 +28,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, v, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 		return a.replayMint(w, r, *earlier)
 	}
 	defer claim.Release()
-	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, v, now)
+	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, visitOf(r).WithIP(), now)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -98,28 +99,28 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 // is given none.
 func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) {
 	v := visitOf(r)
-	guest, now, hotel := v.SessionID, v.At, page.PropertyID
-	if guest.IsZero() || v.Untracked {
+	id, now, hotel := v.SessionID, v.At, page.PropertyID
+	if id.IsZero() || v.Untracked {
 		return
 	}
 	source := header(r.Header, "X-View-Source")
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}
-	rec := visits.Record{Guest: guest, Visit: v, Span: web.From(r.Context()).Span}
-	last, ok := a.guests.lastView.Get(guest.Bytes())
+	rec := visits.Record{Guest: id, Visit: v, Span: web.From(r.Context()).Span}
+	last, ok := a.guests.lastView.Get(id.Bytes())
 	// A page that is reloaded is where it was: in front.
 	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
 		rec.Viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
-		a.guests.lastView.Put(guest.Bytes(), lastView{v.Fingerprint, hotel, source, now})
+		a.guests.lastView.Put(id.Bytes(), lastView{v.Fingerprint, hotel, source, now})
 	}
-	if a.cfg.Telemetry.Samples(guest, consumer.SubjectDetailViewed) {
+	if a.cfg.Telemetry.Samples(id, consumer.SubjectDetailViewed) {
 		rec.Occasion = occasion(r)
 		took := a.cfg.Now().Sub(now)
 		search, _ := searchSession(r) // one that does not read is none
 		rec.Fact = func(consumer.GuestSession) consumer.Fact {
 			return consumer.DetailViewed{
-				GuestSessionID: guest, PropertyID: hotel, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
+				GuestSessionID: id, PropertyID: hotel, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
 				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
@@ -161,7 +162,7 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if req.Currency = headerCurrency(r, in); req.Currency == "" {
-		req.Currency = a.guests.glance(r).Currency
+		req.Currency = a.guests.resolve(w, r, guest.Peek).Session.Currency
 	}
 	if err := in.Err(); err != nil {
 		return err
@@ -223,7 +224,7 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	locale := a.guests.glance(r).Locale
+	locale := a.guests.resolve(w, r, guest.Peek).Session.Locale
 	// Hashed: people type names and addresses where a city belongs.
 	key := a.cfg.Answers.keys.Key("cache", "suggest", strconv.Itoa(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
 	_, err := a.answers.serve(w, r, shared{

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -90,12 +91,12 @@ func BenchmarkKnown(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				g := &guest{Visit: visitOf(r), session: &consumer.GuestSession{Locale: "fa-AF", Currency: bff.USD}}
+				d := &guest.Decision{Session: consumer.GuestSession{CreatedAt: time.Now(), Locale: "fa-AF", Currency: bff.USD}}
 				for b.Loop() {
 					if !known {
 						a.questions = memo.New[question, *askedFor](2)
 					}
-					a.ask(w, r, req, g)
+					a.ask(w, r, req, d)
 				}
 			})
 		})

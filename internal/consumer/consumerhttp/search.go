@@ -10,6 +10,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -25,15 +26,15 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g := a.guests.of(w, r)
-	q, key := a.ask(w, r, req, g)
-	now := g.At
-	ss, before := a.repeated(asked, g, q, now), consumer.Hash{}
+	v, d := visitOf(r), a.guests.resolve(w, r, guest.Identify)
+	q, key := a.ask(w, r, req, &d)
+	now := v.At
+	ss, before := a.repeated(asked, v, d.ID, q), consumer.Hash{}
 	if ss != nil {
 		before, _ = ss.Orders.Of(window(q))
 		ss.Orders = nil // the newest order is shown, and pinned then
 	} else {
-		ss = a.resume(r.Context(), asked, g.id, q, now)
+		ss = a.resume(r.Context(), asked, d.ID, q, now)
 	}
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
@@ -47,10 +48,10 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		ss.Orders = consumer.Orders{{Window: window(q), Name: out.order}}
 	}
 	known := before == out.order && !before.IsZero()
-	if !known && !g.Untracked { // untracked visits leave nothing behind
-		a.guests.lastSearch.Put(g.id.Bytes(), lastSearch{g.Fingerprint, ss})
+	if !known && !v.Untracked { // untracked visits leave nothing behind
+		a.guests.lastSearch.Put(d.ID.Bytes(), lastSearch{v.Fingerprint, ss})
 	}
-	a.searched(r, g, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache}, now)
+	a.searched(r, &d, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache})
 	return nil
 }
 
@@ -65,12 +66,12 @@ type lastSearch struct {
 // repeated returns the search session of a guest who asks the same once more, so
 // that there is nothing to write: pages are reloaded, and gone back to. It is nil
 // for another question, or after a while.
-func (a *API) repeated(asked bff.ID, g *guest, q *consumer.Asked, now time.Time) *consumer.SearchSession {
-	if !asked.IsZero() || g.Untracked {
+func (a *API) repeated(asked bff.ID, v *consumer.Visit, guest bff.ID, q *consumer.Asked) *consumer.SearchSession {
+	if !asked.IsZero() || v.Untracked {
 		return nil
 	}
-	last, ok := a.guests.lastSearch.Get(g.id.Bytes())
-	if !ok || last.fingerprint != g.Fingerprint || last.session.Query.Answer != q.Answer || now.Sub(last.session.StartedAt) > consumer.TouchAfter {
+	last, ok := a.guests.lastSearch.Get(guest.Bytes())
+	if !ok || last.fingerprint != v.Fingerprint || last.session.Query.Answer != q.Answer || v.At.Sub(last.session.StartedAt) > consumer.TouchAfter {
 		return nil
 	}
 	ss := *last.session
@@ -190,10 +191,10 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g := a.guests.of(w, r)
-	q, key := a.ask(w, r, req, g)
-	now := g.At
-	ss := a.resume(r.Context(), bff.ID{}, g.id, q, now)
+	d := a.guests.resolve(w, r, guest.Identify)
+	q, key := a.ask(w, r, req, &d)
+	now := visitOf(r).At
+	ss := a.resume(r.Context(), bff.ID{}, d.ID, q, now)
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	out, err := a.answers.serve(w, r, shared{
@@ -210,23 +211,24 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ss.LastAt, ss.ResultCount = now, out.total
-	a.searched(r, g, ss, false, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache}, now)
+	a.searched(r, &d, ss, false, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache})
 	return nil
 }
 
 // searched has a search recorded in the background; known says that its session is
 // recorded already, as it is.
-func (a *API) searched(r *http.Request, g *guest, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome, began time.Time) {
-	o.Took = a.cfg.Now().Sub(began)
+func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome) {
+	v := visitOf(r)
+	o.Took = a.cfg.Now().Sub(v.At)
 	rec := visits.Record{Span: web.From(r.Context()).Span}
 	if !known {
 		rec.Search = ss
 	}
-	if a.cfg.Telemetry.Samples(g.id, consumer.SubjectSearchExecuted) {
+	if a.cfg.Telemetry.Samples(d.ID, consumer.SubjectSearchExecuted) {
 		rec.Occasion = occasion(r)
 		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
 	}
-	a.guests.record(g, rec)
+	a.guests.record(v, d, rec)
 }
 
 // announceBrownout says which rung of the ladder the service stands on.

@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -106,11 +107,11 @@ func (a *API) askedFor(req *searchRequest, q *consumer.SearchQuery) *askedFor {
 
 // ask fills in what the request left to the guest, and names the answer; only then
 // is the guest's choice asked for.
-func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, g *guest) (q *consumer.Asked, answer string) {
+func (a *API) ask(w http.ResponseWriter, r *http.Request, req *searchRequest, d *guest.Decision) (q *consumer.Asked, answer string) {
 	if req.asked != nil {
 		return req.asked.Asked, req.asked.key
 	}
-	locale, currency := a.guests.choice(w, r, g)
+	locale, currency := a.guests.choice(w, r, d)
 	complete := req.query
 	if complete.Locale == "" {
 		complete.Locale = locale

@@ -26,7 +26,7 @@ type sessionView struct {
 
 // session serves what the service remembers of a guest.
 func (a *API) session(w http.ResponseWriter, r *http.Request) error {
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, s consumer.GuestSes
 		}
 	}
 	if card := visitOf(r).Card; !card.Describes(changed) {
-		a.guests.setCookies(w, changed, now)
+		a.guests.setCookies(w, consumer.CardOf(changed, now))
 	}
 	if f != nil {
 		a.guests.announce(r, changed, f, now)
@@ -114,7 +114,7 @@ func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (a *API) setConsent(w http.ResponseWriter, r *http.Request) error {
 // instead.
 func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 	if !visitOf(r).SessionID.IsZero() {
-		s, _, err := a.guest(w, r)
+		s, err := a.guest(w, r)
 		if err != nil {
 			return err
 		}

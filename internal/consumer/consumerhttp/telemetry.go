@@ -84,7 +84,7 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _ := a.reporter(r)
+	s := a.reporter(w, r)
 	now := a.cfg.Now()
 	c.GuestSessionID, c.OccurredAt = s.ID, bff.At(now)
 	return a.promise(w, r, s, c, bff.ID{}, now)
@@ -102,7 +102,7 @@ func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, v := a.reporter(r)
+	s, v := a.reporter(w, r), visitOf(r)
 	now := a.cfg.Now()
 	p.ID, p.GuestSessionID, p.ViewedAt = bff.NewID(bff.PrefixPageView, now), s.ID, bff.At(now)
 	p.UserAgentHash, p.FingerprintHash = v.UserAgent, v.Fingerprint
@@ -121,7 +121,7 @@ func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	s, _ := a.reporter(r)
+	s := a.reporter(w, r)
 	now := a.cfg.Now()
 	f.ID, f.GuestSessionID, f.OccurredAt = bff.NewID(bff.PrefixFunnelEvent, now), s.ID, bff.At(now)
 	return a.promise(w, r, s, f, f.ID, now)

@@ -18,7 +18,7 @@ const (
 
 // wishlist serves a guest's wishlist with the hotels' cards.
 func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
-	s, _, err := a.guest(w, r) // the session was proved: only its own list is shown
+	s, err := a.guest(w, r) // the session was proved: only its own list is shown
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (a *API) addWish(w http.ResponseWriter, r *http.Request) error {
 	if keyErr != nil {
 		return keyErr
 	}
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *API) removeWish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bff.FieldErrors{{Field: "propertyId", Code: bff.FieldFormat}}.Err()
 	}
-	s, _, err := a.guest(w, r)
+	s, err := a.guest(w, r)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func House() Rule {
 			service("consumer", "command", []string{"cmd/bff-consumer"}),
 
 			service("backoffice", "domain", []string{"internal/backoffice"}),
-			also(service("backoffice", "root", []string{"internal/backoffice/backofficed"}), "backoffice lake"),
+			also(service("backoffice", "root", []string{"internal/backoffice/backofficed"}), "backoffice lake", "backoffice warehouse"),
 			// Jobs over the rows of every tenant: no request gets there, and so it may have
 			// the pool of connections.
 			{
@@ -48,7 +48,7 @@ func House() Rule {
 				Service:    "backoffice",
 			},
 			{
-				// The cloud's client of the warehouse, which the program alone links.
+				// Where the lake's files are and the warehouse they are loaded into, with the cloud's clients.
 				Name:       "backoffice warehouse",
 				Packages:   []string{"internal/backoffice/backofficewarehouse"},
 				Imports:    []string{"backoffice lake"},
@@ -56,7 +56,7 @@ func House() Rule {
 				Service:    "backoffice",
 			},
 			isolated(service("backoffice", "adapters", []string{"internal/backoffice/backoffice*/..."})),
-			also(service("backoffice", "command", []string{"cmd/bff-backoffice"}), "backoffice warehouse"),
+			service("backoffice", "command", []string{"cmd/bff-backoffice"}),
 
 			{
 				// Protocols and doors to the outside; no hotels.
@@ -215,9 +215,9 @@ func House() Rule {
 	}
 }
 
-// also lets a group import another one.
-func also(g Group, imports string) Group {
-	g.Imports = append(g.Imports, imports)
+// also lets a group import others.
+func also(g Group, imports ...string) Group {
+	g.Imports = append(g.Imports, imports...)
 	return g
 }
 

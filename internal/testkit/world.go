@@ -246,8 +246,8 @@ func compile(name string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
-	// No debugger will look at it, and no test needs the client of a cloud.
-	args := []string{"build", "-tags=nocloud", "-ldflags=-s -w", "-o", path}
+	// No debugger will look at it.
+	args := []string{"build", "-ldflags=-s -w", "-o", path}
 	if raceEnabled {
 		args = append(args, "-race")
 	}

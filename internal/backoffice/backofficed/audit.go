@@ -13,6 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
 
@@ -72,7 +73,7 @@ func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) 
 		v.Heads = append(v.Heads, heads...)
 	}
 	if a.Export != "" {
-		if v.Bucket, err = backofficelake.OpenBucket(ctx, a.Export); err != nil {
+		if v.Bucket, err = backofficewarehouse.OpenBucket(ctx, a.Export); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, v.Bucket.Close()) }()

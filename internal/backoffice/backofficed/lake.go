@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
-
-	"gocloud.dev/blob"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/secrets"
@@ -34,6 +34,9 @@ func (s *LakeSettings) validate() []error {
 	var errs []error
 	if s.LakeURL == "" {
 		errs = append(errs, errors.New("lake-url: is required"))
+	}
+	if u, err := url.Parse(s.LakeURL); err == nil && u.Query().Has("endpoint") {
+		errs = append(errs, errors.New("lake-url: endpoint is for tests, the bucket is written there without credentials"))
 	}
 	given := 0
 	for _, g := range []bool{len(s.AuditKeys) > 0, s.AuditKeysFile != "", s.AuditKeysSecret != ""} {
@@ -106,7 +109,7 @@ func (s *LakeSettings) keyLines(ctx context.Context) (_ []string, err error) {
 
 // warehouse opens what loads exported files; nil for none.
 func (s *LakeSettings) warehouse() (backofficelake.Loader, error) {
-	return backofficelake.OpenLoader(s.LakeURL, s.WarehouseURL)
+	return backofficewarehouse.OpenLoader(s.LakeURL, s.WarehouseURL)
 }
 
 // lake opens the jobs of the audit lake. What is missing is reported by their runs.
@@ -124,7 +127,9 @@ func (s *LakeSettings) lake(table *outbox.Table, log *slog.Logger, instance stri
 func (s *LakeSettings) unloaded(table *outbox.Table, log *slog.Logger, instance string) backofficelake.Config {
 	return backofficelake.Config{
 		Outbox: table, News: backoffice.NewNewsroom(instance), Log: log, Keys: s.keys,
-		Bucket: func(ctx context.Context) (*blob.Bucket, error) { return backofficelake.OpenBucket(ctx, s.LakeURL) },
+		Bucket: func(ctx context.Context) (backofficelake.Bucket, error) {
+			return backofficewarehouse.OpenBucket(ctx, s.LakeURL)
+		},
 	}
 }
 

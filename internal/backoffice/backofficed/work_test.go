@@ -81,3 +81,12 @@ func TestWorkOfOthersNeedsNoSettings(t *testing.T) {
 		})
 	}
 }
+
+// A lake is not written without credentials, wherever its address says.
+func TestLakeAtAnEndpoint(t *testing.T) {
+	testkit.SetManifest(t, "kubernetes/work/bff-backoffice")
+	t.Setenv("BFF_BACKOFFICE_LAKE_URL", "gs://lake?endpoint=http://127.0.0.1:4443")
+	if _, err := service.Parse(Identity(), &commands{}, []string{"work"}); err == nil || !strings.Contains(err.Error(), "BFF_BACKOFFICE_LAKE_URL: endpoint is for tests") {
+		t.Errorf("a lake at an endpoint: %v", err)
+	}
+}

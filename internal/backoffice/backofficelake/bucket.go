@@ -7,57 +7,71 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"iter"
 	"math"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/parquet-go/parquet-go"
-	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob" // file://
-	"gocloud.dev/gcerrors"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-// OpenBucket opens a bucket by its URL: file:///directory, or what the main program has
-// linked (gs://bucket).
-func OpenBucket(ctx context.Context, address string) (*blob.Bucket, error) {
-	if address == "" {
-		return nil, errors.New("lake-url: is not set, nothing is exported or pruned")
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, errors.New("lake-url: is no URL")
-	}
-	if u.Scheme == "file" {
-		q := u.Query()
-		// Temporary files beside their targets, and no files of attributes.
-		for name, v := range map[string]string{"create_dir": "true", "no_tmp_dir": "true", "metadata": "skip"} {
-			if !q.Has(name) {
-				q.Set(name, v)
-			}
-		}
-		u.RawQuery = q.Encode()
-	}
-	b, err := blob.OpenBucket(ctx, u.String())
-	if err != nil {
-		return nil, fmt.Errorf("lake-url: %w", err)
-	}
-	return b, nil
+// Bucket is where the lake's files are, under names with slashes. A file is there whole or not at all. Every call ends within a time of its
+// own, whatever its context says, but for a Write, which may wait for its content.
+type Bucket interface {
+	// Read opens a file from an offset on: so many bytes, or to its end if length is negative. It fails with [fs.ErrNotExist] if there is
+	// none.
+	Read(ctx context.Context, name string, from, length int64) (io.ReadCloser, error)
+	// Write makes a file of everything that content has, unless reading that fails. With once it fails with [fs.ErrExist] if the file is there,
+	// which may also be by an attempt of its own whose answer was lost; without, it replaces it.
+	Write(ctx context.Context, name string, content io.Reader, once bool) error
+	// Copy makes a file of another one, or replaces it.
+	Copy(ctx context.Context, to, from string) error
+	// Remove removes a file, or fails with [fs.ErrNotExist].
+	Remove(ctx context.Context, name string) error
+	// List goes through the files whose names begin with a prefix, in the order of names.
+	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
+	Close() error
 }
 
-// blobFile reads parts of a blob.
-type blobFile struct {
+// Object is a file of a bucket.
+type Object struct {
+	Name     string
+	Modified time.Time
+}
+
+// temporary is where files in the making are.
+const temporary = "_tmp/"
+
+// maxDocument bounds manifests and heads: a manifest names at most a thousand rows, and a file per month.
+const maxDocument = 8 << 20
+
+// readDocument reads a manifest or a head.
+func readDocument(ctx context.Context, bucket Bucket, name string) ([]byte, error) {
+	r, err := bucket.Read(ctx, name, 0, maxDocument+1)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err == nil && len(b) > maxDocument {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxDocument)
+	}
+	return b, err
+}
+
+// bucketFile reads parts of a file.
+type bucketFile struct {
 	ctx    context.Context //nolint:containedctx // io.ReaderAt has none
-	bucket *blob.Bucket
-	path   string
+	bucket Bucket
+	name   string
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *blobFile) ReadAt(b []byte, at int64) (n int, err error) {
-	r, err := f.bucket.NewRangeReader(f.ctx, f.path, at, int64(len(b)), nil)
+func (f *bucketFile) ReadAt(b []byte, at int64) (n int, err error) {
+	r, err := f.bucket.Read(f.ctx, f.name, at, int64(len(b)))
 	if err != nil {
 		return 0, err
 	}
@@ -134,16 +148,15 @@ const other = math.MaxInt64
 var errOther = errors.New("the bucket has another head in its place: run audit verify --export")
 
 // writeHead writes a head, unless it is there.
-func writeHead(ctx context.Context, bucket *blob.Bucket, h backoffice.AuditHead) error {
+func writeHead(ctx context.Context, bucket Bucket, h backoffice.AuditHead) error {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	err = bucket.WriteAll(ctx, headPath(h), body, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
-	if code := gcerrors.Code(err); err == nil || code != gcerrors.FailedPrecondition && code != gcerrors.AlreadyExists {
+	if err := bucket.Write(ctx, headPath(h), bytes.NewReader(body), true); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	there, err := bucket.ReadAll(ctx, headPath(h))
+	there, err := readDocument(ctx, bucket, headPath(h))
 	if err == nil && !bytes.Equal(there, body) {
 		err = fmt.Errorf("%s: %w", headPath(h), errOther)
 	}
@@ -151,18 +164,14 @@ func writeHead(ctx context.Context, bucket *blob.Bucket, h backoffice.AuditHead)
 }
 
 // sweepTemporary removes what processes left behind that died while they wrote.
-func sweepTemporary(ctx context.Context, bucket *blob.Bucket) error {
-	all := bucket.List(&blob.ListOptions{Prefix: "_tmp/"})
-	for {
-		o, err := all.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+func sweepTemporary(ctx context.Context, bucket Bucket) error {
+	for o, err := range bucket.List(ctx, temporary) {
 		if err != nil {
 			return fmt.Errorf("list temporary files: %w", err)
 		}
-		if time.Since(o.ModTime) > 24*time.Hour {
-			_ = bucket.Delete(ctx, o.Key) // another process may have been first
+		if time.Since(o.Modified) > 24*time.Hour {
+			_ = bucket.Remove(ctx, o.Name) // another process may have been first
 		}
 	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package backofficelake
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +19,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 )
 
 const (
@@ -166,7 +166,7 @@ func plan(ctx context.Context, conn *pgx.Conn, t table) (*span, error) {
 }
 
 // exportSpan writes a range, unless that was done before, and confirms it.
-func (l *Lake) exportSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table, s span) (*Manifest, error) {
+func (l *Lake) exportSpan(ctx context.Context, conn *pgx.Conn, bucket Bucket, t table, s span) (*Manifest, error) {
 	m, err := readManifest(ctx, bucket, t.name, s)
 	if err == nil && m == nil {
 		m, err = writeSpan(ctx, conn, bucket, t, s)
@@ -175,7 +175,7 @@ func (l *Lake) exportSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Buck
 		return nil, err
 	}
 	for _, f := range m.Files {
-		if err := f.check(ctx, bucket); err != nil {
+		if _, err := f.check(ctx, bucket); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +192,7 @@ func (l *Lake) exportSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Buck
 }
 
 // writeSpan writes the files of a range and then its manifest.
-func writeSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table, s span) (_ *Manifest, err error) {
+func writeSpan(ctx context.Context, conn *pgx.Conn, bucket Bucket, t table, s span) (_ *Manifest, err error) {
 	w := &spanWriter{bucket: bucket, table: t, span: s, months: map[string]*upload{}}
 	defer w.discard(ctx)
 	if err := w.read(ctx, conn); err != nil {
@@ -207,8 +207,7 @@ func writeSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table
 		return nil, err
 	}
 	// A manifest of this range that is there already stands: its files are the lake's.
-	err = bucket.WriteAll(ctx, manifestPath(t.name, s), body, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
-	if err != nil && gcerrors.Code(err) != gcerrors.FailedPrecondition && gcerrors.Code(err) != gcerrors.AlreadyExists {
+	if err := bucket.Write(ctx, manifestPath(t.name, s), bytes.NewReader(body), true); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("write manifest: %w", err)
 	}
 	stands, err := readManifest(ctx, bucket, t.name, s)
@@ -220,15 +219,15 @@ func writeSpan(ctx context.Context, conn *pgx.Conn, bucket *blob.Bucket, t table
 	}
 	for _, f := range m.Files {
 		if !slices.ContainsFunc(stands.Files, func(other File) bool { return other.Path == f.Path }) {
-			_ = bucket.Delete(ctx, f.Path) // the same rows, written by another release
+			_ = bucket.Remove(ctx, f.Path) // the same rows, written by another release
 		}
 	}
 	return stands, nil
 }
 
-func readManifest(ctx context.Context, bucket *blob.Bucket, table string, s span) (*Manifest, error) {
-	b, err := bucket.ReadAll(ctx, manifestPath(table, s))
-	if gcerrors.Code(err) == gcerrors.NotFound {
+func readManifest(ctx context.Context, bucket Bucket, table string, s span) (*Manifest, error) {
+	b, err := readDocument(ctx, bucket, manifestPath(table, s))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none yet
 	}
 	if err != nil {
@@ -246,7 +245,7 @@ func readManifest(ctx context.Context, bucket *blob.Bucket, table string, s span
 
 // spanWriter writes the files of one range, one per month.
 type spanWriter struct {
-	bucket   *blob.Bucket
+	bucket   Bucket
 	table    table
 	span     span
 	months   map[string]*upload
@@ -257,20 +256,20 @@ type spanWriter struct {
 
 // upload is a file under a temporary name.
 type upload struct {
-	file *file
-	blob *blob.Writer
-	temp string
-	sum  hash.Hash
-	size int64
-	from time.Time
-	to   time.Time
-	done bool
+	file    *file
+	content *io.PipeWriter
+	written chan error // what became of it
+	temp    string
+	sum     hash.Hash
+	size    int64
+	from    time.Time
+	to      time.Time
 }
 
 func (u *upload) Write(b []byte) (int, error) {
 	_, _ = u.sum.Write(b) // a hash takes everything
 	u.size += int64(len(b))
-	return u.blob.Write(b)
+	return u.content.Write(b)
 }
 
 // pagesAhead are pages that are read while another is written.
@@ -375,14 +374,20 @@ func (w *spanWriter) add(ctx context.Context, values [][]byte, at time.Time) err
 	return u.file.add(values)
 }
 
-func (w *spanWriter) open(ctx context.Context) (*upload, error) {
-	u := &upload{temp: "_tmp/" + rand.Text(), sum: sha256.New()}
-	var err error
-	if u.blob, err = w.bucket.NewWriter(ctx, u.temp, &blob.WriterOptions{ContentType: "application/vnd.apache.parquet", DisableContentTypeDetection: true}); err != nil {
+// open begins a file, which the bucket takes while it is made.
+func (w *spanWriter) open(ctx context.Context) (_ *upload, err error) {
+	r, content := io.Pipe()
+	u := &upload{temp: temporary + rand.Text(), sum: sha256.New(), content: content, written: make(chan error, 1)}
+	if u.file, err = newFile(u, w.table.name, w.table.columns); err != nil {
 		return nil, err
 	}
-	u.file, err = newFile(u, w.table.name, w.table.columns)
-	return u, err
+	go func() {
+		err := w.bucket.Write(ctx, u.temp, r, false)
+		_ = r.CloseWithError(err) // never fails
+		u.written <- err
+		close(u.written)
+	}()
+	return u, nil
 }
 
 // finish closes the files, reads each back, and gives them their names.
@@ -392,20 +397,20 @@ func (w *spanWriter) finish(ctx context.Context) (*Manifest, error) {
 		if err := u.file.close(); err != nil {
 			return nil, err
 		}
-		if err := u.blob.Close(); err != nil {
+		_ = u.content.Close() // never fails
+		if err := <-u.written; err != nil {
 			return nil, err
 		}
-		u.done = true
 		sum := hex.EncodeToString(u.sum.Sum(nil))
 		f := File{Month: month, Path: u.temp, Rows: u.file.rows, Bytes: u.size, SHA256: sum, From: u.from, To: u.to}
-		if err := f.check(ctx, w.bucket); err != nil {
+		if _, err := f.check(ctx, w.bucket); err != nil {
 			return nil, err
 		}
 		f.Path = fmt.Sprintf("%s/month=%s/%s-%s.parquet", w.table.name, month, w.span.name(), sum[:8])
 		// A process that died before it wrote the manifest may have named the same file, which a bucket with a retention
 		// does not have written again.
-		if f.check(ctx, w.bucket) != nil {
-			if err := w.bucket.Copy(ctx, f.Path, u.temp, nil); err != nil {
+		if _, err := f.check(ctx, w.bucket); err != nil {
+			if err := w.bucket.Copy(ctx, f.Path, u.temp); err != nil {
 				return nil, fmt.Errorf("name %s: %w", f.Path, err)
 			}
 		}
@@ -420,32 +425,33 @@ func (w *spanWriter) discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for _, u := range w.months {
-		if !u.done {
-			_ = u.blob.Close() // half a file
-		}
-		_ = w.bucket.Delete(ctx, u.temp) // what stays is removed when it is a day old
+		_ = u.content.CloseWithError(errHalf) // unless it is whole
+		<-u.written
+		_ = w.bucket.Remove(ctx, u.temp) // what stays is removed when it is a day old
 	}
 }
 
-// check reads a file back: it has the bytes and the rows that were written.
-func (f File) check(ctx context.Context, bucket *blob.Bucket) error {
-	r, err := bucket.NewReader(ctx, f.Path, nil)
+var errHalf = errors.New("the export has failed, and the file is not whole")
+
+// check reads a file back: it has the bytes and the rows that were written. It returns how many bytes there are.
+func (f File) check(ctx context.Context, bucket Bucket) (size int64, err error) {
+	r, err := bucket.Read(ctx, f.Path, 0, -1)
 	if err != nil {
-		return fmt.Errorf("read back %s: %w", f.Path, err)
+		return 0, fmt.Errorf("read back %s: %w", f.Path, err)
 	}
 	sum := sha256.New()
-	_, err = io.Copy(sum, r)
+	size, err = io.Copy(sum, r)
 	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("read back %s: %w", f.Path, err)
+		return size, fmt.Errorf("read back %s: %w", f.Path, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != f.SHA256 {
-		return fmt.Errorf("read back %s: has another digest than what was written", f.Path)
+		return size, fmt.Errorf("read back %s: has another digest than what was written", f.Path)
 	}
-	rows, err := countRows(&blobFile{ctx: ctx, bucket: bucket, path: f.Path}, f.Bytes)
+	rows, err := countRows(&bucketFile{ctx: ctx, bucket: bucket, name: f.Path}, f.Bytes)
 	if err != nil || rows != f.Rows {
-		return fmt.Errorf("read back %s: has %d rows, want %d: %w", f.Path, rows, f.Rows, errors.Join(err, errRows))
+		return size, fmt.Errorf("read back %s: has %d rows, want %d: %w", f.Path, rows, f.Rows, errors.Join(err, errRows))
 	}
-	return nil
+	return size, nil
 }
 
 var errRows = errors.New("the file is not as it was written")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -15,9 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/parquet-go/parquet-go"
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/driver"
-	"gocloud.dev/gcerrors"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -101,9 +99,9 @@ func (f *sealed) exportUntil(l *life, export func(*backofficelake.Lake) service.
 		f.t.Fatal(err)
 	}
 	lake := f.config()
-	lake.Bucket = func(ctx context.Context) (*blob.Bucket, error) {
-		inner, err := backofficelake.OpenBucket(ctx, f.url())
-		return blob.NewBucket(&mortalBucket{inner: inner, life: l}), err
+	lake.Bucket = func(context.Context) (backofficelake.Bucket, error) {
+		inner, err := backofficelake.OpenDirectory(f.dir)
+		return &mortalBucket{inner, l}, err
 	}
 	if _, err := export(backofficelake.New(lake)).Run(ctx, db, now); (err != nil) != (l.diedAt != "") {
 		f.t.Errorf("cut off at %q: %v", l.diedAt, err)
@@ -241,64 +239,50 @@ func (l *life) trace(ctx context.Context, name string, effect bool) context.Cont
 
 // mortalBucket is the bucket of a process that may end.
 type mortalBucket struct {
-	driver.Bucket // what an export does not need
+	backofficelake.Bucket
 
-	inner *blob.Bucket
-	life  *life
+	life *life
 }
 
-func (*mortalBucket) ErrorCode(err error) gcerrors.ErrorCode { return gcerrors.Code(err) }
-func (*mortalBucket) ErrorAs(error, any) bool                { return false }
-func (b *mortalBucket) Close() error                         { return b.inner.Close() }
-
-func (b *mortalBucket) NewRangeReader(ctx context.Context, key string, offset, length int64, _ *driver.ReaderOptions) (driver.Reader, error) {
-	if err := b.life.step("read "+key, false); err != nil {
+func (b *mortalBucket) Read(ctx context.Context, name string, from, length int64) (io.ReadCloser, error) {
+	if err := b.life.step("read "+name, false); err != nil {
 		return nil, err
 	}
-	r, err := b.inner.NewRangeReader(ctx, key, offset, length, nil)
-	return &openReader{r}, err
+	return b.Bucket.Read(ctx, name, from, length)
 }
 
-func (b *mortalBucket) NewTypedWriter(ctx context.Context, key, contentType string, opts *driver.WriterOptions) (driver.Writer, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	w, err := b.inner.NewWriter(ctx, key, &blob.WriterOptions{ContentType: contentType, DisableContentTypeDetection: true, IfNotExist: opts.IfNotExist})
-	return &mortalWriter{Writer: w, life: b.life, key: key, cancel: cancel}, err
+// Write makes a file appear when its content has ended.
+func (b *mortalBucket) Write(ctx context.Context, name string, content io.Reader, once bool) error {
+	return b.Bucket.Write(ctx, name, &mortalReader{content, b.life, name}, once)
 }
 
-func (b *mortalBucket) Copy(ctx context.Context, to, from string, _ *driver.CopyOptions) error {
+func (b *mortalBucket) Copy(ctx context.Context, to, from string) error {
 	if err := b.life.step("copy "+to, true); err != nil {
 		return err
 	}
-	return b.inner.Copy(ctx, to, from, nil)
+	return b.Bucket.Copy(ctx, to, from)
 }
 
-func (b *mortalBucket) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
-	if err := b.life.step("delete "+key, true); err != nil {
+func (b *mortalBucket) Remove(ctx context.Context, name string) error {
+	if err := b.life.step("delete "+name, true); err != nil {
 		return err
 	}
-	return b.inner.Delete(ctx, key)
+	return b.Bucket.Remove(ctx, name)
 }
 
-type openReader struct{ *blob.Reader }
+type mortalReader struct {
+	io.Reader
 
-func (r *openReader) Attributes() *driver.ReaderAttributes {
-	return &driver.ReaderAttributes{ContentType: r.ContentType(), ModTime: r.ModTime(), Size: r.Size()}
+	life *life
+	name string
 }
 
-// mortalWriter makes a blob appear when it is closed.
-type mortalWriter struct {
-	*blob.Writer
-
-	life   *life
-	key    string
-	cancel func()
-}
-
-func (w *mortalWriter) Close() error {
-	defer w.cancel()
-	err := w.life.step("write "+w.key, true)
-	if err != nil {
-		w.cancel()
+func (r *mortalReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		if dead := r.life.step("write "+r.name, true); dead != nil {
+			return n, dead
+		}
 	}
-	return errors.Join(err, w.Writer.Close())
+	return n, err
 }

@@ -38,7 +38,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/outbox"
@@ -54,7 +53,7 @@ type Config struct {
 	// Keys reads the keys that sign.
 	Keys func(ctx context.Context) (*backoffice.AuditKeys, error)
 	// Bucket opens where exports go.
-	Bucket func(ctx context.Context) (*blob.Bucket, error)
+	Bucket func(ctx context.Context) (Bucket, error)
 	// Loader loads exported files elsewhere; nil = nowhere.
 	Loader Loader
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -94,11 +93,9 @@ func (f *fixture) config() backofficelake.Config {
 		}),
 		News: backoffice.NewNewsroom("test"), Log: slog.New(slog.DiscardHandler),
 		Keys:   func(context.Context) (*backoffice.AuditKeys, error) { return f.keys, nil },
-		Bucket: func(ctx context.Context) (*blob.Bucket, error) { return backofficelake.OpenBucket(ctx, f.url()) },
+		Bucket: func(context.Context) (backofficelake.Bucket, error) { return backofficelake.OpenDirectory(f.dir) },
 	}
 }
-
-func (f *fixture) url() string { return "file://" + f.dir }
 
 func open(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,35 +32,6 @@ func (r *Refusal) Error() string { return r.Detail }
 type Target struct {
 	Table  string
 	Moment string // the column with the moments that months are of
-}
-
-// OpenLoad makes a Loader from the addresses of the lake and of the warehouse, without
-// calling either.
-type OpenLoad func(lake, warehouse *url.URL) (Loader, error)
-
-// loaders are the warehouses that the program has linked.
-var loaders = map[string]OpenLoad{}
-
-// RegisterLoader makes a kind of warehouse known by the scheme of its URL. It is for
-// packages' init, as the drivers of buckets are known.
-func RegisterLoader(scheme string, open OpenLoad) { loaders[scheme] = open }
-
-// OpenLoader opens a warehouse by its URL; nil for none. What does not fit the lake is
-// refused.
-func OpenLoader(lake, warehouse string) (Loader, error) {
-	if warehouse == "" {
-		return nil, nil //nolint:nilnil // files are loaded nowhere
-	}
-	from, err1 := url.Parse(lake)
-	to, err2 := url.Parse(warehouse)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, errors.New("warehouse-url: it or lake-url is no URL") // the cause quotes them
-	}
-	open, linked := loaders[to.Scheme]
-	if !linked {
-		return nil, fmt.Errorf("warehouse-url: this program can not load into %q, want bigquery://project/dataset", to.Scheme)
-	}
-	return open(from, to)
 }
 
 // unloaded are the exports that the warehouse does not have yet.

@@ -194,18 +194,3 @@ func firstOf(path string) string {
 	name, _, _ := strings.Cut(path[strings.LastIndex(path, "/")+1:], "-")
 	return strings.TrimLeft(name, "0")
 }
-
-func TestWarehouseIsLinked(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ name, lake, warehouse, want string }{
-		{"no URL", "gs://bucket", "bigquery://%zz", "warehouse-url: it or lake-url is no URL"},
-		{"not in this program", "gs://bucket", "elsewhere://project/dataset", `warehouse-url: this program can not load into "elsewhere", want bigquery://project/dataset`},
-	} {
-		if _, err := backofficelake.OpenLoader(tt.lake, tt.warehouse); err == nil || err.Error() != tt.want {
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
-		}
-	}
-	if l, err := backofficelake.OpenLoader("file:///lake", ""); l != nil || err != nil {
-		t.Errorf("without: %v, %v", l, err)
-	}
-}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -21,7 +20,7 @@ import (
 // nothing on trust but the keys, and the heads that it is given.
 type Verifier struct {
 	DB     *pgxpool.Pool // as the role of jobs; nil = only the export is looked at
-	Bucket *blob.Bucket  // of an export; nil = none
+	Bucket Bucket        // of an export; nil = none
 	Keys   *backoffice.AuditKeys
 	// Heads were kept elsewhere, such as published events.
 	Heads []backoffice.AuditHead

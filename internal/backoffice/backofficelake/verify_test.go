@@ -118,7 +118,7 @@ func (s *sealed) quietly(statements ...string) {
 func (s *sealed) verify(change ...func(*backofficelake.Verifier)) ([]string, backofficelake.Report) {
 	s.t.Helper()
 	ctx := testkit.Context(s.t)
-	bucket, err := backofficelake.OpenBucket(ctx, s.url())
+	bucket, err := backofficelake.OpenDirectory(s.dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}

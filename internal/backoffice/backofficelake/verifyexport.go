@@ -7,12 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
-
-	"gocloud.dev/blob"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -58,7 +56,7 @@ func (v *verification) export(ctx context.Context) error {
 // exportedHeads reads the heads beside the files.
 func (v *verification) exportedHeads(ctx context.Context) error {
 	return v.list(ctx, "_heads/", func(path string) error {
-		b, err := v.Bucket.ReadAll(ctx, path)
+		b, err := readDocument(ctx, v.Bucket, path)
 		if err != nil {
 			return err
 		}
@@ -160,7 +158,7 @@ func (v *verification) compareExport(t *tenantRun, l *link) {
 func (v *verification) files(ctx context.Context, table string, columns []Column, each func(path string, row [][]byte)) (last int64, err error) {
 	named := map[string]bool{}
 	err = v.list(ctx, "_manifests/"+table+"/", func(path string) error {
-		b, err := v.Bucket.ReadAll(ctx, path)
+		b, err := readDocument(ctx, v.Bucket, path)
 		if err != nil {
 			return err
 		}
@@ -175,14 +173,14 @@ func (v *verification) files(ctx context.Context, table string, columns []Column
 		last = m.Last
 		for _, f := range m.Files {
 			named[f.Path] = true
-			if err := f.check(ctx, v.Bucket); err != nil {
+			size, err := f.check(ctx, v.Bucket)
+			if err != nil {
 				v.find(Finding{Kind: Changed, Where: "export", Table: table, Detail: "file " + f.Path + ": " + err.Error()})
 			}
-			size, err := v.Bucket.Attributes(ctx, f.Path)
-			if err != nil {
-				continue // it is gone, as the check has said
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
 			}
-			if err := readFile(&blobFile{ctx: ctx, bucket: v.Bucket, path: f.Path}, size.Size, columns, func(row [][]byte) error { each(f.Path, row); return nil }); err != nil {
+			if err := readFile(&bucketFile{ctx: ctx, bucket: v.Bucket, name: f.Path}, size, columns, func(row [][]byte) error { each(f.Path, row); return nil }); err != nil {
 				v.find(Finding{Kind: Changed, Where: "export", Table: table, Detail: "file " + f.Path + " cannot be read: " + err.Error()})
 			}
 		}
@@ -201,19 +199,15 @@ func (v *verification) files(ctx context.Context, table string, columns []Column
 
 // list calls back with every path below a prefix, in their order.
 func (v *verification) list(ctx context.Context, prefix string, each func(path string) error) error {
-	all := v.Bucket.List(&blob.ListOptions{Prefix: prefix})
-	for {
-		o, err := all.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
+	for o, err := range v.Bucket.List(ctx, prefix) {
+		if err == nil {
+			err = each(o.Name)
 		}
 		if err != nil {
 			return err
 		}
-		if err := each(o.Key); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
 func number(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolint:gosec // the bits

@@ -1,6 +1,5 @@
-// Package backofficewarehouse loads exported files of the audit lake into BigQuery. It
-// brings the cloud's client along: only the staff service's program imports it, and
-// knows nothing of rows and seals.
+// Package backofficewarehouse opens where the audit lake's files are, a directory or Google Cloud Storage, and loads them into BigQuery. It
+// brings the cloud's clients along, and knows nothing of rows and seals.
 package backofficewarehouse
 
 import (
@@ -24,10 +23,20 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 )
 
-func init() { //nolint:gochecknoinits // as the drivers of buckets
-	backofficelake.RegisterLoader("bigquery", func(lake, warehouse *url.URL) (backofficelake.Loader, error) {
-		return New(lake, warehouse)
-	})
+// OpenLoader opens a warehouse by its URL; nil for none. What does not fit the lake is refused.
+func OpenLoader(lake, warehouse string) (backofficelake.Loader, error) {
+	if warehouse == "" {
+		return nil, nil //nolint:nilnil // files are loaded nowhere
+	}
+	from, err1 := url.Parse(lake)
+	to, err2 := url.Parse(warehouse)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, errors.New("warehouse-url: it or lake-url is no URL") // the cause quotes them
+	}
+	if to.Scheme != "bigquery" {
+		return nil, fmt.Errorf("warehouse-url: this program can not load into %q, want bigquery://project/dataset", to.Scheme)
+	}
+	return New(from, to)
 }
 
 const (

@@ -259,11 +259,26 @@ func TestWarehouseMustFitTheLake(t *testing.T) {
 		{"gs://lake", "bigquery:///staff_audit", name},
 		{"file:///lake", "bigquery://UP/", local + "\n" + name},
 	} {
-		if _, err := backofficelake.OpenLoader(tt.lake, tt.warehouse); err == nil || err.Error() != tt.want {
+		if _, err := backofficewarehouse.OpenLoader(tt.lake, tt.warehouse); err == nil || err.Error() != tt.want {
 			t.Errorf("%s into %s: %v, want %s", tt.lake, tt.warehouse, err, tt.want)
 		}
 	}
-	if _, err := backofficelake.OpenLoader("gs://lake", "bigquery://some-project/staff_audit"); err != nil {
+	if _, err := backofficewarehouse.OpenLoader("gs://lake", "bigquery://some-project/staff_audit"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWarehouseIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, lake, warehouse, want string }{
+		{"no URL", "gs://bucket", "bigquery://%zz", "warehouse-url: it or lake-url is no URL"},
+		{"not in this program", "gs://bucket", "elsewhere://project/dataset", `warehouse-url: this program can not load into "elsewhere", want bigquery://project/dataset`},
+	} {
+		if _, err := backofficewarehouse.OpenLoader(tt.lake, tt.warehouse); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+	if l, err := backofficewarehouse.OpenLoader("file:///lake", ""); l != nil || err != nil {
+		t.Errorf("without: %v, %v", l, err)
 	}
 }

@@ -2,31 +2,40 @@ package backofficewarehouse_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/gcsblob"
-	"gocloud.dev/gcp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
 )
 
-// fakeStorage speaks as much of Google Cloud Storage as a lake uses: uploads in one
-// request, whole and partial reads, copies, deletions and lists.
+// fakeStorage speaks as much of the JSON API of Google Cloud Storage as a lake uses: uploads in one request and in chunks, whole and partial
+// reads, copies in steps, deletions and lists in pages.
 type fakeStorage struct {
 	mu      sync.Mutex
+	address string
 	objects map[string]object
-	upload  int64 // generation of the newest
+	uploads map[string]*upload
+	count   int64 // generation of the newest
+	chunks  int   // that were taken
+	// How it behaves.
+	fail func(r *http.Request) bool // answers 503
+	cut  int                        // breaks this many reads after a byte
 }
 
 type object struct {
@@ -35,28 +44,29 @@ type object struct {
 	at         time.Time
 }
 
+// upload is a file in the making.
+type upload struct {
+	name string
+	once bool
+	data []byte
+}
+
 // openStorage returns a fake, and what opens a bucket of it.
-func openStorage(t *testing.T) (*fakeStorage, func(context.Context) (*blob.Bucket, error)) {
+func openStorage(t *testing.T) (*fakeStorage, func(context.Context) (backofficelake.Bucket, error)) {
 	t.Helper()
-	fake := &fakeStorage{objects: map[string]object{}}
+	fake := &fakeStorage{objects: map[string]object{}, uploads: map[string]*upload{}}
 	server := httptest.NewServer(fake)
 	t.Cleanup(server.Close)
-	to := redirect{mustParse(t, server.URL).Host, server.Client().Transport}
-	return fake, func(ctx context.Context) (*blob.Bucket, error) {
-		return gcsblob.OpenBucket(ctx, gcp.NewAnonymousHTTPClient(to), "the-lake", nil)
+	fake.address = server.URL
+	return fake, func(ctx context.Context) (backofficelake.Bucket, error) {
+		return backofficewarehouse.OpenBucket(ctx, "gs://the-lake?endpoint="+url.QueryEscape(server.URL))
 	}
 }
 
-// redirect sends every request to one host, whichever it is for.
-type redirect struct {
-	host string
-	over http.RoundTripper
-}
-
-func (r redirect) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	req.URL.Scheme, req.URL.Host = "http", r.host
-	return r.over.RoundTrip(req)
+func (f *fakeStorage) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
 }
 
 // has reports whether there is an object.
@@ -68,50 +78,53 @@ func (f *fakeStorage) has(name string) bool {
 }
 
 func (f *fakeStorage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(r.Body)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	path := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
-	for i, p := range path {
-		path[i], _ = url.PathUnescape(p) // came from a URL
+	const metadata = "/storage/v1/b/the-lake/o"
+	rest, ours := strings.CutPrefix(r.URL.EscapedPath(), metadata)
+	part := strings.Split(strings.TrimPrefix(rest, "/"), "/")
+	for i, p := range part {
+		part[i], _ = url.PathUnescape(p) // came from a URL
 	}
-	metadata := "storage/v1/b/the-lake/o"
-	switch joined := strings.Join(path[:min(5, len(path))], "/"); {
-	case r.Method == http.MethodPost && strings.Join(path, "/") == "upload/"+metadata:
-		f.put(w, r)
-	case r.Method == http.MethodGet && path[0] == "the-lake":
-		f.read(w, r, strings.Join(path[1:], "/"))
-	case joined != metadata:
-		refuse(w, http.StatusBadRequest) // 501 would be tried again
-	case r.Method == http.MethodGet && len(path) == 5:
-		f.list(w, r.URL.Query().Get("prefix"))
-	case r.Method == http.MethodGet && len(path) == 6:
-		if _, ok := f.objects[path[5]]; !ok {
-			refuse(w, http.StatusNotFound)
-			return
-		}
-		encode(w, f.describe(path[5]))
-	case r.Method == http.MethodPost && len(path) == 11 && path[6] == "rewriteTo":
-		f.rewrite(w, path[5], path[10])
-	case r.Method == http.MethodDelete && len(path) == 6:
-		if _, ok := f.objects[path[5]]; !ok {
-			refuse(w, http.StatusNotFound)
-			return
-		}
-		delete(f.objects, path[5])
+	o, found := f.objects[part[0]]
+	query := r.URL.Query()
+	switch {
+	case err != nil: // half a file
+	case f.fail != nil && f.fail(r):
+		refuse(w, http.StatusServiceUnavailable)
+	case r.Method == http.MethodPost && r.URL.Path == "/upload"+metadata && query.Get("uploadType") == "multipart":
+		f.put(w, r, data)
+	case r.Method == http.MethodPost && r.URL.Path == "/upload"+metadata && query.Get("uploadType") == "resumable":
+		f.begin(w, r, data)
+	case r.Method == http.MethodPost && r.URL.Path == "/chunks":
+		f.chunk(w, r, data)
+	case !ours:
+		refuse(w, http.StatusBadRequest)
+	case r.Method == http.MethodGet && rest == "":
+		f.list(w, query)
+	case !found:
+		refuse(w, http.StatusNotFound)
+	case r.Method == http.MethodGet && len(part) == 1 && query.Get("alt") == "media":
+		f.read(w, r, o)
+	case r.Method == http.MethodPost && len(part) == 6 && part[1] == "rewriteTo":
+		f.rewrite(w, o, part[5], query.Get("rewriteToken"))
+	case r.Method == http.MethodDelete && len(part) == 1:
+		delete(f.objects, part[0])
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		refuse(w, http.StatusBadRequest)
 	}
 }
 
-func (f *fakeStorage) put(w http.ResponseWriter, r *http.Request) {
+func (f *fakeStorage) put(w http.ResponseWriter, r *http.Request, data []byte) {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || r.URL.Query().Get("uploadType") != "multipart" {
+	if err != nil {
 		refuse(w, http.StatusBadRequest)
 		return
 	}
-	parts := multipart.NewReader(r.Body, params["boundary"])
-	var about struct{ Name string }
+	parts := multipart.NewReader(bytes.NewReader(data), params["boundary"])
+	var about struct{ Name, ContentType string }
 	first, err := parts.NextPart()
 	if err == nil {
 		err = json.NewDecoder(first).Decode(&about)
@@ -121,67 +134,105 @@ func (f *fakeStorage) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	second, err := parts.NextPart()
-	if err != nil {
+	if err != nil || second.Header.Get("Content-Type") != about.ContentType {
 		refuse(w, http.StatusBadRequest)
 		return
 	}
-	data, err := io.ReadAll(second)
+	content, err := io.ReadAll(second)
 	if err != nil { // half a file
 		refuse(w, http.StatusBadRequest)
 		return
 	}
-	if _, ok := f.objects[about.Name]; ok && r.URL.Query().Get("ifGenerationMatch") == "0" {
+	f.keep(w, &upload{about.Name, r.URL.Query().Get("ifGenerationMatch") == "0", content})
+}
+
+func (f *fakeStorage) begin(w http.ResponseWriter, r *http.Request, data []byte) {
+	var about struct{ Name string }
+	if json.Unmarshal(data, &about) != nil {
+		refuse(w, http.StatusBadRequest)
+		return
+	}
+	id := fmt.Sprint(len(f.uploads))
+	f.uploads[id] = &upload{name: about.Name, once: r.URL.Query().Get("ifGenerationMatch") == "0"}
+	w.Header().Set("Location", f.address+"/chunks?id="+id)
+}
+
+// chunk takes bytes that continue an upload: "bytes 0-1023/*", "bytes 1024-2047/2048", or "bytes */2048" for none.
+func (f *fakeStorage) chunk(w http.ResponseWriter, r *http.Request, data []byte) {
+	u := f.uploads[r.URL.Query().Get("id")]
+	span, total, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Content-Range"), "bytes "), "/")
+	from, _, _ := strings.Cut(span, "-")
+	if at, err := strconv.Atoi(from); u == nil || !ok || span != "*" && (err != nil || at != len(u.data)) {
+		refuse(w, http.StatusBadRequest)
+		return
+	}
+	u.data = append(u.data, data...)
+	f.chunks++
+	if total == "*" {
+		w.Header().Set("X-Http-Status-Code-Override", "308")
+		return
+	}
+	f.keep(w, u)
+}
+
+func (f *fakeStorage) keep(w http.ResponseWriter, u *upload) {
+	if _, ok := f.objects[u.name]; ok && u.once {
 		refuse(w, http.StatusPreconditionFailed)
 		return
 	}
-	f.keep(about.Name, data)
-	encode(w, f.describe(about.Name))
-}
-
-func (f *fakeStorage) keep(name string, data []byte) {
-	f.upload++
-	f.objects[name] = object{data, f.upload, time.Now()}
+	f.count++
+	f.objects[u.name] = object{u.data, f.count, time.Now()}
+	encode(w, f.describe(u.name))
 }
 
 func (f *fakeStorage) describe(name string) map[string]any {
 	o := f.objects[name]
 	return map[string]any{
-		"kind": "storage#object", "bucket": "the-lake", "name": name, "size": fmt.Sprint(len(o.data)), "generation": fmt.Sprint(o.generation), "metageneration": "1",
-		"updated": o.at.UTC().Format(time.RFC3339Nano), "timeCreated": o.at.UTC().Format(time.RFC3339Nano),
+		"kind": "storage#object", "bucket": "the-lake", "name": name, "size": fmt.Sprint(len(o.data)), "generation": fmt.Sprint(o.generation),
+		"updated": o.at.UTC().Format(time.RFC3339Nano),
 	}
 }
 
-func (f *fakeStorage) read(w http.ResponseWriter, r *http.Request, name string) {
-	o, ok := f.objects[name]
-	if !ok {
-		refuse(w, http.StatusNotFound)
-		return
-	}
-	w.Header().Set("X-Goog-Generation", fmt.Sprint(o.generation))
-	w.Header().Set("X-Goog-Metageneration", "1")
+func (f *fakeStorage) read(w http.ResponseWriter, r *http.Request, o object) {
 	w.Header().Set("Content-Type", "application/octet-stream")
+	if f.cut > 0 {
+		f.cut--
+		w.Header().Set("Content-Length", fmt.Sprint(len(o.data)))
+		_, _ = w.Write(o.data[:1]) // the rest is missing
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 	http.ServeContent(w, r, "", o.at, bytes.NewReader(o.data))
 }
 
-func (f *fakeStorage) list(w http.ResponseWriter, prefix string) {
+const listPage = 3
+
+func (f *fakeStorage) list(w http.ResponseWriter, query url.Values) {
+	answer := map[string]any{"kind": "storage#objects"}
 	items := []map[string]any{}
-	for name := range f.objects {
-		if strings.HasPrefix(name, prefix) {
-			items = append(items, f.describe(name))
+	for _, name := range slices.Sorted(maps.Keys(f.objects)) {
+		if !strings.HasPrefix(name, query.Get("prefix")) || cmp.Compare(name, query.Get("pageToken")) <= 0 {
+			continue
 		}
+		if len(items) == listPage {
+			answer["nextPageToken"] = items[listPage-1]["name"]
+			break
+		}
+		items = append(items, f.describe(name))
 	}
-	encode(w, map[string]any{"kind": "storage#objects", "items": items})
+	answer["items"] = items
+	encode(w, answer)
 }
 
-func (f *fakeStorage) rewrite(w http.ResponseWriter, from, to string) {
-	o, ok := f.objects[from]
-	if !ok {
-		refuse(w, http.StatusNotFound)
+// rewrite copies in two steps.
+func (f *fakeStorage) rewrite(w http.ResponseWriter, o object, to, token string) {
+	if token == "" {
+		encode(w, map[string]any{"kind": "storage#rewriteResponse", "done": false, "rewriteToken": "go on"})
 		return
 	}
-	f.keep(to, o.data)
-	size := fmt.Sprint(len(o.data))
-	encode(w, map[string]any{"kind": "storage#rewriteResponse", "done": true, "objectSize": size, "totalBytesRewritten": size, "resource": f.describe(to)})
+	f.count++
+	f.objects[to] = object{o.data, f.count, time.Now()}
+	encode(w, map[string]any{"kind": "storage#rewriteResponse", "done": true, "resource": f.describe(to)})
 }
 
 func encode(w http.ResponseWriter, v any) {

@@ -8,8 +8,8 @@ import (
 )
 
 // source is how an audited table t is read in a form: its columns, each as an expression whose binary representation is the value of its
-// kind, and what they are read from. With arrays, arrays of texts are as they are instead of as JSON: they are then turned by [textLists].
-func source(t *backoffice.AuditTable, form backoffice.AuditForm, arrays bool) (columns, from string) {
+// kind, and what they are read from.
+func source(t *backoffice.AuditTable, form backoffice.AuditForm) (columns, from string) {
 	var all, texts []string
 	for _, c := range t.Columns {
 		name := "t." + c.Name
@@ -20,9 +20,6 @@ func source(t *backoffice.AuditTable, form backoffice.AuditForm, arrays bool) (c
 			name = "char_length(t." + c.LengthOf + ")::bigint"
 		case c.DigestOf != "":
 			name = "encode(sha256(convert_to(t." + c.DigestOf + ", 'UTF8')), 'hex')"
-		case c.Texts && arrays && form == backoffice.AuditWhole:
-		case c.Texts && arrays: // one that no role has fits no hash
-			name = fmt.Sprintf("CASE WHEN pg_column_size(%[1]s) <= %[2]d THEN %[1]s END", name, maxArray)
 		case c.JSON && form == backoffice.AuditWhole:
 			name = "to_jsonb(" + name + ")::text"
 		case c.JSON:
@@ -41,9 +38,6 @@ func source(t *backoffice.AuditTable, form backoffice.AuditForm, arrays bool) (c
 	}
 	return strings.Join(all, ", "), from
 }
-
-// maxArray are bytes of an array as it is stored.
-const maxArray = 8 << 10
 
 // weighed is a text, or if it is heavy its digest: what does not weigh much here can weigh a lot as text, and neither the process nor the
 // lake should carry it. The digest is spelled as no jsonb is, and a text that is spelled like one is replaced by its digest, too.

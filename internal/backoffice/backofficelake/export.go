@@ -14,11 +14,13 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
 const (
@@ -121,10 +123,7 @@ func withheldError(ctx context.Context, conn *pgx.Conn, name string) error {
 }
 
 // withheldRows lists the rows of a table that were withheld.
-func withheldRows(ctx context.Context, conn interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, name string,
-) ([]Withheld, error) {
+func withheldRows(ctx context.Context, conn querier, name string) ([]Withheld, error) {
 	rows, err := conn.Query(ctx, `SELECT manifest->'withheld' FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND manifest ? 'withheld' ORDER BY first`, name)
 	if err != nil {
 		return nil, fmt.Errorf("read what was withheld of %s: %w", name, err)
@@ -272,55 +271,45 @@ func (u *upload) Write(b []byte) (int, error) {
 	return u.content.Write(b)
 }
 
-// pagesAhead are pages that are read while another is written.
-const pagesAhead = 2
-
-// read reads the range page by page, while what was read is written.
-func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) (err error) {
-	free, full := make(chan *page, pagesAhead+1), make(chan *page, pagesAhead)
-	for range cap(free) {
-		free <- new(page)
-	}
-	var (
-		reading sync.WaitGroup
-		readErr error
-	)
-	reading.Go(func() {
-		defer close(full)
+// read reads the range page by page, the next while one is written.
+func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
+	group, both := errgroup.WithContext(ctx)
+	pages := make(chan *page, 1)
+	group.Go(func() error {
+		defer close(pages)
 		for at, limit := w.span.First, pageRows; at < w.span.Last; {
-			p, more := <-free
-			if !more { // writing has failed
-				return
-			}
-			if readErr = p.read(ctx, conn, &w.table, span{at, w.span.Last}, &limit); readErr != nil || p.entries.len() == 0 {
-				return
+			p, err := readPage(both, conn, &w.table, span{at, w.span.Last}, &limit)
+			if err != nil || len(p.entries) == 0 {
+				return err
 			}
 			at = p.last()
-			full <- p
-		}
-	})
-	for p := range full {
-		if err == nil {
-			if err = w.write(ctx, p); err != nil {
-				close(free)
-				continue
+			select {
+			case pages <- p:
+			case <-both.Done(): // writing has failed
+				return both.Err()
 			}
-			free <- p
 		}
-	}
-	reading.Wait()
-	return errors.Join(err, readErr)
+		return nil
+	})
+	group.Go(func() error {
+		for p := range pages {
+			if err := w.write(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
 }
 
 // write adds a page to the files of its months.
 func (w *spanWriter) write(ctx context.Context, p *page) error {
-	entry := make([][]byte, p.entries.columns())
-	var row [][]byte
-	if w.table.audited != nil {
-		row = make([][]byte, len(w.table.audited.Columns))
-	}
-	for i := range p.entries.len() {
-		values, at, err := w.table.row(p.entries.values(i, entry), p.row(i, row))
+	for _, e := range p.entries {
+		var row backoffice.AuditRow
+		if w.table.audited != nil {
+			row = p.rows[keyOf(e[entryTenant], e[entryRow])]
+		}
+		values, at, err := w.table.row(e, row)
 		if gone, ok := errors.AsType[*Withheld](err); ok && len(w.withheld) < maxWithheld {
 			if p.refused != "" {
 				gone.Detail = "can not be read: " + p.refused
@@ -332,11 +321,6 @@ func (w *spanWriter) write(ctx context.Context, p *page) error {
 			err = w.add(ctx, values, at)
 		}
 		if err != nil {
-			return err
-		}
-	}
-	for _, u := range w.months { // before the page is used again
-		if err := u.file.writeChunk(); err != nil {
 			return err
 		}
 	}

@@ -59,24 +59,24 @@ func (c Column) node() parquet.Node {
 const (
 	// groupRows bounds what is buffered of a file.
 	groupRows = 64 << 10
-	// chunkRows are given to the columns together: few enough for the processor's cache.
+	// chunkRows are written and read together.
 	chunkRows = 1 << 7
 )
 
 // file is a Parquet file in the making.
 type file struct {
-	w       *parquet.GenericWriter[any] // rows are given column by column
+	w       *parquet.GenericWriter[any]
 	columns []Column
 	leaf    []int // of each column, its place in the file
-	chunk   [][]parquet.Value
-	inChunk int
-	inGroup int
+	pending []parquet.Row
 	rows    int64
 }
 
 func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	group := parquet.Group{}
-	options := []parquet.WriterOption{nil, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true)}
+	options := []parquet.WriterOption{
+		nil, parquet.CreatedBy("melmastoon bff-backoffice", "1", ""), parquet.DataPageStatistics(true), parquet.MaxRowsPerRowGroup(groupRows),
+	}
 	for _, c := range columns {
 		group[c.Name] = c.node()
 		if c.Kind == backoffice.AuditText { // least and greatest of words and random ids help no reader
@@ -92,37 +92,37 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 			return nil, fmt.Errorf("column %s is not in its own schema", c.Name)
 		}
 		f.leaf = append(f.leaf, leaf.ColumnIndex)
-		f.chunk = append(f.chunk, make([]parquet.Value, chunkRows))
 	}
 	return f, nil
 }
 
-// add appends a row. Texts and ids stay as they are until writeChunk was called.
-func (f *file) add(row [][]byte) error {
-	for i, v := range row {
-		c, value := &f.columns[i], &f.chunk[i][f.inChunk]
+// add appends a row, whose values do not change any more.
+func (f *file) add(values [][]byte) error {
+	row := make(parquet.Row, len(values))
+	for i, v := range values {
+		c, at := &f.columns[i], f.leaf[i]
 		switch {
 		case v != nil && c.Required:
-			*value = valueOf(c.Kind, v)
+			row[at] = valueOf(c.Kind, v).Level(0, 0, at)
 		case v != nil:
-			*value = valueOf(c.Kind, v).Level(0, 1, f.leaf[i])
+			row[at] = valueOf(c.Kind, v).Level(0, 1, at)
 		case c.Required:
 			return fmt.Errorf("column %s is null", c.Name)
 		default:
-			*value = parquet.Value{} // null
+			row[at] = parquet.NullValue().Level(0, 0, at)
 		}
 	}
 	f.rows++
-	if f.inChunk++; f.inChunk < chunkRows {
+	if f.pending = append(f.pending, row); len(f.pending) < chunkRows {
 		return nil
 	}
-	return f.writeChunk()
+	return f.write()
 }
 
 func valueOf(k kind, v []byte) parquet.Value {
 	switch k {
 	case backoffice.AuditTime, backoffice.AuditInt:
-		return parquet.Int64Value(int64(binary.BigEndian.Uint64(v))) //nolint:gosec // the bits
+		return parquet.Int64Value(number(v))
 	case backoffice.AuditUUID, kindHash:
 		return parquet.FixedLenByteArrayValue(v)
 	default:
@@ -130,30 +130,22 @@ func valueOf(k kind, v []byte) parquet.Value {
 	}
 }
 
-// writeChunk gives the rows that were added to the columns.
-func (f *file) writeChunk() error {
-	writers := f.w.ColumnWriters()
-	for i := range f.chunk {
-		if _, err := writers[f.leaf[i]].WriteRowValues(f.chunk[i][:f.inChunk]); err != nil {
-			return err
-		}
-	}
-	f.inGroup += f.inChunk
-	f.inChunk = 0
-	if f.inGroup < groupRows {
-		return nil
-	}
-	return f.flush()
+func (f *file) write() error {
+	_, err := f.w.WriteRows(f.pending)
+	f.pending = f.pending[:0]
+	return err
 }
 
 // flush ends the row group.
 func (f *file) flush() error {
-	f.inGroup = 0
+	if err := f.write(); err != nil {
+		return err
+	}
 	return f.w.Flush()
 }
 
 func (f *file) close() error {
-	if err := f.writeChunk(); err != nil {
+	if err := f.write(); err != nil {
 		return err
 	}
 	return f.w.Close()

@@ -77,13 +77,14 @@ func readRows(ctx context.Context, tx pgx.Tx, t *backoffice.AuditTable, form bac
 	if t.Unsettled != "" {
 		unsettled = t.Unsettled
 	}
-	columns, from := source(t, form, false)
+	columns, from := source(t, form)
 	rows, err := tx.Query(ctx, fmt.Sprintf(`SELECT t.tx_id::text, t.%s, %s, %s FROM %s WHERE %s`, t.Moment, unsettled, columns, from, where),
 		append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
+	kinds := kindsOf(t)
 	for rows.Next() {
 		var (
 			f    = found{form: form, read: true}
@@ -97,10 +98,7 @@ func readRows(ctx context.Context, tx pgx.Tx, t *backoffice.AuditTable, form bac
 		if err := rows.Scan(dst...); err != nil {
 			return err
 		}
-		values := make(backoffice.AuditRow, len(t.Columns))
-		for i, raw := range rows.RawValues()[own:] {
-			values[i] = canonical(t.Columns[i].Kind, raw)
-		}
+		values := backoffice.AuditRow(canonical(kinds, rows.RawValues()[own:]))
 		f.tx, f.row, f.tenant = number64(txID), [16]byte(values[0]), [16]byte(values[1])
 		encoded := t.Encode(nil, form, values)
 		f.hash, f.weight = sha256.Sum256(encoded), len(encoded)

@@ -2,7 +2,6 @@ package backofficelake
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -18,23 +17,22 @@ type table struct {
 	columns []Column
 	// only restricts positions to the table's own.
 	only string
-	// chain is the list of what is read of the chain: pos first.
+	// chain is the list of what is read of the chain, pos first, and kinds are the kinds of that.
 	chain string
+	kinds []kind
 	// weight is the SQL for what an entry's row weighs.
 	weight string
 	// audited is the table whose rows are read as well; nil = the chain itself is exported.
 	audited *backoffice.AuditTable
 	// row makes a file's row of an entry and its row, and says in which month it belongs.
-	// Texts and ids among the values are good as long as the page; the rest until the next
-	// call.
-	row func(entry, row [][]byte) (values [][]byte, at time.Time, err error)
+	row func(entry [][]byte, row backoffice.AuditRow) (values [][]byte, at time.Time, err error)
 }
 
-// entries reads what is behind first up to last: a page at most, by number and by weight.
-func (t *table) entries(s span, limit int) string {
+// entries reads what is behind a position up to another: a page at most, by number and by weight.
+func (t *table) entries() string {
 	return fmt.Sprintf(`SELECT %s FROM (SELECT *, sum(%s) OVER (ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-			FROM (SELECT * FROM %saudit_chain WHERE %s AND pos > %d AND pos <= %d ORDER BY pos LIMIT %d) AS c) AS c
-		WHERE coalesce(before, 0) < %d ORDER BY pos`, t.chain, t.weight, schema, t.only, s.First, s.Last, limit, pageBytes)
+			FROM (SELECT * FROM %saudit_chain WHERE %s AND pos > $1 AND pos <= $2 ORDER BY pos LIMIT $3) AS c) AS c
+		WHERE coalesce(before, 0) < $4 ORDER BY pos`, t.chain, t.weight, schema, t.only)
 }
 
 // The columns of an entry that an exported row needs.
@@ -48,8 +46,7 @@ const (
 	entryRow
 	entryTenant
 	entryTx
-	entryForm
-	entryColumns
+	entryFormNumber
 )
 
 // unique are columns with another value in nearly every row.
@@ -93,50 +90,32 @@ func weightOf(t *backoffice.AuditTable) string {
 // rowTable exports the rows of an audited table as they were sealed. A row that is
 // missing, or is not as it was sealed, is withheld.
 func rowTable(t backoffice.AuditTable) table {
-	values, moments := make([][]byte, len(t.Columns)+2), make([][8]byte, len(t.Columns))
-	var (
-		encoded []byte
-		lists   textLists
-	)
+	const number64, text, moment = backoffice.AuditInt, backoffice.AuditText, backoffice.AuditTime
 	return table{
 		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t, weight: weightOf(&t),
 		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id, form::bigint",
-		row: func(entry, row [][]byte) ([][]byte, time.Time, error) {
-			at := moment(entry[entryAt])
-			form := backoffice.AuditForm(number(entry[entryForm]))
+		kinds: []kind{number64, number64, number64, moment, text, text, text, text, number64, number64},
+		row: func(entry [][]byte, row backoffice.AuditRow) ([][]byte, time.Time, error) {
+			at, form := timeOf(entry[entryAt]), entryForm(entry)
 			fail := func(detail string) ([][]byte, time.Time, error) {
 				return nil, at, &Withheld{
 					Tenant: bff.IDFromBytes(bff.PrefixTenant, [16]byte(entry[entryTenant])), Row: bff.IDFromBytes(t.Prefix, [16]byte(entry[entryRow])),
 					Seq: number(entry[entrySeq]), Detail: detail,
 				}
 			}
-			switch {
-			case entry[entryUnsettled] != nil:
-				sealed, err := t.Decode(form, entry[entryUnsettled])
-				if err != nil {
+			if entry[entryUnsettled] != nil {
+				var err error
+				if row, err = t.Decode(form, entry[entryUnsettled]); err != nil {
 					return fail("can not be read from the chain: run audit verify")
 				}
-				copy(values, sealed)
-			case row == nil:
-				return fail("was sealed and is gone: run audit verify")
-			default:
-				for i := range t.Columns {
-					values[i] = row[i]
-					switch c := &t.Columns[i]; {
-					case row[i] == nil:
-					case c.Kind == backoffice.AuditTime:
-						values[i] = since1970(&moments[i], row[i])
-					case c.Texts:
-						values[i] = lists.json(row[i])
-					}
-				}
 			}
-			encoded = t.Encode(encoded[:0], form, values[:len(t.Columns)])
-			if sum := sha256.Sum256(encoded); string(sum[:]) != string(entry[entryHash]) {
+			if row == nil {
+				return fail("was sealed and is gone: run audit verify")
+			}
+			if sum := sha256.Sum256(t.Encode(nil, form, row)); string(sum[:]) != string(entry[entryHash]) {
 				return fail("is not as it was sealed: run audit verify")
 			}
-			values[len(t.Columns)], values[len(t.Columns)+1] = entry[entrySeq], entry[entryVersion]
-			return values, at, nil
+			return slices.Concat(row, [][]byte{entry[entrySeq], entry[entryVersion]}), at, nil
 		},
 	}
 }
@@ -162,28 +141,19 @@ func chainColumns() []Column {
 
 // chainTable exports the chain itself.
 func chainTable() table {
-	var moments [3][8]byte
-	return table{
+	t := table{
 		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true", weight: "0",
 		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash, form::bigint, since",
-		row: func(entry, _ [][]byte) ([][]byte, time.Time, error) {
-			sealed := moment(entry[7])
-			entry[6], entry[7] = since1970(&moments[0], entry[6]), since1970(&moments[1], entry[7])
-			if entry[12] != nil {
-				entry[12] = since1970(&moments[2], entry[12])
-			}
-			return entry, sealed, nil
+		row: func(entry [][]byte, _ backoffice.AuditRow) ([][]byte, time.Time, error) {
+			const sealedAt = 7
+			return entry, timeOf(entry[sealedAt]), nil
 		},
 	}
+	for _, c := range t.columns {
+		t.kinds = append(t.kinds, c.Kind)
+	}
+	return t
 }
 
-// moment reads a timestamp's binary form.
-func moment(raw []byte) time.Time {
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(raw)) + microsecondsTo2000).UTC() //nolint:gosec // the bits
-}
-
-// since1970 turns a timestamp's binary form into the value of its kind.
-func since1970(to *[8]byte, raw []byte) []byte {
-	binary.BigEndian.PutUint64(to[:], binary.BigEndian.Uint64(raw)+microsecondsTo2000)
-	return to[:]
-}
+// timeOf is the value of a moment.
+func timeOf(value []byte) time.Time { return time.UnixMicro(number(value)).UTC() }

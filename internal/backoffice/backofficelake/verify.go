@@ -346,27 +346,18 @@ func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backof
 	for _, e := range entries {
 		ids = append(ids, e.Row)
 	}
-	columns, from := source(table, form, false)
+	columns, from := source(table, form)
 	err = inTx(ctx, v.DB, func(tx pgx.Tx) error {
 		found = map[[16]byte]backoffice.AuditRow{}
 		if err := byIndex(ctx, tx); err != nil {
 			return err
 		}
 		return attempt(ctx, tx, timeout, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT `+columns+` FROM `+from+` WHERE t.tenant_id = $1 AND t.id = ANY($2)`,
-				pgx.QueryResultFormats{pgx.BinaryFormatCode}, t.Tenant.UUID(), ids)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				row := make(backoffice.AuditRow, len(table.Columns))
-				for i, raw := range rows.RawValues() {
-					row[i] = canonical(table.Columns[i].Kind, raw)
-				}
+			rows, err := collect(ctx, tx, kindsOf(table), `SELECT `+columns+` FROM `+from+` WHERE t.tenant_id = $1 AND t.id = ANY($2)`, t.Tenant.UUID(), ids)
+			for _, row := range rows {
 				found[[16]byte(row[0])] = row
 			}
-			return rows.Err()
+			return err
 		})
 	})
 	return found, err

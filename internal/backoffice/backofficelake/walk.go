@@ -2,7 +2,6 @@ package backofficelake
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -199,18 +198,4 @@ func (w *walk) keepCursor(ctx context.Context, tx pgx.Tx, c *cursor) error {
 			hole = excluded.hole, hole_tenant = excluded.hole_tenant, hole_row = excluded.hole_row, passed_at = excluded.passed_at`,
 		w.table.Name, strconv.FormatUint(c.at.tx, 10), [16]byte(c.at.key[:16]), [16]byte(c.at.key[16:]), holes, hole, holeTenant, row, passed)
 	return err
-}
-
-// microsecondsTo2000 is Postgres' epoch.
-const microsecondsTo2000 = 946684800000000
-
-// canonical is the value of a column from its binary form on the wire.
-func canonical(kind backoffice.AuditKind, raw []byte) []byte {
-	if raw == nil {
-		return nil
-	}
-	if kind == backoffice.AuditTime {
-		return binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(raw)+microsecondsTo2000)
-	}
-	return append([]byte{}, raw...) // an empty text is not null
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -185,6 +186,13 @@ func (ds *dataset) addCountry(c *country, number int, today bff.Date) {
 		ds.addTenant(c, number, &rnd, run)
 	}
 	ds.properties = append(ds.properties, slots...)
+}
+
+// geoCell names the square of about 130 m that holds a point in the form of an H3 cell of resolution 10. The consumer service takes a cell's
+// name for a tag and never for a place, so the platform's hexagons are not computed.
+func geoCell(p Point) string {
+	const degrees = 0.0012
+	return fmt.Sprintf("h3:8a%05x%05xfff", int((p.Lat+90)/degrees), int((p.Lng+180)/degrees))
 }
 
 func (ds *dataset) addTenant(c *country, number int, rnd *stream, houses []*property) {

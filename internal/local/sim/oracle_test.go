@@ -216,6 +216,20 @@ func arc(a, b Point) float64 {
 	return earthKm * math.Atan2(math.Sqrt(c.dot(c)), u.dot(v))
 }
 
+type vec3 [3]float64
+
+func (a vec3) dot(b vec3) float64 { return a[0]*b[0] + a[1]*b[1] + a[2]*b[2] }
+
+func (a vec3) cross(b vec3) vec3 {
+	return vec3{a[1]*b[2] - a[2]*b[1], a[2]*b[0] - a[0]*b[2], a[0]*b[1] - a[1]*b[0]}
+}
+
+func onSphere(lat, lng float64) vec3 {
+	sinLat, cosLat := math.Sincos(lat * math.Pi / 180)
+	sinLng, cosLng := math.Sincos(lng * math.Pi / 180)
+	return vec3{cosLat * cosLng, cosLat * sinLng, sinLat}
+}
+
 func TestSearchAgainstOracle(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

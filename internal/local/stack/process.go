@@ -170,3 +170,24 @@ func tail(name string) string {
 	text, _ := io.ReadAll(io.LimitReader(f, logTail))
 	return string(text)
 }
+
+// processNote holds the id of a server's process and the last of its arguments.
+const processNote = "process.pid"
+
+func noteProcess(d *dir, proc *process, last string) error {
+	return os.WriteFile(d.file(processNote), fmt.Appendf(nil, "%d\n%s\n", proc.pid(), last), 0o600)
+}
+
+// stopOrphanProcess ends a server that a dead process left running: it is known by
+// the last of its arguments, a path or a port of our own.
+func stopOrphanProcess(ctx context.Context, note string) error {
+	pid, lines, err := readPid(note)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || len(lines) < 2 || lines[1] == "" {
+		return err
+	}
+	ours := func() bool { return strings.HasSuffix(commandLine(pid), " "+lines[1]) }
+	return endStranger(ctx, pid, ours, syscall.SIGTERM, syscall.SIGKILL)
+}

@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// Servers live as long as the test process.
-		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func2"),
-		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func1"),
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.start.func1"),
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"),
 	)
 }

@@ -24,8 +24,8 @@ const someFlag = "some.flag.v1"
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),            // started by being linked
-		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.run.func1"), // the shared server
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),              // started by being linked
+		goleak.IgnoreAnyFunction("melmastoon.ghasi.io/bff/internal/local/stack.start.func1"), // the shared server
 	)
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/local/stack"
 )
 
 // Service names one of the two services and where an instance of it listens.
@@ -121,15 +123,14 @@ func (s Service) Start(command []string, env []string, log io.Writer) (*Process,
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Env = append(cmd.Env, Pairs(s.Listen())...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = dieWithParent()
 	p := &Process{Service: s, cmd: cmd, done: make(chan struct{})}
-	if err := startOnLivingThread(cmd); err != nil {
+	err := stack.StartChild(cmd, func(err error) {
+		p.err = err
+		close(p.done)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}
-	go func() {
-		defer close(p.done)
-		p.err = cmd.Wait()
-	}()
 	return p, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -52,9 +53,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// run starts a child. The kernel ties a parent-death signal to the *thread*
-// that forked, so that thread is kept for as long as the child lives;
-// otherwise the Go runtime could retire it and the server would stop under us.
+// run starts a child.
 func run(c command) (*process, error) {
 	log, err := os.OpenFile(c.logFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -69,26 +68,40 @@ func run(c command) (*process, error) {
 	}
 	cmd.SysProcAttr = sysProcAttr(c.as, c.onDeath)
 	p := &process{cmd: cmd, logFile: c.logFile, done: make(chan struct{})}
+	err = start(cmd, func(err error) {
+		if p.err = err; err == nil {
+			p.err = errors.New("exit status 0")
+		}
+		close(p.done)
+	})
+	_ = log.Close() // the child has its own descriptor
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", c.path, err)
+	}
+	return p, nil
+}
+
+// StartChild starts a child that is asked to end when this process dies, where the kernel can do that, and calls back when it has ended.
+func StartChild(cmd *exec.Cmd, ended func(error)) error {
+	cmd.SysProcAttr = sysProcAttr(account{}, syscall.SIGTERM)
+	return start(cmd, ended)
+}
+
+// start starts a child and calls back when it has ended. The kernel ties a parent-death signal to the *thread*
+// that forked, so that thread is kept for as long as the child lives;
+// otherwise the Go runtime could retire it and the child would stop under us.
+func start(cmd *exec.Cmd, ended func(error)) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
-		_ = log.Close() // the child has its own descriptor
 		started <- err
-		if err != nil {
-			return
+		if err == nil {
+			ended(cmd.Wait())
 		}
-		p.err = cmd.Wait()
-		if p.err == nil {
-			p.err = errors.New("exit status 0")
-		}
-		close(p.done)
 	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("run %s: %w", c.path, err)
-	}
-	return p, nil
+	return <-started
 }
 
 // serverEnv is all a server gets of our environment: PGDATA, PGPORT or a

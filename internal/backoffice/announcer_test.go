@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -115,6 +116,9 @@ func TestNotify(t *testing.T) {
 			if diff := cmp.Diff(tc.asked, a.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
+			if tc.want == "" && len(a.entries) > 0 {
+				t.Errorf("%+v for no device", a.entries)
+			}
 			if tc.want == "" || tc.fails {
 				return
 			}
@@ -123,5 +127,18 @@ func TestNotify(t *testing.T) {
 				t.Errorf("%+v", a.entries)
 			}
 		})
+	}
+}
+
+// More operators than are asked about at once are all asked.
+func TestNotifyMany(t *testing.T) {
+	t.Parallel()
+	a := &audience{}
+	for n := range 40 {
+		a.seats = append(a.seats, backoffice.Seat{Device: device, Operator: strconv.Itoa(n)})
+	}
+	err := backoffice.NewAnnouncer(a, a, a).Notify(t.Context(), backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "x", Tenant: tenant, Property: property})
+	if err != nil || len(a.asked) != 41 || len(a.devices) > 0 {
+		t.Errorf("%v, asked %d times, told %v", err, len(a.asked), a.devices)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ type tier struct {
 	others   []backoffice.Session // that open in place of the caller's, one after the other
 	outgrown []backoffice.Session
 	revoked  []backoffice.Session
-	fails    map[string]error
+	fails    map[string]error // by the call, or the call with its number
 
 	calls    []string
 	did      []backoffice.Activity
@@ -35,7 +37,13 @@ type tier struct {
 
 func (s *tier) call(name string) error {
 	s.calls = append(s.calls, name)
-	return s.fails[name]
+	n := 0
+	for _, c := range s.calls {
+		if c == name {
+			n++
+		}
+	}
+	return errors.Join(s.fails[name], s.fails[name+" "+strconv.Itoa(n)])
 }
 
 func (s *tier) Enter(context.Context, backoffice.Caller, backoffice.Proof, time.Time) (backoffice.Standing, error) {
@@ -97,7 +105,10 @@ func (*tier) UseAttestation(context.Context, backoffice.Attestation, string) (bo
 	return false, nil
 }
 
-func (s *tier) Record(_ context.Context, did []backoffice.Activity, events ...bff.Event) error {
+func (s *tier) Record(ctx context.Context, did []backoffice.Activity, events ...bff.Event) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	s.did, s.events = append(s.did, did...), append(s.events, events...)
 	return s.call("record")
 }
@@ -241,7 +252,9 @@ func TestAnnounce(t *testing.T) {
 		"ledger":    {map[string]error{"record": away}, 3},
 		"streams":   {map[string]error{"notify": away}, 4},
 		"list":      {map[string]error{"outgrown": away}, 5},
+		"ledger, 2": {map[string]error{"record 2": away}, 6},
 		"tombstone": {map[string]error{"refuse": away}, 7},
+		"stream, 2": {map[string]error{"notify 2": away}, 8},
 		"keys":      {map[string]error{"remove": away}, 9},
 		"mark":      {map[string]error{"announced": away}, 10},
 	} {
@@ -317,12 +330,22 @@ func TestAnnounce(t *testing.T) {
 	}, s.notices, sameIDs); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
+	// What is announced again, by any instance, has the same ids: it is one opening.
+	if _, err := s.access().Enter(t.Context(), caller("opt_1"), backoffice.Proof{}, backoffice.Occasion{}, finishedAt.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	ids := map[string]bool{}
 	for i := range s.did {
+		if p := s.did[i].ID.Prefix(); p != bff.PrefixActivity {
+			t.Errorf("an activity has the prefix %s", p)
+		}
+		if _, err := bff.ParseID(bff.PrefixEvent, s.events[i].Envelope.EventID); err != nil {
+			t.Error(err)
+		}
 		ids[s.did[i].ID.String()], ids[s.events[i].Envelope.EventID] = true, true
 	}
-	if len(ids) != 6 {
-		t.Errorf("ids are there twice: %v", ids)
+	if len(s.did) != 6 || len(ids) != 6 {
+		t.Errorf("%d ids of twice three activities and events: %v", len(ids), ids)
 	}
 }
 
@@ -408,15 +431,15 @@ func TestSignOutAndAttest(t *testing.T) {
 			t.Errorf("%q fails: called (-want +got):\n%s", fails, diff)
 		}
 		if fails == "" && (s.ending != backoffice.Ending{At: began, TokenHash: "hash"} || s.did[0].Resource != backoffice.Resource{Kind: "session", ID: v.Session.ID.String()} ||
-			s.notices[0].Type != backoffice.SessionSignedOut) {
-			t.Errorf("%+v, %+v, %+v", s.ending, s.did, s.notices)
+			s.notices[0].Type != backoffice.SessionSignedOut || !strings.Contains(string(s.events[0].Payload), `"reason":"signed_out"`)) {
+			t.Errorf("%+v, %+v, %+v, %s", s.ending, s.did, s.notices, s.events[0].Payload)
 		}
 	}
 	for fails, code := range map[string]bff.Code{"": "", "record": bff.CodeInternal, "attest": bff.CodeServiceUnavailable} {
 		v, s := visitor(), &tier{fails: map[string]error{fails: errors.New("away")}}
 		got, err := s.access().Attest(t.Context(), s, v, backoffice.Use{Scope: backoffice.ScopeRefund, Resource: "fol_1"}, began)
-		if codeOf(err) != code {
-			t.Fatalf("%q fails: %v", fails, err)
+		if codeOf(err) != code || fails == "" && got.ID.Prefix() != bff.PrefixMFA {
+			t.Fatalf("%q fails: %+v, %v", fails, got, err)
 		}
 		if fails == "record" && len(s.calls) > 1 {
 			t.Errorf("called %v", s.calls)
@@ -440,5 +463,29 @@ func TestSignOutAndAttest(t *testing.T) {
 		if a := s.did[0]; a.Category != "mfa" || a.Action != "folio.refund" || a.Resource.ID != "fol_1" || a.Outcome != backoffice.Succeeded {
 			t.Errorf("recorded %+v", a)
 		}
+	}
+}
+
+// A replay is told of the caller whose proof it was, with the traces of the sender.
+func TestReportReplay(t *testing.T) {
+	t.Parallel()
+	s, c := &tier{}, caller("opt_1")
+	c.App = backoffice.App{Version: "2.4", Platform: "linux"}
+	if err := s.access().ReportReplay(t.Context(), c, backoffice.Occasion{}, began); err != nil {
+		t.Fatal(err)
+	}
+	v := visitor()
+	v.Property = bff.ID{}
+	checkEnvelope(t, s.events[0], v)
+	want := `{"blockedAt":"2026-11-17T10:00:00.000Z","ipHash":"ip","fingerprintHash":"ua"}`
+	if in := s.events[0].Envelope; string(s.events[0].Payload) != want || in.AppVersion != "2.4" || in.AppPlatform != "linux" {
+		t.Errorf("%s of %+v", s.events[0].Payload, in)
+	}
+	if a := s.did[0]; a.Context != backoffice.ContextHash("ip", "ua") || a.Tenant != tenant || a.Device != device || a.Operator != "opt_1" || a.ID.Prefix() != bff.PrefixActivity {
+		t.Errorf("%+v", a)
+	}
+	s.fails = map[string]error{"record": errors.New("away")}
+	if err := s.access().ReportReplay(t.Context(), c, backoffice.Occasion{}, began); err == nil {
+		t.Error("reported without a ledger")
 	}
 }

@@ -13,6 +13,17 @@ import (
 	"melmastoon.ghasi.io/bff"
 )
 
+// failureBody is the body of every failure: the platform's problem under error, and at the
+// top the members that clients of RFC 9457 look for.
+type failureBody struct {
+	Type     string  `json:"type"`
+	Title    string  `json:"title"`
+	Status   int     `json:"status"`
+	Detail   string  `json:"detail"`
+	Instance string  `json:"instance"`
+	Error    problem `json:"error"`
+}
+
 // problem is the one shape of every failure.
 type problem struct {
 	Type           string          `json:"type"`
@@ -66,7 +77,7 @@ func (w *response) fail(codes Codes, err error) error {
 		p.RetryAfter = &seconds
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	body, jsonErr := json.Marshal(map[string]problem{"error": p})
+	body, jsonErr := json.Marshal(failureBody{Type: p.Type, Title: p.Title, Status: p.Status, Detail: p.Detail, Instance: p.Instance, Error: p})
 	if jsonErr != nil { // a struct of plain fields always encodes
 		return errors.Join(e, jsonErr)
 	}

@@ -60,14 +60,17 @@ func ask(t *testing.T, s http.Handler, method, target string, change func(*http.
 
 func problemOf(t *testing.T, w *httptest.ResponseRecorder) problem {
 	t.Helper()
-	var doc map[string]problem
+	var doc failureBody
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
 		t.Fatalf("not a problem document: %v: %q", err, w.Body)
+	}
+	if e := doc.Error; doc.Type != e.Type || doc.Title != e.Title || doc.Status != e.Status || doc.Detail != e.Detail || doc.Instance != e.Instance || e.Type == "" {
+		t.Errorf("the members of RFC 9457 are not those of the error: %q", w.Body)
 	}
 	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type = %q", got)
 	}
-	return doc["error"]
+	return doc.Error
 }
 
 func TestFailures(t *testing.T) {

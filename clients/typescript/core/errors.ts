@@ -27,7 +27,7 @@ export interface FailureDetails {
   readonly cause?: unknown;
 }
 
-/** A call that failed. Programs decide by `code`; `message(problem.userMessageKey, locale)` is the text for people. */
+/** A call that failed. Programs decide by `code`; `message(error, locale)` is the text for people. */
 export class ProblemError extends Error {
   readonly code: FailureCode;
   /** Of the answer; 0 if there is none. */

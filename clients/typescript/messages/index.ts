@@ -1,18 +1,32 @@
 import { formatNumber, isolate, localeInfo, plural } from '../values/index.js';
 
 import { messages, type Language, type MessageKey } from './catalogue.js';
+import { unanswered } from './unanswered.js';
 
 export { messages, type Language, type MessageKey };
 
 /** What is put into a text. */
 export type MessageValues = Readonly<Record<string, string | number>>;
 
+/** A failed call, such as a `ProblemError`. */
+export interface Failure {
+  readonly code: string;
+  readonly problem?: { readonly userMessageKey: MessageKey } | undefined;
+}
+
 /**
- * The text for people in the language of a locale such as `fa-AF`, or in English. A key that is newer than this package has the text of
- * `error.general.internal`, and so has a failure without one: `message(error.problem?.userMessageKey, locale)`.
+ * The text for people in the language of a locale such as `fa-AF`, or in English: of whatever was caught, `message(error, locale)`, or of a key. Without an
+ * answer (`NETWORK`, `TIMEOUT`) it says so. A key that is newer than this package has the text of `error.general.internal`, and so has what is no failure of a call.
  */
-export function message(key: MessageKey | undefined, locale: string, values: MessageValues = {}): string {
-  const texts = key !== undefined && Object.hasOwn(messages, key) ? messages[key] : messages['error.general.internal'];
+export function message<T>(what: T & (T extends string ? MessageKey : unknown), locale: string, values: MessageValues = {}): string {
+  const { code, problem } = (typeof what === 'object' && what !== null ? what : {}) as Partial<Failure>;
+  const key: string | undefined = typeof what === 'string' ? what : problem?.userMessageKey;
+  const texts =
+    key !== undefined && Object.hasOwn(messages, key)
+      ? messages[key as MessageKey]
+      : code !== undefined && Object.hasOwn(unanswered, code)
+        ? unanswered[code as keyof typeof unanswered]
+        : messages['error.general.internal'];
   const [language = 'en'] = localeInfo(locale).locale.split('-', 1);
   return formatMessage(texts[language as Language], locale, values);
 }

@@ -32,6 +32,20 @@ test('values are put into a text with the plural of its language', () => {
   assert.equal(formatMessage('{constructor}', 'en', {}), '{constructor}');
 });
 
+test('what was caught has a text: that of the service, or that there is no answer', () => {
+  const refused = { code: 'X', problem: { userMessageKey: 'error.general.unauthenticated' as const } };
+  assert.equal(message(refused, 'ps-AF'), messages['error.general.unauthenticated'].ps);
+  const internal = messages['error.general.internal'].fa;
+  for (const caught of [new Error('x'), null, 7, { code: 'UNKNOWN' }, { code: 'constructor' }]) assert.equal(message<unknown>(caught, 'fa-AF'), internal);
+  for (const code of ['NETWORK', 'TIMEOUT'] as const) {
+    const shown = locales.map(({ locale }) => message({ code }, locale));
+    assert.equal(new Set(shown).size, 7);
+    for (const [i, { locale }] of locales.entries()) assert.equal(/[A-Za-z]/.test(shown[i] ?? ''), locale.startsWith('en'), shown[i]);
+  }
+  // @ts-expect-error a key that does not exist
+  message('error.general.unautenticated', 'en');
+});
+
 test('a failure without a known key has a text', () => {
   for (const key of [undefined, 'error.bff.consumer.newer', 'constructor'] as (MessageKey | undefined)[]) assert.equal(message(key, 'ps-AF'), messages['error.general.internal'].ps);
 });

@@ -32,7 +32,7 @@ export function text(error: unknown): string {
   if (!(error instanceof ProblemError)) throw error;
   switch (error.code) {
     case 'MELMASTOON.BFF.CONSUMER.WISHLIST_LIMIT_EXCEEDED':
-      return message(error.problem?.userMessageKey, 'fa-AF');
+      return message(error, 'fa-AF');
     case 'UNKNOWN':
     case 'NETWORK':
     case 'TIMEOUT':

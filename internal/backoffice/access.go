@@ -28,14 +28,19 @@ type Access struct {
 	quietUntil atomic.Int64
 }
 
+// Categories of activities.
+const (
+	categoryRequest = "request" // refused; the action is the route
+	categorySession = "session"
+	categoryMFA     = "mfa"
+)
+
 // NewAccess returns an Access over the session tier, tenant-service and the outbox.
 func NewAccess(s Sessions, m Members, j Journal, n *Newsroom) *Access {
 	return &Access{sessions: s, members: m, journal: j, news: n, AnnounceTimeout: announceTimeout}
 }
 
 const (
-	// retryAway is when a client may try again what a store could not do.
-	retryAway       = 2 * time.Second
 	announceTimeout = 500 * time.Millisecond
 	// announcePause is how long after a failed announcement none is tried.
 	announcePause = 2 * time.Second
@@ -182,15 +187,15 @@ func (a *Access) outgrow(ctx context.Context, opened *Session, o Occasion, now t
 	)
 	for i := range sessions {
 		s := &sessions[i]
-		closed := s.closed(ReasonRevoked, now)
-		closed.OutgrownBy = &opened.ID
-		e, err := a.news.event(closed, s.about(), o, now)
+		end := closed(s, ReasonRevoked, now)
+		end.OutgrownBy = &opened.ID
+		e, err := a.news.Event(end, s.About(), o, now)
 		if err != nil {
 			return err
 		}
-		left := s.activity(categorySession, actionOutgrown, nil, now)
+		left := s.Activity(categorySession, actionOutgrown, nil, now)
 		once := actionOutgrown + s.ID.String()
-		e.Envelope.EventID, left.ID = opened.derived(bff.PrefixEvent, once).String(), opened.derived(bff.PrefixActivity, once)
+		e.Envelope.EventID, left.ID = derived(opened, bff.PrefixEvent, once).String(), derived(opened, bff.PrefixActivity, once)
 		events, did = append(events, e), append(did, left)
 	}
 	if err := a.journal.Record(ctx, did, events...); err != nil {
@@ -217,46 +222,46 @@ func (a *Access) recordOpening(ctx context.Context, s Session, m *Member, o Occa
 	if now.Sub(at) > recordedLate {
 		at = now
 	}
-	did := []Activity{s.activity(categorySession, "opened", m, at)}
-	did[0].ID = s.derived(bff.PrefixActivity, did[0].Action)
+	did := []Activity{s.Activity(categorySession, "opened", m, at)}
+	did[0].ID = derived(&s, bff.PrefixActivity, did[0].Action)
 	var events []bff.Event
 	if r := s.Replaced; r != nil {
 		opened.ReplacedSession = &r.ID
 		old := Session{ID: r.ID, Tenant: s.Tenant, Operator: r.Operator, Device: s.Device, OpenedAt: r.OpenedAt}
-		closed, err := a.news.event(old.closed(ReasonOperatorSwitched, s.OpenedAt), old.about(), o, now)
+		end, err := a.news.Event(closed(&old, ReasonOperatorSwitched, s.OpenedAt), old.About(), o, now)
 		if err != nil {
 			return err
 		}
-		closed.Envelope.EventID = s.derived(bff.PrefixEvent, ReasonOperatorSwitched).String()
-		events = append(events, closed)
-		left := old.activity(categorySession, ReasonOperatorSwitched, nil, at)
-		left.ID = s.derived(bff.PrefixActivity, left.Action)
+		end.Envelope.EventID = derived(&s, bff.PrefixEvent, ReasonOperatorSwitched).String()
+		events = append(events, end)
+		left := old.Activity(categorySession, ReasonOperatorSwitched, nil, at)
+		left.ID = derived(&s, bff.PrefixActivity, left.Action)
 		did = append(did, left)
 	}
-	e, err := a.news.event(opened, s.about(), o, now)
+	e, err := a.news.Event(opened, s.About(), o, now)
 	if err != nil {
 		return err
 	}
-	e.Envelope.EventID = s.derived(bff.PrefixEvent, did[0].Action).String()
+	e.Envelope.EventID = derived(&s, bff.PrefixEvent, did[0].Action).String()
 	return a.journal.Record(ctx, did, append(events, e)...)
 }
 
 // derived is the id of something that happens once in a session's life.
-func (s *Session) derived(p bff.Prefix, what string) bff.ID {
+func derived(s *Session, p bff.Prefix, what string) bff.ID {
 	id := s.ID.Bytes()
 	sum := sha256.Sum256(append(id[:], what...))
 	copy(id[6:], sum[:]) // the session's time stays: ids are in the order of time
 	return bff.IDFromBytes(p, id)
 }
 
-func (s *Session) closed(reason string, at time.Time) SessionClosed {
+func closed(s *Session, reason string, at time.Time) SessionClosed {
 	return SessionClosed{SessionID: s.ID, OpenedAt: bff.At(s.OpenedAt), ClosedAt: bff.At(at), Reason: reason}
 }
 
 // SignOut ends the visitor's session. Its event is written first: a sign-out that
 // cannot be audited is not done, and one that is cut off is repeated.
 func (a *Access) SignOut(ctx context.Context, v *Visit, now time.Time) error {
-	e, err := a.news.event(v.Session.closed(ReasonSignedOut, now), v.Session.about(), v.Request, now)
+	e, err := a.news.Event(closed(&v.Session, ReasonSignedOut, now), v.Session.About(), v.Request, now)
 	if err != nil {
 		return err
 	}
@@ -287,14 +292,14 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o Occasion, now time.
 	for i := range sessions {
 		s := &sessions[i]
 		forced.Sessions = append(forced.Sessions, s.ID)
-		e, err := a.news.event(s.closed(ReasonRevoked, now), s.about(), o, now)
+		e, err := a.news.Event(closed(s, ReasonRevoked, now), s.About(), o, now)
 		if err != nil {
 			return err
 		}
 		events = append(events, e)
-		did = append(did, s.activity(categorySession, ReasonRevoked, nil, now))
+		did = append(did, s.Activity(categorySession, ReasonRevoked, nil, now))
 	}
-	e, err := a.news.event(forced, about{tenant: r.Tenant, operator: r.Operator, device: r.Device}, o, now)
+	e, err := a.news.Event(forced, About{Tenant: r.Tenant, Operator: r.Operator, Device: r.Device}, o, now)
 	if err != nil {
 		return err
 	}
@@ -324,8 +329,8 @@ func (a *Access) tellEnded(ctx context.Context, sessions []Session, why string, 
 
 // ReportReplay tells that a used proof was sent again.
 func (a *Access) ReportReplay(ctx context.Context, c Caller, o Occasion, now time.Time) error {
-	e, err := a.news.event(ReplayBlocked{BlockedAt: bff.At(now), IPHash: c.IPHash, FingerprintHash: c.FingerprintHash},
-		about{tenant: c.Tenant, operator: c.Operator, device: c.Device, app: c.App}, o, now)
+	e, err := a.news.Event(ReplayBlocked{BlockedAt: bff.At(now), IPHash: c.IPHash, FingerprintHash: c.FingerprintHash},
+		About{Tenant: c.Tenant, Operator: c.Operator, Device: c.Device, App: c.App}, o, now)
 	if err != nil {
 		return err
 	}
@@ -344,27 +349,17 @@ func (a *Access) Attest(ctx context.Context, kept Attestations, v *Visit, use Us
 		ID: bff.NewID(bff.PrefixMFA, now), Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, Session: s.ID,
 		Scope: use.Scope, Resource: use.Resource, ExpiresAt: now.Add(AttestationLifetime),
 	}
-	e, err := a.news.event(StepUpCompleted{
+	e, err := a.news.Event(StepUpCompleted{
 		AttestationID: att.ID, Scope: att.Scope, ResourceID: att.Resource, ExpiresAt: bff.At(att.ExpiresAt),
-	}, s.about(), v.Request, now)
+	}, s.About(), v.Request, now)
 	if err != nil {
 		return Attestation{}, err
 	}
-	did := v.Activity(categoryMFA, string(use.Scope), use.resource(), now)
+	did := v.Activity(categoryMFA, string(use.Scope), Resource{ID: use.Resource}, now)
 	if err := a.journal.Record(ctx, []Activity{did}, e); err != nil {
 		return Attestation{}, err
 	}
 	return att, Away(kept.AddAttestation(ctx, att))
-}
-
-// Away gives a failure of the session tier its code: closed, not open.
-func Away(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &bff.Error{
-		Code: bff.CodeServiceUnavailable, Detail: "sessions cannot be checked right now: try again shortly", RetryAfter: retryAway, Err: err,
-	}
 }
 
 // ErrReplayed refuses a proof that was used before.
@@ -379,3 +374,81 @@ func errRevoked() error {
 func errSuspended() error {
 	return bff.Errorf(bff.CodeStaffTenantSuspended, "this tenant is suspended: ask its owner")
 }
+
+// RefuseRoute is Refuse for a route that the visitor may not use.
+func (a *Access) RefuseRoute(ctx context.Context, v *Visit, route string, refusal error, now time.Time) error {
+	return Refuse(ctx, a.journal, v.Activity(categoryRequest, route, Resource{}, now), refusal, now)
+}
+
+// RefuseStepUp is Refuse for a second factor that was not given.
+func (a *Access) RefuseStepUp(ctx context.Context, v *Visit, use Use, refusal error, now time.Time) error {
+	return Refuse(ctx, a.journal, v.Activity(categoryMFA, string(use.Scope), Resource{ID: use.Resource}, now), refusal, now)
+}
+
+// Reasons why a session is closed.
+const (
+	ReasonSignedOut        = "signed_out"
+	ReasonOperatorSwitched = "operator_switched"
+	ReasonRevoked          = "revoked"
+)
+
+// SessionOpened is the payload of session.opened.v1.
+type SessionOpened struct {
+	SessionID       bff.ID        `json:"sessionId"`
+	OpenedAt        bff.Timestamp `json:"openedAt"`
+	IPHash          string        `json:"ipHash"`
+	FingerprintHash string        `json:"fingerprintHash"`
+	ReplacedSession *bff.ID       `json:"replacedSessionId,omitempty"`
+}
+
+// Subject implements Fact.
+func (SessionOpened) Subject() Subject { return SubjectSessionOpened }
+
+// actionOutgrown is a session's end in the ledger because its operator has opened too
+// many; its event is a revocation that names the session that was opened.
+const actionOutgrown = "outgrown"
+
+// SessionClosed is the payload of session.closed.v1.
+type SessionClosed struct {
+	SessionID bff.ID        `json:"sessionId"`
+	OpenedAt  bff.Timestamp `json:"openedAt"`
+	ClosedAt  bff.Timestamp `json:"closedAt"`
+	Reason    string        `json:"reason"`
+	// OutgrownBy is the session whose opening was one too many for the operator; this was
+	// the oldest of its sessions.
+	OutgrownBy *bff.ID `json:"outgrownBy,omitempty"`
+}
+
+// Subject implements Fact.
+func (SessionClosed) Subject() Subject { return SubjectSessionClosed }
+
+// SessionForceLoggedOut is the payload of session.force_logged_out.v1.
+type SessionForceLoggedOut struct {
+	Reason    string        `json:"reason"`
+	RevokedAt bff.Timestamp `json:"revokedAt"`
+	Sessions  []bff.ID      `json:"sessionIds"`
+}
+
+// Subject implements Fact.
+func (SessionForceLoggedOut) Subject() Subject { return SubjectSessionForceLoggedOut }
+
+// StepUpCompleted is the payload of mfa.step_up_completed.v1.
+type StepUpCompleted struct {
+	AttestationID bff.ID           `json:"attestationId"`
+	Scope         AttestationScope `json:"scope"`
+	ResourceID    string           `json:"resourceId,omitempty"`
+	ExpiresAt     bff.Timestamp    `json:"expiresAt"`
+}
+
+// Subject implements Fact.
+func (StepUpCompleted) Subject() Subject { return SubjectStepUpCompleted }
+
+// ReplayBlocked is the payload of dpop.replay_blocked.v1.
+type ReplayBlocked struct {
+	BlockedAt       bff.Timestamp `json:"blockedAt"`
+	IPHash          string        `json:"ipHash"`
+	FingerprintHash string        `json:"fingerprintHash"`
+}
+
+// Subject implements Fact.
+func (ReplayBlocked) Subject() Subject { return SubjectReplayBlocked }

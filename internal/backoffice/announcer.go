@@ -44,7 +44,7 @@ var _ Notifier = (*Announcer)(nil)
 // Notify implements Notifier. After an error it may be repeated: devices that were
 // told are told again.
 func (a *Announcer) Notify(ctx context.Context, n Notice) error {
-	e, err := n.entry()
+	e, err := entryOf(&n)
 	if err != nil {
 		return err
 	}

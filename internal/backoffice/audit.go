@@ -398,7 +398,7 @@ type AuditSealed struct {
 // Subject implements Fact.
 func (AuditSealed) Subject() Subject { return SubjectAuditSealed }
 
-// Sealed is the event of a head.
-func (n *Newsroom) Sealed(h AuditHead, entries int64, now time.Time) (bff.Event, error) {
-	return n.event(AuditSealed{h, entries}, about{tenant: h.Tenant}, Occasion{}, now)
+// Event is that of a head with so many new entries.
+func (h AuditHead) Event(n *Newsroom, entries int64, now time.Time) (bff.Event, error) {
+	return n.Event(AuditSealed{h, entries}, About{Tenant: h.Tenant}, Occasion{}, now)
 }

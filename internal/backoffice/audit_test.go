@@ -230,7 +230,7 @@ func TestAuditKeys(t *testing.T) {
 func TestReadAuditHeads(t *testing.T) {
 	t.Parallel()
 	head := backoffice.AuditHead{Tenant: tenant, Seq: 1, Hash: "ab", SealedAt: bff.At(began), KeyID: "k", Signature: "s"}
-	e, err := backoffice.NewNewsroom("test").Sealed(head, 3, began)
+	e, err := head.Event(backoffice.NewNewsroom("test"), 3, began)
 	if err != nil {
 		t.Fatal(err)
 	}

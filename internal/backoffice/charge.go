@@ -55,11 +55,11 @@ func (c *Command) charged(v *Visit) Charged {
 // houseDay is the day of the visit's property. Where it cannot be told it is that of UTC:
 // the sum may then be one of two days, which is better than no charge at all.
 func (p *Proxy) houseDay(ctx context.Context, v *Visit, now time.Time) bff.Date {
-	at, _, err := p.cfg.Calendar.Today(ctx, v.Session.Tenant, v.Property, now)
+	date, err := p.cfg.Today(ctx, v.Session.Tenant, v.Property, now)
 	if err != nil {
 		return bff.DateOf(now)
 	}
-	return at.Day.Date
+	return date
 }
 
 // permitCharge counts a charge, with a second factor if the sum of the day needs one.

@@ -327,7 +327,7 @@ func TestWorkbenchViews(t *testing.T) {
 			}},
 		} {
 			v, err := b.View(t.Context(), part, backoffice.Place{Day: backoffice.Day{Date: 20000}}, backoffice.Steps{}, time.Now())
-			if err != nil || !v.Whole() || len(v.Items) != want.items || (v.Date != nil) != (part.Dated() || part == backoffice.PartToday) {
+			if err != nil || !v.Whole() || len(v.Items) != want.items || (v.Date != nil) != (backoffice.Dated(part) || part == backoffice.PartToday) {
 				t.Errorf("%s: %+v, %v", part, v, err)
 			}
 			if diff := cmp.Diff(want.counts, v.Counts); diff != "" {
@@ -355,12 +355,12 @@ func TestWorkbenchFails(t *testing.T) {
 		house   *fakeHouse
 		stale   bool
 		missing []backoffice.Source
-		why     backoffice.Degradations
+		why     []backoffice.Degradation
 		err     bff.Code
 	}{
 		"an old reading": {
 			part: backoffice.PartToday, house: &fakeHouse{stale: map[backoffice.Source]time.Time{backoffice.SourceRooms: earlier}}, stale: true,
-			why: backoffice.Degradations{{Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: time.Hour.Milliseconds(), Affected: 2}},
+			why: []backoffice.Degradation{{Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: time.Hour.Milliseconds(), Affected: 2}},
 		},
 		"parts are missing": {
 			part: backoffice.PartToday, house: &fakeHouse{
@@ -372,7 +372,7 @@ func TestWorkbenchFails(t *testing.T) {
 				takes: map[backoffice.Source]time.Duration{backoffice.SourceWorkOrders: -1},
 			},
 			missing: []backoffice.Source{backoffice.SourceDepartures, backoffice.SourceInHouse, backoffice.SourceTasks, backoffice.SourceWorkOrders},
-			why: backoffice.Degradations{
+			why: []backoffice.Degradation{
 				{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1},
 				{Part: backoffice.SourceInHouse, Reason: bff.ReasonBudget, Affected: 1},
 				{Part: backoffice.SourceTasks, Reason: bff.ReasonError, Affected: 1},
@@ -406,17 +406,17 @@ func TestWorkbenchFails(t *testing.T) {
 // still missing.
 func TestViewsAge(t *testing.T) {
 	t.Parallel()
-	had := backoffice.Degradations{{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 500, Affected: 3}}
-	want := backoffice.Degradations{
+	had := []backoffice.Degradation{{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 500, Affected: 3}}
+	want := []backoffice.Degradation{
 		{Part: backoffice.SourceTasks, Reason: bff.ReasonStale, AgeMs: 2500, Affected: 3},
 		{Part: backoffice.SourceRooms, Reason: bff.ReasonStale, AgeMs: 2000, Affected: 1},
 	}
-	if diff := cmp.Diff(want, had.Aged(backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
+	if diff := cmp.Diff(want, backoffice.Aged(had, backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
 		t.Error(diff)
 	}
 	had[0] = backoffice.Degradation{Part: backoffice.SourceTasks, Reason: bff.ReasonShed, Affected: 1}
 	want[0] = had[0]
-	if diff := cmp.Diff(want, had.Aged(backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
+	if diff := cmp.Diff(want, backoffice.Aged(had, backoffice.PartHousekeeping, 2*time.Second)); diff != "" {
 		t.Error(diff)
 	}
 }

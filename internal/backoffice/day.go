@@ -123,6 +123,12 @@ func (c *Calendar) Today(ctx context.Context, tenant, property bff.ID, now time.
 	return Place{Tenant: tenant, Property: property, Day: p.Zone.Today(now.Add(c.ahead))}, p.Zone, nil
 }
 
+// Date returns the date that the property's clocks show.
+func (c *Calendar) Date(ctx context.Context, tenant, property bff.ID, now time.Time) (bff.Date, error) {
+	at, _, err := c.Today(ctx, tenant, property, now)
+	return at.Date, err
+}
+
 // zoneOfCountry has the countries of the platform's market and of its guests' families.
 // Of a country with several zones it has the capital's.
 var zoneOfCountry = map[string]string{
@@ -137,4 +143,16 @@ var zoneOfCountry = map[string]string{
 	"PT": "Europe/Lisbon", "QA": "Asia/Qatar", "RU": "Europe/Moscow", "SA": "Asia/Riyadh", "SE": "Europe/Stockholm", "SG": "Asia/Singapore",
 	"SY": "Asia/Damascus", "TH": "Asia/Bangkok", "TJ": "Asia/Dushanbe", "TM": "Asia/Ashgabat", "TR": "Europe/Istanbul", "US": "America/New_York",
 	"UZ": "Asia/Tashkent", "YE": "Asia/Aden",
+}
+
+// Property is a hotel of a tenant, as property-service has it.
+type Property struct {
+	Zone Zone `json:"zone"` // zero: it cannot be told
+}
+
+// Properties knows the properties of tenants.
+type Properties interface {
+	// FindProperty returns one of the tenant's properties. What is not one of them is
+	// [bff.CodeResourceNotFound], whether it exists or not.
+	FindProperty(ctx context.Context, tenant, property bff.ID) (Property, error)
 }

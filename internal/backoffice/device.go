@@ -2,7 +2,6 @@ package backoffice
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -107,15 +106,15 @@ const heartbeatTimeout = time.Second
 // nothing has failed: the device works on, and its next heartbeat makes up for it.
 func (d *Devices) Beat(ctx context.Context, v *Visit, h Heartbeat, property bff.ID, now time.Time) (DeviceStatus, error) {
 	s := &v.Session
-	who := s.about()
-	who.property, who.app = property, h.App
-	came, err := d.news.event(DeviceCameOnline{CameOnlineAt: bff.At(now), NetworkProfile: h.NetworkProfile}, who, v.Request, now)
+	who := v.About(property)
+	who.App = h.App
+	came, err := d.news.Event(DeviceCameOnline{CameOnlineAt: bff.At(now), NetworkProfile: h.NetworkProfile}, who, v.Request, now)
 	if err != nil {
 		return "", err
 	}
 	var sampled []bff.Event
-	if SubjectHeartbeatReported.sampled(v.Request.RequestID) {
-		e, err := d.news.event(HeartbeatReported{
+	if SubjectHeartbeatReported.Sampled(v.Request.RequestID) {
+		e, err := d.news.Event(HeartbeatReported{
 			ReportedAt: bff.At(now), NetworkProfile: h.NetworkProfile, InstallerChannel: h.InstallerChannel, PendingHintCount: h.PendingHints,
 		}, who, v.Request, now)
 		if err != nil {
@@ -161,8 +160,8 @@ type LostDevice struct {
 	LastHeartbeat time.Time
 }
 
-// WentOffline is the event of a device that is offline from now on.
-func (n *Newsroom) WentOffline(l LostDevice, now time.Time) (bff.Event, error) {
+// Event is that of a device that is offline from now on.
+func (l LostDevice) Event(n *Newsroom, now time.Time) (bff.Event, error) {
 	if l.Tenant.IsZero() || l.Device.IsZero() {
 		return bff.Event{}, errors.New("a device without tenant or id")
 	}
@@ -171,7 +170,7 @@ func (n *Newsroom) WentOffline(l LostDevice, now time.Time) (bff.Event, error) {
 		at := bff.At(l.LastHeartbeat)
 		fact.LastHeartbeatAt = &at
 	}
-	return n.event(fact, about{tenant: l.Tenant, operator: l.Operator, device: l.Device, property: l.Property, app: l.App}, Occasion{}, now)
+	return n.Event(fact, About{Tenant: l.Tenant, Operator: l.Operator, Device: l.Device, Property: l.Property, App: l.App}, Occasion{}, now)
 }
 
 // Notice is what open streams of the tenant are told of a lost device.
@@ -182,8 +181,36 @@ func (l LostDevice) Notice(now time.Time) Notice {
 // deviceNotice is for every device of the property, not only for the one that it is
 // about.
 func deviceNotice(kind string, tenant, property, device bff.ID, now time.Time) Notice {
-	data, _ := json.Marshal(struct { // an id always encodes
-		DeviceID bff.ID `json:"deviceId"`
-	}{device})
-	return Notice{Channel: ChannelAlerts, Type: kind, Tenant: tenant, Property: property, At: now, Data: data}
+	return Notice{
+		Channel: ChannelAlerts, Type: kind, Tenant: tenant, Property: property, At: now, Data: NoticeData(map[string]bff.ID{"deviceId": device}),
+	}
 }
+
+// DeviceCameOnline is the payload of device.came_online.v1.
+type DeviceCameOnline struct {
+	CameOnlineAt   bff.Timestamp `json:"cameOnlineAt"`
+	NetworkProfile string        `json:"networkProfile"`
+}
+
+// Subject implements Fact.
+func (DeviceCameOnline) Subject() Subject { return SubjectDeviceCameOnline }
+
+// DeviceWentOffline is the payload of device.went_offline.v1.
+type DeviceWentOffline struct {
+	WentOfflineAt   bff.Timestamp  `json:"wentOfflineAt"`
+	LastHeartbeatAt *bff.Timestamp `json:"lastHeartbeatAt,omitempty"`
+}
+
+// Subject implements Fact.
+func (DeviceWentOffline) Subject() Subject { return SubjectDeviceWentOffline }
+
+// HeartbeatReported is the payload of device.heartbeat_reported.v1.
+type HeartbeatReported struct {
+	ReportedAt       bff.Timestamp `json:"reportedAt"`
+	NetworkProfile   string        `json:"networkProfile"`
+	InstallerChannel string        `json:"installerChannel"`
+	PendingHintCount int           `json:"pendingHintCount"`
+}
+
+// Subject implements Fact.
+func (HeartbeatReported) Subject() Subject { return SubjectHeartbeatReported }

@@ -150,7 +150,7 @@ func TestLostDevice(t *testing.T) {
 			at := bff.At(last)
 			want.LastHeartbeatAt = &at
 		}
-		e, err := news.WentOffline(lost, began)
+		e, err := lost.Event(news, began)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestLostDevice(t *testing.T) {
 		t.Errorf("notice (-want +got):\n%s", diff)
 	}
 	for _, odd := range []backoffice.LostDevice{{Tenant: tenant}, {Device: device}} {
-		if _, err := news.WentOffline(odd, began); err == nil {
+		if _, err := odd.Event(news, began); err == nil {
 			t.Errorf("an event of %+v", odd)
 		}
 	}

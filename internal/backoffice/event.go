@@ -72,9 +72,9 @@ func (s Subject) SamplingRate() float64 {
 	return 1
 }
 
-// sampled reports whether the event of a request is published. The random part of the
+// Sampled reports whether the event of a request is published. The random part of the
 // request's id decides, so that a repeated look says the same.
-func (s Subject) sampled(request bff.ID) bool {
+func (s Subject) Sampled(request bff.ID) bool {
 	b := request.Bytes()
 	return float64(binary.BigEndian.Uint64(b[8:]))/(1<<64) < s.SamplingRate()
 }
@@ -96,126 +96,6 @@ type Occasion struct {
 // Fact is the payload of an event.
 type Fact interface{ Subject() Subject }
 
-// SessionOpened is the payload of session.opened.v1.
-type SessionOpened struct {
-	SessionID       bff.ID        `json:"sessionId"`
-	OpenedAt        bff.Timestamp `json:"openedAt"`
-	IPHash          string        `json:"ipHash"`
-	FingerprintHash string        `json:"fingerprintHash"`
-	ReplacedSession *bff.ID       `json:"replacedSessionId,omitempty"`
-}
-
-// Subject implements Fact.
-func (SessionOpened) Subject() Subject { return SubjectSessionOpened }
-
-// Reasons why a session is closed.
-const (
-	ReasonSignedOut        = "signed_out"
-	ReasonOperatorSwitched = "operator_switched"
-	ReasonRevoked          = "revoked"
-)
-
-// actionOutgrown is a session's end in the ledger because its operator has opened too
-// many; its event is a revocation that names the session that was opened.
-const actionOutgrown = "outgrown"
-
-// SessionClosed is the payload of session.closed.v1.
-type SessionClosed struct {
-	SessionID bff.ID        `json:"sessionId"`
-	OpenedAt  bff.Timestamp `json:"openedAt"`
-	ClosedAt  bff.Timestamp `json:"closedAt"`
-	Reason    string        `json:"reason"`
-	// OutgrownBy is the session whose opening was one too many for the operator; this was
-	// the oldest of its sessions.
-	OutgrownBy *bff.ID `json:"outgrownBy,omitempty"`
-}
-
-// Subject implements Fact.
-func (SessionClosed) Subject() Subject { return SubjectSessionClosed }
-
-// SessionForceLoggedOut is the payload of session.force_logged_out.v1.
-type SessionForceLoggedOut struct {
-	Reason    string        `json:"reason"`
-	RevokedAt bff.Timestamp `json:"revokedAt"`
-	Sessions  []bff.ID      `json:"sessionIds"`
-}
-
-// Subject implements Fact.
-func (SessionForceLoggedOut) Subject() Subject { return SubjectSessionForceLoggedOut }
-
-// StepUpCompleted is the payload of mfa.step_up_completed.v1.
-type StepUpCompleted struct {
-	AttestationID bff.ID           `json:"attestationId"`
-	Scope         AttestationScope `json:"scope"`
-	ResourceID    string           `json:"resourceId,omitempty"`
-	ExpiresAt     bff.Timestamp    `json:"expiresAt"`
-}
-
-// Subject implements Fact.
-func (StepUpCompleted) Subject() Subject { return SubjectStepUpCompleted }
-
-// ReplayBlocked is the payload of dpop.replay_blocked.v1.
-type ReplayBlocked struct {
-	BlockedAt       bff.Timestamp `json:"blockedAt"`
-	IPHash          string        `json:"ipHash"`
-	FingerprintHash string        `json:"fingerprintHash"`
-}
-
-// Subject implements Fact.
-func (ReplayBlocked) Subject() Subject { return SubjectReplayBlocked }
-
-// DeviceCameOnline is the payload of device.came_online.v1.
-type DeviceCameOnline struct {
-	CameOnlineAt   bff.Timestamp `json:"cameOnlineAt"`
-	NetworkProfile string        `json:"networkProfile"`
-}
-
-// Subject implements Fact.
-func (DeviceCameOnline) Subject() Subject { return SubjectDeviceCameOnline }
-
-// DeviceWentOffline is the payload of device.went_offline.v1.
-type DeviceWentOffline struct {
-	WentOfflineAt   bff.Timestamp  `json:"wentOfflineAt"`
-	LastHeartbeatAt *bff.Timestamp `json:"lastHeartbeatAt,omitempty"`
-}
-
-// Subject implements Fact.
-func (DeviceWentOffline) Subject() Subject { return SubjectDeviceWentOffline }
-
-// HeartbeatReported is the payload of device.heartbeat_reported.v1.
-type HeartbeatReported struct {
-	ReportedAt       bff.Timestamp `json:"reportedAt"`
-	NetworkProfile   string        `json:"networkProfile"`
-	InstallerChannel string        `json:"installerChannel"`
-	PendingHintCount int           `json:"pendingHintCount"`
-}
-
-// Subject implements Fact.
-func (HeartbeatReported) Subject() Subject { return SubjectHeartbeatReported }
-
-// HandshakeCompleted is the payload of sync.handshake_completed.v1.
-type HandshakeCompleted struct {
-	CompletedAt   bff.Timestamp `json:"completedAt"`
-	ExpiresAt     bff.Timestamp `json:"expiresAt"`
-	CursorVersion int           `json:"cursorVersion"`
-	Stale         bool          `json:"stale"`
-}
-
-// Subject implements Fact.
-func (HandshakeCompleted) Subject() Subject { return SubjectHandshakeCompleted }
-
-// CursorAdvanced is the payload of sync.cursor_advanced.v1.
-type CursorAdvanced struct {
-	AdvancedAt    bff.Timestamp `json:"advancedAt"`
-	FromVersion   int           `json:"fromVersion"`
-	CursorVersion int           `json:"cursorVersion"`
-	Pulled        bool          `json:"pulled"`
-	Pushed        bool          `json:"pushed"`
-}
-
-// Subject implements Fact.
-func (CursorAdvanced) Subject() Subject { return SubjectCursorAdvanced }
-
 // Journal takes what operators did and the events that tell of it, all of one
 // tenant. It returns nil only once they are committed: an action that cannot be
 // recorded is not taken.
@@ -235,22 +115,30 @@ func NewNewsroom(instance string) *Newsroom {
 	return &Newsroom{instance: instance, ids: bff.NewSequence(bff.PrefixEvent)}
 }
 
-// about is whom an event is about.
-type about struct {
-	tenant   bff.ID
-	operator string
-	device   bff.ID
-	session  bff.ID
-	property bff.ID
-	app      App
+// About is whom an event is about.
+type About struct {
+	Tenant   bff.ID
+	Operator string
+	Device   bff.ID
+	Session  bff.ID
+	Property bff.ID
+	App      App
 }
 
-func (s *Session) about() about {
-	return about{tenant: s.Tenant, operator: s.Operator, device: s.Device, session: s.ID, app: App{s.AppVersion, s.AppPlatform}}
+// About is whom an event of the session is about.
+func (s *Session) About() About {
+	return About{Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, Session: s.ID, App: App{s.AppVersion, s.AppPlatform}}
 }
 
-// event wraps a payload.
-func (n *Newsroom) event(f Fact, who about, o Occasion, now time.Time) (bff.Event, error) {
+// About is whom an event of the visit is about, at a property.
+func (v *Visit) About(property bff.ID) About {
+	who := v.Session.About()
+	who.Property = property
+	return who
+}
+
+// Event wraps a payload.
+func (n *Newsroom) Event(f Fact, who About, o Occasion, now time.Time) (bff.Event, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return bff.Event{}, err
@@ -260,11 +148,11 @@ func (n *Newsroom) event(f Fact, who about, o Occasion, now time.Time) (bff.Even
 		Envelope: bff.Envelope{
 			EventID: n.ids.Next(now).String(), Subject: string(s), Version: 1, OccurredAt: bff.At(now),
 			Producer: Producer, ProducerInstance: n.instance,
-			TenantID: optional(who.tenant.String()), UserID: optional(who.operator), SessionID: optional(who.session.String()),
+			TenantID: optional(who.Tenant.String()), UserID: optional(who.Operator), SessionID: optional(who.Session.String()),
 			RequestID: optional(o.RequestID.String()), TraceID: optional(o.TraceParent),
 			CausationID: optional(o.Causation), CorrelationID: optional(o.RequestID.String()),
 			SchemaURI: s.schemaURI(), RetentionClass: s.Retention(), SamplingRate: s.SamplingRate(),
-			OperatorID: who.operator, DeviceID: who.device.String(), PropertyID: who.property.String(), AppVersion: who.app.Version, AppPlatform: who.app.Platform,
+			OperatorID: who.Operator, DeviceID: who.Device.String(), PropertyID: who.Property.String(), AppVersion: who.App.Version, AppPlatform: who.App.Platform,
 		},
 		Payload: body,
 	}, nil

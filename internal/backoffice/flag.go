@@ -2,21 +2,6 @@ package backoffice
 
 import "maps"
 
-// Feature is a part of the service that can be switched off while it runs, for all
-// tenants or for one.
-type Feature string
-
-// The features there are.
-const (
-	// FeatureStream is the live stream. Without it streams end, and apps poll.
-	FeatureStream Feature = "live_stream"
-	// FeatureAIInbox is the list of what the AI orchestrator suggests.
-	FeatureAIInbox Feature = "ai_inbox"
-)
-
-// Features lists every feature.
-func Features() []Feature { return []Feature{FeatureStream, FeatureAIInbox} }
-
 // Switches are the flags that the platform's own operators have set, for all tenants.
 type Switches interface {
 	// Bools returns them; the caller does not change the map.

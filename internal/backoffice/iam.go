@@ -1,6 +1,10 @@
 package backoffice
 
-import "context"
+import (
+	"context"
+
+	"melmastoon.ghasi.io/bff"
+)
 
 // Tokens are what iam gives to a device.
 type Tokens struct {
@@ -18,4 +22,28 @@ type IAM interface {
 	SignOut(ctx context.Context, s *Session) error
 	// StepUp verifies a second factor.
 	StepUp(ctx context.Context, s *Session, use Use, code string) error
+}
+
+// Needs is what a route demands of its caller, beyond being an operator with a
+// session.
+type Needs struct {
+	// Proof alone: the caller has no access token, as at a refresh.
+	ProofOnly bool
+	// Roles of which the caller has at least one; empty = every operator.
+	Roles []Role
+	// Property: the request names a property, which is in the caller's scope.
+	Property bool
+	// OwnProperty: the query may name a property, which is then in the caller's scope.
+	// The header X-Property-Id says where the device stands, and is not asked.
+	OwnProperty bool
+}
+
+// Holder is a caller that has proved to hold a key, and no more: at a refresh the
+// access token may be gone.
+type Holder struct {
+	Device   bff.ID
+	KeyPrint string
+	Proof    string // as it was sent, for iam to see
+	// Vouched charges the request to the device's limit: iam has said whose it is.
+	Vouched func(ctx context.Context, tenant string)
 }

@@ -140,34 +140,6 @@ type InboxPage struct {
 	Unmarked bool
 }
 
-// Missing names a part of an answer that is missing or old, and why.
-type Missing struct {
-	Part   MissingPart   `json:"part"`
-	Reason MissingReason `json:"reason"`
-}
-
-// MissingPart is a part that an answer can do without.
-type MissingPart string
-
-// The parts there are.
-const (
-	MissingDecisions        MissingPart = "decisions"
-	MissingAcknowledgements MissingPart = "acknowledgements"
-	MissingPreferences      MissingPart = "preferences"
-	MissingSuggestions      MissingPart = "suggestions"
-)
-
-// MissingReason is why a part is missing.
-type MissingReason string
-
-// The reasons there are.
-const (
-	StoreAway    MissingReason = "store"        // our own store could not be read
-	UpstreamAway MissingReason = "upstream"     // the service that has it could not be asked
-	ShownStale   MissingReason = "stale"        // an earlier one is shown, because that service could not be asked
-	SwitchedOff  MissingReason = "switched_off" // a feature flag is off
-)
-
 // Mirrors reads inboxes of other services.
 type Mirrors interface {
 	// ListInbox returns what a property's inbox holds, or CodeResourceNotFound if the
@@ -220,8 +192,8 @@ func NewInboxes(mirrors Mirrors, marks Marks) *Inboxes {
 // properties in the query's scope.
 func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q InboxQuery) (InboxPage, error) {
 	all := property.IsZero()
-	if only := q.Scope.properties; all && !q.Scope.all && len(only) == 1 {
-		property, all = only[0], false
+	if only, one := q.Scope.Only(); all && one {
+		property, all = only, false
 	}
 	mirror, err := b.mirrors.ListInbox(ctx, of, tenant, property)
 	if err != nil {

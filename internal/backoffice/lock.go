@@ -22,9 +22,6 @@ const (
 // LockActions lists every action.
 func LockActions() []LockAction { return []LockAction{IssueKey, RevokeKey, RebindKey, ExtendKey} }
 
-// LockRoles are those that may act on keys.
-func LockRoles() []Role { return []Role{FrontDesk, GeneralManager, Owner} }
-
 // LockState is what became of a lock action.
 type LockState string
 
@@ -170,7 +167,7 @@ func (l *Locks) Act(ctx context.Context, v *Visit, r LockRequest, now time.Time)
 		done   bool
 	)
 	attempt := Attempt{
-		Activity: v.Activity(categoryLock, string(r.Order.Action), Resource{"reservation", r.Order.Reservation.String()}, now), Once: r.Once, Effect: audit,
+		Activity: v.Activity("lock", string(r.Order.Action), Resource{"reservation", r.Order.Reservation.String()}, now), Once: r.Once, Effect: audit,
 	}
 	answer, err := Commit(ctx, l.cfg.Mutations, attempt, func() (Finished, error) {
 		var failure error
@@ -206,7 +203,8 @@ const retryReservation = 2 * time.Second
 // allow asks whose the reservation is, so that no vendor is called for one of another
 // property or tenant, and then uses up the second factor that an action needs.
 func (l *Locks) allow(ctx context.Context, v *Visit, r LockRequest, now time.Time) error {
-	err := actions[CheckIn].isHere(ctx, l.cfg.Resources, v, r.Order.Reservation)
+	stay, _ := FindAction(CheckIn)
+	err := stay.IsHere(ctx, l.cfg.Resources, v, r.Order.Reservation)
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return err
@@ -232,7 +230,7 @@ func (l *Locks) finished(v *Visit, audit *LockAudit, result LockResult, failure 
 	}
 	settled := LockSettlement{LockResult: result, Tenant: audit.Tenant, ID: audit.ID, At: end.At}
 	if result.State.Settled() && result.State != LockRefused {
-		e, err := l.cfg.News.event(audit.proxied(result, end.At), v.at(v.Property), v.Request, end.At)
+		e, err := l.cfg.News.Event(audit.proxied(result, end.At), v.About(v.Property), v.Request, end.At)
 		if err != nil {
 			return Finished{}, err
 		}

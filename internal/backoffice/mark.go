@@ -149,7 +149,7 @@ type ClerkConfig struct {
 	Mirrors   Mirrors
 	Finder    EntryFinder // for what a mirror does not have yet
 	Mutations Mutations
-	Teller    *Teller
+	Notices   Notifier // tells streams
 	News      *Newsroom
 	Now       func() time.Time
 	Digested  func() // counts decisions of whose provenance the digest alone is kept; nil = uncounted
@@ -181,7 +181,7 @@ func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time
 			return Finished{At: at, Failure: err}, nil
 		}
 		d, whole = e.decision(v, r, now, at)
-		event, err := k.cfg.News.event(d.decided(), v.at(v.Property), v.Request, at)
+		event, err := k.cfg.News.Event(d.decided(), v.About(v.Property), v.Request, at)
 		d.Events = []bff.Event{event}
 		return Finished{At: at, Effects: []Effect{d}, Answer: d.answer()}, err
 	})
@@ -189,7 +189,7 @@ func (k *Clerk) Decide(ctx context.Context, v *Visit, r Ruling, o Once, now time
 		if !whole && k.cfg.Digested != nil {
 			k.cfg.Digested()
 		}
-		k.cfg.Teller.marked(ctx, v, ChannelAI, SuggestionWasDecided, map[string]string{
+		k.tell(ctx, v, ChannelAI, SuggestionWasDecided, map[string]string{
 			"suggestionId": d.SuggestionID, "category": d.Category, "outcome": string(d.Outcome),
 		}, d.At)
 	}
@@ -246,18 +246,31 @@ func (k *Clerk) Acknowledge(ctx context.Context, v *Visit, alert, notes string, 
 			Category: e.category(), Severity: e.severity(), RaisedAt: e.At, At: at, Operator: v.Session.Operator, Device: v.Session.Device,
 			Notes: CutNotes(notes),
 		}
-		event, err := k.cfg.News.event(AlertAcknowledged{
+		event, err := k.cfg.News.Event(AlertAcknowledged{
 			AlertID: a.AlertID, InboxEntryID: a.InboxID, Category: a.Category, Severity: a.Severity, RaisedAt: bff.At(a.RaisedAt), AcknowledgedAt: bff.At(a.At),
-		}, v.at(v.Property), v.Request, at)
+		}, v.About(v.Property), v.Request, at)
 		a.Events = []bff.Event{event}
 		return Finished{At: at, Effects: []Effect{a}, Answer: a.Answer()}, err
 	})
 	if err == nil && a.AlertID != "" {
-		k.cfg.Teller.marked(ctx, v, ChannelAlerts, AlertWasAcknowledged, map[string]string{
+		k.tell(ctx, v, ChannelAlerts, AlertWasAcknowledged, map[string]string{
 			"alertId": a.AlertID, "category": a.Category, "severity": a.Severity,
 		}, a.At)
 	}
 	return answer, err
+}
+
+// tellTimeout caps how long an answer waits for streams to be told.
+const tellTimeout = time.Second
+
+// tell tells streams what an operator did about an entry. Our own log, which every
+// reading of the inbox asks, has it already.
+func (k *Clerk) tell(ctx context.Context, v *Visit, c Channel, what string, data any, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	defer cancel()
+	_ = k.cfg.Notices.Notify(ctx, Notice{ // a stream that misses it shows the entry as it was until it is fetched again
+		Channel: c, Type: what, Tenant: v.Session.Tenant, Property: v.Property, CausedBy: v.Request.RequestID.ULID(), At: at, Data: NoticeData(data),
+	})
 }
 
 // find returns an entry of the property's inbox: of the mirror, which also stands in

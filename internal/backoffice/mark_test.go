@@ -153,7 +153,7 @@ func (b *inboxes) FindEntry(_ context.Context, of backoffice.Inbox, t, p bff.ID,
 
 func (b *inboxes) clerk(l *ledger, digested *int) *backoffice.Clerk {
 	return backoffice.NewClerk(backoffice.ClerkConfig{
-		Mirrors: b, Finder: b, Mutations: l, Teller: backoffice.NewTeller(nil, l), News: backoffice.NewNewsroom("test"),
+		Mirrors: b, Finder: b, Mutations: l, Notices: l, News: backoffice.NewNewsroom("test"),
 		Now: func() time.Time { return finishedAt }, Digested: func() { *digested++ },
 	})
 }

@@ -111,18 +111,17 @@ type Members interface {
 	FindMember(ctx context.Context, tenant bff.ID, operator, version string) (*Member, error)
 }
 
+// Only returns the property of a scope that has one alone.
+func (s PropertyScope) Only() (bff.ID, bool) {
+	if s.all || len(s.properties) != 1 {
+		return bff.ID{}, false
+	}
+	return s.properties[0], true
+}
+
 // Lists reports whether the scope names the property: it is then one of the
 // tenant's, because tenant-service says so.
 func (s PropertyScope) Lists(property bff.ID) bool { return slices.Contains(s.properties, property) }
 
-// Property is a hotel of a tenant, as property-service has it.
-type Property struct {
-	Zone Zone `json:"zone"` // zero: it cannot be told
-}
-
-// Properties knows the properties of tenants.
-type Properties interface {
-	// FindProperty returns one of the tenant's properties. What is not one of them is
-	// [bff.CodeResourceNotFound], whether it exists or not.
-	FindProperty(ctx context.Context, tenant, property bff.ID) (Property, error)
-}
+// LockRoles are those that may act on keys.
+func LockRoles() []Role { return []Role{FrontDesk, GeneralManager, Owner} }

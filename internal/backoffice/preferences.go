@@ -113,7 +113,7 @@ func NewSettings(cfg SettingsConfig) *Settings {
 // repeated request takes over, and a copy that the next read brings up to date.
 func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c PreferencesChange, o Once, now time.Time) (Preferences, error) {
 	var at time.Time // it ended
-	did := v.Activity(categoryPreferences, "replace", Resource{"operator", v.Session.Operator}, now)
+	did := v.Activity("preferences", "replace", Resource{"operator", v.Session.Operator}, now)
 	answer, err := Commit(ctx, s.mutations, Attempt{Activity: did, Once: o}, func() (Finished, error) {
 		// Before the call as well: killed after it, this process tells no instance that
 		// what it remembers is old. A failure leaves that to the memory's own lifetime.
@@ -123,7 +123,7 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c Preferenc
 		if err != nil {
 			return Finished{At: at, Failure: err}, nil
 		}
-		e, err := s.news.event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, v.at(c.Owner.Property), v.Request, at)
+		e, err := s.news.Event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, v.About(c.Owner.Property), v.Request, at)
 		// The copy has what was checked, which is what tenant-service has accepted: what it
 		// answers with might be something that no database takes.
 		replaced.Payload = c.Payload
@@ -146,7 +146,7 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *Visit, c Preferenc
 		// the preferences again.
 		_ = s.notices.Notify(ctx, Notice{
 			Channel: ChannelSession, Type: "preferences.updated", Tenant: c.Owner.Tenant, Operator: c.Owner.Operator, Property: c.Owner.Property,
-			CausedBy: v.Request.RequestID.String(), At: at, Data: numberData("version", out.Version),
+			CausedBy: v.Request.RequestID.String(), At: at, Data: NoticeData(map[string]int{"version": out.Version}),
 		})
 	}
 	return out, err

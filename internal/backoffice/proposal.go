@@ -18,9 +18,9 @@ func DecidingRoles(category string) []Role {
 	switch category {
 	case "pricing", "revenue":
 		return []Role{GeneralManager, Owner}
-	case categoryHousekeeping:
+	case "housekeeping":
 		return []Role{HousekeepingLead, GeneralManager, Owner}
-	case categoryMaintenance:
+	case "maintenance":
 		return []Role{Maintenance, GeneralManager, Owner}
 	}
 	return Roles()

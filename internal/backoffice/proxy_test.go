@@ -15,7 +15,8 @@ import (
 // counter is everything that an action goes through: the ledger, the service that has the
 // resource and carries the action out, the second factor, the sum of the day.
 type counter struct {
-	attestations
+	kept backoffice.Attestation
+	uses int // of it
 
 	at      bff.ID // where the resource is
 	missing error
@@ -28,9 +29,23 @@ type counter struct {
 	denied   []backoffice.Activity
 	carried  []bff.ID // at which property
 	counted  []backoffice.Charged
-	taken    int // charges taken out again
-	void     []backoffice.Part
-	notices  int
+	taken    int      // charges taken out again
+	changed  []string // topics
+}
+
+func (*counter) AddAttestation(context.Context, backoffice.Attestation) error { return nil }
+
+func (c *counter) FindAttestation(_ context.Context, _, id bff.ID) (backoffice.Attestation, error) {
+	if id != c.kept.ID {
+		return backoffice.Attestation{}, backoffice.ErrNoAttestation
+	}
+	return c.kept, nil
+}
+
+func (c *counter) UseAttestation(_ context.Context, _ backoffice.Attestation, usedFor string) (bool, error) {
+	c.uses++
+	c.kept.UsedFor = usedFor
+	return true, nil
 }
 
 func (c *counter) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
@@ -72,21 +87,13 @@ func (c *counter) Record(_ context.Context, did []backoffice.Activity, _ ...bff.
 	return nil
 }
 
-func (c *counter) Invalidate(_ context.Context, _, _ bff.ID, parts ...backoffice.Part) error {
-	c.void = append(c.void, parts...)
-	return nil
+func (c *counter) Changed(_ context.Context, _ *backoffice.Visit, topic string, _ time.Time) {
+	c.changed = append(c.changed, topic)
 }
 
-func (c *counter) Notify(context.Context, backoffice.Notice) error {
-	c.notices++
-	return nil
-}
-
-// zones says that the day of a property cannot be told.
-type zones struct{}
-
-func (zones) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
-	return backoffice.Property{}, errors.New("away")
+// unknownDay is the date of a property whose day cannot be told.
+func unknownDay(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) {
+	return 0, errors.New("away")
 }
 
 // An action is carried out at the operator's property, by a role that may, with the second
@@ -174,8 +181,9 @@ func TestProxyDoes(t *testing.T) {
 			if !ok {
 				t.Fatal("there is no such action")
 			}
-			v, _ := lockVisit(&lockDesk{}, now)
-			v.Member = &backoffice.Member{Roles: []backoffice.Role{tc.role}}
+			v := &backoffice.Visit{Session: backoffice.Session{
+				ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
+			}, Member: &backoffice.Member{Roles: []backoffice.Role{tc.role}}, Property: bff.NewID(bff.PrefixProperty, now)}
 			command := backoffice.Command{
 				Action: action, Once: backoffice.Once{Key: "key"}, Posting: &backoffice.Posting{Amount: bff.Money{Minor: tc.amount, Currency: bff.AFN}},
 			}
@@ -195,9 +203,9 @@ func TestProxyDoes(t *testing.T) {
 				command.Attestation = c.kept.ID.String()
 			}
 			proxy := backoffice.NewProxy(backoffice.ProxyConfig{
-				Access: backoffice.NewAccess(nil, nil, c, backoffice.NewNewsroom("test")), Hands: c, Mutations: c, Attestations: c, Charges: c,
-				Thresholds: backoffice.Thresholds{bff.AFN: threshold}, Calendar: backoffice.NewCalendar(zones{}, 0),
-				Teller: backoffice.NewTeller(c, c), News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now.Add(time.Second) },
+				Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c,
+				Thresholds: backoffice.Thresholds{bff.AFN: threshold}, Today: unknownDay,
+				Teller: c, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now.Add(time.Second) },
 			})
 			answer, err := proxy.Do(t.Context(), v, command, now)
 			if (err != nil) != (tc.want != "") || err != nil && bff.CodeOf(err) != tc.want || answer.Status != tc.wantStatus {
@@ -215,8 +223,8 @@ func TestProxyDoes(t *testing.T) {
 					t.Errorf("counted %+v", m)
 				}
 			}
-			if void := slices.Contains(c.void, backoffice.PartDashboard) && c.notices > 0; void != tc.wantVoid {
-				t.Errorf("made void: %v, %d notices", c.void, c.notices)
+			if changed := slices.Equal(c.changed, []string{action.Topic}); changed != tc.wantVoid || !changed && len(c.changed) > 0 {
+				t.Errorf("told of %v", c.changed)
 			}
 			if tc.want == bff.CodeRoleDenied {
 				if len(c.denied) != 1 || c.denied[0].Outcome != backoffice.Denied || c.denied[0].Action != string(tc.action) || c.began.Activity.Action != "" {
@@ -238,7 +246,10 @@ func TestProxyDoes(t *testing.T) {
 			if err := json.Unmarshal(c.finished[0].Events[0].Payload, &told); err != nil {
 				t.Fatal(err)
 			}
-			checkEnvelope(t, c.finished[0].Events[0], v)
+			if in := c.finished[0].Events[0].Envelope; in.TenantID == nil || *in.TenantID != v.Session.Tenant.String() || in.PropertyID != v.Property.String() ||
+				in.DeviceID != v.Session.Device.String() || in.OperatorID != "opt_1" {
+				t.Errorf("the envelope names %+v", in)
+			}
 			wantID := command.ID.String()
 			if action.New {
 				wantID = made

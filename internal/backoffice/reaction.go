@@ -31,10 +31,6 @@ const (
 	TopicKeyFailed  = "melmastoon.lock.credential.failed.v1"
 )
 
-// DashboardChanged is the type of the notice that kept parts are void: a client that
-// shows one of them fetches it again.
-const DashboardChanged = "dashboard.changed"
-
 // Reaction is what a received event means for what the service keeps and for open
 // streams.
 type Reaction struct {
@@ -85,9 +81,7 @@ func (r *Reaction) Notices(n News) []Notice {
 	}
 	if len(r.Parts) > 0 {
 		told.Channel, told.Type = ChannelDashboard, DashboardChanged
-		told.Data = encode(struct {
-			Parts []Part `json:"parts"`
-		}{r.Parts})
+		told.Data = VoidParts(r.Parts)
 		out = append(out, told)
 	}
 	return out
@@ -100,15 +94,7 @@ func (r *Reaction) data(n News) json.RawMessage {
 			told[d.Name] = v
 		}
 	}
-	return encode(told)
-}
-
-func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // texts always encode
-	}
-	return b
+	return NoticeData(told)
 }
 
 // FindReaction returns what events of a topic mean; false for a topic that the service
@@ -129,9 +115,6 @@ var reactions = func() []Reaction {
 	slices.SortFunc(all, func(a, b Reaction) int { return strings.Compare(a.Topic, b.Topic) })
 	return all
 }()
-
-// views are the parts of the workbench.
-var views = []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
 
 func parts(p ...Part) []Part { return append([]Part{PartDashboard}, p...) }
 
@@ -213,8 +196,8 @@ func inboxReactions() []Reaction {
 // propertyReactions: what a property is and looks like.
 func propertyReactions() []Reaction {
 	return []Reaction{
-		{Topic: "melmastoon.property.lifecycle.v1", Parts: parts(views...)},
-		{Topic: "melmastoon.property.rooms.v1", Parts: parts(views...)},
+		{Topic: "melmastoon.property.lifecycle.v1", Parts: parts(WorkbenchViews()...)},
+		{Topic: "melmastoon.property.rooms.v1", Parts: parts(WorkbenchViews()...)},
 		{
 			Topic: "melmastoon.theme.events", Parts: parts(), Channel: ChannelDashboard, Type: "theme.changed",
 			Details: []Detail{{Name: "publishedVersion", ID: bff.PrefixThemeVersion}},

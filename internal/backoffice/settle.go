@@ -110,8 +110,8 @@ func (row *LockRow) Asked(r LockResult, err error, now time.Time) LockResult {
 
 // Settlement is what is written of an action that is settled after its request.
 func (row *LockRow) Settlement(n *Newsroom, r LockResult, now time.Time) (LockSettlement, error) {
-	who := about{tenant: row.Tenant, operator: row.Operator, device: row.Device, property: row.Property}
-	e, err := n.event(row.proxied(r, now), who, Occasion{}, now)
+	who := About{Tenant: row.Tenant, Operator: row.Operator, Device: row.Device, Property: row.Property}
+	e, err := n.Event(row.proxied(r, now), who, Occasion{}, now)
 	return LockSettlement{LockResult: r, Tenant: row.Tenant, ID: row.ID, At: now, Events: []bff.Event{e}}, err
 }
 
@@ -122,7 +122,7 @@ const LockActionSettled = "lock_action.settled"
 func (row *LockRow) Notice(r LockResult, now time.Time) Notice {
 	return Notice{
 		Channel: ChannelLocks, Type: LockActionSettled, Tenant: row.Tenant, Property: row.Property, At: now,
-		Data: encode(struct {
+		Data: NoticeData(struct {
 			AuditID       bff.ID     `json:"auditId"`
 			Action        LockAction `json:"action"`
 			ReservationID bff.ID     `json:"reservationId"`

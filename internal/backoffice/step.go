@@ -46,7 +46,7 @@ var moves = func() []move {
 		}
 	}
 	for _, s := range []Step{StepIssueKey, StepExtendKey, StepRebindKey, StepRevokeKey} {
-		all = append(all, move{kindReservation, s, []string{"checked_in"}, LockRoles()})
+		all = append(all, move{KindReservation, s, []string{"checked_in"}, LockRoles()})
 	}
 	return all
 }()
@@ -63,7 +63,7 @@ func StepsFor(part Part, roles []Role, today bff.Date) Steps {
 	m := Member{Roles: roles}
 	out := Steps{today: today}
 	for _, mv := range moves {
-		if slices.Contains(part.kinds(), mv.kind) && m.HasAny(mv.roles) {
+		if slices.Contains(kinds(part), mv.kind) && m.HasAny(mv.roles) {
 			out.moves = append(out.moves, mv)
 		}
 	}
@@ -71,16 +71,16 @@ func StepsFor(part Part, roles []Role, today bff.Date) Steps {
 }
 
 // kinds are those of the resources that a view's items are.
-func (p Part) kinds() []string {
+func kinds(p Part) []string {
 	switch p {
 	case PartToday:
-		return []string{kindReservation, kindTask, kindWorkOrder}
+		return []string{KindReservation, KindTask, KindWorkOrder}
 	case PartArrivals, PartDepartures, PartInHouse:
-		return []string{kindReservation}
+		return []string{KindReservation}
 	case PartHousekeeping:
-		return []string{kindTask}
+		return []string{KindTask}
 	case PartMaintenance:
-		return []string{kindWorkOrder}
+		return []string{KindWorkOrder}
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s Steps) next(kind, status string) []Step {
 
 // ofStay are the steps of a stay: a guest does not check in before the first day.
 func (s Steps) ofStay(stay *Stay) []Step {
-	out := s.next(kindReservation, stay.Status)
+	out := s.next(KindReservation, stay.Status)
 	if stay.CheckIn > s.today {
 		out = slices.DeleteFunc(out, func(step Step) bool { return step == StepCheckIn })
 	}

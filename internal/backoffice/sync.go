@@ -118,9 +118,9 @@ func (s *Sync) Shake(ctx context.Context, v *Visit, now time.Time) (Handshake, e
 	if h.Token, err = s.token(v, h); err != nil {
 		return Handshake{}, err
 	}
-	e, err := s.cfg.News.event(HandshakeCompleted{
+	e, err := s.cfg.News.Event(HandshakeCompleted{
 		CompletedAt: bff.At(now), ExpiresAt: bff.At(h.ExpiresAt), CursorVersion: cursor.Version, Stale: cursor.Stale,
-	}, v.Session.about(), v.Request, now)
+	}, v.Session.About(), v.Request, now)
 	if err != nil {
 		return Handshake{}, err
 	}
@@ -152,9 +152,9 @@ func (s *Sync) Move(ctx context.Context, v *Visit, move CursorMove, o Once, now 
 		if err != nil {
 			return Finished{At: now, Failure: err}, nil
 		}
-		e, err := s.cfg.News.event(CursorAdvanced{
+		e, err := s.cfg.News.Event(CursorAdvanced{
 			AdvancedAt: bff.At(now), FromVersion: move.Expected, CursorVersion: moved.Version, Pulled: move.Pull != "", Pushed: move.Push != "",
-		}, v.Session.about(), v.Request, now)
+		}, v.Session.About(), v.Request, now)
 		return Finished{
 			At: now, Events: []bff.Event{e}, Effects: []Effect{CursorCopy{tenant, device, moved}},
 			Answer: Answer{Status: 200, Receipt: NewReceipt(map[string]any{
@@ -167,7 +167,7 @@ func (s *Sync) Move(ctx context.Context, v *Visit, move CursorMove, o Once, now 
 		// handshake.
 		_ = s.cfg.Notices.Notify(ctx, Notice{
 			Channel: ChannelSync, Type: "cursor.advanced", Tenant: tenant, Device: device, CausedBy: v.Request.RequestID.String(), At: now,
-			Data: numberData("cursorVersion", moved.Version),
+			Data: NoticeData(map[string]int{"cursorVersion": moved.Version}),
 		})
 	}
 	return answer, err
@@ -227,3 +227,26 @@ func SyncKeyID(key []byte) string {
 	mac.Write([]byte("sync key id"))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
+
+// HandshakeCompleted is the payload of sync.handshake_completed.v1.
+type HandshakeCompleted struct {
+	CompletedAt   bff.Timestamp `json:"completedAt"`
+	ExpiresAt     bff.Timestamp `json:"expiresAt"`
+	CursorVersion int           `json:"cursorVersion"`
+	Stale         bool          `json:"stale"`
+}
+
+// Subject implements Fact.
+func (HandshakeCompleted) Subject() Subject { return SubjectHandshakeCompleted }
+
+// CursorAdvanced is the payload of sync.cursor_advanced.v1.
+type CursorAdvanced struct {
+	AdvancedAt    bff.Timestamp `json:"advancedAt"`
+	FromVersion   int           `json:"fromVersion"`
+	CursorVersion int           `json:"cursorVersion"`
+	Pulled        bool          `json:"pulled"`
+	Pushed        bool          `json:"pushed"`
+}
+
+// Subject implements Fact.
+func (CursorAdvanced) Subject() Subject { return SubjectCursorAdvanced }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// tellTimeout caps how long an answer waits for copies to be void and streams to be
+// changeTimeout caps how long an answer waits for copies to be void and streams to be
 // told. What is not done by then the service's own event does.
-const tellTimeout = time.Second
+const changeTimeout = time.Second
 
 // Teller tells at once what an operator has changed, before the event of the service
 // that carried it out comes: every instance asks anew, and the open streams of the
@@ -20,26 +20,16 @@ type Teller struct {
 // NewTeller returns a Teller.
 func NewTeller(kept Invalidator, notices Notifier) *Teller { return &Teller{kept, notices} }
 
-// changed has the effect of the event of a topic.
-func (t *Teller) changed(ctx context.Context, v *Visit, topic string, at time.Time) {
+// Changed has the effect of the event of a topic.
+func (t *Teller) Changed(ctx context.Context, v *Visit, topic string, at time.Time) {
 	does, ok := FindReaction(topic)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	_ = t.kept.Invalidate(ctx, v.Session.Tenant, v.Property, does.Parts...) // the event repeats it
 	for _, n := range does.Notices(News{Tenant: v.Session.Tenant, Property: v.Property, CausedBy: v.Request.RequestID.ULID(), At: at}) {
 		_ = t.notices.Notify(ctx, n) // and this
 	}
-}
-
-// marked tells streams what an operator did about an entry of an inbox. Our own log,
-// which every reading of the inbox asks, has it already.
-func (t *Teller) marked(ctx context.Context, v *Visit, c Channel, what string, data any, at time.Time) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
-	defer cancel()
-	_ = t.notices.Notify(ctx, Notice{ // a stream that misses it shows the entry as it was until it is fetched again
-		Channel: c, Type: what, Tenant: v.Session.Tenant, Property: v.Property, CausedBy: v.Request.RequestID.ULID(), At: at, Data: encode(data),
-	})
 }

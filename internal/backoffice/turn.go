@@ -55,9 +55,7 @@ func (t *Turns) RunOnce(ctx context.Context, now time.Time) error {
 		if err == nil && first {
 			err = t.notices.Notify(ctx, Notice{
 				Channel: ChannelDashboard, Type: DashboardChanged, Tenant: at.Tenant, Property: at.Property, At: at.EndsAt.Time,
-				Data: encode(struct {
-					Parts []Part `json:"parts"`
-				}{parts(views...)}),
+				Data: VoidParts(append([]Part{PartDashboard}, WorkbenchViews()...)),
 			})
 		}
 		errs = append(errs, err)

@@ -62,3 +62,8 @@ type Invalidator interface {
 	// tenant's. While their upstream fails they may still be shown, marked as stale.
 	Invalidate(ctx context.Context, tenant, property bff.ID, parts ...Part) error
 }
+
+// WorkbenchViews lists the parts that are views of the workbench.
+func WorkbenchViews() []Part {
+	return []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
+}

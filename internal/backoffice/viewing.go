@@ -49,13 +49,11 @@ type Viewings struct {
 func NewViewings(j Journal, n *Newsroom) *Viewings { return &Viewings{j, n} }
 
 // Reports says whether the viewing of a request is one of the share that is told.
-func (*Viewings) Reports(s Subject, v *Visit) bool { return s.sampled(v.Request.RequestID) }
+func (*Viewings) Reports(s Subject, v *Visit) bool { return s.Sampled(v.Request.RequestID) }
 
 // Report commits a viewing.
 func (w *Viewings) Report(ctx context.Context, f Fact, v *Visit, at time.Time) error {
-	who := v.Session.about()
-	who.property = v.Property
-	e, err := w.news.event(f, who, v.Request, at)
+	e, err := w.news.Event(f, v.About(v.Property), v.Request, at)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package backoffice
 
 import (
-	"context"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -22,26 +21,15 @@ type Visit struct {
 	Sent time.Time
 }
 
-// Needs is what a route demands of its caller, beyond being an operator with a
-// session.
-type Needs struct {
-	// Proof alone: the caller has no access token, as at a refresh.
-	ProofOnly bool
-	// Roles of which the caller has at least one; empty = every operator.
-	Roles []Role
-	// Property: the request names a property, which is in the caller's scope.
-	Property bool
-	// OwnProperty: the query may name a property, which is then in the caller's scope.
-	// The header X-Property-Id says where the device stands, and is not asked.
-	OwnProperty bool
+// Away gives a failure of the session tier its code: closed, not open.
+func Away(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &bff.Error{
+		Code: bff.CodeServiceUnavailable, Detail: "sessions cannot be checked right now: try again shortly", RetryAfter: retryAway, Err: err,
+	}
 }
 
-// Holder is a caller that has proved to hold a key, and no more: at a refresh the
-// access token may be gone.
-type Holder struct {
-	Device   bff.ID
-	KeyPrint string
-	Proof    string // as it was sent, for iam to see
-	// Vouched charges the request to the device's limit: iam has said whose it is.
-	Vouched func(ctx context.Context, tenant string)
-}
+// retryAway is when a client may try again what a store could not do.
+const retryAway = 2 * time.Second

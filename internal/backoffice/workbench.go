@@ -21,7 +21,7 @@ type WorkbenchView struct {
 	AsOf       bff.Timestamp  `json:"asOf"`
 	Stale      bool           `json:"stale"`
 	Missing    []Source       `json:"missing,omitempty"` // what could not be had
-	Degraded   Degradations   `json:"degraded,omitempty"`
+	Degraded   []Degradation  `json:"degraded,omitempty"`
 	Counts     map[string]int `json:"counts"` // of all items, also those that were filtered out
 	Items      []any          `json:"items"`
 
@@ -36,19 +36,16 @@ type Degradation struct {
 	Affected int        `json:"affected"` // rows that are old; 1 for a part that is missing
 }
 
-// Degradations are what is missing or old in one view, each part once.
-type Degradations []Degradation
-
 // Aged returns what is missing or old in a view that stands in although it is void: what
 // was old is older by its age, and the rest of its sources is as old as it.
-func (d Degradations) Aged(part Part, age time.Duration) Degradations {
+func Aged(d []Degradation, part Part, age time.Duration) []Degradation {
 	out := slices.Clone(d)
 	for i := range out {
 		if out[i].Reason == bff.ReasonStale {
 			out[i].AgeMs += age.Milliseconds()
 		}
 	}
-	for _, from := range part.sources() {
+	for _, from := range sources(part) {
 		if !slices.ContainsFunc(d, func(had Degradation) bool { return had.Part == from }) {
 			out = append(out, old(from, age, 1))
 		}
@@ -63,22 +60,17 @@ func old(from Source, age time.Duration, rows int) Degradation {
 // Whole reports whether the view shows all there is, as it is.
 func (v *WorkbenchView) Whole() bool { return !v.Stale && len(v.Missing) == 0 }
 
-// WorkbenchViews lists the parts that are views of the workbench.
-func WorkbenchViews() []Part {
-	return []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
-}
-
 // Dated reports whether the view can be had for any day (DATA_MODEL §3.2).
-func (p Part) Dated() bool { return p == PartArrivals || p == PartDepartures }
+func Dated(p Part) bool { return p == PartArrivals || p == PartDepartures }
 
 // Shows reports whether the view can be had for a date. Views of now can be had for the
 // day before, too: the night audit closes it after midnight.
-func (p Part) Shows(date, today bff.Date) bool {
-	return p.Dated() || date == today || date == today-1
+func Shows(p Part, date, today bff.Date) bool {
+	return Dated(p) || date == today || date == today-1
 }
 
 // sources are what a view is made of.
-func (p Part) sources() []Source {
+func sources(p Part) []Source {
 	switch p {
 	case PartToday:
 		return []Source{SourceArrivals, SourceDepartures, SourceInHouse, SourceRooms, SourceTasks, SourceWorkOrders}
@@ -97,7 +89,7 @@ func (p Part) sources() []Source {
 }
 
 // FilterNames are the members of a view's items by which it can be narrowed.
-func (p Part) FilterNames() []string {
+func FilterNames(p Part) []string {
 	switch p {
 	case PartToday:
 		return []string{"kind", "status"}
@@ -112,12 +104,12 @@ func (p Part) FilterNames() []string {
 }
 
 // NamesGuests reports whether the view's items are stays, with their guests' names.
-func (p Part) NamesGuests() bool {
+func NamesGuests(p Part) bool {
 	return p == PartArrivals || p == PartDepartures || p == PartInHouse
 }
 
 // FilterWords are the words that a filter of the view knows.
-func (p Part) FilterWords(name string) []string {
+func FilterWords(p Part, name string) []string {
 	stays := []string{"confirmed", "checked_in", "checked_out", "cancelled", "no_show"}
 	tasks := []string{"waiting", "pending", "in_progress", "done", "inspected"}
 	orders := []string{"open", "in_progress", "resolved"}
@@ -144,6 +136,9 @@ func (p Part) FilterWords(name string) []string {
 	return nil
 }
 
+// retryLate is when a client may ask again for a view that was not ready in time.
+const retryLate = 2 * time.Second
+
 // Workbench makes views.
 type Workbench struct {
 	house     House
@@ -156,14 +151,14 @@ func NewWorkbench(h House, d Deadlines) *Workbench { return &Workbench{h, d} }
 // View makes one view. A view of several sources shows what it can get and names
 // what it cannot; without its first source there is none.
 func (b *Workbench) View(ctx context.Context, part Part, at Place, may Steps, now time.Time) (WorkbenchView, error) {
-	sources := part.sources()
-	if len(sources) == 0 {
+	all := sources(part)
+	if len(all) == 0 {
 		return WorkbenchView{}, fmt.Errorf("%s is no view of the workbench", part)
 	}
-	readings := make([]Reading, len(sources))
-	failed := make([]error, len(sources))
+	readings := make([]Reading, len(all))
+	failed := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, from := range sources {
+	for i, from := range all {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, b.deadlines.of(from))
 			defer cancel()
@@ -172,15 +167,15 @@ func (b *Workbench) View(ctx context.Context, part Part, at Place, may Steps, no
 	}
 	wg.Wait()
 	if err := failed[0]; errors.Is(err, context.DeadlineExceeded) {
-		return WorkbenchView{}, &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryAway, Err: err}
+		return WorkbenchView{}, &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryLate, Err: err}
 	} else if err != nil {
 		return WorkbenchView{}, err
 	}
 	v := WorkbenchView{View: part, PropertyID: at.Property, Day: at.Day, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf), steps: may}
-	if part.Dated() || part == PartToday {
+	if Dated(part) || part == PartToday {
 		v.Date = &at.Date
 	}
-	for i, from := range sources {
+	for i, from := range all {
 		if failed[i] != nil {
 			v.Missing = append(v.Missing, from)
 			v.Degraded = append(v.Degraded, Degradation{Part: from, Reason: bff.ReasonOf(failed[i]), Affected: 1})
@@ -259,7 +254,7 @@ func (v *WorkbenchView) addTasks(all []Task) {
 		v.count("tasks.", byStatus)
 		for i := range all {
 			if t := &all[i]; t.Priority == "high" && t.Status != "done" && t.Status != "inspected" {
-				v.Items = append(v.Items, agendaItem{"task", t.TaskID, t.RoomNumber, t.Status, t.NeededBy, "", v.steps.next(kindTask, t.Status)})
+				v.Items = append(v.Items, agendaItem{"task", t.TaskID, t.RoomNumber, t.Status, t.NeededBy, "", v.steps.next(KindTask, t.Status)})
 			}
 		}
 		return
@@ -267,7 +262,7 @@ func (v *WorkbenchView) addTasks(all []Task) {
 	v.count("", byStatus)
 	v.Counts["total"] = len(all)
 	for i := range all {
-		v.Items = append(v.Items, taskItem{all[i], v.steps.next(kindTask, all[i].Status)})
+		v.Items = append(v.Items, taskItem{all[i], v.steps.next(KindTask, all[i].Status)})
 	}
 }
 
@@ -277,7 +272,7 @@ func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
 		v.count("workOrders.", byStatus)
 		for i := range all {
 			if w := &all[i]; w.active() && (w.Severity == "critical" || w.Severity == "high") {
-				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity, v.steps.next(kindWorkOrder, w.Status)})
+				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity, v.steps.next(KindWorkOrder, w.Status)})
 			}
 		}
 		return
@@ -286,7 +281,7 @@ func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
 	v.count("severity.", count(all, func(w *WorkOrder) string { return w.Severity }))
 	v.Counts["total"] = len(all)
 	for i := range all {
-		v.Items = append(v.Items, orderItem{all[i], v.steps.next(kindWorkOrder, all[i].Status)})
+		v.Items = append(v.Items, orderItem{all[i], v.steps.next(KindWorkOrder, all[i].Status)})
 	}
 }
 

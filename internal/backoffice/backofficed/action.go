@@ -16,7 +16,7 @@ type ActionSettings struct {
 func (s *ActionSettings) openActions(api *backofficehttp.Config, on personal) error {
 	thresholds, err := backoffice.ReadThresholds(s.LargeCharges)
 	api.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
-		Access: api.Access, Hands: on.upstreams.Hands, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger, Calendar: api.Calendar,
+		Journal: on.ledger, Hands: on.upstreams.Hands, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger, Today: api.Calendar.Date,
 		Teller: on.teller, News: on.news, Now: time.Now,
 	})
 	return err

@@ -217,7 +217,7 @@ type view struct {
 	Date     string                       `json:"date"`
 	Stale    bool                         `json:"stale"`
 	Missing  []string                     `json:"missing"`
-	Degraded backoffice.Degradations      `json:"degraded"`
+	Degraded []backoffice.Degradation     `json:"degraded"`
 	Counts   map[string]int               `json:"counts"`
 	Items    []map[string]json.RawMessage `json:"items"`
 }
@@ -300,7 +300,7 @@ func TestViewsGoStale(t *testing.T) {
 	}
 	// The last reading of arrivals may stand in for a moment more.
 	v.Degraded = slices.DeleteFunc(v.Degraded, func(d backoffice.Degradation) bool { return d.Part == backoffice.SourceArrivals })
-	want := backoffice.Degradations{
+	want := []backoffice.Degradation{
 		{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: backoffice.SourceTasks, Reason: bff.ReasonBreaker, Affected: 1},
 	}
 	if diff := cmp.Diff(want, v.Degraded); diff != "" {
@@ -309,7 +309,7 @@ func TestViewsGoStale(t *testing.T) {
 }
 
 // isOld reports whether arrivals are said to be old.
-func isOld(d backoffice.Degradations) bool {
+func isOld(d []backoffice.Degradation) bool {
 	return len(d) == 1 && d[0].Part == backoffice.SourceArrivals && d[0].Reason == bff.ReasonStale && d[0].AgeMs > 0 && d[0].Affected > 0
 }
 

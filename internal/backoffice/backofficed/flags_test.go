@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/http1"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -43,7 +44,7 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 		if l != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") != "60" {
 			t.Errorf("%s: a stream: %d %v", how, status, header)
 		}
-		want := []backoffice.Missing{{Part: backoffice.MissingSuggestions, Reason: backoffice.SwitchedOff}}
+		want := []backofficehttp.Missing{{Part: backofficehttp.MissingSuggestions, Reason: backofficehttp.SwitchedOff}}
 		if doc := readInboxDoc(t, s.get("/ai/suggestions?propertyId="+house)); len(doc.Items) > 0 || !cmp.Equal(want, doc.Degraded) {
 			t.Errorf("%s: suggestions: %+v", how, doc)
 		}

@@ -162,10 +162,10 @@ func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.
 	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), notices)
 	thresholds, err := backoffice.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
-		Access: cfg.Access, Hands: cmp.Or[backoffice.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
-		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Calendar: cfg.Calendar, Teller: teller, News: news, Now: f.clock,
+		Journal: f.outbox, Hands: cmp.Or[backoffice.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
+		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
 	})
-	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Teller: teller, News: news, Now: f.clock})
+	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 )
 
 const (
@@ -50,7 +51,7 @@ type inboxDoc struct {
 	NextCursor string
 	Stale      bool
 	AsOf       *bff.Timestamp
-	Degraded   []backoffice.Missing
+	Degraded   []backofficehttp.Missing
 }
 
 func (d *inboxDoc) ids() []string {
@@ -246,7 +247,7 @@ func TestInboxWithoutItsParts(t *testing.T) {
 	readInboxDoc(t, s.get(path))
 	n.with(func() { n.lost = errors.New("connection refused") })
 	doc := readInboxDoc(t, s.get(path))
-	if diff := cmp.Diff([]backoffice.Missing{{Part: "acknowledgements", Reason: "store"}}, doc.Degraded); diff != "" || doc.Items[1].Acknowledged != nil || doc.Items[1].Status != "open" {
+	if diff := cmp.Diff([]backofficehttp.Missing{{Part: "acknowledgements", Reason: "store"}}, doc.Degraded); diff != "" || doc.Items[1].Acknowledged != nil || doc.Items[1].Status != "open" {
 		t.Errorf("%+v %s", doc, diff)
 	}
 	n.with(func() { n.lost, n.err = nil, errAway })

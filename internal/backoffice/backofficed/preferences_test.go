@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 )
 
 func newKey(f *front) string {
@@ -329,13 +330,13 @@ func TestShortcuts(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{})
 	s, n := f.sender("opt_parwana"), f.behindUs
-	read := func() (map[string]backoffice.Shortcut, string, []backoffice.Missing) {
+	read := func() (map[string]backoffice.Shortcut, string, []backofficehttp.Missing) {
 		t.Helper()
 		w := s.get("/keyboard-shortcuts")
 		var doc struct {
 			ThemeVersion string
 			Shortcuts    []backoffice.Shortcut
-			Degraded     []backoffice.Missing
+			Degraded     []backofficehttp.Missing
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -372,7 +373,7 @@ func TestShortcuts(t *testing.T) {
 	f.instances = nil
 	f.start(f.client)
 	bare, theme, missing := read()
-	if diff := cmp.Diff([]backoffice.Missing{{Part: "preferences", Reason: "upstream"}}, missing); diff != "" || theme != "" || bare["view.refresh"].Keys != "F5" {
+	if diff := cmp.Diff([]backofficehttp.Missing{{Part: "preferences", Reason: "upstream"}}, missing); diff != "" || theme != "" || bare["view.refresh"].Keys != "F5" {
 		t.Errorf("%s %q %+v", diff, theme, bare["view.refresh"])
 	}
 }

@@ -110,7 +110,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	}
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
-	lost, err := backoffice.NewNewsroom("test").WentOffline(backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}, f.clock())
+	lost, err := backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}.Event(backoffice.NewNewsroom("test"), f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func sealedEvent(t *testing.T, f *front) bff.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := backoffice.NewNewsroom("test").Sealed(head, 2, f.clock())
+	e, err := head.Event(backoffice.NewNewsroom("test"), 2, f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,5 +234,38 @@ func TestOneListOfEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantReceived, received); diff != "" {
 		t.Errorf("received (-code +document):\n%s", diff)
+	}
+}
+
+// Every event has a payload.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	seen := map[backoffice.Subject]bool{}
+	for _, f := range []backoffice.Fact{
+		backoffice.SessionOpened{},
+		backoffice.SessionClosed{},
+		backoffice.SessionForceLoggedOut{},
+		backoffice.StepUpCompleted{},
+		backoffice.ReplayBlocked{},
+		backoffice.DeviceCameOnline{},
+		backoffice.DeviceWentOffline{},
+		backoffice.HeartbeatReported{},
+		backoffice.HandshakeCompleted{},
+		backoffice.CursorAdvanced{},
+		backoffice.PreferencesUpdated{},
+		backoffice.LockActionProxied{},
+		backoffice.MutationProxied{},
+		backoffice.SuggestionDecided{},
+		backoffice.AlertAcknowledged{},
+		backoffice.DashboardViewed{},
+		backoffice.WorkbenchViewed{},
+		backoffice.AuditSealed{},
+	} {
+		seen[f.Subject()] = true
+	}
+	for _, s := range backoffice.Subjects() {
+		if !seen[s] {
+			t.Errorf("%s has no payload", s)
+		}
 	}
 }

@@ -274,7 +274,7 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
 	api.Inboxes = backoffice.NewInboxes(mirrors, on.ledger)
 	api.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{
-		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Teller: on.teller, News: on.news, Now: time.Now, Digested: on.digested,
+		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Notices: on.notices, News: on.news, Now: time.Now, Digested: on.digested,
 	})
 	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
 		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Notices: on.notices, Now: time.Now,

@@ -88,7 +88,7 @@ func (s sweep) batch(ctx context.Context, db *pgxpool.Pool, now time.Time) (lost
 		}
 		events := make([]bff.Event, 0, len(lost))
 		for _, l := range lost {
-			e, err := s.news.WentOffline(l, now)
+			e, err := l.Event(s.news, now)
 			if err != nil {
 				return err
 			}

@@ -22,17 +22,17 @@ const (
 
 // suggestions lists what the AI orchestrator proposes.
 func (a *API) suggestions(w http.ResponseWriter, r *http.Request) error {
-	return a.inbox(w, r, backoffice.Suggestions, "decided", backoffice.MissingDecisions)
+	return a.inbox(w, r, backoffice.Suggestions, "decided", MissingDecisions)
 }
 
 // alerts lists what notification-service wants operators to know.
 func (a *API) alerts(w http.ResponseWriter, r *http.Request) error {
-	return a.inbox(w, r, backoffice.Alerts, "acknowledged", backoffice.MissingAcknowledgements)
+	return a.inbox(w, r, backoffice.Alerts, "acknowledged", MissingAcknowledgements)
 }
 
 // inbox answers with a page. Marked is the name of the filter by what was done about an
 // entry, part the name of what is missing while our log cannot be read.
-func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, marked string, part backoffice.MissingPart) error {
+func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, marked string, part MissingPart) error {
 	v := visitOf(r)
 	in := web.ReadQuery(r)
 	q := backoffice.InboxQuery{
@@ -50,20 +50,20 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 		return err
 	}
 	if of == backoffice.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
-		return answerInbox(w, r, of, backoffice.InboxPage{}, []backoffice.Missing{{Part: backoffice.MissingSuggestions, Reason: backoffice.SwitchedOff}})
+		return answerInbox(w, r, of, backoffice.InboxPage{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
 	}
 	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
 	if err != nil {
 		return err
 	}
-	missing := []backoffice.Missing{}
+	missing := []Missing{}
 	if page.Unmarked {
-		missing = append(missing, backoffice.Missing{Part: part, Reason: backoffice.StoreAway})
+		missing = append(missing, Missing{Part: part, Reason: StoreAway})
 	}
 	return answerInbox(w, r, of, page, missing)
 }
 
-func answerInbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, page backoffice.InboxPage, missing []backoffice.Missing) error {
+func answerInbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, page backoffice.InboxPage, missing []Missing) error {
 	body, err := writeInbox(of, page, missing)
 	if err != nil {
 		return err
@@ -73,15 +73,15 @@ func answerInbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, pa
 
 // inboxFrame is a page without its items.
 type inboxFrame struct {
-	Total      int                  `json:"total"`
-	NextCursor string               `json:"nextCursor,omitempty"`
-	Stale      bool                 `json:"stale"`
-	AsOf       *bff.Timestamp       `json:"asOf,omitempty"` // of a stale page: any other is as of now
-	Degraded   []backoffice.Missing `json:"degraded"`
+	Total      int            `json:"total"`
+	NextCursor string         `json:"nextCursor,omitempty"`
+	Stale      bool           `json:"stale"`
+	AsOf       *bff.Timestamp `json:"asOf,omitempty"` // of a stale page: any other is as of now
+	Degraded   []Missing      `json:"degraded"`
 }
 
 // writeInbox puts a page together. The entries' own bytes are copied as they are.
-func writeInbox(of backoffice.Inbox, page backoffice.InboxPage, missing []backoffice.Missing) ([]byte, error) {
+func writeInbox(of backoffice.Inbox, page backoffice.InboxPage, missing []Missing) ([]byte, error) {
 	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
 	if page.Next != nil {
 		frame.NextCursor = writeInboxCursor(*page.Next)

@@ -17,8 +17,8 @@ func (a *API) shortcuts(w http.ResponseWriter, r *http.Request) error {
 	out := struct {
 		backoffice.ShortcutMap
 
-		Degraded []backoffice.Missing `json:"degraded"`
-	}{m, []backoffice.Missing{}}
+		Degraded []Missing `json:"degraded"`
+	}{m, []Missing{}}
 	own, err := a.cfg.Settings.FindPreferences(r.Context(), backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator})
 	if err == nil {
 		out.Shortcuts = backoffice.Customise(m.Shortcuts, own.Payload)
@@ -27,9 +27,9 @@ func (a *API) shortcuts(w http.ResponseWriter, r *http.Request) error {
 	case r.Context().Err() != nil:
 		return err
 	case err != nil: // the app is usable with the keys that it came with
-		out.Degraded = append(out.Degraded, backoffice.Missing{Part: backoffice.MissingPreferences, Reason: backoffice.UpstreamAway})
+		out.Degraded = append(out.Degraded, Missing{Part: MissingPreferences, Reason: UpstreamAway})
 	case own.Stale:
-		out.Degraded = append(out.Degraded, backoffice.Missing{Part: backoffice.MissingPreferences, Reason: backoffice.ShownStale})
+		out.Degraded = append(out.Degraded, Missing{Part: MissingPreferences, Reason: ShownStale})
 	}
 	body, err := json.Marshal(out)
 	if err != nil {

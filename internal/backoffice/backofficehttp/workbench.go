@@ -48,7 +48,7 @@ func (v *Views) fill(part backoffice.Part, at backoffice.Place, may backoffice.S
 		if !view.Whole() {
 			f.TTL.Fresh = partialFresh
 		}
-		if part.NamesGuests() { // readings without names stand in for it
+		if backoffice.NamesGuests(part) { // readings without names stand in for it
 			f.TTL = cache.TTL{Fresh: min(f.TTL.Fresh, backoffice.NamesKept)}
 		}
 		return f, err
@@ -66,7 +66,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		may := backoffice.StepsFor(part, v.Member.Roles, at.Date)
 		in := web.ReadQuery(r)
 		if date, ok := in.Date("date"); ok {
-			if !part.Shows(date, at.Date) {
+			if !backoffice.Shows(part, date, at.Date) {
 				in.Refuse("date", bff.FieldRange)
 			}
 			at.Day = zone.On(date)
@@ -84,7 +84,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 			return unfilled(err)
 		}
 		fact := backoffice.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: v.Member.Roles}
-		if part.Dated() {
+		if backoffice.Dated(part) {
 			fact.Date = at.Date.String()
 		}
 		old := st.Result == cache.Stale && !st.OfStale
@@ -99,7 +99,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		}
 		out := *doc
 		if old {
-			out.Stale, out.Degraded = true, doc.Degraded.Aged(part, e.Age())
+			out.Stale, out.Degraded = true, backoffice.Aged(doc.Degraded, part, e.Age())
 		}
 		out.Items = narrow.apply(doc)
 		err = answer(w, http.StatusOK, &out)
@@ -117,8 +117,8 @@ const maxWords = 8
 // readFilter reads the filters of a view.
 func readFilter(in *web.Input, part backoffice.Part) filter {
 	f := filter{}
-	for _, name := range part.FilterNames() {
-		if words := in.Enums(name, maxWords, part.FilterWords(name)...); len(words) > 0 {
+	for _, name := range backoffice.FilterNames(part) {
+		if words := in.Enums(name, maxWords, backoffice.FilterWords(part, name)...); len(words) > 0 {
 			f[name] = words
 		}
 	}
@@ -127,16 +127,16 @@ func readFilter(in *web.Input, part backoffice.Part) filter {
 
 // viewDocument is a view as it is kept: its items are written as they were.
 type viewDocument struct {
-	View       backoffice.Part         `json:"view"`
-	PropertyID string                  `json:"propertyId"`
-	Date       string                  `json:"date,omitempty"`
-	Day        backoffice.Day          `json:"day"`
-	AsOf       string                  `json:"asOf"`
-	Stale      bool                    `json:"stale"`
-	Missing    []backoffice.Source     `json:"missing,omitempty"`
-	Degraded   backoffice.Degradations `json:"degraded,omitempty"`
-	Counts     map[string]int          `json:"counts"`
-	Items      []json.RawMessage       `json:"items"`
+	View       backoffice.Part          `json:"view"`
+	PropertyID string                   `json:"propertyId"`
+	Date       string                   `json:"date,omitempty"`
+	Day        backoffice.Day           `json:"day"`
+	AsOf       string                   `json:"asOf"`
+	Stale      bool                     `json:"stale"`
+	Missing    []backoffice.Source      `json:"missing,omitempty"`
+	Degraded   []backoffice.Degradation `json:"degraded,omitempty"`
+	Counts     map[string]int           `json:"counts"`
+	Items      []json.RawMessage        `json:"items"`
 
 	members []map[string]string // of each item, those that filters look at
 }

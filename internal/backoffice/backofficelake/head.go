@@ -77,7 +77,7 @@ func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *backoffice
 			if err != nil {
 				return err
 			}
-			event, err := l.cfg.News.Sealed(head, end.Seq-end.HeadSeq, now)
+			event, err := head.Event(l.cfg.News, end.Seq-end.HeadSeq, now)
 			if err != nil {
 				return err
 			}

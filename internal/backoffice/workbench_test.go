@@ -130,22 +130,22 @@ func TestWorkbenchViewsAreDescribed(t *testing.T) {
 		backoffice.PartHousekeeping: {filters: map[string]string{"status": "waiting pending in_progress done inspected", "kind": "departure_clean stayover inspection", "priority": "normal high"}},
 		backoffice.PartMaintenance:  {filters: map[string]string{"status": "open in_progress resolved", "severity": strings.Join(backoffice.WorkOrderSeverities(), " ")}},
 	} {
-		if part.Dated() != want.dated || part.NamesGuests() != want.guests || !slices.Contains(backoffice.WorkbenchViews(), part) {
-			t.Errorf("%s: of any day %t, names guests %t", part, part.Dated(), part.NamesGuests())
+		if backoffice.Dated(part) != want.dated || backoffice.NamesGuests(part) != want.guests || !slices.Contains(backoffice.WorkbenchViews(), part) {
+			t.Errorf("%s: of any day %t, names guests %t", part, backoffice.Dated(part), backoffice.NamesGuests(part))
 		}
 		for date, shows := range map[bff.Date]bool{today: true, today - 1: true, today - 2: want.dated, today + 1: want.dated} {
-			if part.Shows(date, today) != shows {
+			if backoffice.Shows(part, date, today) != shows {
 				t.Errorf("%s of %s, today is %s: %t", part, date, today, !shows)
 			}
 		}
 		filters := map[string]string{}
-		for _, name := range part.FilterNames() {
-			filters[name] = strings.Join(part.FilterWords(name), " ")
+		for _, name := range backoffice.FilterNames(part) {
+			filters[name] = strings.Join(backoffice.FilterWords(part, name), " ")
 		}
 		if diff := cmp.Diff(want.filters, filters); diff != "" {
 			t.Errorf("%s filters (-want +got):\n%s", part, diff)
 		}
-		if part.FilterWords("guestName") != nil {
+		if backoffice.FilterWords(part, "guestName") != nil {
 			t.Errorf("%s is narrowed by names", part)
 		}
 	}

@@ -47,6 +47,7 @@ type fixture struct {
 
 	t      *testing.T
 	cfg    backofficeguard.Config
+	counts *prometheus.Registry
 	server *web.Server
 	behind *web.Background
 	key    jwk.Key
@@ -58,7 +59,8 @@ type fixture struct {
 	member   *backoffice.Member
 	standing backoffice.Standing
 	keysDown bool
-	used     map[string]bool // proofs
+	used     map[string]bool  // proofs
+	proof    backoffice.Proof // the last one
 	opened   []backoffice.Session
 	asked    []bff.ID // property-service, about what
 	did      []backoffice.Activity
@@ -109,10 +111,10 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 		loop.Wait()
 		must(f.behind.Close(context.Background()))
 	})
-	metrics := prometheus.NewRegistry()
+	f.counts = prometheus.NewRegistry()
 	f.cfg = backofficeguard.Config{
 		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(f, f, f, backoffice.NewNewsroom("test")), Properties: f, Limits: classes, Limiter: limiter,
-		Pepper: []byte("a pepper"), Background: f.behind, Log: slog.New(slog.DiscardHandler), Metrics: metrics, Namespace: "test",
+		Pepper: []byte("a pepper"), Background: f.behind, Log: slog.New(slog.DiscardHandler), Metrics: f.counts, Namespace: "test",
 	}
 	if change != nil {
 		change(&f.cfg)
@@ -176,6 +178,7 @@ func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p backoffice.P
 func (f *fixture) Burn(_ context.Context, p backoffice.Proof, _ time.Time) (backoffice.Standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.proof = p
 	st := f.standing
 	st.Replayed = f.used[p.ID]
 	if !p.Look {
@@ -272,4 +275,29 @@ func (f *fixture) send(c *call) (*httptest.ResponseRecorder, bff.Code) {
 	}
 	_ = json.Unmarshal(w.Body.Bytes(), &doc) // what is answered has no body
 	return w, doc.Error.Code
+}
+
+// counted is the sum of a counter's series.
+func (f *fixture) counted(name string) (sum float64) {
+	f.t.Helper()
+	families, err := f.counts.Gather()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "test_"+name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// settle waits for what is done behind the answers.
+func (f *fixture) settle() {
+	f.t.Helper()
+	if err := f.behind.Close(context.WithoutCancel(f.t.Context())); err != nil {
+		f.t.Fatal(err)
+	}
 }

@@ -1,7 +1,6 @@
 package backofficeguard_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -191,6 +190,11 @@ func TestEveryCheck(t *testing.T) {
 			if (len(f.visits) == 1) != (tc.want == "") {
 				t.Errorf("%d visits", len(f.visits))
 			}
+			f.settle()
+			replayed, refused := tc.want == bff.CodeDPoPReplayed, tc.want == bff.CodeDPoPInvalid
+			if (f.counted("dpop_replay_blocked_total") == 1) != replayed || (len(f.did) == 1) != replayed || (f.counted("dpop_refused_total") == 1) != refused {
+				t.Errorf("%v replays, %v refused, reported %v", f.counted("dpop_replay_blocked_total"), f.counted("dpop_refused_total"), f.did)
+			}
 		})
 	}
 }
@@ -231,6 +235,14 @@ func TestVisit(t *testing.T) {
 	}
 	if v.Request.RequestID.IsZero() || v.Request.TraceParent == "" || !v.Sent.Equal(f.now.Add(-30*time.Second)) || v.Session.ID != f.opened[0].ID || v.Member != f.member {
 		t.Errorf("visit %+v", v)
+	}
+	if p := f.proof; p.KeyPrint != f.device.Thumbprint() || !p.Issued.Equal(v.Sent) || !p.Made.Equal(v.Sent) || !p.Until.After(f.now) || p.Look {
+		t.Errorf("proof %+v", p)
+	}
+	nonce, _ := f.send(f.call("/any"))
+	visit(func(c *call) { c.proof.Nonce, c.proof.At = nonce.Header().Get("Dpop-Nonce"), f.now.AddDate(-1, 0, 0) })
+	if p := f.proof; !p.Issued.Equal(f.now.AddDate(-1, 0, 0)) || p.Made.Before(f.now.Add(-time.Hour)) {
+		t.Errorf("proof of a wrong clock %+v", p)
 	}
 	if !strings.HasPrefix(c.IPHash, "sha256:") || len(c.IPHash) != 71 || c.IPHash == c.FingerprintHash {
 		t.Errorf("hashes %s, %s", c.IPHash, c.FingerprintHash)
@@ -377,6 +389,16 @@ func TestLimits(t *testing.T) {
 			t.Errorf("request %d after the replays: %s", i+1, code)
 		}
 	}
+	f.advance(time.Minute)
+	for n := range 5 { // of an address, four in all
+		d, err := desk.NewDevice(desk.EdDSA, f.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, code := send(as("opt_"+string(rune('a'+n)), d, here)); (code == bff.CodeStaffRateLimited) != (n == 4) {
+			t.Errorf("request %d of an address: %s", n+1, code)
+		}
+	}
 	off := newFixture(t, "off", nil)
 	for range 5 {
 		if w, code := off.send(off.call("/any")); code != "" || w.Header().Get("Ratelimit-Limit") != "" {
@@ -403,9 +425,7 @@ func TestReplaysAreReported(t *testing.T) {
 			t.Fatal(code)
 		}
 	}
-	if err := f.behind.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	f.settle()
 	var at []string
 	for i, a := range f.did {
 		if a.Action != "replay" || a.Outcome != backoffice.Denied || a.Code != bff.CodeDPoPReplayed || f.events[i].Envelope.Subject != string(backoffice.SubjectReplayBlocked) ||
@@ -472,6 +492,9 @@ func TestProofAlone(t *testing.T) {
 			t.Errorf("%s: %s, %v, burned %t", name, code, w.Header(), f.used[c.proof.ID])
 		}
 	}
+	if n, refused := f.counted("dpop_replay_blocked_total"), f.counted("dpop_refused_total"); n != 1 || refused != 4 {
+		t.Errorf("%v replays, %v refused", n, refused)
+	}
 	f.advance(time.Minute)
 	f.standing.Born = f.now.Add(-time.Hour)
 	f.used["heard"] = true
@@ -489,6 +512,11 @@ func TestProofAlone(t *testing.T) {
 		if code != step.want || w.Header().Get("Ratelimit-Remaining") == "" || f.used[c.proof.ID] != (step.want == "") {
 			t.Errorf("request %d: %s, %v", i+1, code, w.Header())
 		}
+	}
+	if third, err := desk.NewDevice(desk.EdDSA, f.now); err != nil {
+		t.Fatal(err)
+	} else if _, code := f.send(bare(third)); code != bff.CodeStaffRateLimited {
+		t.Errorf("a fifth of the address: %q", code)
 	}
 	// What iam vouches for is charged to the device of its tenant, and to no other.
 	f.advance(time.Minute)

@@ -54,10 +54,6 @@ type Flags struct {
 
 	refreshing sync.Mutex
 	layers     []layer // under refreshing
-
-	mu        sync.Mutex
-	listeners map[int]func(changed []string)
-	nextID    int
 }
 
 // layer is the last good reading of a source.
@@ -96,9 +92,8 @@ func New(cfg Config) (*Flags, error) {
 		cfg.Metrics = prometheus.NewRegistry()
 	}
 	f := &Flags{
-		cfg:       cfg,
-		push:      make(chan struct{}, 1),
-		listeners: map[int]func([]string){},
+		cfg:  cfg,
+		push: make(chan struct{}, 1),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: cfg.Namespace, Name: "flags_source_failures_total", Help: "Failed reads of a source.",
 		}, []string{"source"}),
@@ -177,21 +172,6 @@ func mistyped[T any](f *Flags, name string, def T) T {
 	return def
 }
 
-// OnChange calls fn with the names of flags that changed, after they have; fn
-// must not block for long and must not call Refresh.
-func (f *Flags) OnChange(fn func(changed []string)) (remove func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	id := f.nextID
-	f.nextID++
-	f.listeners[id] = fn
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.listeners, id)
-	}
-}
-
 // Run keeps the flags fresh until ctx ends.
 func (f *Flags) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
@@ -248,7 +228,7 @@ func (f *Flags) Refresh(ctx context.Context) error {
 			}
 		}
 		f.bools.Store(&bools)
-		f.tell(changed)
+		f.cfg.Log.Info("flags changed", "flags", changed)
 	}
 	return errors.Join(errs...)
 }
@@ -284,22 +264,6 @@ func (f *Flags) load(ctx context.Context, l *layer) error {
 	}
 	l.values = values
 	return nil
-}
-
-// tell runs under refreshing, so listeners hear of changes one at a time and
-// in order.
-func (f *Flags) tell(changed []string) {
-	f.cfg.Log.Info("flags changed", "flags", changed)
-	f.mu.Lock()
-	ids := slices.Sorted(maps.Keys(f.listeners))
-	listeners := make([]func([]string), 0, len(ids))
-	for _, id := range ids {
-		listeners = append(listeners, f.listeners[id])
-	}
-	f.mu.Unlock()
-	for _, fn := range listeners {
-		fn(slices.Clone(changed))
-	}
 }
 
 // diff names what differs, sorted.

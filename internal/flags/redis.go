@@ -52,26 +52,3 @@ func (r *Redis) Watch(ctx context.Context, changed func()) {
 		pause.Stop()
 	}
 }
-
-// Set gives a flag a value, on every instance within a moment.
-func (r *Redis) Set(ctx context.Context, flag, text string) error {
-	if len(flag) > maxValue || len(text) > maxValue {
-		return fmt.Errorf("set flag: more than %d bytes", maxValue)
-	}
-	return r.change(ctx, r.client.B().Hset().Key(r.key).FieldValue().FieldValue(flag, text).Build())
-}
-
-// Unset takes a flag's value away: the layer below, or the default, decides.
-func (r *Redis) Unset(ctx context.Context, flag string) error {
-	return r.change(ctx, r.client.B().Hdel().Key(r.key).Field(flag).Build())
-}
-
-func (r *Redis) change(ctx context.Context, cmd rueidis.Completed) error {
-	if err := r.client.Do(ctx, cmd).Error(); err != nil {
-		return fmt.Errorf("change flag: %w", err)
-	}
-	if err := r.client.Do(ctx, r.client.B().Publish().Channel(r.key).Message("").Build()).Error(); err != nil {
-		return fmt.Errorf("announce flag: %w", err)
-	}
-	return nil
-}

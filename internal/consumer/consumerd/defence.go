@@ -10,7 +10,6 @@ import (
 	"os"
 	"time"
 
-	mileusna "github.com/mileusna/useragent"
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff/internal/challenge"
@@ -143,26 +142,11 @@ func (c *Config) openGuard(ctx context.Context, p *service.Process, on guarded) 
 
 // clients says how clients are recognised.
 func (c *Config) clients() consumerguard.Clients {
-	clients := consumerguard.Clients{Pepper: []byte(c.Pepper.Reveal()), CountryHeader: c.CountryHeader, Classify: userAgentClass}
+	clients := consumerguard.Clients{Pepper: []byte(c.Pepper.Reveal()), CountryHeader: c.CountryHeader}
 	for _, p := range c.OldPeppers {
 		clients.OldPeppers = append(clients.OldPeppers, []byte(p.Reveal()))
 	}
 	return clients
-}
-
-// userAgentClass is what telemetry may know of a user agent.
-func userAgentClass(s string) string {
-	switch ua := mileusna.Parse(s); {
-	case s == "":
-		return "unknown"
-	case ua.Bot:
-		return "bot"
-	case ua.Mobile, ua.Tablet:
-		return "browser-mobile"
-	case ua.Desktop:
-		return "browser-desktop"
-	}
-	return "unknown"
 }
 
 // challengeKeys follow from the peppers: they are as secret, and rotate with them.

@@ -58,7 +58,7 @@ func nothing(w http.ResponseWriter, _ *http.Request) error {
 func newGuard(t *testing.T, change func(*consumerguard.Config)) *consumerguard.Guard {
 	t.Helper()
 	cfg := consumerguard.Config{
-		Clients: consumerguard.Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+		Clients: consumerguard.Clients{Pepper: []byte("pepper")},
 		Limits:  consumerhttp.Limits(), Mode: consumerguard.ModeOn, Policy: bot.DefaultPolicy(), Memory: noMemory{},
 		Cards: consumertest.NewCards(1), ChallengePath: consumerhttp.Base + "/challenge", Telemetry: consumer.NewTelemetry("test", nil),
 	}

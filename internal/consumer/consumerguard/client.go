@@ -49,7 +49,7 @@ func (g *Guard) identify(r *http.Request) *sender {
 	s.ms = s.At.UnixMilli()
 	s.Client = consumer.Client{
 		Fingerprint: p.current.Fingerprint, Base: p.current.Base, Older: p.older,
-		UserAgent: p.userAgent, UserAgentClass: p.userAgentClass,
+		UserAgent: p.userAgent, UserAgentClass: string(p.agent.Class),
 		Locale: p.locale, Currency: currencyOf(h.Get(g.cfg.Clients.CountryHeader)),
 		Campaign: campaign(r, s.At), Referer: origin(header(h, "Referer")),
 		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",

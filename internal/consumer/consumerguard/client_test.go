@@ -16,7 +16,7 @@ func TestClientHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Clients{Pepper: []byte("a"), OldPeppers: [][]byte{[]byte("b")}, Classify: func(string) string { return "" }}
+	v := Clients{Pepper: []byte("a"), OldPeppers: [][]byte{[]byte("b")}}
 	visit := func(v Clients, header ...string) [2]string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		for i := 0; i+1 < len(header); i += 2 {
@@ -44,7 +44,7 @@ func TestClientHashes(t *testing.T) {
 	for name, other := range map[string][2]string{
 		"another browser":  visit(v, "User-Agent", "curl/8", "Accept-Language", "fa"),
 		"another language": visit(v, "User-Agent", ua, "Accept-Language", "ps"),
-		"another pepper":   visit(Clients{Pepper: []byte("c"), Classify: v.Classify}, "User-Agent", ua, "Accept-Language", "fa"),
+		"another pepper":   visit(Clients{Pepper: []byte("c")}, "User-Agent", ua, "Accept-Language", "fa"),
 	} {
 		if other[0] == base[0] || other[1] == base[1] {
 			t.Errorf("%s is the same client", name)

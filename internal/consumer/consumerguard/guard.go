@@ -86,7 +86,7 @@ func (c *Config) complete() error {
 			errs = append(errs, errors.New(what))
 		}
 	}
-	need(len(c.Clients.Pepper) > 0 && c.Clients.Classify != nil, "clients: pepper and classify are required")
+	need(len(c.Clients.Pepper) > 0, "clients: a pepper is required")
 	need(c.Limits.Off || c.Limiter != nil, "limiter: missing")
 	need(c.Mode == ModeOn || c.Mode == ModeWatch || c.Mode == ModeOff, "mode: want on, watch or off")
 	need(c.UserAgents != nil && c.Memory != nil && c.Sessions != nil && c.Cards != nil, "user agents, memory, sessions and cards are required")

@@ -31,8 +31,6 @@ type Clients struct {
 	// CountryHeader is the header in which the edge proxy reports the country of
 	// the client's address; empty if it does not.
 	CountryHeader string
-	// Classify names the class of a user agent, such as browser-desktop.
-	Classify func(userAgent string) string
 
 	addresses *sync.Pool // of HMACs, keyed
 }
@@ -118,7 +116,6 @@ type profile struct {
 	current        consumer.Prints
 	older          []consumer.Prints
 	userAgent      consumer.Hash
-	userAgentClass string
 	locale         bff.Locale
 
 	// subject is the fingerprint, as the limiter counts it. Every header of it is
@@ -157,7 +154,7 @@ func (g *Guard) newProfile(sent sentHeaders) *profile {
 	}
 	p := &profile{
 		agent: g.cfg.UserAgents.Judge(sent.userAgent), current: prints(c.Pepper),
-		userAgent: hash(c.Pepper, "user-agent", sent.userAgent), userAgentClass: c.Classify(sent.userAgent),
+		userAgent: hash(c.Pepper, "user-agent", sent.userAgent),
 	}
 	for _, old := range c.OldPeppers {
 		p.older = append(p.older, prints(old))

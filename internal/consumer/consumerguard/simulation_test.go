@@ -89,7 +89,7 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	t.Helper()
 	a := &simulation{t: t, cached: map[string]bool{}, kept: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
 	cfg := Config{
-		Clients: Clients{Pepper: []byte("pepper"), Classify: func(string) string { return "unknown" }},
+		Clients: Clients{Pepper: []byte("pepper")},
 		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, Cards: consumertest.NewCards(1), ChallengePath: base + "/challenge",
 		Telemetry: consumer.NewTelemetry("simulation", nil), Background: web.NewBackground(web.BackgroundConfig{}),
 	}

@@ -70,7 +70,8 @@ func goodRequests(hotel sim.CatalogProperty) map[string]guestCall {
 // TestBudgetsCoverUpstreams lets every upstream take nearly as long as its client
 // waits, and asks each route with cold caches: the answer must come before the
 // route's budget is used up, and no call may be cut short by it. A route that
-// calls upstreams one after the other needs the sum of their timeouts.
+// calls upstreams one after the other needs the sum of their timeouts, and the time of
+// its commits. What is asked of an upstream for a client's sake is said so.
 func TestBudgetsCoverUpstreams(t *testing.T) {
 	t.Parallel()
 	platform, err := sim.New(sim.Config{})
@@ -89,7 +90,8 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				up := &slow{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
-				server := overUpstreams(t, up, hotel)
+				var visit *consumer.Visit
+				server := overUpstreams(t, up, hotel, func(v *consumer.Visit) { visit = v })
 				began := time.Now()
 				r := httptest.NewRequestWithContext(t.Context(), call.method, apiBase+call.path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
@@ -100,12 +102,16 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 				w := httptest.NewRecorder()
 				server.ServeHTTP(w, r)
 				took := time.Since(began)
-				t.Logf("%d after %s of %s, %d calls", w.Code, took, rt.Budget, up.calls)
+				t.Logf("%d after %s of %s, %d calls", w.Code, took, rt.Budget, up.called())
 				if w.Code >= http.StatusBadRequest && rt.Kind != web.Challenge { // nothing is challenged here
 					t.Errorf("%d %s, want a good answer", w.Code, w.Body)
 				}
 				if took >= rt.Budget {
 					t.Errorf("took %s, the budget is %s", took, rt.Budget)
+				}
+				// Others count towards their client's pace by their kind.
+				if free := rt.Kind == web.PublicRead || rt.Kind == web.Telemetry; free && up.called() > 0 && !visit.Costly() {
+					t.Errorf("%d calls, and the handler does not say so with Spend: they do not count towards the client's pace", up.called())
 				}
 			})
 		})
@@ -120,6 +126,12 @@ type slow struct {
 
 	mu    sync.Mutex
 	calls int
+}
+
+func (s *slow) called() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
 }
 
 func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -148,8 +160,8 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // overUpstreams is the surface over real clients of the upstreams, with stores in
-// memory that answer at once.
-func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty) *web.Server {
+// memory that answer at once, but for commits. Seen is given the visit of each request.
+func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty, seen func(*consumer.Visit)) *web.Server {
 	t.Helper()
 	const base = "http://platform.test"
 	up, err := consumerupstream.New(consumerupstream.Config{
@@ -194,9 +206,17 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 		Telemetry: consumer.NewTelemetry("slow", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {
-		c.Mode, c.Limits.Off, c.Sessions, c.Background = consumerguard.ModeOff, true, stores, background
+		c.Mode, c.Limits.Off, c.Sessions, c.Background, c.Cardless = consumerguard.ModeOff, true, stores, background, consumer.Cardless{Always: true}
 	})
-	routes, err := guard.Protect(api.Routes())
+	table := api.Routes()
+	for i, rt := range table {
+		table[i].Handle = func(w http.ResponseWriter, r *http.Request) error {
+			v, _ := web.From(r.Context()).Local.(*consumer.Visit)
+			seen(v)
+			return rt.Handle(w, r)
+		}
+	}
+	routes, err := guard.Protect(table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +242,9 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 	return server
 }
 
+// commit takes as long as Postgres may on a busy day.
+func commit() { time.Sleep(550 * time.Millisecond) }
+
 // memoryStores have a session for every guest, one wish, and claims that are
 // always won.
 type memoryStores struct {
@@ -240,7 +263,13 @@ func (memoryStores) FindSession(context.Context, bff.ID) (consumer.GuestSession,
 }
 
 func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.FoundSession {
-	return make([]consumer.FoundSession, len(ids))
+	var out []consumer.FoundSession
+	for _, id := range ids {
+		out = append(out, consumer.FoundSession{Found: true, GuestSession: consumer.GuestSession{
+			ID: id, CreatedAt: time.Now(), LastSeenAt: time.Now(), Locale: "en", Currency: "USD", Consent: consumer.Consent{Telemetry: true}, Chosen: true, CookieAt: time.Now(),
+		}})
+	}
+	return out
 }
 
 func (memoryStores) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
@@ -249,9 +278,15 @@ func (memoryStores) FindRefusal(context.Context, bff.ID) (consumer.Refusal, erro
 
 func (memoryStores) KnowsSession(context.Context, bff.ID) (bool, error) { return true, nil }
 
-func (memoryStores) AddRefusal(context.Context, consumer.GuestSession, time.Time) error { return nil }
+func (memoryStores) AddRefusal(context.Context, consumer.GuestSession, time.Time) error {
+	commit()
+	return nil
+}
 
-func (memoryStores) RemoveRefusal(context.Context, bff.ID) error { return nil }
+func (memoryStores) RemoveRefusal(context.Context, bff.ID) error {
+	commit()
+	return nil
+}
 
 func (memoryStores) RenewSession(context.Context, consumer.GuestSession, time.Time) error { return nil }
 
@@ -259,8 +294,16 @@ func (memoryStores) SaveSession(context.Context, consumer.GuestSession) error { 
 func (memoryStores) UpdateSession(context.Context, bff.ID, consumer.SessionChange) (bool, error) {
 	return true, nil
 }
-func (memoryStores) PurgeSession(context.Context, bff.ID, *bff.Event) error   { return nil }
-func (memoryStores) Record(context.Context, ...bff.Event) error               { return nil }
+
+func (memoryStores) PurgeSession(context.Context, bff.ID, *bff.Event) error {
+	commit()
+	return nil
+}
+
+func (memoryStores) Record(context.Context, ...bff.Event) error {
+	commit()
+	return nil
+}
 func (memoryStores) Follow(context.Context, []consumer.Step) error            { return nil }
 func (memoryStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return nil }
 func (memoryStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
@@ -272,10 +315,12 @@ func (s memoryStores) ListWishlist(context.Context, bff.ID) ([]consumer.Wishlist
 }
 
 func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+	commit()
 	return wonClaim{}, nil, nil
 }
 
 func (memoryStores) BeginMint(context.Context, consumer.Once, time.Time) (consumer.MintClaim, *consumer.Answer, error) {
+	commit()
 	return wonClaim{}, nil, nil
 }
 
@@ -283,13 +328,16 @@ type wonClaim struct{}
 
 func (wonClaim) Release() {}
 func (wonClaim) Mint(context.Context, consumer.Mint) (consumer.Answer, error) {
+	commit()
 	return consumer.Answer{Status: http.StatusCreated, Body: []byte("{}")}, nil
 }
 
 func (wonClaim) Add(context.Context, consumer.WishlistEntry, consumer.Announcer) (consumer.Answer, error) {
+	commit()
 	return consumer.Answer{Status: http.StatusCreated, Body: []byte("{}")}, nil
 }
 
 func (wonClaim) Remove(context.Context, bff.ID, consumer.Announcer) (consumer.Answer, error) {
+	commit()
 	return consumer.Answer{Status: http.StatusNoContent}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -146,7 +147,7 @@ func TestUpstreamFaults(t *testing.T) {
 		if err := upstreams.SetFault(fault); err != nil {
 			t.Fatal(err)
 		}
-		server := overUpstreams(t, handled{upstreams.Handler()}, hotel)
+		server := overUpstreams(t, handled{upstreams.Handler()}, hotel, func(*consumer.Visit) {})
 		return askAll(hotels, atOnce, func(c guestCall) guestAnswer {
 			r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
 			r.Header.Set("Content-Type", "application/json")

@@ -339,5 +339,28 @@ func explained(what string, err error) []string {
 			e.ErrorKind.LocalizedString(english), "#"+rule))
 	}
 	walk(refusal)
-	return out
+	return first(out)
+}
+
+// maxFollowing bounds the refusals that follow from others.
+const maxFollowing = 3
+
+// first puts what matters first: a member that no rule has taken is mostly one of an object
+// that another rule refused, and there are as many of these lines as the object has members.
+func first(refusals []string) []string {
+	follows := func(s string) bool { return strings.Contains(s, "/unevaluatedProperties)") }
+	slices.SortStableFunc(refusals, func(a, b string) int {
+		switch {
+		case follows(a) == follows(b):
+			return 0
+		case follows(b):
+			return -1
+		}
+		return 1
+	})
+	i := slices.IndexFunc(refusals, follows)
+	if i <= 0 || len(refusals)-i <= maxFollowing {
+		return refusals
+	}
+	return append(refusals[:i+maxFollowing:i+maxFollowing], fmt.Sprintf("… and %d more that no rule has taken", len(refusals)-i-maxFollowing))
 }

@@ -13,7 +13,7 @@ type Operation struct {
 	Pattern string // as a mux has it: POST /search
 	// Members of a JSON body by path, such as dates.checkIn, each with the closed
 	// set of its words, if it has one. An object whose names are the client's own
-	// has the member "*".
+	// has the member "*"; those of a list's items are entries[].id.
 	Members map[string][]string
 	Query   []string // names of parameters
 	Headers []string // that it reads
@@ -59,6 +59,9 @@ func (d *document) members(node any, path string, out map[string][]string) error
 		return err
 	}
 	if items, ok := schema["items"]; ok {
+		if item, _, err := d.object(items, nil); err == nil && item["properties"] != nil {
+			path += "[]"
+		}
 		return d.members(items, path, out)
 	}
 	if words, ok := schema["enum"].([]any); ok {
@@ -93,4 +96,35 @@ func (d *document) members(node any, path string, out map[string][]string) error
 		}
 	}
 	return nil
+}
+
+// WrongBody has every member, and in place of each value one that no member takes.
+func WrongBody(members map[string][]string) map[string]any {
+	root := map[string]any{}
+	for _, path := range slices.Sorted(maps.Keys(members)) { // a parent before its members
+		at, names := root, strings.Split(path, ".")
+		for _, name := range names[:len(names)-1] {
+			below, ok := at[name].(map[string]any)
+			list, isList := strings.CutSuffix(name, "[]")
+			if items, there := at[list].([]any); isList && there {
+				below, ok = items[0].(map[string]any)
+			}
+			if !ok || below["wrong"] != nil {
+				below = map[string]any{}
+				at[name] = below
+				if isList {
+					delete(at, name)
+					at[list] = []any{below}
+				}
+			}
+			at = below
+		}
+		switch last := names[len(names)-1]; last {
+		case "*":
+			at["any"] = []any{}
+		default:
+			at[last] = map[string]any{"wrong": true}
+		}
+	}
+	return root
 }

@@ -351,10 +351,15 @@ func (f *front) prove(r *request) string {
 // send sends a request to one instance.
 func (f *front) send(instance int, r *request) *httptest.ResponseRecorder {
 	f.tb.Helper()
+	return f.sendWith(f.tb.Context(), instance, r)
+}
+
+func (f *front) sendWith(ctx context.Context, instance int, r *request) *httptest.ResponseRecorder {
+	f.tb.Helper()
 	if r.header["Dpop"] == nil && !r.noProof {
 		r.header["Dpop"] = []string{f.prove(r)}
 	}
-	req := httptest.NewRequestWithContext(f.tb.Context(), r.method, "http://127.0.0.1"+r.path, strings.NewReader(r.body))
+	req := httptest.NewRequestWithContext(ctx, r.method, "http://127.0.0.1"+r.path, strings.NewReader(r.body))
 	req.Header = r.header
 	w := httptest.NewRecorder()
 	f.instances[instance].ServeHTTP(w, req)

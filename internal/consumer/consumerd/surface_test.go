@@ -98,7 +98,7 @@ func TestRequestMembersAreDescribed(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(pattern, " ")
 			path = strings.ReplaceAll(path, "{propertyId}", consumertest.PropertyID(10).String())
-			body, err := json.Marshal(wrongBody(op.Members))
+			body, err := json.Marshal(testkit.WrongBody(op.Members))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,29 +129,6 @@ func TestRequestMembersAreDescribed(t *testing.T) {
 			}
 		})
 	}
-}
-
-// wrongBody has every member, and in place of each value one that no member takes.
-func wrongBody(members map[string][]string) map[string]any {
-	root := map[string]any{}
-	for _, path := range slices.Sorted(maps.Keys(members)) { // a parent before its members
-		at, names := root, strings.Split(path, ".")
-		for _, name := range names[:len(names)-1] {
-			below, ok := at[name].(map[string]any)
-			if !ok || below["wrong"] != nil {
-				below = map[string]any{}
-				at[name] = below
-			}
-			at = below
-		}
-		switch last := names[len(names)-1]; last {
-		case "*":
-			at["any"] = []any{}
-		default:
-			at[last] = map[string]any{"wrong": true}
-		}
-	}
-	return root
 }
 
 // isPlatformSet reports whether the words are the platform's currencies or

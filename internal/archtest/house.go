@@ -78,6 +78,7 @@ func House() Rule {
 					"internal/inbox/...",
 					"internal/issuer/...",
 					"internal/outbox/...",
+					"internal/pause",
 					"internal/postgres/...",
 					"internal/pubsub/...",
 					"internal/ratelimit/...",

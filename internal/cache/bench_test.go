@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -163,7 +164,7 @@ func BenchmarkSteady(b *testing.B) {
 	})
 	src := newSource(string(body(30_000)))
 	fill := func(ctx context.Context) (Fill, error) {
-		wait(ctx, 10*time.Millisecond)
+		pause.For(ctx, 10*time.Millisecond)
 		return src.fill(ctx)
 	}
 	k := fx.key("k")
@@ -197,7 +198,7 @@ func BenchmarkSteady(b *testing.B) {
 	before := src.calls.Load()
 	begin := time.Now()
 	for b.Loop() {
-		wait(ctx, fresh)
+		pause.For(ctx, fresh)
 	}
 	calls, windows := src.calls.Load()-before, float64(time.Since(begin))/float64(fresh)
 	stop()

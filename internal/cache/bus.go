@@ -2,11 +2,11 @@ package cache
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // bus subscribes to two channels: the bell of the invalidation log, and the keys whose
@@ -39,7 +39,7 @@ func (b *bus) run(ctx context.Context) {
 		if err := b.client.Receive(hooked, subscribe, b.receive); err == nil {
 			continue
 		}
-		wait(ctx, 100*time.Millisecond+rand.N(400*time.Millisecond)) //nolint:gosec // jitter
+		pause.Reconnect(ctx)
 	}
 }
 
@@ -85,15 +85,5 @@ func (b *bus) watch(key string) (ended <-chan struct{}, stop func()) {
 		if b.watchers[key] = rest; len(rest) == 0 {
 			delete(b.watchers, key)
 		}
-	}
-}
-
-// wait returns when d has passed or the context has ended.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // The states of an entry's life, at the bounds of each. Time is synthetic: a
@@ -67,7 +69,7 @@ func TestLife(t *testing.T) {
 				c := newTestCache(t, newMemoryStore(t))
 				src := newSource("old")
 				slow := func(ctx context.Context) (Fill, error) {
-					wait(ctx, 10*time.Millisecond)
+					pause.For(ctx, 10*time.Millisecond)
 					return src.fill(ctx)
 				}
 				if got := read(t, c, "k", src.fill); got.Result != Miss {
@@ -77,7 +79,7 @@ func TestLife(t *testing.T) {
 				if tc.failing {
 					src.failWith(errUpstream)
 				}
-				wait(t.Context(), tc.age)
+				pause.For(t.Context(), tc.age)
 				begin := time.Now()
 				got := read(t, c, "k", slow)
 				waited := time.Since(begin) > 0
@@ -87,14 +89,14 @@ func TestLife(t *testing.T) {
 				if waited != tc.wantWait {
 					t.Errorf("waited %v, want %v", waited, tc.wantWait)
 				}
-				wait(t.Context(), 20*time.Millisecond)
+				pause.For(t.Context(), 20*time.Millisecond)
 				if diff := cmp.Diff(tc.wantNext, read(t, c, "k", slow)); diff != "" {
 					t.Errorf("next read (-want +got):\n%s", diff)
 				}
 				if got := src.calls.Load(); got > 2 {
 					t.Errorf("%d fills, want at most 2", got)
 				}
-				wait(t.Context(), time.Second) // for the background
+				pause.For(t.Context(), time.Second) // for the background
 			})
 		})
 	}
@@ -154,7 +156,7 @@ func TestSingleFlight(t *testing.T) {
 		for range 1000 {
 			wg.Go(func() {
 				got := read(t, c, "k", func(ctx context.Context) (Fill, error) {
-					wait(ctx, time.Second)
+					pause.For(ctx, time.Second)
 					return src.fill(ctx)
 				})
 				if diff := cmp.Diff(answer{Body: "one"}, got); diff != "" {
@@ -181,9 +183,9 @@ func TestErrorIsShared(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
-				wait(t.Context(), time.Duration(i)*time.Millisecond)
+				pause.For(t.Context(), time.Duration(i)*time.Millisecond)
 				got := read(t, c, "k", func(ctx context.Context) (Fill, error) {
-					wait(ctx, 50*time.Millisecond)
+					pause.For(ctx, 50*time.Millisecond)
 					return src.fill(ctx)
 				})
 				if got != want {
@@ -195,7 +197,7 @@ func TestErrorIsShared(t *testing.T) {
 		if got := src.calls.Load(); got != 1 {
 			t.Errorf("%d fills, want 1", got)
 		}
-		wait(t.Context(), time.Second)
+		pause.For(t.Context(), time.Second)
 		src.failWith(nil)
 		src.say("back")
 		if got := read(t, c, "k", src.fill); got != (answer{Body: "back"}) {
@@ -211,17 +213,17 @@ func TestNegative(t *testing.T) {
 		errNone := errors.New("no such property")
 		src := newSource("there")
 		read(t, c, "k", src.fill)
-		wait(t.Context(), 2*time.Minute) // past grace
+		pause.For(t.Context(), 2*time.Minute) // past grace
 		src.failWith(Negative(errNone, 3*time.Second))
 		_, _, err := c.Get(t.Context(), "k", src.fill)
 		if !errors.Is(err, errNone) {
 			t.Fatalf("an answer must not be papered over: %v", err)
 		}
-		wait(t.Context(), 3*time.Second-time.Millisecond)
+		pause.For(t.Context(), 3*time.Second-time.Millisecond)
 		if _, _, err := c.Get(t.Context(), "k", src.fill); !errors.Is(err, errNone) || src.calls.Load() != 2 {
 			t.Errorf("not remembered: %v after %d fills", err, src.calls.Load())
 		}
-		wait(t.Context(), 2*time.Millisecond)
+		pause.For(t.Context(), 2*time.Millisecond)
 		src.failWith(nil)
 		if got := read(t, c, "k", src.fill); got != (answer{Body: "there"}) {
 			t.Errorf("remembered for too long: %+v", got)
@@ -236,7 +238,7 @@ func TestClientGone(t *testing.T) {
 		c := newTestCache(t, newMemoryStore(t))
 		src := newSource("one")
 		slow := func(ctx context.Context) (Fill, error) {
-			wait(ctx, time.Second)
+			pause.For(ctx, time.Second)
 			if ctx.Err() != nil {
 				return Fill{}, ctx.Err()
 			}
@@ -351,7 +353,7 @@ func TestFillOverrides(t *testing.T) {
 			return f, err
 		}
 		read(t, c, "partial", short)
-		wait(t.Context(), 5*time.Second)
+		pause.For(t.Context(), 5*time.Second)
 		if got := read(t, c, "partial", short); got != (answer{Body: "partial"}) {
 			t.Errorf("past its own lifetime: %+v", got)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -198,7 +199,7 @@ func TestServe(t *testing.T) {
 			"Content-Encoding": "", "Content-Length": "10000", "Content-Type": "application/json",
 			"Vary": "Accept-Encoding, Accept-Language, X-Currency", "Cache-Control": "public, max-age=15",
 		})
-		wait(t.Context(), 10*time.Second)
+		pause.For(t.Context(), 10*time.Second)
 		resp = get(http.MethodGet, http.Header{"Accept-Encoding": {"gzip"}})
 		packed := resp.Header().Get("ETag")
 		unpacked, err := unzip(resp.Body)
@@ -239,7 +240,7 @@ func TestServe(t *testing.T) {
 		check("HEAD", resp, 200, map[string]string{"Content-Length": "10000"})
 
 		src.failWith(errUpstream)
-		wait(t.Context(), 60*time.Second)
+		pause.For(t.Context(), 60*time.Second)
 		check("stale", get(http.MethodGet, http.Header{}), 200, map[string]string{
 			"X-Cache": "STALE", "Cache-Status": "bff/test; hit; ttl=-10; detail=refreshing", "Age": "70",
 		})
@@ -258,7 +259,7 @@ func TestServe(t *testing.T) {
 			"Vary": "Origin | Accept-Encoding, Accept-Language, X-Currency", "Cache-Control": "no-store",
 			"Content-Type": "text/plain", "X-Cache": "BYPASS", "Cache-Status": "bff/test; fwd=bypass", "Age": "",
 		})
-		wait(t.Context(), time.Second)
+		pause.For(t.Context(), time.Second)
 	})
 }
 

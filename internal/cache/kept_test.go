@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Kept returns what is there, waits for a fill under way, and begins none.
@@ -18,7 +20,7 @@ func TestKept(t *testing.T) {
 			t.Errorf("nothing is there: %v", err)
 		}
 		slow := func(ctx context.Context) (Fill, error) {
-			wait(ctx, time.Second)
+			pause.For(ctx, time.Second)
 			return src.fill(ctx)
 		}
 		go read(t, c, "k", slow)
@@ -32,7 +34,7 @@ func TestKept(t *testing.T) {
 			want Result
 			err  error
 		}{{age: time.Second, want: Hit}, {age: 70 * time.Second, want: Stale}, {age: 5 * time.Minute, err: ErrNotKept}} {
-			wait(t.Context(), step.age)
+			pause.For(t.Context(), step.age)
 			_, st, err := c.Kept(t.Context(), "k")
 			if !errors.Is(err, step.err) || err == nil && st.Result != step.want {
 				t.Errorf("%v later: %+v %v", step.age, st, err)

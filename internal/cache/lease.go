@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // A lease says which process fills a key. It lives for leaseTTL and is renewed while its
@@ -105,7 +107,7 @@ func (l *lease) hold(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		for {
-			wait(ctx, leaseBeat)
+			pause.For(ctx, leaseBeat)
 			if ctx.Err() != nil {
 				return
 			}

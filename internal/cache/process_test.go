@@ -18,6 +18,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -185,7 +186,7 @@ func TestStampede(t *testing.T) {
 		var calls atomic.Int64
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			calls.Add(1)
-			wait(r.Context(), latency)
+			pause.For(r.Context(), latency)
 			reply(w, "one")
 		}))
 		t.Cleanup(upstream.Close)
@@ -243,7 +244,7 @@ func TestLeaderKilled(t *testing.T) {
 		leader := <-pids
 		<-times
 		// Let the lease be renewed: the leader dies in the middle of its work.
-		wait(testkit.Context(t), 3*leaseBeat)
+		pause.For(testkit.Context(t), 3*leaseBeat)
 		killed := time.Now()
 		for i, c := range children {
 			if c.cmd.Process.Pid != leader {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Reads over many lifetimes: about one fill for each, and no reader waits or gets
@@ -19,14 +21,14 @@ func TestSteadyState(t *testing.T) {
 		c := newTestCache(t, newMemoryStore(t))
 		src := newSource("body")
 		fill := func(ctx context.Context) (Fill, error) {
-			wait(ctx, 500*time.Millisecond)
+			pause.For(ctx, 500*time.Millisecond)
 			return src.fill(ctx)
 		}
 		read(t, c, "k", fill)
 		const windows = 40
 		begin := time.Now()
 		for time.Since(begin) < windows*time.Minute {
-			wait(t.Context(), 50*time.Millisecond)
+			pause.For(t.Context(), 50*time.Millisecond)
 			before := time.Now()
 			_, st, err := c.Get(t.Context(), "k", fill)
 			if err != nil || st.Result != Hit || time.Since(before) > 0 {
@@ -36,7 +38,7 @@ func TestSteadyState(t *testing.T) {
 				t.Fatalf("hit of age %v", st.Age)
 			}
 		}
-		wait(t.Context(), time.Second)
+		pause.For(t.Context(), time.Second)
 		if got := float64(src.calls.Load()-1) / windows; got > 1.05 {
 			t.Errorf("%.3f fills per lifetime, want at most 1.05", got)
 		}
@@ -58,7 +60,7 @@ func TestNoOldData(t *testing.T) {
 		fill := func(k int) FillFunc {
 			return func(ctx context.Context) (Fill, error) {
 				v := source[k].Load()
-				wait(ctx, time.Duration(v%3)*time.Millisecond) // changes overtake fills
+				pause.For(ctx, time.Duration(v%3)*time.Millisecond) // changes overtake fills
 				return Fill{Body: []byte(strconv.FormatInt(v, 10)), Tags: []string{fmt.Sprint("tag:", k), "all"}}, nil
 			}
 		}

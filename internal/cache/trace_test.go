@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/tracing/tracingtest"
 )
@@ -28,7 +29,7 @@ func TestFlightsAreSpans(t *testing.T) {
 		fill := func(ctx context.Context) (Fill, error) {
 			_, span := tracing.Child(ctx, "call", trace.SpanKindClient)
 			defer span.End()
-			wait(ctx, time.Second)
+			pause.For(ctx, time.Second)
 			return src.fill(ctx)
 		}
 		get := func(key string) { _, _, _ = c.Get(ctx, key, fill) }
@@ -38,10 +39,10 @@ func TestFlightsAreSpans(t *testing.T) {
 		get("k")
 		wg.Wait()
 		get("k") // from memory
-		wait(t.Context(), 90*time.Second)
+		pause.For(t.Context(), 90*time.Second)
 		get("k") // in grace: refreshed behind the read
 		request.End()
-		wait(t.Context(), 2*time.Second)
+		pause.For(t.Context(), 2*time.Second)
 		src.failWith(errors.New("secret"))
 		get("other")
 

@@ -3,10 +3,10 @@ package flags
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Redis is a hash from flag to value, the same for every instance. A message
@@ -44,11 +44,6 @@ func (r *Redis) Watch(ctx context.Context, changed func()) {
 		if err := r.client.Receive(hooked, subscribe, func(rueidis.PubSubMessage) { changed() }); err == nil {
 			continue
 		}
-		pause := time.NewTimer(100*time.Millisecond + rand.N(400*time.Millisecond)) //nolint:gosec // jitter
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		pause.Reconnect(ctx)
 	}
 }

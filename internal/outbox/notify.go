@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const (
@@ -69,7 +71,7 @@ func (n *Notifier) run() {
 		if err != nil && n.ctx.Err() == nil {
 			n.log.Debug("outbox notification failed", "table", n.table.name, "error", err)
 		}
-		if !sleep(n.ctx, notifyEvery) {
+		if !pause.For(n.ctx, notifyEvery) {
 			return
 		}
 	}

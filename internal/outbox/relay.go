@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -164,15 +164,15 @@ func (r *Relay) nudge() {
 // nil. Neither Postgres nor Pub/Sub being away ends it.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.notifier.Close()
-	pause := r.pauses()
+	backoff := r.pauses()
 	for ctx.Err() == nil {
 		err := r.session(ctx, func(s *session) error {
-			pause.reset()
-			return r.lead(ctx, s, pause)
+			backoff.reset()
+			return r.lead(ctx, s, backoff)
 		})
 		if err != nil && ctx.Err() == nil {
 			r.lost(ctx, err)
-			pause.wait(ctx)
+			backoff.wait(ctx)
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (r *Relay) session(ctx context.Context, work func(*session) error) (err err
 }
 
 // lead waits for the lead, then publishes until ctx or the connection ends.
-func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
+func (r *Relay) lead(ctx context.Context, s *session, backoff *pauser) error {
 	for {
 		led, err := s.tryLead(ctx)
 		if err != nil {
@@ -260,7 +260,7 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 		if led {
 			break
 		}
-		if !sleep(ctx, jitter(r.cfg.Standby)) {
+		if !pause.For(ctx, pause.Jitter(r.cfg.Standby)) {
 			return nil
 		}
 	}
@@ -270,12 +270,12 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 		switch {
 		case errors.Is(err, errOutage):
 			r.cfg.Logger.WarnContext(ctx, "outbox events cannot be published, retrying after a pause", "table", r.cfg.Table.name, "error", err)
-			pause.wait(ctx)
+			backoff.wait(ctx)
 			continue
 		case err != nil:
 			return err
 		}
-		pause.reset()
+		backoff.reset()
 		if err := s.retry(); err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ func (r *Relay) lead(ctx context.Context, s *session, pause *pauser) error {
 			continue
 		}
 		if state == partial {
-			sleep(ctx, r.gather(s.found))
+			pause.For(ctx, r.gather(s.found))
 		} else if err := s.idle(ctx); err != nil {
 			return err
 		}
@@ -320,27 +320,10 @@ func (r *Relay) pauses() *pauser { return &pauser{firstPause, r.cfg.MaxPause} }
 func (p *pauser) reset() { p.next = firstPause }
 
 func (p *pauser) wait(ctx context.Context) {
-	sleep(ctx, jitter(min(p.next, p.most)))
+	pause.For(ctx, pause.Jitter(min(p.next, p.most)))
 	p.grow()
 }
 
 func (p *pauser) grow() { p.next = min(2*p.next, p.most) }
-
-// jitter spreads d over its upper half.
-func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2+1) //nolint:gosec // spread, not secrecy
-}
-
-// sleep reports whether it slept to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 var _ Execer = (*pgx.Conn)(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -183,7 +184,7 @@ func (s *session) tryLead(ctx context.Context) (bool, error) {
 // idle waits for a wake-up from this process or another, for a row's next
 // attempt, or for the poll.
 func (s *session) idle(ctx context.Context) error {
-	d := jitter(s.r.cfg.Poll)
+	d := pause.Jitter(s.r.cfg.Poll)
 	if due, ok := s.retries.nextDue(); ok {
 		d = min(d, max(time.Until(due), time.Millisecond))
 	}
@@ -379,7 +380,7 @@ func (r *Relay) backoff(attempt int) time.Duration {
 	if attempt < 20 {
 		d = min(d, r.cfg.MinBackoff<<(attempt-1))
 	}
-	return jitter(d)
+	return pause.Jitter(d)
 }
 
 // reason is what an operator reads in last_error.

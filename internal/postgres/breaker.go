@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // ErrAway is the error of a call that was not made because Postgres does not answer.
@@ -86,12 +88,7 @@ func (b *Breaker) probes() {
 		b.set(hangs)
 		b.probing = hangs
 		b.mu.Unlock()
-		if !hangs {
-			return
-		}
-		select {
-		case <-time.After(probePause):
-		case <-b.stopped.Done():
+		if !hangs || !pause.For(b.stopped, probePause) {
 			return
 		}
 	}

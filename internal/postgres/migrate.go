@@ -19,6 +19,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
@@ -226,13 +227,8 @@ func execShared(ctx context.Context, conn *pgx.Conn, sql string) error {
 	for try := 1; ; try++ {
 		_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 		pe, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || try == 10 || pe.Code != "XX000" {
+		if !ok || try == 10 || pe.Code != "XX000" || !pause.For(ctx, time.Duration(try)*10*time.Millisecond) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
 		}
 	}
 }
@@ -287,10 +283,8 @@ func poll(ctx context.Context, try func() (bool, error)) error {
 		if err != nil || locked {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, 50*time.Millisecond) {
 			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const (
@@ -73,19 +75,12 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retry runs fn again after conflicts, with growing random pauses.
 func retry(ctx context.Context, fn func() error) error {
-	pause := 5 * time.Millisecond
+	next := 5 * time.Millisecond
 	for try := 1; ; try++ {
 		err := fn()
-		if err == nil || try == maxTries || !conflict(err) {
+		if err == nil || try == maxTries || !conflict(err) || !pause.For(ctx, next/2+rand.N(next)) { //nolint:gosec // spread, not secrecy
 			return err
 		}
-		t := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // spread, not secrecy
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return err
-		case <-t.C:
-		}
-		pause *= 2
+		next *= 2
 	}
 }

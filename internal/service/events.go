@@ -3,13 +3,13 @@ package service
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -98,7 +98,7 @@ func (e *Events) relay(db *pgxpool.Pool) (*outbox.Relay, error) {
 	e.ensureAtStart("topics", e.ensureTopics)
 	e.p.AddLoop("outbox relay", func(ctx context.Context) error {
 		for e.ensureTopics(ctx) != nil { // the emulator is away: nothing could be published yet
-			if !wait(ctx, emulatorTimeout) {
+			if !pause.For(ctx, emulatorTimeout) {
 				return nil
 			}
 		}
@@ -137,7 +137,7 @@ func (e *Events) Receive(attempts pubsub.Attempts, handle pubsub.Handler) {
 // anew: an emulator that was restarted has lost it.
 func (e *Events) subscribe(ctx context.Context, sub pubsub.Subscription, handle pubsub.Handler) {
 	var ensured error
-	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, subscribeAgain) {
+	for next := 100 * time.Millisecond; ctx.Err() == nil; next = min(2*next, subscribeAgain) {
 		err := ensured
 		if err == nil {
 			err = e.client.Subscribe(ctx, sub, handle)
@@ -149,7 +149,7 @@ func (e *Events) subscribe(ctx context.Context, sub pubsub.Subscription, handle 
 			err = errors.New("the stream ended")
 		}
 		e.p.Log.WarnContext(ctx, "subscription failed and is retried", "subscription", sub.Name, "error", err.Error())
-		wait(ctx, pause/2+rand.N(pause/2)) //nolint:gosec // jitter
+		pause.For(ctx, pause.Jitter(next))
 		ensured = e.ensureSubscription(ctx, sub)
 	}
 }
@@ -195,16 +195,4 @@ func (e *Events) ensureSubscription(ctx context.Context, sub pubsub.Subscription
 		err = errors.Join(err, e.client.EnsureSubscription(ctx, pubsub.Subscription{Name: sub.DLQ, Topic: sub.DLQ}))
 	}
 	return err
-}
-
-// wait reports whether the time passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

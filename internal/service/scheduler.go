@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
@@ -109,7 +110,7 @@ func (s *scheduler) expose() {
 
 func (s *scheduler) loop(ctx context.Context) {
 	failing := false
-	for pause := rand.N(jobsFirst); wait(ctx, pause); pause = jobsPoll/2 + rand.N(jobsPoll) { //nolint:gosec // jitter
+	for next := rand.N(jobsFirst); pause.For(ctx, next); next = jobsPoll/2 + rand.N(jobsPoll) { //nolint:gosec // jitter
 		err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
 			s.log.WarnContext(ctx, "reading or running due jobs failed, retrying", "error", err.Error())

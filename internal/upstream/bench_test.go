@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // hedgedFanOut is goal P17: the p99 of a fan-out over four upstreams, of which
@@ -25,7 +27,7 @@ func hedgedFanOut(tb testing.TB, workers, rounds int) (ratio, extra float64) {
 		if rand.IntN(100) < 2 {
 			d = time.Second
 		}
-		pause(r.Context(), d)
+		pause.For(r.Context(), d)
 		return http.StatusOK
 	})
 	var clients [fanOut]*Client
@@ -33,7 +35,7 @@ func hedgedFanOut(tb testing.TB, workers, rounds int) (ratio, extra float64) {
 		clients[i] = newClient(tb, Config{Transport: straggling, HedgeAfter: 500 * time.Millisecond, HedgeQuantile: 0.955})
 	}
 	best := newClient(tb, Config{Transport: far(func(r *http.Request) int {
-		pause(r.Context(), lognormal(10*time.Millisecond, 0.8))
+		pause.For(r.Context(), lognormal(10*time.Millisecond, 0.8))
 		return http.StatusOK
 	})})
 
@@ -118,7 +120,7 @@ func newStorm(tb testing.TB, limit time.Duration, spread float64) storm {
 			return 0
 		}
 		took := float64(lognormal(work, spread)) / math.Exp(spread*spread/2) // of the same mean
-		pause(context.WithoutCancel(r.Context()), time.Duration(took*max(1, float64(n)/(4*places))))
+		pause.For(context.WithoutCancel(r.Context()), time.Duration(took*max(1, float64(n)/(4*places))))
 		<-slots
 		return http.StatusOK
 	})
@@ -143,7 +145,7 @@ func (s storm) blow(tb testing.TB, load float64, run time.Duration) weather {
 	begin := time.Now()
 	for next := begin; next.Sub(begin) < run; {
 		next = next.Add(time.Duration(rand.ExpFloat64() / (load * stormCapacity) * float64(time.Second)))
-		pause(tb.Context(), time.Until(next))
+		pause.For(tb.Context(), time.Until(next))
 		if next.Sub(begin) >= time.Second {
 			w.offered++
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 func TestBreaker(t *testing.T) {
@@ -26,7 +28,7 @@ func TestBreaker(t *testing.T) {
 			Log: slog.New(slog.NewTextHandler(&logged, nil)), Metrics: reg,
 			Transport: far(func(r *http.Request) int {
 				calls++
-				pause(r.Context(), slow)
+				pause.For(r.Context(), slow)
 				return status
 			}),
 		})
@@ -52,19 +54,19 @@ func TestBreaker(t *testing.T) {
 		want("after five", "open", "2")
 
 		calls = 0
-		pause(t.Context(), 4*time.Second-1)
+		pause.For(t.Context(), 4*time.Second-1)
 		if r := get(); r != Breaker || calls != 0 {
 			t.Fatalf("open: %q after %d calls", r, calls)
 		}
 
-		pause(t.Context(), 1)
+		pause.For(t.Context(), 1)
 		status = http.StatusServiceUnavailable
 		if r := get(); r != Failed || calls != 1 {
 			t.Fatalf("probe: %q after %d calls, want one attempt without retries", r, calls)
 		}
 		want("after a bad probe", "open", "2")
 
-		pause(t.Context(), 4*time.Second)
+		pause.For(t.Context(), 4*time.Second)
 		status, slow, calls = http.StatusOK, 100*time.Millisecond, 0
 		probe := make(chan Reason)
 		go func() { probe <- get() }()
@@ -91,11 +93,11 @@ func TestBreakerProbeAbandoned(t *testing.T) {
 		slow := time.Duration(0)
 		status := http.StatusInternalServerError
 		c := newClient(t, Config{Breaker: BreakerConfig{Failures: 1}, Transport: far(func(r *http.Request) int {
-			pause(r.Context(), slow)
+			pause.For(r.Context(), slow)
 			return status
 		})})
 		_ = c.Get(t.Context(), "/r", "/r", nil, nil)
-		pause(t.Context(), 4*time.Second)
+		pause.For(t.Context(), 4*time.Second)
 		slow, status = time.Second, http.StatusOK
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
@@ -120,7 +122,7 @@ func TestBreakerLateVerdicts(t *testing.T) {
 		}
 		b.leave(early[0], sick)
 		b.leave(early[1], sick)
-		pause(t.Context(), 4*time.Second)
+		pause.For(t.Context(), 4*time.Second)
 		probe, ok := b.enter()
 		if !ok || !probe.probe {
 			t.Fatal("no probe")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 type wireGeo struct {
@@ -82,7 +84,7 @@ func TestDriftIsLoggedOnceAMinute(t *testing.T) {
 		c := newClient(t, Config{Name: "search", Log: slog.New(slog.NewTextHandler(&logged, nil))})
 		for range 130 {
 			c.Drift("/r", "items")
-			pause(t.Context(), time.Second)
+			pause.For(t.Context(), time.Second)
 		}
 		c.Drift("/r", "total")
 		if n := strings.Count(logged.String(), "field=items"); n != 3 {

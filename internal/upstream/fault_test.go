@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 func answer(w http.ResponseWriter, status int, contentType, body string) {
@@ -51,7 +53,7 @@ func TestFaults(t *testing.T) {
 		wantCalls int64 // attempts, with two retries allowed
 		wantSick  bool  // the breaker counts it
 	}{
-		{name: "slow", fault: func(w http.ResponseWriter, r *http.Request) { pause(r.Context(), 50*time.Millisecond); good(w) }, wantCalls: 1},
+		{name: "slow", fault: func(w http.ResponseWriter, r *http.Request) { pause.For(r.Context(), 50*time.Millisecond); good(w) }, wantCalls: 1},
 		{name: "nobody listens", want: Error{Reason: Failed, Detail: "connection refused"}, wantSick: true},
 		{name: "reset", fault: func(w http.ResponseWriter, _ *http.Request) { reset(w) }, want: Error{Reason: Failed, Detail: "connection reset"}, wantCalls: 3, wantSick: true},
 		{name: "closed without an answer", fault: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: Error{Reason: Failed, Detail: "answer cut short"}, wantCalls: 3, wantSick: true},

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // An upstream that can take any load must not be protected from it, whatever
@@ -41,7 +43,7 @@ func TestLimiterLeavesTheHealthyAlone(t *testing.T) {
 					if r.URL.Path == "/slow" {
 						median = 150 * time.Millisecond
 					}
-					pause(r.Context(), lognormal(median, tt.spread)*time.Duration(factor.Load()))
+					pause.For(r.Context(), lognormal(median, tt.spread)*time.Duration(factor.Load()))
 					return http.StatusOK
 				})})
 				var all sync.WaitGroup
@@ -58,7 +60,7 @@ func TestLimiterLeavesTheHealthyAlone(t *testing.T) {
 					call("/slow")
 				}
 				for begin := time.Now(); time.Since(begin) < 30*time.Second; {
-					pause(t.Context(), time.Duration(rand.ExpFloat64()*float64(time.Second)/300))
+					pause.For(t.Context(), time.Duration(rand.ExpFloat64()*float64(time.Second)/300))
 					call([]string{"/slow", "/fast"}[rand.IntN(2)])
 					if time.Since(begin) > 15*time.Second {
 						factor.Store(tt.slower)
@@ -124,7 +126,7 @@ func TestLimiterBurst(t *testing.T) {
 		var asked atomic.Int64
 		c := newClient(t, Config{Timeout: 800 * time.Millisecond, Retries: 1, FairBy: "X-Tenant-Id", Transport: far(func(r *http.Request) int {
 			asked.Add(1)
-			pause(r.Context(), 50*time.Millisecond)
+			pause.For(r.Context(), 50*time.Millisecond)
 			return http.StatusOK
 		})})
 		const desks = 1000
@@ -155,7 +157,7 @@ func TestLimiterTurns(t *testing.T) {
 			mu.Lock()
 			order = append(order, r.Header.Get("X-Tenant-Id"))
 			mu.Unlock()
-			pause(r.Context(), time.Second)
+			pause.For(r.Context(), time.Second)
 			return http.StatusOK
 		})})
 		var all sync.WaitGroup
@@ -184,7 +186,7 @@ func TestWaitingIsOurs(t *testing.T) {
 		failing := false
 		c := newClient(t, Config{MaxConcurrent: 1, Timeout: limit, Breaker: BreakerConfig{Failures: 1}, Transport: far(func(r *http.Request) int {
 			sent.Add(1)
-			pause(r.Context(), limit*9/10)
+			pause.For(r.Context(), limit*9/10)
 			if failing {
 				return http.StatusInternalServerError
 			}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -61,16 +60,6 @@ func (f far) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode: status, Request: r, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: 2,
 		Header: http.Header{"Content-Type": {"application/json"}},
 	}, nil
-}
-
-// pause waits as an upstream works: until it is done or the client is gone.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // lognormal is how long services take. With a spread of 0.8 the p99 is about

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const (
@@ -37,8 +39,8 @@ func (c *Client) send(ctx context.Context, call *call, pass pass) (reply, error)
 			return r, err
 		}
 		c.metrics.retries.WithLabelValues(c.name, call.route).Inc()
-		if err := rest(ctx, jittered(backoff)); err != nil {
-			return reply{}, err
+		if !pause.For(ctx, jittered(backoff)) {
+			return reply{}, ctx.Err()
 		}
 		backoff = min(2*backoff, lastBackoff)
 	}
@@ -58,18 +60,6 @@ func (c *Client) mayRetry(ctx context.Context, err error) bool {
 
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 + backoffJitter*(2*rand.Float64()-1))) //nolint:gosec // jitter
-}
-
-// rest waits, unless the caller has gone.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // first sends the call when there is a place for it.

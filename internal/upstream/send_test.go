@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // script is an upstream that answers its attempts one after the other; the
@@ -20,7 +22,7 @@ type script []struct {
 func (s script) transport(calls *atomic.Int64) far {
 	return func(r *http.Request) int {
 		step := s[min(int(calls.Add(1)), len(s))-1]
-		pause(r.Context(), step.after)
+		pause.For(r.Context(), step.after)
 		return step.status
 	}
 }
@@ -130,7 +132,7 @@ func TestExtraCallsAreBounded(t *testing.T) {
 				c := newClient(t, tt.cfg)
 				var all sync.WaitGroup
 				for range 1000 {
-					pause(t.Context(), 50*time.Millisecond)
+					pause.For(t.Context(), 50*time.Millisecond)
 					all.Go(func() { _ = c.Get(t.Context(), "/r", "/r", nil, nil) })
 				}
 				all.Wait()
@@ -151,7 +153,7 @@ func TestHedgeFollowsTheRoute(t *testing.T) {
 			if r.URL.Path == "/slow" {
 				d = 200 * time.Millisecond
 			}
-			pause(r.Context(), d)
+			pause.For(r.Context(), d)
 			return http.StatusOK
 		})})
 		for route, want := range map[string]time.Duration{"/fast": 10 * time.Millisecond, "/slow": 200 * time.Millisecond, "/new": 800 * time.Millisecond} {

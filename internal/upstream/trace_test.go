@@ -13,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/tracing/tracingtest"
 )
@@ -98,7 +99,7 @@ func TestCallsAreSpans(t *testing.T) {
 				c := newClient(t, tt.cfg)
 				for range tt.calls - 1 {
 					_ = c.Get(t.Context(), "/r/{id}", "/r/secret", nil, nil)
-					pause(t.Context(), 1)
+					pause.For(t.Context(), 1)
 				}
 				tracer, spans := tracingtest.New(1)
 				ctx, _ := tracer.Begin(t.Context(), "request", trace.SpanKindServer)

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Hearer is told what the bus carries.
@@ -130,10 +131,7 @@ func (b *bus) unfollow(ctx context.Context, devices []backoffice.Address) error 
 func (b *bus) run(ctx context.Context, to Hearer) error {
 	for ctx.Err() == nil {
 		b.session(ctx, to)
-		select {
-		case <-ctx.Done():
-		case <-time.After(busPause):
-		}
+		pause.For(ctx, busPause)
 	}
 	return ctx.Err()
 }

@@ -13,6 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
@@ -153,7 +154,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 		return consumer.Handoff{}, durable(err)
 	}
 	h, by, err := s.ledgerRow(ctx, id)
-	for unknown && postgres.Unavailable(err) && pause(ctx, consumePause) {
+	for unknown && postgres.Unavailable(err) && pause.For(ctx, consumePause) {
 		// The answer to the commit was lost: this call may be the winner, and no other
 		// would be told so.
 		h, by, err = s.ledgerRow(ctx, id)
@@ -194,18 +195,6 @@ const repeatWindow = 10 * time.Second
 
 // consumePause is how long to wait for a database that has just gone away.
 const consumePause = 50 * time.Millisecond
-
-// pause waits and reports whether there is time left.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 	var (

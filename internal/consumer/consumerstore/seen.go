@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *SeenTenants) Run(ctx context.Context) error {
 			return nil
 		case <-s.wake:
 		}
-		if !pause(ctx, seenPause) {
+		if !pause.For(ctx, seenPause) {
 			return nil
 		}
 		for {
@@ -92,7 +93,7 @@ func (s *SeenTenants) Run(ctx context.Context) error {
 				s.log.WarnContext(ctx, "tenants that were seen could not be written, retrying; the status of new tenants is not reconciled meanwhile", "error", err.Error())
 			}
 			quiet = true // one line per outage
-			if !pause(ctx, seenRetry) {
+			if !pause.For(ctx, seenRetry) {
 				return nil
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -283,12 +283,7 @@ func (s *Suspensions) listen(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		pause := time.NewTimer(100*time.Millisecond + rand.N(400*time.Millisecond)) //nolint:gosec // jitter
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		pause.Reconnect(ctx)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // undropped are wishlists whose mirror shows less than Postgres has, because Redis
@@ -74,7 +75,7 @@ func (s *Store) RepairMirrors(ctx context.Context) error {
 				}
 				s.undropped.remove(guest, version)
 			}
-			if !pause(ctx, mirrorPause) {
+			if !pause.For(ctx, mirrorPause) {
 				return nil
 			}
 		}

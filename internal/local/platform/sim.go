@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -70,10 +71,7 @@ func (u *Upstreams) listen(ctx context.Context, sub pubsub.Subscription) {
 		if err == nil {
 			return
 		}
-		select { // Pub/Sub is away
-		case <-ctx.Done():
-		case <-time.After(listenPause):
-		}
+		pause.For(ctx, listenPause) // Pub/Sub is away
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const (
@@ -29,10 +31,8 @@ func AwaitTurn(ctx context.Context) (done func()) {
 	ctx, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()
 	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, turnPoll) {
 			return func() { _ = f.Close() }
-		case <-time.After(turnPoll):
 		}
 	}
 	return func() { _ = f.Close() } // and with it the lock

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // maxBody bounds what any route reads.
@@ -110,14 +111,7 @@ func wait(ctx context.Context, base, jitter time.Duration) bool {
 	if base <= 0 {
 		return ctx.Err() == nil
 	}
-	t := time.NewTimer(base)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return pause.For(ctx, base)
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -50,7 +50,7 @@ func From(ctx context.Context) *Request {
 func (req *Request) Note(key string, value any) { req.attrs = append(req.attrs, slog.Any(key, value)) }
 
 func (req *Request) readID(r *http.Request) error {
-	given := first(r.Header["X-Request-Id"])
+	given := Header(r.Header, "X-Request-Id")
 	if given == "" {
 		req.ID = bff.NewID(bff.PrefixRequest, req.Start)
 		return nil
@@ -64,10 +64,10 @@ func (req *Request) readID(r *http.Request) error {
 	return nil
 }
 
-// first is what http.Header.Get does for a canonical name.
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
+// Header is http.Header.Get for a name in its canonical form.
+func Header(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
 	}
-	return values[0]
+	return ""
 }

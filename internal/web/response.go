@@ -65,12 +65,12 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Values of headers that all answers share; they must not be written to.
 var (
-	jsonType  = []string{"application/json"}
-	guestsOwn = []string{"private, no-store"}
-	nosniff   = []string{"nosniff"}
+	jsonType = []string{"application/json"}
+	personal = []string{"private, no-store"}
+	nosniff  = []string{"nosniff"}
 )
 
-// WriteJSON writes an answer that belongs to one guest only.
+// WriteJSON writes an answer that belongs to one person only.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -79,12 +79,13 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	return WriteBytes(w, status, body)
 }
 
-// WriteBytes writes an encoded JSON answer that belongs to one guest only.
+// WriteBytes writes an encoded JSON answer that belongs to one person only, and is not kept
+// unless its handler has said how.
 func WriteBytes(w http.ResponseWriter, status int, body []byte) error {
 	h := w.Header()
 	h["Content-Type"] = jsonType
-	if first(h["Cache-Control"]) == "" {
-		h["Cache-Control"] = guestsOwn
+	if Header(h, "Cache-Control") == "" {
+		h["Cache-Control"] = personal
 	}
 	h["X-Content-Type-Options"] = nosniff
 	w.WriteHeader(status)

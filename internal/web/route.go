@@ -138,7 +138,7 @@ func (rt *route) check(w *response, r *http.Request) error {
 			return err
 		}
 	}
-	if r.ContentLength != 0 && !isJSON(first(r.Header["Content-Type"])) {
+	if r.ContentLength != 0 && !isJSON(Header(r.Header, "Content-Type")) {
 		return bff.Errorf(bff.CodeUnsupportedMediaType, "a body must have the content type application/json")
 	}
 	return nil

@@ -29,7 +29,7 @@ import (
 func (s *Server) startSpan(r *http.Request) (context.Context, trace.Span) {
 	ctx, t := r.Context(), s.cfg.Tracer
 	if s.cfg.JoinTraces {
-		if caller := tracing.Parse(first(r.Header["Traceparent"])); caller.IsValid() {
+		if caller := tracing.Parse(Header(r.Header, "Traceparent")); caller.IsValid() {
 			if !t.Agrees(caller.TraceID()) {
 				return ctx, nil
 			}
@@ -39,7 +39,7 @@ func (s *Server) startSpan(r *http.Request) (context.Context, trace.Span) {
 	if !t.Draw() {
 		return ctx, nil
 	}
-	caller := tracing.Parse(first(r.Header["Traceparent"]))
+	caller := tracing.Parse(Header(r.Header, "Traceparent"))
 	if caller.IsValid() && trustedPeer(r, s.cfg.TrustedProxies) {
 		return t.Join(ctx, caller, unnamed, trace.SpanKindServer)
 	}
@@ -82,7 +82,7 @@ func (req *Request) appendTraceparent(b []byte, r *http.Request) []byte {
 	if req.Span != nil {
 		return tracing.AppendTraceparent(b, req.Span.SpanContext())
 	}
-	given := first(r.Header["Traceparent"])
+	given := Header(r.Header, "Traceparent")
 	if isTraceparent(given) {
 		b = append(b, given...)
 		b[len(b)-1] &^= byte(trace.FlagsSampled) // a digit's lowest bit is its value's

@@ -6,7 +6,6 @@ package backofficehttp
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -113,17 +112,7 @@ func (a *API) today(r *http.Request) (backoffice.Place, backoffice.Zone, error) 
 
 // answer writes JSON that belongs to one operator.
 func answer(w http.ResponseWriter, status int, body any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Cache-Control"] = []string{"private, no-store"}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // the peer has gone
-	return nil
+	return web.WriteJSON(w, status, body)
 }
 
 // tagOf is a strong ETag of a body for one operator: another's says nothing about it,
@@ -141,15 +130,12 @@ func answerTagged(w http.ResponseWriter, r *http.Request, etag string, body []by
 	h := w.Header()
 	h["Etag"] = []string{etag}
 	h["Cache-Control"] = []string{"private, no-cache"}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
 	if r.Method == http.MethodGet && tagged(r.Header["If-None-Match"], etag) {
+		h["X-Content-Type-Options"] = []string{"nosniff"}
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	h["Content-Type"] = []string{"application/json"}
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // the peer has gone
-	return nil
+	return web.WriteBytes(w, http.StatusOK, body)
 }
 
 // tagged reports whether a tag is in If-None-Match, whose comparison is weak (RFC 9110

@@ -94,7 +94,7 @@ func (c *Config) openGuard(ctx context.Context, p *service.Process, on guarded) 
 	cfg := consumerguard.Config{
 		Clients: c.clients(), Limits: limits, Mode: consumerguard.Mode(c.BotDefence), Policy: policy,
 		Memory: bots, Sessions: on.store, Cards: on.cards, Cardless: c.cardless(), ChallengePath: consumerhttp.Base + "/challenge",
-		Telemetry: on.telemetry, Background: on.background, Ration: on.ration, Log: p.Log, Now: time.Now, Metrics: p.Metrics,
+		Telemetry: on.telemetry, Background: on.background, Ration: on.ration, Log: p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
 		Scale: map[web.Limit]func() float64{consumerhttp.LimitHandoff: func() float64 {
 			if on.campaign() {
 				return campaignScale

@@ -61,6 +61,7 @@ func newGuard(t *testing.T, change func(*consumerguard.Config)) *consumerguard.G
 		Clients: consumerguard.Clients{Pepper: []byte("pepper")},
 		Limits:  consumerhttp.Limits(), Mode: consumerguard.ModeOn, Policy: bot.DefaultPolicy(), Memory: noMemory{},
 		Cards: consumertest.NewCards(1), ChallengePath: consumerhttp.Base + "/challenge", Telemetry: consumer.NewTelemetry("test", nil),
+		Ration: bot.NewRation(), Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry(),
 	}
 	var err error
 	if cfg.UserAgents, err = useragent.New(useragent.Config{}); err != nil {

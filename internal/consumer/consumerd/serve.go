@@ -64,7 +64,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	}
 	upstreams, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: s.SearchURL, PricingURL: s.PricingURL, PropertyURL: s.PropertyURL, ThemeURL: s.ThemeURL, TenantURL: s.TenantURL,
-		Metrics: p.Metrics, Log: p.Log, Header: service.Propagate,
+		Metrics: p.Metrics, Namespace: p.Namespace, Log: p.Log, Header: service.Propagate,
 	})
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: "bff_consumer"})
+	background := web.NewBackground(web.BackgroundConfig{Metrics: p.Metrics, Namespace: p.Namespace})
 	p.Add("background", nil, background.Close)
 	known, err := s.openTenants(p, watching{db: db, redis: sessions, cache: caches, upstream: upstreams.Tenant, background: background})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		},
 		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,
-		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics, PlainCookies: s.PlainCookies,
+		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace, PlainCookies: s.PlainCookies,
 	})
 	p.Add("visit recorder", nil, api.Close)
 	p.AddLoop("wishlist mirrors", store.RepairMirrors)

@@ -67,7 +67,7 @@ func (g *Guard) Challenge(w http.ResponseWriter, r *http.Request) error {
 // remembers it. The address pays first: a wrong one costs work, and sessions are
 // easily made up. A wrong one is refused: it would only fail again.
 func (g *Guard) readSolution(w http.ResponseWriter, r *http.Request, s *sender, j *judgement) error {
-	solution, token := header(r.Header, "X-Challenge"), header(r.Header, "X-Recaptcha-Token")
+	solution, token := web.Header(r.Header, "X-Challenge"), web.Header(r.Header, "X-Recaptcha-Token")
 	if solution == "" && g.cfg.Recaptcha == nil {
 		solution = token
 	}

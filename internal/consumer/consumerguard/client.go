@@ -51,8 +51,8 @@ func (g *Guard) identify(r *http.Request) *sender {
 		Fingerprint: p.current.Fingerprint, Base: p.current.Base, Older: p.older,
 		UserAgent: p.userAgent, UserAgentClass: string(p.agent.Class),
 		Locale: p.locale, Currency: currencyOf(h.Get(g.cfg.Clients.CountryHeader)),
-		Campaign: campaign(r, s.At), Referer: origin(header(h, "Referer")),
-		NoTracking: header(h, "Dnt") == "1" || header(h, "Sec-Gpc") == "1",
+		Campaign: campaign(r, s.At), Referer: origin(web.Header(h, "Referer")),
+		NoTracking: web.Header(h, "Dnt") == "1" || web.Header(h, "Sec-Gpc") == "1",
 	}
 	s.limited = ratelimit.Client{Fingerprint: p.subject, Network: ratelimit.Network(req.ClientIP)}
 	g.readCookies(s, h["Cookie"])
@@ -193,14 +193,6 @@ func canonical(id bff.ID, text string) string {
 	return text
 }
 
-// header is Header.Get for a name in its canonical form.
-func header(h http.Header, name string) string {
-	if v := h[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
 // currencyOf is the currency that guests of a country expect.
 func currencyOf(country string) bff.Currency {
 	switch strings.ToUpper(country) {
@@ -230,7 +222,7 @@ func campaign(r *http.Request, now time.Time) *consumer.Campaign {
 		q = r.URL.Query()
 	}
 	pick := func(name, param string) string {
-		s := header(r.Header, name)
+		s := web.Header(r.Header, name)
 		if s == "" {
 			s = q.Get(param)
 		}

@@ -69,7 +69,7 @@ type Config struct {
 	Recaptcha Assessor
 
 	// Ration bounds how many verdicts are logged, together with those of others who
-	// share it; nil = one of the guard's own.
+	// share it.
 	Ration *bot.Ration
 	// Telemetry and Background take the events of verdicts.
 	Telemetry  *consumer.Telemetry
@@ -77,9 +77,10 @@ type Config struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 	Metrics    prometheus.Registerer
+	Namespace  string
 }
 
-func (c *Config) complete() error {
+func (c *Config) validate() error {
 	var errs []error
 	need := func(ok bool, what string) {
 		if !ok {
@@ -91,16 +92,8 @@ func (c *Config) complete() error {
 	need(c.Mode == ModeOn || c.Mode == ModeWatch || c.Mode == ModeOff, "mode: want on, watch or off")
 	need(c.UserAgents != nil && c.Memory != nil && c.Sessions != nil && c.Cards != nil, "user agents, memory, sessions and cards are required")
 	need(c.Challenger != nil && c.ChallengePath != "", "challenger and its path are required")
-	need(c.Telemetry != nil && c.Background != nil, "telemetry and background are required")
-	if c.Ration == nil {
-		c.Ration = bot.NewRation()
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	need(c.Telemetry != nil && c.Background != nil && c.Ration != nil, "telemetry, background and ration are required")
+	need(c.Log != nil && c.Now != nil && c.Metrics != nil, "log, now and metrics are required")
 	return errors.Join(errs...)
 }
 
@@ -169,7 +162,7 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Guard, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	cfg.Clients.addresses = &sync.Pool{New: func() any { return hmac.New(sha256.New, cfg.Clients.Pepper) }}
@@ -191,7 +184,7 @@ func New(cfg Config) (*Guard, error) {
 			g.classes[web.Limit(name)] = class
 		}
 	}
-	g.register(cfg.Metrics)
+	g.register()
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
@@ -206,19 +199,17 @@ const (
 	actBlock
 )
 
-func (g *Guard) register(reg prometheus.Registerer) {
+func (g *Guard) register() {
 	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "bff_consumer", Name: "bot_verdict_total", Help: "Requests by the verdict on their sender and what was done about it.",
+		Namespace: g.cfg.Namespace, Name: "bot_verdict_total", Help: "Requests by the verdict on their sender and what was done about it.",
 	}, []string{"verdict", "action"})
 	g.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "bff_consumer", Name: "rate_limited_total", Help: "Requests beyond a limit, by class and whose limit it was.",
+		Namespace: g.cfg.Namespace, Name: "rate_limited_total", Help: "Requests beyond a limit, by class and whose limit it was.",
 	}, []string{"class", "scope"})
 	g.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "bff_consumer", Name: "bot_challenge_total", Help: "Challenges answered, by outcome: each solved one was put to a client that is no bot, as far as a challenge can tell.",
+		Namespace: g.cfg.Namespace, Name: "bot_challenge_total", Help: "Challenges answered, by outcome: each solved one was put to a client that is no bot, as far as a challenge can tell.",
 	}, []string{"outcome"})
-	if reg != nil {
-		reg.MustRegister(verdicts, g.limited, g.answers)
-	}
+	g.cfg.Metrics.MustRegister(verdicts, g.limited, g.answers)
 	for _, outcome := range []string{answerSolved, answerFailed} {
 		g.answers.WithLabelValues(outcome) // there from the start: a rate needs a zero to rise from
 	}
@@ -436,7 +427,7 @@ func (g *Guard) charged(w http.ResponseWriter, r *http.Request, s *sender, rt *w
 		return unread
 	}
 	err := rt.Handle(w, r)
-	kept = err == nil && (!s.attempt.Retry() || header(w.Header(), consumer.ReplayedHeader) != "")
+	kept = err == nil && (!s.attempt.Retry() || web.Header(w.Header(), consumer.ReplayedHeader) != "")
 	return err
 }
 
@@ -536,8 +527,8 @@ func errLimited(d ratelimit.Decision) error {
 
 // idempotencyKey reads the key without judging it; the handler does.
 func idempotencyKey(h http.Header) string {
-	if k := header(h, "Idempotency-Key"); k != "" {
+	if k := web.Header(h, "Idempotency-Key"); k != "" {
 		return k
 	}
-	return header(h, "X-Idempotency-Key")
+	return web.Header(h, "X-Idempotency-Key")
 }

@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/useragent"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Clients says how clients are recognised. Addresses, user agents and
@@ -80,12 +81,12 @@ const (
 
 func readSent(h http.Header) sentHeaders {
 	return sentHeaders{
-		userAgent: clip(header(h, "User-Agent"), maxUserAgent), accept: clip(header(h, "Accept"), maxBrands),
-		acceptLanguage: clip(header(h, "Accept-Language"), maxUserAgent),
-		brands:         clip(header(h, "Sec-Ch-Ua"), maxBrands), mobile: clip(header(h, "Sec-Ch-Ua-Mobile"), maxShort),
-		platform: clip(header(h, "Sec-Ch-Ua-Platform"), maxShort),
-		mode:     clip(header(h, "Sec-Fetch-Mode"), maxShort), site: clip(header(h, "Sec-Fetch-Site"), maxShort),
-		screen: clip(header(h, "X-Client-Screen"), maxScreen), timezone: clip(header(h, "X-Client-Timezone"), maxShort),
+		userAgent: clip(web.Header(h, "User-Agent"), maxUserAgent), accept: clip(web.Header(h, "Accept"), maxBrands),
+		acceptLanguage: clip(web.Header(h, "Accept-Language"), maxUserAgent),
+		brands:         clip(web.Header(h, "Sec-Ch-Ua"), maxBrands), mobile: clip(web.Header(h, "Sec-Ch-Ua-Mobile"), maxShort),
+		platform: clip(web.Header(h, "Sec-Ch-Ua-Platform"), maxShort),
+		mode:     clip(web.Header(h, "Sec-Fetch-Mode"), maxShort), site: clip(web.Header(h, "Sec-Fetch-Site"), maxShort),
+		screen: clip(web.Header(h, "X-Client-Screen"), maxScreen), timezone: clip(web.Header(h, "X-Client-Timezone"), maxShort),
 	}
 }
 

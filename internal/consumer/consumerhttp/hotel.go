@@ -71,7 +71,7 @@ const (
 // readPage reads what page is asked for. The same few are, again and again.
 func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 	asked := pageAsked{
-		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
+		id: web.PathValue(r, "propertyId"), query: r.URL.RawQuery, currency: web.Header(r.Header, "X-Currency"), locale: visitOf(r).Locale, today: bff.DateOf(now),
 	}
 	if p, known := a.pages.Get(asked); known {
 		return p, nil
@@ -103,7 +103,7 @@ func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) 
 	if id.IsZero() || v.Untracked {
 		return
 	}
-	source := header(r.Header, "X-View-Source")
+	source := web.Header(r.Header, "X-View-Source")
 	if !slices.Contains(consumer.ViewSources(), source) {
 		source = consumer.ViewSources()[0]
 	}

@@ -16,9 +16,9 @@ type counters struct {
 	consume *prometheus.CounterVec
 }
 
-func newCounters(reg prometheus.Registerer) counters {
+func newCounters(reg prometheus.Registerer, namespace string) counters {
 	counter := func(name, help string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "bff_consumer", Name: name, Help: help}, []string{"outcome"})
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{"outcome"})
 		if reg != nil {
 			reg.MustRegister(c)
 		}

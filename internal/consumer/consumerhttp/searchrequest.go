@@ -64,7 +64,7 @@ func (a *API) readRequest(w http.ResponseWriter, r *http.Request, kind readKind)
 	if err != nil {
 		return nil, err
 	}
-	key := bodyKey{kind, bff.DateOf(visitOf(r).At), header(r.Header, "X-Currency"), body}
+	key := bodyKey{kind, bff.DateOf(visitOf(r).At), web.Header(r.Header, "X-Currency"), body}
 	if req, ok := a.bodies.Get(key); ok {
 		return req, nil
 	}

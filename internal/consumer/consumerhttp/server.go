@@ -52,7 +52,8 @@ type Config struct {
 	// development.
 	PlainCookies bool
 	// Metrics take the API's own counters; nil in tests.
-	Metrics prometheus.Registerer
+	Metrics   prometheus.Registerer
+	Namespace string
 }
 
 // API answers requests.
@@ -83,7 +84,7 @@ func New(cfg Config) *API {
 		answers.suspended = cfg.Finder.Suspended
 	}
 	return &API{
-		cfg: cfg, answers: answers, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics),
+		cfg: cfg, answers: answers, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics, cfg.Namespace),
 		bodies: memo.New[bodyKey, *searchRequest](knownBodies), questions: memo.New[question, *askedFor](knownBodies),
 		pages: memo.New[pageAsked, *page](knownPages),
 	}
@@ -101,12 +102,4 @@ func visitOf(r *http.Request) *consumer.Visit {
 		panic("a request reached its handler without passing the guard")
 	}
 	return v
-}
-
-// header is Header.Get for a name in its canonical form.
-func header(h http.Header, name string) string {
-	if v := h[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
 }

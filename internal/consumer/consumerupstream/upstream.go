@@ -25,8 +25,9 @@ type Config struct {
 	ThemeURL    string
 	TenantURL   string
 
-	Metrics *prometheus.Registry
-	Log     *slog.Logger
+	Metrics   *prometheus.Registry
+	Namespace string
+	Log       *slog.Logger
 	// Header adds the served request's id and trace to each call.
 	Header func(ctx context.Context, h http.Header)
 	// Transport replaces the clients' own.
@@ -48,7 +49,7 @@ func New(cfg Config) (*Upstreams, error) {
 	client := func(name, url string, timeout time.Duration, retries int, hedge time.Duration) *upstream.Client {
 		c, err := upstream.New(upstream.Config{
 			Name: name, BaseURL: url, Timeout: timeout, Retries: retries, HedgeAfter: hedge,
-			Metrics: cfg.Metrics, Namespace: "bff_consumer", Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
+			Metrics: cfg.Metrics, Namespace: cfg.Namespace, Log: cfg.Log, Header: cfg.Header, Transport: cfg.Transport,
 		})
 		if err != nil {
 			errs = append(errs, err)

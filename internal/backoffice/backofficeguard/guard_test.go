@@ -131,7 +131,7 @@ func TestEveryCheck(t *testing.T) {
 		"no token":      {func(_ *fixture, c *call) { c.claims = nil }, bff.CodeUnauthenticated, plain, ""},
 		"two tokens":    {header("Authorization", "DPoP a", "DPoP b"), bff.CodeUnauthenticated, plain, ""},
 		"empty token":   {header("Authorization", "DPoP "), bff.CodeUnauthenticated, plain, ""},
-		"basic":         {header("Authorization", "Basic eDp5"), bff.CodeUnauthenticated, plain, ""},
+		"basic":         {func(_ *fixture, c *call) { c.scheme = "Basic" }, bff.CodeUnauthenticated, plain, ""},
 		"huge token":    {header("Authorization", "DPoP "+strings.Repeat("x", 8<<10)), bff.CodeUnauthenticated, plain, ""},
 		"no device":     {header("X-Device-Id"), bff.CodeValidationFailed, "", "X-Device-Id required"},
 		"odd device":    {header("X-Device-Id", "dev_1"), bff.CodeValidationFailed, "", "X-Device-Id format"},
@@ -246,6 +246,18 @@ func TestVisit(t *testing.T) {
 	}
 	if !strings.HasPrefix(c.IPHash, "sha256:") || len(c.IPHash) != 71 || c.IPHash == c.FingerprintHash {
 		t.Errorf("hashes %s, %s", c.IPHash, c.FingerprintHash)
+	}
+	short := visit(func(c *call) { c.claims["exp"] = f.now.Add(time.Minute).Unix() })
+	if !short.Caller.TokenExpires.Equal(f.now.Add(time.Minute)) {
+		t.Errorf("the token ends at %s", short.Caller.TokenExpires)
+	}
+	client := func(agent, language string) string {
+		return visit(func(c *call) {
+			c.header["User-Agent"], c.header["Accept-Language"] = []string{agent}, []string{language}
+		}).Caller.FingerprintHash
+	}
+	if client("the app", "fa") == client("the appf", "a") {
+		t.Error("two clients have one hash")
 	}
 	for name, tc := range map[string]struct {
 		change          func(*call)

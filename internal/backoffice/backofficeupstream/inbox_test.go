@@ -33,6 +33,21 @@ func dial(t *testing.T, answer http.HandlerFunc) *Upstreams {
 	return u
 }
 
+// near returns clients of a server without a network between: a busy machine keeps no
+// time limit of a connection.
+func near(t *testing.T, answer http.HandlerFunc) *Upstreams {
+	t.Helper()
+	urls := map[backoffice.Upstream]string{}
+	for _, name := range backoffice.Upstreams() {
+		urls[name] = "http://" + string(name)
+	}
+	u, err := New(Config{URLs: urls, Transport: inProcess(answer), Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -52,7 +67,7 @@ func TestFetchInbox(t *testing.T) {
 			`{"suggestionId":"sug_2","tenantId":"tnt_01HCCAJ930Q3Y811AXYN4D8YR9","createdAt":"2026-11-17T06:00:00Z"},{"suggestionId":"sug_3"},{"createdAt":"2026-11-17T06:00:00Z"}],"nextCursor":"two"}`,
 		"two": `{"items":[{"suggestionId":"sug_4","createdAt":"2026-11-17T07:00:00Z"}]}`,
 	}
-	u := dial(t, func(w http.ResponseWriter, r *http.Request) {
+	u := near(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if r.URL.Path != "/api/v1/tenants/"+tenant.String()+"/suggestions" || q.Has("propertyId") && q.Get("propertyId") != property.String() || q.Get("status") != "all" || r.Header.Get("X-Tenant-Id") != tenant.String() {
 			reply(w, http.StatusNotFound, `{}`)
@@ -91,7 +106,7 @@ func TestFetchInboxConditionally(t *testing.T) {
 	t.Parallel()
 	id := bff.NewID(bff.PrefixTenant, time.Now())
 	body := `{"items":[]}`
-	u := dial(t, func(w http.ResponseWriter, r *http.Request) {
+	u := near(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Etag", `"1"`)
 		if r.Header.Get("If-None-Match") == `"1"` {
 			w.WriteHeader(http.StatusNotModified)
@@ -143,7 +158,7 @@ func TestPreferencesOfTenantService(t *testing.T) {
 		"away at a change":  {put, 503, `{}`, bff.CodeUpstreamUnavailable},
 	} {
 		sent := make(chan string, 8)
-		u := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		u := near(t, func(w http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
 			sent <- r.Header.Get("Idempotency-Key") + string(b)
 			reply(w, test.status, test.body)
@@ -169,7 +184,7 @@ func TestFindThemeVersion(t *testing.T) {
 	t.Parallel()
 	tenant := bff.NewID(bff.PrefixTenant, time.Now())
 	version := "thv_" + tenant.ULID()
-	u := dial(t, func(w http.ResponseWriter, r *http.Request) {
+	u := near(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, tenant.String()) {
 			reply(w, http.StatusOK, `{"publishedVersion":"`+version+`"}`)
 			return

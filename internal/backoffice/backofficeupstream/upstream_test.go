@@ -23,6 +23,9 @@ type inProcess http.HandlerFunc
 
 func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
+	if r = r.Clone(r.Context()); r.Body == nil {
+		r.Body = http.NoBody
+	}
 	h(w, r)
 	return w.Result(), nil
 }

@@ -23,6 +23,7 @@ type tape struct {
 	away     error
 	refused  bool
 	lost     bool
+	trimmed  int // entries that are gone
 	server   string
 	cursors  []backoffice.Cursor // of the last reading
 	appended []backoffice.Entry
@@ -63,7 +64,7 @@ func (l *tape) Read(_ context.Context, at []backoffice.Cursor) []backoffice.LogR
 	for i, c := range at {
 		out[i] = backoffice.LogReading{Refused: l.refused, Err: l.away}
 		if !l.lost {
-			out[i].Log = l.log[max(c.From.Seq, 1)-1:]
+			out[i].Log = l.log[max(int(c.From.Seq)-1, l.trimmed):]
 		}
 	}
 	return out
@@ -329,7 +330,23 @@ func TestStreamIsCompared(t *testing.T) {
 			l.refused = true
 			l.add(backoffice.Entry{Kind: 1})
 		}, `alerts 2, session {"type":"session.revoked","at":"TIME"}.`, 1},
-		"missed one":     {func(l *tape) { l.add(backoffice.Entry{Kind: 1}) }, "alerts 2, ping 2", 0},
+		"missed one": {func(l *tape) { l.add(backoffice.Entry{Kind: 1}) }, "alerts 2, ping 2", 0},
+		"an alert is gone": {func(l *tape) {
+			l.add(backoffice.Entry{Kind: 1})
+			l.add(backoffice.Entry{Kind: 1})
+			l.trimmed = 2
+		}, "gap 2, alerts 3, ping 3", 0},
+		// It may have been what ends the stream.
+		"word of the session is gone": {func(l *tape) {
+			l.add(backoffice.Entry{Kind: 4})
+			l.add(backoffice.Entry{Kind: 1})
+			l.trimmed = 2
+		}, `gap {"channels":["ai","alerts","sync","locks","session","dashboard"]}.`, 0},
+		"another opening is gone": {func(l *tape) {
+			l.add(backoffice.Entry{Kind: backoffice.EntryOpened})
+			l.add(backoffice.Entry{Kind: 1})
+			l.trimmed = 2
+		}, `gap {"channels":["ai","alerts","sync","locks","session","dashboard"]}.`, 0},
 		"log lost":       {func(l *tape) { l.lost = true }, `gap {"channels":["ai","alerts","sync","locks","session","dashboard"]}.`, 0},
 		"away":           {func(l *tape) { l.away = errAway }, `ping {"serverTime":"TIME"}`, 0},
 		"another server": {func(l *tape) { l.server = "two" }, `gap {"channels":["ai","alerts","sync","locks","session","dashboard"]}.`, 0},

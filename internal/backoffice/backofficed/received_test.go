@@ -1,0 +1,142 @@
+package backofficed
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
+	"melmastoon.ghasi.io/bff/internal/pubsub"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// TestReceivedEventsAreDescribed: docs/events.md says what each received event means, which
+// copies it makes void and what streams are told; the received part of the AsyncAPI document
+// is written from that and from the code.
+func TestReceivedEventsAreDescribed(t *testing.T) {
+	t.Parallel()
+	const prefix = "melmastoon."
+	meaning := map[string]string{}
+	var order []string
+	for _, row := range testkit.Table(t, "events.md", "Topic") {
+		meaning[row["Topic"]] = row["Meaning"]
+		order = append(order, prefix+row["Topic"])
+	}
+	code := map[string]map[string]string{}
+	for _, r := range backoffice.Reactions() {
+		topic := strings.TrimPrefix(r.Topic, prefix)
+		row := map[string]string{"Meaning": meaning[topic], "Void": "all", "Told": ""}
+		if len(r.Parts) != len(backoffice.Parts()) {
+			var parts []string
+			for _, p := range r.Parts {
+				parts = append(parts, string(p))
+			}
+			row["Void"] = strings.Join(parts, ", ")
+		}
+		if r.Type != "" {
+			row["Told"] = string(r.Channel) + ":" + r.Type
+		}
+		code[topic] = row
+	}
+	compareRows(t, "events.md", "Topic", code)
+	page, err := os.ReadFile("../../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count := fmt.Sprintf("\n%d topics, each with a subscription", len(code)); !strings.Contains(string(page), count) {
+		t.Errorf("docs/events.md does not say %q", strings.TrimSpace(count))
+	}
+	if t.Failed() {
+		return // what does not hold is not written
+	}
+	const name = "../../../contracts/asyncapi/backoffice.yaml"
+	document, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscriptions := map[string]pubsub.Subscription{}
+	for _, s := range backofficeevents.Subscriptions() {
+		subscriptions[s.Topic] = s
+	}
+	var channels, operations, messages strings.Builder
+	for _, topic := range order {
+		r, ok := backoffice.FindReaction(topic)
+		if !ok {
+			t.Fatalf("no reaction to %s", topic)
+		}
+		writeReceived(&channels, &operations, &messages, r, subscriptions[topic], meaning[strings.TrimPrefix(topic, prefix)])
+	}
+	testkit.CheckFile(t, name, received(t, string(document), channels.String(), operations.String(), messages.String()))
+}
+
+// received puts the parts in the places of a document that are marked for them.
+func received(t *testing.T, document string, parts ...string) string {
+	t.Helper()
+	const begin, end = "# Received events: written with -write-docs.\n", "# End of received events.\n"
+	var out strings.Builder
+	for _, part := range parts {
+		before, rest, ok1 := strings.Cut(document, begin)
+		old, after, ok2 := strings.Cut(rest, end)
+		if !ok1 || !ok2 {
+			t.Fatalf("the document has no place for %d parts", len(parts))
+		}
+		indent := old[strings.LastIndexByte(old, '\n')+1:]
+		out.WriteString(before + begin + part + indent + end)
+		document = after
+	}
+	return out.String() + document
+}
+
+// writeReceived writes channel, operation and message of one topic.
+func writeReceived(channels, operations, messages *strings.Builder, r *backoffice.Reaction, s pubsub.Subscription, meaning string) {
+	words := strings.FieldsFunc(strings.TrimSuffix(strings.TrimPrefix(r.Topic, "melmastoon."), ".v1"), func(c rune) bool { return c == '.' || c == '_' })
+	var title string
+	for _, w := range words {
+		title += strings.ToUpper(w[:1]) + w[1:]
+	}
+	name := strings.ToLower(title[:1]) + title[1:]
+	fmt.Fprintf(channels, "  %[1]s:\n    address: %[2]s\n    title: %[3]q\n    messages:\n      %[1]s:\n        $ref: '#/components/messages/%[1]s'\n", name, r.Topic, meaning)
+	fmt.Fprintf(operations, `  receive%s:
+    action: receive
+    description: %q
+    channel:
+      $ref: '#/channels/%[3]s'
+    messages:
+      - $ref: '#/channels/%[3]s/messages/%[3]s'
+    x-subscription:
+      name: %[4]s
+      ackDeadlineSeconds: %[5]d
+      maxDeliveryAttempts: %[6]d
+      deadLetterTopic: %[7]s
+`, title, meaning+".", name, s.Name, s.AckDeadline/time.Second, s.MaxAttempts, s.DLQ)
+	fmt.Fprintf(messages, "    %s:\n      name: %s\n      title: %q\n      contentType: application/json\n      payload:\n", name, r.Topic, meaning)
+	switch {
+	case r.Access:
+		required := "tenantId"
+		switch r.Topic { // as the receiver demands
+		case backoffice.TopicUserLocked, backoffice.TopicMemberAdded, backoffice.TopicMemberChanged, backoffice.TopicMemberRemoved:
+			required += ", operatorId"
+		case backoffice.TopicDeviceRevoked, backoffice.TopicDeviceTrusted:
+			required += ", deviceId"
+		}
+		fmt.Fprintf(messages, `        type: object
+        description: What is read of the payload; the producer has the whole of it.
+        required: [%s]
+        properties:
+          tenantId: {type: string}
+          operatorId: {type: string}
+          deviceId: {type: string}
+          reason: {type: string}
+`, required)
+	case len(r.Details) > 0:
+		messages.WriteString("        allOf:\n          - $ref: '#/components/schemas/ofProperty'\n          - type: object\n            properties:\n")
+		for _, d := range r.Details {
+			messages.WriteString("              " + d.Name + ": {type: string}\n")
+		}
+	default:
+		messages.WriteString("        $ref: '#/components/schemas/ofProperty'\n")
+	}
+}

@@ -151,9 +151,9 @@ func levelOf(score float64) int {
 	if math.IsNaN(score) {
 		return maxLevel
 	}
-	// Scores are sums of decimals, which in binary fall a hair short of themselves.
-	const hair = 1e-9
-	return int((min(max(score, 0.5), 1)-0.5)/levelStep + hair)
+	// Scores are sums of decimals, which in binary fall a little short of themselves.
+	const epsilon = 1e-9
+	return int((min(max(score, 0.5), 1)-0.5)/levelStep + epsilon)
 }
 
 // difficulty grows by the same factor for every level.

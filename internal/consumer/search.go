@@ -180,13 +180,16 @@ func encode(v any) string {
 
 func round(f float64, digits int) float64 { p := math.Pow10(digits); return math.Round(f*p) / p }
 
-// hair is what binary fractions make of decimals: without it 8.13, which is
-// 813.0000000000001 hundredths, would be rounded up to 8.14, and that once more.
-const hair = 1e-6
+// epsilon absorbs binary rounding: without it 8.13, which is 813.0000000000001
+// hundredths, would be rounded up to 8.14, and that once more.
+const epsilon = 1e-6
 
-func floor(f float64, digits int) float64 { p := math.Pow10(digits); return math.Floor(f*p+hair) / p }
+func floor(f float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Floor(f*p+epsilon) / p
+}
 
-func ceil(f float64, digits int) float64 { p := math.Pow10(digits); return math.Ceil(f*p-hair) / p }
+func ceil(f float64, digits int) float64 { p := math.Pow10(digits); return math.Ceil(f*p-epsilon) / p }
 
 // foldCode brings a code such as halal-kitchen to its kebab-case form.
 func foldCode(s string) string {

@@ -27,8 +27,8 @@ type Visit struct {
 	// Card is the one that came with the request; zero without one that was made here
 	// and counts.
 	Card Card
-	// Astray: none of the cookies with a session's id has the card's.
-	Astray bool
+	// CookieMismatch: no session cookie carries the id on the card.
+	CookieMismatch bool
 
 	// CacheOnly: answered from what is there or on its way, never at the cost of
 	// an upstream call of its own.

@@ -133,12 +133,12 @@ func (p Policy) Override(values map[string]float64) (Policy, error) {
 
 // Verdict reads a score.
 func (p *Policy) Verdict(score float64) Verdict {
-	// Weights are decimal; their sums in binary fall a hair short of themselves.
-	const hair = 1e-9
+	// Weights are decimal; their sums in binary fall a little short of themselves.
+	const epsilon = 1e-9
 	switch {
-	case score >= p.Bot-hair:
+	case score >= p.Bot-epsilon:
 		return Bot
-	case score >= p.Suspect-hair:
+	case score >= p.Suspect-epsilon:
 		return Suspect
 	}
 	return Human

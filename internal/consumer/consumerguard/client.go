@@ -113,7 +113,7 @@ func (g *Guard) readCookies(s *sender, lines []string) {
 	}
 	switch {
 	case !s.Card.IsZero():
-		if s.Astray = !own; s.Astray {
+		if s.CookieMismatch = !own; s.CookieMismatch {
 			text = s.Card.SessionID.String()
 		}
 		s.SessionID, s.limited.Session = s.Card.SessionID, text

@@ -341,7 +341,7 @@ func TestReadCookies(t *testing.T) {
 		cookies    []string
 		want       string // where ids count without a card
 		wantCard   bool
-		wantAstray bool
+		wantMismatch bool
 	}{
 		"none":          {},
 		"alone":         {cookies: []string{"gms_id=" + id}, want: id},
@@ -366,9 +366,9 @@ func TestReadCookies(t *testing.T) {
 		"card, planted before":      {cookies: []string{"gms_id=" + other + "; gms_id=" + id + "; " + card}, want: id, wantCard: true},
 		"card, planted after":       {cookies: []string{"gms_id=" + id + "; " + card + "; gms_id=" + other}, want: id, wantCard: true},
 		"card, junk before":         {cookies: []string{"gms_id=x; gms_id=" + id + "; " + card}, want: id, wantCard: true},
-		"card alone":                {cookies: []string{card}, want: id, wantCard: true, wantAstray: true},
-		"card, another's id":        {cookies: []string{"gms_id=" + other + "; " + card}, want: id, wantCard: true, wantAstray: true},
-		"card, malformed id":        {cookies: []string{"gms_id=x; " + card}, want: id, wantCard: true, wantAstray: true},
+		"card alone":                {cookies: []string{card}, want: id, wantCard: true, wantMismatch: true},
+		"card, another's id":        {cookies: []string{"gms_id=" + other + "; " + card}, want: id, wantCard: true, wantMismatch: true},
+		"card, malformed id":        {cookies: []string{"gms_id=x; " + card}, want: id, wantCard: true, wantMismatch: true},
 		"card of another key":       {cookies: []string{"gms_id=" + id + "; " + foreign}, want: id},
 		"card of another key alone": {cookies: []string{foreign}},
 		"card that is too old":      {cookies: []string{"gms_id=" + id + "; " + old}, want: id},
@@ -389,8 +389,8 @@ func TestReadCookies(t *testing.T) {
 				}
 				s.At = now
 				g.readCookies(s, tc.cookies)
-				if s.SessionID.String() != want || s.limited.Session != want || s.Astray != tc.wantAstray {
-					t.Errorf("strict %t: got %q %q, astray %t, want %q, %t", g == strict, s.SessionID, s.limited.Session, s.Astray, want, tc.wantAstray)
+				if s.SessionID.String() != want || s.limited.Session != want || s.CookieMismatch != tc.wantMismatch {
+					t.Errorf("strict %t: got %q %q, mismatch %t, want %q, %t", g == strict, s.SessionID, s.limited.Session, s.CookieMismatch, want, tc.wantMismatch)
 				}
 				if has := !s.Card.IsZero(); has != tc.wantCard || has && !s.Card.MadeAt.Equal(now.Add(-time.Hour)) {
 					t.Errorf("card %+v, want one: %t", s.Card, tc.wantCard)

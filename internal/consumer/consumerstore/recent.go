@@ -76,7 +76,7 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 		if !step.Touch.IsZero() {
 			touched, err := s.touch(step.Guest, step.Touch)
 			errs, calls = append(errs, err), append(calls, touched)
-			cmds = append(cmds, s.slide(step.Guest, step.Touch)...)
+			cmds = append(cmds, s.extend(step.Guest, step.Touch)...)
 		}
 		if step.Search != nil {
 			cmds = append(cmds, s.saveSearch(step.Search)...)

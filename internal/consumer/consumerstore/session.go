@@ -159,7 +159,7 @@ func (s *Store) UpdateSession(ctx context.Context, id bff.ID, change consumer.Se
 	if there == 0 {
 		return false, nil
 	}
-	return true, all("update session", s.cfg.Sessions.DoMulti(ctx, s.slide(id, change)...))
+	return true, all("update session", s.cfg.Sessions.DoMulti(ctx, s.extend(id, change)...))
 }
 
 // touch writes what changed in a session.
@@ -168,9 +168,9 @@ func (s *Store) touch(id bff.ID, change consumer.SessionChange) (call, error) {
 	return updateScript.call(s.sessionKey(id), append([]string{lifetimeText}, args...)...), err
 }
 
-// slide lets what belongs to a session live as long as the session. Where the
-// session is gone there is nothing to slide but the marks of its purge.
-func (s *Store) slide(id bff.ID, change consumer.SessionChange) rueidis.Commands {
+// extend lets what belongs to a session live as long as the session. Where the
+// session is gone there is nothing to extend but the marks of its purge.
+func (s *Store) extend(id bff.ID, change consumer.SessionChange) rueidis.Commands {
 	c, key, seen := s.cfg.Sessions, s.sessionKey(id), s.seenKey(id)
 	cmds := rueidis.Commands{
 		c.B().Expire().Key(key + ":wishlist").Seconds(lifetime).Build(),

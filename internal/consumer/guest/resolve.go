@@ -154,7 +154,7 @@ func findKept(ctx context.Context, store consumer.Sessions, v *consumer.Visit) *
 // says what has to be known first.
 func Resolve(v *consumer.Visit, k Known, p Purpose) Decision {
 	d := resolve(v, k, p)
-	if v.Astray && !v.Untracked && (p == Identify || p == Use) && d.ID == v.SessionID && d.Cookies.Card.IsZero() {
+	if v.CookieMismatch && !v.Untracked && (p == Identify || p == Use) && d.ID == v.SessionID && d.Cookies.Card.IsZero() {
 		// The session's id did not come with its card: both are sent again, as they are.
 		d.Cookies.Card = consumer.CardOf(v.Card.Session(v.Client, v.At), v.Card.MadeAt)
 	}

@@ -31,8 +31,8 @@ func sent(words string) *consumer.Visit {
 			v.SessionID = own
 		case "card":
 			v.SessionID, v.Card = own, card
-		case "astray":
-			v.Astray = true
+		case "mismatch":
+			v.CookieMismatch = true
 		case "due":
 			v.Card.MadeAt = now.Add(-25 * time.Hour)
 		case "silent":
@@ -245,18 +245,18 @@ func TestResolve(t *testing.T) {
 		{"card", "lost", "silent", "own", "own fa-AF- cookies save refuse", "own fa-AF-", "own fa-AF- restore", "own fa-AF+"},
 		{"card", "lost", "cleared", "own", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
 		{"card", "lost", "away", "own", "own fa-AF+? away", "own fa-AF+?", "own fa-AF+? away", "own fa-AF+"},
-		{"card astray", "", "", "own same-cookies", "stored?", "stored?", "stored?", "own fa-AF+"},
-		{"card astray", "current", "", "own same-cookies", "own fa-AF+ same-cookies", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
-		{"card astray", "old-cookie", "", "own same-cookies", "own fa-AF+ cookies renew touch", "own fa-AF+ touch", "own fa-AF+ touch", "own fa-AF+"},
-		{"card astray", "changed", "", "own same-cookies", "own fa-AF+ card", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
-		{"card astray", "foreign", "", "own same-cookies", "new en+ cookies count save started rotated suspect", "none", "none", "own fa-AF+"},
-		{"card astray", "cleared", "", "own same-cookies", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
-		{"card astray", "away", "", "own same-cookies", "own fa-AF+? away same-cookies", "kept?", "none", "own fa-AF+"},
-		{"card astray", "away", "known", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+", "none", "own fa-AF+"},
-		{"card astray", "away", "away", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+?", "none", "own fa-AF+"},
-		{"card astray", "lost", "", "own same-cookies", "kept?", "kept?", "kept?", "own fa-AF+"},
-		{"card astray", "lost", "known", "own same-cookies", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
-		{"card astray", "lost", "away", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+?", "own fa-AF+? away", "own fa-AF+"},
+		{"card mismatch", "", "", "own same-cookies", "stored?", "stored?", "stored?", "own fa-AF+"},
+		{"card mismatch", "current", "", "own same-cookies", "own fa-AF+ same-cookies", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
+		{"card mismatch", "old-cookie", "", "own same-cookies", "own fa-AF+ cookies renew touch", "own fa-AF+ touch", "own fa-AF+ touch", "own fa-AF+"},
+		{"card mismatch", "changed", "", "own same-cookies", "own fa-AF+ card", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
+		{"card mismatch", "foreign", "", "own same-cookies", "new en+ cookies count save started rotated suspect", "none", "none", "own fa-AF+"},
+		{"card mismatch", "cleared", "", "own same-cookies", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
+		{"card mismatch", "away", "", "own same-cookies", "own fa-AF+? away same-cookies", "kept?", "none", "own fa-AF+"},
+		{"card mismatch", "away", "known", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+", "none", "own fa-AF+"},
+		{"card mismatch", "away", "away", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+?", "none", "own fa-AF+"},
+		{"card mismatch", "lost", "", "own same-cookies", "kept?", "kept?", "kept?", "own fa-AF+"},
+		{"card mismatch", "lost", "known", "own same-cookies", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
+		{"card mismatch", "lost", "away", "own same-cookies", "own fa-AF+? away same-cookies", "own fa-AF+?", "own fa-AF+? away", "own fa-AF+"},
 		{"card due", "", "", "stored?", "stored?", "stored?", "stored?", "own fa-AF+"},
 		{"card due", "current", "", "own fa-AF+ cookies renew", "own fa-AF+ cookies renew", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
 		{
@@ -267,16 +267,16 @@ func TestResolve(t *testing.T) {
 		{"card due", "away", "", "own fa-AF+? away", "own fa-AF+? away", "kept?", "none", "own fa-AF+"},
 		{"card due", "lost", "known", "own fa-AF+ cookies save", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
 		{"card due", "lost", "cleared", "new en+ cookies count save started", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
-		{"card astray due", "", "", "stored?", "stored?", "stored?", "stored?", "own fa-AF+"},
-		{"card astray due", "current", "", "own fa-AF+ cookies renew", "own fa-AF+ cookies renew", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
+		{"card mismatch due", "", "", "stored?", "stored?", "stored?", "stored?", "own fa-AF+"},
+		{"card mismatch due", "current", "", "own fa-AF+ cookies renew", "own fa-AF+ cookies renew", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
 		{
-			"card astray due", "foreign", "", "new en+ cookies count save started rotated suspect",
+			"card mismatch due", "foreign", "", "new en+ cookies count save started rotated suspect",
 			"new en+ cookies count save started rotated suspect", "none", "none", "own fa-AF+",
 		},
-		{"card astray due", "cleared", "", "new en+ cookies count save started", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
-		{"card astray due", "away", "", "own fa-AF+? away same-cookies", "own fa-AF+? away same-cookies", "kept?", "none", "own fa-AF+"},
-		{"card astray due", "lost", "known", "own fa-AF+ cookies save", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
-		{"card astray due", "lost", "cleared", "new en+ cookies count save started", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
+		{"card mismatch due", "cleared", "", "new en+ cookies count save started", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
+		{"card mismatch due", "away", "", "own fa-AF+? away same-cookies", "own fa-AF+? away same-cookies", "kept?", "none", "own fa-AF+"},
+		{"card mismatch due", "lost", "known", "own fa-AF+ cookies save", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
+		{"card mismatch due", "lost", "cleared", "new en+ cookies count save started", "new en+ cookies count save started", "none", "none", "own fa-AF+"},
 		{"card dnt", "current", "", "own", "own fa-AF- card refuse touch", "own fa-AF- refuse touch", "own fa-AF- refuse touch", "own fa-AF-"},
 		{"card dnt", "chosen", "", "own", "own fa-AF+ card", "own fa-AF+", "own fa-AF+", "own fa-AF-"},
 		{"card dnt", "foreign", "", "own", "new en-s cookies count save refuse started rotated suspect", "none", "none", "own fa-AF-"},
@@ -345,12 +345,12 @@ func TestResolve(t *testing.T) {
 		{"card full", "lost", "known", "own", "own fa-AF+ cookies save", "own fa-AF+", "own fa-AF+ restore", "own fa-AF+"},
 		{"card full", "lost", "refused", "own", "own fa-AF- cookies save refuse", "own fa-AF-", "own fa-AF- restore", "own fa-AF+"},
 		{"card full", "lost", "cleared", "own", "none en+? refused", "none", "none", "own fa-AF+"},
-		{"card astray untracked", "current", "", "own", "own fa-AF+", "own fa-AF+", "own fa-AF+", "none en+?"},
-		{"card astray untracked", "foreign", "", "own", "none en+?", "none", "none", "none en+?"},
-		{"card astray untracked", "cleared", "", "own", "none en+?", "none", "none", "none en+?"},
-		{"card astray full", "current", "", "own same-cookies", "own fa-AF+ same-cookies", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
-		{"card astray full", "foreign", "", "own same-cookies", "none en+? refused", "none", "none", "own fa-AF+"},
-		{"card astray full", "cleared", "", "own same-cookies", "none en+? refused", "none", "none", "own fa-AF+"},
+		{"card mismatch untracked", "current", "", "own", "own fa-AF+", "own fa-AF+", "own fa-AF+", "none en+?"},
+		{"card mismatch untracked", "foreign", "", "own", "none en+?", "none", "none", "none en+?"},
+		{"card mismatch untracked", "cleared", "", "own", "none en+?", "none", "none", "none en+?"},
+		{"card mismatch full", "current", "", "own same-cookies", "own fa-AF+ same-cookies", "own fa-AF+", "own fa-AF+", "own fa-AF+"},
+		{"card mismatch full", "foreign", "", "own same-cookies", "none en+? refused", "none", "none", "own fa-AF+"},
+		{"card mismatch full", "cleared", "", "own same-cookies", "none en+? refused", "none", "none", "own fa-AF+"},
 	} {
 		for p, want := range []string{guest.Identify: tc.identify, guest.Use: tc.use, guest.Report: tc.report, guest.Record: tc.record, guest.Peek: tc.peek} {
 			d := guest.Resolve(sent(tc.sent), guest.Known{Stored: found(tc.found), Kept: kept(tc.kept), ID: fresh}, guest.Purpose(p)) //nolint:gosec // five
@@ -374,7 +374,7 @@ func TestNewID(t *testing.T) {
 // What holds for every visit, whatever was sent, stored and kept.
 func TestResolveAlways(t *testing.T) {
 	t.Parallel()
-	visits := []string{"nothing", "id", "card", "card astray", "card due", "card astray due", "card silent", "card chosen"}
+	visits := []string{"nothing", "id", "card", "card mismatch", "card due", "card mismatch due", "card silent", "card chosen"}
 	for flags := range 8 {
 		words := ""
 		for i, w := range []string{" dnt", " untracked", " full"} {

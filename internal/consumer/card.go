@@ -56,14 +56,14 @@ func (c Card) Due(now time.Time) bool { return now.Sub(c.MadeAt) > cookieRefresh
 
 // Session returns the session as the card describes it, for the client that sent
 // the card. What only the store knows is missing in it.
-func (c Card) Session(v Client, now time.Time) GuestSession {
-	s := NewGuestSession(c.SessionID, v, now)
+func (c Card) Session(v *Visit) GuestSession {
+	s := NewGuestSession(c.SessionID, v)
 	s.Locale, s.Currency = c.Locale, c.Currency
 	s.Consent, s.Chosen, s.Silent = c.Consent, c.Chosen, c.Silent
 	if v.NoTracking && !c.Chosen {
 		s.Consent.Telemetry = false
 	}
-	if began := c.SessionID.Time(); began.Before(now) { // the cookie has come back
+	if began := c.SessionID.Time(); began.Before(v.At) { // the cookie has come back
 		s.CreatedAt = began
 	}
 	s.CookieAt = c.MadeAt
@@ -71,8 +71,8 @@ func (c Card) Session(v Client, now time.Time) GuestSession {
 }
 
 // Restored is Session with the refusal that is kept: a refusal on either side counts.
-func (c Card) Restored(r Refusal, v Client, now time.Time) GuestSession {
-	s := c.Session(v, now)
+func (c Card) Restored(r Refusal, v *Visit) GuestSession {
+	s := c.Session(v)
 	if r.Refused {
 		s.Consent.Telemetry = false
 		s.Silent = s.Silent && r.Silent
@@ -82,14 +82,14 @@ func (c Card) Restored(r Refusal, v Client, now time.Time) GuestSession {
 
 // Resolve is Restored with what is kept. When it cannot be read, the session stays
 // unread. It reports whether the guest had the session purged: then there is none.
-func (c Card) Resolve(ctx context.Context, kept Refusals, v Client, now time.Time) (s GuestSession, cleared bool) {
+func (c Card) Resolve(ctx context.Context, kept Refusals, v *Visit) (s GuestSession, cleared bool) {
 	r, err := kept.FindRefusal(ctx, c.SessionID)
 	if err != nil {
-		s = c.Session(v, now)
+		s = c.Session(v)
 		s.Unread = true
 		return s, false
 	}
-	return c.Restored(r, v, now), r.Cleared
+	return c.Restored(r, v), r.Cleared
 }
 
 // Cardless says which session ids count without a card. The zero value: none. Any

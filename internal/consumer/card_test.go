@@ -73,10 +73,9 @@ func TestSessionOfACard(t *testing.T) {
 	card := consumer.Card{
 		SessionID: id, Locale: bff.LocaleUrdu, Currency: bff.PKR, Consent: consumer.Consent{Telemetry: true, Marketing: true}, MadeAt: now.Add(-time.Hour),
 	}
-	client := consumer.Client{Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: bff.LocaleEnglish, Currency: bff.USD}
 	session := consumer.GuestSession{
 		ID: id, CreatedAt: id.Time(), LastSeenAt: now, CookieAt: card.MadeAt, Locale: card.Locale, Currency: card.Currency, Consent: card.Consent,
-		Fingerprint: client.Fingerprint, Base: client.Base,
+		Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2},
 	}
 	for name, tc := range map[string]struct {
 		card        func(*consumer.Card)
@@ -112,15 +111,18 @@ func TestSessionOfACard(t *testing.T) {
 			kept: refusals{kept: consumer.Refusal{Refused: true, Cleared: true}, err: errors.New("away")}, want: func(s *consumer.GuestSession) { s.Unread = true },
 		},
 	} {
-		c, v, want := card, client, session
+		c, want := card, session
 		if tc.card != nil {
 			tc.card(&c)
 		}
-		v.NoTracking, want.ID = tc.noTracking, c.SessionID
+		want.ID = c.SessionID
+		v := &consumer.Visit{
+			At: now, Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: bff.LocaleEnglish, Currency: bff.USD, NoTracking: tc.noTracking,
+		}
 		if tc.want != nil {
 			tc.want(&want)
 		}
-		got, cleared := c.Resolve(t.Context(), tc.kept, v, now)
+		got, cleared := c.Resolve(t.Context(), tc.kept, v)
 		if diff := cmp.Diff(want, got, sameID); diff != "" || cleared != tc.wantCleared {
 			t.Errorf("%s: cleared %t (-want +got):\n%s", name, cleared, diff)
 		}

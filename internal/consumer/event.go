@@ -119,10 +119,10 @@ type SessionStarted struct {
 }
 
 // Started returns the payload that announces a session.
-func (s GuestSession) Started(v Client) SessionStarted {
+func (s GuestSession) Started(v *Visit) SessionStarted {
 	return SessionStarted{
 		GuestSessionID: s.ID, CreatedAt: bff.At(s.CreatedAt), LocalePreference: s.Locale, CurrencyPreference: s.Currency,
-		FingerprintHash: s.Fingerprint, IPHash: v.IP, CampaignAttribution: s.Campaign, UserAgentClass: v.UserAgentClass,
+		FingerprintHash: s.Fingerprint, IPHash: v.IP(), CampaignAttribution: s.Campaign, UserAgentClass: v.UserAgentClass,
 	}
 }
 

@@ -134,7 +134,7 @@ type HandoffDesk struct {
 
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
-func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v Client, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
+func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v *Visit, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
 	receipt := d.checkPrice(ctx, req, now) // while the hotel is resolved
 	tenant, err := d.resolve(ctx, req)
 	if err != nil {
@@ -156,7 +156,7 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 	}
 	h := Handoff{
 		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign, Receipt: receipt(),
-		Fingerprint: v.Fingerprint, IP: v.IP, UserAgent: v.UserAgent,
+		Fingerprint: v.Fingerprint, IP: v.IP(), UserAgent: v.UserAgent,
 	}
 	minted := Minted{
 		HandoffID: payload.ID,
@@ -167,7 +167,7 @@ func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSessi
 		HandoffID: payload.ID, GuestSessionID: s.ID, TenantID: req.TenantID, TenantSlug: tenant.Slug, PropertyID: req.PropertyID,
 		Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, SourceCampaign: s.Campaign,
 		MintedAt: payload.MintedAt, ExpiresAt: payload.ExpiresAt, HMACKeyID: payload.KeyID,
-		FingerprintHash: v.Fingerprint, IPHash: v.IP, OriginReferer: v.Referer,
+		FingerprintHash: v.Fingerprint, IPHash: h.IP, OriginReferer: v.Referer,
 	}, nil
 }
 

@@ -55,25 +55,6 @@ type Consent struct {
 	Marketing bool `json:"marketing"`
 }
 
-// Client is what one request reveals of its sender, hashed where the raw value may
-// not be kept.
-type Client struct {
-	Fingerprint Hash
-	// Base is the fingerprint without the hints that only scripts can give. A
-	// request without hints has Fingerprint == Base.
-	Base Hash
-	// Older are the two under peppers that are being rotated out.
-	Older          []Prints
-	IP             Hash
-	UserAgent      Hash
-	UserAgentClass string
-	Locale         bff.Locale   // negotiated from Accept-Language
-	Currency       bff.Currency // of the country that the edge reports
-	Campaign       *Campaign
-	Referer        string // origin and path only
-	NoTracking     bool   // DNT or Sec-GPC
-}
-
 // Prints are a client's fingerprint and its base under one pepper.
 type Prints struct{ Fingerprint, Base Hash }
 
@@ -171,8 +152,9 @@ func (s GuestSession) Apply(c SessionChange) GuestSession {
 //
 // Hints are sent by scripts only, so a navigation lacks them: such a request is
 // compared without them, and the first that has them completes the session.
-func (s GuestSession) Meet(v Client, now time.Time) (SessionChange, bool) {
+func (s GuestSession) Meet(v *Visit) (SessionChange, bool) {
 	var c SessionChange
+	now := v.At
 	switch {
 	case s.knows(Prints{v.Fingerprint, v.Base}):
 		if s.Fingerprint == s.Base && v.Fingerprint != v.Base {
@@ -258,11 +240,11 @@ type Journal interface {
 	Record(ctx context.Context, events ...bff.Event) error
 }
 
-// NewGuestSession opens a session for a client. One that asks not to be tracked is
+// NewGuestSession opens a session for the sender of a visit. One that asks not to be tracked is
 // not tracked from the first request on.
-func NewGuestSession(id bff.ID, v Client, now time.Time) GuestSession {
+func NewGuestSession(id bff.ID, v *Visit) GuestSession {
 	return GuestSession{
-		ID: id, CreatedAt: now, LastSeenAt: now, CookieAt: now,
+		ID: id, CreatedAt: v.At, LastSeenAt: v.At, CookieAt: v.At,
 		Locale: v.Locale, Currency: v.Currency, Fingerprint: v.Fingerprint, Base: v.Base, Campaign: v.Campaign,
 		Consent: Consent{Telemetry: !v.NoTracking}, Silent: v.NoTracking,
 	}

@@ -30,7 +30,7 @@ func TestNothingLeavesWithoutConsent(t *testing.T) {
 	for name, s := range map[string]consumer.GuestSession{
 		"refused":       guest(false),
 		"unknown":       unread,
-		"do not track":  consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, noon), consumer.Client{NoTracking: true}, noon),
+		"do not track":  consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, noon), &consumer.Visit{At: noon, NoTracking: true}),
 		"nobody at all": {},
 	} {
 		for _, f := range []consumer.Fact{s.Ended(consumer.EndedByGuest, noon), consumer.HandoffInitiated{}, consumer.BotSuspected{}} {

@@ -16,11 +16,24 @@ const ReplayedHeader = "Idempotency-Replayed"
 // Visit is one request of a client: what it reveals of its sender, and how much
 // may be done for it. The guard makes it and the handlers read it.
 type Visit struct {
-	Client
+	At time.Time // when the request began
 
-	// Address is the client's, of which only the hash is known; see WithIP.
-	Address interface{ Hash() Hash }
-	At      time.Time // when the request began
+	// What the request reveals of its sender, hashed where the raw value may not be kept.
+	Fingerprint Hash
+	// Base is the fingerprint without the hints that only scripts can give. A
+	// request without hints has Fingerprint == Base.
+	Base Hash
+	// Older are the two under peppers that are being rotated out.
+	Older          []Prints
+	Address        interface{ Hash() Hash } // see IP
+	UserAgent      Hash
+	UserAgentClass string
+	Locale         bff.Locale   // negotiated from Accept-Language
+	Currency       bff.Currency // of the country that the edge reports
+	Campaign       *Campaign
+	Referer        string // origin and path only
+	NoTracking     bool   // DNT or Sec-GPC
+
 	// SessionID is the card's. Without a card it is the one in the cookie, which may be
 	// made up, where such ids count (Cardless). It is zero without either.
 	SessionID bff.ID
@@ -49,11 +62,13 @@ func (v *Visit) Open() { v.opened.Store(true) }
 // Opened reports whether a session was opened for the visit.
 func (v *Visit) Opened() bool { return v.opened.Load() }
 
-// WithIP returns the client with the hash of its address, which few requests need.
-func (v *Visit) WithIP() Client {
-	c := v.Client
-	c.IP = v.Address.Hash()
-	return c
+// IP is the hash of the sender's address. Few requests need it, and so it is made when
+// it is asked for.
+func (v *Visit) IP() Hash {
+	if v.Address == nil {
+		return Hash{}
+	}
+	return v.Address.Hash()
 }
 
 // Spend says that an upstream is called for the visit's sake. It may be called

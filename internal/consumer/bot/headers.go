@@ -16,6 +16,8 @@ type Headers struct {
 	Platform       string // Sec-CH-UA-Platform
 	FetchMode      string // Sec-Fetch-Mode
 	FetchSite      string // Sec-Fetch-Site
+	// Hints of scripts, by which browsers are told apart; they are no sign of a bot.
+	Screen, Timezone string
 }
 
 // UserAgentKind is what a user agent claims to be.

@@ -46,7 +46,7 @@ func facts() []consumer.Fact {
 	point := q
 	point.Geo = consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34, Lng: 69, RadiusKm: 5}}
 	return []consumer.Fact{
-		s.Started(consumer.Client{UserAgentClass: "browser-desktop"}),
+		s.Started(&consumer.Visit{UserAgentClass: "browser-desktop"}),
 		s.Ended(consumer.EndedByTime, now),
 		q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
 		box.Ask().Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap}),

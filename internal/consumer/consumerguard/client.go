@@ -2,8 +2,10 @@ package consumerguard
 
 import (
 	"encoding/binary"
+	gohash "hash"
 	"iter"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -21,7 +23,8 @@ import (
 type sender struct {
 	consumer.Visit
 
-	address
+	clients *Clients
+	address netip.Addr
 	ms      int64 // Visit.At
 	profile *profile
 	limited ratelimit.Client
@@ -35,25 +38,36 @@ type sender struct {
 	overLimit bool
 }
 
+// Hash is the peppered hash of the address. No two clients need share one, so that
+// keying the HMAC, which is half of the work, is done once for all.
+func (s *sender) Hash() (h consumer.Hash) {
+	mac, _ := s.clients.addresses.Get().(gohash.Hash)
+	defer s.clients.addresses.Put(mac)
+	mac.Reset()
+	var buf [64]byte
+	text := s.address.AppendTo(append(buf[:0], "ip\x00"...))
+	_, _ = mac.Write(append(text, 0)) // never fails
+	mac.Sum(h[:0])
+	return h
+}
+
 func (s *sender) hasSession() bool { return s.limited.Session != "" }
 
 // identify reads the client of a request.
 func (g *Guard) identify(r *http.Request) *sender {
 	req := web.From(r.Context())
 	p, h := g.profileOf(r.Header), r.Header
-	s := &sender{profile: p, address: address{&g.cfg.Clients, req.ClientIP}}
-	s.Address = &s.address
+	s := &sender{profile: p, clients: &g.cfg.Clients, address: req.ClientIP}
+	s.Address = s
 	if s.At = req.Start; s.At.IsZero() { // not through a web.Server
 		s.At = g.cfg.Now()
 	}
 	s.ms = s.At.UnixMilli()
-	s.Client = consumer.Client{
-		Fingerprint: p.current.Fingerprint, Base: p.current.Base, Older: p.older,
-		UserAgent: p.userAgent, UserAgentClass: string(p.agent.Class),
-		Locale: p.locale, Currency: currencyOf(h.Get(g.cfg.Clients.CountryHeader)),
-		Campaign: campaign(r, s.At), Referer: origin(web.Header(h, "Referer")),
-		NoTracking: web.Header(h, "Dnt") == "1" || web.Header(h, "Sec-Gpc") == "1",
-	}
+	s.Fingerprint, s.Base, s.Older = p.current.Fingerprint, p.current.Base, p.older
+	s.UserAgent, s.UserAgentClass = p.userAgent, string(p.agent.Class)
+	s.Locale, s.Currency = p.locale, currencyOf(h.Get(g.cfg.Clients.CountryHeader))
+	s.Campaign, s.Referer = campaign(r, s.At), origin(web.Header(h, "Referer"))
+	s.NoTracking = web.Header(h, "Dnt") == "1" || web.Header(h, "Sec-Gpc") == "1"
 	s.limited = ratelimit.Client{Fingerprint: p.subject, Network: ratelimit.Network(req.ClientIP)}
 	g.readCookies(s, h["Cookie"])
 
@@ -144,22 +158,22 @@ func (g *Guard) readCard(lines []string, now time.Time) (newest consumer.Card) {
 	return newest
 }
 
-// verifiedCard is a card that was genuine with a set of keys.
-type verifiedCard struct {
-	card consumer.Card
+// cardUnder is a card's text and the keys that it was verified with.
+type cardUnder struct {
 	keys *handoff.KeySet
+	text string
 }
 
 // verifyCard is Cards.Verify, once per card and set of keys: a guest sends the same
 // card with every request.
 func (g *Guard) verifyCard(text string, now time.Time) (consumer.Card, error) {
 	keys := g.cfg.Cards.Keys()
-	if v, ok := g.cards.Get(text); ok && v.keys == keys && v.card.Usable(now) {
-		return v.card, nil
+	if card, ok := g.cards.Get(cardUnder{keys, text}); ok && card.Usable(now) {
+		return card, nil
 	}
 	card, err := g.cfg.Cards.Verify(text, now)
 	if err == nil {
-		g.cards.Put(strings.Clone(text), verifiedCard{card, keys}) // the text is a part of its whole request
+		g.cards.Put(cardUnder{keys, strings.Clone(text)}, card) // the text is a part of its whole request
 	}
 	return card, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 )
@@ -22,7 +23,7 @@ func TestClientHashes(t *testing.T) {
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		g := &Guard{cfg: Config{Clients: v, UserAgents: agents}, profiles: memo.New[sentHeaders, *profile](2)}
+		g := &Guard{cfg: Config{Clients: v, UserAgents: agents}, profiles: memo.New[bot.Headers, *profile](2)}
 		got := g.profileOf(r.Header).current
 		return [2]string{got.Fingerprint.String(), got.Base.String()}
 	}

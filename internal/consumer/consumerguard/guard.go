@@ -106,8 +106,8 @@ type Guard struct {
 	classes map[web.Limit]*ratelimit.Class // empty = no limits
 	charges *ratelimit.Charges
 
-	profiles *memo.Memo[sentHeaders, *profile]
-	cards    *memo.Memo[string, verifiedCard]
+	profiles *memo.Memo[bot.Headers, *profile]
+	cards    *memo.Memo[cardUnder, consumer.Card]
 	clients  *memo.Table[clientState]
 	crowds   *memo.Table[bot.Crowd]
 	networks *memo.Table[bot.Network]
@@ -168,9 +168,9 @@ func New(cfg Config) (*Guard, error) {
 	cfg.Clients.addresses = &sync.Pool{New: func() any { return hmac.New(sha256.New, cfg.Clients.Pepper) }}
 	g := &Guard{
 		cfg: cfg, policy: cfg.Policy, classes: map[web.Limit]*ratelimit.Class{}, charges: ratelimit.NewCharges(),
-		profiles: memo.New[sentHeaders, *profile](maxProfiles), clients: memo.NewTable[clientState](maxClients),
+		profiles: memo.New[bot.Headers, *profile](maxProfiles), clients: memo.NewTable[clientState](maxClients),
 		crowds: memo.NewTable[bot.Crowd](maxCrowds), networks: memo.NewTable[bot.Network](maxNetworks),
-		cards: memo.New[string, verifiedCard](maxVerified),
+		cards: memo.New[cardUnder, consumer.Card](maxVerified),
 		jobs:  web.NewBackground(web.BackgroundConfig{Queue: maxJobs, Workers: jobWorkers, Budget: jobBudget}),
 		busy:  newBusyClients(), assessing: make(chan struct{}, maxAssessing),
 		link: []string{"<" + cfg.ChallengePath + `>; rel="challenge"`},

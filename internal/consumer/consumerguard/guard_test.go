@@ -324,8 +324,8 @@ func TestReadCookies(t *testing.T) {
 	t.Parallel()
 	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
 	now := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
-	strict := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[string, verifiedCard](maxVerified)}
-	plain := &Guard{cfg: Config{Cards: consumertest.NewCards(1), Cardless: consumer.Cardless{Always: true}}, cards: memo.New[string, verifiedCard](maxVerified)}
+	strict := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
+	plain := &Guard{cfg: Config{Cards: consumertest.NewCards(1), Cardless: consumer.Cardless{Always: true}}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
 	cardOf := func(secret byte, id string, age time.Duration) string {
 		text, err := consumertest.NewCards(secret).Mint(consumer.Card{
 			SessionID: bff.MustParseID(bff.PrefixGuestSession, id), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: now.Add(-age),
@@ -338,9 +338,9 @@ func TestReadCookies(t *testing.T) {
 	card, older, others := cardOf(1, id, time.Hour), cardOf(1, id, 2*time.Hour), cardOf(1, other, time.Hour)
 	foreign, old, future := cardOf(2, id, time.Hour), cardOf(1, id, 31*24*time.Hour), cardOf(1, id, -time.Hour)
 	for name, tc := range map[string]struct {
-		cookies    []string
-		want       string // where ids count without a card
-		wantCard   bool
+		cookies      []string
+		want         string // where ids count without a card
+		wantCard     bool
 		wantMismatch bool
 	}{
 		"none":          {},
@@ -411,7 +411,7 @@ func TestVerifiedCards(t *testing.T) {
 	}
 	ring := handoff.NewKeyring(set)
 	cards := consumer.NewCards(ring)
-	g := &Guard{cfg: Config{Cards: cards}, cards: memo.New[string, verifiedCard](maxVerified)}
+	g := &Guard{cfg: Config{Cards: cards}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
 	text, err := cards.Mint(consumer.Card{
 		SessionID: bff.MustParseID(bff.PrefixGuestSession, "gms_01M7H171SJSMVD891RBXMF12X2"), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: made,
 	})

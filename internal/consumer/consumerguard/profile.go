@@ -5,10 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	gohash "hash"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,25 +34,6 @@ type Clients struct {
 	addresses *sync.Pool // of HMACs, keyed
 }
 
-// address is the address of a client.
-type address struct {
-	clients *Clients
-	addr    netip.Addr
-}
-
-// Hash is the peppered hash of the address. No two clients need share one, so that
-// keying the HMAC, which is half of the work, is done once for all.
-func (a *address) Hash() (h consumer.Hash) {
-	mac, _ := a.clients.addresses.Get().(gohash.Hash)
-	defer a.clients.addresses.Put(mac)
-	mac.Reset()
-	var buf [64]byte
-	text := a.addr.AppendTo(append(buf[:0], "ip\x00"...))
-	_, _ = mac.Write(append(text, 0)) // never fails
-	mac.Sum(h[:0])
-	return h
-}
-
 // hash mixes the pepper and a domain into SHA-256, so that equal values of two
 // kinds never share a hash, and addresses cannot be tried without the pepper.
 func hash(pepper []byte, kind string, parts ...string) consumer.Hash {
@@ -66,11 +45,6 @@ func hash(pepper []byte, kind string, parts ...string) consumer.Hash {
 	return consumer.Hash(mac.Sum(nil))
 }
 
-// sentHeaders are the headers that a profile follows from.
-type sentHeaders struct {
-	userAgent, accept, acceptLanguage, brands, mobile, platform, mode, site, screen, timezone string
-}
-
 // Bounds of what is read of a header. One that is cut still has its own profile.
 const (
 	maxUserAgent = 1024
@@ -79,14 +53,15 @@ const (
 	maxScreen    = 32
 )
 
-func readSent(h http.Header) sentHeaders {
-	return sentHeaders{
-		userAgent: clip(web.Header(h, "User-Agent"), maxUserAgent), accept: clip(web.Header(h, "Accept"), maxBrands),
-		acceptLanguage: clip(web.Header(h, "Accept-Language"), maxUserAgent),
-		brands:         clip(web.Header(h, "Sec-Ch-Ua"), maxBrands), mobile: clip(web.Header(h, "Sec-Ch-Ua-Mobile"), maxShort),
-		platform: clip(web.Header(h, "Sec-Ch-Ua-Platform"), maxShort),
-		mode:     clip(web.Header(h, "Sec-Fetch-Mode"), maxShort), site: clip(web.Header(h, "Sec-Fetch-Site"), maxShort),
-		screen: clip(web.Header(h, "X-Client-Screen"), maxScreen), timezone: clip(web.Header(h, "X-Client-Timezone"), maxShort),
+// readSent reads the headers that a profile follows from.
+func readSent(h http.Header) bot.Headers {
+	return bot.Headers{
+		UserAgent: clip(web.Header(h, "User-Agent"), maxUserAgent), Accept: clip(web.Header(h, "Accept"), maxBrands),
+		AcceptLanguage: clip(web.Header(h, "Accept-Language"), maxUserAgent),
+		Brands:         clip(web.Header(h, "Sec-Ch-Ua"), maxBrands), Mobile: clip(web.Header(h, "Sec-Ch-Ua-Mobile"), maxShort),
+		Platform:  clip(web.Header(h, "Sec-Ch-Ua-Platform"), maxShort),
+		FetchMode: clip(web.Header(h, "Sec-Fetch-Mode"), maxShort), FetchSite: clip(web.Header(h, "Sec-Fetch-Site"), maxShort),
+		Screen: clip(web.Header(h, "X-Client-Screen"), maxScreen), Timezone: clip(web.Header(h, "X-Client-Timezone"), maxShort),
 	}
 }
 
@@ -97,10 +72,10 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// clone keeps a few short texts from holding all of the request's headers.
-func (s sentHeaders) clone() sentHeaders {
+// cloned keeps a few short texts from holding all of the request's headers.
+func cloned(s bot.Headers) bot.Headers {
 	for _, p := range []*string{
-		&s.userAgent, &s.accept, &s.acceptLanguage, &s.brands, &s.mobile, &s.platform, &s.mode, &s.site, &s.screen, &s.timezone,
+		&s.UserAgent, &s.Accept, &s.AcceptLanguage, &s.Brands, &s.Mobile, &s.Platform, &s.FetchMode, &s.FetchSite, &s.Screen, &s.Timezone,
 	} {
 		*p = strings.Clone(*p)
 	}
@@ -137,34 +112,31 @@ func (g *Guard) profileOf(h http.Header) *profile {
 	sent := readSent(h)
 	p, known := g.profiles.Get(sent)
 	if !known {
-		sent = sent.clone()
+		sent = cloned(sent)
 		p = g.newProfile(sent)
 		g.profiles.Put(sent, p)
 	}
 	return p
 }
 
-func (g *Guard) newProfile(sent sentHeaders) *profile {
+func (g *Guard) newProfile(sent bot.Headers) *profile {
 	c := &g.cfg.Clients
-	screen, kind := screenOf(sent.screen), unversioned(sent.userAgent)
+	screen, kind := screenOf(sent.Screen), unversioned(sent.UserAgent)
 	prints := func(pepper []byte) consumer.Prints {
 		return consumer.Prints{
-			Fingerprint: hash(pepper, "fingerprint", kind, sent.acceptLanguage, screen, sent.timezone),
-			Base:        hash(pepper, "fingerprint", kind, sent.acceptLanguage, "", ""),
+			Fingerprint: hash(pepper, "fingerprint", kind, sent.AcceptLanguage, screen, sent.Timezone),
+			Base:        hash(pepper, "fingerprint", kind, sent.AcceptLanguage, "", ""),
 		}
 	}
 	p := &profile{
-		agent: g.cfg.UserAgents.Judge(sent.userAgent), current: prints(c.Pepper),
-		userAgent: hash(c.Pepper, "user-agent", sent.userAgent),
+		agent: g.cfg.UserAgents.Judge(sent.UserAgent), current: prints(c.Pepper),
+		userAgent: hash(c.Pepper, "user-agent", sent.UserAgent),
 	}
 	for _, old := range c.OldPeppers {
 		p.older = append(p.older, prints(old))
 	}
-	p.locale, _ = bff.NegotiateLocale(sent.acceptLanguage)
-	p.signals, p.driven = g.policy.HeaderSigns(bot.Headers{
-		UserAgent: sent.userAgent, Accept: sent.accept, AcceptLanguage: sent.acceptLanguage,
-		Brands: sent.brands, Mobile: sent.mobile, Platform: sent.platform, FetchMode: sent.mode, FetchSite: sent.site,
-	}, bot.UserAgentKind(p.agent.Kind.String()), p.agent.Name)
+	p.locale, _ = bff.NegotiateLocale(sent.AcceptLanguage)
+	p.signals, p.driven = g.policy.HeaderSigns(sent, bot.UserAgentKind(p.agent.Kind.String()), p.agent.Name)
 	for _, s := range p.signals {
 		p.weight += s.Weight
 	}

@@ -50,7 +50,7 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 	}
 	b := consumer.BotSuspected{
 		GuestSessionID: s.SessionID, Score: bot.Round(j.score), Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
-		IPHash: s.Address.Hash(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
+		IPHash: s.IP(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}
 	told := occasion(r)
@@ -71,7 +71,7 @@ func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, o
 	} else if ok {
 		session = found
 	} else if !s.Card.IsZero() {
-		session, cleared = s.Card.Resolve(ctx, g.cfg.Sessions, s.Client, s.At)
+		session, cleared = s.Card.Resolve(ctx, g.cfg.Sessions, &s.Visit)
 	} else {
 		session, cleared = session.Resolve(ctx, g.cfg.Sessions)
 	}

@@ -150,15 +150,15 @@ func TestTelemetryOpensNoSession(t *testing.T) {
 				id := bff.NewID(bff.PrefixGuestSession, time.Now())
 				l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{}, wished: map[bff.ID]bool{id: tc.kept}}
 				if tc.known {
-					l.known[id] = consumer.NewGuestSession(id, consumer.Client{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD"}, time.Now())
+					l.known[id] = consumer.NewGuestSession(id, &consumer.Visit{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD", At: time.Now()})
 				}
 				send := anyVisit(t, l, func() *consumer.Visit {
-					v := &consumer.Visit{Client: consumer.Client{Fingerprint: tc.fingerprint, Base: tc.fingerprint, Locale: "en", Currency: "USD"}, Address: noAddress{}, At: time.Now()}
+					v := &consumer.Visit{Fingerprint: tc.fingerprint, Base: tc.fingerprint, Locale: "en", Currency: "USD", Address: noAddress{}, At: time.Now()}
 					if tc.cookie {
 						v.SessionID = id
 					}
 					if tc.carded {
-						v.Card = consumer.CardOf(consumer.NewGuestSession(id, v.Client, v.At), v.At)
+						v.Card = consumer.CardOf(consumer.NewGuestSession(id, v), v.At)
 					}
 					return v
 				})
@@ -192,11 +192,11 @@ func TestBorrowedCookiesAreRationed(t *testing.T) {
 		mine, other := consumer.Hash{1}, consumer.Hash{2}
 		id := bff.NewID(bff.PrefixGuestSession, time.Now())
 		l := &ledgerOfSessions{known: map[bff.ID]consumer.GuestSession{
-			id: consumer.NewGuestSession(id, consumer.Client{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD"}, time.Now()),
+			id: consumer.NewGuestSession(id, &consumer.Visit{Fingerprint: mine, Base: mine, Locale: "en", Currency: "USD", At: time.Now()}),
 		}}
 		full := false
 		send := anyVisit(t, l, func() *consumer.Visit {
-			return &consumer.Visit{Client: consumer.Client{Fingerprint: other, Base: other, Locale: "en", Currency: "USD"}, Address: noAddress{}, At: time.Now(), SessionID: id, NoSession: full}
+			return &consumer.Visit{Fingerprint: other, Base: other, Locale: "en", Currency: "USD", Address: noAddress{}, At: time.Now(), SessionID: id, NoSession: full}
 		})
 		for range 300 {
 			if w := send(http.MethodPost, "/session/locale", `{"locale":"ps-AF"}`); w.Code != http.StatusOK {

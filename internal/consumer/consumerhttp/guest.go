@@ -76,7 +76,7 @@ func (gs *guests) carryOut(r *http.Request, v *consumer.Visit, e guest.Effect) {
 	case guest.Refuse:
 		gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) })
 	case guest.Started:
-		gs.announce(r, s, s.Started(v.WithIP()), at)
+		gs.announce(r, s, s.Started(v), at)
 	case guest.Rotated:
 		gs.announce(r, s, s.Ended(consumer.EndedByRotation, at), at)
 		gs.background.DoFor(r.Context(), func(ctx context.Context) {
@@ -101,7 +101,7 @@ func (gs *guests) suspect(r *http.Request, v *consumer.Visit, s consumer.GuestSe
 	b := consumer.BotSuspected{
 		GuestSessionID: s.ID, Score: mismatchWeight, Verdict: string(bot.Suspect),
 		Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
-		IPHash:  v.Address.Hash(), UserAgentHash: v.UserAgent, FingerprintHash: v.Fingerprint, EvaluatedAt: bff.At(v.At), ActionTaken: string(bot.ActionNone),
+		IPHash:  v.IP(), UserAgentHash: v.UserAgent, FingerprintHash: v.Fingerprint, EvaluatedAt: bff.At(v.At), ActionTaken: string(bot.ActionNone),
 	}
 	if e, err := gs.event(r, s, b, v.At); err == nil && gs.ration.Take(v.At.UnixMilli()) {
 		gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.suspicions.Suspect(ctx, b, e) }) // seen again when it happens again

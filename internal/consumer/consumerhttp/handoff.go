@@ -47,7 +47,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 		return a.replayMint(w, r, *earlier)
 	}
 	defer claim.Release()
-	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, visitOf(r).WithIP(), now)
+	h, minted, initiated, err := a.cfg.Desk.Mint(r.Context(), req, s, visitOf(r), now)
 	if err != nil {
 		return err
 	}

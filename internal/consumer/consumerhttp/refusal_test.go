@@ -34,8 +34,10 @@ func TestBrowsersRefusalOutlivesTheSession(t *testing.T) {
 				sessions := consumertest.NewSessions()
 				card, header := consumer.Card{}, tc.first
 				send := anyVisit(t, &ledgerOfSessions{Sessions: sessions}, func() *consumer.Visit {
-					c := consumer.Client{Fingerprint: mine, Base: mine, Locale: bff.LocaleEnglish, Currency: bff.USD, NoTracking: header}
-					return &consumer.Visit{Client: c, Address: noAddress{}, At: time.Now(), SessionID: card.SessionID, Card: card}
+					return &consumer.Visit{
+						Fingerprint: mine, Base: mine, Locale: bff.LocaleEnglish, Currency: bff.USD, NoTracking: header,
+						At: time.Now(), SessionID: card.SessionID, Card: card,
+					}
 				}, sessions)
 				ask := func(method, path, body string) {
 					t.Helper()

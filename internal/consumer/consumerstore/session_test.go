@@ -15,10 +15,10 @@ import (
 )
 
 func newSession(now time.Time) consumer.GuestSession {
-	return consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, now), consumer.Client{
-		Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: "fa-AF", Currency: bff.AFN,
+	return consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, now), &consumer.Visit{
+		At: now, Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: "fa-AF", Currency: bff.AFN,
 		Campaign: &consumer.Campaign{Source: "newsletter", CapturedAt: bff.At(now)},
-	}, now)
+	})
 }
 
 func TestSession(t *testing.T) {

@@ -156,7 +156,7 @@ func Resolve(v *consumer.Visit, k Known, p Purpose) Decision {
 	d := resolve(v, k, p)
 	if v.CookieMismatch && !v.Untracked && (p == Identify || p == Use) && d.ID == v.SessionID && d.Cookies.Card.IsZero() {
 		// The session's id did not come with its card: both are sent again, as they are.
-		d.Cookies.Card = consumer.CardOf(v.Card.Session(v.Client, v.At), v.Card.MadeAt)
+		d.Cookies.Card = consumer.CardOf(v.Card.Session(v), v.Card.MadeAt)
 	}
 	return d
 }
@@ -168,7 +168,7 @@ func resolve(v *consumer.Visit, k Known, p Purpose) Decision {
 	case p == Peek && v.Untracked:
 		return ephemeral(v, bff.ID{})
 	case p == Peek && !v.Card.IsZero():
-		return Decision{ID: v.SessionID, Session: v.Card.Session(v.Client, v.At)}
+		return Decision{ID: v.SessionID, Session: v.Card.Session(v)}
 	case p == Identify && (v.Card.IsZero() || v.Untracked || !v.Card.Due(v.At)):
 		return Decision{ID: v.SessionID}
 	case k.Stored == nil:
@@ -180,7 +180,7 @@ func resolve(v *consumer.Visit, k Known, p Purpose) Decision {
 	case !k.Stored.Found:
 		return lost(v, k, p)
 	}
-	change, same := k.Stored.Meet(v.Client, v.At)
+	change, same := k.Stored.Meet(v)
 	if !same {
 		return denied(v, k, p)
 	}
@@ -277,13 +277,13 @@ func lost(v *consumer.Visit, k Known, p Purpose) Decision {
 func restored(v *consumer.Visit, kept *Kept) (s consumer.GuestSession) {
 	switch {
 	case !v.Card.IsZero() && kept.Err == nil:
-		return v.Card.Restored(kept.Refusal, v.Client, v.At)
+		return v.Card.Restored(kept.Refusal, v)
 	case !v.Card.IsZero():
-		s = v.Card.Session(v.Client, v.At)
+		s = v.Card.Session(v)
 	case kept.Err == nil:
-		return consumer.NewGuestSession(v.SessionID, v.Client, v.At).Restored(kept.Refusal)
+		return consumer.NewGuestSession(v.SessionID, v).Restored(kept.Refusal)
 	default:
-		s = consumer.NewGuestSession(v.SessionID, v.Client, v.At)
+		s = consumer.NewGuestSession(v.SessionID, v)
 	}
 	s.Unread = true
 	return s
@@ -325,7 +325,7 @@ func opened(v *consumer.Visit, k Known) Decision {
 	if k.ID.IsZero() {
 		return Decision{Needs: NeedID}
 	}
-	d := saved(v, Decision{ID: k.ID, Session: consumer.NewGuestSession(k.ID, v.Client, v.At)}, true)
+	d := saved(v, Decision{ID: k.ID, Session: consumer.NewGuestSession(k.ID, v)}, true)
 	d.Effects = append(d.Effects, Effect{Do: Started, Session: d.Session})
 	return d
 }
@@ -356,9 +356,9 @@ func refused(v *consumer.Visit) Decision {
 func ephemeral(v *consumer.Visit, id bff.ID) Decision {
 	d := Decision{ID: id}
 	if !v.Card.IsZero() && id == v.Card.SessionID {
-		d.Session = v.Card.Session(v.Client, v.At)
+		d.Session = v.Card.Session(v)
 	} else {
-		d.Session = consumer.NewGuestSession(id, v.Client, v.At)
+		d.Session = consumer.NewGuestSession(id, v)
 	}
 	d.Session.Unread = true
 	return d

@@ -22,7 +22,7 @@ var (
 // sent is what came with the visit, by words: its cookies, then what is known of its
 // sender. The browser asks for English and dollars; the guest chose Dari and afghanis.
 func sent(words string) *consumer.Visit {
-	v := &consumer.Visit{At: now, Client: consumer.Client{Fingerprint: mine, Base: base, Locale: bff.LocaleEnglish, Currency: bff.USD}}
+	v := &consumer.Visit{At: now, Fingerprint: mine, Base: base, Locale: bff.LocaleEnglish, Currency: bff.USD}
 	card := consumer.Card{SessionID: own, Locale: bff.LocaleDari, Currency: bff.AFN, Consent: consumer.Consent{Telemetry: true}, MadeAt: now.Add(-time.Hour)}
 	for word := range strings.FieldsSeq(words) {
 		switch word {

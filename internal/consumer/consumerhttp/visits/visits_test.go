@@ -64,16 +64,15 @@ func TestBrowsersRefusalIsKept(t *testing.T) {
 					Sessions: sessions, Trails: d, Journal: d, Background: background,
 					Telemetry: consumer.NewTelemetry("test", func(consumer.Subject) float64 { return 1 }),
 				})
-				client := consumer.Client{Fingerprint: mine, Base: mine, Locale: bff.LocaleEnglish, Currency: bff.USD}
-				s := consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, time.Now()), client, time.Now())
+				first := &consumer.Visit{At: time.Now(), Fingerprint: mine, Base: mine, Locale: bff.LocaleEnglish, Currency: bff.USD}
+				s := consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, time.Now()), first)
 				s.Chosen, s.Consent.Telemetry = tc.chosen, !tc.refused
 				if err := sessions.SaveSession(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
 				<-time.After(time.Second)
-				client.Fingerprint, client.Base, client.NoTracking = tc.from, tc.from, tc.noTracking
 				r.Add(Record{
-					Guest: s.ID, Visit: &consumer.Visit{Client: client, At: time.Now(), SessionID: s.ID},
+					Guest: s.ID, Visit: &consumer.Visit{At: time.Now(), SessionID: s.ID, Fingerprint: tc.from, Base: tc.from, NoTracking: tc.noTracking},
 					Fact: func(consumer.GuestSession) consumer.Fact { return consumer.DetailViewed{GuestSessionID: s.ID} },
 				})
 				if err := r.Close(t.Context()); err != nil {

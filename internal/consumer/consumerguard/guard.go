@@ -108,7 +108,7 @@ type Guard struct {
 
 	profiles *memo.Memo[bot.Headers, *profile]
 	cards    *memo.Memo[cardUnder, consumer.Card]
-	clients  *memo.Table[clientState]
+	clients  *memo.Table[clientCounts]
 	crowds   *memo.Table[bot.Crowd]
 	networks *memo.Table[bot.Network]
 	lookups  singleflight.Group
@@ -128,8 +128,8 @@ type Guard struct {
 	link     []string               // to the challenge, for programs
 }
 
-// clientState is what this process knows of a client.
-type clientState struct {
+// clientCounts is what this process counted of a client, and how it judged it.
+type clientCounts struct {
 	bot.Track
 	// All in milliseconds.
 	blockedUntil, solvedUntil, checked int64
@@ -168,7 +168,7 @@ func New(cfg Config) (*Guard, error) {
 	cfg.Clients.addresses = &sync.Pool{New: func() any { return hmac.New(sha256.New, cfg.Clients.Pepper) }}
 	g := &Guard{
 		cfg: cfg, policy: cfg.Policy, classes: map[web.Limit]*ratelimit.Class{}, charges: ratelimit.NewCharges(),
-		profiles: memo.New[bot.Headers, *profile](maxProfiles), clients: memo.NewTable[clientState](maxClients),
+		profiles: memo.New[bot.Headers, *profile](maxProfiles), clients: memo.NewTable[clientCounts](maxClients),
 		crowds: memo.NewTable[bot.Crowd](maxCrowds), networks: memo.NewTable[bot.Network](maxNetworks),
 		cards: memo.New[cardUnder, consumer.Card](maxVerified),
 		jobs:  web.NewBackground(web.BackgroundConfig{Queue: maxJobs, Workers: jobWorkers, Budget: jobBudget}),

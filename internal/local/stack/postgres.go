@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Names inside a Postgres directory.
@@ -286,7 +288,7 @@ func (p *Postgres) Start(ctx context.Context) error {
 			p.port = 0
 			continue
 		}
-		if pause(ctx, 100*time.Millisecond) != nil {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // streamBatch is how many messages one answer of a stream carries at most.
@@ -122,11 +124,11 @@ func (s subscriber) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer
 			}
 		case <-more:
 		case <-published: // more of it is taken together
-			if pause(ctx, pollEvery) != nil {
+			if !pause.For(ctx, pollEvery) {
 				return ctx.Err()
 			}
 		case <-returned:
-			if pause(ctx, pollEvery) != nil {
+			if !pause.For(ctx, pollEvery) {
 				return ctx.Err()
 			}
 		case <-look.C:

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // redisPidName holds process id and port of a running server.
@@ -176,7 +178,7 @@ func (r *Redis) Start(ctx context.Context) error {
 			r.port = 0
 			continue
 		}
-		if pause(ctx, 100*time.Millisecond) != nil {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}

@@ -124,18 +124,6 @@ func until(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// pause waits for d, or for the end of the context.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
-
 // newPassword has 128 random bits and no character that a URL, a SQL literal
 // or a configuration file would have to quote.
 func newPassword() string { return rand.Text() }

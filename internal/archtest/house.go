@@ -37,6 +37,14 @@ func House() Rule {
 			service("consumer", "command", []string{"cmd/bff-consumer"}),
 
 			service("backoffice", "domain", []string{"internal/backoffice"}),
+			{
+				Name:          "backoffice fakes",
+				Packages:      []string{"internal/backoffice/backofficetest"},
+				Imports:       []string{"language", "backoffice domain"},
+				ThirdParty:    []string{"github.com/google/go-cmp"},
+				TestLibraries: true,
+				Service:       "backoffice",
+			},
 			also(service("backoffice", "root", []string{"internal/backoffice/backofficed"}), "backoffice lake", "backoffice warehouse"),
 			// Jobs over the rows of every tenant: no request gets there, and so it may have
 			// the pool of connections.

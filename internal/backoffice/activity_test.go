@@ -14,12 +14,6 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-var (
-	began  = time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
-	tenant = bff.MustParseID(bff.PrefixTenant, "tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3A")
-	device = bff.MustParseID(bff.PrefixDevice, "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3A")
-)
-
 // sessions play the session tier: a device with or without a session.
 type sessions struct {
 	backoffice.Sessions

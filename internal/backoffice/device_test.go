@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 )
 
 // deviceRecords remember what devices reported.
@@ -74,7 +75,7 @@ func TestBeat(t *testing.T) {
 				cancel()
 			}
 			got, err := backoffice.NewDevices(r, l, backoffice.NewNewsroom("test")).Beat(ctx, v, beat, property, began)
-			if got != tc.want || codeOf(err) != tc.code {
+			if got != tc.want || backofficetest.CodeOf(err) != tc.code {
 				t.Fatalf("%q, %v; want %q, %q", got, err, tc.want, tc.code)
 			}
 			if diff := cmp.Diff(backoffice.Seen{Heartbeat: beat, Tenant: tenant, Device: device, Property: property, Operator: "opt_1", At: began}, r.seen, sameIDs); diff != "" {
@@ -90,12 +91,12 @@ func TestBeat(t *testing.T) {
 				})
 			}
 			if !tc.told {
-				if len(l.notices) > 0 {
-					t.Errorf("told %v", l.notices)
+				if len(l.Notices) > 0 {
+					t.Errorf("told %v", l.Notices)
 				}
 				return
 			}
-			checkNotice(t, l, backoffice.Notice{
+			backofficetest.CheckNotice(t, l, backoffice.Notice{
 				Channel: backoffice.ChannelAlerts, Type: "device.came_online", Tenant: tenant, Property: property, At: began, Data: []byte(`{"deviceId":"` + device.String() + `"}`),
 			})
 		})
@@ -109,7 +110,7 @@ func TestBeat(t *testing.T) {
 
 func checkDeviceEvent(t *testing.T, e bff.Event, v *backoffice.Visit, fact backoffice.Fact) {
 	t.Helper()
-	checkEnvelope(t, e, v)
+	backofficetest.CheckEnvelope(t, e, v)
 	want, err := json.Marshal(fact)
 	if err != nil {
 		t.Fatal(err)

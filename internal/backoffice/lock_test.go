@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 )
 
 // lockDesk is one operator's attempts at one lock action: the audit row that they share,
@@ -116,16 +117,7 @@ func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *backoff
 		told.Vendor != r.Vendor || told.CredentialID != r.Credential || told.Reason != r.Reason {
 		t.Errorf("told %+v of %+v, %+v", told, row, r)
 	}
-	checkEnvelope(t, e, v)
-}
-
-// checkEnvelope holds the envelope of an event to whom it is about.
-func checkEnvelope(t *testing.T, e bff.Event, v *backoffice.Visit) {
-	t.Helper()
-	if in := e.Envelope; in.TenantID == nil || *in.TenantID != v.Session.Tenant.String() || in.PropertyID != v.Property.String() ||
-		in.DeviceID != v.Session.Device.String() || in.OperatorID != "opt_1" {
-		t.Errorf("the envelope names %+v", in)
-	}
+	backofficetest.CheckEnvelope(t, e, v)
 }
 
 // The client is told the state, the vendor and the key, and why it failed.

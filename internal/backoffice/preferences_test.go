@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 )
 
 // tenantService plays tenant-service and the memory of its answers.
@@ -51,9 +52,9 @@ func TestReplacePreferences(t *testing.T) {
 		"of all properties": {begun: true, version: 8, told: true},
 		"of one property":   {property: property, begun: true, version: 8, told: true},
 		"changed meanwhile": {failure: bff.Errorf(bff.CodePreferencesVersionConflict, "x"), want: bff.CodePreferencesVersionConflict, begun: true},
-		"not kept":          {ledger: ledger{kept: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable, begun: true},
-		"refused":           {ledger: ledger{refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
-		"again": {ledger: ledger{earlier: &backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{
+		"not kept":          {ledger: ledger{Kept: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable, begun: true},
+		"refused":           {ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
+		"again": {ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{
 			"version": 5, "updatedAt": updated,
 		})}}, version: 5},
 	} {
@@ -70,7 +71,7 @@ func TestReplacePreferences(t *testing.T) {
 				Owner: backoffice.PreferencesOwner{Tenant: tenant, Operator: "opt_1", Property: tc.property}, Seen: 7, Payload: []byte(`{"ours":1}`),
 			}
 			got, err := settings.ReplacePreferences(t.Context(), v, change, backoffice.Once{Key: "key"}, began)
-			if codeOf(err) != tc.want {
+			if backofficetest.CodeOf(err) != tc.want {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
 			var want backoffice.Preferences
@@ -87,23 +88,23 @@ func TestReplacePreferences(t *testing.T) {
 			if diff := cmp.Diff(calls, s.calls); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}
-			if !tc.told && len(l.notices) > 0 || tc.told != (len(l.notices) == 1) {
-				t.Errorf("told %v", l.notices)
+			if !tc.told && len(l.Notices) > 0 || tc.told != (len(l.Notices) == 1) {
+				t.Errorf("told %v", l.Notices)
 			}
 			if !tc.begun {
 				return
 			}
-			l.check(t, v, "preferences", "replace", backoffice.Resource{Kind: "operator", ID: "opt_1"}, codeOf(tc.failure), backoffice.PreferencesUpdated{Version: 8, UpdatedAt: updated})
+			l.Check(t, v, "preferences", "replace", backoffice.Resource{Kind: "operator", ID: "opt_1"}, backofficetest.CodeOf(tc.failure), backoffice.PreferencesUpdated{Version: 8, UpdatedAt: updated})
 			if tc.failure != nil {
 				return
 			}
 			kept := backoffice.PreferencesCopy{Owner: change.Owner, Preferences: backoffice.Preferences{Payload: change.Payload, Version: 8, UpdatedAt: updated}}
-			if diff := cmp.Diff(kept, effect[backoffice.PreferencesCopy](l), sameIDs); diff != "" {
+			if diff := cmp.Diff(kept, backofficetest.Effect[backoffice.PreferencesCopy](l), sameIDs); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
 			if tc.told {
-				checkReceipt(t, l.finished[0].Answer, `{"updatedAt":"`+updated.String()+`","version":8}`)
-				checkNotice(t, l, backoffice.Notice{
+				backofficetest.CheckReceipt(t, l.Finished[0].Answer, `{"updatedAt":"`+updated.String()+`","version":8}`)
+				backofficetest.CheckNotice(t, l, backoffice.Notice{
 					Channel: backoffice.ChannelSession, Type: "preferences.updated", Tenant: tenant, Operator: "opt_1", Property: tc.property,
 					CausedBy: v.Request.RequestID.String(), At: finishedAt, Data: []byte(`{"version":8}`),
 				})

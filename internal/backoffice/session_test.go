@@ -13,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 )
 
 // tier plays the session tier, tenant-service, the ledger and the streams, and remembers in
@@ -174,7 +175,7 @@ func TestEnterRefuses(t *testing.T) {
 			t.Parallel()
 			s := &tier{standing: tc.standing, member: tc.member, others: tc.others, fails: tc.fails}
 			v, err := s.access().Enter(t.Context(), caller("opt_1"), backoffice.Proof{Look: tc.look}, backoffice.Occasion{}, began)
-			if codeOf(err) != tc.want || v != nil {
+			if backofficetest.CodeOf(err) != tc.want || v != nil {
 				t.Errorf("%+v, %v; want %q", v, err, tc.want)
 			}
 			if diff := cmp.Diff(tc.calls, s.calls); diff != "" {
@@ -367,7 +368,7 @@ func TestBurn(t *testing.T) {
 	} {
 		s := &tier{standing: backoffice.Standing{Born: began.Add(tc.born), Replayed: tc.replayed}, fails: map[string]error{"burn": tc.fails}}
 		err := s.access().Burn(t.Context(), backoffice.Proof{Made: began.Add(tc.made)}, began)
-		if tc.want != nil && !errors.Is(err, tc.want) || tc.want == nil && codeOf(err) != tc.code {
+		if tc.want != nil && !errors.Is(err, tc.want) || tc.want == nil && backofficetest.CodeOf(err) != tc.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -438,7 +439,7 @@ func TestSignOutAndAttest(t *testing.T) {
 	for fails, code := range map[string]bff.Code{"": "", "record": bff.CodeInternal, "attest": bff.CodeServiceUnavailable} {
 		v, s := visitor(), &tier{fails: map[string]error{fails: errors.New("away")}}
 		got, err := s.access().Attest(t.Context(), s, v, backoffice.Use{Scope: backoffice.ScopeRefund, Resource: "fol_1"}, began)
-		if codeOf(err) != code || fails == "" && got.ID.Prefix() != bff.PrefixMFA {
+		if backofficetest.CodeOf(err) != code || fails == "" && got.ID.Prefix() != bff.PrefixMFA {
 			t.Fatalf("%q fails: %+v, %v", fails, got, err)
 		}
 		if fails == "record" && len(s.calls) > 1 {
@@ -476,7 +477,7 @@ func TestReportReplay(t *testing.T) {
 	}
 	v := visitor()
 	v.Property = bff.ID{}
-	checkEnvelope(t, s.events[0], v)
+	backofficetest.CheckEnvelope(t, s.events[0], v)
 	want := `{"blockedAt":"2026-11-17T10:00:00.000Z","ipHash":"ip","fingerprintHash":"ua"}`
 	if in := s.events[0].Envelope; string(s.events[0].Payload) != want || in.AppVersion != "2.4" || in.AppPlatform != "linux" {
 		t.Errorf("%s of %+v", s.events[0].Payload, in)

@@ -15,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 )
 
 // cursors play sync-service, the memory of its answers, and the record of handshakes.
@@ -82,7 +83,7 @@ func TestShake(t *testing.T) {
 			c, v := &tc.cursors, visitor()
 			v.Property = bff.ID{}
 			h, err := newSync(t, c, &ledger{}).Shake(t.Context(), v, began)
-			if codeOf(err) != tc.want {
+			if backofficetest.CodeOf(err) != tc.want {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
 			at := tenant.String() + " " + device.String()
@@ -104,7 +105,7 @@ func TestShake(t *testing.T) {
 			if diff := cmp.Diff([]backoffice.Handshake{h}, c.shook, sameIDs); diff != "" {
 				t.Errorf("recorded (-want +got):\n%s", diff)
 			}
-			checkEnvelope(t, c.told[0], v)
+			backofficetest.CheckEnvelope(t, c.told[0], v)
 			var told backoffice.HandshakeCompleted
 			if err := json.Unmarshal(c.told[0].Payload, &told); err != nil {
 				t.Fatal(err)
@@ -187,19 +188,19 @@ func TestMoveCursor(t *testing.T) {
 			want: bff.CodeSyncCursorConflict, detail: "since it was read", begun: true,
 		},
 		"late":    {cursors: cursors{failure: bff.Errorf(bff.CodeUpstreamTimeout, "x")}, want: bff.CodeUpstreamTimeout, begun: true},
-		"again":   {ledger: ledger{earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
-		"refused": {ledger: ledger{refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
+		"again":   {ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
+		"refused": {ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, l, v := &tc.cursors, &tc.ledger, visitor()
-			v.Property, l.ends = bff.ID{}, began
+			v.Property, l.Ends = bff.ID{}, began
 			answer, err := newSync(t, c, l).Move(t.Context(), v, tc.move, backoffice.Once{Key: "key"}, began)
-			if codeOf(err) != tc.want {
+			if backofficetest.CodeOf(err) != tc.want {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
 			if !tc.begun {
-				if len(c.calls)+len(l.finished) > 0 || err == nil && !answer.Replayed {
+				if len(c.calls)+len(l.Finished) > 0 || err == nil && !answer.Replayed {
 					t.Errorf("%+v, called %v", answer, c.calls)
 				}
 				return
@@ -212,13 +213,13 @@ func TestMoveCursor(t *testing.T) {
 			if diff := cmp.Diff(calls, c.calls); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}
-			l.check(t, v, "sync", "move_cursor", backoffice.Resource{Kind: "device", ID: device.String()}, tc.want, backoffice.CursorAdvanced{
+			l.Check(t, v, "sync", "move_cursor", backoffice.Resource{Kind: "device", ID: device.String()}, tc.want, backoffice.CursorAdvanced{
 				AdvancedAt: bff.At(began), FromVersion: 3, CursorVersion: 4, Pulled: tc.move.Pull != "", Pushed: tc.move.Push != "",
 			})
 			if tc.want != "" {
 				e, ok := errors.AsType[*bff.Error](err)
-				if !ok || !strings.Contains(e.Detail, tc.detail) || len(l.notices) > 0 {
-					t.Errorf("%v, told %v", err, l.notices)
+				if !ok || !strings.Contains(e.Detail, tc.detail) || len(l.Notices) > 0 {
+					t.Errorf("%v, told %v", err, l.Notices)
 				}
 				if tc.want == bff.CodeSyncCursorConflict && (!errors.Is(err, backoffice.ErrCursorMoved) || !cmp.Equal(e.Fields, bff.FieldErrors{{Field: "expectedVersion", Code: bff.FieldConflict}})) {
 					t.Errorf("%+v", e)
@@ -226,19 +227,19 @@ func TestMoveCursor(t *testing.T) {
 				return
 			}
 			kept := backoffice.CursorCopy{Tenant: tenant, Device: device, Cursor: backoffice.SyncCursor{PullCursor: tc.move.Pull, PushAck: "ack", Version: 4}}
-			if diff := cmp.Diff(kept, effect[backoffice.CursorCopy](l), sameIDs); diff != "" {
+			if diff := cmp.Diff(kept, backofficetest.Effect[backoffice.CursorCopy](l), sameIDs); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
-			checkReceipt(t, answer, `{"cursorVersion":4,"pullCursor":"`+tc.move.Pull+`","pushAck":"ack"}`)
-			checkNotice(t, l, backoffice.Notice{
+			backofficetest.CheckReceipt(t, answer, `{"cursorVersion":4,"pullCursor":"`+tc.move.Pull+`","pushAck":"ack"}`)
+			backofficetest.CheckNotice(t, l, backoffice.Notice{
 				Channel: backoffice.ChannelSync, Type: "cursor.advanced", Tenant: tenant, Device: device, CausedBy: v.Request.RequestID.String(), At: began,
 				Data: []byte(`{"cursorVersion":4}`),
 			})
 		})
 	}
-	l := &ledger{kept: errors.New("away")}
-	if _, err := newSync(t, &cursors{}, l).Move(t.Context(), visitor(), backoffice.CursorMove{}, backoffice.Once{Key: "key"}, began); err == nil || len(l.notices) > 0 {
-		t.Errorf("%v, told %v", err, l.notices)
+	l := &ledger{Kept: errors.New("away")}
+	if _, err := newSync(t, &cursors{}, l).Move(t.Context(), visitor(), backoffice.CursorMove{}, backoffice.Once{Key: "key"}, began); err == nil || len(l.Notices) > 0 {
+		t.Errorf("%v, told %v", err, l.Notices)
 	}
 	c := &cursors{cursor: backoffice.SyncCursor{Version: 4}}
 	if got, err := newSync(t, c, l).Cursor(t.Context(), visitor()); err != nil || got.Version != 4 || c.calls[0] != "find "+tenant.String()+" "+device.String() {

@@ -48,8 +48,8 @@ func TestProofActions(t *testing.T) {
 	f.arrived()
 }
 
-// action is something that an operator does, once per key.
-type action struct {
+// onceAction is something that an operator does, once per key.
+type onceAction struct {
 	name   string
 	second bool // needs a second factor
 	told   bool // streams of the property are told with the answer
@@ -71,17 +71,17 @@ type ready struct {
 }
 
 // actions lists everything that operators do.
-func actions() []action {
-	lock := func(name string, short ...string) action {
-		return action{
+func actions() []onceAction {
+	lock := func(name string, short ...string) onceAction {
+		return onceAction{
 			name: name + " key", second: name == "revoke", short: short, recorded: (*killedFleet).recordedLock,
 			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, backoffice.LockAction(name)) },
 		}
 	}
-	mark := func(name string, prepare func(*killedFleet, *till) ready, short ...string) action {
-		return action{name: name, told: true, prepare: prepare, recorded: (*killedFleet).recordedMark, short: short}
+	mark := func(name string, prepare func(*killedFleet, *till) ready, short ...string) onceAction {
+		return onceAction{name: name, told: true, prepare: prepare, recorded: (*killedFleet).recordedMark, short: short}
 	}
-	all := []action{
+	all := []onceAction{
 		lock("issue", "before the claim", "before the answer"),
 		lock("revoke", "after the call"),
 		lock("rebind", "before the answer"),
@@ -89,9 +89,9 @@ func actions() []action {
 		mark("decide", (*killedFleet).prepareDecision, "before the answer"),
 		mark("acknowledge", (*killedFleet).prepareAcknowledgement, "Postgres cut"),
 	}
-	shared := slices.DeleteFunc(steps(), func(s step) bool { return s.of != nil && !s.of(action{told: true}) }) // which every action has
+	shared := slices.DeleteFunc(steps(), func(s step) bool { return s.of != nil && !s.of(onceAction{told: true}) }) // which every action has
 	for i, of := range backoffice.Actions() {
-		a := action{
+		a := onceAction{
 			name: string(of.Name), second: of.Scope != "" && !of.Large, told: true, recorded: (*killedFleet).recordedProxy,
 			prepare: func(f *killedFleet, d *till) ready { return f.prepareProxied(d, &of) }, short: []string{shared[i%len(shared)].name},
 		}
@@ -106,13 +106,13 @@ func actions() []action {
 // step is where a process is killed or cut off.
 type step struct {
 	name string
-	of   func(action) bool // which actions have it; nil = all
+	of   func(onceAction) bool // which actions have it; nil = all
 	hang func(*doomed, ready) *hang
 }
 
 func steps() []step {
-	second := func(a action) bool { return a.second }
-	told := func(a action) bool { return a.told }
+	second := func(a onceAction) bool { return a.second }
+	told := func(a onceAction) bool { return a.told }
 	return []step{
 		{name: "before the claim", hang: func(d *doomed, _ ready) *hang { return d.f.lockTable("operator_activity") }},
 		{name: "before the factor", of: second, hang: func(d *doomed, _ ready) *hang { return d.redis.holdAt("mfa:", 0) }},
@@ -127,7 +127,7 @@ func steps() []step {
 }
 
 // begin is an action that is ready to be sent.
-func (a action) begin(f *killedFleet, d *till) (started, ready) {
+func (a onceAction) begin(f *killedFleet, d *till) (started, ready) {
 	f.signIn(d.Client, "mirwais")
 	f.announced(d, f.session(d))
 	r := a.prepare(f, d)

@@ -149,8 +149,8 @@ var readers = map[backoffice.Source]reader{
 	backoffice.SourceWorkOrders:   workOrders,
 	backoffice.SourceFolios:       folios,
 	backoffice.SourceCashDrawer:   cashDrawer,
-	backoffice.SourceAlerts:       inbox("/api/v1/tenants/{tenantId}/alerts", func(i *inboxItem) string { return i.Severity }),
-	backoffice.SourceSuggestions:  inbox("/api/v1/tenants/{tenantId}/suggestions", func(i *inboxItem) string { return i.Category }),
+	backoffice.SourceAlerts:       countOpen("/api/v1/tenants/{tenantId}/alerts", func(i *inboxItem) string { return i.Severity }),
+	backoffice.SourceSuggestions:  countOpen("/api/v1/tenants/{tenantId}/suggestions", func(i *inboxItem) string { return i.Category }),
 	backoffice.SourceAcceptance:   acceptance,
 	backoffice.SourceDevices:      devices,
 	backoffice.SourceShiftGaps:    shiftGaps,
@@ -290,8 +290,8 @@ type inboxItem struct {
 	Severity string `json:"severity"`
 }
 
-// inbox counts what is open at the property.
-func inbox(route string, by func(*inboxItem) string) reader {
+// countOpen counts what is open at the property.
+func countOpen(route string, by func(*inboxItem) string) reader {
 	return func(ctx context.Context, v *visit) (any, error) {
 		path, tenant := upstream.Path(route, v.dialect.write(v.at.Tenant)), upstream.Header(v.dialect.tenant, v.dialect.write(v.at.Tenant))
 		query := url.Values{"propertyId": {v.dialect.write(v.at.Property)}, "status": {"open"}}

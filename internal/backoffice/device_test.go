@@ -78,7 +78,7 @@ func TestBeat(t *testing.T) {
 			if got != tc.want || backofficetest.CodeOf(err) != tc.code {
 				t.Fatalf("%q, %v; want %q, %q", got, err, tc.want, tc.code)
 			}
-			if diff := cmp.Diff(backoffice.Seen{Heartbeat: beat, Tenant: tenant, Device: device, Property: property, Operator: "opt_1", At: began}, r.seen, sameIDs); diff != "" {
+			if diff := cmp.Diff(backoffice.Seen{Heartbeat: beat, Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", At: began}, r.seen, sameIDs); diff != "" {
 				t.Errorf("recorded (-want +got):\n%s", diff)
 			}
 			checkDeviceEvent(t, r.came, v, backoffice.DeviceCameOnline{CameOnlineAt: bff.At(began), NetworkProfile: "flaky"})
@@ -97,7 +97,7 @@ func TestBeat(t *testing.T) {
 				return
 			}
 			backofficetest.CheckNotice(t, l, backoffice.Notice{
-				Channel: backoffice.ChannelAlerts, Type: "device.came_online", Tenant: tenant, Property: property, At: began, Data: []byte(`{"deviceId":"` + device.String() + `"}`),
+				Channel: backoffice.ChannelAlerts, Type: "device.came_online", Tenant: tenant, Property: property, At: began, Data: []byte(`{"deviceId":"` + backofficetest.Device.String() + `"}`),
 			})
 		})
 	}
@@ -129,7 +129,7 @@ func TestAddHints(t *testing.T) {
 		t.Errorf("%+v, %v, %+v", answer, err, r.report)
 	}
 	want := backoffice.HintReport{
-		ID: r.report.ID, Tenant: tenant, Device: device, Operator: "opt_1", App: backoffice.App{Version: "2.4", Platform: "linux"}, At: began, Hints: hints,
+		ID: r.report.ID, Tenant: tenant, Device: backofficetest.Device, Operator: "opt_1", App: backoffice.App{Version: "2.4", Platform: "linux"}, At: began, Hints: hints,
 	}
 	if diff := cmp.Diff(want, r.report, sameIDs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -141,7 +141,7 @@ func TestAddHints(t *testing.T) {
 func TestLostDevice(t *testing.T) {
 	t.Parallel()
 	lost := backoffice.LostDevice{
-		Tenant: tenant, Device: device, Property: property, Operator: "opt_1", App: backoffice.App{Version: "2.5", Platform: "win32"}, LastHeartbeat: began.Add(-time.Hour),
+		Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", App: backoffice.App{Version: "2.5", Platform: "win32"}, LastHeartbeat: began.Add(-time.Hour),
 	}
 	v, news := visitor(), backoffice.NewNewsroom("test")
 	for _, last := range []time.Time{{}, lost.LastHeartbeat} {
@@ -158,12 +158,12 @@ func TestLostDevice(t *testing.T) {
 		checkDeviceEvent(t, e, v, want)
 	}
 	want := backoffice.Notice{
-		Channel: backoffice.ChannelAlerts, Type: "device.went_offline", Tenant: tenant, Property: property, At: began, Data: []byte(`{"deviceId":"` + device.String() + `"}`),
+		Channel: backoffice.ChannelAlerts, Type: "device.went_offline", Tenant: tenant, Property: property, At: began, Data: []byte(`{"deviceId":"` + backofficetest.Device.String() + `"}`),
 	}
 	if diff := cmp.Diff(want, lost.Notice(began), sameIDs); diff != "" {
 		t.Errorf("notice (-want +got):\n%s", diff)
 	}
-	for _, odd := range []backoffice.LostDevice{{Tenant: tenant}, {Device: device}} {
+	for _, odd := range []backoffice.LostDevice{{Tenant: tenant}, {Device: backofficetest.Device}} {
 		if _, err := odd.Event(news, began); err == nil {
 			t.Errorf("an event of %+v", odd)
 		}

@@ -86,7 +86,7 @@ func TestShake(t *testing.T) {
 			if backofficetest.CodeOf(err) != tc.want {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
-			at := tenant.String() + " " + device.String()
+			at := tenant.String() + " " + backofficetest.Device.String()
 			if diff := cmp.Diff([]string{"forget " + at, "find " + at}, c.calls); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}
@@ -97,7 +97,7 @@ func TestShake(t *testing.T) {
 				return
 			}
 			want := backoffice.Handshake{
-				Tenant: tenant, Device: device, Operator: "opt_1", Cursor: stale, Token: h.Token, At: began, ExpiresAt: began.Add(5 * time.Minute),
+				Tenant: tenant, Device: backofficetest.Device, Operator: "opt_1", Cursor: stale, Token: h.Token, At: began, ExpiresAt: began.Add(5 * time.Minute),
 			}
 			if diff := cmp.Diff(want, h, sameIDs); diff != "" {
 				t.Errorf("handed out (-want +got):\n%s", diff)
@@ -150,7 +150,7 @@ func checkSyncToken(t *testing.T, token string, v *backoffice.Visit) {
 	}
 	delete(claims, "jti")
 	want := map[string]any{
-		"iss": "bff-backoffice-service", "aud": "sync-service", "sub": "opt_1", "tid": tenant.String(), "device_id": device.String(), "sid": v.Session.ID.String(),
+		"iss": "bff-backoffice-service", "aud": "sync-service", "sub": "opt_1", "tid": tenant.String(), "device_id": backofficetest.Device.String(), "sid": v.Session.ID.String(),
 		"iat": float64(began.Unix()), "exp": float64(began.Add(5 * time.Minute).Unix()), "cnf": map[string]any{"jkt": "print"},
 	}
 	if diff := cmp.Diff(want, claims); diff != "" {
@@ -205,7 +205,7 @@ func TestMoveCursor(t *testing.T) {
 				}
 				return
 			}
-			at := tenant.String() + " " + device.String()
+			at := tenant.String() + " " + backofficetest.Device.String()
 			calls := []string{"move " + at + " key", "forget " + at}
 			if tc.want == bff.CodeSyncCursorConflict {
 				calls = append(calls, "find "+at)
@@ -213,7 +213,7 @@ func TestMoveCursor(t *testing.T) {
 			if diff := cmp.Diff(calls, c.calls); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}
-			l.Check(t, v, "sync", "move_cursor", backoffice.Resource{Kind: "device", ID: device.String()}, tc.want, backoffice.CursorAdvanced{
+			l.Check(t, v, "sync", "move_cursor", backoffice.Resource{Kind: "device", ID: backofficetest.Device.String()}, tc.want, backoffice.CursorAdvanced{
 				AdvancedAt: bff.At(began), FromVersion: 3, CursorVersion: 4, Pulled: tc.move.Pull != "", Pushed: tc.move.Push != "",
 			})
 			if tc.want != "" {
@@ -226,13 +226,13 @@ func TestMoveCursor(t *testing.T) {
 				}
 				return
 			}
-			kept := backoffice.CursorCopy{Tenant: tenant, Device: device, Cursor: backoffice.SyncCursor{PullCursor: tc.move.Pull, PushAck: "ack", Version: 4}}
+			kept := backoffice.CursorCopy{Tenant: tenant, Device: backofficetest.Device, Cursor: backoffice.SyncCursor{PullCursor: tc.move.Pull, PushAck: "ack", Version: 4}}
 			if diff := cmp.Diff(kept, backofficetest.Effect[backoffice.CursorCopy](l), sameIDs); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
 			backofficetest.CheckReceipt(t, answer, `{"cursorVersion":4,"pullCursor":"`+tc.move.Pull+`","pushAck":"ack"}`)
 			backofficetest.CheckNotice(t, l, backoffice.Notice{
-				Channel: backoffice.ChannelSync, Type: "cursor.advanced", Tenant: tenant, Device: device, CausedBy: v.Request.RequestID.String(), At: began,
+				Channel: backoffice.ChannelSync, Type: "cursor.advanced", Tenant: tenant, Device: backofficetest.Device, CausedBy: v.Request.RequestID.String(), At: began,
 				Data: []byte(`{"cursorVersion":4}`),
 			})
 		})
@@ -242,7 +242,7 @@ func TestMoveCursor(t *testing.T) {
 		t.Errorf("%v, told %v", err, l.Notices)
 	}
 	c := &cursors{cursor: backoffice.SyncCursor{Version: 4}}
-	if got, err := newSync(t, c, l).Cursor(t.Context(), visitor()); err != nil || got.Version != 4 || c.calls[0] != "find "+tenant.String()+" "+device.String() {
+	if got, err := newSync(t, c, l).Cursor(t.Context(), visitor()); err != nil || got.Version != 4 || c.calls[0] != "find "+tenant.String()+" "+backofficetest.Device.String() {
 		t.Errorf("%+v, %v, called %v", got, err, c.calls)
 	}
 }

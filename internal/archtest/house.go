@@ -36,7 +36,10 @@ func House() Rule {
 			service("consumer", "adapters", []string{"internal/consumer/consumer*/..."}),
 			service("consumer", "command", []string{"cmd/bff-consumer"}),
 
-			service("backoffice", "domain", []string{"internal/backoffice"}),
+			service("backoffice", "domain", []string{
+				"internal/backoffice", "internal/backoffice/action", "internal/backoffice/audit", "internal/backoffice/board", "internal/backoffice/device",
+				"internal/backoffice/identity", "internal/backoffice/inbox", "internal/backoffice/lock", "internal/backoffice/stream",
+			}),
 			{
 				Name:          "backoffice fakes",
 				Packages:      []string{"internal/backoffice/backofficetest"},

@@ -25,6 +25,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
@@ -101,8 +103,8 @@ func (singleOperator) FindMember(_ context.Context, _ bff.ID, operator, _ string
 }
 
 // FindProperty implements backoffice.Properties.
-func (singleOperator) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
-	return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+func (singleOperator) FindProperty(context.Context, bff.ID, bff.ID) (board.Property, error) {
+	return board.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 }
 
 // Record implements backoffice.Journal: nothing of an attack is published.
@@ -119,13 +121,13 @@ type guardProbe struct {
 	iam          keyPair // signs tokens
 	holder       keyPair // signs proofs
 	untrustedKey keyPair // is trusted by none
-	burned       []backoffice.Proof
+	burned       []identity.Proof
 	close        func(context.Context) error
 }
 
 // target is what an attack is on.
 type target struct {
-	sessions backoffice.Sessions
+	sessions identity.Sessions
 	store    *backofficestore.Sessions // removes what was left there
 	trusting bool                      // iam publishes the untrusted key, too
 }
@@ -165,7 +167,7 @@ func (p *backofficeProbe) newGuardProbe(on target) (*guardProbe, error) {
 	log, metrics, background := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), web.NewBackground(web.BackgroundConfig{})
 	a.close = background.Close
 	guard, err := backofficeguard.New(backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(on.sessions, singleOperator{}, singleOperator{}, backoffice.NewNewsroom("doctor")),
+		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(on.sessions, singleOperator{}, singleOperator{}, backoffice.NewNewsroom("doctor")),
 		Properties: singleOperator{}, Limits: ratelimit.Classes{Off: true}, Pepper: []byte("of no use to others"), Background: background,
 		Log: log, Metrics: metrics, Namespace: "doctor",
 	})
@@ -173,7 +175,7 @@ func (p *backofficeProbe) newGuardProbe(on target) (*guardProbe, error) {
 		return nil, err
 	}
 	routes, err := guard.Protect([]web.Route{{
-		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: p.Doctor.Timeout, Limit: "doctor", Gate: "doctor", Needs: backoffice.Needs{},
+		Pattern: "GET " + attackPath, Kind: web.PrivateRead, Budget: p.Doctor.Timeout, Limit: "doctor", Gate: "doctor", Needs: identity.Needs{},
 		Handle: func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil },
 	}})
 	if err != nil {
@@ -202,7 +204,7 @@ func (a *guardProbe) forgery() *forgery {
 		claims: map[string]any{
 			"iss": a.issuer, "aud": a.audience, "sub": attackOperator, "tid": a.tenant.String(), "device_id": a.device.String(), "jti": rand.Text(),
 			// A tier that was never used begins with this request, and refuses what was issued before.
-			"iat": now.Add(2 * time.Second).Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.thumbprint()},
+			"iat": now.Add(2 * time.Second).Unix(), "exp": now.Add(identity.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": a.holder.thumbprint()},
 		},
 		tokenBy:     a.iam,
 		proofClaims: map[string]any{"jti": rand.Text(), "htm": http.MethodGet, "htu": a.origin + attackPath, "iat": now.Unix()},
@@ -227,7 +229,7 @@ func (a *guardProbe) send(ctx context.Context, t *forgery) (status int, proof st
 			"typ": "dpop+jwt", "alg": "EdDSA", "jwk": map[string]string{"kty": "OKP", "crv": "Ed25519", "x": t.proofBy.x()},
 		}, claims)
 		id, _ := claims["jti"].(string)
-		a.burned = append(a.burned, backoffice.Proof{KeyPrint: t.proofBy.thumbprint(), ID: id})
+		a.burned = append(a.burned, identity.Proof{KeyPrint: t.proofBy.thumbprint(), ID: id})
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.origin+attackPath, nil)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
@@ -190,9 +191,9 @@ func TestStaffIsAttacked(t *testing.T) {
 }
 
 // forgetful lets every proof be used again.
-type forgetful struct{ backoffice.Sessions }
+type forgetful struct{ identity.Sessions }
 
-func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
+func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
 	p.ID, p.Until = rand.Text(), now.Add(time.Second)
 	return f.Sessions.Enter(ctx, c, p, now)
 }

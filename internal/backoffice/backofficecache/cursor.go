@@ -7,6 +7,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -21,13 +22,13 @@ const (
 
 // CursorSource is sync-service.
 type CursorSource interface {
-	FetchCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error)
+	FetchCursor(ctx context.Context, tenant, device bff.ID) (device.SyncCursor, error)
 }
 
 // CursorCopies are our copies of cursors, which outlive the cache.
 type CursorCopies interface {
 	// FindKeptCursor returns a copy, or CodeResourceNotFound.
-	FindKeptCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error)
+	FindKeptCursor(ctx context.Context, tenant, device bff.ID) (device.SyncCursor, error)
 }
 
 // Cursors reads cursors through the cache, and from our copy while sync-service is
@@ -39,7 +40,7 @@ type Cursors struct {
 	cache  *cache.Cache
 }
 
-var _ backoffice.Cursors = (*Cursors)(nil)
+var _ device.Cursors = (*Cursors)(nil)
 
 // NewCursors returns a reader.
 func NewCursors(store *cache.Store, keys redis.Keys, source CursorSource, copies CursorCopies) (*Cursors, error) {
@@ -51,19 +52,19 @@ func NewCursors(store *cache.Store, keys redis.Keys, source CursorSource, copies
 }
 
 // FindCursor implements backoffice.Cursors.
-func (c *Cursors) FindCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error) {
+func (c *Cursors) FindCursor(ctx context.Context, tenant, dev bff.ID) (device.SyncCursor, error) {
 	keys, err := c.keys.Tenant(tenant)
 	if err != nil {
-		return backoffice.SyncCursor{}, err
+		return device.SyncCursor{}, err
 	}
-	return read(ctx, c.cache, cursorKey(keys, device), func(ctx context.Context) (found[backoffice.SyncCursor], error) {
-		cursor, err := c.fetch(ctx, tenant, device)
-		return found[backoffice.SyncCursor]{cursor, backoffice.PartSyncCursor.Tags(tenant, bff.ID{}), cursor.Stale, keptCursorFresh}, err
+	return read(ctx, c.cache, cursorKey(keys, dev), func(ctx context.Context) (found[device.SyncCursor], error) {
+		cursor, err := c.fetch(ctx, tenant, dev)
+		return found[device.SyncCursor]{cursor, backoffice.PartSyncCursor.Tags(tenant, bff.ID{}), cursor.Stale, keptCursorFresh}, err
 	})
 }
 
 // fetch asks sync-service; without it, it returns our copy.
-func (c *Cursors) fetch(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error) {
+func (c *Cursors) fetch(ctx context.Context, tenant, device bff.ID) (device.SyncCursor, error) {
 	found, err := c.source.FetchCursor(ctx, tenant, device)
 	if err == nil {
 		return found, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -18,12 +18,12 @@ import (
 // upstream that fails or is slow. What is shared between processes are the finished
 // dashboards and views.
 type House struct {
-	next  backoffice.House
+	next  board.House
 	cache *cache.Cache
 	keys  redis.Keys
 }
 
-var _ backoffice.House = (*House)(nil)
+var _ board.House = (*House)(nil)
 
 const (
 	// readingFresh lets views and dashboards that are asked for together share a
@@ -41,7 +41,7 @@ const (
 )
 
 // NewHouse returns a memory in front of next.
-func NewHouse(next backoffice.House, store *cache.Store, keys redis.Keys) (*House, error) {
+func NewHouse(next board.House, store *cache.Store, keys redis.Keys) (*House, error) {
 	c, err := cache.New(store, cache.Config{
 		Name: "reading", Raw: true, MaxBytes: readingBytes, FillTimeout: readingWithin, MaxFills: maxReadings,
 		TTL: func() cache.TTL { return cache.TTL{Fresh: readingFresh, Stale: readingStale} },
@@ -56,10 +56,10 @@ func readingTag(tenant, property bff.ID) string {
 
 // Read implements backoffice.House. A caller whose time is up gets the last good
 // reading; the call goes on, and its answer serves the next.
-func (h *House) Read(ctx context.Context, from backoffice.Source, at backoffice.Place) (backoffice.Reading, error) {
+func (h *House) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	keys, err := h.keys.Tenant(at.Tenant)
 	if err != nil {
-		return backoffice.Reading{}, err
+		return board.Reading{}, err
 	}
 	key := readingKey(keys, from, at)
 	entry, st, err := h.cache.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
@@ -69,23 +69,23 @@ func (h *House) Read(ctx context.Context, from backoffice.Source, at backoffice.
 	if err != nil {
 		var ok bool
 		if entry, ok = h.cache.Peek(key); !ok || !errors.Is(err, context.DeadlineExceeded) {
-			return backoffice.Reading{}, err
+			return board.Reading{}, err
 		}
 		stale = true
 	}
 	value, err := entry.Value(func([]byte) (any, error) { return nil, errors.New("a reading without its value") })
 	if err != nil {
-		return backoffice.Reading{}, err
+		return board.Reading{}, err
 	}
-	reading, _ := value.(backoffice.Reading) // only fill makes them
+	reading, _ := value.(board.Reading) // only fill makes them
 	reading.Stale = stale
-	if stays, ok := reading.Value.([]backoffice.Stay); ok && entry.Age() > backoffice.NamesKept {
-		reading.Value = backoffice.Nameless(stays)
+	if stays, ok := reading.Value.([]board.Stay); ok && entry.Age() > board.NamesKept {
+		reading.Value = board.Nameless(stays)
 	}
 	return reading, nil
 }
 
-func (h *House) fill(ctx context.Context, from backoffice.Source, at backoffice.Place) (cache.Fill, error) {
+func (h *House) fill(ctx context.Context, from board.Source, at board.Place) (cache.Fill, error) {
 	r, err := h.next.Read(ctx, from, at)
 	if bff.CodeOf(err) == bff.CodeResourceNotFound {
 		return cache.Fill{}, cache.Negative(err, noPlaceFor)

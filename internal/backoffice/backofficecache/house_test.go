@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -18,12 +18,12 @@ import (
 // arrivals answers once, and fails from then on.
 type arrivals struct{ answered bool }
 
-func (a *arrivals) Read(context.Context, backoffice.Source, backoffice.Place) (backoffice.Reading, error) {
+func (a *arrivals) Read(context.Context, board.Source, board.Place) (board.Reading, error) {
 	if a.answered {
-		return backoffice.Reading{}, errors.New("away")
+		return board.Reading{}, errors.New("away")
 	}
 	a.answered = true
-	return backoffice.Reading{Value: []backoffice.Stay{{ReservationID: "rsv_1", GuestName: "Zarghuna", Notes: "her birthday", RoomNumber: "204", VIP: true}}}, nil
+	return board.Reading{Value: []board.Stay{{ReservationID: "rsv_1", GuestName: "Zarghuna", Notes: "her birthday", RoomNumber: "204", VIP: true}}}, nil
 }
 
 // A reading that stands in names guests for as long as a view may, and then no more.
@@ -43,26 +43,26 @@ func TestOldReadingsNameNoGuest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
-		full := backoffice.Stay{ReservationID: "rsv_1", GuestName: "Zarghuna", Notes: "her birthday", RoomNumber: "204", VIP: true}
+		at := board.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
+		full := board.Stay{ReservationID: "rsv_1", GuestName: "Zarghuna", Notes: "her birthday", RoomNumber: "204", VIP: true}
 		nameless := full
 		nameless.GuestName, nameless.Notes = "", ""
 		for _, step := range []struct {
 			wait  time.Duration
 			stale bool
-			want  backoffice.Stay
+			want  board.Stay
 		}{
 			{0, false, full},
-			{backoffice.NamesKept - time.Second, true, full},
+			{board.NamesKept - time.Second, true, full},
 			{2 * time.Second, true, nameless},
 			{4 * time.Minute, true, nameless},
 		} {
 			<-time.After(step.wait)
-			r, err := h.Read(t.Context(), backoffice.SourceArrivals, at)
+			r, err := h.Read(t.Context(), board.SourceArrivals, at)
 			if err != nil || r.Stale != step.stale {
 				t.Fatalf("after %v more: stale %v, %v", step.wait, r.Stale, err)
 			}
-			if diff := cmp.Diff([]backoffice.Stay{step.want}, r.Value); diff != "" {
+			if diff := cmp.Diff([]board.Stay{step.want}, r.Value); diff != "" {
 				t.Errorf("after %v more: %s", step.wait, diff)
 			}
 			synctest.Wait() // for a refresh after the response

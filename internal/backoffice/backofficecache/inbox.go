@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -26,17 +27,17 @@ const (
 // Inboxes mirrors the inboxes of other services.
 type Inboxes struct {
 	keys   redis.Keys
-	feed   backoffice.InboxFeed
-	caches map[backoffice.Inbox]*cache.Cache
+	feed   inbox.InboxFeed
+	caches map[inbox.Inbox]*cache.Cache
 	now    func() time.Time
 }
 
-var _ backoffice.Mirrors = (*Inboxes)(nil)
+var _ inbox.Mirrors = (*Inboxes)(nil)
 
 // NewInboxes returns mirrors of what a feed has.
-func NewInboxes(store *cache.Store, keys redis.Keys, feed backoffice.InboxFeed, now func() time.Time) (*Inboxes, error) {
-	i := &Inboxes{keys: keys, feed: feed, caches: map[backoffice.Inbox]*cache.Cache{}, now: now}
-	for of, fresh := range map[backoffice.Inbox]time.Duration{backoffice.Suggestions: suggestionsFresh, backoffice.Alerts: alertsFresh} {
+func NewInboxes(store *cache.Store, keys redis.Keys, feed inbox.InboxFeed, now func() time.Time) (*Inboxes, error) {
+	i := &Inboxes{keys: keys, feed: feed, caches: map[inbox.Inbox]*cache.Cache{}, now: now}
+	for of, fresh := range map[inbox.Inbox]time.Duration{inbox.Suggestions: suggestionsFresh, inbox.Alerts: alertsFresh} {
 		opened, err := cache.New(store, cache.Config{
 			Name: string(of) + "-inbox", Shared: true, Raw: true, MaxBytes: inboxBytes,
 			TTL: func() cache.TTL { return cache.TTL{Fresh: fresh, Stale: inboxStale} },
@@ -50,8 +51,8 @@ func NewInboxes(store *cache.Store, keys redis.Keys, feed backoffice.InboxFeed, 
 }
 
 // part is what events make void.
-func part(of backoffice.Inbox) backoffice.Part {
-	if of == backoffice.Suggestions {
+func part(of inbox.Inbox) backoffice.Part {
+	if of == inbox.Suggestions {
 		return backoffice.PartAIInbox
 	}
 	return backoffice.PartAlertInbox
@@ -72,10 +73,10 @@ func wholeTag(p backoffice.Part, tenant bff.ID) string {
 }
 
 // ListInbox implements backoffice.Mirrors.
-func (i *Inboxes) ListInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID) (backoffice.Mirror, error) {
+func (i *Inboxes) ListInbox(ctx context.Context, of inbox.Inbox, tenant, property bff.ID) (inbox.Mirror, error) {
 	keys, err := i.keys.Tenant(tenant)
 	if err != nil {
-		return backoffice.Mirror{}, err
+		return inbox.Mirror{}, err
 	}
 	kept, key := i.caches[of], inboxKey(keys, of, property)
 	entry, st, err := kept.Get(ctx, key, func(ctx context.Context) (cache.Fill, error) {
@@ -103,20 +104,20 @@ func (i *Inboxes) ListInbox(ctx context.Context, of backoffice.Inbox, tenant, pr
 		return fill, err
 	})
 	if err != nil {
-		return backoffice.Mirror{}, err
+		return inbox.Mirror{}, err
 	}
 	entries, err := entriesOf(entry)
-	return backoffice.Mirror{Entries: entries, AsOf: i.now().Add(-entry.Age()), Stale: st.Result == cache.Stale}, err
+	return inbox.Mirror{Entries: entries, AsOf: i.now().Add(-entry.Age()), Stale: st.Result == cache.Stale}, err
 }
 
-func entriesOf(e *cache.Entry) ([]backoffice.InboxEntry, error) {
+func entriesOf(e *cache.Entry) ([]inbox.InboxEntry, error) {
 	v, err := e.Value(func(body []byte) (any, error) {
-		var entries []backoffice.InboxEntry
+		var entries []inbox.InboxEntry
 		if err := json.Unmarshal(body, &entries); err != nil {
 			return nil, fmt.Errorf("decode inbox from cache: %w", err)
 		}
 		return entries, nil
 	})
-	entries, _ := v.([]backoffice.InboxEntry)
+	entries, _ := v.([]inbox.InboxEntry)
 	return entries, err
 }

@@ -2,12 +2,14 @@ package backofficecache
 
 import (
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
 // readingKey names a reading, which stays in this process.
-func readingKey(k redis.TenantKeys, from backoffice.Source, at backoffice.Place) string {
+func readingKey(k redis.TenantKeys, from board.Source, at board.Place) string {
 	return k.Key("read", at.Property.String(), string(from), at.Date.String()).Name()
 }
 
@@ -19,7 +21,7 @@ func readingKey(k redis.TenantKeys, from backoffice.Source, at backoffice.Place)
 func FlagsKey(k redis.Keys) string { return k.Key("cache", "flag", "bff-backoffice-flags") }
 
 // inboxKey names the mirror of a property's inbox, or of all of the tenant's.
-func inboxKey(k redis.TenantKeys, of backoffice.Inbox, property bff.ID) string {
+func inboxKey(k redis.TenantKeys, of inbox.Inbox, property bff.ID) string {
 	if property.IsZero() {
 		return k.Key(string(of)+":inbox", "all").Name()
 	}
@@ -32,7 +34,7 @@ func propertyKey(k redis.TenantKeys, property bff.ID) string {
 }
 
 // preferencesKey names an operator's preferences, for one property or for all.
-func preferencesKey(k redis.TenantKeys, o backoffice.PreferencesOwner) string {
+func preferencesKey(k redis.TenantKeys, o device.PreferencesOwner) string {
 	if o.Property.IsZero() {
 		return k.Key("prefs", o.Operator).Name()
 	}

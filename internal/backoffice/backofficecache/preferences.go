@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -23,15 +24,15 @@ const (
 
 // PreferencesSource is tenant-service.
 type PreferencesSource interface {
-	FetchPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error)
+	FetchPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error)
 }
 
 // PreferencesCopies keeps copies of preferences that outlive the cache.
 type PreferencesCopies interface {
 	// KeepPreferences keeps a copy unless there is a newer one.
-	KeepPreferences(ctx context.Context, c backoffice.PreferencesCopy) error
+	KeepPreferences(ctx context.Context, c device.PreferencesCopy) error
 	// FindKeptPreferences returns a copy, or CodeResourceNotFound.
-	FindKeptPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error)
+	FindKeptPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error)
 }
 
 // Preferences reads preferences through the cache, and from our copy while
@@ -50,7 +51,7 @@ type PreferencesConfig struct {
 	Log    *slog.Logger
 }
 
-var _ backoffice.PreferencesReader = (*Preferences)(nil)
+var _ device.PreferencesReader = (*Preferences)(nil)
 
 // NewPreferences returns a reader.
 func NewPreferences(cfg PreferencesConfig) (*Preferences, error) {
@@ -62,21 +63,21 @@ func NewPreferences(cfg PreferencesConfig) (*Preferences, error) {
 }
 
 // FindPreferences implements backoffice.PreferencesReader.
-func (p *Preferences) FindPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+func (p *Preferences) FindPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	keys, err := p.cfg.Keys.Tenant(o.Tenant)
 	if err != nil {
-		return backoffice.Preferences{}, err
+		return device.Preferences{}, err
 	}
-	return read(ctx, p.cache, preferencesKey(keys, o), func(ctx context.Context) (found[backoffice.Preferences], error) {
+	return read(ctx, p.cache, preferencesKey(keys, o), func(ctx context.Context) (found[device.Preferences], error) {
 		preferences, err := p.fetch(ctx, o)
-		return found[backoffice.Preferences]{preferences, backoffice.PartPreferences.Tags(o.Tenant, o.Property), preferences.Stale, copyFresh}, err
+		return found[device.Preferences]{preferences, backoffice.PartPreferences.Tags(o.Tenant, o.Property), preferences.Stale, copyFresh}, err
 	})
 }
 
 // fetch asks tenant-service and brings our copy up to date: a process may have been
 // killed after a change was accepted and before it was copied. Without tenant-service
 // it returns our copy.
-func (p *Preferences) fetch(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+func (p *Preferences) fetch(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	found, err := p.cfg.Source.FetchPreferences(ctx, o)
 	if bff.CodeOf(err) == bff.CodeResourceNotFound {
 		return found, cache.Negative(err, notFoundFor)
@@ -84,7 +85,7 @@ func (p *Preferences) fetch(ctx context.Context, o backoffice.PreferencesOwner) 
 	aside, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	if err == nil {
-		if err := p.cfg.Copies.KeepPreferences(aside, backoffice.PreferencesCopy{Owner: o, Preferences: found}); err != nil {
+		if err := p.cfg.Copies.KeepPreferences(aside, device.PreferencesCopy{Owner: o, Preferences: found}); err != nil {
 			p.cfg.Log.WarnContext(ctx, "copy of preferences not brought up to date: an older one may be shown while tenant-service is away", "error", err.Error())
 		}
 		return found, nil
@@ -97,7 +98,7 @@ func (p *Preferences) fetch(ctx context.Context, o backoffice.PreferencesOwner) 
 }
 
 // ForgetPreferences implements backoffice.PreferencesReader.
-func (p *Preferences) ForgetPreferences(ctx context.Context, o backoffice.PreferencesOwner) error {
+func (p *Preferences) ForgetPreferences(ctx context.Context, o device.PreferencesOwner) error {
 	keys, err := p.cfg.Keys.Tenant(o.Tenant)
 	if err != nil {
 		return err

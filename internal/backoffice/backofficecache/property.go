@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -15,12 +15,12 @@ import (
 // for all instances: a process that starts while property-service is away still knows
 // whose they are and which day they have.
 type Properties struct {
-	next  backoffice.Properties
+	next  board.Properties
 	cache *cache.Cache
 	keys  redis.Keys
 }
 
-var _ backoffice.Properties = (*Properties)(nil)
+var _ board.Properties = (*Properties)(nil)
 
 const (
 	propertyBytes = 8 << 20
@@ -34,7 +34,7 @@ const (
 )
 
 // NewProperties returns a memory in front of next.
-func NewProperties(store *cache.Store, keys redis.Keys, next backoffice.Properties) (*Properties, error) {
+func NewProperties(store *cache.Store, keys redis.Keys, next board.Properties) (*Properties, error) {
 	c, err := cache.New(store, cache.Config{
 		Name: "property", Shared: true, Raw: true, MaxBytes: propertyBytes, FillTimeout: propertyTimeout,
 		TTL: func() cache.TTL { return cache.TTL{Fresh: propertyFresh, Stale: propertyStale} },
@@ -43,10 +43,10 @@ func NewProperties(store *cache.Store, keys redis.Keys, next backoffice.Properti
 }
 
 // FindProperty implements backoffice.Properties.
-func (p *Properties) FindProperty(ctx context.Context, tenant, property bff.ID) (backoffice.Property, error) {
+func (p *Properties) FindProperty(ctx context.Context, tenant, property bff.ID) (board.Property, error) {
 	keys, err := p.keys.Tenant(tenant)
 	if err != nil {
-		return backoffice.Property{}, err
+		return board.Property{}, err
 	}
 	entry, _, err := p.cache.Get(ctx, propertyKey(keys, property), func(ctx context.Context) (cache.Fill, error) {
 		found, err := p.next.FindProperty(ctx, tenant, property)
@@ -60,13 +60,13 @@ func (p *Properties) FindProperty(ctx context.Context, tenant, property bff.ID) 
 		return cache.Fill{Body: body, Value: found}, err
 	})
 	if err != nil {
-		return backoffice.Property{}, err
+		return board.Property{}, err
 	}
 	value, err := entry.Value(func(body []byte) (any, error) {
-		var found backoffice.Property
+		var found board.Property
 		err := json.Unmarshal(body, &found)
 		return found, err
 	})
-	found, _ := value.(backoffice.Property) // only these two make them
+	found, _ := value.(board.Property) // only these two make them
 	return found, err
 }

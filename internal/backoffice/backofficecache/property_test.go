@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -21,13 +21,13 @@ type registry struct {
 	err   error
 }
 
-func (r *registry) FindProperty(_ context.Context, tenant, _ bff.ID) (backoffice.Property, error) {
+func (r *registry) FindProperty(_ context.Context, tenant, _ bff.ID) (board.Property, error) {
 	r.asked.Add(1)
 	if r.err == nil && tenant != r.owner {
-		return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+		return board.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 	}
-	zone, _ := backoffice.ReadZone("Asia/Kabul", "")
-	return backoffice.Property{Zone: zone}, r.err
+	zone, _ := board.ReadZone("Asia/Kabul", "")
+	return board.Property{Zone: zone}, r.err
 }
 
 // A tenant's property is known for ten minutes, and for half a day while

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -36,7 +37,7 @@ type Shortcuts struct {
 	themes *cache.Cache
 }
 
-var _ backoffice.ShortcutMaps = (*Shortcuts)(nil)
+var _ device.ShortcutMaps = (*Shortcuts)(nil)
 
 // NewShortcuts returns the maps.
 func NewShortcuts(store *cache.Store, keys redis.Keys, source ThemeSource) (*Shortcuts, error) {
@@ -56,10 +57,10 @@ const unthemed = "none"
 
 // FindShortcuts implements backoffice.ShortcutMaps. Shortcuts do not wait for a theme:
 // while theme-config-service is away they are those without one.
-func (s *Shortcuts) FindShortcuts(ctx context.Context, tenant bff.ID) (backoffice.ShortcutMap, error) {
+func (s *Shortcuts) FindShortcuts(ctx context.Context, tenant bff.ID) (device.ShortcutMap, error) {
 	keys, err := s.keys.Tenant(tenant)
 	if err != nil {
-		return backoffice.ShortcutMap{}, err
+		return device.ShortcutMap{}, err
 	}
 	tags := backoffice.PartShortcuts.Tags(tenant, bff.ID{})
 	theme := ""
@@ -74,19 +75,19 @@ func (s *Shortcuts) FindShortcuts(ctx context.Context, tenant bff.ID) (backoffic
 		version = unthemed
 	}
 	entry, _, err := s.maps.Get(ctx, shortcutsKey(keys, version), func(context.Context) (cache.Fill, error) {
-		body, err := json.Marshal(backoffice.ShortcutMap{Theme: theme, Shortcuts: backoffice.DefaultShortcuts()})
+		body, err := json.Marshal(device.ShortcutMap{Theme: theme, Shortcuts: device.DefaultShortcuts()})
 		return cache.Fill{Body: body, Tags: tags}, err
 	})
 	if err != nil {
-		return backoffice.ShortcutMap{}, err
+		return device.ShortcutMap{}, err
 	}
 	kept, err := entry.Value(func(body []byte) (any, error) {
-		var m backoffice.ShortcutMap
+		var m device.ShortcutMap
 		if err := json.Unmarshal(body, &m); err != nil {
 			return nil, fmt.Errorf("decode shortcuts from cache: %w", err)
 		}
 		return m, nil
 	})
-	m, _ := kept.(backoffice.ShortcutMap)
+	m, _ := kept.(device.ShortcutMap)
 	return m, err
 }

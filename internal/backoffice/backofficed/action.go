@@ -3,7 +3,7 @@ package backofficed
 import (
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 )
 
@@ -14,8 +14,8 @@ type ActionSettings struct {
 
 // openActions gives the API what it needs for actions that other services carry out.
 func (s *ActionSettings) openActions(api *backofficehttp.Config, on personal) error {
-	thresholds, err := backoffice.ReadThresholds(s.LargeCharges)
-	api.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
+	thresholds, err := action.ReadThresholds(s.LargeCharges)
+	api.Proxy = action.NewProxy(action.ProxyConfig{
 		Journal: on.ledger, Hands: on.upstreams.Hands, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger, Today: api.Calendar.Date,
 		Teller: on.teller, News: on.news, Now: time.Now,
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -90,11 +90,11 @@ func TestShift(t *testing.T) {
 	}
 
 	// One of those who are expected, whose room is free.
-	var arrivals struct{ Items []backoffice.Stay }
+	var arrivals struct{ Items []board.Stay }
 	if err := s.viewed(d, "/arrivals"+of+"&status=confirmed").Into(&arrivals); err != nil {
 		t.Fatal(err)
 	}
-	in := slices.IndexFunc(arrivals.Items, func(g backoffice.Stay) bool {
+	in := slices.IndexFunc(arrivals.Items, func(g board.Stay) bool {
 		return s.act(d, "/reservations/"+g.ReservationID+"/check-in"+of, "", nil).Status == http.StatusOK
 	})
 	if in < 0 {

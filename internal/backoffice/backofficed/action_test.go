@@ -14,6 +14,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 )
 
 func decode(tb testing.TB, body []byte, into any) {
@@ -135,7 +137,7 @@ func (o *outboxFake) proxied(name backoffice.ActionName) []backoffice.Outcome {
 	defer o.mu.Unlock()
 	var out []backoffice.Outcome
 	for _, e := range o.events {
-		var said backoffice.MutationProxied
+		var said action.MutationProxied
 		decode(o.tb, e.Payload, &said)
 		if strings.Contains(string(e.Payload), "Zarghuna") {
 			o.tb.Errorf("a guest in %s", e.Payload)
@@ -414,7 +416,7 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	at := f.clock()
-	f.behindUs.add(backoffice.Suggestions, f.tenant, "sug_old", at, `,"expiresAt":"`+bff.At(at).String()+`"`)
+	f.behindUs.add(inbox.Suggestions, f.tenant, "sug_old", at, `,"expiresAt":"`+bff.At(at).String()+`"`)
 	for id, want := range map[string]string{"sug_old": "STATE_CONFLICT", "sug_none": "RESOURCE_NOT_FOUND", firstSuggestion: "SUGGESTION_ALREADY_DECIDED"} {
 		if got := codeOf(f.send(0, a.keyed(base+"/ai/suggestions/"+id+"/decide?propertyId="+house, `{"outcome":"accepted"}`))); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)

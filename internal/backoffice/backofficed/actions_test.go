@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -75,7 +76,7 @@ func actions() []onceAction {
 	lock := func(name string, short ...string) onceAction {
 		return onceAction{
 			name: name + " key", second: name == "revoke", short: short, recorded: (*killedFleet).recordedLock,
-			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, backoffice.LockAction(name)) },
+			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, lock.LockAction(name)) },
 		}
 	}
 	mark := func(name string, prepare func(*killedFleet, *till) ready, short ...string) onceAction {

@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // activityDoc is what tests look at of a page.
@@ -94,7 +95,7 @@ func TestActivityPages(t *testing.T) {
 		t.Error(diff)
 	}
 	f.behindUs.with(func() {
-		want := backoffice.ActivityQuery{
+		want := audit.ActivityQuery{
 			Property: bff.MustParseID(bff.PrefixProperty, house), Resource: backoffice.Resource{Kind: "reservation"}, Operator: "opt_karim",
 			From: time.Date(2026, 10, 31, 19, 30, 0, 0, time.UTC), Limit: 2, After: f.behindUs.asked.After,
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -66,7 +66,7 @@ func (a *auditVerify) Run(ctx context.Context, id service.Identity) (err error) 
 		if err != nil {
 			return err
 		}
-		heads, err := backoffice.ReadAuditHeads(b)
+		heads, err := audit.ReadAuditHeads(b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -27,9 +28,9 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{limits: "auth=1000"})
 	s, thief := f.sender("opt_parwana"), f.sender("opt_parwana")
-	good := backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	good := identity.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
 	for name, test := range map[string]struct {
-		tokens backoffice.Tokens
+		tokens identity.Tokens
 		err    error
 		body   string
 		change func(*request)
@@ -49,7 +50,7 @@ func TestRefresh(t *testing.T) {
 		// What iam would give to another key or device stays here.
 		"for another key":    {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.by = thief.device }, "DEVICE_MISMATCH"},
 		"for another device": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Device-Id", thief.device.ID()) }, "DEVICE_MISMATCH"},
-		"no token of iam's":  {backoffice.Tokens{AccessToken: "x"}, nil, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_UNAVAILABLE"},
+		"no token of iam's":  {identity.Tokens{AccessToken: "x"}, nil, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_UNAVAILABLE"},
 	} {
 		f.iam.tokens, f.iam.err = test.tokens, test.err
 		r := s.refreshRequest(test.body)
@@ -60,7 +61,7 @@ func TestRefresh(t *testing.T) {
 		if got := codeOf(w); got != test.want {
 			t.Errorf("%s: %s, want %s: %s", name, got, test.want, w.Body)
 		}
-		var got backoffice.Tokens
+		var got identity.Tokens
 		if test.want == "OK" && (json.Unmarshal(w.Body.Bytes(), &got) != nil || got != good) {
 			t.Errorf("%s: %s", name, w.Body)
 		}

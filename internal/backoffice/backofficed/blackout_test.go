@@ -16,6 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -35,7 +36,7 @@ type dayBilling struct {
 }
 
 // Carry implements backoffice.Hands.
-func (f *dayBilling) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+func (f *dayBilling) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key, now := c.Once.Key, f.clock()
@@ -47,7 +48,7 @@ func (f *dayBilling) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command
 		delete(f.late, key)
 		return nil, &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}
 	}
-	return backoffice.Done{"entryId": "ent_1", "folioId": c.ID, "postedAt": bff.At(now)}, nil
+	return action.Done{"entryId": "ent_1", "folioId": c.ID, "postedAt": bff.At(now)}, nil
 }
 
 // blackoutCharge is a charge that a desk sends until it learns what became of it.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -16,7 +16,7 @@ import (
 const turnEvery = time.Second
 
 // tellTurns tells streams of days that have ended.
-func (c *Config) tellTurns(turns *backoffice.Turns) func(context.Context) error {
+func (c *Config) tellTurns(turns *board.Turns) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(turnEvery)
 		defer tick.Stop()
@@ -32,15 +32,15 @@ func (c *Config) tellTurns(turns *backoffice.Turns) func(context.Context) error 
 }
 
 // openBoards opens dashboards and views over what upstreams know.
-func openBoards(house backoffice.House, deadlines backoffice.Deadlines, store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config) error {
+func openBoards(house board.House, deadlines board.Deadlines, store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config) error {
 	kept, err := backofficecache.NewHouse(house, store, keys)
 	if err != nil {
 		return err
 	}
 	var err1, err2 error
 	cfg.Dashboards, err1 = backofficehttp.NewDashboards(backofficehttp.DashboardsConfig{
-		Composer: backoffice.NewComposer(kept, deadlines), Store: store, Keys: keys, Metrics: cfg.Metrics, Namespace: cfg.Namespace,
+		Composer: board.NewComposer(kept, deadlines), Store: store, Keys: keys, Metrics: cfg.Metrics, Namespace: cfg.Namespace,
 	})
-	cfg.Views, err2 = backofficehttp.NewViews(backoffice.NewWorkbench(kept, deadlines), store, keys)
+	cfg.Views, err2 = backofficehttp.NewViews(board.NewWorkbench(kept, deadlines), store, keys)
 	return errors.Join(err1, err2)
 }

@@ -18,6 +18,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -34,7 +36,7 @@ func BenchmarkDashboard(b *testing.B) {
 	var body []byte
 	f := newFront(b, frontConfig{limits: manyReads, routes: []web.Route{{
 		Pattern: "GET " + base + "/bare", Kind: web.PrivateRead, Budget: time.Second, Limit: backofficehttp.LimitRead, Gate: "read",
-		Needs: backoffice.Needs{Property: true},
+		Needs: identity.Needs{Property: true},
 		Handle: func(w http.ResponseWriter, _ *http.Request) error {
 			h := w.Header()
 			h["Content-Type"] = []string{"application/x-ndjson"}
@@ -122,7 +124,7 @@ func BenchmarkComposedDashboard(b *testing.B) {
 	f := newFront(b, frontConfig{limits: manyReads, upstreams: up.House, tenant: tenant})
 	f.employAt("*", "opt_mirwais", backoffice.GeneralManager)
 	m := f.sender("opt_mirwais")
-	at := backoffice.Place{Tenant: tenant, Property: property, Day: backoffice.Day{Date: bff.DateOf(time.Now())}}
+	at := board.Place{Tenant: tenant, Property: property, Day: board.Day{Date: bff.DateOf(time.Now())}}
 	void := backofficecache.NewInvalidator(f.stores[0])
 	var composed, alone []time.Duration
 	partial := 0
@@ -143,7 +145,7 @@ func BenchmarkComposedDashboard(b *testing.B) {
 			partial++
 		}
 		began = time.Now()
-		if _, err := up.House.Read(b.Context(), backoffice.SourceAlerts, at); err != nil {
+		if _, err := up.House.Read(b.Context(), board.SourceAlerts, at); err != nil {
 			b.Fatal(err)
 		}
 		alone = append(alone, time.Since(began))

@@ -18,6 +18,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -26,17 +27,17 @@ const manyReads = "read=1000000,ip=1000000,fingerprint=1000000"
 
 // widgetLine is a widget in either form of a dashboard.
 type widgetLine struct {
-	WidgetID  backoffice.WidgetID     `json:"widgetId"`
-	Status    backoffice.WidgetStatus `json:"status"`
-	Data      json.RawMessage         `json:"data"`
-	ErrorCode bff.Code                `json:"errorCode"`
-	Shell     bool                    `json:"shell"`
-	End       bool                    `json:"end"`
-	Partial   bool                    `json:"partial"`
+	WidgetID  board.WidgetID     `json:"widgetId"`
+	Status    board.WidgetStatus `json:"status"`
+	Data      json.RawMessage    `json:"data"`
+	ErrorCode bff.Code           `json:"errorCode"`
+	Shell     bool               `json:"shell"`
+	End       bool               `json:"end"`
+	Partial   bool               `json:"partial"`
 }
 
 // dashboard reads a dashboard in one of its forms.
-func (s *sender) dashboard(instance int, property, media string) map[backoffice.WidgetID]widgetLine {
+func (s *sender) dashboard(instance int, property, media string) map[board.WidgetID]widgetLine {
 	s.f.tb.Helper()
 	r := s.request(http.MethodGet, base+"/dashboard?propertyId="+property, "")
 	r.header.Set("Accept", media)
@@ -44,7 +45,7 @@ func (s *sender) dashboard(instance int, property, media string) map[backoffice.
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != media {
 		s.f.tb.Fatalf("%d %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
 	}
-	out := map[backoffice.WidgetID]widgetLine{}
+	out := map[board.WidgetID]widgetLine{}
 	if media == "application/json" {
 		var doc struct {
 			Widgets []widgetLine `json:"widgets"`
@@ -83,9 +84,9 @@ func (f *front) employAt(scope string, operator string, roles ...backoffice.Role
 func TestRolesDoNotLeakThroughTheCache(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{limits: manyReads, instances: 2, sharedCache: true})
-	visible := func(roles ...backoffice.Role) map[backoffice.WidgetID]bool {
-		out := map[backoffice.WidgetID]bool{}
-		for _, w := range backoffice.Widgets() {
+	visible := func(roles ...backoffice.Role) map[board.WidgetID]bool {
+		out := map[board.WidgetID]bool{}
+		for _, w := range board.Widgets() {
 			if w.Visible(roles) {
 				out[w.ID] = true
 			}
@@ -103,9 +104,9 @@ func TestRolesDoNotLeakThroughTheCache(t *testing.T) {
 	}
 	sees := func(s *sender, instance int, property, media string, roles ...backoffice.Role) {
 		t.Helper()
-		got := map[backoffice.WidgetID]bool{}
+		got := map[board.WidgetID]bool{}
 		for id, l := range s.dashboard(instance, property, media) {
-			if l.Status != backoffice.WidgetForbidden {
+			if l.Status != board.WidgetForbidden {
 				got[id] = true
 			} else if l.Data != nil {
 				t.Errorf("%v: %s is forbidden and shown", roles, id)
@@ -217,7 +218,7 @@ type view struct {
 	Date     string                       `json:"date"`
 	Stale    bool                         `json:"stale"`
 	Missing  []string                     `json:"missing"`
-	Degraded []backoffice.Degradation     `json:"degraded"`
+	Degraded []board.Degradation          `json:"degraded"`
 	Counts   map[string]int               `json:"counts"`
 	Items    []map[string]json.RawMessage `json:"items"`
 }
@@ -279,7 +280,7 @@ func TestViewsGoStale(t *testing.T) {
 	}
 	away := &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: &upstream.Error{Reason: upstream.Breaker}}
 	f.house.change(func(h *houseFake) {
-		h.fails = map[backoffice.Source]error{backoffice.SourceArrivals: away, backoffice.SourceDepartures: away, backoffice.SourceTasks: away}
+		h.fails = map[board.Source]error{board.SourceArrivals: away, board.SourceDepartures: away, board.SourceTasks: away}
 	})
 	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(ctx, f.tenant, bff.ID{}, backoffice.PartArrivals); err != nil {
 		t.Fatal(err)
@@ -293,15 +294,15 @@ func TestViewsGoStale(t *testing.T) {
 	if got := codeOf(s.get("/departures?propertyId=" + house)); got != "UPSTREAM_UNAVAILABLE" {
 		t.Errorf("never seen: %s", got)
 	}
-	f.house.change(func(h *houseFake) { delete(h.fails, backoffice.SourceArrivals) })
+	f.house.change(func(h *houseFake) { delete(h.fails, board.SourceArrivals) })
 	v := s.view("/today?propertyId=" + house)
 	if !slices.Equal(v.Missing, []string{"departures", "tasks"}) {
 		t.Errorf("today without two of its sources: %+v", v)
 	}
 	// The last reading of arrivals may stand in for a moment more.
-	v.Degraded = slices.DeleteFunc(v.Degraded, func(d backoffice.Degradation) bool { return d.Part == backoffice.SourceArrivals })
-	want := []backoffice.Degradation{
-		{Part: backoffice.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: backoffice.SourceTasks, Reason: bff.ReasonBreaker, Affected: 1},
+	v.Degraded = slices.DeleteFunc(v.Degraded, func(d board.Degradation) bool { return d.Part == board.SourceArrivals })
+	want := []board.Degradation{
+		{Part: board.SourceDepartures, Reason: bff.ReasonBreaker, Affected: 1}, {Part: board.SourceTasks, Reason: bff.ReasonBreaker, Affected: 1},
 	}
 	if diff := cmp.Diff(want, v.Degraded); diff != "" {
 		t.Errorf("why they are missing:\n%s", diff)
@@ -309,8 +310,8 @@ func TestViewsGoStale(t *testing.T) {
 }
 
 // isOld reports whether arrivals are said to be old.
-func isOld(d []backoffice.Degradation) bool {
-	return len(d) == 1 && d[0].Part == backoffice.SourceArrivals && d[0].Reason == bff.ReasonStale && d[0].AgeMs > 0 && d[0].Affected > 0
+func isOld(d []board.Degradation) bool {
+	return len(d) == 1 && d[0].Part == board.SourceArrivals && d[0].Reason == bff.ReasonStale && d[0].AgeMs > 0 && d[0].Affected > 0
 }
 
 // What Redis keeps of guests' names goes with the views that show them; what stands in
@@ -377,15 +378,15 @@ func TestWidgetsGoStale(t *testing.T) {
 	f := newFront(t, frontConfig{limits: manyReads})
 	s := f.sender("opt_parwana")
 	s.dashboard(0, house, "application/json")
-	f.house.change(func(h *houseFake) { h.fails[backoffice.SourceAlerts] = errors.New("away") })
+	f.house.change(func(h *houseFake) { h.fails[board.SourceAlerts] = errors.New("away") })
 	if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(testkit.Context(t), f.tenant, bff.ID{}, backoffice.PartDashboard); err != nil {
 		t.Fatal(err)
 	}
 	got := s.dashboard(0, house, "application/x-ndjson")
-	if l := got["alerts"]; l.Status != backoffice.WidgetStale || l.Data == nil {
+	if l := got["alerts"]; l.Status != board.WidgetStale || l.Data == nil {
 		t.Errorf("%+v", l)
 	}
-	if l := got["notes"]; l.Status != backoffice.WidgetOK {
+	if l := got["notes"]; l.Status != board.WidgetOK {
 		t.Errorf("%+v", l)
 	}
 }

@@ -16,9 +16,16 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
@@ -81,7 +88,7 @@ type slowService struct {
 	platform http.Handler
 	until    time.Time // the end of the route's budget
 	server   *web.Server
-	at       backoffice.Place
+	at       board.Place
 
 	mu    sync.Mutex
 	calls int
@@ -132,7 +139,7 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	s := &slowService{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
 	hotel := platform.Catalog().Properties[0]
 	tenant, property := bff.MustParseID(bff.PrefixTenant, hotel.TenantID), bff.MustParseID(bff.PrefixProperty, hotel.PropertyID)
-	s.at = backoffice.Place{Tenant: tenant, Property: property}
+	s.at = board.Place{Tenant: tenant, Property: property}
 	urls := map[backoffice.Upstream]string{}
 	for _, u := range backoffice.Upstreams() {
 		urls[u] = "http://platform.test/" + string(u)
@@ -169,33 +176,33 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 		factor.Scope = backoffice.ScopeLockRevoke
 	}
 	cfg := backofficehttp.Config{
-		Properties: properties, Attestations: factor, Calendar: backoffice.NewCalendar(properties, 0), Turns: backoffice.NewTurns(streams, streams),
-		Flags: backoffice.NewFlags(streams), Viewings: backoffice.NewViewings(outbox, news), Background: background, Log: log, Metrics: metrics, Namespace: "slow",
+		Properties: properties, Attestations: factor, Calendar: board.NewCalendar(properties, 0), Turns: board.NewTurns(streams, streams),
+		Flags: identity.NewFlags(streams), Viewings: board.NewViewings(outbox, news), Background: background, Log: log, Metrics: metrics, Namespace: "slow",
 	}
 	mirrors, err1 := backofficecache.NewInboxes(store, keys, up.Inboxes, time.Now)
 	reader, err2 := backofficecache.NewPreferences(backofficecache.PreferencesConfig{Store: store, Keys: keys, Source: up.Tenant, Copies: kept, Log: log})
 	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, up.Theme)
-	thresholds, err4 := backoffice.ReadThresholds("AFN=100")
-	err5 := openBoards(up.House, backoffice.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}, store, keys, &cfg)
+	thresholds, err4 := action.ReadThresholds("AFN=100")
+	err5 := openBoards(up.House, board.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}, store, keys, &cfg)
 	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), streams)
-	cfg.Inboxes, cfg.Shortcuts = backoffice.NewInboxes(mirrors, kept), shortcuts
-	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
-	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
-	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
+	teller := stream.NewTeller(backofficecache.NewInvalidator(store), streams)
+	cfg.Inboxes, cfg.Shortcuts = inbox.NewInboxes(mirrors, kept), shortcuts
+	cfg.Clerk = inbox.NewClerk(inbox.ClerkConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
+	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
+	cfg.Proxy = action.NewProxy(action.ProxyConfig{
 		Journal: outbox, Hands: up.Hands, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
 	})
-	cfg.Locks = backoffice.NewLocks(backoffice.LocksConfig{Integration: up.Lock, Resources: up.Hands, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
+	cfg.Locks = lock.NewLocks(lock.LocksConfig{Integration: up.Lock, Resources: up.Hands, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
 	var routes []web.Route
 	for _, one := range backofficehttp.New(cfg).Routes() {
 		if one.Pattern != rt.Pattern {
 			continue
 		}
-		handle, needs := one.Handle, one.Needs.(backoffice.Needs)
+		handle, needs := one.Handle, one.Needs.(identity.Needs)
 		one.Handle = func(w http.ResponseWriter, r *http.Request) error {
 			time.Sleep(backoffice.UpstreamTenant.Timeout())
 			v := &backoffice.Visit{
@@ -254,8 +261,8 @@ func (s slowStore) BeginMutation(ctx context.Context, a backoffice.Attempt) (bac
 	return slowMutation{m}, earlier, err
 }
 
-// CountCharge implements backoffice.Charges.
-func (s slowStore) CountCharge(ctx context.Context, c backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
+// CountCharge implements action.Charges.
+func (s slowStore) CountCharge(ctx context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
 	commit()
 	return s.neighbours.CountCharge(ctx, c, within)
 }
@@ -287,6 +294,6 @@ func (attested) UseAttestation(context.Context, backoffice.Attestation, string) 
 // noStreams has none to tell, and no flags.
 type noStreams struct{}
 
-func (noStreams) Notify(context.Context, backoffice.Notice) error             { return nil }
-func (noStreams) FirstToTell(context.Context, backoffice.Place) (bool, error) { return false, nil }
-func (noStreams) Bools() map[string]bool                                      { return nil }
+func (noStreams) Notify(context.Context, backoffice.Notice) error        { return nil }
+func (noStreams) FirstToTell(context.Context, board.Place) (bool, error) { return false, nil }
+func (noStreams) Bools() map[string]bool                                 { return nil }

@@ -15,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -29,11 +30,11 @@ func guarded() []web.Route {
 	return []web.Route{
 		{
 			Pattern: "GET " + base + "/for-managers", Handle: handle, Kind: web.PrivateRead, Budget: time.Minute, Limit: "session", Gate: "read",
-			Needs: backoffice.Needs{Roles: []backoffice.Role{backoffice.GeneralManager, backoffice.Owner}},
+			Needs: identity.Needs{Roles: []backoffice.Role{backoffice.GeneralManager, backoffice.Owner}},
 		},
 		{
 			Pattern: "GET " + base + "/of-a-house", Handle: handle, Kind: web.PrivateRead, Budget: time.Minute, Limit: "session", Gate: "read",
-			Needs: backoffice.Needs{Property: true},
+			Needs: identity.Needs{Property: true},
 		},
 	}
 }

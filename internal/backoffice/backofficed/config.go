@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -134,7 +135,7 @@ func (c *Config) Validate() error {
 		"widget-deadline and dashboard-deadline: want 0 < widget <= dashboard <= 2s")
 	need(c.MetricTenants >= 0 && c.MetricTenants <= maxMetricTenants, "metric-tenants: want 0 to %d", maxMetricTenants)
 	need(c.TakeOver > 0 && c.TakeOver <= time.Minute, "take-over: want at most 1m")
-	if _, err := backoffice.ReadThresholds(c.LargeCharges); err != nil {
+	if _, err := action.ReadThresholds(c.LargeCharges); err != nil {
 		errs = append(errs, fmt.Errorf("large-charges: %w", err))
 	}
 	need(c.MaxStreams >= 1, "max-streams: want at least 1")

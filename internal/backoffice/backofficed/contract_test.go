@@ -18,6 +18,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -89,7 +91,7 @@ func TestContract(t *testing.T) {
 		}
 	}
 	s := f.sender("opt_parwana")
-	f.iam.tokens = backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	f.iam.tokens = identity.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
 	operations := map[string]func(*sender) *request{
 		"session": func(s *sender) *request { return s.request(http.MethodGet, base+"/session", "") },
 		"refresh": func(s *sender) *request { return s.refreshRequest(`{"refreshToken":"rft_1"}`) },
@@ -115,7 +117,7 @@ func TestContract(t *testing.T) {
 		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },
 		"moveCursor": func(s *sender) *request { return s.keyed(base+"/sync/cursor", s.nextMove()) },
 	}
-	for _, action := range backoffice.LockActions() {
+	for _, action := range lock.LockActions() {
 		operations[string(action)+"Key"] = func(s *sender) *request { return s.lock(string(action), "{}") }
 	}
 	for name, path := range personalReads() {

@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/http1"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -96,7 +97,7 @@ func TestProofHouseDay(t *testing.T) {
 
 // dated is what answers say of their day.
 type dated struct {
-	Day    backoffice.Day
+	Day    board.Day
 	Date   string
 	Counts map[string]int
 	Items  []struct{ CheckIn, CheckOut string }
@@ -120,7 +121,7 @@ func looksAtTheWall(t *testing.T, s *sender, property string, wall time.Time) {
 	for _, view := range []string{"/today", "/arrivals", "/departures", "/in-house", "/housekeeping/board", "/maintenance/board", "/dashboard"} {
 		got := read(view + "?propertyId=" + property)
 		next := wall.AddDate(0, 0, 1).Format(time.DateOnly)
-		if got.Day.Date.String() != want || got.Day.TimeZone != wall.Location().String() || got.Day.Source != backoffice.DayOfProperty ||
+		if got.Day.Date.String() != want || got.Day.TimeZone != wall.Location().String() || got.Day.Source != board.DayOfProperty ||
 			got.Day.EndsAt.In(wall.Location()).Format(time.DateTime) != next+" 00:00:00" {
 			t.Errorf("%s when it is %s: %+v", view, wall, got.Day)
 		}

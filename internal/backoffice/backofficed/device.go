@@ -8,6 +8,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -29,10 +30,10 @@ func (c *Config) openDevices(on deviceParts, api *backofficehttp.Config) error {
 	if err != nil {
 		return err
 	}
-	api.Sync, err = backoffice.NewSync(backoffice.SyncConfig{
+	api.Sync, err = device.NewSync(device.SyncConfig{
 		Cursors: cursors, Mover: on.upstream, Records: records, Mutations: on.ledger, News: on.news, Notices: on.notices, Keys: revealed(c.SyncKeys),
 	})
-	api.Devices = backoffice.NewDevices(records, on.notices, on.news)
+	api.Devices = device.NewDevices(records, on.notices, on.news)
 	api.SyncBaseURL = cmp.Or(c.SyncPublicURL, c.SyncURL)
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 const (
@@ -40,8 +41,8 @@ type deviceFake struct {
 
 	mu      sync.Mutex
 	offline map[bff.ID]bool
-	seen    []backoffice.Seen
-	reports []backoffice.HintReport
+	seen    []device.Seen
+	reports []device.HintReport
 	err     error
 }
 
@@ -58,7 +59,7 @@ func (d *deviceFake) lose(device bff.ID) {
 	d.offline[device] = true
 }
 
-func (d *deviceFake) RecordHeartbeat(ctx context.Context, s backoffice.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
+func (d *deviceFake) RecordHeartbeat(ctx context.Context, s device.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err != nil {
@@ -73,7 +74,7 @@ func (d *deviceFake) RecordHeartbeat(ctx context.Context, s backoffice.Seen, cam
 	return was, d.outbox.Record(ctx, nil, reported...)
 }
 
-func (d *deviceFake) AddHints(_ context.Context, r backoffice.HintReport, _ backoffice.Once) (backoffice.Answer, error) {
+func (d *deviceFake) AddHints(_ context.Context, r device.HintReport, _ backoffice.Once) (backoffice.Answer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err != nil {
@@ -147,7 +148,7 @@ func TestDeviceReportsAreRefused(t *testing.T) {
 	f := newFront(t, frontConfig{})
 	s := f.sender("opt_parwana")
 	own := s.device.ID()
-	many := `{"entries":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"a","count":1},`, backoffice.MaxHints+1), ",") + `]}`
+	many := `{"entries":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"a","count":1},`, device.MaxHints+1), ",") + `]}`
 	for _, test := range []struct {
 		device, route, body string
 		want                []string // code, then the refused fields
@@ -210,7 +211,7 @@ func TestOfflineHints(t *testing.T) {
 		t.Errorf("%s, want %s", w.Body, want)
 	}
 	queued := bff.At(time.Date(2026, 11, 17, 11, 2, 0, 0, time.UTC))
-	if diff := cmp.Diff([]backoffice.Hint{{ID: "q-17", Kind: "check_in", ResourceID: "rsv_1", Count: 1, QueuedAt: &queued}, {Kind: "charge", Count: 2}}, r.Hints); diff != "" {
+	if diff := cmp.Diff([]device.Hint{{ID: "q-17", Kind: "check_in", ResourceID: "rsv_1", Count: 1, QueuedAt: &queued}, {Kind: "charge", Count: 2}}, r.Hints); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 const (
@@ -54,7 +54,7 @@ func (c *deviceCount) count(now time.Time) map[string]float64 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), devicesTimeout)
 	defer cancel()
-	known := map[string]float64{string(backoffice.DeviceOnline): 0, string(backoffice.DeviceOffline): 0}
+	known := map[string]float64{string(device.DeviceOnline): 0, string(device.DeviceOffline): 0}
 	c.at, c.known = now, nil // after a failure too: an outage is asked once a minute
 	rows, err := c.db.Query(ctx, countDevices)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -98,7 +98,7 @@ func TestDeviceSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	shaken = s.settled(d, desk.Call{Method: http.MethodPost, Path: "/sync/handshake"})
-	var c backoffice.SyncCursor
+	var c device.SyncCursor
 	if err := shaken.Into(&c); err != nil || !c.Stale || c.Version != h.CursorVersion+1 {
 		t.Errorf("%d %s", shaken.Status, shaken.Body)
 	}

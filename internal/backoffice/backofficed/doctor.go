@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/doctor"
@@ -87,7 +87,7 @@ func (c *Config) auditKeys(ctx context.Context) ([]doctor.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := backoffice.ParseAuditKeys(lines); err != nil {
+	if _, err := audit.ParseAuditKeys(lines); err != nil {
 		return doctor.Bad("make one with `echo \"audit-2026-11:$(openssl rand -base64 32)\"`", "%s", err), nil
 	}
 	if len(service.Guessable("", seeds(lines)...)) > 0 {

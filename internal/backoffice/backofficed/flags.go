@@ -5,8 +5,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/flags"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
@@ -17,7 +17,7 @@ const flagsEvery = 30 * time.Second
 
 // openFlags reads the platform's flags from a file and from a hash in the cache tier,
 // which wins. The tier may evict the hash: what must stay is in the file.
-func (c *Config) openFlags(p *service.Process, client rueidis.Client) (*backoffice.Flags, error) {
+func (c *Config) openFlags(p *service.Process, client rueidis.Client) (*identity.Flags, error) {
 	sources := []flags.Source{flags.NewRedis(client, backofficecache.FlagsKey(p.Keys()))}
 	if c.FlagsFile != "" {
 		sources = append([]flags.Source{flags.NewFile(c.FlagsFile)}, sources...)
@@ -26,5 +26,5 @@ func (c *Config) openFlags(p *service.Process, client rueidis.Client) (*backoffi
 	if err != nil {
 		return nil, err
 	}
-	return backoffice.NewFlags(f), nil
+	return identity.NewFlags(f), nil
 }

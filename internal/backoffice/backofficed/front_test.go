@@ -28,10 +28,15 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/dpop"
@@ -67,10 +72,10 @@ type front struct {
 	cfg       frontConfig
 	prefix    string                    // of the keys
 	sessions  *backofficestore.Sessions // of the first instance
-	accesses  []*backoffice.Access
+	accesses  []*identity.Access
 	house     *houseFake
 	stores    []*cache.Store
-	turns     []*backoffice.Turns
+	turns     []*board.Turns
 	behind    []*web.Background
 	instances []*web.Server
 	streams   []*streams
@@ -87,11 +92,11 @@ type frontConfig struct {
 	limits        string
 	minAppVersion string
 	redisURL      string
-	sharedCache   bool             // between the instances
-	sharedLimits  bool             // kept in the session tier, as in production
-	upstreams     backoffice.House // in place of the house of the front
-	properties    backoffice.Properties
-	hands         backoffice.Hands     // in place of the front's own
+	sharedCache   bool        // between the instances
+	sharedLimits  bool        // kept in the session tier, as in production
+	upstreams     board.House // in place of the house of the front
+	properties    board.Properties
+	hands         action.Hands         // in place of the front's own
 	mutations     backoffice.Mutations // of actions, in place of the front's own
 	tenant        bff.ID               // in place of one of its own
 	maxStreams    int
@@ -130,7 +135,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		f.start(client)
 	}
 	// The tier is older than all tokens of the test. Where it is away, that is what is tested.
-	_, _ = f.sessions.Burn(tb.Context(), backoffice.Proof{Look: true}, now.AddDate(0, 0, -1))
+	_, _ = f.sessions.Burn(tb.Context(), identity.Proof{Look: true}, now.AddDate(0, 0, -1))
 	return f
 }
 
@@ -153,14 +158,14 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	}
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute, Dials: f.dials})
 	news := backoffice.NewNewsroom("test")
-	access := backoffice.NewAccess(sessions, f.staff, f.outbox, news)
+	access := identity.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute
 	if f.sessions == nil {
 		f.sessions = sessions
 	}
 	streams := f.follow(sessions)
 	access.Notices = streams.notices
-	syncing, err := backoffice.NewSync(backoffice.SyncConfig{
+	syncing, err := device.NewSync(device.SyncConfig{
 		Cursors: f.syncing, Mover: f.syncing, Records: f.syncing, Mutations: f.syncing, News: news, Notices: streams.notices, Keys: [][]byte{[]byte(syncKey)},
 	})
 	must(err)
@@ -193,13 +198,13 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 		Pepper: []byte("a pepper of some length"), Background: background, Log: log, Metrics: metrics, Namespace: "test",
 	})
 	must(err)
-	turns := backoffice.NewTurns(streams.notices, sessions)
+	turns := board.NewTurns(streams.notices, sessions)
 	f.turns = append(f.turns, turns)
 	apiConfig := backofficehttp.Config{
 		Properties: f.house, Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
-		Flags: backoffice.NewFlags(f), Viewings: backoffice.NewViewings(f.outbox, news), Background: background,
+		Flags: identity.NewFlags(f), Viewings: board.NewViewings(f.outbox, news), Background: background,
 		Turns:   turns,
-		Devices: backoffice.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
+		Devices: device.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
 	storeConfig := cache.StoreConfig{Prefix: keys.Prefix(), ReadTimeout: time.Minute, WriteTimeout: time.Minute}
@@ -210,12 +215,12 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	f.tb.Cleanup(func() { must(store.Close(context.Background())) })
 	f.stores = append(f.stores, store)
-	properties, err := backofficecache.NewProperties(store, keys, cmp.Or[backoffice.Properties](cfg.properties, f.house))
+	properties, err := backofficecache.NewProperties(store, keys, cmp.Or[board.Properties](cfg.properties, f.house))
 	must(err)
-	apiConfig.Calendar = backoffice.NewCalendar(properties, 0)
-	must(openBoards(cmp.Or[backoffice.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
+	apiConfig.Calendar = board.NewCalendar(properties, 0)
+	must(openBoards(cmp.Or[board.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
-	apiConfig.Locks = backoffice.NewLocks(backoffice.LocksConfig{
+	apiConfig.Locks = lock.NewLocks(lock.LocksConfig{
 		Integration: f.locks, Resources: f.hands, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
 	})
 	must(f.behindUs.openActions(f, store, news, streams.notices, &apiConfig))
@@ -232,7 +237,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	return server
 }
 
-// Bools implements backoffice.Switches.
+// Bools implements identity.Switches.
 func (f *front) Bools() map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -300,7 +305,7 @@ func (f *front) senderAt(operator string, d *desk.Device) *sender {
 	now := f.clock()
 	return &sender{f: f, device: d, key: "k1", claims: map[string]any{
 		"iss": "https://iam", "aud": "bff-backoffice", "sub": operator, "tid": f.tenant.String(), "device_id": d.ID(), "jti": rand.Text(),
-		"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": d.Thumbprint()},
+		"iat": now.Unix(), "exp": now.Add(identity.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": d.Thumbprint()},
 	}}
 }
 
@@ -531,11 +536,11 @@ func (o *outboxFake) subjects() []string {
 
 // iamFake is iam.
 type iamFake struct {
-	tokens backoffice.Tokens
+	tokens identity.Tokens
 	err    error
 }
 
-func (i *iamFake) Refresh(context.Context, *backoffice.Holder, string, string) (backoffice.Tokens, error) {
+func (i *iamFake) Refresh(context.Context, *identity.Holder, string, string) (identity.Tokens, error) {
 	return i.tokens, i.err
 }
 func (i *iamFake) SignOut(context.Context, *backoffice.Session) error { return i.err }

@@ -11,8 +11,13 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/cache"
 )
 
@@ -25,7 +30,7 @@ type handsFake struct {
 	moved   map[bff.ID]bool     // resources of another property
 	done    map[string]struct{} // by key
 	calls   int
-	last    backoffice.Command
+	last    action.Command
 }
 
 func newHandsFake() *handsFake {
@@ -61,7 +66,7 @@ func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Acti
 }
 
 // Carry implements backoffice.Hands.
-func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
@@ -75,7 +80,7 @@ func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command)
 	if c.Action.New {
 		id = bff.IDFromBytes(c.Action.ID, [16]byte{1})
 	}
-	done := backoffice.Done{"guestName": "Zarghuna Ahmadzai", c.Action.Member: id.String()} // of which the name is not kept
+	done := action.Done{"guestName": "Zarghuna Ahmadzai", c.Action.Member: id.String()} // of which the name is not kept
 	if c.Action.Body == backoffice.BodyPosting {
 		done["entryId"], done["postedAt"] = bff.IDFromBytes(backoffice.PrefixPosting, [16]byte{1}).String(), at
 	} else {
@@ -85,38 +90,38 @@ func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *backoffice.Command)
 }
 
 // FindEntry implements backoffice.EntryFinder.
-func (n *neighbours) FindEntry(_ context.Context, of backoffice.Inbox, tenant, property bff.ID, id string) (backoffice.InboxEntry, error) {
+func (n *neighbours) FindEntry(_ context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
-		return backoffice.InboxEntry{}, n.err
+		return inbox.InboxEntry{}, n.err
 	}
 	for _, e := range n.inbox[inboxOf(of, tenant, property.String())] {
 		if e.ID == id {
 			return e, nil
 		}
 	}
-	return backoffice.InboxEntry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
+	return inbox.InboxEntry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
 }
 
 // mark is what the ledger does with a decision or an acknowledgement. The caller holds
 // the lock.
 func (n *neighbours) mark(f *backoffice.Finished, e backoffice.Effect) error {
 	switch e := e.(type) {
-	case backoffice.PreferencesCopy:
+	case device.PreferencesCopy:
 		if n.copies[e.Owner].Version < e.Version {
 			n.copies[e.Owner] = e.Preferences
 		}
-	case backoffice.Decision:
-		key := inboxOf(backoffice.Suggestions, e.Tenant, e.SuggestionID)
+	case inbox.Decision:
+		key := inboxOf(inbox.Suggestions, e.Tenant, e.SuggestionID)
 		if len(n.marks[key]) > 0 {
-			return backoffice.ErrAlreadyDecided()
+			return inbox.ErrAlreadyDecided()
 		}
-		n.marks[key] = []backoffice.Mark{{Operator: e.Operator, At: e.At, Outcome: e.Outcome}}
+		n.marks[key] = []inbox.Mark{{Operator: e.Operator, At: e.At, Outcome: e.Outcome}}
 		n.decisions = append(n.decisions, e)
 		f.Events = append(f.Events, e.Events...)
-	case backoffice.Acknowledgement:
-		key := inboxOf(backoffice.Alerts, e.Tenant, e.AlertID)
+	case inbox.Acknowledgement:
+		key := inboxOf(inbox.Alerts, e.Tenant, e.AlertID)
 		for _, m := range n.marks[key] {
 			if m.Operator == e.Operator {
 				e.At = m.At
@@ -124,19 +129,19 @@ func (n *neighbours) mark(f *backoffice.Finished, e backoffice.Effect) error {
 				return nil
 			}
 		}
-		n.marks[key] = append(n.marks[key], backoffice.Mark{Operator: e.Operator, At: e.At})
+		n.marks[key] = append(n.marks[key], inbox.Mark{Operator: e.Operator, At: e.At})
 		f.Events = append(f.Events, e.Events...)
-	case backoffice.LockSettlement:
+	case lock.LockSettlement:
 		f.Events = append(f.Events, e.Events...)
 	}
 	return nil
 }
 
 // CountCharge implements backoffice.Charges.
-func (n *neighbours) CountCharge(_ context.Context, c backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
+func (n *neighbours) CountCharge(_ context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	sums := backoffice.Sums{c.Amount.Currency: c.Amount.Minor}
+	sums := action.Sums{c.Amount.Currency: c.Amount.Minor}
 	for key, other := range n.charges {
 		if key != c.Once.Key && other.Tenant == c.Tenant && other.Operator == c.Operator && other.Folio == c.Folio && other.Day == c.Day {
 			sums[other.Amount.Currency] += other.Amount.Minor
@@ -150,7 +155,7 @@ func (n *neighbours) CountCharge(_ context.Context, c backoffice.Charged, within
 }
 
 // UncountCharge implements backoffice.Charges.
-func (n *neighbours) UncountCharge(_ context.Context, c backoffice.Charged) error {
+func (n *neighbours) UncountCharge(_ context.Context, c action.Charged) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.charges, c.Once.Key)
@@ -159,20 +164,20 @@ func (n *neighbours) UncountCharge(_ context.Context, c backoffice.Charged) erro
 
 // openActions adds to an API what operators do.
 func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Newsroom, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
-	teller := backoffice.NewTeller(backofficecache.NewInvalidator(store), notices)
-	thresholds, err := backoffice.ReadThresholds("AFN=100,USD=5")
-	cfg.Proxy = backoffice.NewProxy(backoffice.ProxyConfig{
-		Journal: f.outbox, Hands: cmp.Or[backoffice.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
+	teller := stream.NewTeller(backofficecache.NewInvalidator(store), notices)
+	thresholds, err := action.ReadThresholds("AFN=100,USD=5")
+	cfg.Proxy = action.NewProxy(action.ProxyConfig{
+		Journal: f.outbox, Hands: cmp.Or[action.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
 		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
 	})
-	cfg.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
+	cfg.Clerk = inbox.NewClerk(inbox.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
 	return err
 }
 
 // advise adds a suggestion and returns its id.
 func (f *front) advise() string {
 	id := bff.NewID("sug", f.clock()).String()
-	f.behindUs.add(backoffice.Suggestions, f.tenant, id, f.clock(), ``)
+	f.behindUs.add(inbox.Suggestions, f.tenant, id, f.clock(), ``)
 	return id
 }
 
@@ -180,7 +185,7 @@ func (f *front) advise() string {
 func (f *front) adviseOf(category string) string {
 	id := f.advise()
 	f.behindUs.with(func() {
-		key := inboxOf(backoffice.Suggestions, f.tenant, house)
+		key := inboxOf(inbox.Suggestions, f.tenant, house)
 		for i := range f.behindUs.inbox[key] {
 			if e := &f.behindUs.inbox[key][i]; e.ID == id {
 				e.Category = category

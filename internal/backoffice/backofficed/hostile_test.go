@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -228,7 +228,7 @@ func (h *hostility) badOperator(ctx context.Context, wg *sync.WaitGroup, who des
 			Body: json.RawMessage(`{"payload":{"width":` + numberBomb + `,"l":[` + strings.Repeat("-"+numberBomb+",", 100) + `1]}}`),
 		},
 	}
-	desks := h.desksOf(backoffice.MaxSessions+testkit.Proof(4, 20), 3, 3)
+	desks := h.desksOf(identity.MaxSessions+testkit.Proof(4, 20), 3, 3)
 	wg.Go(func() {
 		for i, d := range desks { // one after the other: the oldest sessions end
 			if d.SignIn(ctx, who) != nil {
@@ -452,7 +452,7 @@ func (h *hostility) weigh() {
 	}
 	sessions, err2 := c.Do(ctx, c.B().Keys().Pattern(h.Name+":bff-backoffice:session:bos_*").Build()).AsStrSlice()
 	h.t.Logf("Redis: %d KiB, %d sessions", used>>10, len(sessions))
-	if most := backoffice.MaxSessions + tenantDesks() + honestTenants; err2 != nil || len(sessions) == 0 || len(sessions) > most {
+	if most := identity.MaxSessions + tenantDesks() + honestTenants; err2 != nil || len(sessions) == 0 || len(sessions) > most {
 		h.t.Errorf("%d sessions are open, want at most %d: %v", len(sessions), most, err2)
 	}
 }

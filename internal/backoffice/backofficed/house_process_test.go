@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -54,7 +54,7 @@ func TestFrontDesk(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(res.Body)
-	seen := map[backoffice.WidgetID]backoffice.WidgetStatus{}
+	seen := map[board.WidgetID]board.WidgetStatus{}
 	for n := 0; lines.Scan(); n++ {
 		var l widgetLine
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || l.Shell != (n == 0) {
@@ -66,7 +66,7 @@ func TestFrontDesk(t *testing.T) {
 		seen[l.WidgetID] = l.Status
 	}
 	_ = res.Body.Close()
-	if len(seen) != len(backoffice.Widgets())+1 || seen["lock-failures"] == backoffice.WidgetOK || seen["adr"] != backoffice.WidgetForbidden {
+	if len(seen) != len(board.Widgets())+1 || seen["lock-failures"] == board.WidgetOK || seen["adr"] != board.WidgetForbidden {
 		t.Errorf("%d widgets: %v", len(seen), seen)
 	}
 
@@ -81,7 +81,7 @@ func TestFrontDesk(t *testing.T) {
 		}
 		whole = !doc.Partial
 		for _, l := range doc.Widgets {
-			if whole && l.Status != backoffice.WidgetOK && l.Status != backoffice.WidgetForbidden {
+			if whole && l.Status != board.WidgetOK && l.Status != board.WidgetForbidden {
 				t.Errorf("%+v", l)
 			}
 		}
@@ -93,11 +93,11 @@ func TestFrontDesk(t *testing.T) {
 		t.Error("another guest was checked in")
 	}
 	for in := false; !in; {
-		var v struct{ Items []backoffice.Stay }
+		var v struct{ Items []board.Stay }
 		if err := s.viewed(d, "/in-house"+of).Into(&v); err != nil || ctx.Err() != nil {
 			t.Fatalf("the guest is never in the house: %v", err)
 		}
-		in = slices.ContainsFunc(v.Items, func(g backoffice.Stay) bool { return g.ReservationID == guest })
+		in = slices.ContainsFunc(v.Items, func(g board.Stay) bool { return g.ReservationID == guest })
 	}
 	for _, path := range boards() {
 		if path != "/dashboard" {
@@ -168,7 +168,7 @@ func (s *staff) arrival(d *desk.Client, of, status, id string) string {
 	s.t.Helper()
 	ctx := testkit.Context(s.t)
 	for {
-		var v struct{ Items []backoffice.Stay }
+		var v struct{ Items []board.Stay }
 		if err := s.viewed(d, "/arrivals"+of+"&status="+status).Into(&v); err != nil || ctx.Err() != nil {
 			s.t.Fatalf("there is no arrival that is %s: %v", status, err)
 		}

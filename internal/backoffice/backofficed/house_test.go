@@ -7,10 +7,11 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 )
 
 // patient waits as long as a busy machine needs.
-var patient = backoffice.Deadlines{
+var patient = board.Deadlines{
 	Widget: time.Minute, Whole: time.Minute, Of: func(backoffice.Upstream) time.Duration { return time.Minute },
 }
 
@@ -22,21 +23,21 @@ type houseFake struct {
 	mu      sync.Mutex
 	foreign map[string]bool // properties of other tenants
 	away    error           // of property-service
-	zone    backoffice.Zone
-	fails   map[backoffice.Source]error
-	gates   map[backoffice.Source]chan struct{} // sources that answer only after it is closed
-	calls   map[backoffice.Source]int
+	zone    board.Zone
+	fails   map[board.Source]error
+	gates   map[board.Source]chan struct{} // sources that answer only after it is closed
+	calls   map[board.Source]int
 	version int // shows in readings
 }
 
 func newHouseFake() *houseFake {
-	zone, err := backoffice.ReadZone("Asia/Kabul", "")
+	zone, err := board.ReadZone("Asia/Kabul", "")
 	if err != nil {
 		panic(err) // the name is constant
 	}
 	return &houseFake{
-		zone: zone, foreign: map[string]bool{}, fails: map[backoffice.Source]error{}, gates: map[backoffice.Source]chan struct{}{},
-		calls: map[backoffice.Source]int{}, version: 1,
+		zone: zone, foreign: map[string]bool{}, fails: map[board.Source]error{}, gates: map[board.Source]chan struct{}{},
+		calls: map[board.Source]int{}, version: 1,
 	}
 }
 
@@ -48,26 +49,26 @@ func (h *houseFake) change(f func(*houseFake)) {
 }
 
 // asked is how often each source was, since the last look.
-func (h *houseFake) asked() map[backoffice.Source]int {
+func (h *houseFake) asked() map[board.Source]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	calls := h.calls
-	h.calls = map[backoffice.Source]int{}
+	h.calls = map[board.Source]int{}
 	return calls
 }
 
 // FindProperty implements backoffice.Properties.
-func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (backoffice.Property, error) {
+func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (board.Property, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.away == nil && h.foreign[property.String()] {
-		return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+		return board.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 	}
-	return backoffice.Property{Zone: h.zone}, h.away
+	return board.Property{Zone: h.zone}, h.away
 }
 
 // Read implements backoffice.House.
-func (h *houseFake) Read(ctx context.Context, from backoffice.Source, at backoffice.Place) (backoffice.Reading, error) {
+func (h *houseFake) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	h.mu.Lock()
 	h.calls[from]++
 	gate := h.gates[from]
@@ -76,66 +77,66 @@ func (h *houseFake) Read(ctx context.Context, from backoffice.Source, at backoff
 		select {
 		case <-gate:
 		case <-ctx.Done():
-			return backoffice.Reading{}, context.Cause(ctx)
+			return board.Reading{}, context.Cause(ctx)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.fails[from]; err != nil {
-		return backoffice.Reading{}, err
+		return board.Reading{}, err
 	}
-	return backoffice.Reading{Value: h.value(from, at), AsOf: time.Now()}, nil
+	return board.Reading{Value: h.value(from, at), AsOf: time.Now()}, nil
 }
 
-func (h *houseFake) value(from backoffice.Source, at backoffice.Place) any {
-	amount := backoffice.Amount{Minor: "1250", Currency: bff.AFN}
-	stay := backoffice.Stay{
+func (h *houseFake) value(from board.Source, at board.Place) any {
+	amount := board.Amount{Minor: "1250", Currency: bff.AFN}
+	stay := board.Stay{
 		ReservationID: "rsv_1", GuestName: "Zarghuna Karimi", RoomNumber: "204", Adults: 2, CheckIn: at.Date, CheckOut: at.Date + 2,
 		Status: "confirmed", ETA: "15:30", VIP: true, Channel: "direct", Version: h.version,
 	}
 	other := stay
 	other.ReservationID, other.VIP, other.Status = "rsv_2", false, "checked_in"
 	switch from {
-	case backoffice.SourceArrivals, backoffice.SourceDepartures, backoffice.SourceInHouse:
-		return []backoffice.Stay{stay, other}
-	case backoffice.SourceOccupancy:
-		return []backoffice.Night{{Date: at.Date, Occupied: 3, Total: 4}}
-	case backoffice.SourceRooms:
-		return []backoffice.Room{{RoomNumber: "204", Status: "clean"}}
-	case backoffice.SourceRates:
-		return []backoffice.Rate{{RoomTypeID: "rmt_1", Nightly: amount}}
-	case backoffice.SourceFigures:
-		return backoffice.Figures{ADR: amount, RevPAR: amount, ChannelMix: backoffice.Counts{"direct": 1}, NoShows: h.version}
-	case backoffice.SourceTasks:
-		return []backoffice.Task{
+	case board.SourceArrivals, board.SourceDepartures, board.SourceInHouse:
+		return []board.Stay{stay, other}
+	case board.SourceOccupancy:
+		return []board.Night{{Date: at.Date, Occupied: 3, Total: 4}}
+	case board.SourceRooms:
+		return []board.Room{{RoomNumber: "204", Status: "clean"}}
+	case board.SourceRates:
+		return []board.Rate{{RoomTypeID: "rmt_1", Nightly: amount}}
+	case board.SourceFigures:
+		return board.Figures{ADR: amount, RevPAR: amount, ChannelMix: board.Counts{"direct": 1}, NoShows: h.version}
+	case board.SourceTasks:
+		return []board.Task{
 			{TaskID: "hkt_1", RoomNumber: "204", Kind: "departure_clean", Status: "pending", Priority: "high", Version: 1},
 			{TaskID: "hkt_2", RoomNumber: "205", Kind: "stayover", Status: "done", Priority: "normal", Version: 1},
 		}
-	case backoffice.SourceProgress:
-		return backoffice.Progress{Total: 2, Counts: backoffice.Counts{"pending": 1, "done": 1}}
-	case backoffice.SourceLinen:
-		return backoffice.Linen{CleanSets: 4, SetsPerDay: 2, RunwayDays: 2}
-	case backoffice.SourceWorkOrders:
-		return []backoffice.WorkOrder{
+	case board.SourceProgress:
+		return board.Progress{Total: 2, Counts: board.Counts{"pending": 1, "done": 1}}
+	case board.SourceLinen:
+		return board.Linen{CleanSets: 4, SetsPerDay: 2, RunwayDays: 2}
+	case board.SourceWorkOrders:
+		return []board.WorkOrder{
 			{WorkOrderID: "wko_1", RoomNumber: "204", Title: "Leaking tap", Severity: "high", Status: "open", BlocksRoom: true, OpenedAt: bff.At(at.Date.Time()), Version: 1},
 			{WorkOrderID: "wko_2", Title: "Generator filter", Severity: "low", Status: "resolved", OpenedAt: bff.At(at.Date.Time()), Version: 1},
 		}
-	case backoffice.SourceFolios:
-		return backoffice.Folios{Open: 2, BalanceDue: amount}
-	case backoffice.SourceCashDrawer:
-		return backoffice.CashDrawer{Status: "open", Opening: amount, Taken: amount, Expected: amount}
-	case backoffice.SourceAlerts, backoffice.SourceSuggestions:
-		return backoffice.Counts{"warning": 2}
-	case backoffice.SourceAcceptance:
-		return backoffice.Acceptance{Days: 30, Accepted: 3, Rate: 1}
-	case backoffice.SourceDevices:
-		return []backoffice.SyncDevice{{Online: true, LagSeconds: 3}, {LagSeconds: 700}}
-	case backoffice.SourceShiftGaps:
-		return []backoffice.Shift{{Role: "front_desk", From: "06:00", To: "14:00"}}
-	case backoffice.SourceLockFailures:
-		return []backoffice.LockFailure{{RoomNumber: "204", Reason: "battery_low", At: bff.At(at.Date.Time())}}
-	case backoffice.SourceNotes:
-		return []backoffice.Note{{NoteID: "nte_1", Text: "Fire drill at " + at.Tenant.String() + " " + at.Property.String()}}
+	case board.SourceFolios:
+		return board.Folios{Open: 2, BalanceDue: amount}
+	case board.SourceCashDrawer:
+		return board.CashDrawer{Status: "open", Opening: amount, Taken: amount, Expected: amount}
+	case board.SourceAlerts, board.SourceSuggestions:
+		return board.Counts{"warning": 2}
+	case board.SourceAcceptance:
+		return board.Acceptance{Days: 30, Accepted: 3, Rate: 1}
+	case board.SourceDevices:
+		return []board.SyncDevice{{Online: true, LagSeconds: 3}, {LagSeconds: 700}}
+	case board.SourceShiftGaps:
+		return []board.Shift{{Role: "front_desk", From: "06:00", To: "14:00"}}
+	case board.SourceLockFailures:
+		return []board.LockFailure{{RoomNumber: "204", Reason: "battery_low", At: bff.At(at.Date.Time())}}
+	case board.SourceNotes:
+		return []board.Note{{NoteID: "nte_1", Text: "Fire drill at " + at.Tenant.String() + " " + at.Property.String()}}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 )
 
 const (
@@ -28,13 +29,13 @@ const (
 func (f *front) furnish() {
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
 	n := f.behindUs
-	n.add(backoffice.Suggestions, f.tenant, firstSuggestion, at, `,"severity":"info","aiProvenance":`+provenance)
-	n.add(backoffice.Suggestions, f.tenant, "sug_2", at.Add(time.Hour), `,"proposal":{"ratePercent":5}`)
-	n.add(backoffice.Alerts, f.tenant, firstAlert, at, `,"title":"The generator is running"`)
-	n.add(backoffice.Alerts, f.tenant, "alr_2", at.Add(time.Hour), ``)
+	n.add(inbox.Suggestions, f.tenant, firstSuggestion, at, `,"severity":"info","aiProvenance":`+provenance)
+	n.add(inbox.Suggestions, f.tenant, "sug_2", at.Add(time.Hour), `,"proposal":{"ratePercent":5}`)
+	n.add(inbox.Alerts, f.tenant, firstAlert, at, `,"title":"The generator is running"`)
+	n.add(inbox.Alerts, f.tenant, "alr_2", at.Add(time.Hour), ``)
 	n.with(func() {
-		n.marks[inboxOf(backoffice.Suggestions, f.tenant, firstSuggestion)] = []backoffice.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute), Outcome: backoffice.Accepted}}
-		n.marks[inboxOf(backoffice.Alerts, f.tenant, firstAlert)] = []backoffice.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute)}, {Operator: "opt_karim", At: at.Add(2 * time.Minute)}}
+		n.marks[inboxOf(inbox.Suggestions, f.tenant, firstSuggestion)] = []inbox.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute), Outcome: inbox.Accepted}}
+		n.marks[inboxOf(inbox.Alerts, f.tenant, firstAlert)] = []inbox.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute)}, {Operator: "opt_karim", At: at.Add(2 * time.Minute)}}
 	})
 }
 
@@ -158,8 +159,8 @@ func TestInboxOfTheWholeScope(t *testing.T) {
 	f.furnish()
 	raise := func(id, at string) {
 		f.behindUs.with(func() {
-			key := inboxOf(backoffice.Alerts, f.tenant, at)
-			f.behindUs.inbox[key] = append(f.behindUs.inbox[key], backoffice.InboxEntry{
+			key := inboxOf(inbox.Alerts, f.tenant, at)
+			f.behindUs.inbox[key] = append(f.behindUs.inbox[key], inbox.InboxEntry{
 				ID: id, Status: "open", At: f.clock(), Property: bff.MustParseID(bff.PrefixProperty, at), Body: []byte(`{"alertId":"` + id + `","propertyId":"` + at + `"`),
 			})
 		})
@@ -222,7 +223,7 @@ func TestInboxIsPolled(t *testing.T) {
 	if w := poll(s, 0); w.Code != http.StatusNotModified || f.behindUs.fetches != 1 {
 		t.Errorf("unchanged: %d, %d lists were sent", w.Code, f.behindUs.fetches)
 	}
-	f.behindUs.add(backoffice.Alerts, f.tenant, "alr_3", f.clock(), "")
+	f.behindUs.add(inbox.Alerts, f.tenant, "alr_3", f.clock(), "")
 	f.void(backoffice.PartAlertInbox)
 	if w := poll(s, 0); w.Code != http.StatusOK || len(readInboxDoc(t, w).Items) != 3 {
 		t.Errorf("changed: %d", w.Code)
@@ -230,7 +231,7 @@ func TestInboxIsPolled(t *testing.T) {
 	// An acknowledgement is seen at once, whatever the mirror's age.
 	tag = poll(s, 0).Header().Get("Etag")
 	f.behindUs.with(func() {
-		f.behindUs.marks[inboxOf(backoffice.Alerts, f.tenant, "alr_3")] = []backoffice.Mark{{Operator: "opt_karim", At: f.clock()}}
+		f.behindUs.marks[inboxOf(inbox.Alerts, f.tenant, "alr_3")] = []inbox.Mark{{Operator: "opt_karim", At: f.clock()}}
 	})
 	if w := poll(s, 0); w.Code != http.StatusOK || readInboxDoc(t, w).Items[0].Status != "acknowledged" {
 		t.Errorf("acknowledged: %d %s", w.Code, w.Body)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
 	"melmastoon.ghasi.io/bff/internal/daemon"
@@ -72,12 +73,12 @@ func seeds(lines []string) []daemon.Secret {
 }
 
 // keys reads the keys as they are now: one that was added needs no restart.
-func (s *LakeSettings) keys(ctx context.Context) (*backoffice.AuditKeys, error) {
+func (s *LakeSettings) keys(ctx context.Context) (*audit.AuditKeys, error) {
 	lines, err := s.keyLines(ctx)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := backoffice.ParseAuditKeys(lines)
+	keys, err := audit.ParseAuditKeys(lines)
 	if err != nil {
 		return nil, fmt.Errorf("audit-keys: %w", err)
 	}

@@ -16,6 +16,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -53,7 +55,7 @@ func newLockHouse(t *testing.T) *lockHouse {
 	h.d = h.newDesk(p, nil)
 	h.signIn(h.d, "parwana")
 	h.who = h.whoAmI(h.d)
-	var v struct{ Items []backoffice.Stay }
+	var v struct{ Items []board.Stay }
 	if err := h.viewed(h.d, "/in-house?propertyId="+h.who.PropertyScope[0]).Into(&v); err != nil || len(v.Items) < 8 {
 		t.Fatalf("%d guests, %v", len(v.Items), err)
 	}
@@ -237,7 +239,7 @@ func TestLockActionsAreHonest(t *testing.T) {
 	if got := h.audit(lost); got != unknown {
 		t.Errorf("audit: %s", got)
 	}
-	h.reconcile(backoffice.LockLost + time.Minute)
+	h.reconcile(lock.LockLost + time.Minute)
 	h.becomes(lost, "failed failure not_received")
 	if a := h.ask(lost, "failed"); !strings.Contains(string(a.Body), "not_received") {
 		t.Errorf("%s", a.Body)
@@ -263,7 +265,7 @@ func TestLockActionsAreHonest(t *testing.T) {
 		}
 		h.sim(http.MethodPost, "/_sim/locks/"+requestOf(pending.IdempotencyKey)+"/settle", tc.body, nil)
 		h.becomes(pending, tc.want)
-		h.await(stream, "locks", `"`+backoffice.LockActionSettled+`"`, lockCall(pending).reservation(), tc.told)
+		h.await(stream, "locks", `"`+lock.LockActionSettled+`"`, lockCall(pending).reservation(), tc.told)
 		h.once(pending, tc.outcome, 1)
 		h.ask(pending, "pending") // as it was told first
 	}

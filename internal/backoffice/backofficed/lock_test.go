@@ -14,42 +14,43 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 )
 
 // lockFake is lock-integration.
 type lockFake struct {
 	mu     sync.Mutex
-	orders []backoffice.LockOrder
-	result *backoffice.LockResult // nil = it is done at once
+	orders []lock.LockOrder
+	result *lock.LockResult // nil = it is done at once
 	err    error
 }
 
-func (l *lockFake) ActOnKey(_ context.Context, o backoffice.LockOrder) (backoffice.LockResult, error) {
+func (l *lockFake) ActOnKey(_ context.Context, o lock.LockOrder) (lock.LockResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.orders = append(l.orders, o)
 	if l.result != nil || l.err != nil {
 		return *l.result, l.err
 	}
-	state := backoffice.LockIssued
-	if o.Action == backoffice.RevokeKey {
-		state = backoffice.LockRevoked
+	state := lock.LockIssued
+	if o.Action == lock.RevokeKey {
+		state = lock.LockRevoked
 	}
-	return backoffice.LockResult{State: state, Vendor: "salto", Credential: "lck_1"}, nil
+	return lock.LockResult{State: state, Vendor: "salto", Credential: "lck_1"}, nil
 }
 
-func (*lockFake) FindLockAction(context.Context, bff.ID, string) (backoffice.LockResult, error) {
-	return backoffice.LockResult{}, backoffice.ErrNoLockAction
+func (*lockFake) FindLockAction(context.Context, bff.ID, string) (lock.LockResult, error) {
+	return lock.LockResult{}, lock.ErrNoLockAction
 }
 
-func (l *lockFake) answers(r *backoffice.LockResult, err error) {
+func (l *lockFake) answers(r *lock.LockResult, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.result, l.err = r, err
 }
 
 // calls are the orders since the last look.
-func (l *lockFake) calls() []backoffice.LockOrder {
+func (l *lockFake) calls() []lock.LockOrder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer func() { l.orders = nil }()
@@ -74,15 +75,15 @@ func meetLocks(f *front, s *sender, send func(*request, int)) {
 	f.employ("opt_zarif", backoffice.Housekeeper)
 	zarif := f.sender("opt_zarif")
 	n := f.behindUs
-	for _, action := range backoffice.LockActions() {
+	for _, action := range lock.LockActions() {
 		op := string(action)
-		f.locks.answers(&backoffice.LockResult{State: backoffice.LockPending, Vendor: "ttlock", Credential: "lck_1"}, nil)
+		f.locks.answers(&lock.LockResult{State: lock.LockPending, Vendor: "ttlock", Credential: "lck_1"}, nil)
 		send(s.lock(op, ""), http.StatusAccepted)
-		f.locks.answers(&backoffice.LockResult{State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"}, nil)
+		f.locks.answers(&lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}, nil)
 		send(s.lock(op, ""), http.StatusOK)
-		f.locks.answers(&backoffice.LockResult{State: backoffice.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
+		f.locks.answers(&lock.LockResult{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
 		send(s.lock(op, ""), http.StatusGatewayTimeout)
-		f.locks.answers(&backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none"}, bff.Errorf(bff.CodeResourceNotFound, "no such reservation"))
+		f.locks.answers(&lock.LockResult{State: lock.LockFailed, Vendor: "none"}, bff.Errorf(bff.CodeResourceNotFound, "no such reservation"))
 		send(s.lock(op, ""), http.StatusNotFound)
 		f.locks.answers(nil, nil)
 		send(zarif.lock(op, ""), http.StatusForbidden)
@@ -170,7 +171,7 @@ func TestRevocationsNeedTheirOwnSecondFactor(t *testing.T) {
 	if got := repeat(0, key, "mfa_x"); got != "MFA_ATTESTATION_INVALID" {
 		t.Errorf("a bad factor: %s", got)
 	}
-	f.locks.answers(&backoffice.LockResult{State: backoffice.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
+	f.locks.answers(&lock.LockResult{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
 	if got := repeat(0, key, factor); got != "LOCK_OUTCOME_UNKNOWN" {
 		t.Errorf("a late answer: %s", got)
 	}
@@ -242,7 +243,7 @@ func TestLockActionsAskWhoseTheReservationIs(t *testing.T) {
 		{"late", func(h *handsFake) { h.away = bff.Errorf(bff.CodeUpstreamTimeout, "late") }, "UPSTREAM_UNAVAILABLE"},
 		{"away", func(h *handsFake) { h.away = errAway }, "UPSTREAM_UNAVAILABLE"},
 	} {
-		for _, action := range backoffice.LockActions() {
+		for _, action := range lock.LockActions() {
 			f.hands.change(func(h *handsFake) {
 				h.moved, h.missing, h.away = map[bff.ID]bool{}, map[bff.ID]bool{}, nil
 				test.hands(h)

@@ -17,6 +17,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -72,7 +73,7 @@ func newReconciler(table *outbox.Table, on reconcilerParts, namespace string) *r
 			Help: "How often the job has asked for a lock action whose outcome has been unknown for ten minutes.",
 		}),
 	}
-	for _, s := range []backoffice.LockState{backoffice.LockIssued, backoffice.LockRevoked, backoffice.LockFailed, backoffice.LockPending} {
+	for _, s := range []lock.LockState{lock.LockIssued, lock.LockRevoked, lock.LockFailed, lock.LockPending} {
 		r.settled.WithLabelValues(string(s))
 	}
 	return r
@@ -82,7 +83,7 @@ func newReconciler(table *outbox.Table, on reconcilerParts, namespace string) *r
 type reconcilerParts struct {
 	news        *backoffice.Newsroom
 	notices     backoffice.Notifier
-	integration backoffice.LockIntegration
+	integration lock.LockIntegration
 	log         *slog.Logger
 }
 
@@ -95,7 +96,7 @@ func (r *reconciler) job() service.Job {
 func (r *reconciler) run(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileBudget)
 	defer cancel()
-	found, err := db.Query(ctx, dueLocks, now.Add(-backoffice.LockCallTime), now.Add(-reconcileAgain))
+	found, err := db.Query(ctx, dueLocks, now.Add(-lock.LockCallTime), now.Add(-reconcileAgain))
 	if err != nil {
 		return 0, fmt.Errorf("reconcile lock actions: %w", err)
 	}
@@ -157,28 +158,28 @@ func (r *reconciler) turn(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, 
 	return settled, len(rows) == reconcileShare, nil
 }
 
-func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) ([]backoffice.LockRow, error) {
-	found, err := db.Query(ctx, leaseLocks, now, now.Add(-backoffice.LockCallTime), now.Add(-reconcileAgain), tenant.UUID(), reconcileShare)
+func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) ([]lock.LockRow, error) {
+	found, err := db.Query(ctx, leaseLocks, now, now.Add(-lock.LockCallTime), now.Add(-reconcileAgain), tenant.UUID(), reconcileShare)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := pgx.CollectRows(found, backofficestore.ScanLockRow)
 	for i := range rows {
-		if now.Sub(rows[i].AttemptedAt) >= backoffice.LockOverdue {
+		if now.Sub(rows[i].AttemptedAt) >= lock.LockOverdue {
 			r.overdue.Inc()
 		}
 	}
 	return rows, err
 }
 
-func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []backoffice.LockRow, now time.Time) (settled int, err error) {
+func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []lock.LockRow, now time.Time) (settled int, err error) {
 	for _, row := range rows {
 		found, err := r.integration.FindLockAction(ctx, row.Tenant, row.Request)
-		if err != nil && !errors.Is(err, backoffice.ErrNoLockAction) {
+		if err != nil && !errors.Is(err, lock.ErrNoLockAction) {
 			return settled, err
 		}
 		result := row.Asked(found, err, now)
-		if result.State == backoffice.LockUnknown {
+		if result.State == lock.LockUnknown {
 			continue
 		}
 		done, err := r.settle(ctx, db, row, result, now)
@@ -200,7 +201,7 @@ func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []bac
 }
 
 // settle writes what became of an action with its event, in one transaction.
-func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row backoffice.LockRow, result backoffice.LockResult, now time.Time) (done bool, err error) {
+func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row lock.LockRow, result lock.LockResult, now time.Time) (done bool, err error) {
 	s, err := row.Settlement(r.news, result, now)
 	if err != nil {
 		return false, err
@@ -215,7 +216,7 @@ func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row backoffic
 
 // reportedLocks settles lock actions by events.
 type reportedLocks struct {
-	settler *backoffice.LockSettler
+	settler *lock.LockSettler
 	log     *slog.Logger
 	// unaudited counts actions of this service that have no audit row.
 	unaudited prometheus.Counter
@@ -223,7 +224,7 @@ type reportedLocks struct {
 
 var _ backofficeevents.Locks = (*reportedLocks)(nil)
 
-func newReportedLocks(p *service.Process, s *backoffice.LockSettler) *reportedLocks {
+func newReportedLocks(p *service.Process, s *lock.LockSettler) *reportedLocks {
 	r := &reportedLocks{settler: s, log: p.Log, unaudited: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: p.Namespace, Name: "lock_action_unaudited_total", Help: "Lock actions that lock-integration reports as asked for by this service and that have no audit row.",
 	})}
@@ -232,7 +233,7 @@ func newReportedLocks(p *service.Process, s *backoffice.LockSettler) *reportedLo
 }
 
 // SettleLock implements backofficeevents.Locks.
-func (r *reportedLocks) SettleLock(ctx context.Context, tenant bff.ID, request string, result backoffice.LockResult) error {
+func (r *reportedLocks) SettleLock(ctx context.Context, tenant bff.ID, request string, result lock.LockResult) error {
 	known, err := r.settler.Settle(ctx, tenant, request, result, time.Now())
 	if err == nil && !known {
 		r.unaudited.Inc()

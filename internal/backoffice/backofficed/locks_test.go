@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
@@ -22,7 +23,7 @@ import (
 // vendors are lock-integration: one tenant's locks answer only when all others were
 // asked for, and then say nothing; the others' say that the key was issued.
 type vendors struct {
-	backoffice.LockIntegration
+	lock.LockIntegration
 
 	slow bff.ID
 
@@ -32,7 +33,7 @@ type vendors struct {
 	free   chan struct{} // closed when they were
 }
 
-func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (backoffice.LockResult, error) {
+func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (lock.LockResult, error) {
 	v.mu.Lock()
 	v.asked[tenant]++
 	if tenant != v.slow {
@@ -44,12 +45,12 @@ func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (
 	if tenant == v.slow {
 		select {
 		case <-v.free:
-			return backoffice.LockResult{}, errors.New("no answer")
+			return lock.LockResult{}, errors.New("no answer")
 		case <-ctx.Done():
-			return backoffice.LockResult{}, ctx.Err()
+			return lock.LockResult{}, ctx.Err()
 		}
 	}
-	return backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto", Credential: "lck_1"}, nil
+	return lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: "lck_1"}, nil
 }
 
 // A tenant with many actions whose vendor does not answer holds up no other: theirs are

@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/local/stack"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -172,7 +173,7 @@ func TestLostTierForgetsNobody(t *testing.T) {
 			for _, s := range []*sender{honest, out, revoked} {
 				s.session()
 			}
-			f.iam.tokens = backoffice.Tokens{AccessToken: honest.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+			f.iam.tokens = identity.Tokens{AccessToken: honest.token(), RefreshToken: "rft_2", ExpiresIn: 900}
 			second := backoffice.Attestation{
 				ID: bff.NewID(bff.PrefixMFA, f.clock()), Tenant: f.tenant, Operator: "opt_parwana", ExpiresAt: f.clock().Add(backoffice.AttestationLifetime),
 			}
@@ -203,7 +204,7 @@ func TestLostTierForgetsNobody(t *testing.T) {
 			f.advance(time.Second)
 			caller := revoked.caller()
 			if err := errors.Join(
-				f.accesses[0].Revoke(t.Context(), backoffice.Revocation{Tenant: f.tenant, Device: caller.Device, Reason: "stolen", At: f.clock()}, backoffice.Occasion{}, f.clock()),
+				f.accesses[0].Revoke(t.Context(), identity.Revocation{Tenant: f.tenant, Device: caller.Device, Reason: "stolen", At: f.clock()}, backoffice.Occasion{}, f.clock()),
 			); err != nil {
 				t.Fatal(err)
 			}

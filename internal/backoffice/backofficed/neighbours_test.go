@@ -12,8 +12,12 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/redis"
@@ -28,30 +32,30 @@ type neighbours struct {
 	mu      sync.Mutex
 	err     error // of every service
 	lost    error // of our own store
-	inbox   map[string][]backoffice.InboxEntry
+	inbox   map[string][]inbox.InboxEntry
 	fetches int // of inboxes that were sent, not those that were unchanged
-	marks   map[string][]backoffice.Mark
-	prefs   map[backoffice.PreferencesOwner]backoffice.Preferences
-	copies  map[backoffice.PreferencesOwner]backoffice.Preferences
-	done    map[string]backoffice.Preferences // of tenant-service, by key
+	marks   map[string][]inbox.Mark
+	prefs   map[device.PreferencesOwner]device.Preferences
+	copies  map[device.PreferencesOwner]device.Preferences
+	done    map[string]device.Preferences // of tenant-service, by key
 	answers map[string]*attempt
-	charges map[string]backoffice.Charged // by key
+	charges map[string]action.Charged // by key
 	// decisions that were recorded, and the mirrors of the newest instance.
-	decisions []backoffice.Decision
-	mirrors   backoffice.Mirrors
+	decisions []inbox.Decision
+	mirrors   inbox.Mirrors
 	did       []backoffice.Activity // that have ended
 	events    func(...bff.Event) error
 	recorded  []backoffice.Activity // the ledger, the newest first
-	asked     backoffice.ActivityQuery
+	asked     audit.ActivityQuery
 	// killed ends an attempt when tenant-service has accepted it.
 	killed bool
 }
 
 func newNeighbours() *neighbours {
 	return &neighbours{
-		inbox: map[string][]backoffice.InboxEntry{}, marks: map[string][]backoffice.Mark{},
-		prefs: map[backoffice.PreferencesOwner]backoffice.Preferences{}, copies: map[backoffice.PreferencesOwner]backoffice.Preferences{},
-		done: map[string]backoffice.Preferences{}, answers: map[string]*attempt{}, charges: map[string]backoffice.Charged{},
+		inbox: map[string][]inbox.InboxEntry{}, marks: map[string][]inbox.Mark{},
+		prefs: map[device.PreferencesOwner]device.Preferences{}, copies: map[device.PreferencesOwner]device.Preferences{},
+		done: map[string]device.Preferences{}, answers: map[string]*attempt{}, charges: map[string]action.Charged{},
 	}
 }
 
@@ -62,23 +66,23 @@ func (n *neighbours) with(change func()) {
 	change()
 }
 
-func inboxOf(of backoffice.Inbox, tenant bff.ID, property string) string {
+func inboxOf(of inbox.Inbox, tenant bff.ID, property string) string {
 	return string(of) + " " + tenant.String() + " " + property
 }
 
 // add puts an entry into an inbox of the house.
-func (n *neighbours) add(of backoffice.Inbox, tenant bff.ID, id string, at time.Time, more string) {
+func (n *neighbours) add(of inbox.Inbox, tenant bff.ID, id string, at time.Time, more string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := inboxOf(of, tenant, house)
-	name := map[backoffice.Inbox]string{backoffice.Suggestions: "suggestionId", backoffice.Alerts: "alertId"}[of]
-	e := backoffice.InboxEntry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
+	name := map[inbox.Inbox]string{inbox.Suggestions: "suggestionId", inbox.Alerts: "alertId"}[of]
+	e := inbox.InboxEntry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
 	n.inbox[key] = append(n.inbox[key], e)
-	backoffice.SortInbox(n.inbox[key])
+	inbox.SortInbox(n.inbox[key])
 }
 
 // FetchInbox implements backoffice.InboxFeed.
-func (n *neighbours) FetchInbox(_ context.Context, of backoffice.Inbox, tenant, property bff.ID, etag string) (backoffice.Fetched, error) {
+func (n *neighbours) FetchInbox(_ context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	entries, there := n.inbox[inboxOf(of, tenant, property.String())]
@@ -88,27 +92,27 @@ func (n *neighbours) FetchInbox(_ context.Context, of backoffice.Inbox, tenant, 
 				entries, there = append(entries, more...), true
 			}
 		}
-		backoffice.SortInbox(entries)
+		inbox.SortInbox(entries)
 	}
 	if n.err != nil {
-		return backoffice.Fetched{}, n.err
+		return inbox.Fetched{}, n.err
 	}
 	if !there {
-		return backoffice.Fetched{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+		return inbox.Fetched{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 	}
 	tag := `"` + strconv.Itoa(len(entries)) + `"`
 	if etag == tag {
-		return backoffice.Fetched{ETag: tag, Unchanged: true}, nil
+		return inbox.Fetched{ETag: tag, Unchanged: true}, nil
 	}
 	n.fetches++
-	return backoffice.Fetched{Entries: entries, ETag: tag}, nil
+	return inbox.Fetched{Entries: entries, ETag: tag}, nil
 }
 
 // ListMarks implements backoffice.Marks.
-func (n *neighbours) ListMarks(_ context.Context, of backoffice.Inbox, tenant bff.ID, ids []string) (map[string][]backoffice.Mark, error) {
+func (n *neighbours) ListMarks(_ context.Context, of inbox.Inbox, tenant bff.ID, ids []string) (map[string][]inbox.Mark, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := map[string][]backoffice.Mark{}
+	out := map[string][]inbox.Mark{}
 	for _, id := range ids {
 		if m := n.marks[inboxOf(of, tenant, id)]; m != nil {
 			out[id] = m
@@ -119,11 +123,11 @@ func (n *neighbours) ListMarks(_ context.Context, of backoffice.Inbox, tenant bf
 
 // ListActivities implements backoffice.Activities. It remembers what it was asked for,
 // and filters nothing.
-func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q backoffice.ActivityQuery) (backoffice.ActivityPage, error) {
+func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q audit.ActivityQuery) (audit.ActivityPage, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked = q
-	var page backoffice.ActivityPage
+	var page audit.ActivityPage
 	after := q.After.ID.IsZero()
 	for _, a := range n.recorded {
 		switch {
@@ -133,32 +137,32 @@ func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q backoffice.Ac
 			page.Items = append(page.Items, a)
 		case page.Next == nil:
 			last := page.Items[q.Limit-1]
-			page.Next = &backoffice.ActivityPosition{At: last.At, ID: last.ID}
+			page.Next = &audit.ActivityPosition{At: last.At, ID: last.ID}
 		}
 	}
 	return page, n.lost
 }
 
 // FetchPreferences is tenant-service.
-func (n *neighbours) FetchPreferences(_ context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+func (n *neighbours) FetchPreferences(_ context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.standing(o), n.err
 }
 
-func (n *neighbours) standing(o backoffice.PreferencesOwner) backoffice.Preferences {
+func (n *neighbours) standing(o device.PreferencesOwner) device.Preferences {
 	if p, ok := n.prefs[o]; ok {
 		return p
 	}
-	return backoffice.Preferences{Payload: json.RawMessage(`{}`), Version: 1, UpdatedAt: bff.At(time.Unix(0, 0))}
+	return device.Preferences{Payload: json.RawMessage(`{}`), Version: 1, UpdatedAt: bff.At(time.Unix(0, 0))}
 }
 
 // ReplacePreferences implements backoffice.PreferencesWriter.
-func (n *neighbours) ReplacePreferences(_ context.Context, c backoffice.PreferencesChange, key string) (backoffice.Preferences, error) {
+func (n *neighbours) ReplacePreferences(_ context.Context, c device.PreferencesChange, key string) (device.Preferences, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
-		return backoffice.Preferences{}, n.err
+		return device.Preferences{}, n.err
 	}
 	if p, again := n.done[key]; again {
 		return p, nil
@@ -167,13 +171,13 @@ func (n *neighbours) ReplacePreferences(_ context.Context, c backoffice.Preferen
 	if before.Version != c.Seen {
 		return before, bff.Errorf(bff.CodePreferencesVersionConflict, "the preferences were changed meanwhile")
 	}
-	p := backoffice.Preferences{Payload: c.Payload, Version: c.Seen + 1, UpdatedAt: bff.At(time.Unix(1_800_000_000, 0))}
+	p := device.Preferences{Payload: c.Payload, Version: c.Seen + 1, UpdatedAt: bff.At(time.Unix(1_800_000_000, 0))}
 	n.prefs[c.Owner], n.done[key] = p, p
 	return p, nil
 }
 
 // KeepPreferences implements backofficecache.PreferencesCopies.
-func (n *neighbours) KeepPreferences(_ context.Context, c backoffice.PreferencesCopy) error {
+func (n *neighbours) KeepPreferences(_ context.Context, c device.PreferencesCopy) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lost == nil && n.copies[c.Owner].Version < c.Version {
@@ -183,7 +187,7 @@ func (n *neighbours) KeepPreferences(_ context.Context, c backoffice.Preferences
 }
 
 // FindKeptPreferences implements backofficecache.PreferencesCopies.
-func (n *neighbours) FindKeptPreferences(_ context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+func (n *neighbours) FindKeptPreferences(_ context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p, ok := n.copies[o]
@@ -275,9 +279,9 @@ func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroo
 		Store: store, Keys: keys, Source: n, Copies: n, Log: slog.New(slog.DiscardHandler),
 	})
 	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, n)
-	cfg.Inboxes = backoffice.NewInboxes(mirrors, n)
+	cfg.Inboxes = inbox.NewInboxes(mirrors, n)
 	cfg.Inboxes.MarksTimeout = time.Minute
-	cfg.Settings = backoffice.NewSettings(backoffice.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock})
+	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock})
 	cfg.Shortcuts, cfg.Activities = shortcuts, n
 	return errors.Join(err1, err2, err3)
 }

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/http1"
 )
 
@@ -30,7 +31,7 @@ func TestOldestSessionEnds(t *testing.T) {
 	oldest := open()
 	told := oldest.stream(url, "")
 	told.until("ready")
-	for range backoffice.MaxSessions - 1 {
+	for range identity.MaxSessions - 1 {
 		open()
 	}
 	if got := codeOf(oldest.get("/session")); got != "OK" {
@@ -80,13 +81,13 @@ func TestManyDevicesOfOneOperator(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{instances: 3, limits: "off"})
 	var wg sync.WaitGroup
-	for i := range 2 * backoffice.MaxSessions {
+	for i := range 2 * identity.MaxSessions {
 		s := f.sender("opt_parwana")
 		wg.Go(func() { s.from(i%3, http.MethodGet, "/session", "") })
 	}
 	wg.Wait()
-	if sessions, _ := f.held(":session:bos_"); len(sessions) != backoffice.MaxSessions {
-		t.Errorf("%d sessions, want %d", len(sessions), backoffice.MaxSessions)
+	if sessions, _ := f.held(":session:bos_"); len(sessions) != identity.MaxSessions {
+		t.Errorf("%d sessions, want %d", len(sessions), identity.MaxSessions)
 	}
 }
 

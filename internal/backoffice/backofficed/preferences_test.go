@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 func newKey(f *front) string {
@@ -33,12 +34,12 @@ func (s *sender) putPreferences(version int, body string) *request {
 func (f *front) version() int {
 	f.behindUs.mu.Lock()
 	defer f.behindUs.mu.Unlock()
-	return f.behindUs.standing(backoffice.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}).Version
+	return f.behindUs.standing(device.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}).Version
 }
 
-func readPreferences(t *testing.T, w *httptest.ResponseRecorder) backoffice.Preferences {
+func readPreferences(t *testing.T, w *httptest.ResponseRecorder) device.Preferences {
 	t.Helper()
-	var p backoffice.Preferences
+	var p device.Preferences
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -119,7 +120,7 @@ func TestPreferences(t *testing.T) {
 			t.Errorf("instance %d, %s: %s", i, got.Header().Get("Etag"), diff)
 		}
 	}
-	owner := backoffice.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}
+	owner := device.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}
 	if got := f.behindUs.copies[owner]; got.Version != 2 {
 		t.Errorf("copy: %+v", got)
 	}
@@ -245,7 +246,7 @@ func TestPreferencesAreChecked(t *testing.T) {
 			t.Errorf("If-Match %s: %s, want %s", tag, got, want)
 		}
 	}
-	if got := codeOf(f.send(0, s.putPreferences(2, `{"payload":{"a":"`+strings.Repeat("x", backoffice.MaxPreferences)+`"}}`))); got != "PAYLOAD_TOO_LARGE" {
+	if got := codeOf(f.send(0, s.putPreferences(2, `{"payload":{"a":"`+strings.Repeat("x", device.MaxPreferences)+`"}}`))); got != "PAYLOAD_TOO_LARGE" {
 		t.Errorf("too large: %s", got)
 	}
 }
@@ -284,7 +285,7 @@ func TestPreferencesSurvive(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{sharedCache: true})
 	s, n := f.sender("opt_parwana"), f.behindUs
-	owner := backoffice.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}
+	owner := device.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}
 	readPreferences(t, s.get("/preferences"))
 
 	n.with(func() { n.killed = true })
@@ -330,18 +331,18 @@ func TestShortcuts(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{})
 	s, n := f.sender("opt_parwana"), f.behindUs
-	read := func() (map[string]backoffice.Shortcut, string, []backofficehttp.Missing) {
+	read := func() (map[string]device.Shortcut, string, []backofficehttp.Missing) {
 		t.Helper()
 		w := s.get("/keyboard-shortcuts")
 		var doc struct {
 			ThemeVersion string
-			Shortcuts    []backoffice.Shortcut
+			Shortcuts    []device.Shortcut
 			Degraded     []backofficehttp.Missing
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		out := map[string]backoffice.Shortcut{}
+		out := map[string]device.Shortcut{}
 		for _, x := range doc.Shortcuts {
 			out[x.Action] = x
 		}
@@ -356,7 +357,7 @@ func TestShortcuts(t *testing.T) {
 		t.Errorf("the key first: %s", got)
 	}
 	after, _, _ := read()
-	for action, want := range map[string]backoffice.Shortcut{
+	for action, want := range map[string]device.Shortcut{
 		"reservation.checkIn":  {Action: "reservation.checkIn", Context: "front_desk", Keys: "Mod+Space", Customised: true},
 		"folio.open":           {Action: "folio.open", Context: "front_desk", Keys: "Mod+E", Customised: true},
 		"lock.extendKey":       {Action: "lock.extendKey", Context: "front_desk", DisplacedBy: "folio.open"},

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -18,7 +19,7 @@ import (
 
 // prepareLock finds a reservation that no other action was about, whose key stands as
 // the action wants it.
-func (f *killedFleet) prepareLock(d *till, action backoffice.LockAction) ready {
+func (f *killedFleet) prepareLock(d *till, action lock.LockAction) ready {
 	f.t.Helper()
 	ctx := testkit.Context(f.t)
 	tenant, houses := f.houses(d)
@@ -29,7 +30,7 @@ func (f *killedFleet) prepareLock(d *till, action backoffice.LockAction) ready {
 	}
 	reservation, header := stay.ReservationID, http.Header{"X-Property-Id": {stay.PropertyID}}
 	path := "/locks/" + reservation + "/"
-	if action != backoffice.IssueKey {
+	if action != lock.IssueKey {
 		issue := desk.Call{Method: http.MethodPost, Path: path + "issue-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}
 		for {
 			a, err := d.Ask(ctx, issue)
@@ -39,7 +40,7 @@ func (f *killedFleet) prepareLock(d *till, action backoffice.LockAction) ready {
 			f.retry("issue")
 		}
 	}
-	if action == backoffice.RevokeKey {
+	if action == lock.RevokeKey {
 		header.Set("X-Mfa-Attestation", f.factor(d, "lock.revoke", reservation))
 	}
 	call := desk.Call{Method: http.MethodPost, Path: path + string(action) + "-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}

@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -26,7 +27,7 @@ func TestReceivedEventsAreDescribed(t *testing.T) {
 		order = append(order, prefix+row["Topic"])
 	}
 	code := map[string]map[string]string{}
-	for _, r := range backoffice.Reactions() {
+	for _, r := range stream.Reactions() {
 		topic := strings.TrimPrefix(r.Topic, prefix)
 		row := map[string]string{"Meaning": meaning[topic], "Void": "all", "Told": ""}
 		if len(r.Parts) != len(backoffice.Parts()) {
@@ -63,7 +64,7 @@ func TestReceivedEventsAreDescribed(t *testing.T) {
 	}
 	var channels, operations, messages strings.Builder
 	for _, topic := range order {
-		r, ok := backoffice.FindReaction(topic)
+		r, ok := stream.FindReaction(topic)
 		if !ok {
 			t.Fatalf("no reaction to %s", topic)
 		}
@@ -91,7 +92,7 @@ func received(t *testing.T, document string, parts ...string) string {
 }
 
 // writeReceived writes channel, operation and message of one topic.
-func writeReceived(channels, operations, messages *strings.Builder, r *backoffice.Reaction, s pubsub.Subscription, meaning string) {
+func writeReceived(channels, operations, messages *strings.Builder, r *stream.Reaction, s pubsub.Subscription, meaning string) {
 	words := strings.FieldsFunc(strings.TrimSuffix(strings.TrimPrefix(r.Topic, "melmastoon."), ".v1"), func(c rune) bool { return c == '.' || c == '_' })
 	var title string
 	for _, w := range words {
@@ -117,9 +118,9 @@ func writeReceived(channels, operations, messages *strings.Builder, r *backoffic
 	case r.Access:
 		required := "tenantId"
 		switch r.Topic { // as the receiver demands
-		case backoffice.TopicUserLocked, backoffice.TopicMemberAdded, backoffice.TopicMemberChanged, backoffice.TopicMemberRemoved:
+		case stream.TopicUserLocked, stream.TopicMemberAdded, stream.TopicMemberChanged, stream.TopicMemberRemoved:
 			required += ", operatorId"
-		case backoffice.TopicDeviceRevoked, backoffice.TopicDeviceTrusted:
+		case stream.TopicDeviceRevoked, stream.TopicDeviceTrusted:
 			required += ", deviceId"
 		}
 		fmt.Fprintf(messages, `        type: object

@@ -19,7 +19,14 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -110,14 +117,14 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	}
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
-	lost, err := backoffice.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}.Event(backoffice.NewNewsroom("test"), f.clock())
+	lost, err := device.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}.Event(backoffice.NewNewsroom("test"), f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := f.outbox.Record(testkit.Context(t), nil, lost, sealedEvent(t, f)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	var want []string
@@ -144,11 +151,11 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 // sealedEvent is that of a signed audit chain.
 func sealedEvent(t *testing.T, f *front) bff.Event {
 	t.Helper()
-	keys, err := backoffice.ParseAuditKeys([]string{"k1:" + strings.Repeat("A", 43) + "="})
+	keys, err := audit.ParseAuditKeys([]string{"k1:" + strings.Repeat("A", 43) + "="})
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := keys.Sign(f.tenant, 3, backoffice.Digest{1}, f.clock())
+	head, err := keys.Sign(f.tenant, 3, audit.Digest{1}, f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,24 +249,24 @@ func TestSubjects(t *testing.T) {
 	t.Parallel()
 	seen := map[backoffice.Subject]bool{}
 	for _, f := range []backoffice.Fact{
-		backoffice.SessionOpened{},
-		backoffice.SessionClosed{},
-		backoffice.SessionForceLoggedOut{},
-		backoffice.StepUpCompleted{},
-		backoffice.ReplayBlocked{},
-		backoffice.DeviceCameOnline{},
-		backoffice.DeviceWentOffline{},
-		backoffice.HeartbeatReported{},
-		backoffice.HandshakeCompleted{},
-		backoffice.CursorAdvanced{},
-		backoffice.PreferencesUpdated{},
-		backoffice.LockActionProxied{},
-		backoffice.MutationProxied{},
-		backoffice.SuggestionDecided{},
-		backoffice.AlertAcknowledged{},
-		backoffice.DashboardViewed{},
-		backoffice.WorkbenchViewed{},
-		backoffice.AuditSealed{},
+		identity.SessionOpened{},
+		identity.SessionClosed{},
+		identity.SessionForceLoggedOut{},
+		identity.StepUpCompleted{},
+		identity.ReplayBlocked{},
+		device.DeviceCameOnline{},
+		device.DeviceWentOffline{},
+		device.HeartbeatReported{},
+		device.HandshakeCompleted{},
+		device.CursorAdvanced{},
+		device.PreferencesUpdated{},
+		lock.LockActionProxied{},
+		action.MutationProxied{},
+		inbox.SuggestionDecided{},
+		inbox.AlertAcknowledged{},
+		board.DashboardViewed{},
+		board.WorkbenchViewed{},
+		audit.AuditSealed{},
 	} {
 		seen[f.Subject()] = true
 	}

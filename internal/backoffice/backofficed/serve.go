@@ -20,6 +20,12 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	backofficeinbox "melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/dpop"
@@ -112,7 +118,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 }
 
 // jobs adds what works as the role of jobs, for a process that has it.
-func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, notices backoffice.Notifier, lock backoffice.LockIntegration) ([]web.Route, error) {
+func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, notices backoffice.Notifier, lock lock.LockIntegration) ([]web.Route, error) {
 	own, err := addJobs(p, &s.LakeSettings, notices, lock)
 	if err != nil {
 		return nil, err
@@ -129,7 +135,7 @@ func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, 
 }
 
 // addJobs gives a process the jobs that tell open streams, and returns the one that only a running process can have.
-func addJobs(p *service.Process, lake *LakeSettings, notices backoffice.Notifier, lock backoffice.LockIntegration) (service.Job, error) {
+func addJobs(p *service.Process, lake *LakeSettings, notices backoffice.Notifier, lock lock.LockIntegration) (service.Job, error) {
 	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), notices, lock, p.Log}, p.Namespace)
 	p.Metrics.MustRegister(locks.settled, locks.overdue)
 	opened, err := lake.lake(p.Outbox, p.Log, p.Instance())
@@ -147,7 +153,7 @@ type parts struct {
 	dials  func() uint64  // its connections so far
 	store  *cache.Store
 	events *service.Events
-	flags  *backoffice.Flags
+	flags  *identity.Flags
 
 	upstreams *backofficeupstream.Upstreams
 }
@@ -189,12 +195,12 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	streams.run(p, on.flags)
 	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
 	news := backoffice.NewNewsroom(p.Instance())
-	access := backoffice.NewAccess(sessions, members, ledger, news)
+	access := identity.NewAccess(sessions, members, ledger, news)
 	access.Notices, access.Now = streams.notices, time.Now
-	received := inbox.New(on.db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
+	received := inbox.New(on.db, backofficestore.InboxTable(), identity.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,
-		Locks: newReportedLocks(p, &backoffice.LockSettler{Rows: ledger, News: news, Notices: streams.notices}),
+		Locks: newReportedLocks(p, &lock.LockSettler{Rows: ledger, News: news, Notices: streams.notices}),
 		Log:   p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
 	}).Receive)
 	tokens, err := c.tokens()
@@ -207,7 +213,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err != nil {
 		return nil, nil, err
 	}
-	turns := backoffice.NewTurns(streams.notices, sessions)
+	turns := board.NewTurns(streams.notices, sessions)
 	p.AddLoop("day turns", c.tellTurns(turns))
 	guard, err := c.guard(p, on.client, keys, backofficeguard.Config{
 		Tokens: tokens, Access: access, Properties: properties, Background: background,
@@ -217,14 +223,14 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	}
 	cfg := backofficehttp.Config{
 		Properties: properties, Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
-		Calendar: backoffice.NewCalendar(properties, c.HousesAhead), Turns: turns,
-		Viewings: backoffice.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
+		Calendar: board.NewCalendar(properties, c.HousesAhead), Turns: turns,
+		Viewings: board.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}
-	deadlines := backoffice.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
+	deadlines := board.Deadlines{Widget: c.WidgetDeadline, Whole: c.DashboardDeadline}
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
-	teller := backoffice.NewTeller(backofficecache.NewInvalidator(on.store), streams.notices)
+	teller := stream.NewTeller(backofficecache.NewInvalidator(on.store), streams.notices)
 	own := personal{
 		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,
 	}
@@ -240,7 +246,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := c.openDevices(deviceParts{ledger, upstreams.Sync, on.store, p.Keys(), news, streams.notices}, &cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Locks = backoffice.NewLocks(backoffice.LocksConfig{
+	cfg.Locks = lock.NewLocks(lock.LocksConfig{
 		Integration: upstreams.Lock, Resources: upstreams.Hands, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(cfg)
@@ -259,7 +265,7 @@ type personal struct {
 	ledger    *backofficestore.Ledger
 	upstreams *backofficeupstream.Upstreams
 	news      *backoffice.Newsroom
-	teller    *backoffice.Teller
+	teller    *stream.Teller
 	notices   backoffice.Notifier
 	log       *slog.Logger
 	digested  func() // counts
@@ -272,11 +278,11 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 		Store: on.store, Keys: on.keys, Source: on.upstreams.Tenant, Copies: on.ledger, Log: on.log,
 	})
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
-	api.Inboxes = backoffice.NewInboxes(mirrors, on.ledger)
-	api.Clerk = backoffice.NewClerk(backoffice.ClerkConfig{
+	api.Inboxes = backofficeinbox.NewInboxes(mirrors, on.ledger)
+	api.Clerk = backofficeinbox.NewClerk(backofficeinbox.ClerkConfig{
 		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Notices: on.notices, News: on.news, Now: time.Now, Digested: on.digested,
 	})
-	api.Settings = backoffice.NewSettings(backoffice.SettingsConfig{
+	api.Settings = device.NewSettings(device.SettingsConfig{
 		Reader: reader, Writer: on.upstreams.Tenant, Mutations: on.ledger, News: on.news, Notices: on.notices, Now: time.Now,
 	})
 	api.Shortcuts = shortcuts

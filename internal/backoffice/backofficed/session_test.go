@@ -19,6 +19,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -191,7 +192,7 @@ func TestMembershipsChange(t *testing.T) {
 	s := f.sender("opt_parwana")
 	ctx, c := testkit.Context(t), s.caller()
 	version := func() string {
-		st, err := f.sessions.Enter(ctx, c, backoffice.Proof{KeyPrint: "p", ID: rnd(), Until: time.Now().Add(time.Minute)}, time.Now())
+		st, err := f.sessions.Enter(ctx, c, identity.Proof{KeyPrint: "p", ID: rnd(), Until: time.Now().Add(time.Minute)}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,15 +237,15 @@ func rnd() string { return bff.NewID(bff.PrefixRequest, time.Now()).String() }
 func TestForceLogout(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		revoke func(*backoffice.Revocation, *sender)
+		revoke func(*identity.Revocation, *sender)
 		// want tells which are logged out: the operator at the device, another operator there later,
 		// the same operator at another device, a colleague.
 		want [3]bool
 	}{
-		"operator and device": {func(r *backoffice.Revocation, s *sender) { r.Operator, r.Device = "opt_parwana", s.caller().Device }, [3]bool{true, false, false}},
-		"device":              {func(r *backoffice.Revocation, s *sender) { r.Device = s.caller().Device }, [3]bool{true, false, false}},
-		"operator":            {func(r *backoffice.Revocation, _ *sender) { r.Operator = "opt_parwana" }, [3]bool{true, true, false}},
-		"tenant":              {func(*backoffice.Revocation, *sender) {}, [3]bool{true, true, true}},
+		"operator and device": {func(r *identity.Revocation, s *sender) { r.Operator, r.Device = "opt_parwana", s.caller().Device }, [3]bool{true, false, false}},
+		"device":              {func(r *identity.Revocation, s *sender) { r.Device = s.caller().Device }, [3]bool{true, false, false}},
+		"operator":            {func(r *identity.Revocation, _ *sender) { r.Operator = "opt_parwana" }, [3]bool{true, true, false}},
+		"tenant":              {func(*identity.Revocation, *sender) {}, [3]bool{true, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +259,7 @@ func TestForceLogout(t *testing.T) {
 				}
 			}
 			f.advance(10 * time.Second)
-			r := backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}
+			r := identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}
 			test.revoke(&r, all[0])
 			if err := f.accesses[0].Revoke(testkit.Context(t), r, backoffice.Occasion{Causation: "evt_1"}, f.clock()); err != nil {
 				t.Fatal(err)
@@ -415,7 +416,7 @@ func killedRevoking(t *testing.T, f *front, doomed int) bool {
 	t.Helper()
 	s := f.sender("opt_parwana")
 	s.session()
-	r := backoffice.Revocation{Tenant: f.tenant, Operator: "opt_parwana", Reason: "test", At: f.clock()}
+	r := identity.Revocation{Tenant: f.tenant, Operator: "opt_parwana", Reason: "test", At: f.clock()}
 	err := f.accesses[doomed].Revoke(testkit.Context(t), r, backoffice.Occasion{}, f.clock())
 	if err != nil { // the event comes again, elsewhere
 		if err := f.accesses[0].Revoke(testkit.Context(t), r, backoffice.Occasion{}, f.clock()); err != nil {
@@ -567,7 +568,7 @@ func TestSessionsOnACluster(t *testing.T) {
 	if got := codeOf(b.from(1, http.MethodPost, "/auth/mfa/step-up", `{"scope":"folio.refund","code":"000000"}`)); got != "OK" {
 		t.Errorf("step up: %s", got)
 	}
-	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	if got := codeOf(b.from(1, http.MethodGet, "/session", "")); got != "SESSION_REVOKED" {

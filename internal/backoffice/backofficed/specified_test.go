@@ -19,6 +19,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -76,7 +78,7 @@ func TestRoutesAreAsSpecified(t *testing.T) {
 	}
 	code := map[string]map[string]string{}
 	for pattern, rt := range routeTable() {
-		needs, ok := rt.Needs.(backoffice.Needs)
+		needs, ok := rt.Needs.(identity.Needs)
 		if !ok {
 			t.Errorf("%s says nothing of its caller", pattern)
 		}
@@ -136,7 +138,7 @@ func TestActionsAreAsSpecified(t *testing.T) {
 func TestWidgetsAreAsSpecified(t *testing.T) {
 	t.Parallel()
 	code := map[string]map[string]string{}
-	for _, w := range backoffice.Widgets() {
+	for _, w := range board.Widgets() {
 		code[string(w.ID)] = map[string]string{"Source": string(w.From), "Service": string(w.From.Upstream()), "Roles": rolesOf(w.Roles)}
 	}
 	compareRows(t, "staff.md", "Widget", code)

@@ -16,26 +16,29 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
 // can are the steps of each item of a view, by its id.
-func (s *sender) can(instance int, path string) map[string][]backoffice.Step {
+func (s *sender) can(instance int, path string) map[string][]board.Step {
 	s.f.tb.Helper()
 	w := s.from(instance, "GET", path, "")
 	var doc struct {
 		Items []struct {
 			ReservationID, TaskID, WorkOrderID, ID string
-			Can                                    []backoffice.Step
+			Can                                    []board.Step
 		}
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != 200 {
 		s.f.tb.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
-	out := map[string][]backoffice.Step{}
+	out := map[string][]board.Step{}
 	for _, i := range doc.Items {
 		if i.Can == nil {
 			s.f.tb.Errorf("%s does not say what can be done: %s", path, w.Body)
@@ -55,29 +58,29 @@ func TestStepsDoNotLeakThroughTheCache(t *testing.T) {
 		f.employAt("*", "opt_"+string(r), r)
 		senders[r] = f.sender("opt_" + string(r))
 	}
-	holds := func(r backoffice.Role, of backoffice.ActionName, step backoffice.Step) []backoffice.Step {
+	holds := func(r backoffice.Role, of backoffice.ActionName, step board.Step) []board.Step {
 		a, _ := backoffice.FindAction(of)
 		if slices.Contains(a.Roles, r) {
-			return []backoffice.Step{step}
+			return []board.Step{step}
 		}
-		return []backoffice.Step{}
+		return []board.Step{}
 	}
-	want := func(path string, r backoffice.Role) map[string][]backoffice.Step {
-		arrival := holds(r, backoffice.CheckIn, backoffice.StepCheckIn)
-		guest := holds(r, backoffice.CheckOut, backoffice.StepCheckOut)
+	want := func(path string, r backoffice.Role) map[string][]board.Step {
+		arrival := holds(r, backoffice.CheckIn, board.StepCheckIn)
+		guest := holds(r, backoffice.CheckOut, board.StepCheckOut)
 		if slices.Contains(backoffice.LockRoles(), r) {
-			guest = append(guest, backoffice.StepIssueKey, backoffice.StepExtendKey, backoffice.StepRebindKey, backoffice.StepRevokeKey)
+			guest = append(guest, board.StepIssueKey, board.StepExtendKey, board.StepRebindKey, board.StepRevokeKey)
 		}
-		pending := append(holds(r, backoffice.TaskStart, backoffice.StepStart), holds(r, backoffice.TaskComplete, backoffice.StepComplete)...)
-		done := append(holds(r, backoffice.TaskInspect, backoffice.StepInspect), holds(r, backoffice.TaskReopen, backoffice.StepReopen)...)
-		open := append(holds(r, backoffice.WorkOrderStart, backoffice.StepStart), holds(r, backoffice.WorkOrderResolve, backoffice.StepResolve)...)
+		pending := append(holds(r, backoffice.TaskStart, board.StepStart), holds(r, backoffice.TaskComplete, board.StepComplete)...)
+		done := append(holds(r, backoffice.TaskInspect, board.StepInspect), holds(r, backoffice.TaskReopen, board.StepReopen)...)
+		open := append(holds(r, backoffice.WorkOrderStart, board.StepStart), holds(r, backoffice.WorkOrderResolve, board.StepResolve)...)
 		switch path {
 		case "/today":
-			return map[string][]backoffice.Step{"rsv_1": arrival, "rsv_2": guest, "hkt_1": pending, "wko_1": open}
+			return map[string][]board.Step{"rsv_1": arrival, "rsv_2": guest, "hkt_1": pending, "wko_1": open}
 		case "/housekeeping/board":
-			return map[string][]backoffice.Step{"hkt_1": pending, "hkt_2": done}
+			return map[string][]board.Step{"hkt_1": pending, "hkt_2": done}
 		}
-		return map[string][]backoffice.Step{"rsv_1": arrival, "rsv_2": guest}
+		return map[string][]board.Step{"rsv_1": arrival, "rsv_2": guest}
 	}
 	for _, first := range backoffice.Roles() {
 		for _, second := range backoffice.Roles() {
@@ -149,15 +152,15 @@ func TestStepsAreAccepted(t *testing.T) {
 	key := func() string { return strings.TrimPrefix(bff.NewID(bff.PrefixRequest, time.Now()).String(), "req_") }
 	try := func(id string, name backoffice.ActionName) error {
 		a, _ := backoffice.FindAction(name)
-		_, err := up.Hands.Carry(t.Context(), tenant, property, &backoffice.Command{
+		_, err := up.Hands.Carry(t.Context(), tenant, property, &action.Command{
 			Action: a, ID: bff.MustParseID(a.ID, id), Once: backoffice.Once{Key: key()},
 		})
 		return err
 	}
-	const none backoffice.Step = ""
+	const none board.Step = ""
 	tried := map[string]int{}
 	// walk tries on a few items of each kind first what they cannot do, and then one step that they can; without one, on all.
-	walk := func(path string, want backoffice.Step, names map[backoffice.Step]backoffice.ActionName) {
+	walk := func(path string, want board.Step, names map[board.Step]backoffice.ActionName) {
 		t.Helper()
 		parts := backoffice.WorkbenchViews()
 		if err := backofficecache.NewInvalidator(f.stores[0]).Invalidate(t.Context(), tenant, property, parts...); err != nil {
@@ -175,7 +178,7 @@ func TestStepsAreAccepted(t *testing.T) {
 				}
 			}
 			// All who leave do: others get their rooms.
-			if !slices.Contains(can, want) || want != backoffice.StepCheckOut && like[fmt.Sprint(can)] > 3 {
+			if !slices.Contains(can, want) || want != board.StepCheckOut && like[fmt.Sprint(can)] > 3 {
 				continue
 			}
 			tried[path+string(want)]++
@@ -184,11 +187,11 @@ func TestStepsAreAccepted(t *testing.T) {
 			}
 		}
 	}
-	moves := func(p bff.Prefix) map[backoffice.Step]backoffice.ActionName {
-		out := map[backoffice.Step]backoffice.ActionName{}
+	moves := func(p bff.Prefix) map[board.Step]backoffice.ActionName {
+		out := map[board.Step]backoffice.ActionName{}
 		for _, a := range backoffice.Actions() {
 			if a.ID == p && !a.New {
-				out[backoffice.Step(a.Verb())] = a.Name
+				out[board.Step(a.Verb())] = a.Name
 			}
 		}
 		return out
@@ -203,28 +206,28 @@ func TestStepsAreAccepted(t *testing.T) {
 		if tried["keys"]++; tried["keys"] > 3 {
 			break
 		}
-		for _, a := range []backoffice.LockAction{backoffice.IssueKey, backoffice.ExtendKey, backoffice.RebindKey, backoffice.RevokeKey} {
-			r, err := up.Lock.ActOnKey(t.Context(), backoffice.LockOrder{
+		for _, a := range []lock.LockAction{lock.IssueKey, lock.ExtendKey, lock.RebindKey, lock.RevokeKey} {
+			r, err := up.Lock.ActOnKey(t.Context(), lock.LockOrder{
 				Tenant: tenant, Property: property, Reservation: bff.MustParseID(bff.PrefixReservation, id), Action: a,
 				Request: bff.NewID(bff.PrefixRequest, time.Now()).UUID(),
 			})
-			if err != nil || !slices.Contains(can, backoffice.Step(a+"-key")) {
+			if err != nil || !slices.Contains(can, board.Step(a+"-key")) {
 				t.Errorf("%s of %s: %+v, %v; can %v", a, id, r, err, can)
 			}
-			if r.State == backoffice.LockPending {
+			if r.State == lock.LockPending {
 				break // the vendor is slow, and the next has to wait for it
 			}
 		}
 	}
-	walk("/departures?", backoffice.StepCheckOut, stays)
+	walk("/departures?", board.StepCheckOut, stays)
 	for days := range 5 { // rooms of some of those who come later are free already
 		walk("/arrivals?date="+date.AddDate(0, 0, days+1).Format(time.DateOnly)+"&", none, stays)
 	}
-	walk("/arrivals?", backoffice.StepCheckIn, stays)
-	for _, step := range []backoffice.Step{backoffice.StepStart, backoffice.StepComplete, backoffice.StepInspect, backoffice.StepReopen} {
+	walk("/arrivals?", board.StepCheckIn, stays)
+	for _, step := range []board.Step{board.StepStart, board.StepComplete, board.StepInspect, board.StepReopen} {
 		walk("/housekeeping/board?", step, tasks)
 	}
-	for _, step := range []backoffice.Step{backoffice.StepStart, backoffice.StepResolve, backoffice.StepClose, backoffice.StepReopen} {
+	for _, step := range []board.Step{board.StepStart, board.StepResolve, board.StepClose, board.StepReopen} {
 		walk("/maintenance/board?", step, orders)
 	}
 	if t.Log(tried); len(tried) < 11 {
@@ -233,22 +236,22 @@ func TestStepsAreAccepted(t *testing.T) {
 }
 
 // busyHouse is a property that guests arrive at and depart from, with something to repair.
-func busyHouse(t *testing.T, s *sim.Sim, from backoffice.House, now time.Time) sim.CatalogProperty {
+func busyHouse(t *testing.T, s *sim.Sim, from board.House, now time.Time) sim.CatalogProperty {
 	t.Helper()
 	for _, p := range s.Catalog().Properties {
-		at := backoffice.Place{
+		at := board.Place{
 			Tenant: bff.MustParseID(bff.PrefixTenant, p.TenantID), Property: bff.MustParseID(bff.PrefixProperty, p.PropertyID),
-			Day: backoffice.Day{Date: bff.DateOf(now)},
+			Day: board.Day{Date: bff.DateOf(now)},
 		}
-		arrivals, err1 := from.Read(t.Context(), backoffice.SourceArrivals, at)
-		departures, err2 := from.Read(t.Context(), backoffice.SourceDepartures, at)
-		orders, err3 := from.Read(t.Context(), backoffice.SourceWorkOrders, at)
+		arrivals, err1 := from.Read(t.Context(), board.SourceArrivals, at)
+		departures, err2 := from.Read(t.Context(), board.SourceDepartures, at)
+		orders, err3 := from.Read(t.Context(), board.SourceWorkOrders, at)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
-		open := slices.ContainsFunc(orders.Value.([]backoffice.WorkOrder), func(w backoffice.WorkOrder) bool { return w.Status == "open" })
-		expected := slices.ContainsFunc(arrivals.Value.([]backoffice.Stay), func(g backoffice.Stay) bool { return g.Status == "confirmed" })
-		leaving := slices.ContainsFunc(departures.Value.([]backoffice.Stay), func(g backoffice.Stay) bool { return g.Status == "checked_in" })
+		open := slices.ContainsFunc(orders.Value.([]board.WorkOrder), func(w board.WorkOrder) bool { return w.Status == "open" })
+		expected := slices.ContainsFunc(arrivals.Value.([]board.Stay), func(g board.Stay) bool { return g.Status == "confirmed" })
+		leaving := slices.ContainsFunc(departures.Value.([]board.Stay), func(g board.Stay) bool { return g.Status == "checked_in" })
 		if open && expected && leaving {
 			return p
 		}

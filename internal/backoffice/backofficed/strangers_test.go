@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -166,7 +166,7 @@ func TestReplaysCostTheDeviceNothing(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{limits: "session=5,auth=5"})
 	s := f.sender("opt_parwana")
-	f.iam.tokens = backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	f.iam.tokens = identity.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
 	for name, request := range map[string]func() *request{
 		"with a token":    func() *request { return s.request(http.MethodGet, base+"/session", "") },
 		"without a token": func() *request { return s.refreshRequest(`{"refreshToken":"rft_1"}`) },
@@ -195,7 +195,7 @@ func TestStrangersDoNotUseUpADevice(t *testing.T) {
 	for range 100 {
 		f.stranger(s.device.ID())
 	}
-	f.iam.err, f.iam.tokens = nil, backoffice.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
+	f.iam.err, f.iam.tokens = nil, identity.Tokens{AccessToken: s.token(), RefreshToken: "rft_2", ExpiresIn: 900}
 	for i := range 3 {
 		if got := codeOf(f.send(0, s.refreshRequest(`{"refreshToken":"rft_1"}`))); got != "OK" {
 			t.Errorf("refresh %d of the device itself: %s", i+1, got)

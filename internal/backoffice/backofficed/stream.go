@@ -6,6 +6,8 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/service"
 )
 
@@ -20,18 +22,18 @@ func (s *StreamSettings) tenantStreams() int { return max(s.MaxStreams*s.TenantS
 
 // streams are the open streams of this process and what tells them.
 type streams struct {
-	*backoffice.Streams
+	*stream.Streams
 	log     *backofficestore.StreamLog
-	notices *backoffice.Announcer
+	notices *stream.Announcer
 }
 
 func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, most, share int) *streams {
 	log := backofficestore.NewStreamLog(sessions)
-	return &streams{backoffice.NewStreams(log, most, share), log, backoffice.NewAnnouncer(sessions, members, log)}
+	return &streams{stream.NewStreams(log, most, share), log, stream.NewAnnouncer(sessions, members, log)}
 }
 
 // run adds what the streams need while they are open.
-func (s *streams) run(p *service.Process, flags *backoffice.Flags) {
+func (s *streams) run(p *service.Process, flags *identity.Flags) {
 	p.AddLoop("stream bus", func(ctx context.Context) error { return s.log.Run(ctx, s) })
 	p.AddLoop("stream logs", s.Work)
 	p.AddLoop("stream pings", func(ctx context.Context) error { return s.tick(ctx, flags) })
@@ -41,8 +43,8 @@ func (s *streams) run(p *service.Process, flags *backoffice.Flags) {
 // off: their devices begin to poll one after the other.
 const shedShare = 10
 
-func (s *streams) tick(ctx context.Context, flags *backoffice.Flags) error {
-	every := time.NewTicker(backoffice.TickEvery)
+func (s *streams) tick(ctx context.Context, flags *identity.Flags) error {
+	every := time.NewTicker(stream.TickEvery)
 	defer every.Stop()
 	for {
 		select {

@@ -16,6 +16,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/http1"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -237,7 +239,7 @@ func TestStreamScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Written past the check at fan-out, it is held back at delivery.
-	for _, e := range []backoffice.Entry{{Kind: 0, Property: otherHouse, Type: "x", Data: "{}"}, {Kind: 1, Operator: "opt_karim", Type: "x", Data: "{}"}} {
+	for _, e := range []stream.Entry{{Kind: 0, Property: otherHouse, Type: "x", Data: "{}"}, {Kind: 1, Operator: "opt_karim", Type: "x", Data: "{}"}} {
 		s := f.streams[0]
 		seats, err := f.sessions.ListSeats(testkit.Context(t), f.tenant, "")
 		if err != nil || len(seats) != 1 {
@@ -297,7 +299,7 @@ func TestForceLogoutEndsStreams(t *testing.T) {
 	ctx := testkit.Context(t)
 	for name, end := range map[string]func(s *sender) string{
 		"revoked": func(s *sender) string {
-			err := f.accesses[1].Revoke(ctx, backoffice.Revocation{Tenant: f.tenant, Operator: "opt_1", Reason: "lost laptop", At: f.clock()}, backoffice.Occasion{}, f.clock())
+			err := f.accesses[1].Revoke(ctx, identity.Revocation{Tenant: f.tenant, Operator: "opt_1", Reason: "lost laptop", At: f.clock()}, backoffice.Occasion{}, f.clock())
 			if err != nil {
 				t.Error(err)
 			}
@@ -344,7 +346,7 @@ func TestTombstonesEndStreams(t *testing.T) {
 	s := f.sender("opt_parwana")
 	l := s.stream(f.listen(0, http1.Options{}), "")
 	l.until("ready")
-	if _, err := f.sessions.Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Operator: "opt_parwana", At: f.clock()}); err != nil {
+	if _, err := f.sessions.Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Operator: "opt_parwana", At: f.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	f.ping(0)
@@ -405,7 +407,7 @@ func TestReauth(t *testing.T) {
 	s := f.sender("opt_parwana")
 	l := s.stream(url, "")
 	position := l.until("ready")
-	f.advance(backoffice.TokenLifetime - time.Minute)
+	f.advance(identity.TokenLifetime - time.Minute)
 	f.streams[0].Tick(f.clock())
 	l.until("reauth")
 	fresh := f.senderAt("opt_parwana", s.device)
@@ -420,7 +422,7 @@ func TestReauth(t *testing.T) {
 	if e := l.until("ai"); !strings.Contains(e.data, string(number("2"))) {
 		t.Errorf("after a fresh proof: %+v", e)
 	}
-	f.advance(backoffice.TokenLifetime)
+	f.advance(identity.TokenLifetime)
 	f.streams[0].Tick(f.clock())
 	if e := l.end(); e.name != "end" {
 		t.Errorf("without a fresh proof: %+v", e)

@@ -7,6 +7,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/http1"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -31,14 +33,14 @@ func TestLostNoticeOfALogout(t *testing.T) {
 	other.until("ready")
 	f.compared(0) // from now on the marks are known
 	f.advance(time.Second)
-	if _, err := f.sessions.Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Operator: "opt_parwana", Reason: "test", At: f.clock()}); err != nil {
+	if _, err := f.sessions.Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Operator: "opt_parwana", Reason: "test", At: f.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	f.compared(0)
 	if e := one.end(); e.name != "session" || !strings.Contains(e.data, backoffice.SessionRevoked) {
 		t.Errorf("%+v", e)
 	}
-	if got := f.streams[0].Counts(); got != (backoffice.StreamCounts{Late: 1}) {
+	if got := f.streams[0].Counts(); got != (stream.StreamCounts{Late: 1}) {
 		t.Errorf("%+v", got)
 	}
 	f.tell(0, backoffice.Notice{Channel: backoffice.ChannelAlerts, Data: number("1")})
@@ -111,7 +113,7 @@ func TestStreamOnACluster(t *testing.T) {
 	}
 	f.compared(1)
 	f.advance(time.Second)
-	if err := f.accesses[0].Revoke(testkit.Context(t), backoffice.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range senders {

@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -51,7 +52,7 @@ func (s sweep) job() service.Job {
 
 // countSilent counts the devices that a run would turn.
 func countSilent(ctx context.Context, db *pgxpool.Pool, now time.Time) (n int, err error) {
-	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.device_sync_status WHERE `+silent, now.Add(-backoffice.OfflineAfter)).Scan(&n); err != nil {
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.device_sync_status WHERE `+silent, now.Add(-device.OfflineAfter)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count silent devices: %w", err)
 	}
 	return n, nil
@@ -77,9 +78,9 @@ func (s sweep) run(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, e
 
 // batch turns devices and writes their events in one transaction: each is told of
 // once, when it turns.
-func (s sweep) batch(ctx context.Context, db *pgxpool.Pool, now time.Time) (lost []backoffice.LostDevice, err error) {
+func (s sweep) batch(ctx context.Context, db *pgxpool.Pool, now time.Time) (lost []device.LostDevice, err error) {
 	err = postgres.InTx(ctx, db, func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, sweepDevices, now.Add(-backoffice.OfflineAfter), now, sweepBatch)
+		found, err := tx.Query(ctx, sweepDevices, now.Add(-device.OfflineAfter), now, sweepBatch)
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (s sweep) batch(ctx context.Context, db *pgxpool.Pool, now time.Time) (lost
 	return lost, err
 }
 
-func scanLost(row pgx.CollectableRow) (l backoffice.LostDevice, err error) {
+func scanLost(row pgx.CollectableRow) (l device.LostDevice, err error) {
 	var (
 		tenant, device, property string
 		heartbeat                *time.Time

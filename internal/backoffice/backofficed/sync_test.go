@@ -17,6 +17,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 const syncKey = "a key of the sync service, long enough"
@@ -27,9 +28,9 @@ type syncFake struct {
 	outbox *outboxFake
 
 	mu         sync.Mutex
-	cursors    map[bff.ID]backoffice.SyncCursor // by device
+	cursors    map[bff.ID]device.SyncCursor // by device
 	did        []backoffice.Activity
-	handshakes []backoffice.Handshake
+	handshakes []device.Handshake
 	answers    map[string]backoffice.Answer // by key
 	err        error                        // of mutations
 	stale      bool                         // sync-service is away
@@ -37,7 +38,7 @@ type syncFake struct {
 }
 
 func newSyncFake(o *outboxFake) *syncFake {
-	return &syncFake{outbox: o, cursors: map[bff.ID]backoffice.SyncCursor{}, answers: map[string]backoffice.Answer{}}
+	return &syncFake{outbox: o, cursors: map[bff.ID]device.SyncCursor{}, answers: map[string]backoffice.Answer{}}
 }
 
 func (f *syncFake) fail(err error) {
@@ -46,14 +47,14 @@ func (f *syncFake) fail(err error) {
 	f.err = err
 }
 
-func (f *syncFake) cursor(device bff.ID) backoffice.SyncCursor {
-	if c, ok := f.cursors[device]; ok {
+func (f *syncFake) cursor(dev bff.ID) device.SyncCursor {
+	if c, ok := f.cursors[dev]; ok {
 		return c
 	}
-	return backoffice.SyncCursor{PullCursor: "0", PushAck: "0", Version: 1}
+	return device.SyncCursor{PullCursor: "0", PushAck: "0", Version: 1}
 }
 
-func (f *syncFake) FindCursor(_ context.Context, _, device bff.ID) (backoffice.SyncCursor, error) {
+func (f *syncFake) FindCursor(_ context.Context, _, device bff.ID) (device.SyncCursor, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.cursor(device)
@@ -63,12 +64,12 @@ func (f *syncFake) FindCursor(_ context.Context, _, device bff.ID) (backoffice.S
 
 func (*syncFake) ForgetCursor(context.Context, bff.ID, bff.ID) error { return nil }
 
-func (f *syncFake) MoveCursor(_ context.Context, _, device bff.ID, m backoffice.CursorMove, _ string) (backoffice.SyncCursor, error) {
+func (f *syncFake) MoveCursor(_ context.Context, _, dev bff.ID, m device.CursorMove, _ string) (device.SyncCursor, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.cursor(device)
+	c := f.cursor(dev)
 	if c.Version != m.Expected {
-		return c, backoffice.ErrCursorMoved
+		return c, device.ErrCursorMoved
 	}
 	c.Version++
 	if m.Pull != "" {
@@ -77,11 +78,11 @@ func (f *syncFake) MoveCursor(_ context.Context, _, device bff.ID, m backoffice.
 	if m.Push != "" {
 		c.PushAck = m.Push
 	}
-	f.cursors[device] = c
+	f.cursors[dev] = c
 	return c, nil
 }
 
-func (f *syncFake) RecordHandshake(ctx context.Context, h backoffice.Handshake, e bff.Event) error {
+func (f *syncFake) RecordHandshake(ctx context.Context, h device.Handshake, e bff.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.unrecorded != nil {
@@ -180,7 +181,7 @@ func TestHandshake(t *testing.T) {
 		t.Error("verified with another key")
 	}
 	head, _, _ := strings.Cut(got.SyncSessionToken, ".")
-	if want := `"kid":"` + backoffice.SyncKeyID([]byte(syncKey)) + `","typ":"sync+jwt"`; !strings.Contains(decoded(t, head), want) {
+	if want := `"kid":"` + device.SyncKeyID([]byte(syncKey)) + `","typ":"sync+jwt"`; !strings.Contains(decoded(t, head), want) {
 		t.Errorf("%s", decoded(t, head))
 	}
 	// Neither sync-service nor Postgres keeps a device from syncing.

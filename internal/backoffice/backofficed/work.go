@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -79,7 +80,7 @@ func (w *work) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(p.Keys())})
-	notices := backoffice.NewAnnouncer(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), backofficestore.NewStreamLog(sessions))
+	notices := stream.NewAnnouncer(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), backofficestore.NewStreamLog(sessions))
 	own, err := addJobs(p, &w.LakeSettings, notices, upstreams.Lock)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeevents"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -134,7 +135,7 @@ func reactThroughPubSub(t *testing.T, host, project string) {
 		}
 	}
 
-	received := inbox.New(db, backofficestore.InboxTable(), backoffice.ErrSessionsAway, backoffice.ErrCopiesAway)
+	received := inbox.New(db, backofficestore.InboxTable(), identity.ErrSessionsAway, backoffice.ErrCopiesAway)
 	told := &board{}
 	r := backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Kept: backofficecache.NewInvalidator(receiving.store), Streams: told, Log: slog.New(slog.DiscardHandler), Now: time.Now,

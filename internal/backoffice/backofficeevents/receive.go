@@ -14,6 +14,9 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
@@ -35,7 +38,7 @@ const (
 // changes is in Redis, which every instance reads.
 func Subscriptions() []pubsub.Subscription {
 	var subs []pubsub.Subscription
-	for _, r := range backoffice.Reactions() {
+	for _, r := range stream.Reactions() {
 		subs = append(subs, pubsub.Subscription{
 			Name: "bff-backoffice." + strings.TrimPrefix(r.Topic, "melmastoon."), Topic: r.Topic, DLQ: "bff-backoffice." + r.Topic + ".dlq",
 			AckDeadline: ackDeadline, MaxAttempts: maxAttempts, MinBackoff: minBackoff, MaxOutstanding: maxOutstanding,
@@ -53,14 +56,14 @@ type Inbox interface {
 // Locks settles lock actions by what lock-integration reports of them.
 type Locks interface {
 	// SettleLock settles the action of a request that this service has sent.
-	SettleLock(ctx context.Context, tenant bff.ID, request string, r backoffice.LockResult) error
+	SettleLock(ctx context.Context, tenant bff.ID, request string, r lock.LockResult) error
 }
 
 // Config is what received events act on.
 type Config struct {
 	Inbox    Inbox
-	Access   *backoffice.Access
-	Sessions backoffice.Sessions
+	Access   *identity.Access
+	Sessions identity.Sessions
 	Kept     backoffice.Invalidator
 	Streams  backoffice.Notifier
 	Locks    Locks
@@ -95,7 +98,7 @@ func NewReceiver(cfg Config) *Receiver {
 // the mark in the inbox and can be repeated: a process that is killed in between
 // leaves the event to come again.
 func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
-	does, ok := backoffice.FindReaction(d.Topic)
+	does, ok := stream.FindReaction(d.Topic)
 	if !ok {
 		return fmt.Errorf("no reaction to topic %s", d.Topic)
 	}
@@ -121,7 +124,7 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 // event is a received event, read as far as anything here needs it.
 type event struct {
 	inbox.Message
-	backoffice.News
+	stream.News
 	reason string
 }
 
@@ -129,17 +132,17 @@ type event struct {
 func (r *Receiver) apply(ctx context.Context, topic string, e event) error {
 	s := r.cfg.Sessions
 	switch topic {
-	case backoffice.TopicSessionRevoked, backoffice.TopicUserLocked, backoffice.TopicDeviceRevoked:
+	case stream.TopicSessionRevoked, stream.TopicUserLocked, stream.TopicDeviceRevoked:
 		return r.revoke(ctx, e)
-	case backoffice.TopicMemberRemoved:
+	case stream.TopicMemberRemoved:
 		return errors.Join(s.OutdateMembers(ctx, e.Tenant, e.Operator), r.revoke(ctx, e))
-	case backoffice.TopicMemberAdded, backoffice.TopicMemberChanged:
+	case stream.TopicMemberAdded, stream.TopicMemberChanged:
 		return s.OutdateMembers(ctx, e.Tenant, e.Operator)
-	case backoffice.TopicFlagToggled:
+	case stream.TopicFlagToggled:
 		return s.OutdateMembers(ctx, e.Tenant, "")
-	case backoffice.TopicTenantSuspended, backoffice.TopicTenantReinstated, backoffice.TopicTenantReactivated:
-		return s.SuspendTenant(ctx, e.Tenant, topic == backoffice.TopicTenantSuspended, e.At)
-	case backoffice.TopicKeyIssued, backoffice.TopicKeyRevoked, backoffice.TopicKeyFailed:
+	case stream.TopicTenantSuspended, stream.TopicTenantReinstated, stream.TopicTenantReactivated:
+		return s.SuspendTenant(ctx, e.Tenant, topic == stream.TopicTenantSuspended, e.At)
+	case stream.TopicKeyIssued, stream.TopicKeyRevoked, stream.TopicKeyFailed:
 		return r.settle(ctx, e)
 	}
 	return nil
@@ -155,8 +158,8 @@ func (r *Receiver) settle(ctx context.Context, e event) error {
 	if request == "" || len(request) > maxRequestID || e.Text("requestedBy") != requester {
 		return nil
 	}
-	return r.cfg.Locks.SettleLock(ctx, e.Tenant, request, backoffice.LockResult{
-		State: backoffice.LockState(e.Details["state"]), Vendor: e.Details["vendor"], Credential: credential(e.Details["credentialId"]), Reason: e.Details["reason"],
+	return r.cfg.Locks.SettleLock(ctx, e.Tenant, request, lock.LockResult{
+		State: lock.LockState(e.Details["state"]), Vendor: e.Details["vendor"], Credential: credential(e.Details["credentialId"]), Reason: e.Details["reason"],
 	})
 }
 
@@ -171,7 +174,7 @@ func credential(s string) string {
 // react makes kept parts void and then tells streams: a client that fetches again must
 // not meet the old copy. Streams are told even if the caches cannot be: both are
 // repeated then.
-func (r *Receiver) react(ctx context.Context, does *backoffice.Reaction, e event) error {
+func (r *Receiver) react(ctx context.Context, does *stream.Reaction, e event) error {
 	var errs []error
 	if len(does.Parts) > 0 {
 		if err := r.cfg.Kept.Invalidate(ctx, e.Tenant, e.Property, does.Parts...); err != nil {
@@ -185,7 +188,7 @@ func (r *Receiver) react(ctx context.Context, does *backoffice.Reaction, e event
 }
 
 func (r *Receiver) revoke(ctx context.Context, e event) error {
-	err := r.cfg.Access.Revoke(ctx, backoffice.Revocation{
+	err := r.cfg.Access.Revoke(ctx, identity.Revocation{
 		Tenant: e.Tenant, Operator: e.Operator, Device: e.Device, Reason: e.reason, At: e.At,
 	}, backoffice.Occasion{Causation: e.ID}, r.cfg.Now())
 	if err == nil {
@@ -196,7 +199,7 @@ func (r *Receiver) revoke(ctx context.Context, e event) error {
 
 // parse reads an event. What it is about must be readable: an unreadable device must
 // not widen a revocation to the whole tenant, nor an unreadable property a notice.
-func (r *Receiver) parse(d pubsub.Delivery, does *backoffice.Reaction) (event, error) {
+func (r *Receiver) parse(d pubsub.Delivery, does *stream.Reaction) (event, error) {
 	m, err := inbox.Read(d, r.cfg.Now(), "revokedAt", "lockedAt", "removedAt", "suspendedAt", "reinstatedAt", "reactivatedAt")
 	if err != nil {
 		return event{}, err
@@ -244,7 +247,7 @@ func readID(p bff.Prefix, s string) (bff.ID, error) {
 }
 
 // details are what streams may repeat of the payload. What is unreadable is left out.
-func details(m *inbox.Message, does *backoffice.Reaction) map[string]string {
+func details(m *inbox.Message, does *stream.Reaction) map[string]string {
 	out := map[string]string{}
 	for _, d := range does.Details {
 		s := clip(m.Text(d.Name), maxDetail)
@@ -272,11 +275,11 @@ func (e *event) readPeople(topic string) error {
 		errs = append(errs, err)
 	}
 	switch topic {
-	case backoffice.TopicUserLocked, backoffice.TopicMemberAdded, backoffice.TopicMemberChanged, backoffice.TopicMemberRemoved:
+	case stream.TopicUserLocked, stream.TopicMemberAdded, stream.TopicMemberChanged, stream.TopicMemberRemoved:
 		if e.Operator == "" {
 			errs = append(errs, errors.New("operatorId: missing"))
 		}
-	case backoffice.TopicDeviceRevoked, backoffice.TopicDeviceTrusted:
+	case stream.TopicDeviceRevoked, stream.TopicDeviceTrusted:
 		if e.Device.IsZero() {
 			errs = append(errs, errors.New("deviceId: missing"))
 		}

@@ -14,6 +14,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
@@ -27,13 +29,13 @@ var noon = time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
 
 // tier notes what was done to the session tier.
 type tier struct {
-	backoffice.Sessions
+	identity.Sessions
 
 	did []string
 	err error
 }
 
-func (s *tier) Revoke(_ context.Context, r backoffice.Revocation) ([]backoffice.Session, error) {
+func (s *tier) Revoke(_ context.Context, r identity.Revocation) ([]backoffice.Session, error) {
 	s.did = append(s.did, "revoke "+r.Tenant.String()+" "+r.Operator+" "+r.Device.String()+" "+bff.At(r.At).String())
 	return nil, s.err
 }
@@ -85,7 +87,7 @@ func (h *house) Notify(_ context.Context, n backoffice.Notice) error {
 func newReceiver(t *testing.T) (*Receiver, *tier, *memory, *house) {
 	t.Helper()
 	s, m, h := &tier{}, &memory{}, &house{}
-	access := backoffice.NewAccess(s, nil, journal{}, backoffice.NewNewsroom("test"))
+	access := identity.NewAccess(s, nil, journal{}, backoffice.NewNewsroom("test"))
 	return NewReceiver(Config{
 		Inbox: m, Access: access, Sessions: s, Kept: h, Streams: h, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon },
 	}), s, m, h
@@ -110,27 +112,27 @@ func TestReceive(t *testing.T) {
 		payload object
 		want    []string // nil: the event is refused
 	}{
-		"a device's session":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"}, []string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"}},
-		"all of an operator":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"the whole tenant":    {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"}},
-		"of the far future":   {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a locked user":       {backoffice.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a revoked device":    {backoffice.TopicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"}},
-		"a suspended tenant":  {backoffice.TopicTenantSuspended, object{"tenantId": tenant}, []string{"suspend " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"a reinstated tenant": {backoffice.TopicTenantReinstated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"reactivated":         {backoffice.TopicTenantReactivated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
-		"a new member":        {backoffice.TopicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
-		"another role":        {backoffice.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
-		"a member who left":   {backoffice.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a flag":              {backoffice.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
+		"a device's session":  {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"}, []string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"}},
+		"all of an operator":  {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"the whole tenant":    {stream.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"}},
+		"of the far future":   {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a locked user":       {stream.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a revoked device":    {stream.TopicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"}},
+		"a suspended tenant":  {stream.TopicTenantSuspended, object{"tenantId": tenant}, []string{"suspend " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"a reinstated tenant": {stream.TopicTenantReinstated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"reactivated":         {stream.TopicTenantReactivated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
+		"a new member":        {stream.TopicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
+		"another role":        {stream.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
+		"a member who left":   {stream.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a flag":              {stream.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
 
 		// What cannot be read must not widen to all.
-		"no tenant":               {backoffice.TopicSessionRevoked, object{"operatorId": "o"}, nil},
-		"an unreadable device":    {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": "x"}, nil},
-		"an unreadable operator":  {backoffice.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": 7}, nil},
-		"a lock of nobody":        {backoffice.TopicUserLocked, object{"tenantId": tenant}, nil},
-		"a revocation of nothing": {backoffice.TopicDeviceRevoked, object{"tenantId": tenant}, nil},
-		"nobody left":             {backoffice.TopicMemberRemoved, object{"tenantId": tenant}, nil},
+		"no tenant":               {stream.TopicSessionRevoked, object{"operatorId": "o"}, nil},
+		"an unreadable device":    {stream.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": "x"}, nil},
+		"an unreadable operator":  {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": 7}, nil},
+		"a lock of nobody":        {stream.TopicUserLocked, object{"tenantId": tenant}, nil},
+		"a revocation of nothing": {stream.TopicDeviceRevoked, object{"tenantId": tenant}, nil},
+		"nobody left":             {stream.TopicMemberRemoved, object{"tenantId": tenant}, nil},
 		"another topic":           {"melmastoon.else.v1", object{"tenantId": tenant}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +207,7 @@ func TestReact(t *testing.T) {
 			},
 		},
 		"another role": {
-			backoffice.TopicMemberChanged,
+			stream.TopicMemberChanged,
 			object{"tenantId": tenant, "operatorId": "o", "propertyId": property},
 			tenant + "  [dashboard preferences shortcuts]",
 			[]string{
@@ -217,7 +219,7 @@ func TestReact(t *testing.T) {
 		"an unreadable tenant":   {checkedIn, object{"tenantId": property, "propertyId": property}, "", nil},
 		"an unreadable property": {checkedIn, object{"tenantId": tenant, "propertyId": "x"}, "", nil},
 		"a number as property":   {checkedIn, object{"tenantId": tenant, "propertyId": 7}, "", nil},
-		"an unknown device":      {backoffice.TopicDeviceTrusted, object{"tenantId": tenant}, "", nil},
+		"an unknown device":      {stream.TopicDeviceTrusted, object{"tenantId": tenant}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,13 +270,13 @@ func TestReactionsInOutages(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	r, s, m, _ := newReceiver(t)
-	d := delivery(t, backoffice.TopicSessionRevoked, map[string]any{"tenantId": tenant, "operatorId": "o"})
+	d := delivery(t, stream.TopicSessionRevoked, map[string]any{"tenantId": tenant, "operatorId": "o"})
 	m.err = errors.New("postgres is away")
 	if err := r.Receive(t.Context(), d); err == nil || len(s.did) != 1 {
 		t.Errorf("%v, %v", err, s.did)
 	}
-	m.err, m.processed, s.err = nil, nil, backoffice.ErrSessionsAway
-	if err := r.Receive(t.Context(), d); !errors.Is(err, backoffice.ErrSessionsAway) || len(m.processed) != 0 {
+	m.err, m.processed, s.err = nil, nil, identity.ErrSessionsAway
+	if err := r.Receive(t.Context(), d); !errors.Is(err, identity.ErrSessionsAway) || len(m.processed) != 0 {
 		t.Errorf("%v, %v", err, m.processed)
 	}
 }

@@ -23,6 +23,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
@@ -43,7 +45,7 @@ var (
 // fixture is a guard in front of some routes. The session tier, tenant-service, the ledger
 // and property-service are played by the fixture itself; tokens and proofs are real.
 type fixture struct {
-	backoffice.Sessions
+	identity.Sessions
 
 	t      *testing.T
 	cfg    backofficeguard.Config
@@ -57,16 +59,16 @@ type fixture struct {
 	mu       sync.Mutex
 	now      time.Time
 	member   *backoffice.Member
-	standing backoffice.Standing
+	standing identity.Standing
 	keysDown bool
-	used     map[string]bool  // proofs
-	proof    backoffice.Proof // the last one
+	used     map[string]bool // proofs
+	proof    identity.Proof  // the last one
 	opened   []backoffice.Session
 	asked    []bff.ID // property-service, about what
 	did      []backoffice.Activity
 	events   []bff.Event
 	visits   []*backoffice.Visit
-	holders  []*backoffice.Holder
+	holders  []*identity.Holder
 }
 
 func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config)) *fixture {
@@ -113,7 +115,7 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 	})
 	f.counts = prometheus.NewRegistry()
 	f.cfg = backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: backoffice.NewAccess(f, f, f, backoffice.NewNewsroom("test")), Properties: f, Limits: classes, Limiter: limiter,
+		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(f, f, f, backoffice.NewNewsroom("test")), Properties: f, Limits: classes, Limiter: limiter,
 		Pepper: []byte("a pepper"), Background: f.behind, Log: slog.New(slog.DiscardHandler), Metrics: f.counts, Namespace: "test",
 	}
 	if change != nil {
@@ -122,12 +124,12 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 	guard, err := backofficeguard.New(f.cfg)
 	must(err)
 	routes, err := guard.Protect([]web.Route{
-		f.route("GET /any", backoffice.Needs{}),
-		f.route("GET /managers", backoffice.Needs{Roles: []backoffice.Role{backoffice.GeneralManager}}),
-		f.route("GET /managers-of-a-house", backoffice.Needs{Roles: []backoffice.Role{backoffice.GeneralManager}, Property: true}),
-		f.route("GET /of-a-house", backoffice.Needs{Property: true}),
-		f.route("GET /own", backoffice.Needs{OwnProperty: true}),
-		f.route("GET /bare", backoffice.Needs{ProofOnly: true}),
+		f.route("GET /any", identity.Needs{}),
+		f.route("GET /managers", identity.Needs{Roles: []backoffice.Role{backoffice.GeneralManager}}),
+		f.route("GET /managers-of-a-house", identity.Needs{Roles: []backoffice.Role{backoffice.GeneralManager}, Property: true}),
+		f.route("GET /of-a-house", identity.Needs{Property: true}),
+		f.route("GET /own", identity.Needs{OwnProperty: true}),
+		f.route("GET /bare", identity.Needs{ProofOnly: true}),
 	})
 	must(err)
 	f.server = web.NewServer(web.Config{Log: f.cfg.Log, Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Minute, Now: f.clock})
@@ -136,12 +138,12 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 }
 
 // route remembers for whom it was called.
-func (f *fixture) route(pattern string, needs backoffice.Needs) web.Route {
+func (f *fixture) route(pattern string, needs identity.Needs) web.Route {
 	return web.Route{Pattern: pattern, Kind: web.PrivateRead, Budget: time.Minute, Limit: "all", Gate: "read", Needs: needs, Handle: func(w http.ResponseWriter, r *http.Request) error {
 		switch who := web.From(r.Context()).Local.(type) {
 		case *backoffice.Visit:
 			f.visits = append(f.visits, who)
-		case *backoffice.Holder:
+		case *identity.Holder:
 			f.holders = append(f.holders, who)
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -170,12 +172,12 @@ func (f *fixture) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // Enter implements backoffice.Sessions.
-func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
+func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
 	return f.Burn(ctx, p, now)
 }
 
 // Burn implements backoffice.Sessions.
-func (f *fixture) Burn(_ context.Context, p backoffice.Proof, _ time.Time) (backoffice.Standing, error) {
+func (f *fixture) Burn(_ context.Context, p identity.Proof, _ time.Time) (identity.Standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.proof = p
@@ -211,12 +213,12 @@ func (f *fixture) Record(_ context.Context, did []backoffice.Activity, events ..
 }
 
 // FindProperty implements backoffice.Properties.
-func (f *fixture) FindProperty(_ context.Context, _, property bff.ID) (backoffice.Property, error) {
+func (f *fixture) FindProperty(_ context.Context, _, property bff.ID) (board.Property, error) {
 	f.asked = append(f.asked, property)
 	if property == alien {
-		return backoffice.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
+		return board.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 	}
-	return backoffice.Property{}, nil
+	return board.Property{}, nil
 }
 
 // call is a good request; a test breaks what it wants to see refused.
@@ -237,7 +239,7 @@ func (f *fixture) call(path string) *call {
 		path: path, scheme: "DPoP", by: f.device, from: "203.0.113.7:5000",
 		claims: map[string]any{
 			"iss": "https://iam", "aud": "bff-backoffice", "sub": "opt_1", "tid": tenant.String(), "device_id": f.device.ID(), "jti": rand.Text(),
-			"iat": now.Unix(), "exp": now.Add(backoffice.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": f.device.Thumbprint()},
+			"iat": now.Unix(), "exp": now.Add(identity.TokenLifetime).Unix(), "cnf": map[string]any{"jkt": f.device.Thumbprint()},
 		},
 		header: http.Header{"X-Device-Id": {f.device.ID()}, "X-App-Version": {"2.4.0"}, "X-App-Platform": {"linux"}, "User-Agent": {"the app"}},
 		proof:  desk.Proof{Method: http.MethodGet, URL: publicURL + path, At: now, ID: rand.Text()},

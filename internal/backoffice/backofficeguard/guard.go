@@ -20,6 +20,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/dpop"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/memo"
@@ -31,9 +33,9 @@ import (
 type Config struct {
 	Tokens *issuer.Tokens
 	Proofs *dpop.Verifier
-	Access *backoffice.Access
+	Access *identity.Access
 	// Properties tells a property outside the caller's scope from another tenant's.
-	Properties backoffice.Properties
+	Properties board.Properties
 	Limits     ratelimit.Classes
 	// Limiter keeps the limits; nil if those are off.
 	Limiter *ratelimit.Limiter
@@ -120,7 +122,7 @@ func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
 	out := make([]web.Route, 0, len(routes))
 	var errs []error
 	for _, rt := range routes {
-		needs, ok := rt.Needs.(backoffice.Needs)
+		needs, ok := rt.Needs.(identity.Needs)
 		if !ok {
 			errs = append(errs, fmt.Errorf("route %q: needs: missing", rt.Pattern))
 			continue
@@ -137,7 +139,7 @@ func (g *Guard) Protect(routes []web.Route) ([]web.Route, error) {
 	return out, errors.Join(errs...)
 }
 
-func (g *Guard) before(next web.Handler, needs backoffice.Needs, limit web.Limit) web.Handler {
+func (g *Guard) before(next web.Handler, needs identity.Needs, limit web.Limit) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		req := web.From(r.Context())
 		w.Header()["Dpop-Nonce"] = []string{g.cfg.Proofs.Nonce(req.Start)}
@@ -159,7 +161,7 @@ func (g *Guard) before(next web.Handler, needs backoffice.Needs, limit web.Limit
 // says least. Limits are charged before the proof is used up and the session opened, so
 // that what they refuse leaves nothing in the session tier; what is wrong besides is
 // looked up and told first all the same.
-func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.Needs, limit web.Limit) (*backoffice.Visit, error) {
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs identity.Needs, limit web.Limit) (*backoffice.Visit, error) {
 	ctx, req := r.Context(), web.From(r.Context())
 	now := req.Start
 	sent, err := readHeaders(r)
@@ -219,7 +221,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs backoffice.N
 // admitProof runs the checks of a route that takes no access token. Its limits count the
 // address and the key, which are proven, and not the device, of which the caller only
 // says that it is its own: that one is counted when iam has said so.
-func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Limit) (*backoffice.Holder, error) {
+func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Limit) (*identity.Holder, error) {
 	ctx, req := r.Context(), web.From(r.Context())
 	sent, err := readProofHeaders(r)
 	if err != nil {
@@ -235,7 +237,7 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 	if err := g.cfg.Access.Burn(ctx, proof, req.Start); err != nil {
 		g.refund(limit, who, limited, err)
 		switch {
-		case errors.Is(err, backoffice.ErrForgotten):
+		case errors.Is(err, identity.ErrForgotten):
 			g.refused.WithLabelValues(string(dpop.ReasonNonce)).Inc()
 			return nil, errProof(w, &dpop.Error{Reason: dpop.ReasonNonce}, req.Start)
 		case bff.CodeOf(err) == bff.CodeDPoPReplayed:
@@ -249,7 +251,7 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 	if err := announce(w, limited); err != nil {
 		return nil, err
 	}
-	return &backoffice.Holder{
+	return &identity.Holder{
 		Device: sent.device, KeyPrint: proof.KeyPrint, Proof: sent.proof,
 		Vouched: func(ctx context.Context, tenant string) {
 			g.charge(ctx, limit, ratelimit.Client{Session: tenant + sent.device.String()}, req.Start)
@@ -261,7 +263,7 @@ func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Lim
 func (g *Guard) token(ctx context.Context, raw string, now time.Time) (*issuer.Token, error) {
 	token, err := g.cfg.Tokens.Verify(ctx, raw, now)
 	switch {
-	case err == nil && !now.Before(token.Issued.Add(backoffice.TokenLifetime)), errors.Is(err, issuer.ErrExpired):
+	case err == nil && !now.Before(token.Issued.Add(identity.TokenLifetime)), errors.Is(err, issuer.ErrExpired):
 		// Tombstones are kept for a token's life: one that claims a longer life would
 		// outlive them.
 		return nil, bff.Errorf(bff.CodeTokenExpired, "the access token has expired: refresh it")
@@ -285,17 +287,17 @@ func unauthenticated(cause error) error {
 }
 
 // proof verifies the proof of possession.
-func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now time.Time) (backoffice.Proof, error) {
+func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now time.Time) (identity.Proof, error) {
 	p, err := g.cfg.Proofs.Verify(raw, want, now)
 	if err != nil {
 		refused, ok := errors.AsType[*dpop.Error](err)
 		if !ok {
-			return backoffice.Proof{}, err
+			return identity.Proof{}, err
 		}
 		g.refused.WithLabelValues(string(refused.Reason)).Inc()
-		return backoffice.Proof{}, errProof(w, refused, now)
+		return identity.Proof{}, errProof(w, refused, now)
 	}
-	return backoffice.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Issued: p.Issued, Made: p.Made, Until: p.Until}, nil
+	return identity.Proof{KeyPrint: p.KeyPrint, ID: p.ID, Issued: p.Issued, Made: p.Made, Until: p.Until}, nil
 }
 
 // reportEvery is how often the replays of one key are reported: a flood of them must
@@ -303,7 +305,7 @@ func (g *Guard) proof(w http.ResponseWriter, raw string, want dpop.Request, now 
 const reportEvery = 10 * time.Second
 
 // entered counts and reports a replay.
-func (g *Guard) entered(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time, err error) error {
+func (g *Guard) entered(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time, err error) error {
 	if bff.CodeOf(err) != bff.CodeDPoPReplayed {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeguard"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -146,8 +147,8 @@ func TestEveryCheck(t *testing.T) {
 		"other surface": {claim("aud", "bff-console"), bff.CodeSurfaceMismatch, "", ""},
 		"iam away":      {func(f *fixture, _ *call) { f.keysDown = true }, bff.CodeUpstreamUnavailable, "", ""},
 		"expired":       {life(time.Minute, time.Minute), bff.CodeTokenExpired, token, ""},
-		"last second":   {life(backoffice.TokenLifetime-time.Second, time.Hour), "", "", ""},
-		"too long":      {life(backoffice.TokenLifetime, time.Hour), bff.CodeTokenExpired, token, ""},
+		"last second":   {life(identity.TokenLifetime-time.Second, time.Hour), "", "", ""},
+		"too long":      {life(identity.TokenLifetime, time.Hour), bff.CodeTokenExpired, token, ""},
 		"unknown key": {func(f *fixture, c *call) {
 			f.keySet = []byte(`{"keys":[]}`)
 		}, bff.CodeTokenExpired, token, ""},
@@ -229,7 +230,7 @@ func TestVisit(t *testing.T) {
 	v := visit(nil)
 	c := v.Caller
 	if c.Tenant != tenant || c.Operator != "opt_1" || c.Device.String() != f.device.ID() || c.KeyPrint != f.device.Thumbprint() ||
-		!c.TokenIssued.Equal(f.now) || !c.TokenExpires.Equal(f.now.Add(backoffice.TokenLifetime)) || c.TokenHash == "" ||
+		!c.TokenIssued.Equal(f.now) || !c.TokenExpires.Equal(f.now.Add(identity.TokenLifetime)) || c.TokenHash == "" ||
 		c.App != (backoffice.App{Version: "2.4.0", Platform: "linux"}) {
 		t.Errorf("caller %+v", c)
 	}
@@ -589,13 +590,13 @@ func TestGuardIsComplete(t *testing.T) {
 		route web.Route
 		ok    bool
 	}{
-		"good":                   {limited("all", backoffice.Needs{}), true},
-		"bare":                   {limited("all", backoffice.Needs{ProofOnly: true}), true},
+		"good":                   {limited("all", identity.Needs{}), true},
+		"bare":                   {limited("all", identity.Needs{ProofOnly: true}), true},
 		"undecided":              {limited("all", nil), false},
-		"no limit":               {limited("else", backoffice.Needs{}), false},
-		"bare with roles":        {limited("all", backoffice.Needs{ProofOnly: true, Roles: backoffice.Roles()}), false},
-		"bare with a property":   {limited("all", backoffice.Needs{ProofOnly: true, Property: true}), false},
-		"bare with its property": {limited("all", backoffice.Needs{ProofOnly: true, OwnProperty: true}), false},
+		"no limit":               {limited("else", identity.Needs{}), false},
+		"bare with roles":        {limited("all", identity.Needs{ProofOnly: true, Roles: backoffice.Roles()}), false},
+		"bare with a property":   {limited("all", identity.Needs{ProofOnly: true, Property: true}), false},
+		"bare with its property": {limited("all", identity.Needs{ProofOnly: true, OwnProperty: true}), false},
 	} {
 		if _, err := guard.Protect([]web.Route{tc.route}); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)

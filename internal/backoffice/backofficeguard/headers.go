@@ -9,6 +9,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -67,10 +69,10 @@ func readProofHeaders(r *http.Request) (*headers, error) {
 	if v := h["Dpop"]; len(v) == 1 { // several are as good as none (RFC 9449 §4.3)
 		out.proof = v[0]
 	}
-	device, given := only(h, "X-Device-Id", &bad)
+	dev, given := only(h, "X-Device-Id", &bad)
 	if !given {
 		bad.Add("X-Device-Id", bff.FieldRequired)
-	} else if out.device, err = bff.ParseID(bff.PrefixDevice, device); err != nil {
+	} else if out.device, err = bff.ParseID(bff.PrefixDevice, dev); err != nil {
 		bad.Add("X-Device-Id", bff.FieldFormat)
 	}
 	if v, given := only(h, "X-App-Version", &bad); given {
@@ -80,10 +82,10 @@ func readProofHeaders(r *http.Request) (*headers, error) {
 		out.app.Version = v
 	}
 	if v, given := only(h, "X-App-Platform", &bad); given {
-		out.app.Platform = oneOf("X-App-Platform", v, backoffice.Platforms(), &bad)
+		out.app.Platform = oneOf("X-App-Platform", v, device.Platforms(), &bad)
 	}
 	if v, given := only(h, "X-Network-Profile", &bad); given {
-		oneOf("X-Network-Profile", v, backoffice.NetworkProfiles(), &bad)
+		oneOf("X-Network-Profile", v, device.NetworkProfiles(), &bad)
 	}
 	if v, given := only(h, "X-Property-Id", &bad); given {
 		if out.property, err = bff.ParseID(bff.PrefixProperty, v); err != nil {
@@ -145,7 +147,7 @@ func (g *Guard) caller(t *issuer.Token, sent *headers, r *http.Request) (backoff
 
 // expiry is when a token is refused: it does not outlive the tombstones.
 func expiry(t *issuer.Token) time.Time {
-	if longest := t.Issued.Add(backoffice.TokenLifetime); t.Expires.After(longest) {
+	if longest := t.Issued.Add(identity.TokenLifetime); t.Expires.After(longest) {
 		return longest
 	}
 	return t.Expires

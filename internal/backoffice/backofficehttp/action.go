@@ -6,6 +6,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -49,7 +51,7 @@ func (rt actionRoute) roles() []backoffice.Role {
 func (a *API) actionRoute(of actionRoute) web.Route {
 	rt := web.Route{
 		Pattern: of[0].Pattern(), Handle: a.act(of), Kind: web.Change, Budget: actionBudget,
-		Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: of.roles()}, KeepsAnswers: true,
+		Limit: LimitChange, Gate: gateChange, Needs: identity.Needs{Property: true, Roles: of.roles()}, KeepsAnswers: true,
 	}
 	if of[0].Body == "" {
 		rt.Body = web.NoBody
@@ -60,7 +62,7 @@ func (a *API) actionRoute(of actionRoute) web.Route {
 }
 
 // read is what reads the body into the command; nil = there is none.
-func (rt actionRoute) read() func(in *web.Input, c *backoffice.Command) {
+func (rt actionRoute) read() func(in *web.Input, c *action.Command) {
 	switch rt[0].Body {
 	case backoffice.BodyPosting:
 		return readPosting
@@ -84,7 +86,7 @@ func (a *API) act(rt actionRoute) web.Handler {
 		if err != nil {
 			return err
 		}
-		c := backoffice.Command{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
+		c := action.Command{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
 		if err := rt.readPath(r, &c); err != nil {
 			return err
 		}
@@ -100,8 +102,8 @@ func (a *API) act(rt actionRoute) web.Handler {
 		}
 		v := visitOf(r)
 		c.Once.Digest, err = idempotency.Digest(struct {
-			Posting   *backoffice.Posting
-			WorkOrder *backoffice.NewWorkOrder
+			Posting   *action.Posting
+			WorkOrder *action.NewWorkOrder
 		}{c.Posting, c.WorkOrder}, string(c.Action.Name), c.ID.String(), v.Property.String())
 		if err != nil {
 			return err
@@ -115,7 +117,7 @@ func (a *API) act(rt actionRoute) web.Handler {
 }
 
 // readPath reads which action is meant, on which resource.
-func (rt actionRoute) readPath(r *http.Request, c *backoffice.Command) error {
+func (rt actionRoute) readPath(r *http.Request, c *action.Command) error {
 	var bad bff.FieldErrors
 	c.Action = rt[0]
 	if c.Action.Transition {
@@ -134,10 +136,10 @@ func (rt actionRoute) readPath(r *http.Request, c *backoffice.Command) error {
 	return bad.Err()
 }
 
-func readPosting(in *web.Input, c *backoffice.Command) {
+func readPosting(in *web.Input, c *action.Command) {
 	in.Require("amount")
 	in.Only("amount", "description")
-	c.Posting = &backoffice.Posting{Description: in.String("description", maxDescription)}
+	c.Posting = &action.Posting{Description: in.String("description", maxDescription)}
 	amount := in.Object("amount")
 	if amount == nil {
 		return
@@ -164,10 +166,10 @@ func currencies() []string {
 	return out
 }
 
-func readWorkOrder(in *web.Input, c *backoffice.Command) {
+func readWorkOrder(in *web.Input, c *action.Command) {
 	in.Require("title", "severity")
 	in.Only("title", "severity", "roomNumber", "blocksRoom")
-	w := &backoffice.NewWorkOrder{
+	w := &action.NewWorkOrder{
 		Title: in.String("title", maxTitle), Severity: in.Enum("severity", backoffice.WorkOrderSeverities()...),
 		RoomNumber: formed(in, "roomNumber", maxRoom, idForm),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -26,16 +27,16 @@ const (
 func (a *API) activity(w http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r)
 	in := web.ReadQuery(r)
-	q := backoffice.ActivityQuery{
+	q := audit.ActivityQuery{
 		Property: v.Property, Operator: in.String("operatorId", maxActivityOperator), From: readMoment(in, "from"), To: readMoment(in, "to"),
 		Limit: in.Int("limit", activityPage, 1, maxActivityPage),
 	}
-	if !backoffice.OperatorToken(q.Operator) {
+	if !audit.OperatorToken(q.Operator) {
 		in.Refuse("operatorId", bff.FieldFormat)
 	}
 	if s := in.String("resource", maxActivityResource); s != "" {
 		var ok bool
-		if q.Resource, ok = backoffice.ParseResource(s); !ok {
+		if q.Resource, ok = audit.ParseResource(s); !ok {
 			in.Refuse("resource", bff.FieldFormat)
 		}
 	}
@@ -118,26 +119,26 @@ func newActivityItem(a *backoffice.Activity) activityItem {
 
 const activitySum = 8 // bytes
 
-func writeActivityCursor(p backoffice.ActivityPosition, tenant bff.ID, q backoffice.ActivityQuery) string {
+func writeActivityCursor(p audit.ActivityPosition, tenant bff.ID, q audit.ActivityQuery) string {
 	id := p.ID.Bytes()
 	b := binary.BigEndian.AppendUint64(id[:], uint64(p.At.UnixMicro())) //nolint:gosec // read back as it was
 	return base64.RawURLEncoding.EncodeToString(append(b, activityQuerySum(b, tenant, q)...))
 }
 
-func readActivityCursor(s string, tenant bff.ID, q backoffice.ActivityQuery) (backoffice.ActivityPosition, bool) {
+func readActivityCursor(s string, tenant bff.ID, q audit.ActivityQuery) (audit.ActivityPosition, bool) {
 	const id, at = 16, 8
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) != id+at+activitySum || !bytes.Equal(b[id+at:], activityQuerySum(b[:id+at], tenant, q)) {
-		return backoffice.ActivityPosition{}, false
+		return audit.ActivityPosition{}, false
 	}
 	when := time.UnixMicro(int64(binary.BigEndian.Uint64(b[id:]))).UTC() //nolint:gosec // written so
 	// Postgres would refuse a made-up moment out of its range.
-	return backoffice.ActivityPosition{At: when, ID: bff.IDFromBytes(bff.PrefixActivity, [16]byte(b[:id]))}, when.Year() >= 0 && when.Year() <= 9999
+	return audit.ActivityPosition{At: when, ID: bff.IDFromBytes(bff.PrefixActivity, [16]byte(b[:id]))}, when.Year() >= 0 && when.Year() <= 9999
 }
 
 // activityQuerySum is over everything that decides which activities a list has. Pages
 // of one list may have different lengths.
-func activityQuerySum(position []byte, tenant bff.ID, q backoffice.ActivityQuery) []byte {
+func activityQuerySum(position []byte, tenant bff.ID, q audit.ActivityQuery) []byte {
 	sum := sha256.Sum256([]byte(strings.Join([]string{
 		string(position), tenant.String(), q.Property.String(), q.Resource.Kind, q.Resource.ID, q.Operator,
 		q.From.Format(time.RFC3339Nano), q.To.Format(time.RFC3339Nano),

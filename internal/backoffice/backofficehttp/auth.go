@@ -6,6 +6,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -19,7 +20,7 @@ const (
 // refresh has iam exchange a refresh token. No session is touched: whatever happens
 // on the way, the device has the same session after it as before.
 func (a *API) refresh(w http.ResponseWriter, r *http.Request) error {
-	holder, ok := web.From(r.Context()).Local.(*backoffice.Holder)
+	holder, ok := web.From(r.Context()).Local.(*identity.Holder)
 	if !ok {
 		panic("a request reached its handler without passing the guard")
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -37,10 +37,10 @@ func (a *API) dashboard(w http.ResponseWriter, r *http.Request) error {
 		}
 		e.Serve(w, r, st)
 		d.begun(r)
-		a.viewed(r, backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatDocument, Roles: v.Member.Roles})
+		a.viewed(r, board.DashboardViewed{ViewedAt: bff.At(now(r)), Format: board.FormatDocument, Roles: v.Member.Roles})
 		return nil
 	}
-	fact := backoffice.DashboardViewed{ViewedAt: bff.At(now(r)), Format: backoffice.FormatLines, Roles: v.Member.Roles}
+	fact := board.DashboardViewed{ViewedAt: bff.At(now(r)), Format: board.FormatLines, Roles: v.Member.Roles}
 	key := dashboardKey(keys, at, v.Member.Roles, "")
 	fill := d.fillLines(key, at, v.Member.Roles)
 	if e, st, ok := d.lines.Ready(r.Context(), key, fill); ok {
@@ -49,7 +49,7 @@ func (a *API) dashboard(w http.ResponseWriter, r *http.Request) error {
 		a.viewed(r, fact)
 		return nil
 	}
-	s := lineStream{d: d, w: w, begun: func() { d.begun(r) }, flush: http.NewResponseController(w).Flush, written: map[backoffice.WidgetID][]byte{}}
+	s := lineStream{d: d, w: w, begun: func() { d.begun(r) }, flush: http.NewResponseController(w).Flush, written: map[board.WidgetID][]byte{}}
 	s.run(r.Context(), key, at, fill)
 	a.viewed(r, fact)
 	return nil
@@ -72,12 +72,12 @@ type lineStream struct {
 	w       http.ResponseWriter
 	flush   func() error
 	begun   func() // the first line is on its way
-	written map[backoffice.WidgetID][]byte
+	written map[board.WidgetID][]byte
 }
 
 // run writes the shell before anything is asked for, then each line as it is made, by
 // this request's fill or by another's.
-func (s *lineStream) run(ctx context.Context, key string, at backoffice.Place, fill cache.FillFunc) {
+func (s *lineStream) run(ctx context.Context, key string, at board.Place, fill cache.FillFunc) {
 	began := time.Now()
 	h := s.w.Header()
 	h["Content-Type"] = []string{mediaLines}
@@ -151,7 +151,7 @@ func (s *lineStream) rest(body []byte) []byte {
 	var b []byte
 	for _, text := range lines {
 		var l struct {
-			Widget backoffice.WidgetID `json:"widgetId"`
+			Widget board.WidgetID `json:"widgetId"`
 		}
 		if json.Unmarshal(text, &l) == nil {
 			b = append(b, s.news([]line{{l.Widget, text}})...)
@@ -167,8 +167,8 @@ func (s *lineStream) failed(err error, now time.Time) []byte {
 		if s.written[w.ID] != nil {
 			continue
 		}
-		text, _ := json.Marshal(backoffice.WidgetAnswer{ // strings and a time: never fails
-			Widget: w.ID, Status: backoffice.WidgetError, AsOf: bff.At(now), ErrorCode: bff.CodeOf(err),
+		text, _ := json.Marshal(board.WidgetAnswer{ // strings and a time: never fails
+			Widget: w.ID, Status: board.WidgetError, AsOf: bff.At(now), ErrorCode: bff.CodeOf(err),
 		})
 		b = append(append(b, text...), '\n')
 	}

@@ -18,6 +18,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -25,31 +26,31 @@ import (
 
 // slowHouse answers each source after its time: an empty value of its type.
 type slowHouse struct {
-	takes map[backoffice.Source]time.Duration
+	takes map[board.Source]time.Duration
 
 	mu    sync.Mutex
-	calls map[backoffice.Source]int
+	calls map[board.Source]int
 }
 
-func (h *slowHouse) Read(ctx context.Context, from backoffice.Source, _ backoffice.Place) (backoffice.Reading, error) {
+func (h *slowHouse) Read(ctx context.Context, from board.Source, _ board.Place) (board.Reading, error) {
 	h.mu.Lock()
 	h.calls[from]++
 	h.mu.Unlock()
 	select {
 	case <-time.After(h.takes[from]):
 	case <-ctx.Done():
-		return backoffice.Reading{}, context.Cause(ctx)
+		return board.Reading{}, context.Cause(ctx)
 	}
-	values := map[backoffice.Source]any{
-		backoffice.SourceArrivals: []backoffice.Stay{}, backoffice.SourceDepartures: []backoffice.Stay{}, backoffice.SourceInHouse: []backoffice.Stay{},
-		backoffice.SourceOccupancy: []backoffice.Night{}, backoffice.SourceRooms: []backoffice.Room{}, backoffice.SourceRates: []backoffice.Rate{},
-		backoffice.SourceFigures: backoffice.Figures{}, backoffice.SourceProgress: backoffice.Progress{}, backoffice.SourceLinen: backoffice.Linen{},
-		backoffice.SourceWorkOrders: []backoffice.WorkOrder{}, backoffice.SourceFolios: backoffice.Folios{}, backoffice.SourceCashDrawer: backoffice.CashDrawer{},
-		backoffice.SourceAlerts: backoffice.Counts{}, backoffice.SourceSuggestions: backoffice.Counts{}, backoffice.SourceAcceptance: backoffice.Acceptance{},
-		backoffice.SourceDevices: []backoffice.SyncDevice{}, backoffice.SourceShiftGaps: []backoffice.Shift{},
-		backoffice.SourceLockFailures: []backoffice.LockFailure{}, backoffice.SourceNotes: []backoffice.Note{},
+	values := map[board.Source]any{
+		board.SourceArrivals: []board.Stay{}, board.SourceDepartures: []board.Stay{}, board.SourceInHouse: []board.Stay{},
+		board.SourceOccupancy: []board.Night{}, board.SourceRooms: []board.Room{}, board.SourceRates: []board.Rate{},
+		board.SourceFigures: board.Figures{}, board.SourceProgress: board.Progress{}, board.SourceLinen: board.Linen{},
+		board.SourceWorkOrders: []board.WorkOrder{}, board.SourceFolios: board.Folios{}, board.SourceCashDrawer: board.CashDrawer{},
+		board.SourceAlerts: board.Counts{}, board.SourceSuggestions: board.Counts{}, board.SourceAcceptance: board.Acceptance{},
+		board.SourceDevices: []board.SyncDevice{}, board.SourceShiftGaps: []board.Shift{},
+		board.SourceLockFailures: []board.LockFailure{}, board.SourceNotes: []board.Note{},
 	}
-	return backoffice.Reading{Value: values[from], AsOf: time.Now()}, nil
+	return board.Reading{Value: values[from], AsOf: time.Now()}, nil
 }
 
 // desk is the API in a bubble, asked by an owner.
@@ -61,7 +62,7 @@ type desk struct {
 	server *web.Server
 	// metrics of the dashboards alone
 	metrics *prometheus.Registry
-	at      backoffice.Place
+	at      board.Place
 }
 
 // noJournal forgets.
@@ -72,12 +73,12 @@ func (noJournal) Record(context.Context, []backoffice.Activity, ...bff.Event) er
 // kabul is where every property stands.
 type kabul struct{}
 
-func (kabul) FindProperty(context.Context, bff.ID, bff.ID) (backoffice.Property, error) {
-	zone, err := backoffice.ReadZone("Asia/Kabul", "")
-	return backoffice.Property{Zone: zone}, err
+func (kabul) FindProperty(context.Context, bff.ID, bff.ID) (board.Property, error) {
+	zone, err := board.ReadZone("Asia/Kabul", "")
+	return board.Property{Zone: zone}, err
 }
 
-func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
+func newDesk(t *testing.T, takes map[board.Source]time.Duration) *desk {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -85,14 +86,14 @@ func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 			t.Fatal(err)
 		}
 	}
-	d := &desk{t: t, metrics: prometheus.NewRegistry(), house: &slowHouse{takes: takes, calls: map[backoffice.Source]int{}}}
-	d.at = backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
+	d := &desk{t: t, metrics: prometheus.NewRegistry(), house: &slowHouse{takes: takes, calls: map[board.Source]int{}}}
+	d.at = board.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
 	var err error
 	d.store, err = cache.NewStore(cache.StoreConfig{Prefix: "test:"})
 	must(err)
 	t.Cleanup(func() { must(d.store.Close(context.Background())) })
 	d.dash, err = NewDashboards(DashboardsConfig{
-		Composer: backoffice.NewComposer(d.house, backoffice.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}),
+		Composer: board.NewComposer(d.house, board.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}),
 		Store:    d.store, Keys: redis.NewKeys("test", "staff"), Metrics: d.metrics,
 	})
 	must(err)
@@ -101,8 +102,8 @@ func newDesk(t *testing.T, takes map[backoffice.Source]time.Duration) *desk {
 	t.Cleanup(func() { must(background.Close(context.Background())) })
 	api := New(Config{
 		Dashboards: d.dash, Log: log, Metrics: metrics, Background: background,
-		Calendar: backoffice.NewCalendar(kabul{}, 0), Turns: backoffice.NewTurns(nil, nil),
-		Viewings: backoffice.NewViewings(noJournal{}, backoffice.NewNewsroom("test")),
+		Calendar: board.NewCalendar(kabul{}, 0), Turns: board.NewTurns(nil, nil),
+		Viewings: board.NewViewings(noJournal{}, backoffice.NewNewsroom("test")),
 	})
 	d.server = web.NewServer(web.Config{Log: log, Metrics: metrics, Budget: time.Minute})
 	must(d.server.Mount(web.Route{
@@ -134,11 +135,11 @@ type seenLine struct {
 }
 
 type widgetLine struct {
-	Widget  backoffice.WidgetID     `json:"widgetId"`
-	Status  backoffice.WidgetStatus `json:"status"`
-	Shell   bool                    `json:"shell"`
-	End     bool                    `json:"end"`
-	Partial bool                    `json:"partial"`
+	Widget  board.WidgetID     `json:"widgetId"`
+	Status  board.WidgetStatus `json:"status"`
+	Shell   bool               `json:"shell"`
+	End     bool               `json:"end"`
+	Partial bool               `json:"partial"`
 }
 
 func (w *wire) Header() http.Header { return w.header }
@@ -190,10 +191,10 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ms = time.Millisecond
-		takes := map[backoffice.Source]time.Duration{
-			backoffice.SourceArrivals: 300 * ms, backoffice.SourceAlerts: 50 * ms, backoffice.SourceNotes: 150 * ms, backoffice.SourceLockFailures: time.Hour,
+		takes := map[board.Source]time.Duration{
+			board.SourceArrivals: 300 * ms, board.SourceAlerts: 50 * ms, board.SourceNotes: 150 * ms, board.SourceLockFailures: time.Hour,
 		}
-		for _, w := range backoffice.Widgets() {
+		for _, w := range board.Widgets() {
 			if _, ok := takes[w.From]; !ok {
 				takes[w.From] = 10 * ms
 			}
@@ -207,13 +208,13 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 		if last := seen[len(seen)-1]; !last.End || !last.Partial || last.after != 450*ms {
 			t.Errorf("the last line: %+v", last)
 		}
-		if len(seen) != len(backoffice.Widgets())+2 {
+		if len(seen) != len(board.Widgets())+2 {
 			t.Errorf("%d lines", len(seen))
 		}
-		for _, w := range backoffice.Widgets() {
-			want, status := takes[w.From], backoffice.WidgetOK
-			if w.From == backoffice.SourceLockFailures {
-				want, status = 450*ms, backoffice.WidgetTimeout
+		for _, w := range board.Widgets() {
+			want, status := takes[w.From], board.WidgetOK
+			if w.From == board.SourceLockFailures {
+				want, status = 450*ms, board.WidgetTimeout
 			}
 			i := slices.IndexFunc(seen, func(l seenLine) bool { return l.Widget == w.ID })
 			if i < 0 || seen[i].after != want || seen[i].Status != status {
@@ -231,15 +232,15 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 			t.Errorf("%v partial dashboards, %v", partial, err)
 		}
 		// The partial one is kept for five seconds, and no longer.
-		asked := d.house.calls[backoffice.SourceNotes]
+		asked := d.house.calls[board.SourceNotes]
 		time.Sleep(4 * time.Second) //nolint:forbidigo // the bubble's clock
 		ended = d.open()
-		if ended(); d.house.calls[backoffice.SourceNotes] != asked {
+		if ended(); d.house.calls[board.SourceNotes] != asked {
 			t.Error("a partial dashboard was not kept at all")
 		}
 		time.Sleep(2 * time.Second) //nolint:forbidigo // the bubble's clock
 		ended = d.open()
-		if ended(); d.house.calls[backoffice.SourceNotes] == asked {
+		if ended(); d.house.calls[board.SourceNotes] == asked {
 			t.Error("a partial dashboard was kept for longer than five seconds")
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's clock: calls that were given up end
@@ -251,7 +252,7 @@ func TestLinesComeAsTheyAreMade(t *testing.T) {
 func TestOneCallForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		takes := map[backoffice.Source]time.Duration{backoffice.SourceArrivals: 200 * time.Millisecond, backoffice.SourceNotes: 100 * time.Millisecond}
+		takes := map[board.Source]time.Duration{board.SourceArrivals: 200 * time.Millisecond, board.SourceNotes: 100 * time.Millisecond}
 		d := newDesk(t, takes)
 		ends := []func() []seenLine{}
 		for range 10 {
@@ -262,7 +263,7 @@ func TestOneCallForAll(t *testing.T) {
 		late := d.open()
 		for i, ended := range append(ends, late) {
 			seen := ended()
-			if last := seen[len(seen)-1]; !last.End || last.Partial || len(seen) != len(backoffice.Widgets())+2 {
+			if last := seen[len(seen)-1]; !last.End || last.Partial || len(seen) != len(board.Widgets())+2 {
 				t.Errorf("client %d: %d lines, the last %+v", i, len(seen), last)
 			}
 			for _, l := range seen {
@@ -285,14 +286,14 @@ func TestOneCallForAll(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second) //nolint:forbidigo // the bubble's clock: a complete one is kept for half a minute
 		ended := d.open()
-		if seen := ended(); len(seen) != len(backoffice.Widgets())+2 || seen[len(seen)-1].after != 0 || d.house.calls[backoffice.SourceNotes] != 1 {
-			t.Errorf("from the cache: %d lines, %d calls", len(seen), d.house.calls[backoffice.SourceNotes])
+		if seen := ended(); len(seen) != len(board.Widgets())+2 || seen[len(seen)-1].after != 0 || d.house.calls[board.SourceNotes] != 1 {
+			t.Errorf("from the cache: %d lines, %d calls", len(seen), d.house.calls[board.SourceNotes])
 		}
 	})
 }
 
-func sourceOf(id backoffice.WidgetID) backoffice.Source {
-	for _, w := range backoffice.Widgets() {
+func sourceOf(id board.WidgetID) board.Source {
+	for _, w := range board.Widgets() {
 		if w.ID == id {
 			return w.From
 		}
@@ -304,13 +305,13 @@ func sourceOf(id backoffice.WidgetID) backoffice.Source {
 func TestAClientGoesAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, map[backoffice.Source]time.Duration{backoffice.SourceNotes: 100 * time.Millisecond})
+		d := newDesk(t, map[board.Source]time.Duration{board.SourceNotes: 100 * time.Millisecond})
 		gone := &goneWriter{header: http.Header{}}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/dashboard", nil)
 		r.Header.Set("Accept", mediaLines)
 		d.server.ServeHTTP(gone, r)
 		ended := d.open()
-		if seen := ended(); len(seen) != len(backoffice.Widgets())+2 {
+		if seen := ended(); len(seen) != len(board.Widgets())+2 {
 			t.Errorf("%d lines", len(seen))
 		}
 		synctest.Wait()

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -35,7 +36,7 @@ const (
 // Dashboards are the finished dashboards, and the lines of those in the making.
 // Finished ones are bytes: a hit is a look-up and a write.
 type Dashboards struct {
-	composer        *backoffice.Composer
+	composer        *board.Composer
 	lines, document *cache.Cache
 	keys            redis.Keys
 	partial         prometheus.Counter
@@ -47,7 +48,7 @@ type Dashboards struct {
 
 // DashboardsConfig is what dashboards stand on.
 type DashboardsConfig struct {
-	Composer  *backoffice.Composer
+	Composer  *board.Composer
 	Store     *cache.Store
 	Keys      redis.Keys
 	Metrics   prometheus.Registerer
@@ -78,7 +79,7 @@ func NewDashboards(cfg DashboardsConfig) (*Dashboards, error) {
 
 // line is one line of a dashboard.
 type line struct {
-	widget backoffice.WidgetID
+	widget board.WidgetID
 	text   []byte // with its line break
 }
 
@@ -131,14 +132,14 @@ func (m *making) after(n int) ([]line, <-chan struct{}) {
 }
 
 // fillLines composes a dashboard in lines, which readers see as they are made.
-func (d *Dashboards) fillLines(key string, at backoffice.Place, roles []backoffice.Role) cache.FillFunc {
+func (d *Dashboards) fillLines(key string, at board.Place, roles []backoffice.Role) cache.FillFunc {
 	return func(ctx context.Context) (cache.Fill, error) {
 		m := d.join(key)
 		defer d.leave(key, m, true)
 		now := time.Now()
 		body := d.shell(at, now)
 		var failed error
-		partial := d.composer.Compose(ctx, at, roles, now, func(a backoffice.WidgetAnswer) {
+		partial := d.composer.Compose(ctx, at, roles, now, func(a board.WidgetAnswer) {
 			text, err := json.Marshal(a)
 			if err != nil {
 				failed = errors.Join(failed, err)
@@ -153,17 +154,17 @@ func (d *Dashboards) fillLines(key string, at backoffice.Place, roles []backoffi
 }
 
 // fillDocument composes a dashboard as one document.
-func (d *Dashboards) fillDocument(at backoffice.Place, roles []backoffice.Role) cache.FillFunc {
+func (d *Dashboards) fillDocument(at board.Place, roles []backoffice.Role) cache.FillFunc {
 	return func(ctx context.Context) (cache.Fill, error) {
 		now := time.Now()
-		answers := map[backoffice.WidgetID]backoffice.WidgetAnswer{}
-		partial := d.composer.Compose(ctx, at, roles, now, func(a backoffice.WidgetAnswer) { answers[a.Widget] = a })
+		answers := map[board.WidgetID]board.WidgetAnswer{}
+		partial := d.composer.Compose(ctx, at, roles, now, func(a board.WidgetAnswer) { answers[a.Widget] = a })
 		out := struct {
-			PropertyID bff.ID                    `json:"propertyId"`
-			Day        backoffice.Day            `json:"day"`
-			AsOf       bff.Timestamp             `json:"asOf"`
-			Partial    bool                      `json:"partial"`
-			Widgets    []backoffice.WidgetAnswer `json:"widgets"`
+			PropertyID bff.ID               `json:"propertyId"`
+			Day        board.Day            `json:"day"`
+			AsOf       bff.Timestamp        `json:"asOf"`
+			Partial    bool                 `json:"partial"`
+			Widgets    []board.WidgetAnswer `json:"widgets"`
 		}{at.Property, at.Day, bff.At(now), partial, nil}
 		for _, w := range d.composer.Widgets() {
 			out.Widgets = append(out.Widgets, answers[w.ID])
@@ -173,7 +174,7 @@ func (d *Dashboards) fillDocument(at backoffice.Place, roles []backoffice.Role) 
 	}
 }
 
-func (d *Dashboards) filled(body []byte, partial bool, at backoffice.Place) cache.Fill {
+func (d *Dashboards) filled(body []byte, partial bool, at board.Place) cache.Fill {
 	f := cache.Fill{Body: body, Tags: backoffice.PartDashboard.Tags(at.Tenant, at.Property)}
 	if partial {
 		d.partial.Inc()
@@ -183,7 +184,7 @@ func (d *Dashboards) filled(body []byte, partial bool, at backoffice.Place) cach
 }
 
 // shell is the first line: every widget, still empty.
-func (d *Dashboards) shell(at backoffice.Place, now time.Time) []byte {
+func (d *Dashboards) shell(at board.Place, now time.Time) []byte {
 	b := make([]byte, 0, 8<<10)
 	b = append(b, `{"shell":true,"propertyId":"`...)
 	b, _ = at.Property.AppendText(b) // never fails

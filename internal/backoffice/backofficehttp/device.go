@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -51,9 +52,9 @@ func (a *API) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("appVersion", "appPlatform", "networkProfile", "installerChannel", "pendingHintCount")
-	h := backoffice.Heartbeat{
-		App:              backoffice.App{Version: formed(in, "appVersion", maxAppVersion, versionForm), Platform: in.Enum("appPlatform", backoffice.Platforms()...)},
-		NetworkProfile:   in.Enum("networkProfile", backoffice.NetworkProfiles()...),
+	h := device.Heartbeat{
+		App:              backoffice.App{Version: formed(in, "appVersion", maxAppVersion, versionForm), Platform: in.Enum("appPlatform", device.Platforms()...)},
+		NetworkProfile:   in.Enum("networkProfile", device.NetworkProfiles()...),
 		InstallerChannel: formed(in, "installerChannel", maxToken, wordForm),
 		PendingHints:     in.Int("pendingHintCount", 0, 0, maxPending),
 		PullCursor:       formed(in, "lastPullCursor", maxCursor, cursorForm),
@@ -68,10 +69,10 @@ func (a *API) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.heartbeats.WithLabelValues(string(status)).Inc()
 	return answer(w, http.StatusOK, struct {
-		Status     backoffice.DeviceStatus `json:"status"`
-		ServerTime bff.Timestamp           `json:"serverTime"`
-		Next       int                     `json:"nextHeartbeatSeconds"`
-	}{status, bff.At(at), int(backoffice.HeartbeatEvery / time.Second)})
+		Status     device.DeviceStatus `json:"status"`
+		ServerTime bff.Timestamp       `json:"serverTime"`
+		Next       int                 `json:"nextHeartbeatSeconds"`
+	}{status, bff.At(at), int(device.HeartbeatEvery / time.Second)})
 }
 
 // offlineHints keeps what a device says of its queue.
@@ -90,15 +91,15 @@ func (a *API) offlineHints(w http.ResponseWriter, r *http.Request) error {
 	}
 	in.Require("entries")
 	in.Only("entries")
-	var hints []backoffice.Hint
-	for _, e := range in.Objects("entries", backoffice.MaxHints) {
+	var hints []device.Hint
+	for _, e := range in.Objects("entries", device.MaxHints) {
 		hints = append(hints, readHint(e))
 	}
 	if err := in.Err(); err != nil {
 		return err
 	}
 	if hints == nil {
-		hints = []backoffice.Hint{}
+		hints = []device.Hint{}
 	}
 	once.Digest, err = idempotency.Digest(hints, "offline-hints", v.Session.Device.String())
 	if err != nil {
@@ -113,10 +114,10 @@ func (a *API) offlineHints(w http.ResponseWriter, r *http.Request) error {
 
 // readHint reads one entry: ids and counts. Any other member is refused, because
 // what is stored here must not hold anything of a guest.
-func readHint(in *web.Input) backoffice.Hint {
+func readHint(in *web.Input) device.Hint {
 	in.Only("id", "kind", "resourceId", "count", "queuedAt")
 	in.Require("kind", "count")
-	h := backoffice.Hint{
+	h := device.Hint{
 		ID: formed(in, "id", maxToken, idForm), Kind: formed(in, "kind", maxToken, wordForm),
 		ResourceID: formed(in, "resourceId", maxToken, idForm), Count: in.Int("count", 1, 1, maxPending),
 	}

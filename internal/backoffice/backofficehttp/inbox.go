@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -22,20 +23,20 @@ const (
 
 // suggestions lists what the AI orchestrator proposes.
 func (a *API) suggestions(w http.ResponseWriter, r *http.Request) error {
-	return a.inbox(w, r, backoffice.Suggestions, "decided", MissingDecisions)
+	return a.inbox(w, r, inbox.Suggestions, "decided", MissingDecisions)
 }
 
 // alerts lists what notification-service wants operators to know.
 func (a *API) alerts(w http.ResponseWriter, r *http.Request) error {
-	return a.inbox(w, r, backoffice.Alerts, "acknowledged", MissingAcknowledgements)
+	return a.inbox(w, r, inbox.Alerts, "acknowledged", MissingAcknowledgements)
 }
 
 // inbox answers with a page. Marked is the name of the filter by what was done about an
 // entry, part the name of what is missing while our log cannot be read.
-func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, marked string, part MissingPart) error {
+func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, marked string, part MissingPart) error {
 	v := visitOf(r)
 	in := web.ReadQuery(r)
-	q := backoffice.InboxQuery{
+	q := inbox.InboxQuery{
 		Severities: in.Strings("severity", maxInboxWords, maxToken), Categories: in.Strings("category", maxInboxWords, maxToken),
 		Statuses: in.Enums("status", len(of.Statuses()), of.Statuses()...), Marked: in.Bool(marked),
 		Limit: in.Int("limit", inboxPage, 1, maxInboxPage), Scope: v.Member.Scope,
@@ -49,8 +50,8 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 	if err := in.Err(); err != nil {
 		return err
 	}
-	if of == backoffice.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
-		return answerInbox(w, r, of, backoffice.InboxPage{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
+	if of == inbox.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
+		return answerInbox(w, r, of, inbox.InboxPage{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
 	}
 	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
 	if err != nil {
@@ -63,7 +64,7 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox,
 	return answerInbox(w, r, of, page, missing)
 }
 
-func answerInbox(w http.ResponseWriter, r *http.Request, of backoffice.Inbox, page backoffice.InboxPage, missing []Missing) error {
+func answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, page inbox.InboxPage, missing []Missing) error {
 	body, err := writeInbox(of, page, missing)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ type inboxFrame struct {
 }
 
 // writeInbox puts a page together. The entries' own bytes are copied as they are.
-func writeInbox(of backoffice.Inbox, page backoffice.InboxPage, missing []Missing) ([]byte, error) {
+func writeInbox(of inbox.Inbox, page inbox.InboxPage, missing []Missing) ([]byte, error) {
 	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
 	if page.Next != nil {
 		frame.NextCursor = writeInboxCursor(*page.Next)
@@ -121,9 +122,9 @@ type (
 		Decision     *decision `json:"decision,omitempty"`
 	}
 	decision struct {
-		Outcome   backoffice.DecisionOutcome `json:"outcome"`
-		DecidedBy string                     `json:"decidedBy"`
-		DecidedAt bff.Timestamp              `json:"decidedAt"`
+		Outcome   inbox.DecisionOutcome `json:"outcome"`
+		DecidedBy string                `json:"decidedBy"`
+		DecidedAt bff.Timestamp         `json:"decidedAt"`
 	}
 	alertMembers struct {
 		Status           string             `json:"status"`
@@ -139,8 +140,8 @@ type (
 
 // membersOf is what we say of an item. Unless our log is known, nothing is said of
 // acknowledgements: that there are none would be a guess.
-func membersOf(of backoffice.Inbox, item *backoffice.InboxItem, known bool) any {
-	if of == backoffice.Suggestions {
+func membersOf(of inbox.Inbox, item *inbox.InboxItem, known bool) any {
+	if of == inbox.Suggestions {
 		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID}
 		if len(item.Marks) > 0 {
 			mark := item.Marks[0]
@@ -161,21 +162,21 @@ func membersOf(of backoffice.Inbox, item *backoffice.InboxItem, known bool) any 
 
 // A cursor is the position of the last item of a page; what it holds is no promise.
 
-func writeInboxCursor(p backoffice.InboxPosition) string {
+func writeInboxCursor(p inbox.InboxPosition) string {
 	text := strconv.FormatInt(p.At.Unix(), 10) + "." + strconv.Itoa(p.At.Nanosecond()) + "." + p.ID
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func readInboxCursor(s string) (backoffice.InboxPosition, bool) {
+func readInboxCursor(s string) (inbox.InboxPosition, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	parts := strings.SplitN(string(text), ".", 3)
 	if err != nil || len(parts) != 3 || parts[2] == "" {
-		return backoffice.InboxPosition{}, false
+		return inbox.InboxPosition{}, false
 	}
 	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
 	nanos, err2 := strconv.ParseUint(parts[1], 10, 30)
 	if err1 != nil || err2 != nil {
-		return backoffice.InboxPosition{}, false
+		return inbox.InboxPosition{}, false
 	}
-	return backoffice.InboxPosition{At: time.Unix(seconds, int64(nanos)).UTC(), ID: parts[2]}, true //nolint:gosec // 30 bits
+	return inbox.InboxPosition{At: time.Unix(seconds, int64(nanos)).UTC(), ID: parts[2]}, true //nolint:gosec // 30 bits
 }

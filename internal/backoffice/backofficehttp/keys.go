@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -15,7 +16,7 @@ const cacheKeyVersion = "1"
 
 // dashboardKey names the dashboard of a property as a set of roles sees it
 // (DATA_MODEL §3.2). It has the day, so that one of 23:59 is not served after midnight.
-func dashboardKey(k redis.TenantKeys, at backoffice.Place, roles []backoffice.Role, form string) string {
+func dashboardKey(k redis.TenantKeys, at board.Place, roles []backoffice.Role, form string) string {
 	return k.Key("dash", at.Property.String(), roleHash(roles), at.Date.String(), cacheKeyVersion+form).Name()
 }
 
@@ -40,7 +41,7 @@ func shortHash(text []byte) string {
 
 // viewKey names a view of the workbench on a day (DATA_MODEL §3.2), for readers who may
 // do the same with its items.
-func viewKey(k redis.TenantKeys, part backoffice.Part, at backoffice.Place, may backoffice.Steps) string {
+func viewKey(k redis.TenantKeys, part backoffice.Part, at board.Place, may board.Steps) string {
 	nouns := map[backoffice.Part]string{
 		backoffice.PartToday: "wb:today", backoffice.PartArrivals: "wb:arr", backoffice.PartDepartures: "wb:dep",
 		backoffice.PartInHouse: "wb:ih", backoffice.PartHousekeeping: "wb:hk", backoffice.PartMaintenance: "wb:mt",

@@ -8,19 +8,20 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // lockAction has lock-integration act on the key of a reservation.
-func (a *API) lockAction(action backoffice.LockAction) web.Handler {
+func (a *API) lockAction(action lock.LockAction) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r)
 		once, err := readOnce(r)
 		if err != nil {
 			return err
 		}
-		request := backoffice.LockRequest{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
+		request := lock.LockRequest{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
 		if request.Order, err = readLockOrder(w, r, action); err != nil {
 			return err
 		}
@@ -46,8 +47,8 @@ func requestKey(key string) string {
 }
 
 // readLockOrder reads what is asked for, and names everything that is wrong with it.
-func readLockOrder(w http.ResponseWriter, r *http.Request, action backoffice.LockAction) (backoffice.LockOrder, error) {
-	o := backoffice.LockOrder{Action: action}
+func readLockOrder(w http.ResponseWriter, r *http.Request, action lock.LockAction) (lock.LockOrder, error) {
+	o := lock.LockOrder{Action: action}
 	var (
 		bad bff.FieldErrors
 		err error
@@ -67,7 +68,7 @@ func readLockOrder(w http.ResponseWriter, r *http.Request, action backoffice.Loc
 		return o, err
 	}
 	in.RefuseAll(bad)
-	if action != backoffice.ExtendKey {
+	if action != lock.ExtendKey {
 		in.Only()
 		return o, in.Err()
 	}
@@ -98,14 +99,14 @@ func newLockCount(namespace string) *lockCount {
 		Namespace: namespace, Name: "lock_action_total",
 		Help: "Lock actions by what became of them: success, pending, failure, unknown, denied. Repeated requests are not counted again.",
 	}, []string{"action", "vendor", "outcome"})}
-	for _, action := range backoffice.LockActions() {
+	for _, action := range lock.LockActions() {
 		c.total.WithLabelValues(string(action), "unknown", string(backoffice.Unknown))
 	}
 	return c
 }
 
 // count counts an action. One that was never begun, or was answered as before, is none.
-func (c *lockCount) count(action backoffice.LockAction, told backoffice.Answer, result backoffice.LockResult, err error) {
+func (c *lockCount) count(action lock.LockAction, told backoffice.Answer, result lock.LockResult, err error) {
 	if result.State == "" || told.Replayed {
 		return
 	}
@@ -113,8 +114,8 @@ func (c *lockCount) count(action backoffice.LockAction, told backoffice.Answer, 
 	switch {
 	case err != nil:
 		outcome = string(backoffice.OutcomeOf(err))
-	case result.State == backoffice.LockPending:
-		outcome = string(backoffice.LockPending)
+	case result.State == lock.LockPending:
+		outcome = string(lock.LockPending)
 	}
 	c.total.WithLabelValues(string(action), c.vendor(result.Vendor), outcome).Inc()
 }

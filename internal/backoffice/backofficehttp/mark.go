@@ -6,6 +6,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -22,8 +23,8 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	}
 	in.Require("outcome")
 	in.Only("outcome", "modifiedDelta", "notes")
-	ruling := backoffice.Ruling{
-		SuggestionID: web.PathValue(r, "suggestionId"), Outcome: backoffice.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
+	ruling := inbox.Ruling{
+		SuggestionID: web.PathValue(r, "suggestionId"), Outcome: inbox.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
 	}
 	ruling.Delta, err = readDelta(in, ruling.Outcome)
 	if err != nil {
@@ -50,18 +51,18 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 // deltaRule: a delta holds numbers, words and ids. Text that a person has typed could
 // name a guest, and the delta is kept for years and handed on.
 var deltaRule = web.Free{
-	Depth: backoffice.MaxDeltaDepth, Values: backoffice.MaxDeltaValues, Text: backoffice.IsWord,
+	Depth: inbox.MaxDeltaDepth, Values: inbox.MaxDeltaValues, Text: backoffice.IsWord,
 	Name: func(s string) bool { return s != "" && backoffice.IsWord(s) },
 }
 
 // readDelta reads the operator's change of a suggestion: a modified one has it, and no
 // other.
-func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessage, error) {
+func readDelta(in *web.Input, outcome inbox.DecisionOutcome) (json.RawMessage, error) {
 	delta := in.Free("modifiedDelta", deltaRule)
 	switch {
-	case outcome == backoffice.Modified && !in.Has("modifiedDelta"):
+	case outcome == inbox.Modified && !in.Has("modifiedDelta"):
 		in.Refuse("modifiedDelta", bff.FieldRequired)
-	case outcome != backoffice.Modified && outcome != "" && in.Has("modifiedDelta"):
+	case outcome != inbox.Modified && outcome != "" && in.Has("modifiedDelta"):
 		in.Refuse("modifiedDelta", bff.FieldConflict)
 	}
 	if delta == nil {
@@ -71,7 +72,7 @@ func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessa
 		in.Refuse("modifiedDelta", bff.FieldRequired)
 	}
 	raw, err := json.Marshal(delta)
-	if len(raw) > backoffice.MaxDelta {
+	if len(raw) > inbox.MaxDelta {
 		in.Refuse("modifiedDelta", bff.FieldLength)
 	}
 	return raw, err
@@ -79,7 +80,7 @@ func readDelta(in *web.Input, outcome backoffice.DecisionOutcome) (json.RawMessa
 
 func decisions() []string {
 	var words []string
-	for _, o := range backoffice.DecisionOutcomes() {
+	for _, o := range inbox.DecisionOutcomes() {
 		words = append(words, string(o))
 	}
 	return words

@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -31,7 +32,7 @@ func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	change := backoffice.PreferencesChange{Owner: owner}
+	change := device.PreferencesChange{Owner: owner}
 	if change.Seen, err = readVersion(r, owner); err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (a *API) putPreferences(w http.ResponseWriter, r *http.Request) error {
 }
 
 // preferencesOwner is the operator, at the property that the query names.
-func preferencesOwner(v *backoffice.Visit) backoffice.PreferencesOwner {
-	return backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Property: v.Property}
+func preferencesOwner(v *backoffice.Visit) device.PreferencesOwner {
+	return device.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator, Property: v.Property}
 }
 
 // readPayload reads the new preferences, which are an object of the app's own.
@@ -62,8 +63,8 @@ func readPayload(w http.ResponseWriter, r *http.Request) (json.RawMessage, error
 	}
 	in.Require("payload")
 	in.Only("payload")
-	members := in.Free("payload", web.Free{Depth: backoffice.MaxPreferencesDepth, Values: backoffice.MaxPreferencesValues})
-	in.RefuseAll(backoffice.CheckPreferences(members))
+	members := in.Free("payload", web.Free{Depth: device.MaxPreferencesDepth, Values: device.MaxPreferencesValues})
+	in.RefuseAll(device.CheckPreferences(members))
 	if err := in.Err(); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func readPayload(w http.ResponseWriter, r *http.Request) (json.RawMessage, error
 // A tag of preferences is "version-owner": the version is all that a change has to
 // name, and the owner keeps one operator's tag from meaning another's preferences.
 
-func preferencesTag(o backoffice.PreferencesOwner, p backoffice.Preferences) string {
+func preferencesTag(o device.PreferencesOwner, p device.Preferences) string {
 	tag := strconv.Itoa(p.Version) + "-" + ownerMark(o)
 	if p.Stale {
 		tag += "-stale" // the body says so as well, and is another one thereby
@@ -81,14 +82,14 @@ func preferencesTag(o backoffice.PreferencesOwner, p backoffice.Preferences) str
 	return `"` + tag + `"`
 }
 
-func ownerMark(o backoffice.PreferencesOwner) string {
+func ownerMark(o device.PreferencesOwner) string {
 	sum := sha256.Sum256([]byte(o.Tenant.String() + " " + o.Property.String() + " " + o.Operator))
 	return hex.EncodeToString(sum[:8])
 }
 
 // readVersion reads the version that the operator has seen, of If-Match: a tag of ours
 // or a bare version in quotes.
-func readVersion(r *http.Request, o backoffice.PreferencesOwner) (int, error) {
+func readVersion(r *http.Request, o device.PreferencesOwner) (int, error) {
 	values := r.Header["If-Match"]
 	if len(values) == 0 {
 		return 0, bff.Errorf(bff.CodePreferencesVersionRequired, "send If-Match with the ETag of the version you edited")
@@ -110,7 +111,7 @@ func readVersion(r *http.Request, o backoffice.PreferencesOwner) (int, error) {
 	return int(version), nil
 }
 
-func answerPreferences(w http.ResponseWriter, r *http.Request, o backoffice.PreferencesOwner, p backoffice.Preferences) error {
+func answerPreferences(w http.ResponseWriter, r *http.Request, o device.PreferencesOwner, p device.Preferences) error {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return err

@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -95,11 +99,11 @@ const (
 // Routes is the table of the public API: what a route is, and what it needs of its
 // caller, is said here and nowhere else.
 func (a *API) Routes() []web.Route {
-	anyone, ofProperty := backoffice.Needs{}, backoffice.Needs{Property: true}
+	anyone, ofProperty := identity.Needs{}, identity.Needs{Property: true}
 	table := []web.Route{
 		{
 			Pattern: "POST /auth/refresh", Handle: a.refresh, Kind: web.Change, Budget: refreshBudget, Body: 8 * kib,
-			Limit: LimitAuth, Gate: gateAuth, Needs: backoffice.Needs{ProofOnly: true},
+			Limit: LimitAuth, Gate: gateAuth, Needs: identity.Needs{ProofOnly: true},
 		},
 		{
 			Pattern: "POST /auth/sign-out", Handle: a.signOut, Kind: web.Change, Budget: authBudget, Body: web.NoBody,
@@ -139,23 +143,23 @@ func (a *API) Routes() []web.Route {
 		},
 		{
 			Pattern: "GET /ai/suggestions", Handle: a.suggestions, Kind: web.PrivateRead, Budget: inboxBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
+			Limit: LimitRead, Gate: gateRead, Needs: identity.Needs{OwnProperty: true},
 		},
 		{
 			Pattern: "GET /alerts", Handle: a.alerts, Kind: web.PrivateRead, Budget: inboxBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
+			Limit: LimitRead, Gate: gateRead, Needs: identity.Needs{OwnProperty: true},
 		},
 		{
 			Pattern: "GET /activity", Handle: a.activity, Kind: web.PrivateRead, Budget: activityBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{Property: true, Roles: backoffice.ActivityRoles()},
+			Limit: LimitRead, Gate: gateRead, Needs: identity.Needs{Property: true, Roles: audit.ActivityRoles()},
 		},
 		{
 			Pattern: "GET /preferences", Handle: a.preferences, Kind: web.PrivateRead, Budget: preferencesBudget,
-			Limit: LimitRead, Gate: gateRead, Needs: backoffice.Needs{OwnProperty: true},
+			Limit: LimitRead, Gate: gateRead, Needs: identity.Needs{OwnProperty: true},
 		},
 		{
-			Pattern: "PUT /preferences", Handle: a.putPreferences, Kind: web.Change, Budget: changeBudget, Body: backoffice.MaxPreferences,
-			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{OwnProperty: true}, KeepsAnswers: true,
+			Pattern: "PUT /preferences", Handle: a.putPreferences, Kind: web.Change, Budget: changeBudget, Body: device.MaxPreferences,
+			Limit: LimitChange, Gate: gateChange, Needs: identity.Needs{OwnProperty: true}, KeepsAnswers: true,
 		},
 		{
 			Pattern: "GET /keyboard-shortcuts", Handle: a.shortcuts, Kind: web.PrivateRead, Budget: preferencesBudget,
@@ -186,10 +190,10 @@ func (a *API) Routes() []web.Route {
 			Limit: LimitRead, Gate: gateRead, Needs: ofProperty,
 		})
 	}
-	for _, action := range backoffice.LockActions() {
+	for _, action := range lock.LockActions() {
 		table = append(table, web.Route{
 			Pattern: "POST /locks/{reservationId}/" + string(action) + "-key", Handle: a.lockAction(action), Kind: web.Change, Budget: lockBudget, Body: kib,
-			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true, Roles: backoffice.LockRoles()}, KeepsAnswers: true,
+			Limit: LimitChange, Gate: gateChange, Needs: identity.Needs{Property: true, Roles: backoffice.LockRoles()}, KeepsAnswers: true,
 		})
 	}
 	table = append(table, a.markRoutes()...)
@@ -212,7 +216,7 @@ func (a *API) markRoutes() []web.Route {
 	mark := func(pattern string, h web.Handler) web.Route {
 		return web.Route{
 			Pattern: pattern, Handle: h, Kind: web.Change, Budget: markBudget, Body: 16 * kib,
-			Limit: LimitChange, Gate: gateChange, Needs: backoffice.Needs{Property: true}, KeepsAnswers: true,
+			Limit: LimitChange, Gate: gateChange, Needs: identity.Needs{Property: true}, KeepsAnswers: true,
 		}
 	}
 	return []web.Route{

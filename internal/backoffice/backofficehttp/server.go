@@ -14,34 +14,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Config is what the API works with.
 type Config struct {
-	Access       *backoffice.Access
-	Activities   backoffice.Activities
+	Access       *identity.Access
+	Activities   audit.Activities
 	Attestations backoffice.Attestations
-	Streams      *backoffice.Streams
-	Flags        *backoffice.Flags
-	IAM          backoffice.IAM
-	Devices      *backoffice.Devices
-	Properties   backoffice.Properties
-	Inboxes      *backoffice.Inboxes
-	Clerk        *backoffice.Clerk
-	Proxy        *backoffice.Proxy
-	Settings     *backoffice.Settings
-	Locks        *backoffice.Locks
-	Shortcuts    backoffice.ShortcutMaps
-	Sync         *backoffice.Sync
+	Streams      *stream.Streams
+	Flags        *identity.Flags
+	IAM          identity.IAM
+	Devices      *device.Devices
+	Properties   board.Properties
+	Inboxes      *inbox.Inboxes
+	Clerk        *inbox.Clerk
+	Proxy        *action.Proxy
+	Settings     *device.Settings
+	Locks        *lock.Locks
+	Shortcuts    device.ShortcutMaps
+	Sync         *device.Sync
 	SyncBaseURL  string         // where devices reach sync-service
 	Tokens       *issuer.Tokens // verifies what iam gives out
-	Calendar     *backoffice.Calendar
-	Turns        *backoffice.Turns
+	Calendar     *board.Calendar
+	Turns        *board.Turns
 	Dashboards   *Dashboards
 	Views        *Views
-	Viewings     *backoffice.Viewings
+	Viewings     *board.Viewings
 	Background   *web.Background // takes reports of viewings
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
@@ -79,7 +87,7 @@ func New(cfg Config) *API {
 	for _, o := range outcomes() {
 		a.attestations.WithLabelValues(o)
 	}
-	for _, s := range []backoffice.DeviceStatus{backoffice.DeviceOnline, backoffice.DeviceUnknown} {
+	for _, s := range []device.DeviceStatus{device.DeviceOnline, device.DeviceUnknown} {
 		a.heartbeats.WithLabelValues(string(s))
 	}
 	a.streamMetrics()
@@ -101,7 +109,7 @@ func now(r *http.Request) time.Time { return web.From(r.Context()).Start }
 
 // today returns the request's property on the day that its clocks show, and its zone for
 // other days.
-func (a *API) today(r *http.Request) (backoffice.Place, backoffice.Zone, error) {
+func (a *API) today(r *http.Request) (board.Place, board.Zone, error) {
 	v := visitOf(r)
 	at, zone, err := a.cfg.Calendar.Today(r.Context(), v.Caller.Tenant, v.Property, now(r))
 	if err == nil {

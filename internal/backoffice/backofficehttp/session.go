@@ -5,6 +5,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
 // sessionView is the answer to "who am I".
@@ -30,6 +31,6 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, sessionView{
 		SessionID: s.ID, TenantID: s.Tenant, OperatorID: s.Operator, DeviceID: s.Device, DisplayName: m.DisplayName,
 		Roles: m.Roles, PropertyScope: m.Scope, Flags: a.cfg.Flags.Of(m), LocaleInfo: locale.Info(),
-		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(backoffice.SessionLifetime)), ServerTime: bff.At(at),
+		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(identity.SessionLifetime)), ServerTime: bff.At(at),
 	})
 }

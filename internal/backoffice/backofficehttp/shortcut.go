@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 // shortcuts lists what keys do, with the operator's own choices.
@@ -15,13 +15,13 @@ func (a *API) shortcuts(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := struct {
-		backoffice.ShortcutMap
+		device.ShortcutMap
 
 		Degraded []Missing `json:"degraded"`
 	}{m, []Missing{}}
-	own, err := a.cfg.Settings.FindPreferences(r.Context(), backoffice.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator})
+	own, err := a.cfg.Settings.FindPreferences(r.Context(), device.PreferencesOwner{Tenant: v.Session.Tenant, Operator: v.Session.Operator})
 	if err == nil {
-		out.Shortcuts = backoffice.Customise(m.Shortcuts, own.Payload)
+		out.Shortcuts = device.Customise(m.Shortcuts, own.Payload)
 	}
 	switch {
 	case r.Context().Err() != nil:

@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/sse"
 )
 
@@ -77,16 +78,16 @@ type outlet struct {
 }
 
 // Send implements backoffice.Outlet.
-func (o outlet) Send(frames ...backoffice.Frame) { o.conn.Send(o.events(frames)...) }
+func (o outlet) Send(frames ...stream.Frame) { o.conn.Send(o.events(frames)...) }
 
 // End implements backoffice.Outlet.
-func (o outlet) End(frames ...backoffice.Frame) { o.conn.End(o.events(frames)...) }
+func (o outlet) End(frames ...stream.Frame) { o.conn.End(o.events(frames)...) }
 
-func (o outlet) events(frames []backoffice.Frame) []sse.Event {
+func (o outlet) events(frames []stream.Frame) []sse.Event {
 	events := make([]sse.Event, len(frames))
 	for i, f := range frames {
 		events[i] = sse.Event{Name: f.Event, Data: f.Data, Retry: f.Retry}
-		if f.ID != (backoffice.EventID{}) {
+		if f.ID != (stream.EventID{}) {
 			events[i].ID = f.ID.String()
 		}
 		o.pushed.WithLabelValues(f.Event).Inc()
@@ -100,7 +101,7 @@ func (a *API) streamMetrics() {
 	a.pushed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: a.cfg.Namespace, Name: "sse_events_pushed_total", Help: "Events that were sent to streams, by their name.",
 	}, []string{"event"})
-	for _, name := range backoffice.FrameNames() {
+	for _, name := range stream.FrameNames() {
 		a.pushed.WithLabelValues(name)
 	}
 	a.slow = prometheus.NewCounter(prometheus.CounterOpts{
@@ -109,9 +110,9 @@ func (a *API) streamMetrics() {
 	a.firstEvent = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: a.cfg.Namespace, Name: "sse_first_event_seconds", Help: "Time from a request for a stream to its first event.", Buckets: firstBuckets(),
 	})
-	counts := func() backoffice.StreamCounts {
+	counts := func() stream.StreamCounts {
 		if a.cfg.Streams == nil {
-			return backoffice.StreamCounts{}
+			return stream.StreamCounts{}
 		}
 		return a.cfg.Streams.Counts()
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -21,7 +21,7 @@ func (a *API) handshake(w http.ResponseWriter, r *http.Request) error {
 		Token     string        `json:"syncSessionToken"`
 		ExpiresAt bff.Timestamp `json:"expiresAt"`
 		BaseURL   string        `json:"syncBaseUrl"`
-		backoffice.SyncCursor
+		device.SyncCursor
 
 		ServerTime bff.Timestamp `json:"serverTime"`
 	}{h.Token, bff.At(h.ExpiresAt), a.cfg.SyncBaseURL, h.Cursor, bff.At(h.At)})
@@ -47,7 +47,7 @@ func (a *API) moveCursor(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("expectedVersion")
-	move := backoffice.CursorMove{
+	move := device.CursorMove{
 		Expected: in.Int("expectedVersion", 0, 0, math.MaxInt32),
 		Pull:     formed(in, "pullCursor", maxCursor, cursorForm), Push: formed(in, "pushAck", maxCursor, cursorForm),
 	}

@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -23,13 +24,13 @@ const (
 
 // Views are the finished views of the workbench.
 type Views struct {
-	workbench *backoffice.Workbench
+	workbench *board.Workbench
 	kept      *cache.Cache
 	keys      redis.Keys
 }
 
 // NewViews opens the cache.
-func NewViews(b *backoffice.Workbench, store *cache.Store, keys redis.Keys) (*Views, error) {
+func NewViews(b *board.Workbench, store *cache.Store, keys redis.Keys) (*Views, error) {
 	c, err := cache.New(store, cache.Config{
 		Name: "workbench", Shared: true, MaxBytes: viewBytes, CacheControl: private,
 		TTL: func() cache.TTL { return cache.TTL{Fresh: viewFresh, Stale: viewStale} },
@@ -37,7 +38,7 @@ func NewViews(b *backoffice.Workbench, store *cache.Store, keys redis.Keys) (*Vi
 	return &Views{workbench: b, kept: c, keys: keys}, err
 }
 
-func (v *Views) fill(part backoffice.Part, at backoffice.Place, may backoffice.Steps) cache.FillFunc {
+func (v *Views) fill(part backoffice.Part, at board.Place, may board.Steps) cache.FillFunc {
 	return func(ctx context.Context) (cache.Fill, error) {
 		view, err := v.workbench.View(ctx, part, at, may, time.Now())
 		if err != nil {
@@ -48,8 +49,8 @@ func (v *Views) fill(part backoffice.Part, at backoffice.Place, may backoffice.S
 		if !view.Whole() {
 			f.TTL.Fresh = partialFresh
 		}
-		if backoffice.NamesGuests(part) { // readings without names stand in for it
-			f.TTL = cache.TTL{Fresh: min(f.TTL.Fresh, backoffice.NamesKept)}
+		if board.NamesGuests(part) { // readings without names stand in for it
+			f.TTL = cache.TTL{Fresh: min(f.TTL.Fresh, board.NamesKept)}
 		}
 		return f, err
 	}
@@ -63,10 +64,10 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return err
 		}
-		may := backoffice.StepsFor(part, v.Member.Roles, at.Date)
+		may := board.StepsFor(part, v.Member.Roles, at.Date)
 		in := web.ReadQuery(r)
 		if date, ok := in.Date("date"); ok {
-			if !backoffice.Shows(part, date, at.Date) {
+			if !board.Shows(part, date, at.Date) {
 				in.Refuse("date", bff.FieldRange)
 			}
 			at.Day = zone.On(date)
@@ -83,8 +84,8 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return unfilled(err)
 		}
-		fact := backoffice.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: v.Member.Roles}
-		if backoffice.Dated(part) {
+		fact := board.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: v.Member.Roles}
+		if board.Dated(part) {
 			fact.Date = at.Date.String()
 		}
 		old := st.Result == cache.Stale && !st.OfStale
@@ -99,7 +100,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		}
 		out := *doc
 		if old {
-			out.Stale, out.Degraded = true, backoffice.Aged(doc.Degraded, part, e.Age())
+			out.Stale, out.Degraded = true, board.Aged(doc.Degraded, part, e.Age())
 		}
 		out.Items = narrow.apply(doc)
 		err = answer(w, http.StatusOK, &out)
@@ -117,8 +118,8 @@ const maxWords = 8
 // readFilter reads the filters of a view.
 func readFilter(in *web.Input, part backoffice.Part) filter {
 	f := filter{}
-	for _, name := range backoffice.FilterNames(part) {
-		if words := in.Enums(name, maxWords, backoffice.FilterWords(part, name)...); len(words) > 0 {
+	for _, name := range board.FilterNames(part) {
+		if words := in.Enums(name, maxWords, board.FilterWords(part, name)...); len(words) > 0 {
 			f[name] = words
 		}
 	}
@@ -127,16 +128,16 @@ func readFilter(in *web.Input, part backoffice.Part) filter {
 
 // viewDocument is a view as it is kept: its items are written as they were.
 type viewDocument struct {
-	View       backoffice.Part          `json:"view"`
-	PropertyID string                   `json:"propertyId"`
-	Date       string                   `json:"date,omitempty"`
-	Day        backoffice.Day           `json:"day"`
-	AsOf       string                   `json:"asOf"`
-	Stale      bool                     `json:"stale"`
-	Missing    []backoffice.Source      `json:"missing,omitempty"`
-	Degraded   []backoffice.Degradation `json:"degraded,omitempty"`
-	Counts     map[string]int           `json:"counts"`
-	Items      []json.RawMessage        `json:"items"`
+	View       backoffice.Part     `json:"view"`
+	PropertyID string              `json:"propertyId"`
+	Date       string              `json:"date,omitempty"`
+	Day        board.Day           `json:"day"`
+	AsOf       string              `json:"asOf"`
+	Stale      bool                `json:"stale"`
+	Missing    []board.Source      `json:"missing,omitempty"`
+	Degraded   []board.Degradation `json:"degraded,omitempty"`
+	Counts     map[string]int      `json:"counts"`
+	Items      []json.RawMessage   `json:"items"`
 
 	members []map[string]string // of each item, those that filters look at
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/parquet-go/parquet-go"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // Bucket is where the lake's files are, under names with slashes. A file is there whole or not at all. Every call ends within a time of its
@@ -91,7 +91,7 @@ func countRows(r io.ReaderAt, size int64) (int64, error) {
 	return f.NumRows(), nil
 }
 
-func headPath(h backoffice.AuditHead) string {
+func headPath(h audit.AuditHead) string {
 	return fmt.Sprintf("_heads/%s/%020d.json", h.Tenant, h.Seq)
 }
 
@@ -148,7 +148,7 @@ const other = math.MaxInt64
 var errOther = errors.New("the bucket has another head in its place: run audit verify --export")
 
 // writeHead writes a head, unless it is there.
-func writeHead(ctx context.Context, bucket Bucket, h backoffice.AuditHead) error {
+func writeHead(ctx context.Context, bucket Bucket, h audit.AuditHead) error {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // Kinds of findings.
@@ -47,16 +47,16 @@ func (f Finding) String() string {
 
 // link is an entry as it was read.
 type link struct {
-	backoffice.AuditEntry
+	audit.AuditEntry
 	pos  int64
-	form backoffice.AuditForm
+	form audit.AuditForm
 }
 
 // rowID is the row's id as people know it.
 func (l *link) rowID() bff.ID { return rowID(l.Table, l.Row) }
 
 func rowID(table string, row [16]byte) bff.ID {
-	for _, t := range backoffice.AuditTables() {
+	for _, t := range audit.AuditTables() {
 		if t.Name == table {
 			return bff.IDFromBytes(t.Prefix, row)
 		}
@@ -66,7 +66,7 @@ func rowID(table string, row [16]byte) bff.ID {
 
 // knownHead is a verified head and where it was found.
 type knownHead struct {
-	backoffice.AuditHead
+	audit.AuditHead
 	from string
 }
 
@@ -78,7 +78,7 @@ type walker struct {
 	report func(Finding)
 
 	seq       int64 // of the entry before, as it was sealed
-	hash      backoffice.Digest
+	hash      audit.Digest
 	shift     int64     // sealed seq of an entry less the seq that it has now
 	signed    int64     // up to where a head fitted
 	unsigned  time.Time // when the first entry behind that was sealed

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // source is how an audited table t is read in a form: its columns, each as an expression whose binary representation is the value of its
 // kind, and what they are read from.
-func source(t *backoffice.AuditTable, form backoffice.AuditForm) (columns, from string) {
+func source(t *audit.AuditTable, form audit.AuditForm) (columns, from string) {
 	var all, texts []string
 	for _, c := range t.Columns {
 		name := "t." + c.Name
@@ -20,14 +20,14 @@ func source(t *backoffice.AuditTable, form backoffice.AuditForm) (columns, from 
 			name = "char_length(t." + c.LengthOf + ")::bigint"
 		case c.DigestOf != "":
 			name = "encode(sha256(convert_to(t." + c.DigestOf + ", 'UTF8')), 'hex')"
-		case c.JSON && form == backoffice.AuditWhole:
+		case c.JSON && form == audit.AuditWhole:
 			name = "to_jsonb(" + name + ")::text"
 		case c.JSON:
 			texts = append(texts, "to_jsonb("+name+")::text AS "+c.Name)
 			name = weighed("j." + c.Name)
-		case c.Kind == backoffice.AuditInt:
+		case c.Kind == audit.AuditInt:
 			name += "::bigint"
-		case c.Kind == backoffice.AuditText && form != backoffice.AuditWhole:
+		case c.Kind == audit.AuditText && form != audit.AuditWhole:
 			name = weighed(name)
 		}
 		all = append(all, name)
@@ -45,5 +45,5 @@ func weighed(text string) string {
 	const digest = `{"sha256":"`
 	return fmt.Sprintf(`CASE WHEN octet_length(%[1]s) > %[2]d OR starts_with(%[1]s, '%[3]s')
 		THEN '%[3]s' || encode(sha256(convert_to(%[1]s, 'UTF8')), 'hex') || '","bytes":' || octet_length(%[1]s) || '}' ELSE %[1]s END`,
-		text, backoffice.AuditWeight, digest)
+		text, audit.AuditWeight, digest)
 }

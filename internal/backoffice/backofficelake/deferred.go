@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // deferRows writes down which rows could not be sealed.
-func (l *Lake) deferRows(ctx context.Context, tx pgx.Tx, t *backoffice.AuditTable, rows []found) error {
+func (l *Lake) deferRows(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, rows []found) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (l *Lake) retryOne(ctx context.Context, db *pgxpool.Pool, began time.Time, 
 func readDeferred(ctx context.Context, tx pgx.Tx, name string, tenant, row [16]byte) (f found, err error) {
 	var (
 		version int
-		form    = backoffice.AuditWeighed
+		form    = audit.AuditWeighed
 		txID    string
 	)
 	err = tx.QueryRow(ctx, `SELECT version, form, tx_id::text FROM bff_backoffice.audit_chain WHERE tenant = $1 AND tab = $2 AND row_id = $3
@@ -126,7 +126,7 @@ func readDeferred(ctx context.Context, tx pgx.Tx, name string, tenant, row [16]b
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, err
 	}
-	for _, t := range backoffice.AuditTables() {
+	for _, t := range audit.AuditTables() {
 		if t.Name == name {
 			err = readRows(ctx, tx, &t, form, `t.tenant_id = $1 AND t.id = $2`, func(r found) { f = r }, tenant, row)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 const (
@@ -305,7 +305,7 @@ func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
 // write adds a page to the files of its months.
 func (w *spanWriter) write(ctx context.Context, p *page) error {
 	for _, e := range p.entries {
-		var row backoffice.AuditRow
+		var row audit.AuditRow
 		if w.table.audited != nil {
 			row = p.rows[keyOf(e[entryTenant], e[entryRow])]
 		}

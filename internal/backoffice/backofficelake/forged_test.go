@@ -17,7 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
@@ -205,8 +205,8 @@ func (f *fixture) sealWhole(tenant bff.ID, note string) {
 		field([]byte(c.name))
 		field(c.value)
 	}
-	e := backoffice.AuditEntry{Tenant: tenant.Bytes(), Seq: 1, Table: "alert_ack_log", Row: id.Bytes(), Version: 1, At: now, SealedAt: now, Settled: true, RowHash: sha256.Sum256([]byte(encoded))}
-	sum := e.Sum(backoffice.Digest{})
+	e := audit.AuditEntry{Tenant: tenant.Bytes(), Seq: 1, Table: "alert_ack_log", Row: id.Bytes(), Version: 1, At: now, SealedAt: now, Settled: true, RowHash: sha256.Sum256([]byte(encoded))}
+	sum := e.Sum(audit.Digest{})
 	f.exec(`INSERT INTO bff_backoffice.audit_chain (tenant, seq, tab, row_id, version, at, sealed_at, row_hash, hash, tx_id)
 		SELECT tenant_id, 1, 'alert_ack_log', id, 1, $1, $1, $2, $3, tx_id FROM bff_backoffice.alert_ack_log`, now, e.RowHash[:], sum[:])
 	f.exec(`INSERT INTO bff_backoffice.audit_tips (tenant, seq, hash) VALUES ($1, 1, $2)`, tenant.UUID(), sum[:])

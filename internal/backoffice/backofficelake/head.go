@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // signAll signs the ends of all chains that have grown. A tenant whose end can not be signed
 // holds up no other.
-func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *backoffice.AuditKeys, clock clock) error {
+func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *audit.AuditKeys, clock clock) error {
 	var (
 		after [16]byte
 		errs  []error
@@ -43,7 +43,7 @@ func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *backoffice.A
 }
 
 // signHeads signs the ends of chains that have grown, with their events, and returns whose it has signed or tried to.
-func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *backoffice.AuditKeys, now time.Time, after [16]byte, limit int) (tenants [][16]byte, err error) {
+func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *audit.AuditKeys, now time.Time, after [16]byte, limit int) (tenants [][16]byte, err error) {
 	err = inTx(ctx, db, func(tx pgx.Tx) error {
 		tenants = nil
 		var mine bool
@@ -73,7 +73,7 @@ func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *backoffice
 		)
 		for _, end := range ends {
 			tenants = append(tenants, end.Tenant)
-			head, err := keys.Sign(bff.IDFromBytes(bff.PrefixTenant, end.Tenant), end.Seq, backoffice.Digest(end.Hash), now)
+			head, err := keys.Sign(bff.IDFromBytes(bff.PrefixTenant, end.Tenant), end.Seq, audit.Digest(end.Hash), now)
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *backoffice
 }
 
 // scanHead reads a head as audit_heads has it.
-func scanHead(r pgx.CollectableRow) (h backoffice.AuditHead, err error) {
+func scanHead(r pgx.CollectableRow) (h audit.AuditHead, err error) {
 	var (
 		tenant          [16]byte
 		hash, signature []byte

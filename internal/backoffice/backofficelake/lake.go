@@ -40,6 +40,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -51,7 +52,7 @@ type Config struct {
 	News   *backoffice.Newsroom
 	Log    *slog.Logger
 	// Keys reads the keys that sign.
-	Keys func(ctx context.Context) (*backoffice.AuditKeys, error)
+	Keys func(ctx context.Context) (*audit.AuditKeys, error)
 	// Bucket opens where exports go.
 	Bucket func(ctx context.Context) (Bucket, error)
 	// Loader loads exported files elsewhere; nil = nowhere.
@@ -75,7 +76,7 @@ const (
 func (l *Lake) Jobs() []service.Job {
 	jobs := []service.Job{{Name: "audit-seal", Every: sealEvery, Run: l.runSeal, Count: countAllUnsealed}}
 	for i, name := range []string{"activity-export", "alert-ack-export", "ai-decision-export", "lock-audit-export"} {
-		t := backoffice.AuditTables()[i]
+		t := audit.AuditTables()[i]
 		jobs = append(jobs, service.Job{
 			Name: name, Every: exportEvery,
 			Run: func(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
@@ -104,7 +105,7 @@ func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (in
 
 // runExport seals, exports one table and prunes what was exported and is old. It
 // returns how many rows it exported. What could not be sealed is for audit-seal to report.
-func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t backoffice.AuditTable, now time.Time) (int, error) {
+func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable, now time.Time) (int, error) {
 	if _, err := l.Seal(ctx, db, now); errors.Is(err, errPartial) {
 		l.cfg.Log.WarnContext(ctx, "exporting what is sealed", "table", t.Name, "error", err.Error())
 	} else if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -39,13 +40,13 @@ type fixture struct {
 	super *pgxpool.Pool // who owns everything, and tampers
 	jobs  *pgxpool.Pool
 	dir   string
-	keys  *backoffice.AuditKeys
+	keys  *audit.AuditKeys
 	*backofficelake.Lake
 }
 
-func testKeys(t testing.TB) *backoffice.AuditKeys {
+func testKeys(t testing.TB) *audit.AuditKeys {
 	t.Helper()
-	keys, err := backoffice.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, ed25519.SeedSize))})
+	keys, err := audit.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, ed25519.SeedSize))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func (f *fixture) config() backofficelake.Config {
 			Topic: "subject", Envelope: "envelope", Created: "enqueued_at", Key: func(*bff.Envelope) string { return "" },
 		}),
 		News: backoffice.NewNewsroom("test"), Log: slog.New(slog.DiscardHandler),
-		Keys:   func(context.Context) (*backoffice.AuditKeys, error) { return f.keys, nil },
+		Keys:   func(context.Context) (*audit.AuditKeys, error) { return f.keys, nil },
 		Bucket: func(context.Context) (backofficelake.Bucket, error) { return backofficelake.OpenDirectory(f.dir) },
 	}
 }
@@ -160,7 +161,7 @@ func (f *fixture) run(l *backofficelake.Lake) {
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, table := range backoffice.AuditTables() {
+	for _, table := range audit.AuditTables() {
 		want := map[string]bool{"tx_id": true}
 		for _, c := range table.Columns {
 			if c.LengthOf == "" && c.DigestOf == "" {

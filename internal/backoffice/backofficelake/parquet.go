@@ -8,11 +8,11 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // kind is how a column of a file is written.
-type kind = backoffice.AuditKind
+type kind = audit.AuditKind
 
 // kindHash is a SHA-256 as 32 bytes, beside the kinds of rows.
 const kindHash kind = 100
@@ -30,11 +30,11 @@ type Column struct {
 func (c Column) node() parquet.Node {
 	var n parquet.Node
 	switch c.Kind {
-	case backoffice.AuditUUID:
+	case audit.AuditUUID:
 		n = parquet.UUID()
-	case backoffice.AuditTime:
+	case audit.AuditTime:
 		n = parquet.Timestamp(parquet.Microsecond)
-	case backoffice.AuditInt:
+	case audit.AuditInt:
 		n = parquet.Int(64)
 	case kindHash:
 		n = parquet.Leaf(parquet.FixedLenByteArrayType(32))
@@ -45,7 +45,7 @@ func (c Column) node() parquet.Node {
 		}
 	}
 	switch {
-	case c.Unique, c.Kind == backoffice.AuditTime, c.Kind == backoffice.AuditInt, c.Kind == kindHash:
+	case c.Unique, c.Kind == audit.AuditTime, c.Kind == audit.AuditInt, c.Kind == kindHash:
 		n = parquet.Encoded(n, &parquet.Plain)
 	default:
 		n = parquet.Encoded(n, &parquet.RLEDictionary)
@@ -79,7 +79,7 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	}
 	for _, c := range columns {
 		group[c.Name] = c.node()
-		if c.Kind == backoffice.AuditText { // least and greatest of words and random ids help no reader
+		if c.Kind == audit.AuditText { // least and greatest of words and random ids help no reader
 			options = append(options, parquet.SkipPageBounds(c.Name), parquet.SkipPageStatistics(c.Name))
 		}
 	}
@@ -121,9 +121,9 @@ func (f *file) add(values [][]byte) error {
 
 func valueOf(k kind, v []byte) parquet.Value {
 	switch k {
-	case backoffice.AuditTime, backoffice.AuditInt:
+	case audit.AuditTime, audit.AuditInt:
 		return parquet.Int64Value(number(v))
-	case backoffice.AuditUUID, kindHash:
+	case audit.AuditUUID, kindHash:
 		return parquet.FixedLenByteArrayValue(v)
 	default:
 		return parquet.ByteArrayValue(v)
@@ -204,7 +204,7 @@ func bytesOf(k kind, v parquet.Value) []byte {
 	switch {
 	case v.IsNull():
 		return nil
-	case k == backoffice.AuditTime, k == backoffice.AuditInt:
+	case k == audit.AuditTime, k == audit.AuditInt:
 		return binary.BigEndian.AppendUint64(nil, uint64(v.Int64())) //nolint:gosec // the bits
 	}
 	return append([]byte{}, v.ByteArray()...)

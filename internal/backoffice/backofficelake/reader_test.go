@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -39,7 +39,7 @@ func TestOtherReader(t *testing.T) {
 	// The seal exports the chain, the others what it covers.
 	f.run(f.Lake)
 	files := otherReader(t, f.dir)
-	for _, table := range backoffice.AuditTables() {
+	for _, table := range audit.AuditTables() {
 		t.Run(table.Name, func(t *testing.T) {
 			var columns []string
 			for _, c := range table.Columns {
@@ -60,9 +60,9 @@ func TestOtherReader(t *testing.T) {
 }
 
 // printed is an expression for a column as the other reader prints it.
-func printed(c backoffice.AuditColumn, name string) string {
+func printed(c audit.AuditColumn, name string) string {
 	switch {
-	case c.Form == backoffice.AuditWhole:
+	case c.Form == audit.AuditWhole:
 		return "NULL"
 	case c.LengthOf != "":
 		return "length(t." + c.LengthOf + ")::text"
@@ -70,7 +70,7 @@ func printed(c backoffice.AuditColumn, name string) string {
 		return "encode(sha256(t." + c.DigestOf + "::bytea), 'hex')"
 	case c.JSON:
 		return "to_jsonb(" + name + ")::text"
-	case c.Kind == backoffice.AuditTime:
+	case c.Kind == audit.AuditTime:
 		return "(extract(epoch FROM " + name + ") * 1000000)::bigint::text"
 	}
 	return name + "::text"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // table is something that is exported: rows of an audited table, or the chain.
@@ -23,9 +23,9 @@ type table struct {
 	// weight is the SQL for what an entry's row weighs.
 	weight string
 	// audited is the table whose rows are read as well; nil = the chain itself is exported.
-	audited *backoffice.AuditTable
+	audited *audit.AuditTable
 	// row makes a file's row of an entry and its row, and says in which month it belongs.
-	row func(entry [][]byte, row backoffice.AuditRow) (values [][]byte, at time.Time, err error)
+	row func(entry [][]byte, row audit.AuditRow) (values [][]byte, at time.Time, err error)
 }
 
 // entries reads what is behind a position up to another: a page at most, by number and by weight.
@@ -56,14 +56,14 @@ var unique = []string{
 }
 
 // rowColumns are what an exported row has beside its own columns.
-func rowColumns(t *backoffice.AuditTable) []Column {
+func rowColumns(t *audit.AuditTable) []Column {
 	var all []Column
 	for _, c := range t.Columns {
 		all = append(all, Column{Name: c.Name, Kind: c.Kind, JSON: c.JSON, Required: c.Required, Unique: slices.Contains(unique, c.Name)})
 	}
 	return append(all,
-		Column{Name: "audit_seq", Kind: backoffice.AuditInt, Required: true},
-		Column{Name: "audit_version", Kind: backoffice.AuditInt, Required: true})
+		Column{Name: "audit_seq", Kind: audit.AuditInt, Required: true},
+		Column{Name: "audit_version", Kind: audit.AuditInt, Required: true})
 }
 
 // Withheld is a row that is not in the lake, because it is gone or is not as it was sealed.
@@ -79,23 +79,23 @@ func (w *Withheld) Error() string {
 }
 
 // weightOf is what an entry's row weighs; one that was sealed whole did not say, and may weigh a lot if it has JSON.
-func weightOf(t *backoffice.AuditTable) string {
+func weightOf(t *audit.AuditTable) string {
 	unknown := 1 << 10
-	if slices.ContainsFunc(t.Columns, func(c backoffice.AuditColumn) bool { return c.JSON && !c.Texts }) {
-		unknown = backoffice.AuditWeight
+	if slices.ContainsFunc(t.Columns, func(c audit.AuditColumn) bool { return c.JSON && !c.Texts }) {
+		unknown = audit.AuditWeight
 	}
 	return fmt.Sprintf("coalesce(bytes, %d)", unknown)
 }
 
 // rowTable exports the rows of an audited table as they were sealed. A row that is
 // missing, or is not as it was sealed, is withheld.
-func rowTable(t backoffice.AuditTable) table {
-	const number64, text, moment = backoffice.AuditInt, backoffice.AuditText, backoffice.AuditTime
+func rowTable(t audit.AuditTable) table {
+	const number64, text, moment = audit.AuditInt, audit.AuditText, audit.AuditTime
 	return table{
 		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t, weight: weightOf(&t),
 		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id, form::bigint",
 		kinds: []kind{number64, number64, number64, moment, text, text, text, text, number64, number64},
-		row: func(entry [][]byte, row backoffice.AuditRow) ([][]byte, time.Time, error) {
+		row: func(entry [][]byte, row audit.AuditRow) ([][]byte, time.Time, error) {
 			at, form := timeOf(entry[entryAt]), entryForm(entry)
 			fail := func(detail string) ([][]byte, time.Time, error) {
 				return nil, at, &Withheld{
@@ -123,19 +123,19 @@ func rowTable(t backoffice.AuditTable) table {
 // chainColumns are those of the exported chain.
 func chainColumns() []Column {
 	return []Column{
-		{Name: "pos", Kind: backoffice.AuditInt, Required: true},
-		{Name: "tenant_id", Kind: backoffice.AuditUUID, Required: true},
-		{Name: "seq", Kind: backoffice.AuditInt, Required: true},
-		{Name: "table_name", Kind: backoffice.AuditText, Required: true},
-		{Name: "row_id", Kind: backoffice.AuditUUID, Required: true, Unique: true},
-		{Name: "version", Kind: backoffice.AuditInt, Required: true},
-		{Name: "at", Kind: backoffice.AuditTime, Required: true},
-		{Name: "sealed_at", Kind: backoffice.AuditTime, Required: true},
-		{Name: "settled", Kind: backoffice.AuditInt, Required: true},
+		{Name: "pos", Kind: audit.AuditInt, Required: true},
+		{Name: "tenant_id", Kind: audit.AuditUUID, Required: true},
+		{Name: "seq", Kind: audit.AuditInt, Required: true},
+		{Name: "table_name", Kind: audit.AuditText, Required: true},
+		{Name: "row_id", Kind: audit.AuditUUID, Required: true, Unique: true},
+		{Name: "version", Kind: audit.AuditInt, Required: true},
+		{Name: "at", Kind: audit.AuditTime, Required: true},
+		{Name: "sealed_at", Kind: audit.AuditTime, Required: true},
+		{Name: "settled", Kind: audit.AuditInt, Required: true},
 		{Name: "row_hash", Kind: kindHash, Required: true},
 		{Name: "hash", Kind: kindHash, Required: true},
-		{Name: "form", Kind: backoffice.AuditInt},
-		{Name: "since", Kind: backoffice.AuditTime},
+		{Name: "form", Kind: audit.AuditInt},
+		{Name: "since", Kind: audit.AuditTime},
 	}
 }
 
@@ -144,7 +144,7 @@ func chainTable() table {
 	t := table{
 		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true", weight: "0",
 		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash, form::bigint, since",
-		row: func(entry [][]byte, _ backoffice.AuditRow) ([][]byte, time.Time, error) {
+		row: func(entry [][]byte, _ audit.AuditRow) ([][]byte, time.Time, error) {
 			const sealedAt = 7
 			return entry, timeOf(entry[sealedAt]), nil
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // Verifier holds the database and exports to the signed heads of the chains. It takes
@@ -21,9 +21,9 @@ import (
 type Verifier struct {
 	DB     *pgxpool.Pool // as the role of jobs; nil = only the export is looked at
 	Bucket Bucket        // of an export; nil = none
-	Keys   *backoffice.AuditKeys
+	Keys   *audit.AuditKeys
 	// Heads were kept elsewhere, such as published events.
-	Heads []backoffice.AuditHead
+	Heads []audit.AuditHead
 	// Tenant restricts it to one; zero = all.
 	Tenant bff.ID
 	Now    time.Time
@@ -115,7 +115,7 @@ func (v *verification) tenant(id bff.ID) *tenantRun {
 func (v *verification) wanted(tenant bff.ID) bool { return v.Tenant.IsZero() || v.Tenant == tenant }
 
 // addHead takes a head if we have signed it.
-func (v *verification) addHead(h backoffice.AuditHead, from string) {
+func (v *verification) addHead(h audit.AuditHead, from string) {
 	if !v.wanted(h.Tenant) {
 		return
 	}
@@ -173,7 +173,7 @@ func (v *verification) database(ctx context.Context) error {
 // probe each.
 func (v *verification) tenantsOfTables(ctx context.Context) ([]bff.ID, error) {
 	columns := map[string]string{"audit_chain": "tenant"}
-	for _, t := range backoffice.AuditTables() {
+	for _, t := range audit.AuditTables() {
 		columns[t.Name] = "tenant_id"
 	}
 	var all []bff.ID
@@ -247,7 +247,7 @@ func (t *tenantRun) scanStored(r pgx.CollectableRow) (s stored, err error) {
 		s.Since = *since
 	}
 	if len(rowHash) == sha256.Size && len(hash) == sha256.Size { // else it fits nothing
-		s.RowHash, s.Hash = backoffice.Digest(rowHash), backoffice.Digest(hash)
+		s.RowHash, s.Hash = audit.Digest(rowHash), audit.Digest(hash)
 	}
 	s.Tenant, s.Settled = t.Tenant.Bytes(), s.body == nil
 	if settled != nil {
@@ -297,8 +297,8 @@ func (v *verification) chain(ctx context.Context, t *tenantRun) error {
 
 // rows compares the rows of a page's entries with their hashes.
 func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) error {
-	for _, table := range backoffice.AuditTables() {
-		for _, form := range []backoffice.AuditForm{backoffice.AuditWhole, backoffice.AuditWeighed} {
+	for _, table := range audit.AuditTables() {
+		for _, form := range []audit.AuditForm{audit.AuditWhole, audit.AuditWeighed} {
 			var own []*stored
 			for i := range page {
 				if page[i].Table == table.Name && page[i].form == form {
@@ -314,7 +314,7 @@ func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) er
 }
 
 // compareRows reads the rows of entries, some at a time, and compares them. What takes too long together is read one by one.
-func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, form backoffice.AuditForm, entries []*stored, size int) error {
+func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *audit.AuditTable, form audit.AuditForm, entries []*stored, size int) error {
 	for part := range slices.Chunk(entries, size) {
 		timeout := chunkTimeout
 		if size == 1 {
@@ -341,14 +341,14 @@ func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *bac
 	return nil
 }
 
-func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backoffice.AuditTable, form backoffice.AuditForm, entries []*stored, timeout time.Duration) (found map[[16]byte]backoffice.AuditRow, err error) {
+func (v *verification) readRows(ctx context.Context, t *tenantRun, table *audit.AuditTable, form audit.AuditForm, entries []*stored, timeout time.Duration) (found map[[16]byte]audit.AuditRow, err error) {
 	ids := make([][16]byte, 0, len(entries))
 	for _, e := range entries {
 		ids = append(ids, e.Row)
 	}
 	columns, from := source(table, form)
 	err = inTx(ctx, v.DB, func(tx pgx.Tx) error {
-		found = map[[16]byte]backoffice.AuditRow{}
+		found = map[[16]byte]audit.AuditRow{}
 		if err := byIndex(ctx, tx); err != nil {
 			return err
 		}
@@ -364,7 +364,7 @@ func (v *verification) readRows(ctx context.Context, t *tenantRun, table *backof
 }
 
 // compare holds a row to one of its entries.
-func (v *verification) compare(t *tenantRun, table *backoffice.AuditTable, e *stored, row backoffice.AuditRow) {
+func (v *verification) compare(t *tenantRun, table *audit.AuditTable, e *stored, row audit.AuditRow) {
 	find := func(kind, detail string) {
 		v.find(Finding{Kind: kind, Where: "database", Tenant: t.Tenant, Table: e.Table, Row: e.rowID(), Seq: e.Seq, Detail: detail})
 	}
@@ -399,7 +399,7 @@ func (v *verification) compare(t *tenantRun, table *backoffice.AuditTable, e *st
 }
 
 // compareMissing decides whether a row may be gone.
-func (v *verification) compareMissing(t *tenantRun, table *backoffice.AuditTable, e *stored, find func(kind, detail string)) {
+func (v *verification) compareMissing(t *tenantRun, table *audit.AuditTable, e *stored, find func(kind, detail string)) {
 	if e.Version < e.newest {
 		return
 	}
@@ -423,7 +423,7 @@ func (v *verification) note(t *tenantRun, at time.Time) {
 func (v *verification) unsealed(ctx context.Context, t *tenantRun) error {
 	var waiting int64
 	oldest := v.Now
-	for _, table := range backoffice.AuditTables() {
+	for _, table := range audit.AuditTables() {
 		sql := fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < k.tx_id AND NOT t.tx_id = ANY(k.holes)),
 				(SELECT passed_at FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s'), d.reason
 			FROM %[1]s%[2]s t LEFT JOIN %[1]saudit_deferred d ON d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id

@@ -18,7 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -29,7 +29,7 @@ type sealed struct {
 	acts                  []bff.ID // of tenant A, in the order of the chain: 1, 2, …
 	old                   bff.ID   // pruned
 	alert, decision, lock bff.ID
-	heads                 []backoffice.AuditHead // published, and kept elsewhere
+	heads                 []audit.AuditHead // published, and kept elsewhere
 }
 
 // model is the lake that newSealed copies. It is made once.
@@ -81,7 +81,7 @@ func makeModel(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	for _, e := range events {
-		h, err := backoffice.ReadAuditHead([]byte(e))
+		h, err := audit.ReadAuditHead([]byte(e))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,12 +400,12 @@ func (s *sealed) rewrite(at int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e backoffice.AuditEntry, err error) {
+	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e audit.AuditEntry, err error) {
 		var hash []byte
 		if err := r.Scan(&e.Seq, &e.Table, &e.Row, &e.Version, &e.At, &e.SealedAt, &hash, &e.Settled); err != nil {
 			return e, err
 		}
-		e.RowHash, e.Tenant = backoffice.Digest(hash), tenantA.Bytes()
+		e.RowHash, e.Tenant = audit.Digest(hash), tenantA.Bytes()
 		return e, nil
 	})
 	if err != nil {
@@ -415,7 +415,7 @@ func (s *sealed) rewrite(at int) {
 	s.exec(`INSERT INTO bff_backoffice.audit_chain OVERRIDING SYSTEM VALUE SELECT * FROM kept`)
 	s.exec(`DELETE FROM bff_backoffice.audit_heads`)
 	s.exec(`INSERT INTO bff_backoffice.audit_heads SELECT * FROM heads`)
-	var before backoffice.Digest
+	var before audit.Digest
 	for i := range entries {
 		before = entries[i].Sum(before)
 		s.exec(`UPDATE bff_backoffice.audit_chain SET row_hash = $3, hash = $4 WHERE tenant = $1 AND seq = $2`, tenantA.UUID(), entries[i].Seq, entries[i].RowHash[:], before[:])
@@ -551,7 +551,7 @@ func TestVerifyReports(t *testing.T) {
 	if lines := strings.Join(s.keys.Public(), "\n"); !strings.HasPrefix(lines, "test-1:public:") {
 		t.Errorf("public keys: %s", lines)
 	}
-	public, err := backoffice.ParseAuditKeys(s.keys.Public())
+	public, err := audit.ParseAuditKeys(s.keys.Public())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // exportedLink is an entry of the exported chain, and whether its row was found.
@@ -45,7 +45,7 @@ func (v *verification) export(ctx context.Context) error {
 	for tenant, links := range chains {
 		v.exportedChain(v.tenant(tenant), links)
 	}
-	for _, table := range backoffice.AuditTables() {
+	for _, table := range audit.AuditTables() {
 		if err := v.exportedRows(ctx, &table); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (v *verification) exportedHeads(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h, err := backoffice.ReadAuditHead(b)
+		h, err := audit.ReadAuditHead(b)
 		if err != nil {
 			v.find(Finding{Kind: Forged, Where: "export", Detail: path + ": " + err.Error()})
 			return nil //nolint:nilerr // it is reported
@@ -94,7 +94,7 @@ func (v *verification) exportedChain(t *tenantRun, links []link) {
 }
 
 // exportedRows compares the rows of a table's files with the exported chain.
-func (v *verification) exportedRows(ctx context.Context, table *backoffice.AuditTable) error {
+func (v *verification) exportedRows(ctx context.Context, table *audit.AuditTable) error {
 	own := len(table.Columns)
 	last, err := v.files(ctx, table.Name, rowColumns(table), func(path string, row [][]byte) {
 		tenant := bff.IDFromBytes(bff.PrefixTenant, [16]byte(row[1]))
@@ -111,7 +111,7 @@ func (v *verification) exportedRows(ctx context.Context, table *backoffice.Audit
 			return
 		}
 		e := &t.exported[seq-1]
-		sum := backoffice.Digest(sha256.Sum256(table.Encode(nil, e.form, row[:own])))
+		sum := audit.Digest(sha256.Sum256(table.Encode(nil, e.form, row[:own])))
 		switch same := e.Table == table.Name && e.Row == [16]byte(row[0]) && e.Version == version; {
 		case same && e.RowHash == sum && e.verified:
 			find(Inserted, "the row is there twice")
@@ -214,13 +214,13 @@ func number(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolin
 
 // readLink is an entry from its row in a file.
 func readLink(row [][]byte) link {
-	l := link{pos: number(row[0]), form: backoffice.AuditWhole, AuditEntry: backoffice.AuditEntry{
+	l := link{pos: number(row[0]), form: audit.AuditWhole, AuditEntry: audit.AuditEntry{
 		Tenant: [16]byte(row[1]), Seq: number(row[2]), Table: string(row[3]), Row: [16]byte(row[4]), Version: int(number(row[5])),
 		At: time.UnixMicro(number(row[6])).UTC(), SealedAt: time.UnixMicro(number(row[7])).UTC(), Settled: number(row[8]) == 1,
-		RowHash: backoffice.Digest(row[9]), Hash: backoffice.Digest(row[10]),
+		RowHash: audit.Digest(row[9]), Hash: audit.Digest(row[10]),
 	}}
 	if row[11] != nil { // files of earlier releases have neither
-		l.form = backoffice.AuditForm(number(row[11]))
+		l.form = audit.AuditForm(number(row[11]))
 	}
 	if row[12] != nil {
 		l.Since = time.UnixMicro(number(row[12])).UTC()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 )
 
 // cursor is up to where the sealer has read a table.
@@ -40,7 +40,7 @@ const (
 
 // walk is one run of the sealer over a table.
 type walk struct {
-	table backoffice.AuditTable
+	table audit.AuditTable
 	// restored is up to where rows were read that came from another server, with transactions beyond those of this one. It is
 	// not kept: what has an entry is passed over.
 	restored     place
@@ -137,7 +137,7 @@ func (w *walk) readKeys(ctx context.Context, tx pgx.Tx, where side, c *cursor, s
 			AND t.tx_id < $4::text::xid8 ORDER BY t.tx_id, t.tenant_id, t.id LIMIT $5) t
 		LEFT JOIN LATERAL (SELECT version, tx_id, row_hash, form FROM %[1]saudit_chain c
 			WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id ORDER BY c.version DESC LIMIT 1) c ON true
-		ORDER BY t.tx_id, t.tenant_id, t.id`, schema, w.table.Name, backoffice.AuditWeighed),
+		ORDER BY t.tx_id, t.tenant_id, t.id`, schema, w.table.Name, audit.AuditWeighed),
 		strconv.FormatUint(from.tx, 10), [16]byte(from.key[:16]), [16]byte(from.key[16:]), strconv.FormatUint(below, 10), sealBatch)
 	if err != nil {
 		return nil, err

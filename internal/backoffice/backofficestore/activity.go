@@ -12,19 +12,20 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-var _ backoffice.Activities = (*Ledger)(nil)
+var _ audit.Activities = (*Ledger)(nil)
 
 // ListActivities returns a page of a property's activities. What a page shows has been
 // committed, and its place is fixed by columns that are never updated: whatever was there
 // when the first page was read is on one of the pages, once.
-func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q backoffice.ActivityQuery) (backoffice.ActivityPage, error) {
+func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q audit.ActivityQuery) (audit.ActivityPage, error) {
 	sql, args := listActivities(tenant, q)
-	var page backoffice.ActivityPage
+	var page audit.ActivityPage
 	err := l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
-		page = backoffice.ActivityPage{} // a read that is repeated starts over
+		page = audit.ActivityPage{} // a read that is repeated starts over
 		b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 			var err error
 			page.Items, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (backoffice.Activity, error) {
@@ -39,14 +40,14 @@ func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q backoffice
 	if len(page.Items) > q.Limit {
 		page.Items = page.Items[:q.Limit]
 		last := page.Items[q.Limit-1]
-		page.Next = &backoffice.ActivityPosition{At: last.At, ID: last.ID}
+		page.Next = &audit.ActivityPosition{At: last.At, ID: last.ID}
 	}
 	return page, nil
 }
 
 // listActivities is the statement of a query, with one row more than the page has. A
 // filter that is not set is not in it: the planner then knows which index narrows most.
-func listActivities(tenant bff.ID, q backoffice.ActivityQuery) (string, []any) {
+func listActivities(tenant bff.ID, q audit.ActivityQuery) (string, []any) {
 	var sql strings.Builder
 	sql.WriteString(`SELECT id, occurred_at, operator_id, device_id, category, action, COALESCE(resource_kind, ''), COALESCE(resource_id, ''),
 			outcome, COALESCE(error_code, ''), COALESCE(latency_ms, 0)
@@ -54,7 +55,7 @@ func listActivities(tenant bff.ID, q backoffice.ActivityQuery) (string, []any) {
 		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND (occurred_at, id) < ($4, $5)`)
 	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
 	var before [16]byte // no id is less: activities of the moment To are left out
-	if q.After != (backoffice.ActivityPosition{}) {
+	if q.After != (audit.ActivityPosition{}) {
 		to, before = bound(q.After.At, pgtype.Finite), q.After.ID.Bytes()
 	}
 	args := []any{tenant.UUID(), q.Property.UUID(), from, to, pgtype.UUID{Bytes: before, Valid: true}}

@@ -11,12 +11,13 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // walk reads a list to its end, and does something before each page but the first.
-func (d *desk) walk(t *testing.T, tenant bff.ID, q backoffice.ActivityQuery, between func()) []backoffice.Activity {
+func (d *desk) walk(t *testing.T, tenant bff.ID, q audit.ActivityQuery, between func()) []backoffice.Activity {
 	t.Helper()
 	var all []backoffice.Activity
 	for {
@@ -59,7 +60,7 @@ func TestActivityPagesNeitherSkipNorRepeat(t *testing.T) {
 	// Five at each moment, a microsecond apart: pages end between equals.
 	before := add(60, func(i int) time.Time { return now.Add(time.Duration(i/5) * time.Microsecond) })
 	later := map[bff.ID]bool{}
-	list := d.walk(t, tenant, backoffice.ActivityQuery{Property: property, Limit: 7}, func() {
+	list := d.walk(t, tenant, audit.ActivityQuery{Property: property, Limit: 7}, func() {
 		maps.Copy(later, add(5, func(i int) time.Time { return now.Add(time.Duration(i*3) * time.Microsecond) }))
 		// Outcomes are filled in, which rewrites rows and moves none.
 		if _, err := d.admin.Exec(ctx, `UPDATE bff_backoffice.operator_activity SET outcome = 'success', latency_ms = 7
@@ -117,19 +118,19 @@ func TestActivityFilters(t *testing.T) {
 	add(id(bff.PrefixTenant), "other tenant", 0, nothing)
 	all := []string{"denied", "other kind", "other resource", "other operator", "first"}
 	for name, test := range map[string]struct {
-		query backoffice.ActivityQuery
+		query audit.ActivityQuery
 		want  []string
 	}{
-		"all":           {backoffice.ActivityQuery{}, all},
-		"operator":      {backoffice.ActivityQuery{Operator: "opt_2"}, []string{"other operator"}},
-		"kind":          {backoffice.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation"}}, []string{"other resource", "other operator", "first"}},
-		"kind and id":   {backoffice.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_1"}}, []string{"other operator", "first"}},
-		"id":            {backoffice.ActivityQuery{Resource: backoffice.Resource{ID: "rsv_1"}}, []string{"other kind", "other operator", "first"}},
-		"from":          {backoffice.ActivityQuery{From: now.Add(3 * time.Second)}, all[:2]},
-		"to":            {backoffice.ActivityQuery{To: now.Add(3 * time.Second)}, all[2:]},
-		"from and to":   {backoffice.ActivityQuery{From: now.Add(time.Second), To: now.Add(2 * time.Second)}, []string{"other operator"}},
-		"all of them":   {backoffice.ActivityQuery{From: now, To: now.Add(time.Hour), Operator: "opt_1", Resource: backoffice.Resource{Kind: "folio", ID: "rsv_1"}}, []string{"other kind"}},
-		"nothing there": {backoffice.ActivityQuery{Operator: "opt_3"}, nil},
+		"all":           {audit.ActivityQuery{}, all},
+		"operator":      {audit.ActivityQuery{Operator: "opt_2"}, []string{"other operator"}},
+		"kind":          {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation"}}, []string{"other resource", "other operator", "first"}},
+		"kind and id":   {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_1"}}, []string{"other operator", "first"}},
+		"id":            {audit.ActivityQuery{Resource: backoffice.Resource{ID: "rsv_1"}}, []string{"other kind", "other operator", "first"}},
+		"from":          {audit.ActivityQuery{From: now.Add(3 * time.Second)}, all[:2]},
+		"to":            {audit.ActivityQuery{To: now.Add(3 * time.Second)}, all[2:]},
+		"from and to":   {audit.ActivityQuery{From: now.Add(time.Second), To: now.Add(2 * time.Second)}, []string{"other operator"}},
+		"all of them":   {audit.ActivityQuery{From: now, To: now.Add(time.Hour), Operator: "opt_1", Resource: backoffice.Resource{Kind: "folio", ID: "rsv_1"}}, []string{"other kind"}},
+		"nothing there": {audit.ActivityQuery{Operator: "opt_3"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 50} {
 			test.query.Property, test.query.Limit = property, limit
@@ -142,7 +143,7 @@ func TestActivityFilters(t *testing.T) {
 			}
 		}
 	}
-	page, err := d.ListActivities(ctx, tenant, backoffice.ActivityQuery{Property: property, Limit: 1})
+	page, err := d.ListActivities(ctx, tenant, audit.ActivityQuery{Property: property, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,16 +170,16 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 	if _, err := d.admin.Exec(ctx, `ANALYZE bff_backoffice.operator_activity`); err != nil {
 		t.Fatal(err)
 	}
-	after := backoffice.ActivityPosition{At: time.Now().Add(-time.Hour), ID: id(bff.PrefixActivity)}
+	after := audit.ActivityPosition{At: time.Now().Add(-time.Hour), ID: id(bff.PrefixActivity)}
 	for name, test := range map[string]struct {
-		query   backoffice.ActivityQuery
+		query   audit.ActivityQuery
 		index   string
 		ordered bool // by the index: few rows are sorted cheaply
 	}{
-		"the first page":      {backoffice.ActivityQuery{}, "ix_activity_property_time", true},
-		"a later page":        {backoffice.ActivityQuery{After: after}, "ix_activity_property_time", true},
-		"between two moments": {backoffice.ActivityQuery{From: time.Now().Add(-24 * time.Hour), To: time.Now()}, "ix_activity_property_time", false},
-		"one resource":        {backoffice.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, "ix_activity_resource_time", false},
+		"the first page":      {audit.ActivityQuery{}, "ix_activity_property_time", true},
+		"a later page":        {audit.ActivityQuery{After: after}, "ix_activity_property_time", true},
+		"between two moments": {audit.ActivityQuery{From: time.Now().Add(-24 * time.Hour), To: time.Now()}, "ix_activity_property_time", false},
+		"one resource":        {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, "ix_activity_resource_time", false},
 	} {
 		test.query.Property, test.query.Limit = property, 50
 		sql, args := backofficestore.ListActivitiesStatement(tenant, test.query)

@@ -9,12 +9,13 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // Hearer is told what the bus carries.
 type Hearer interface {
-	Deliver(a backoffice.Address, e backoffice.Entry)
+	Deliver(a stream.Address, e stream.Entry)
 	// Resync: messages may have been missed.
 	Resync()
 }
@@ -36,11 +37,11 @@ type bus struct {
 	turn     chan struct{}
 	conn     rueidis.DedicatedClient // nil while there is none
 	ready    chan struct{}           // closed when there is a connection
-	followed map[backoffice.Address]struct{}
+	followed map[stream.Address]struct{}
 }
 
 func newBus(client rueidis.Client, keys Keys) *bus {
-	return &bus{client: client, keys: keys, turn: make(chan struct{}, 1), ready: make(chan struct{}), followed: map[backoffice.Address]struct{}{}}
+	return &bus{client: client, keys: keys, turn: make(chan struct{}, 1), ready: make(chan struct{}), followed: map[stream.Address]struct{}{}}
 }
 
 // take waits for the turn.
@@ -75,7 +76,7 @@ func (b *bus) takeConnected(ctx context.Context) error {
 }
 
 // names are those of all channels of devices.
-func (b *bus) names(devices []backoffice.Address) ([]string, error) {
+func (b *bus) names(devices []stream.Address) ([]string, error) {
 	names := make([]string, 0, len(devices)*len(backoffice.Channels()))
 	for _, a := range devices {
 		t, err := b.keys.Tenant(a.Tenant)
@@ -89,8 +90,8 @@ func (b *bus) names(devices []backoffice.Address) ([]string, error) {
 	return names, nil
 }
 
-func (b *bus) follow(ctx context.Context, a backoffice.Address) error {
-	names, err := b.names([]backoffice.Address{a})
+func (b *bus) follow(ctx context.Context, a stream.Address) error {
+	names, err := b.names([]stream.Address{a})
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (b *bus) follow(ctx context.Context, a backoffice.Address) error {
 	return nil
 }
 
-func (b *bus) unfollow(ctx context.Context, devices []backoffice.Address) error {
+func (b *bus) unfollow(ctx context.Context, devices []stream.Address) error {
 	if err := b.take(ctx); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (b *bus) connect(ctx context.Context, conn rueidis.DedicatedClient) error {
 		return err
 	}
 	defer b.give()
-	all := make([]backoffice.Address, 0, len(b.followed))
+	all := make([]stream.Address, 0, len(b.followed))
 	for a := range b.followed {
 		all = append(all, a)
 	}
@@ -215,5 +216,5 @@ func (b *bus) hear(m rueidis.PubSubMessage, to Hearer) {
 	if err != nil {
 		return
 	}
-	to.Deliver(backoffice.Address{Tenant: tenant, Device: device}, e)
+	to.Deliver(stream.Address{Tenant: tenant, Device: device}, e)
 }

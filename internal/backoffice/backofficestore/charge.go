@@ -7,19 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 )
 
-var _ backoffice.Charges = (*Ledger)(nil)
+var _ action.Charges = (*Ledger)(nil)
 
 // CountCharge implements backoffice.Charges. The lock makes charges of one operator to
 // one folio take their turns, over all instances: each sees those before it.
-func (l *Ledger) CountCharge(ctx context.Context, c backoffice.Charged, within func(backoffice.Sums) bool) (bool, error) {
+func (l *Ledger) CountCharge(ctx context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
 	counted := false
 	err := l.cfg.DB.InTx(ctx, c.Tenant, func(tx pgx.Tx) error {
 		tenant, key := c.Tenant.UUID(), keptAs(c)
-		sums := backoffice.Sums{}
+		sums := action.Sums{}
 		var b pgx.Batch
 		b.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "charges "+tenant+" "+c.Operator+" "+c.Folio.String())
 		// A refusal that is kept was no charge; what has no answer yet may be one.
@@ -63,7 +63,7 @@ func (l *Ledger) CountCharge(ctx context.Context, c backoffice.Charged, within f
 }
 
 // UncountCharge implements backoffice.Charges.
-func (l *Ledger) UncountCharge(ctx context.Context, c backoffice.Charged) error {
+func (l *Ledger) UncountCharge(ctx context.Context, c action.Charged) error {
 	err := l.cfg.DB.Tx(ctx, c.Tenant, func(b *pgx.Batch) {
 		b.Queue(`UPDATE bff_backoffice.idempotency SET charged_folio = NULL, charged_day = NULL, charged_currency = NULL, charged_minor = NULL
 			WHERE tenant_id = $1 AND idem_key = $2`, c.Tenant.UUID(), keptAs(c))
@@ -75,6 +75,6 @@ func (l *Ledger) UncountCharge(ctx context.Context, c backoffice.Charged) error 
 }
 
 // keptAs is the name of the charge's key in the table.
-func keptAs(c backoffice.Charged) string {
+func keptAs(c action.Charged) string {
 	return idempotency.Request{Owner: []string{c.Tenant.UUID()}, Key: c.Once.Key}.Composite()
 }

@@ -8,11 +8,12 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // charge begins a charge and returns what counts it.
-func (d *desk) charge(t *testing.T, c backoffice.Charged) (backoffice.Mutation, func(most int64) bool) {
+func (d *desk) charge(t *testing.T, c action.Charged) (backoffice.Mutation, func(most int64) bool) {
 	t.Helper()
 	a := checkIn(c.Tenant, time.Now())
 	a.ID, a.Operator, a.Category, a.Action, a.Resource = id(bff.PrefixActivity), c.Operator, "folio", "charge", backoffice.Resource{Kind: "folio", ID: c.Folio.String()}
@@ -21,7 +22,7 @@ func (d *desk) charge(t *testing.T, c backoffice.Charged) (backoffice.Mutation, 
 		t.Fatal(earlier, err)
 	}
 	return m, func(most int64) bool {
-		counted, err := d.CountCharge(testkit.Context(t), c, func(sums backoffice.Sums) bool { return sums[bff.AFN] <= most })
+		counted, err := d.CountCharge(testkit.Context(t), c, func(sums action.Sums) bool { return sums[bff.AFN] <= most })
 		if err != nil {
 			t.Error(err)
 		}
@@ -29,8 +30,8 @@ func (d *desk) charge(t *testing.T, c backoffice.Charged) (backoffice.Mutation, 
 	}
 }
 
-func newCharge(tenant, folio bff.ID) backoffice.Charged {
-	return backoffice.Charged{
+func newCharge(tenant, folio bff.ID) action.Charged {
+	return action.Charged{
 		Tenant: tenant, Operator: "opt_1", Folio: folio, Day: bff.DateOf(time.Now()),
 		Once: pressed(id(bff.PrefixRequest).ULID(), 1), Amount: bff.Money{Minor: 100, Currency: bff.AFN},
 	}
@@ -70,7 +71,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	inside, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if counted, err := d.CountCharge(ctx, first, func(backoffice.Sums) bool {
+		if counted, err := d.CountCharge(ctx, first, func(action.Sums) bool {
 			close(inside)
 			<-release
 			return true
@@ -104,11 +105,11 @@ func TestChargesOfTheDay(t *testing.T) {
 			t.Error("a charge that was counted is asked for again")
 		}
 	}
-	for name, change := range map[string]func(*backoffice.Charged){
-		"operator": func(c *backoffice.Charged) { c.Operator = "opt_2" },
-		"folio":    func(c *backoffice.Charged) { c.Folio = id(bff.PrefixFolio) },
-		"day":      func(c *backoffice.Charged) { c.Day++ },
-		"tenant":   func(c *backoffice.Charged) { c.Tenant = id(bff.PrefixTenant) },
+	for name, change := range map[string]func(*action.Charged){
+		"operator": func(c *action.Charged) { c.Operator = "opt_2" },
+		"folio":    func(c *action.Charged) { c.Folio = id(bff.PrefixFolio) },
+		"day":      func(c *action.Charged) { c.Day++ },
+		"tenant":   func(c *action.Charged) { c.Tenant = id(bff.PrefixTenant) },
 	} {
 		c := newCharge(tenant, folio)
 		change(&c)

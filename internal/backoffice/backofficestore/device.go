@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
@@ -16,7 +17,7 @@ import (
 // Devices keeps what devices report, in the same database and outbox as the ledger.
 type Devices struct{ ledger *Ledger }
 
-var _ backoffice.DeviceRecords = (*Devices)(nil)
+var _ device.DeviceRecords = (*Devices)(nil)
 
 // NewDevices returns Devices.
 func NewDevices(l *Ledger) *Devices { return &Devices{l} }
@@ -47,7 +48,7 @@ const recordHeartbeat = `WITH before AS MATERIALIZED (
 const heartbeatArgs = 12
 
 // RecordHeartbeat implements backoffice.DeviceRecords, in one round trip.
-func (d *Devices) RecordHeartbeat(ctx context.Context, s backoffice.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
+func (d *Devices) RecordHeartbeat(ctx context.Context, s device.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
 	insert, event, err := d.ledger.statement(s.Tenant, heartbeatArgs+1, cameOnline)
 	if err != nil {
 		return false, err
@@ -84,7 +85,7 @@ const (
 
 // AddHints implements backoffice.DeviceRecords. The newest report is also what the
 // device's own row says.
-func (d *Devices) AddHints(ctx context.Context, r backoffice.HintReport, o backoffice.Once) (backoffice.Answer, error) {
+func (d *Devices) AddHints(ctx context.Context, r device.HintReport, o backoffice.Once) (backoffice.Answer, error) {
 	payload, err := json.Marshal(r.Hints)
 	if err != nil {
 		return backoffice.Answer{}, err

@@ -13,13 +13,14 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficestore"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func seenAt(tenant, device bff.ID, at time.Time) backoffice.Seen {
-	return backoffice.Seen{
-		Tenant: tenant, Device: device, Operator: "opt_1", At: at,
-		Heartbeat: backoffice.Heartbeat{
+func seenAt(tenant, dev bff.ID, at time.Time) device.Seen {
+	return device.Seen{
+		Tenant: tenant, Device: dev, Operator: "opt_1", At: at,
+		Heartbeat: device.Heartbeat{
 			App: backoffice.App{Version: "2.4.0", Platform: "linux"}, NetworkProfile: "good", InstallerChannel: "stable", PendingHints: 1,
 		},
 	}
@@ -36,8 +37,8 @@ func TestRecordHeartbeat(t *testing.T) {
 	t.Parallel()
 	ctx, d := testkit.Context(t), openDesk(t)
 	devices := backofficestore.NewDevices(d.Ledger)
-	tenant, device, property, now := id(bff.PrefixTenant), id(bff.PrefixDevice), id(bff.PrefixProperty), time.Now().UTC().Truncate(time.Second)
-	beat := func(s backoffice.Seen, reported ...bff.Event) bool {
+	tenant, dev, property, now := id(bff.PrefixTenant), id(bff.PrefixDevice), id(bff.PrefixProperty), time.Now().UTC().Truncate(time.Second)
+	beat := func(s device.Seen, reported ...bff.Event) bool {
 		t.Helper()
 		was, err := devices.RecordHeartbeat(ctx, s, named(told(tenant, now), backoffice.SubjectDeviceCameOnline), reported...)
 		if err != nil {
@@ -53,7 +54,7 @@ func TestRecordHeartbeat(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	first := seenAt(tenant, device, now)
+	first := seenAt(tenant, dev, now)
 	first.Property, first.PullCursor = property, "7"
 	if beat(first, named(told(tenant, now), backoffice.SubjectHeartbeatReported)) {
 		t.Error("a device's first heartbeat is no return")
@@ -63,7 +64,7 @@ func TestRecordHeartbeat(t *testing.T) {
 	if _, err := d.admin.Exec(ctx, `UPDATE bff_backoffice.device_sync_status SET status = 'offline', cursor_version = 3, last_pull_cursor = 'sync', pending_hints = '[1]'`); err != nil {
 		t.Fatal(err)
 	}
-	late := seenAt(tenant, device, now.Add(-time.Hour)) // came late: it was sent before the first
+	late := seenAt(tenant, dev, now.Add(-time.Hour)) // came late: it was sent before the first
 	late.PullCursor = "8"
 	const many = 8
 	returned := make(chan bool, many)
@@ -89,7 +90,7 @@ func TestRecordHeartbeat(t *testing.T) {
 		t.Errorf("%d heartbeats brought the device back", count)
 	}
 	row("online opt_1 t 2.4.0 linux stable good sync 3 " + property.UUID() + " [1]")
-	drained := seenAt(tenant, device, now)
+	drained := seenAt(tenant, dev, now)
 	drained.PendingHints = 0
 	beat(drained)
 	row("online opt_1 t 2.4.0 linux stable good sync 3 " + property.UUID() + " []")
@@ -99,10 +100,10 @@ func TestRecordHeartbeat(t *testing.T) {
 	}
 	// The same device id at another tenant is another device.
 	elsewhere := id(bff.PrefixTenant)
-	if was, err := devices.RecordHeartbeat(ctx, seenAt(elsewhere, device, now), told(elsewhere, now)); was || err != nil {
+	if was, err := devices.RecordHeartbeat(ctx, seenAt(elsewhere, dev, now), told(elsewhere, now)); was || err != nil {
 		t.Errorf("%v %v", was, err)
 	}
-	if _, err := devices.RecordHeartbeat(ctx, seenAt(elsewhere, device, now), told(tenant, now)); err == nil {
+	if _, err := devices.RecordHeartbeat(ctx, seenAt(elsewhere, dev, now), told(tenant, now)); err == nil {
 		t.Error("an event of another tenant was taken")
 	}
 }
@@ -112,11 +113,11 @@ func TestAddHints(t *testing.T) {
 	t.Parallel()
 	ctx, d := testkit.Context(t), openDesk(t)
 	devices := backofficestore.NewDevices(d.Ledger)
-	tenant, device, now := id(bff.PrefixTenant), id(bff.PrefixDevice), time.Now()
-	report := func() backoffice.HintReport {
-		return backoffice.HintReport{
-			ID: id(bff.PrefixOfflineHint), Tenant: tenant, Device: device, Operator: "opt_1", App: backoffice.App{Version: "2.4.0"}, At: now,
-			Hints: []backoffice.Hint{{Kind: "check_in", ResourceID: "rsv_1", Count: 2}},
+	tenant, dev, now := id(bff.PrefixTenant), id(bff.PrefixDevice), time.Now()
+	report := func() device.HintReport {
+		return device.HintReport{
+			ID: id(bff.PrefixOfflineHint), Tenant: tenant, Device: dev, Operator: "opt_1", App: backoffice.App{Version: "2.4.0"}, At: now,
+			Hints: []device.Hint{{Kind: "check_in", ResourceID: "rsv_1", Count: 2}},
 		}
 	}
 	once := pressed("01M7MK9ZTR35B5VXC99GJ5AM9A", 1)
@@ -148,7 +149,7 @@ func TestAddHints(t *testing.T) {
 		t.Errorf("the key with another body: %v", err)
 	}
 	want := `[{"kind": "check_in", "count": 2, "resourceId": "rsv_1"}]`
-	if diff := cmp.Diff([]string{device.String() + " opt_1 2.4.0 " + want},
+	if diff := cmp.Diff([]string{dev.String() + " opt_1 2.4.0 " + want},
 		d.rows(t, `SELECT concat_ws(' ', device_id, operator_id, app_version, payload::text) FROM bff_backoffice.offline_action_queue_hints`)); diff != "" {
 		t.Error(diff)
 	}

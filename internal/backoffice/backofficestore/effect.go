@@ -9,6 +9,9 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 )
 
 // effects are what an attempt writes, in one round trip.
@@ -31,17 +34,17 @@ func (w *effects) add(e backoffice.Effect) error {
 		return fmt.Errorf("%T of another tenant", e)
 	}
 	switch e := e.(type) {
-	case backoffice.PreferencesCopy:
+	case device.PreferencesCopy:
 		w.batch.Queue(keepPreferences, preferencesArgs(e)...)
-	case backoffice.CursorCopy:
+	case device.CursorCopy:
 		w.batch.Queue(keepCursor, cursorArgs(e, w.at)...)
-	case backoffice.Decision:
+	case inbox.Decision:
 		return w.decide(e)
-	case backoffice.Acknowledgement:
+	case inbox.Acknowledgement:
 		return w.acknowledge(e)
-	case *backoffice.LockAudit:
+	case *lock.LockAudit:
 		return w.auditLock(e)
-	case backoffice.LockSettlement:
+	case lock.LockSettlement:
 		return w.settleLock(e)
 	default:
 		return fmt.Errorf("nothing writes a %T", e)

@@ -6,12 +6,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
 // Erase removes all that the session tier has of an operator at a device, and of the
 // tenant as a whole, without tombstones: of a tenant that is no hotel.
-func (s *Sessions) Erase(ctx context.Context, tenant, device bff.ID, operator string, proofs ...backoffice.Proof) error {
+func (s *Sessions) Erase(ctx context.Context, tenant, device bff.ID, operator string, proofs ...identity.Proof) error {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {
 		return err

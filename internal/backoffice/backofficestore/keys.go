@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -89,7 +90,7 @@ func (t TenantKeys) Standing() redis.TenantKey { return t.keys.Key("standing") }
 func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }
 
 // Turn says that streams were told of the end of a property's day.
-func (t TenantKeys) Turn(at backoffice.Place) redis.TenantKey {
+func (t TenantKeys) Turn(at board.Place) redis.TenantKey {
 	return t.keys.Key("turn", at.Property.String(), at.Date.String())
 }
 

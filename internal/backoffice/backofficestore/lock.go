@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 )
 
@@ -53,7 +54,7 @@ const (
 
 // auditLock queues the audit row of an attempt. One that an earlier attempt with the key
 // has left is read into it.
-func (w *effects) auditLock(l *backoffice.LockAudit) error {
+func (w *effects) auditLock(l *lock.LockAudit) error {
 	a := w.activity
 	if a.Property.IsZero() || l.ID.IsZero() || l.Reservation.IsZero() || l.Request == "" {
 		return errors.New("audit of a lock action without property, id, reservation or request")
@@ -85,9 +86,9 @@ func (w *effects) auditLock(l *backoffice.LockAudit) error {
 	return nil
 }
 
-func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (backoffice.LockAudit, error) {
+func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (lock.LockAudit, error) {
 	var (
-		l                       backoffice.LockAudit
+		l                       lock.LockAudit
 		id, action, reservation string
 	)
 	if _, err := tx.Exec(ctx, joinLock, request, a.ID.UUID(), a.At); err != nil {
@@ -97,7 +98,7 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 	if err != nil {
 		return l, fmt.Errorf("find audit of lock action: %w", err)
 	}
-	l.Action = backoffice.LockAction(action)
+	l.Action = lock.LockAction(action)
 	var err1, err2 error
 	l.ID, err1 = bff.IDFromUUID(bff.PrefixLockAudit, id)
 	l.Reservation, err2 = bff.ParseID(bff.PrefixReservation, reservation)
@@ -105,8 +106,8 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 }
 
 // settleLock queues what became of a lock action.
-func (w *effects) settleLock(s backoffice.LockSettlement) error {
-	if s.State == backoffice.LockUnknown { // the row says so already
+func (w *effects) settleLock(s lock.LockSettlement) error {
+	if s.State == lock.LockUnknown { // the row says so already
 		return nil
 	}
 	if err := ofTenant(s.Tenant, s.Events...); err != nil {
@@ -122,7 +123,7 @@ func (w *effects) settleLock(s backoffice.LockSettlement) error {
 // SettleLock writes what became of a lock action, unless it is settled already, and
 // with a final state how its activities ended and the events. It reports whether it
 // did.
-func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s backoffice.LockSettlement) (bool, error) {
+func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s lock.LockSettlement) (bool, error) {
 	sql, args, err := settlement(table, s)
 	if err != nil {
 		return false, err
@@ -135,16 +136,16 @@ func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s backoffic
 }
 
 // settlement is the statement that writes one, with its events.
-func settlement(table *outbox.Table, s backoffice.LockSettlement) (string, []any, error) {
+func settlement(table *outbox.Table, s lock.LockSettlement) (string, []any, error) {
 	outcome, reason := "failure", optional(s.Reason)
 	var settled, latency, attempted any
 	if !s.Attempted.IsZero() {
 		attempted = s.Attempted
 	}
 	switch s.State {
-	case backoffice.LockPending:
+	case lock.LockPending:
 		reason = string(bff.CodeLockOutcomeUnknown)
-	case backoffice.LockIssued, backoffice.LockRevoked:
+	case lock.LockIssued, lock.LockRevoked:
 		outcome, reason, settled = "success", nil, s.At
 	default:
 		settled = s.At
@@ -167,9 +168,9 @@ func settlement(table *outbox.Table, s backoffice.LockSettlement) (string, []any
 const LockRowColumns = `l.id::text, l.tenant_id::text, l.property_id::text, l.operator_id, l.device_id, l.reservation_id, l.action, l.state, l.upstream_request_id, l.attempted_at`
 
 // ScanLockRow reads an unsettled row.
-func ScanLockRow(row pgx.CollectableRow) (backoffice.LockRow, error) {
+func ScanLockRow(row pgx.CollectableRow) (lock.LockRow, error) {
 	var (
-		r                                         backoffice.LockRow
+		r                                         lock.LockRow
 		id, tenant, property, device, reservation string
 		errs                                      [5]error
 	)
@@ -185,10 +186,10 @@ func ScanLockRow(row pgx.CollectableRow) (backoffice.LockRow, error) {
 	return r, errors.Join(errs[:]...)
 }
 
-var _ backoffice.LockRows = (*Ledger)(nil)
+var _ lock.LockRows = (*Ledger)(nil)
 
 // FindLockRow implements backoffice.LockRows.
-func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *backoffice.LockRow, known bool, err error) {
+func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *lock.LockRow, known bool, err error) {
 	err = l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
 		row, known = nil, false
 		b.Queue(`SELECT EXISTS (SELECT FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused')`, request).
@@ -209,7 +210,7 @@ func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string)
 }
 
 // SettleLock implements backoffice.LockRows.
-func (l *Ledger) SettleLock(ctx context.Context, s backoffice.LockSettlement) error {
+func (l *Ledger) SettleLock(ctx context.Context, s lock.LockSettlement) error {
 	if err := ofTenant(s.Tenant, s.Events...); err != nil {
 		return err
 	}

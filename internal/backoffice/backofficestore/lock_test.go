@@ -14,20 +14,21 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
 // lockAttempt is an attempt at a lock action.
-func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) backoffice.Attempt {
+func lockAttempt(tenant bff.ID, action lock.LockAction, now time.Time) backoffice.Attempt {
 	a := checkIn(tenant, now)
 	a.Category, a.Action = "lock", string(action)
 	return backoffice.Attempt{
 		Activity: a, Once: pressed(key, 1),
-		Effect: &backoffice.LockAudit{
+		Effect: &lock.LockAudit{
 			ID: id(bff.PrefixLockAudit), Tenant: tenant, Action: action, Reservation: reservation, Request: bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID(),
-			LockResult: backoffice.LockResult{State: backoffice.LockUnknown},
+			LockResult: lock.LockResult{State: lock.LockUnknown},
 		},
 	}
 }
@@ -35,20 +36,20 @@ func lockAttempt(tenant bff.ID, action backoffice.LockAction, now time.Time) bac
 var reservation = bff.MustParseID(bff.PrefixReservation, "rsv_01H8YN7QV4D8KZ4F8Y5CK4MV3A")
 
 // auditOf is the audit row of an attempt at a lock action.
-func auditOf(at backoffice.Attempt) *backoffice.LockAudit {
-	l, _ := at.Effect.(*backoffice.LockAudit)
+func auditOf(at backoffice.Attempt) *lock.LockAudit {
+	l, _ := at.Effect.(*lock.LockAudit)
 	return l
 }
 
 // settled is what becomes of an attempt's action.
-func settled(at backoffice.Attempt, r backoffice.LockResult) backoffice.LockSettlement {
-	return backoffice.LockSettlement{
+func settled(at backoffice.Attempt, r lock.LockResult) lock.LockSettlement {
+	return lock.LockSettlement{
 		LockResult: r, Tenant: at.Activity.Tenant, ID: auditOf(at).ID, At: at.Activity.At, Events: []bff.Event{told(at.Activity.Tenant, time.Now())},
 	}
 }
 
 // done is how an attempt ends whose action was done.
-func done(at backoffice.Attempt, r backoffice.LockResult) backoffice.Finished {
+func done(at backoffice.Attempt, r lock.LockResult) backoffice.Finished {
 	return backoffice.Finished{
 		At: at.Activity.At.Add(50 * time.Millisecond), Effects: []backoffice.Effect{settled(at, r)}, Outcome: r.Outcome(),
 		Answer: backoffice.Answer{Status: http.StatusOK, Receipt: backoffice.NewReceipt(map[string]any{"state": string(r.State), "vendor": r.Vendor})},
@@ -64,19 +65,19 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	d.atAnyTime(t)
 	tenant := id(bff.PrefixTenant)
-	first := lockAttempt(tenant, backoffice.RevokeKey, now)
+	first := lockAttempt(tenant, lock.RevokeKey, now)
 	if _, _, err := d.BeginMutation(ctx, first); err != nil { // and its process dies
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"unknown failure " + string(bff.CodeLockOutcomeUnknown) + " 1 f"}, d.rows(t, audits)); diff != "" {
 		t.Error(diff)
 	}
-	second := lockAttempt(tenant, backoffice.RevokeKey, now.Add(time.Minute))
+	second := lockAttempt(tenant, lock.RevokeKey, now.Add(time.Minute))
 	m, earlier, err := d.BeginMutation(ctx, second)
 	if err != nil || earlier != nil || auditOf(second).ID != auditOf(first).ID {
 		t.Fatalf("%v %v, audit %s, want %s", earlier, err, auditOf(second).ID, auditOf(first).ID)
 	}
-	if _, err := m.Finish(ctx, done(second, backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto"})); err != nil {
+	if _, err := m.Finish(ctx, done(second, lock.LockResult{State: lock.LockRevoked, Vendor: "salto"})); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"revoked success 2 t"}, d.rows(t, audits)); diff != "" {
@@ -88,7 +89,7 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	// A day later the ledger says what it did. Without its trace, which the release before
 	// did not leave, the audit does: it is not done again, and nothing else is under the
 	// same key.
-	third := lockAttempt(tenant, backoffice.RevokeKey, now.Add(26*time.Hour))
+	third := lockAttempt(tenant, lock.RevokeKey, now.Add(26*time.Hour))
 	if _, _, err := d.BeginMutation(ctx, third); bff.CodeOf(err) != bff.CodeStaffIdempotencyExpired || asError(t, err).Known.Outcome != "success" {
 		t.Errorf("after a day: %v", err)
 	}
@@ -96,11 +97,11 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _, err = d.BeginMutation(ctx, third)
-	if err != nil || auditOf(third).State != backoffice.LockRevoked || auditOf(third).Vendor != "salto" {
+	if err != nil || auditOf(third).State != lock.LockRevoked || auditOf(third).Vendor != "salto" {
 		t.Fatalf("%+v, %v", auditOf(third), err)
 	}
 	m.Release()
-	other := lockAttempt(tenant, backoffice.IssueKey, now.Add(27*time.Hour))
+	other := lockAttempt(tenant, lock.IssueKey, now.Add(27*time.Hour))
 	if _, _, err := d.BeginMutation(ctx, other); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
 		t.Errorf("another action: %v", err)
 	}
@@ -112,19 +113,19 @@ func TestRefusedLockActionLeavesTheKey(t *testing.T) {
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	tenant := id(bff.PrefixTenant)
 	for i := range 2 {
-		at := lockAttempt(tenant, backoffice.RevokeKey, now.Add(time.Duration(i)*time.Second))
+		at := lockAttempt(tenant, lock.RevokeKey, now.Add(time.Duration(i)*time.Second))
 		m, earlier, err := d.BeginMutation(ctx, at)
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}
-		refused := settled(at, backoffice.LockResult{State: backoffice.LockRefused, Reason: string(bff.CodeMFARequired)})
+		refused := settled(at, lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeMFARequired)})
 		refused.Events = nil
 		end := backoffice.Finished{
 			At: now, Failure: bff.Errorf(bff.CodeMFARequired, "step up"), Outcome: backoffice.Denied, Code: bff.CodeMFARequired,
 			Effects: []backoffice.Effect{refused},
 		}
 		if i == 1 {
-			end = done(at, backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto"})
+			end = done(at, lock.LockResult{State: lock.LockRevoked, Vendor: "salto"})
 		}
 		if _, err := m.Finish(ctx, end); err != nil && bff.CodeOf(err) != bff.CodeMFARequired {
 			t.Fatal(err)
@@ -148,7 +149,7 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	tenant := id(bff.PrefixTenant)
-	at := lockAttempt(tenant, backoffice.IssueKey, now)
+	at := lockAttempt(tenant, lock.IssueKey, now)
 	m, _, err := d.BeginMutation(ctx, at)
 	if err != nil {
 		t.Fatal(err)
@@ -163,13 +164,13 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"})); err != nil {
+			if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Go(func() {
-		if _, err := m.Finish(ctx, done(at, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"})); err != nil {
+		if _, err := m.Finish(ctx, done(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -184,7 +185,7 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 		t.Errorf("settled: %v %v %v", row, known, err)
 	}
 	// A later word changes nothing.
-	if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockFailed, Reason: "tamper"})); err != nil {
+	if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockFailed, Reason: "tamper"})); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"issued success 1 t"}, d.rows(t, audits)); diff != "" {
@@ -197,15 +198,15 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 func TestLateAttemptLeavesTheOutcome(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
-	at := lockAttempt(id(bff.PrefixTenant), backoffice.IssueKey, now)
+	at := lockAttempt(id(bff.PrefixTenant), lock.IssueKey, now)
 	m, _, err := d.BeginMutation(ctx, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SettleLock(ctx, settled(at, backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto"})); err != nil {
+	if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 		t.Fatal(err)
 	}
-	late := settled(at, backoffice.LockResult{State: backoffice.LockUnknown})
+	late := settled(at, lock.LockResult{State: lock.LockUnknown})
 	late.Events = nil
 	if _, err := m.Finish(ctx, backoffice.Finished{
 		At: now, Failure: bff.Errorf(bff.CodeUpstreamTimeout, "late"), Outcome: backoffice.Unknown, Code: bff.CodeUpstreamTimeout, Effects: []backoffice.Effect{late},
@@ -220,12 +221,12 @@ func TestLateAttemptLeavesTheOutcome(t *testing.T) {
 // atOnce is lock-integration, without the way to it.
 type atOnce struct{}
 
-func (atOnce) ActOnKey(context.Context, backoffice.LockOrder) (backoffice.LockResult, error) {
-	return backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto", Credential: "lck_01H8YN7QV4D8KZ4F8Y5CK4MV3A", Latency: time.Millisecond}, nil
+func (atOnce) ActOnKey(context.Context, lock.LockOrder) (lock.LockResult, error) {
+	return lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: "lck_01H8YN7QV4D8KZ4F8Y5CK4MV3A", Latency: time.Millisecond}, nil
 }
 
-func (atOnce) FindLockAction(context.Context, bff.ID, string) (backoffice.LockResult, error) {
-	return backoffice.LockResult{}, backoffice.ErrNoLockAction
+func (atOnce) FindLockAction(context.Context, bff.ID, string) (lock.LockResult, error) {
+	return lock.LockResult{}, lock.ErrNoLockAction
 }
 
 // here is the property that every reservation is at.
@@ -254,7 +255,7 @@ func BenchmarkLockAction(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	locks := backoffice.NewLocks(backoffice.LocksConfig{Integration: atOnce{}, Resources: atOnce{}, Mutations: ledger, News: backoffice.NewNewsroom("bench"), Now: time.Now})
+	locks := lock.NewLocks(lock.LocksConfig{Integration: atOnce{}, Resources: atOnce{}, Mutations: ledger, News: backoffice.NewNewsroom("bench"), Now: time.Now})
 	tenant := id(bff.PrefixTenant)
 	visit := &backoffice.Visit{
 		Session:  backoffice.Session{ID: id(bff.PrefixBackofficeLogin), Tenant: tenant, Operator: "opt_1", Device: id(bff.PrefixDevice)},
@@ -263,8 +264,8 @@ func BenchmarkLockAction(b *testing.B) {
 	}
 	ours := func() {
 		k := id(bff.PrefixRequest)
-		_, _, err := locks.Act(b.Context(), visit, backoffice.LockRequest{
-			Order: backoffice.LockOrder{Tenant: tenant, Property: visit.Property, Reservation: reservation, Action: backoffice.IssueKey, Request: k.UUID()},
+		_, _, err := locks.Act(b.Context(), visit, lock.LockRequest{
+			Order: lock.LockOrder{Tenant: tenant, Property: visit.Property, Reservation: reservation, Action: lock.IssueKey, Request: k.UUID()},
 			Once:  pressed(k.ULID(), 1),
 		}, time.Now())
 		if err != nil {

@@ -10,27 +10,28 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 )
 
-var _ backoffice.Marks = (*Ledger)(nil)
+var _ inbox.Marks = (*Ledger)(nil)
 
 // listMarks are the statements that read each log by the entries' ids.
-var listMarks = map[backoffice.Inbox]string{
-	backoffice.Suggestions: `SELECT suggestion_id, decided_by, decided_at, outcome FROM bff_backoffice.ai_decision_log
+var listMarks = map[inbox.Inbox]string{
+	inbox.Suggestions: `SELECT suggestion_id, decided_by, decided_at, outcome FROM bff_backoffice.ai_decision_log
 		WHERE tenant_id = $1 AND suggestion_id = ANY($2) ORDER BY decided_at, id`,
-	backoffice.Alerts: `SELECT alert_id, acknowledged_by, acknowledged_at, '' FROM bff_backoffice.alert_ack_log
+	inbox.Alerts: `SELECT alert_id, acknowledged_by, acknowledged_at, '' FROM bff_backoffice.alert_ack_log
 		WHERE tenant_id = $1 AND alert_id = ANY($2) ORDER BY acknowledged_at, id`,
 }
 
 // ListMarks returns what operators did about entries of an inbox.
-func (l *Ledger) ListMarks(ctx context.Context, of backoffice.Inbox, tenant bff.ID, ids []string) (map[string][]backoffice.Mark, error) {
-	out := map[string][]backoffice.Mark{}
+func (l *Ledger) ListMarks(ctx context.Context, of inbox.Inbox, tenant bff.ID, ids []string) (map[string][]inbox.Mark, error) {
+	out := map[string][]inbox.Mark{}
 	err := l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
 		clear(out) // a read that is repeated starts over
 		b.Queue(listMarks[of], tenant.UUID(), ids).Query(func(rows pgx.Rows) error {
 			var (
 				id string
-				m  backoffice.Mark
+				m  inbox.Mark
 				at time.Time
 			)
 			_, err := pgx.ForEachRow(rows, []any{&id, &m.Operator, &at, (*string)(&m.Outcome)}, func() error {
@@ -62,7 +63,7 @@ const (
 
 // decide queues a decision. The unique keys decide which one was first, over all
 // instances.
-func (w *effects) decide(d backoffice.Decision) error {
+func (w *effects) decide(d inbox.Decision) error {
 	if !w.answers {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (w *effects) decide(d backoffice.Decision) error {
 		d.Category, d.Severity, string(d.Outcome), delta, optional(d.Notes), d.At, d.Operator, d.Device.String(), []byte(d.Provenance)).
 		Exec(func(tag pgconn.CommandTag) error {
 			if tag.RowsAffected() == 0 {
-				return &endsOtherwise{backoffice.Finished{At: w.at, Failure: backoffice.ErrAlreadyDecided()}}
+				return &endsOtherwise{backoffice.Finished{At: w.at, Failure: inbox.ErrAlreadyDecided()}}
 			}
 			return nil
 		})
@@ -82,7 +83,7 @@ func (w *effects) decide(d backoffice.Decision) error {
 }
 
 // acknowledge queues an acknowledgement, of which there is one for each operator.
-func (w *effects) acknowledge(a backoffice.Acknowledgement) error {
+func (w *effects) acknowledge(a inbox.Acknowledgement) error {
 	if !w.answers {
 		return nil
 	}

@@ -11,23 +11,24 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func decision(a backoffice.Activity, outcome backoffice.DecisionOutcome) backoffice.Decision {
-	d := backoffice.Decision{
+func decision(a backoffice.Activity, outcome inbox.DecisionOutcome) inbox.Decision {
+	d := inbox.Decision{
 		ID: id(bff.PrefixDecision), Tenant: a.Tenant, Property: a.Property, SuggestionID: "sug_1", InboxID: id(bff.PrefixAIInbox),
 		Category: "pricing", Severity: "info", Outcome: outcome, Notes: "ü", At: a.At, Operator: a.Operator, Device: a.Device,
 		Provenance: json.RawMessage(`{"model":"ops-advisor"}`), Events: []bff.Event{told(a.Tenant, a.At)},
 	}
-	if outcome == backoffice.Modified {
+	if outcome == inbox.Modified {
 		d.Delta = json.RawMessage(`{"ratePercent":4}`)
 	}
 	return d
 }
 
 // decide is an operator's whole attempt.
-func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x backoffice.Decision) (backoffice.Answer, error) {
+func (d *desk) decide(t *testing.T, a backoffice.Activity, key string, x inbox.Decision) (backoffice.Answer, error) {
 	t.Helper()
 	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 1)})
 	if err != nil {
@@ -55,7 +56,7 @@ func TestOneDecision(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			a := checkIn(tenant, now)
-			_, errs[i] = d.decide(t, a, id(bff.PrefixRequest).ULID(), decision(a, backoffice.DecisionOutcomes()[i%3]))
+			_, errs[i] = d.decide(t, a, id(bff.PrefixRequest).ULID(), decision(a, inbox.DecisionOutcomes()[i%3]))
 		})
 	}
 	wg.Wait()
@@ -83,15 +84,15 @@ func TestOneDecision(t *testing.T) {
 	}
 	// The same suggestion of another tenant is another one.
 	a := checkIn(id(bff.PrefixTenant), now)
-	x := decision(a, backoffice.Modified)
+	x := decision(a, inbox.Modified)
 	if _, err := d.decide(t, a, key, x); err != nil {
 		t.Error(err)
 	}
-	again, err := d.decide(t, checkIn(a.Tenant, now), key, decision(a, backoffice.Modified))
+	again, err := d.decide(t, checkIn(a.Tenant, now), key, decision(a, inbox.Modified))
 	if err != nil || !again.Replayed || body(t, again) != `{"decisionId":"`+x.ID.String()+`","outcome":"modified"}` {
 		t.Errorf("%s, %v", body(t, again), err)
 	}
-	if _, err := d.decide(t, checkIn(tenant, now), key, decision(a, backoffice.Accepted)); err == nil || bff.CodeOf(err) == bff.CodeSuggestionAlreadyDecided {
+	if _, err := d.decide(t, checkIn(tenant, now), key, decision(a, inbox.Accepted)); err == nil || bff.CodeOf(err) == bff.CodeSuggestionAlreadyDecided {
 		t.Errorf("another tenant's decision: %v", err)
 	}
 }
@@ -110,7 +111,7 @@ func TestOneAcknowledgement(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Release()
-		x := backoffice.Acknowledgement{
+		x := inbox.Acknowledgement{
 			Tenant: tenant, Property: a.Property, AlertID: "alr_1", Category: "power", Severity: "warning", RaisedAt: now, At: at, Operator: operator, Device: a.Device,
 			Events: []bff.Event{told(tenant, at)},
 		}

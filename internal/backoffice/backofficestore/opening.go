@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
 // replace puts a session into the index of its device if that is empty or names the
@@ -55,7 +56,7 @@ func (s *Sessions) OpenSession(ctx context.Context, c backoffice.Caller, fresh b
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	opened, err := s.open(ctx, &c, &fresh, old)
-	if err != nil && !errors.Is(err, backoffice.ErrRevoked) {
+	if err != nil && !errors.Is(err, identity.ErrRevoked) {
 		err = away(err)
 	}
 	return opened, err
@@ -118,7 +119,7 @@ func deref(s *backoffice.Session) backoffice.Session {
 }
 
 func (s *Sessions) enter(ctx context.Context, index, id, expected string) (string, error) {
-	return replace.Exec(ctx, s.client, []string{index}, []string{id, expected, seconds(backoffice.SessionLifetime)}).ToString()
+	return replace.Exec(ctx, s.client, []string{index}, []string{id, expected, seconds(identity.SessionLifetime)}).ToString()
 }
 
 // unindexed finds the session of a device whose index was lost, and rebuilds it.
@@ -172,7 +173,7 @@ func (s *Sessions) settle(ctx context.Context, c *backoffice.Caller, at *place, 
 		return err
 	}
 	if st.Tombstones.Refuse(*c) {
-		return errors.Join(backoffice.ErrRevoked, s.remove(ctx, fresh))
+		return errors.Join(identity.ErrRevoked, s.remove(ctx, fresh))
 	}
 	if old != nil {
 		if err := s.removeBlob(ctx, c.Tenant, old.ID); err != nil {
@@ -289,11 +290,11 @@ func (s *Sessions) ListOutgrown(ctx context.Context, opened backoffice.Session) 
 	defer cancel()
 	list := t.Operator(opened.Operator).Name()
 	listed, err := s.client.Do(ctx, s.client.B().Hgetall().Key(list).Build()).AsStrMap()
-	if err != nil || len(listed) <= backoffice.MaxSessions {
+	if err != nil || len(listed) <= identity.MaxSessions {
 		return nil, away(err)
 	}
 	devices := slices.SortedFunc(maps.Keys(listed), func(a, b string) int { return strings.Compare(listed[a], listed[b]) })
-	tooMany := len(devices) - backoffice.MaxSessions
+	tooMany := len(devices) - identity.MaxSessions
 	var ended []backoffice.Session
 	for _, device := range devices[:min(len(devices), outgrownRead)] {
 		if tooMany <= 0 || len(ended) == outgrownBatch {

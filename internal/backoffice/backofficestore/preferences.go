@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 )
 
 // keepPreferences never brings an older version back: a slow read may have fetched it
@@ -19,13 +19,13 @@ const keepPreferences = `INSERT INTO bff_backoffice.operator_preferences AS kept
 	DO UPDATE SET payload = EXCLUDED.payload, version = EXCLUDED.version, updated_at = EXCLUDED.updated_at
 	WHERE kept.version < EXCLUDED.version`
 
-func preferencesArgs(c backoffice.PreferencesCopy) []any {
+func preferencesArgs(c device.PreferencesCopy) []any {
 	o, p := c.Owner, c.Preferences
 	return []any{o.Tenant.UUID(), o.Operator, uuidOrNull(o.Property), []byte(p.Payload), p.Version, p.UpdatedAt.Time}
 }
 
 // KeepPreferences brings our copy of an operator's preferences up to date.
-func (l *Ledger) KeepPreferences(ctx context.Context, c backoffice.PreferencesCopy) error {
+func (l *Ledger) KeepPreferences(ctx context.Context, c device.PreferencesCopy) error {
 	err := l.cfg.DB.Tx(ctx, c.Owner.Tenant, func(b *pgx.Batch) { b.Queue(keepPreferences, preferencesArgs(c)...) })
 	if err != nil {
 		return fmt.Errorf("keep preferences: %w", err)
@@ -34,8 +34,8 @@ func (l *Ledger) KeepPreferences(ctx context.Context, c backoffice.PreferencesCo
 }
 
 // FindKeptPreferences returns our copy, or CodeResourceNotFound.
-func (l *Ledger) FindKeptPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
-	p := backoffice.Preferences{Stale: true}
+func (l *Ledger) FindKeptPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error) {
+	p := device.Preferences{Stale: true}
 	found := false
 	err := l.cfg.DB.Read(ctx, o.Tenant, func(b *pgx.Batch) {
 		b.Queue(`SELECT payload, version, updated_at FROM bff_backoffice.operator_preferences

@@ -10,11 +10,13 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-func copyOf(o backoffice.PreferencesOwner, version int) backoffice.PreferencesCopy {
-	return backoffice.PreferencesCopy{Owner: o, Preferences: backoffice.Preferences{
+func copyOf(o device.PreferencesOwner, version int) device.PreferencesCopy {
+	return device.PreferencesCopy{Owner: o, Preferences: device.Preferences{
 		Payload: json.RawMessage(`{"density": "compact"}`), Version: version, UpdatedAt: bff.At(time.Unix(1_800_000_000, 0)),
 	}}
 }
@@ -23,15 +25,15 @@ func copyOf(o backoffice.PreferencesOwner, version int) backoffice.PreferencesCo
 func TestPreferencesCopies(t *testing.T) {
 	t.Parallel()
 	d, ctx := openDesk(t), testkit.Context(t)
-	mine := backoffice.PreferencesOwner{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}
+	mine := device.PreferencesOwner{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}
 	here := mine
 	here.Property = id(bff.PrefixProperty)
-	for _, c := range []backoffice.PreferencesCopy{copyOf(mine, 2), copyOf(mine, 3), copyOf(mine, 1), copyOf(here, 7)} {
+	for _, c := range []device.PreferencesCopy{copyOf(mine, 2), copyOf(mine, 3), copyOf(mine, 1), copyOf(here, 7)} {
 		if err := d.KeepPreferences(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for o, want := range map[backoffice.PreferencesOwner]int{
+	for o, want := range map[device.PreferencesOwner]int{
 		mine: 3, here: 7,
 		{Tenant: mine.Tenant, Operator: "opt_2"}:                                   0,
 		{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}:                          0,
@@ -57,7 +59,7 @@ func TestMutationKeepsPreferences(t *testing.T) {
 	t.Parallel()
 	d, ctx, now := openDesk(t), testkit.Context(t), time.Now()
 	a := checkIn(id(bff.PrefixTenant), now)
-	owner := backoffice.PreferencesOwner{Tenant: a.Tenant, Operator: "opt_1"}
+	owner := device.PreferencesOwner{Tenant: a.Tenant, Operator: "opt_1"}
 	finish := func(key string, f backoffice.Finished) error {
 		t.Helper()
 		did := checkIn(a.Tenant, now)
@@ -70,7 +72,7 @@ func TestMutationKeepsPreferences(t *testing.T) {
 		_, err = m.Finish(ctx, f)
 		return err
 	}
-	foreign := copyOf(backoffice.PreferencesOwner{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}, 9)
+	foreign := copyOf(device.PreferencesOwner{Tenant: id(bff.PrefixTenant), Operator: "opt_1"}, 9)
 	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3B", backoffice.Finished{Effects: []backoffice.Effect{foreign}}); err == nil {
 		t.Error("a copy of another tenant's preferences was kept")
 	}
@@ -109,9 +111,9 @@ func TestMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for of, want := range map[backoffice.Inbox]map[string][]backoffice.Mark{
-		backoffice.Suggestions: {"sug_1": {{Operator: "opt_1", At: at, Outcome: backoffice.Accepted}}},
-		backoffice.Alerts:      {"alr_1": {{Operator: "opt_1", At: at}, {Operator: "opt_2", At: at.Add(time.Hour)}}},
+	for of, want := range map[inbox.Inbox]map[string][]inbox.Mark{
+		inbox.Suggestions: {"sug_1": {{Operator: "opt_1", At: at, Outcome: inbox.Accepted}}},
+		inbox.Alerts:      {"alr_1": {{Operator: "opt_1", At: at}, {Operator: "opt_2", At: at.Add(time.Hour)}}},
 	} {
 		got, err := d.ListMarks(ctx, of, tenant, []string{"sug_1", "sug_2", "alr_1", "alr_2"})
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -59,7 +60,7 @@ func NewSessions(cfg SessionsConfig) *Sessions {
 }
 
 var (
-	_ backoffice.Sessions     = (*Sessions)(nil)
+	_ identity.Sessions       = (*Sessions)(nil)
 	_ backoffice.Attestations = (*Sessions)(nil)
 )
 
@@ -72,7 +73,7 @@ const (
 	// listEvery is how often a session in use is entered into the lists of its operator
 	// and tenant again, which live listLifetime after that.
 	listEvery    = 10 * time.Minute
-	listLifetime = backoffice.SessionLifetime + time.Hour
+	listLifetime = identity.SessionLifetime + time.Hour
 	// standingLifetime is far above the life of tokens and of copies of memberships.
 	standingLifetime = 24 * time.Hour
 )
@@ -107,7 +108,7 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 }
 
 // Burn implements backoffice.Sessions.
-func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) (st backoffice.Standing, err error) {
+func (s *Sessions) Burn(ctx context.Context, p identity.Proof, now time.Time) (st identity.Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	cmds, known, err := s.life.reading(ctx, rueidis.Commands{s.burn(&p, now)}, now)
@@ -125,7 +126,7 @@ func (s *Sessions) Burn(ctx context.Context, p backoffice.Proof, now time.Time) 
 }
 
 // burn writes a proof's id unless it is there.
-func (s *Sessions) burn(p *backoffice.Proof, now time.Time) rueidis.Completed {
+func (s *Sessions) burn(p *identity.Proof, now time.Time) rueidis.Completed {
 	key := s.keys.Proof(p.KeyPrint, p.ID)
 	if p.Look {
 		return s.client.B().Exists().Key(key).Build()
@@ -134,7 +135,7 @@ func (s *Sessions) burn(p *backoffice.Proof, now time.Time) rueidis.Completed {
 	return s.client.B().Set().Key(key).Value("").Nx().PxMilliseconds(life.Milliseconds()).Build()
 }
 
-func burned(p *backoffice.Proof, r rueidis.RedisResult) (fresh bool, err error) {
+func burned(p *identity.Proof, r rueidis.RedisResult) (fresh bool, err error) {
 	if p.Look {
 		n, err := r.AsInt64()
 		return n == 0, away(err)
@@ -151,16 +152,16 @@ func away(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", backoffice.ErrSessionsAway, err)
+	return fmt.Errorf("%w: %w", identity.ErrSessionsAway, err)
 }
 
-const lifetimeSeconds = int64(backoffice.SessionLifetime / time.Second)
+const lifetimeSeconds = int64(identity.SessionLifetime / time.Second)
 
 // Enter implements backoffice.Sessions.
-func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.Proof, now time.Time) (backoffice.Standing, error) {
+func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
 	at, err := s.place(&c)
 	if err != nil {
-		return backoffice.Standing{}, err
+		return identity.Standing{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -171,23 +172,23 @@ func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p backoffice.
 	if at.session != nil {
 		name, err := s.sessionKey(c.Tenant, at.session.ID)
 		if err != nil {
-			return backoffice.Standing{}, err
+			return identity.Standing{}, err
 		}
 		cmds = append(cmds, b().Getex().Key(name).ExSeconds(lifetimeSeconds).Build())
 	}
 	own := len(cmds)
 	cmds, known, err := s.life.reading(ctx, cmds, now)
 	if err != nil {
-		return backoffice.Standing{}, away(err)
+		return identity.Standing{}, away(err)
 	}
 	results := s.client.DoMulti(ctx, cmds...)
 	fresh, err := burned(&p, results[0])
 	if err != nil {
-		return backoffice.Standing{}, err
+		return identity.Standing{}, err
 	}
 	born, err := s.life.born(ctx, known, results[own:], now)
 	if err != nil || !fresh || c.TokenIssued.Before(born) {
-		return backoffice.Standing{Replayed: !fresh, Born: born}, away(err)
+		return identity.Standing{Replayed: !fresh, Born: born}, away(err)
 	}
 	st, err := readStanding(results[1:4], c.Operator)
 	st.Born = born

@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
 // Fields of tombstones and standings. Moments are Unix milliseconds.
@@ -34,7 +35,7 @@ func (s *Sessions) standingOf(at *place) rueidis.Commands {
 	}
 }
 
-func readStanding(results []rueidis.RedisResult, operator string) (st backoffice.Standing, err error) {
+func readStanding(results []rueidis.RedisResult, operator string) (st identity.Standing, err error) {
 	device, err := results[0].AsStrMap()
 	if err != nil {
 		return st, err
@@ -108,7 +109,7 @@ func (s *Sessions) bury(ctx context.Context, tenant, device bff.ID, marks ...str
 	if err != nil {
 		return err
 	}
-	return s.raise(ctx, t.Revoked(device).Name(), backoffice.TokenLifetime, marks...)
+	return s.raise(ctx, t.Revoked(device).Name(), identity.TokenLifetime, marks...)
 }
 
 func (s *Sessions) raise(ctx context.Context, key string, life time.Duration, marks ...string) error {
@@ -118,7 +119,7 @@ func (s *Sessions) raise(ctx context.Context, key string, life time.Duration, ma
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
 // Revoke implements backoffice.Sessions.
-func (s *Sessions) Revoke(ctx context.Context, r backoffice.Revocation) ([]backoffice.Session, error) {
+func (s *Sessions) Revoke(ctx context.Context, r identity.Revocation) ([]backoffice.Session, error) {
 	t, err := s.keys.Tenant(r.Tenant)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 )
 
 const (
@@ -44,7 +45,7 @@ func NewStreamLog(s *Sessions) *StreamLog {
 	return &StreamLog{client: s.client, sessions: s, keys: s.keys, timeout: s.timeout, bus: newBus(s.client, s.keys)}
 }
 
-var _ backoffice.StreamLog = (*StreamLog)(nil)
+var _ stream.StreamLog = (*StreamLog)(nil)
 
 // add appends an entry and publishes it. An entry is one field: kind, moment, heads
 // before it, and the rest, on a line each. The first entry of a log names its epoch.
@@ -100,7 +101,7 @@ if ARGV[8] == '1' then return redis.call('XRANGE', KEYS[1], '-', '+') end
 return name`)
 
 // adding is a call of add.
-func (l *StreamLog) adding(a backoffice.Address, e *backoffice.Entry, read string) (rueidis.LuaExec, error) {
+func (l *StreamLog) adding(a stream.Address, e *stream.Entry, read string) (rueidis.LuaExec, error) {
 	t, err := l.keys.Tenant(a.Tenant)
 	if err != nil {
 		return rueidis.LuaExec{}, err
@@ -125,7 +126,7 @@ func (l *StreamLog) adding(a backoffice.Address, e *backoffice.Entry, read strin
 }
 
 // Append implements backoffice.StreamLog.
-func (l *StreamLog) Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e backoffice.Entry) error {
+func (l *StreamLog) Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e stream.Entry) error {
 	var errs []error
 	for len(devices) > 0 {
 		n := min(len(devices), appendBatch)
@@ -135,12 +136,12 @@ func (l *StreamLog) Append(ctx context.Context, tenant bff.ID, devices []bff.ID,
 	return away(errors.Join(errs...))
 }
 
-func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID, e *backoffice.Entry) error {
+func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID, e *stream.Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	calls := make([]rueidis.LuaExec, 0, len(devices))
 	for _, d := range devices {
-		call, err := l.adding(backoffice.Address{Tenant: tenant, Device: d}, e, "")
+		call, err := l.adding(stream.Address{Tenant: tenant, Device: d}, e, "")
 		if err != nil {
 			return err
 		}
@@ -163,10 +164,10 @@ func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID,
 }
 
 // Open implements backoffice.StreamLog.
-func (l *StreamLog) Open(ctx context.Context, a backoffice.Address) ([]backoffice.Entry, error) {
+func (l *StreamLog) Open(ctx context.Context, a stream.Address) ([]stream.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	call, err := l.adding(a, &backoffice.Entry{Kind: backoffice.EntryOpened}, "1")
+	call, err := l.adding(a, &stream.Entry{Kind: stream.EntryOpened}, "1")
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +179,11 @@ func (l *StreamLog) Open(ctx context.Context, a backoffice.Address) ([]backoffic
 }
 
 // Read implements backoffice.StreamLog.
-func (l *StreamLog) Read(ctx context.Context, at []backoffice.Cursor) []backoffice.LogReading {
+func (l *StreamLog) Read(ctx context.Context, at []stream.Cursor) []stream.LogReading {
 	const each = 5
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	out := make([]backoffice.LogReading, len(at))
+	out := make([]stream.LogReading, len(at))
 	cmds := make(rueidis.Commands, 0, each*len(at))
 	asked := make([]int, 0, len(at))
 	b := l.client.B
@@ -209,17 +210,17 @@ func (l *StreamLog) Read(ctx context.Context, at []backoffice.Cursor) []backoffi
 	return out
 }
 
-func (l *StreamLog) reading(c *backoffice.Caller, results []rueidis.RedisResult) backoffice.LogReading {
+func (l *StreamLog) reading(c *backoffice.Caller, results []rueidis.RedisResult) stream.LogReading {
 	log, err := entries(results[0])
 	if err != nil && results[0].NonRedisError() == nil {
 		log, err = nil, nil // not a log any more: it is as good as lost
 	}
 	st, standing := readStanding(results[2:], c.Operator)
-	return backoffice.LogReading{Log: log, Refused: st.Tombstones.Refuse(*c) || st.Suspended, Err: errors.Join(err, standing)}
+	return stream.LogReading{Log: log, Refused: st.Tombstones.Refuse(*c) || st.Suspended, Err: errors.Join(err, standing)}
 }
 
 // entries reads a log.
-func entries(r rueidis.RedisResult) ([]backoffice.Entry, error) {
+func entries(r rueidis.RedisResult) ([]stream.Entry, error) {
 	raw, err := r.AsXRange()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
@@ -227,7 +228,7 @@ func entries(r rueidis.RedisResult) ([]backoffice.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := make([]backoffice.Entry, len(raw))
+	log := make([]stream.Entry, len(raw))
 	for i, x := range raw {
 		if log[i], err = readEntry(x.ID, x.FieldValues["e"]); err != nil {
 			return nil, err
@@ -237,20 +238,20 @@ func entries(r rueidis.RedisResult) ([]backoffice.Entry, error) {
 }
 
 // readEntry reads what add has written.
-func readEntry(id, body string) (e backoffice.Entry, err error) {
-	broken := func() (backoffice.Entry, error) {
-		return backoffice.Entry{}, fmt.Errorf("the log of a stream has a broken entry")
+func readEntry(id, body string) (e stream.Entry, err error) {
+	broken := func() (stream.Entry, error) {
+		return stream.Entry{}, fmt.Errorf("the log of a stream has a broken entry")
 	}
 	lines := strings.SplitN(body, "\n", 8)
 	var ok bool
-	if e.ID, ok = backoffice.ParseEventID(id); !ok || len(lines) != 8 {
+	if e.ID, ok = stream.ParseEventID(id); !ok || len(lines) != 8 {
 		return broken()
 	}
 	kind, err := strconv.ParseUint(lines[0], 10, 8)
 	if err != nil {
 		return broken()
 	}
-	e.Kind = backoffice.EntryKind(kind)
+	e.Kind = stream.EntryKind(kind)
 	heads := strings.Split(lines[2], ",")
 	if len(heads) != len(e.Before) {
 		return broken()
@@ -270,7 +271,7 @@ func readEntry(id, body string) (e backoffice.Entry, err error) {
 }
 
 // Marks implements backoffice.StreamLog.
-func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m backoffice.StreamMarks, err error) {
+func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m stream.StreamMarks, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	if m.Server, err = l.servers(ctx); err != nil {
@@ -319,14 +320,14 @@ func (l *StreamLog) servers(ctx context.Context) (string, error) {
 }
 
 // Follow implements backoffice.StreamLog.
-func (l *StreamLog) Follow(ctx context.Context, a backoffice.Address) error {
+func (l *StreamLog) Follow(ctx context.Context, a stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return away(l.bus.follow(ctx, a))
 }
 
 // Unfollow implements backoffice.StreamLog.
-func (l *StreamLog) Unfollow(ctx context.Context, devices []backoffice.Address) error {
+func (l *StreamLog) Unfollow(ctx context.Context, devices []stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return l.bus.unfollow(ctx, devices)
@@ -336,7 +337,7 @@ func (l *StreamLog) Unfollow(ctx context.Context, devices []backoffice.Address) 
 func (l *StreamLog) Run(ctx context.Context, to Hearer) error { return l.bus.run(ctx, to) }
 
 // ListSeats implements backoffice.Seats.
-func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]backoffice.Seat, error) {
+func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]stream.Seat, error) {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {
 		return nil, err
@@ -387,9 +388,9 @@ func (s *Sessions) withLogs(ctx context.Context, t TenantKeys, listed map[string
 
 // seats finds the operators of listed sessions. A session never changes its operator,
 // so that each is read once by a process.
-func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]string, operator string) ([]backoffice.Seat, error) {
+func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]string, operator string) ([]stream.Seat, error) {
 	var (
-		seats   []backoffice.Seat
+		seats   []stream.Seat
 		unknown []bff.ID // sessions
 		cmds    rueidis.Commands
 		b       = s.client.B
@@ -402,7 +403,7 @@ func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]st
 		}
 		who, known := s.operators.Get(id)
 		if who = cmp.Or(operator, who); who != "" || known {
-			seats = append(seats, backoffice.Seat{Device: device, Operator: who})
+			seats = append(seats, stream.Seat{Device: device, Operator: who})
 			continue
 		}
 		unknown = append(unknown, id)
@@ -422,13 +423,13 @@ func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]st
 			continue // not the tenant's
 		}
 		s.operators.Put(found.ID, found.Operator)
-		seats = append(seats, backoffice.Seat{Device: found.Device, Operator: found.Operator})
+		seats = append(seats, stream.Seat{Device: found.Device, Operator: found.Operator})
 	}
 	return seats, s.versions(ctx, t, seats)
 }
 
 // versions adds the versions of the operators' memberships.
-func (s *Sessions) versions(ctx context.Context, t TenantKeys, seats []backoffice.Seat) error {
+func (s *Sessions) versions(ctx context.Context, t TenantKeys, seats []stream.Seat) error {
 	b := s.client.B
 	of := map[string]int{}
 	name := t.Standing().Name()

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-var _ backoffice.SyncRecords = (*Devices)(nil)
+var _ device.SyncRecords = (*Devices)(nil)
 
 // keepCursor never brings an older version back: an answer of sync-service may be
 // late. A device without heartbeats counts as offline from now on if none comes.
@@ -23,7 +23,7 @@ const keepCursor = `INSERT INTO bff_backoffice.device_sync_status AS d (id, tena
 		last_pull_cursor = excluded.last_pull_cursor, last_push_ack = excluded.last_push_ack, cursor_version = excluded.cursor_version
 	WHERE d.cursor_version <= excluded.cursor_version`
 
-func cursorArgs(c backoffice.CursorCopy, at time.Time) []any {
+func cursorArgs(c device.CursorCopy, at time.Time) []any {
 	return []any{
 		bff.NewID(bff.PrefixDeviceSync, at).UUID(), c.Tenant.UUID(), c.Device.String(), c.Cursor.PullCursor, c.Cursor.PushAck, c.Cursor.Version, at,
 	}
@@ -31,14 +31,14 @@ func cursorArgs(c backoffice.CursorCopy, at time.Time) []any {
 
 // RecordHandshake implements backoffice.SyncRecords. A cursor that is itself our copy
 // is not kept again.
-func (d *Devices) RecordHandshake(ctx context.Context, h backoffice.Handshake, e bff.Event) error {
+func (d *Devices) RecordHandshake(ctx context.Context, h device.Handshake, e bff.Event) error {
 	queue, err := d.ledger.queued(h.Tenant, []bff.Event{e})
 	if err != nil {
 		return err
 	}
 	err = d.ledger.cfg.DB.Tx(ctx, h.Tenant, func(b *pgx.Batch) {
 		if !h.Cursor.Stale {
-			b.Queue(keepCursor, cursorArgs(backoffice.CursorCopy{Tenant: h.Tenant, Device: h.Device, Cursor: h.Cursor}, h.At)...)
+			b.Queue(keepCursor, cursorArgs(device.CursorCopy{Tenant: h.Tenant, Device: h.Device, Cursor: h.Cursor}, h.At)...)
 		}
 		b.Queue(`UPDATE bff_backoffice.device_sync_status SET last_sync_handshake_at = greatest(last_sync_handshake_at, $3), operator_id = $4
 			WHERE tenant_id = $1 AND device_id = $2`, h.Tenant.UUID(), h.Device.String(), h.At, h.Operator)
@@ -52,12 +52,12 @@ func (d *Devices) RecordHandshake(ctx context.Context, h backoffice.Handshake, e
 }
 
 // FindKeptCursor returns our copy of a cursor, or CodeResourceNotFound.
-func (d *Devices) FindKeptCursor(ctx context.Context, tenant, device bff.ID) (backoffice.SyncCursor, error) {
-	c := backoffice.SyncCursor{Stale: true}
+func (d *Devices) FindKeptCursor(ctx context.Context, tenant, dev bff.ID) (device.SyncCursor, error) {
+	c := device.SyncCursor{Stale: true}
 	found := false
 	err := d.ledger.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
 		b.Queue(`SELECT coalesce(last_pull_cursor, ''), coalesce(last_push_ack, ''), cursor_version FROM bff_backoffice.device_sync_status
-			WHERE tenant_id = $1 AND device_id = $2 AND cursor_version > 0`, tenant.UUID(), device.String()).QueryRow(func(row pgx.Row) error {
+			WHERE tenant_id = $1 AND device_id = $2 AND cursor_version > 0`, tenant.UUID(), dev.String()).QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&c.PullCursor, &c.PushAck, &c.Version)
 			found = err == nil
 			if errors.Is(err, pgx.ErrNoRows) {

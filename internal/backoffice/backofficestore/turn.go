@@ -6,16 +6,16 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 )
 
-var _ backoffice.TurnMarks = (*Sessions)(nil)
+var _ board.TurnMarks = (*Sessions)(nil)
 
 // turnLifetime is far beyond what the clocks of instances differ by.
 const turnLifetime = time.Hour
 
 // FirstToTell implements backoffice.TurnMarks.
-func (s *Sessions) FirstToTell(ctx context.Context, at backoffice.Place) (bool, error) {
+func (s *Sessions) FirstToTell(ctx context.Context, at board.Place) (bool, error) {
 	keys, err := s.keys.Tenant(at.Tenant)
 	if err != nil {
 		return false, err

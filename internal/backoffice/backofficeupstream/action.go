@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -18,7 +19,7 @@ type Hands struct {
 	clients map[backoffice.Upstream]*upstream.Client
 }
 
-var _ backoffice.Hands = (*Hands)(nil)
+var _ action.Hands = (*Hands)(nil)
 
 // resources are where each service shows one of its resources.
 var resources = map[backoffice.Upstream]string{
@@ -50,7 +51,7 @@ func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.A
 
 // Carry implements backoffice.Hands. The services honour the key: a call may be
 // repeated within its timeout, and with the same key later.
-func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *action.Command) (action.Done, error) {
 	a := c.Action
 	d := dialectOf(a.Upstream)
 	route := resources[a.Upstream]
@@ -88,7 +89,7 @@ type newWorkOrder struct {
 }
 
 // body is a command as its service reads it; nil = there is nothing to say.
-func (d dialect) body(property bff.ID, c *backoffice.Command) any {
+func (d dialect) body(property bff.ID, c *action.Command) any {
 	switch {
 	case c.Posting != nil:
 		m := c.Posting.Amount
@@ -116,7 +117,7 @@ type carried struct {
 
 // done is that in our words. One that is about another resource, or does not say
 // where the resource stands now, is none.
-func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (backoffice.Done, error) {
+func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (action.Done, error) {
 	said := map[string]string{"reservationId": r.ReservationID, "taskId": r.TaskID, "workOrderId": r.WorkOrderID, "folioId": r.FolioID}[a.Member]
 	about, err := bff.ParseID(a.ID, d.read(a.ID, said))
 	switch {
@@ -126,7 +127,7 @@ func (r *carried) done(d dialect, a *backoffice.Action, id bff.ID) (backoffice.D
 		a.Upstream != backoffice.UpstreamBilling && (r.Status == "" || r.Version <= 0):
 		return nil, fmt.Errorf("%s does not say what it has done", a.Upstream)
 	}
-	done := backoffice.Done{a.Member: about.String()}
+	done := action.Done{a.Member: about.String()}
 	add := func(name string, at *bff.Timestamp) {
 		if at != nil {
 			done[name] = *at

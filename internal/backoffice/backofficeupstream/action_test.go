@@ -15,13 +15,17 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // carry has a command carried out as a client would: once more, with the same key,
 // where a busy machine was too slow.
-func (p *platform) carry(t *testing.T, tenant bff.ID, c *backoffice.Command) (backoffice.Done, error) {
+func (p *platform) carry(t *testing.T, tenant bff.ID, c *action.Command) (action.Done, error) {
 	t.Helper()
 	ctx := testkit.Context(t)
 	if c.Once.Key == "" {
@@ -54,7 +58,7 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	p := newPlatform(t)
 	p.accepted = map[backoffice.ActionName]bool{}
 	ctx := testkit.Context(t)
-	read := func(from backoffice.Source) any {
+	read := func(from board.Source) any {
 		t.Helper()
 		for {
 			r, err := p.up.House.Read(ctx, from, p.at)
@@ -68,12 +72,12 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	}
 	// Those whose room is free can be checked in, once per key.
 	codes := map[bff.Code]int{}
-	stays, _ := read(backoffice.SourceArrivals).([]backoffice.Stay)
+	stays, _ := read(board.SourceArrivals).([]board.Stay)
 	for _, s := range stays {
 		if s.Status != "confirmed" {
 			continue
 		}
-		c := &backoffice.Command{Action: find(t, backoffice.CheckIn), ID: bff.MustParseID(bff.PrefixReservation, s.ReservationID)}
+		c := &action.Command{Action: find(t, backoffice.CheckIn), ID: bff.MustParseID(bff.PrefixReservation, s.ReservationID)}
 		done, err := p.carry(t, p.at.Tenant, c)
 		codes[bff.CodeOf(err)]++
 		if err != nil {
@@ -83,7 +87,7 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		if diff := cmp.Diff(done, again); diff != "" || err != nil || done["status"] != "checked_in" || done["reservationId"] != s.ReservationID {
 			t.Errorf("%v, again %v, %v", done, again, err)
 		}
-		if _, err := p.carry(t, p.other, &backoffice.Command{Action: c.Action, ID: c.ID}); bff.CodeOf(err) != bff.CodeResourceNotFound {
+		if _, err := p.carry(t, p.other, &action.Command{Action: c.Action, ID: c.ID}); bff.CodeOf(err) != bff.CodeResourceNotFound {
 			t.Errorf("another tenant's: %v", err)
 		}
 		if property, err := p.up.Hands.FindProperty(ctx, p.at.Tenant, c.Action, c.ID); err == nil && property != p.at.Property {
@@ -97,38 +101,38 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	if len(codes) != 1 || codes[bff.CodeOf(nil)] == 0 {
 		t.Errorf("%v", codes)
 	}
-	guests, _ := read(backoffice.SourceInHouse).([]backoffice.Stay)
+	guests, _ := read(board.SourceInHouse).([]board.Stay)
 	leaving := bff.MustParseID(bff.PrefixReservation, guests[0].ReservationID)
-	if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, backoffice.CheckOut), ID: leaving}); err != nil || done["status"] != "checked_out" {
+	if done, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, backoffice.CheckOut), ID: leaving}); err != nil || done["status"] != "checked_out" {
 		t.Errorf("checked out: %v, %v", done, err)
 	}
 	// A task that waits for staff, from its start to its end and back.
-	tasks, _ := read(backoffice.SourceTasks).([]backoffice.Task)
-	i := slices.IndexFunc(tasks, func(x backoffice.Task) bool { return x.Status == "pending" })
+	tasks, _ := read(board.SourceTasks).([]board.Task)
+	i := slices.IndexFunc(tasks, func(x board.Task) bool { return x.Status == "pending" })
 	task := bff.MustParseID(backoffice.PrefixTask, tasks[i].TaskID)
-	if _, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, backoffice.TaskInspect), ID: task}); bff.CodeOf(err) != bff.CodeStateConflict {
+	if _, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, backoffice.TaskInspect), ID: task}); bff.CodeOf(err) != bff.CodeStateConflict {
 		t.Errorf("inspected before it is done: %v", err)
 	}
 	for _, step := range []struct {
 		name backoffice.ActionName
 		want string
 	}{{backoffice.TaskStart, "in_progress"}, {backoffice.TaskComplete, "done"}, {backoffice.TaskInspect, "inspected"}, {backoffice.TaskReopen, "pending"}} {
-		if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, step.name), ID: task}); err != nil || done["status"] != step.want || done["taskId"] != task.String() {
+		if done, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, step.name), ID: task}); err != nil || done["status"] != step.want || done["taskId"] != task.String() {
 			t.Errorf("%s: %v, %v", step.name, done, err)
 		}
 	}
 	// A work order from its report to its end.
-	opened, err := p.carry(t, p.at.Tenant, &backoffice.Command{
-		Action: find(t, backoffice.WorkOrderOpen), WorkOrder: &backoffice.NewWorkOrder{Title: "Lamp", Severity: "low"},
+	opened, err := p.carry(t, p.at.Tenant, &action.Command{
+		Action: find(t, backoffice.WorkOrderOpen), WorkOrder: &action.NewWorkOrder{Title: "Lamp", Severity: "low"},
 	})
 	if err != nil || opened["status"] != "open" || opened["openedAt"] == nil {
 		t.Fatalf("%v, %v", opened, err)
 	}
 	name, _ := opened["workOrderId"].(string)
 	order := bff.MustParseID(backoffice.PrefixWorkOrder, name)
-	for _, action := range []backoffice.ActionName{backoffice.WorkOrderStart, backoffice.WorkOrderResolve, backoffice.WorkOrderClose, backoffice.WorkOrderReopen} {
-		if done, err := p.carry(t, p.at.Tenant, &backoffice.Command{Action: find(t, action), ID: order}); err != nil || done["workOrderId"] != name {
-			t.Errorf("%s: %v, %v", action, done, err)
+	for _, act := range []backoffice.ActionName{backoffice.WorkOrderStart, backoffice.WorkOrderResolve, backoffice.WorkOrderClose, backoffice.WorkOrderReopen} {
+		if done, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, act), ID: order}); err != nil || done["workOrderId"] != name {
+			t.Errorf("%s: %v, %v", act, done, err)
 		}
 	}
 	// Money, in the folio's currency alone.
@@ -144,14 +148,14 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		t.Fatal(err)
 	}
 	folio := bff.MustParseID(bff.PrefixFolio, d.read(bff.PrefixFolio, folios.Items[0].FolioID))
-	for _, action := range []backoffice.ActionName{backoffice.Charge, backoffice.Refund} {
-		c := &backoffice.Command{Action: find(t, action), ID: folio, Posting: &backoffice.Posting{Amount: bff.Money{Minor: 1250, Currency: folios.Items[0].Balance.Currency}, Description: "Tea"}}
+	for _, act := range []backoffice.ActionName{backoffice.Charge, backoffice.Refund} {
+		c := &action.Command{Action: find(t, act), ID: folio, Posting: &action.Posting{Amount: bff.Money{Minor: 1250, Currency: folios.Items[0].Balance.Currency}, Description: "Tea"}}
 		if done, err := p.carry(t, p.at.Tenant, c); err != nil || done["folioId"] != folio.String() || done["entryId"] == nil || done["postedAt"] == nil {
-			t.Errorf("%s: %v, %v", action, done, err)
+			t.Errorf("%s: %v, %v", act, done, err)
 		}
 		c.Posting.Amount.Currency, c.Once.Key = "XXX", ""
 		if _, err := p.carry(t, p.at.Tenant, c); bff.CodeOf(err) != bff.CodeValidationFailed {
-			t.Errorf("%s in another currency: %v", action, err)
+			t.Errorf("%s in another currency: %v", act, err)
 		}
 	}
 	for _, a := range backoffice.Actions() {
@@ -172,7 +176,7 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		}
 		// Without a property, those of all houses of the tenant, each with its own.
 		all, err := p.up.Inboxes.FetchInbox(ctx, of, p.at.Tenant, bff.ID{}, "")
-		if here := slices.DeleteFunc(all.Entries, func(e backoffice.InboxEntry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
+		if here := slices.DeleteFunc(all.Entries, func(e inbox.InboxEntry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
 			t.Errorf("%s of all houses: %d of this one, %v", of, len(here), err)
 		}
 		for _, id := range []string{"x", want.ID[:4] + strings.Repeat("0", 26)} {
@@ -190,10 +194,10 @@ func TestActionsAtTheSimulator(t *testing.T) {
 const guest = "Zarghuna Ahmadzai"
 
 // command is a good command of an action, and what its service answers.
-func command(a *backoffice.Action) (c *backoffice.Command, answer string) {
+func command(a *backoffice.Action) (c *action.Command, answer string) {
 	d, now := dialectOf(a.Upstream), time.Now()
 	id := bff.NewID(a.ID, now)
-	c = &backoffice.Command{Action: a, ID: id, Once: backoffice.Once{Key: bff.NewID(bff.PrefixRequest, now).ULID()}}
+	c = &action.Command{Action: a, ID: id, Once: backoffice.Once{Key: bff.NewID(bff.PrefixRequest, now).ULID()}}
 	const rest = `","status":"done","version":2,"guestName":"` + guest + `","notes":"` + guest + `"}`
 	switch a.Upstream {
 	case backoffice.UpstreamReservation:
@@ -202,11 +206,11 @@ func command(a *backoffice.Action) (c *backoffice.Command, answer string) {
 		return c, `{"taskId":"` + d.write(id) + rest
 	case backoffice.UpstreamMaintenance:
 		if a.New {
-			c.ID, c.WorkOrder = bff.ID{}, &backoffice.NewWorkOrder{Title: "Lamp", Severity: "low"}
+			c.ID, c.WorkOrder = bff.ID{}, &action.NewWorkOrder{Title: "Lamp", Severity: "low"}
 		}
 		return c, `{"workOrderId":"` + d.write(id) + rest
 	}
-	c.Posting = &backoffice.Posting{Amount: bff.Money{Minor: 1250, Currency: "AFN"}, Description: "Tea"}
+	c.Posting = &action.Posting{Amount: bff.Money{Minor: 1250, Currency: "AFN"}, Description: "Tea"}
 	return c, `{"folioId":"` + d.write(id) + `","entryId":"` + bff.NewID(backoffice.PrefixPosting, now).UUID() + `","postedAt":"2026-11-17T06:00:00Z","guestName":"` + guest + `"}`
 }
 
@@ -317,7 +321,7 @@ func TestFailuresOfActions(t *testing.T) {
 				}
 				reply(w, 200, good)
 			}}
-			p := &platform{up: dial(t, s.ServeHTTP), at: backoffice.Place{Property: property}}
+			p := &platform{up: dial(t, s.ServeHTTP), at: board.Place{Property: property}}
 			if done, err := p.carry(t, tenant, c); err != nil || done == nil {
 				t.Errorf("at the second call: %v, %v", done, err)
 			}
@@ -333,15 +337,15 @@ func TestFailuresOfActions(t *testing.T) {
 func TestFailuresOfLockActions(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for _, action := range backoffice.LockActions() {
+	for _, action := range lock.LockActions() {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
-			o := backoffice.LockOrder{
+			o := lock.LockOrder{
 				Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Reservation: bff.NewID(bff.PrefixReservation, now),
 				Action: action, Request: bff.NewID(bff.PrefixRequest, now).UUID(),
 			}
 			state, never := "issued", "revoked"
-			if action == backoffice.RevokeKey {
+			if action == lock.RevokeKey {
 				state, never = never, state
 			}
 			says := func(state, credential string) string {
@@ -352,27 +356,27 @@ func TestFailuresOfLockActions(t *testing.T) {
 				name   string
 				status int
 				body   string
-				state  backoffice.LockState
+				state  lock.LockState
 				want   bff.Code
 			}{
-				{"done", 200, says(state, credential.UUID()), backoffice.LockState(state), bff.CodeOf(nil)},
-				{"a guest's name for a credential", 200, says(state, guest), backoffice.LockState(state), bff.CodeOf(nil)},
-				{"what cannot follow", 200, says(never, credential.UUID()), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"no such state", 200, says(guest, credential.UUID()), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"another reservation", 200, strings.Replace(says(state, ""), o.Reservation.UUID(), o.Tenant.UUID(), 1), backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"malformed", 200, `<html>`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"empty", 200, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"failed", 500, `{}`, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"breaks off", breaksOff, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"late", hangs, ``, backoffice.LockUnknown, bff.CodeLockOutcomeUnknown},
-				{"gone", 404, `{}`, backoffice.LockFailed, bff.CodeResourceNotFound},
-				{"conflict", 409, `{"error":{"code":"KEY_REVOKED"}}`, backoffice.LockFailed, bff.CodeOf(nil)},
+				{"done", 200, says(state, credential.UUID()), lock.LockState(state), bff.CodeOf(nil)},
+				{"a guest's name for a credential", 200, says(state, guest), lock.LockState(state), bff.CodeOf(nil)},
+				{"what cannot follow", 200, says(never, credential.UUID()), lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"no such state", 200, says(guest, credential.UUID()), lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"another reservation", 200, strings.Replace(says(state, ""), o.Reservation.UUID(), o.Tenant.UUID(), 1), lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"malformed", 200, `<html>`, lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"empty", 200, `{}`, lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"failed", 500, `{}`, lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"breaks off", breaksOff, ``, lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"late", hangs, ``, lock.LockUnknown, bff.CodeLockOutcomeUnknown},
+				{"gone", 404, `{}`, lock.LockFailed, bff.CodeResourceNotFound},
+				{"conflict", 409, `{"error":{"code":"KEY_REVOKED"}}`, lock.LockFailed, bff.CodeOf(nil)},
 			} {
 				s := &service{key: "X-Request-Key", answer: answering(test.status, test.body)}
 				u := dial(t, s.ServeHTTP)
 				sent := 1
 				got, err := u.Lock.ActOnKey(testkit.Context(t), o)
-				for ; got.State == backoffice.LockUnknown && test.state != backoffice.LockUnknown; sent++ { // a busy machine was too slow
+				for ; got.State == lock.LockUnknown && test.state != lock.LockUnknown; sent++ { // a busy machine was too slow
 					got, err = u.Lock.ActOnKey(testkit.Context(t), o)
 				}
 				if n := s.calls(t); n != sent {

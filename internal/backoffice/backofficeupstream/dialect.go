@@ -5,6 +5,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -72,19 +73,19 @@ type minorUnits struct {
 	Currency    bff.Currency `json:"currency"`
 }
 
-func (m minorUnits) amount() backoffice.Amount {
-	return backoffice.AmountOf(bff.Money{Minor: m.AmountMinor, Currency: m.Currency})
+func (m minorUnits) amount() board.Amount {
+	return board.AmountOf(bff.Money{Minor: m.AmountMinor, Currency: m.Currency})
 }
 
 // majorUnits is money as analytics writes it: a number, whose currency stands
 // elsewhere.
-func majorUnits(n json.Number, c bff.Currency) (backoffice.Amount, error) {
+func majorUnits(n json.Number, c bff.Currency) (board.Amount, error) {
 	m, err := bff.ParseMajor(n.String(), c)
-	return backoffice.AmountOf(m), err
+	return board.AmountOf(m), err
 }
 
 // micros is money as pricing writes it.
-func micros(s string) (backoffice.Amount, error) {
+func micros(s string) (board.Amount, error) {
 	m, err := bff.ParseMicros(s)
-	return backoffice.AmountOf(m), err
+	return board.AmountOf(m), err
 }

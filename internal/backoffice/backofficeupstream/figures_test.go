@@ -10,6 +10,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 )
 
 // Every figure that a dashboard shows is the one that the upstream means: all values of
@@ -19,8 +20,8 @@ func TestEveryFigure(t *testing.T) {
 	t.Parallel()
 	const asOf = `"asOf":"2026-11-17T11:10:08Z"`
 	items := func(text string) string { return `{` + asOf + `,"items":[` + text + `]}` }
-	amount := func(minor string, c bff.Currency) backoffice.Amount {
-		return backoffice.Amount{Minor: minor, Currency: c}
+	amount := func(minor string, c bff.Currency) board.Amount {
+		return board.Amount{Minor: minor, Currency: c}
 	}
 	moment := func(text string) bff.Timestamp {
 		var at bff.Timestamp
@@ -36,104 +37,104 @@ func TestEveryFigure(t *testing.T) {
 		}
 		return d
 	}
-	at := backoffice.Place{
-		Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: backoffice.Day{Date: date("2026-11-17")},
+	at := board.Place{
+		Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: board.Day{Date: date("2026-11-17")},
 	}
 	order, operator := bff.NewID(backoffice.PrefixWorkOrder, time.Now()), bff.NewID(bff.PrefixOperator, time.Now())
 	const stay = `{"reservationId":"rsv_1","guestName":"a guest","roomNumber":"101","roomTypeId":"rmt_1","adults":2,"children":3,"checkIn":"2026-11-16",` +
 		`"checkOut":"2026-11-19","status":"confirmed","eta":"18:30","vip":true,"channel":"direct","notes":"late","version":7}`
-	wantStay := []backoffice.Stay{{
+	wantStay := []board.Stay{{
 		ReservationID: "rsv_1", GuestName: "a guest", RoomNumber: "101", RoomTypeID: "rmt_1", Adults: 2, Children: 3, CheckIn: date("2026-11-16"),
 		CheckOut: date("2026-11-19"), Status: "confirmed", ETA: "18:30", VIP: true, Channel: "direct", Notes: "late", Version: 7,
 	}}
 	const day = "date=2026-11-17"
-	tests := map[backoffice.Source]struct {
+	tests := map[board.Source]struct {
 		route string // behind the property, or the tenant
 		query string // beside the limit
 		body  string
 		want  any
 	}{
-		backoffice.SourceArrivals:   {"arrivals", day + "&status=all", items(stay), wantStay},
-		backoffice.SourceDepartures: {"departures", day + "&status=all", items(stay), wantStay},
-		backoffice.SourceInHouse:    {"in-house", day + "&status=all", items(stay), wantStay},
-		backoffice.SourceOccupancy: {
+		board.SourceArrivals:   {"arrivals", day + "&status=all", items(stay), wantStay},
+		board.SourceDepartures: {"departures", day + "&status=all", items(stay), wantStay},
+		board.SourceInHouse:    {"in-house", day + "&status=all", items(stay), wantStay},
+		board.SourceOccupancy: {
 			"occupancy", "from=2026-11-17&to=2026-11-24", items(`{"date":"2026-11-18","occupied":31,"total":40}`),
-			[]backoffice.Night{{Date: date("2026-11-18"), Occupied: 31, Total: 40}},
+			[]board.Night{{Date: date("2026-11-18"), Occupied: 31, Total: 40}},
 		},
-		backoffice.SourceRooms: {"rooms", "status=all", items(`{"roomNumber":"102","status":"dirty"}`), []backoffice.Room{{RoomNumber: "102", Status: "dirty"}}},
-		backoffice.SourceRates: {
+		board.SourceRooms: {"rooms", "status=all", items(`{"roomNumber":"102","status":"dirty"}`), []board.Room{{RoomNumber: "102", Status: "dirty"}}},
+		board.SourceRates: {
 			"rates", day, items(`{"roomTypeId":"rmt_1","ratePlanId":"rpl_2","nightly":"4500000000:AFN"}`),
-			[]backoffice.Rate{{RoomTypeID: "rmt_1", RatePlanID: "rpl_2", Nightly: amount("450000", bff.AFN)}},
+			[]board.Rate{{RoomTypeID: "rmt_1", RatePlanID: "rpl_2", Nightly: amount("450000", bff.AFN)}},
 		},
-		backoffice.SourceFigures: {
+		board.SourceFigures: {
 			"kpis", day,
 			`{` + asOf + `,"currency":"USD","adr":81.25,"revpar":62.5,"averageLengthOfStay":2.75,"cancellations":4,"noShows":3,"channelMix":{"direct":8,"agent":5}}`,
-			backoffice.Figures{
+			board.Figures{
 				ADR: amount("8125", bff.USD), RevPAR: amount("6250", bff.USD), AverageLengthOfStay: 2.75, Cancellations: 4, NoShows: 3,
-				ChannelMix: backoffice.Counts{"direct": 8, "agent": 5},
+				ChannelMix: board.Counts{"direct": 8, "agent": 5},
 			},
 		},
-		backoffice.SourceTasks: {
+		board.SourceTasks: {
 			"tasks", day + "&status=all",
 			items(`{"taskId":"hkt_1","roomNumber":"103","kind":"clean","status":"started","priority":"high",` +
 				`"assignedTo":"opt_1","minutes":35,"neededBy":"14:00","version":6}`),
-			[]backoffice.Task{{
+			[]board.Task{{
 				TaskID: "hkt_1", RoomNumber: "103", Kind: "clean", Status: "started", Priority: "high", AssignedTo: "opt_1", Minutes: 35, NeededBy: "14:00", Version: 6,
 			}},
 		},
-		backoffice.SourceProgress: {
+		board.SourceProgress: {
 			"progress", day, `{` + asOf + `,"total":21,"counts":{"done":12,"open":9},"percentDone":57.1,"timeToReadyMinutes":95,"pendingAtArrivalWindow":6}`,
-			backoffice.Progress{Total: 21, Counts: backoffice.Counts{"done": 12, "open": 9}, PercentDone: 57.1, TimeToReadyMinutes: 95, PendingAtArrivalWindow: 6},
+			board.Progress{Total: 21, Counts: board.Counts{"done": 12, "open": 9}, PercentDone: 57.1, TimeToReadyMinutes: 95, PendingAtArrivalWindow: 6},
 		},
-		backoffice.SourceLinen: {
+		board.SourceLinen: {
 			"linen", day, `{` + asOf + `,"cleanSets":120,"setsPerDay":35,"runwayDays":3.4}`,
-			backoffice.Linen{CleanSets: 120, SetsPerDay: 35, RunwayDays: 3.4},
+			board.Linen{CleanSets: 120, SetsPerDay: 35, RunwayDays: 3.4},
 		},
-		backoffice.SourceWorkOrders: {
+		board.SourceWorkOrders: {
 			"work-orders", "status=open%2Cin_progress%2Cresolved",
 			items(`{"workOrderId":"` + order.UUID() + `","roomNumber":"104","title":"a tap","severity":"high","status":"in_progress","blocksRoom":true,` +
 				`"openedAt":"2026-11-15T08:00:00Z","assignedTo":"` + operator.UUID() + `","version":5}`),
-			[]backoffice.WorkOrder{{
+			[]board.WorkOrder{{
 				WorkOrderID: order.String(), RoomNumber: "104", Title: "a tap", Severity: "high", Status: "in_progress", BlocksRoom: true,
 				OpenedAt: moment("2026-11-15T08:00:00Z"), AssignedTo: operator.String(), Version: 5,
 			}},
 		},
-		backoffice.SourceFolios: {
+		board.SourceFolios: {
 			"folios", day + "&status=open", `{` + asOf + `,"total":14,"balanceDue":{"amountMinor":123456,"currency":"AFN"}}`,
-			backoffice.Folios{Open: 14, BalanceDue: amount("123456", bff.AFN)},
+			board.Folios{Open: 14, BalanceDue: amount("123456", bff.AFN)},
 		},
-		backoffice.SourceCashDrawer: {
+		board.SourceCashDrawer: {
 			"cash-drawer", day, `{` + asOf + `,"status":"open","opening":{"amountMinor":50000,"currency":"AFN"},"taken":{"amountMinor":37500,"currency":"USD"},` +
 				`"expected":{"amountMinor":87500,"currency":"EUR"}}`,
-			backoffice.CashDrawer{Status: "open", Opening: amount("50000", bff.AFN), Taken: amount("37500", bff.USD), Expected: amount("87500", bff.EUR)},
+			board.CashDrawer{Status: "open", Opening: amount("50000", bff.AFN), Taken: amount("37500", bff.USD), Expected: amount("87500", bff.EUR)},
 		},
-		backoffice.SourceAlerts: {
+		board.SourceAlerts: {
 			"alerts", "propertyId=PROPERTY&status=open",
 			items(`{"severity":"high","category":"a"},{"severity":"low","category":"b"},{"severity":"high","category":"b"}`),
-			backoffice.Counts{"high": 2, "low": 1},
+			board.Counts{"high": 2, "low": 1},
 		},
-		backoffice.SourceSuggestions: {
+		board.SourceSuggestions: {
 			"suggestions", "propertyId=PROPERTY&status=open",
 			items(`{"severity":"high","category":"pricing"},{"severity":"low","category":"staffing"},{"severity":"low","category":"pricing"}`),
-			backoffice.Counts{"pricing": 2, "staffing": 1},
+			board.Counts{"pricing": 2, "staffing": 1},
 		},
-		backoffice.SourceAcceptance: {
+		board.SourceAcceptance: {
 			"acceptance", day, `{` + asOf + `,"days":30,"accepted":17,"rejected":8,"modified":4,"acceptanceRate":0.72}`,
-			backoffice.Acceptance{Days: 30, Accepted: 17, Rejected: 8, Modified: 4, Rate: 0.72},
+			board.Acceptance{Days: 30, Accepted: 17, Rejected: 8, Modified: 4, Rate: 0.72},
 		},
-		backoffice.SourceDevices: {
+		board.SourceDevices: {
 			"devices", "", items(`{"status":"online","lagSeconds":11},{"status":"offline","lagSeconds":900}`),
-			[]backoffice.SyncDevice{{Online: true, LagSeconds: 11}, {LagSeconds: 900}},
+			[]board.SyncDevice{{Online: true, LagSeconds: 11}, {LagSeconds: 900}},
 		},
-		backoffice.SourceShiftGaps: {
+		board.SourceShiftGaps: {
 			"shifts", day, `{` + asOf + `,"gaps":[{"role":"housekeeper","from":"08:00","to":"16:00"}],"shifts":[{"role":"front_desk","from":"09:00","to":"17:00"}]}`,
-			[]backoffice.Shift{{Role: "housekeeper", From: "08:00", To: "16:00"}},
+			[]board.Shift{{Role: "housekeeper", From: "08:00", To: "16:00"}},
 		},
-		backoffice.SourceLockFailures: {
+		board.SourceLockFailures: {
 			"failures", day, items(`{"roomNumber":"105","reason":"battery_low","at":"2026-11-17T09:15:00Z"}`),
-			[]backoffice.LockFailure{{RoomNumber: "105", Reason: "battery_low", At: moment("2026-11-17T09:15:00Z")}},
+			[]board.LockFailure{{RoomNumber: "105", Reason: "battery_low", At: moment("2026-11-17T09:15:00Z")}},
 		},
-		backoffice.SourceNotes: {"notes", day, items(`{"noteId":"nte_1","text":"a wedding"}`), []backoffice.Note{{NoteID: "nte_1", Text: "a wedding"}}},
+		board.SourceNotes: {"notes", day, items(`{"noteId":"nte_1","text":"a wedding"}`), []board.Note{{NoteID: "nte_1", Text: "a wedding"}}},
 	}
 	if len(tests) != len(readers) {
 		t.Errorf("%d sources are tested, %d can be read", len(tests), len(readers))

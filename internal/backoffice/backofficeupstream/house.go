@@ -13,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -21,24 +22,24 @@ type House struct {
 	clients map[backoffice.Upstream]*upstream.Client
 }
 
-var _ backoffice.House = (*House)(nil)
+var _ board.House = (*House)(nil)
 
 // Read implements backoffice.House.
-func (h *House) Read(ctx context.Context, from backoffice.Source, at backoffice.Place) (backoffice.Reading, error) {
+func (h *House) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	read, ok := readers[from]
 	if !ok {
-		return backoffice.Reading{}, fmt.Errorf("there is no source %q", from)
+		return board.Reading{}, fmt.Errorf("there is no source %q", from)
 	}
 	u := from.Upstream()
 	c := &visit{client: h.clients[u], dialect: dialectOf(u), at: at}
 	value, err := read(ctx, c)
 	if err != nil {
-		return backoffice.Reading{}, declined(err)
+		return board.Reading{}, declined(err)
 	}
 	if c.asOf.IsZero() {
 		c.asOf = bff.At(time.Now()) // an upstream that does not say speaks of now
 	}
-	return backoffice.Reading{Value: value, AsOf: c.asOf.Time}, nil
+	return board.Reading{Value: value, AsOf: c.asOf.Time}, nil
 }
 
 // declined gives the failure of a read its code.
@@ -59,7 +60,7 @@ func declined(err error) error {
 type visit struct {
 	client  *upstream.Client
 	dialect dialect
-	at      backoffice.Place
+	at      board.Place
 	asOf    bff.Timestamp // of the oldest answer
 }
 
@@ -135,32 +136,32 @@ func everyStatus(query url.Values) url.Values { return with(query, "status", "al
 type reader func(context.Context, *visit) (any, error)
 
 // readers are how each source is read.
-var readers = map[backoffice.Source]reader{
-	backoffice.SourceArrivals:     stays("/api/v1/properties/{propertyId}/arrivals"),
-	backoffice.SourceDepartures:   stays("/api/v1/properties/{propertyId}/departures"),
-	backoffice.SourceInHouse:      stays("/api/v1/properties/{propertyId}/in-house"),
-	backoffice.SourceOccupancy:    occupancy,
-	backoffice.SourceRooms:        rooms,
-	backoffice.SourceRates:        rates,
-	backoffice.SourceFigures:      figures,
-	backoffice.SourceTasks:        tasks,
-	backoffice.SourceProgress:     progress,
-	backoffice.SourceLinen:        linen,
-	backoffice.SourceWorkOrders:   workOrders,
-	backoffice.SourceFolios:       folios,
-	backoffice.SourceCashDrawer:   cashDrawer,
-	backoffice.SourceAlerts:       countOpen("/api/v1/tenants/{tenantId}/alerts", func(i *inboxItem) string { return i.Severity }),
-	backoffice.SourceSuggestions:  countOpen("/api/v1/tenants/{tenantId}/suggestions", func(i *inboxItem) string { return i.Category }),
-	backoffice.SourceAcceptance:   acceptance,
-	backoffice.SourceDevices:      devices,
-	backoffice.SourceShiftGaps:    shiftGaps,
-	backoffice.SourceLockFailures: lockFailures,
-	backoffice.SourceNotes:        notes,
+var readers = map[board.Source]reader{
+	board.SourceArrivals:     stays("/api/v1/properties/{propertyId}/arrivals"),
+	board.SourceDepartures:   stays("/api/v1/properties/{propertyId}/departures"),
+	board.SourceInHouse:      stays("/api/v1/properties/{propertyId}/in-house"),
+	board.SourceOccupancy:    occupancy,
+	board.SourceRooms:        rooms,
+	board.SourceRates:        rates,
+	board.SourceFigures:      figures,
+	board.SourceTasks:        tasks,
+	board.SourceProgress:     progress,
+	board.SourceLinen:        linen,
+	board.SourceWorkOrders:   workOrders,
+	board.SourceFolios:       folios,
+	board.SourceCashDrawer:   cashDrawer,
+	board.SourceAlerts:       countOpen("/api/v1/tenants/{tenantId}/alerts", func(i *inboxItem) string { return i.Severity }),
+	board.SourceSuggestions:  countOpen("/api/v1/tenants/{tenantId}/suggestions", func(i *inboxItem) string { return i.Category }),
+	board.SourceAcceptance:   acceptance,
+	board.SourceDevices:      devices,
+	board.SourceShiftGaps:    shiftGaps,
+	board.SourceLockFailures: lockFailures,
+	board.SourceNotes:        notes,
 }
 
 func stays(route string) reader {
 	return func(ctx context.Context, v *visit) (any, error) {
-		return listed(ctx, v, route, everyStatus(v.day()), same[backoffice.Stay])
+		return listed(ctx, v, route, everyStatus(v.day()), same[board.Stay])
 	}
 }
 
@@ -169,11 +170,11 @@ const week = 7
 
 func occupancy(ctx context.Context, v *visit) (any, error) {
 	query := url.Values{"from": {v.at.Date.String()}, "to": {(v.at.Date + week).String()}}
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/occupancy", query, same[backoffice.Night])
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/occupancy", query, same[board.Night])
 }
 
 func rooms(ctx context.Context, v *visit) (any, error) {
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/rooms", everyStatus(url.Values{}), same[backoffice.Room])
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/rooms", everyStatus(url.Values{}), same[board.Room])
 }
 
 func rates(ctx context.Context, v *visit) (any, error) {
@@ -182,9 +183,9 @@ func rates(ctx context.Context, v *visit) (any, error) {
 		RatePlanID string `json:"ratePlanId"`
 		Nightly    string `json:"nightly"`
 	}
-	return listed(ctx, v, "/v1/pricing/properties/{propertyId}/rates", v.day(), func(r *rate) (backoffice.Rate, error) {
+	return listed(ctx, v, "/v1/pricing/properties/{propertyId}/rates", v.day(), func(r *rate) (board.Rate, error) {
 		nightly, err := micros(r.Nightly)
-		return backoffice.Rate{RoomTypeID: r.RoomTypeID, RatePlanID: r.RatePlanID, Nightly: nightly}, err
+		return board.Rate{RoomTypeID: r.RoomTypeID, RatePlanID: r.RatePlanID, Nightly: nightly}, err
 	})
 }
 
@@ -203,7 +204,7 @@ func figures(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	v.spoken(in.AsOf)
-	out := backoffice.Figures{
+	out := board.Figures{
 		AverageLengthOfStay: in.AverageLengthOfStay, Cancellations: in.Cancellations, NoShows: in.NoShows, ChannelMix: in.ChannelMix,
 	}
 	var err1, err2 error
@@ -213,7 +214,7 @@ func figures(ctx context.Context, v *visit) (any, error) {
 }
 
 func tasks(ctx context.Context, v *visit) (any, error) {
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/tasks", everyStatus(v.day()), same[backoffice.Task])
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/tasks", everyStatus(v.day()), same[board.Task])
 }
 
 func progress(ctx context.Context, v *visit) (any, error) {
@@ -229,7 +230,7 @@ func progress(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	v.spoken(in.AsOf)
-	return backoffice.Progress{
+	return board.Progress{
 		Total: in.Total, Counts: in.Counts, PercentDone: in.PercentDone,
 		TimeToReadyMinutes: in.TimeToReadyMinutes, PendingAtArrivalWindow: in.PendingAtArrivalWindow,
 	}, nil
@@ -238,7 +239,7 @@ func progress(ctx context.Context, v *visit) (any, error) {
 func linen(ctx context.Context, v *visit) (any, error) {
 	var in struct {
 		AsOf bff.Timestamp `json:"asOf" upstream:"required"`
-		backoffice.Linen
+		board.Linen
 	}
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/linen", v.day(), &in); err != nil {
 		return nil, err
@@ -249,7 +250,7 @@ func linen(ctx context.Context, v *visit) (any, error) {
 
 func workOrders(ctx context.Context, v *visit) (any, error) {
 	query := url.Values{"status": {"open,in_progress,resolved"}}
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/work-orders", query, func(w *backoffice.WorkOrder) (backoffice.WorkOrder, error) {
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/work-orders", query, func(w *board.WorkOrder) (board.WorkOrder, error) {
 		out := *w
 		out.WorkOrderID, out.AssignedTo = v.dialect.read(backoffice.PrefixWorkOrder, w.WorkOrderID), v.dialect.read(bff.PrefixOperator, w.AssignedTo)
 		return out, nil
@@ -267,7 +268,7 @@ func folios(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	v.spoken(in.AsOf)
-	return backoffice.Folios{Open: in.Total, BalanceDue: in.BalanceDue.amount()}, nil
+	return board.Folios{Open: in.Total, BalanceDue: in.BalanceDue.amount()}, nil
 }
 
 func cashDrawer(ctx context.Context, v *visit) (any, error) {
@@ -282,7 +283,7 @@ func cashDrawer(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	v.spoken(in.AsOf)
-	return backoffice.CashDrawer{Status: in.Status, Opening: in.Opening.amount(), Taken: in.Taken.amount(), Expected: in.Expected.amount()}, nil
+	return board.CashDrawer{Status: in.Status, Opening: in.Opening.amount(), Taken: in.Taken.amount(), Expected: in.Expected.amount()}, nil
 }
 
 type inboxItem struct {
@@ -298,7 +299,7 @@ func countOpen(route string, by func(*inboxItem) string) reader {
 		kinds, err := pages(v, query, func(q url.Values, out any) error {
 			return v.client.Get(ctx, route, path, q, out, tenant)
 		}, func(i *inboxItem) (string, error) { return by(i), nil })
-		counts := backoffice.Counts{}
+		counts := board.Counts{}
 		for _, k := range kinds {
 			counts[k]++
 		}
@@ -319,7 +320,7 @@ func acceptance(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	v.spoken(in.AsOf)
-	return backoffice.Acceptance{Days: in.Days, Accepted: in.Accepted, Rejected: in.Rejected, Modified: in.Modified, Rate: in.AcceptanceRate}, nil
+	return board.Acceptance{Days: in.Days, Accepted: in.Accepted, Rejected: in.Rejected, Modified: in.Modified, Rate: in.AcceptanceRate}, nil
 }
 
 func devices(ctx context.Context, v *visit) (any, error) {
@@ -327,15 +328,15 @@ func devices(ctx context.Context, v *visit) (any, error) {
 		Status     string `json:"status"`
 		LagSeconds int    `json:"lagSeconds"`
 	}
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/devices", url.Values{}, func(d *device) (backoffice.SyncDevice, error) {
-		return backoffice.SyncDevice{Online: d.Status == "online", LagSeconds: d.LagSeconds}, nil
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/devices", url.Values{}, func(d *device) (board.SyncDevice, error) {
+		return board.SyncDevice{Online: d.Status == "online", LagSeconds: d.LagSeconds}, nil
 	})
 }
 
 func shiftGaps(ctx context.Context, v *visit) (any, error) {
 	var in struct {
-		AsOf bff.Timestamp      `json:"asOf" upstream:"required"`
-		Gaps []backoffice.Shift `json:"gaps"`
+		AsOf bff.Timestamp `json:"asOf" upstream:"required"`
+		Gaps []board.Shift `json:"gaps"`
 	}
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/shifts", v.day(), &in); err != nil {
 		return nil, err
@@ -345,9 +346,9 @@ func shiftGaps(ctx context.Context, v *visit) (any, error) {
 }
 
 func lockFailures(ctx context.Context, v *visit) (any, error) {
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/failures", v.day(), same[backoffice.LockFailure])
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/failures", v.day(), same[board.LockFailure])
 }
 
 func notes(ctx context.Context, v *visit) (any, error) {
-	return listed(ctx, v, "/api/v1/properties/{propertyId}/notes", v.day(), same[backoffice.Note])
+	return listed(ctx, v, "/api/v1/properties/{propertyId}/notes", v.day(), same[board.Note])
 }

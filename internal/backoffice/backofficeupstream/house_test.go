@@ -15,14 +15,15 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
 // platform is the simulator, reached without a network.
 type platform struct {
 	up    *Upstreams
-	at    backoffice.Place // a property with many rooms
-	other bff.ID           // another tenant
+	at    board.Place // a property with many rooms
+	other bff.ID      // another tenant
 	// accepted are the actions that were carried out; nil = that is not kept.
 	accepted map[backoffice.ActionName]bool
 }
@@ -62,8 +63,8 @@ func newPlatform(t *testing.T) *platform {
 	if err := json.Unmarshal(w.Body.Bytes(), &catalog); err != nil || len(catalog.Properties) < 2 {
 		t.Fatal(err)
 	}
-	p := &platform{up: up, at: backoffice.Place{Property: catalog.Properties[0].PropertyID, Tenant: catalog.Properties[0].TenantID}}
-	p.at, _, err = backoffice.NewCalendar(up.Property, 0).Today(t.Context(), p.at.Tenant, p.at.Property, time.Now())
+	p := &platform{up: up, at: board.Place{Property: catalog.Properties[0].PropertyID, Tenant: catalog.Properties[0].TenantID}}
+	p.at, _, err = board.NewCalendar(up.Property, 0).Today(t.Context(), p.at.Tenant, p.at.Property, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +77,14 @@ func newPlatform(t *testing.T) *platform {
 }
 
 // types are what each source must read as.
-var types = map[backoffice.Source]any{
-	backoffice.SourceArrivals: []backoffice.Stay{}, backoffice.SourceDepartures: []backoffice.Stay{}, backoffice.SourceInHouse: []backoffice.Stay{},
-	backoffice.SourceOccupancy: []backoffice.Night{}, backoffice.SourceRooms: []backoffice.Room{}, backoffice.SourceRates: []backoffice.Rate{},
-	backoffice.SourceFigures: backoffice.Figures{}, backoffice.SourceTasks: []backoffice.Task{}, backoffice.SourceProgress: backoffice.Progress{},
-	backoffice.SourceLinen: backoffice.Linen{}, backoffice.SourceWorkOrders: []backoffice.WorkOrder{}, backoffice.SourceFolios: backoffice.Folios{},
-	backoffice.SourceCashDrawer: backoffice.CashDrawer{}, backoffice.SourceAlerts: backoffice.Counts{}, backoffice.SourceSuggestions: backoffice.Counts{},
-	backoffice.SourceAcceptance: backoffice.Acceptance{}, backoffice.SourceDevices: []backoffice.SyncDevice{}, backoffice.SourceShiftGaps: []backoffice.Shift{},
-	backoffice.SourceLockFailures: []backoffice.LockFailure{}, backoffice.SourceNotes: []backoffice.Note{},
+var types = map[board.Source]any{
+	board.SourceArrivals: []board.Stay{}, board.SourceDepartures: []board.Stay{}, board.SourceInHouse: []board.Stay{},
+	board.SourceOccupancy: []board.Night{}, board.SourceRooms: []board.Room{}, board.SourceRates: []board.Rate{},
+	board.SourceFigures: board.Figures{}, board.SourceTasks: []board.Task{}, board.SourceProgress: board.Progress{},
+	board.SourceLinen: board.Linen{}, board.SourceWorkOrders: []board.WorkOrder{}, board.SourceFolios: board.Folios{},
+	board.SourceCashDrawer: board.CashDrawer{}, board.SourceAlerts: board.Counts{}, board.SourceSuggestions: board.Counts{},
+	board.SourceAcceptance: board.Acceptance{}, board.SourceDevices: []board.SyncDevice{}, board.SourceShiftGaps: []board.Shift{},
+	board.SourceLockFailures: []board.LockFailure{}, board.SourceNotes: []board.Note{},
 }
 
 // Every source of every widget is read from its upstream, in that one's dialect, and
@@ -91,11 +92,11 @@ var types = map[backoffice.Source]any{
 func TestEverySource(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t)
-	needed := map[backoffice.Source]bool{}
-	for _, w := range backoffice.Widgets() {
+	needed := map[board.Source]bool{}
+	for _, w := range board.Widgets() {
 		needed[w.From] = true
 	}
-	needed[backoffice.SourceTasks] = true // of a view alone
+	needed[board.SourceTasks] = true // of a view alone
 	for from := range needed {
 		r, err := p.up.House.Read(t.Context(), from, p.at)
 		if err != nil || r.AsOf.IsZero() || reflect.TypeOf(r.Value) != reflect.TypeOf(types[from]) {
@@ -119,8 +120,8 @@ func TestEverySource(t *testing.T) {
 }
 
 // empty reports whether an inbox, which is the tenant's own, shows nothing.
-func empty(r backoffice.Reading) bool {
-	c, ok := r.Value.(backoffice.Counts)
+func empty(r board.Reading) bool {
+	c, ok := r.Value.(board.Counts)
 	return ok && len(c) == 0
 }
 
@@ -128,7 +129,7 @@ func empty(r backoffice.Reading) bool {
 func TestSourcesAgree(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t)
-	read := func(from backoffice.Source) any {
+	read := func(from board.Source) any {
 		t.Helper()
 		r, err := p.up.House.Read(t.Context(), from, p.at)
 		if err != nil {
@@ -136,8 +137,8 @@ func TestSourcesAgree(t *testing.T) {
 		}
 		return r.Value
 	}
-	inHouse, _ := read(backoffice.SourceInHouse).([]backoffice.Stay)
-	rooms, _ := read(backoffice.SourceRooms).([]backoffice.Room)
+	inHouse, _ := read(board.SourceInHouse).([]board.Stay)
+	rooms, _ := read(board.SourceRooms).([]board.Room)
 	occupied := map[string]bool{}
 	for _, r := range rooms {
 		if r.Status == "occupied" {
@@ -154,13 +155,13 @@ func TestSourcesAgree(t *testing.T) {
 	if diff := cmp.Diff(taken, occupied); diff != "" || len(taken) == 0 {
 		t.Errorf("guests (-) and occupied rooms (+):\n%s", diff)
 	}
-	figures, _ := read(backoffice.SourceFigures).(backoffice.Figures)
-	folios, _ := read(backoffice.SourceFolios).(backoffice.Folios)
-	drawer, _ := read(backoffice.SourceCashDrawer).(backoffice.CashDrawer)
+	figures, _ := read(board.SourceFigures).(board.Figures)
+	folios, _ := read(board.SourceFolios).(board.Folios)
+	drawer, _ := read(board.SourceCashDrawer).(board.CashDrawer)
 	if c := figures.ADR.Currency; c == "" || c != folios.BalanceDue.Currency || c != drawer.Expected.Currency || figures.ADR.Minor == "0" {
 		t.Errorf("%+v %+v %+v", figures, folios, drawer)
 	}
-	orders, _ := read(backoffice.SourceWorkOrders).([]backoffice.WorkOrder)
+	orders, _ := read(board.SourceWorkOrders).([]board.WorkOrder)
 	for _, w := range orders {
 		if _, err := bff.ParseID(backoffice.PrefixWorkOrder, w.WorkOrderID); err != nil {
 			t.Errorf("%+v", w)
@@ -170,7 +171,7 @@ func TestSourcesAgree(t *testing.T) {
 
 func TestHouseFails(t *testing.T) {
 	t.Parallel()
-	at := backoffice.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
+	at := board.Place{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now())}
 	for name, test := range map[string]struct {
 		status int
 		body   string
@@ -183,7 +184,7 @@ func TestHouseFails(t *testing.T) {
 		"odd amounts": {http.StatusOK, `{"asOf":"2026-11-17T11:10:08Z","currency":"AFN","adr":1.234,"revpar":1}`, bff.CodeUpstreamUnavailable},
 	} {
 		u, _, _ := serve(t, func(string) (int, string) { return test.status, test.body })
-		if _, err := u.House.Read(t.Context(), backoffice.SourceFigures, at); bff.CodeOf(err) != test.want {
+		if _, err := u.House.Read(t.Context(), board.SourceFigures, at); bff.CodeOf(err) != test.want {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
 	}

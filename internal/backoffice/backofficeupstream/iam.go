@@ -7,17 +7,18 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // IAM is iam-service: refresh tokens and second factors.
 type IAM struct{ client *upstream.Client }
 
-var _ backoffice.IAM = (*IAM)(nil)
+var _ identity.IAM = (*IAM)(nil)
 
 // Refresh implements backoffice.IAM. The device's proof goes along as it came: iam
 // compares its key with that of the sign-in.
-func (i *IAM) Refresh(ctx context.Context, h *backoffice.Holder, refreshToken, retryKey string) (backoffice.Tokens, error) {
+func (i *IAM) Refresh(ctx context.Context, h *identity.Holder, refreshToken, retryKey string) (identity.Tokens, error) {
 	in := struct {
 		RefreshToken string `json:"refreshToken"`
 		DeviceID     string `json:"deviceId"`
@@ -34,9 +35,9 @@ func (i *IAM) Refresh(ctx context.Context, h *backoffice.Holder, refreshToken, r
 	const route = "/api/v1/auth/refresh"
 	err := i.client.Post(ctx, route, route, in, &out, options...)
 	if e, ok := errors.AsType[*upstream.Error](err); ok && e.Refused() {
-		return backoffice.Tokens{}, refusedRefresh(e)
+		return identity.Tokens{}, refusedRefresh(e)
 	}
-	return backoffice.Tokens(out), failed(err)
+	return identity.Tokens(out), failed(err)
 }
 
 func refusedRefresh(e *upstream.Error) error {

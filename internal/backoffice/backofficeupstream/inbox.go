@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -20,23 +20,23 @@ import (
 type Inboxes struct{ ai, notification *upstream.Client }
 
 var (
-	_ backoffice.InboxFeed   = (*Inboxes)(nil)
-	_ backoffice.EntryFinder = (*Inboxes)(nil)
+	_ inbox.InboxFeed   = (*Inboxes)(nil)
+	_ inbox.EntryFinder = (*Inboxes)(nil)
 )
 
 // inboxDialect is how a service spells its entries.
 type inboxDialect struct{ route, one, id, at string }
 
-var inboxDialects = map[backoffice.Inbox]inboxDialect{
-	backoffice.Suggestions: {"/api/v1/tenants/{tenantId}/suggestions", "/api/v1/suggestions/{suggestionId}", "suggestionId", "createdAt"},
-	backoffice.Alerts:      {"/api/v1/tenants/{tenantId}/alerts", "/api/v1/alerts/{alertId}", "alertId", "raisedAt"},
+var inboxDialects = map[inbox.Inbox]inboxDialect{
+	inbox.Suggestions: {"/api/v1/tenants/{tenantId}/suggestions", "/api/v1/suggestions/{suggestionId}", "suggestionId", "createdAt"},
+	inbox.Alerts:      {"/api/v1/tenants/{tenantId}/alerts", "/api/v1/alerts/{alertId}", "alertId", "raisedAt"},
 }
 
 const inboxPageSize = 200
 
 // FetchInbox implements backoffice.InboxFeed. It takes entries of all states: those
 // that were dealt with are part of the list that operators see.
-func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID, etag string) (backoffice.Fetched, error) {
+func (i *Inboxes) FetchInbox(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	client := i.client(of)
 	list := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
 	route := list.dialect.route
@@ -56,13 +56,13 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, p
 		err := client.Get(ctx, route, upstream.Path(route, tenant.String()), query, upstream.Reading(list.read), options...)
 		switch {
 		case upstream.NotFound(err):
-			return backoffice.Fetched{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such property", Err: err}
+			return inbox.Fetched{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such property", Err: err}
 		case err != nil:
-			return backoffice.Fetched{}, failed(err)
+			return inbox.Fetched{}, failed(err)
 		case seen.Unchanged:
-			return backoffice.Fetched{ETag: seen.ETag, Unchanged: true}, nil
+			return inbox.Fetched{ETag: seen.ETag, Unchanged: true}, nil
 		}
-		if list.next == "" || len(list.entries) >= backoffice.MaxInbox {
+		if list.next == "" || len(list.entries) >= inbox.MaxInbox {
 			break
 		}
 		seen, options = upstream.Validator{}, options[:1]
@@ -70,21 +70,21 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of backoffice.Inbox, tenant, p
 	if list.strangers > 0 {
 		client.Drift(route, "tenantId")
 	}
-	backoffice.SortInbox(list.entries)
-	return backoffice.Fetched{Entries: list.entries[:min(len(list.entries), backoffice.MaxInbox)], ETag: seen.ETag}, nil
+	inbox.SortInbox(list.entries)
+	return inbox.Fetched{Entries: list.entries[:min(len(list.entries), inbox.MaxInbox)], ETag: seen.ETag}, nil
 }
 
 // FindEntry implements backoffice.EntryFinder.
-func (i *Inboxes) FindEntry(ctx context.Context, of backoffice.Inbox, tenant, property bff.ID, id string) (backoffice.InboxEntry, error) {
+func (i *Inboxes) FindEntry(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
 	one := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
 	route := one.dialect.one
 	err := i.client(of).Get(ctx, route, upstream.Path(route, id), nil, upstream.Reading(one.readEntry), ofTenant(tenant))
 	switch {
 	// A service that does not take the id for one of its own has no such entry either.
 	case upstream.NotFound(err), err == nil && (len(one.entries) != 1 || one.entries[0].ID != id), refusedID(err):
-		return backoffice.InboxEntry{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such entry in this property's inbox", Err: err}
+		return inbox.InboxEntry{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such entry in this property's inbox", Err: err}
 	case err != nil:
-		return backoffice.InboxEntry{}, failed(err)
+		return inbox.InboxEntry{}, failed(err)
 	}
 	return one.entries[0], nil
 }
@@ -94,8 +94,8 @@ func refusedID(err error) bool {
 	return ok && e.Status == http.StatusBadRequest
 }
 
-func (i *Inboxes) client(of backoffice.Inbox) *upstream.Client {
-	if of == backoffice.Suggestions {
+func (i *Inboxes) client(of inbox.Inbox) *upstream.Client {
+	if of == inbox.Suggestions {
 		return i.ai
 	}
 	return i.notification
@@ -106,7 +106,7 @@ type inboxList struct {
 	dialect          inboxDialect
 	tenant, property string // an empty property: of all of the tenant's
 
-	entries   []backoffice.InboxEntry
+	entries   []inbox.InboxEntry
 	next      string // cursor of the next page
 	strangers int    // entries of another tenant or property, which are not shown
 }
@@ -130,7 +130,7 @@ func (l *inboxList) read(r *jsonscan.Reader) {
 // readEntry reads what is filtered and sorted by, and keeps everything else as it is
 // written.
 func (l *inboxList) readEntry(r *jsonscan.Reader) {
-	var e backoffice.InboxEntry
+	var e inbox.InboxEntry
 	tenant, property, named := l.tenant, l.property, false
 	e.Body = append(e.Body, '{')
 	for name := range r.Object() {
@@ -185,4 +185,4 @@ func (l *inboxList) readEntry(r *jsonscan.Reader) {
 	}
 }
 
-var ownMembers = backoffice.InboxMembers()
+var ownMembers = inbox.InboxMembers()

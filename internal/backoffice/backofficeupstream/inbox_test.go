@@ -15,6 +15,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
 )
 
 // dial returns clients of a server that all upstreams share.
@@ -76,12 +78,12 @@ func TestFetchInbox(t *testing.T) {
 		w.Header().Set("Etag", `"1"`)
 		reply(w, http.StatusOK, pages[q.Get("cursor")])
 	})
-	got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Suggestions, tenant, property, "")
+	got, err := u.Inboxes.FetchInbox(t.Context(), inbox.Suggestions, tenant, property, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
-	want := backoffice.Fetched{Entries: []backoffice.InboxEntry{
+	want := inbox.Fetched{Entries: []inbox.InboxEntry{
 		{ID: "sug_4", Property: property, At: at.Add(time.Hour), Body: []byte(
 			`{"suggestionId":"sug_4","createdAt":"2026-11-17T07:00:00Z","propertyId":"` + property.String() + `"`)},
 		{ID: "sug_1", Property: property, Category: "upsell", Severity: "info", Status: "open", At: at, Body: []byte(
@@ -94,10 +96,10 @@ func TestFetchInbox(t *testing.T) {
 		t.Errorf("%s", got.Entries[1].Body)
 	}
 	// Of all properties: only what says whose it is.
-	if got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Suggestions, tenant, bff.ID{}, ""); err != nil || !cmp.Equal(got.Entries, want.Entries[1:], sameID) {
+	if got, err := u.Inboxes.FetchInbox(t.Context(), inbox.Suggestions, tenant, bff.ID{}, ""); err != nil || !cmp.Equal(got.Entries, want.Entries[1:], sameID) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Suggestions, tenant, tenant, ""); bff.CodeOf(err) != bff.CodeResourceNotFound {
+	if _, err := u.Inboxes.FetchInbox(t.Context(), inbox.Suggestions, tenant, tenant, ""); bff.CodeOf(err) != bff.CodeResourceNotFound {
 		t.Errorf("another property: %v", err)
 	}
 }
@@ -118,30 +120,30 @@ func TestFetchInboxConditionally(t *testing.T) {
 		}
 		reply(w, http.StatusOK, body)
 	})
-	if got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Alerts, id, id, `"0"`); err != nil || got.Unchanged || got.ETag != `"1"` {
+	if got, err := u.Inboxes.FetchInbox(t.Context(), inbox.Alerts, id, id, `"0"`); err != nil || got.Unchanged || got.ETag != `"1"` {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Alerts, id, id, `"1"`); err != nil || !got.Unchanged || got.ETag != `"1"` {
+	if got, err := u.Inboxes.FetchInbox(t.Context(), inbox.Alerts, id, id, `"1"`); err != nil || !got.Unchanged || got.ETag != `"1"` {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Alerts, id, bff.ID{}, ""); bff.CodeOf(err) != bff.CodeUpstreamUnavailable {
+	if _, err := u.Inboxes.FetchInbox(t.Context(), inbox.Alerts, id, bff.ID{}, ""); bff.CodeOf(err) != bff.CodeUpstreamUnavailable {
 		t.Errorf("nonsense: %v", err)
 	}
 }
 
 func TestPreferencesOfTenantService(t *testing.T) {
 	t.Parallel()
-	owner := backoffice.PreferencesOwner{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Operator: "opt_1"}
-	change := backoffice.PreferencesChange{Owner: owner, Seen: 2, Payload: json.RawMessage(`{"a":1.50}`)}
-	fetch := func(u *Upstreams) (backoffice.Preferences, error) {
+	owner := device.PreferencesOwner{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Operator: "opt_1"}
+	change := device.PreferencesChange{Owner: owner, Seen: 2, Payload: json.RawMessage(`{"a":1.50}`)}
+	fetch := func(u *Upstreams) (device.Preferences, error) {
 		return u.Tenant.FetchPreferences(t.Context(), owner)
 	}
-	put := func(u *Upstreams) (backoffice.Preferences, error) {
+	put := func(u *Upstreams) (device.Preferences, error) {
 		return u.Tenant.ReplacePreferences(t.Context(), change, "key")
 	}
 	good := `{"payload":{"a":1.50},"version":3,"updatedAt":"2026-11-17T06:00:00Z","more":[]}`
 	for name, test := range map[string]struct {
-		call   func(*Upstreams) (backoffice.Preferences, error)
+		call   func(*Upstreams) (device.Preferences, error)
 		status int
 		body   string
 		want   bff.Code
@@ -170,7 +172,7 @@ func TestPreferencesOfTenantService(t *testing.T) {
 			}
 			continue
 		}
-		want := backoffice.Preferences{Payload: json.RawMessage(`{"a":1.50}`), Version: 3, UpdatedAt: bff.At(time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC))}
+		want := device.Preferences{Payload: json.RawMessage(`{"a":1.50}`), Version: 3, UpdatedAt: bff.At(time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC))}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}

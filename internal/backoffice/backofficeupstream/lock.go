@@ -10,13 +10,14 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // Lock is lock-integration-service: it speaks to the vendors of door locks.
 type Lock struct{ client *upstream.Client }
 
-var _ backoffice.LockIntegration = (*Lock)(nil)
+var _ lock.LockIntegration = (*Lock)(nil)
 
 const (
 	prefixCredential bff.Prefix = "lck"
@@ -35,7 +36,7 @@ type keyState struct {
 
 // ActOnKey implements backoffice.LockIntegration. It is sent once: an action that
 // runs twice may lock a guest out.
-func (l *Lock) ActOnKey(ctx context.Context, o backoffice.LockOrder) (backoffice.LockResult, error) {
+func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult, error) {
 	const route = "/api/v1/reservations/{reservationId}/keys/{action}"
 	d := dialectOf(backoffice.UpstreamLock)
 	in := struct {
@@ -50,11 +51,11 @@ func (l *Lock) ActOnKey(ctx context.Context, o backoffice.LockOrder) (backoffice
 	start := time.Now()
 	err := l.client.Post(ctx, route, upstream.Path(route, d.write(o.Reservation), string(o.Action)), in, &out, d.of(o.Tenant), upstream.Header(d.key, o.Request))
 	took := time.Since(start)
-	var result backoffice.LockResult
+	var result lock.LockResult
 	if err == nil {
 		result, err = out.read(o.Action)
 		if err == nil && out.ReservationID != "" && out.ReservationID != d.write(o.Reservation) {
-			result, err = backoffice.LockResult{State: backoffice.LockUnknown}, errors.New("lock-integration answered about another reservation")
+			result, err = lock.LockResult{State: lock.LockUnknown}, errors.New("lock-integration answered about another reservation")
 		}
 		if err != nil { // it was done, and what it was cannot be read
 			err = unknownLock(err)
@@ -67,7 +68,7 @@ func (l *Lock) ActOnKey(ctx context.Context, o backoffice.LockOrder) (backoffice
 }
 
 // FindLockAction implements backoffice.LockIntegration.
-func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string) (backoffice.LockResult, error) {
+func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string) (lock.LockResult, error) {
 	const route = "/api/v1/requests/{requestKey}"
 	var out struct {
 		keyState
@@ -76,12 +77,12 @@ func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string
 	}
 	err := l.client.Get(ctx, route, upstream.Path(route, request), nil, &out, dialectOf(backoffice.UpstreamLock).of(tenant))
 	if upstream.NotFound(err) {
-		return backoffice.LockResult{}, backoffice.ErrNoLockAction
+		return lock.LockResult{}, lock.ErrNoLockAction
 	}
 	if err != nil {
-		return backoffice.LockResult{}, failed(err)
+		return lock.LockResult{}, failed(err)
 	}
-	return out.read(backoffice.LockAction(out.Action))
+	return out.read(lock.LockAction(out.Action))
 }
 
 // vendorForm is what a vendor's name or reason may be: it is stored, told and counted.
@@ -95,50 +96,50 @@ func word(s string) string {
 }
 
 // read says it in our words. A state that cannot follow from the action is none.
-func (k *keyState) read(action backoffice.LockAction) (backoffice.LockResult, error) {
-	r := backoffice.LockResult{Vendor: word(k.Vendor)}
+func (k *keyState) read(action lock.LockAction) (lock.LockResult, error) {
+	r := lock.LockResult{Vendor: word(k.Vendor)}
 	if id, err := bff.IDFromUUID(prefixCredential, k.CredentialID); err == nil { // anything else could be text, and is not kept
 		r.Credential = id.String()
 	}
-	switch state := backoffice.LockState(k.State); {
-	case state == backoffice.LockPending,
-		state == backoffice.LockIssued && action != backoffice.RevokeKey,
-		state == backoffice.LockRevoked && action == backoffice.RevokeKey:
+	switch state := lock.LockState(k.State); {
+	case state == lock.LockPending,
+		state == lock.LockIssued && action != lock.RevokeKey,
+		state == lock.LockRevoked && action == lock.RevokeKey:
 		r.State = state
-	case state == backoffice.LockFailed:
+	case state == lock.LockFailed:
 		r.State, r.Reason = state, word(k.Reason)
 	default:
-		return backoffice.LockResult{State: backoffice.LockUnknown}, fmt.Errorf("lock-integration says %q of the action %s", word(k.State), action)
+		return lock.LockResult{State: lock.LockUnknown}, fmt.Errorf("lock-integration says %q of the action %s", word(k.State), action)
 	}
 	return r, nil
 }
 
 func unknownLock(cause error) error {
-	return &bff.Error{Code: bff.CodeLockOutcomeUnknown, Detail: backoffice.LockUnknownDetail, Err: cause}
+	return &bff.Error{Code: bff.CodeLockOutcomeUnknown, Detail: lock.LockUnknownDetail, Err: cause}
 }
 
 // declinedLock says what a failed call means: that the action was not begun, that it
 // did not happen and will not, or nothing at all.
-func declinedLock(err error) (backoffice.LockResult, error) {
-	unknown := backoffice.LockResult{State: backoffice.LockUnknown}
+func declinedLock(err error) (lock.LockResult, error) {
+	unknown := lock.LockResult{State: lock.LockUnknown}
 	e, ok := errors.AsType[*upstream.Error](err)
 	switch {
 	case !ok:
 		return unknown, unknownLock(err)
 	case e.NotSent(), e.Status == http.StatusTooManyRequests:
-		return backoffice.LockResult{State: backoffice.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)},
+		return lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)},
 			&bff.Error{Code: bff.CodeUpstreamUnavailable, Detail: "nothing was done: try again shortly", RetryAfter: retryUpstream, Err: err}
 	case e.Status == http.StatusNotFound:
 		return refusedLock(bff.CodeResourceNotFound), &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such reservation at this property", Err: err}
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusUnprocessableEntity:
 		return refusedLock(bff.CodeValidationFailed), &bff.Error{Code: bff.CodeValidationFailed, Detail: "lock-integration refuses this request", Err: err}
 	case e.Refused():
-		return backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: word(e.Code)}, nil
+		return lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: word(e.Code)}, nil
 	}
 	return unknown, unknownLock(err)
 }
 
 // refusedLock: lock-integration has looked at it and does nothing.
-func refusedLock(code bff.Code) backoffice.LockResult {
-	return backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: string(code)}
+func refusedLock(code bff.Code) lock.LockResult {
+	return lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(code)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -20,8 +21,8 @@ import (
 type Tenant struct{ client *upstream.Client }
 
 var (
-	_ backoffice.Members           = (*Tenant)(nil)
-	_ backoffice.PreferencesWriter = (*Tenant)(nil)
+	_ backoffice.Members       = (*Tenant)(nil)
+	_ device.PreferencesWriter = (*Tenant)(nil)
 )
 
 // FindMember implements backoffice.Members. What is asked for is always the newest.
@@ -63,9 +64,9 @@ func (t *Tenant) FindMember(ctx context.Context, tenant bff.ID, operator, _ stri
 const preferencesRoute = "/api/v1/tenants/{tenantId}/operators/{operatorId}/preferences"
 
 // FetchPreferences returns an operator's preferences.
-func (t *Tenant) FetchPreferences(ctx context.Context, o backoffice.PreferencesOwner) (backoffice.Preferences, error) {
+func (t *Tenant) FetchPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	var (
-		out   backoffice.Preferences
+		out   device.Preferences
 		query url.Values
 	)
 	if !o.Property.IsZero() {
@@ -76,13 +77,13 @@ func (t *Tenant) FetchPreferences(ctx context.Context, o backoffice.PreferencesO
 }
 
 // ReplacePreferences implements backoffice.PreferencesWriter.
-func (t *Tenant) ReplacePreferences(ctx context.Context, c backoffice.PreferencesChange, key string) (backoffice.Preferences, error) {
+func (t *Tenant) ReplacePreferences(ctx context.Context, c device.PreferencesChange, key string) (device.Preferences, error) {
 	in := struct {
 		Payload    json.RawMessage `json:"payload"`
 		Version    int             `json:"version"`
 		PropertyID string          `json:"propertyId,omitempty"`
 	}{c.Payload, c.Seen, c.Owner.Property.String()}
-	var out backoffice.Preferences
+	var out device.Preferences
 	err := t.client.Put(ctx, preferencesRoute, upstream.Path(preferencesRoute, c.Owner.Tenant.String(), c.Owner.Operator), in,
 		preferencesOf(&out), upstream.Header("Idempotency-Key", key))
 	e, ok := errors.AsType[*upstream.Error](err)
@@ -98,7 +99,7 @@ func (t *Tenant) ReplacePreferences(ctx context.Context, c backoffice.Preference
 }
 
 // preferencesOf reads preferences; what is in the payload is not looked at.
-func preferencesOf(out *backoffice.Preferences) upstream.Reading {
+func preferencesOf(out *device.Preferences) upstream.Reading {
 	return func(r *jsonscan.Reader) {
 		out.Payload = json.RawMessage(`{}`)
 		for name := range r.Object() {
@@ -119,7 +120,7 @@ func preferencesOf(out *backoffice.Preferences) upstream.Reading {
 }
 
 // readPreferences refuses an answer that cannot be told from another version.
-func readPreferences(p backoffice.Preferences, err error) (backoffice.Preferences, error) {
+func readPreferences(p device.Preferences, err error) (device.Preferences, error) {
 	switch {
 	case upstream.NotFound(err):
 		err = &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there are no such preferences", Err: err}

@@ -16,6 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
 // inProcess answers without a network, whose timeouts a busy machine would meet.
@@ -68,7 +69,7 @@ func TestIAM(t *testing.T) {
 	device := bff.NewID(bff.PrefixDevice, time.Now())
 	session := &backoffice.Session{Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Operator: "opt_1", Device: device}
 	refresh := func(u *Upstreams) error {
-		_, err := u.IAM.Refresh(t.Context(), &backoffice.Holder{Device: device, Proof: "the proof"}, "rft_1", "again")
+		_, err := u.IAM.Refresh(t.Context(), &identity.Holder{Device: device, Proof: "the proof"}, "rft_1", "again")
 		return err
 	}
 	stepUp := func(u *Upstreams) error {

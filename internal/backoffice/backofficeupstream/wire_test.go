@@ -18,6 +18,12 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
+	"melmastoon.ghasi.io/bff/internal/backoffice/device"
+	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/backoffice/inbox"
+	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -132,12 +138,12 @@ func TestActionsAreSent(t *testing.T) {
 	at := bff.At(time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC))
 	entry := bff.NewID(backoffice.PrefixPosting, time.Now())
 	state := `"status":"done","version":3,"updatedAt":"2026-11-17T06:00:00Z","openedAt":"2026-11-17T06:00:00Z"}`
-	money := &backoffice.Posting{Amount: bff.Money{Minor: 1250, Currency: bff.AFN}, Description: "Tea"}
+	money := &action.Posting{Amount: bff.Money{Minor: 1250, Currency: bff.AFN}, Description: "Tea"}
 	paid := `,"entryId":"` + entry.UUID() + `","postedAt":"2026-11-17T06:00:00Z"}`
 	const posted = ` {"amount":{"amountMinor":1250,"currency":"AFN"},"description":"Tea"}`
 	for _, a := range backoffice.Actions() {
 		d := dialectOf(a.Upstream)
-		c := &backoffice.Command{Action: &a, ID: bff.NewID(a.ID, time.Now()), Once: backoffice.Once{Key: ulid}}
+		c := &action.Command{Action: &a, ID: bff.NewID(a.ID, time.Now()), Once: backoffice.Once{Key: ulid}}
 		id := c.ID
 		want := map[backoffice.Upstream]struct{ member, path, answer, body string }{
 			backoffice.UpstreamReservation:  {"reservationId", "/api/v1/reservations/", state, ""},
@@ -148,7 +154,7 @@ func TestActionsAreSent(t *testing.T) {
 		sent := "POST http://" + string(a.Upstream) + want.path + d.write(id) + "/" + verbOf(a.Name) + want.body
 		switch {
 		case a.New:
-			c.ID, c.WorkOrder = bff.ID{}, &backoffice.NewWorkOrder{Title: "Lamp", Severity: "high", RoomNumber: "12", BlocksRoom: true}
+			c.ID, c.WorkOrder = bff.ID{}, &action.NewWorkOrder{Title: "Lamp", Severity: "high", RoomNumber: "12", BlocksRoom: true}
 			sent = `POST http://maintenance/api/v1/work-orders {"propertyId":"` + wireProperty.UUID() + `","title":"Lamp","severity":"high","roomNumber":"12","blocksRoom":true}`
 		case want.body != "":
 			c.Posting = money
@@ -164,9 +170,9 @@ func TestActionsAreSent(t *testing.T) {
 			told = key.UUID()
 		}
 		w.sent(t, a.Upstream, wireTenant, told, sent)
-		says := backoffice.Done{want.member: id.String(), "status": "done", "version": 3, "updatedAt": at, "openedAt": at}
+		says := action.Done{want.member: id.String(), "status": "done", "version": 3, "updatedAt": at, "openedAt": at}
 		if want.body != "" {
-			says = backoffice.Done{want.member: id.String(), "entryId": entry.String(), "postedAt": at}
+			says = action.Done{want.member: id.String(), "entryId": entry.String(), "postedAt": at}
 		}
 		if diff := cmp.Diff(says, done); diff != "" {
 			t.Errorf("%s is done (-want +got):\n%s", a.Name, diff)
@@ -223,37 +229,37 @@ func TestLockActionsAreSent(t *testing.T) {
 	credential := bff.NewID(prefixCredential, time.Now())
 	says := func(state, rest string) string { return `200 {"state":"` + state + `","vendor":"salto"` + rest + `}` }
 	known := `,"credentialId":"` + credential.UUID() + `","reservationId":"` + reservation.UUID() + `"`
-	unknown := backoffice.LockResult{State: backoffice.LockUnknown}
+	unknown := lock.LockResult{State: lock.LockUnknown}
 	for name, tc := range map[string]struct {
-		action backoffice.LockAction
+		action lock.LockAction
 		until  bff.Timestamp
 		answer string
 		body   string
-		want   backoffice.LockResult
+		want   lock.LockResult
 		code   bff.Code
 	}{
 		"issued": {
-			action: backoffice.IssueKey, until: bff.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)), answer: says("issued", known), body: `"validUntil":"2026-11-19T12:00:00.000Z",`,
-			want: backoffice.LockResult{State: backoffice.LockIssued, Vendor: "salto", Credential: credential.String()},
+			action: lock.IssueKey, until: bff.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)), answer: says("issued", known), body: `"validUntil":"2026-11-19T12:00:00.000Z",`,
+			want: lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: credential.String()},
 		},
-		"revoked":          {action: backoffice.RevokeKey, answer: says("revoked", ""), want: backoffice.LockResult{State: backoffice.LockRevoked, Vendor: "salto"}},
-		"pending":          {action: backoffice.RevokeKey, answer: says("pending", ""), want: backoffice.LockResult{State: backoffice.LockPending, Vendor: "salto"}},
-		"failed":           {action: backoffice.IssueKey, answer: says("failed", `,"reason":"battery_low"`), want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "salto", Reason: "battery_low"}},
-		"failed, in words": {action: backoffice.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "salto", Reason: "other"}},
-		"revoked by issue": {action: backoffice.IssueKey, answer: says("revoked", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"issued by revoke": {action: backoffice.RevokeKey, answer: says("issued", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"of another":       {action: backoffice.IssueKey, answer: says("issued", `,"reservationId":"`+credential.UUID()+`"`), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"gone":             {action: backoffice.IssueKey, answer: `404 {}`, want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)}, code: bff.CodeResourceNotFound},
-		"malformed":        {action: backoffice.IssueKey, answer: `400 {}`, want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"unfit":            {action: backoffice.IssueKey, answer: `422 {}`, want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"too many":         {action: backoffice.IssueKey, answer: `429 {}`, want: backoffice.LockResult{State: backoffice.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)}, code: bff.CodeUpstreamUnavailable},
-		"refused":          {action: backoffice.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: backoffice.LockResult{State: backoffice.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
-		"fails":            {action: backoffice.IssueKey, answer: `500 {}`, want: unknown, code: bff.CodeLockOutcomeUnknown},
+		"revoked":          {action: lock.RevokeKey, answer: says("revoked", ""), want: lock.LockResult{State: lock.LockRevoked, Vendor: "salto"}},
+		"pending":          {action: lock.RevokeKey, answer: says("pending", ""), want: lock.LockResult{State: lock.LockPending, Vendor: "salto"}},
+		"failed":           {action: lock.IssueKey, answer: says("failed", `,"reason":"battery_low"`), want: lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}},
+		"failed, in words": {action: lock.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "other"}},
+		"revoked by issue": {action: lock.IssueKey, answer: says("revoked", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
+		"issued by revoke": {action: lock.RevokeKey, answer: says("issued", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
+		"of another":       {action: lock.IssueKey, answer: says("issued", `,"reservationId":"`+credential.UUID()+`"`), want: unknown, code: bff.CodeLockOutcomeUnknown},
+		"gone":             {action: lock.IssueKey, answer: `404 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)}, code: bff.CodeResourceNotFound},
+		"malformed":        {action: lock.IssueKey, answer: `400 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
+		"unfit":            {action: lock.IssueKey, answer: `422 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
+		"too many":         {action: lock.IssueKey, answer: `429 {}`, want: lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)}, code: bff.CodeUpstreamUnavailable},
+		"refused":          {action: lock.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
+		"fails":            {action: lock.IssueKey, answer: `500 {}`, want: unknown, code: bff.CodeLockOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u, w := newWire(t, tc.answer)
-			got, err := u.Lock.ActOnKey(t.Context(), backoffice.LockOrder{
+			got, err := u.Lock.ActOnKey(t.Context(), lock.LockOrder{
 				Tenant: wireTenant, Property: wireProperty, Reservation: reservation, Action: tc.action, Request: "the request", ValidUntil: tc.until,
 			})
 			if (err != nil) != (tc.code != "") || err != nil && bff.CodeOf(err) != tc.code || got.Latency < time.Millisecond {
@@ -267,16 +273,16 @@ func TestLockActionsAreSent(t *testing.T) {
 				` {"propertyId":"`+wireProperty.UUID()+`",`+tc.body+`"requestedBy":"bff-backoffice"}`)
 		})
 	}
-	for answer, want := range map[string]backoffice.LockResult{
-		`200 {"state":"revoked","vendor":"salto","action":"revoke"}`: {State: backoffice.LockRevoked, Vendor: "salto"},
+	for answer, want := range map[string]lock.LockResult{
+		`200 {"state":"revoked","vendor":"salto","action":"revoke"}`: {State: lock.LockRevoked, Vendor: "salto"},
 		`200 {"state":"revoked","vendor":"salto","action":"issue"}`:  unknown,
-		`200 {"state":"issued","vendor":"a b","action":"issue"}`:     {State: backoffice.LockIssued, Vendor: "other"},
+		`200 {"state":"issued","vendor":"a b","action":"issue"}`:     {State: lock.LockIssued, Vendor: "other"},
 		`404 {}`: {},
 		`500 {}`: {},
 	} {
 		u, w := newWire(t, answer)
 		got, err := u.Lock.FindLockAction(t.Context(), wireTenant, "request")
-		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want.Vendor != "") || errors.Is(err, backoffice.ErrNoLockAction) != (answer == `404 {}`) {
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want.Vendor != "") || errors.Is(err, lock.ErrNoLockAction) != (answer == `404 {}`) {
 			t.Errorf("%s: %v (-want +got):\n%s", answer, err, diff)
 		}
 		w.sent(t, backoffice.UpstreamLock, wireTenant, "", "GET http://lock/api/v1/requests/request")
@@ -287,14 +293,14 @@ func TestLockActionsAreSent(t *testing.T) {
 func TestCursors(t *testing.T) {
 	t.Parallel()
 	moved := `200 {"pullCursor":"p","pushAck":"a","cursorVersion":4}`
-	want := backoffice.SyncCursor{PullCursor: "p", PushAck: "a", Version: 4}
+	want := device.SyncCursor{PullCursor: "p", PushAck: "a", Version: 4}
 	at := " http://sync/api/v1/devices/" + wireDevice.UUID() + "/cursor"
 	for answer, code := range map[string]bff.Code{
 		moved: "", `409 {}`: bff.CodeInternal, `400 {}`: bff.CodeValidationFailed, `404 {}`: bff.CodeUpstreamUnavailable, `500 {}`: bff.CodeUpstreamUnavailable,
 	} {
 		u, w := newWire(t, answer)
-		got, err := u.Sync.MoveCursor(t.Context(), wireTenant, wireDevice, backoffice.CursorMove{Expected: 3, Pull: "p"}, "key")
-		if (err != nil) != (code != "") || err != nil && bff.CodeOf(err) != code || errors.Is(err, backoffice.ErrCursorMoved) != (answer == `409 {}`) || err == nil && got != want {
+		got, err := u.Sync.MoveCursor(t.Context(), wireTenant, wireDevice, device.CursorMove{Expected: 3, Pull: "p"}, "key")
+		if (err != nil) != (code != "") || err != nil && bff.CodeOf(err) != code || errors.Is(err, device.ErrCursorMoved) != (answer == `409 {}`) || err == nil && got != want {
 			t.Errorf("%s: %+v, %v", answer, got, err)
 		}
 		w.sent(t, backoffice.UpstreamSync, wireTenant, "key", "POST"+at+` {"expectedVersion":3,"pullCursor":"p"}`)
@@ -313,7 +319,7 @@ func TestCursors(t *testing.T) {
 func TestFindProperty(t *testing.T) {
 	t.Parallel()
 	own := `"tenantId":"` + wireTenant.String() + `"`
-	kabul, err := backoffice.ReadZone("Asia/Kabul", "AF")
+	kabul, err := board.ReadZone("Asia/Kabul", "AF")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +358,7 @@ func TestIAMIsTold(t *testing.T) {
 	if err := u.IAM.StepUp(t.Context(), session, backoffice.Use{Scope: backoffice.ScopeRefund, Resource: "fol_1"}, "123456"); err == nil {
 		t.Error("attested without an answer")
 	}
-	if _, err := u.IAM.Refresh(t.Context(), &backoffice.Holder{Device: wireDevice, Proof: "proof"}, "rft_1", ""); err == nil {
+	if _, err := u.IAM.Refresh(t.Context(), &identity.Holder{Device: wireDevice, Proof: "proof"}, "rft_1", ""); err == nil {
 		t.Error("refreshed without an answer")
 	}
 	want := []string{
@@ -367,8 +373,8 @@ func TestIAMIsTold(t *testing.T) {
 		t.Errorf("refreshed with %v", h)
 	}
 	u, _ = newWire(t, `200 {"accessToken":"a","refreshToken":"b","expiresIn":900}`)
-	got, err := u.IAM.Refresh(t.Context(), &backoffice.Holder{Device: wireDevice}, "rft_1", "")
-	if err != nil || got != (backoffice.Tokens{AccessToken: "a", RefreshToken: "b", ExpiresIn: 900}) {
+	got, err := u.IAM.Refresh(t.Context(), &identity.Holder{Device: wireDevice}, "rft_1", "")
+	if err != nil || got != (identity.Tokens{AccessToken: "a", RefreshToken: "b", ExpiresIn: 900}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -388,7 +394,7 @@ func TestTenantIsAsked(t *testing.T) {
 	if err != nil || m.Suspended || m.Flags == nil || !slices.Equal(m.Roles, []backoffice.Role{backoffice.Owner}) || !m.Scope.Covers(wireProperty) || m.Scope.Covers(wireTenant) {
 		t.Errorf("%+v, %v", m, err)
 	}
-	owner := backoffice.PreferencesOwner{Tenant: wireTenant, Operator: "opt_1", Property: wireProperty}
+	owner := device.PreferencesOwner{Tenant: wireTenant, Operator: "opt_1", Property: wireProperty}
 	at := "http://tenant" + tenantPath + "/operators/opt_1/preferences"
 	const good = `200 {"payload":"theirs","version":3,"updatedAt":"2026-11-17T06:00:00Z"}`
 	u, w := newWire(t, good)
@@ -396,7 +402,7 @@ func TestTenantIsAsked(t *testing.T) {
 	if err != nil || p.Version != 3 || string(p.Payload) != `{}` || p.UpdatedAt.IsZero() {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := u.Tenant.ReplacePreferences(t.Context(), backoffice.PreferencesChange{Owner: owner, Seen: 2, Payload: []byte(`{"a":1}`)}, "key"); err != nil {
+	if _, err := u.Tenant.ReplacePreferences(t.Context(), device.PreferencesChange{Owner: owner, Seen: 2, Payload: []byte(`{"a":1}`)}, "key"); err != nil {
 		t.Error(err)
 	}
 	want := []string{"GET " + at + "?propertyId=" + wireProperty.String(), "PUT " + at + ` {"payload":{"a":1},"version":2,"propertyId":"` + wireProperty.String() + `"}`}
@@ -414,7 +420,7 @@ func TestTenantIsAsked(t *testing.T) {
 // Lists are read to their end, up to ten pages, and are as old as their oldest page.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	place := backoffice.Place{Tenant: wireTenant, Property: wireProperty}
+	place := board.Place{Tenant: wireTenant, Property: wireProperty}
 	page := func(minute int, cursor string) string {
 		return `200 {"asOf":"2026-11-17T06:` + strconv.Itoa(minute) + `:00Z","items":[{"roomNumber":"1","status":"dirty"}],"nextCursor":"` + cursor + `"}`
 	}
@@ -429,8 +435,8 @@ func TestPages(t *testing.T) {
 		"endless": {[]string{page(20, "a")}, 10, 20, []string{"", "a", "a", "a", "a", "a", "a", "a", "a", "a"}},
 	} {
 		u, w := newWire(t, tc.answers...)
-		r, err := u.House.Read(t.Context(), backoffice.SourceRooms, place)
-		rooms, _ := r.Value.([]backoffice.Room)
+		r, err := u.House.Read(t.Context(), board.SourceRooms, place)
+		rooms, _ := r.Value.([]board.Room)
 		if err != nil || len(rooms) != tc.items || r.AsOf.Minute() != tc.minute {
 			t.Errorf("%s: %d items as of %s, %v", name, len(rooms), r.AsOf, err)
 		}
@@ -447,10 +453,10 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: cursors (-want +got):\n%s", name, diff)
 		}
 	}
-	for source, answers := range map[backoffice.Source][]string{
-		backoffice.SourceRates:  {`200 {"asOf":"2026-11-17T06:00:00Z","items":[{"nightly":"1.5:AFN"}]}`},
-		backoffice.SourceRooms:  {page(1, "a"), `500 {}`},
-		backoffice.SourceAlerts: {`500 {}`},
+	for source, answers := range map[board.Source][]string{
+		board.SourceRates:  {`200 {"asOf":"2026-11-17T06:00:00Z","items":[{"nightly":"1.5:AFN"}]}`},
+		board.SourceRooms:  {page(1, "a"), `500 {}`},
+		board.SourceAlerts: {`500 {}`},
 	} {
 		u, _ := newWire(t, answers...)
 		if r, err := u.House.Read(t.Context(), source, place); bff.CodeOf(err) != bff.CodeUpstreamUnavailable {
@@ -484,7 +490,7 @@ func TestInboxesAreRead(t *testing.T) {
 		"forbidden":        {`403 {}`, "alr_1", bff.CodeUpstreamUnavailable},
 	} {
 		u, w := newWire(t, tc.answer)
-		got, err := u.Inboxes.FindEntry(t.Context(), backoffice.Alerts, wireTenant, wireProperty, tc.id)
+		got, err := u.Inboxes.FindEntry(t.Context(), inbox.Alerts, wireTenant, wireProperty, tc.id)
 		if (err != nil) != (tc.want != "") || err != nil && bff.CodeOf(err) != tc.want || err == nil && (got.ID != tc.id || got.Property != wireProperty) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -498,8 +504,8 @@ func TestInboxesAreRead(t *testing.T) {
 		items = append(items, entry("alr_"+strconv.Itoa(n), house))
 	}
 	u, w := newWire(t, `200 {"items":[`+strings.Join(items, ",")+`],"nextCursor":"c"}`)
-	got, err := u.Inboxes.FetchInbox(t.Context(), backoffice.Alerts, wireTenant, wireProperty, "tag")
-	if err != nil || len(got.Entries) != backoffice.MaxInbox || len(w.calls) != 3 {
+	got, err := u.Inboxes.FetchInbox(t.Context(), inbox.Alerts, wireTenant, wireProperty, "tag")
+	if err != nil || len(got.Entries) != inbox.MaxInbox || len(w.calls) != 3 {
 		t.Errorf("%d entries of %d pages, %v", len(got.Entries), len(w.calls), err)
 	}
 	if first, second := w.headers[0].Get("If-None-Match"), w.headers[1].Get("If-None-Match"); first != "tag" || second != "" {

@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/outbox"
 	"melmastoon.ghasi.io/bff/internal/postgres"
@@ -57,7 +58,7 @@ func TestLakeInTheCloud(t *testing.T) {
 	ctx, db := testkit.Context(t), openJobs(t)
 	storage, open := openStorage(t)
 	fake, warehouse := openBigQuery(t, "gs://the-lake")
-	keys, err := backoffice.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, 32))})
+	keys, err := audit.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, 32))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestLakeInTheCloud(t *testing.T) {
 			Topic: "subject", Envelope: "envelope", Created: "enqueued_at", Key: func(*bff.Envelope) string { return "" },
 		}),
 		News: backoffice.NewNewsroom("test"), Log: slog.New(slog.DiscardHandler), Bucket: open, Loader: warehouse,
-		Keys: func(context.Context) (*backoffice.AuditKeys, error) { return keys, nil },
+		Keys: func(context.Context) (*audit.AuditKeys, error) { return keys, nil },
 	})
 	for range 2 {
 		for _, j := range lake.Jobs() {

@@ -1,0 +1,162 @@
+// Package action takes the actions of operators to the services that carry them out.
+package action
+
+import (
+	"context"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// Command is an action that an operator wants to be taken.
+type Command struct {
+	Action *backoffice.Action
+	ID     bff.ID // of the resource; zero for what the action makes
+	// Posting is what a charge or a refund posts to the folio.
+	Posting *Posting
+	// WorkOrder is what is to be repaired.
+	WorkOrder *NewWorkOrder
+	// Attestation that came along; empty = none.
+	Attestation string
+	Once        backoffice.Once
+}
+
+// Posting is an amount that goes to a folio. The description is typed by a person: it
+// is handed on and kept nowhere.
+type Posting struct {
+	Amount      bff.Money
+	Description string
+}
+
+// NewWorkOrder is a work order to open. The title is typed by a person: it is handed
+// on and kept nowhere.
+type NewWorkOrder struct {
+	Title, Severity, RoomNumber string
+	BlocksRoom                  bool
+}
+
+// Done is what a service says of an action that it has carried out: ids, state,
+// version and moments.
+type Done map[string]any
+
+// Hands are the services that carry actions out.
+type Hands interface {
+	backoffice.Resources
+	// Carry has the action's service carry a command out at a property, once per key.
+	// An error that wraps ErrOutcomeUnknown says that it may have done so.
+	Carry(ctx context.Context, tenant, property bff.ID, c *Command) (Done, error)
+}
+
+// MutationProxied is the payload of mutation.proxied.v1: what another service was
+// asked to do, and how that ended.
+type MutationProxied struct {
+	Action       backoffice.ActionName `json:"action"`
+	Category     string                `json:"category"`
+	ResourceKind string                `json:"resourceKind"`
+	ResourceID   string                `json:"resourceId,omitempty"`
+	Outcome      backoffice.Outcome    `json:"outcome"`
+	ErrorCode    bff.Code              `json:"errorCode,omitempty"`
+	ActivityID   bff.ID                `json:"activityId"`
+	ProxiedAt    bff.Timestamp         `json:"proxiedAt"`
+	LatencyMs    int64                 `json:"latencyMs"`
+}
+
+// Subject implements Fact.
+func (MutationProxied) Subject() backoffice.Subject { return backoffice.SubjectMutationProxied }
+
+// Proxy takes actions of operators to the services that carry them out.
+type Proxy struct{ cfg ProxyConfig }
+
+// ProxyConfig is what a Proxy works with.
+type ProxyConfig struct {
+	Journal      backoffice.Journal // records refused roles
+	Hands        Hands
+	Mutations    backoffice.Mutations
+	Attestations backoffice.Attestations
+	Thresholds   Thresholds
+	Charges      Charges
+	// Today is the date that the clocks of a property show.
+	Today func(ctx context.Context, tenant, property bff.ID, now time.Time) (bff.Date, error)
+	// Teller tells at once what the event of a topic would.
+	Teller interface {
+		Changed(ctx context.Context, v *backoffice.Visit, topic string, at time.Time)
+	}
+	News *backoffice.Newsroom
+	Now  func() time.Time
+}
+
+// NewProxy returns a Proxy.
+func NewProxy(cfg ProxyConfig) *Proxy { return &Proxy{cfg} }
+
+// Do has a command carried out, once: the claim and an entry with an unknown outcome
+// are committed before the service is called, its answer after. A process that is
+// killed in between leaves a claim that the same request takes over.
+func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time.Time) (backoffice.Answer, error) {
+	a := c.Action
+	did := v.Activity(a.Category, string(a.Name), backoffice.Resource{Kind: a.Kind, ID: c.ID.String()}, now)
+	if !v.Member.HasAny(a.Roles) {
+		return backoffice.Answer{}, backoffice.Refuse(ctx, p.cfg.Journal, did, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
+	}
+	var end backoffice.Finished
+	answer, err := backoffice.Commit(ctx, p.cfg.Mutations, backoffice.Attempt{Activity: did, Once: c.Once}, func() (backoffice.Finished, error) {
+		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
+			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil
+		}
+		done, err := p.cfg.Hands.Carry(ctx, v.Session.Tenant, v.Property, &c)
+		end = backoffice.Finished{At: p.cfg.Now(), Failure: err}
+		if err == nil {
+			end.Answer = backoffice.Answer{Status: a.Status(), Receipt: backoffice.NewReceipt(done)}
+		}
+		did = did.Ended(err, end.At)
+		if a.New {
+			did.Resource.ID, _ = done[a.Member].(string)
+		}
+		e, err := p.cfg.News.Event(proxied(did, a), v.About(v.Property), v.Request, end.At)
+		if err != nil {
+			return backoffice.Finished{}, err
+		}
+		end.Events = []bff.Event{e}
+		if did.Outcome == backoffice.Failed && a.Large {
+			// It was not made and does not count, which is said while the key is ours. If this fails, it counts for the day: the next
+			// one may need a second factor that it would not have needed.
+			_ = p.cfg.Charges.UncountCharge(context.WithoutCancel(ctx), c.charged(v))
+		}
+		return end, nil
+	})
+	if !end.At.IsZero() && (did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown) {
+		p.cfg.Teller.Changed(ctx, v, a.Topic, end.At)
+	}
+	return answer, err
+}
+
+// permit checks what only the service that has the resource knows, and then uses up
+// the second factor: an attestation is not lost to a resource that is not there.
+func (p *Proxy) permit(ctx context.Context, v *backoffice.Visit, c *Command, now time.Time) error {
+	a := c.Action
+	if !a.New {
+		if err := a.IsHere(ctx, p.cfg.Hands, v, c.ID); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.Scope == "":
+		return nil
+	case a.Large:
+		return p.permitCharge(ctx, v, c, now)
+	}
+	return p.useFactor(ctx, v, c, now)
+}
+
+// useFactor uses up the second factor of a command.
+func (p *Proxy) useFactor(ctx context.Context, v *backoffice.Visit, c *Command, now time.Time) error {
+	return backoffice.ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, backoffice.Use{Scope: c.Action.Scope, Resource: c.ID.String(), Once: c.Once}, now)
+}
+
+// proxied is what the event says of an activity that has ended.
+func proxied(a backoffice.Activity, did *backoffice.Action) MutationProxied {
+	return MutationProxied{
+		Action: did.Name, Category: did.Category, ResourceKind: did.Kind, ResourceID: a.Resource.ID, Outcome: a.Outcome, ErrorCode: a.Code,
+		ActivityID: a.ID, ProxiedAt: bff.At(a.At), LatencyMs: a.Latency.Milliseconds(),
+	}
+}

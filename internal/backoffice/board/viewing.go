@@ -1,0 +1,64 @@
+package board
+
+import (
+	"context"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// DashboardFormat is the form in which a dashboard was asked for.
+type DashboardFormat string
+
+// The formats there are.
+const (
+	FormatDocument DashboardFormat = "json"
+	FormatLines    DashboardFormat = "ndjson"
+)
+
+// DashboardViewed is the payload of dashboard.viewed.v1.
+type DashboardViewed struct {
+	ViewedAt bff.Timestamp     `json:"viewedAt"`
+	Format   DashboardFormat   `json:"format"`
+	Roles    []backoffice.Role `json:"roles"`
+}
+
+// Subject implements Fact.
+func (DashboardViewed) Subject() backoffice.Subject { return backoffice.SubjectDashboardViewed }
+
+// WorkbenchViewed is the payload of workbench.viewed.v1.
+type WorkbenchViewed struct {
+	ViewedAt bff.Timestamp     `json:"viewedAt"`
+	View     backoffice.Part   `json:"view"`
+	Date     string            `json:"date,omitempty"` // of a view that has days
+	Filtered bool              `json:"filtered"`
+	Roles    []backoffice.Role `json:"roles"`
+}
+
+// Subject implements Fact.
+func (WorkbenchViewed) Subject() backoffice.Subject { return backoffice.SubjectWorkbenchViewed }
+
+// Viewings tells what operators look at: a share of it, for operational figures. A
+// viewing is no activity of the ledger, and may be lost.
+type Viewings struct {
+	journal backoffice.Journal
+	news    *backoffice.Newsroom
+}
+
+// NewViewings returns Viewings.
+func NewViewings(j backoffice.Journal, n *backoffice.Newsroom) *Viewings { return &Viewings{j, n} }
+
+// Reports says whether the viewing of a request is one of the share that is told.
+func (*Viewings) Reports(s backoffice.Subject, v *backoffice.Visit) bool {
+	return s.Sampled(v.Request.RequestID)
+}
+
+// Report commits a viewing.
+func (w *Viewings) Report(ctx context.Context, f backoffice.Fact, v *backoffice.Visit, at time.Time) error {
+	e, err := w.news.Event(f, v.About(v.Property), v.Request, at)
+	if err != nil {
+		return err
+	}
+	return w.journal.Record(ctx, nil, e)
+}

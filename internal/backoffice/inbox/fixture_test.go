@@ -1,0 +1,15 @@
+package inbox_test
+
+import "melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
+
+type ledger = backofficetest.Ledger
+
+var (
+	began      = backofficetest.Began
+	finishedAt = backofficetest.FinishedAt
+	tenant     = backofficetest.Tenant
+	device     = backofficetest.Device
+	property   = backofficetest.Property
+	sameIDs    = backofficetest.SameIDs
+	visitor    = backofficetest.Visitor
+)

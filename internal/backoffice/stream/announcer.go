@@ -1,0 +1,109 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+)
+
+// Seat is a device with a session that had a stream within the hour.
+type Seat struct {
+	Device   bff.ID
+	Operator string
+	Members  string // version of the operator's membership
+}
+
+// Seats lists the devices that are told what happens.
+type Seats interface {
+	// ListSeats returns those of a tenant, or of one operator if that is not empty.
+	ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]Seat, error)
+}
+
+const (
+	// scopeTimeout is how long memberships are looked up before a notice is written for
+	// the devices of operators that are not known yet: every stream checks it again.
+	scopeTimeout = 500 * time.Millisecond
+	scopeWorkers = 16
+)
+
+// Announcer is the Notifier that writes the logs of the devices concerned.
+type Announcer struct {
+	seats   Seats
+	members backoffice.Members
+	log     StreamLog
+}
+
+// NewAnnouncer returns an Announcer.
+func NewAnnouncer(s Seats, m backoffice.Members, l StreamLog) *Announcer { return &Announcer{s, m, l} }
+
+var _ backoffice.Notifier = (*Announcer)(nil)
+
+// Notify implements Notifier. After an error it may be repeated: devices that were
+// told are told again.
+func (a *Announcer) Notify(ctx context.Context, n backoffice.Notice) error {
+	e, err := entryOf(&n)
+	if err != nil {
+		return err
+	}
+	devices := []bff.ID{n.Device}
+	if n.Device.IsZero() {
+		seats, err := a.seats.ListSeats(ctx, n.Tenant, n.Operator)
+		if err != nil {
+			return err
+		}
+		devices = a.within(ctx, &n, seats)
+	}
+	if len(devices) == 0 {
+		return nil
+	}
+	return a.log.Append(ctx, n.Tenant, devices, e)
+}
+
+// within are the devices whose operators work for the notice's property. An operator
+// whose membership cannot be found out in time is not left out.
+func (a *Announcer) within(ctx context.Context, n *backoffice.Notice, seats []Seat) []bff.ID {
+	outside := map[string]bool{}
+	if !n.Property.IsZero() {
+		outside = a.outside(ctx, n, seats)
+	}
+	devices := make([]bff.ID, 0, len(seats))
+	for _, s := range seats {
+		if !outside[s.Operator] {
+			devices = append(devices, s.Device)
+		}
+	}
+	return devices
+}
+
+func (a *Announcer) outside(ctx context.Context, n *backoffice.Notice, seats []Seat) map[string]bool {
+	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
+	defer cancel()
+	versions := map[string]string{}
+	for _, s := range seats {
+		versions[s.Operator] = s.Members
+	}
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		free = make(chan struct{}, scopeWorkers)
+		out  = map[string]bool{}
+	)
+	for operator, version := range versions {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			m, err := a.members.FindMember(ctx, n.Tenant, operator, version)
+			if errors.Is(err, backoffice.ErrNoMember) || err == nil && !m.Scope.Covers(n.Property) {
+				mu.Lock()
+				defer mu.Unlock()
+				out[operator] = true
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}

@@ -11,28 +11,28 @@ export type Schemas = components['schemas'];
 /** The operations that a front end may call. */
 export type Operation = Exclude<keyof operations, 'consumeHandoff'>;
 
-// The compiler holds this table to the contract: every operation is there, and
-// stands where the contract has it.
+// Both tables are written from the contract (CONTRIBUTING.md, "a route"), and the compiler
+// holds them to it: every operation is there, and stands where the contract has it.
 const routes = {
-  search: ['POST', '/search'],
-  searchMap: ['POST', '/search/map'],
-  suggest: ['GET', '/suggest'],
+  challenge: ['GET', '/challenge'],
   facets: ['GET', '/facets'],
+  mintHandoff: ['POST', '/handoff'],
   hotel: ['GET', '/hotels/{propertyId}'],
   availability: ['GET', '/hotels/{propertyId}/availability'],
+  search: ['POST', '/search'],
+  searchMap: ['POST', '/search/map'],
+  session: ['GET', '/session'],
+  clearSession: ['POST', '/session/clear'],
+  setConsent: ['POST', '/session/consent'],
+  setCurrency: ['POST', '/session/currency'],
+  setLocale: ['POST', '/session/locale'],
+  suggest: ['GET', '/suggest'],
+  recordClick: ['POST', '/telemetry/click'],
+  recordFunnelStep: ['POST', '/telemetry/funnel'],
+  recordPageView: ['POST', '/telemetry/page-view'],
   wishlist: ['GET', '/wishlist'],
   addToWishlist: ['POST', '/wishlist'],
   removeFromWishlist: ['DELETE', '/wishlist/{propertyId}'],
-  mintHandoff: ['POST', '/handoff'],
-  session: ['GET', '/session'],
-  setLocale: ['POST', '/session/locale'],
-  setCurrency: ['POST', '/session/currency'],
-  setConsent: ['POST', '/session/consent'],
-  clearSession: ['POST', '/session/clear'],
-  recordClick: ['POST', '/telemetry/click'],
-  recordPageView: ['POST', '/telemetry/page-view'],
-  recordFunnelStep: ['POST', '/telemetry/funnel'],
-  challenge: ['GET', '/challenge'],
 } as const satisfies { [K in Operation]: Route<paths, operations[K]> };
 
 type Keyed = {
@@ -40,10 +40,14 @@ type Keyed = {
 }[Operation];
 
 /** Operations that happen once however often they are sent. */
-const once = { addToWishlist: true, removeFromWishlist: true, mintHandoff: true } as const satisfies Record<Keyed, true>;
+const once = {
+  mintHandoff: true,
+  addToWishlist: true,
+  removeFromWishlist: true,
+} as const satisfies Record<Keyed, true>;
 
-/** Operations that would count twice if they were sent twice. */
-const counted: ReadonlySet<Operation> = new Set<Operation>(['recordClick', 'recordPageView', 'recordFunnelStep']);
+/** Reports would count twice if they were sent twice. */
+const counted = (template: string): boolean => template.startsWith('/telemetry/');
 
 type Geo = Schemas['GeoQuery'];
 
@@ -91,7 +95,7 @@ export class ConsumerClient {
     const key = given.idempotencyKey ?? headers['Idempotency-Key'] ?? headers['X-Idempotency-Key'] ?? (operation in once ? ulid() : undefined);
     if (key !== undefined && !('X-Idempotency-Key' in headers)) headers['Idempotency-Key'] = key;
     const [method, template] = routes[operation];
-    const sent = { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable: !counted.has(operation) };
+    const sent = { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable: !counted(template) };
     const visit = this.#visit(operation, given.signal);
     try {
       const answer = await this.#transport.send((key === undefined ? sent : { ...sent, idempotencyKey: key }) as Parameters<Transport['send']>[0], visit);

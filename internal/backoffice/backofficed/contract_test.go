@@ -278,6 +278,8 @@ func TestRoutesAreDescribed(t *testing.T) {
 	if diff := cmp.Diff(described, served); diff != "" {
 		t.Errorf("described (-) and served (+):\n%s", diff)
 	}
+	testkit.CheckClientRoutes(t, testkit.StaffContract(t), "../../../clients/typescript/backoffice/routes.ts", backofficehttp.Bases()[0], "X-Idempotency-Key",
+		"refresh", "stream", "reauth")
 	for _, h := range backofficehttp.Headers().Written {
 		if !read[http.CanonicalHeaderKey(h)] {
 			t.Errorf("header %s is exposed and not described", h)

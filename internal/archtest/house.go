@@ -36,10 +36,10 @@ func House() Rule {
 			service("consumer", "adapters", []string{"internal/consumer/consumer*/..."}),
 			service("consumer", "command", []string{"cmd/bff-consumer"}),
 
-			service("backoffice", "domain", []string{
+			rooms(service("backoffice", "domain", []string{
 				"internal/backoffice", "internal/backoffice/action", "internal/backoffice/audit", "internal/backoffice/board", "internal/backoffice/device",
 				"internal/backoffice/identity", "internal/backoffice/inbox", "internal/backoffice/lock", "internal/backoffice/stream",
-			}),
+			})),
 			{
 				Name:          "backoffice fakes",
 				Packages:      []string{"internal/backoffice/backofficetest"},
@@ -230,6 +230,13 @@ func House() Rule {
 // also lets a group import others.
 func also(g Group, imports ...string) Group {
 	g.Imports = append(g.Imports, imports...)
+	return g
+}
+
+// rooms holds a domain to a kernel, its first package, and rooms around it that a reader
+// gets through in a morning.
+func rooms(g Group) Group {
+	g.Rooms, g.MaxTypes = true, 45
 	return g
 }
 

@@ -66,6 +66,12 @@ type Group struct {
 	Refused []string
 	// Pure bans the network, files, processes and the clock.
 	Pure bool
+	// Rooms says that the first package is a kernel, which imports none of the others,
+	// and that each of those imports it alone.
+	Rooms bool
+	// MaxTypes bounds the exported types of a package: one with more is not read in a
+	// morning. Zero = no bound.
+	MaxTypes int
 	// NamesNoService bans the words of Rule.Unnamed in identifiers and strings.
 	NamesNoService bool
 	// TestLibraries says that these packages never run in production.
@@ -109,6 +115,9 @@ func (c *check) pkg(dir string, files []*File) {
 		c.report(dir, "package is in no group of the import rule")
 		return
 	}
+	if n := exported(files); g.MaxTypes > 0 && n > g.MaxTypes {
+		c.report(dir, "%d exported types, at most %d are allowed", n, g.MaxTypes)
+	}
 	for _, f := range files {
 		for _, imp := range f.Imports {
 			if why := c.refuses(g, dir, f.Test, imp.Name); why != "" {
@@ -134,6 +143,16 @@ func (c *check) pkg(dir string, files []*File) {
 			}
 		}
 	}
+}
+
+// exported counts the exported types of a package, tests aside.
+func exported(files []*File) (n int) {
+	for _, f := range files {
+		if !f.Test {
+			n += f.Types
+		}
+	}
+	return n
 }
 
 // names looks for the services' names in code; comments may say who uses it.
@@ -200,6 +219,8 @@ func (c *check) refusesOwn(g *Group, dir string, test bool, target string) strin
 		return "that package is in no group of the import rule"
 	case bound && !test && !slices.Contains(importers, dir):
 		return "only for " + strings.Join(importers, ", ")
+	case g.Rooms && g == other && !test && target != g.Packages[0]:
+		return "a room imports the kernel alone, and the kernel no room"
 	case sameSubtree(g, dir, target),
 		slices.Contains(g.Imports, other.Name),
 		test && slices.Contains(c.InTests, other.Name),

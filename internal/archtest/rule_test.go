@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +28,10 @@ func sound() map[string]string {
 			bff+"/internal/consumer/consumerstore", bff+"/internal/consumer/consumerupstream", bff+"/internal/redis"),
 		"cmd/bff-consumer/main.go":                         source("os", bff+"/internal/consumer/consumerd"),
 		"internal/backoffice/backoffice.go":                source(bff),
-		"internal/backoffice/backofficehttp/http.go":       source(bff+"/internal/backoffice", bff+"/internal/web"),
+		"internal/backoffice/lock/lock.go":                 source(bff + "/internal/backoffice"),
+		"internal/backoffice/lock/lock_test.go":            source(bff + "/internal/backoffice/inbox"),
+		"internal/backoffice/inbox/inbox.go":               source(bff + "/internal/backoffice"),
+		"internal/backoffice/backofficehttp/http.go":       source(bff+"/internal/backoffice", bff+"/internal/backoffice/lock", bff+"/internal/web"),
 		"internal/backoffice/backofficed/backofficed.go":   source(bff + "/internal/backoffice/backofficehttp"),
 		"cmd/bff-backoffice/main.go":                       source(bff + "/internal/backoffice/backofficed"),
 		"internal/web/web.go":                              source("net/http", bff, bff+"/contracts"),
@@ -55,6 +59,15 @@ func source(imports ...string) string {
 	b.WriteString("package p\n")
 	for _, path := range imports {
 		b.WriteString("import _ \"" + path + "\"\n")
+	}
+	return b.String()
+}
+
+// types declares exported types.
+func types(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "\tT%d int\n", i)
 	}
 	return b.String()
 }
@@ -119,6 +132,9 @@ func TestBreachIsFound(t *testing.T) {
 		{"domain waits", "internal/backoffice/x.go", "package p\nimport \"time\"\nfunc f() { <-time.After(1) }\n", "internal/backoffice/x.go:3: backoffice domain mentions time.After:"},
 		{"domain hides the clock", "internal/consumer/x.go", "package p\nimport . \"time\"\n", "internal/consumer/x.go:2: consumer domain mentions import . \"time\":"},
 		{"breach behind a build tag", "internal/consumer/x.go", "//go:build never\n\npackage p\nimport \"os\"\n", "internal/consumer/x.go:4: consumer domain imports os"},
+		{"a room knows another room", "internal/backoffice/lock/x.go", source(bff + "/internal/backoffice/inbox"), "internal/backoffice/lock/x.go:2: backoffice domain imports " + bff + "/internal/backoffice/inbox: a room imports the kernel alone"},
+		{"the kernel knows a room", "internal/backoffice/x.go", source(bff + "/internal/backoffice/inbox"), "internal/backoffice/x.go:2: backoffice domain imports " + bff + "/internal/backoffice/inbox: a room imports the kernel alone"},
+		{"a room is a hall", "internal/backoffice/lock/x.go", "package p\ntype (\n" + types(46) + ")\n", "internal/backoffice/lock: 46 exported types, at most 45"},
 		{"adapter knows another adapter", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerstore"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
 		{"adapter knows the other service", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
 		{"adapter knows its root", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerd"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},

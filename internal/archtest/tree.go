@@ -25,6 +25,7 @@ type File struct {
 	Imports []Use  // imported paths
 	Clock   []Use  // mentions of functions that read or wait on the clock
 	Words   []Use  // identifiers and literal strings, imports aside
+	Types   int    // exported types
 }
 
 // Use is a name and the line it stands on.
@@ -116,6 +117,15 @@ func parse(fsys fs.FS, name string) (*File, error) {
 		}
 	}
 
+	for _, d := range parsed.Decls {
+		if g, ok := d.(*ast.GenDecl); ok {
+			for _, spec := range g.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok && t.Name.IsExported() {
+					file.Types++
+				}
+			}
+		}
+	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:

@@ -1,4 +1,4 @@
-import { address, type Arguments, type LooseCall, type Method } from '../core/contract.js';
+import { address, type Arguments, type Conditional, type LooseCall, type Method, type Whole } from '../core/contract.js';
 import { ProblemError, parse } from '../core/errors.js';
 import { ulid } from '../core/keys.js';
 import { Transport, type Hooks, type Incoming, type Outgoing, type TransportOptions } from '../core/transport.js';
@@ -108,7 +108,9 @@ export class BackofficeClient {
    * again with the `idempotencyKey` of the error. A key that is older than a day is not tried any more:
    * the error's `known` then says what became of the change.
    */
-  async call<K extends Operation>(operation: K, ...[call]: Arguments<Call<K>>): Promise<Answer<K>> {
+  call<K extends Operation>(operation: K, call: Call<K> & Conditional): Promise<Answer<K>>;
+  call<K extends Operation>(operation: K, ...call: Arguments<Call<K>>): Promise<Whole<Answer<K>>>;
+  async call<K extends Operation>(operation: K, call?: Call<K>): Promise<Answer<K>> {
     return (await this.#exchange(this.#outgoing(operation, (call ?? {}) as LooseCall))) as unknown as Answer<K>;
   }
 

@@ -1,20 +1,16 @@
 import { parse } from '../core/errors.js';
 import { Parser, type Message } from './parser.js';
+import type { components } from './schema.js';
 
 export const channels = ['ai', 'alerts', 'sync', 'locks', 'session', 'dashboard'] as const;
 
 export type Channel = (typeof channels)[number];
 
-/** Something that happened. It holds ids, counts and states; what has changed is fetched. */
-export interface StreamEvent {
+/** Something that happened, told apart by `type`. It holds ids, counts and states; what has changed is fetched. */
+export type StreamEvent = components['schemas']['StreamEvent'] & {
   readonly id: string;
   readonly channel: Channel;
-  readonly type: string;
-  readonly at: string;
-  readonly propertyId?: string;
-  readonly causedBy?: string;
-  readonly data?: unknown;
-}
+};
 
 /** A request that needs a token and a proof of the device's key. */
 export interface Unsigned {
@@ -208,7 +204,7 @@ export class StaffStream {
         return;
     }
     if (!(channels as readonly string[]).includes(message.event)) return;
-    const event = parse(message.data) as Omit<StreamEvent, 'id' | 'channel'> | undefined;
+    const event = parse(message.data) as components['schemas']['StreamEvent'] | undefined;
     if (event === undefined) {
       this.#options.onGap([message.event as Channel]);
     } else if (event.causedBy === undefined || !this.#sent.has(bare(event.causedBy))) {

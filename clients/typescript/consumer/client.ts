@@ -1,5 +1,5 @@
 import type { Solver } from '../challenge/index.js';
-import { address, type AnswerOf, type Arguments, type CallOf, type LooseCall, type Route } from '../core/contract.js';
+import { address, type AnswerOf, type Arguments, type CallOf, type Conditional, type LooseCall, type Route, type Whole } from '../core/contract.js';
 import type { ProblemError } from '../core/errors.js';
 import { ulid } from '../core/keys.js';
 import { Transport, type Hooks, type TransportOptions } from '../core/transport.js';
@@ -89,7 +89,9 @@ export class ConsumerClient {
    *
    * A call that may happen only once has an idempotency key, which its retries share.
    */
-  async call<K extends Operation>(operation: K, ...[call]: Arguments<Call<K>>): Promise<Answer<K>> {
+  call<K extends Operation>(operation: K, call: Call<K> & Conditional): Promise<Answer<K>>;
+  call<K extends Operation>(operation: K, ...call: Arguments<Call<K>>): Promise<Whole<Answer<K>>>;
+  async call<K extends Operation>(operation: K, call?: Call<K>): Promise<Answer<K>> {
     const given = (call ?? {}) as LooseCall;
     const headers: Record<string, unknown> = { ...given.headers };
     const key = given.idempotencyKey ?? headers['Idempotency-Key'] ?? headers['X-Idempotency-Key'] ?? (operation in once ? ulid() : undefined);

@@ -52,6 +52,14 @@ export type AnswerOf<O> = {
   [S in Good<O>]: { readonly status: S; readonly data: Json<Responses<O>[S]>; readonly headers: Headers };
 }[Good<O>];
 
+/** A call that names what the caller has: it may be answered that this is still the answer (304), without data. */
+export interface Conditional {
+  readonly headers: { readonly 'If-None-Match': string };
+}
+
+/** The answer to a call that is not conditional: it has data. */
+export type Whole<Answer> = Exclude<Answer, { readonly status: 304 }>;
+
 type Value = string | number | boolean | readonly (string | number)[] | undefined;
 
 /** A call without its types. */

@@ -43,9 +43,9 @@ const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--noUnc
 const node = ['--typeRoots', join(here, 'node_modules/@types'), '--types', 'node', '--lib', 'es2022'];
 const browser = ['--lib', 'es2022,dom,dom.iterable'];
 for (const [name, ...args] of [
-  ['NodeNext', '--module', 'nodenext', ...node, 'everywhere.ts', 'node.ts', 'commonjs.cts'],
-  ['Bundler', '--module', 'es2022', '--moduleResolution', 'bundler', ...browser, 'everywhere.ts', 'page.ts'],
-  ['Node10', '--module', 'es2022', '--moduleResolution', 'node10', ...node, 'everywhere.ts', 'node.ts'],
+  ['NodeNext', '--module', 'nodenext', ...node, 'everywhere.ts', 'types.ts', 'node.ts', 'commonjs.cts'],
+  ['Bundler', '--module', 'es2022', '--moduleResolution', 'bundler', ...browser, 'everywhere.ts', 'types.ts', 'page.ts'],
+  ['Node10', '--module', 'es2022', '--moduleResolution', 'node10', ...node, 'everywhere.ts', 'types.ts', 'node.ts'],
 ]) {
   try {
     run(process.execPath, [tsc, ...strict, ...args], project);

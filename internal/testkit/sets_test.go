@@ -145,7 +145,7 @@ func keyOf[T any](words []T) string {
 // sources are the packages that write or read the words of the contracts.
 var sources = []string{
 	".", "internal/consumer", "internal/consumer/bot", "internal/consumer/consumerguard", "internal/consumer/consumerhttp",
-	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache", "internal/backoffice", "internal/backoffice/backofficeguard",
+	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache", "internal/backoffice", "internal/backoffice/backofficeguard", "internal/backoffice/backofficehttp",
 }
 
 // codeSets returns the sets of words in the code, each with the places that have

@@ -77,7 +77,7 @@ test('an instance is killed, and the stream goes on at the other with nothing mi
     },
   });
   const followed = stream.follow(stop.signal);
-  const heard = (alert: string): boolean => events.some((e) => e.channel === 'alerts' && JSON.stringify(e.data).includes(alert));
+  const heard = (alert: string): boolean => events.some((e) => e.type === 'alert.raised' && e.data.alertId === alert);
   await until(() => gaps.length > 0); // ready: a fresh app fetches everything
   const first = await raise(property);
   await until(() => heard(first));

@@ -66,7 +66,7 @@ export function read(event: StreamEvent): string {
     case 'dashboard.changed':
       return event.data.parts.join();
     case 'alert.raised':
-      return event.data?.alertId ?? '';
+      return event.data.alertId ?? '';
     case 'cursor.advanced':
       return String(event.data.cursorVersion);
     default:

@@ -83,6 +83,11 @@ func (id Identity) placed() Identity {
 	return id
 }
 
+// Describe lists the settings of a service's commands.
+func (id Identity) Describe(cli any) ([]*daemon.Setting, error) {
+	return daemon.Describe(cli, id.Name, id.options()...)
+}
+
 func (id Identity) options() []kong.Option {
 	names := make([]string, len(id.Jobs))
 	for i, j := range id.Jobs {

@@ -384,11 +384,11 @@ func TestIsolationIsRequired(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
-	section, err := service.DescribeSettings(Identity(), &commands{})
+	settings, err := Identity().Describe(&commands{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.CheckSection(t, "settings.md", section)
+	testkit.CheckDescribedSettings(t, Identity().Name, settings)
 }
 
 func TestJobsAreDescribed(t *testing.T) {

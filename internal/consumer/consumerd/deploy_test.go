@@ -20,11 +20,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 	if err := cli.Serve.assemble(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	section, err := service.DescribeMetrics(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.CheckSection(t, "metrics.md", section)
+	testkit.CheckMetrics(t, p.Name, p.Metrics)
 }
 
 func TestTopicsAreDescribed(t *testing.T) {

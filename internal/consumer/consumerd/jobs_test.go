@@ -16,7 +16,6 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/postgres"
-	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
 )
@@ -160,11 +159,11 @@ func TestPrune(t *testing.T) {
 func TestSettingsAreDescribed(t *testing.T) {
 	t.Parallel()
 	testkit.CheckSettings(t, Config{})
-	section, err := service.DescribeSettings(Identity(), &commands{})
+	settings, err := Identity().Describe(&commands{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.CheckSection(t, "settings.md", section)
+	testkit.CheckDescribedSettings(t, Identity().Name, settings)
 }
 
 func TestJobsAreDescribed(t *testing.T) {

@@ -1,26 +1,22 @@
-package service
+package testkit
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"melmastoon.ghasi.io/bff/internal/daemon"
 )
 
-// DescribeSettings returns a service's settings as the tables of docs/settings.md:
-// one per set of commands that read them.
-func DescribeSettings(id Identity, cli any) (string, error) {
-	all, err := daemon.Describe(cli, id.Name, id.options()...)
-	if err != nil {
-		return "", err
-	}
+// CheckDescribedSettings holds docs/settings.md to a service's settings: one table per set of commands that read them.
+func CheckDescribedSettings(t *testing.T, service string, all []*daemon.Setting) {
+	t.Helper()
 	var groups []string
 	rows := map[string][]*daemon.Setting{}
 	for _, s := range all {
@@ -31,14 +27,14 @@ func DescribeSettings(id Identity, cli any) (string, error) {
 		rows[commands] = append(rows[commands], s)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n", id.Name)
+	fmt.Fprintf(&b, "## %s\n", service)
 	for _, commands := range groups {
 		fmt.Fprintf(&b, "\n### %s\n\n| Variable | Flag | Default | Needed by | Meaning |\n|---|---|---|---|---|\n", commands)
 		for _, s := range rows[commands] {
 			fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", strings.Join(s.Variables, "`, `"), s.Flag, shown(s.Default), needed(s), meaning(s))
 		}
 	}
-	return b.String(), nil
+	CheckSection(t, "settings.md", b.String())
 }
 
 func shown(value string) string {
@@ -63,23 +59,22 @@ func meaning(s *daemon.Setting) string {
 	return help
 }
 
-// described reads what a metric says of itself, which it says in one way only.
-var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*")(?:, unit: "[^"]*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+// describedMetric reads what a metric says of itself, which it says in one way only.
+var describedMetric = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*")(?:, unit: "[^"]*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// DescribeMetrics returns the metrics that a process registers as a table of
-// docs/metrics.md, those of Go and of the operating system left out.
-func DescribeMetrics(p *Process) (string, error) {
+// CheckMetrics holds docs/metrics.md to the metrics that a service registers, those of Go and of the operating system left out.
+func CheckMetrics(t *testing.T, service string, registered prometheus.Collector) {
+	t.Helper()
 	found := make(chan *prometheus.Desc)
 	go func() {
-		p.Metrics.Describe(found)
+		registered.Describe(found)
 		close(found)
 	}()
 	rows := map[string]string{}
-	var errs []error
 	for d := range found {
-		m := described.FindStringSubmatch(d.String())
+		m := describedMetric.FindStringSubmatch(d.String())
 		if m == nil {
-			errs = append(errs, fmt.Errorf("cannot read %s", d))
+			t.Errorf("cannot read %s", d)
 			continue
 		}
 		name, _ := strconv.Unquote(m[1])
@@ -92,18 +87,18 @@ func DescribeMetrics(p *Process) (string, error) {
 			l, _, _ = strings.Cut(l, "=")
 			labels = append(labels, "`"+l+"`")
 		}
-		rows[name] = fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, kindOf(name), strings.Join(labels, ", "), strings.ReplaceAll(help, "|", "\\|"))
+		rows[name] = fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, metricKind(name), strings.Join(labels, ", "), strings.ReplaceAll(help, "|", "\\|"))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n", p.Name)
+	fmt.Fprintf(&b, "## %s\n\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n", service)
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		b.WriteString(rows[name])
 	}
-	return b.String(), errors.Join(errs...)
+	CheckSection(t, "metrics.md", b.String())
 }
 
-// kindOf tells a metric's kind by its name, as Prometheus wants names to be.
-func kindOf(name string) string {
+// metricKind tells a metric's kind by its name, as Prometheus wants names to be.
+func metricKind(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total") && !strings.HasSuffix(name, "_pool_total"):
 		return "counter"

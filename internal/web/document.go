@@ -16,7 +16,7 @@ import (
 type document struct {
 	nodes []node
 	bad   bff.FieldErrors
-	asked *Recorder // nil outside of tests
+	asked Asked // nil outside of tests
 }
 
 // node is one value. The nodes of one object or array are linked. Names and
@@ -144,7 +144,7 @@ type root struct {
 }
 
 func newRoot(ctx context.Context, nodes []node) *root {
-	r := &root{document: document{nodes: nodes, asked: recorderOf(ctx)}}
+	r := &root{document: document{nodes: nodes, asked: askedOf(ctx)}}
 	r.doc = &r.document
 	return r
 }

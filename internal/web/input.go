@@ -65,10 +65,14 @@ func (in *Input) find(name string) *node {
 
 // given is find for a member that is read, if it is there and not null.
 func (in *Input) given(name string) *node {
-	if in.doc.asked != nil {
-		in.doc.asked.add(in.field(name))
-	}
+	in.ask(name)
 	return in.present(name)
+}
+
+func (in *Input) ask(name string, words ...string) {
+	if in.doc.asked != nil {
+		in.doc.asked(in.field(name), words)
+	}
 }
 
 func (in *Input) present(name string) *node {
@@ -81,9 +85,7 @@ func (in *Input) present(name string) *node {
 // Members are the members as encoding/json would have them, for objects whose
 // names are the client's own.
 func (in *Input) Members() map[string]any {
-	if in.doc.asked != nil {
-		in.doc.asked.add(in.field("*"))
-	}
+	in.ask("*")
 	out := map[string]any{}
 	if nodes := in.doc.nodes; len(nodes) > 0 {
 		for i := nodes[in.at].first; i != 0; i = nodes[i].next {
@@ -148,7 +150,7 @@ func unicodeFault(s string, maxRunes int) string {
 // Enum reads one of a closed set of words.
 func (in *Input) Enum(name string, allowed ...string) string {
 	s := in.String(name, 64)
-	in.doc.asked.offer(in.field(name), allowed)
+	in.ask(name, allowed...)
 	if s == "" {
 		return ""
 	}
@@ -328,7 +330,7 @@ func (in *Input) Strings(name string, most, maxRunes int) []string {
 // and left empty.
 func (in *Input) Enums(name string, most int, allowed ...string) []string {
 	out := in.Strings(name, most, 64)
-	in.doc.asked.offer(in.field(name), allowed)
+	in.ask(name, allowed...)
 	for i, s := range out {
 		if s != "" && !slices.Contains(allowed, s) {
 			in.Offer(entry(name, i), allowed)

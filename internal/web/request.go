@@ -71,3 +71,19 @@ func Header(h http.Header, name string) string {
 	}
 	return ""
 }
+
+// Asked hears of every member that a handler reads of a body or a query, by its path (dates.checkIn; metadata.* where all members are read),
+// whether or not the client sent it, and of the words that it may have. The members of an object that is absent are not read.
+type Asked func(path string, words []string)
+
+type askedKey struct{}
+
+// WithAsked returns a context whose requests tell it, for tests that hold handlers to the contract.
+func WithAsked(ctx context.Context, asked Asked) context.Context {
+	return context.WithValue(ctx, askedKey{}, asked)
+}
+
+func askedOf(ctx context.Context) Asked {
+	asked, _ := ctx.Value(askedKey{}).(Asked)
+	return asked
+}

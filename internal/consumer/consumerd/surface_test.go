@@ -85,8 +85,8 @@ func TestRequestMembersAreDescribed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var asked web.Recorder
-			r := httptest.NewRequestWithContext(web.WithRecorder(t.Context(), &asked), method,
+			var asked testkit.Asked
+			r := httptest.NewRequestWithContext(web.WithAsked(t.Context(), asked.Add), method,
 				apiBase+path+"?"+query.Encode(), strings.NewReader(string(body)))
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()

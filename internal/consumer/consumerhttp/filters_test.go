@@ -15,6 +15,7 @@ import (
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -101,8 +102,8 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked web.Recorder
-	in, err := web.ParseText(web.WithRecorder(t.Context(), &asked), string(all))
+	var asked testkit.Asked
+	in, err := web.ParseText(web.WithAsked(t.Context(), asked.Add), string(all))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (singleOperator) FindMember(_ context.Context, _ bff.ID, operator, _ string
 	return &backoffice.Member{DisplayName: "doctor", Roles: []backoffice.Role{backoffice.FrontDesk}}, nil
 }
 
-// FindProperty implements backoffice.Properties.
+// FindProperty implements board.Properties.
 func (singleOperator) FindProperty(context.Context, bff.ID, bff.ID) (board.Property, error) {
 	return board.Property{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such property")
 }

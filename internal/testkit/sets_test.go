@@ -16,6 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 )
 
 // growing is the pattern of a member of an event whose set of words may grow: the known ones
@@ -145,7 +146,9 @@ func keyOf[T any](words []T) string {
 // sources are the packages that write or read the words of the contracts.
 var sources = []string{
 	".", "internal/consumer", "internal/consumer/bot", "internal/consumer/consumerguard", "internal/consumer/consumerhttp",
-	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache", "internal/backoffice", "internal/backoffice/backofficeguard", "internal/backoffice/backofficehttp",
+	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache", "internal/backoffice", "internal/backoffice/action", "internal/backoffice/audit",
+	"internal/backoffice/board", "internal/backoffice/device", "internal/backoffice/identity", "internal/backoffice/inbox", "internal/backoffice/lock",
+	"internal/backoffice/stream", "internal/backoffice/backofficeguard", "internal/backoffice/backofficehttp", "internal/backoffice/backofficehttp",
 }
 
 // codeSets returns the sets of words in the code, each with the places that have
@@ -198,8 +201,8 @@ func (c *collector) add(at ast.Node, words []string) {
 // each resource.
 func (c *collector) readTables() {
 	tables := map[string][]string{}
-	for _, w := range backoffice.Widgets() {
-		tables["backoffice.Widgets"] = append(tables["backoffice.Widgets"], string(w.ID))
+	for _, w := range board.Widgets() {
+		tables["board.Widgets"] = append(tables["board.Widgets"], string(w.ID))
 	}
 	for _, a := range backoffice.Actions() {
 		if a.Transition {

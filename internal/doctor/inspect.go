@@ -78,10 +78,11 @@ func inspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (f
 	}
 	stands := map[object]bool{}
 	var o object
-	err = each(ctx, db, []any{&o.kind, &o.table, &o.name}, func() error { stands[o] = true; return nil }, `SELECT CASE WHEN relkind IN ('r', 'p') THEN 'table' ELSE 'index' END, '', relname::text FROM pg_class
+	rows, _ := db.Query(ctx, `SELECT CASE WHEN relkind IN ('r', 'p') THEN 'table' ELSE 'index' END, '', relname::text FROM pg_class
 			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'i', 'I')
 		UNION ALL SELECT 'column', relname::text, attname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
-			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema))
+			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema)) // its error is that of the rows
+	_, err = pgx.ForEachRow(rows, []any{&o.kind, &o.table, &o.name}, func() error { stands[o] = true; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("inspect schema: %w", err)
 	}
@@ -146,7 +147,10 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 		name            string
 		enabled, forced bool
 	)
-	err = each(ctx, tx, []any{&name, &enabled, &forced}, func() error {
+	rows, _ := tx.Query(ctx, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
+		WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')
+			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema)) // its error is that of the rows
+	_, err = pgx.ForEachRow(rows, []any{&name, &enabled, &forced}, func() error {
 		tables++
 		switch at := quote(set.Schema, name); {
 		case !enabled:
@@ -155,39 +159,25 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 			flaws = append(flaws, wrong(name, "does not force row level security: its owner is not bound", "ALTER TABLE "+at+" FORCE ROW LEVEL SECURITY"))
 		}
 		return nil
-	}, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
-		WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')
-			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema))
+	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("inspect tables: %w", err)
 	}
 	return tables, flaws, nil
 }
 
-// each runs a query and scans its rows one by one.
-func each(ctx context.Context, on interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, scan []any, row func() error, sql string, args ...any,
-) error {
-	rows, err := on.Query(ctx, sql, args...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, scan, row)
-	return err
-}
-
 // listPolicies reads the policies of a schema. The schema is an expression of ours.
 func listPolicies(ctx context.Context, tx pgx.Tx, schema string) (map[string]policy, error) {
 	out := map[string]policy{}
 	var p policy
-	err := each(ctx, tx, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
-		out[p.key()] = p
-		return nil
-	}, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
+	rows, _ := tx.Query(ctx, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
 			array_to_string(ARRAY(SELECT CASE WHEN r = 0 THEN 'public' ELSE pg_get_userbyid(r)::text END FROM unnest(polroles) r ORDER BY 1), ', '),
 			coalesce(pg_get_expr(polqual, polrelid), ''), coalesce(pg_get_expr(polwithcheck, polrelid), '')
-		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema)
+		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema) // its error is that of the rows
+	_, err := pgx.ForEachRow(rows, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
+		out[p.key()] = p
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("inspect policies: %w", err)
 	}

@@ -195,8 +195,8 @@ func TestRequestMembersAreDescribed(t *testing.T) {
 		}
 		r.header.Set("X-Idempotency-Key", bff.NewID(bff.PrefixRequest, f.clock()).ULID())
 		r.header.Set("If-Match", `"1"`)
-		var asked web.Recorder
-		w := f.sendWith(web.WithRecorder(t.Context(), &asked), 0, r)
+		var asked testkit.Asked
+		w := f.sendWith(web.WithAsked(t.Context(), asked.Add), 0, r)
 		if len(want) > 0 && w.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s, want a refusal of every member", pattern, w.Code, w.Body)
 		}

@@ -62,7 +62,7 @@ type MutationProxied struct {
 	LatencyMs    int64                 `json:"latencyMs"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (MutationProxied) Subject() backoffice.Subject { return backoffice.SubjectMutationProxied }
 
 // Proxy takes actions of operators to the services that carry them out.

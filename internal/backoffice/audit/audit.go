@@ -398,7 +398,7 @@ type AuditSealed struct {
 	Entries int64 `json:"entries"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (AuditSealed) Subject() backoffice.Subject { return backoffice.SubjectAuditSealed }
 
 // Event is that of a head with so many new entries.

@@ -51,7 +51,7 @@ func NewCursors(store *cache.Store, keys redis.Keys, source CursorSource, copies
 	return &Cursors{keys: keys, source: source, copies: copies, cache: opened}, err
 }
 
-// FindCursor implements backoffice.Cursors.
+// FindCursor implements device.Cursors.
 func (c *Cursors) FindCursor(ctx context.Context, tenant, dev bff.ID) (device.SyncCursor, error) {
 	keys, err := c.keys.Tenant(tenant)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Cursors) fetch(ctx context.Context, tenant, device bff.ID) (device.Sync
 	return kept, nil
 }
 
-// ForgetCursor implements backoffice.Cursors.
+// ForgetCursor implements device.Cursors.
 func (c *Cursors) ForgetCursor(ctx context.Context, tenant, device bff.ID) error {
 	keys, err := c.keys.Tenant(tenant)
 	if err != nil {

@@ -54,7 +54,7 @@ func readingTag(tenant, property bff.ID) string {
 	return "reading:" + tenant.String() + ":" + property.String()
 }
 
-// Read implements backoffice.House. A caller whose time is up gets the last good
+// Read implements board.House. A caller whose time is up gets the last good
 // reading; the call goes on, and its answer serves the next.
 func (h *House) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	keys, err := h.keys.Tenant(at.Tenant)

@@ -72,7 +72,7 @@ func wholeTag(p backoffice.Part, tenant bff.ID) string {
 	return string(p) + ":" + tenant.String() + ":*"
 }
 
-// ListInbox implements backoffice.Mirrors.
+// ListInbox implements inbox.Mirrors.
 func (i *Inboxes) ListInbox(ctx context.Context, of inbox.Inbox, tenant, property bff.ID) (inbox.Mirror, error) {
 	keys, err := i.keys.Tenant(tenant)
 	if err != nil {

@@ -62,7 +62,7 @@ func NewPreferences(cfg PreferencesConfig) (*Preferences, error) {
 	return &Preferences{cfg: cfg, cache: opened}, err
 }
 
-// FindPreferences implements backoffice.PreferencesReader.
+// FindPreferences implements device.PreferencesReader.
 func (p *Preferences) FindPreferences(ctx context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	keys, err := p.cfg.Keys.Tenant(o.Tenant)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Preferences) fetch(ctx context.Context, o device.PreferencesOwner) (dev
 	return kept, nil
 }
 
-// ForgetPreferences implements backoffice.PreferencesReader.
+// ForgetPreferences implements device.PreferencesReader.
 func (p *Preferences) ForgetPreferences(ctx context.Context, o device.PreferencesOwner) error {
 	keys, err := p.cfg.Keys.Tenant(o.Tenant)
 	if err != nil {

@@ -42,7 +42,7 @@ func NewProperties(store *cache.Store, keys redis.Keys, next board.Properties) (
 	return &Properties{next: next, cache: c, keys: keys}, err
 }
 
-// FindProperty implements backoffice.Properties.
+// FindProperty implements board.Properties.
 func (p *Properties) FindProperty(ctx context.Context, tenant, property bff.ID) (board.Property, error) {
 	keys, err := p.keys.Tenant(tenant)
 	if err != nil {

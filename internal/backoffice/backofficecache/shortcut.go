@@ -55,7 +55,7 @@ func NewShortcuts(store *cache.Store, keys redis.Keys, source ThemeSource) (*Sho
 // unthemed stands in the key where the version of a theme is not known.
 const unthemed = "none"
 
-// FindShortcuts implements backoffice.ShortcutMaps. Shortcuts do not wait for a theme:
+// FindShortcuts implements device.ShortcutMaps. Shortcuts do not wait for a theme:
 // while theme-config-service is away they are those without one.
 func (s *Shortcuts) FindShortcuts(ctx context.Context, tenant bff.ID) (device.ShortcutMap, error) {
 	keys, err := s.keys.Tenant(tenant)

@@ -50,7 +50,7 @@ func (h *handsFake) carried() (done, calls int) {
 	return len(h.done), h.calls
 }
 
-// FindProperty implements backoffice.Hands.
+// FindProperty implements action.Hands.
 func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Acti
 	return bff.MustParseID(bff.PrefixProperty, house), nil
 }
 
-// Carry implements backoffice.Hands.
+// Carry implements action.Hands.
 func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (ac
 	return done, nil
 }
 
-// FindEntry implements backoffice.EntryFinder.
+// FindEntry implements inbox.EntryFinder.
 func (n *neighbours) FindEntry(_ context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +137,7 @@ func (n *neighbours) mark(f *backoffice.Finished, e backoffice.Effect) error {
 	return nil
 }
 
-// CountCharge implements backoffice.Charges.
+// CountCharge implements action.Charges.
 func (n *neighbours) CountCharge(_ context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +154,7 @@ func (n *neighbours) CountCharge(_ context.Context, c action.Charged, within fun
 	return true, n.lost
 }
 
-// UncountCharge implements backoffice.Charges.
+// UncountCharge implements action.Charges.
 func (n *neighbours) UncountCharge(_ context.Context, c action.Charged) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

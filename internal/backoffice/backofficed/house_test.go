@@ -57,7 +57,7 @@ func (h *houseFake) asked() map[board.Source]int {
 	return calls
 }
 
-// FindProperty implements backoffice.Properties.
+// FindProperty implements board.Properties.
 func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (board.Property, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +67,7 @@ func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (board.P
 	return board.Property{Zone: h.zone}, h.away
 }
 
-// Read implements backoffice.House.
+// Read implements board.House.
 func (h *houseFake) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	h.mu.Lock()
 	h.calls[from]++

@@ -81,7 +81,7 @@ func (n *neighbours) add(of inbox.Inbox, tenant bff.ID, id string, at time.Time,
 	inbox.SortInbox(n.inbox[key])
 }
 
-// FetchInbox implements backoffice.InboxFeed.
+// FetchInbox implements inbox.InboxFeed.
 func (n *neighbours) FetchInbox(_ context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,7 +108,7 @@ func (n *neighbours) FetchInbox(_ context.Context, of inbox.Inbox, tenant, prope
 	return inbox.Fetched{Entries: entries, ETag: tag}, nil
 }
 
-// ListMarks implements backoffice.Marks.
+// ListMarks implements inbox.Marks.
 func (n *neighbours) ListMarks(_ context.Context, of inbox.Inbox, tenant bff.ID, ids []string) (map[string][]inbox.Mark, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -121,7 +121,7 @@ func (n *neighbours) ListMarks(_ context.Context, of inbox.Inbox, tenant bff.ID,
 	return out, n.lost
 }
 
-// ListActivities implements backoffice.Activities. It remembers what it was asked for,
+// ListActivities implements audit.Activities. It remembers what it was asked for,
 // and filters nothing.
 func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q audit.ActivityQuery) (audit.ActivityPage, error) {
 	n.mu.Lock()
@@ -157,7 +157,7 @@ func (n *neighbours) standing(o device.PreferencesOwner) device.Preferences {
 	return device.Preferences{Payload: json.RawMessage(`{}`), Version: 1, UpdatedAt: bff.At(time.Unix(0, 0))}
 }
 
-// ReplacePreferences implements backoffice.PreferencesWriter.
+// ReplacePreferences implements device.PreferencesWriter.
 func (n *neighbours) ReplacePreferences(_ context.Context, c device.PreferencesChange, key string) (device.Preferences, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -171,12 +171,12 @@ func (f *fixture) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(f.keySet))}, nil
 }
 
-// Enter implements backoffice.Sessions.
+// Enter implements identity.Sessions.
 func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
 	return f.Burn(ctx, p, now)
 }
 
-// Burn implements backoffice.Sessions.
+// Burn implements identity.Sessions.
 func (f *fixture) Burn(_ context.Context, p identity.Proof, _ time.Time) (identity.Standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +189,7 @@ func (f *fixture) Burn(_ context.Context, p identity.Proof, _ time.Time) (identi
 	return st, nil
 }
 
-// OpenSession implements backoffice.Sessions.
+// OpenSession implements identity.Sessions.
 func (f *fixture) OpenSession(_ context.Context, _ backoffice.Caller, fresh backoffice.Session, _ *backoffice.Session) (backoffice.Session, error) {
 	fresh.Announced = true
 	f.opened = append(f.opened, fresh)
@@ -212,7 +212,7 @@ func (f *fixture) Record(_ context.Context, did []backoffice.Activity, events ..
 	return nil
 }
 
-// FindProperty implements backoffice.Properties.
+// FindProperty implements board.Properties.
 func (f *fixture) FindProperty(_ context.Context, _, property bff.ID) (board.Property, error) {
 	f.asked = append(f.asked, property)
 	if property == alien {

@@ -114,7 +114,7 @@ func writeInbox(of inbox.Inbox, page inbox.InboxPage, missing []Missing) ([]byte
 	return append(append(body, "],"...), rest[1:]...), nil
 }
 
-// Members of an item that are ours ([backoffice.InboxMembers]).
+// Members of an item that are ours ([inbox.InboxMembers]).
 type (
 	suggestionMembers struct {
 		Status       string    `json:"status"`

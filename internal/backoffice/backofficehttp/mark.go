@@ -12,7 +12,7 @@ import (
 )
 
 // maxTypedNotes is what an operator may write about an entry; the first
-// [backoffice.MaxNotes] characters are kept.
+// [inbox.MaxNotes] characters are kept.
 const maxTypedNotes = 2000
 
 // decide records what an operator decided about a suggestion.

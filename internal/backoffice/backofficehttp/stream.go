@@ -77,10 +77,10 @@ type outlet struct {
 	pushed *prometheus.CounterVec
 }
 
-// Send implements backoffice.Outlet.
+// Send implements stream.Outlet.
 func (o outlet) Send(frames ...stream.Frame) { o.conn.Send(o.events(frames)...) }
 
-// End implements backoffice.Outlet.
+// End implements stream.Outlet.
 func (o outlet) End(frames ...stream.Frame) { o.conn.End(o.events(frames)...) }
 
 func (o outlet) events(frames []stream.Frame) []sse.Event {

@@ -13,7 +13,7 @@ import (
 
 var _ action.Charges = (*Ledger)(nil)
 
-// CountCharge implements backoffice.Charges. The lock makes charges of one operator to
+// CountCharge implements action.Charges. The lock makes charges of one operator to
 // one folio take their turns, over all instances: each sees those before it.
 func (l *Ledger) CountCharge(ctx context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
 	counted := false
@@ -62,7 +62,7 @@ func (l *Ledger) CountCharge(ctx context.Context, c action.Charged, within func(
 	return counted, nil
 }
 
-// UncountCharge implements backoffice.Charges.
+// UncountCharge implements action.Charges.
 func (l *Ledger) UncountCharge(ctx context.Context, c action.Charged) error {
 	err := l.cfg.DB.Tx(ctx, c.Tenant, func(b *pgx.Batch) {
 		b.Queue(`UPDATE bff_backoffice.idempotency SET charged_folio = NULL, charged_day = NULL, charged_currency = NULL, charged_minor = NULL

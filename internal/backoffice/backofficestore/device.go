@@ -47,7 +47,7 @@ const recordHeartbeat = `WITH before AS MATERIALIZED (
 // heartbeatArgs is the number of parameters before those of the event.
 const heartbeatArgs = 12
 
-// RecordHeartbeat implements backoffice.DeviceRecords, in one round trip.
+// RecordHeartbeat implements device.DeviceRecords, in one round trip.
 func (d *Devices) RecordHeartbeat(ctx context.Context, s device.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
 	insert, event, err := d.ledger.statement(s.Tenant, heartbeatArgs+1, cameOnline)
 	if err != nil {
@@ -83,7 +83,7 @@ const (
 		ON CONFLICT (tenant_id, device_id) DO UPDATE SET pending_hints = excluded.pending_hints, operator_id = excluded.operator_id`
 )
 
-// AddHints implements backoffice.DeviceRecords. The newest report is also what the
+// AddHints implements device.DeviceRecords. The newest report is also what the
 // device's own row says.
 func (d *Devices) AddHints(ctx context.Context, r device.HintReport, o backoffice.Once) (backoffice.Answer, error) {
 	payload, err := json.Marshal(r.Hints)

@@ -188,7 +188,7 @@ func ScanLockRow(row pgx.CollectableRow) (lock.LockRow, error) {
 
 var _ lock.LockRows = (*Ledger)(nil)
 
-// FindLockRow implements backoffice.LockRows.
+// FindLockRow implements lock.LockRows.
 func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *lock.LockRow, known bool, err error) {
 	err = l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
 		row, known = nil, false
@@ -209,7 +209,7 @@ func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string)
 	return row, known, nil
 }
 
-// SettleLock implements backoffice.LockRows.
+// SettleLock implements lock.LockRows.
 func (l *Ledger) SettleLock(ctx context.Context, s lock.LockSettlement) error {
 	if err := ofTenant(s.Tenant, s.Events...); err != nil {
 		return err

@@ -47,7 +47,7 @@ return 0`)
 
 var errContended = errors.New("too many sessions open at one device at once")
 
-// OpenSession implements backoffice.Sessions. Its writes, in order: the tombstone of
+// OpenSession implements identity.Sessions. Its writes, in order: the tombstone of
 // the operator who is replaced; the session, for a minute; the index, which decides
 // between several that open at once; the session, for its life; the lists. Cut off
 // before the index, nothing has happened but a minute's garbage; cut off after it,
@@ -207,7 +207,7 @@ func all(results []rueidis.RedisResult) error {
 	return errors.Join(errs...)
 }
 
-// Announced implements backoffice.Sessions.
+// Announced implements identity.Sessions.
 func (s *Sessions) Announced(ctx context.Context, found backoffice.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -229,7 +229,7 @@ func (s *Sessions) Announced(ctx context.Context, found backoffice.Session) erro
 	return away(swap.Exec(ctx, s.client, []string{name}, []string{before, after}).Error())
 }
 
-// CloseSession implements backoffice.Sessions. The sign-out is first written into the
+// CloseSession implements identity.Sessions. The sign-out is first written into the
 // session itself, which every request reads: from then on it is ended, and a request
 // that finds it so does what is left if this process is killed.
 func (s *Sessions) CloseSession(ctx context.Context, found backoffice.Session, e backoffice.Ending) error {
@@ -278,7 +278,7 @@ const (
 	outgrownBatch = 32
 )
 
-// ListOutgrown implements backoffice.Sessions. Ids of sessions begin with the moment of
+// ListOutgrown implements identity.Sessions. Ids of sessions begin with the moment of
 // their opening: of many that open in the same moment one may be too many itself. What
 // is listed and has ended by itself is taken off the list.
 func (s *Sessions) ListOutgrown(ctx context.Context, opened backoffice.Session) ([]backoffice.Session, error) {
@@ -320,7 +320,7 @@ func (s *Sessions) ListOutgrown(ctx context.Context, opened backoffice.Session) 
 	return ended, nil
 }
 
-// Refuse implements backoffice.Sessions.
+// Refuse implements identity.Sessions.
 func (s *Sessions) Refuse(ctx context.Context, sessions []backoffice.Session, at time.Time) error {
 	for i := range sessions {
 		gone := &sessions[i]
@@ -331,7 +331,7 @@ func (s *Sessions) Refuse(ctx context.Context, sessions []backoffice.Session, at
 	return nil
 }
 
-// RemoveSessions implements backoffice.Sessions.
+// RemoveSessions implements identity.Sessions.
 func (s *Sessions) RemoveSessions(ctx context.Context, sessions []backoffice.Session) error {
 	for i := range sessions {
 		if err := s.remove(ctx, &sessions[i]); err != nil {

@@ -107,7 +107,7 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 	}, nil
 }
 
-// Burn implements backoffice.Sessions.
+// Burn implements identity.Sessions.
 func (s *Sessions) Burn(ctx context.Context, p identity.Proof, now time.Time) (st identity.Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func away(err error) error {
 
 const lifetimeSeconds = int64(identity.SessionLifetime / time.Second)
 
-// Enter implements backoffice.Sessions.
+// Enter implements identity.Sessions.
 func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
 	at, err := s.place(&c)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *Sessions) raise(ctx context.Context, key string, life time.Duration, ma
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// Revoke implements backoffice.Sessions.
+// Revoke implements identity.Sessions.
 func (s *Sessions) Revoke(ctx context.Context, r identity.Revocation) ([]backoffice.Session, error) {
 	t, err := s.keys.Tenant(r.Tenant)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Sessions) atDevice(ctx context.Context, t TenantKeys, device bff.ID) (*
 	return found, err
 }
 
-// OutdateMembers implements backoffice.Sessions.
+// OutdateMembers implements identity.Sessions.
 func (s *Sessions) OutdateMembers(ctx context.Context, tenant bff.ID, operator string) error {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {
@@ -233,7 +233,7 @@ if redis.call('HGET', KEYS[1], 'suspended') == '1' then redis.call('PERSIST', KE
 else redis.call('EXPIRE', KEYS[1], ARGV[3]) end
 return 1`)
 
-// SuspendTenant implements backoffice.Sessions.
+// SuspendTenant implements identity.Sessions.
 func (s *Sessions) SuspendTenant(ctx context.Context, tenant bff.ID, suspended bool, at time.Time) error {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {

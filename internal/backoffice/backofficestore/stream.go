@@ -125,7 +125,7 @@ func (l *StreamLog) adding(a stream.Address, e *stream.Entry, read string) (ruei
 	}, nil
 }
 
-// Append implements backoffice.StreamLog.
+// Append implements stream.StreamLog.
 func (l *StreamLog) Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e stream.Entry) error {
 	var errs []error
 	for len(devices) > 0 {
@@ -163,7 +163,7 @@ func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID,
 	return errors.Join(errs...)
 }
 
-// Open implements backoffice.StreamLog.
+// Open implements stream.StreamLog.
 func (l *StreamLog) Open(ctx context.Context, a stream.Address) ([]stream.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -178,7 +178,7 @@ func (l *StreamLog) Open(ctx context.Context, a stream.Address) ([]stream.Entry,
 	return log, away(err)
 }
 
-// Read implements backoffice.StreamLog.
+// Read implements stream.StreamLog.
 func (l *StreamLog) Read(ctx context.Context, at []stream.Cursor) []stream.LogReading {
 	const each = 5
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -270,7 +270,7 @@ func readEntry(id, body string) (e stream.Entry, err error) {
 	return e, nil
 }
 
-// Marks implements backoffice.StreamLog.
+// Marks implements stream.StreamLog.
 func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m stream.StreamMarks, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -319,14 +319,14 @@ func (l *StreamLog) servers(ctx context.Context) (string, error) {
 	return "of " + strings.Join(ids, " "), nil
 }
 
-// Follow implements backoffice.StreamLog.
+// Follow implements stream.StreamLog.
 func (l *StreamLog) Follow(ctx context.Context, a stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return away(l.bus.follow(ctx, a))
 }
 
-// Unfollow implements backoffice.StreamLog.
+// Unfollow implements stream.StreamLog.
 func (l *StreamLog) Unfollow(ctx context.Context, devices []stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -336,7 +336,7 @@ func (l *StreamLog) Unfollow(ctx context.Context, devices []stream.Address) erro
 // Run hears what is added to the logs of followed devices until the context ends.
 func (l *StreamLog) Run(ctx context.Context, to Hearer) error { return l.bus.run(ctx, to) }
 
-// ListSeats implements backoffice.Seats.
+// ListSeats implements stream.Seats.
 func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]stream.Seat, error) {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {

@@ -29,7 +29,7 @@ func cursorArgs(c device.CursorCopy, at time.Time) []any {
 	}
 }
 
-// RecordHandshake implements backoffice.SyncRecords. A cursor that is itself our copy
+// RecordHandshake implements device.SyncRecords. A cursor that is itself our copy
 // is not kept again.
 func (d *Devices) RecordHandshake(ctx context.Context, h device.Handshake, e bff.Event) error {
 	queue, err := d.ledger.queued(h.Tenant, []bff.Event{e})

@@ -14,7 +14,7 @@ var _ board.TurnMarks = (*Sessions)(nil)
 // turnLifetime is far beyond what the clocks of instances differ by.
 const turnLifetime = time.Hour
 
-// FirstToTell implements backoffice.TurnMarks.
+// FirstToTell implements board.TurnMarks.
 func (s *Sessions) FirstToTell(ctx context.Context, at board.Place) (bool, error) {
 	keys, err := s.keys.Tenant(at.Tenant)
 	if err != nil {

@@ -29,7 +29,7 @@ var resources = map[backoffice.Upstream]string{
 	backoffice.UpstreamBilling:      "/api/v1/folios/{folioId}",
 }
 
-// FindProperty implements backoffice.Hands.
+// FindProperty implements action.Hands.
 func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
 	d, route := dialectOf(a.Upstream), resources[a.Upstream]
 	var out struct {
@@ -49,7 +49,7 @@ func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.A
 	return property, nil
 }
 
-// Carry implements backoffice.Hands. The services honour the key: a call may be
+// Carry implements action.Hands. The services honour the key: a call may be
 // repeated within its timeout, and with the same key later.
 func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *action.Command) (action.Done, error) {
 	a := c.Action

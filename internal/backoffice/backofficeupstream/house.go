@@ -24,7 +24,7 @@ type House struct {
 
 var _ board.House = (*House)(nil)
 
-// Read implements backoffice.House.
+// Read implements board.House.
 func (h *House) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	read, ok := readers[from]
 	if !ok {

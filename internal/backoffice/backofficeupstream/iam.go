@@ -16,7 +16,7 @@ type IAM struct{ client *upstream.Client }
 
 var _ identity.IAM = (*IAM)(nil)
 
-// Refresh implements backoffice.IAM. The device's proof goes along as it came: iam
+// Refresh implements identity.IAM. The device's proof goes along as it came: iam
 // compares its key with that of the sign-in.
 func (i *IAM) Refresh(ctx context.Context, h *identity.Holder, refreshToken, retryKey string) (identity.Tokens, error) {
 	in := struct {
@@ -50,7 +50,7 @@ func refusedRefresh(e *upstream.Error) error {
 	return &bff.Error{Code: bff.CodeUnauthenticated, Detail: "the refresh token is not valid: sign in again", Err: e}
 }
 
-// SignOut implements backoffice.IAM.
+// SignOut implements identity.IAM.
 func (i *IAM) SignOut(ctx context.Context, s *backoffice.Session) error {
 	in := struct {
 		TenantID   string `json:"tenantId"`
@@ -61,7 +61,7 @@ func (i *IAM) SignOut(ctx context.Context, s *backoffice.Session) error {
 	return failed(i.client.Post(ctx, route, route, in, nil, upstream.Idempotent()))
 }
 
-// StepUp implements backoffice.IAM.
+// StepUp implements identity.IAM.
 func (i *IAM) StepUp(ctx context.Context, s *backoffice.Session, use backoffice.Use, code string) error {
 	in := struct {
 		TenantID   string `json:"tenantId"`

@@ -34,7 +34,7 @@ var inboxDialects = map[inbox.Inbox]inboxDialect{
 
 const inboxPageSize = 200
 
-// FetchInbox implements backoffice.InboxFeed. It takes entries of all states: those
+// FetchInbox implements inbox.InboxFeed. It takes entries of all states: those
 // that were dealt with are part of the list that operators see.
 func (i *Inboxes) FetchInbox(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	client := i.client(of)
@@ -74,7 +74,7 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of inbox.Inbox, tenant, proper
 	return inbox.Fetched{Entries: list.entries[:min(len(list.entries), inbox.MaxInbox)], ETag: seen.ETag}, nil
 }
 
-// FindEntry implements backoffice.EntryFinder.
+// FindEntry implements inbox.EntryFinder.
 func (i *Inboxes) FindEntry(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
 	one := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
 	route := one.dialect.one

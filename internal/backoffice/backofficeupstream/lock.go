@@ -34,7 +34,7 @@ type keyState struct {
 	Reason        string `json:"reason"`
 }
 
-// ActOnKey implements backoffice.LockIntegration. It is sent once: an action that
+// ActOnKey implements lock.LockIntegration. It is sent once: an action that
 // runs twice may lock a guest out.
 func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult, error) {
 	const route = "/api/v1/reservations/{reservationId}/keys/{action}"
@@ -67,7 +67,7 @@ func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult,
 	return result, err
 }
 
-// FindLockAction implements backoffice.LockIntegration.
+// FindLockAction implements lock.LockIntegration.
 func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string) (lock.LockResult, error) {
 	const route = "/api/v1/requests/{requestKey}"
 	var out struct {

@@ -13,7 +13,7 @@ type Property struct{ client *upstream.Client }
 
 var _ board.Properties = (*Property)(nil)
 
-// FindProperty implements backoffice.Properties.
+// FindProperty implements board.Properties.
 func (p *Property) FindProperty(ctx context.Context, tenant, property bff.ID) (board.Property, error) {
 	var out struct {
 		TenantID string `json:"tenantId" upstream:"required"`

@@ -37,7 +37,7 @@ func (s *Sync) FetchCursor(ctx context.Context, tenant, device bff.ID) (device.S
 	return out.domain(), failed(err)
 }
 
-// MoveCursor implements backoffice.CursorMover.
+// MoveCursor implements device.CursorMover.
 func (s *Sync) MoveCursor(ctx context.Context, tenant, dev bff.ID, m device.CursorMove, key string) (device.SyncCursor, error) {
 	var out cursor
 	d := dialectOf(backoffice.UpstreamSync)

@@ -76,7 +76,7 @@ func (t *Tenant) FetchPreferences(ctx context.Context, o device.PreferencesOwner
 	return readPreferences(out, err)
 }
 
-// ReplacePreferences implements backoffice.PreferencesWriter.
+// ReplacePreferences implements device.PreferencesWriter.
 func (t *Tenant) ReplacePreferences(ctx context.Context, c device.PreferencesChange, key string) (device.Preferences, error) {
 	in := struct {
 		Payload    json.RawMessage `json:"payload"`

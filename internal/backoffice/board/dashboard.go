@@ -39,7 +39,7 @@ type Deadlines struct {
 	Widget time.Duration
 	// Whole caps the wait for all widgets of a dashboard.
 	Whole time.Duration
-	// Of is how long an upstream may take; nil = [Upstream.Timeout].
+	// Of is how long an upstream may take; nil = [backoffice.Upstream.Timeout].
 	Of func(backoffice.Upstream) time.Duration
 }
 

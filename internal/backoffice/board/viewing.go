@@ -24,7 +24,7 @@ type DashboardViewed struct {
 	Roles    []backoffice.Role `json:"roles"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (DashboardViewed) Subject() backoffice.Subject { return backoffice.SubjectDashboardViewed }
 
 // WorkbenchViewed is the payload of workbench.viewed.v1.
@@ -36,7 +36,7 @@ type WorkbenchViewed struct {
 	Roles    []backoffice.Role `json:"roles"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (WorkbenchViewed) Subject() backoffice.Subject { return backoffice.SubjectWorkbenchViewed }
 
 // Viewings tells what operators look at: a share of it, for operational figures. A

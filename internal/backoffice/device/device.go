@@ -195,7 +195,7 @@ type DeviceCameOnline struct {
 	NetworkProfile string        `json:"networkProfile"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (DeviceCameOnline) Subject() backoffice.Subject { return backoffice.SubjectDeviceCameOnline }
 
 // DeviceWentOffline is the payload of device.went_offline.v1.
@@ -204,7 +204,7 @@ type DeviceWentOffline struct {
 	LastHeartbeatAt *bff.Timestamp `json:"lastHeartbeatAt,omitempty"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (DeviceWentOffline) Subject() backoffice.Subject { return backoffice.SubjectDeviceWentOffline }
 
 // HeartbeatReported is the payload of device.heartbeat_reported.v1.
@@ -215,5 +215,5 @@ type HeartbeatReported struct {
 	PendingHintCount int           `json:"pendingHintCount"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (HeartbeatReported) Subject() backoffice.Subject { return backoffice.SubjectHeartbeatReported }

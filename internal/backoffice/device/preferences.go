@@ -79,7 +79,7 @@ type PreferencesUpdated struct {
 	UpdatedAt bff.Timestamp `json:"updatedAt"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (PreferencesUpdated) Subject() backoffice.Subject { return backoffice.SubjectPreferencesUpdated }
 
 // Settings shows and changes preferences.
@@ -159,7 +159,7 @@ type PreferencesCopy struct {
 	Preferences
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (c PreferencesCopy) OfTenant() bff.ID { return c.Owner.Tenant }
 
 // result is the answer to a change. A repeated request has the same payload, or it

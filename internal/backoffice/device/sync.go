@@ -58,7 +58,7 @@ type CursorCopy struct {
 	Cursor SyncCursor
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (c CursorCopy) OfTenant() bff.ID { return c.Tenant }
 
 // SyncRecords keeps what was handed out of sync.
@@ -237,7 +237,7 @@ type HandshakeCompleted struct {
 	Stale         bool          `json:"stale"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (HandshakeCompleted) Subject() backoffice.Subject { return backoffice.SubjectHandshakeCompleted }
 
 // CursorAdvanced is the payload of sync.cursor_advanced.v1.
@@ -249,5 +249,5 @@ type CursorAdvanced struct {
 	Pushed        bool          `json:"pushed"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (CursorAdvanced) Subject() backoffice.Subject { return backoffice.SubjectCursorAdvanced }

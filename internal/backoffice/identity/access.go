@@ -404,7 +404,7 @@ type SessionOpened struct {
 	ReplacedSession *bff.ID       `json:"replacedSessionId,omitempty"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (SessionOpened) Subject() backoffice.Subject { return backoffice.SubjectSessionOpened }
 
 // actionOutgrown is a session's end in the ledger because its operator has opened too
@@ -422,7 +422,7 @@ type SessionClosed struct {
 	OutgrownBy *bff.ID `json:"outgrownBy,omitempty"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (SessionClosed) Subject() backoffice.Subject { return backoffice.SubjectSessionClosed }
 
 // SessionForceLoggedOut is the payload of session.force_logged_out.v1.
@@ -432,7 +432,7 @@ type SessionForceLoggedOut struct {
 	Sessions  []bff.ID      `json:"sessionIds"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (SessionForceLoggedOut) Subject() backoffice.Subject {
 	return backoffice.SubjectSessionForceLoggedOut
 }
@@ -445,7 +445,7 @@ type StepUpCompleted struct {
 	ExpiresAt     bff.Timestamp               `json:"expiresAt"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (StepUpCompleted) Subject() backoffice.Subject { return backoffice.SubjectStepUpCompleted }
 
 // ReplayBlocked is the payload of dpop.replay_blocked.v1.
@@ -455,5 +455,5 @@ type ReplayBlocked struct {
 	FingerprintHash string        `json:"fingerprintHash"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (ReplayBlocked) Subject() backoffice.Subject { return backoffice.SubjectReplayBlocked }

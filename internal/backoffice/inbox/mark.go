@@ -50,7 +50,7 @@ type Decision struct {
 	Events       []bff.Event
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (d Decision) OfTenant() bff.ID { return d.Tenant }
 
 // Acknowledgement says that an operator has seen an alert. There is one for each alert
@@ -71,7 +71,7 @@ type Acknowledgement struct {
 	Events   []bff.Event
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (a Acknowledgement) OfTenant() bff.ID { return a.Tenant }
 
 // Answer is what the operator is told.
@@ -104,7 +104,7 @@ type SuggestionDecided struct {
 	DecidedAt     bff.Timestamp   `json:"decidedAt"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (SuggestionDecided) Subject() backoffice.Subject { return backoffice.SubjectSuggestionDecided }
 
 // AlertAcknowledged is the payload of alert.acknowledged.v1, by which
@@ -118,7 +118,7 @@ type AlertAcknowledged struct {
 	AcknowledgedAt bff.Timestamp `json:"acknowledgedAt"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (AlertAcknowledged) Subject() backoffice.Subject { return backoffice.SubjectAlertAcknowledged }
 
 // Types of notices about entries of inboxes.

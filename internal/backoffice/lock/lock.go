@@ -62,7 +62,7 @@ type LockAudit struct {
 	LockResult
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (a *LockAudit) OfTenant() bff.ID { return a.Tenant }
 
 // LockSettlement is what became of a lock action: it is written into the action's row,
@@ -79,7 +79,7 @@ type LockSettlement struct {
 	Events    []bff.Event
 }
 
-// OfTenant implements Effect.
+// OfTenant implements backoffice.Effect.
 func (s LockSettlement) OfTenant() bff.ID { return s.Tenant }
 
 // LockResult is what became of a lock action.
@@ -281,7 +281,7 @@ type LockActionProxied struct {
 	SettledAt     bff.Timestamp      `json:"settledAt"`
 }
 
-// Subject implements Fact.
+// Subject implements backoffice.Fact.
 func (LockActionProxied) Subject() backoffice.Subject { return backoffice.SubjectLockActionProxied }
 
 func (a *LockAudit) proxied(r LockResult, now time.Time) LockActionProxied {

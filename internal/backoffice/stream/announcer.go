@@ -42,7 +42,7 @@ func NewAnnouncer(s Seats, m backoffice.Members, l StreamLog) *Announcer { retur
 
 var _ backoffice.Notifier = (*Announcer)(nil)
 
-// Notify implements Notifier. After an error it may be repeated: devices that were
+// Notify implements backoffice.Notifier. After an error it may be repeated: devices that were
 // told are told again.
 func (a *Announcer) Notify(ctx context.Context, n backoffice.Notice) error {
 	e, err := entryOf(&n)

@@ -42,7 +42,7 @@ func (id EventID) append(b []byte) []byte {
 // EntryKind is what an entry of the log is about: a channel, or the stream itself.
 type EntryKind uint8
 
-// The kinds beside the channels, which are numbered as in [Channels].
+// The kinds beside the channels, which are numbered as in [backoffice.Channels].
 const (
 	EntryOpened EntryKind = iota + numChannels // a stream of the device was opened: older ones end
 	EntryProved                                // the device has proved itself anew

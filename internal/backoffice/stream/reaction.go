@@ -121,7 +121,7 @@ func parts(p ...backoffice.Part) []backoffice.Part {
 	return append([]backoffice.Part{backoffice.PartDashboard}, p...)
 }
 
-// accessReactions: sessions that end are told one by one as they do ([Access.Revoke]).
+// accessReactions: sessions that end are told one by one as they do (identity.Access.Revoke).
 func accessReactions() []Reaction {
 	own := []backoffice.Part{backoffice.PartPreferences, backoffice.PartShortcuts}
 	flag := []Detail{{Name: "flag"}}

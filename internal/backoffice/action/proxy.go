@@ -150,7 +150,8 @@ func (p *Proxy) permit(ctx context.Context, v *backoffice.Visit, c *Command, now
 
 // useFactor uses up the second factor of a command.
 func (p *Proxy) useFactor(ctx context.Context, v *backoffice.Visit, c *Command, now time.Time) error {
-	return backoffice.ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, backoffice.Use{Scope: c.Action.Scope, Resource: c.ID.String(), Once: c.Once}, now)
+	use := backoffice.Use{Scope: c.Action.Scope, Resource: c.ID.String(), Once: c.Once}
+	return backoffice.ConsumeAttestation(ctx, p.cfg.Attestations, v, c.Attestation, use, now)
 }
 
 // proxied is what the event says of an activity that has ended.

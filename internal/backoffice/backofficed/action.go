@@ -16,8 +16,8 @@ type ActionSettings struct {
 func (s *ActionSettings) openActions(api *backofficehttp.Config, on personal) error {
 	thresholds, err := action.ReadThresholds(s.LargeCharges)
 	api.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: on.ledger, Hands: on.upstreams.Hands, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger, Today: api.Calendar.Date,
-		Teller: on.teller, News: on.news, Now: time.Now,
+		Journal: on.ledger, Hands: on.upstreams.Hands, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger,
+		Today: api.Calendar.Date, Teller: on.teller, News: on.news, Now: time.Now,
 	})
 	return err
 }

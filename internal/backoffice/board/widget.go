@@ -74,13 +74,14 @@ func Widgets() []Widget {
 		rooms    = with(backoffice.FrontDesk, backoffice.Housekeeper, backoffice.HousekeepingLead, backoffice.Maintenance)
 		money    = with(backoffice.Finance)
 		everyone []backoffice.Role
+		sellers  = with(backoffice.FrontDesk, backoffice.HousekeepingLead, backoffice.FnBManager, backoffice.Finance)
 	)
 	return []Widget{
 		widget("arrivals", SourceArrivals, guests, stays),
 		widget("departures", SourceDepartures, guests, stays),
 		widget("in-house", SourceInHouse, guests, guestsInHouse),
-		widget("occupancy-today", SourceOccupancy, with(backoffice.FrontDesk, backoffice.HousekeepingLead, backoffice.FnBManager, backoffice.Finance), occupancyToday),
-		widget("occupancy-7-days", SourceOccupancy, with(backoffice.FrontDesk, backoffice.HousekeepingLead, backoffice.FnBManager, backoffice.Finance), list[Night]),
+		widget("occupancy-today", SourceOccupancy, sellers, occupancyToday),
+		widget("occupancy-7-days", SourceOccupancy, sellers, list[Night]),
 		widget("adr", SourceFigures, money, func(f Figures) any { return amountOf{f.ADR} }),
 		widget("revpar", SourceFigures, money, func(f Figures) any { return amountOf{f.RevPAR} }),
 		widget("alos", SourceFigures, money, func(f Figures) any {
@@ -105,7 +106,9 @@ func Widgets() []Widget {
 				Minutes int `json:"minutes"`
 			}{p.TimeToReadyMinutes}
 		}),
-		widget("pending-at-arrival", SourceProgress, with(backoffice.FrontDesk, backoffice.Housekeeper, backoffice.HousekeepingLead), func(p Progress) any { return countOf{p.PendingAtArrivalWindow} }),
+		widget("pending-at-arrival", SourceProgress, with(backoffice.FrontDesk, backoffice.Housekeeper, backoffice.HousekeepingLead), func(p Progress) any {
+			return countOf{p.PendingAtArrivalWindow}
+		}),
 		widget("linen-runway", SourceLinen, with(backoffice.HousekeepingLead), func(l Linen) any { return l }),
 		widget("open-work-orders", SourceWorkOrders, rooms, openWorkOrders),
 		widget("blocked-rooms", SourceWorkOrders, rooms, blockedRooms),

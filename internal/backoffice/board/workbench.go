@@ -275,7 +275,8 @@ func (v *WorkbenchView) addWorkOrders(all []WorkOrder) {
 		v.count("workOrders.", byStatus)
 		for i := range all {
 			if w := &all[i]; w.active() && (w.Severity == "critical" || w.Severity == "high") {
-				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity, v.steps.next(backoffice.KindWorkOrder, w.Status)})
+				can := v.steps.next(backoffice.KindWorkOrder, w.Status)
+				v.Items = append(v.Items, agendaItem{"work_order", w.WorkOrderID, w.RoomNumber, w.Status, "", w.Severity, can})
 			}
 		}
 		return

@@ -173,7 +173,8 @@ func (l LostDevice) Event(n *backoffice.Newsroom, now time.Time) (bff.Event, err
 		at := bff.At(l.LastHeartbeat)
 		fact.LastHeartbeatAt = &at
 	}
-	return n.Event(fact, backoffice.About{Tenant: l.Tenant, Operator: l.Operator, Device: l.Device, Property: l.Property, App: l.App}, backoffice.Occasion{}, now)
+	who := backoffice.About{Tenant: l.Tenant, Operator: l.Operator, Device: l.Device, Property: l.Property, App: l.App}
+	return n.Event(fact, who, backoffice.Occasion{}, now)
 }
 
 // Notice is what open streams of the tenant are told of a lost device.
@@ -185,7 +186,8 @@ func (l LostDevice) Notice(now time.Time) backoffice.Notice {
 // about.
 func deviceNotice(kind string, tenant, property, device bff.ID, now time.Time) backoffice.Notice {
 	return backoffice.Notice{
-		Channel: backoffice.ChannelAlerts, Type: kind, Tenant: tenant, Property: property, At: now, Data: backoffice.NoticeData(map[string]bff.ID{"deviceId": device}),
+		Channel: backoffice.ChannelAlerts, Type: kind, Tenant: tenant, Property: property, At: now,
+		Data: backoffice.NoticeData(map[string]bff.ID{"deviceId": device}),
 	}
 }
 

@@ -130,7 +130,9 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *backoffice.Visit, 
 		replaced.Payload = c.Payload
 		return backoffice.Finished{
 			At: at, Events: []bff.Event{e}, Effects: []backoffice.Effect{PreferencesCopy{Owner: c.Owner, Preferences: replaced}},
-			Answer: backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String()})},
+			Answer: backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{
+				"version": replaced.Version, "updatedAt": replaced.UpdatedAt.String(),
+			})},
 		}, err
 	})
 	if !at.IsZero() {

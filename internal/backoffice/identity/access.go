@@ -131,7 +131,9 @@ func (a *Access) session(ctx context.Context, c backoffice.Caller, st *Standing,
 		}
 		found, ended = &opened, false
 	}
-	return backoffice.Session{}, &bff.Error{Code: bff.CodeServiceUnavailable, Detail: "another operator is signing in on this device: try again", RetryAfter: time.Second}
+	return backoffice.Session{}, &bff.Error{
+		Code: bff.CodeServiceUnavailable, Detail: "another operator is signing in on this device: try again", RetryAfter: time.Second,
+	}
 }
 
 // announce writes the events of a session's opening and ends what is left of the one
@@ -346,7 +348,9 @@ func (a *Access) ReportReplay(ctx context.Context, c backoffice.Caller, o backof
 
 // Attest keeps an attestation of a second factor that iam has verified. Its event is
 // written first: a second factor that cannot be audited is none.
-func (a *Access) Attest(ctx context.Context, kept backoffice.Attestations, v *backoffice.Visit, use backoffice.Use, now time.Time) (backoffice.Attestation, error) {
+func (a *Access) Attest(
+	ctx context.Context, kept backoffice.Attestations, v *backoffice.Visit, use backoffice.Use, now time.Time,
+) (backoffice.Attestation, error) {
 	s := v.Session
 	att := backoffice.Attestation{
 		ID: bff.NewID(bff.PrefixMFA, now), Tenant: s.Tenant, Operator: s.Operator, Device: s.Device, Session: s.ID,

@@ -76,7 +76,9 @@ func (a Acknowledgement) OfTenant() bff.ID { return a.Tenant }
 
 // Answer is what the operator is told.
 func (a Acknowledgement) Answer() backoffice.Answer {
-	return backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{"alertId": a.AlertID, "inboxEntryId": a.InboxID, "acknowledgedAt": bff.At(a.At)})}
+	return backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{
+		"alertId": a.AlertID, "inboxEntryId": a.InboxID, "acknowledgedAt": bff.At(a.At),
+	})}
 }
 
 // CutNotes keeps the first MaxNotes code points.
@@ -228,7 +230,9 @@ func (d *Decision) decided() SuggestionDecided {
 }
 
 func (d *Decision) answer() backoffice.Answer {
-	return backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{"decisionId": d.ID, "outcome": string(d.Outcome), "decidedAt": bff.At(d.At)})}
+	return backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{
+		"decisionId": d.ID, "outcome": string(d.Outcome), "decidedAt": bff.At(d.At),
+	})}
 }
 
 // Acknowledge records that the operator has seen an alert. A second time, also with

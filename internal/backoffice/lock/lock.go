@@ -170,7 +170,8 @@ func (l *Locks) Act(ctx context.Context, v *backoffice.Visit, r LockRequest, now
 		done   bool
 	)
 	attempt := backoffice.Attempt{
-		Activity: v.Activity("lock", string(r.Order.Action), backoffice.Resource{Kind: "reservation", ID: r.Order.Reservation.String()}, now), Once: r.Once, Effect: audit,
+		Activity: v.Activity("lock", string(r.Order.Action), backoffice.Resource{Kind: "reservation", ID: r.Order.Reservation.String()}, now),
+		Once:     r.Once, Effect: audit,
 	}
 	answer, err := backoffice.Commit(ctx, l.cfg.Mutations, attempt, func() (backoffice.Finished, error) {
 		var failure error

@@ -152,8 +152,14 @@ func stayReactions() []Reaction {
 		on("dates_changed", backoffice.PartArrivals, backoffice.PartDepartures, backoffice.PartInHouse, backoffice.PartHousekeeping),
 		on("checked_in", backoffice.PartArrivals, backoffice.PartDepartures, backoffice.PartInHouse, backoffice.PartHousekeeping),
 		on("checked_out", backoffice.PartDepartures, backoffice.PartInHouse, backoffice.PartHousekeeping),
-		{Topic: "melmastoon.inventory.room.status_changed.v1", Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartHousekeeping, backoffice.PartMaintenance)},
-		{Topic: "melmastoon.inventory.allocation.changed.v1", Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartDepartures, backoffice.PartInHouse)},
+		{
+			Topic: "melmastoon.inventory.room.status_changed.v1",
+			Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartHousekeeping, backoffice.PartMaintenance),
+		},
+		{
+			Topic: "melmastoon.inventory.allocation.changed.v1",
+			Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartDepartures, backoffice.PartInHouse),
+		},
 		{Topic: "melmastoon.billing.folio", Parts: parts(backoffice.PartToday, backoffice.PartDepartures, backoffice.PartInHouse)},
 		{Topic: "melmastoon.billing.cash_drawer", Parts: parts()},
 	}
@@ -164,7 +170,9 @@ func stayReactions() []Reaction {
 func workReactions() []Reaction {
 	var out []Reaction
 	for _, event := range []string{"created", "started", "completed", "inspected", "reopened"} {
-		out = append(out, Reaction{Topic: "melmastoon.housekeeping.task." + event + ".v1", Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartHousekeeping)})
+		out = append(out, Reaction{
+			Topic: "melmastoon.housekeeping.task." + event + ".v1", Parts: parts(backoffice.PartToday, backoffice.PartArrivals, backoffice.PartHousekeeping),
+		})
 	}
 	for _, event := range []string{"opened", "started", "resolved", "closed", "reopened"} {
 		out = append(out, Reaction{Topic: "melmastoon.maintenance.work_order." + event + ".v1", Parts: parts(backoffice.PartToday, backoffice.PartMaintenance)})
@@ -185,12 +193,14 @@ func inboxReactions() []Reaction {
 	}
 	for _, event := range []string{"raised", "resolved"} {
 		out = append(out, Reaction{
-			Topic: "melmastoon.notification.alert." + event + ".v1", Parts: parts(backoffice.PartToday, backoffice.PartAlertInbox), Channel: backoffice.ChannelAlerts, Type: "alert." + event, Details: alert,
+			Topic: "melmastoon.notification.alert." + event + ".v1", Parts: parts(backoffice.PartToday, backoffice.PartAlertInbox),
+			Channel: backoffice.ChannelAlerts, Type: "alert." + event, Details: alert,
 		})
 	}
 	for _, event := range []string{"created", "expired"} {
 		out = append(out, Reaction{
-			Topic: "melmastoon.ai_orchestrator.suggestion." + event + ".v1", Parts: parts(backoffice.PartAIInbox), Channel: backoffice.ChannelAI, Type: "suggestion." + event, Details: advice,
+			Topic: "melmastoon.ai_orchestrator.suggestion." + event + ".v1", Parts: parts(backoffice.PartAIInbox),
+			Channel: backoffice.ChannelAI, Type: "suggestion." + event, Details: advice,
 		})
 	}
 	return out

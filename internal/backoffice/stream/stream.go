@@ -15,7 +15,8 @@ func (e *Entry) ends() bool {
 		return false
 	}
 	switch e.Type {
-	case backoffice.SessionRevoked, backoffice.SessionSignedOut, backoffice.SessionReplaced, backoffice.SessionOutgrown, backoffice.MembershipChanged, backoffice.TenantSuspended:
+	case backoffice.SessionRevoked, backoffice.SessionSignedOut, backoffice.SessionReplaced, backoffice.SessionOutgrown,
+		backoffice.MembershipChanged, backoffice.TenantSuspended:
 		return true
 	case backoffice.FlagsChanged:
 		return strings.Contains(e.Data, streamFlag)

@@ -482,7 +482,8 @@ func (s *Stream) apply(from EventID, r LogReading, now time.Time) bool {
 			return true
 		}
 		s.streams.count(func(c *StreamCounts) { c.Late++ })
-		s.endLocked(Frame{Event: string(backoffice.ChannelSession), Data: `{"type":"` + backoffice.SessionRevoked + `","at":` + strconv.Quote(bff.At(now).String()) + `}`})
+		at := strconv.Quote(bff.At(now).String())
+		s.endLocked(Frame{Event: string(backoffice.ChannelSession), Data: `{"type":"` + backoffice.SessionRevoked + `","at":` + at + `}`})
 		return true
 	case len(r.Log) == 0 && moved:
 		return false

@@ -170,8 +170,12 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := backoffice.Session{ID: bff.NewID(bff.PrefixBackofficeLogin, time.Now()), Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, time.Now())}
-	factor := attested{Attestation: backoffice.Attestation{Tenant: tenant, Operator: session.Operator, Device: session.Device, Session: session.ID, Scope: backoffice.ScopeRefund, ExpiresAt: time.Now().Add(time.Hour)}}
+	session := backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, time.Now()), Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, time.Now()),
+	}
+	factor := attested{Attestation: backoffice.Attestation{
+		Tenant: tenant, Operator: session.Operator, Device: session.Device, Session: session.ID, Scope: backoffice.ScopeRefund, ExpiresAt: time.Now().Add(time.Hour),
+	}}
 	if strings.Contains(rt.Pattern, "revoke-key") {
 		factor.Scope = backoffice.ScopeLockRevoke
 	}
@@ -194,7 +198,8 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	cfg.Clerk = inbox.NewClerk(inbox.ClerkConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
 	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: outbox, Hands: up.Hands, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
+		Journal: outbox, Hands: up.Hands, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
+		Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
 	})
 	cfg.Locks = lock.NewLocks(lock.LocksConfig{Integration: up.Lock, Resources: up.Hands, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
 	var routes []web.Route
@@ -239,7 +244,8 @@ func (s *slowService) request(pattern string) *http.Request {
 	body := map[string]string{
 		"POST /ai/suggestions/{suggestionId}/decide": `{"outcome":"accepted"}`, "POST /alerts/{alertId}/acknowledge": `{}`, "PUT /preferences": `{"payload":{}}`,
 		"POST /maintenance/work-orders":  `{"title":"Lamp","severity":"low"}`,
-		"POST /folios/{folioId}/charges": `{"amount":{"minor":"100","currency":"AFN"}}`, "POST /folios/{folioId}/refunds": `{"amount":{"minor":"100","currency":"AFN"}}`,
+		"POST /folios/{folioId}/charges": `{"amount":{"minor":"100","currency":"AFN"}}`,
+		"POST /folios/{folioId}/refunds": `{"amount":{"minor":"100","currency":"AFN"}}`,
 	}[pattern]
 	r := httptest.NewRequestWithContext(s.t.Context(), method, base+path+"?propertyId="+s.at.Property.String(), strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

@@ -99,7 +99,13 @@ func writeReceived(channels, operations, messages *strings.Builder, r *stream.Re
 		title += strings.ToUpper(w[:1]) + w[1:]
 	}
 	name := strings.ToLower(title[:1]) + title[1:]
-	fmt.Fprintf(channels, "  %[1]s:\n    address: %[2]s\n    title: %[3]q\n    messages:\n      %[1]s:\n        $ref: '#/components/messages/%[1]s'\n", name, r.Topic, meaning)
+	fmt.Fprintf(channels, `  %[1]s:
+    address: %[2]s
+    title: %[3]q
+    messages:
+      %[1]s:
+        $ref: '#/components/messages/%[1]s'
+`, name, r.Topic, meaning)
 	fmt.Fprintf(operations, `  receive%s:
     action: receive
     description: %q

@@ -117,7 +117,8 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		name backoffice.ActionName
 		want string
 	}{{backoffice.TaskStart, "in_progress"}, {backoffice.TaskComplete, "done"}, {backoffice.TaskInspect, "inspected"}, {backoffice.TaskReopen, "pending"}} {
-		if done, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, step.name), ID: task}); err != nil || done["status"] != step.want || done["taskId"] != task.String() {
+		done, err := p.carry(t, p.at.Tenant, &action.Command{Action: find(t, step.name), ID: task})
+		if err != nil || done["status"] != step.want || done["taskId"] != task.String() {
 			t.Errorf("%s: %v, %v", step.name, done, err)
 		}
 	}

@@ -266,7 +266,8 @@ func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.Fou
 	var out []consumer.FoundSession
 	for _, id := range ids {
 		out = append(out, consumer.FoundSession{Found: true, GuestSession: consumer.GuestSession{
-			ID: id, CreatedAt: time.Now(), LastSeenAt: time.Now(), Locale: "en", Currency: "USD", Consent: consumer.Consent{Telemetry: true}, Chosen: true, CookieAt: time.Now(),
+			ID: id, CreatedAt: time.Now(), LastSeenAt: time.Now(), Locale: "en", Currency: "USD", Consent: consumer.Consent{Telemetry: true},
+			Chosen: true, CookieAt: time.Now(),
 		}})
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 )
 
 // SuspectFor names the client that a verdict without a session is about: the
@@ -54,3 +55,27 @@ type BotMemory interface {
 	// LogVerdict keeps a verdict with its event, if any, in one transaction.
 	LogVerdict(ctx context.Context, b BotSuspected, e *bff.Event) error
 }
+
+// BotSuspected is the payload of bot_suspected.v1.
+type BotSuspected struct {
+	GuestSessionID  bff.ID        `json:"guestSessionId"`
+	Score           float64       `json:"score"`
+	Verdict         string        `json:"verdict"`
+	Signals         []bot.Signal  `json:"signals"`
+	IPHash          Hash          `json:"ipHash"`
+	UserAgentHash   Hash          `json:"userAgentHash"`
+	FingerprintHash Hash          `json:"fingerprintHash"`
+	EvaluatedAt     bff.Timestamp `json:"evaluatedAt"`
+	ActionTaken     string        `json:"actionTaken"`
+}
+
+// Suspicions keeps what was noticed of clients that may be bots. It is
+// security state: it is kept whatever a guest consented to.
+type Suspicions interface {
+	// Suspect logs a verdict with its event (if any) in one transaction, and
+	// weighs on the fingerprint for a while.
+	Suspect(ctx context.Context, b BotSuspected, e *bff.Event) error
+}
+
+// Subject implements consumer.Fact.
+func (BotSuspected) Subject() Subject { return SubjectBotSuspected }

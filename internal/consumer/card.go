@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -68,28 +67,6 @@ func (c Card) Session(v *Visit) GuestSession {
 	}
 	s.CookieAt = c.MadeAt
 	return s
-}
-
-// Restored is Session with the refusal that is kept: a refusal on either side counts.
-func (c Card) Restored(r Refusal, v *Visit) GuestSession {
-	s := c.Session(v)
-	if r.Refused {
-		s.Consent.Telemetry = false
-		s.Silent = s.Silent && r.Silent
-	}
-	return s
-}
-
-// Resolve is Restored with what is kept. When it cannot be read, the session stays
-// unread. It reports whether the guest had the session purged: then there is none.
-func (c Card) Resolve(ctx context.Context, kept Refusals, v *Visit) (s GuestSession, cleared bool) {
-	r, err := kept.FindRefusal(ctx, c.SessionID)
-	if err != nil {
-		s = c.Session(v)
-		s.Unread = true
-		return s, false
-	}
-	return c.Restored(r, v), r.Cleared
 }
 
 // Cardless says which session ids count without a card. The zero value: none. Any

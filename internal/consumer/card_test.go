@@ -117,12 +117,12 @@ func TestSessionOfACard(t *testing.T) {
 		}
 		want.ID = c.SessionID
 		v := &consumer.Visit{
-			At: now, Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: bff.LocaleEnglish, Currency: bff.USD, NoTracking: tc.noTracking,
+			At: now, Card: c, Fingerprint: consumer.Hash{1}, Base: consumer.Hash{2}, Locale: bff.LocaleEnglish, Currency: bff.USD, NoTracking: tc.noTracking,
 		}
 		if tc.want != nil {
 			tc.want(&want)
 		}
-		got, cleared := c.Resolve(t.Context(), tc.kept, v)
+		got, cleared := consumer.RestoreCard(t.Context(), tc.kept, v)
 		if diff := cmp.Diff(want, got, sameID); diff != "" || cleared != tc.wantCleared {
 			t.Errorf("%s: cleared %t (-want +got):\n%s", name, cleared, diff)
 		}
@@ -150,12 +150,12 @@ func TestRestored(t *testing.T) {
 		},
 		"cannot tell": {kept: refusals{kept: consumer.Refusal{Cleared: true}, err: errors.New("away")}, want: lost},
 	} {
-		if got, cleared := lost.Resolve(t.Context(), tc.kept); got != tc.want || cleared != tc.wantCleared {
+		if got, cleared := consumer.RestoreSession(t.Context(), tc.kept, lost); got != tc.want || cleared != tc.wantCleared {
 			t.Errorf("%s: %+v, cleared %t; want %+v", name, got, cleared, tc.want)
 		}
 	}
 	found := consumer.GuestSession{Consent: consumer.Consent{Telemetry: true}}
-	if got, _ := found.Resolve(t.Context(), refusals{err: errors.New("away")}); !got.Unread {
+	if got, _ := consumer.RestoreSession(t.Context(), refusals{err: errors.New("away")}, found); !got.Unread {
 		t.Error("a session whose refusal cannot be read is read")
 	}
 }
@@ -254,22 +254,22 @@ func TestChangesAreTold(t *testing.T) {
 	for _, tc := range []struct{ want, got any }{
 		{
 			consumer.LocaleChanged{GuestSessionID: s.ID, PreviousLocale: "en", NewLocale: "ur", Trigger: consumer.TriggerUser, OccurredAt: bff.At(now)},
-			s.LocaleChanged("ur", consumer.TriggerUser, now),
+			consumer.NewLocaleChanged(s, "ur", consumer.TriggerUser, now),
 		},
 		{
 			consumer.CurrencyChanged{GuestSessionID: s.ID, PreviousCurrency: bff.USD, NewCurrency: bff.PKR, Trigger: consumer.TriggerUser, OccurredAt: bff.At(now)},
-			s.CurrencyChanged(bff.PKR, consumer.TriggerUser, now),
+			consumer.NewCurrencyChanged(s, bff.PKR, consumer.TriggerUser, now),
 		},
 		{
 			consumer.WishlistAdded{
 				WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map",
 				AddedAt: e.AddedAt, WishlistSize: 3,
 			},
-			e.Added(s.ID, 3),
+			consumer.NewWishlistAdded(e, s.ID, 3),
 		},
 		{
 			consumer.WishlistRemoved{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, RemovedAt: bff.At(now), WishlistSize: 2},
-			e.Removed(s.ID, 2, now),
+			consumer.NewWishlistRemoved(e, s.ID, 2, now),
 		},
 	} {
 		if tc.got != tc.want {

@@ -122,12 +122,12 @@ func (c *Cards) Mint(card Card) (string, error) {
 	if key == nil {
 		return "", errNoCardKey
 	}
-	if !card.valid() {
+	if !writable(card) {
 		return "", ErrCardMalformed
 	}
 	m, _ := key.macs.Get().(*cardMAC)
 	defer key.macs.Put(m)
-	raw := card.appendTo(m.raw[:0])
+	raw := appendCard(m.raw[:0], card)
 	raw = append(append(raw, byte(len(key.id))), key.id...) //nolint:gosec // at most maxCardKeyID
 	raw = append(raw, m.sign(len(raw))...)
 	return cardEncoding.EncodeToString(raw), nil
@@ -159,15 +159,15 @@ func (c *Cards) Verify(text string, now time.Time) (Card, error) {
 	return Card{}, ErrCardKey
 }
 
-// valid reports whether a card can be written.
-func (c Card) valid() bool {
+// writable reports whether a card can be written.
+func writable(c Card) bool {
 	sec := c.MadeAt.Unix()
 	return c.SessionID.Prefix() == bff.PrefixGuestSession && cardLocale(string(c.Locale)) != "" && cardCurrency(string(c.Currency)) != "" &&
 		sec >= 0 && sec < 1<<32 && c.MadeAt.Equal(time.Unix(sec, 0)) && (!c.Silent || !c.Consent.Telemetry)
 }
 
-// appendTo writes a valid card without its key and MAC.
-func (c Card) appendTo(b []byte) []byte {
+// appendCard writes a writable card without its key and MAC.
+func appendCard(b []byte, c Card) []byte {
 	bits := c.SessionID.Bytes()
 	b = append(append(b, cardVersion), bits[:]...)
 	b = append(b, c.Currency...)
@@ -181,7 +181,7 @@ func (c Card) appendTo(b []byte) []byte {
 			flags |= f.bit
 		}
 	}
-	return binary.BigEndian.AppendUint32(append(b, flags), uint32(c.MadeAt.Unix())) //nolint:gosec // valid
+	return binary.BigEndian.AppendUint32(append(b, flags), uint32(c.MadeAt.Unix())) //nolint:gosec // writable
 }
 
 // decodedCard is a card taken apart.
@@ -220,7 +220,7 @@ func (d *decodedCard) decode(text string) bool {
 		Chosen:  flags&cardChosen != 0, Silent: flags&cardSilent != 0,
 		MadeAt: time.Unix(int64(binary.BigEndian.Uint32(at[1:5])), 0).UTC(),
 	}
-	return d.card.valid() && flags < cardSilent<<1 && int(at[5]) == n-sha256.Size-d.key && at[5] > 0
+	return writable(d.card) && flags < cardSilent<<1 && int(at[5]) == n-sha256.Size-d.key && at[5] > 0
 }
 
 // cardLocale and cardCurrency take only the exact spelling of the supported set.

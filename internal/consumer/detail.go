@@ -26,14 +26,6 @@ func DefaultStay(now time.Time) Stay {
 // calendarDays is the length of the price preview.
 const calendarDays = 7
 
-// Address is where a hotel is.
-type Address struct {
-	Line    string `json:"line"`
-	City    string `json:"city"`
-	Region  string `json:"region"`
-	Country string `json:"country"`
-}
-
 // PropertySummary is the head of a hotel's page.
 type PropertySummary struct {
 	PropertyID            bff.ID               `json:"propertyId"`
@@ -48,63 +40,6 @@ type PropertySummary struct {
 	Geo                   LatLng               `json:"geo"`
 	Badges                []Badge              `json:"badges"`
 	TranslationProvenance json.RawMessage      `json:"translationProvenance,omitempty"`
-}
-
-// RoomTypeSummary is one kind of room.
-type RoomTypeSummary struct {
-	RoomTypeID   string              `json:"roomTypeId"`
-	Name         bff.LocalizedString `json:"name"`
-	MaxOccupancy RoomCapacity        `json:"maxOccupancy"`
-	Beds         []Bed               `json:"beds"`
-	SizeSqm      *float64            `json:"sizeSqm,omitempty"`
-	Amenities    []string            `json:"amenities"`
-	PhotoURLs    []string            `json:"photoUrls"`
-}
-
-// RoomCapacity is how many a room sleeps.
-type RoomCapacity struct {
-	Adults   int `json:"adults"`
-	Children int `json:"children"`
-}
-
-// Bed is a kind of bed and how many there are.
-type Bed struct {
-	Type  string `json:"type"`
-	Count int    `json:"count"`
-}
-
-// Amenity is something that a hotel offers.
-type Amenity struct {
-	Code     string `json:"code"`
-	Label    string `json:"label"`
-	Category string `json:"category"`
-}
-
-// Photo is a picture of a hotel.
-type Photo struct {
-	URL    string `json:"url"`
-	Alt    string `json:"alt"`
-	IsHero bool   `json:"isHero"`
-}
-
-// Policies are a hotel's rules in the guest's language.
-type Policies struct {
-	Cancellation string `json:"cancellation"`
-	CheckIn      string `json:"checkIn"`
-	CheckOut     string `json:"checkOut"`
-}
-
-// Popularity says how much a hotel is wanted now.
-type Popularity struct {
-	BookedLast24h int `json:"bookedLast24h"`
-	ViewedLast1h  int `json:"viewedLast1h"`
-}
-
-// CalendarDay is the cheapest price of one night.
-type CalendarDay struct {
-	Date          bff.Date     `json:"date"`
-	CheapestMinor string       `json:"cheapestMinor"`
-	Currency      bff.Currency `json:"currency"`
 }
 
 // HandoffHint tells a page where to ask for a hand-off; it is never a token.
@@ -143,8 +78,8 @@ func (d *HotelDetail) MarkStale(age time.Duration, now time.Time) {
 		d.Degraded.aged(PartCalendar, age, n)
 	}
 	if r := d.CheapestRateSnapshot; r != nil {
-		r.IsStale = r.expired(now)
-		d.RateState = r.stateOf()
+		r.IsStale = r.Expired(now)
+		d.RateState = r.State()
 	}
 	for i := range d.SimilarProperties {
 		d.SimilarProperties[i].age(now)
@@ -161,47 +96,10 @@ func (d *HotelDetail) PricesExpire() time.Time {
 	return first
 }
 
-// Property is a hotel as property-service describes it, in one locale.
-type Property struct {
-	PropertyID            bff.ID
-	TenantID              bff.ID
-	Name                  bff.LocalizedString
-	Description           *bff.LocalizedString
-	PropertyType          string
-	StarRating            *float64
-	Address               Address
-	Geo                   LatLng
-	Rooms                 []RoomTypeSummary
-	Amenities             []Amenity
-	Photos                []Photo
-	Policies              Policies
-	Sharia                bool
-	TranslationProvenance json.RawMessage `json:",omitempty"` // absent stays absent through the cache
-	// StaleAge is how old the description is when it could not be renewed; zero
-	// when it is as fresh as it should be.
-	StaleAge time.Duration `json:"-"`
-}
-
 // Properties describes hotels.
 type Properties interface {
 	// Describe returns a hotel; a CodeResourceNotFound error when there is none.
 	Describe(ctx context.Context, id bff.ID, locale bff.Locale) (Property, error)
-}
-
-// Projected is what the search projection knows of one hotel.
-type Projected struct {
-	Listing    Listing
-	Popularity *Popularity
-	// StaleAge is how old this is when the projection could not be asked again;
-	// zero when it is as fresh as it should be.
-	StaleAge time.Duration `json:"-"`
-}
-
-// Quote is a price with the calendar around it.
-type Quote struct {
-	Rate     *RateSnapshot
-	SoldOut  bool // pricing says that it has no price for the stay
-	Calendar []CalendarDay
 }
 
 // DetailRequest asks for a hotel's page.
@@ -255,7 +153,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 				defer cancel()
-				quote, quoteErr = f.Prices.Quote(ctx, req.prices().of([]Listing{proj.Listing}), calendarDays)
+				quote, quoteErr = f.Prices.Quote(ctx, req.prices().Of([]Listing{proj.Listing}), calendarDays)
 			})
 		}
 		wg.Go(func() { regions = f.regions(ctx, tenant) })
@@ -341,8 +239,8 @@ func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
 	d.CheapestRateSnapshot, d.PriceCalendarPreview, d.RateState = q.Rate, q.Calendar, RateUnanswered
 	switch {
 	case q.Rate != nil:
-		q.Rate.IsStale = q.Rate.expired(now)
-		if d.RateState = q.Rate.stateOf(); q.Rate.IsStale && failure != nil {
+		q.Rate.IsStale = q.Rate.Expired(now)
+		if d.RateState = q.Rate.State(); q.Rate.IsStale && failure != nil {
 			d.Degraded.old(PartRates, now.Sub(q.Rate.CapturedAt.Time), 1)
 		}
 	case q.SoldOut:

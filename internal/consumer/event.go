@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 )
 
 // Producer is this service's name in envelopes.
@@ -104,37 +103,4 @@ func optional(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// SessionStarted is the payload of session.started.v1.
-type SessionStarted struct {
-	GuestSessionID      bff.ID        `json:"guestSessionId"`
-	CreatedAt           bff.Timestamp `json:"createdAt"`
-	LocalePreference    bff.Locale    `json:"localePreference"`
-	CurrencyPreference  bff.Currency  `json:"currencyPreference"`
-	FingerprintHash     Hash          `json:"fingerprintHash"`
-	IPHash              Hash          `json:"ipHash"`
-	CampaignAttribution *Campaign     `json:"campaignAttribution,omitempty"`
-	UserAgentClass      string        `json:"userAgentClass"`
-}
-
-// Started returns the payload that announces a session.
-func (s GuestSession) Started(v *Visit) SessionStarted {
-	return SessionStarted{
-		GuestSessionID: s.ID, CreatedAt: bff.At(s.CreatedAt), LocalePreference: s.Locale, CurrencyPreference: s.Currency,
-		FingerprintHash: s.Fingerprint, IPHash: v.IP(), CampaignAttribution: s.Campaign, UserAgentClass: v.UserAgentClass,
-	}
-}
-
-// BotSuspected is the payload of bot_suspected.v1.
-type BotSuspected struct {
-	GuestSessionID  bff.ID        `json:"guestSessionId"`
-	Score           float64       `json:"score"`
-	Verdict         string        `json:"verdict"`
-	Signals         []bot.Signal  `json:"signals"`
-	IPHash          Hash          `json:"ipHash"`
-	UserAgentHash   Hash          `json:"userAgentHash"`
-	FingerprintHash Hash          `json:"fingerprintHash"`
-	EvaluatedAt     bff.Timestamp `json:"evaluatedAt"`
-	ActionTaken     string        `json:"actionTaken"`
 }

@@ -39,7 +39,7 @@ func (f *Finder) extras(ctx context.Context, prices *PriceRequest, items []Listi
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 			defer cancel()
-			out.rates, out.rateErr = f.Prices.Preview(ctx, prices.of(items))
+			out.rates, out.rateErr = f.Prices.Preview(ctx, prices.Of(items))
 		})
 	}
 	wg.Go(func() { out.regions = f.regions(ctx, tenants) })
@@ -76,8 +76,8 @@ func (x extras) rate(hotel bff.ID, now time.Time) (*RateSnapshot, RateState) {
 		return nil, ""
 	case r != nil:
 		rate := *r
-		rate.IsStale = rate.expired(now)
-		return &rate, rate.stateOf()
+		rate.IsStale = rate.Expired(now)
+		return &rate, rate.State()
 	case ok:
 		return nil, RateSoldOut
 	case x.shed:

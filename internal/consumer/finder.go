@@ -2,8 +2,8 @@ package consumer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,18 +31,6 @@ type Searcher interface {
 	// Suggest completes what a guest typed.
 	Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (Suggestions, error)
 }
-
-// PriceRequest asks for the cheapest prices of hotels for one stay.
-type PriceRequest struct {
-	Properties []PropertyRef
-	Dates      bff.StayDates
-	Occupancy  bff.Occupancy
-	Currency   bff.Currency
-	Locale     bff.Locale
-}
-
-// PropertyRef names a property of a tenant.
-type PropertyRef struct{ PropertyID, TenantID bff.ID }
 
 // Pricer previews prices; it cannot book.
 type Pricer interface {
@@ -247,26 +235,12 @@ func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID,
 	return res, err
 }
 
-// of returns the request for the prices of listings.
-func (p PriceRequest) of(items []Listing) PriceRequest {
-	p.Properties = make([]PropertyRef, len(items))
-	for i := range items {
-		p.Properties[i] = PropertyRef{items[i].PropertyID, items[i].TenantID}
+// OrderName names an order by what it is, so that equal ones are kept once.
+func OrderName(items []Listing) Hash {
+	h := sha256.New()
+	for _, l := range items {
+		b := l.PropertyID.Bytes()
+		h.Write(b[:])
 	}
-	return p
-}
-
-// retryUpstream is when a client may sensibly ask again: the breaker's
-// half-open probe has then had its chance.
-const retryUpstream = 4 * time.Second
-
-// Unavailable codes an upstream failure that leaves nothing to answer with.
-func Unavailable(err error) error {
-	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
-		return err
-	}
-	if r := bff.ReasonOf(err); r == ReasonBudget {
-		return &bff.Error{Code: bff.CodeUpstreamBudgetExceeded, RetryAfter: retryUpstream, Err: err}
-	}
-	return &bff.Error{Code: bff.CodeUpstreamUnavailable, RetryAfter: retryUpstream, Err: err}
+	return Hash(h.Sum(nil))
 }

@@ -65,21 +65,6 @@ type HandoffInitiated struct {
 	OriginReferer   string        `json:"originReferer,omitempty"`
 }
 
-// Once names a mutation, so that it happens once however often it is sent.
-type Once struct {
-	Guest  bff.ID
-	Route  string
-	Key    string
-	Digest [32]byte
-}
-
-// Answer is what the first attempt was told; replays are told the same.
-type Answer struct {
-	Status   int
-	Body     []byte
-	Replayed bool
-}
-
 // Mint is a signed hand-off that the ledger does not know yet.
 type Mint struct {
 	Handoff   Handoff
@@ -112,19 +97,23 @@ type Ledger interface {
 	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (Handoff, error)
 }
 
-// Suspicions keeps what was noticed of clients that may be bots. It is
-// security state: it is kept whatever a guest consented to.
-type Suspicions interface {
-	// Suspect logs a verdict with its event (if any) in one transaction, and
-	// weighs on the fingerprint for a while.
-	Suspect(ctx context.Context, b BotSuspected, e *bff.Event) error
+// Hotels knows whose hotel a property is.
+type Hotels interface {
+	// FindProperty resolves a property; a CodeResourceNotFound error when there is none.
+	FindProperty(ctx context.Context, propertyID bff.ID) (Projected, error)
+}
+
+// Prices previews prices.
+type Prices interface {
+	// Preview returns what pricing says of each property.
+	Preview(ctx context.Context, req PriceRequest) (Previews, error)
 }
 
 // HandoffDesk signs hand-offs.
 type HandoffDesk struct {
-	Search  Searcher
+	Search  Hotels
 	Tenants Tenants
-	Prices  Pricer // for the price receipt; nil = none
+	Prices  Prices // for the price receipt; nil = none
 	// Snapshots are asked for the price first, in their order.
 	Snapshots []Snapshots
 	Keys      *handoff.Keyring
@@ -217,3 +206,6 @@ func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, 
 	}
 	return tenant, nil
 }
+
+// Subject implements consumer.Fact.
+func (HandoffInitiated) Subject() Subject { return SubjectHandoffInitiated }

@@ -62,7 +62,7 @@ func TestMintResolvesTheHotel(t *testing.T) {
 			if tt.tenant != 0 {
 				req.TenantID = tenantID(tt.tenant)
 			}
-			_, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, guest(true), &consumer.Visit{}, midday)
+			_, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 			if tt.wantCode != "" {
 				if bff.CodeOf(err) != tt.wantCode {
 					t.Errorf("got %v, want %s", err, tt.wantCode)
@@ -89,7 +89,7 @@ func TestMintRefusesSlugs(t *testing.T) {
 		strings.Repeat("a", 63): "", strings.Repeat("a", 64): bff.CodeUpstreamUnavailable,
 	} {
 		p := &platform{Slugs: map[int]string{7: slug}}
-		_, minted, _, err := deskOn(t, p).Mint(t.Context(), stayRequest(), guest(true), &consumer.Visit{}, midday)
+		_, minted, _, err := deskOn(t, p).Mint(t.Context(), stayRequest(), someGuest(true), &consumer.Visit{}, midday)
 		if got := bff.CodeOf(err); err != nil && got != want || err == nil && want != "" {
 			t.Errorf("%q: got %v and %s, want %q", slug, err, minted.URL, want)
 		}
@@ -111,7 +111,7 @@ func TestMintIsNoOracle(t *testing.T) {
 		{&platform{Gone: true}, stayRequest()},
 		{&platform{Unknown: map[int]bool{7: true}}, stayRequest()},
 	} {
-		_, _, _, err := deskOn(t, tt.platform).Mint(t.Context(), tt.req, guest(true), &consumer.Visit{}, midday)
+		_, _, _, err := deskOn(t, tt.platform).Mint(t.Context(), tt.req, someGuest(true), &consumer.Visit{}, midday)
 		told = append(told, err.Error())
 	}
 	if told[0] != told[1] || told[1] != told[2] {
@@ -121,7 +121,7 @@ func TestMintIsNoOracle(t *testing.T) {
 
 func TestMintCancelled(t *testing.T) {
 	t.Parallel()
-	_, _, _, err := deskOn(t, &platform{Down: failures{Tenant: context.Canceled}}).Mint(t.Context(), stayRequest(), guest(true), &consumer.Visit{}, midday)
+	_, _, _, err := deskOn(t, &platform{Down: failures{Tenant: context.Canceled}}).Mint(t.Context(), stayRequest(), someGuest(true), &consumer.Visit{}, midday)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v: a guest who left is no outage of tenant service", err, context.Canceled)
 	}
@@ -135,7 +135,7 @@ func (a address) Hash() consumer.Hash { return consumer.Hash(a) }
 // The token, the ledger row and the event of one hand-off say the same.
 func TestMintTellsOneStory(t *testing.T) {
 	t.Parallel()
-	s, v := guest(true), &consumer.Visit{Fingerprint: consumer.Hash{1}, Address: address{2}, Referer: "https://example.com/"}
+	s, v := someGuest(true), &consumer.Visit{Fingerprint: consumer.Hash{1}, Address: address{2}, Referer: "https://example.com/"}
 	s.Campaign = &consumer.Campaign{Source: "radio"}
 	d, req := deskOn(t, nil), stayRequest()
 	h, minted, event, err := d.Mint(t.Context(), req, s, v, midday)
@@ -191,7 +191,7 @@ func TestReceipt(t *testing.T) {
 			t.Parallel()
 			req := stayRequest()
 			req.Shown = tt.shown
-			h, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, guest(true), &consumer.Visit{}, midday)
+			h, minted, _, err := deskOn(t, tt.platform).Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestReceiptDoesNotWait(t *testing.T) {
 		d.Prices = slowPricer{}
 		req.Shown = &consumer.Price{Minor: "1", Currency: bff.AFN}
 		began := time.Now() // the bubble's
-		_, minted, _, err := d.Mint(t.Context(), req, guest(true), &consumer.Visit{}, midday)
+		_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 		if err != nil || minted.PriceCheck != consumer.PriceUnchecked {
 			t.Errorf("%s, %v", minted.PriceCheck, err)
 		}
@@ -270,7 +270,7 @@ func TestReceiptFromSnapshot(t *testing.T) {
 				d.Snapshots = []consumer.Snapshots{keptRate(consumer.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
 				req.Shown = &consumer.Price{Minor: price.MinorString(), Currency: price.Currency, CapturedAt: bff.At(midday.Add(-tt.shown))}
 				began := time.Now() // the bubble's
-				_, minted, _, err := d.Mint(t.Context(), req, guest(true), &consumer.Visit{}, midday)
+				_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 				if err != nil {
 					t.Fatal(err)
 				}

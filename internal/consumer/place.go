@@ -91,7 +91,7 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time
 		res.Shed = rung
 	}
 	for i := range pins {
-		pins[i].BrandColor = neutralColor
+		pins[i].BrandColor = NeutralColor
 		if b, ok := brands[pins[i].TenantID]; ok {
 			pins[i].BrandColor = b.PrimaryColor
 		}
@@ -122,7 +122,7 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 			Currency: q.Currency, Locale: q.Locale,
 		})
 		switch r, ok := rates[cursor]; {
-		case r != nil && (err == nil || !r.expired(now)): // a pin has no room to say that its price is old
+		case r != nil && (err == nil || !r.Expired(now)): // a pin has no room to say that its price is old
 			minor := r.CheapestNightlyMinor
 			pin.CheapestNightlyMinor, pin.Currency, pin.RateState = &minor, r.Currency, RatePriced
 		case ok && r == nil:
@@ -138,7 +138,7 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 // pins reads the projection's pages until the map is full. On a zoomed-out map
 // a tenant with hundreds of hotels leaves room for the others.
 func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted []bff.ID, total int, err error) {
-	wide := q.Geo.BoundingBox != nil && q.Geo.BoundingBox.width() > wideBoxDegrees
+	wide := q.Geo.BoundingBox != nil && width(q.Geo.BoundingBox) > wideBoxDegrees
 	perTenant := map[bff.ID]int{}
 	var spare []MapPin
 	out = []MapPin{}
@@ -172,7 +172,8 @@ func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted
 	return out[:min(len(out), MaxPins)], omitted, total, nil
 }
 
-func (b *BoundingBox) width() float64 {
+// width is that of a box in degrees.
+func width(b *BoundingBox) float64 {
 	w := b.NeLng - b.SwLng
 	if w < 0 {
 		w += 360
@@ -236,48 +237,3 @@ func (a *Availability) MarkStale(age time.Duration, _ time.Time) {
 		a.Days[i].IsStale = a.Days[i].CheapestNightlyMinor != nil && age >= RateLifetime
 	}
 }
-
-// FacetCatalog is what a region can be filtered by.
-type FacetCatalog struct {
-	Country string  `json:"country"`
-	Region  string  `json:"region,omitempty"`
-	Facets  []Facet `json:"facets"`
-	Stale   bool    `json:"stale,omitempty"`
-}
-
-// MarkStale says of a catalog that could not be renewed that it is old.
-func (c *FacetCatalog) MarkStale(time.Duration, time.Time) { c.Stale = true }
-
-// Facet is one filter with its values.
-type Facet struct {
-	Key    string       `json:"key"`
-	Label  string       `json:"label"`
-	Values []FacetValue `json:"values"`
-}
-
-// FacetValue is one choice and how many hotels it leaves.
-type FacetValue struct {
-	Value string `json:"value"`
-	Label string `json:"label"`
-	Count int    `json:"count"`
-}
-
-// Suggestion is a destination that completes what a guest typed.
-type Suggestion struct {
-	Kind       string `json:"kind"`
-	Label      string `json:"label"`
-	City       string `json:"city,omitempty"`
-	Region     string `json:"region,omitempty"`
-	Country    string `json:"country"`
-	Geo        LatLng `json:"geo"`
-	PropertyID bff.ID `json:"propertyId,omitzero"`
-}
-
-// Suggestions complete what a guest typed.
-type Suggestions struct {
-	Suggestions []Suggestion `json:"suggestions"`
-	Stale       bool         `json:"stale,omitempty"`
-}
-
-// MarkStale says of suggestions that could not be renewed that they are old.
-func (s *Suggestions) MarkStale(time.Duration, time.Time) { s.Stale = true }

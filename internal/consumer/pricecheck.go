@@ -104,7 +104,7 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 // against compares with a price, unless that is too old or of another currency.
 func (r *Receipt) against(rate RateSnapshot, now time.Time) {
 	switch {
-	case rate.expired(now), rate.Currency != r.Shown.Currency: // not to be compared
+	case rate.Expired(now), rate.Currency != r.Shown.Currency: // not to be compared
 	case rate.TotalForStayMinor == r.Shown.Minor:
 		r.Verdict = PriceMatched
 	default:

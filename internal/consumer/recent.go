@@ -43,20 +43,9 @@ func HistoryOf(ss SearchSession) SearchHistoryEntry {
 	}
 }
 
-// remember encodes what a history entry says of the query.
-func (a *Asked) remember() string {
-	inner := encode(struct {
-		QueryHash Hash          `json:"queryHash"`
-		Geo       GeoQuery      `json:"geo"`
-		Dates     bff.StayDates `json:"dates"`
-		Occupancy bff.Occupancy `json:"occupancy"`
-	}{a.What, a.Said, a.Dates, a.Occupancy})
-	return inner[1 : len(inner)-1]
-}
-
 // EncodeHistory is the JSON of HistoryOf.
 func EncodeHistory(ss SearchSession) string {
-	return `{"searchSessionId":"` + ss.ID.String() + `",` + ss.Query.remembered + `,"executedAt":"` + bff.At(ss.StartedAt).String() + `"}`
+	return `{"searchSessionId":"` + ss.ID.String() + `",` + ss.Query.Remembered + `,"executedAt":"` + bff.At(ss.StartedAt).String() + `"}`
 }
 
 // Trail is where a guest has been, latest first.

@@ -32,7 +32,7 @@ type Refusals interface {
 }
 
 // Restored returns a session that was lost as its guest's refusal leaves it.
-func (s GuestSession) Restored(r Refusal) GuestSession {
+func Restored(s GuestSession, r Refusal) GuestSession {
 	s.Unread, s.Silent = false, r.Silent // without a refusal its events may have left
 	if r.Refused {
 		s.Consent.Telemetry = false
@@ -40,14 +40,36 @@ func (s GuestSession) Restored(r Refusal) GuestSession {
 	return s
 }
 
-// Resolve is Restored with the refusal that is kept. When it cannot be read, the
+// RestoredCard is the card's session with the refusal that is kept: a refusal on either
+// side counts.
+func RestoredCard(v *Visit, r Refusal) GuestSession {
+	s := v.Card.Session(v)
+	if r.Refused {
+		s.Consent.Telemetry = false
+		s.Silent = s.Silent && r.Silent
+	}
+	return s
+}
+
+// RestoreSession is Restored with the refusal that is kept. When it cannot be read, the
 // session stays unread and no event of it leaves. It reports whether the guest had
 // the session purged: then there is none.
-func (s GuestSession) Resolve(ctx context.Context, kept Refusals) (resolved GuestSession, cleared bool) {
+func RestoreSession(ctx context.Context, kept Refusals, s GuestSession) (restored GuestSession, cleared bool) {
 	r, err := kept.FindRefusal(ctx, s.ID)
 	if err != nil {
 		s.Unread = true
 		return s, false
 	}
-	return s.Restored(r), r.Cleared
+	return Restored(s, r), r.Cleared
+}
+
+// RestoreCard is RestoreSession for the session of a visit's card.
+func RestoreCard(ctx context.Context, kept Refusals, v *Visit) (restored GuestSession, cleared bool) {
+	r, err := kept.FindRefusal(ctx, v.Card.SessionID)
+	if err != nil {
+		s := v.Card.Session(v)
+		s.Unread = true
+		return s, false
+	}
+	return RestoredCard(v, r), r.Cleared
 }

@@ -61,6 +61,21 @@ type GeoQuery struct {
 	Country     string       `json:"country,omitempty"` // narrows a city or region; ISO 3166 alpha-2
 }
 
+// Coarse is where in general: without names, and with coordinates rounded to about ten
+// kilometres.
+func (g GeoQuery) Coarse() GeoQuery {
+	out := GeoQuery{Mode: g.Mode}
+	if p := g.Point; p != nil {
+		out.Point = &Point{Lat: round(p.Lat, 1), Lng: round(p.Lng, 1), RadiusKm: p.RadiusKm}
+	}
+	if b := g.BoundingBox; b != nil {
+		out.BoundingBox = &BoundingBox{
+			SwLat: floor(b.SwLat, 1), SwLng: floor(b.SwLng, 1), NeLat: ceil(b.NeLat, 1), NeLng: ceil(b.NeLng, 1),
+		}
+	}
+	return out
+}
+
 // PriceRange bounds the nightly price in whole units of a currency.
 type PriceRange struct {
 	Min      float64      `json:"min"`
@@ -70,7 +85,7 @@ type PriceRange struct {
 
 // Filters narrow a search. They are part of the query's JSON form (SearchQuery):
 // a new one is added with omitempty, so that queries without it keep their names.
-// It also needs readFilters in consumerhttp, keys (telemetry.go), a member in
+// It also needs readFilters in consumerhttp, filterKeys (telemetry), a member in
 // OpenAPI, the simulator's Filters and docs/upstreams.md; TestFilters in
 // consumerhttp and TestFiltersNarrow in consumerd fail where one is missing.
 type Filters struct {
@@ -223,7 +238,8 @@ type Asked struct {
 	// Same is what two history entries of one search have in common.
 	Same string
 
-	remembered string // the part of a history entry that all guests share
+	// Remembered is the part of a history entry that all guests share.
+	Remembered string
 }
 
 // Ask normalises a query whose language and currency are known.
@@ -234,7 +250,7 @@ func (q SearchQuery) Ask() *Asked {
 	said := q.Geo
 	said.City, said.Region = city, region
 	a := &Asked{SearchQuery: q, Said: said, Answer: sha256.Sum256([]byte(encoded)), List: q.ListKey(), What: q.Hash(), Encoded: encoded}
-	a.ListText, a.remembered, a.Same = a.List.String(), a.remember(), `"queryHash":"`+a.What.String()+`"`
+	a.ListText, a.Remembered, a.Same = a.List.String(), a.remember(), `"queryHash":"`+a.What.String()+`"`
 	return a
 }
 
@@ -303,12 +319,13 @@ type Searches interface {
 	FindOrder(ctx context.Context, name Hash) ([]bff.ID, bool, error)
 }
 
-// OrderName names an order by what it is, so that equal ones are kept once.
-func OrderName(items []Listing) Hash {
-	h := sha256.New()
-	for _, l := range items {
-		b := l.PropertyID.Bytes()
-		h.Write(b[:])
-	}
-	return Hash(h.Sum(nil))
+// remember encodes what a history entry says of the query.
+func (a *Asked) remember() string {
+	inner := encode(struct {
+		QueryHash Hash          `json:"queryHash"`
+		Geo       GeoQuery      `json:"geo"`
+		Dates     bff.StayDates `json:"dates"`
+		Occupancy bff.Occupancy `json:"occupancy"`
+	}{a.What, a.Said, a.Dates, a.Occupancy})
+	return inner[1 : len(inner)-1]
 }

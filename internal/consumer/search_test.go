@@ -205,7 +205,7 @@ func TestNamesAsWritten(t *testing.T) {
 	ss := consumer.SearchSession{Query: asked}
 	for what, got := range map[string]consumer.GeoQuery{
 		"history": consumer.HistoryOf(ss).Geo,
-		"event":   asked.Executed(consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).Geo,
+		"event":   consumer.NewSearchExecuted(asked, consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).Geo,
 	} {
 		if got.City != "Mazar-e Sharif" || got.Region != "Balkh Province" {
 			t.Errorf("%s: %+v", what, got)

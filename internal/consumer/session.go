@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -192,52 +191,6 @@ func (s GuestSession) knows(p Prints) bool {
 
 func (c Campaign) same(d Campaign) bool {
 	return c.Source == d.Source && c.Medium == d.Medium && c.Campaign == d.Campaign
-}
-
-// ErrSessionCleared says that the guest had the session purged: its id is
-// never used again.
-var ErrSessionCleared = errors.New("session was cleared")
-
-// FoundSession is what came of looking for a session.
-type FoundSession struct {
-	GuestSession
-	Found bool
-	Err   error
-}
-
-// Sessions keeps guest sessions.
-type Sessions interface {
-	Refusals
-	// FindSession returns a live session and whether there is one;
-	// ErrSessionCleared after its guest had it purged. The store may lose that;
-	// Refusals do not.
-	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
-	// FindSessions is FindSession for many at once.
-	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession
-	// KnowsSession reports whether there is anything of a session besides the session
-	// itself, which may be lost: a wishlist, a refusal, a hand-off. An id of which
-	// nothing is known may be made up.
-	KnowsSession(ctx context.Context, id bff.ID) (bool, error)
-	// SaveSession writes a session whole and lets it live until it expires.
-	SaveSession(ctx context.Context, s GuestSession) error
-	// RestoreSession is SaveSession for a session that was lost, unless there is one
-	// again by now: what its guest has changed meanwhile must not be undone.
-	RestoreSession(ctx context.Context, s GuestSession) error
-	// UpdateSession writes what changed and slides the life of all that belongs
-	// to the session, once its cookie has come back. A session that is gone stays gone: then it reports false.
-	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)
-	// RenewSession lets what outlives a session's store live on with its cookie,
-	// which was sent again.
-	RenewSession(ctx context.Context, s GuestSession, now time.Time) error
-	// PurgeSession deletes all that is kept of a session and says so with the
-	// event, if there is one. It may be repeated.
-	PurgeSession(ctx context.Context, id bff.ID, e *bff.Event) error
-}
-
-// Journal takes events that have no transaction of their own.
-type Journal interface {
-	// Record returns when the events are safe.
-	Record(ctx context.Context, events ...bff.Event) error
 }
 
 // NewGuestSession opens a session for the sender of a visit. One that asks not to be tracked is

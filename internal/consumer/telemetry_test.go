@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 5, 12, 12, 0, 0, 0, time.UTC)
 
-func guest(telemetry bool) consumer.GuestSession {
+func someGuest(telemetry bool) consumer.GuestSession {
 	return consumer.GuestSession{
 		ID: bff.NewID(bff.PrefixGuestSession, noon), CreatedAt: noon.Add(-time.Hour), LastSeenAt: noon, Locale: "en", Currency: "AFN",
 		Consent: consumer.Consent{Telemetry: telemetry},
@@ -25,21 +25,21 @@ func guest(telemetry bool) consumer.GuestSession {
 func TestNothingLeavesWithoutConsent(t *testing.T) {
 	t.Parallel()
 	tm := consumer.NewTelemetry("test", nil)
-	unread := guest(true)
+	unread := someGuest(true)
 	unread.Unread = true
 	for name, s := range map[string]consumer.GuestSession{
-		"refused":       guest(false),
+		"refused":       someGuest(false),
 		"unknown":       unread,
 		"do not track":  consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, noon), &consumer.Visit{At: noon, NoTracking: true}),
 		"nobody at all": {},
 	} {
-		for _, f := range []consumer.Fact{s.Ended(consumer.EndedByGuest, noon), consumer.HandoffInitiated{}, consumer.BotSuspected{}} {
+		for _, f := range []consumer.Fact{consumer.NewSessionEnded(s, consumer.EndedByGuest, noon), consumer.HandoffInitiated{}, consumer.BotSuspected{}} {
 			if _, ok, err := tm.Event(s, f, consumer.Occasion{}, noon); ok || err != nil {
 				t.Errorf("%s: %s leaves (%v)", name, f.Subject(), err)
 			}
 		}
 	}
-	e, ok, err := tm.Event(guest(true), consumer.HandoffInitiated{}, consumer.Occasion{}, noon)
+	e, ok, err := tm.Event(someGuest(true), consumer.HandoffInitiated{}, consumer.Occasion{}, noon)
 	if !ok || err != nil || e.Envelope.ProducerInstance != "test" || e.Envelope.SamplingRate != 1 {
 		t.Errorf("with consent: %v %v %+v", ok, err, e.Envelope)
 	}
@@ -52,7 +52,7 @@ func TestSampling(t *testing.T) {
 	const guests = 2000
 	sessions := make([]consumer.GuestSession, guests)
 	for i := range sessions {
-		sessions[i] = guest(true)
+		sessions[i] = someGuest(true)
 	}
 	in := func(s consumer.GuestSession, f consumer.Fact) bool {
 		e, ok, err := tm.Event(s, f, consumer.Occasion{}, noon)
@@ -108,7 +108,7 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 		Currency: "AFN", Locale: "ps-AF",
 	}
 	encode := func(results int) string {
-		b, err := json.Marshal(q.Ask().Executed(guest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
+		b, err := json.Marshal(consumer.NewSearchExecuted(q.Ask(), someGuest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,9 +134,9 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()
-	s := guest(true)
+	s := someGuest(true)
 	s.LastSeenAt = noon.Add(-time.Minute)
-	if got := s.Ended(consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" || got.GuestSessionID != s.ID ||
+	if got := consumer.NewSessionEnded(s, consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" || got.GuestSessionID != s.ID ||
 		!got.EndedAt.Equal(noon) || !got.LastSeenAt.Equal(s.LastSeenAt) {
 		t.Errorf("%+v", got)
 	}
@@ -151,8 +151,8 @@ func TestSearchExecuted(t *testing.T) {
 		Dates: bff.StayDates{CheckIn: 20000, CheckOut: 20002}, Occupancy: bff.Occupancy{Adults: 4, Children: 3, Rooms: 2, ChildrenAges: []int{1, 2, 3}},
 		Currency: "AFN", Locale: "ps-AF",
 	}
-	s, search := guest(true), bff.NewID(bff.PrefixSearchSession, noon)
-	got := q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
+	s, search := someGuest(true), bff.NewID(bff.PrefixSearchSession, noon)
+	got := consumer.NewSearchExecuted(q.Ask(), s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
 	box := consumer.BoundingBox{SwLat: 34.4, SwLng: 69, NeLat: 34.7, NeLng: 69.4}
 	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != consumer.SearchMap || got.ResultCount != 9 || !got.FromCache ||
 		got.CompositionMs != 25 {
@@ -174,11 +174,11 @@ func TestSpreadNeverChanges(t *testing.T) {
 	}
 	all := consumer.NewTelemetry("test", func(consumer.Subject) float64 { return math.NaN() })
 	none := consumer.NewTelemetry("test", func(consumer.Subject) float64 { return 0 })
-	if id := guest(true).ID; !all.Samples(id, consumer.SubjectPageViewed) || none.Samples(id, consumer.SubjectPageViewed) {
+	if id := someGuest(true).ID; !all.Samples(id, consumer.SubjectPageViewed) || none.Samples(id, consumer.SubjectPageViewed) {
 		t.Error("a rate that is no number keeps all, none keeps none")
 	}
 	for _, s := range consumer.Subjects() {
-		if audit := s.Retention() == bff.RetentionAudit; none.Samples(guest(true).ID, s) != audit {
+		if audit := s.Retention() == bff.RetentionAudit; none.Samples(someGuest(true).ID, s) != audit {
 			t.Errorf("%s: an audit trail has holes, or a sample has none", s)
 		}
 	}
@@ -188,14 +188,14 @@ func TestSpreadNeverChanges(t *testing.T) {
 // with nothing but its id.
 func TestClearing(t *testing.T) {
 	t.Parallel()
-	withdrawn, never, unread := guest(false), guest(false), guest(true)
+	withdrawn, never, unread := someGuest(false), someGuest(false), someGuest(true)
 	never.Silent, unread.Unread = true, true
 	tests := map[string]struct {
 		session consumer.GuestSession
 		want    []string // members of the payload; nil = no event
 		reason  consumer.EndReason
 	}{
-		"agrees":        {guest(true), []string{"endedAt", "guestSessionId", "lastSeenAt", "lifetimeSeconds", "reason"}, consumer.EndedByGuest},
+		"agrees":        {someGuest(true), []string{"endedAt", "guestSessionId", "lastSeenAt", "lifetimeSeconds", "reason"}, consumer.EndedByGuest},
 		"withdrawn":     {withdrawn, []string{"guestSessionId", "reason"}, consumer.Cleared},
 		"never allowed": {never, nil, ""},
 		"unknown":       {unread, nil, ""},
@@ -203,7 +203,7 @@ func TestClearing(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, leaves, err := consumer.NewTelemetry("test", nil).Clearing(tc.session, consumer.Occasion{}, noon)
+			e, leaves, err := consumer.Clearing(consumer.NewTelemetry("test", nil), tc.session, consumer.Occasion{}, noon)
 			if err != nil || leaves != (tc.want != nil) {
 				t.Fatalf("leaves %v, %v", leaves, err)
 			}

@@ -163,7 +163,7 @@ func TestHandoffTellsOfASuspension(t *testing.T) {
 	desk := deskOn(t, p)
 	desk.Tenants = readerOn(r, p, 0)
 	for range 3 {
-		if _, _, _, err := desk.Mint(t.Context(), stayRequest(), guest(true), &consumer.Visit{}, midday); bff.CodeOf(err) != bff.CodeTenantSuspended {
+		if _, _, _, err := desk.Mint(t.Context(), stayRequest(), someGuest(true), &consumer.Visit{}, midday); bff.CodeOf(err) != bff.CodeTenantSuspended {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestHandoffTellsOfASuspension(t *testing.T) {
 	}
 	// An answer that says "active" is no reason to show a tenant: the event may be newer.
 	p.Suspended = nil
-	if _, _, _, err := desk.Mint(t.Context(), stayRequest(), guest(true), &consumer.Visit{}, midday); err != nil {
+	if _, _, _, err := desk.Mint(t.Context(), stayRequest(), someGuest(true), &consumer.Visit{}, midday); err != nil {
 		t.Fatal(err)
 	}
 	if !r.list.Has(tenantID(7)) {

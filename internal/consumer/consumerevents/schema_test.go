@@ -46,11 +46,11 @@ func facts() []consumer.Fact {
 	point := q
 	point.Geo = consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34, Lng: 69, RadiusKm: 5}}
 	return []consumer.Fact{
-		s.Started(&consumer.Visit{UserAgentClass: "browser-desktop"}),
-		s.Ended(consumer.EndedByTime, now),
-		q.Ask().Executed(s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
-		box.Ask().Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
-		point.Ask().Executed(s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
+		consumer.NewSessionStarted(s, &consumer.Visit{UserAgentClass: "browser-desktop"}),
+		consumer.NewSessionEnded(s, consumer.EndedByTime, now),
+		consumer.NewSearchExecuted(q.Ask(), s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
+		consumer.NewSearchExecuted(box.Ask(), s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
+		consumer.NewSearchExecuted(point.Ask(), s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
 		consumer.ClickRecorded{
 			GuestSessionID: s.ID, Kind: "listing-card", TenantID: tenant, PropertyID: property, SearchSessionID: search,
 			Position: 3, Page: 1, SortKey: consumer.SortRecommended, OccurredAt: bff.At(now),
@@ -61,8 +61,8 @@ func facts() []consumer.Fact {
 			Dates: stay, Occupancy: bff.Occupancy{Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7}}, Currency: "AFN", Locale: "ps-AF",
 			SourceCampaign: s.Campaign, MintedAt: bff.At(now), ExpiresAt: bff.At(now), HMACKeyID: "hmac-2026-04", OriginReferer: "https://x.example/a",
 		},
-		s.LocaleChanged("fa-AF", consumer.TriggerUser, now),
-		s.CurrencyChanged("USD", consumer.TriggerTenant, now),
+		consumer.NewLocaleChanged(s, "fa-AF", consumer.TriggerUser, now),
+		consumer.NewCurrencyChanged(s, "USD", consumer.TriggerTenant, now),
 		consumer.WishlistAdded{
 			WishlistID: id(bff.PrefixWishlist), GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, Source: "detail", AddedAt: bff.At(now), WishlistSize: 1,
 		},

@@ -71,9 +71,9 @@ func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, o
 	} else if ok {
 		session = found
 	} else if !s.Card.IsZero() {
-		session, cleared = s.Card.Resolve(ctx, g.cfg.Sessions, &s.Visit)
+		session, cleared = consumer.RestoreCard(ctx, g.cfg.Sessions, &s.Visit)
 	} else {
-		session, cleared = session.Resolve(ctx, g.cfg.Sessions)
+		session, cleared = consumer.RestoreSession(ctx, g.cfg.Sessions, session)
 	}
 	if cleared {
 		return nil

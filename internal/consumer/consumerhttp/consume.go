@@ -101,7 +101,7 @@ func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
 	cleared := errors.Is(err, consumer.ErrSessionCleared)
 	if !cleared && (err != nil || !found) {
 		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}}
-		s, cleared = s.Resolve(r.Context(), a.cfg.Sessions)
+		s, cleared = consumer.RestoreSession(r.Context(), a.cfg.Sessions, s)
 	}
 	if cleared {
 		s = consumer.GuestSession{ID: h.GuestSessionID} // nothing is told of it

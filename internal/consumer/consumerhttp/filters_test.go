@@ -130,7 +130,7 @@ func TestFilters(t *testing.T) {
 		if query.What == (consumer.SearchQuery{}).Ask().What {
 			t.Errorf("%s does not change the name of a query", name)
 		}
-		if keys := query.Executed(consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).FilterKeys; len(keys) != 1 {
+		if keys := consumer.NewSearchExecuted(query, consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).FilterKeys; len(keys) != 1 {
 			t.Errorf("telemetry calls %s %q, want one key", name, keys)
 		}
 	}

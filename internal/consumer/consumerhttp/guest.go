@@ -76,9 +76,9 @@ func (gs *guests) carryOut(r *http.Request, v *consumer.Visit, e guest.Effect) {
 	case guest.Refuse:
 		gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) })
 	case guest.Started:
-		gs.announce(r, s, s.Started(v), at)
+		gs.announce(r, s, consumer.NewSessionStarted(s, v), at)
 	case guest.Rotated:
-		gs.announce(r, s, s.Ended(consumer.EndedByRotation, at), at)
+		gs.announce(r, s, consumer.NewSessionEnded(s, consumer.EndedByRotation, at), at)
 		gs.background.DoFor(r.Context(), func(ctx context.Context) {
 			_, _ = gs.sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{Rotated: true})
 		})

@@ -226,7 +226,7 @@ func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSe
 	}
 	if a.cfg.Telemetry.Samples(d.ID, consumer.SubjectSearchExecuted) {
 		rec.Occasion = occasion(r)
-		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return ss.Query.Executed(s, o) }
+		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return consumer.NewSearchExecuted(ss.Query, s, o) }
 	}
 	a.guests.record(v, d, rec)
 }

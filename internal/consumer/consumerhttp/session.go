@@ -120,7 +120,7 @@ func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
 	}
 	var f consumer.Fact
 	if s.Locale != locale {
-		f = s.LocaleChanged(locale, consumer.TriggerUser, a.cfg.Now())
+		f = consumer.NewLocaleChanged(s, locale, consumer.TriggerUser, a.cfg.Now())
 	}
 	return a.change(w, r, s, consumer.SessionChange{Locale: locale}, f)
 }
@@ -141,7 +141,7 @@ func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
 	}
 	var f consumer.Fact
 	if s.Currency != currency {
-		f = s.CurrencyChanged(currency, consumer.TriggerUser, a.cfg.Now())
+		f = consumer.NewCurrencyChanged(s, currency, consumer.TriggerUser, a.cfg.Now())
 	}
 	return a.change(w, r, s, consumer.SessionChange{Currency: currency}, f)
 }
@@ -187,7 +187,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 			return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
 		}
 		now := a.cfg.Now()
-		e, leaves, err := a.cfg.Telemetry.Clearing(s, occasion(r), now)
+		e, leaves, err := consumer.Clearing(a.cfg.Telemetry, s, occasion(r), now)
 		if err != nil {
 			return err
 		}

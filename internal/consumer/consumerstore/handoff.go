@@ -67,7 +67,7 @@ func (s *Store) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, 
 		if kept.Cleared { // with an old card, while the store that says so is away
 			return unreachable(consumer.ErrSessionCleared)
 		}
-		by.Session = by.Session.Restored(kept)
+		by.Session = consumer.Restored(by.Session, kept)
 	}
 	e, err := by.Event(f)
 	if err != nil {

@@ -220,7 +220,7 @@ func TestRefusalUnknown(t *testing.T) {
 	s := newShop(t, testkit.Redis(t), database(t))
 	g := newSession(time.Now())
 	s.db.Close()
-	if got, cleared := g.Resolve(s.ctx(), s); !got.Unread || cleared {
+	if got, cleared := consumer.RestoreSession(s.ctx(), s, g); !got.Unread || cleared {
 		t.Errorf("resolved without Postgres: %+v, cleared %t", got, cleared)
 	}
 	if err := s.AddRefusal(s.ctx(), g, time.Now()); bff.CodeOf(err) != bff.CodeServiceUnavailable {

@@ -271,7 +271,7 @@ func TestPurge(t *testing.T) {
 		other1, again := searchOf(other.ID, "Herat"), searchOf(g.ID, "Herat")
 		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searched}, {Guest: g.ID, Search: again}, {Guest: other.ID, Search: other1}}))
 		tell := consumer.NewTelemetry("test", nil)
-		e, ok, err := tell.Event(g, g.Ended(consumer.EndedByGuest, now), consumer.Occasion{}, now)
+		e, ok, err := tell.Event(g, consumer.NewSessionEnded(g, consumer.EndedByGuest, now), consumer.Occasion{}, now)
 		if err != nil || !ok {
 			t.Fatalf("event: %v, %v", ok, err)
 		}

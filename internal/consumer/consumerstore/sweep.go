@@ -162,7 +162,7 @@ func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telem
 		session := consumer.GuestSession{
 			ID: id, CreatedAt: id.Time(), LastSeenAt: later(id.Time(), time.Unix(int64(seen), 0)), Consent: consumer.Consent{Telemetry: true},
 		}
-		e, leaves, err := tell.Event(session, session.Ended(consumer.EndedByTime, now), consumer.Occasion{}, now)
+		e, leaves, err := tell.Event(session, consumer.NewSessionEnded(session, consumer.EndedByTime, now), consumer.Occasion{}, now)
 		if err == nil && leaves {
 			events = append(events, e)
 		}

@@ -316,7 +316,7 @@ func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.Wishli
 		return idempotency.Answer{}, fmt.Errorf("add to wishlist: %w", err)
 	}
 	size := len(there) + 1
-	if err := c.store.announce(ctx, tx, by, entry.Added(guest, size)); err != nil {
+	if err := c.store.announce(ctx, tx, by, consumer.NewWishlistAdded(entry, guest, size)); err != nil {
 		return idempotency.Answer{}, err
 	}
 	if err := c.store.dropMirror(ctx, tx, guest); err != nil {
@@ -349,7 +349,7 @@ func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, b
 		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&size); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
-	if err := c.store.announce(ctx, tx, by, removed[0].Removed(guest, size, c.now)); err != nil {
+	if err := c.store.announce(ctx, tx, by, consumer.NewWishlistRemoved(removed[0], guest, size, c.now)); err != nil {
 		return idempotency.Answer{}, err
 	}
 	if err := c.store.dropMirror(ctx, tx, guest); err != nil {

@@ -277,11 +277,11 @@ func lost(v *consumer.Visit, k Known, p Purpose) Decision {
 func restored(v *consumer.Visit, kept *Kept) (s consumer.GuestSession) {
 	switch {
 	case !v.Card.IsZero() && kept.Err == nil:
-		return v.Card.Restored(kept.Refusal, v)
+		return consumer.RestoredCard(v, kept.Refusal)
 	case !v.Card.IsZero():
 		s = v.Card.Session(v)
 	case kept.Err == nil:
-		return consumer.NewGuestSession(v.SessionID, v).Restored(kept.Refusal)
+		return consumer.Restored(consumer.NewGuestSession(v.SessionID, v), kept.Refusal)
 	default:
 		s = consumer.NewGuestSession(v.SessionID, v)
 	}

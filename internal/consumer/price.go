@@ -1,0 +1,109 @@
+package consumer
+
+import (
+	"time"
+
+	"melmastoon.ghasi.io/bff"
+)
+
+// CalendarDay is the cheapest price of one night.
+type CalendarDay struct {
+	Date          bff.Date     `json:"date"`
+	CheapestMinor string       `json:"cheapestMinor"`
+	Currency      bff.Currency `json:"currency"`
+}
+
+// Quote is a price with the calendar around it.
+type Quote struct {
+	Rate     *RateSnapshot
+	SoldOut  bool // pricing says that it has no price for the stay
+	Calendar []CalendarDay
+}
+
+// PriceRequest asks for the cheapest prices of hotels for one stay.
+type PriceRequest struct {
+	Properties []PropertyRef
+	Dates      bff.StayDates
+	Occupancy  bff.Occupancy
+	Currency   bff.Currency
+	Locale     bff.Locale
+}
+
+// PropertyRef names a property of a tenant.
+type PropertyRef struct{ PropertyID, TenantID bff.ID }
+
+// Of returns the request for the prices of listings.
+func (p PriceRequest) Of(items []Listing) PriceRequest {
+	p.Properties = make([]PropertyRef, len(items))
+	for i := range items {
+		p.Properties[i] = PropertyRef{items[i].PropertyID, items[i].TenantID}
+	}
+	return p
+}
+
+// RateLifetime is how long a price may be shown as current.
+const RateLifetime = 60 * time.Second
+
+// RateSnapshot is a price as pricing said it at one moment. Amounts are minor
+// units in decimal strings; the service never computes with them.
+type RateSnapshot struct {
+	CheapestNightlyMinor  string        `json:"cheapestNightlyMinor"`
+	TotalForStayMinor     string        `json:"totalForStayMinor"`
+	Currency              bff.Currency  `json:"currency"`
+	CurrencyDisplayPolicy string        `json:"currencyDisplayPolicy"`
+	FxSnapshotID          string        `json:"fxSnapshotId,omitempty"`
+	CapturedAt            bff.Timestamp `json:"capturedAt"`
+	TTLExpiresAt          bff.Timestamp `json:"ttlExpiresAt"`
+	IsStale               bool          `json:"isStale"`
+	Taxes                 []Tax         `json:"taxes,omitempty"`
+	Sharia                bool          `json:"-"` // the rate plan's, for the badge
+}
+
+// Tax is a charge that pricing names; it is passed on and never inferred.
+type Tax struct {
+	Code     string       `json:"code"`
+	Minor    string       `json:"minor"`
+	Currency bff.Currency `json:"currency"`
+	Included bool         `json:"included"`
+}
+
+// Previews are prices by property. A property whose price is nil is sold out for the
+// stay, because pricing says so; one that is absent was not answered.
+type Previews map[bff.ID]*RateSnapshot
+
+// RateState says why a card has a price or none, so that a page need not guess: a null
+// price is not "sold out".
+type RateState string
+
+// The closed set of states.
+const (
+	RatePriced     RateState = "priced"
+	RateStale      RateState = "stale"      // there is one, no longer current
+	RateSoldOut    RateState = "sold_out"   // pricing has none for the stay
+	RateUnanswered RateState = "unanswered" // pricing did not say
+	RateShed       RateState = "shed"       // left out under load
+)
+
+// RateStates lists every state.
+func RateStates() []RateState {
+	return []RateState{RatePriced, RateStale, RateSoldOut, RateUnanswered, RateShed}
+}
+
+// State is the state of a price that is there.
+func (r *RateSnapshot) State() RateState {
+	if r.IsStale {
+		return RateStale
+	}
+	return RatePriced
+}
+
+// NewRateSnapshot returns what pricing said at the moment captured.
+func NewRateSnapshot(nightly, total bff.Money, policy string, captured time.Time) RateSnapshot {
+	return RateSnapshot{
+		CheapestNightlyMinor: nightly.MinorString(), TotalForStayMinor: total.MinorString(), Currency: nightly.Currency,
+		CurrencyDisplayPolicy: policy, CapturedAt: bff.At(captured), TTLExpiresAt: bff.At(captured.Add(RateLifetime)),
+	}
+}
+
+// Expired reports whether a price is no longer current.
+func (r *RateSnapshot) Expired(now time.Time) bool { return !now.Before(r.TTLExpiresAt.Time) }

@@ -67,8 +67,9 @@ type Group struct {
 	// Pure bans the network, files, processes and the clock.
 	Pure bool
 	// Rooms says that the first package is a kernel, which imports none of the others,
-	// and that each of those imports it alone.
-	Rooms bool
+	// and that each of those imports it alone, or one that is Shared.
+	Rooms  bool
+	Shared []string // nouns of several rooms; they import the kernel at most
 	// MaxTypes bounds the exported types of a package: one with more is not read in a
 	// morning. Zero = no bound.
 	MaxTypes int
@@ -209,6 +210,12 @@ func (c *check) refuses(g *Group, dir string, test bool, imported string) string
 	return "third-party code is not allowed here"
 }
 
+// opens reports whether a package of rooms may import another one.
+func (g *Group) opens(dir, target string) bool {
+	room := dir != g.Packages[0] && !slices.Contains(g.Shared, dir)
+	return target == g.Packages[0] || room && slices.Contains(g.Shared, target)
+}
+
 func (c *check) refusesOwn(g *Group, dir string, test bool, target string) string {
 	other, known := c.groups[target]
 	importers, bound := c.OnlyFor[target]
@@ -219,7 +226,7 @@ func (c *check) refusesOwn(g *Group, dir string, test bool, target string) strin
 		return "that package is in no group of the import rule"
 	case bound && !test && !slices.Contains(importers, dir):
 		return "only for " + strings.Join(importers, ", ")
-	case g.Rooms && g == other && !test && target != g.Packages[0]:
+	case g.Rooms && g == other && !test && !g.opens(dir, target):
 		return "a room imports the kernel alone, and the kernel no room"
 	case sameSubtree(g, dir, target),
 		slices.Contains(g.Imports, other.Name),

@@ -10,16 +10,17 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 // refusals keeps one.
 type refusals struct {
-	consumer.Refusals
-	kept consumer.Refusal
+	guest.Refusals
+	kept guest.Refusal
 	err  error
 }
 
-func (r refusals) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
+func (r refusals) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
 	return r.kept, r.err
 }
 
@@ -97,18 +98,18 @@ func TestSessionOfACard(t *testing.T) {
 			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true },
 			want: func(s *consumer.GuestSession) { s.Consent.Telemetry, s.Silent = false, true },
 		},
-		"refused since": {kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}}, want: func(s *consumer.GuestSession) { s.Consent.Telemetry = false }},
+		"refused since": {kept: refusals{kept: guest.Refusal{Refused: true, Silent: true}}, want: func(s *consumer.GuestSession) { s.Consent.Telemetry = false }},
 		"silent, and refused later": {
-			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true }, kept: refusals{kept: consumer.Refusal{Refused: true}},
+			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true }, kept: refusals{kept: guest.Refusal{Refused: true}},
 			want: func(s *consumer.GuestSession) { s.Consent.Telemetry = false },
 		},
 		"silent, and kept so": {
-			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true }, kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}},
+			card: func(c *consumer.Card) { c.Consent.Telemetry, c.Silent = false, true }, kept: refusals{kept: guest.Refusal{Refused: true, Silent: true}},
 			want: func(s *consumer.GuestSession) { s.Consent.Telemetry, s.Silent = false, true },
 		},
-		"cleared": {kept: refusals{kept: consumer.Refusal{Cleared: true}}, wantCleared: true},
+		"cleared": {kept: refusals{kept: guest.Refusal{Cleared: true}}, wantCleared: true},
 		"cannot tell": {
-			kept: refusals{kept: consumer.Refusal{Refused: true, Cleared: true}, err: errors.New("away")}, want: func(s *consumer.GuestSession) { s.Unread = true },
+			kept: refusals{kept: guest.Refusal{Refused: true, Cleared: true}, err: errors.New("away")}, want: func(s *consumer.GuestSession) { s.Unread = true },
 		},
 	} {
 		c, want := card, session
@@ -122,7 +123,7 @@ func TestSessionOfACard(t *testing.T) {
 		if tc.want != nil {
 			tc.want(&want)
 		}
-		got, cleared := consumer.RestoreCard(t.Context(), tc.kept, v)
+		got, cleared := guest.RestoreCard(t.Context(), tc.kept, v)
 		if diff := cmp.Diff(want, got, sameID); diff != "" || cleared != tc.wantCleared {
 			t.Errorf("%s: cleared %t (-want +got):\n%s", name, cleared, diff)
 		}
@@ -139,23 +140,23 @@ func TestRestored(t *testing.T) {
 		wantCleared bool
 	}{
 		"nothing": {want: consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}}},
-		"refused": {kept: refusals{kept: consumer.Refusal{Refused: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}}},
+		"refused": {kept: refusals{kept: guest.Refusal{Refused: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}}},
 		"silent": {
-			kept: refusals{kept: consumer.Refusal{Refused: true, Silent: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}, Silent: true},
+			kept: refusals{kept: guest.Refusal{Refused: true, Silent: true}}, want: consumer.GuestSession{Consent: consumer.Consent{Marketing: true}, Silent: true},
 		},
 		"cleared": {
-			kept:        refusals{kept: consumer.Refusal{Cleared: true}},
+			kept:        refusals{kept: guest.Refusal{Cleared: true}},
 			want:        consumer.GuestSession{Consent: consumer.Consent{Telemetry: true, Marketing: true}},
 			wantCleared: true,
 		},
-		"cannot tell": {kept: refusals{kept: consumer.Refusal{Cleared: true}, err: errors.New("away")}, want: lost},
+		"cannot tell": {kept: refusals{kept: guest.Refusal{Cleared: true}, err: errors.New("away")}, want: lost},
 	} {
-		if got, cleared := consumer.RestoreSession(t.Context(), tc.kept, lost); got != tc.want || cleared != tc.wantCleared {
+		if got, cleared := guest.RestoreSession(t.Context(), tc.kept, lost); got != tc.want || cleared != tc.wantCleared {
 			t.Errorf("%s: %+v, cleared %t; want %+v", name, got, cleared, tc.want)
 		}
 	}
 	found := consumer.GuestSession{Consent: consumer.Consent{Telemetry: true}}
-	if got, _ := consumer.RestoreSession(t.Context(), refusals{err: errors.New("away")}, found); !got.Unread {
+	if got, _ := guest.RestoreSession(t.Context(), refusals{err: errors.New("away")}, found); !got.Unread {
 		t.Error("a session whose refusal cannot be read is read")
 	}
 }
@@ -253,23 +254,23 @@ func TestChangesAreTold(t *testing.T) {
 	}
 	for _, tc := range []struct{ want, got any }{
 		{
-			consumer.LocaleChanged{GuestSessionID: s.ID, PreviousLocale: "en", NewLocale: "ur", Trigger: consumer.TriggerUser, OccurredAt: bff.At(now)},
-			consumer.NewLocaleChanged(s, "ur", consumer.TriggerUser, now),
+			guest.LocaleChanged{GuestSessionID: s.ID, PreviousLocale: "en", NewLocale: "ur", Trigger: guest.TriggerUser, OccurredAt: bff.At(now)},
+			guest.NewLocaleChanged(s, "ur", guest.TriggerUser, now),
 		},
 		{
-			consumer.CurrencyChanged{GuestSessionID: s.ID, PreviousCurrency: bff.USD, NewCurrency: bff.PKR, Trigger: consumer.TriggerUser, OccurredAt: bff.At(now)},
-			consumer.NewCurrencyChanged(s, bff.PKR, consumer.TriggerUser, now),
+			guest.CurrencyChanged{GuestSessionID: s.ID, PreviousCurrency: bff.USD, NewCurrency: bff.PKR, Trigger: guest.TriggerUser, OccurredAt: bff.At(now)},
+			guest.NewCurrencyChanged(s, bff.PKR, guest.TriggerUser, now),
 		},
 		{
-			consumer.WishlistAdded{
+			guest.WishlistAdded{
 				WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, Source: "map",
 				AddedAt: e.AddedAt, WishlistSize: 3,
 			},
-			consumer.NewWishlistAdded(e, s.ID, 3),
+			guest.NewWishlistAdded(e, s.ID, 3),
 		},
 		{
-			consumer.WishlistRemoved{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, RemovedAt: bff.At(now), WishlistSize: 2},
-			consumer.NewWishlistRemoved(e, s.ID, 2, now),
+			guest.WishlistRemoved{WishlistID: e.ID, GuestSessionID: s.ID, TenantID: e.TenantID, PropertyID: e.PropertyID, RemovedAt: bff.At(now), WishlistSize: 2},
+			guest.NewWishlistRemoved(e, s.ID, 2, now),
 		},
 	} {
 		if tc.got != tc.want {

@@ -11,6 +11,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 var cardMade = time.Date(2026, 4, 22, 9, 30, 0, 0, time.UTC)
@@ -24,9 +25,9 @@ func cardSet(t testing.TB, id string, secret byte) *handoff.KeySet {
 	return set
 }
 
-func cardsOf(t testing.TB, id string, secret byte) *consumer.Cards {
+func cardsOf(t testing.TB, id string, secret byte) *guest.Cards {
 	t.Helper()
-	return consumer.NewCards(handoff.NewKeyring(cardSet(t, id, secret)))
+	return guest.NewCards(handoff.NewKeyring(cardSet(t, id, secret)))
 }
 
 func someCard() consumer.Card {
@@ -36,7 +37,7 @@ func someCard() consumer.Card {
 	}
 }
 
-func mintCard(t testing.TB, cards *consumer.Cards, c consumer.Card) string {
+func mintCard(t testing.TB, cards *guest.Cards, c consumer.Card) string {
 	t.Helper()
 	text, err := cards.Mint(c)
 	if err != nil {
@@ -117,7 +118,7 @@ func TestCardsAreStrict(t *testing.T) {
 func TestCardKeys(t *testing.T) {
 	t.Parallel()
 	ring := handoff.NewKeyring(cardSet(t, "a", 1))
-	cards := consumer.NewCards(ring)
+	cards := guest.NewCards(ring)
 	old := mintCard(t, cards, someCard())
 	verify := func(text string) error {
 		_, err := cards.Verify(text, cardMade)
@@ -143,20 +144,20 @@ func TestCardKeys(t *testing.T) {
 		t.Errorf("retired while its cards live: %v", set)
 	}
 	next(ring.KeySet().RetireAfter("a", consumer.CardLifetime, cardMade.Add(consumer.CardLifetime)))
-	if err := verify(old); !errors.Is(err, consumer.ErrCardKey) || verify(newer) != nil {
+	if err := verify(old); !errors.Is(err, guest.ErrCardKey) || verify(newer) != nil {
 		t.Errorf("the old key is gone: old %v, new %v", err, verify(newer))
 	}
-	if err := verify(mintCard(t, cardsOf(t, "c", 3), someCard())); !errors.Is(err, consumer.ErrCardKey) {
+	if err := verify(mintCard(t, cardsOf(t, "c", 3), someCard())); !errors.Is(err, guest.ErrCardKey) {
 		t.Errorf("an unknown key: %v", err)
 	}
-	if err := verify(mintCard(t, cardsOf(t, "b", 3), someCard())); !errors.Is(err, consumer.ErrCardMAC) {
+	if err := verify(mintCard(t, cardsOf(t, "b", 3), someCard())); !errors.Is(err, guest.ErrCardMAC) {
 		t.Errorf("another secret under a known id: %v", err)
 	}
-	none := consumer.NewCards(new(handoff.Keyring))
+	none := guest.NewCards(new(handoff.Keyring))
 	if text, err := none.Mint(someCard()); err == nil {
 		t.Errorf("without keys: %q", text)
 	}
-	if _, err := none.Verify(newer, cardMade); !errors.Is(err, consumer.ErrCardKey) {
+	if _, err := none.Verify(newer, cardMade); !errors.Is(err, guest.ErrCardKey) {
 		t.Errorf("without keys: %v", err)
 	}
 }
@@ -171,9 +172,9 @@ func TestCardTime(t *testing.T) {
 	}{
 		"at once":       {cardMade, nil},
 		"last moment":   {cardMade.Add(consumer.CardLifetime), nil},
-		"too old":       {cardMade.Add(consumer.CardLifetime + 1), consumer.ErrCardTime},
+		"too old":       {cardMade.Add(consumer.CardLifetime + 1), guest.ErrCardTime},
 		"a little skew": {cardMade.Add(-time.Minute), nil},
-		"the future":    {cardMade.Add(-time.Minute - 1), consumer.ErrCardTime},
+		"the future":    {cardMade.Add(-time.Minute - 1), guest.ErrCardTime},
 	} {
 		if _, err := cards.Verify(text, tc.now); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)

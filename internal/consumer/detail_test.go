@@ -8,20 +8,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 func TestDetail(t *testing.T) {
 	t.Parallel()
 	const (
-		rates, brand, similar, popularity, property, calendar = consumer.PartRates, consumer.PartBrand, consumer.PartSimilar, consumer.PartPopularity, consumer.PartProperty, consumer.PartCalendar
+		rates, brand, similar, popularity, property, calendar = discovery.PartRates, discovery.PartBrand, discovery.PartSimilar, discovery.PartPopularity, discovery.PartProperty, discovery.PartCalendar
 
-		failed, shed = consumer.ReasonError, consumer.ReasonShed
+		failed, shed = discovery.ReasonError, discovery.ReasonShed
 	)
 	for _, tt := range []struct {
 		name      string
 		platform  *platform
-		rung      consumer.Rung
+		rung      discovery.Rung
 		suspended []int
 		want      parts
 		wantErr   bff.Code
@@ -47,11 +48,11 @@ func TestDetail(t *testing.T) {
 		{name: "suspended", suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
 		{name: "suspended, no projection", platform: &platform{Down: failures{Search: errDown}}, suspended: []int{7}, wantErr: bff.CodeResourceNotFound},
 		{name: "a similar hotel is suspended", suspended: []int{1, 2}, want: parts{}, noSimilar: true},
-		{name: "first rung", rung: consumer.RungSimilar, want: parts{similar: shed}, noSimilar: true},
-		{name: "second rung", rung: consumer.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
-		{name: "third rung", rung: consumer.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true, noBrand: true},
+		{name: "first rung", rung: discovery.RungSimilar, want: parts{similar: shed}, noSimilar: true},
+		{name: "second rung", rung: discovery.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
+		{name: "third rung", rung: discovery.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true, noBrand: true},
 		{
-			name: "last rung", rung: consumer.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed, calendar: shed},
+			name: "last rung", rung: discovery.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed, calendar: shed},
 			noSimilar: true, noPopularity: true, noBrand: true, noRate: true,
 		},
 	} {
@@ -59,8 +60,8 @@ func TestDetail(t *testing.T) {
 			t.Parallel()
 			p := platformOr(tt.platform)
 			p.Alike = []int{10, 20, 70} // 70 is the hotel itself
-			d, err := finderOn(p, tt.rung, tt.suspended...).Detail(t.Context(), consumer.DetailRequest{
-				PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday), Locale: bff.LocaleEnglish, Currency: bff.AFN,
+			d, err := finderOn(p, tt.rung, tt.suspended...).Detail(t.Context(), discovery.DetailRequest{
+				PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday), Locale: bff.LocaleEnglish, Currency: bff.AFN,
 			}, midday)
 			if tt.wantErr != "" {
 				if bff.CodeOf(err) != tt.wantErr {
@@ -93,7 +94,7 @@ func TestDetail(t *testing.T) {
 			if d.Shed != tt.rung {
 				t.Errorf("shed at %s, want %s", d.Shed, tt.rung)
 			}
-			if d.HandoffHint.URL != consumer.HandoffPath || d.HandoffHint.TTLSeconds != 1800 {
+			if d.HandoffHint.URL != discovery.HandoffPath || d.HandoffHint.TTLSeconds != 1800 {
 				t.Errorf("hint %+v", d.HandoffHint)
 			}
 			if d.Rooms == nil || d.Amenities == nil || d.Photos == nil || d.Degraded == nil {
@@ -106,7 +107,7 @@ func TestDetail(t *testing.T) {
 func TestDetailAges(t *testing.T) {
 	t.Parallel()
 	p := &platform{Captured: func() time.Time { return midday.Add(-50 * time.Second) }}
-	d, err := finderOn(p, consumer.RungNone).Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+	d, err := finderOn(p, discovery.RungNone).Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,14 +115,14 @@ func TestDetailAges(t *testing.T) {
 		t.Errorf("the price expires at %s: %+v", got, d.CheapestRateSnapshot)
 	}
 	d.MarkStale(time.Minute, midday.Add(10*time.Second))
-	if !d.Stale || !d.CheapestRateSnapshot.IsStale || partsOf(d.Degraded)[consumer.PartProperty] != consumer.ReasonStale {
+	if !d.Stale || !d.CheapestRateSnapshot.IsStale || partsOf(d.Degraded)[discovery.PartProperty] != discovery.ReasonStale {
 		t.Errorf("not said to be stale: %+v", d)
 	}
 }
 
 // affected tells in how many places each part is missing or old.
-func affected(degraded []consumer.Degradation) map[consumer.Part]int {
-	out := map[consumer.Part]int{}
+func affected(degraded []discovery.Degradation) map[discovery.Part]int {
+	out := map[discovery.Part]int{}
 	for _, d := range degraded {
 		out[d.Part] += d.Affected
 	}
@@ -133,11 +134,11 @@ func affected(degraded []consumer.Degradation) map[consumer.Part]int {
 func TestSimilarHotelsMissParts(t *testing.T) {
 	t.Parallel()
 	p := &platform{Alike: []int{10, 20}, Down: failures{Pricing: failure("timeout"), Theme: failure("breaker")}}
-	d, err := finderOn(p, consumer.RungNone).Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+	d, err := finderOn(p, discovery.RungNone).Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[consumer.Part]int{consumer.PartRates: 3, consumer.PartBrand: 3, consumer.PartCalendar: 1} // its own and two
+	want := map[discovery.Part]int{discovery.PartRates: 3, discovery.PartBrand: 3, discovery.PartCalendar: 1} // its own and two
 	if diff := cmp.Diff(want, affected(d.Degraded)); diff != "" {
 		t.Errorf("affected (-want +got):\n%s", diff)
 	}
@@ -149,13 +150,13 @@ type oldReads struct {
 	projected, described time.Duration
 }
 
-func (o oldReads) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+func (o oldReads) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, error) {
 	p, err := o.platform.FindProperty(ctx, id)
 	p.StaleAge = o.projected
 	return p, err
 }
 
-func (o oldReads) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
+func (o oldReads) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error) {
 	p, err := o.platform.Describe(ctx, id, locale)
 	p.StaleAge = o.described
 	return p, err
@@ -167,22 +168,22 @@ func TestOldPageSaysSo(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		old  oldReads
-		want []consumer.Degradation
+		want []discovery.Degradation
 	}{
-		{name: "fresh", want: []consumer.Degradation{}},
-		{name: "projection", old: oldReads{projected: 66 * time.Second}, want: []consumer.Degradation{{Part: consumer.PartSearch, Reason: consumer.ReasonStale, AgeMs: 66000, Affected: 1}}},
-		{name: "description", old: oldReads{described: 400 * time.Second}, want: []consumer.Degradation{{Part: consumer.PartProperty, Reason: consumer.ReasonStale, AgeMs: 400000, Affected: 1}}},
+		{name: "fresh", want: []discovery.Degradation{}},
+		{name: "projection", old: oldReads{projected: 66 * time.Second}, want: []discovery.Degradation{{Part: discovery.PartSearch, Reason: discovery.ReasonStale, AgeMs: 66000, Affected: 1}}},
+		{name: "description", old: oldReads{described: 400 * time.Second}, want: []discovery.Degradation{{Part: discovery.PartProperty, Reason: discovery.ReasonStale, AgeMs: 400000, Affected: 1}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := finderOn(nil, consumer.RungNone)
+			f := finderOn(nil, discovery.RungNone)
 			tt.old.platform = f.Prices.(*platform)
 			f.Search, f.Properties = tt.old, tt.old
-			d, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+			d, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, []consumer.Degradation(d.Degraded)); diff != "" || d.Stale != (len(tt.want) > 0) {
+			if diff := cmp.Diff(tt.want, []discovery.Degradation(d.Degraded)); diff != "" || d.Stale != (len(tt.want) > 0) {
 				t.Errorf("stale %v, degraded (-want +got):\n%s", d.Stale, diff)
 			}
 			// Kept for another minute, it is that much older.
@@ -192,7 +193,7 @@ func TestOldPageSaysSo(t *testing.T) {
 					t.Errorf("a minute later: %+v", g)
 				}
 			}
-			if partsOf(d.Degraded)[consumer.PartCalendar] != consumer.ReasonStale {
+			if partsOf(d.Degraded)[discovery.PartCalendar] != discovery.ReasonStale {
 				t.Errorf("an old calendar is not said to be old: %+v", d.Degraded)
 			}
 		})
@@ -201,7 +202,7 @@ func TestOldPageSaysSo(t *testing.T) {
 
 func TestDefaultStay(t *testing.T) {
 	t.Parallel()
-	s := consumer.DefaultStay(time.Date(2027, 12, 31, 23, 59, 0, 0, time.UTC))
+	s := discovery.DefaultStay(time.Date(2027, 12, 31, 23, 59, 0, 0, time.UTC))
 	if got := s.Dates.CheckIn.String() + " " + s.Dates.CheckOut.String(); got != "2028-01-01 2028-01-02" || s.Occupancy.Adults != 2 {
 		t.Errorf("%s %+v", got, s.Occupancy)
 	}

@@ -13,6 +13,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 var (
@@ -37,7 +39,7 @@ func platformOr(p *platform) *platform {
 	return p
 }
 
-func finderOn(p *platform, rung consumer.Rung, suspended ...int) *consumer.Finder {
+func finderOn(p *platform, rung discovery.Rung, suspended ...int) *discovery.Finder {
 	p = platformOr(p)
 	if p.Captured == nil {
 		p.Captured = func() time.Time { return midday }
@@ -46,29 +48,29 @@ func finderOn(p *platform, rung consumer.Rung, suspended ...int) *consumer.Finde
 	for _, n := range suspended {
 		s.Suspend(tenantID(n))
 	}
-	return &consumer.Finder{
+	return &discovery.Finder{
 		Search: p, Prices: p, Brands: p, Properties: p, Suspended: s, Region: consumertest.Region, Regions: p,
-		Brownout: func() consumer.Rung { return rung }, Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
+		Brownout: func() discovery.Rung { return rung }, Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 }
 
 // partsOf tells what an answer calls degraded, and why.
-func partsOf(degraded []consumer.Degradation) map[consumer.Part]consumer.Reason {
-	out := map[consumer.Part]consumer.Reason{}
+func partsOf(degraded []discovery.Degradation) map[discovery.Part]discovery.Reason {
+	out := map[discovery.Part]discovery.Reason{}
 	for _, d := range degraded {
 		out[d.Part] = d.Reason
 	}
 	return out
 }
 
-type parts = map[consumer.Part]consumer.Reason
+type parts = map[discovery.Part]discovery.Reason
 
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name      string
 		platform  *platform
-		rung      consumer.Rung
+		rung      discovery.Rung
 		suspended []int
 		want      parts
 		wantCards []int
@@ -78,21 +80,21 @@ func TestFind(t *testing.T) {
 	}{
 		{name: "whole", platform: &platform{Hotels: []int{70, 10, 20}}, wantCards: []int{70, 10, 20}},
 		{name: "nothing found", platform: &platform{Down: failures{Pricing: errDown, Theme: errDown}}},
-		{name: "no prices", platform: &platform{Hotels: []int{10, 20}, Down: failures{Pricing: failure("timeout")}}, want: parts{consumer.PartRates: consumer.ReasonTimeout}, wantCards: []int{10, 20}, noRates: true},
-		{name: "no brands", platform: &platform{Hotels: []int{10, 20}, Down: failures{Theme: failure("breaker")}}, want: parts{consumer.PartBrand: consumer.ReasonBreaker}, wantCards: []int{10, 20}, noBrands: true},
-		{name: "neither", platform: &platform{Hotels: []int{10}, Down: failures{Theme: errDown, Pricing: errDown}}, want: parts{consumer.PartBrand: consumer.ReasonError, consumer.PartRates: consumer.ReasonError}, wantCards: []int{10}, noBrands: true, noRates: true},
-		{name: "a reason of no list", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: failure("garbage")}}, want: parts{consumer.PartRates: consumer.ReasonError}, wantCards: []int{10}, noRates: true},
-		{name: "an error without a reason", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: errors.New("x")}}, want: parts{consumer.PartRates: consumer.ReasonError}, wantCards: []int{10}, noRates: true},
-		{name: "out of time", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: context.DeadlineExceeded}}, want: parts{consumer.PartRates: consumer.ReasonTimeout}, wantCards: []int{10}, noRates: true},
+		{name: "no prices", platform: &platform{Hotels: []int{10, 20}, Down: failures{Pricing: failure("timeout")}}, want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10, 20}, noRates: true},
+		{name: "no brands", platform: &platform{Hotels: []int{10, 20}, Down: failures{Theme: failure("breaker")}}, want: parts{discovery.PartBrand: discovery.ReasonBreaker}, wantCards: []int{10, 20}, noBrands: true},
+		{name: "neither", platform: &platform{Hotels: []int{10}, Down: failures{Theme: errDown, Pricing: errDown}}, want: parts{discovery.PartBrand: discovery.ReasonError, discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noBrands: true, noRates: true},
+		{name: "a reason of no list", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: failure("garbage")}}, want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true},
+		{name: "an error without a reason", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: errors.New("x")}}, want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true},
+		{name: "out of time", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: context.DeadlineExceeded}}, want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10}, noRates: true},
 		{name: "sold out is not degraded", platform: &platform{Hotels: []int{10}, SoldOut: map[int]bool{10: true}}, wantCards: []int{10}, noRates: true},
 		{name: "an unknown brand is not degraded", platform: &platform{Hotels: []int{10}, NoBrand: map[int]bool{1: true}}, wantCards: []int{10}, noBrands: true},
 		{name: "suspended", platform: &platform{Hotels: []int{70, 10, 71, 20}}, suspended: []int{7}, wantCards: []int{10, 20}},
 		{name: "all suspended", platform: &platform{Hotels: []int{70, 71}, Down: failures{Pricing: errDown}}, suspended: []int{7}},
 		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 		{name: "no time for it", platform: &platform{Down: failures{Search: failure("budget")}}, wantErr: bff.CodeUpstreamBudgetExceeded},
-		{name: "campaign", platform: &platform{Hotels: []int{10}}, rung: consumer.RungCampaign, wantCards: []int{10}},
-		{name: "brands shed", platform: &platform{Hotels: []int{10}}, rung: consumer.RungBrand, want: parts{consumer.PartBrand: consumer.ReasonShed}, wantCards: []int{10}, noBrands: true},
-		{name: "all shed", platform: &platform{Hotels: []int{10}}, rung: consumer.RungListPrice, want: parts{consumer.PartBrand: consumer.ReasonShed, consumer.PartRates: consumer.ReasonShed}, wantCards: []int{10}, noBrands: true, noRates: true},
+		{name: "campaign", platform: &platform{Hotels: []int{10}}, rung: discovery.RungCampaign, wantCards: []int{10}},
+		{name: "brands shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungBrand, want: parts{discovery.PartBrand: discovery.ReasonShed}, wantCards: []int{10}, noBrands: true},
+		{name: "all shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungListPrice, want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartRates: discovery.ReasonShed}, wantCards: []int{10}, noBrands: true, noRates: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +147,7 @@ func TestFindCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := finderOn(&platform{Hotels: []int{10}}, consumer.RungNone).Find(ctx, consumer.SearchQuery{}, midday)
+	_, err := finderOn(&platform{Hotels: []int{10}}, discovery.RungNone).Find(ctx, consumer.SearchQuery{}, midday)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -161,9 +163,9 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 		for _, n := range rapid.SliceOf(rapid.IntRange(10, 300)).Draw(t, "sold out") {
 			p.SoldOut[n] = true
 		}
-		f := finderOn(p, consumer.RungNone, suspended...)
+		f := finderOn(p, discovery.RungNone, suspended...)
 		const elsewhere = 1000 // on other pages
-		res, err := f.Compose(context.Background(), consumer.SearchQuery{}, consumer.Listings{Items: consumertest.Listings(houses), Total: len(houses) + elsewhere}, midday)
+		res, err := f.Compose(context.Background(), consumer.SearchQuery{}, hotel.Listings{Items: consumertest.Listings(houses), Total: len(houses) + elsewhere}, midday)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +191,7 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 func TestPricesAge(t *testing.T) {
 	t.Parallel()
 	p := &platform{Hotels: []int{10, 20}, Captured: func() time.Time { return midday.Add(-45 * time.Second) }}
-	res, err := finderOn(p, consumer.RungNone).Find(t.Context(), consumer.SearchQuery{}, midday)
+	res, err := finderOn(p, discovery.RungNone).Find(t.Context(), consumer.SearchQuery{}, midday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +199,12 @@ func TestPricesAge(t *testing.T) {
 		t.Errorf("prices expire at %s, want %s; %+v", got, want, res.Results[0].RateSnapshot)
 	}
 	res.MarkStale(2*time.Minute, midday.Add(time.Minute))
-	if !res.Stale || !res.Results[1].RateSnapshot.IsStale || partsOf(res.Degraded)[consumer.PartSearch] != consumer.ReasonStale {
+	if !res.Stale || !res.Results[1].RateSnapshot.IsStale || partsOf(res.Degraded)[discovery.PartSearch] != discovery.ReasonStale {
 		t.Errorf("not said to be stale: %+v", res)
 	}
 
 	p.Captured = func() time.Time { return midday.Add(-time.Minute) }
-	if res, err = finderOn(p, consumer.RungNone).Find(t.Context(), consumer.SearchQuery{}, midday); err != nil {
+	if res, err = finderOn(p, discovery.RungNone).Find(t.Context(), consumer.SearchQuery{}, midday); err != nil {
 		t.Fatal(err)
 	}
 	if !res.Results[0].RateSnapshot.IsStale || !res.PricesExpire().IsZero() {
@@ -218,27 +220,27 @@ func TestBadgeByRegion(t *testing.T) {
 		here   string
 		lives  map[int]string
 		failed error
-		want   []consumer.Badge
+		want   []hotel.Badge
 	}{
-		{name: "same region", here: "asia-south1", want: []consumer.Badge{}},
-		{name: "another region, same country", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []consumer.Badge{consumer.BadgeCrossRegion}},
-		{name: "region not told", here: "asia-south1", lives: map[int]string{1: "", 7: ""}, want: []consumer.Badge{}},
-		{name: "tenant service is down", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, failed: errDown, want: []consumer.Badge{}},
-		{name: "deployment without a region", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []consumer.Badge{}},
+		{name: "same region", here: "asia-south1", want: []hotel.Badge{}},
+		{name: "another region, same country", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []hotel.Badge{hotel.BadgeCrossRegion}},
+		{name: "region not told", here: "asia-south1", lives: map[int]string{1: "", 7: ""}, want: []hotel.Badge{}},
+		{name: "tenant service is down", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, failed: errDown, want: []hotel.Badge{}},
+		{name: "deployment without a region", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []hotel.Badge{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := finderOn(&platform{Hotels: []int{10}, Alike: []int{10}, Regions: tt.lives, Down: failures{Tenant: tt.failed}}, consumer.RungNone)
+			f := finderOn(&platform{Hotels: []int{10}, Alike: []int{10}, Regions: tt.lives, Down: failures{Tenant: tt.failed}}, discovery.RungNone)
 			f.Region = tt.here
 			res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
 			if err != nil || len(res.Degraded) > 0 {
 				t.Fatal(res.Degraded, err)
 			}
-			page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
+			page, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for what, got := range map[string][]consumer.Badge{
+			for what, got := range map[string][]hotel.Badge{
 				"list": res.Results[0].Badges, "page": page.Property.Badges, "similar hotel": page.SimilarProperties[0].Badges,
 			} {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -251,15 +253,15 @@ func TestBadgeByRegion(t *testing.T) {
 
 // lastPrices is pricing that fails, behind what it said before.
 type lastPrices struct {
-	consumer.Pricer
-	rates consumer.Previews
+	discovery.Pricer
+	rates hotel.Previews
 }
 
-func (l lastPrices) Preview(context.Context, consumer.PriceRequest) (consumer.Previews, error) {
+func (l lastPrices) Preview(context.Context, hotel.PriceRequest) (hotel.Previews, error) {
 	return l.rates, errDown
 }
 
-func (l lastPrices) Quote(_ context.Context, req consumer.PriceRequest, _ int) (q consumer.Quote, err error) {
+func (l lastPrices) Quote(_ context.Context, req hotel.PriceRequest, _ int) (q hotel.Quote, err error) {
 	q.Rate = l.rates[req.Properties[0].PropertyID]
 	return q, errDown
 }
@@ -268,12 +270,12 @@ func (l lastPrices) Quote(_ context.Context, req consumer.PriceRequest, _ int) (
 // once they are.
 func TestLastPrices(t *testing.T) {
 	t.Parallel()
-	f := finderOn(&platform{Hotels: []int{10, 20, 70}}, consumer.RungNone)
-	at := func(age time.Duration) *consumer.RateSnapshot {
-		rate := consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
+	f := finderOn(&platform{Hotels: []int{10, 20, 70}}, discovery.RungNone)
+	at := func(age time.Duration) *hotel.RateSnapshot {
+		rate := hotel.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
 		return &rate
 	}
-	f.Prices = lastPrices{rates: consumer.Previews{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
+	f.Prices = lastPrices{rates: hotel.Previews{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
 	res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
 	if err != nil {
 		t.Fatal(err)
@@ -287,15 +289,15 @@ func TestLastPrices(t *testing.T) {
 	if r := res.Results[2].RateSnapshot; r == nil || !r.IsStale {
 		t.Errorf("a price of 90 s: %+v", r)
 	}
-	want := consumer.Degradations{
-		{Part: consumer.PartRates, Reason: consumer.ReasonError, Affected: 1},
-		{Part: consumer.PartRates, Reason: consumer.ReasonStale, AgeMs: 90000, Affected: 1},
+	want := discovery.Degradations{
+		{Part: discovery.PartRates, Reason: discovery.ReasonError, Affected: 1},
+		{Part: discovery.PartRates, Reason: discovery.ReasonStale, AgeMs: 90000, Affected: 1},
 	}
 	if diff := cmp.Diff(want, res.Degraded); diff != "" {
 		t.Errorf("degraded (-want +got):\n%s", diff)
 	}
-	page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(70), Stay: consumer.DefaultStay(midday)}, midday)
-	if err != nil || !page.CheapestRateSnapshot.IsStale || partsOf(page.Degraded)[consumer.PartRates] != consumer.ReasonStale {
+	page, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
+	if err != nil || !page.CheapestRateSnapshot.IsStale || partsOf(page.Degraded)[discovery.PartRates] != discovery.ReasonStale {
 		t.Errorf("page %+v, %v", page, err)
 	}
 }
@@ -305,9 +307,9 @@ func TestLastPrices(t *testing.T) {
 func TestTotalsAgree(t *testing.T) {
 	t.Parallel()
 	window := consumertest.Listings([]int{10, 20, 70, 71, 30, 40})
-	f := finderOn(nil, consumer.RungNone, 7)
+	f := finderOn(nil, discovery.RungNone, 7)
 	for from := 0; from < len(window); from += 2 {
-		res, err := f.Compose(t.Context(), consumer.SearchQuery{}, consumer.Listings{Items: window[from : from+2], Around: window, Total: 300}, midday)
+		res, err := f.Compose(t.Context(), consumer.SearchQuery{}, hotel.Listings{Items: window[from : from+2], Around: window, Total: 300}, midday)
 		if err != nil || res.Page.Total != 298 || len(res.Omitted) != 2 {
 			t.Errorf("page at %d: total %d, omitted %v, %v; want 298", from, res.Page.Total, res.Omitted, err)
 		}

@@ -13,10 +13,13 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
-func deskOn(t *testing.T, p *platform) *consumer.HandoffDesk {
+func deskOn(t *testing.T, p *platform) *booking.HandoffDesk {
 	t.Helper()
 	keys, err := handoff.NewKeySet("k1", []byte(strings.Repeat("s", 32)), midday)
 	if err != nil {
@@ -26,14 +29,14 @@ func deskOn(t *testing.T, p *platform) *consumer.HandoffDesk {
 	if p.Captured == nil {
 		p.Captured = func() time.Time { return midday }
 	}
-	return &consumer.HandoffDesk{
+	return &booking.HandoffDesk{
 		Search: p, Tenants: p, Prices: p, Keys: handoff.NewKeyring(keys), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 	}
 }
 
 // stayRequest asks for hotel 70, which is tenant 7's.
-func stayRequest() consumer.HandoffRequest {
-	return consumer.HandoffRequest{
+func stayRequest() booking.HandoffRequest {
+	return booking.HandoffRequest{
 		PropertyID: propertyID(70), TenantID: tenantID(7), Dates: bff.StayDates{CheckIn: bff.DateOf(midday), CheckOut: bff.DateOf(midday) + 2},
 		Occupancy: bff.Occupancy{Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7}}, Currency: bff.AFN, Locale: bff.LocaleEnglish,
 	}
@@ -105,7 +108,7 @@ func TestMintIsNoOracle(t *testing.T) {
 	var told []string
 	for _, tt := range []struct {
 		platform *platform
-		req      consumer.HandoffRequest
+		req      booking.HandoffRequest
 	}{
 		{nil, foreign},
 		{&platform{Gone: true}, stayRequest()},
@@ -150,7 +153,7 @@ func TestMintTellsOneStory(t *testing.T) {
 	if diff := cmp.Diff(signed, h.Payload, sameID); diff != "" {
 		t.Errorf("the ledger differs from the token:\n%s", diff)
 	}
-	want := consumer.HandoffInitiated{
+	want := booking.HandoffInitiated{
 		HandoffID: signed.ID, GuestSessionID: s.ID, TenantID: req.TenantID, TenantSlug: consumertest.TenantSlug, PropertyID: req.PropertyID,
 		Dates: req.Dates, Occupancy: req.Occupancy, Currency: req.Currency, Locale: req.Locale, SourceCampaign: s.Campaign,
 		MintedAt: signed.MintedAt, ExpiresAt: signed.ExpiresAt, HMACKeyID: "k1", FingerprintHash: v.Fingerprint, IPHash: v.IP(), OriginReferer: v.Referer,
@@ -168,24 +171,24 @@ func TestMintTellsOneStory(t *testing.T) {
 
 func TestReceipt(t *testing.T) {
 	t.Parallel()
-	price := func(minor string, currency bff.Currency) *consumer.Price {
-		return &consumer.Price{Minor: minor, Currency: currency, CapturedAt: bff.At(midday)}
+	price := func(minor string, currency bff.Currency) *booking.Price {
+		return &booking.Price{Minor: minor, Currency: currency, CapturedAt: bff.At(midday)}
 	}
 	current := consumertest.Price.MinorString()
 	for _, tt := range []struct {
 		name        string
 		platform    *platform
-		shown       *consumer.Price
-		want        consumer.PriceVerdict
+		shown       *booking.Price
+		want        booking.PriceVerdict
 		wantCurrent string
 	}{
-		{name: "nothing was shown", want: consumer.PriceUnchecked},
-		{name: "the same", shown: price(current, bff.AFN), want: consumer.PriceMatched},
-		{name: "another", shown: price("1", bff.AFN), want: consumer.PriceChanged, wantCurrent: current},
-		{name: "sold out", platform: &platform{SoldOut: map[int]bool{70: true}}, shown: price(current, bff.AFN), want: consumer.PriceUnavailable},
-		{name: "pricing is away", platform: &platform{Down: failures{Pricing: errDown}}, shown: price(current, bff.AFN), want: consumer.PriceUnchecked},
-		{name: "another currency", shown: price(current, bff.USD), want: consumer.PriceUnchecked},
-		{name: "an old price", platform: &platform{Captured: func() time.Time { return midday.Add(-time.Hour) }}, shown: price("1", bff.AFN), want: consumer.PriceUnchecked},
+		{name: "nothing was shown", want: booking.PriceUnchecked},
+		{name: "the same", shown: price(current, bff.AFN), want: booking.PriceMatched},
+		{name: "another", shown: price("1", bff.AFN), want: booking.PriceChanged, wantCurrent: current},
+		{name: "sold out", platform: &platform{SoldOut: map[int]bool{70: true}}, shown: price(current, bff.AFN), want: booking.PriceUnavailable},
+		{name: "pricing is away", platform: &platform{Down: failures{Pricing: errDown}}, shown: price(current, bff.AFN), want: booking.PriceUnchecked},
+		{name: "another currency", shown: price(current, bff.USD), want: booking.PriceUnchecked},
+		{name: "an old price", platform: &platform{Captured: func() time.Time { return midday.Add(-time.Hour) }}, shown: price("1", bff.AFN), want: booking.PriceUnchecked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -210,9 +213,9 @@ func TestReceipt(t *testing.T) {
 }
 
 // slowPricer answers only when its caller's time is over.
-type slowPricer struct{ consumer.Pricer }
+type slowPricer struct{ discovery.Pricer }
 
-func (slowPricer) Preview(ctx context.Context, _ consumer.PriceRequest) (consumer.Previews, error) {
+func (slowPricer) Preview(ctx context.Context, _ hotel.PriceRequest) (hotel.Previews, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -223,10 +226,10 @@ func TestReceiptDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, req := deskOn(t, nil), stayRequest()
 		d.Prices = slowPricer{}
-		req.Shown = &consumer.Price{Minor: "1", Currency: bff.AFN}
+		req.Shown = &booking.Price{Minor: "1", Currency: bff.AFN}
 		began := time.Now() // the bubble's
 		_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
-		if err != nil || minted.PriceCheck != consumer.PriceUnchecked {
+		if err != nil || minted.PriceCheck != booking.PriceUnchecked {
 			t.Errorf("%s, %v", minted.PriceCheck, err)
 		}
 		if got := time.Since(began); got != 120*time.Millisecond {
@@ -236,10 +239,10 @@ func TestReceiptDoesNotWait(t *testing.T) {
 }
 
 // keptRate is a price that the caches hold.
-type keptRate consumer.RateSnapshot
+type keptRate hotel.RateSnapshot
 
-func (k keptRate) FindRate(context.Context, consumer.PriceRequest) (consumer.RateSnapshot, bool) {
-	return consumer.RateSnapshot(k), true
+func (k keptRate) FindRate(context.Context, hotel.PriceRequest) (hotel.RateSnapshot, bool) {
+	return hotel.RateSnapshot(k), true
 }
 
 // TestReceiptFromSnapshot has pricing too slow to be asked.
@@ -252,23 +255,23 @@ func TestReceiptFromSnapshot(t *testing.T) {
 		kept        bff.Money
 		age         time.Duration // of the snapshot
 		shown       time.Duration // how long ago the guest was shown a price
-		want        consumer.PriceVerdict
+		want        booking.PriceVerdict
 		wantCurrent string
 	}{
-		{name: "the very one", kept: price, age: 58 * time.Second, shown: 58 * time.Second, want: consumer.PriceMatched},
-		{name: "a newer one, same price", kept: price, age: time.Second, shown: 30 * time.Minute, want: consumer.PriceMatched},
-		{name: "a newer one, other price", kept: other, age: time.Second, shown: time.Minute, want: consumer.PriceChanged, wantCurrent: other.MinorString()},
-		{name: "too old", kept: price, age: time.Minute, shown: time.Minute, want: consumer.PriceUnchecked},
-		{name: "older than the one shown", kept: other, age: 50 * time.Second, shown: 10 * time.Second, want: consumer.PriceUnchecked},
-		{name: "another currency", kept: bff.Money{Minor: price.Minor, Currency: bff.USD}, age: time.Second, shown: time.Second, want: consumer.PriceUnchecked},
+		{name: "the very one", kept: price, age: 58 * time.Second, shown: 58 * time.Second, want: booking.PriceMatched},
+		{name: "a newer one, same price", kept: price, age: time.Second, shown: 30 * time.Minute, want: booking.PriceMatched},
+		{name: "a newer one, other price", kept: other, age: time.Second, shown: time.Minute, want: booking.PriceChanged, wantCurrent: other.MinorString()},
+		{name: "too old", kept: price, age: time.Minute, shown: time.Minute, want: booking.PriceUnchecked},
+		{name: "older than the one shown", kept: other, age: 50 * time.Second, shown: 10 * time.Second, want: booking.PriceUnchecked},
+		{name: "another currency", kept: bff.Money{Minor: price.Minor, Currency: bff.USD}, age: time.Second, shown: time.Second, want: booking.PriceUnchecked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d, req := deskOn(t, nil), stayRequest()
 				d.Prices = slowPricer{}
-				d.Snapshots = []consumer.Snapshots{keptRate(consumer.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
-				req.Shown = &consumer.Price{Minor: price.MinorString(), Currency: price.Currency, CapturedAt: bff.At(midday.Add(-tt.shown))}
+				d.Snapshots = []booking.Snapshots{keptRate(hotel.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
+				req.Shown = &booking.Price{Minor: price.MinorString(), Currency: price.Currency, CapturedAt: bff.At(midday.Add(-tt.shown))}
 				began := time.Now() // the bubble's
 				_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 				if err != nil {
@@ -281,7 +284,7 @@ func TestReceiptFromSnapshot(t *testing.T) {
 				if minted.PriceCheck != tt.want || current != tt.wantCurrent {
 					t.Errorf("%s %q, want %s %q", minted.PriceCheck, current, tt.want, tt.wantCurrent)
 				}
-				if waited := time.Since(began); (waited == 0) != (tt.want != consumer.PriceUnchecked) {
+				if waited := time.Since(began); (waited == 0) != (tt.want != booking.PriceUnchecked) {
 					t.Errorf("waited %s", waited)
 				}
 			})

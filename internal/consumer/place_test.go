@@ -10,14 +10,15 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 )
 
 // pinsOf makes pins: as many of each tenant as the list says.
-func pinsOf(perTenant ...int) []consumer.MapPin {
-	var out []consumer.MapPin
+func pinsOf(perTenant ...int) []discovery.MapPin {
+	var out []discovery.MapPin
 	for tenant, n := range perTenant {
 		for range n {
-			out = append(out, consumer.MapPin{PropertyID: propertyID(len(out)), TenantID: tenantID(tenant)})
+			out = append(out, discovery.MapPin{PropertyID: propertyID(len(out)), TenantID: tenantID(tenant)})
 		}
 	}
 	return out
@@ -37,7 +38,7 @@ func TestMap(t *testing.T) {
 		platform  *platform
 		degrees   float64
 		cursor    bff.ID
-		rung      consumer.Rung
+		rung      discovery.Rung
 		suspended []int
 
 		wantPins, wantTotal, wantPages int
@@ -52,11 +53,11 @@ func TestMap(t *testing.T) {
 		{name: "more than fit", platform: &platform{MapPins: pinsOf(500)}, wantPins: 250, wantTotal: 500, wantPages: 2, want: parts{}},
 		{name: "a price under the cursor", platform: &platform{MapPins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, want: parts{}},
 		{name: "a cursor elsewhere", platform: &platform{MapPins: pinsOf(7)}, cursor: propertyID(99), wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no price", platform: &platform{MapPins: pinsOf(7), Down: failures{Pricing: errDown}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{consumer.PartMapPrice: consumer.ReasonError}},
+		{name: "no price", platform: &platform{MapPins: pinsOf(7), Down: failures{Pricing: errDown}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{discovery.PartMapPrice: discovery.ReasonError}},
 		{name: "sold out", platform: &platform{MapPins: pinsOf(7), SoldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no brands", platform: &platform{MapPins: pinsOf(7), Down: failures{Theme: errDown}}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonError}},
-		{name: "brands shed", platform: &platform{MapPins: pinsOf(7)}, rung: consumer.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed}},
-		{name: "price shed", platform: &platform{MapPins: pinsOf(7)}, rung: consumer.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{consumer.PartBrand: consumer.ReasonShed, consumer.PartMapPrice: consumer.ReasonShed}},
+		{name: "no brands", platform: &platform{MapPins: pinsOf(7), Down: failures{Theme: errDown}}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonError}},
+		{name: "brands shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed}},
+		{name: "price shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartMapPrice: discovery.ReasonShed}},
 		{name: "suspended", platform: &platform{MapPins: pinsOf(3, 4)}, suspended: []int{0}, wantPins: 4, wantTotal: 4, wantPages: 1, want: parts{}},
 		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 
@@ -116,7 +117,7 @@ func TestMapIsShared(t *testing.T) {
 		if wide {
 			degrees = 4
 		}
-		f := finderOn(&platform{MapPins: pins}, consumer.RungNone, suspended...)
+		f := finderOn(&platform{MapPins: pins}, discovery.RungNone, suspended...)
 		res, err := f.Map(context.Background(), inBox(degrees), bff.ID{}, midday)
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +130,7 @@ func TestMapIsShared(t *testing.T) {
 			seen[p.PropertyID] = true
 			of[p.TenantID]++
 		}
-		if len(res.Pins) > consumer.MaxPins || res.Total < len(res.Pins) || res.Truncated != (res.Total > len(res.Pins)) {
+		if len(res.Pins) > discovery.MaxPins || res.Total < len(res.Pins) || res.Truncated != (res.Total > len(res.Pins)) {
 			t.Fatalf("%d pins of %d, truncated %v", len(res.Pins), res.Total, res.Truncated)
 		}
 		if !wide {
@@ -154,7 +155,7 @@ func TestMapIsShared(t *testing.T) {
 
 func TestMapAges(t *testing.T) {
 	t.Parallel()
-	res, err := finderOn(&platform{MapPins: pinsOf(7)}, consumer.RungNone).Map(t.Context(), inBox(1), propertyID(3), midday)
+	res, err := finderOn(&platform{MapPins: pinsOf(7)}, discovery.RungNone).Map(t.Context(), inBox(1), propertyID(3), midday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestMapAges(t *testing.T) {
 			t.Errorf("an old price without a word of its age: %+v", p)
 		}
 	}
-	want := parts{consumer.PartSearch: consumer.ReasonStale, consumer.PartMapPrice: consumer.ReasonStale}
+	want := parts{discovery.PartSearch: discovery.ReasonStale, discovery.PartMapPrice: discovery.ReasonStale}
 	if diff := cmp.Diff(want, partsOf(res.Degraded)); diff != "" || !res.Stale {
 		t.Errorf("degraded (-want +got):\n%s", diff)
 	}
@@ -178,9 +179,9 @@ func TestOldAvailabilitySaysSo(t *testing.T) {
 		age       time.Duration
 		wantStale bool // the prices
 	}{{30 * time.Second, false}, {2 * time.Minute, true}} {
-		a := consumer.Availability{Days: []consumer.AvailabilityDay{{CheapestNightlyMinor: &minor}, {}}}
+		a := discovery.Availability{Days: []discovery.AvailabilityDay{{CheapestNightlyMinor: &minor}, {}}}
 		a.MarkStale(tt.age, midday)
-		want := consumer.Degradations{{Part: consumer.PartAvailability, Reason: consumer.ReasonStale, AgeMs: tt.age.Milliseconds(), Affected: 2}}
+		want := discovery.Degradations{{Part: discovery.PartAvailability, Reason: discovery.ReasonStale, AgeMs: tt.age.Milliseconds(), Affected: 2}}
 		if diff := cmp.Diff(want, a.Degraded); diff != "" || !a.Stale {
 			t.Errorf("%s: stale %v, degraded (-want +got):\n%s", tt.age, a.Stale, diff)
 		}

@@ -10,26 +10,28 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // truth is pricing with a state for each hotel.
 type truth struct {
-	consumer.Pricer
-	states map[bff.ID]consumer.RateState
+	discovery.Pricer
+	states map[bff.ID]hotel.RateState
 	late   bool // it does not answer
 }
 
-func (p truth) Preview(context.Context, consumer.PriceRequest) (consumer.Previews, error) {
-	out := consumer.Previews{}
+func (p truth) Preview(context.Context, hotel.PriceRequest) (hotel.Previews, error) {
+	out := hotel.Previews{}
 	for id, state := range p.states {
-		rate := consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday)
+		rate := hotel.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday)
 		switch state {
-		case consumer.RateSoldOut:
+		case hotel.RateSoldOut:
 			out[id] = nil
-		case consumer.RateStale:
-			rate = consumer.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-2*time.Minute))
+		case hotel.RateStale:
+			rate = hotel.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-2*time.Minute))
 			out[id] = &rate
-		case consumer.RatePriced:
+		case hotel.RatePriced:
 			out[id] = &rate
 		}
 	}
@@ -44,26 +46,26 @@ func (p truth) Preview(context.Context, consumer.PriceRequest) (consumer.Preview
 // What is unanswered, and that alone, counts as degraded.
 func TestRateStateIsTheTruth(t *testing.T) {
 	t.Parallel()
-	all := []consumer.RateState{consumer.RatePriced, consumer.RateStale, consumer.RateSoldOut, consumer.RateUnanswered}
+	all := []hotel.RateState{hotel.RatePriced, hotel.RateStale, hotel.RateSoldOut, hotel.RateUnanswered}
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
-		p := truth{states: map[bff.ID]consumer.RateState{}, late: rnd.IntN(2) == 0}
-		hotels, want, unanswered := make([]int, 200), map[bff.ID]consumer.RateState{}, 0
+		p := truth{states: map[bff.ID]hotel.RateState{}, late: rnd.IntN(2) == 0}
+		hotels, want, unanswered := make([]int, 200), map[bff.ID]hotel.RateState{}, 0
 		shed := rnd.IntN(5) == 0
 		for i := range hotels {
 			hotels[i] = i + 1
 			id := propertyID(i + 1)
 			p.states[id] = all[rnd.IntN(len(all))]
 			if want[id] = p.states[id]; shed {
-				want[id] = consumer.RateShed
+				want[id] = hotel.RateShed
 			}
-			if want[id] == consumer.RateUnanswered || want[id] == consumer.RateShed {
+			if want[id] == hotel.RateUnanswered || want[id] == hotel.RateShed {
 				unanswered++
 			}
 		}
-		rung := consumer.RungNone
+		rung := discovery.RungNone
 		if shed {
-			rung = consumer.RungListPrice
+			rung = discovery.RungListPrice
 		}
 		f := finderOn(&platform{Hotels: hotels}, rung)
 		f.Prices = p
@@ -72,14 +74,14 @@ func TestRateStateIsTheTruth(t *testing.T) {
 			t.Fatalf("%d cards, %v", len(res.Results), err)
 		}
 		for _, c := range res.Results {
-			has := c.RateState == consumer.RatePriced || c.RateState == consumer.RateStale
-			if c.RateState != want[c.PropertyID] || (c.RateSnapshot != nil) != has || has && c.RateSnapshot.IsStale != (c.RateState == consumer.RateStale) {
+			has := c.RateState == hotel.RatePriced || c.RateState == hotel.RateStale
+			if c.RateState != want[c.PropertyID] || (c.RateSnapshot != nil) != has || has && c.RateSnapshot.IsStale != (c.RateState == hotel.RateStale) {
 				t.Fatalf("seed %d: %s with %+v, want %s", seed, c.RateState, c.RateSnapshot, want[c.PropertyID])
 			}
 		}
 		counted := 0
 		for _, d := range res.Degraded {
-			if d.Part == consumer.PartRates && d.Reason != consumer.ReasonStale {
+			if d.Part == discovery.PartRates && d.Reason != discovery.ReasonStale {
 				counted += d.Affected
 			}
 		}
@@ -89,7 +91,7 @@ func TestRateStateIsTheTruth(t *testing.T) {
 		// Kept for longer than a price lives, no card calls its price current.
 		res.MarkStale(10*time.Minute, midday.Add(10*time.Minute))
 		for _, c := range res.Results {
-			if c.RateState == consumer.RatePriced {
+			if c.RateState == hotel.RatePriced {
 				t.Fatalf("seed %d: an answer of ten minutes ago is %s", seed, c.RateState)
 			}
 		}
@@ -103,18 +105,18 @@ func TestRateStateOfPageAndPin(t *testing.T) {
 		name    string
 		soldOut bool
 		down    error
-		rung    consumer.Rung
-		want    consumer.RateState
+		rung    discovery.Rung
+		want    hotel.RateState
 	}{
-		{name: "priced", want: consumer.RatePriced},
-		{name: "sold out", soldOut: true, want: consumer.RateSoldOut},
-		{name: "late", down: errors.New("late"), want: consumer.RateUnanswered},
-		{name: "shed", rung: consumer.RungListPrice, want: consumer.RateShed},
+		{name: "priced", want: hotel.RatePriced},
+		{name: "sold out", soldOut: true, want: hotel.RateSoldOut},
+		{name: "late", down: errors.New("late"), want: hotel.RateUnanswered},
+		{name: "shed", rung: discovery.RungListPrice, want: hotel.RateShed},
 	} {
-		p := &platform{Hotels: []int{10}, MapPins: []consumer.MapPin{{PropertyID: propertyID(10)}}, SoldOut: map[int]bool{10: tt.soldOut}, Captured: func() time.Time { return midday }}
+		p := &platform{Hotels: []int{10}, MapPins: []discovery.MapPin{{PropertyID: propertyID(10)}}, SoldOut: map[int]bool{10: tt.soldOut}, Captured: func() time.Time { return midday }}
 		p.Fail(consumertest.Failures{Pricing: tt.down})
 		f := finderOn(p, tt.rung)
-		page, err := f.Detail(t.Context(), consumer.DetailRequest{PropertyID: propertyID(10), Stay: consumer.DefaultStay(midday)}, midday)
+		page, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(10), Stay: discovery.DefaultStay(midday)}, midday)
 		if err != nil || page.RateState != tt.want {
 			t.Errorf("%s: page %s, %v", tt.name, page.RateState, err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 )
 
 // anyQuery draws a query as a client may send it.
@@ -204,14 +206,14 @@ func TestNamesAsWritten(t *testing.T) {
 	}
 	ss := consumer.SearchSession{Query: asked}
 	for what, got := range map[string]consumer.GeoQuery{
-		"history": consumer.HistoryOf(ss).Geo,
-		"event":   consumer.NewSearchExecuted(asked, consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).Geo,
+		"history": guest.HistoryOf(ss).Geo,
+		"event":   telemetry.NewSearchExecuted(asked, consumer.GuestSession{}, telemetry.SearchOutcome{ResultCount: 1}).Geo,
 	} {
 		if got.City != "Mazar-e Sharif" || got.Region != "Balkh Province" {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
-	if kept := consumer.EncodeHistory(ss); !strings.Contains(kept, `"city":"Mazar-e Sharif","region":"Balkh Province"`) {
+	if kept := guest.EncodeHistory(ss); !strings.Contains(kept, `"city":"Mazar-e Sharif","region":"Balkh Province"`) {
 		t.Error(kept)
 	}
 }

@@ -11,6 +11,10 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 )
 
 var noon = time.Date(2026, 5, 12, 12, 0, 0, 0, time.UTC)
@@ -33,13 +37,13 @@ func TestNothingLeavesWithoutConsent(t *testing.T) {
 		"do not track":  consumer.NewGuestSession(bff.NewID(bff.PrefixGuestSession, noon), &consumer.Visit{At: noon, NoTracking: true}),
 		"nobody at all": {},
 	} {
-		for _, f := range []consumer.Fact{consumer.NewSessionEnded(s, consumer.EndedByGuest, noon), consumer.HandoffInitiated{}, consumer.BotSuspected{}} {
+		for _, f := range []consumer.Fact{guest.NewSessionEnded(s, guest.EndedByGuest, noon), booking.HandoffInitiated{}, bot.BotSuspected{}} {
 			if _, ok, err := tm.Event(s, f, consumer.Occasion{}, noon); ok || err != nil {
 				t.Errorf("%s: %s leaves (%v)", name, f.Subject(), err)
 			}
 		}
 	}
-	e, ok, err := tm.Event(someGuest(true), consumer.HandoffInitiated{}, consumer.Occasion{}, noon)
+	e, ok, err := tm.Event(someGuest(true), booking.HandoffInitiated{}, consumer.Occasion{}, noon)
 	if !ok || err != nil || e.Envelope.ProducerInstance != "test" || e.Envelope.SamplingRate != 1 {
 		t.Errorf("with consent: %v %v %+v", ok, err, e.Envelope)
 	}
@@ -65,20 +69,20 @@ func TestSampling(t *testing.T) {
 	for _, rate = range []float64{0, 0.1, 0.5, 1} {
 		n := 0
 		for i, s := range sessions {
-			search := in(s, consumer.SearchExecuted{})
+			search := in(s, telemetry.SearchExecuted{})
 			if search {
 				n++
 			}
-			if again := in(s, consumer.SearchExecuted{}); again != search {
+			if again := in(s, telemetry.SearchExecuted{}); again != search {
 				t.Fatal("a retry changed the sample")
 			}
-			if detail := in(s, consumer.DetailViewed{}); detail != search {
+			if detail := in(s, telemetry.DetailViewed{}); detail != search {
 				t.Fatal("one guest's events cannot be joined")
 			}
 			if before[i] && !search {
 				t.Fatal("a higher rate took a guest out of the sample")
 			}
-			if !in(s, consumer.BotSuspected{}) {
+			if !in(s, bot.BotSuspected{}) {
 				t.Fatal("an audit event was sampled")
 			}
 			before[i] = search
@@ -108,7 +112,7 @@ func TestSearchExecutedKeepsWordsHere(t *testing.T) {
 		Currency: "AFN", Locale: "ps-AF",
 	}
 	encode := func(results int) string {
-		b, err := json.Marshal(consumer.NewSearchExecuted(q.Ask(), someGuest(true), consumer.SearchOutcome{Kind: consumer.SearchList, ResultCount: results}))
+		b, err := json.Marshal(telemetry.NewSearchExecuted(q.Ask(), someGuest(true), telemetry.SearchOutcome{Kind: telemetry.SearchList, ResultCount: results}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +140,7 @@ func TestSessionEnded(t *testing.T) {
 	t.Parallel()
 	s := someGuest(true)
 	s.LastSeenAt = noon.Add(-time.Minute)
-	if got := consumer.NewSessionEnded(s, consumer.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" || got.GuestSessionID != s.ID ||
+	if got := guest.NewSessionEnded(s, guest.EndedByGuest, noon); *got.LifetimeSeconds != 3600 || got.Reason != "explicit-clear" || got.GuestSessionID != s.ID ||
 		!got.EndedAt.Equal(noon) || !got.LastSeenAt.Equal(s.LastSeenAt) {
 		t.Errorf("%+v", got)
 	}
@@ -152,13 +156,13 @@ func TestSearchExecuted(t *testing.T) {
 		Currency: "AFN", Locale: "ps-AF",
 	}
 	s, search := someGuest(true), bff.NewID(bff.PrefixSearchSession, noon)
-	got := consumer.NewSearchExecuted(q.Ask(), s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
+	got := telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{Session: search, Kind: telemetry.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
 	box := consumer.BoundingBox{SwLat: 34.4, SwLng: 69, NeLat: 34.7, NeLng: 69.4}
-	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != consumer.SearchMap || got.ResultCount != 9 || !got.FromCache ||
+	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != telemetry.SearchMap || got.ResultCount != 9 || !got.FromCache ||
 		got.CompositionMs != 25 {
 		t.Errorf("told %+v", got)
 	}
-	if got.Occupancy != (consumer.Party{Adults: 4, Children: 3, Rooms: 2}) || got.Geo.BoundingBox == nil || *got.Geo.BoundingBox != box {
+	if got.Occupancy != (telemetry.Party{Adults: 4, Children: 3, Rooms: 2}) || got.Geo.BoundingBox == nil || *got.Geo.BoundingBox != box {
 		t.Errorf("told %+v, box %+v", got, got.Geo.BoundingBox)
 	}
 }
@@ -193,17 +197,17 @@ func TestClearing(t *testing.T) {
 	tests := map[string]struct {
 		session consumer.GuestSession
 		want    []string // members of the payload; nil = no event
-		reason  consumer.EndReason
+		reason  guest.EndReason
 	}{
-		"agrees":        {someGuest(true), []string{"endedAt", "guestSessionId", "lastSeenAt", "lifetimeSeconds", "reason"}, consumer.EndedByGuest},
-		"withdrawn":     {withdrawn, []string{"guestSessionId", "reason"}, consumer.Cleared},
+		"agrees":        {someGuest(true), []string{"endedAt", "guestSessionId", "lastSeenAt", "lifetimeSeconds", "reason"}, guest.EndedByGuest},
+		"withdrawn":     {withdrawn, []string{"guestSessionId", "reason"}, guest.Cleared},
 		"never allowed": {never, nil, ""},
 		"unknown":       {unread, nil, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, leaves, err := consumer.Clearing(consumer.NewTelemetry("test", nil), tc.session, consumer.Occasion{}, noon)
+			e, leaves, err := guest.Clearing(consumer.NewTelemetry("test", nil), tc.session, consumer.Occasion{}, noon)
 			if err != nil || leaves != (tc.want != nil) {
 				t.Fatalf("leaves %v, %v", leaves, err)
 			}

@@ -10,6 +10,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // owners is a platform on which each hotel has an owner of its own; one that is away cannot be found.
@@ -19,7 +21,7 @@ type owners struct {
 	old  time.Duration
 }
 
-func (o owners) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+func (o owners) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, error) {
 	p, err := o.platform.FindProperty(ctx, id)
 	for n := range 4 {
 		if id == propertyID(10*n) {
@@ -28,7 +30,7 @@ func (o owners) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected
 	}
 	p.StaleAge = o.old
 	if o.away[id] != nil {
-		return consumer.Projected{}, o.away[id]
+		return hotel.Projected{}, o.away[id]
 	}
 	return p, err
 }
@@ -39,22 +41,22 @@ func TestWishlist(t *testing.T) {
 	t.Parallel()
 	entries := []consumer.WishlistEntry{{PropertyID: propertyID(10)}, {PropertyID: propertyID(20)}, {PropertyID: propertyID(30)}}
 	for name, tc := range map[string]struct {
-		rung      consumer.Rung
+		rung      discovery.Rung
 		suspended []int
 		away      map[bff.ID]error
 		old       time.Duration
 		want      [3]bool // has a card
 		wantParts parts
-		wantShed  consumer.Rung
+		wantShed  discovery.Rung
 	}{
 		"all":                {want: [3]bool{true, true, true}},
 		"one is suspended":   {suspended: []int{2}, want: [3]bool{true, false, true}},
 		"one is no more":     {away: map[bff.ID]error{propertyID(10): &bff.Error{Code: bff.CodeResourceNotFound}}, want: [3]bool{false, true, true}},
-		"one is late":        {away: map[bff.ID]error{propertyID(30): errDown}, want: [3]bool{true, true, false}, wantParts: parts{consumer.PartProperty: "error"}},
-		"old":                {old: time.Minute, want: [3]bool{true, true, true}, wantParts: parts{consumer.PartProperty: "stale"}},
-		"all are suspended":  {suspended: []int{1, 2, 3}, rung: consumer.RungBrand},
-		"without prices yet": {rung: consumer.RungBrand - 1, want: [3]bool{true, true, true}},
-		"without brands":     {rung: consumer.RungBrand, want: [3]bool{true, true, true}, wantShed: consumer.RungBrand, wantParts: parts{consumer.PartBrand: "shed"}},
+		"one is late":        {away: map[bff.ID]error{propertyID(30): errDown}, want: [3]bool{true, true, false}, wantParts: parts{discovery.PartProperty: "error"}},
+		"old":                {old: time.Minute, want: [3]bool{true, true, true}, wantParts: parts{discovery.PartProperty: "stale"}},
+		"all are suspended":  {suspended: []int{1, 2, 3}, rung: discovery.RungBrand},
+		"without prices yet": {rung: discovery.RungBrand - 1, want: [3]bool{true, true, true}},
+		"without brands":     {rung: discovery.RungBrand, want: [3]bool{true, true, true}, wantShed: discovery.RungBrand, wantParts: parts{discovery.PartBrand: "shed"}},
 	} {
 		f := finderOn(&platform{Hotels: []int{10, 20, 30}}, tc.rung, tc.suspended...)
 		f.Search = owners{platformOr(nil), tc.away, tc.old}

@@ -9,6 +9,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/doctor"
 )
 
@@ -19,9 +21,9 @@ const (
 
 // ledger is where hand-offs are used up.
 type ledger interface {
-	AddHandoff(ctx context.Context, h consumer.Handoff) error
+	AddHandoff(ctx context.Context, h booking.Handoff) error
 	RemoveHandoff(ctx context.Context, id bff.ID) error
-	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (consumer.Handoff, error)
+	Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (booking.Handoff, error)
 }
 
 // attackedClaims are those of a hand-off to a tenant that is no hotel.
@@ -66,7 +68,7 @@ func attackLedger(ctx context.Context, l ledger) (found []doctor.Finding, err er
 			return bff.ID{}, err
 		}
 		planted = append(planted, p.ID)
-		return p.ID, l.AddHandoff(ctx, consumer.Handoff{Payload: p})
+		return p.ID, l.AddHandoff(ctx, booking.Handoff{Payload: p})
 	}
 	fresh, err := plant(now)
 	if err != nil {
@@ -122,7 +124,7 @@ func attackToken(ring *handoff.Keyring) ([]doctor.Finding, error) {
 // attackCard plants cards that the service has not made.
 func attackCard(ring *handoff.Keyring) ([]doctor.Finding, error) {
 	now := time.Now()
-	cards := consumer.NewCards(ring)
+	cards := guest.NewCards(ring)
 	card := consumer.Card{
 		SessionID: bff.NewID(bff.PrefixGuestSession, now), Locale: bff.Locales()[0], Currency: bff.Currencies()[0], MadeAt: now.UTC().Truncate(time.Second),
 	}
@@ -143,7 +145,7 @@ func attackCard(ring *handoff.Keyring) ([]doctor.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	planted, err1 := consumer.NewCards(untrusted).Mint(card)
+	planted, err1 := guest.NewCards(untrusted).Mint(card)
 	card.MadeAt = card.MadeAt.Add(-consumer.CardLifetime - time.Minute)
 	old, err2 := cards.Mint(card)
 	if err := errors.Join(err1, err2); err != nil {

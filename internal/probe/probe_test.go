@@ -20,7 +20,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficed"
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerd"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/doctor"
@@ -287,8 +287,8 @@ func TestGuestsAreAttacked(t *testing.T) {
 // generous lets everyone use a hand-off.
 type generous struct{ ledger }
 
-func (g generous) Consume(context.Context, bff.ID, string, time.Time) (consumer.Handoff, error) {
-	return consumer.Handoff{}, nil
+func (g generous) Consume(context.Context, bff.ID, string, time.Time) (booking.Handoff, error) {
+	return booking.Handoff{}, nil
 }
 
 // TestJudgement: what is accepted and should not be is named.

@@ -145,7 +145,8 @@ func keyOf[T any](words []T) string {
 
 // sources are the packages that write or read the words of the contracts.
 var sources = []string{
-	".", "internal/consumer", "internal/consumer/bot", "internal/consumer/consumerguard", "internal/consumer/consumerhttp",
+	".", "internal/consumer", "internal/consumer/booking", "internal/consumer/bot", "internal/consumer/discovery", "internal/consumer/guest",
+	"internal/consumer/hotel", "internal/consumer/telemetry", "internal/consumer/consumerguard", "internal/consumer/consumerhttp",
 	"internal/consumer/consumerupstream", "internal/useragent", "internal/cache", "internal/backoffice", "internal/backoffice/action", "internal/backoffice/audit",
 	"internal/backoffice/board", "internal/backoffice/device", "internal/backoffice/identity", "internal/backoffice/inbox", "internal/backoffice/lock",
 	"internal/backoffice/stream", "internal/backoffice/backofficeguard", "internal/backoffice/backofficehttp", "internal/backoffice/backofficehttp",

@@ -6,24 +6,25 @@ import (
 	"sync/atomic"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Peeks returns brands, each under its own key. What neither tier has is
 // fetched in one call for all: the first fill asks for all of them.
-func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
 	var (
 		mu       sync.Mutex
-		out      = make(map[bff.ID]consumer.BrandPeek, len(tenants))
+		out      = make(map[bff.ID]hotel.BrandPeek, len(tenants))
 		first    error
 		wg       sync.WaitGroup
 		asked    atomic.Bool
 		answered = make(chan struct{})
-		all      map[bff.ID]consumer.BrandPeek
+		all      map[bff.ID]hotel.BrandPeek
 		batchErr error
 	)
 	one := func(id bff.ID) {
-		b, _, err := c.brands.get(ctx, c.brandKey(id), func(ctx context.Context) (consumer.BrandPeek, []string, error) {
+		b, _, err := c.brands.get(ctx, c.brandKey(id), func(ctx context.Context) (hotel.BrandPeek, []string, error) {
 			if asked.CompareAndSwap(false, true) {
 				defer close(answered)
 				all, batchErr = c.cfg.Brands.Peeks(ctx, c.absent(tenants))
@@ -31,13 +32,13 @@ func (c *Caches) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 				<-answered
 			}
 			if batchErr != nil {
-				return consumer.BrandPeek{}, nil, batchErr
+				return hotel.BrandPeek{}, nil, batchErr
 			}
 			b, known := all[id]
 			if !known {
 				return b, nil, &bff.Error{Code: bff.CodeResourceNotFound}
 			}
-			return b, []string{consumer.BrandTag(id)}, nil
+			return b, []string{discovery.BrandTag(id)}, nil
 		})
 		mu.Lock()
 		defer mu.Unlock()

@@ -15,6 +15,8 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
@@ -41,10 +43,10 @@ type Config struct {
 	// Campaign reports campaign mode: lists live longer, prices do not.
 	Campaign func() bool
 
-	Search     consumer.Searcher
-	Prices     consumer.Pricer
-	Brands     consumer.Brander
-	Properties consumer.Properties
+	Search     discovery.Searcher
+	Prices     discovery.Pricer
+	Brands     discovery.Brander
+	Properties discovery.Properties
 	Tenants    consumer.Tenants
 	Searches   consumer.Searches
 	// Seen is told of the tenants that the projection names; nil = nothing is.
@@ -54,15 +56,15 @@ type Config struct {
 // Caches implements the domain's Searcher, Pricer, Snapshots, Brander, Properties
 // and Regions.
 type Caches struct {
-	consumer.Searcher // what is not cached here: the finished answers are
+	discovery.Searcher // what is not cached here: the finished answers are
 
 	cfg      Config
-	windows  *values[consumer.Listings]
-	hotels   *values[consumer.Projected]
-	brands   *values[consumer.BrandPeek]
-	property *values[consumer.Property]
+	windows  *values[hotel.Listings]
+	hotels   *values[hotel.Projected]
+	brands   *values[hotel.BrandPeek]
+	property *values[hotel.Property]
 	regions  *values[string]
-	rates    *memo.Memo[stayed, consumer.RateSnapshot] // the last price of each stay that was received
+	rates    *memo.Memo[stayed, hotel.RateSnapshot] // the last price of each stay that was received
 }
 
 // New returns the wrappers.
@@ -89,25 +91,25 @@ func New(cfg Config) (*Caches, error) {
 	// The bounds are of bodies; a value takes about twice as much beside its body.
 	c := &Caches{
 		Searcher: cfg.Search, cfg: cfg,
-		windows: newValues[consumer.Listings](open("listings", lists, 0, 24<<20)),
-		hotels:  newValues[consumer.Projected](open("projected", always(listTTL), 0, 8<<20)),
+		windows: newValues[hotel.Listings](open("listings", lists, 0, 24<<20)),
+		hotels:  newValues[hotel.Projected](open("projected", always(listTTL), 0, 8<<20)),
 		// A colour or a photo may be a little old: no reader waits for a refresh.
-		brands:   newValues[consumer.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
-		property: newValues[consumer.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
+		brands:   newValues[hotel.BrandPeek](open("brand-peek", always(brandTTL), staleFor, 4<<20)),
+		property: newValues[hotel.Property](open("property", always(propertyTTL), staleFor, 16<<20)),
 		regions:  newValues[string](open("region", always(regionTTL), regionTTL, 1<<20)),
-		rates:    memo.New[stayed, consumer.RateSnapshot](heardRates),
+		rates:    memo.New[stayed, hotel.RateSnapshot](heardRates),
 	}
 	return c, errors.Join(errs...)
 }
 
 // Search returns a page, cut from windows that all pages of a query share.
-func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
+func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (hotel.Listings, error) {
 	page := q.Page
-	var out consumer.Listings
+	var out hotel.Listings
 	for start := consumer.WindowOf(page.Offset) * consumer.Window; start < page.Offset+page.Limit; start += consumer.Window {
 		w, err := c.window(ctx, q, start)
 		if err != nil {
-			return consumer.Listings{}, err
+			return hotel.Listings{}, err
 		}
 		from := max(page.Offset-start, 0)
 		to := min(page.Offset+page.Limit-start, len(w.Items))
@@ -131,15 +133,15 @@ func (c *Caches) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 	return out, nil
 }
 
-func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) (consumer.Listings, error) {
+func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) (hotel.Listings, error) {
 	q.Page = consumer.Page{Limit: consumer.Window, Offset: start}
 	key := c.cfg.Keys.Key("cache", "search", "window", hexOf(q.CacheKey()))
-	w, stale, err := c.windows.get(ctx, key, func(ctx context.Context) (consumer.Listings, []string, error) {
+	w, stale, err := c.windows.get(ctx, key, func(ctx context.Context) (hotel.Listings, []string, error) {
 		found, err := c.cfg.Search.Search(ctx, q)
 		if err != nil {
 			return found, nil, err
 		}
-		found.Order = consumer.OrderName(found.Items)
+		found.Order = discovery.OrderName(found.Items)
 		c.pin(ctx, found)
 		c.see(found.Items)
 		return found, TagsOf(found.Items), nil
@@ -151,7 +153,7 @@ func (c *Caches) window(ctx context.Context, q consumer.SearchQuery, start int) 
 // Pins and Similar are not cached here; the tenants that they name are noted.
 
 // Pins returns a page of a map.
-func (c *Caches) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
+func (c *Caches) Pins(ctx context.Context, q consumer.SearchQuery) (discovery.Pins, error) {
 	pins, err := c.cfg.Search.Pins(ctx, q)
 	for i := range pins.Items {
 		c.cfg.Seen(pins.Items[i].TenantID)
@@ -160,13 +162,13 @@ func (c *Caches) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pin
 }
 
 // Similar returns hotels like the given one.
-func (c *Caches) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]consumer.Listing, error) {
+func (c *Caches) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]hotel.Listing, error) {
 	items, err := c.cfg.Search.Similar(ctx, id, limit, locale)
 	c.see(items)
 	return items, err
 }
 
-func (c *Caches) see(items []consumer.Listing) {
+func (c *Caches) see(items []hotel.Listing) {
 	for i := range items {
 		c.cfg.Seen(items[i].TenantID)
 	}
@@ -174,7 +176,7 @@ func (c *Caches) see(items []consumer.Listing) {
 
 // pin keeps the order for the guests who see it. Without it their paging is
 // not stable, and their answers say so.
-func (c *Caches) pin(ctx context.Context, found consumer.Listings) {
+func (c *Caches) pin(ctx context.Context, found hotel.Listings) {
 	hotels := make([]bff.ID, len(found.Items))
 	for i, l := range found.Items {
 		hotels[i] = l.PropertyID
@@ -187,7 +189,7 @@ func (c *Caches) pin(ctx context.Context, found consumer.Listings) {
 const maxTags = 400
 
 // TagsOf returns the tags of an answer that shows these hotels.
-func TagsOf(items []consumer.Listing) []string {
+func TagsOf(items []hotel.Listing) []string {
 	seen := make(map[string]struct{}, 2*len(items))
 	out := make([]string, 0, 2*len(items))
 	add := func(tag string) {
@@ -197,36 +199,36 @@ func TagsOf(items []consumer.Listing) []string {
 		}
 	}
 	for _, l := range items {
-		add(consumer.TenantTag(l.TenantID))
+		add(discovery.TenantTag(l.TenantID))
 	}
 	for _, l := range items {
 		if l.GeoCell != "" {
-			add(consumer.CellTag(l.GeoCell))
+			add(discovery.CellTag(l.GeoCell))
 		}
 	}
 	return out
 }
 
 // FindProperty resolves a property to its listing.
-func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+func (c *Caches) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, error) {
 	key := c.cfg.Keys.Key("cache", "projected", id.String())
-	p, stale, err := c.hotels.get(ctx, key, func(ctx context.Context) (consumer.Projected, []string, error) {
+	p, stale, err := c.hotels.get(ctx, key, func(ctx context.Context) (hotel.Projected, []string, error) {
 		p, err := c.cfg.Search.FindProperty(ctx, id)
 		if err == nil {
 			c.cfg.Seen(p.Listing.TenantID)
 		}
-		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.Listing.TenantID)}, err
+		return p, []string{discovery.PropertyTag(id), discovery.TenantTag(p.Listing.TenantID)}, err
 	})
 	p.StaleAge = stale
 	return p, err
 }
 
 // Describe returns a hotel's description.
-func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
+func (c *Caches) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error) {
 	key := c.cfg.Keys.Key("cache", "property", id.String(), string(locale))
-	p, stale, err := c.property.get(ctx, key, func(ctx context.Context) (consumer.Property, []string, error) {
+	p, stale, err := c.property.get(ctx, key, func(ctx context.Context) (hotel.Property, []string, error) {
 		p, err := c.cfg.Properties.Describe(ctx, id, locale)
-		return p, []string{consumer.PropertyTag(id), consumer.TenantTag(p.TenantID)}, err
+		return p, []string{discovery.PropertyTag(id), discovery.TenantTag(p.TenantID)}, err
 	})
 	p.StaleAge = stale
 	return p, err

@@ -11,6 +11,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/redis"
 )
 
@@ -43,9 +44,9 @@ func cachesOn(t *testing.T, p *consumertest.Platform) *consumercache.Caches {
 }
 
 var (
-	hotel  = consumertest.PropertyID(70)
-	tenant = consumertest.TenantID(7)
-	failed = consumertest.Failure("error")
+	property = consumertest.PropertyID(70)
+	tenant   = consumertest.TenantID(7)
+	failed   = consumertest.Failure("error")
 )
 
 // TestOldReadsTellTheirAge has upstreams fail after their answers were kept.
@@ -58,7 +59,7 @@ func TestOldReadsTellTheirAge(t *testing.T) {
 		age  func(context.Context, *consumercache.Caches) (time.Duration, error)
 	}{
 		{"listing", consumertest.Failures{Search: failed}, 66 * time.Second, func(ctx context.Context, c *consumercache.Caches) (time.Duration, error) {
-			p, err := c.FindProperty(ctx, hotel)
+			p, err := c.FindProperty(ctx, property)
 			return p.StaleAge, err
 		}},
 		{"window", consumertest.Failures{Search: failed}, 66 * time.Second, func(ctx context.Context, c *consumercache.Caches) (time.Duration, error) {
@@ -66,7 +67,7 @@ func TestOldReadsTellTheirAge(t *testing.T) {
 			return l.StaleAge, err
 		}},
 		{"description", consumertest.Failures{Property: failed}, 6 * time.Minute, func(ctx context.Context, c *consumercache.Caches) (time.Duration, error) {
-			p, err := c.Describe(ctx, hotel, bff.LocaleEnglish)
+			p, err := c.Describe(ctx, property, bff.LocaleEnglish)
 			return p.StaleAge, err
 		}},
 	} {
@@ -108,8 +109,8 @@ func TestLastRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(consumertest.Platform)
 		c := cachesOn(t, p)
-		req := consumer.PriceRequest{
-			Properties: []consumer.PropertyRef{{PropertyID: hotel, TenantID: tenant}}, Dates: bff.StayDates{CheckIn: 20000, CheckOut: 20002},
+		req := hotel.PriceRequest{
+			Properties: []hotel.PropertyRef{{PropertyID: property, TenantID: tenant}}, Dates: bff.StayDates{CheckIn: 20000, CheckOut: 20002},
 			Occupancy: bff.Occupancy{Adults: 2, Children: 2, Rooms: 1, ChildrenAges: []int{5, 8}}, Currency: bff.AFN,
 		}
 		if _, ok := c.FindRate(t.Context(), req); ok {
@@ -124,7 +125,7 @@ func TestLastRates(t *testing.T) {
 
 		req.Occupancy.ChildrenAges = []int{8, 5} // the same party
 		rates, err := c.Preview(t.Context(), req)
-		if rate := rates[hotel]; err == nil || rate == nil || !rate.CapturedAt.Equal(said) {
+		if rate := rates[property]; err == nil || rate == nil || !rate.CapturedAt.Equal(said) {
 			t.Errorf("preview: %+v, %v", rate, err)
 		}
 		if q, err := c.Quote(t.Context(), req, 7); err == nil || q.Rate == nil || len(q.Calendar) > 0 {
@@ -133,12 +134,12 @@ func TestLastRates(t *testing.T) {
 		if rate, ok := c.FindRate(t.Context(), req); !ok || !rate.CapturedAt.Equal(said) {
 			t.Errorf("kept: %+v, %v", rate, ok)
 		}
-		for what, other := range map[string]func(*consumer.PriceRequest){
-			"dates":    func(r *consumer.PriceRequest) { r.Dates.CheckOut++ },
-			"ages":     func(r *consumer.PriceRequest) { r.Occupancy.ChildrenAges = []int{5, 9} },
-			"currency": func(r *consumer.PriceRequest) { r.Currency = bff.USD },
-			"hotel": func(r *consumer.PriceRequest) {
-				r.Properties = []consumer.PropertyRef{{PropertyID: consumertest.PropertyID(71)}}
+		for what, other := range map[string]func(*hotel.PriceRequest){
+			"dates":    func(r *hotel.PriceRequest) { r.Dates.CheckOut++ },
+			"ages":     func(r *hotel.PriceRequest) { r.Occupancy.ChildrenAges = []int{5, 9} },
+			"currency": func(r *hotel.PriceRequest) { r.Currency = bff.USD },
+			"hotel": func(r *hotel.PriceRequest) {
+				r.Properties = []hotel.PropertyRef{{PropertyID: consumertest.PropertyID(71)}}
 			},
 		} {
 			r := req

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // heardRates is how many prices are remembered; each takes about 400 bytes.
@@ -23,7 +23,7 @@ type stayed struct {
 }
 
 // stayOf names a request's stay at any hotel.
-func stayOf(req consumer.PriceRequest) stayed {
+func stayOf(req hotel.PriceRequest) stayed {
 	s := stayed{dates: req.Dates, adults: req.Occupancy.Adults, children: req.Occupancy.Children, rooms: req.Occupancy.Rooms, currency: req.Currency}
 	for _, age := range slices.Sorted(slices.Values(req.Occupancy.ChildrenAges)) {
 		s.ages += strconv.Itoa(age) + ","
@@ -33,7 +33,7 @@ func stayOf(req consumer.PriceRequest) stayed {
 
 // Preview asks pricing. When that fails, the error comes with the last prices
 // that were received, up to ten minutes old.
-func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+func (c *Caches) Preview(ctx context.Context, req hotel.PriceRequest) (hotel.Previews, error) {
 	stay := stayOf(req)
 	found, err := c.cfg.Prices.Preview(ctx, req)
 	if err == nil {
@@ -44,7 +44,7 @@ func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (consum
 		}
 		return found, nil
 	}
-	found = consumer.Previews{}
+	found = hotel.Previews{}
 	for _, p := range req.Properties {
 		stay.property = p.PropertyID
 		if rate, ok := c.lastRate(stay); ok {
@@ -56,7 +56,7 @@ func (c *Caches) Preview(ctx context.Context, req consumer.PriceRequest) (consum
 
 // Quote asks pricing. When that fails, the error comes with the last price that
 // was received, up to ten minutes old, and no calendar.
-func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
+func (c *Caches) Quote(ctx context.Context, req hotel.PriceRequest, calendarDays int) (hotel.Quote, error) {
 	stay := stayOf(req)
 	if len(req.Properties) > 0 {
 		stay.property = req.Properties[0].PropertyID
@@ -74,7 +74,7 @@ func (c *Caches) Quote(ctx context.Context, req consumer.PriceRequest, calendarD
 }
 
 // FindRate returns the last price of the request's property that was received.
-func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consumer.RateSnapshot, bool) {
+func (c *Caches) FindRate(_ context.Context, req hotel.PriceRequest) (hotel.RateSnapshot, bool) {
 	stay := stayOf(req)
 	if len(req.Properties) > 0 {
 		stay.property = req.Properties[0].PropertyID
@@ -83,7 +83,7 @@ func (c *Caches) FindRate(_ context.Context, req consumer.PriceRequest) (consume
 }
 
 // lastRate returns a remembered price that may stand in for a failure.
-func (c *Caches) lastRate(s stayed) (consumer.RateSnapshot, bool) {
+func (c *Caches) lastRate(s stayed) (hotel.RateSnapshot, bool) {
 	rate, ok := c.rates.Get(s)
 	return rate, ok && time.Since(rate.CapturedAt.Time) < staleFor
 }

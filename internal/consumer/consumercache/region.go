@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 )
 
 // regionCalls is how many tenants of one page are looked up at the same time.
@@ -23,7 +23,7 @@ func (c *Caches) ListRegions(ctx context.Context, tenants []bff.ID) map[bff.ID]s
 	one := func(id bff.ID) {
 		region, _, err := c.regions.get(ctx, c.regionKey(id), func(ctx context.Context) (string, []string, error) {
 			t, err := c.cfg.Tenants.FindTenant(ctx, id)
-			return t.Region, []string{consumer.TenantTag(id)}, err
+			return t.Region, []string{discovery.TenantTag(id)}, err
 		})
 		if err == nil && region != "" {
 			mu.Lock()

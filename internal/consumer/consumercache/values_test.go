@@ -13,9 +13,10 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
-func hotelValues(t *testing.T) (*cache.Store, *values[consumer.Projected]) {
+func hotelValues(t *testing.T) (*cache.Store, *values[hotel.Projected]) {
 	t.Helper()
 	store, err := cache.NewStore(cache.StoreConfig{Prefix: "test:bff-consumer:"})
 	if err != nil {
@@ -26,19 +27,19 @@ func hotelValues(t *testing.T) (*cache.Store, *values[consumer.Projected]) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, newValues[consumer.Projected](c)
+	return store, newValues[hotel.Projected](c)
 }
 
 func TestValuesAreDecodedOnce(t *testing.T) {
 	t.Parallel()
 	store, hotels := hotelValues(t)
 	fetched := 0
-	read := func() consumer.Projected {
+	read := func() hotel.Projected {
 		t.Helper()
-		p, age, err := hotels.get(t.Context(), "test:bff-consumer:1", func(context.Context) (consumer.Projected, []string, error) {
+		p, age, err := hotels.get(t.Context(), "test:bff-consumer:1", func(context.Context) (hotel.Projected, []string, error) {
 			fetched++
-			return consumer.Projected{
-				Listing: consumer.Listing{Name: bff.LocalizedString{Default: "House"}}, Popularity: &consumer.Popularity{BookedLast24h: fetched},
+			return hotel.Projected{
+				Listing: hotel.Listing{Name: bff.LocalizedString{Default: "House"}}, Popularity: &hotel.Popularity{BookedLast24h: fetched},
 			}, []string{"tenant:7"}, nil
 		})
 		if err != nil || age != 0 || p.Listing.Name.Default != "House" {
@@ -73,14 +74,14 @@ func TestValuesOfAnotherProcess(t *testing.T) {
 		return entry
 	}
 	entry := entryOf(`{"Popularity":{"viewedLast1h":3}}`)
-	first, err := valueOf[consumer.Projected](entry)
+	first, err := valueOf[hotel.Projected](entry)
 	if err != nil || first.Popularity.ViewedLast1h != 3 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	if second, err := valueOf[consumer.Projected](entry); err != nil || second.Popularity != first.Popularity {
+	if second, err := valueOf[hotel.Projected](entry); err != nil || second.Popularity != first.Popularity {
 		t.Errorf("decoded again: %p and %p, %v", first.Popularity, second.Popularity, err)
 	}
-	if _, err := valueOf[consumer.Projected](entryOf(`{"Popularity":3}`)); err == nil {
+	if _, err := valueOf[hotel.Projected](entryOf(`{"Popularity":3}`)); err == nil {
 		t.Error("another kind of value was accepted")
 	}
 }
@@ -90,10 +91,10 @@ func TestFormOfTheCache(t *testing.T) {
 	t.Parallel()
 	name := bff.LocalizedString{Default: "House", Localized: map[string]string{"fa-AF": "خانه"}}
 	star := 4.5
-	listing := consumer.Listing{
+	listing := hotel.Listing{
 		PropertyID: bff.NewID(bff.PrefixProperty, time.Now()), TenantID: bff.NewID(bff.PrefixTenant, time.Now()), TenantSlug: "house", Name: name,
-		City: "Kabul", Region: "Kabul Province", Country: "AF", PropertyType: "hotel", Geo: consumer.LatLng{Lat: 34.5, Lng: 69.2}, GeoCell: "h3:8a",
-		Thumbnail: consumer.Image{URL: "https://x", Alt: "y"}, StarRating: &star, GuestRating: &consumer.GuestRating{Value: 8.5, Count: 7},
+		City: "Kabul", Region: "Kabul Province", Country: "AF", PropertyType: "hotel", Geo: hotel.LatLng{Lat: 34.5, Lng: 69.2}, GeoCell: "h3:8a",
+		Thumbnail: hotel.Image{URL: "https://x", Alt: "y"}, StarRating: &star, GuestRating: &hotel.GuestRating{Value: 8.5, Count: 7},
 		Amenities: []string{"free-wifi"}, Sharia: true, ListedAt: time.UnixMilli(1_800_000_000_123).UTC(), DistanceKm: &star,
 	}
 	for f, v := range reflect.ValueOf(listing).Fields() {
@@ -101,17 +102,17 @@ func TestFormOfTheCache(t *testing.T) {
 			t.Errorf("the listing has no %s", f.Name)
 		}
 	}
-	survives(t, consumer.Listings{
-		Items: []consumer.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`), Order: consumer.Hash{1, 255},
+	survives(t, hotel.Listings{
+		Items: []hotel.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`), Order: consumer.Hash{1, 255},
 	})
-	survives(t, consumer.Projected{Listing: listing, Popularity: &consumer.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
-	survives(t, consumer.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})
-	survives(t, consumer.Property{
+	survives(t, hotel.Projected{Listing: listing, Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
+	survives(t, hotel.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})
+	survives(t, hotel.Property{
 		PropertyID: listing.PropertyID, TenantID: listing.TenantID, Name: name, Description: &name, PropertyType: "hotel", StarRating: &star,
-		Address: consumer.Address{Line: "1", City: "Kabul", Region: "K", Country: "AF"}, Geo: listing.Geo,
-		Rooms:     []consumer.RoomTypeSummary{{RoomTypeID: "r", Name: name, Beds: []consumer.Bed{{Type: "twin", Count: 2}}, SizeSqm: &star}},
-		Amenities: []consumer.Amenity{{Code: "a", Label: "b", Category: "c"}}, Photos: []consumer.Photo{{URL: "u", Alt: "v", IsHero: true}},
-		Policies: consumer.Policies{Cancellation: "x", CheckIn: "y", CheckOut: "z"}, Sharia: true, TranslationProvenance: json.RawMessage(`{"by":"x"}`),
+		Address: hotel.Address{Line: "1", City: "Kabul", Region: "K", Country: "AF"}, Geo: listing.Geo,
+		Rooms:     []hotel.RoomTypeSummary{{RoomTypeID: "r", Name: name, Beds: []hotel.Bed{{Type: "twin", Count: 2}}, SizeSqm: &star}},
+		Amenities: []hotel.Amenity{{Code: "a", Label: "b", Category: "c"}}, Photos: []hotel.Photo{{URL: "u", Alt: "v", IsHero: true}},
+		Policies: hotel.Policies{Cancellation: "x", CheckIn: "y", CheckOut: "z"}, Sharia: true, TranslationProvenance: json.RawMessage(`{"by":"x"}`),
 	})
 }
 

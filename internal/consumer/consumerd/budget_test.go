@@ -18,11 +18,14 @@ import (
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -195,11 +198,11 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 	}
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &consumer.Finder{
+		Finder: &discovery.Finder{
 			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
-			Budgets: consumer.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
+			Budgets: discovery.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
-		Desk: &consumer.HandoffDesk{
+		Desk: &booking.HandoffDesk{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 		},
 		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Cards: consumertest.NewCards(1), Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
@@ -248,11 +251,11 @@ func commit() { time.Sleep(550 * time.Millisecond) }
 // memoryStores have a session for every guest, one wish, and claims that are
 // always won.
 type memoryStores struct {
-	consumer.Sessions
+	guest.Sessions
 	consumer.Searches
-	consumer.Trails
-	consumer.Wishlists
-	consumer.Ledger
+	guest.Trails
+	guest.Wishlists
+	booking.Ledger
 	consumer.Journal
 
 	wished consumer.WishlistEntry
@@ -262,10 +265,10 @@ func (memoryStores) FindSession(context.Context, bff.ID) (consumer.GuestSession,
 	return consumer.GuestSession{}, false, nil
 }
 
-func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.FoundSession {
-	var out []consumer.FoundSession
+func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []guest.FoundSession {
+	var out []guest.FoundSession
 	for _, id := range ids {
-		out = append(out, consumer.FoundSession{Found: true, GuestSession: consumer.GuestSession{
+		out = append(out, guest.FoundSession{Found: true, GuestSession: consumer.GuestSession{
 			ID: id, CreatedAt: time.Now(), LastSeenAt: time.Now(), Locale: "en", Currency: "USD", Consent: consumer.Consent{Telemetry: true},
 			Chosen: true, CookieAt: time.Now(),
 		}})
@@ -273,8 +276,8 @@ func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []consumer.Fou
 	return out
 }
 
-func (memoryStores) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
-	return consumer.Refusal{}, nil
+func (memoryStores) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
+	return guest.Refusal{}, nil
 }
 
 func (memoryStores) KnowsSession(context.Context, bff.ID) (bool, error) { return true, nil }
@@ -305,22 +308,22 @@ func (memoryStores) Record(context.Context, ...bff.Event) error {
 	commit()
 	return nil
 }
-func (memoryStores) Follow(context.Context, []consumer.Step) error            { return nil }
+func (memoryStores) Follow(context.Context, []guest.Step) error               { return nil }
 func (memoryStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return nil }
-func (memoryStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
-	return consumer.Trail{}, nil
+func (memoryStores) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
+	return guest.Trail{}, nil
 }
 
 func (s memoryStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return []consumer.WishlistEntry{s.wished}, nil
 }
 
-func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (guest.WishlistClaim, *consumer.Answer, error) {
 	commit()
 	return wonClaim{}, nil, nil
 }
 
-func (memoryStores) BeginMint(context.Context, consumer.Once, time.Time) (consumer.MintClaim, *consumer.Answer, error) {
+func (memoryStores) BeginMint(context.Context, consumer.Once, time.Time) (booking.MintClaim, *consumer.Answer, error) {
 	commit()
 	return wonClaim{}, nil, nil
 }
@@ -328,7 +331,7 @@ func (memoryStores) BeginMint(context.Context, consumer.Once, time.Time) (consum
 type wonClaim struct{}
 
 func (wonClaim) Release() {}
-func (wonClaim) Mint(context.Context, consumer.Mint) (consumer.Answer, error) {
+func (wonClaim) Mint(context.Context, booking.Mint) (consumer.Answer, error) {
 	commit()
 	return consumer.Answer{Status: http.StatusCreated, Body: []byte("{}")}, nil
 }

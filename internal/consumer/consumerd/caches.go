@@ -13,8 +13,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/service"
 )
 
-// discovery is what searches read and answer through.
-type discovery struct {
+// caches is what searches read and answer through.
+type caches struct {
 	reads   *consumercache.Caches
 	answers *consumerhttp.Answers
 }
@@ -43,7 +43,7 @@ func (c *Config) openStore(p *service.Process) (*cache.Store, error) {
 
 // openCaches opens the caches of what is read, with the given configuration's
 // switches and stores, and those of finished answers.
-func openCaches(cfg consumercache.Config, up *consumerupstream.Upstreams) (out discovery, err error) {
+func openCaches(cfg consumercache.Config, up *consumerupstream.Upstreams) (out caches, err error) {
 	cfg.Search, cfg.Prices, cfg.Brands, cfg.Properties = up.Search, up.Pricing, up.Theme, up.Property
 	if out.reads, err = consumercache.New(cfg); err != nil {
 		return out, err

@@ -19,10 +19,14 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -37,7 +41,7 @@ type stage struct {
 	suspended *consumer.SuspendedTenants
 	answers   *consumerhttp.Answers
 	sessions  *consumertest.Sessions
-	cards     *consumer.Cards
+	cards     *guest.Cards
 	wishes    []consumer.WishlistEntry // of every guest
 	changedBy consumer.GuestSession    // whose wishlist was changed last
 	journal   journal
@@ -60,7 +64,7 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 		suspended: new(consumer.SuspendedTenants), sessions: consumertest.NewSessions(), cards: consumertest.NewCards(1),
 	}
 	for _, n := range s.Hotels {
-		s.MapPins = append(s.MapPins, consumer.MapPin{PropertyID: consumertest.PropertyID(n), TenantID: consumertest.TenantID(n / 10)})
+		s.MapPins = append(s.MapPins, discovery.MapPin{PropertyID: consumertest.PropertyID(n), TenantID: consumertest.TenantID(n / 10)})
 	}
 	store, err := cache.NewStore(cache.StoreConfig{})
 	if err != nil {
@@ -81,9 +85,9 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	s.answers = answers
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &consumer.Finder{
-			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() consumer.Rung { return consumer.Rung(s.rung.Load()) },
-			Budgets: consumer.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
+		Finder: &discovery.Finder{
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
+			Budgets: discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
 		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
@@ -115,7 +119,7 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	return s
 }
 
-func (s *stage) hold(r consumer.Rung) { s.rung.Store(int32(r)) } //nolint:gosec // seven rungs
+func (s *stage) hold(r discovery.Rung) { s.rung.Store(int32(r)) } //nolint:gosec // seven rungs
 
 func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 	r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
@@ -134,21 +138,21 @@ func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 // noStores is the guest's side of things, away: guests can still look.
 type noStores struct {
 	consumer.Searches
-	consumer.Trails
+	guest.Trails
 }
 
 var errNoStores = errors.New("away")
 
-func (noStores) Follow(context.Context, []consumer.Step) error            { return errNoStores }
+func (noStores) Follow(context.Context, []guest.Step) error               { return errNoStores }
 func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
 
-func (noStores) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
-	return consumer.Trail{}, errNoStores
+func (noStores) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
+	return guest.Trail{}, errNoStores
 }
 
 // wishes is a wishlist that is the same for all guests.
 type wishes struct {
-	consumer.Wishlists
+	guest.Wishlists
 	stage *stage
 }
 
@@ -156,13 +160,13 @@ func (w wishes) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry,
 	return w.stage.wishes, nil
 }
 
-func (w wishes) BeginWishlist(context.Context, consumer.Once, time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+func (w wishes) BeginWishlist(context.Context, consumer.Once, time.Time) (guest.WishlistClaim, *consumer.Answer, error) {
 	return wishClaim{stage: w.stage}, nil, nil
 }
 
 // wishClaim is always won, and keeps for whom.
 type wishClaim struct {
-	consumer.WishlistClaim
+	guest.WishlistClaim
 	stage *stage
 }
 
@@ -195,7 +199,7 @@ func (j *journal) Record(_ context.Context, events ...bff.Event) error {
 	return nil
 }
 
-func (*journal) Suspect(context.Context, consumer.BotSuspected, *bff.Event) error { return nil }
+func (*journal) Suspect(context.Context, bot.BotSuspected, *bff.Event) error { return nil }
 
 // of counts the events of a session.
 func (j *journal) of(id bff.ID) int {
@@ -212,12 +216,12 @@ func (j *journal) count(subject consumer.Subject) int {
 
 // stagedCalls are the routes with an answer of their own.
 func stagedCalls() map[string]guestCall {
-	hotel := consumertest.PropertyID(10).String()
+	property := consumertest.PropertyID(10).String()
 	return map[string]guestCall{
 		"search":       searchCall("Kabul"),
-		"map":          {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+hotel+`"}`)},
-		"hotel":        hotelCall(hotel),
-		"availability": hotelCall(hotel + "/availability?from=2077-03-10&to=2077-03-14"),
+		"map":          {method: http.MethodPost, path: "/search/map", body: query(`"geo":{"mode":"city","city":"Kabul"}`, `"cursor":{"propertyId":"`+property+`"}`)},
+		"hotel":        hotelCall(property),
+		"availability": hotelCall(property + "/availability?from=2077-03-10&to=2077-03-14"),
 		"facets":       {method: http.MethodGet, path: "/facets?country=AF"},
 		"suggest":      {method: http.MethodGet, path: "/suggest?q=kab"},
 	}
@@ -242,7 +246,7 @@ func checkPrices(t *testing.T, a guestAnswer, when time.Duration) {
 		rates = append(rates, r.RateSnapshot)
 	}
 	for _, r := range rates {
-		if r != nil && !r.IsStale && time.Since(r.CapturedAt) > consumer.RateLifetime+time.Second {
+		if r != nil && !r.IsStale && time.Since(r.CapturedAt) > hotel.RateLifetime+time.Second {
 			t.Fatalf("after %s: a price of %s is shown as current", when, time.Since(r.CapturedAt))
 		}
 	}

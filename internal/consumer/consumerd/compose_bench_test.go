@@ -23,6 +23,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/views"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
@@ -131,14 +132,14 @@ func BenchmarkCompose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	finder := &consumer.Finder{
+	finder := &discovery.Finder{
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
+		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 	hotel := sim.Catalog().Properties[5]
-	req := consumer.DetailRequest{
+	req := discovery.DetailRequest{
 		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
-		Stay:       consumer.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
+		Stay:       discovery.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
 		Locale:     bff.LocaleEnglish, Currency: bff.USD,
 	}
 	ours := func() ([]byte, error) {

@@ -18,6 +18,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/recaptcha"
@@ -74,7 +75,7 @@ type guarded struct {
 	telemetry  *consumer.Telemetry
 	background *web.Background
 	ration     *bot.Ration
-	cards      *consumer.Cards
+	cards      *guest.Cards
 }
 
 // campaignScale is what campaign mode leaves of the hand-off's limit.

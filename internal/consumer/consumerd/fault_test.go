@@ -25,8 +25,8 @@ import (
 // What a neutral brand looks like.
 const neutralColor = "#6b7280"
 
-// The routes of discovery.
-var discovery = []string{"hotel", "search", "map", "availability", "facets", "suggest"}
+// discoveryRoutes are the routes of discovery.
+var discoveryRoutes = []string{"hotel", "search", "map", "availability", "facets", "suggest"}
 
 // shown is as much of any answer as the promisedAnswers speak of.
 type shown struct {
@@ -389,7 +389,7 @@ func askAll(hotels []string, atOnce bool, ask func(guestCall) guestAnswer) map[s
 		mu  sync.Mutex
 		out = map[string]guestAnswer{}
 	)
-	for _, route := range discovery {
+	for _, route := range discoveryRoutes {
 		wg.Go(func() {
 			a := ask(faultCall(hotels, route))
 			mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // What a CDN may do with a public answer that is whole, and with one that is not.
@@ -32,7 +34,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 		name  string
 		route string
 		down  consumertest.Failures
-		rung  consumer.Rung
+		rung  discovery.Rung
 		after time.Duration // since the answer was whole; 0 = never
 		// want is what the broken answer says of itself.
 		wantStale bool
@@ -42,7 +44,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 		{name: "no rooms", route: "hotel", down: consumertest.Failures{Property: broken}, wantParts: []string{"property"}},
 		{name: "no brand", route: "hotel", down: consumertest.Failures{Theme: broken}, wantParts: []string{"brand"}},
 		{name: "no projection", route: "hotel", down: consumertest.Failures{Search: broken}, wantParts: []string{"popularity", "rates", "calendar", "brand"}},
-		{name: "shed", route: "hotel", rung: consumer.RungPopularity, wantParts: []string{"similar", "popularity"}},
+		{name: "shed", route: "hotel", rung: discovery.RungPopularity, wantParts: []string{"similar", "popularity"}},
 		{name: "old projection", route: "hotel", down: consumertest.Failures{Search: broken}, after: 66 * time.Second, wantStale: true, wantParts: []string{"search"}},
 		{name: "being renewed", route: "hotel", after: 61 * time.Second, wantStale: true, wantParts: []string{"property", "calendar"}},
 		{name: "old facets", route: "facets", down: consumertest.Failures{Search: broken}, after: time.Hour + time.Minute, wantStale: true},
@@ -74,7 +76,7 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 					t.Errorf("X-Cache %s", a.header.Get("X-Cache"))
 				}
 				s.Fail(consumertest.Failures{})
-				s.hold(consumer.RungNone)
+				s.hold(discovery.RungNone)
 				for range 2 { // what is old is renewed after a response
 					<-time.After(4 * time.Second)
 					s.ask(call)
@@ -120,20 +122,20 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		route string
-		rung  consumer.Rung
+		rung  discovery.Rung
 		want  string
 		kept  string // on the kept answer, once the ladder is left
 	}{
-		{"hotel", consumer.RungNone, "", ""},
-		{"hotel", consumer.RungCampaign, "", ""}, // nothing is missing
-		{"hotel", consumer.RungSimilar, "similar", "similar"},
-		{"hotel", consumer.RungListPrice, "list-price", "list-price"},
-		{"wishlist", consumer.RungSimilar, "", ""},
-		{"wishlist", consumer.RungBrand, "brand", ""},
-		{"search", consumer.RungCampaign, "campaign", ""},
-		{"search", consumer.RungListPrice, "list-price", "list-price"},
-		{"map", consumer.RungMapPrice, "map-price", "map-price"},
-		{"facets", consumer.RungListPrice, "", ""},
+		{"hotel", discovery.RungNone, "", ""},
+		{"hotel", discovery.RungCampaign, "", ""}, // nothing is missing
+		{"hotel", discovery.RungSimilar, "similar", "similar"},
+		{"hotel", discovery.RungListPrice, "list-price", "list-price"},
+		{"wishlist", discovery.RungSimilar, "", ""},
+		{"wishlist", discovery.RungBrand, "brand", ""},
+		{"search", discovery.RungCampaign, "campaign", ""},
+		{"search", discovery.RungListPrice, "list-price", "list-price"},
+		{"map", discovery.RungMapPrice, "map-price", "map-price"},
+		{"facets", discovery.RungListPrice, "", ""},
 	} {
 		t.Run(tt.route+" at "+tt.rung.String(), func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +150,7 @@ func TestBrownoutIsAnnounced(t *testing.T) {
 				if a, _ := s.ask(call); a.status != http.StatusOK || a.header.Get("X-Brownout") != tt.want {
 					t.Errorf("X-Brownout %q, want %q: %s", a.header.Get("X-Brownout"), tt.want, a)
 				}
-				s.hold(consumer.RungNone)
+				s.hold(discovery.RungNone)
 				if a, _ := s.ask(call); a.header.Get("X-Brownout") != tt.kept {
 					t.Errorf("kept: X-Brownout %q, want %q", a.header.Get("X-Brownout"), tt.kept)
 				}
@@ -177,7 +179,7 @@ func TestGuestsChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		card = "; " + consumer.CardCookie + "=" + card
-		hotel := consumertest.PropertyID(10).String()
+		property := consumertest.PropertyID(10).String()
 		for _, tt := range []struct {
 			name                     string
 			header                   map[string]string
@@ -194,7 +196,7 @@ func TestGuestsChoice(t *testing.T) {
 			before, _ := s.sessions.Counts()
 			header := map[string]string{"Accept-Language": dari}
 			maps.Copy(header, tt.header)
-			days, _ := s.ask(guestCall{method: http.MethodGet, path: "/hotels/" + hotel + "/availability?from=2077-03-10&to=2077-03-14", header: header})
+			days, _ := s.ask(guestCall{method: http.MethodGet, path: "/hotels/" + property + "/availability?from=2077-03-10&to=2077-03-14", header: header})
 			var got struct{ Days []struct{ Currency string } }
 			if err := json.Unmarshal(days.body, &got); err != nil || got.Days[0].Currency != tt.wantCurrency {
 				t.Errorf("%s: %v, want %s", tt.name, got, tt.wantCurrency)
@@ -245,16 +247,16 @@ func TestPriceOnThePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		hotel := consumertest.PropertyID(10)
-		stay := consumer.DefaultStay(time.Now())
-		req := consumer.PriceRequest{
-			Properties: []consumer.PropertyRef{{PropertyID: hotel}}, Dates: stay.Dates, Occupancy: stay.Occupancy, Currency: bff.AFN, Locale: bff.LocaleEnglish,
+		property := consumertest.PropertyID(10)
+		stay := discovery.DefaultStay(time.Now())
+		req := hotel.PriceRequest{
+			Properties: []hotel.PropertyRef{{PropertyID: property}}, Dates: stay.Dates, Occupancy: stay.Occupancy, Currency: bff.AFN, Locale: bff.LocaleEnglish,
 		}
 		if _, ok := s.answers.FindRate(t.Context(), req); ok {
 			t.Error("a price that nobody was shown")
 		}
 		shown := time.Now()
-		s.ask(hotelCall(hotel.String()))
+		s.ask(hotelCall(property.String()))
 		<-time.After(30 * time.Second)
 		rate, ok := s.answers.FindRate(t.Context(), req)
 		if !ok || rate.TotalForStayMinor != consumertest.Price.MinorString() || !rate.CapturedAt.Equal(shown) {

@@ -22,31 +22,32 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // noMemory shares nothing between instances.
-type noMemory struct{ consumer.BotMemory }
+type noMemory struct{ bot.BotMemory }
 
-func (noMemory) FindStanding(context.Context, uint64) (consumer.Standing, error) {
-	return consumer.Standing{}, nil
+func (noMemory) FindStanding(context.Context, uint64) (bot.Standing, error) {
+	return bot.Standing{}, nil
 }
 
-func (noMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error)  { return 0, nil }
-func (noMemory) LogVerdict(context.Context, consumer.BotSuspected, *bff.Event) error { return nil }
-func (noMemory) Burn(context.Context, string, time.Duration) (bool, error)           { return true, nil }
+func (noMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error) { return 0, nil }
+func (noMemory) LogVerdict(context.Context, bot.BotSuspected, *bff.Event) error     { return nil }
+func (noMemory) Burn(context.Context, string, time.Duration) (bool, error)          { return true, nil }
 
 // noSessions has none.
-type noSessions struct{ consumer.Sessions }
+type noSessions struct{ guest.Sessions }
 
 func (noSessions) FindSession(context.Context, bff.ID) (consumer.GuestSession, bool, error) {
 	return consumer.GuestSession{}, false, nil
 }
 
-func (noSessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
-	return consumer.Refusal{}, nil
+func (noSessions) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
+	return guest.Refusal{}, nil
 }
 
 func nothing(w http.ResponseWriter, _ *http.Request) error {

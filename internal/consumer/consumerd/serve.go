@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumercache"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -105,7 +108,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 	if err != nil {
 		return err
 	}
-	cards := consumer.NewCards(cardRing)
+	cards := guest.NewCards(cardRing)
 	telemetry := consumer.NewTelemetry(p.Instance(), sw.sampling)
 	ration := bot.NewRation()
 	guard, err := s.openGuard(ctx, p, guarded{
@@ -115,13 +118,13 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &consumer.Finder{
+		Finder: &discovery.Finder{
 			Search: found.reads, Prices: found.reads, Brands: found.reads, Properties: found.reads, Suspended: known.suspended, Brownout: sw.rung,
-			Budgets: consumer.Budgets{Rates: ratesBudget, Brand: brandBudget}, Region: s.Region, Regions: found.reads,
+			Budgets: discovery.Budgets{Rates: ratesBudget, Brand: brandBudget}, Region: s.Region, Regions: found.reads,
 		},
 		Answers: found.answers, Searches: store,
-		Desk: &consumer.HandoffDesk{
-			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []consumer.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+		Desk: &booking.HandoffDesk{
+			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []booking.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -27,7 +27,7 @@ func TestProofSpike(t *testing.T) {
 		if spike <= usual*11/10 && again == 0 {
 			return
 		}
-		fresh := time.Since(began) < 9*consumer.RateLifetime/10
+		fresh := time.Since(began) < 9*hotel.RateLifetime/10
 		if fresh && busy+busier == 0 {
 			t.Fatalf("ten times the guests made %d upstream calls, want a tenth more than %d at most, and the same pages again %d", spike, usual, again)
 		}

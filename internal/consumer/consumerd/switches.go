@@ -5,6 +5,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/flags"
 	"melmastoon.ghasi.io/bff/internal/loadshed"
 	"melmastoon.ghasi.io/bff/internal/service"
@@ -52,17 +53,17 @@ func (s *switches) campaign() bool { return s.flags.Bool(flagCampaign, false) }
 
 // rung is the step of the brownout ladder: where the operator holds it, else
 // as deep as the load asks for, and at least one in campaign mode.
-func (s *switches) rung() consumer.Rung {
-	if held, ok := consumer.ParseRung(s.flags.String(flagBrownout, "")); ok {
+func (s *switches) rung() discovery.Rung {
+	if held, ok := discovery.ParseRung(s.flags.String(flagBrownout, "")); ok {
 		return held
 	}
 	if level := s.gates.Level(); level > 0 {
-		return consumer.RungCampaign + consumer.Rung(level)
+		return discovery.RungCampaign + discovery.Rung(level)
 	}
 	if s.campaign() {
-		return consumer.RungCampaign
+		return discovery.RungCampaign
 	}
-	return consumer.RungNone
+	return discovery.RungNone
 }
 
 // sampling is the share of an event's kind that leaves.

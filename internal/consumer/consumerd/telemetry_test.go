@@ -20,6 +20,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
@@ -105,7 +106,7 @@ func TestTelemetryArrives(t *testing.T) {
 		e.Payload["referer"] != "https://www.google.com:8443" || strings.Contains(e.raw, "secret") {
 		t.Errorf("page view: %s, answered %s", e.raw, id)
 	}
-	for _, step := range consumer.FunnelSteps() {
+	for _, step := range telemetry.FunnelSteps() {
 		id := v.ask(t, http.StatusAccepted, "POST", "/telemetry/funnel", map[string]any{
 			"step": step, "metadata": map[string]any{"variant": "b", "depth": 2, "first": true},
 		}).field("id")

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/inbox"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
@@ -92,14 +93,14 @@ func (r *Receiver) Receive(ctx context.Context, d pubsub.Delivery) error {
 	}
 	switch d.Topic {
 	case topicThemePublished:
-		return r.outdate(ctx, m, consumer.BrandTag(m.tenant))
+		return r.outdate(ctx, m, discovery.BrandTag(m.tenant))
 	case topicListingIndexed, topicProjectionUpdated:
-		tags := []string{consumer.PropertyTag(m.property)}
+		tags := []string{discovery.PropertyTag(m.property)}
 		switch {
 		case m.cell != "":
-			tags = append(tags, consumer.CellTag(m.cell))
+			tags = append(tags, discovery.CellTag(m.cell))
 		case !m.tenant.IsZero(): // the lists that show the hotel are among its tenant's
-			tags = append(tags, consumer.TenantTag(m.tenant))
+			tags = append(tags, discovery.TenantTag(m.tenant))
 		}
 		return r.outdate(ctx, m, tags...)
 	case topicTenantSuspended, topicTenantReinstated, topicTenantReactivated:

@@ -16,8 +16,11 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerevents"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 )
 
@@ -46,41 +49,41 @@ func facts() []consumer.Fact {
 	point := q
 	point.Geo = consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34, Lng: 69, RadiusKm: 5}}
 	return []consumer.Fact{
-		consumer.NewSessionStarted(s, &consumer.Visit{UserAgentClass: "browser-desktop"}),
-		consumer.NewSessionEnded(s, consumer.EndedByTime, now),
-		consumer.NewSearchExecuted(q.Ask(), s, consumer.SearchOutcome{Session: search, Kind: consumer.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
-		consumer.NewSearchExecuted(box.Ask(), s, consumer.SearchOutcome{Kind: consumer.SearchMap}),
-		consumer.NewSearchExecuted(point.Ask(), s, consumer.SearchOutcome{Kind: consumer.SearchMap, ResultCount: 1}),
-		consumer.ClickRecorded{
+		guest.NewSessionStarted(s, &consumer.Visit{UserAgentClass: "browser-desktop"}),
+		guest.NewSessionEnded(s, guest.EndedByTime, now),
+		telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{Session: search, Kind: telemetry.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
+		telemetry.NewSearchExecuted(box.Ask(), s, telemetry.SearchOutcome{Kind: telemetry.SearchMap}),
+		telemetry.NewSearchExecuted(point.Ask(), s, telemetry.SearchOutcome{Kind: telemetry.SearchMap, ResultCount: 1}),
+		telemetry.ClickRecorded{
 			GuestSessionID: s.ID, Kind: "listing-card", TenantID: tenant, PropertyID: property, SearchSessionID: search,
 			Position: 3, Page: 1, SortKey: consumer.SortRecommended, OccurredAt: bff.At(now),
 		},
-		consumer.ClickRecorded{GuestSessionID: s.ID, Kind: "brand-peek", OccurredAt: bff.At(now)},
-		consumer.HandoffInitiated{
+		telemetry.ClickRecorded{GuestSessionID: s.ID, Kind: "brand-peek", OccurredAt: bff.At(now)},
+		booking.HandoffInitiated{
 			HandoffID: id(bff.PrefixHandoff), GuestSessionID: s.ID, TenantID: tenant, TenantSlug: "kabul-grand", PropertyID: property,
 			Dates: stay, Occupancy: bff.Occupancy{Adults: 2, Children: 1, Rooms: 1, ChildrenAges: []int{7}}, Currency: "AFN", Locale: "ps-AF",
 			SourceCampaign: s.Campaign, MintedAt: bff.At(now), ExpiresAt: bff.At(now), HMACKeyID: "hmac-2026-04", OriginReferer: "https://x.example/a",
 		},
-		consumer.NewLocaleChanged(s, "fa-AF", consumer.TriggerUser, now),
-		consumer.NewCurrencyChanged(s, "USD", consumer.TriggerTenant, now),
-		consumer.WishlistAdded{
+		guest.NewLocaleChanged(s, "fa-AF", guest.TriggerUser, now),
+		guest.NewCurrencyChanged(s, "USD", guest.TriggerTenant, now),
+		guest.WishlistAdded{
 			WishlistID: id(bff.PrefixWishlist), GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, Source: "detail", AddedAt: bff.At(now), WishlistSize: 1,
 		},
-		consumer.WishlistRemoved{
+		guest.WishlistRemoved{
 			WishlistID: id(bff.PrefixWishlist), GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, RemovedAt: bff.At(now),
 		},
-		consumer.BotSuspected{
+		bot.BotSuspected{
 			GuestSessionID: s.ID, Score: 0.93, Verdict: "bot", EvaluatedAt: bff.At(now), ActionTaken: "challenge",
 			Signals: []bot.Signal{{Kind: "cadence", Weight: 0.3, Detail: "12 reqs/2s"}},
 		},
-		consumer.DetailViewed{
+		telemetry.DetailViewed{
 			GuestSessionID: s.ID, TenantID: tenant, PropertyID: property, SearchSessionID: search, Currency: "AFN", Locale: "en-US", ViewedAt: bff.At(now),
 		},
-		consumer.PageViewed{
+		telemetry.PageViewed{
 			ID: id(bff.PrefixPageView), GuestSessionID: s.ID, Path: "/hotels/x", ViewedAt: bff.At(now), Referer: "https://www.google.com",
 			TenantID: tenant, PropertyID: property, SearchSessionID: search,
 		},
-		consumer.FunnelStepRecorded{
+		telemetry.FunnelStepRecorded{
 			ID: id(bff.PrefixFunnelEvent), GuestSessionID: s.ID, Step: "list.scrolled-50pct", OccurredAt: bff.At(now), TenantID: tenant,
 			PropertyID: property, SearchSessionID: search, Metadata: map[string]any{"a": 1.5, "b": true, "c.d": "x"},
 		},

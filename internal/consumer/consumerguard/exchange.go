@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 )
 
 const (
@@ -37,14 +37,14 @@ func (g *Guard) Run(ctx context.Context) error {
 func (g *Guard) Exchange(ctx context.Context) {
 	now := g.cfg.Now()
 	ms := now.UnixMilli()
-	var paces []consumer.Pace
+	var paces []bot.Pace
 	for _, key := range g.busy.take() {
 		c, mu := g.clients.Lock(key, ms)
 		// What is older than a count's window no longer counts.
 		since := time.UnixMilli(max(c.reported, ms-paceAge.Milliseconds()))
 		if n, ok := c.Report(ms); ok {
 			c.reported = ms
-			paces = append(paces, consumer.Pace{Client: key, Requests: n, Since: since})
+			paces = append(paces, bot.Pace{Client: key, Requests: n, Since: since})
 		}
 		mu.Unlock()
 	}

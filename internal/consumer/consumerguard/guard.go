@@ -24,6 +24,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/challenge"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
@@ -52,10 +53,10 @@ type Config struct {
 	Mode   Mode
 	Policy bot.Policy
 	// Memory is shared by all instances.
-	Memory   consumer.BotMemory
-	Sessions consumer.Sessions
+	Memory   bot.BotMemory
+	Sessions guest.Sessions
 	// Cards verifies the cards that guests carry.
-	Cards *consumer.Cards
+	Cards *guest.Cards
 	// Cardless says which session ids count without a card.
 	Cardless   consumer.Cardless
 	UserAgents *useragent.Index

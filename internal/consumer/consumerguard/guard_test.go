@@ -16,6 +16,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -410,7 +411,7 @@ func TestVerifiedCards(t *testing.T) {
 		t.Fatal(err)
 	}
 	ring := handoff.NewKeyring(set)
-	cards := consumer.NewCards(ring)
+	cards := guest.NewCards(ring)
 	g := &Guard{cfg: Config{Cards: cards}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
 	text, err := cards.Mint(consumer.Card{
 		SessionID: bff.MustParseID(bff.PrefixGuestSession, "gms_01M7H171SJSMVD891RBXMF12X2"), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: made,
@@ -427,10 +428,10 @@ func TestVerifiedCards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := verify(text, made.Add(consumer.CardLifetime+1)); !errors.Is(err, consumer.ErrCardTime) {
+	if err := verify(text, made.Add(consumer.CardLifetime+1)); !errors.Is(err, guest.ErrCardTime) {
 		t.Errorf("too old: %v", err)
 	}
-	if err := verify(text[:len(text)-4]+"AAAA", made); !errors.Is(err, consumer.ErrCardMAC) {
+	if err := verify(text[:len(text)-4]+"AAAA", made); !errors.Is(err, guest.ErrCardMAC) {
 		t.Errorf("another MAC: %v", err)
 	}
 	for _, step := range []func() (*handoff.KeySet, error){
@@ -447,7 +448,7 @@ func TestVerifiedCards(t *testing.T) {
 		}
 		ring.Replace(set)
 	}
-	if err := verify(text, made); !errors.Is(err, consumer.ErrCardKey) {
+	if err := verify(text, made); !errors.Is(err, guest.ErrCardKey) {
 		t.Errorf("after its key is revoked: %v", err)
 	}
 }

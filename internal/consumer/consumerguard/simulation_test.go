@@ -28,6 +28,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
@@ -251,7 +252,7 @@ func (a *simulation) send(method, path, body, addr string, header map[string]str
 
 // sessions are those that were opened here.
 type sessions struct {
-	consumer.Sessions
+	guest.Sessions
 
 	mu    sync.Mutex
 	at    map[bff.ID]time.Time
@@ -281,8 +282,8 @@ func (o *sessions) FindSession(_ context.Context, id bff.ID) (consumer.GuestSess
 	return consumer.GuestSession{ID: id, CreatedAt: at, Consent: consumer.Consent{Telemetry: true}}, ok, nil
 }
 
-func (*sessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
-	return consumer.Refusal{}, nil
+func (*sessions) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
+	return guest.Refusal{}, nil
 }
 
 // resolver knows Google's address and no other.
@@ -307,7 +308,7 @@ type botMemory struct {
 	burnt   map[string]bool
 	solved  map[uint64]time.Time
 	blocked map[uint64]time.Time
-	logged  []consumer.BotSuspected
+	logged  []bot.BotSuspected
 	events  int
 	penalty float64
 }
@@ -331,10 +332,10 @@ func (m *botMemory) Solved(_ context.Context, visitor uint64, until time.Time) e
 	return nil
 }
 
-func (m *botMemory) FindStanding(_ context.Context, visitor uint64) (consumer.Standing, error) {
+func (m *botMemory) FindStanding(_ context.Context, visitor uint64) (bot.Standing, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return consumer.Standing{SolvedUntil: m.solved[visitor]}, nil
+	return bot.Standing{SolvedUntil: m.solved[visitor]}, nil
 }
 
 func (m *botMemory) Block(_ context.Context, visitor uint64, until time.Time) error {
@@ -356,7 +357,7 @@ func (m *botMemory) Blocked(_ context.Context, now time.Time) (map[uint64]time.T
 	return out, nil
 }
 
-func (m *botMemory) ExchangePaces(_ context.Context, paces []consumer.Pace, _ time.Time) ([]int, error) {
+func (m *botMemory) ExchangePaces(_ context.Context, paces []bot.Pace, _ time.Time) ([]int, error) {
 	return make([]int, len(paces)), nil
 }
 
@@ -368,7 +369,7 @@ func (m *botMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64,
 	return m.penalty, nil
 }
 
-func (m *botMemory) LogVerdict(_ context.Context, b consumer.BotSuspected, e *bff.Event) error {
+func (m *botMemory) LogVerdict(_ context.Context, b bot.BotSuspected, e *bff.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.logged = append(m.logged, b)

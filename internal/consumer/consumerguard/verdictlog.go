@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -48,7 +49,7 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 	if n > maxNetworkLogged && action != bot.ActionHardBlock || !g.cfg.Ration.Take(s.ms) {
 		return
 	}
-	b := consumer.BotSuspected{
+	b := bot.BotSuspected{
 		GuestSessionID: s.SessionID, Score: bot.Round(j.score), Verdict: string(j.verdict), Signals: g.policy.Signals(&j.evidence),
 		IPHash: s.IP(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
@@ -60,20 +61,20 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 }
 
 // event is the event of a verdict; nil when none may leave.
-func (g *Guard) event(ctx context.Context, b consumer.BotSuspected, s *sender, occasion consumer.Occasion) *bff.Event {
+func (g *Guard) event(ctx context.Context, b bot.BotSuspected, s *sender, occasion consumer.Occasion) *bff.Event {
 	cleared := false
 	session := consumer.GuestSession{ID: s.SessionID, Consent: consumer.Consent{Telemetry: !s.NoTracking}}
 	if session.ID.IsZero() { // the event's schema requires an id, the row does not
-		session.ID = consumer.SuspectFor(s.key, s.Fingerprint)
+		session.ID = bot.SuspectFor(s.key, s.Fingerprint)
 		b.GuestSessionID = session.ID
-	} else if found, ok, err := g.cfg.Sessions.FindSession(ctx, session.ID); errors.Is(err, consumer.ErrSessionCleared) {
+	} else if found, ok, err := g.cfg.Sessions.FindSession(ctx, session.ID); errors.Is(err, guest.ErrSessionCleared) {
 		return nil
 	} else if ok {
 		session = found
 	} else if !s.Card.IsZero() {
-		session, cleared = consumer.RestoreCard(ctx, g.cfg.Sessions, &s.Visit)
+		session, cleared = guest.RestoreCard(ctx, g.cfg.Sessions, &s.Visit)
 	} else {
-		session, cleared = consumer.RestoreSession(ctx, g.cfg.Sessions, session)
+		session, cleared = guest.RestoreSession(ctx, g.cfg.Sessions, session)
 	}
 	if cleared {
 		return nil

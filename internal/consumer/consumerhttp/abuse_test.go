@@ -15,13 +15,15 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // ledgerOfSessions counts what is written.
 type ledgerOfSessions struct {
-	consumer.Sessions
+	guest.Sessions
 	known                     map[bff.ID]consumer.GuestSession
 	wished                    map[bff.ID]bool // have a wishlist
 	saved, recorded, suspects atomic.Int32
@@ -41,19 +43,19 @@ func (l *ledgerOfSessions) UpdateSession(context.Context, bff.ID, consumer.Sessi
 	return true, nil
 }
 
-func (l *ledgerOfSessions) FindRefusal(context.Context, bff.ID) (consumer.Refusal, error) {
-	return consumer.Refusal{}, nil
+func (l *ledgerOfSessions) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
+	return guest.Refusal{}, nil
 }
 
 func (l *ledgerOfSessions) KnowsSession(_ context.Context, id bff.ID) (bool, error) {
 	return l.wished[id], nil
 }
 
-func (l *ledgerOfSessions) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
-	return consumer.Trail{}, nil
+func (l *ledgerOfSessions) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
+	return guest.Trail{}, nil
 }
 
-func (l *ledgerOfSessions) Follow(context.Context, []consumer.Step) error { return nil }
+func (l *ledgerOfSessions) Follow(context.Context, []guest.Step) error { return nil }
 
 func (l *ledgerOfSessions) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return nil, nil
@@ -64,13 +66,13 @@ func (l *ledgerOfSessions) Record(_ context.Context, events ...bff.Event) error 
 	return nil
 }
 
-func (l *ledgerOfSessions) Suspect(context.Context, consumer.BotSuspected, *bff.Event) error {
+func (l *ledgerOfSessions) Suspect(context.Context, bot.BotSuspected, *bff.Event) error {
 	l.suspects.Add(1)
 	return nil
 }
 
 type wishlistsOf struct {
-	consumer.Wishlists
+	guest.Wishlists
 	*ledgerOfSessions
 }
 
@@ -84,9 +86,9 @@ func (noAddress) Hash() consumer.Hash { return consumer.Hash{} }
 
 // anyVisit serves the API to clients that the guard would have let pass; each
 // request is of the visit that next returns. Sessions are those of the ledger, or kept.
-func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit, kept ...consumer.Sessions) (send func(method, path, body string) *httptest.ResponseRecorder) {
+func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit, kept ...guest.Sessions) (send func(method, path, body string) *httptest.ResponseRecorder) {
 	t.Helper()
-	background, sessions := web.NewBackground(web.BackgroundConfig{}), consumer.Sessions(l)
+	background, sessions := web.NewBackground(web.BackgroundConfig{}), guest.Sessions(l)
 	if len(kept) > 0 {
 		sessions = kept[0]
 	}

@@ -15,6 +15,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/views"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -98,7 +100,7 @@ type composed struct {
 	tags    []string
 	partial bool // something is missing or old
 	stale   bool // made of an old answer of an upstream that fails
-	shed    consumer.Rung
+	shed    discovery.Rung
 	expires time.Time // of its prices; zero = no prices
 	total   int       // hotels that match, for telemetry
 	order   consumer.Hash
@@ -111,8 +113,8 @@ type outcome struct {
 	total     int
 	order     consumer.Hash // of the window that the page was cut from
 	tenant    bff.ID
-	partial   bool          // something is missing or old
-	shed      consumer.Rung // at which something was left out; RungNone when nothing was
+	partial   bool           // something is missing or old
+	shed      discovery.Rung // at which something was left out; RungNone when nothing was
 }
 
 // meta of an entry: the order, the tenant, the total and, for an answer that is
@@ -135,7 +137,7 @@ func outcomeOf(e *cache.Entry, st cache.Status) outcome {
 		total, n := binary.Varint(m[order+tenant:]) // ours; 0 is the worst
 		out.total = int(total)
 		if rest := m[order+tenant+max(n, 0):]; len(rest) > 0 {
-			out.partial, out.shed = true, consumer.Rung(rest[0])
+			out.partial, out.shed = true, discovery.Rung(rest[0])
 		}
 	}
 	return out
@@ -235,7 +237,7 @@ func (a *answerer) write(w http.ResponseWriter, r *http.Request, f found) error 
 func (a *answerer) fill(ctx context.Context, compose func(context.Context) (composed, error)) (cache.Fill, error) {
 	out, err := compose(ctx)
 	switch {
-	case errors.Is(err, consumer.ErrHidden):
+	case errors.Is(err, discovery.ErrHidden):
 		return cache.Fill{}, cache.Negative(err, hiddenFor)
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return cache.Fill{}, cache.Negative(err, absentFor)
@@ -278,27 +280,27 @@ func (a *answerer) showsSuspended(e *cache.Entry) bool {
 }
 
 // announce says at which rung of the ladder something was shed.
-func announce(h http.Header, rung consumer.Rung) {
-	if rung > consumer.RungNone && h["X-Brownout"] == nil {
+func announce(h http.Header, rung discovery.Rung) {
+	if rung > discovery.RungNone && h["X-Brownout"] == nil {
 		h["X-Brownout"] = []string{rung.String()}
 	}
 }
 
 // FindRate returns the price on the hotel's page for the same stay, if any
 // instance keeps one.
-func (a *Answers) FindRate(ctx context.Context, req consumer.PriceRequest) (rate consumer.RateSnapshot, ok bool) {
+func (a *Answers) FindRate(ctx context.Context, req hotel.PriceRequest) (rate hotel.RateSnapshot, ok bool) {
 	if len(req.Properties) != 1 {
 		return rate, false
 	}
-	entry, _, err := a.detail.Kept(ctx, a.detailKey(consumer.DetailRequest{
+	entry, _, err := a.detail.Kept(ctx, a.detailKey(discovery.DetailRequest{
 		PropertyID: req.Properties[0].PropertyID, Locale: req.Locale, Currency: req.Currency,
-		Stay: consumer.Stay{Dates: req.Dates, Occupancy: req.Occupancy},
+		Stay: discovery.Stay{Dates: req.Dates, Occupancy: req.Occupancy},
 	}))
 	if err != nil {
 		return rate, false
 	}
 	var page struct {
-		CheapestRateSnapshot *consumer.RateSnapshot `json:"cheapestRateSnapshot"`
+		CheapestRateSnapshot *hotel.RateSnapshot `json:"cheapestRateSnapshot"`
 	}
 	if err := json.Unmarshal(entry.Body(), &page); err != nil || page.CheapestRateSnapshot == nil {
 		return rate, false
@@ -307,7 +309,7 @@ func (a *Answers) FindRate(ctx context.Context, req consumer.PriceRequest) (rate
 }
 
 // detailKey names a hotel's page in the cache.
-func (a *Answers) detailKey(p consumer.DetailRequest) string {
+func (a *Answers) detailKey(p discovery.DetailRequest) string {
 	return a.keys.Key("cache", "detail", p.PropertyID.String(), string(p.Locale), string(p.Currency), stayKey(p.Stay))
 }
 

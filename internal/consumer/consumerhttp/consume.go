@@ -10,26 +10,28 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 type consumedView struct {
-	HandoffID      bff.ID                `json:"handoffId"`
-	GuestSessionID bff.ID                `json:"guestSessionId"`
-	TenantID       bff.ID                `json:"tenantId"`
-	PropertyID     bff.ID                `json:"propertyId"`
-	Dates          bff.StayDates         `json:"dates"`
-	Occupancy      bff.Occupancy         `json:"occupancy"`
-	Currency       bff.Currency          `json:"currency"`
-	Locale         bff.Locale            `json:"locale"`
-	SourceCampaign *consumer.Campaign    `json:"sourceCampaign,omitempty"`
-	PriceCheck     consumer.PriceVerdict `json:"priceCheck,omitempty"`
-	Shown          *consumer.Price       `json:"shown,omitempty"`
-	CurrentPrice   *consumer.Price       `json:"currentPrice,omitempty"`
-	MintedAt       bff.Timestamp         `json:"mintedAt"`
-	ExpiresAt      bff.Timestamp         `json:"expiresAt"`
-	ConsumedAt     bff.Timestamp         `json:"consumedAt"`
+	HandoffID      bff.ID               `json:"handoffId"`
+	GuestSessionID bff.ID               `json:"guestSessionId"`
+	TenantID       bff.ID               `json:"tenantId"`
+	PropertyID     bff.ID               `json:"propertyId"`
+	Dates          bff.StayDates        `json:"dates"`
+	Occupancy      bff.Occupancy        `json:"occupancy"`
+	Currency       bff.Currency         `json:"currency"`
+	Locale         bff.Locale           `json:"locale"`
+	SourceCampaign *consumer.Campaign   `json:"sourceCampaign,omitempty"`
+	PriceCheck     booking.PriceVerdict `json:"priceCheck,omitempty"`
+	Shown          *booking.Price       `json:"shown,omitempty"`
+	CurrentPrice   *booking.Price       `json:"currentPrice,omitempty"`
+	MintedAt       bff.Timestamp        `json:"mintedAt"`
+	ExpiresAt      bff.Timestamp        `json:"expiresAt"`
+	ConsumedAt     bff.Timestamp        `json:"consumedAt"`
 }
 
 func (a *API) consume(w http.ResponseWriter, r *http.Request) error {
@@ -96,17 +98,17 @@ func (a *API) verify(ctx context.Context, token string, now time.Time) (handoff.
 // replayWeight is how much one replayed token says about its bearer.
 const replayWeight = 0.5
 
-func (a *API) reportReplay(r *http.Request, h consumer.Handoff, now time.Time) {
+func (a *API) reportReplay(r *http.Request, h booking.Handoff, now time.Time) {
 	s, found, err := a.cfg.Sessions.FindSession(r.Context(), h.GuestSessionID)
-	cleared := errors.Is(err, consumer.ErrSessionCleared)
+	cleared := errors.Is(err, guest.ErrSessionCleared)
 	if !cleared && (err != nil || !found) {
 		s = consumer.GuestSession{ID: h.GuestSessionID, Consent: consumer.Consent{Telemetry: true}}
-		s, cleared = consumer.RestoreSession(r.Context(), a.cfg.Sessions, s)
+		s, cleared = guest.RestoreSession(r.Context(), a.cfg.Sessions, s)
 	}
 	if cleared {
 		s = consumer.GuestSession{ID: h.GuestSessionID} // nothing is told of it
 	}
-	b := consumer.BotSuspected{
+	b := bot.BotSuspected{
 		GuestSessionID: h.GuestSessionID, Score: replayWeight, Verdict: "suspect",
 		Signals: []bot.Signal{{Kind: "header-anomaly", Weight: replayWeight, Detail: "handoff-replay"}},
 		IPHash:  h.IP, UserAgentHash: h.UserAgent, FingerprintHash: h.Fingerprint, EvaluatedAt: bff.At(now), ActionTaken: "none",

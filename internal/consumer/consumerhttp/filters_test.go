@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/contracts"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -130,7 +131,7 @@ func TestFilters(t *testing.T) {
 		if query.What == (consumer.SearchQuery{}).Ask().What {
 			t.Errorf("%s does not change the name of a query", name)
 		}
-		if keys := consumer.NewSearchExecuted(query, consumer.GuestSession{}, consumer.SearchOutcome{ResultCount: 1}).FilterKeys; len(keys) != 1 {
+		if keys := telemetry.NewSearchExecuted(query, consumer.GuestSession{}, telemetry.SearchOutcome{ResultCount: 1}).FilterKeys; len(keys) != 1 {
 			t.Errorf("telemetry calls %s %q, want one key", name, keys)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 
 // guests carries out what requests do to sessions.
 type guests struct {
-	sessions   consumer.Sessions
-	cards      *consumer.Cards
-	suspicions consumer.Suspicions
+	sessions   guest.Sessions
+	cards      *guest.Cards
+	suspicions bot.Suspicions
 	journal    consumer.Journal
 	telemetry  *consumer.Telemetry
 	background *web.Background
@@ -76,9 +76,9 @@ func (gs *guests) carryOut(r *http.Request, v *consumer.Visit, e guest.Effect) {
 	case guest.Refuse:
 		gs.background.DoFor(r.Context(), func(ctx context.Context) { _ = gs.sessions.AddRefusal(ctx, s, at) })
 	case guest.Started:
-		gs.announce(r, s, consumer.NewSessionStarted(s, v), at)
+		gs.announce(r, s, guest.NewSessionStarted(s, v), at)
 	case guest.Rotated:
-		gs.announce(r, s, consumer.NewSessionEnded(s, consumer.EndedByRotation, at), at)
+		gs.announce(r, s, guest.NewSessionEnded(s, guest.EndedByRotation, at), at)
 		gs.background.DoFor(r.Context(), func(ctx context.Context) {
 			_, _ = gs.sessions.UpdateSession(ctx, s.ID, consumer.SessionChange{Rotated: true})
 		})
@@ -98,7 +98,7 @@ const mismatchWeight = 0.5
 
 // suspect logs a client that sent another browser's cookie, and got a session of its own.
 func (gs *guests) suspect(r *http.Request, v *consumer.Visit, s consumer.GuestSession) {
-	b := consumer.BotSuspected{
+	b := bot.BotSuspected{
 		GuestSessionID: s.ID, Score: mismatchWeight, Verdict: string(bot.Suspect),
 		Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: mismatchWeight, Detail: "fingerprint-mismatch"}},
 		IPHash:  v.IP(), UserAgentHash: v.UserAgent, FingerprintHash: v.Fingerprint, EvaluatedAt: bff.At(v.At), ActionTaken: string(bot.ActionNone),

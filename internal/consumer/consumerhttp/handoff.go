@@ -6,6 +6,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -51,7 +52,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, err := claim.Mint(r.Context(), consumer.Mint{Handoff: h, Minted: minted, Initiated: initiated, By: a.announcer(r, s, now)})
+	answer, err := claim.Mint(r.Context(), booking.Mint{Handoff: h, Minted: minted, Initiated: initiated, By: a.announcer(r, s, now)})
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (a *API) mint(w http.ResponseWriter, r *http.Request) error {
 
 // replayMint repeats the first answer while its token can still be used.
 func (a *API) replayMint(w http.ResponseWriter, r *http.Request, earlier consumer.Answer) error {
-	var minted consumer.Minted
+	var minted booking.Minted
 	if err := json.Unmarshal(earlier.Body, &minted); err != nil {
 		return err
 	}
@@ -79,13 +80,13 @@ func (a *API) replayMint(w http.ResponseWriter, r *http.Request, earlier consume
 	return writeAnswer(w, earlier)
 }
 
-func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffRequest, error) {
+func readHandoff(w http.ResponseWriter, r *http.Request) (booking.HandoffRequest, error) {
 	in, err := web.ReadBody(w, r)
 	if err != nil {
-		return consumer.HandoffRequest{}, err
+		return booking.HandoffRequest{}, err
 	}
 	in.Require("propertyId", "tenantId", "dates", "occupancy")
-	req := consumer.HandoffRequest{
+	req := booking.HandoffRequest{
 		PropertyID: in.ID("propertyId", bff.PrefixProperty),
 		TenantID:   in.ID("tenantId", bff.PrefixTenant),
 		Locale:     in.Locale("locale"),
@@ -107,9 +108,9 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (consumer.HandoffReques
 }
 
 // readPrice reads an amount in minor units with its moment.
-func readPrice(in *web.Input) *consumer.Price {
+func readPrice(in *web.Input) *booking.Price {
 	in.Require("minor", "currency", "capturedAt")
-	p := &consumer.Price{Minor: in.String("minor", 20), Currency: readCurrency(in)}
+	p := &booking.Price{Minor: in.String("minor", 20), Currency: readCurrency(in)}
 	if p.Minor != "" && p.Currency != "" {
 		if m, err := bff.ParseMinor(p.Minor, p.Currency); err != nil || m.MinorString() != p.Minor {
 			in.Refuse("minor", bff.FieldFormat)

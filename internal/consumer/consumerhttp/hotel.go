@@ -12,7 +12,10 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -25,15 +28,15 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.detail, key: page.key, public: true, blank: func() view { return new(consumer.HotelDetail) },
+		cache: a.cfg.Answers.detail, key: page.key, public: true, blank: func() view { return new(discovery.HotelDetail) },
 		compose: func(ctx context.Context) (composed, error) {
 			d, err := a.cfg.Finder.Detail(ctx, page.DetailRequest, a.cfg.Now())
 			if err != nil {
 				return composed{}, err
 			}
-			tags := []string{consumer.PropertyTag(page.PropertyID), consumer.TenantTag(d.Property.TenantID), consumer.BrandTag(d.Property.TenantID)}
+			tags := []string{discovery.PropertyTag(page.PropertyID), discovery.TenantTag(d.Property.TenantID), discovery.BrandTag(d.Property.TenantID)}
 			for _, s := range d.SimilarProperties {
-				tags = append(tags, consumer.TenantTag(s.TenantID))
+				tags = append(tags, discovery.TenantTag(s.TenantID))
 			}
 			return composed{
 				view: &d, tags: tags, partial: len(d.Degraded) > 0, stale: d.Stale, shed: d.Shed, expires: d.PricesExpire(), tenant: d.Property.TenantID,
@@ -50,7 +53,7 @@ func (a *API) hotel(w http.ResponseWriter, r *http.Request) error {
 // page is a request for a hotel's page that was understood, and the key of its
 // answer.
 type page struct {
-	consumer.DetailRequest
+	discovery.DetailRequest
 	key string
 }
 
@@ -77,7 +80,7 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 		return p, nil
 	}
 	in := web.ReadQuery(r)
-	p := &page{DetailRequest: consumer.DetailRequest{PropertyID: pathID(r, in), Stay: consumer.DefaultStay(now)}}
+	p := &page{DetailRequest: discovery.DetailRequest{PropertyID: pathID(r, in), Stay: discovery.DefaultStay(now)}}
 	p.Locale, p.Currency = a.publicChoice(r, in)
 	p.Stay.Occupancy = readOccupancy(in, false)
 	if in.Has("checkIn") || in.Has("checkOut") {
@@ -97,30 +100,30 @@ func (a *API) readPage(r *http.Request, now time.Time) (*page, error) {
 // viewed has it recorded, in the background, which hotel a guest looked at. The
 // page itself is public and knows nothing of guests: a request without a cookie
 // is given none.
-func (a *API) viewed(r *http.Request, page consumer.DetailRequest, out outcome) {
+func (a *API) viewed(r *http.Request, page discovery.DetailRequest, out outcome) {
 	v := visitOf(r)
-	id, now, hotel := v.SessionID, v.At, page.PropertyID
+	id, now, property := v.SessionID, v.At, page.PropertyID
 	if id.IsZero() || v.Untracked {
 		return
 	}
 	source := web.Header(r.Header, "X-View-Source")
-	if !slices.Contains(consumer.ViewSources(), source) {
-		source = consumer.ViewSources()[0]
+	if !slices.Contains(guest.ViewSources(), source) {
+		source = guest.ViewSources()[0]
 	}
 	rec := visits.Record{Guest: id, Visit: v, Span: web.From(r.Context()).Span}
 	last, ok := a.guests.lastView.Get(id.Bytes())
 	// A page that is reloaded is where it was: in front.
-	if !ok || last.fingerprint != v.Fingerprint || last.hotel != hotel || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
-		rec.Viewed = &consumer.RecentlyViewed{PropertyID: hotel, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
-		a.guests.lastView.Put(id.Bytes(), lastView{v.Fingerprint, hotel, source, now})
+	if !ok || last.fingerprint != v.Fingerprint || last.hotel != property || last.source != source || now.Sub(last.at) >= consumer.TouchAfter {
+		rec.Viewed = &guest.RecentlyViewed{PropertyID: property, TenantID: out.tenant, ViewedAt: bff.At(now), Source: source}
+		a.guests.lastView.Put(id.Bytes(), lastView{v.Fingerprint, property, source, now})
 	}
 	if a.cfg.Telemetry.Samples(id, consumer.SubjectDetailViewed) {
 		rec.Occasion = occasion(r)
 		took := a.cfg.Now().Sub(now)
 		search, _ := searchSession(r) // one that does not read is none
 		rec.Fact = func(consumer.GuestSession) consumer.Fact {
-			return consumer.DetailViewed{
-				GuestSessionID: id, PropertyID: hotel, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
+			return telemetry.DetailViewed{
+				GuestSessionID: id, PropertyID: property, TenantID: out.tenant, SearchSessionID: search, Locale: page.Locale, Currency: page.Currency,
 				FromCache: out.fromCache, CompositionMs: took.Milliseconds(), ViewedAt: bff.At(now),
 			}
 		}
@@ -137,7 +140,7 @@ type lastView struct {
 }
 
 // stayKey names a stay in few characters.
-func stayKey(s consumer.Stay) string {
+func stayKey(s discovery.Stay) string {
 	o, b := s.Occupancy, make([]byte, 0, 64)
 	for _, n := range append([]int{int(s.Dates.CheckIn), int(s.Dates.CheckOut), o.Adults, o.Children, o.Rooms}, slices.Sorted(slices.Values(o.ChildrenAges))...) {
 		b = append(strconv.AppendInt(b, int64(n), 36), '.')
@@ -149,7 +152,7 @@ func stayKey(s consumer.Stay) string {
 func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 	in := web.ReadQuery(r)
 	in.Require("from", "to")
-	req := consumer.AvailabilityRequest{PropertyID: pathID(r, in), Occupancy: readOccupancy(in, false)}
+	req := discovery.AvailabilityRequest{PropertyID: pathID(r, in), Occupancy: readOccupancy(in, false)}
 	var ok1, ok2 bool
 	req.From, ok1 = in.Date("from")
 	req.To, ok2 = in.Date("to")
@@ -157,7 +160,7 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 		switch n := req.To - req.From; {
 		case n <= 0:
 			in.Refuse("to", bff.FieldOrder)
-		case n > consumer.MaxAvailabilityNights:
+		case n > discovery.MaxAvailabilityNights:
 			in.Refuse("to", bff.FieldRange)
 		}
 	}
@@ -167,16 +170,16 @@ func (a *API) availability(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	occupancy := stayKey(consumer.Stay{Occupancy: req.Occupancy})
+	occupancy := stayKey(discovery.Stay{Occupancy: req.Occupancy})
 	key := a.cfg.Answers.keys.Key("cache", "availability", req.PropertyID.String(), req.From.String(), req.To.String(), occupancy+string(req.Currency))
 	_, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.availability, key: key, blank: func() view { return new(consumer.Availability) },
+		cache: a.cfg.Answers.availability, key: key, blank: func() view { return new(discovery.Availability) },
 		compose: func(ctx context.Context) (composed, error) {
 			days, tenant, err := a.cfg.Finder.Availability(ctx, req)
 			if err != nil {
 				return composed{}, err
 			}
-			return composed{view: &days, tags: []string{consumer.PropertyTag(req.PropertyID), consumer.TenantTag(tenant)}}, nil
+			return composed{view: &days, tags: []string{discovery.PropertyTag(req.PropertyID), discovery.TenantTag(tenant)}}, nil
 		},
 	})
 	return err
@@ -197,7 +200,7 @@ func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	country = upper(country)
 	key := a.cfg.Answers.keys.Key("cache", "facets", country, region, string(locale))
 	_, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.facets, key: key, public: true, blank: func() view { return new(consumer.FacetCatalog) },
+		cache: a.cfg.Answers.facets, key: key, public: true, blank: func() view { return new(hotel.FacetCatalog) },
 		compose: func(ctx context.Context) (composed, error) {
 			c, err := a.cfg.Finder.Search.Facets(ctx, country, region, locale)
 			if err != nil {
@@ -228,7 +231,7 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	// Hashed: people type names and addresses where a city belongs.
 	key := a.cfg.Answers.keys.Key("cache", "suggest", strconv.Itoa(limit), string(locale), hexOf(sha256.Sum256([]byte(typed))))
 	_, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.suggest, key: key, blank: func() view { return new(consumer.Suggestions) },
+		cache: a.cfg.Answers.suggest, key: key, blank: func() view { return new(hotel.Suggestions) },
 		compose: func(ctx context.Context) (composed, error) {
 			s, err := a.cfg.Finder.Search.Suggest(ctx, typed, limit, locale)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 // A browser that asks not to be tracked is not tracked again when the session is lost:
@@ -19,12 +20,12 @@ func TestBrowsersRefusalOutlivesTheSession(t *testing.T) {
 	mine := consumer.Hash{1}
 	for name, tc := range map[string]struct {
 		first, later, chosen, lost bool // the header of each request; what the guest chose in between; the loss
-		want                       consumer.Refusal
+		want                       guest.Refusal
 	}{
 		"never":           {},
-		"from the first":  {first: true, want: consumer.Refusal{Refused: true, Silent: true}},
-		"later":           {later: true, want: consumer.Refusal{Refused: true}},
-		"after the loss":  {later: true, lost: true, want: consumer.Refusal{Refused: true}},
+		"from the first":  {first: true, want: guest.Refusal{Refused: true, Silent: true}},
+		"later":           {later: true, want: guest.Refusal{Refused: true}},
+		"after the loss":  {later: true, lost: true, want: guest.Refusal{Refused: true}},
 		"but has chosen":  {later: true, chosen: true},
 		"chosen and lost": {later: true, chosen: true, lost: true},
 	} {

@@ -10,7 +10,9 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -51,7 +53,7 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	if !known && !v.Untracked { // untracked visits leave nothing behind
 		a.guests.lastSearch.Put(d.ID.Bytes(), lastSearch{v.Fingerprint, ss})
 	}
-	a.searched(r, &d, ss, known, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchList, ResultCount: out.total, FromCache: out.fromCache})
+	a.searched(r, &d, ss, known, telemetry.SearchOutcome{Session: ss.ID, Kind: telemetry.SearchList, ResultCount: out.total, FromCache: out.fromCache})
 	return nil
 }
 
@@ -66,11 +68,11 @@ type lastSearch struct {
 // repeated returns the search session of a guest who asks the same once more, so
 // that there is nothing to write: pages are reloaded, and gone back to. It is nil
 // for another question, or after a while.
-func (a *API) repeated(asked bff.ID, v *consumer.Visit, guest bff.ID, q *consumer.Asked) *consumer.SearchSession {
+func (a *API) repeated(asked bff.ID, v *consumer.Visit, guestID bff.ID, q *consumer.Asked) *consumer.SearchSession {
 	if !asked.IsZero() || v.Untracked {
 		return nil
 	}
-	last, ok := a.guests.lastSearch.Get(guest.Bytes())
+	last, ok := a.guests.lastSearch.Get(guestID.Bytes())
 	if !ok || last.fingerprint != v.Fingerprint || last.session.Query.Answer != q.Answer || v.At.Sub(last.session.StartedAt) > consumer.TouchAfter {
 		return nil
 	}
@@ -94,25 +96,25 @@ func searchSession(r *http.Request) (bff.ID, error) {
 // resume returns the search session that a page belongs to: the one asked for,
 // if it is this guest's, of this query and alive, else a new one. Another
 // guest's session says nothing, not even that it is there.
-func (a *API) resume(ctx context.Context, asked, guest bff.ID, q *consumer.Asked, now time.Time) *consumer.SearchSession {
+func (a *API) resume(ctx context.Context, asked, guestID bff.ID, q *consumer.Asked, now time.Time) *consumer.SearchSession {
 	if !asked.IsZero() {
-		ss, found, err := a.cfg.Searches.FindSearch(ctx, asked, guest, q)
+		ss, found, err := a.cfg.Searches.FindSearch(ctx, asked, guestID, q)
 		if err == nil && !found { // perhaps the first page's is still on its way
 			a.recorder.Flush(ctx)
-			ss, found, err = a.cfg.Searches.FindSearch(ctx, asked, guest, q)
+			ss, found, err = a.cfg.Searches.FindSearch(ctx, asked, guestID, q)
 		}
 		if err == nil && found && now.Sub(ss.StartedAt) < consumer.SearchSessionLifetime {
 			return &ss
 		}
 	}
-	return &consumer.SearchSession{ID: bff.NewID(bff.PrefixSearchSession, now), Guest: guest, Query: q, StartedAt: now}
+	return &consumer.SearchSession{ID: bff.NewID(bff.PrefixSearchSession, now), Guest: guestID, Query: q, StartedAt: now}
 }
 
 // serveList answers with the page of a search: in the newest order, or in the one
 // that the guest saw first; lost says that nothing is known of what the guest saw.
 func (a *API) serveList(w http.ResponseWriter, r *http.Request, ss *consumer.SearchSession, lost bool, key string) (outcome, error) {
 	f, err := a.answers.find(r, shared{
-		cache: a.cfg.Answers.list, key: key, blank: func() view { return new(consumer.SearchResult) },
+		cache: a.cfg.Answers.list, key: key, blank: func() view { return new(discovery.SearchResult) },
 		compose: func(ctx context.Context) (composed, error) {
 			res, err := a.cfg.Finder.Find(ctx, ss.Query.SearchQuery, a.cfg.Now())
 			if err != nil {
@@ -156,19 +158,19 @@ func (a *API) servePinned(w http.ResponseWriter, r *http.Request, ss *consumer.S
 // serveUnpinned answers with the newest order for want of the one that the guest saw
 // first, and says that pages may overlap.
 func (a *API) serveUnpinned(w http.ResponseWriter, newest found) error {
-	var res consumer.SearchResult
+	var res discovery.SearchResult
 	if err := json.Unmarshal(newest.entry.Body(), &res); err != nil {
 		return err
 	}
 	if newest.status.Result == cache.Stale && !newest.status.OfStale {
 		res.MarkStale(newest.entry.Age(), a.cfg.Now())
 	}
-	res.Degraded = append(res.Degraded, consumer.Degradation{Part: consumer.PartPaging, Reason: consumer.ReasonStale, Affected: len(res.Results)})
+	res.Degraded = append(res.Degraded, discovery.Degradation{Part: discovery.PartPaging, Reason: discovery.ReasonStale, Affected: len(res.Results)})
 	return writeOwn(w, res)
 }
 
 // writeOwn answers with a page that was made for one guest.
-func writeOwn(w http.ResponseWriter, res consumer.SearchResult) error {
+func writeOwn(w http.ResponseWriter, res discovery.SearchResult) error {
 	how := cache.Bypass
 	if res.Stale {
 		how = cache.Stale
@@ -198,7 +200,7 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 	searchHeaders(w, ss.ID)
 	a.announceBrownout(w)
 	out, err := a.answers.serve(w, r, shared{
-		cache: a.cfg.Answers.pins, key: key, blank: func() view { return new(consumer.MapResult) },
+		cache: a.cfg.Answers.pins, key: key, blank: func() view { return new(discovery.MapResult) },
 		compose: func(ctx context.Context) (composed, error) {
 			res, err := a.cfg.Finder.Map(ctx, q.SearchQuery, req.cursor, a.cfg.Now())
 			if err != nil {
@@ -211,13 +213,13 @@ func (a *API) searchMap(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ss.LastAt, ss.ResultCount = now, out.total
-	a.searched(r, &d, ss, false, consumer.SearchOutcome{Session: ss.ID, Kind: consumer.SearchMap, ResultCount: out.total, FromCache: out.fromCache})
+	a.searched(r, &d, ss, false, telemetry.SearchOutcome{Session: ss.ID, Kind: telemetry.SearchMap, ResultCount: out.total, FromCache: out.fromCache})
 	return nil
 }
 
 // searched has a search recorded in the background; known says that its session is
 // recorded already, as it is.
-func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSession, known bool, o consumer.SearchOutcome) {
+func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSession, known bool, o telemetry.SearchOutcome) {
 	v := visitOf(r)
 	o.Took = a.cfg.Now().Sub(v.At)
 	rec := visits.Record{Span: web.From(r.Context()).Span}
@@ -226,7 +228,7 @@ func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSe
 	}
 	if a.cfg.Telemetry.Samples(d.ID, consumer.SubjectSearchExecuted) {
 		rec.Occasion = occasion(r)
-		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return consumer.NewSearchExecuted(ss.Query, s, o) }
+		rec.Fact = func(s consumer.GuestSession) consumer.Fact { return telemetry.NewSearchExecuted(ss.Query, s, o) }
 	}
 	a.guests.record(v, d, rec)
 }

@@ -14,25 +14,28 @@ import (
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/callers"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp/visits"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // Config is what the API works with.
 type Config struct {
-	Finder    *consumer.Finder
+	Finder    *discovery.Finder
 	Answers   *Answers
 	Searches  consumer.Searches
-	Desk      *consumer.HandoffDesk
-	Sessions  consumer.Sessions
-	Cards     *consumer.Cards // makes the cards of guests
-	Trails    consumer.Trails
-	Wishlists consumer.Wishlists
-	Ledger    consumer.Ledger
+	Desk      *booking.HandoffDesk
+	Sessions  guest.Sessions
+	Cards     *guest.Cards // makes the cards of guests
+	Trails    guest.Trails
+	Wishlists guest.Wishlists
+	Ledger    booking.Ledger
 	// Suspicions keeps replays and borrowed cookies.
-	Suspicions consumer.Suspicions
+	Suspicions bot.Suspicions
 	Journal    consumer.Journal
 	Keys       *handoff.Keyring
 	// RefreshKeys looks for newer keys at once and reports whether there are any;

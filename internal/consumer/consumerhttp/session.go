@@ -7,21 +7,22 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 type sessionView struct {
-	SessionID      bff.ID                        `json:"sessionId"`
-	Locale         bff.Locale                    `json:"locale"`
-	LocaleInfo     *bff.LocaleInfo               `json:"localeInfo"`
-	Currency       bff.Currency                  `json:"currency"`
-	Consent        consumer.Consent              `json:"consent"`
-	RecentlyViewed []consumer.RecentlyViewed     `json:"recentlyViewed"`
-	SearchHistory  []consumer.SearchHistoryEntry `json:"searchHistory"`
-	WishlistSize   int                           `json:"wishlistSize"`
-	Campaign       *consumer.Campaign            `json:"campaign,omitempty"`
-	CreatedAt      bff.Timestamp                 `json:"createdAt"`
-	ExpiresAt      bff.Timestamp                 `json:"expiresAt"`
+	SessionID      bff.ID                     `json:"sessionId"`
+	Locale         bff.Locale                 `json:"locale"`
+	LocaleInfo     *bff.LocaleInfo            `json:"localeInfo"`
+	Currency       bff.Currency               `json:"currency"`
+	Consent        consumer.Consent           `json:"consent"`
+	RecentlyViewed []guest.RecentlyViewed     `json:"recentlyViewed"`
+	SearchHistory  []guest.SearchHistoryEntry `json:"searchHistory"`
+	WishlistSize   int                        `json:"wishlistSize"`
+	Campaign       *consumer.Campaign         `json:"campaign,omitempty"`
+	CreatedAt      bff.Timestamp              `json:"createdAt"`
+	ExpiresAt      bff.Timestamp              `json:"expiresAt"`
 }
 
 // session serves what the service remembers of a guest.
@@ -39,7 +40,7 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.GuestSession) error {
 	var (
 		wg                sync.WaitGroup
-		trail             consumer.Trail
+		trail             guest.Trail
 		wishes            []consumer.WishlistEntry
 		trailErr, wishErr error
 	)
@@ -53,8 +54,8 @@ func (a *API) writeSession(w http.ResponseWriter, r *http.Request, s consumer.Gu
 	}
 	return web.WriteJSON(w, http.StatusOK, sessionView{
 		SessionID: s.ID, Locale: s.Locale, LocaleInfo: s.Locale.Info(), Currency: s.Currency, Consent: s.Consent,
-		RecentlyViewed: append([]consumer.RecentlyViewed{}, trail.RecentlyViewed...),
-		SearchHistory:  append([]consumer.SearchHistoryEntry{}, trail.SearchHistory...),
+		RecentlyViewed: append([]guest.RecentlyViewed{}, trail.RecentlyViewed...),
+		SearchHistory:  append([]guest.SearchHistoryEntry{}, trail.SearchHistory...),
 		WishlistSize:   len(wishes), Campaign: s.Campaign,
 		CreatedAt: bff.At(s.CreatedAt), ExpiresAt: bff.At(s.ExpiresAt()),
 	})
@@ -120,7 +121,7 @@ func (a *API) setLocale(w http.ResponseWriter, r *http.Request) error {
 	}
 	var f consumer.Fact
 	if s.Locale != locale {
-		f = consumer.NewLocaleChanged(s, locale, consumer.TriggerUser, a.cfg.Now())
+		f = guest.NewLocaleChanged(s, locale, guest.TriggerUser, a.cfg.Now())
 	}
 	return a.change(w, r, s, consumer.SessionChange{Locale: locale}, f)
 }
@@ -141,7 +142,7 @@ func (a *API) setCurrency(w http.ResponseWriter, r *http.Request) error {
 	}
 	var f consumer.Fact
 	if s.Currency != currency {
-		f = consumer.NewCurrencyChanged(s, currency, consumer.TriggerUser, a.cfg.Now())
+		f = guest.NewCurrencyChanged(s, currency, guest.TriggerUser, a.cfg.Now())
 	}
 	return a.change(w, r, s, consumer.SessionChange{Currency: currency}, f)
 }
@@ -187,7 +188,7 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 			return &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: retrySession}
 		}
 		now := a.cfg.Now()
-		e, leaves, err := consumer.Clearing(a.cfg.Telemetry, s, occasion(r), now)
+		e, leaves, err := guest.Clearing(a.cfg.Telemetry, s, occasion(r), now)
 		if err != nil {
 			return err
 		}

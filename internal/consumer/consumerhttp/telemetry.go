@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -70,8 +71,8 @@ func (a *API) click(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("kind")
-	c := consumer.ClickRecorded{
-		Kind:     in.Enum("kind", consumer.ClickKinds()...),
+	c := telemetry.ClickRecorded{
+		Kind:     in.Enum("kind", telemetry.ClickKinds()...),
 		Position: in.Int("position", 0, 1, maxPosition), Page: in.Int("page", 0, 1, maxPosition),
 		SortKey: consumer.SortKey(in.Enum("sortKey", string(consumer.SortRecommended), string(consumer.SortPriceAsc),
 			string(consumer.SortPriceDesc), string(consumer.SortRatingDesc), string(consumer.SortDistanceAsc))),
@@ -97,7 +98,7 @@ func (a *API) pageView(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("path")
-	p := consumer.PageViewed{Path: readPath(in), Referer: readReferer(in)}
+	p := telemetry.PageViewed{Path: readPath(in), Referer: readReferer(in)}
 	p.TenantID, p.PropertyID, p.SearchSessionID = readSubjects(in)
 	if err := in.Err(); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (a *API) funnel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	in.Require("step")
-	f := consumer.FunnelStepRecorded{Step: in.Enum("step", consumer.FunnelSteps()...), Metadata: readMetadata(in)}
+	f := telemetry.FunnelStepRecorded{Step: in.Enum("step", telemetry.FunnelSteps()...), Metadata: readMetadata(in)}
 	f.TenantID, f.PropertyID, f.SearchSessionID = readSubjects(in)
 	if err := in.Err(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -25,7 +26,7 @@ func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
 	entries, err := a.cfg.Wishlists.ListWishlist(r.Context(), s.ID)
 	if bff.CodeOf(err) == bff.CodeServiceUnavailable {
 		web.From(r.Context()).Note("wishlist", "unavailable")
-		return web.WriteJSON(w, http.StatusOK, consumer.UnreadWishlist())
+		return web.WriteJSON(w, http.StatusOK, discovery.UnreadWishlist())
 	}
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
@@ -61,18 +62,18 @@ func (s *Bots) Solved(ctx context.Context, visitor uint64, until time.Time) erro
 }
 
 // FindStanding returns what is remembered of a visitor.
-func (s *Bots) FindStanding(ctx context.Context, visitor uint64) (consumer.Standing, error) {
+func (s *Bots) FindStanding(ctx context.Context, visitor uint64) (bot.Standing, error) {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	ms, err := c.Do(ctx, c.B().Get().Key(s.botKey("solved", visitor)).Build()).AsInt64()
 	if rueidis.IsRedisNil(err) {
-		return consumer.Standing{}, nil
+		return bot.Standing{}, nil
 	}
 	if err != nil {
-		return consumer.Standing{}, fmt.Errorf("find standing: %w", err)
+		return bot.Standing{}, fmt.Errorf("find standing: %w", err)
 	}
-	return consumer.Standing{SolvedUntil: time.UnixMilli(ms)}, nil
+	return bot.Standing{SolvedUntil: time.UnixMilli(ms)}, nil
 }
 
 // maxBlocked bounds what is kept of who is shut out. Beyond it the first to
@@ -133,9 +134,9 @@ redis.call('EXPIRE', KEYS[1], 60)
 return others
 `)
 
-// ExchangePaces implements consumer.BotMemory. The list is the sliding window of
+// ExchangePaces implements bot.BotMemory. The list is the sliding window of
 // DATA_MODEL §5, with one entry for what an instance saw in about a second.
-func (s *Bots) ExchangePaces(ctx context.Context, paces []consumer.Pace, now time.Time) ([]int, error) {
+func (s *Bots) ExchangePaces(ctx context.Context, paces []bot.Pace, now time.Time) ([]int, error) {
 	if len(paces) == 0 {
 		return nil, nil
 	}
@@ -173,7 +174,7 @@ const (
 	maxCollisions = 1000
 )
 
-// Collide implements consumer.BotMemory.
+// Collide implements bot.BotMemory.
 func (s *Bots) Collide(ctx context.Context, crowd, session uint64, now time.Time) (int, error) {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
@@ -191,7 +192,7 @@ func (s *Bots) Collide(ctx context.Context, crowd, session uint64, now time.Time
 }
 
 // LogVerdict keeps a verdict with its event in one transaction.
-func (s *Store) LogVerdict(ctx context.Context, b consumer.BotSuspected, e *bff.Event) error {
+func (s *Store) LogVerdict(ctx context.Context, b bot.BotSuspected, e *bff.Event) error {
 	signals, err := json.Marshal(b.Signals)
 	if err != nil {
 		return fmt.Errorf("log bot score: %w", err)
@@ -231,7 +232,7 @@ redis.call('SET', KEYS[1], string.format('%.6f %.0f', weight, now), 'PX', ARGV[4
 return 1
 `)
 
-func (s *Store) penalise(ctx context.Context, b consumer.BotSuspected) error {
+func (s *Store) penalise(ctx context.Context, b bot.BotSuspected) error {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	num := func(n int64) string { return strconv.FormatInt(n, 10) }

@@ -14,7 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
-var _ consumer.BotMemory = (*consumerstore.Bots)(nil)
+var _ bot.BotMemory = (*consumerstore.Bots)(nil)
 
 func TestBotMemory(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestBotMemory(t *testing.T) {
 		// Paces: each hears what the other counted, once.
 		exchange := func(b *consumerstore.Bots, n int, since, at time.Time) int {
 			t.Helper()
-			others, err := b.ExchangePaces(ctx, []consumer.Pace{{Client: 9, Requests: n, Since: since}}, at)
+			others, err := b.ExchangePaces(ctx, []bot.Pace{{Client: 9, Requests: n, Since: since}}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestPenaltyDecays(t *testing.T) {
 		t.Helper()
 		ctx, now := testkit.Context(t), time.Now()
 		bots := consumerstore.NewBots(s.Store)
-		b := consumer.BotSuspected{
+		b := bot.BotSuspected{
 			GuestSessionID: bff.NewID(bff.PrefixGuestSession, now), Score: 0.5, Verdict: "suspect", Signals: []bot.Signal{{Kind: bot.SignalHeaders, Weight: 0.5}},
 			FingerprintHash: consumer.Hash{1}, EvaluatedAt: bff.At(now), ActionTaken: "none",
 		}

@@ -12,13 +12,15 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
-// BeginMint returns a claim on a hand-off; see consumer.Ledger.
-func (s *Store) BeginMint(ctx context.Context, once consumer.Once, now time.Time) (consumer.MintClaim, *consumer.Answer, error) {
+// BeginMint returns a claim on a hand-off; see booking.Ledger.
+func (s *Store) BeginMint(ctx context.Context, once consumer.Once, now time.Time) (booking.MintClaim, *consumer.Answer, error) {
 	a, earlier, err := s.begin(ctx, once, now)
 	if a == nil {
 		return nil, earlier, err
@@ -29,7 +31,7 @@ func (s *Store) BeginMint(ctx context.Context, once consumer.Once, now time.Time
 type mintClaim struct{ *attempt }
 
 // Mint writes ledger, outbox and idempotency rows in one transaction.
-func (c mintClaim) Mint(ctx context.Context, m consumer.Mint) (consumer.Answer, error) {
+func (c mintClaim) Mint(ctx context.Context, m booking.Mint) (consumer.Answer, error) {
 	answer, err := idempotency.NewAnswer(http.StatusCreated, m.Minted)
 	if err != nil {
 		return consumer.Answer{}, err
@@ -65,9 +67,9 @@ func (s *Store) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, 
 			return err
 		}
 		if kept.Cleared { // with an old card, while the store that says so is away
-			return unreachable(consumer.ErrSessionCleared)
+			return unreachable(guest.ErrSessionCleared)
 		}
-		by.Session = consumer.Restored(by.Session, kept)
+		by.Session = guest.Restored(by.Session, kept)
 	}
 	e, err := by.Event(f)
 	if err != nil {
@@ -79,7 +81,7 @@ func (s *Store) announce(ctx context.Context, tx pgx.Tx, by consumer.Announcer, 
 // insertHandoff writes the ledger row unless the tenant is suspended: the
 // check and the write are one statement, so that no suspension that was
 // acknowledged before can slip in between.
-func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
+func insertHandoff(ctx context.Context, tx pgx.Tx, h booking.Handoff) error {
 	campaign, err1 := optionalJSON(h.Campaign)
 	shown, err2 := optionalJSON(h.Receipt.Shown)
 	check, err3 := json.Marshal(priceCheck{h.Receipt.Verdict, h.Receipt.Current})
@@ -110,8 +112,8 @@ func insertHandoff(ctx context.Context, tx pgx.Tx, h consumer.Handoff) error {
 
 // priceCheck is the receipt's verdict as the ledger keeps it.
 type priceCheck struct {
-	Verdict consumer.PriceVerdict `json:"verdict"`
-	Current *consumer.Price       `json:"current,omitempty"`
+	Verdict booking.PriceVerdict `json:"verdict"`
+	Current *booking.Price       `json:"current,omitempty"`
 }
 
 // optionalJSON encodes a value that may be absent; nil then.
@@ -131,19 +133,19 @@ const handoffColumns = `id, guest_session_id, tenant_id::text, property_id::text
 	shown, price_check, coalesce(consumed_by, ''), user_agent_hash`
 
 // FindHandoff reads one row of the ledger.
-func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (consumer.Handoff, error) {
+func (s *Store) FindHandoff(ctx context.Context, id bff.ID) (booking.Handoff, error) {
 	h, _, err := s.ledgerRow(ctx, id)
 	return h, durable(err)
 }
 
 // ledgerRow returns a hand-off and who consumed it.
-func (s *Store) ledgerRow(ctx context.Context, id bff.ID) (consumer.Handoff, string, error) {
+func (s *Store) ledgerRow(ctx context.Context, id bff.ID) (booking.Handoff, string, error) {
 	return scanHandoff(s.cfg.DB.QueryRow(ctx, `SELECT `+handoffColumns+` FROM bff_consumer.handoff_replay_log WHERE id = $1`, id.String()))
 }
 
 // Consume decides the one winner with one conditional update; everyone else is
 // told why not from the row as it stands.
-func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (consumer.Handoff, error) {
+func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now time.Time) (booking.Handoff, error) {
 	now = now.Truncate(time.Microsecond) // as Postgres keeps it
 	won, err := s.tryConsume(ctx, id, instance, now)
 	if err == nil {
@@ -151,7 +153,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	}
 	unknown := errors.Is(err, postgres.ErrOutcomeUnknown)
 	if bff.CodeOf(err) != bff.CodeResourceNotFound && !unknown {
-		return consumer.Handoff{}, durable(err)
+		return booking.Handoff{}, durable(err)
 	}
 	h, by, err := s.ledgerRow(ctx, id)
 	for unknown && postgres.Unavailable(err) && pause.For(ctx, consumePause) {
@@ -161,7 +163,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	}
 	switch {
 	case err != nil:
-		return consumer.Handoff{}, durable(err)
+		return booking.Handoff{}, durable(err)
 	case unknown && h.ConsumedAt.Equal(now) && by == instance:
 		return h, nil
 	case by == instance && !h.ConsumedAt.IsZero() && now.Sub(h.ConsumedAt).Abs() <= repeatWindow:
@@ -169,7 +171,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	case !h.ConsumedAt.IsZero():
 		return h, bff.Errorf(bff.CodeHandoffReplayed, "this hand-off was already used")
 	case unknown: // it was not committed: the caller may try again
-		return consumer.Handoff{}, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: time.Second, Err: postgres.ErrOutcomeUnknown}
+		return booking.Handoff{}, &bff.Error{Code: bff.CodeServiceUnavailable, RetryAfter: time.Second, Err: postgres.ErrOutcomeUnknown}
 	case now.After(h.ExpiresAt.Time):
 		return h, bff.Errorf(bff.CodeHandoffExpired, "this hand-off has expired")
 	default:
@@ -177,7 +179,7 @@ func (s *Store) Consume(ctx context.Context, id bff.ID, instance string, now tim
 	}
 }
 
-func (s *Store) tryConsume(ctx context.Context, id bff.ID, instance string, now time.Time) (won consumer.Handoff, err error) {
+func (s *Store) tryConsume(ctx context.Context, id bff.ID, instance string, now time.Time) (won booking.Handoff, err error) {
 	err = postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) error {
 		won, _, err = scanHandoff(tx.QueryRow(ctx, `UPDATE bff_consumer.handoff_replay_log l
 			SET consumed = true, consumed_at = $2, consumed_by = $3
@@ -196,9 +198,9 @@ const repeatWindow = 10 * time.Second
 // consumePause is how long to wait for a database that has just gone away.
 const consumePause = 50 * time.Millisecond
 
-func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
+func scanHandoff(row pgx.Row) (h booking.Handoff, by string, err error) {
 	var (
-		id, guest, tenant, prop   string
+		id, guestID, tenant, prop string
 		checkIn, checkOut         time.Time
 		currency, locale          string
 		campaign, fingerprint, ip []byte
@@ -209,7 +211,7 @@ func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 		shown, check              []byte
 		verdict                   priceCheck
 	)
-	err = row.Scan(&id, &guest, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
+	err = row.Scan(&id, &guestID, &tenant, &prop, &checkIn, &checkOut, &h.Occupancy.Adults, &h.Occupancy.Children, &h.Occupancy.Rooms,
 		&currency, &locale, &campaign, &h.KeyID, &fingerprint, &ip, &minted, &expires, &ages, &consumed,
 		&shown, &check, &by, &userAgent)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -220,7 +222,7 @@ func scanHandoff(row pgx.Row) (h consumer.Handoff, by string, err error) {
 	}
 	var errs [7]error
 	h.ID, errs[0] = bff.ParseID(bff.PrefixHandoff, id)
-	h.GuestSessionID, errs[1] = bff.ParseID(bff.PrefixGuestSession, guest)
+	h.GuestSessionID, errs[1] = bff.ParseID(bff.PrefixGuestSession, guestID)
 	h.TenantID, errs[2] = bff.IDFromUUID(bff.PrefixTenant, tenant)
 	h.PropertyID, errs[3] = bff.IDFromUUID(bff.PrefixProperty, prop)
 	if campaign != nil {

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 // clearedMark stands alone in the lists of a session that its guest had purged,
@@ -37,7 +38,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[1])
 return redis.call('LLEN', KEYS[1])`)
 
 // trailLife is how long the lists of a step's guest live.
-func trailLife(step *consumer.Step) string {
+func trailLife(step *guest.Step) string {
 	if step.New {
 		return newLifetimeText
 	}
@@ -49,22 +50,22 @@ func push(key, life, item string, most int, same string) call {
 	return pushScript.call(key, life, clearedMark, item, strconv.Itoa(most), same)
 }
 
-func (s *Store) pushViewed(step *consumer.Step) (call, error) {
+func (s *Store) pushViewed(step *guest.Step) (call, error) {
 	v := step.Viewed
 	source, err := json.Marshal(v.Source)
 	same := `"propertyId":"` + v.PropertyID.String() + `"`
 	item := `{` + same + `,"tenantId":"` + v.TenantID.String() + `","viewedAt":"` + v.ViewedAt.String() + `","source":` + string(source) + `}`
-	return push(s.sessionKey(step.Guest)+":recent", trailLife(step), item, consumer.MaxRecentlyViewed, same), err
+	return push(s.sessionKey(step.Guest)+":recent", trailLife(step), item, guest.MaxRecentlyViewed, same), err
 }
 
-func (s *Store) pushSearch(step *consumer.Step) call {
+func (s *Store) pushSearch(step *guest.Step) call {
 	ss := step.Search
-	return push(s.sessionKey(ss.Guest)+":history", trailLife(step), consumer.EncodeHistory(*ss), consumer.MaxSearchHistory, ss.Query.Same)
+	return push(s.sessionKey(ss.Guest)+":history", trailLife(step), guest.EncodeHistory(*ss), guest.MaxSearchHistory, ss.Query.Same)
 }
 
 // Follow writes steps in one pipeline. They are memories, not promises: one that
 // fails does not undo the others.
-func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
+func (s *Store) Follow(ctx context.Context, steps []guest.Step) error {
 	var (
 		errs  []error
 		cmds  = make(rueidis.Commands, 0, 4*len(steps))
@@ -107,19 +108,19 @@ func (s *Store) Follow(ctx context.Context, steps []consumer.Step) error {
 }
 
 // FindTrail reads both lists in one round trip.
-func (s *Store) FindTrail(ctx context.Context, guest bff.ID) (consumer.Trail, error) {
+func (s *Store) FindTrail(ctx context.Context, guestID bff.ID) (guest.Trail, error) {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
-	c, key := s.cfg.Sessions, s.sessionKey(guest)
+	c, key := s.cfg.Sessions, s.sessionKey(guestID)
 	lists := c.DoMulti(ctx,
 		c.B().Lrange().Key(key+":recent").Start(0).Stop(-1).Build(),
 		c.B().Lrange().Key(key+":history").Start(0).Stop(-1).Build())
-	var t consumer.Trail
+	var t guest.Trail
 	if err := decodeList(lists[0], &t.RecentlyViewed); err != nil {
-		return consumer.Trail{}, fmt.Errorf("find recently viewed: %w", err)
+		return guest.Trail{}, fmt.Errorf("find recently viewed: %w", err)
 	}
 	if err := decodeList(lists[1], &t.SearchHistory); err != nil {
-		return consumer.Trail{}, fmt.Errorf("find search history: %w", err)
+		return guest.Trail{}, fmt.Errorf("find search history: %w", err)
 	}
 	return t, nil
 }

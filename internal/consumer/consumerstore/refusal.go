@@ -11,6 +11,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
@@ -22,23 +23,23 @@ const (
 
 // sessionHash is how a refusal or a clearing knows its session: nothing else that is
 // kept of the guest can be joined with it.
-func sessionHash(pepper []byte, what string, guest bff.ID) []byte {
+func sessionHash(pepper []byte, what string, guestID bff.ID) []byte {
 	mac := hmac.New(sha256.New, pepper)
-	mac.Write([]byte(what + "\x00" + guest.String()))
+	mac.Write([]byte(what + "\x00" + guestID.String()))
 	return mac.Sum(nil)
 }
 
-func refusalHash(pepper []byte, guest bff.ID) []byte { return sessionHash(pepper, aRefusal, guest) }
+func refusalHash(pepper []byte, guestID bff.ID) []byte { return sessionHash(pepper, aRefusal, guestID) }
 
-func (s *Store) hashes(what string, guest bff.ID) [][]byte {
+func (s *Store) hashes(what string, guestID bff.ID) [][]byte {
 	all := make([][]byte, len(s.cfg.Peppers))
 	for i, p := range s.cfg.Peppers {
-		all[i] = sessionHash(p, what, guest)
+		all[i] = sessionHash(p, what, guestID)
 	}
 	return all
 }
 
-func (s *Store) refusalHashes(guest bff.ID) [][]byte { return s.hashes(aRefusal, guest) }
+func (s *Store) refusalHashes(guestID bff.ID) [][]byte { return s.hashes(aRefusal, guestID) }
 
 const addRefusal = `INSERT INTO bff_consumer.telemetry_refusals (session_hash, silent, seen_at) VALUES ($1, $2, $3)
 	ON CONFLICT (session_hash) DO UPDATE SET silent = excluded.silent, seen_at = greatest(telemetry_refusals.seen_at, excluded.seen_at)`
@@ -49,8 +50,8 @@ func (s *Store) AddRefusal(ctx context.Context, g consumer.GuestSession, now tim
 }
 
 // RemoveRefusal forgets a refusal.
-func (s *Store) RemoveRefusal(ctx context.Context, guest bff.ID) error {
-	return s.refusalExec(ctx, "remove refusal", `DELETE FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1)`, s.refusalHashes(guest))
+func (s *Store) RemoveRefusal(ctx context.Context, guestID bff.ID) error {
+	return s.refusalExec(ctx, "remove refusal", `DELETE FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1)`, s.refusalHashes(guestID))
 }
 
 func (s *Store) refusalExec(ctx context.Context, doing, sql string, args ...any) error {
@@ -67,32 +68,32 @@ func (s *Store) refusalExec(ctx context.Context, doing, sql string, args ...any)
 const refusalTimeout = 250 * time.Millisecond
 
 // FindRefusal looks for a refusal.
-func (s *Store) FindRefusal(ctx context.Context, guest bff.ID) (consumer.Refusal, error) {
+func (s *Store) FindRefusal(ctx context.Context, guestID bff.ID) (guest.Refusal, error) {
 	ctx, cancel := s.within(ctx, refusalTimeout)
 	defer cancel()
-	return s.findRefusal(ctx, s.cfg.DB, guest)
+	return s.findRefusal(ctx, s.cfg.DB, guestID)
 }
 
 // findRefusal reads with a pool or in a transaction.
 func (s *Store) findRefusal(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, guest bff.ID,
-) (consumer.Refusal, error) {
-	var r consumer.Refusal
+}, guestID bff.ID,
+) (guest.Refusal, error) {
+	var r guest.Refusal
 	err := db.QueryRow(ctx, `SELECT count(*) > 0, coalesce(bool_and(silent), false),
 			EXISTS (SELECT FROM bff_consumer.cleared_sessions WHERE session_hash = ANY($2))
 		FROM bff_consumer.telemetry_refusals WHERE session_hash = ANY($1)`,
-		s.refusalHashes(guest), s.hashes(aClearing, guest)).Scan(&r.Refused, &r.Silent, &r.Cleared)
+		s.refusalHashes(guestID), s.hashes(aClearing, guestID)).Scan(&r.Refused, &r.Silent, &r.Cleared)
 	if err != nil {
-		return consumer.Refusal{}, fmt.Errorf("find refusal: %w", err)
+		return guest.Refusal{}, fmt.Errorf("find refusal: %w", err)
 	}
 	return r, nil
 }
 
 // addClearing keeps that a session was purged, under the current pepper.
-func (s *Store) addClearing(ctx context.Context, tx pgx.Tx, guest bff.ID) error {
+func (s *Store) addClearing(ctx context.Context, tx pgx.Tx, guestID bff.ID) error {
 	_, err := tx.Exec(ctx, `INSERT INTO bff_consumer.cleared_sessions (session_hash) VALUES ($1)
-		ON CONFLICT (session_hash) DO UPDATE SET cleared_at = excluded.cleared_at`, sessionHash(s.cfg.Peppers[0], aClearing, guest))
+		ON CONFLICT (session_hash) DO UPDATE SET cleared_at = excluded.cleared_at`, sessionHash(s.cfg.Peppers[0], aClearing, guestID))
 	if err != nil {
 		return fmt.Errorf("keep clearing: %w", err)
 	}

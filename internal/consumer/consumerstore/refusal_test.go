@@ -10,7 +10,9 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -31,9 +33,9 @@ func TestRefusal(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, testkit.Redis(t), database(t))
 	now := time.Now()
-	find := func(g bff.ID) consumer.Refusal {
+	find := func(g bff.ID) guest.Refusal {
 		t.Helper()
-		var r consumer.Refusal
+		var r guest.Refusal
 		s.patiently(func() (err error) {
 			r, err = s.FindRefusal(s.ctx(), g)
 			return err
@@ -42,14 +44,14 @@ func TestRefusal(t *testing.T) {
 	}
 	withdrawn, never := newSession(now), newSession(now)
 	never.Silent = true
-	if got := find(withdrawn.ID); got != (consumer.Refusal{}) {
+	if got := find(withdrawn.ID); got != (guest.Refusal{}) {
 		t.Errorf("before: %+v", got)
 	}
 	for _, g := range []consumer.GuestSession{withdrawn, never} {
 		for range 2 {
 			s.check(s.AddRefusal(s.ctx(), g, now))
 		}
-		if got, want := find(g.ID), (consumer.Refusal{Refused: true, Silent: g.Silent}); got != want {
+		if got, want := find(g.ID), (guest.Refusal{Refused: true, Silent: g.Silent}); got != want {
 			t.Errorf("kept: %+v, want %+v", got, want)
 		}
 	}
@@ -90,19 +92,19 @@ func TestRefusalDecidesForUnreadSession(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			guest := newID(bff.PrefixGuestSession)
-			by := telling(guest)
+			guestID := newID(bff.PrefixGuestSession)
+			by := telling(guestID)
 			by.Session.Unread, by.Session.Consent.Telemetry = true, !tc.noTracking
 			if tc.refused {
 				s.check(s.AddRefusal(s.ctx(), by.Session, now))
 			}
-			if _, err := addTo(s, guest, newID(bff.PrefixProperty), rand.Text(), by); err != nil {
+			if _, err := addTo(s, guestID, newID(bff.PrefixProperty), rand.Text(), by); err != nil {
 				t.Fatal(err)
 			}
-			mintFor(s, guest, by, now)
+			mintFor(s, guestID, by, now)
 			for _, subject := range []consumer.Subject{consumer.SubjectWishlistAdded, consumer.SubjectHandoffInitiated} {
 				if n := s.count(`SELECT count(*) FROM bff_consumer.outbox WHERE topic = $1 AND headers->>'sessionId' = $2`,
-					string(subject), guest.String()); n != tc.want {
+					string(subject), guestID.String()); n != tc.want {
 					t.Errorf("%d events %s, want %d", n, subject, tc.want)
 				}
 			}
@@ -118,7 +120,7 @@ func TestClearedSessions(t *testing.T) {
 	s := newShop(t, testkit.Redis(t), database(t))
 	cleared := func(g bff.ID) bool {
 		t.Helper()
-		var r consumer.Refusal
+		var r guest.Refusal
 		s.patiently(func() (err error) {
 			r, err = s.FindRefusal(s.ctx(), g)
 			return err
@@ -155,19 +157,19 @@ func TestClearedSessions(t *testing.T) {
 }
 
 // mintFor mints a hand-off of a guest.
-func mintFor(s *shop, guest bff.ID, by consumer.Announcer, now time.Time) {
-	claim, _, err := s.BeginMint(s.ctx(), consumer.Once{Guest: guest, Route: "POST /handoff", Key: rand.Text()}, now)
+func mintFor(s *shop, guestID bff.ID, by consumer.Announcer, now time.Time) {
+	claim, _, err := s.BeginMint(s.ctx(), consumer.Once{Guest: guestID, Route: "POST /handoff", Key: rand.Text()}, now)
 	s.check(err)
 	defer claim.Release()
-	h := consumer.Handoff{Payload: handoff.Payload{
+	h := booking.Handoff{Payload: handoff.Payload{
 		Claims: handoff.Claims{
-			ID: newID(bff.PrefixHandoff), GuestSessionID: guest, TenantID: newID(bff.PrefixTenant), PropertyID: newID(bff.PrefixProperty),
+			ID: newID(bff.PrefixHandoff), GuestSessionID: guestID, TenantID: newID(bff.PrefixTenant), PropertyID: newID(bff.PrefixProperty),
 			Dates:     bff.StayDates{CheckIn: bff.DateOf(now), CheckOut: bff.DateOf(now.Add(48 * time.Hour))},
 			Occupancy: handoff.Occupancy{Adults: 2, Rooms: 1}, Currency: bff.AFN, Locale: "en",
 		},
 		KeyID: "k", MintedAt: bff.At(now), ExpiresAt: bff.At(now.Add(time.Minute)),
 	}}
-	_, err = claim.Mint(s.ctx(), consumer.Mint{Handoff: h, Initiated: consumer.HandoffInitiated{HandoffID: h.ID, GuestSessionID: guest}, By: by})
+	_, err = claim.Mint(s.ctx(), booking.Mint{Handoff: h, Initiated: booking.HandoffInitiated{HandoffID: h.ID, GuestSessionID: guestID}, By: by})
 	s.check(err)
 }
 
@@ -220,7 +222,7 @@ func TestRefusalUnknown(t *testing.T) {
 	s := newShop(t, testkit.Redis(t), database(t))
 	g := newSession(time.Now())
 	s.db.Close()
-	if got, cleared := consumer.RestoreSession(s.ctx(), s, g); !got.Unread || cleared {
+	if got, cleared := guest.RestoreSession(s.ctx(), s, g); !got.Unread || cleared {
 		t.Errorf("resolved without Postgres: %+v, cleared %t", got, cleared)
 	}
 	if err := s.AddRefusal(s.ctx(), g, time.Now()); bff.CodeOf(err) != bff.CodeServiceUnavailable {

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 func (s *Store) sessionKey(id bff.ID) string { return s.cfg.Keys.Key("session", id.String()) }
@@ -47,7 +48,7 @@ func (s *Store) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSessi
 }
 
 // FindSessions reads the hashes of many sessions in one pipeline.
-func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []consumer.FoundSession {
+func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []guest.FoundSession {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
@@ -55,7 +56,7 @@ func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []consumer.Found
 	for i, id := range ids {
 		cmds[i] = c.B().Hgetall().Key(s.sessionKey(id)).Build()
 	}
-	found := make([]consumer.FoundSession, len(ids))
+	found := make([]guest.FoundSession, len(ids))
 	results := c.DoMulti(ctx, cmds...)
 	for i, id := range ids {
 		m, err := results[i].AsStrMap()
@@ -63,10 +64,10 @@ func (s *Store) FindSessions(ctx context.Context, ids []bff.ID) []consumer.Found
 		case err != nil:
 			found[i].Err = fmt.Errorf("find session: %w", err)
 		case m[clearedField] != "":
-			found[i].Err = consumer.ErrSessionCleared
+			found[i].Err = guest.ErrSessionCleared
 		case len(m) > 0:
 			g, err := decodeSession(id, m)
-			found[i] = consumer.FoundSession{GuestSession: g, Found: err == nil}
+			found[i] = guest.FoundSession{GuestSession: g, Found: err == nil}
 		}
 	}
 	return found

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 func newSession(now time.Time) consumer.GuestSession {
@@ -68,8 +69,8 @@ func TestSessionSlides(t *testing.T) {
 		g := newSession(now)
 		key := s.keys.Key("session", g.ID.String())
 		s.check(s.SaveSession(s.ctx(), g))
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searchOf(g.ID, "Kabul")}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Search: searchOf(g.ID, "Kabul")}}))
 		add(t, s, g.ID, newID(bff.PrefixProperty))
 		all := []string{key, key + ":wishlist", key + ":recent", key + ":history"}
 		for _, k := range all {
@@ -100,7 +101,7 @@ func TestNewSessionsLiveAnHour(t *testing.T) {
 			return time.Duration(n) * time.Second
 		}
 		s.check(s.SaveSession(s.ctx(), g))
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, New: true, Search: searchOf(g.ID, "Kabul"), Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, New: true, Search: searchOf(g.ID, "Kabul"), Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
 		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{Locale: "ps-AF"}); err != nil {
 			t.Fatal(err)
 		}
@@ -126,9 +127,9 @@ func TestNewSessionsLiveAnHour(t *testing.T) {
 	})
 }
 
-func searchOf(guest bff.ID, city string) *consumer.SearchSession {
+func searchOf(guestID bff.ID, city string) *consumer.SearchSession {
 	q := consumer.SearchQuery{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: city}}
-	return &consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: guest, Query: q.Ask(), StartedAt: time.Now()}
+	return &consumer.SearchSession{ID: newID(bff.PrefixSearchSession), Guest: guestID, Query: q.Ask(), StartedAt: time.Now()}
 }
 
 // Many guests' steps are written at once, also by a Redis that has forgotten
@@ -137,15 +138,15 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
 		now := time.Now()
-		var steps []consumer.Step
+		var steps []guest.Step
 		for range 20 {
 			g := newSession(now.Add(-time.Hour))
 			s.check(s.SaveSession(s.ctx(), g))
 			ss := searchOf(g.ID, "Kabul")
 			ss.Orders = consumer.Orders{{Window: 0, Name: consumer.Hash{1}}, {Window: 3, Name: consumer.Hash{2}}}
-			steps = append(steps, consumer.Step{
+			steps = append(steps, guest.Step{
 				Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: ss,
-				Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)},
+				Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)},
 			})
 		}
 		for _, node := range s.redis.Nodes() {
@@ -163,7 +164,7 @@ func TestFollow(t *testing.T) {
 			if err != nil || len(trail.RecentlyViewed) != 1 || len(trail.SearchHistory) != 1 {
 				t.Fatalf("trail: %+v %v", trail, err)
 			}
-			if diff := cmp.Diff(consumer.HistoryOf(*step.Search), trail.SearchHistory[0], cmp.Comparer(func(a, b bff.ID) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(guest.HistoryOf(*step.Search), trail.SearchHistory[0], cmp.Comparer(func(a, b bff.ID) bool { return a == b })); diff != "" {
 				t.Errorf("history (-want +got):\n%s", diff)
 			}
 		}
@@ -187,22 +188,22 @@ func TestFollow(t *testing.T) {
 func TestTrail(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
-		guest := newID(bff.PrefixGuestSession)
-		hotels := make([]bff.ID, consumer.MaxRecentlyViewed+5)
+		guestID := newID(bff.PrefixGuestSession)
+		hotels := make([]bff.ID, guest.MaxRecentlyViewed+5)
 		for i := range hotels {
 			hotels[i] = newID(bff.PrefixProperty)
-			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Viewed: &consumer.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}}}))
+			s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Viewed: &guest.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}}}))
 		}
 		again := hotels[20]
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Viewed: &consumer.RecentlyViewed{PropertyID: again, Source: "wishlist"}}}))
-		for i := range consumer.MaxSearchHistory + 3 {
-			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Search: searchOf(guest, strconv.Itoa(i))}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Viewed: &guest.RecentlyViewed{PropertyID: again, Source: "wishlist"}}}))
+		for i := range guest.MaxSearchHistory + 3 {
+			s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Search: searchOf(guestID, strconv.Itoa(i))}}))
 		}
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest, Search: searchOf(guest, "10")}}))
-		trail, err := s.FindTrail(s.ctx(), guest)
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Search: searchOf(guestID, "10")}}))
+		trail, err := s.FindTrail(s.ctx(), guestID)
 		s.check(err)
-		if n := len(trail.RecentlyViewed); n != consumer.MaxRecentlyViewed {
-			t.Errorf("%d hotels are remembered, want %d", n, consumer.MaxRecentlyViewed)
+		if n := len(trail.RecentlyViewed); n != guest.MaxRecentlyViewed {
+			t.Errorf("%d hotels are remembered, want %d", n, guest.MaxRecentlyViewed)
 		}
 		if v := trail.RecentlyViewed[0]; v.PropertyID != again || v.Source != "wishlist" {
 			t.Errorf("first is %v, want the one seen again", v)
@@ -214,8 +215,8 @@ func TestTrail(t *testing.T) {
 		if seen[again] != 1 || seen[hotels[0]] != 0 || seen[hotels[len(hotels)-1]] != 1 {
 			t.Errorf("seen again %d times, oldest %d, newest %d; want 1, 0, 1", seen[again], seen[hotels[0]], seen[hotels[len(hotels)-1]])
 		}
-		if n := len(trail.SearchHistory); n != consumer.MaxSearchHistory || trail.SearchHistory[0].Geo.City != "10" {
-			t.Errorf("%d searches, first %q; want %d, the repeated one", n, trail.SearchHistory[0].Geo.City, consumer.MaxSearchHistory)
+		if n := len(trail.SearchHistory); n != guest.MaxSearchHistory || trail.SearchHistory[0].Geo.City != "10" {
+			t.Errorf("%d searches, first %q; want %d, the repeated one", n, trail.SearchHistory[0].Geo.City, guest.MaxSearchHistory)
 		}
 	})
 }
@@ -233,7 +234,7 @@ func TestRestoreSession(t *testing.T) {
 		}{
 			"lost":   {func(consumer.GuestSession) {}, bff.LocaleUrdu, nil},
 			"again":  {func(g consumer.GuestSession) { s.check(s.SaveSession(s.ctx(), g)) }, bff.LocalePashto, nil},
-			"purged": {func(g consumer.GuestSession) { s.check(s.PurgeSession(s.ctx(), g.ID, nil)) }, "", consumer.ErrSessionCleared},
+			"purged": {func(g consumer.GuestSession) { s.check(s.PurgeSession(s.ctx(), g.ID, nil)) }, "", guest.ErrSessionCleared},
 		} {
 			g := newSession(now)
 			g.Locale = bff.LocalePashto
@@ -262,22 +263,22 @@ func TestPurge(t *testing.T) {
 		now := time.Now()
 		g, other := newSession(now), newSession(now)
 		searched := searchOf(g.ID, "Herat")
-		for _, guest := range []consumer.GuestSession{g, other} {
-			s.check(s.SaveSession(s.ctx(), guest))
-			s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: guest.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
-			add(t, s, guest.ID, newID(bff.PrefixProperty))
+		for _, guestID := range []consumer.GuestSession{g, other} {
+			s.check(s.SaveSession(s.ctx(), guestID))
+			s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID.ID, Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+			add(t, s, guestID.ID, newID(bff.PrefixProperty))
 		}
 		// Two sessions of one query: the history names the later one only.
 		other1, again := searchOf(other.ID, "Herat"), searchOf(g.ID, "Herat")
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: searched}, {Guest: g.ID, Search: again}, {Guest: other.ID, Search: other1}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Search: searched}, {Guest: g.ID, Search: again}, {Guest: other.ID, Search: other1}}))
 		tell := consumer.NewTelemetry("test", nil)
-		e, ok, err := tell.Event(g, consumer.NewSessionEnded(g, consumer.EndedByGuest, now), consumer.Occasion{}, now)
+		e, ok, err := tell.Event(g, guest.NewSessionEnded(g, guest.EndedByGuest, now), consumer.Occasion{}, now)
 		if err != nil || !ok {
 			t.Fatalf("event: %v, %v", ok, err)
 		}
 		s.check(s.PurgeSession(s.ctx(), g.ID, &e))
 
-		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, consumer.ErrSessionCleared) {
+		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, guest.ErrSessionCleared) {
 			t.Errorf("find: %v, want cleared", err)
 		}
 		for _, table := range []string{"wishlist_anonymous", "idempotency_keys"} {
@@ -293,7 +294,7 @@ func TestPurge(t *testing.T) {
 			t.Errorf("events: %v", ended)
 		}
 		late := searchOf(g.ID, "Kabul")
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Search: late}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Search: late}}))
 		for name, ss := range map[string]*consumer.SearchSession{"first": searched, "again": again, "late": late} {
 			if n := s.ttl(s.keys.Key("srs", ss.ID.String())); n != -2 {
 				t.Errorf("the search session %s is still there", name)
@@ -305,9 +306,9 @@ func TestPurge(t *testing.T) {
 
 		_, err = s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{SeenAt: now})
 		s.check(err)
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Viewed: &consumer.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
-		s.check(s.Follow(s.ctx(), []consumer.Step{{Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: searchOf(g.ID, "Kabul")}}))
-		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, consumer.ErrSessionCleared) {
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, Touch: consumer.SessionChange{SeenAt: now}, Search: searchOf(g.ID, "Kabul")}}))
+		if _, _, err := s.FindSession(s.ctx(), g.ID); !errors.Is(err, guest.ErrSessionCleared) {
 			t.Errorf("after late writes: %v, want cleared", err)
 		}
 		trail, err := s.FindTrail(s.ctx(), g.ID)

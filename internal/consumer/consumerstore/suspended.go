@@ -15,6 +15,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/redis"
@@ -151,7 +152,7 @@ func (s *Suspensions) Announce(ctx context.Context, tenant bff.ID) error {
 	if ringErr := c.Do(ctx, c.B().Publish().Channel(s.bellKey()).Message("").Build()).Error(); ringErr != nil {
 		err = errors.Join(err, fmt.Errorf("ring: %w", ringErr))
 	}
-	if cacheErr := s.cfg.Cache.Invalidate(ctx, consumer.TenantTag(tenant), consumer.WithoutTag(tenant)); cacheErr != nil {
+	if cacheErr := s.cfg.Cache.Invalidate(ctx, discovery.TenantTag(tenant), discovery.WithoutTag(tenant)); cacheErr != nil {
 		err = errors.Join(err, fmt.Errorf("invalidate cache: %w", cacheErr))
 	}
 	return err

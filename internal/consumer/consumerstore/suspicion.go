@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/bot"
 )
 
 // PenaltyLifetime is how long a suspicion is remembered of a fingerprint; it
@@ -21,6 +22,6 @@ func (s *Store) PenaltyKey(fingerprint consumer.Hash) string {
 }
 
 // Suspect logs a verdict and its event, and weighs on the fingerprint.
-func (s *Store) Suspect(ctx context.Context, b consumer.BotSuspected, e *bff.Event) error {
+func (s *Store) Suspect(ctx context.Context, b bot.BotSuspected, e *bff.Event) error {
 	return errors.Join(s.LogVerdict(ctx, b, e), s.penalise(ctx, b))
 }

@@ -12,6 +12,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
 
@@ -43,23 +44,23 @@ return redis.call('EXPIRE', KEYS[1], ARGV[1])`)
 // and its idempotent answers, with the event in the same transaction, then its
 // keys. The ledger of hand-offs is security state and goes by its own age. When
 // it fails it may be repeated, and must be until it does not.
-func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) error {
-	searches, err := s.listSearches(ctx, guest)
+func (s *Store) PurgeSession(ctx context.Context, guestID bff.ID, e *bff.Event) error {
+	searches, err := s.listSearches(ctx, guestID)
 	if err != nil {
 		return unreachable(err)
 	}
 	var answers []string
 	err = postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) (err error) {
-		if err := lockWishlist(ctx, tx, guest, false); err != nil {
+		if err := lockWishlist(ctx, tx, guestID, false); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, guest.String()); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`, guestID.String()); err != nil {
 			return fmt.Errorf("purge wishlist: %w", err)
 		}
-		if err := s.addClearing(ctx, tx, guest); err != nil {
+		if err := s.addClearing(ctx, tx, guestID); err != nil {
 			return err
 		}
-		if answers, err = s.once.Forget(ctx, tx, guest.String()); err != nil {
+		if answers, err = s.once.Forget(ctx, tx, guestID.String()); err != nil {
 			return err
 		}
 		return s.tell(ctx, tx, e)
@@ -68,19 +69,19 @@ func (s *Store) PurgeSession(ctx context.Context, guest bff.ID, e *bff.Event) er
 		return durable(err)
 	}
 	s.cfg.Waker.Wake()
-	return unreachable(s.purgeKeys(ctx, guest, searches, answers))
+	return unreachable(s.purgeKeys(ctx, guestID, searches, answers))
 }
 
-func (s *Store) purgeKeys(ctx context.Context, guest bff.ID, searches, answers []string) error {
+func (s *Store) purgeKeys(ctx context.Context, guestID bff.ID, searches, answers []string) error {
 	ctx, cancel := s.within(ctx, purgeTimeout)
 	defer cancel()
-	c, key := s.cfg.Sessions, s.sessionKey(guest)
+	c, key := s.cfg.Sessions, s.sessionKey(guestID)
 	errs := []error{clearHashScript.Exec(ctx, c, []string{key}, []string{seconds(clearedSession), clearedField}).Error()}
 	for _, list := range []string{key + ":wishlist", key + ":recent", key + ":history"} {
 		errs = append(errs, clearListScript.Exec(ctx, c, []string{list}, []string{seconds(clearedLife), clearedMark}).Error())
 	}
-	errs = append(errs, clearSetScript.Exec(ctx, c, []string{s.searchesKey(guest)}, []string{seconds(clearedLife), clearedMark}).Error())
-	cmds := rueidis.Commands{c.B().Zrem().Key(s.seenKey(guest)).Member(guest.String()).Build()}
+	errs = append(errs, clearSetScript.Exec(ctx, c, []string{s.searchesKey(guestID)}, []string{seconds(clearedLife), clearedMark}).Error())
+	cmds := rueidis.Commands{c.B().Zrem().Key(s.seenKey(guestID)).Member(guestID.String()).Build()}
 	for _, composite := range answers {
 		cmds = append(cmds, c.B().Del().Key(copies{s}.key(composite)).Build())
 	}
@@ -162,7 +163,7 @@ func (s *Store) endExpired(ctx context.Context, key string, tell *consumer.Telem
 		session := consumer.GuestSession{
 			ID: id, CreatedAt: id.Time(), LastSeenAt: later(id.Time(), time.Unix(int64(seen), 0)), Consent: consumer.Consent{Telemetry: true},
 		}
-		e, leaves, err := tell.Event(session, consumer.NewSessionEnded(session, consumer.EndedByTime, now), consumer.Occasion{}, now)
+		e, leaves, err := tell.Event(session, guest.NewSessionEnded(session, guest.EndedByTime, now), consumer.Occasion{}, now)
 		if err == nil && leaves {
 			events = append(events, e)
 		}

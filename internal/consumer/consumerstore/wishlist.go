@@ -14,6 +14,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 )
@@ -49,30 +50,30 @@ const (
 // an answer that says what it lacks, is better than a page that waits.
 const listTimeout = time.Second
 
-func (s *Store) wishlistKey(guest bff.ID) string { return s.sessionKey(guest) + ":wishlist" }
+func (s *Store) wishlistKey(guestID bff.ID) string { return s.sessionKey(guestID) + ":wishlist" }
 
 // lockWishlist serialises the changes of one guest's wishlist until the
 // transaction ends.
-func lockWishlist(ctx context.Context, tx pgx.Tx, guest bff.ID, shared bool) error {
+func lockWishlist(ctx context.Context, tx pgx.Tx, guestID bff.ID, shared bool) error {
 	fn := "pg_advisory_xact_lock"
 	if shared {
 		fn = "pg_advisory_xact_lock_shared"
 	}
-	if _, err := tx.Exec(ctx, "SELECT "+fn+"(hashtextextended('wishlist:' || $1, 0))", guest.String()); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT "+fn+"(hashtextextended('wishlist:' || $1, 0))", guestID.String()); err != nil {
 		return fmt.Errorf("lock wishlist: %w", err)
 	}
 	return nil
 }
 
 // ListWishlist returns a guest's entries, from the mirror if it can.
-func (s *Store) ListWishlist(ctx context.Context, guest bff.ID) ([]consumer.WishlistEntry, error) {
-	entries, fresh, mirrorErr := s.readMirror(ctx, guest)
-	if fresh && !s.undropped.has(guest) {
+func (s *Store) ListWishlist(ctx context.Context, guestID bff.ID) ([]consumer.WishlistEntry, error) {
+	entries, fresh, mirrorErr := s.readMirror(ctx, guestID)
+	if fresh && !s.undropped.has(guestID) {
 		return entries, nil
 	}
 	inTime, cancel := s.within(ctx, listTimeout)
 	defer cancel()
-	filled, err := s.fillMirror(inTime, guest)
+	filled, err := s.fillMirror(inTime, guestID)
 	if err == nil {
 		return filled, nil
 	}
@@ -82,11 +83,11 @@ func (s *Store) ListWishlist(ctx context.Context, guest bff.ID) ([]consumer.Wish
 	return nil, durable(err)
 }
 
-func (s *Store) readMirror(ctx context.Context, guest bff.ID) (entries []consumer.WishlistEntry, fresh bool, err error) {
+func (s *Store) readMirror(ctx context.Context, guestID bff.ID) (entries []consumer.WishlistEntry, fresh bool, err error) {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
-	items, err := c.Do(ctx, c.B().Lrange().Key(s.wishlistKey(guest)).Start(0).Stop(-1).Build()).AsStrSlice()
+	items, err := c.Do(ctx, c.B().Lrange().Key(s.wishlistKey(guestID)).Start(0).Stop(-1).Build()).AsStrSlice()
 	if err != nil {
 		return nil, false, fmt.Errorf("read wishlist mirror: %w", err)
 	}
@@ -125,7 +126,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[1])
 return 1`)
 
 // replaceMirror writes a mirror of a version with its items.
-func (s *Store) replaceMirror(ctx context.Context, guest bff.ID, what string, version int64, items ...string) error {
+func (s *Store) replaceMirror(ctx context.Context, guestID bff.ID, what string, version int64, items ...string) error {
 	life := lifetimeText
 	if what == mirrorDropped {
 		life = seconds(droppedLife)
@@ -134,7 +135,7 @@ func (s *Store) replaceMirror(ctx context.Context, guest bff.ID, what string, ve
 	args := append([]string{life, clearedMark, v, what + " " + v + " " + strconv.FormatInt(time.Now().Unix(), 10)}, items...)
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
-	return replaceScript.Exec(ctx, s.cfg.Sessions, []string{s.wishlistKey(guest)}, args).Error()
+	return replaceScript.Exec(ctx, s.cfg.Sessions, []string{s.wishlistKey(guestID)}, args).Error()
 }
 
 // mirrorVersion is the database's clock; it is read under the guest's lock.
@@ -146,20 +147,20 @@ func mirrorVersion(ctx context.Context, tx pgx.Tx) (version int64, err error) {
 }
 
 // fillMirror reads Postgres and writes the mirror under the shared lock.
-func (s *Store) fillMirror(ctx context.Context, guest bff.ID) ([]consumer.WishlistEntry, error) {
+func (s *Store) fillMirror(ctx context.Context, guestID bff.ID) ([]consumer.WishlistEntry, error) {
 	var entries []consumer.WishlistEntry
 	err := postgres.InTx(ctx, s.cfg.DB, func(tx pgx.Tx) (err error) {
-		if err := lockWishlist(ctx, tx, guest, true); err != nil {
+		if err := lockWishlist(ctx, tx, guestID, true); err != nil {
 			return err
 		}
 		version, err := mirrorVersion(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if entries, err = listWishlist(ctx, tx, guest); err != nil {
+		if entries, err = listWishlist(ctx, tx, guestID); err != nil {
 			return err
 		}
-		s.writeMirror(ctx, guest, version, entries)
+		s.writeMirror(ctx, guestID, version, entries)
 		return nil
 	})
 	return entries, err
@@ -167,7 +168,7 @@ func (s *Store) fillMirror(ctx context.Context, guest bff.ID) ([]consumer.Wishli
 
 // writeMirror is best effort: a mirror that was not written is filled by the
 // next read.
-func (s *Store) writeMirror(ctx context.Context, guest bff.ID, version int64, entries []consumer.WishlistEntry) {
+func (s *Store) writeMirror(ctx context.Context, guestID bff.ID, version int64, entries []consumer.WishlistEntry) {
 	var items []string
 	for _, e := range entries {
 		b, err := json.Marshal(e)
@@ -176,20 +177,20 @@ func (s *Store) writeMirror(ctx context.Context, guest bff.ID, version int64, en
 		}
 		items = append(items, string(b))
 	}
-	if s.replaceMirror(ctx, guest, mirrorFull, version, items...) == nil {
-		s.undropped.remove(guest, version)
+	if s.replaceMirror(ctx, guestID, mirrorFull, version, items...) == nil {
+		s.undropped.remove(guestID, version)
 	}
 }
 
 // dropMirror deletes the mirror before a commit that changes what it shows. What
 // Redis cannot be told now it is told when it is back.
-func (s *Store) dropMirror(ctx context.Context, tx pgx.Tx, guest bff.ID) error {
+func (s *Store) dropMirror(ctx context.Context, tx pgx.Tx, guestID bff.ID) error {
 	version, err := mirrorVersion(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if s.replaceMirror(ctx, guest, mirrorDropped, version) != nil {
-		s.undropped.add(guest, version)
+	if s.replaceMirror(ctx, guestID, mirrorDropped, version) != nil {
+		s.undropped.add(guestID, version)
 	}
 	return nil
 }
@@ -213,9 +214,9 @@ func scanEntry(row pgx.CollectableRow) (consumer.WishlistEntry, error) {
 	return e, errors.Join(errs[:]...)
 }
 
-func listWishlist(ctx context.Context, tx pgx.Tx, guest bff.ID) ([]consumer.WishlistEntry, error) {
+func listWishlist(ctx context.Context, tx pgx.Tx, guestID bff.ID) ([]consumer.WishlistEntry, error) {
 	rows, err := tx.Query(ctx, `SELECT `+wishlistColumns+` FROM bff_consumer.wishlist_anonymous
-		WHERE guest_session_id = $1 AND removed_at IS NULL ORDER BY added_at, id`, guest.String())
+		WHERE guest_session_id = $1 AND removed_at IS NULL ORDER BY added_at, id`, guestID.String())
 	if err != nil {
 		return nil, fmt.Errorf("list wishlist: %w", err)
 	}
@@ -226,8 +227,8 @@ func listWishlist(ctx context.Context, tx pgx.Tx, guest bff.ID) ([]consumer.Wish
 	return entries, nil
 }
 
-// BeginWishlist returns a claim on a change; see consumer.Wishlists.
-func (s *Store) BeginWishlist(ctx context.Context, once consumer.Once, now time.Time) (consumer.WishlistClaim, *consumer.Answer, error) {
+// BeginWishlist returns a claim on a change; see guest.Wishlists.
+func (s *Store) BeginWishlist(ctx context.Context, once consumer.Once, now time.Time) (guest.WishlistClaim, *consumer.Answer, error) {
 	a, earlier, err := s.begin(ctx, once, now)
 	if a == nil {
 		return nil, earlier, err
@@ -290,17 +291,17 @@ func (c wishlistClaim) commit(ctx context.Context, change func(pgx.Tx) (idempote
 }
 
 func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.WishlistEntry, by consumer.Announcer) (idempotency.Answer, error) {
-	guest := c.guest
-	if err := lockWishlist(ctx, tx, guest, false); err != nil {
+	guestID := c.guest
+	if err := lockWishlist(ctx, tx, guestID, false); err != nil {
 		return idempotency.Answer{}, err
 	}
-	there, err := listWishlist(ctx, tx, guest)
+	there, err := listWishlist(ctx, tx, guestID)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
 	for _, e := range there {
 		if e.PropertyID == entry.PropertyID {
-			return idempotency.NewAnswer(http.StatusOK, consumer.WishlistChanged{WishlistEntry: e, Size: len(there)})
+			return idempotency.NewAnswer(http.StatusOK, guest.WishlistChanged{WishlistEntry: e, Size: len(there)})
 		}
 	}
 	if len(there) >= consumer.MaxWishlist {
@@ -312,28 +313,28 @@ func (c wishlistClaim) add(ctx context.Context, tx pgx.Tx, entry consumer.Wishli
 		VALUES ($1, $2, $3::uuid, $4::uuid, $5, nullif($6, ''), $7)
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE SET id = excluded.id, tenant_id = excluded.tenant_id,
 			source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL, seen_at = excluded.seen_at`,
-		entry.ID.String(), guest.String(), entry.TenantID.UUID(), entry.PropertyID.UUID(), entry.Source, entry.Note, entry.AddedAt.Time); err != nil {
+		entry.ID.String(), guestID.String(), entry.TenantID.UUID(), entry.PropertyID.UUID(), entry.Source, entry.Note, entry.AddedAt.Time); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("add to wishlist: %w", err)
 	}
 	size := len(there) + 1
-	if err := c.store.announce(ctx, tx, by, consumer.NewWishlistAdded(entry, guest, size)); err != nil {
+	if err := c.store.announce(ctx, tx, by, guest.NewWishlistAdded(entry, guestID, size)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	if err := c.store.dropMirror(ctx, tx, guest); err != nil {
+	if err := c.store.dropMirror(ctx, tx, guestID); err != nil {
 		return idempotency.Answer{}, err
 	}
-	return idempotency.NewAnswer(http.StatusCreated, consumer.WishlistChanged{WishlistEntry: entry, Size: size})
+	return idempotency.NewAnswer(http.StatusCreated, guest.WishlistChanged{WishlistEntry: entry, Size: size})
 }
 
 func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, by consumer.Announcer) (idempotency.Answer, error) {
-	guest := c.guest
+	guestID := c.guest
 	gone := idempotency.Answer{Status: http.StatusNoContent, Body: []byte("null")}
-	if err := lockWishlist(ctx, tx, guest, false); err != nil {
+	if err := lockWishlist(ctx, tx, guestID, false); err != nil {
 		return idempotency.Answer{}, err
 	}
 	rows, err := tx.Query(ctx, `UPDATE bff_consumer.wishlist_anonymous SET removed_at = $3
 		WHERE guest_session_id = $1 AND property_id = $2::uuid AND removed_at IS NULL
-		RETURNING `+wishlistColumns, guest.String(), property.UUID(), c.now)
+		RETURNING `+wishlistColumns, guestID.String(), property.UUID(), c.now)
 	if err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
@@ -346,13 +347,13 @@ func (c wishlistClaim) remove(ctx context.Context, tx pgx.Tx, property bff.ID, b
 	}
 	var size int
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM bff_consumer.wishlist_anonymous
-		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&size); err != nil {
+		WHERE guest_session_id = $1 AND removed_at IS NULL`, guestID.String()).Scan(&size); err != nil {
 		return idempotency.Answer{}, fmt.Errorf("remove from wishlist: %w", err)
 	}
-	if err := c.store.announce(ctx, tx, by, consumer.NewWishlistRemoved(removed[0], guest, size, c.now)); err != nil {
+	if err := c.store.announce(ctx, tx, by, guest.NewWishlistRemoved(removed[0], guestID, size, c.now)); err != nil {
 		return idempotency.Answer{}, err
 	}
-	if err := c.store.dropMirror(ctx, tx, guest); err != nil {
+	if err := c.store.dropMirror(ctx, tx, guestID); err != nil {
 		return idempotency.Answer{}, err
 	}
 	return gone, nil

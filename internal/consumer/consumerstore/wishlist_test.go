@@ -18,17 +18,18 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerstore"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // silent announces nothing: the guest did not agree.
-func silent(guest bff.ID) consumer.Announcer {
-	return consumer.Announcer{Telemetry: consumer.NewTelemetry("test", nil), Session: consumer.GuestSession{ID: guest}, Now: time.Now()}
+func silent(guestID bff.ID) consumer.Announcer {
+	return consumer.Announcer{Telemetry: consumer.NewTelemetry("test", nil), Session: consumer.GuestSession{ID: guestID}, Now: time.Now()}
 }
 
 // telling announces as the surface does.
-func telling(guest bff.ID) consumer.Announcer {
-	by := silent(guest)
+func telling(guestID bff.ID) consumer.Announcer {
+	by := silent(guestID)
 	by.Session.Consent.Telemetry = true
 	return by
 }
@@ -41,8 +42,8 @@ func entry(property bff.ID) consumer.WishlistEntry {
 	}
 }
 
-func addTo(s *shop, guest, property bff.ID, key string, by consumer.Announcer) (consumer.Answer, error) {
-	claim, earlier, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "POST /wishlist", Key: key}, time.Now())
+func addTo(s *shop, guestID, property bff.ID, key string, by consumer.Announcer) (consumer.Answer, error) {
+	claim, earlier, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guestID, Route: "POST /wishlist", Key: key}, time.Now())
 	if err != nil {
 		return consumer.Answer{}, err
 	}
@@ -53,25 +54,25 @@ func addTo(s *shop, guest, property bff.ID, key string, by consumer.Announcer) (
 	return claim.Add(s.ctx(), entry(property), by)
 }
 
-func add(t *testing.T, s *shop, guest, property bff.ID) consumer.WishlistChanged {
+func add(t *testing.T, s *shop, guestID, property bff.ID) guest.WishlistChanged {
 	t.Helper()
-	a, err := addTo(s, guest, property, rand.Text(), telling(guest))
+	a, err := addTo(s, guestID, property, rand.Text(), telling(guestID))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got consumer.WishlistChanged
+	var got guest.WishlistChanged
 	s.check(json.Unmarshal(a.Body, &got))
 	return got
 }
 
-func remove(t *testing.T, s *shop, guest, property bff.ID) consumer.Answer {
+func remove(t *testing.T, s *shop, guestID, property bff.ID) consumer.Answer {
 	t.Helper()
-	claim, _, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guest, Route: "DELETE", Key: rand.Text()}, time.Now())
+	claim, _, err := s.BeginWishlist(s.ctx(), consumer.Once{Guest: guestID, Route: "DELETE", Key: rand.Text()}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer claim.Release()
-	a, err := claim.Remove(s.ctx(), property, telling(guest))
+	a, err := claim.Remove(s.ctx(), property, telling(guestID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +80,10 @@ func remove(t *testing.T, s *shop, guest, property bff.ID) consumer.Answer {
 }
 
 // mirror returns the ids in Redis, rows those in Postgres.
-func (s *shop) mirror(guest bff.ID) []string {
+func (s *shop) mirror(guestID bff.ID) []string {
 	s.t.Helper()
 	var ids []string
-	for i, item := range s.list(s.keys.Key("session", guest.String(), "wishlist")) {
+	for i, item := range s.list(s.keys.Key("session", guestID.String(), "wishlist")) {
 		if i == 0 { // says what the mirror is
 			continue
 		}
@@ -93,24 +94,24 @@ func (s *shop) mirror(guest bff.ID) []string {
 	return ids
 }
 
-func (s *shop) rows(guest bff.ID) []string {
+func (s *shop) rows(guestID bff.ID) []string {
 	s.t.Helper()
 	var ids []string
 	s.check(s.db.QueryRow(s.ctx(), `SELECT coalesce(array_agg(id ORDER BY added_at, id), '{}') FROM bff_consumer.wishlist_anonymous
-		WHERE guest_session_id = $1 AND removed_at IS NULL`, guest.String()).Scan(&ids))
+		WHERE guest_session_id = $1 AND removed_at IS NULL`, guestID.String()).Scan(&ids))
 	return ids
 }
 
-func (s *shop) converged(guest bff.ID, want int) {
+func (s *shop) converged(guestID bff.ID, want int) {
 	s.t.Helper()
-	rows, mirror := s.rows(guest), s.mirror(guest)
+	rows, mirror := s.rows(guestID), s.mirror(guestID)
 	// A mirror that a busy Redis did not take in time is absent, never wrong:
 	// the guest's next read fills it.
 	for try := 0; try < 50 && len(mirror) == 0 && len(rows) > 0; try++ {
-		if _, err := s.ListWishlist(s.t.Context(), guest); err != nil {
+		if _, err := s.ListWishlist(s.t.Context(), guestID); err != nil {
 			s.t.Fatal(err)
 		}
-		mirror = s.mirror(guest)
+		mirror = s.mirror(guestID)
 	}
 	if len(rows) != want {
 		s.t.Errorf("Postgres has %d entries, want %d", len(rows), want)
@@ -123,34 +124,34 @@ func (s *shop) converged(guest bff.ID, want int) {
 func TestWishlist(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
-		guest, hotel := newID(bff.PrefixGuestSession), newID(bff.PrefixProperty)
-		first := add(t, s, guest, hotel)
+		guestID, hotel := newID(bff.PrefixGuestSession), newID(bff.PrefixProperty)
+		first := add(t, s, guestID, hotel)
 		if first.Size != 1 || first.Note != "برای نوروز" {
 			t.Errorf("first: %+v", first)
 		}
-		again, err := addTo(s, guest, hotel, rand.Text(), telling(guest))
+		again, err := addTo(s, guestID, hotel, rand.Text(), telling(guestID))
 		if err != nil || again.Status != http.StatusOK || again.Replayed || !strings.Contains(string(again.Body), first.ID.String()) {
 			t.Errorf("already there: %d %s %v, want 200 and the same entry", again.Status, again.Body, err)
 		}
-		add(t, s, guest, newID(bff.PrefixProperty))
-		s.converged(guest, 2)
+		add(t, s, guestID, newID(bff.PrefixProperty))
+		s.converged(guestID, 2)
 
-		if a := remove(t, s, guest, hotel); a.Status != http.StatusNoContent {
+		if a := remove(t, s, guestID, hotel); a.Status != http.StatusNoContent {
 			t.Errorf("remove: %d", a.Status)
 		}
-		if a := remove(t, s, guest, hotel); a.Status != http.StatusNoContent {
+		if a := remove(t, s, guestID, hotel); a.Status != http.StatusNoContent {
 			t.Errorf("remove again: %d", a.Status)
 		}
-		s.converged(guest, 1)
-		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NOT NULL`, guest.String()); n != 1 {
+		s.converged(guestID, 1)
+		if n := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NOT NULL`, guestID.String()); n != 1 {
 			t.Errorf("%d soft-deleted rows, want 1", n)
 		}
 
-		revived := add(t, s, guest, hotel)
+		revived := add(t, s, guestID, hotel)
 		if revived.ID == first.ID || revived.Size != 2 {
 			t.Errorf("revived as %v of size %d, want a new id and 2", revived.ID, revived.Size)
 		}
-		s.converged(guest, 2)
+		s.converged(guestID, 2)
 		added, removed := s.events(consumer.SubjectWishlistAdded), s.events(consumer.SubjectWishlistRemoved)
 		if len(added) != 3 || len(removed) != 1 || removed[0]["wishlistSize"] != 1.0 || removed[0]["wishlistId"] != first.ID.String() {
 			t.Errorf("events: %v %v", added, removed)
@@ -167,7 +168,7 @@ func TestWishlist(t *testing.T) {
 func TestWishlistCap(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
-		guest := newID(bff.PrefixGuestSession)
+		guestID := newID(bff.PrefixGuestSession)
 		late := s.ctx()
 		var wg sync.WaitGroup
 		var added, refused atomic.Int32
@@ -175,7 +176,7 @@ func TestWishlistCap(t *testing.T) {
 			wg.Go(func() {
 				hotel, key := newID(bff.PrefixProperty), rand.Text()
 				for {
-					a, err := addTo(s, guest, hotel, key, telling(guest))
+					a, err := addTo(s, guestID, hotel, key, telling(guestID))
 					switch {
 					case err == nil && a.Status == http.StatusCreated:
 						added.Add(1)
@@ -195,19 +196,19 @@ func TestWishlistCap(t *testing.T) {
 		if added.Load() != consumer.MaxWishlist || refused.Load() != 100 {
 			t.Errorf("%d added and %d refused, want %d and 100", added.Load(), refused.Load(), consumer.MaxWishlist)
 		}
-		s.converged(guest, consumer.MaxWishlist)
+		s.converged(guestID, consumer.MaxWishlist)
 		if n := len(s.events(consumer.SubjectWishlistAdded)); n != consumer.MaxWishlist {
 			t.Errorf("%d events, want one for each entry", n)
 		}
-		remove(t, s, guest, entryOf(t, s, guest))
-		add(t, s, guest, newID(bff.PrefixProperty))
-		s.converged(guest, consumer.MaxWishlist)
+		remove(t, s, guestID, entryOf(t, s, guestID))
+		add(t, s, guestID, newID(bff.PrefixProperty))
+		s.converged(guestID, consumer.MaxWishlist)
 	})
 }
 
-func entryOf(t *testing.T, s *shop, guest bff.ID) bff.ID {
+func entryOf(t *testing.T, s *shop, guestID bff.ID) bff.ID {
 	t.Helper()
-	entries, err := s.ListWishlist(s.ctx(), guest)
+	entries, err := s.ListWishlist(s.ctx(), guestID)
 	if err != nil || len(entries) == 0 {
 		t.Fatalf("list: %v %v", entries, err)
 	}
@@ -218,17 +219,17 @@ func entryOf(t *testing.T, s *shop, guest bff.ID) bff.ID {
 func TestWishlistMirrorHeals(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *shop) { //nolint:thelper // the test itself
-		guest := newID(bff.PrefixGuestSession)
-		key := s.keys.Key("session", guest.String(), "wishlist")
-		add(t, s, guest, newID(bff.PrefixProperty))
+		guestID := newID(bff.PrefixGuestSession)
+		key := s.keys.Key("session", guestID.String(), "wishlist")
+		add(t, s, guestID, newID(bff.PrefixProperty))
 		before := s.list(key)
-		add(t, s, guest, newID(bff.PrefixProperty))
+		add(t, s, guestID, newID(bff.PrefixProperty))
 
 		s.del(key)
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 			t.Errorf("after the loss: %v %v", got, err)
 		}
-		s.converged(guest, 2)
+		s.converged(guestID, 2)
 
 		// As if Redis had not heard of the second addition, for longer than a
 		// mirror is believed.
@@ -236,17 +237,17 @@ func TestWishlistMirrorHeals(t *testing.T) {
 		head := strings.Fields(before[0])
 		before[0] = head[0] + " " + head[1] + " 1000"
 		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(before...).Build()).Error())
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 			t.Errorf("from an old mirror: %v %v", got, err)
 		}
-		s.converged(guest, 2)
+		s.converged(guestID, 2)
 
 		s.del(key)
 		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element("{").Build()).Error())
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 			t.Errorf("from a broken mirror: %v %v", got, err)
 		}
-		s.converged(guest, 2)
+		s.converged(guestID, 2)
 	})
 }
 
@@ -257,13 +258,13 @@ func TestWishlistWithOneStore(t *testing.T) {
 	t.Run("without Postgres", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, testkit.Redis(t), database(t))
-		guest := newID(bff.PrefixGuestSession)
-		add(t, s, guest, newID(bff.PrefixProperty))
+		guestID := newID(bff.PrefixGuestSession)
+		add(t, s, guestID, newID(bff.PrefixProperty))
 		s.db.Close()
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 1 {
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 1 {
 			t.Errorf("list: %v %v", got, err)
 		}
-		if _, err := addTo(s, guest, newID(bff.PrefixProperty), "k", silent(guest)); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+		if _, err := addTo(s, guestID, newID(bff.PrefixProperty), "k", silent(guestID)); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 			t.Errorf("add: %v, want service unavailable", err)
 		}
 	})
@@ -271,15 +272,15 @@ func TestWishlistWithOneStore(t *testing.T) {
 		t.Parallel()
 		server := testkit.NewRedis(t)
 		s := newShop(t, server.URL(), database(t))
-		guest := newID(bff.PrefixGuestSession)
+		guestID := newID(bff.PrefixGuestSession)
 		s.check(server.Kill())
-		add(t, s, guest, newID(bff.PrefixProperty))
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 1 {
+		add(t, s, guestID, newID(bff.PrefixProperty))
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 1 {
 			t.Errorf("list: %v %v", got, err)
 		}
 		s.check(server.Start(s.ctx()))
-		add(t, s, guest, newID(bff.PrefixProperty))
-		if got := s.rows(guest); len(got) != 2 {
+		add(t, s, guestID, newID(bff.PrefixProperty))
+		if got := s.rows(guestID); len(got) != 2 {
 			t.Errorf("rows: %v", got)
 		}
 	})
@@ -308,15 +309,15 @@ func TestFlushLosesNothing(t *testing.T) {
 	})
 	for range guests {
 		wg.Go(func() {
-			guest := newID(bff.PrefixGuestSession)
+			guestID := newID(bff.PrefixGuestSession)
 			for range each {
 				hotel, key := newID(bff.PrefixProperty), rand.Text()
-				a, err := addTo(s, guest, hotel, key, silent(guest))
+				a, err := addTo(s, guestID, hotel, key, silent(guestID))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				finished <- done{guest, hotel, key, string(a.Body)}
+				finished <- done{guestID, hotel, key, string(a.Body)}
 			}
 		})
 	}
@@ -332,11 +333,11 @@ func TestFlushLosesNothing(t *testing.T) {
 		}
 		seen[d.guest] = true
 	}
-	for guest := range seen {
-		if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != each {
+	for guestID := range seen {
+		if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != each {
 			t.Errorf("%d entries, %v; want %d", len(got), err, each)
 		}
-		s.converged(guest, each)
+		s.converged(guestID, each)
 	}
 }
 
@@ -344,12 +345,12 @@ func TestFlushLosesNothing(t *testing.T) {
 func TestEmptyWishlistIsMirrored(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, testkit.Redis(t), database(t))
-	guest := newID(bff.PrefixGuestSession)
-	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 0 {
+	guestID := newID(bff.PrefixGuestSession)
+	if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 0 {
 		t.Fatalf("first: %v %v", got, err)
 	}
 	s.db.Close()
-	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 0 {
+	if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 0 {
 		t.Errorf("without Postgres: %v %v", got, err)
 	}
 }
@@ -360,15 +361,15 @@ func TestOldMirrorHidesNothing(t *testing.T) {
 	t.Parallel()
 	server, dsn := testkit.NewRedis(t), database(t)
 	s, other := newShop(t, server.URL(), dsn), newShop(t, server.URL(), dsn)
-	guest := newID(bff.PrefixGuestSession)
-	key := s.keys.Key("session", guest.String(), "wishlist")
+	guestID := newID(bff.PrefixGuestSession)
+	key := s.keys.Key("session", guestID.String(), "wishlist")
 	elsewhere := consumerstore.New(consumerstore.Config{
 		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}}, LeastTimeout: 10 * time.Second,
 	})
-	add(t, s, guest, newID(bff.PrefixProperty))
+	add(t, s, guestID, newID(bff.PrefixProperty))
 	before := s.list(key)
 	s.check(server.Kill())
-	add(t, s, guest, newID(bff.PrefixProperty))
+	add(t, s, guestID, newID(bff.PrefixProperty))
 	s.check(server.Start(s.ctx()))
 	// As if Redis had been unreachable, and had lost nothing.
 	restore := func() {
@@ -376,26 +377,26 @@ func TestOldMirrorHidesNothing(t *testing.T) {
 		s.check(s.redis.Do(s.ctx(), s.redis.B().Rpush().Key(key).Element(before...).Build()).Error())
 	}
 	restore()
-	if got, err := s.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+	if got, err := s.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 		t.Errorf("in the same process: %v %v", got, err)
 	}
 	s.del(key)
 	restore()
-	s.MirrorMissed(guest)
+	s.MirrorMissed(guestID)
 	ctx, cancel := context.WithCancel(s.ctx())
 	defer cancel()
 	go func() { _ = s.RepairMirrors(ctx) }()
 	for repaired := false; !repaired && ctx.Err() == nil; {
 		repaired = len(s.list(key)) == 1
 	}
-	if got, err := elsewhere.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+	if got, err := elsewhere.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 		t.Errorf("in another process: %v %v", got, err)
 	}
 
 	version, err := strconv.ParseInt(strings.Fields(before[0])[1], 10, 64)
 	s.check(err)
-	s.check(s.ReplaceMirror(s.ctx(), guest, "full", version, before[1:]...))
-	if got, err := elsewhere.ListWishlist(s.ctx(), guest); err != nil || len(got) != 2 {
+	s.check(s.ReplaceMirror(s.ctx(), guestID, "full", version, before[1:]...))
+	if got, err := elsewhere.ListWishlist(s.ctx(), guestID); err != nil || len(got) != 2 {
 		t.Errorf("after a late write: %v %v", got, err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Failures are the errors that the services answer with; nil = they work.
@@ -33,7 +35,7 @@ func (f Failure) DegradedReason() string { return string(f) }
 type Platform struct {
 	Hotels  []int // in the projection's order
 	Alike   []int // the hotels that are similar to every hotel
-	MapPins []consumer.MapPin
+	MapPins []discovery.MapPin
 	Gone    bool         // the projection knows no hotel
 	SoldOut map[int]bool // hotels without a price
 	NoBrand map[int]bool // tenants that theme-config does not know
@@ -83,8 +85,8 @@ func Number(id bff.ID) int {
 }
 
 // Listing is a hotel as the projection has it.
-func Listing(n int) consumer.Listing {
-	return consumer.Listing{
+func Listing(n int) hotel.Listing {
+	return hotel.Listing{
 		PropertyID: PropertyID(n), TenantID: TenantID(n / 10), TenantSlug: Slug, Country: "AF", City: "Kabul", GeoCell: "h3:cell",
 		Name:      bff.LocalizedString{Default: "House"},
 		Amenities: []string{"a", "b", "c", "d", "e", "f"},
@@ -92,8 +94,8 @@ func Listing(n int) consumer.Listing {
 }
 
 // Listings are hotels as the projection has them.
-func Listings(hotels []int) []consumer.Listing {
-	out := make([]consumer.Listing, 0, len(hotels))
+func Listings(hotels []int) []hotel.Listing {
+	out := make([]hotel.Listing, 0, len(hotels))
 	for _, n := range hotels {
 		out = append(out, Listing(n))
 	}
@@ -135,33 +137,33 @@ func (p *Platform) down() Failures {
 }
 
 // Search returns all hotels.
-func (p *Platform) Search(ctx context.Context, _ consumer.SearchQuery) (consumer.Listings, error) {
+func (p *Platform) Search(ctx context.Context, _ consumer.SearchQuery) (hotel.Listings, error) {
 	p.mu.Lock()
 	p.searches++
 	hang, err := p.hang, p.Down.Search
 	p.mu.Unlock()
 	if hang {
 		<-ctx.Done()
-		return consumer.Listings{}, ctx.Err()
+		return hotel.Listings{}, ctx.Err()
 	}
-	return consumer.Listings{Items: Listings(p.Hotels), Total: len(p.Hotels)}, err
+	return hotel.Listings{Items: Listings(p.Hotels), Total: len(p.Hotels)}, err
 }
 
 // FindProperty returns any hotel, as tenant 7's.
-func (p *Platform) FindProperty(_ context.Context, id bff.ID) (consumer.Projected, error) {
+func (p *Platform) FindProperty(_ context.Context, id bff.ID) (hotel.Projected, error) {
 	if p.Gone {
-		return consumer.Projected{}, &bff.Error{Code: bff.CodeResourceNotFound}
+		return hotel.Projected{}, &bff.Error{Code: bff.CodeResourceNotFound}
 	}
 	if err := p.down().Search; err != nil {
-		return consumer.Projected{}, err
+		return hotel.Projected{}, err
 	}
 	l := Listing(70)
 	l.PropertyID = id
-	return consumer.Projected{Listing: l, Popularity: &consumer.Popularity{BookedLast24h: 3}}, nil
+	return hotel.Projected{Listing: l, Popularity: &hotel.Popularity{BookedLast24h: 3}}, nil
 }
 
 // Similar returns the same hotels for every hotel.
-func (p *Platform) Similar(context.Context, bff.ID, int, bff.Locale) ([]consumer.Listing, error) {
+func (p *Platform) Similar(context.Context, bff.ID, int, bff.Locale) ([]hotel.Listing, error) {
 	if err := p.down().Similar; err != nil {
 		return nil, err
 	}
@@ -169,47 +171,47 @@ func (p *Platform) Similar(context.Context, bff.ID, int, bff.Locale) ([]consumer
 }
 
 // Pins returns a page of the pins.
-func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
+func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (discovery.Pins, error) {
 	p.mu.Lock()
 	p.pages = append(p.pages, q.Page)
 	p.mu.Unlock()
 	from := min(q.Page.Offset, len(p.MapPins))
 	items := slices.Clone(p.MapPins[from:min(from+q.Page.Limit, len(p.MapPins))])
-	return consumer.Pins{Items: items, Total: len(p.MapPins)}, p.down().Search
+	return discovery.Pins{Items: items, Total: len(p.MapPins)}, p.down().Search
 }
 
 // Availability returns a calendar of one day, with a price in the currency that
 // was asked for.
-func (p *Platform) Availability(_ context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
+func (p *Platform) Availability(_ context.Context, req discovery.AvailabilityRequest) (discovery.Availability, error) {
 	minor := Price.MinorString()
-	day := consumer.AvailabilityDay{Date: req.From, Available: true, CheapestNightlyMinor: &minor, Currency: req.Currency}
-	return consumer.Availability{PropertyID: req.PropertyID, Days: []consumer.AvailabilityDay{day}, Degraded: consumer.Degradations{}}, p.down().Search
+	day := discovery.AvailabilityDay{Date: req.From, Available: true, CheapestNightlyMinor: &minor, Currency: req.Currency}
+	return discovery.Availability{PropertyID: req.PropertyID, Days: []discovery.AvailabilityDay{day}, Degraded: discovery.Degradations{}}, p.down().Search
 }
 
 // Facets returns one facet.
-func (p *Platform) Facets(context.Context, string, string, bff.Locale) (consumer.FacetCatalog, error) {
-	return consumer.FacetCatalog{Facets: []consumer.Facet{{}}}, p.down().Search
+func (p *Platform) Facets(context.Context, string, string, bff.Locale) (hotel.FacetCatalog, error) {
+	return hotel.FacetCatalog{Facets: []hotel.Facet{{}}}, p.down().Search
 }
 
 // Suggest returns one suggestion, which says in which language it is.
-func (p *Platform) Suggest(_ context.Context, _ string, _ int, locale bff.Locale) (consumer.Suggestions, error) {
-	return consumer.Suggestions{Suggestions: []consumer.Suggestion{{Label: string(locale)}}}, p.down().Search
+func (p *Platform) Suggest(_ context.Context, _ string, _ int, locale bff.Locale) (hotel.Suggestions, error) {
+	return hotel.Suggestions{Suggestions: []hotel.Suggestion{{Label: string(locale)}}}, p.down().Search
 }
 
-func (p *Platform) rate() consumer.RateSnapshot {
+func (p *Platform) rate() hotel.RateSnapshot {
 	captured := time.Time{}
 	if p.Captured != nil {
 		captured = p.Captured()
 	}
-	return consumer.NewRateSnapshot(Price, Price, "tenant", captured)
+	return hotel.NewRateSnapshot(Price, Price, "tenant", captured)
 }
 
 // Preview returns the price of every hotel, and which are sold out.
-func (p *Platform) Preview(_ context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+func (p *Platform) Preview(_ context.Context, req hotel.PriceRequest) (hotel.Previews, error) {
 	if err := p.down().Pricing; err != nil {
 		return nil, err
 	}
-	out := consumer.Previews{}
+	out := hotel.Previews{}
 	for _, r := range req.Properties {
 		rate := p.rate()
 		if out[r.PropertyID] = &rate; p.SoldOut[Number(r.PropertyID)] {
@@ -220,39 +222,39 @@ func (p *Platform) Preview(_ context.Context, req consumer.PriceRequest) (consum
 }
 
 // Quote returns the price with a calendar of one night.
-func (p *Platform) Quote(_ context.Context, req consumer.PriceRequest, _ int) (consumer.Quote, error) {
+func (p *Platform) Quote(_ context.Context, req hotel.PriceRequest, _ int) (hotel.Quote, error) {
 	if err := p.down().Pricing; err != nil {
-		return consumer.Quote{}, err
+		return hotel.Quote{}, err
 	}
 	if p.SoldOut[Number(req.Properties[0].PropertyID)] {
-		return consumer.Quote{SoldOut: true}, nil
+		return hotel.Quote{SoldOut: true}, nil
 	}
 	r := p.rate()
-	return consumer.Quote{Rate: &r, Calendar: []consumer.CalendarDay{{Date: 20000, CheapestMinor: "1"}}}, nil
+	return hotel.Quote{Rate: &r, Calendar: []hotel.CalendarDay{{Date: 20000, CheapestMinor: "1"}}}, nil
 }
 
 // Peeks returns the brand of every tenant that has one.
-func (p *Platform) Peeks(_ context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+func (p *Platform) Peeks(_ context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
 	if err := p.down().Theme; err != nil {
 		return nil, err
 	}
-	out := map[bff.ID]consumer.BrandPeek{}
+	out := map[bff.ID]hotel.BrandPeek{}
 	for _, id := range tenants {
 		if !p.NoBrand[Number(id)] {
-			out[id] = consumer.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://example.com/logo.svg"}
+			out[id] = hotel.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://example.com/logo.svg"}
 		}
 	}
 	return out, nil
 }
 
 // Describe returns any hotel, as tenant 7's.
-func (p *Platform) Describe(_ context.Context, id bff.ID, _ bff.Locale) (consumer.Property, error) {
+func (p *Platform) Describe(_ context.Context, id bff.ID, _ bff.Locale) (hotel.Property, error) {
 	if err := p.down().Property; err != nil {
-		return consumer.Property{}, err
+		return hotel.Property{}, err
 	}
-	return consumer.Property{
-		PropertyID: id, TenantID: TenantID(7), Name: bff.LocalizedString{Default: "Described"}, Address: consumer.Address{Country: "AF"},
-		Rooms: []consumer.RoomTypeSummary{{RoomTypeID: "r"}}, Amenities: []consumer.Amenity{{Code: "a"}}, Photos: []consumer.Photo{{URL: "u"}},
+	return hotel.Property{
+		PropertyID: id, TenantID: TenantID(7), Name: bff.LocalizedString{Default: "Described"}, Address: hotel.Address{Country: "AF"},
+		Rooms: []hotel.RoomTypeSummary{{RoomTypeID: "r"}}, Amenities: []hotel.Amenity{{Code: "a"}}, Photos: []hotel.Photo{{URL: "u"}},
 	}, nil
 }
 

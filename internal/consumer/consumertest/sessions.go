@@ -8,6 +8,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 )
 
 // ErrAway is the error of a store that the test has taken away.
@@ -20,7 +21,7 @@ type Sessions struct {
 	sessions map[bff.ID]consumer.GuestSession
 	cleared  map[bff.ID]bool // as the first knows it
 	purged   map[bff.ID]bool // as the second does
-	refusals map[bff.ID]consumer.Refusal
+	refusals map[bff.ID]guest.Refusal
 	known    map[bff.ID]bool // by a wishlist or a hand-off
 	saves    int
 	renewals int
@@ -31,7 +32,7 @@ type Sessions struct {
 
 // NewSessions returns stores without sessions.
 func NewSessions() *Sessions {
-	s := &Sessions{refusals: map[bff.ID]consumer.Refusal{}, known: map[bff.ID]bool{}, purged: map[bff.ID]bool{}}
+	s := &Sessions{refusals: map[bff.ID]guest.Refusal{}, known: map[bff.ID]bool{}, purged: map[bff.ID]bool{}}
 	s.Lose()
 	return s
 }
@@ -79,7 +80,7 @@ func (s *Sessions) Kept(id bff.ID) (consumer.GuestSession, bool) {
 	return g, ok
 }
 
-// FindSession implements consumer.Sessions.
+// FindSession implements guest.Sessions.
 func (s *Sessions) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSession, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,22 +94,22 @@ func (s *Sessions) FindSession(ctx context.Context, id bff.ID) (consumer.GuestSe
 	case s.redis:
 		return consumer.GuestSession{}, false, ErrAway
 	case s.cleared[id]:
-		return consumer.GuestSession{}, false, consumer.ErrSessionCleared
+		return consumer.GuestSession{}, false, guest.ErrSessionCleared
 	default:
 		return g, ok, nil
 	}
 }
 
-// FindSessions implements consumer.Sessions.
-func (s *Sessions) FindSessions(ctx context.Context, ids []bff.ID) []consumer.FoundSession {
-	found := make([]consumer.FoundSession, len(ids))
+// FindSessions implements guest.Sessions.
+func (s *Sessions) FindSessions(ctx context.Context, ids []bff.ID) []guest.FoundSession {
+	found := make([]guest.FoundSession, len(ids))
 	for i, id := range ids {
 		found[i].GuestSession, found[i].Found, found[i].Err = s.FindSession(ctx, id)
 	}
 	return found
 }
 
-// KnowsSession implements consumer.Sessions.
+// KnowsSession implements guest.Sessions.
 func (s *Sessions) KnowsSession(_ context.Context, id bff.ID) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Sessions) KnowsSession(_ context.Context, id bff.ID) (bool, error) {
 	return s.known[id] || s.refusals[id].Refused, nil
 }
 
-// SaveSession implements consumer.Sessions.
+// SaveSession implements guest.Sessions.
 func (s *Sessions) SaveSession(_ context.Context, g consumer.GuestSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *Sessions) SaveSession(_ context.Context, g consumer.GuestSession) error
 	return nil
 }
 
-// RestoreSession implements consumer.Sessions.
+// RestoreSession implements guest.Sessions.
 func (s *Sessions) RestoreSession(ctx context.Context, g consumer.GuestSession) error {
 	if _, there := s.Kept(g.ID); there {
 		return nil
@@ -138,7 +139,7 @@ func (s *Sessions) RestoreSession(ctx context.Context, g consumer.GuestSession) 
 	return s.SaveSession(ctx, g)
 }
 
-// UpdateSession implements consumer.Sessions.
+// UpdateSession implements guest.Sessions.
 func (s *Sessions) UpdateSession(_ context.Context, id bff.ID, c consumer.SessionChange) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +153,7 @@ func (s *Sessions) UpdateSession(_ context.Context, id bff.ID, c consumer.Sessio
 	return ok, nil
 }
 
-// RenewSession implements consumer.Sessions.
+// RenewSession implements guest.Sessions.
 func (s *Sessions) RenewSession(context.Context, consumer.GuestSession, time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,7 @@ func (s *Sessions) RenewSession(context.Context, consumer.GuestSession, time.Tim
 	return nil
 }
 
-// PurgeSession implements consumer.Sessions.
+// PurgeSession implements guest.Sessions.
 func (s *Sessions) PurgeSession(_ context.Context, id bff.ID, _ *bff.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,18 +178,18 @@ func (s *Sessions) PurgeSession(_ context.Context, id bff.ID, _ *bff.Event) erro
 	return nil
 }
 
-// AddRefusal implements consumer.Refusals.
+// AddRefusal implements guest.Refusals.
 func (s *Sessions) AddRefusal(_ context.Context, g consumer.GuestSession, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.postgres {
 		return ErrAway
 	}
-	s.refusals[g.ID] = consumer.Refusal{Refused: true, Silent: g.Silent}
+	s.refusals[g.ID] = guest.Refusal{Refused: true, Silent: g.Silent}
 	return nil
 }
 
-// RemoveRefusal implements consumer.Refusals.
+// RemoveRefusal implements guest.Refusals.
 func (s *Sessions) RemoveRefusal(_ context.Context, id bff.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,12 +200,12 @@ func (s *Sessions) RemoveRefusal(_ context.Context, id bff.ID) error {
 	return nil
 }
 
-// FindRefusal implements consumer.Refusals.
-func (s *Sessions) FindRefusal(_ context.Context, id bff.ID) (consumer.Refusal, error) {
+// FindRefusal implements guest.Refusals.
+func (s *Sessions) FindRefusal(_ context.Context, id bff.ID) (guest.Refusal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.postgres {
-		return consumer.Refusal{}, ErrAway
+		return guest.Refusal{}, ErrAway
 	}
 	r := s.refusals[id]
 	r.Cleared = s.purged[id]

@@ -7,6 +7,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
@@ -36,8 +37,8 @@ func TestDetailIsPlain(t *testing.T) {
 	hotels := sim.Catalog().Properties
 	for i := 0; i < len(hotels); i += 7 {
 		hotel := hotels[i]
-		req := consumer.DetailRequest{
-			PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Stay: consumer.DefaultStay(noon),
+		req := discovery.DetailRequest{
+			PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Stay: discovery.DefaultStay(noon),
 			Locale: locales[i%len(locales)], Currency: bff.Currencies()[i/7%7],
 		}
 		req.Stay.Occupancy.Children, req.Stay.Occupancy.ChildrenAges = 2, []int{3, 11}
@@ -57,7 +58,7 @@ func TestDetailIsPlain(t *testing.T) {
 		if string(gotJSON) != string(wantJSON) {
 			t.Fatalf("%s got\n%s\nwant\n%s", hotel.PropertyID, gotJSON, wantJSON)
 		}
-		var again consumer.HotelDetail
+		var again discovery.HotelDetail
 		if err := json.Unmarshal(gotJSON, &again); err != nil || again.Property.PropertyID != req.PropertyID {
 			t.Errorf("%s cannot be read again: %v", hotel.PropertyID, err)
 		}
@@ -76,7 +77,7 @@ func TestSearchIsPlain(t *testing.T) {
 		{Geo: consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34.5, Lng: 69.2, RadiusKm: 30}}, Sort: consumer.SortDistanceAsc, Locale: bff.LocaleEnglish},
 		{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: "Nowhere"}, Locale: bff.LocalePashto},
 	} {
-		q.Dates, q.Occupancy, q.Currency = consumer.DefaultStay(noon).Dates, bff.DefaultOccupancy(), bff.AFN
+		q.Dates, q.Occupancy, q.Currency = discovery.DefaultStay(noon).Dates, bff.DefaultOccupancy(), bff.AFN
 		q.Page.Limit = consumer.MaxPageLimit
 		want, wantErr := plain.Find(t.Context(), q, noon)
 		got, err := ours.Find(t.Context(), q, noon)

@@ -14,6 +14,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -79,7 +80,7 @@ func TestTolerance(t *testing.T) {
 	}
 	policy := func(t *testing.T, up *consumerupstream.Upstreams) (any, error) {
 		t.Helper()
-		q, err := up.Pricing.Quote(t.Context(), consumer.PriceRequest{}, 7)
+		q, err := up.Pricing.Quote(t.Context(), hotel.PriceRequest{}, 7)
 		if err != nil || q.Rate == nil {
 			return nil, err
 		}

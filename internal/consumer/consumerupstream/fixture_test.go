@@ -9,6 +9,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
 )
 
 // upstreamsOn are the clients of a platform that is reached without a network.
@@ -25,12 +26,12 @@ func upstreamsOn(tb testing.TB, platform http.RoundTripper) *consumerupstream.Up
 	return up
 }
 
-func finderOn(tb testing.TB, platform http.RoundTripper) *consumer.Finder {
+func finderOn(tb testing.TB, platform http.RoundTripper) *discovery.Finder {
 	tb.Helper()
 	up := upstreamsOn(tb, platform)
-	return &consumer.Finder{
+	return &discovery.Finder{
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: consumer.Budgets{Rates: time.Minute, Brand: time.Minute},
+		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -107,7 +107,7 @@ const previewRoute = "/v1/pricing/quotes/preview"
 
 // preview writes the body of the request. Everything in it has one of a few
 // forms that need no escaping: ids, dates, codes of closed sets.
-func preview(req consumer.PriceRequest, calendarDays int) json.RawMessage {
+func preview(req hotel.PriceRequest, calendarDays int) json.RawMessage {
 	b := make([]byte, 0, 256+100*len(req.Properties))
 	b = append(b, `{"properties":[`...)
 	for i, p := range req.Properties {
@@ -144,7 +144,7 @@ func preview(req consumer.PriceRequest, calendarDays int) json.RawMessage {
 }
 
 // quotes returns prices, and the properties that pricing has none for.
-func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calendarDays int) (out []quote, soldOut []bff.ID, err error) {
+func (p *Pricing) quotes(ctx context.Context, req hotel.PriceRequest, calendarDays int) (out []quote, soldOut []bff.ID, err error) {
 	err = p.client.Post(ctx, previewRoute, previewRoute, preview(req, calendarDays), upstream.Reading(func(r *jsonscan.Reader) {
 		there := false
 		for name := range r.Object() {
@@ -172,12 +172,12 @@ func (p *Pricing) quotes(ctx context.Context, req consumer.PriceRequest, calenda
 
 // Preview returns the cheapest prices by property. A quote that does not read
 // exactly is dropped and reported: a guessed price is worse than none.
-func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+func (p *Pricing) Preview(ctx context.Context, req hotel.PriceRequest) (hotel.Previews, error) {
 	quotes, soldOut, err := p.quotes(ctx, req, 0)
 	if err != nil {
 		return nil, err
 	}
-	rates := make(consumer.Previews, len(quotes)+len(soldOut))
+	rates := make(hotel.Previews, len(quotes)+len(soldOut))
 	for _, id := range soldOut {
 		rates[id] = nil
 	}
@@ -190,9 +190,9 @@ func (p *Pricing) Preview(ctx context.Context, req consumer.PriceRequest) (consu
 }
 
 // Quote returns the price of one property and of the nights around it.
-func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendarDays int) (consumer.Quote, error) {
+func (p *Pricing) Quote(ctx context.Context, req hotel.PriceRequest, calendarDays int) (hotel.Quote, error) {
 	quotes, soldOut, err := p.quotes(ctx, req, calendarDays)
-	out := consumer.Quote{SoldOut: len(soldOut) > 0}
+	out := hotel.Quote{SoldOut: len(soldOut) > 0}
 	if err != nil || len(quotes) == 0 {
 		return out, err
 	}
@@ -205,7 +205,7 @@ func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendar
 			p.client.Drift(previewRoute, "calendar.cheapest")
 			continue
 		}
-		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.date, CheapestMinor: m.MinorString(), Currency: m.Currency})
+		out.Calendar = append(out.Calendar, hotel.CalendarDay{Date: d.date, CheapestMinor: m.MinorString(), Currency: m.Currency})
 	}
 	return out, nil
 }
@@ -213,12 +213,12 @@ func (p *Pricing) Quote(ctx context.Context, req consumer.PriceRequest, calendar
 // displayPolicies say in whose currency a price is shown.
 var displayPolicies = []string{"tenant", "user-preferred", "fallback"}
 
-func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
+func (p *Pricing) snapshot(q quote) (hotel.RateSnapshot, bool) {
 	nightly, err1 := bff.ParseMicros(q.cheapestNightly)
 	total, err2 := bff.ParseMicros(q.totalForStay)
 	if err1 != nil || err2 != nil || nightly.Currency != total.Currency {
 		p.client.Drift(previewRoute, "cheapestNightly")
-		return consumer.RateSnapshot{}, false
+		return hotel.RateSnapshot{}, false
 	}
 	if !slices.Contains(displayPolicies, q.displayPolicy) {
 		// The set is closed: front ends branch on it. The price is right all the
@@ -226,7 +226,7 @@ func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
 		p.client.Drift(previewRoute, "currencyDisplayPolicy")
 		q.displayPolicy = "fallback"
 	}
-	rate := consumer.NewRateSnapshot(nightly, total, q.displayPolicy, q.capturedAt)
+	rate := hotel.NewRateSnapshot(nightly, total, q.displayPolicy, q.capturedAt)
 	rate.FxSnapshotID, rate.Sharia = q.fxSnapshot, q.sharia
 	for _, t := range q.taxes {
 		amount, err := bff.ParseMicros(t.amount)
@@ -234,7 +234,7 @@ func (p *Pricing) snapshot(q quote) (consumer.RateSnapshot, bool) {
 			p.client.Drift(previewRoute, "taxes.amount")
 			continue
 		}
-		rate.Taxes = append(rate.Taxes, consumer.Tax{
+		rate.Taxes = append(rate.Taxes, hotel.Tax{
 			Code: t.code, Minor: amount.MinorString(), Currency: amount.Currency, Included: t.included,
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -14,19 +14,19 @@ import (
 type Property struct{ client *upstream.Client }
 
 // Describe returns a hotel in one locale.
-func (p *Property) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
-	var out consumer.Property
+func (p *Property) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error) {
+	var out hotel.Property
 	const route = "/api/v1/properties/{propertyId}"
 	err := p.client.Get(ctx, route, upstream.Path(route, id.String()), url.Values{"locale": {string(locale)}},
 		upstream.Reading(func(r *jsonscan.Reader) { out = readProperty(r, locale) }))
 	if err != nil {
-		return consumer.Property{}, failed(err)
+		return hotel.Property{}, failed(err)
 	}
 	return out, nil
 }
 
-func readProperty(r *jsonscan.Reader, locale bff.Locale) consumer.Property {
-	p := consumer.Property{Amenities: []consumer.Amenity{}, Photos: []consumer.Photo{}}
+func readProperty(r *jsonscan.Reader, locale bff.Locale) hotel.Property {
+	p := hotel.Property{Amenities: []hotel.Amenity{}, Photos: []hotel.Photo{}}
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
@@ -65,12 +65,12 @@ func readProperty(r *jsonscan.Reader, locale bff.Locale) consumer.Property {
 	r.Require(!p.PropertyID.IsZero(), "propertyId")
 	r.Require(!p.TenantID.IsZero(), "tenantId")
 	if r.Require(p.Rooms != nil, "rooms"); p.Rooms == nil {
-		p.Rooms = []consumer.RoomTypeSummary{}
+		p.Rooms = []hotel.RoomTypeSummary{}
 	}
 	return p
 }
 
-func readAddress(r *jsonscan.Reader) (a consumer.Address) {
+func readAddress(r *jsonscan.Reader) (a hotel.Address) {
 	for name := range r.Object() {
 		switch name {
 		case "line":
@@ -87,19 +87,19 @@ func readAddress(r *jsonscan.Reader) (a consumer.Address) {
 }
 
 // readRooms returns nil only where there is no list.
-func readRooms(r *jsonscan.Reader) []consumer.RoomTypeSummary {
+func readRooms(r *jsonscan.Reader) []hotel.RoomTypeSummary {
 	if r.Null() {
 		return nil
 	}
-	rooms := make([]consumer.RoomTypeSummary, 0, 4)
+	rooms := make([]hotel.RoomTypeSummary, 0, 4)
 	for range r.Array() {
 		rooms = append(rooms, readRoom(r))
 	}
 	return rooms
 }
 
-func readRoom(r *jsonscan.Reader) consumer.RoomTypeSummary {
-	room := consumer.RoomTypeSummary{Beds: []consumer.Bed{}, Amenities: []string{}, PhotoURLs: []string{}}
+func readRoom(r *jsonscan.Reader) hotel.RoomTypeSummary {
+	room := hotel.RoomTypeSummary{Beds: []hotel.Bed{}, Amenities: []string{}, PhotoURLs: []string{}}
 	for name := range r.Object() {
 		switch name {
 		case "roomTypeId":
@@ -132,7 +132,7 @@ func readRoom(r *jsonscan.Reader) consumer.RoomTypeSummary {
 	return room
 }
 
-func readBed(r *jsonscan.Reader) (b consumer.Bed) {
+func readBed(r *jsonscan.Reader) (b hotel.Bed) {
 	for name := range r.Object() {
 		switch name {
 		case "type":
@@ -144,10 +144,10 @@ func readBed(r *jsonscan.Reader) (b consumer.Bed) {
 	return b
 }
 
-func readAmenities(r *jsonscan.Reader, locale bff.Locale) []consumer.Amenity {
-	out := make([]consumer.Amenity, 0, 32)
+func readAmenities(r *jsonscan.Reader, locale bff.Locale) []hotel.Amenity {
+	out := make([]hotel.Amenity, 0, 32)
 	for range r.Array() {
-		var a consumer.Amenity
+		var a hotel.Amenity
 		for name := range r.Object() {
 			switch name {
 			case "code":
@@ -169,10 +169,10 @@ func readAmenities(r *jsonscan.Reader, locale bff.Locale) []consumer.Amenity {
 	return out
 }
 
-func readPhotos(r *jsonscan.Reader, locale bff.Locale) []consumer.Photo {
-	out := make([]consumer.Photo, 0, 8)
+func readPhotos(r *jsonscan.Reader, locale bff.Locale) []hotel.Photo {
+	out := make([]hotel.Photo, 0, 8)
 	for range r.Array() {
-		var p consumer.Photo
+		var p hotel.Photo
 		for name := range r.Object() {
 			switch name {
 			case "url":
@@ -188,7 +188,7 @@ func readPhotos(r *jsonscan.Reader, locale bff.Locale) []consumer.Photo {
 	return out
 }
 
-func readPolicies(r *jsonscan.Reader, locale bff.Locale) (p consumer.Policies) {
+func readPolicies(r *jsonscan.Reader, locale bff.Locale) (p hotel.Policies) {
 	for name := range r.Object() {
 		switch name {
 		case "cancellation":

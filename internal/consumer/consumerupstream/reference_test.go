@@ -13,12 +13,14 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // plainly reads the platform in the plainest way: encoding/json into structs,
 // structs into the domain. What the service does faster must come out the same.
 type plainly struct {
-	consumer.Searcher // what a hotel's page does not ask for
+	discovery.Searcher // what a hotel's page does not ask for
 
 	platform http.RoundTripper
 }
@@ -86,53 +88,53 @@ type plainPicture struct {
 }
 
 type plainListing struct {
-	PropertyID   bff.ID                `json:"propertyId"`
-	TenantID     bff.ID                `json:"tenantId"`
-	TenantSlug   string                `json:"tenantSlug"`
-	Name         plainText             `json:"name"`
-	City         string                `json:"city"`
-	Region       string                `json:"region"`
-	Country      string                `json:"country"`
-	PropertyType string                `json:"propertyType"`
-	Geo          consumer.LatLng       `json:"geo"`
-	GeoCell      string                `json:"geoCell"`
-	Thumbnail    plainPicture          `json:"thumbnail"`
-	StarRating   *float64              `json:"starRating"`
-	GuestRating  *consumer.GuestRating `json:"guestRating"`
-	Amenities    []string              `json:"amenities"`
-	Sharia       bool                  `json:"shariaCompliant"`
-	ListedAt     time.Time             `json:"listedAt"`
-	DistanceKm   *float64              `json:"distanceKm"`
+	PropertyID   bff.ID             `json:"propertyId"`
+	TenantID     bff.ID             `json:"tenantId"`
+	TenantSlug   string             `json:"tenantSlug"`
+	Name         plainText          `json:"name"`
+	City         string             `json:"city"`
+	Region       string             `json:"region"`
+	Country      string             `json:"country"`
+	PropertyType string             `json:"propertyType"`
+	Geo          hotel.LatLng       `json:"geo"`
+	GeoCell      string             `json:"geoCell"`
+	Thumbnail    plainPicture       `json:"thumbnail"`
+	StarRating   *float64           `json:"starRating"`
+	GuestRating  *hotel.GuestRating `json:"guestRating"`
+	Amenities    []string           `json:"amenities"`
+	Sharia       bool               `json:"shariaCompliant"`
+	ListedAt     time.Time          `json:"listedAt"`
+	DistanceKm   *float64           `json:"distanceKm"`
 }
 
-func (l plainListing) domain(locale bff.Locale) consumer.Listing {
-	return consumer.Listing{
+func (l plainListing) domain(locale bff.Locale) hotel.Listing {
+	return hotel.Listing{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name.localized(),
 		City: l.City, Region: l.Region, Country: l.Country, PropertyType: l.PropertyType, Geo: l.Geo, GeoCell: l.GeoCell,
-		Thumbnail:  consumer.Image{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt.in(locale)},
+		Thumbnail:  hotel.Image{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt.in(locale)},
 		StarRating: l.StarRating, GuestRating: l.GuestRating, Amenities: plainKebabs(l.Amenities), Sharia: l.Sharia,
 		ListedAt: l.ListedAt, DistanceKm: l.DistanceKm,
 	}
 }
 
-func plainListings(in []plainListing, locale bff.Locale) []consumer.Listing {
-	out := make([]consumer.Listing, 0, len(in))
+func plainListings(in []plainListing, locale bff.Locale) []hotel.Listing {
+	out := make([]hotel.Listing, 0, len(in))
 	for _, l := range in {
 		out = append(out, l.domain(locale))
 	}
 	return out
 }
 
-func (p plainly) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
+func (p plainly) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, error) {
 	var out struct {
-		Listing    plainListing         `json:"listing"`
-		Popularity *consumer.Popularity `json:"popularity"`
+		Listing    plainListing      `json:"listing"`
+		Popularity *hotel.Popularity `json:"popularity"`
 	}
 	err := p.ask(ctx, http.MethodGet, "/search-aggregation/api/v1/properties/"+id.String(), nil, &out)
-	return consumer.Projected{Listing: out.Listing.domain(bff.DefaultLocale), Popularity: out.Popularity}, err
+	return hotel.Projected{Listing: out.Listing.domain(bff.DefaultLocale), Popularity: out.Popularity}, err
 }
 
-func (p plainly) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]consumer.Listing, error) {
+func (p plainly) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]hotel.Listing, error) {
 	var out struct {
 		Items []plainListing `json:"items"`
 	}
@@ -141,7 +143,7 @@ func (p plainly) Similar(ctx context.Context, id bff.ID, limit int, locale bff.L
 	return plainListings(out.Items, locale), err
 }
 
-func (p plainly) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
+func (p plainly) Search(ctx context.Context, q consumer.SearchQuery) (hotel.Listings, error) {
 	var out struct {
 		Items            []plainListing  `json:"items"`
 		Total            int             `json:"total"`
@@ -149,29 +151,29 @@ func (p plainly) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 		QueryRewriteHint json.RawMessage `json:"queryRewriteHint"`
 	}
 	err := p.ask(ctx, http.MethodPost, "/search-aggregation/api/v1/search/listings", q, &out)
-	return consumer.Listings{
+	return hotel.Listings{
 		Items: plainListings(out.Items, q.Locale), Total: out.Total, AIProvenance: out.AIProvenance, QueryRewriteHint: out.QueryRewriteHint,
 	}, err
 }
 
-func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (consumer.Property, error) {
+func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error) {
 	var in struct {
-		PropertyID   bff.ID           `json:"propertyId"`
-		TenantID     bff.ID           `json:"tenantId"`
-		Name         plainText        `json:"name"`
-		Description  *plainText       `json:"description"`
-		StarRating   *float64         `json:"starRating"`
-		PropertyType string           `json:"propertyType"`
-		Address      consumer.Address `json:"address"`
-		Geo          consumer.LatLng  `json:"geo"`
+		PropertyID   bff.ID        `json:"propertyId"`
+		TenantID     bff.ID        `json:"tenantId"`
+		Name         plainText     `json:"name"`
+		Description  *plainText    `json:"description"`
+		StarRating   *float64      `json:"starRating"`
+		PropertyType string        `json:"propertyType"`
+		Address      hotel.Address `json:"address"`
+		Geo          hotel.LatLng  `json:"geo"`
 		Rooms        []struct {
-			RoomTypeID   string                `json:"roomTypeId"`
-			Name         plainText             `json:"name"`
-			MaxOccupancy consumer.RoomCapacity `json:"maxOccupancy"`
-			Beds         []consumer.Bed        `json:"beds"`
-			SizeSqm      *float64              `json:"sizeSqm"`
-			Amenities    []string              `json:"amenities"`
-			PhotoURLs    []string              `json:"photoUrls"`
+			RoomTypeID   string             `json:"roomTypeId"`
+			Name         plainText          `json:"name"`
+			MaxOccupancy hotel.RoomCapacity `json:"maxOccupancy"`
+			Beds         []hotel.Bed        `json:"beds"`
+			SizeSqm      *float64           `json:"sizeSqm"`
+			Amenities    []string           `json:"amenities"`
+			PhotoURLs    []string           `json:"photoUrls"`
 		} `json:"rooms"`
 		Amenities []struct {
 			Code     string    `json:"code"`
@@ -188,11 +190,11 @@ func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (co
 		TranslationProvenance json.RawMessage `json:"translationProvenance"`
 	}
 	err := p.ask(ctx, http.MethodGet, "/property/api/v1/properties/"+id.String()+"?locale="+string(locale), nil, &in)
-	out := consumer.Property{
+	out := hotel.Property{
 		PropertyID: in.PropertyID, TenantID: in.TenantID, Name: in.Name.localized(), PropertyType: in.PropertyType,
 		StarRating: in.StarRating, Address: in.Address, Geo: in.Geo, Sharia: in.Sharia, TranslationProvenance: in.TranslationProvenance,
-		Rooms: []consumer.RoomTypeSummary{}, Amenities: []consumer.Amenity{}, Photos: []consumer.Photo{},
-		Policies: consumer.Policies{
+		Rooms: []hotel.RoomTypeSummary{}, Amenities: []hotel.Amenity{}, Photos: []hotel.Photo{},
+		Policies: hotel.Policies{
 			Cancellation: in.Policies.Cancellation.in(locale), CheckIn: in.Policies.CheckIn, CheckOut: in.Policies.CheckOut,
 		},
 	}
@@ -201,22 +203,22 @@ func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (co
 		out.Description = &d
 	}
 	for _, r := range in.Rooms {
-		out.Rooms = append(out.Rooms, consumer.RoomTypeSummary{
+		out.Rooms = append(out.Rooms, hotel.RoomTypeSummary{
 			RoomTypeID: r.RoomTypeID, Name: r.Name.localized(), MaxOccupancy: r.MaxOccupancy, SizeSqm: r.SizeSqm,
-			Beds: append([]consumer.Bed{}, r.Beds...), Amenities: plainKebabs(r.Amenities), PhotoURLs: append([]string{}, r.PhotoURLs...),
+			Beds: append([]hotel.Bed{}, r.Beds...), Amenities: plainKebabs(r.Amenities), PhotoURLs: append([]string{}, r.PhotoURLs...),
 		})
 	}
 	for _, a := range in.Amenities {
 		codes := plainKebabs([]string{a.Code, a.Category})
-		out.Amenities = append(out.Amenities, consumer.Amenity{Code: codes[0], Label: a.Label.in(locale), Category: codes[1]})
+		out.Amenities = append(out.Amenities, hotel.Amenity{Code: codes[0], Label: a.Label.in(locale), Category: codes[1]})
 	}
 	for _, f := range in.Photos {
-		out.Photos = append(out.Photos, consumer.Photo{URL: f.URL, Alt: f.Alt.in(locale), IsHero: f.IsHero})
+		out.Photos = append(out.Photos, hotel.Photo{URL: f.URL, Alt: f.Alt.in(locale), IsHero: f.IsHero})
 	}
 	return out, err
 }
 
-func (p plainly) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
+func (p plainly) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
 	var out struct {
 		BrandPeeks []struct {
 			TenantID     bff.ID    `json:"tenantId"`
@@ -226,9 +228,9 @@ func (p plainly) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consum
 		} `json:"brandPeeks"`
 	}
 	err := p.ask(ctx, http.MethodPost, "/theme-config/api/v1/brand-peeks/batch", map[string]any{"tenantIds": tenants}, &out)
-	peeks := map[bff.ID]consumer.BrandPeek{}
+	peeks := map[bff.ID]hotel.BrandPeek{}
 	for _, b := range out.BrandPeeks {
-		peeks[b.TenantID] = consumer.BrandPeek{PrimaryColor: b.PrimaryColor, LogoURL: b.LogoURL, BrandName: b.BrandName.localized()}
+		peeks[b.TenantID] = hotel.BrandPeek{PrimaryColor: b.PrimaryColor, LogoURL: b.LogoURL, BrandName: b.BrandName.localized()}
 	}
 	return peeks, err
 }
@@ -262,17 +264,17 @@ func plainMoney(s string) bff.Money {
 	return m
 }
 
-func (q plainQuote) rate() consumer.RateSnapshot {
-	rate := consumer.NewRateSnapshot(plainMoney(q.CheapestNightly), plainMoney(q.TotalForStay), q.DisplayPolicy, q.CapturedAt)
+func (q plainQuote) rate() hotel.RateSnapshot {
+	rate := hotel.NewRateSnapshot(plainMoney(q.CheapestNightly), plainMoney(q.TotalForStay), q.DisplayPolicy, q.CapturedAt)
 	rate.FxSnapshotID, rate.Sharia = q.FxSnapshotID, q.RatePlan.Sharia
 	for _, t := range q.Taxes {
 		m := plainMoney(t.Amount)
-		rate.Taxes = append(rate.Taxes, consumer.Tax{Code: t.Code, Minor: m.MinorString(), Currency: m.Currency, Included: t.Included})
+		rate.Taxes = append(rate.Taxes, hotel.Tax{Code: t.Code, Minor: m.MinorString(), Currency: m.Currency, Included: t.Included})
 	}
 	return rate
 }
 
-func (p plainly) quotes(ctx context.Context, req consumer.PriceRequest, days int) ([]plainQuote, []bff.ID, error) {
+func (p plainly) quotes(ctx context.Context, req hotel.PriceRequest, days int) ([]plainQuote, []bff.ID, error) {
 	refs := []map[string]bff.ID{}
 	for _, r := range req.Properties {
 		refs = append(refs, map[string]bff.ID{"propertyId": r.PropertyID, "tenantId": r.TenantID})
@@ -287,9 +289,9 @@ func (p plainly) quotes(ctx context.Context, req consumer.PriceRequest, days int
 	return out.Quotes, out.Missing, err
 }
 
-func (p plainly) Preview(ctx context.Context, req consumer.PriceRequest) (consumer.Previews, error) {
+func (p plainly) Preview(ctx context.Context, req hotel.PriceRequest) (hotel.Previews, error) {
 	quotes, soldOut, err := p.quotes(ctx, req, 0)
-	rates := consumer.Previews{}
+	rates := hotel.Previews{}
 	for _, id := range soldOut {
 		rates[id] = nil
 	}
@@ -300,9 +302,9 @@ func (p plainly) Preview(ctx context.Context, req consumer.PriceRequest) (consum
 	return rates, err
 }
 
-func (p plainly) Quote(ctx context.Context, req consumer.PriceRequest, days int) (consumer.Quote, error) {
+func (p plainly) Quote(ctx context.Context, req hotel.PriceRequest, days int) (hotel.Quote, error) {
 	quotes, soldOut, err := p.quotes(ctx, req, days)
-	out := consumer.Quote{SoldOut: len(soldOut) > 0}
+	out := hotel.Quote{SoldOut: len(soldOut) > 0}
 	if err != nil || len(quotes) == 0 {
 		return out, err
 	}
@@ -310,7 +312,7 @@ func (p plainly) Quote(ctx context.Context, req consumer.PriceRequest, days int)
 	out.Rate = &rate
 	for _, d := range quotes[0].Calendar {
 		m := plainMoney(d.Cheapest)
-		out.Calendar = append(out.Calendar, consumer.CalendarDay{Date: d.Date, CheapestMinor: m.MinorString(), Currency: m.Currency})
+		out.Calendar = append(out.Calendar, hotel.CalendarDay{Date: d.Date, CheapestMinor: m.MinorString(), Currency: m.Currency})
 	}
 	return out, nil
 }

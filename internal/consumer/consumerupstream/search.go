@@ -8,6 +8,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -26,8 +28,8 @@ func query(q consumer.SearchQuery) consumer.SearchQuery {
 }
 
 // Search returns a page of listings.
-func (s *Search) Search(ctx context.Context, q consumer.SearchQuery) (consumer.Listings, error) {
-	var out consumer.Listings
+func (s *Search) Search(ctx context.Context, q consumer.SearchQuery) (hotel.Listings, error) {
+	var out hotel.Listings
 	const route = "/api/v1/search/listings"
 	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
@@ -43,29 +45,29 @@ func (s *Search) Search(ctx context.Context, q consumer.SearchQuery) (consumer.L
 			}
 		}
 		if r.Require(out.Items != nil, "items"); out.Items == nil {
-			out.Items = []consumer.Listing{}
+			out.Items = []hotel.Listing{}
 		}
 	}), upstream.Idempotent())
 	if err != nil {
-		return consumer.Listings{}, failed(err)
+		return hotel.Listings{}, failed(err)
 	}
 	return out, nil
 }
 
 // FindProperty resolves a property to its listing.
-func (s *Search) FindProperty(ctx context.Context, id bff.ID) (consumer.Projected, error) {
-	var out consumer.Projected
+func (s *Search) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, error) {
+	var out hotel.Projected
 	const route = "/api/v1/properties/{propertyId}"
 	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), nil, upstream.Reading(func(r *jsonscan.Reader) { out = readProjected(r) }))
 	if err != nil {
-		return consumer.Projected{}, failed(err)
+		return hotel.Projected{}, failed(err)
 	}
 	return out, nil
 }
 
 // Similar returns hotels like the given one.
-func (s *Search) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]consumer.Listing, error) {
-	var out []consumer.Listing
+func (s *Search) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]hotel.Listing, error) {
+	var out []hotel.Listing
 	const route = "/api/v1/properties/{propertyId}/similar"
 	q := url.Values{"limit": {strconv.Itoa(limit)}, "locale": {string(locale)}}
 	err := s.client.Get(ctx, route, upstream.Path(route, id.String()), q, upstream.Reading(func(r *jsonscan.Reader) {
@@ -82,8 +84,8 @@ func (s *Search) Similar(ctx context.Context, id bff.ID, limit int, locale bff.L
 }
 
 // Pins returns a page of the map.
-func (s *Search) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pins, error) {
-	var out consumer.Pins
+func (s *Search) Pins(ctx context.Context, q consumer.SearchQuery) (discovery.Pins, error) {
+	var out discovery.Pins
 	const route = "/api/v1/search/map"
 	err := s.client.Post(ctx, route, route, query(q), upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
@@ -95,17 +97,17 @@ func (s *Search) Pins(ctx context.Context, q consumer.SearchQuery) (consumer.Pin
 			}
 		}
 		if r.Require(out.Items != nil, "pins"); out.Items == nil {
-			out.Items = []consumer.MapPin{}
+			out.Items = []discovery.MapPin{}
 		}
 	}), upstream.Idempotent())
 	if err != nil {
-		return consumer.Pins{}, failed(err)
+		return discovery.Pins{}, failed(err)
 	}
 	return out, nil
 }
 
 // Availability returns a hotel's calendar.
-func (s *Search) Availability(ctx context.Context, req consumer.AvailabilityRequest) (consumer.Availability, error) {
+func (s *Search) Availability(ctx context.Context, req discovery.AvailabilityRequest) (discovery.Availability, error) {
 	q := url.Values{
 		"from": {req.From.String()}, "to": {req.To.String()}, "currency": {string(req.Currency)},
 		"adults": {strconv.Itoa(req.Occupancy.Adults)}, "children": {strconv.Itoa(req.Occupancy.Children)},
@@ -118,7 +120,7 @@ func (s *Search) Availability(ctx context.Context, req consumer.AvailabilityRequ
 		}
 		q.Set("childrenAges", strings.Join(ages, ","))
 	}
-	a := consumer.Availability{PropertyID: req.PropertyID, Degraded: consumer.Degradations{}}
+	a := discovery.Availability{PropertyID: req.PropertyID, Degraded: discovery.Degradations{}}
 	const route = "/api/v1/properties/{propertyId}/availability"
 	err := s.client.Get(ctx, route, upstream.Path(route, req.PropertyID.String()), q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
@@ -127,22 +129,22 @@ func (s *Search) Availability(ctx context.Context, req consumer.AvailabilityRequ
 			}
 		}
 		if r.Require(a.Days != nil, "days"); a.Days == nil {
-			a.Days = []consumer.AvailabilityDay{}
+			a.Days = []discovery.AvailabilityDay{}
 		}
 	}))
 	if err != nil {
-		return consumer.Availability{}, failed(err)
+		return discovery.Availability{}, failed(err)
 	}
 	return a, nil
 }
 
 // Facets returns what a region can be filtered by.
-func (s *Search) Facets(ctx context.Context, country, region string, locale bff.Locale) (consumer.FacetCatalog, error) {
+func (s *Search) Facets(ctx context.Context, country, region string, locale bff.Locale) (hotel.FacetCatalog, error) {
 	q := url.Values{"country": {country}, "locale": {string(locale)}}
 	if region != "" {
 		q.Set("region", region)
 	}
-	var out consumer.FacetCatalog
+	var out hotel.FacetCatalog
 	const route = "/api/v1/facets"
 	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *jsonscan.Reader) {
 		for name := range r.Object() {
@@ -156,18 +158,18 @@ func (s *Search) Facets(ctx context.Context, country, region string, locale bff.
 			}
 		}
 		if r.Require(out.Facets != nil, "facets"); out.Facets == nil {
-			out.Facets = []consumer.Facet{}
+			out.Facets = []hotel.Facet{}
 		}
 	}))
 	if err != nil {
-		return consumer.FacetCatalog{}, failed(err)
+		return hotel.FacetCatalog{}, failed(err)
 	}
 	return out, nil
 }
 
 // Suggest completes what a guest typed.
-func (s *Search) Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (consumer.Suggestions, error) {
-	var out consumer.Suggestions
+func (s *Search) Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (hotel.Suggestions, error) {
+	var out hotel.Suggestions
 	const route = "/api/v1/suggest"
 	q := url.Values{"q": {typed}, "limit": {strconv.Itoa(limit)}, "locale": {string(locale)}}
 	err := s.client.Get(ctx, route, route, q, upstream.Reading(func(r *jsonscan.Reader) {
@@ -177,11 +179,11 @@ func (s *Search) Suggest(ctx context.Context, typed string, limit int, locale bf
 			}
 		}
 		if r.Require(out.Suggestions != nil, "suggestions"); out.Suggestions == nil {
-			out.Suggestions = []consumer.Suggestion{}
+			out.Suggestions = []hotel.Suggestion{}
 		}
 	}))
 	if err != nil {
-		return consumer.Suggestions{}, failed(err)
+		return hotel.Suggestions{}, failed(err)
 	}
 	return out, nil
 }

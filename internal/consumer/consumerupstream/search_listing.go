@@ -2,7 +2,7 @@ package consumerupstream
 
 import (
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
@@ -13,11 +13,11 @@ func nameable(property, tenant bff.ID) bool {
 }
 
 // readListings reads the items of an answer; nil only where there is no list.
-func readListings(r *jsonscan.Reader, locale bff.Locale) []consumer.Listing {
+func readListings(r *jsonscan.Reader, locale bff.Locale) []hotel.Listing {
 	if r.Null() {
 		return nil
 	}
-	out := make([]consumer.Listing, 0, 4)
+	out := make([]hotel.Listing, 0, 4)
 	for range r.Array() {
 		l := readListing(r, locale)
 		r.Require(!l.PropertyID.IsZero(), "items.propertyId")
@@ -30,8 +30,8 @@ func readListings(r *jsonscan.Reader, locale bff.Locale) []consumer.Listing {
 	return out
 }
 
-func readListing(r *jsonscan.Reader, locale bff.Locale) consumer.Listing {
-	l := consumer.Listing{Amenities: []string{}}
+func readListing(r *jsonscan.Reader, locale bff.Locale) hotel.Listing {
+	l := hotel.Listing{Amenities: []string{}}
 	for name := range r.Object() {
 		switch name {
 		case "propertyId":
@@ -80,11 +80,11 @@ func readListing(r *jsonscan.Reader, locale bff.Locale) consumer.Listing {
 	return l
 }
 
-func readRating(r *jsonscan.Reader) *consumer.GuestRating {
+func readRating(r *jsonscan.Reader) *hotel.GuestRating {
 	if r.Null() {
 		return nil
 	}
-	g := new(consumer.GuestRating)
+	g := new(hotel.GuestRating)
 	for name := range r.Object() {
 		switch name {
 		case "value":
@@ -97,7 +97,7 @@ func readRating(r *jsonscan.Reader) *consumer.GuestRating {
 }
 
 // readProjected reads the projection's word on one hotel.
-func readProjected(r *jsonscan.Reader) (p consumer.Projected) {
+func readProjected(r *jsonscan.Reader) (p hotel.Projected) {
 	for name := range r.Object() {
 		switch name {
 		case "listing":
@@ -115,11 +115,11 @@ func readProjected(r *jsonscan.Reader) (p consumer.Projected) {
 	return p
 }
 
-func readPopularity(r *jsonscan.Reader) *consumer.Popularity {
+func readPopularity(r *jsonscan.Reader) *hotel.Popularity {
 	if r.Null() {
 		return nil
 	}
-	p := new(consumer.Popularity)
+	p := new(hotel.Popularity)
 	for name := range r.Object() {
 		switch name {
 		case "bookedLast24h":

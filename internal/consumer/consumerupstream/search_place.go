@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
 // The lists below are nil only where there is no list.
 
-func readPins(r *jsonscan.Reader) []consumer.MapPin {
+func readPins(r *jsonscan.Reader) []discovery.MapPin {
 	if r.Null() {
 		return nil
 	}
-	out := make([]consumer.MapPin, 0, 32)
+	out := make([]discovery.MapPin, 0, 32)
 	for range r.Array() {
-		var p consumer.MapPin
+		var p discovery.MapPin
 		for name := range r.Object() {
 			switch name {
 			case "propertyId":
@@ -37,14 +38,14 @@ func readPins(r *jsonscan.Reader) []consumer.MapPin {
 }
 
 // readDays reads a calendar. A price that does not read exactly is no price.
-func readDays(r *jsonscan.Reader) []consumer.AvailabilityDay {
+func readDays(r *jsonscan.Reader) []discovery.AvailabilityDay {
 	if r.Null() {
 		return nil
 	}
-	out := make([]consumer.AvailabilityDay, 0, 32)
+	out := make([]discovery.AvailabilityDay, 0, 32)
 	for range r.Array() {
 		var (
-			day      consumer.AvailabilityDay
+			day      discovery.AvailabilityDay
 			cheapest string
 		)
 		for name := range r.Object() {
@@ -75,13 +76,13 @@ func readDays(r *jsonscan.Reader) []consumer.AvailabilityDay {
 // projection also counts hotels that refund nothing.
 var flexibilities = []string{"free", "partial", "any"}
 
-func readFacets(r *jsonscan.Reader, locale bff.Locale) []consumer.Facet {
+func readFacets(r *jsonscan.Reader, locale bff.Locale) []hotel.Facet {
 	if r.Null() {
 		return nil
 	}
-	out := make([]consumer.Facet, 0, 8)
+	out := make([]hotel.Facet, 0, 8)
 	for range r.Array() {
-		f := consumer.Facet{Values: []consumer.FacetValue{}}
+		f := hotel.Facet{Values: []hotel.FacetValue{}}
 		for name := range r.Object() {
 			switch name {
 			case "key":
@@ -95,14 +96,14 @@ func readFacets(r *jsonscan.Reader, locale bff.Locale) []consumer.Facet {
 			}
 		}
 		if f.Key == "cancellationFlexibility" {
-			f.Values = slices.DeleteFunc(f.Values, func(v consumer.FacetValue) bool { return !slices.Contains(flexibilities, v.Value) })
+			f.Values = slices.DeleteFunc(f.Values, func(v hotel.FacetValue) bool { return !slices.Contains(flexibilities, v.Value) })
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
-func readFacetValue(r *jsonscan.Reader, locale bff.Locale) (v consumer.FacetValue) {
+func readFacetValue(r *jsonscan.Reader, locale bff.Locale) (v hotel.FacetValue) {
 	for name := range r.Object() {
 		switch name {
 		case "value":
@@ -116,13 +117,13 @@ func readFacetValue(r *jsonscan.Reader, locale bff.Locale) (v consumer.FacetValu
 	return v
 }
 
-func readSuggestions(r *jsonscan.Reader, locale bff.Locale) []consumer.Suggestion {
+func readSuggestions(r *jsonscan.Reader, locale bff.Locale) []hotel.Suggestion {
 	if r.Null() {
 		return nil
 	}
-	out := make([]consumer.Suggestion, 0, 8)
+	out := make([]hotel.Suggestion, 0, 8)
 	for range r.Array() {
-		var g consumer.Suggestion
+		var g hotel.Suggestion
 		for name := range r.Object() {
 			switch name {
 			case "kind":

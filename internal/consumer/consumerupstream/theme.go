@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
@@ -28,8 +28,8 @@ func isColor(s string) bool {
 }
 
 // Peeks returns the brands of tenants.
-func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consumer.BrandPeek, error) {
-	peeks := make(map[bff.ID]consumer.BrandPeek, len(tenants))
+func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
+	peeks := make(map[bff.ID]hotel.BrandPeek, len(tenants))
 	const route = "/api/v1/brand-peeks/batch"
 	body := append(make(json.RawMessage, 0, 64+34*len(tenants)), `{"tenantIds":[`...)
 	for i, id := range tenants {
@@ -63,7 +63,7 @@ func (t *Theme) Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]consume
 	return peeks, nil
 }
 
-func readPeek(r *jsonscan.Reader) (tenant bff.ID, b consumer.BrandPeek) {
+func readPeek(r *jsonscan.Reader) (tenant bff.ID, b hotel.BrandPeek) {
 	for name := range r.Object() {
 		switch name {
 		case "tenantId":

@@ -2,7 +2,7 @@ package consumerupstream
 
 import (
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
@@ -15,8 +15,8 @@ func Probes(tenant bff.ID, today bff.Date) map[string]upstream.Probe {
 	}
 	return map[string]upstream.Probe{
 		"search-url": {Route: "/api/v1/facets", Path: "/api/v1/facets?country=AF&locale=en"},
-		"pricing-url": {Route: previewRoute, Path: previewRoute, Body: string(preview(consumer.PriceRequest{
-			Properties: []consumer.PropertyRef{{PropertyID: property, TenantID: tenant}}, Dates: bff.StayDates{CheckIn: today + 1, CheckOut: today + 2},
+		"pricing-url": {Route: previewRoute, Path: previewRoute, Body: string(preview(hotel.PriceRequest{
+			Properties: []hotel.PropertyRef{{PropertyID: property, TenantID: tenant}}, Dates: bff.StayDates{CheckIn: today + 1, CheckOut: today + 2},
 			Occupancy: bff.Occupancy{Adults: 1, Rooms: 1}, Currency: bff.Currencies()[0], Locale: bff.Locales()[0],
 		}, 0))},
 		"property-url": get("/api/v1/properties/{propertyId}", property),

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
@@ -127,7 +127,7 @@ func readTime(r *jsonscan.Reader) (t time.Time) {
 	return t
 }
 
-func readGeo(r *jsonscan.Reader) (at consumer.LatLng) {
+func readGeo(r *jsonscan.Reader) (at hotel.LatLng) {
 	for name := range r.Object() {
 		switch name {
 		case "lat":

@@ -45,14 +45,14 @@ const (
 
 // Known is what has been read for a visit; its zero value is nothing.
 type Known struct {
-	Stored *consumer.FoundSession
+	Stored *FoundSession
 	Kept   *Kept
 	ID     bff.ID
 }
 
 // Kept is what outlives a session that was lost.
 type Kept struct {
-	consumer.Refusal
+	Refusal
 	Unknown bool  // there is nothing of the session; asked of ids without a card alone
 	Err     error // the store is away
 }
@@ -120,12 +120,12 @@ func (d *Decision) Touch() consumer.SessionChange {
 }
 
 // Decide is Resolve with what it needs read from the stores.
-func Decide(ctx context.Context, store consumer.Sessions, v *consumer.Visit, k Known, p Purpose) Decision {
+func Decide(ctx context.Context, store Sessions, v *consumer.Visit, k Known, p Purpose) Decision {
 	for {
 		d := Resolve(v, k, p)
 		switch d.Needs {
 		case NeedStored:
-			f := &consumer.FoundSession{}
+			f := &FoundSession{}
 			f.GuestSession, f.Found, f.Err = store.FindSession(ctx, v.SessionID) // which has a deadline of its own
 			k.Stored = f
 		case NeedKept:
@@ -138,7 +138,7 @@ func Decide(ctx context.Context, store consumer.Sessions, v *consumer.Visit, k K
 	}
 }
 
-func findKept(ctx context.Context, store consumer.Sessions, v *consumer.Visit) *Kept {
+func findKept(ctx context.Context, store Sessions, v *consumer.Visit) *Kept {
 	k := &Kept{}
 	if v.Card.IsZero() {
 		known, err := store.KnowsSession(ctx, v.SessionID)
@@ -173,7 +173,7 @@ func resolve(v *consumer.Visit, k Known, p Purpose) Decision {
 		return Decision{ID: v.SessionID}
 	case k.Stored == nil:
 		return Decision{Needs: NeedStored, ID: v.SessionID}
-	case errors.Is(k.Stored.Err, consumer.ErrSessionCleared):
+	case errors.Is(k.Stored.Err, ErrSessionCleared):
 		return denied(v, k, p)
 	case k.Stored.Err != nil:
 		return away(v, k, p)
@@ -277,11 +277,11 @@ func lost(v *consumer.Visit, k Known, p Purpose) Decision {
 func restored(v *consumer.Visit, kept *Kept) (s consumer.GuestSession) {
 	switch {
 	case !v.Card.IsZero() && kept.Err == nil:
-		return consumer.RestoredCard(v, kept.Refusal)
+		return RestoredCard(v, kept.Refusal)
 	case !v.Card.IsZero():
 		s = v.Card.Session(v)
 	case kept.Err == nil:
-		return consumer.Restored(consumer.NewGuestSession(v.SessionID, v), kept.Refusal)
+		return Restored(consumer.NewGuestSession(v.SessionID, v), kept.Refusal)
 	default:
 		s = consumer.NewGuestSession(v.SessionID, v)
 	}

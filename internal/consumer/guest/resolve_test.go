@@ -53,8 +53,8 @@ func sent(words string) *consumer.Visit {
 }
 
 // found is what the session store has.
-func found(word string) *consumer.FoundSession {
-	f := &consumer.FoundSession{Found: true, GuestSession: consumer.GuestSession{
+func found(word string) *guest.FoundSession {
+	f := &guest.FoundSession{Found: true, GuestSession: consumer.GuestSession{
 		ID: own, CreatedAt: own.Time(), LastSeenAt: now.Add(-time.Second), CookieAt: now.Add(-time.Hour), Locale: bff.LocaleDari, Currency: bff.AFN,
 		Fingerprint: mine, Base: base, Consent: consumer.Consent{Telemetry: true},
 	}}
@@ -77,11 +77,11 @@ func found(word string) *consumer.FoundSession {
 	case "rotated":
 		f.Fingerprint, f.Base, f.Rotated = other, other, true
 	case "cleared":
-		return &consumer.FoundSession{Err: consumer.ErrSessionCleared}
+		return &guest.FoundSession{Err: guest.ErrSessionCleared}
 	case "away":
-		return &consumer.FoundSession{Err: errors.New("redis is away")}
+		return &guest.FoundSession{Err: errors.New("redis is away")}
 	case "lost":
-		return &consumer.FoundSession{}
+		return &guest.FoundSession{}
 	default:
 		panic(word)
 	}
@@ -98,11 +98,11 @@ func kept(word string) *guest.Kept {
 	case "known":
 		return &guest.Kept{}
 	case "refused":
-		return &guest.Kept{Refusal: consumer.Refusal{Refused: true}}
+		return &guest.Kept{Refusal: guest.Refusal{Refused: true}}
 	case "silent":
-		return &guest.Kept{Refusal: consumer.Refusal{Refused: true, Silent: true}}
+		return &guest.Kept{Refusal: guest.Refusal{Refused: true, Silent: true}}
 	case "cleared":
-		return &guest.Kept{Refusal: consumer.Refusal{Refused: true, Cleared: true}}
+		return &guest.Kept{Refusal: guest.Refusal{Refused: true, Cleared: true}}
 	case "away":
 		return &guest.Kept{Err: errors.New("postgres is away")}
 	}

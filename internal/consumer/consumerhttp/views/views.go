@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
 )
 
@@ -19,15 +20,15 @@ import (
 // compose. The bytes are those of encoding/json; a test compares them.
 func Encode(view any) ([]byte, error) {
 	switch v := view.(type) {
-	case *consumer.SearchResult:
+	case *discovery.SearchResult:
 		return appendSearchResult(nil, v)
-	case *consumer.HotelDetail:
+	case *discovery.HotelDetail:
 		return appendHotelDetail(nil, v)
 	}
 	return json.Marshal(view)
 }
 
-func appendSearchResult(b []byte, r *consumer.SearchResult) ([]byte, error) {
+func appendSearchResult(b []byte, r *discovery.SearchResult) ([]byte, error) {
 	w := writer{b: slices.Grow(b, 512+1280*len(r.Results))}
 	w.raw(`{"results":`)
 	list(&w, r.Results, (*writer).card)
@@ -41,7 +42,7 @@ func appendSearchResult(b []byte, r *consumer.SearchResult) ([]byte, error) {
 	return w.b, w.err
 }
 
-func appendHotelDetail(b []byte, d *consumer.HotelDetail) ([]byte, error) {
+func appendHotelDetail(b []byte, d *discovery.HotelDetail) ([]byte, error) {
 	w := writer{b: slices.Grow(b, detailSize(d))}
 	w.raw(`{"property":`)
 	w.summary(&d.Property)
@@ -77,7 +78,7 @@ func appendHotelDetail(b []byte, d *consumer.HotelDetail) ([]byte, error) {
 
 // detailSize estimates the length of the page: growing it piece by piece would
 // cost more than writing it.
-func detailSize(d *consumer.HotelDetail) int {
+func detailSize(d *discovery.HotelDetail) int {
 	n := 2048 + 100*len(d.Amenities) + 200*len(d.Photos) + 1024*len(d.SimilarProperties) + len(d.Property.TranslationProvenance)
 	for i := range d.Rooms {
 		n += 300 + 32*len(d.Rooms[i].Amenities) + 120*len(d.Rooms[i].PhotoURLs)
@@ -85,11 +86,11 @@ func detailSize(d *consumer.HotelDetail) int {
 	return n
 }
 
-func (w *writer) popularity(p *consumer.Popularity) {
+func (w *writer) popularity(p *hotel.Popularity) {
 	w.raw(`{"bookedLast24h":`).int(p.BookedLast24h).raw(`,"viewedLast1h":`).int(p.ViewedLast1h).raw(`}`)
 }
 
-func (w *writer) card(c *consumer.ListingCard) {
+func (w *writer) card(c *discovery.ListingCard) {
 	w.raw(`{"propertyId":`).id(c.PropertyID).raw(`,"tenantId":`).id(c.TenantID).raw(`,"tenantSlug":`).string(c.TenantSlug)
 	w.raw(`,"name":`).localized(&c.Name).raw(`,"city":`).string(c.City).raw(`,"country":`).string(c.Country)
 	w.raw(`,"geo":`).geo(c.Geo)
@@ -109,22 +110,22 @@ func (w *writer) card(c *consumer.ListingCard) {
 	w.raw(`}`)
 }
 
-func (w *writer) rating(g *consumer.GuestRating) {
+func (w *writer) rating(g *hotel.GuestRating) {
 	if g != nil {
 		w.raw(`,"guestRating":{"value":`).float(g.Value).raw(`,"count":`).int(g.Count).raw(`}`)
 	}
 }
 
-func (w *writer) geo(at consumer.LatLng) {
+func (w *writer) geo(at hotel.LatLng) {
 	w.raw(`{"lat":`).float(at.Lat).raw(`,"lng":`).float(at.Lng).raw(`}`)
 }
 
-func (w *writer) brand(p *consumer.BrandPeek) {
+func (w *writer) brand(p *hotel.BrandPeek) {
 	w.raw(`{"primaryColor":`).string(p.PrimaryColor).raw(`,"logoUrl":`).string(p.LogoURL)
 	w.raw(`,"brandName":`).localized(&p.BrandName).raw(`}`)
 }
 
-func (w *writer) rate(r *consumer.RateSnapshot) {
+func (w *writer) rate(r *hotel.RateSnapshot) {
 	if r == nil {
 		w.raw(`null`)
 		return
@@ -142,12 +143,12 @@ func (w *writer) rate(r *consumer.RateSnapshot) {
 	w.raw(`}`)
 }
 
-func (w *writer) tax(t *consumer.Tax) {
+func (w *writer) tax(t *hotel.Tax) {
 	w.raw(`{"code":`).string(t.Code).raw(`,"minor":`).string(t.Minor).raw(`,"currency":`).string(string(t.Currency))
 	w.raw(`,"included":`).bool(t.Included).raw(`}`)
 }
 
-func (w *writer) degradation(d *consumer.Degradation) {
+func (w *writer) degradation(d *discovery.Degradation) {
 	w.raw(`{"part":`).string(string(d.Part)).raw(`,"reason":`).string(string(d.Reason))
 	if d.AgeMs != 0 {
 		w.raw(`,"ageMs":`).int(int(d.AgeMs))
@@ -155,19 +156,19 @@ func (w *writer) degradation(d *consumer.Degradation) {
 	w.raw(`,"affected":`).int(d.Affected).raw(`}`)
 }
 
-func (w *writer) element(s *string)       { w.string(*s) }
-func (w *writer) badge(b *consumer.Badge) { w.string(string(*b)) }
+func (w *writer) element(s *string)    { w.string(*s) }
+func (w *writer) badge(b *hotel.Badge) { w.string(string(*b)) }
 
-func (w *writer) policies(p *consumer.Policies) {
+func (w *writer) policies(p *hotel.Policies) {
 	w.raw(`{"cancellation":`).string(p.Cancellation).raw(`,"checkIn":`).string(p.CheckIn).raw(`,"checkOut":`).string(p.CheckOut).raw(`}`)
 }
 
-func (w *writer) address(a *consumer.Address) {
+func (w *writer) address(a *hotel.Address) {
 	w.raw(`{"line":`).string(a.Line).raw(`,"city":`).string(a.City)
 	w.raw(`,"region":`).string(a.Region).raw(`,"country":`).string(a.Country).raw(`}`)
 }
 
-func (w *writer) summary(p *consumer.PropertySummary) {
+func (w *writer) summary(p *discovery.PropertySummary) {
 	w.raw(`{"propertyId":`).id(p.PropertyID).raw(`,"tenantId":`).id(p.TenantID)
 	w.raw(`,"tenantSlug":`).string(p.TenantSlug)
 	w.raw(`,"name":`).localized(&p.Name)
@@ -186,7 +187,7 @@ func (w *writer) summary(p *consumer.PropertySummary) {
 	w.raw(`}`)
 }
 
-func (w *writer) room(r *consumer.RoomTypeSummary) {
+func (w *writer) room(r *hotel.RoomTypeSummary) {
 	w.raw(`{"roomTypeId":`).string(r.RoomTypeID).raw(`,"name":`).localized(&r.Name)
 	w.raw(`,"maxOccupancy":{"adults":`).int(r.MaxOccupancy.Adults).raw(`,"children":`).int(r.MaxOccupancy.Children)
 	w.raw(`},"beds":`)
@@ -199,19 +200,19 @@ func (w *writer) room(r *consumer.RoomTypeSummary) {
 	w.raw(`}`)
 }
 
-func (w *writer) bed(b *consumer.Bed) {
+func (w *writer) bed(b *hotel.Bed) {
 	w.raw(`{"type":`).string(b.Type).raw(`,"count":`).int(b.Count).raw(`}`)
 }
 
-func (w *writer) amenity(a *consumer.Amenity) {
+func (w *writer) amenity(a *hotel.Amenity) {
 	w.raw(`{"code":`).string(a.Code).raw(`,"label":`).string(a.Label).raw(`,"category":`).string(a.Category).raw(`}`)
 }
 
-func (w *writer) photo(p *consumer.Photo) {
+func (w *writer) photo(p *hotel.Photo) {
 	w.raw(`{"url":`).string(p.URL).raw(`,"alt":`).string(p.Alt).raw(`,"isHero":`).bool(p.IsHero).raw(`}`)
 }
 
-func (w *writer) night(d *consumer.CalendarDay) {
+func (w *writer) night(d *hotel.CalendarDay) {
 	w.raw(`{"date":`).date(d.Date).raw(`,"cheapestMinor":`).string(d.CheapestMinor).raw(`,"currency":`).string(string(d.Currency)).raw(`}`)
 }
 

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // sameJSON compares what Encode writes with what encoding/json writes.
@@ -38,36 +39,36 @@ func FuzzEncode(f *testing.F) {
 		tenant := bff.IDFromBytes(bff.PrefixTenant, [16]byte{2, byte(n)})
 		name := bff.LocalizedString{Default: s, Localized: map[string]string{s: s, "fa": "ف", "ps": s + "<"}}
 		stamp := bff.At(time.UnixMilli(ms))
-		rate := consumer.RateSnapshot{
+		rate := hotel.RateSnapshot{
 			CheapestNightlyMinor: s, TotalForStayMinor: "1", Currency: bff.USD, CurrencyDisplayPolicy: s, FxSnapshotID: s,
-			CapturedAt: stamp, TTLExpiresAt: stamp, IsStale: n%2 == 0, Taxes: []consumer.Tax{{Code: s, Minor: s, Currency: bff.EUR}},
+			CapturedAt: stamp, TTLExpiresAt: stamp, IsStale: n%2 == 0, Taxes: []hotel.Tax{{Code: s, Minor: s, Currency: bff.EUR}},
 		}
-		brand := consumer.BrandPeek{PrimaryColor: s, LogoURL: s, BrandName: name}
-		missing := []consumer.Degradation{{Part: consumer.PartRates, Reason: consumer.ReasonError, AgeMs: ms, Affected: n}, {}}
-		card := consumer.ListingCard{
-			PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, City: s, Country: s, Geo: consumer.LatLng{Lat: x, Lng: -x},
-			Thumbnail: consumer.Image{URL: s, Alt: s}, StarRating: &x, GuestRating: &consumer.GuestRating{Value: x, Count: n},
-			AmenityHighlights: []string{s, "b"}, BrandPeek: brand, RateSnapshot: &rate, Badges: []consumer.Badge{consumer.BadgeSharia}, DistanceKm: &x,
+		brand := hotel.BrandPeek{PrimaryColor: s, LogoURL: s, BrandName: name}
+		missing := []discovery.Degradation{{Part: discovery.PartRates, Reason: discovery.ReasonError, AgeMs: ms, Affected: n}, {}}
+		card := discovery.ListingCard{
+			PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, City: s, Country: s, Geo: hotel.LatLng{Lat: x, Lng: -x},
+			Thumbnail: hotel.Image{URL: s, Alt: s}, StarRating: &x, GuestRating: &hotel.GuestRating{Value: x, Count: n},
+			AmenityHighlights: []string{s, "b"}, BrandPeek: brand, RateSnapshot: &rate, Badges: []hotel.Badge{hotel.BadgeSharia}, DistanceKm: &x,
 		}
 		provenance := json.RawMessage(`{ "by" : "<machine>" }`)
-		sameJSON(t, &consumer.HotelDetail{
-			Property: consumer.PropertySummary{
+		sameJSON(t, &discovery.HotelDetail{
+			Property: discovery.PropertySummary{
 				PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, Description: &name, PropertyType: s, StarRating: &x,
-				GuestRating: &consumer.GuestRating{Value: x, Count: n}, Address: consumer.Address{Line: s, City: s, Region: s, Country: s},
-				Geo: consumer.LatLng{Lat: x, Lng: x}, Badges: []consumer.Badge{}, TranslationProvenance: provenance,
+				GuestRating: &hotel.GuestRating{Value: x, Count: n}, Address: hotel.Address{Line: s, City: s, Region: s, Country: s},
+				Geo: hotel.LatLng{Lat: x, Lng: x}, Badges: []hotel.Badge{}, TranslationProvenance: provenance,
 			},
-			Rooms: []consumer.RoomTypeSummary{{
-				RoomTypeID: s, Name: name, MaxOccupancy: consumer.RoomCapacity{Adults: n, Children: -n}, Beds: []consumer.Bed{{Type: s, Count: n}},
+			Rooms: []hotel.RoomTypeSummary{{
+				RoomTypeID: s, Name: name, MaxOccupancy: hotel.RoomCapacity{Adults: n, Children: -n}, Beds: []hotel.Bed{{Type: s, Count: n}},
 				SizeSqm: &x, Amenities: []string{s}, PhotoURLs: []string{s, s},
 			}, {}},
-			Amenities: []consumer.Amenity{{Code: s, Label: s, Category: s}}, Photos: []consumer.Photo{{URL: s, Alt: s, IsHero: true}, {}},
-			Policies: consumer.Policies{Cancellation: s, CheckIn: s, CheckOut: s}, BrandPeek: brand, CheapestRateSnapshot: &rate,
-			PriceCalendarPreview: []consumer.CalendarDay{{Date: bff.Date(ms % 60_000), CheapestMinor: s, Currency: bff.AFN}},
-			SimilarProperties:    []consumer.ListingCard{card, {}}, PopularitySignals: &consumer.Popularity{BookedLast24h: n, ViewedLast1h: n},
-			HandoffHint: consumer.HandoffHint{URL: s, TTLSeconds: n}, Degraded: missing, Stale: true,
+			Amenities: []hotel.Amenity{{Code: s, Label: s, Category: s}}, Photos: []hotel.Photo{{URL: s, Alt: s, IsHero: true}, {}},
+			Policies: hotel.Policies{Cancellation: s, CheckIn: s, CheckOut: s}, BrandPeek: brand, CheapestRateSnapshot: &rate,
+			PriceCalendarPreview: []hotel.CalendarDay{{Date: bff.Date(ms % 60_000), CheapestMinor: s, Currency: bff.AFN}},
+			SimilarProperties:    []discovery.ListingCard{card, {}}, PopularitySignals: &hotel.Popularity{BookedLast24h: n, ViewedLast1h: n},
+			HandoffHint: discovery.HandoffHint{URL: s, TTLSeconds: n}, Degraded: missing, Stale: true,
 		})
-		sameJSON(t, &consumer.SearchResult{
-			Results: []consumer.ListingCard{card, {}}, Page: consumer.ResultPage{Limit: n, Offset: n, Total: n}, Degraded: missing,
+		sameJSON(t, &discovery.SearchResult{
+			Results: []discovery.ListingCard{card, {}}, Page: discovery.ResultPage{Limit: n, Offset: n, Total: n}, Degraded: missing,
 			AIProvenance: provenance, QueryRewriteHint: json.RawMessage(`"x"`),
 		})
 	})
@@ -75,8 +76,8 @@ func FuzzEncode(f *testing.F) {
 
 func TestEncodeOfNothing(t *testing.T) {
 	t.Parallel()
-	sameJSON(t, &consumer.MapResult{})
-	sameJSON(t, &consumer.HotelDetail{})
-	sameJSON(t, &consumer.SearchResult{})
-	sameJSON(t, &consumer.HotelDetail{Property: consumer.PropertySummary{TranslationProvenance: json.RawMessage(`{`)}})
+	sameJSON(t, &discovery.MapResult{})
+	sameJSON(t, &discovery.HotelDetail{})
+	sameJSON(t, &discovery.SearchResult{})
+	sameJSON(t, &discovery.HotelDetail{Property: discovery.PropertySummary{TranslationProvenance: json.RawMessage(`{`)}})
 }

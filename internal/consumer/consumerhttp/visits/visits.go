@@ -43,7 +43,7 @@ type Record struct {
 	// Decision is the handler's, carried out but for the touch; nil = it is made here.
 	Decision *guest.Decision
 	Search   *consumer.SearchSession
-	Viewed   *consumer.RecentlyViewed
+	Viewed   *guest.RecentlyViewed
 	// Fact is the event's payload, if the event is sampled.
 	Fact     func(consumer.GuestSession) consumer.Fact
 	Occasion consumer.Occasion
@@ -52,8 +52,8 @@ type Record struct {
 
 // Config says where what is recorded goes.
 type Config struct {
-	Sessions   consumer.Sessions
-	Trails     consumer.Trails
+	Sessions   guest.Sessions
+	Trails     guest.Trails
 	Journal    consumer.Journal
 	Telemetry  *consumer.Telemetry
 	Background *web.Background
@@ -129,11 +129,11 @@ func (r *Recorder) upToDate(n *Record) bool {
 // write records a batch.
 func (r *Recorder) write(ctx context.Context, records []Record) error {
 	found := r.find(ctx, records)
-	steps := make([]consumer.Step, 0, len(records))
+	steps := make([]guest.Step, 0, len(records))
 	var events []bff.Event
 	for i := range records {
 		n := &records[i]
-		step := consumer.Step{Guest: n.Guest, Search: n.Search, Viewed: n.Viewed}
+		step := guest.Step{Guest: n.Guest, Search: n.Search, Viewed: n.Viewed}
 		d := n.Decision
 		if stored := found[n.Guest]; d == nil && stored != nil {
 			made := r.decide(n, stored)
@@ -160,9 +160,9 @@ func (n *Record) context() context.Context { return tracing.Under(context.Backgr
 
 // find looks up the sessions that no handler resolved and that are not known to be up
 // to date.
-func (r *Recorder) find(ctx context.Context, records []Record) map[bff.ID]*consumer.FoundSession {
+func (r *Recorder) find(ctx context.Context, records []Record) map[bff.ID]*guest.FoundSession {
 	var ids []bff.ID
-	found := map[bff.ID]*consumer.FoundSession{}
+	found := map[bff.ID]*guest.FoundSession{}
 	for i := range records {
 		n := &records[i]
 		if n.Decision != nil || n.Fact == nil && r.upToDate(n) {
@@ -184,7 +184,7 @@ func (r *Recorder) find(ctx context.Context, records []Record) map[bff.ID]*consu
 
 // decide resolves the session of a visit as it was found. Jobs of its own are begun:
 // one that was lost is restored, and a browser's refusal kept, which is sent again.
-func (r *Recorder) decide(n *Record, stored *consumer.FoundSession) guest.Decision {
+func (r *Recorder) decide(n *Record, stored *guest.FoundSession) guest.Decision {
 	known := guest.Known{Stored: stored}
 	d := guest.Resolve(n.Visit, known, guest.Record)
 	if d.Needs == guest.NeedKept {
@@ -218,7 +218,7 @@ func (r *Recorder) restore(n *Record, known guest.Known) {
 }
 
 // touch has it written that the session was used, unless that was done a moment ago.
-func (r *Recorder) touch(n *Record, d *guest.Decision, step *consumer.Step) {
+func (r *Recorder) touch(n *Record, d *guest.Decision, step *guest.Step) {
 	step.New = d.Session.Unread || !d.Session.Returned() // made up, lost, or opened just now
 	touch := d.Touch()
 	if !r.upToDate(n) {

@@ -10,25 +10,27 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
+	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // diary keeps what was recorded.
 type diary struct {
 	mu     sync.Mutex
-	steps  []consumer.Step
+	steps  []guest.Step
 	events []bff.Event
 }
 
-func (d *diary) Follow(_ context.Context, steps []consumer.Step) error {
+func (d *diary) Follow(_ context.Context, steps []guest.Step) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.steps = append(d.steps, steps...)
 	return nil
 }
 
-func (*diary) FindTrail(context.Context, bff.ID) (consumer.Trail, error) {
-	return consumer.Trail{}, nil
+func (*diary) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
+	return guest.Trail{}, nil
 }
 
 func (d *diary) Record(_ context.Context, events ...bff.Event) error {
@@ -73,7 +75,7 @@ func TestBrowsersRefusalIsKept(t *testing.T) {
 				<-time.After(time.Second)
 				r.Add(Record{
 					Guest: s.ID, Visit: &consumer.Visit{At: time.Now(), SessionID: s.ID, Fingerprint: tc.from, Base: tc.from, NoTracking: tc.noTracking},
-					Fact: func(consumer.GuestSession) consumer.Fact { return consumer.DetailViewed{GuestSessionID: s.ID} },
+					Fact: func(consumer.GuestSession) consumer.Fact { return telemetry.DetailViewed{GuestSessionID: s.ID} },
 				})
 				if err := r.Close(t.Context()); err != nil {
 					t.Fatal(err)

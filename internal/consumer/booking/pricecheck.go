@@ -1,10 +1,11 @@
-package consumer
+package booking
 
 import (
 	"context"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Price is an amount for a whole stay as it was at one moment, in minor units.
@@ -37,7 +38,7 @@ type Receipt struct {
 type Snapshots interface {
 	// FindRate returns the newest price of the request's one property that is
 	// kept, however old, and whether there is one. It asks no upstream.
-	FindRate(ctx context.Context, req PriceRequest) (RateSnapshot, bool)
+	FindRate(ctx context.Context, req hotel.PriceRequest) (hotel.RateSnapshot, bool)
 }
 
 // priceBudget is how long a hand-off looks for the price. It never waits longer:
@@ -76,8 +77,8 @@ func (d *HandoffDesk) checkPrice(ctx context.Context, req HandoffRequest, now ti
 // pricing says now.
 func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.Time) Receipt {
 	r := Receipt{Shown: req.Shown, Verdict: PriceUnchecked}
-	ask := PriceRequest{
-		Properties: []PropertyRef{{req.PropertyID, req.TenantID}}, Dates: req.Dates, Occupancy: req.Occupancy,
+	ask := hotel.PriceRequest{
+		Properties: []hotel.PropertyRef{{PropertyID: req.PropertyID, TenantID: req.TenantID}}, Dates: req.Dates, Occupancy: req.Occupancy,
 		Currency: req.Shown.Currency, Locale: req.Locale,
 	}
 	for _, s := range d.Snapshots {
@@ -102,7 +103,7 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 }
 
 // against compares with a price, unless that is too old or of another currency.
-func (r *Receipt) against(rate RateSnapshot, now time.Time) {
+func (r *Receipt) against(rate hotel.RateSnapshot, now time.Time) {
 	switch {
 	case rate.Expired(now), rate.Currency != r.Shown.Currency: // not to be compared
 	case rate.TotalForStayMinor == r.Shown.Minor:

@@ -1,4 +1,4 @@
-package consumer
+package guest
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // ErrSessionCleared says that the guest had the session purged: its id is
@@ -14,7 +15,7 @@ var ErrSessionCleared = errors.New("session was cleared")
 
 // FoundSession is what came of looking for a session.
 type FoundSession struct {
-	GuestSession
+	consumer.GuestSession
 	Found bool
 	Err   error
 }
@@ -25,7 +26,7 @@ type Sessions interface {
 	// FindSession returns a live session and whether there is one;
 	// ErrSessionCleared after its guest had it purged. The store may lose that;
 	// Refusals do not.
-	FindSession(ctx context.Context, id bff.ID) (GuestSession, bool, error)
+	FindSession(ctx context.Context, id bff.ID) (consumer.GuestSession, bool, error)
 	// FindSessions is FindSession for many at once.
 	FindSessions(ctx context.Context, ids []bff.ID) []FoundSession
 	// KnowsSession reports whether there is anything of a session besides the session
@@ -33,16 +34,16 @@ type Sessions interface {
 	// nothing is known may be made up.
 	KnowsSession(ctx context.Context, id bff.ID) (bool, error)
 	// SaveSession writes a session whole and lets it live until it expires.
-	SaveSession(ctx context.Context, s GuestSession) error
+	SaveSession(ctx context.Context, s consumer.GuestSession) error
 	// RestoreSession is SaveSession for a session that was lost, unless there is one
 	// again by now: what its guest has changed meanwhile must not be undone.
-	RestoreSession(ctx context.Context, s GuestSession) error
+	RestoreSession(ctx context.Context, s consumer.GuestSession) error
 	// UpdateSession writes what changed and slides the life of all that belongs
 	// to the session, once its cookie has come back. A session that is gone stays gone: then it reports false.
-	UpdateSession(ctx context.Context, id bff.ID, c SessionChange) (bool, error)
+	UpdateSession(ctx context.Context, id bff.ID, c consumer.SessionChange) (bool, error)
 	// RenewSession lets what outlives a session's store live on with its cookie,
 	// which was sent again.
-	RenewSession(ctx context.Context, s GuestSession, now time.Time) error
+	RenewSession(ctx context.Context, s consumer.GuestSession, now time.Time) error
 	// PurgeSession deletes all that is kept of a session and says so with the
 	// event, if there is one. It may be repeated.
 	PurgeSession(ctx context.Context, id bff.ID, e *bff.Event) error

@@ -1,9 +1,10 @@
-package consumer
+package guest
 
 import (
 	"context"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // Bounds of what a session remembers (DOMAIN_MODEL §2.1); the oldest gives way.
@@ -27,16 +28,16 @@ type RecentlyViewed struct {
 // SearchHistoryEntry is a search that a guest made. The same query, on whatever
 // page, moves to the front.
 type SearchHistoryEntry struct {
-	SearchSessionID bff.ID        `json:"searchSessionId"`
-	QueryHash       Hash          `json:"queryHash"`
-	Geo             GeoQuery      `json:"geo"`
-	Dates           bff.StayDates `json:"dates"`
-	Occupancy       bff.Occupancy `json:"occupancy"`
-	ExecutedAt      bff.Timestamp `json:"executedAt"`
+	SearchSessionID bff.ID            `json:"searchSessionId"`
+	QueryHash       consumer.Hash     `json:"queryHash"`
+	Geo             consumer.GeoQuery `json:"geo"`
+	Dates           bff.StayDates     `json:"dates"`
+	Occupancy       bff.Occupancy     `json:"occupancy"`
+	ExecutedAt      bff.Timestamp     `json:"executedAt"`
 }
 
 // HistoryOf is how a session remembers a search.
-func HistoryOf(ss SearchSession) SearchHistoryEntry {
+func HistoryOf(ss consumer.SearchSession) SearchHistoryEntry {
 	return SearchHistoryEntry{
 		SearchSessionID: ss.ID, QueryHash: ss.Query.What, Geo: ss.Query.Said, Dates: ss.Query.Dates,
 		Occupancy: ss.Query.Occupancy, ExecutedAt: bff.At(ss.StartedAt),
@@ -44,7 +45,7 @@ func HistoryOf(ss SearchSession) SearchHistoryEntry {
 }
 
 // EncodeHistory is the JSON of HistoryOf.
-func EncodeHistory(ss SearchSession) string {
+func EncodeHistory(ss consumer.SearchSession) string {
 	return `{"searchSessionId":"` + ss.ID.String() + `",` + ss.Query.Remembered + `,"executedAt":"` + bff.At(ss.StartedAt).String() + `"}`
 }
 
@@ -57,10 +58,10 @@ type Trail struct {
 // Step is one step of a guest's way: what is to be remembered of a request.
 type Step struct {
 	Guest  bff.ID
-	Touch  SessionChange   // of the session, if it is still there
-	Search *SearchSession  // a search, or one more order that the guest saw of it
-	Viewed *RecentlyViewed // a hotel's page
-	New    bool            // the session has not come back: what is kept lives as long as a new one
+	Touch  consumer.SessionChange  // of the session, if it is still there
+	Search *consumer.SearchSession // a search, or one more order that the guest saw of it
+	Viewed *RecentlyViewed         // a hotel's page
+	New    bool                    // the session has not come back: what is kept lives as long as a new one
 }
 
 // Trails keeps where guests have been.

@@ -1,21 +1,23 @@
-package consumer
+package discovery
 
 import (
 	"context"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // MapPin is one hotel on the map. Only the pin under the cursor has a price.
 type MapPin struct {
-	PropertyID           bff.ID       `json:"propertyId"`
-	Geo                  LatLng       `json:"geo"`
-	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
-	Currency             bff.Currency `json:"currency,omitempty"`
-	RateState            RateState    `json:"rateState,omitempty"` // of the cursor's pin
-	BrandColor           string       `json:"brandColor"`
-	TenantID             bff.ID       `json:"-"`
+	PropertyID           bff.ID          `json:"propertyId"`
+	Geo                  hotel.LatLng    `json:"geo"`
+	CheapestNightlyMinor *string         `json:"cheapestNightlyMinor,omitempty"`
+	Currency             bff.Currency    `json:"currency,omitempty"`
+	RateState            hotel.RateState `json:"rateState,omitempty"` // of the cursor's pin
+	BrandColor           string          `json:"brandColor"`
+	TenantID             bff.ID          `json:"-"`
 }
 
 // MaxPins is how many pins one map shows.
@@ -58,18 +60,18 @@ func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 	m.Degraded.aged(PartSearch, age, max(1, len(m.Pins)))
 	for i := range m.Pins {
 		if m.Pins[i].CheapestNightlyMinor != nil {
-			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency, m.Pins[i].RateState = nil, "", RateUnanswered
+			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency, m.Pins[i].RateState = nil, "", hotel.RateUnanswered
 			m.Degraded.aged(PartMapPrice, age, 1)
 		}
 	}
 }
 
 // Map composes a map. Cursor names the pin whose price is wanted; it may be zero.
-func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
+func (f *Finder) Map(ctx context.Context, q consumer.SearchQuery, cursor bff.ID, now time.Time) (MapResult, error) {
 	q = q.Normalise()
 	pins, omitted, total, err := f.pins(ctx, q)
 	if err != nil {
-		return MapResult{}, Unavailable(err)
+		return MapResult{}, consumer.Unavailable(err)
 	}
 	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: Degradations{}, Omitted: omitted}
 	rung := f.rung()
@@ -81,7 +83,7 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time
 			tenants = append(tenants, p.TenantID)
 		}
 	}
-	var brands map[bff.ID]BrandPeek
+	var brands map[bff.ID]hotel.BrandPeek
 	if rung < RungBrand && len(tenants) > 0 {
 		if brands, err = f.peeks(ctx, tenants); err != nil {
 			res.Degraded.add(PartBrand, bff.ReasonOf(err), len(pins))
@@ -91,7 +93,7 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time
 		res.Shed = rung
 	}
 	for i := range pins {
-		pins[i].BrandColor = NeutralColor
+		pins[i].BrandColor = hotel.NeutralColor
 		if b, ok := brands[pins[i].TenantID]; ok {
 			pins[i].BrandColor = b.PrimaryColor
 		}
@@ -101,7 +103,7 @@ func (f *Finder) Map(ctx context.Context, q SearchQuery, cursor bff.ID, now time
 }
 
 // priceCursor puts a price on the one pin that the guest points at.
-func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, res *MapResult, now time.Time) {
+func (f *Finder) priceCursor(ctx context.Context, q consumer.SearchQuery, cursor bff.ID, res *MapResult, now time.Time) {
 	if cursor.IsZero() {
 		return
 	}
@@ -112,23 +114,23 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 		}
 		if rung := f.rung(); rung >= RungMapPrice {
 			res.Degraded.shed(PartMapPrice, 1)
-			res.Shed, pin.RateState = rung, RateShed
+			res.Shed, pin.RateState = rung, hotel.RateShed
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 		defer cancel()
-		rates, err := f.Prices.Preview(ctx, PriceRequest{
-			Properties: []PropertyRef{{pin.PropertyID, pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
+		rates, err := f.Prices.Preview(ctx, hotel.PriceRequest{
+			Properties: []hotel.PropertyRef{{PropertyID: pin.PropertyID, TenantID: pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
 			Currency: q.Currency, Locale: q.Locale,
 		})
 		switch r, ok := rates[cursor]; {
 		case r != nil && (err == nil || !r.Expired(now)): // a pin has no room to say that its price is old
 			minor := r.CheapestNightlyMinor
-			pin.CheapestNightlyMinor, pin.Currency, pin.RateState = &minor, r.Currency, RatePriced
+			pin.CheapestNightlyMinor, pin.Currency, pin.RateState = &minor, r.Currency, hotel.RatePriced
 		case ok && r == nil:
-			pin.RateState = RateSoldOut
+			pin.RateState = hotel.RateSoldOut
 		default:
-			pin.RateState = RateUnanswered
+			pin.RateState = hotel.RateUnanswered
 			res.Degraded.add(PartMapPrice, bff.ReasonOf(err), 1)
 		}
 		return
@@ -137,13 +139,13 @@ func (f *Finder) priceCursor(ctx context.Context, q SearchQuery, cursor bff.ID, 
 
 // pins reads the projection's pages until the map is full. On a zoomed-out map
 // a tenant with hundreds of hotels leaves room for the others.
-func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted []bff.ID, total int, err error) {
+func (f *Finder) pins(ctx context.Context, q consumer.SearchQuery) (out []MapPin, omitted []bff.ID, total int, err error) {
 	wide := q.Geo.BoundingBox != nil && width(q.Geo.BoundingBox) > wideBoxDegrees
 	perTenant := map[bff.ID]int{}
 	var spare []MapPin
 	out = []MapPin{}
 	for offset := 0; offset < 2*mapPage; offset += mapPage {
-		q.Page = Page{Limit: mapPage, Offset: offset}
+		q.Page = consumer.Page{Limit: mapPage, Offset: offset}
 		page, err := f.Search.Pins(ctx, q)
 		if err != nil {
 			return nil, nil, 0, err
@@ -173,7 +175,7 @@ func (f *Finder) pins(ctx context.Context, q SearchQuery) (out []MapPin, omitted
 }
 
 // width is that of a box in degrees.
-func width(b *BoundingBox) float64 {
+func width(b *consumer.BoundingBox) float64 {
 	w := b.NeLng - b.SwLng
 	if w < 0 {
 		w += 360
@@ -191,17 +193,17 @@ type AvailabilityRequest struct {
 
 // Availability returns a hotel's calendar, and whose hotel it is.
 func (f *Finder) Availability(ctx context.Context, req AvailabilityRequest) (Availability, bff.ID, error) {
-	hotel, err := f.Search.FindProperty(ctx, req.PropertyID)
+	found, err := f.Search.FindProperty(ctx, req.PropertyID)
 	if err != nil {
-		return Availability{}, bff.ID{}, Unavailable(err)
+		return Availability{}, bff.ID{}, consumer.Unavailable(err)
 	}
-	tenant := hotel.Listing.TenantID
+	tenant := found.Listing.TenantID
 	if f.Suspended.Has(tenant) {
 		return Availability{}, tenant, hidden()
 	}
 	days, err := f.Search.Availability(ctx, req)
 	if err != nil {
-		return Availability{}, tenant, Unavailable(err)
+		return Availability{}, tenant, consumer.Unavailable(err)
 	}
 	return days, tenant, nil
 }
@@ -234,6 +236,6 @@ func (a *Availability) MarkStale(age time.Duration, _ time.Time) {
 	a.Degraded.grow(age)
 	a.Degraded.aged(PartAvailability, age, max(1, len(a.Days)))
 	for i := range a.Days {
-		a.Days[i].IsStale = a.Days[i].CheapestNightlyMinor != nil && age >= RateLifetime
+		a.Days[i].IsStale = a.Days[i].CheapestNightlyMinor != nil && age >= hotel.RateLifetime
 	}
 }

@@ -1,4 +1,4 @@
-package consumer
+package guest
 
 import (
 	"crypto/hmac"
@@ -13,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // A card on the wire, in base64url without padding; integers are big-endian.
@@ -117,7 +118,7 @@ func (c *Cards) current() *cardKeys {
 func (c *Cards) Keys() *handoff.KeySet { return c.ring.KeySet() }
 
 // Mint writes a card with the active key.
-func (c *Cards) Mint(card Card) (string, error) {
+func (c *Cards) Mint(card consumer.Card) (string, error) {
 	key := c.current().active
 	if key == nil {
 		return "", errNoCardKey
@@ -135,10 +136,10 @@ func (c *Cards) Mint(card Card) (string, error) {
 
 // Verify reads a card that was made here and is neither too old nor from the
 // future.
-func (c *Cards) Verify(text string, now time.Time) (Card, error) {
+func (c *Cards) Verify(text string, now time.Time) (consumer.Card, error) {
 	var d decodedCard
 	if !d.decode(text) {
-		return Card{}, ErrCardMalformed
+		return consumer.Card{}, ErrCardMalformed
 	}
 	for _, key := range c.current().all {
 		if key.id != string(d.keyID()) { // ids are public: no constant time is needed
@@ -150,24 +151,24 @@ func (c *Cards) Verify(text string, now time.Time) (Card, error) {
 		key.macs.Put(m)
 		switch {
 		case !genuine:
-			return Card{}, ErrCardMAC
+			return consumer.Card{}, ErrCardMAC
 		case !d.card.Usable(now):
-			return Card{}, ErrCardTime
+			return consumer.Card{}, ErrCardTime
 		}
 		return d.card, nil
 	}
-	return Card{}, ErrCardKey
+	return consumer.Card{}, ErrCardKey
 }
 
 // writable reports whether a card can be written.
-func writable(c Card) bool {
+func writable(c consumer.Card) bool {
 	sec := c.MadeAt.Unix()
 	return c.SessionID.Prefix() == bff.PrefixGuestSession && cardLocale(string(c.Locale)) != "" && cardCurrency(string(c.Currency)) != "" &&
 		sec >= 0 && sec < 1<<32 && c.MadeAt.Equal(time.Unix(sec, 0)) && (!c.Silent || !c.Consent.Telemetry)
 }
 
 // appendCard writes a writable card without its key and MAC.
-func appendCard(b []byte, c Card) []byte {
+func appendCard(b []byte, c consumer.Card) []byte {
 	bits := c.SessionID.Bytes()
 	b = append(append(b, cardVersion), bits[:]...)
 	b = append(b, c.Currency...)
@@ -186,7 +187,7 @@ func appendCard(b []byte, c Card) []byte {
 
 // decodedCard is a card taken apart.
 type decodedCard struct {
-	card Card
+	card consumer.Card
 	raw  [maxCardRaw]byte
 	n    int // how much of raw is the card
 	key  int // where in raw the key id begins
@@ -213,10 +214,10 @@ func (d *decodedCard) decode(text string) bool {
 	at := d.raw[head+locale:]
 	d.n, d.key = n, head+locale+1+4+1
 	flags := at[0]
-	d.card = Card{
+	d.card = consumer.Card{
 		SessionID: bff.IDFromBytes(bff.PrefixGuestSession, [16]byte(d.raw[1:17])),
 		Currency:  cardCurrency(d.raw[17:20]), Locale: cardLocale(d.raw[head : head+locale]),
-		Consent: Consent{Telemetry: flags&cardTelemetry != 0, Marketing: flags&cardMarketing != 0},
+		Consent: consumer.Consent{Telemetry: flags&cardTelemetry != 0, Marketing: flags&cardMarketing != 0},
 		Chosen:  flags&cardChosen != 0, Silent: flags&cardSilent != 0,
 		MadeAt: time.Unix(int64(binary.BigEndian.Uint32(at[1:5])), 0).UTC(),
 	}

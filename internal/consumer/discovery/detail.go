@@ -1,4 +1,4 @@
-package consumer
+package discovery
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Stay is when and with whom a guest would come.
@@ -35,10 +37,10 @@ type PropertySummary struct {
 	Description           *bff.LocalizedString `json:"description,omitempty"`
 	PropertyType          string               `json:"propertyType"`
 	StarRating            *float64             `json:"starRating,omitempty"`
-	GuestRating           *GuestRating         `json:"guestRating,omitempty"`
-	Address               Address              `json:"address"`
-	Geo                   LatLng               `json:"geo"`
-	Badges                []Badge              `json:"badges"`
+	GuestRating           *hotel.GuestRating   `json:"guestRating,omitempty"`
+	Address               hotel.Address        `json:"address"`
+	Geo                   hotel.LatLng         `json:"geo"`
+	Badges                []hotel.Badge        `json:"badges"`
 	TranslationProvenance json.RawMessage      `json:"translationProvenance,omitempty"`
 }
 
@@ -50,20 +52,20 @@ type HandoffHint struct {
 
 // HotelDetail is a hotel's page.
 type HotelDetail struct {
-	Property             PropertySummary   `json:"property"`
-	Rooms                []RoomTypeSummary `json:"rooms"`
-	Amenities            []Amenity         `json:"amenities"`
-	Photos               []Photo           `json:"photos"`
-	Policies             Policies          `json:"policies"`
-	BrandPeek            BrandPeek         `json:"brandPeek"`
-	CheapestRateSnapshot *RateSnapshot     `json:"cheapestRateSnapshot"`
-	RateState            RateState         `json:"rateState"`
-	PriceCalendarPreview []CalendarDay     `json:"priceCalendarPreview,omitempty"`
-	SimilarProperties    []ListingCard     `json:"similarProperties,omitempty"`
-	PopularitySignals    *Popularity       `json:"popularitySignals,omitempty"`
-	HandoffHint          HandoffHint       `json:"handoffHint"`
-	Degraded             Degradations      `json:"degraded"`
-	Stale                bool              `json:"stale"`
+	Property             PropertySummary         `json:"property"`
+	Rooms                []hotel.RoomTypeSummary `json:"rooms"`
+	Amenities            []hotel.Amenity         `json:"amenities"`
+	Photos               []hotel.Photo           `json:"photos"`
+	Policies             hotel.Policies          `json:"policies"`
+	BrandPeek            hotel.BrandPeek         `json:"brandPeek"`
+	CheapestRateSnapshot *hotel.RateSnapshot     `json:"cheapestRateSnapshot"`
+	RateState            hotel.RateState         `json:"rateState"`
+	PriceCalendarPreview []hotel.CalendarDay     `json:"priceCalendarPreview,omitempty"`
+	SimilarProperties    []ListingCard           `json:"similarProperties,omitempty"`
+	PopularitySignals    *hotel.Popularity       `json:"popularitySignals,omitempty"`
+	HandoffHint          HandoffHint             `json:"handoffHint"`
+	Degraded             Degradations            `json:"degraded"`
+	Stale                bool                    `json:"stale"`
 
 	Shed Rung `json:"-"` // the rung that parts were shed at; RungNone when none were
 }
@@ -74,7 +76,7 @@ func (d *HotelDetail) MarkStale(age time.Duration, now time.Time) {
 	d.Stale = true
 	d.Degraded.grow(age)
 	d.Degraded.aged(PartProperty, age, 1)
-	if n := len(d.PriceCalendarPreview); n > 0 && age >= RateLifetime { // its nights have no room to say it
+	if n := len(d.PriceCalendarPreview); n > 0 && age >= hotel.RateLifetime { // its nights have no room to say it
 		d.Degraded.aged(PartCalendar, age, n)
 	}
 	if r := d.CheapestRateSnapshot; r != nil {
@@ -99,7 +101,7 @@ func (d *HotelDetail) PricesExpire() time.Time {
 // Properties describes hotels.
 type Properties interface {
 	// Describe returns a hotel; a CodeResourceNotFound error when there is none.
-	Describe(ctx context.Context, id bff.ID, locale bff.Locale) (Property, error)
+	Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error)
 }
 
 // DetailRequest asks for a hotel's page.
@@ -131,11 +133,11 @@ func hidden() error {
 func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (HotelDetail, error) {
 	var (
 		wg                                   sync.WaitGroup
-		prop                                 Property
-		proj                                 Projected
+		prop                                 hotel.Property
+		proj                                 hotel.Projected
 		similar                              similar
-		quote                                Quote
-		brands                               map[bff.ID]BrandPeek
+		quote                                hotel.Quote
+		brands                               map[bff.ID]hotel.BrandPeek
 		regions                              map[bff.ID]string
 		propErr, projErr, quoteErr, brandErr error
 	)
@@ -153,7 +155,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
 				defer cancel()
-				quote, quoteErr = f.Prices.Quote(ctx, req.prices().Of([]Listing{proj.Listing}), calendarDays)
+				quote, quoteErr = f.Prices.Quote(ctx, req.prices().Of([]hotel.Listing{proj.Listing}), calendarDays)
 			})
 		}
 		wg.Go(func() { regions = f.regions(ctx, tenant) })
@@ -169,14 +171,14 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		return HotelDetail{}, bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
 	}
 	if projErr != nil && propErr != nil {
-		return HotelDetail{}, Unavailable(projErr)
+		return HotelDetail{}, consumer.Unavailable(projErr)
 	}
 	if f.Suspended.Has(proj.Listing.TenantID) || projErr != nil && f.Suspended.Has(prop.TenantID) {
 		return HotelDetail{}, hidden()
 	}
 
 	d := HotelDetail{
-		Rooms: []RoomTypeSummary{}, Amenities: []Amenity{}, Photos: []Photo{}, Degraded: Degradations{},
+		Rooms: []hotel.RoomTypeSummary{}, Amenities: []hotel.Amenity{}, Photos: []hotel.Photo{}, Degraded: Degradations{},
 		HandoffHint: HandoffHint{URL: HandoffPath, TTLSeconds: int(HandoffLifetime / time.Second)},
 	}
 	missing := func(part Part, err error) {
@@ -199,13 +201,13 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		d.Degraded.old(PartSearch, proj.StaleAge, 1)
 	}
 	d.Property.Badges = f.badges(regions[proj.Listing.TenantID], prop.Sharia || proj.Listing.Sharia || (quote.Rate != nil && quote.Rate.Sharia), proj.Listing.ListedAt, now)
-	d.BrandPeek = NeutralBrand(d.Property.Name)
+	d.BrandPeek = hotel.NeutralBrand(d.Property.Name)
 	if b, ok := brands[d.Property.TenantID]; ok {
 		d.BrandPeek = b
 	}
 	d.price(quote, quoteErr, projErr == nil && !shed(RungListPrice), now)
 	if shed(RungListPrice) {
-		d.RateState = RateShed
+		d.RateState = hotel.RateShed
 	}
 	missing(PartBrand, brandErr)
 	if !shed(RungPopularity) {
@@ -229,14 +231,14 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 }
 
 // prices asks for the prices of the page's stay.
-func (r DetailRequest) prices() PriceRequest {
-	return PriceRequest{Dates: r.Stay.Dates, Occupancy: r.Stay.Occupancy, Currency: r.Currency, Locale: r.Locale}
+func (r DetailRequest) prices() hotel.PriceRequest {
+	return hotel.PriceRequest{Dates: r.Stay.Dates, Occupancy: r.Stay.Occupancy, Currency: r.Currency, Locale: r.Locale}
 }
 
 // price puts the price and the calendar on the page. While pricing fails the
 // last price that it said may be there; it is not called current once it is old.
-func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
-	d.CheapestRateSnapshot, d.PriceCalendarPreview, d.RateState = q.Rate, q.Calendar, RateUnanswered
+func (d *HotelDetail) price(q hotel.Quote, failure error, asked bool, now time.Time) {
+	d.CheapestRateSnapshot, d.PriceCalendarPreview, d.RateState = q.Rate, q.Calendar, hotel.RateUnanswered
 	switch {
 	case q.Rate != nil:
 		q.Rate.IsStale = q.Rate.Expired(now)
@@ -244,7 +246,7 @@ func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
 			d.Degraded.old(PartRates, now.Sub(q.Rate.CapturedAt.Time), 1)
 		}
 	case q.SoldOut:
-		d.RateState = RateSoldOut
+		d.RateState = hotel.RateSoldOut
 	case failure != nil || asked:
 		d.Degraded.add(PartRates, bff.ReasonOf(failure), 1)
 	}
@@ -255,7 +257,7 @@ func (d *HotelDetail) price(q Quote, failure error, asked bool, now time.Time) {
 
 // describe fills the head of the page from whichever of the two services
 // answered.
-func (d *HotelDetail) describe(prop Property, proj Projected, propErr, projErr error) {
+func (d *HotelDetail) describe(prop hotel.Property, proj hotel.Projected, propErr, projErr error) {
 	if propErr == nil {
 		d.Property = PropertySummary{
 			PropertyID: prop.PropertyID, TenantID: prop.TenantID, Name: prop.Name, Description: prop.Description,
@@ -267,9 +269,9 @@ func (d *HotelDetail) describe(prop Property, proj Projected, propErr, projErr e
 		l := proj.Listing
 		d.Property = PropertySummary{
 			PropertyID: l.PropertyID, TenantID: l.TenantID, Name: l.Name, PropertyType: l.PropertyType, StarRating: l.StarRating,
-			Address: Address{City: l.City, Region: l.Region, Country: l.Country}, Geo: l.Geo,
+			Address: hotel.Address{City: l.City, Region: l.Region, Country: l.Country}, Geo: l.Geo,
 		}
-		d.Photos = []Photo{{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt, IsHero: true}}
+		d.Photos = []hotel.Photo{{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt, IsHero: true}}
 	}
 	if projErr == nil {
 		d.Property.TenantSlug, d.Property.GuestRating = proj.Listing.TenantSlug, proj.Listing.GuestRating

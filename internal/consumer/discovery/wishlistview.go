@@ -1,4 +1,4 @@
-package consumer
+package discovery
 
 import (
 	"context"
@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // WishlistItem is an entry as a guest sees it.
 type WishlistItem struct {
-	WishlistEntry
+	consumer.WishlistEntry
 	Card *ListingCard `json:"card,omitempty"`
 }
 
@@ -36,10 +38,10 @@ const (
 
 // Wishlist shows entries with the cards of their hotels. The entries are the
 // guest's own and always shown; a card that cannot be had is left out.
-func (f *Finder) Wishlist(ctx context.Context, entries []WishlistEntry, now time.Time) Wishlist {
+func (f *Finder) Wishlist(ctx context.Context, entries []consumer.WishlistEntry, now time.Time) Wishlist {
 	out := Wishlist{Items: make([]WishlistItem, len(entries)), Size: len(entries), Degraded: Degradations{}}
 	listings, missing := f.listings(ctx, entries)
-	items := make([]Listing, 0, len(listings))
+	items := make([]hotel.Listing, 0, len(listings))
 	for _, l := range listings {
 		if !f.Suspended.Has(l.TenantID) {
 			items = append(items, l)
@@ -72,7 +74,7 @@ func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) 
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return bff.ID{}, notFound
 	case err != nil:
-		return bff.ID{}, Unavailable(err)
+		return bff.ID{}, consumer.Unavailable(err)
 	case f.Suspended.Has(p.Listing.TenantID):
 		return bff.ID{}, notFound
 	}
@@ -81,10 +83,10 @@ func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) 
 
 // listings looks up the hotels of entries. A hotel that is no more is absent;
 // one that could not be looked up counts as missing.
-func (f *Finder) listings(ctx context.Context, entries []WishlistEntry) (found map[bff.ID]Listing, missing Degradations) {
+func (f *Finder) listings(ctx context.Context, entries []consumer.WishlistEntry) (found map[bff.ID]hotel.Listing, missing Degradations) {
 	ctx, cancel := context.WithTimeout(ctx, cardsBudget)
 	defer cancel()
-	found = make(map[bff.ID]Listing, len(entries))
+	found = make(map[bff.ID]hotel.Listing, len(entries))
 	var (
 		mu   sync.Mutex
 		wg   sync.WaitGroup

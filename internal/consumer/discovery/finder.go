@@ -1,4 +1,4 @@
-package consumer
+package discovery
 
 import (
 	"context"
@@ -10,42 +10,44 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Searcher is the cross-tenant search projection.
 type Searcher interface {
 	// Search returns the listings of a normalised query in the projection's order.
-	Search(ctx context.Context, q SearchQuery) (Listings, error)
+	Search(ctx context.Context, q consumer.SearchQuery) (hotel.Listings, error)
 	// FindProperty resolves a property to its listing; a
 	// CodeResourceNotFound error when there is none.
-	FindProperty(ctx context.Context, propertyID bff.ID) (Projected, error)
+	FindProperty(ctx context.Context, propertyID bff.ID) (hotel.Projected, error)
 	// Similar returns hotels like the given one.
-	Similar(ctx context.Context, propertyID bff.ID, limit int, locale bff.Locale) ([]Listing, error)
+	Similar(ctx context.Context, propertyID bff.ID, limit int, locale bff.Locale) ([]hotel.Listing, error)
 	// Pins returns a page of at most 200 pins of a normalised query.
-	Pins(ctx context.Context, q SearchQuery) (Pins, error)
+	Pins(ctx context.Context, q consumer.SearchQuery) (Pins, error)
 	// Availability returns a hotel's calendar; a CodeResourceNotFound error when
 	// there is no such hotel.
 	Availability(ctx context.Context, req AvailabilityRequest) (Availability, error)
 	// Facets returns what a region can be filtered by.
-	Facets(ctx context.Context, country, region string, locale bff.Locale) (FacetCatalog, error)
+	Facets(ctx context.Context, country, region string, locale bff.Locale) (hotel.FacetCatalog, error)
 	// Suggest completes what a guest typed.
-	Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (Suggestions, error)
+	Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (hotel.Suggestions, error)
 }
 
 // Pricer previews prices; it cannot book.
 type Pricer interface {
 	// Preview returns what pricing says of each property. With an error there may be
 	// earlier prices.
-	Preview(ctx context.Context, req PriceRequest) (Previews, error)
+	Preview(ctx context.Context, req hotel.PriceRequest) (hotel.Previews, error)
 	// Quote returns the price of the request's one property with the cheapest
 	// nights around it.
-	Quote(ctx context.Context, req PriceRequest, calendarDays int) (Quote, error)
+	Quote(ctx context.Context, req hotel.PriceRequest, calendarDays int) (hotel.Quote, error)
 }
 
 // Brander knows what brands look like.
 type Brander interface {
 	// Peeks returns what is known, by tenant; an unknown brand is absent.
-	Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]BrandPeek, error)
+	Peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error)
 }
 
 // Budgets of the branches of a composition.
@@ -62,7 +64,7 @@ type Finder struct {
 	Properties Properties
 	Budgets    Budgets
 	// Suspended tenants are left out of everything.
-	Suspended *SuspendedTenants
+	Suspended *consumer.SuspendedTenants
 	// Brownout is the rung of the ladder that the service stands on; nil = none.
 	Brownout func() Rung
 	// Region is the platform's region of this deployment, such as asia-south1:
@@ -82,7 +84,7 @@ type SearchResult struct {
 	AIProvenance     json.RawMessage `json:"aiProvenance,omitempty"`
 	QueryRewriteHint json.RawMessage `json:"queryRewriteHint,omitempty"`
 
-	Order Hash `json:"-"` // of the window that the page was cut from
+	Order consumer.Hash `json:"-"` // of the window that the page was cut from
 	// Omitted are the suspended tenants whose hotels were left out.
 	Omitted []bff.ID `json:"-"`
 	Cells   []string `json:"-"` // the geo cells that the page shows, for invalidation
@@ -110,7 +112,7 @@ func (r *SearchResult) PricesExpire() time.Time {
 	return first
 }
 
-func earliest(t time.Time, r *RateSnapshot) time.Time {
+func earliest(t time.Time, r *hotel.RateSnapshot) time.Time {
 	if r == nil || r.IsStale || (!t.IsZero() && t.Before(r.TTLExpiresAt.Time)) {
 		return t
 	}
@@ -133,11 +135,11 @@ func (f *Finder) rung() Rung {
 
 // Find composes one page of hotels. Without the projection there is no answer;
 // a missing price or brand costs nothing but its part.
-func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (SearchResult, error) {
+func (f *Finder) Find(ctx context.Context, q consumer.SearchQuery, now time.Time) (SearchResult, error) {
 	q = q.Normalise()
 	found, err := f.Search.Search(ctx, q)
 	if err != nil {
-		return SearchResult{}, Unavailable(err)
+		return SearchResult{}, consumer.Unavailable(err)
 	}
 	return f.Compose(ctx, q, found, now)
 }
@@ -146,8 +148,8 @@ func (f *Finder) Find(ctx context.Context, q SearchQuery, now time.Time) (Search
 // suspended tenants are left out, and the total with them, because the
 // projection learns of a suspension later than we do. What counts for the total
 // is the whole window, so that its pages agree.
-func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now time.Time) (SearchResult, error) {
-	items := make([]Listing, 0, len(found.Items))
+func (f *Finder) Compose(ctx context.Context, q consumer.SearchQuery, found hotel.Listings, now time.Time) (SearchResult, error) {
+	items := make([]hotel.Listing, 0, len(found.Items))
 	for _, l := range found.Items {
 		if !f.Suspended.Has(l.TenantID) {
 			items = append(items, l)
@@ -165,7 +167,7 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 		}
 	}
 	rung := f.rung()
-	with := f.extras(ctx, &PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}, items, rung)
+	with := f.extras(ctx, &hotel.PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}, items, rung)
 	if err := ctx.Err(); err != nil { // the guest is gone: half an answer must not be kept
 		return SearchResult{}, err
 	}
@@ -194,21 +196,21 @@ func (f *Finder) Compose(ctx context.Context, q SearchQuery, found Listings, now
 // FindPinned composes a page whose hotels and order are given: the page of a
 // guest who saw another order than the projection's newest. Hotels that are
 // gone meanwhile are left out, and the answer says how many.
-func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID, now time.Time) (SearchResult, error) {
+func (f *Finder) FindPinned(ctx context.Context, q consumer.SearchQuery, hotels []bff.ID, now time.Time) (SearchResult, error) {
 	q = q.Normalise()
 	window := q
-	window.Page = Page{Limit: Window, Offset: WindowOf(q.Page.Offset) * Window}
+	window.Page = consumer.Page{Limit: consumer.Window, Offset: consumer.WindowOf(q.Page.Offset) * consumer.Window}
 	found, err := f.Search.Search(ctx, window)
 	if err != nil {
-		return SearchResult{}, Unavailable(err)
+		return SearchResult{}, consumer.Unavailable(err)
 	}
-	byID := make(map[bff.ID]Listing, len(found.Items))
+	byID := make(map[bff.ID]hotel.Listing, len(found.Items))
 	for _, l := range found.Items {
 		byID[l.PropertyID] = l
 	}
 	var (
 		wg     sync.WaitGroup
-		page   = make([]Listing, len(hotels))
+		page   = make([]hotel.Listing, len(hotels))
 		absent atomic.Int64
 	)
 	for i, id := range hotels {
@@ -227,7 +229,7 @@ func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID,
 	}
 	wg.Wait()
 	found.Around = found.Items
-	found.Items = slices.DeleteFunc(page, func(l Listing) bool { return l.PropertyID.IsZero() })
+	found.Items = slices.DeleteFunc(page, func(l hotel.Listing) bool { return l.PropertyID.IsZero() })
 	res, err := f.Compose(ctx, q, found, now)
 	if n := int(absent.Load()); n > 0 && err == nil {
 		res.Degraded.add(PartPaging, ReasonError, n)
@@ -236,11 +238,11 @@ func (f *Finder) FindPinned(ctx context.Context, q SearchQuery, hotels []bff.ID,
 }
 
 // OrderName names an order by what it is, so that equal ones are kept once.
-func OrderName(items []Listing) Hash {
+func OrderName(items []hotel.Listing) consumer.Hash {
 	h := sha256.New()
 	for _, l := range items {
 		b := l.PropertyID.Bytes()
 		h.Write(b[:])
 	}
-	return Hash(h.Sum(nil))
+	return consumer.Hash(h.Sum(nil))
 }

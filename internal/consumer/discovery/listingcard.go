@@ -1,9 +1,10 @@
-package consumer
+package discovery
 
 import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // ListingCard is one hotel in a list.
@@ -14,15 +15,15 @@ type ListingCard struct {
 	Name              bff.LocalizedString `json:"name"`
 	City              string              `json:"city"`
 	Country           string              `json:"country"`
-	Geo               LatLng              `json:"geo"`
-	Thumbnail         Image               `json:"thumbnail"`
+	Geo               hotel.LatLng        `json:"geo"`
+	Thumbnail         hotel.Image         `json:"thumbnail"`
 	StarRating        *float64            `json:"starRating,omitempty"`
-	GuestRating       *GuestRating        `json:"guestRating,omitempty"`
+	GuestRating       *hotel.GuestRating  `json:"guestRating,omitempty"`
 	AmenityHighlights []string            `json:"amenityHighlights"`
-	BrandPeek         BrandPeek           `json:"brandPeek"`
-	RateSnapshot      *RateSnapshot       `json:"rateSnapshot"`
-	RateState         RateState           `json:"rateState,omitempty"` // empty: no stay was asked for
-	Badges            []Badge             `json:"badges"`
+	BrandPeek         hotel.BrandPeek     `json:"brandPeek"`
+	RateSnapshot      *hotel.RateSnapshot `json:"rateSnapshot"`
+	RateState         hotel.RateState     `json:"rateState,omitempty"` // empty: no stay was asked for
+	Badges            []hotel.Badge       `json:"badges"`
 	DistanceKm        *float64            `json:"distanceKm,omitempty"`
 }
 
@@ -32,14 +33,14 @@ const (
 )
 
 // card composes what a guest sees of a listing.
-func (f *Finder) card(l Listing, with extras, now time.Time) ListingCard {
+func (f *Finder) card(l hotel.Listing, with extras, now time.Time) ListingCard {
 	rate, state := with.rate(l.PropertyID, now)
 	c := ListingCard{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
 		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
 		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
 		AmenityHighlights: append([]string{}, l.Amenities[:min(len(l.Amenities), highlights)]...),
-		BrandPeek:         NeutralBrand(l.Name), RateSnapshot: rate, RateState: state,
+		BrandPeek:         hotel.NeutralBrand(l.Name), RateSnapshot: rate, RateState: state,
 		Badges: f.badges(with.regions[l.TenantID], l.Sharia || (rate != nil && rate.Sharia), l.ListedAt, now),
 	}
 	if b, ok := with.brands[l.TenantID]; ok {
@@ -58,16 +59,16 @@ func (c *ListingCard) age(now time.Time) {
 
 // badges are the hints on a hotel whose tenant lives in a region of the platform;
 // "" when the region is not known, and then nothing is said of it.
-func (f *Finder) badges(region string, sharia bool, listed, now time.Time) []Badge {
-	out := []Badge{}
+func (f *Finder) badges(region string, sharia bool, listed, now time.Time) []hotel.Badge {
+	out := []hotel.Badge{}
 	if f.Region != "" && region != "" && region != f.Region {
-		out = append(out, BadgeCrossRegion)
+		out = append(out, hotel.BadgeCrossRegion)
 	}
 	if sharia {
-		out = append(out, BadgeSharia)
+		out = append(out, hotel.BadgeSharia)
 	}
 	if !listed.IsZero() && now.Sub(listed) < newProperty {
-		out = append(out, BadgeNewProperty)
+		out = append(out, hotel.BadgeNewProperty)
 	}
 	return out
 }

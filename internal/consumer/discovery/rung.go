@@ -1,4 +1,4 @@
-package consumer
+package discovery
 
 // Rung is a step of the brownout ladder: under load the service sheds parts of
 // its answers in a fixed order, and says so.

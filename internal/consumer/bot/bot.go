@@ -1,4 +1,4 @@
-package consumer
+package bot
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/consumer/bot"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // SuspectFor names the client that a verdict without a session is about: the
 // event's schema requires a session's id, and one client should have one.
-func SuspectFor(key uint64, fingerprint Hash) bff.ID {
+func SuspectFor(key uint64, fingerprint consumer.Hash) bff.ID {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], key)
 	copy(b[8:], fingerprint[:8])
@@ -51,7 +51,7 @@ type BotMemory interface {
 	// returns how many sessions the crowd has had within a minute.
 	Collide(ctx context.Context, crowd, session uint64, now time.Time) (int, error)
 	// Penalty returns what a fingerprint's penalties still weigh.
-	Penalty(ctx context.Context, fingerprint Hash, now time.Time) (float64, error)
+	Penalty(ctx context.Context, fingerprint consumer.Hash, now time.Time) (float64, error)
 	// LogVerdict keeps a verdict with its event, if any, in one transaction.
 	LogVerdict(ctx context.Context, b BotSuspected, e *bff.Event) error
 }
@@ -61,10 +61,10 @@ type BotSuspected struct {
 	GuestSessionID  bff.ID        `json:"guestSessionId"`
 	Score           float64       `json:"score"`
 	Verdict         string        `json:"verdict"`
-	Signals         []bot.Signal  `json:"signals"`
-	IPHash          Hash          `json:"ipHash"`
-	UserAgentHash   Hash          `json:"userAgentHash"`
-	FingerprintHash Hash          `json:"fingerprintHash"`
+	Signals         []Signal      `json:"signals"`
+	IPHash          consumer.Hash `json:"ipHash"`
+	UserAgentHash   consumer.Hash `json:"userAgentHash"`
+	FingerprintHash consumer.Hash `json:"fingerprintHash"`
 	EvaluatedAt     bff.Timestamp `json:"evaluatedAt"`
 	ActionTaken     string        `json:"actionTaken"`
 }
@@ -78,4 +78,4 @@ type Suspicions interface {
 }
 
 // Subject implements consumer.Fact.
-func (BotSuspected) Subject() Subject { return SubjectBotSuspected }
+func (BotSuspected) Subject() consumer.Subject { return consumer.SubjectBotSuspected }

@@ -1,10 +1,11 @@
-package consumer
+package hotel
 
 import (
 	"encoding/json"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // LatLng is a place on the map.
@@ -80,7 +81,7 @@ type Listings struct {
 	AIProvenance     json.RawMessage `json:",omitempty"`
 	QueryRewriteHint json.RawMessage `json:",omitempty"`
 	// Order names the order of the first window that the items come from.
-	Order Hash
+	Order consumer.Hash
 	// Around are all listings of the windows that the items were cut from; nil
 	// when the items are all that was read.
 	Around []Listing `json:"-"`

@@ -1,10 +1,11 @@
-package consumer
+package guest
 
 import (
 	"context"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // Refusal is what is known of a guest's refusal of telemetry apart from the
@@ -23,7 +24,7 @@ type Refusal struct {
 type Refusals interface {
 	// AddRefusal keeps the refusal of a session for as long as its cookie can come
 	// back. It may be repeated.
-	AddRefusal(ctx context.Context, s GuestSession, now time.Time) error
+	AddRefusal(ctx context.Context, s consumer.GuestSession, now time.Time) error
 	// RemoveRefusal forgets a refusal: the guest agreed.
 	RemoveRefusal(ctx context.Context, guest bff.ID) error
 	// FindRefusal returns what is kept of a guest's refusal, and whether the guest had
@@ -32,7 +33,7 @@ type Refusals interface {
 }
 
 // Restored returns a session that was lost as its guest's refusal leaves it.
-func Restored(s GuestSession, r Refusal) GuestSession {
+func Restored(s consumer.GuestSession, r Refusal) consumer.GuestSession {
 	s.Unread, s.Silent = false, r.Silent // without a refusal its events may have left
 	if r.Refused {
 		s.Consent.Telemetry = false
@@ -42,7 +43,7 @@ func Restored(s GuestSession, r Refusal) GuestSession {
 
 // RestoredCard is the card's session with the refusal that is kept: a refusal on either
 // side counts.
-func RestoredCard(v *Visit, r Refusal) GuestSession {
+func RestoredCard(v *consumer.Visit, r Refusal) consumer.GuestSession {
 	s := v.Card.Session(v)
 	if r.Refused {
 		s.Consent.Telemetry = false
@@ -54,7 +55,7 @@ func RestoredCard(v *Visit, r Refusal) GuestSession {
 // RestoreSession is Restored with the refusal that is kept. When it cannot be read, the
 // session stays unread and no event of it leaves. It reports whether the guest had
 // the session purged: then there is none.
-func RestoreSession(ctx context.Context, kept Refusals, s GuestSession) (restored GuestSession, cleared bool) {
+func RestoreSession(ctx context.Context, kept Refusals, s consumer.GuestSession) (restored consumer.GuestSession, cleared bool) {
 	r, err := kept.FindRefusal(ctx, s.ID)
 	if err != nil {
 		s.Unread = true
@@ -64,7 +65,7 @@ func RestoreSession(ctx context.Context, kept Refusals, s GuestSession) (restore
 }
 
 // RestoreCard is RestoreSession for the session of a visit's card.
-func RestoreCard(ctx context.Context, kept Refusals, v *Visit) (restored GuestSession, cleared bool) {
+func RestoreCard(ctx context.Context, kept Refusals, v *consumer.Visit) (restored consumer.GuestSession, cleared bool) {
 	r, err := kept.FindRefusal(ctx, v.Card.SessionID)
 	if err != nil {
 		s := v.Card.Session(v)

@@ -1,4 +1,4 @@
-package consumer
+package discovery
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // Regions knows in which region of the platform tenants live.
@@ -17,8 +18,8 @@ type Regions interface {
 // extras are what a card shows besides its listing, by property and tenant.
 // What could not be had is absent, and the errors say why.
 type extras struct {
-	rates             Previews
-	brands            map[bff.ID]BrandPeek
+	rates             hotel.Previews
+	brands            map[bff.ID]hotel.BrandPeek
 	regions           map[bff.ID]string
 	rateErr, brandErr error
 	unpriced, shed    bool // prices were not asked for: without a stay, under load
@@ -26,7 +27,7 @@ type extras struct {
 
 // extras asks for the brands and regions of listings and, unless prices is nil,
 // for their prices, all at once; what the rung of the ladder sheds is left out.
-func (f *Finder) extras(ctx context.Context, prices *PriceRequest, items []Listing, rung Rung) extras {
+func (f *Finder) extras(ctx context.Context, prices *hotel.PriceRequest, items []hotel.Listing, rung Rung) extras {
 	var (
 		out = extras{unpriced: prices == nil, shed: rung >= RungListPrice}
 		wg  sync.WaitGroup
@@ -51,7 +52,7 @@ func (f *Finder) extras(ctx context.Context, prices *PriceRequest, items []Listi
 }
 
 // peeks asks for brands within their budget.
-func (f *Finder) peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]BrandPeek, error) {
+func (f *Finder) peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
 	defer cancel()
 	return f.Brands.Peeks(ctx, tenants)
@@ -70,8 +71,8 @@ func (f *Finder) regions(ctx context.Context, tenants []bff.ID) map[bff.ID]strin
 
 // rate returns the price of a hotel, which says whether it is still current, and why
 // it is there or not.
-func (x extras) rate(hotel bff.ID, now time.Time) (*RateSnapshot, RateState) {
-	switch r, ok := x.rates[hotel]; {
+func (x extras) rate(property bff.ID, now time.Time) (*hotel.RateSnapshot, hotel.RateState) {
+	switch r, ok := x.rates[property]; {
 	case x.unpriced:
 		return nil, ""
 	case r != nil:
@@ -79,30 +80,30 @@ func (x extras) rate(hotel bff.ID, now time.Time) (*RateSnapshot, RateState) {
 		rate.IsStale = rate.Expired(now)
 		return &rate, rate.State()
 	case ok:
-		return nil, RateSoldOut
+		return nil, hotel.RateSoldOut
 	case x.shed:
-		return nil, RateShed
+		return nil, hotel.RateShed
 	}
-	return nil, RateUnanswered
+	return nil, hotel.RateUnanswered
 }
 
 // missing says what of the cards of listings is missing or old. A hotel that pricing
 // says is sold out, and a tenant that theme-config answered without a brand, which has
 // none, are not degraded.
-func (x extras) missing(items []Listing, rung Rung, now time.Time) (out Degradations) {
-	noBrand, old, oldest, states := 0, 0, time.Duration(0), map[RateState]int{}
+func (x extras) missing(items []hotel.Listing, rung Rung, now time.Time) (out Degradations) {
+	noBrand, old, oldest, states := 0, 0, time.Duration(0), map[hotel.RateState]int{}
 	for i := range items {
 		rate, state := x.rate(items[i].PropertyID, now)
 		states[state]++
-		if state == RateStale && x.rateErr != nil {
+		if state == hotel.RateStale && x.rateErr != nil {
 			old, oldest = old+1, max(oldest, now.Sub(rate.CapturedAt.Time))
 		}
 		if _, ok := x.brands[items[i].TenantID]; !ok {
 			noBrand++
 		}
 	}
-	out.shed(PartRates, states[RateShed])
-	out.add(PartRates, bff.ReasonOf(x.rateErr), states[RateUnanswered])
+	out.shed(PartRates, states[hotel.RateShed])
+	out.add(PartRates, bff.ReasonOf(x.rateErr), states[hotel.RateUnanswered])
 	out.old(PartRates, oldest, old)
 	switch {
 	case rung >= RungBrand:
@@ -113,7 +114,7 @@ func (x extras) missing(items []Listing, rung Rung, now time.Time) (out Degradat
 	return out
 }
 
-func tenantsOf(items []Listing) []bff.ID {
+func tenantsOf(items []hotel.Listing) []bff.ID {
 	seen := make(map[bff.ID]bool, len(items))
 	var out []bff.ID
 	for _, l := range items {

@@ -1,9 +1,11 @@
-package consumer
+package discovery
 
 import (
 	"context"
 	"slices"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // similarHotels is how many a page suggests.
@@ -11,7 +13,7 @@ const similarHotels = 4
 
 // similar are hotels like the one of a page, with what their cards show.
 type similar struct {
-	items []Listing
+	items []hotel.Listing
 	extras
 	err error
 }
@@ -19,7 +21,7 @@ type similar struct {
 // similar asks for hotels like the request's, and for their prices and brands.
 func (f *Finder) similar(ctx context.Context, req DetailRequest, rung Rung) similar {
 	items, err := f.Search.Similar(ctx, req.PropertyID, similarHotels, req.Locale)
-	items = slices.DeleteFunc(items, func(l Listing) bool { return l.PropertyID == req.PropertyID || f.Suspended.Has(l.TenantID) })
+	items = slices.DeleteFunc(items, func(l hotel.Listing) bool { return l.PropertyID == req.PropertyID || f.Suspended.Has(l.TenantID) })
 	prices := req.prices()
 	return similar{items: items, extras: f.extras(ctx, &prices, items, rung), err: err}
 }

@@ -1,19 +1,20 @@
-package consumer
+package telemetry
 
 import (
 	"regexp"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // The subject of each payload.
 
-func (SearchExecuted) Subject() Subject     { return SubjectSearchExecuted }
-func (ClickRecorded) Subject() Subject      { return SubjectClickRecorded }
-func (DetailViewed) Subject() Subject       { return SubjectDetailViewed }
-func (PageViewed) Subject() Subject         { return SubjectPageViewed }
-func (FunnelStepRecorded) Subject() Subject { return SubjectFunnelStep }
+func (SearchExecuted) Subject() consumer.Subject     { return consumer.SubjectSearchExecuted }
+func (ClickRecorded) Subject() consumer.Subject      { return consumer.SubjectClickRecorded }
+func (DetailViewed) Subject() consumer.Subject       { return consumer.SubjectDetailViewed }
+func (PageViewed) Subject() consumer.Subject         { return consumer.SubjectPageViewed }
+func (FunnelStepRecorded) Subject() consumer.Subject { return consumer.SubjectFunnelStep }
 
 // SearchKind says how results were shown.
 type SearchKind string
@@ -26,21 +27,21 @@ const (
 
 // SearchExecuted is the payload of search.executed.v1.
 type SearchExecuted struct {
-	GuestSessionID  bff.ID        `json:"guestSessionId"`
-	SearchSessionID bff.ID        `json:"searchSessionId,omitzero"`
-	QueryHash       Hash          `json:"queryHash"`
-	Kind            SearchKind    `json:"kind"`
-	Geo             GeoQuery      `json:"geo"`
-	Dates           bff.StayDates `json:"dates"`
-	Occupancy       Party         `json:"occupancy"`
-	FilterKeys      []string      `json:"filterKeys"`
-	SortKey         SortKey       `json:"sortKey"`
-	Page            Page          `json:"page"`
-	ResultCount     int           `json:"resultCount"`
-	FromCache       bool          `json:"fromCache"`
-	CompositionMs   int64         `json:"compositionMs"`
-	Currency        bff.Currency  `json:"currency"`
-	Locale          bff.Locale    `json:"locale"`
+	GuestSessionID  bff.ID            `json:"guestSessionId"`
+	SearchSessionID bff.ID            `json:"searchSessionId,omitzero"`
+	QueryHash       consumer.Hash     `json:"queryHash"`
+	Kind            SearchKind        `json:"kind"`
+	Geo             consumer.GeoQuery `json:"geo"`
+	Dates           bff.StayDates     `json:"dates"`
+	Occupancy       Party             `json:"occupancy"`
+	FilterKeys      []string          `json:"filterKeys"`
+	SortKey         consumer.SortKey  `json:"sortKey"`
+	Page            consumer.Page     `json:"page"`
+	ResultCount     int               `json:"resultCount"`
+	FromCache       bool              `json:"fromCache"`
+	CompositionMs   int64             `json:"compositionMs"`
+	Currency        bff.Currency      `json:"currency"`
+	Locale          bff.Locale        `json:"locale"`
 }
 
 // Party is an occupancy without the ages of children.
@@ -66,7 +67,7 @@ type SearchOutcome struct {
 // only when hotels have them, so that what a guest typed into the wrong field
 // stays here. Coordinates are rounded to about ten
 // kilometres.
-func NewSearchExecuted(q *Asked, s GuestSession, o SearchOutcome) SearchExecuted {
+func NewSearchExecuted(q *consumer.Asked, s consumer.GuestSession, o SearchOutcome) SearchExecuted {
 	e := SearchExecuted{
 		GuestSessionID: s.ID, SearchSessionID: o.Session, QueryHash: q.What, Kind: o.Kind,
 		Geo: q.Geo.Coarse(), Dates: q.Dates,
@@ -86,7 +87,7 @@ var code = regexp.MustCompile(`^[a-z0-9]{1,20}(-[a-z0-9]{1,20}){0,3}$`)
 
 // filterKeys names the filters in use: amenities by their codes, if hotels that have
 // them were found, the others by kind.
-func filterKeys(f Filters, found bool) []string {
+func filterKeys(f consumer.Filters, found bool) []string {
 	keys := []string{}
 	for _, a := range f.Amenities {
 		if found && code.MatchString(a) {
@@ -118,15 +119,15 @@ func ClickKinds() []string {
 
 // ClickRecorded is the payload of click.recorded.v1.
 type ClickRecorded struct {
-	GuestSessionID  bff.ID        `json:"guestSessionId"`
-	Kind            string        `json:"kind"`
-	TenantID        bff.ID        `json:"tenantId,omitzero"`
-	PropertyID      bff.ID        `json:"propertyId,omitzero"`
-	SearchSessionID bff.ID        `json:"searchSessionId,omitzero"`
-	Position        int           `json:"position,omitempty"` // counted from 1
-	Page            int           `json:"page,omitempty"`     // counted from 1
-	SortKey         SortKey       `json:"sortKey,omitempty"`
-	OccurredAt      bff.Timestamp `json:"occurredAt"`
+	GuestSessionID  bff.ID           `json:"guestSessionId"`
+	Kind            string           `json:"kind"`
+	TenantID        bff.ID           `json:"tenantId,omitzero"`
+	PropertyID      bff.ID           `json:"propertyId,omitzero"`
+	SearchSessionID bff.ID           `json:"searchSessionId,omitzero"`
+	Position        int              `json:"position,omitempty"` // counted from 1
+	Page            int              `json:"page,omitempty"`     // counted from 1
+	SortKey         consumer.SortKey `json:"sortKey,omitempty"`
+	OccurredAt      bff.Timestamp    `json:"occurredAt"`
 }
 
 // DetailViewed is the payload of detail.viewed.v1.
@@ -152,8 +153,8 @@ type PageViewed struct {
 	PropertyID      bff.ID        `json:"propertyId,omitzero"`
 	ViewedAt        bff.Timestamp `json:"viewedAt"`
 	Referer         string        `json:"referer,omitempty"` // the origin only
-	UserAgentHash   Hash          `json:"userAgentHash"`
-	FingerprintHash Hash          `json:"fingerprintHash"`
+	UserAgentHash   consumer.Hash `json:"userAgentHash"`
+	FingerprintHash consumer.Hash `json:"fingerprintHash"`
 }
 
 // FunnelSteps are the steps from a first visit to a hand-off.

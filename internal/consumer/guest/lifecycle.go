@@ -1,25 +1,26 @@
-package consumer
+package guest
 
 import (
 	"time"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // SessionStarted is the payload of session.started.v1.
 type SessionStarted struct {
-	GuestSessionID      bff.ID        `json:"guestSessionId"`
-	CreatedAt           bff.Timestamp `json:"createdAt"`
-	LocalePreference    bff.Locale    `json:"localePreference"`
-	CurrencyPreference  bff.Currency  `json:"currencyPreference"`
-	FingerprintHash     Hash          `json:"fingerprintHash"`
-	IPHash              Hash          `json:"ipHash"`
-	CampaignAttribution *Campaign     `json:"campaignAttribution,omitempty"`
-	UserAgentClass      string        `json:"userAgentClass"`
+	GuestSessionID      bff.ID             `json:"guestSessionId"`
+	CreatedAt           bff.Timestamp      `json:"createdAt"`
+	LocalePreference    bff.Locale         `json:"localePreference"`
+	CurrencyPreference  bff.Currency       `json:"currencyPreference"`
+	FingerprintHash     consumer.Hash      `json:"fingerprintHash"`
+	IPHash              consumer.Hash      `json:"ipHash"`
+	CampaignAttribution *consumer.Campaign `json:"campaignAttribution,omitempty"`
+	UserAgentClass      string             `json:"userAgentClass"`
 }
 
 // NewSessionStarted returns the payload that announces a session.
-func NewSessionStarted(s GuestSession, v *Visit) SessionStarted {
+func NewSessionStarted(s consumer.GuestSession, v *consumer.Visit) SessionStarted {
 	return SessionStarted{
 		GuestSessionID: s.ID, CreatedAt: bff.At(s.CreatedAt), LocalePreference: s.Locale, CurrencyPreference: s.Currency,
 		FingerprintHash: s.Fingerprint, IPHash: v.IP(), CampaignAttribution: s.Campaign, UserAgentClass: v.UserAgentClass,
@@ -28,10 +29,10 @@ func NewSessionStarted(s GuestSession, v *Visit) SessionStarted {
 
 // The subject of each payload.
 
-func (SessionStarted) Subject() Subject  { return SubjectSessionStarted }
-func (SessionEnded) Subject() Subject    { return SubjectSessionEnded }
-func (LocaleChanged) Subject() Subject   { return SubjectLocaleChanged }
-func (CurrencyChanged) Subject() Subject { return SubjectCurrencyChanged }
+func (SessionStarted) Subject() consumer.Subject  { return consumer.SubjectSessionStarted }
+func (SessionEnded) Subject() consumer.Subject    { return consumer.SubjectSessionEnded }
+func (LocaleChanged) Subject() consumer.Subject   { return consumer.SubjectLocaleChanged }
+func (CurrencyChanged) Subject() consumer.Subject { return consumer.SubjectCurrencyChanged }
 
 // EndReason says why a session is over.
 type EndReason string
@@ -59,7 +60,7 @@ type SessionEnded struct {
 // event that leaves without consent: what was told of the session before can be
 // deleted downstream only by those who hear of it. Of a session of which nothing
 // was ever told it reports false.
-func Clearing(t *Telemetry, s GuestSession, o Occasion, now time.Time) (bff.Event, bool, error) {
+func Clearing(t *consumer.Telemetry, s consumer.GuestSession, o consumer.Occasion, now time.Time) (bff.Event, bool, error) {
 	if s.Consent.Telemetry && !s.Unread {
 		return t.Event(s, NewSessionEnded(s, EndedByGuest, now), o, now)
 	}
@@ -71,7 +72,7 @@ func Clearing(t *Telemetry, s GuestSession, o Occasion, now time.Time) (bff.Even
 }
 
 // NewSessionEnded returns the payload that announces the end of a session.
-func NewSessionEnded(s GuestSession, why EndReason, now time.Time) SessionEnded {
+func NewSessionEnded(s consumer.GuestSession, why EndReason, now time.Time) SessionEnded {
 	lifetime := max(0, int64(now.Sub(s.CreatedAt)/time.Second))
 	return SessionEnded{
 		GuestSessionID: s.ID, EndedAt: bff.At(now), Reason: why, LastSeenAt: bff.At(s.LastSeenAt), LifetimeSeconds: &lifetime,
@@ -99,7 +100,7 @@ type LocaleChanged struct {
 }
 
 // NewLocaleChanged returns the payload that announces a change from the session's locale.
-func NewLocaleChanged(s GuestSession, to bff.Locale, by Trigger, now time.Time) LocaleChanged {
+func NewLocaleChanged(s consumer.GuestSession, to bff.Locale, by Trigger, now time.Time) LocaleChanged {
 	return LocaleChanged{GuestSessionID: s.ID, PreviousLocale: s.Locale, NewLocale: to, Trigger: by, OccurredAt: bff.At(now)}
 }
 
@@ -113,6 +114,6 @@ type CurrencyChanged struct {
 }
 
 // NewCurrencyChanged returns the payload that announces a change from the session's currency.
-func NewCurrencyChanged(s GuestSession, to bff.Currency, by Trigger, now time.Time) CurrencyChanged {
+func NewCurrencyChanged(s consumer.GuestSession, to bff.Currency, by Trigger, now time.Time) CurrencyChanged {
 	return CurrencyChanged{GuestSessionID: s.ID, PreviousCurrency: s.Currency, NewCurrency: to, Trigger: by, OccurredAt: bff.At(now)}
 }

@@ -1,4 +1,4 @@
-package consumer
+package booking
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/handoff"
+	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 )
 
 // HandoffRequest asks to be handed off to a hotel.
@@ -26,12 +28,12 @@ type HandoffRequest struct {
 type Handoff struct {
 	handoff.Payload
 	ChildrenAges []int // not signed
-	Campaign     *Campaign
+	Campaign     *consumer.Campaign
 	Receipt      Receipt
-	Fingerprint  Hash
-	IP           Hash
-	UserAgent    Hash      // zero in a ledger's row from before it was kept
-	ConsumedAt   time.Time // zero until consumed
+	Fingerprint  consumer.Hash
+	IP           consumer.Hash
+	UserAgent    consumer.Hash // zero in a ledger's row from before it was kept
+	ConsumedAt   time.Time     // zero until consumed
 }
 
 // Minted is what the guest receives.
@@ -47,22 +49,22 @@ type Minted struct {
 
 // HandoffInitiated is the payload of handoff.initiated.v1.
 type HandoffInitiated struct {
-	HandoffID       bff.ID        `json:"handoffId"`
-	GuestSessionID  bff.ID        `json:"guestSessionId"`
-	TenantID        bff.ID        `json:"tenantId"`
-	TenantSlug      string        `json:"tenantSlug"`
-	PropertyID      bff.ID        `json:"propertyId"`
-	Dates           bff.StayDates `json:"dates"`
-	Occupancy       bff.Occupancy `json:"occupancy"`
-	Currency        bff.Currency  `json:"currency"`
-	Locale          bff.Locale    `json:"locale"`
-	SourceCampaign  *Campaign     `json:"sourceCampaign,omitempty"`
-	MintedAt        bff.Timestamp `json:"mintedAt"`
-	ExpiresAt       bff.Timestamp `json:"expiresAt"`
-	HMACKeyID       string        `json:"hmacKeyId"`
-	FingerprintHash Hash          `json:"fingerprintHash"`
-	IPHash          Hash          `json:"ipHash"`
-	OriginReferer   string        `json:"originReferer,omitempty"`
+	HandoffID       bff.ID             `json:"handoffId"`
+	GuestSessionID  bff.ID             `json:"guestSessionId"`
+	TenantID        bff.ID             `json:"tenantId"`
+	TenantSlug      string             `json:"tenantSlug"`
+	PropertyID      bff.ID             `json:"propertyId"`
+	Dates           bff.StayDates      `json:"dates"`
+	Occupancy       bff.Occupancy      `json:"occupancy"`
+	Currency        bff.Currency       `json:"currency"`
+	Locale          bff.Locale         `json:"locale"`
+	SourceCampaign  *consumer.Campaign `json:"sourceCampaign,omitempty"`
+	MintedAt        bff.Timestamp      `json:"mintedAt"`
+	ExpiresAt       bff.Timestamp      `json:"expiresAt"`
+	HMACKeyID       string             `json:"hmacKeyId"`
+	FingerprintHash consumer.Hash      `json:"fingerprintHash"`
+	IPHash          consumer.Hash      `json:"ipHash"`
+	OriginReferer   string             `json:"originReferer,omitempty"`
 }
 
 // Mint is a signed hand-off that the ledger does not know yet.
@@ -70,7 +72,7 @@ type Mint struct {
 	Handoff   Handoff
 	Minted    Minted
 	Initiated HandoffInitiated
-	By        Announcer // makes the event, if one may leave
+	By        consumer.Announcer // makes the event, if one may leave
 }
 
 // MintClaim is the exclusive right to mint one hand-off.
@@ -79,7 +81,7 @@ type MintClaim interface {
 	// transaction. An attempt in another process that was first keeps its effect,
 	// and this one gets its answer. A tenant that was suspended meanwhile is
 	// refused.
-	Mint(ctx context.Context, m Mint) (Answer, error)
+	Mint(ctx context.Context, m Mint) (consumer.Answer, error)
 	// Release ends the claim; what was not minted may be tried again.
 	Release()
 }
@@ -88,7 +90,7 @@ type MintClaim interface {
 type Ledger interface {
 	// BeginMint returns a claim on a mutation, or the answer that an earlier
 	// attempt at it got. A duplicate of a running attempt waits for it.
-	BeginMint(ctx context.Context, once Once, now time.Time) (MintClaim, *Answer, error)
+	BeginMint(ctx context.Context, once consumer.Once, now time.Time) (MintClaim, *consumer.Answer, error)
 	// FindHandoff returns a hand-off as it stands; a CodeResourceNotFound error
 	// when there is none.
 	FindHandoff(ctx context.Context, id bff.ID) (Handoff, error)
@@ -100,19 +102,19 @@ type Ledger interface {
 // Hotels knows whose hotel a property is.
 type Hotels interface {
 	// FindProperty resolves a property; a CodeResourceNotFound error when there is none.
-	FindProperty(ctx context.Context, propertyID bff.ID) (Projected, error)
+	FindProperty(ctx context.Context, propertyID bff.ID) (hotel.Projected, error)
 }
 
 // Prices previews prices.
 type Prices interface {
 	// Preview returns what pricing says of each property.
-	Preview(ctx context.Context, req PriceRequest) (Previews, error)
+	Preview(ctx context.Context, req hotel.PriceRequest) (hotel.Previews, error)
 }
 
 // HandoffDesk signs hand-offs.
 type HandoffDesk struct {
 	Search  Hotels
-	Tenants Tenants
+	Tenants consumer.Tenants
 	Prices  Prices // for the price receipt; nil = none
 	// Snapshots are asked for the price first, in their order.
 	Snapshots []Snapshots
@@ -123,7 +125,7 @@ type HandoffDesk struct {
 
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
-func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s GuestSession, v *Visit, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
+func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s consumer.GuestSession, v *consumer.Visit, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
 	receipt := d.checkPrice(ctx, req, now) // while the hotel is resolved
 	tenant, err := d.resolve(ctx, req)
 	if err != nil {
@@ -179,33 +181,33 @@ func isSlug(s string) bool {
 // resolve checks that the property is the tenant's. Unknown property, unknown
 // tenant and a property of another tenant look alike, so that a client cannot probe
 // who owns what.
-func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (Tenant, error) {
+func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (consumer.Tenant, error) {
 	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such property at this hotel")
 	found, err := d.Search.FindProperty(ctx, req.PropertyID)
 	listing := found.Listing
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
-		return Tenant{}, notFound
+		return consumer.Tenant{}, notFound
 	case err != nil:
-		return Tenant{}, Unavailable(err)
+		return consumer.Tenant{}, consumer.Unavailable(err)
 	case listing.TenantID != req.TenantID:
-		return Tenant{}, notFound
+		return consumer.Tenant{}, notFound
 	}
 	tenant, err := d.Tenants.FindTenant(ctx, req.TenantID)
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
-		return Tenant{}, notFound
+		return consumer.Tenant{}, notFound
 	case errors.Is(err, context.Canceled):
-		return Tenant{}, err
+		return consumer.Tenant{}, err
 	case err != nil:
 		// The tenant service is down: the projection knows the slug, and the
 		// ledger checks our own record of suspensions as it writes.
-		return Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil //nolint:nilerr // said above
+		return consumer.Tenant{ID: req.TenantID, Slug: listing.TenantSlug}, nil //nolint:nilerr // said above
 	case tenant.Suspended:
-		return Tenant{}, bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
+		return consumer.Tenant{}, bff.Errorf(bff.CodeTenantSuspended, "this hotel is not taking bookings at the moment")
 	}
 	return tenant, nil
 }
 
 // Subject implements consumer.Fact.
-func (HandoffInitiated) Subject() Subject { return SubjectHandoffInitiated }
+func (HandoffInitiated) Subject() consumer.Subject { return consumer.SubjectHandoffInitiated }

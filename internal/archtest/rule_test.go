@@ -134,6 +134,14 @@ func TestBreachIsFound(t *testing.T) {
 		{"breach behind a build tag", "internal/consumer/x.go", "//go:build never\n\npackage p\nimport \"os\"\n", "internal/consumer/x.go:4: consumer domain imports os"},
 		{"a room knows another room", "internal/backoffice/lock/x.go", source(bff + "/internal/backoffice/inbox"), "internal/backoffice/lock/x.go:2: backoffice domain imports " + bff + "/internal/backoffice/inbox: a room imports the kernel alone"},
 		{"the kernel knows a room", "internal/backoffice/x.go", source(bff + "/internal/backoffice/inbox"), "internal/backoffice/x.go:2: backoffice domain imports " + bff + "/internal/backoffice/inbox: a room imports the kernel alone"},
+		{
+			"shared nouns know a room", "internal/consumer/hotel/x.go", source(bff + "/internal/consumer/booking"),
+			"internal/consumer/hotel/x.go:2: consumer domain imports " + bff + "/internal/consumer/booking: a room imports the kernel alone",
+		},
+		{
+			"the kernel knows shared nouns", "internal/consumer/x.go", source(bff + "/internal/consumer/hotel"),
+			"internal/consumer/x.go:2: consumer domain imports " + bff + "/internal/consumer/hotel: a room imports the kernel alone",
+		},
 		{"a room is a hall", "internal/backoffice/lock/x.go", "package p\ntype (\n" + types(46) + ")\n", "internal/backoffice/lock: 46 exported types, at most 45"},
 		{"adapter knows another adapter", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/consumer/consumerstore"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},
 		{"adapter knows the other service", "internal/consumer/consumerhttp/x.go", source(bff + "/internal/backoffice"), "internal/consumer/consumerhttp/x.go:2: consumer adapters imports"},

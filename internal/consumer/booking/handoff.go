@@ -125,7 +125,9 @@ type HandoffDesk struct {
 
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
-func (d *HandoffDesk) Mint(ctx context.Context, req HandoffRequest, s consumer.GuestSession, v *consumer.Visit, now time.Time) (Handoff, Minted, HandoffInitiated, error) {
+func (d *HandoffDesk) Mint(
+	ctx context.Context, req HandoffRequest, s consumer.GuestSession, v *consumer.Visit, now time.Time,
+) (Handoff, Minted, HandoffInitiated, error) {
 	receipt := d.checkPrice(ctx, req, now) // while the hotel is resolved
 	tenant, err := d.resolve(ctx, req)
 	if err != nil {

@@ -103,7 +103,8 @@ func TestFormOfTheCache(t *testing.T) {
 		}
 	}
 	survives(t, hotel.Listings{
-		Items: []hotel.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`), Order: consumer.Hash{1, 255},
+		Items: []hotel.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`),
+		Order: consumer.Hash{1, 255},
 	})
 	survives(t, hotel.Projected{Listing: listing, Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
 	survives(t, hotel.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})

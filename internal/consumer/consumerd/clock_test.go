@@ -86,8 +86,9 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: &discovery.Finder{
-			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended, Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
-			Budgets: discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended,
+			Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
+			Budgets:  discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
 		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,

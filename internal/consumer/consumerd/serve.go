@@ -124,7 +124,8 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		},
 		Answers: found.answers, Searches: store,
 		Desk: &booking.HandoffDesk{
-			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []booking.Snapshots{found.reads, found.answers}, Keys: ring, RedirectTemplate: s.RedirectTemplate,
+			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []booking.Snapshots{found.reads, found.answers},
+			Keys: ring, RedirectTemplate: s.RedirectTemplate,
 		},
 		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,

@@ -86,7 +86,9 @@ func (noAddress) Hash() consumer.Hash { return consumer.Hash{} }
 
 // anyVisit serves the API to clients that the guard would have let pass; each
 // request is of the visit that next returns. Sessions are those of the ledger, or kept.
-func anyVisit(t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit, kept ...guest.Sessions) (send func(method, path, body string) *httptest.ResponseRecorder) {
+func anyVisit(
+	t *testing.T, l *ledgerOfSessions, next func() *consumer.Visit, kept ...guest.Sessions,
+) (send func(method, path, body string) *httptest.ResponseRecorder) {
 	t.Helper()
 	background, sessions := web.NewBackground(web.BackgroundConfig{}), guest.Sessions(l)
 	if len(kept) > 0 {

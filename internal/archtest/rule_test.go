@@ -20,6 +20,8 @@ func sound() map[string]string {
 		"internal/consumer/consumer.go": source("context", "net/url", "log/slog", bff, bff+"/handoff"),
 		"internal/consumer/consumer_test.go": source("testing", "os", "net/http",
 			bff+"/internal/consumer/consumerstore", bff+"/internal/testkit"),
+		"internal/consumer/hotel/hotel.go":             source(bff + "/internal/consumer"),
+		"internal/consumer/booking/booking.go":         source(bff+"/internal/consumer", bff+"/internal/consumer/hotel"),
 		"internal/consumer/consumerhttp/search.go":     source("net/http", bff+"/internal/consumer", bff+"/internal/web"),
 		"internal/consumer/consumerstore/session.go":   source(bff+"/internal/redis", bff+"/internal/consumer/consumerstore/lua"),
 		"internal/consumer/consumerstore/lua/lua.go":   source("embed"),

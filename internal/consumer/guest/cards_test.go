@@ -1,4 +1,4 @@
-package consumer_test
+package guest_test
 
 import (
 	"bytes"

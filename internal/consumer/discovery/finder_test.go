@@ -1,4 +1,4 @@
-package consumer_test
+package discovery_test
 
 import (
 	"context"

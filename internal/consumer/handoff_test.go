@@ -188,7 +188,10 @@ func TestReceipt(t *testing.T) {
 		{name: "sold out", platform: &platform{SoldOut: map[int]bool{70: true}}, shown: price(current, bff.AFN), want: booking.PriceUnavailable},
 		{name: "pricing is away", platform: &platform{Down: failures{Pricing: errDown}}, shown: price(current, bff.AFN), want: booking.PriceUnchecked},
 		{name: "another currency", shown: price(current, bff.USD), want: booking.PriceUnchecked},
-		{name: "an old price", platform: &platform{Captured: func() time.Time { return midday.Add(-time.Hour) }}, shown: price("1", bff.AFN), want: booking.PriceUnchecked},
+		{
+			name: "an old price", platform: &platform{Captured: func() time.Time { return midday.Add(-time.Hour) }}, shown: price("1", bff.AFN),
+			want: booking.PriceUnchecked,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -156,7 +156,9 @@ func TestSearchExecuted(t *testing.T) {
 		Currency: "AFN", Locale: "ps-AF",
 	}
 	s, search := someGuest(true), bff.NewID(bff.PrefixSearchSession, noon)
-	got := telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{Session: search, Kind: telemetry.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond})
+	got := telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{
+		Session: search, Kind: telemetry.SearchMap, ResultCount: 9, FromCache: true, Took: 25 * time.Millisecond,
+	})
 	box := consumer.BoundingBox{SwLat: 34.4, SwLng: 69, NeLat: 34.7, NeLng: 69.4}
 	if got.GuestSessionID != s.ID || got.SearchSessionID != search || got.Kind != telemetry.SearchMap || got.ResultCount != 9 || !got.FromCache ||
 		got.CompositionMs != 25 {

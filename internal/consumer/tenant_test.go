@@ -120,8 +120,14 @@ func TestReconcile(t *testing.T) {
 		{name: "suspended before we listened", platform: &platform{Suspended: some(3, 1200)}, tenants: 1300, want: []int{3, 1200}, wantChanged: 2},
 		{name: "reinstated meanwhile", platform: &platform{Suspended: some(2)}, tenants: 3, suspended: []int{1, 2}, want: []int{2}, wantChanged: 1},
 		{name: "all as known", platform: &platform{Suspended: some(2)}, tenants: 3, suspended: []int{2}, want: []int{2}},
-		{name: "something newer is recorded", record: &record{refuses: true}, platform: &platform{Suspended: some(2)}, tenants: 3, suspended: []int{1}, want: []int{1}},
-		{name: "some fail", record: &record{broken: some(1, 4)}, platform: &platform{Suspended: some(3, 5)}, tenants: 5, suspended: []int{4}, want: []int{3, 4, 5}, wantChanged: 2},
+		{
+			name: "something newer is recorded", record: &record{refuses: true}, platform: &platform{Suspended: some(2)}, tenants: 3, suspended: []int{1},
+			want: []int{1},
+		},
+		{
+			name: "some fail", record: &record{broken: some(1, 4)}, platform: &platform{Suspended: some(3, 5)}, tenants: 5, suspended: []int{4},
+			want: []int{3, 4, 5}, wantChanged: 2,
+		},
 		{name: "gone", platform: &platform{Unknown: some(1, 2, 3), Suspended: some(1, 2, 3)}, tenants: 3, suspended: []int{1}, want: []int{1}},
 		{name: "tenant-service is away", platform: &platform{Down: failures{Tenant: errDown}}, tenants: 1000, suspended: []int{2}, want: []int{2}, wantErr: true},
 	} {

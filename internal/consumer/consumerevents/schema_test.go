@@ -51,7 +51,9 @@ func facts() []consumer.Fact {
 	return []consumer.Fact{
 		guest.NewSessionStarted(s, &consumer.Visit{UserAgentClass: "browser-desktop"}),
 		guest.NewSessionEnded(s, guest.EndedByTime, now),
-		telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{Session: search, Kind: telemetry.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond}),
+		telemetry.NewSearchExecuted(q.Ask(), s, telemetry.SearchOutcome{
+			Session: search, Kind: telemetry.SearchList, ResultCount: 47, FromCache: true, Took: 47 * time.Millisecond,
+		}),
 		telemetry.NewSearchExecuted(box.Ask(), s, telemetry.SearchOutcome{Kind: telemetry.SearchMap}),
 		telemetry.NewSearchExecuted(point.Ask(), s, telemetry.SearchOutcome{Kind: telemetry.SearchMap, ResultCount: 1}),
 		telemetry.ClickRecorded{

@@ -326,7 +326,10 @@ func TestReadCookies(t *testing.T) {
 	const id, other = "gms_01M7H171SJSMVD891RBXMF12X2", "gms_01M7H171SJSMVD891RBXMF12X3"
 	now := time.Date(2026, 11, 17, 9, 0, 0, 0, time.UTC)
 	strict := &Guard{cfg: Config{Cards: consumertest.NewCards(1)}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
-	plain := &Guard{cfg: Config{Cards: consumertest.NewCards(1), Cardless: consumer.Cardless{Always: true}}, cards: memo.New[cardUnder, consumer.Card](maxVerified)}
+	plain := &Guard{
+		cfg:   Config{Cards: consumertest.NewCards(1), Cardless: consumer.Cardless{Always: true}},
+		cards: memo.New[cardUnder, consumer.Card](maxVerified),
+	}
 	cardOf := func(secret byte, id string, age time.Duration) string {
 		text, err := consumertest.NewCards(secret).Mint(consumer.Card{
 			SessionID: bff.MustParseID(bff.PrefixGuestSession, id), Locale: bff.LocaleEnglish, Currency: bff.USD, MadeAt: now.Add(-age),

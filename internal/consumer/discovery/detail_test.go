@@ -50,7 +50,10 @@ func TestDetail(t *testing.T) {
 		{name: "a similar hotel is suspended", suspended: []int{1, 2}, want: parts{}, noSimilar: true},
 		{name: "first rung", rung: discovery.RungSimilar, want: parts{similar: shed}, noSimilar: true},
 		{name: "second rung", rung: discovery.RungPopularity, want: parts{similar: shed, popularity: shed}, noSimilar: true, noPopularity: true},
-		{name: "third rung", rung: discovery.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true, noBrand: true},
+		{
+			name: "third rung", rung: discovery.RungBrand, want: parts{similar: shed, popularity: shed, brand: shed}, noSimilar: true, noPopularity: true,
+			noBrand: true,
+		},
 		{
 			name: "last rung", rung: discovery.RungListPrice, want: parts{similar: shed, popularity: shed, brand: shed, rates: shed, calendar: shed},
 			noSimilar: true, noPopularity: true, noBrand: true, noRate: true,
@@ -171,8 +174,14 @@ func TestOldPageSaysSo(t *testing.T) {
 		want []discovery.Degradation
 	}{
 		{name: "fresh", want: []discovery.Degradation{}},
-		{name: "projection", old: oldReads{projected: 66 * time.Second}, want: []discovery.Degradation{{Part: discovery.PartSearch, Reason: discovery.ReasonStale, AgeMs: 66000, Affected: 1}}},
-		{name: "description", old: oldReads{described: 400 * time.Second}, want: []discovery.Degradation{{Part: discovery.PartProperty, Reason: discovery.ReasonStale, AgeMs: 400000, Affected: 1}}},
+		{
+			name: "projection", old: oldReads{projected: 66 * time.Second},
+			want: []discovery.Degradation{{Part: discovery.PartSearch, Reason: discovery.ReasonStale, AgeMs: 66000, Affected: 1}},
+		},
+		{
+			name: "description", old: oldReads{described: 400 * time.Second},
+			want: []discovery.Degradation{{Part: discovery.PartProperty, Reason: discovery.ReasonStale, AgeMs: 400000, Affected: 1}},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

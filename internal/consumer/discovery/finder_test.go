@@ -80,12 +80,31 @@ func TestFind(t *testing.T) {
 	}{
 		{name: "whole", platform: &platform{Hotels: []int{70, 10, 20}}, wantCards: []int{70, 10, 20}},
 		{name: "nothing found", platform: &platform{Down: failures{Pricing: errDown, Theme: errDown}}},
-		{name: "no prices", platform: &platform{Hotels: []int{10, 20}, Down: failures{Pricing: failure("timeout")}}, want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10, 20}, noRates: true},
-		{name: "no brands", platform: &platform{Hotels: []int{10, 20}, Down: failures{Theme: failure("breaker")}}, want: parts{discovery.PartBrand: discovery.ReasonBreaker}, wantCards: []int{10, 20}, noBrands: true},
-		{name: "neither", platform: &platform{Hotels: []int{10}, Down: failures{Theme: errDown, Pricing: errDown}}, want: parts{discovery.PartBrand: discovery.ReasonError, discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noBrands: true, noRates: true},
-		{name: "a reason of no list", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: failure("garbage")}}, want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true},
-		{name: "an error without a reason", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: errors.New("x")}}, want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true},
-		{name: "out of time", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: context.DeadlineExceeded}}, want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10}, noRates: true},
+		{
+			name: "no prices", platform: &platform{Hotels: []int{10, 20}, Down: failures{Pricing: failure("timeout")}},
+			want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10, 20}, noRates: true,
+		},
+		{
+			name: "no brands", platform: &platform{Hotels: []int{10, 20}, Down: failures{Theme: failure("breaker")}},
+			want: parts{discovery.PartBrand: discovery.ReasonBreaker}, wantCards: []int{10, 20}, noBrands: true,
+		},
+		{
+			name: "neither", platform: &platform{Hotels: []int{10}, Down: failures{Theme: errDown, Pricing: errDown}},
+			want: parts{discovery.PartBrand: discovery.ReasonError, discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noBrands: true,
+			noRates: true,
+		},
+		{
+			name: "a reason of no list", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: failure("garbage")}},
+			want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true,
+		},
+		{
+			name: "an error without a reason", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: errors.New("x")}},
+			want: parts{discovery.PartRates: discovery.ReasonError}, wantCards: []int{10}, noRates: true,
+		},
+		{
+			name: "out of time", platform: &platform{Hotels: []int{10}, Down: failures{Pricing: context.DeadlineExceeded}},
+			want: parts{discovery.PartRates: discovery.ReasonTimeout}, wantCards: []int{10}, noRates: true,
+		},
 		{name: "sold out is not degraded", platform: &platform{Hotels: []int{10}, SoldOut: map[int]bool{10: true}}, wantCards: []int{10}, noRates: true},
 		{name: "an unknown brand is not degraded", platform: &platform{Hotels: []int{10}, NoBrand: map[int]bool{1: true}}, wantCards: []int{10}, noBrands: true},
 		{name: "suspended", platform: &platform{Hotels: []int{70, 10, 71, 20}}, suspended: []int{7}, wantCards: []int{10, 20}},
@@ -93,8 +112,15 @@ func TestFind(t *testing.T) {
 		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 		{name: "no time for it", platform: &platform{Down: failures{Search: failure("budget")}}, wantErr: bff.CodeUpstreamBudgetExceeded},
 		{name: "campaign", platform: &platform{Hotels: []int{10}}, rung: discovery.RungCampaign, wantCards: []int{10}},
-		{name: "brands shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungBrand, want: parts{discovery.PartBrand: discovery.ReasonShed}, wantCards: []int{10}, noBrands: true},
-		{name: "all shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungListPrice, want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartRates: discovery.ReasonShed}, wantCards: []int{10}, noBrands: true, noRates: true},
+		{
+			name: "brands shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungBrand, want: parts{discovery.PartBrand: discovery.ReasonShed},
+			wantCards: []int{10}, noBrands: true,
+		},
+		{
+			name: "all shed", platform: &platform{Hotels: []int{10}}, rung: discovery.RungListPrice,
+			want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartRates: discovery.ReasonShed}, wantCards: []int{10}, noBrands: true,
+			noRates: true,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +249,10 @@ func TestBadgeByRegion(t *testing.T) {
 		want   []hotel.Badge
 	}{
 		{name: "same region", here: "asia-south1", want: []hotel.Badge{}},
-		{name: "another region, same country", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []hotel.Badge{hotel.BadgeCrossRegion}},
+		{
+			name: "another region, same country", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"},
+			want: []hotel.Badge{hotel.BadgeCrossRegion},
+		},
 		{name: "region not told", here: "asia-south1", lives: map[int]string{1: "", 7: ""}, want: []hotel.Badge{}},
 		{name: "tenant service is down", here: "asia-south1", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, failed: errDown, want: []hotel.Badge{}},
 		{name: "deployment without a region", lives: map[int]string{1: "europe-west3", 7: "europe-west3"}, want: []hotel.Badge{}},

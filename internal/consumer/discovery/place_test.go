@@ -51,13 +51,31 @@ func TestMap(t *testing.T) {
 		{name: "few", platform: &platform{MapPins: pinsOf(3, 4)}, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
 		{name: "two pages", platform: &platform{MapPins: pinsOf(120, 120)}, wantPins: 240, wantTotal: 240, wantPages: 2, want: parts{}},
 		{name: "more than fit", platform: &platform{MapPins: pinsOf(500)}, wantPins: 250, wantTotal: 500, wantPages: 2, want: parts{}},
-		{name: "a price under the cursor", platform: &platform{MapPins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, want: parts{}},
+		{
+			name: "a price under the cursor", platform: &platform{MapPins: pinsOf(7)}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1,
+			want: parts{},
+		},
 		{name: "a cursor elsewhere", platform: &platform{MapPins: pinsOf(7)}, cursor: propertyID(99), wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no price", platform: &platform{MapPins: pinsOf(7), Down: failures{Pricing: errDown}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{discovery.PartMapPrice: discovery.ReasonError}},
-		{name: "sold out", platform: &platform{MapPins: pinsOf(7), SoldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, want: parts{}},
-		{name: "no brands", platform: &platform{MapPins: pinsOf(7), Down: failures{Theme: errDown}}, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonError}},
-		{name: "brands shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantPrices: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed}},
-		{name: "price shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartMapPrice: discovery.ReasonShed}},
+		{
+			name: "no price", platform: &platform{MapPins: pinsOf(7), Down: failures{Pricing: errDown}}, cursor: priced, wantPins: 7, wantTotal: 7,
+			wantPages: 1, want: parts{discovery.PartMapPrice: discovery.ReasonError},
+		},
+		{
+			name: "sold out", platform: &platform{MapPins: pinsOf(7), SoldOut: map[int]bool{3: true}}, cursor: priced, wantPins: 7, wantTotal: 7,
+			wantPages: 1, want: parts{},
+		},
+		{
+			name: "no brands", platform: &platform{MapPins: pinsOf(7), Down: failures{Theme: errDown}}, wantPins: 7, wantTotal: 7, wantPages: 1,
+			wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonError},
+		},
+		{
+			name: "brands shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungBrand, cursor: priced, wantPins: 7, wantTotal: 7, wantPages: 1,
+			wantPrices: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed},
+		},
+		{
+			name: "price shed", platform: &platform{MapPins: pinsOf(7)}, rung: discovery.RungMapPrice, cursor: priced, wantPins: 7, wantTotal: 7,
+			wantPages: 1, wantNeutral: true, want: parts{discovery.PartBrand: discovery.ReasonShed, discovery.PartMapPrice: discovery.ReasonShed},
+		},
 		{name: "suspended", platform: &platform{MapPins: pinsOf(3, 4)}, suspended: []int{0}, wantPins: 4, wantTotal: 4, wantPages: 1, want: parts{}},
 		{name: "no projection", platform: &platform{Down: failures{Search: errDown}}, wantErr: bff.CodeUpstreamUnavailable},
 

@@ -56,7 +56,9 @@ func TestWishlist(t *testing.T) {
 		"old":                {old: time.Minute, want: [3]bool{true, true, true}, wantParts: parts{discovery.PartProperty: "stale"}},
 		"all are suspended":  {suspended: []int{1, 2, 3}, rung: discovery.RungBrand},
 		"without prices yet": {rung: discovery.RungBrand - 1, want: [3]bool{true, true, true}},
-		"without brands":     {rung: discovery.RungBrand, want: [3]bool{true, true, true}, wantShed: discovery.RungBrand, wantParts: parts{discovery.PartBrand: "shed"}},
+		"without brands": {
+			rung: discovery.RungBrand, want: [3]bool{true, true, true}, wantShed: discovery.RungBrand, wantParts: parts{discovery.PartBrand: "shed"},
+		},
 	} {
 		f := finderOn(&platform{Hotels: []int{10, 20, 30}}, tc.rung, tc.suspended...)
 		f.Search = owners{platformOr(nil), tc.away, tc.old}

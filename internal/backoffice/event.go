@@ -103,16 +103,16 @@ type Journal interface {
 	Record(ctx context.Context, did []Activity, events ...bff.Event) error
 }
 
-// Newsroom wraps facts for publishing.
-type Newsroom struct {
+// Envelopes wraps facts for publishing.
+type Envelopes struct {
 	instance string
 	ids      *bff.Sequence
 }
 
-// NewNewsroom returns the one of a process. Ids come from a sequence, so that rows
+// NewEnvelopes returns the one of a process. Ids come from a sequence, so that rows
 // drained in id order keep the order of a device's events.
-func NewNewsroom(instance string) *Newsroom {
-	return &Newsroom{instance: instance, ids: bff.NewSequence(bff.PrefixEvent)}
+func NewEnvelopes(instance string) *Envelopes {
+	return &Envelopes{instance: instance, ids: bff.NewSequence(bff.PrefixEvent)}
 }
 
 // About is whom an event is about.
@@ -138,7 +138,7 @@ func (v *Visit) About(property bff.ID) About {
 }
 
 // Event wraps a payload.
-func (n *Newsroom) Event(f Fact, who About, o Occasion, now time.Time) (bff.Event, error) {
+func (n *Envelopes) Event(f Fact, who About, o Occasion, now time.Time) (bff.Event, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return bff.Event{}, err

@@ -167,7 +167,7 @@ func (p *backofficeProbe) newGuardProbe(on target) (*guardProbe, error) {
 	log, metrics, background := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), web.NewBackground(web.BackgroundConfig{})
 	a.close = background.Close
 	guard, err := backofficeguard.New(backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(on.sessions, singleOperator{}, singleOperator{}, backoffice.NewNewsroom("doctor")),
+		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(on.sessions, singleOperator{}, singleOperator{}, backoffice.NewEnvelopes("doctor")),
 		Properties: singleOperator{}, Limits: ratelimit.Classes{Off: true}, Pepper: []byte("of no use to others"), Background: background,
 		Log: log, Metrics: metrics, Namespace: "doctor",
 	})

@@ -53,11 +53,11 @@ type Config struct {
 
 // Server routes requests to Handlers.
 type Server struct {
-	cfg     Config
-	log     slog.Handler
-	mux     *http.ServeMux
-	table   table
-	nowhere *route // what the mux answers by itself
+	cfg            Config
+	log            slog.Handler
+	mux            *http.ServeMux
+	table          table
+	unmatchedRoute *route // labels the mux's own 404s and 405s
 	// sharing is nil while all routes are internal: no browser calls them.
 	sharing *sharing
 	metrics metrics
@@ -69,7 +69,7 @@ func NewServer(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Log.Handler(), mux: http.NewServeMux(), table: newTable(), metrics: newMetrics(cfg.Metrics, cfg.Namespace, cfg.Label),
 	}
-	s.nowhere = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
+	s.unmatchedRoute = &route{name: "unmatched", metrics: s.metrics.of("unmatched")}
 	return s
 }
 
@@ -104,7 +104,7 @@ func (s *Server) serve(rt *route, w *response, r *http.Request) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := &response{ResponseWriter: rw, route: s.nowhere, began: time.Now()}
+	w := &response{ResponseWriter: rw, route: s.unmatchedRoute, began: time.Now()}
 	parent := r.Context()
 	if s.cfg.Tracer != nil {
 		parent, w.req.Span = s.startSpan(r)

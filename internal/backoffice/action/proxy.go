@@ -40,12 +40,12 @@ type NewWorkOrder struct {
 // version and moments.
 type Done map[string]any
 
-// Hands are the services that carry actions out.
-type Hands interface {
+// Upstream executes actions at the services that have the resources.
+type Upstream interface {
 	backoffice.Resources
-	// Carry has the action's service carry a command out at a property, once per key.
+	// Execute has the action's service carry a command out at a property, once per key.
 	// An error that wraps ErrOutcomeUnknown says that it may have done so.
-	Carry(ctx context.Context, tenant, property bff.ID, c *Command) (Done, error)
+	Execute(ctx context.Context, tenant, property bff.ID, c *Command) (Done, error)
 }
 
 // MutationProxied is the payload of mutation.proxied.v1: what another service was
@@ -71,18 +71,18 @@ type Proxy struct{ cfg ProxyConfig }
 // ProxyConfig is what a Proxy works with.
 type ProxyConfig struct {
 	Journal      backoffice.Journal // records refused roles
-	Hands        Hands
+	Hands        Upstream
 	Mutations    backoffice.Mutations
 	Attestations backoffice.Attestations
 	Thresholds   Thresholds
 	Charges      Charges
 	// Today is the date that the clocks of a property show.
 	Today func(ctx context.Context, tenant, property bff.ID, now time.Time) (bff.Date, error)
-	// Teller tells at once what the event of a topic would.
+	// ChangeNotifier voids copies and notifies streams as the event of a topic would.
 	Teller interface {
 		Changed(ctx context.Context, v *backoffice.Visit, topic string, at time.Time)
 	}
-	News *backoffice.Newsroom
+	News *backoffice.Envelopes
 	Now  func() time.Time
 }
 
@@ -103,7 +103,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
 			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil
 		}
-		done, err := p.cfg.Hands.Carry(ctx, v.Session.Tenant, v.Property, &c)
+		done, err := p.cfg.Hands.Execute(ctx, v.Session.Tenant, v.Property, &c)
 		end = backoffice.Finished{At: p.cfg.Now(), Failure: err}
 		if err == nil {
 			end.Answer = backoffice.Answer{Status: a.Status(), Receipt: backoffice.NewReceipt(done)}

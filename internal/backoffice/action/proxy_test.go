@@ -65,7 +65,7 @@ func (c *counter) FindProperty(context.Context, bff.ID, *backoffice.Action, bff.
 	return c.at, c.missing
 }
 
-func (c *counter) Carry(_ context.Context, _, property bff.ID, _ *action.Command) (action.Done, error) {
+func (c *counter) Execute(_ context.Context, _, property bff.ID, _ *action.Command) (action.Done, error) {
 	c.carried = append(c.carried, property)
 	return c.done, c.failure
 }
@@ -206,7 +206,7 @@ func TestProxyDoes(t *testing.T) {
 			proxy := action.NewProxy(action.ProxyConfig{
 				Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c,
 				Thresholds: action.Thresholds{bff.AFN: threshold}, Today: unknownDay,
-				Teller: c, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now.Add(time.Second) },
+				Teller: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
 			})
 			answer, err := proxy.Do(t.Context(), v, command, now)
 			if (err != nil) != (tc.want != "") || err != nil && bff.CodeOf(err) != tc.want || answer.Status != tc.wantStatus {

@@ -21,21 +21,21 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-// AuditKind is how a column's value is written: in a hash and in an export.
-type AuditKind uint8
+// Kind is how a column's value is written: in a hash and in an export.
+type Kind uint8
 
 // The kinds of columns.
 const (
-	AuditText AuditKind = iota // also arrays and JSON, as JSON text
-	AuditUUID                  // 16 bytes
-	AuditTime                  // microseconds since 1970, 8 bytes
-	AuditInt                   // 8 bytes
+	AuditText Kind = iota // also arrays and JSON, as JSON text
+	AuditUUID             // 16 bytes
+	AuditTime             // microseconds since 1970, 8 bytes
+	AuditInt              // 8 bytes
 )
 
-// AuditColumn is a column of a sealed table.
-type AuditColumn struct {
+// Column is a column of a sealed table.
+type Column struct {
 	Name string
-	Kind AuditKind
+	Kind Kind
 	// JSON: the value is JSON, or an array that is written as JSON.
 	JSON bool
 	// Texts: it is an array of texts.
@@ -43,31 +43,31 @@ type AuditColumn struct {
 	// Required: it is never null.
 	Required bool
 	// Form is the only form of rows that has the column; zero = every form has it.
-	Form AuditForm
+	Form Form
 	// LengthOf and DigestOf name the column of free text whose number of characters or SHA-256, in hexadecimal, this is.
 	LengthOf, DigestOf string
 }
 
-// AuditForm is how a row is written for its hash.
-type AuditForm int
+// Form is how a row is written for its hash.
+type Form int
 
 // The forms. An entry of the chain has that of its row's first version.
 const (
 	// AuditWhole has every value as it is.
-	AuditWhole AuditForm = 1
+	AuditWhole Form = 1
 	// AuditWeighed has length and digest of free text, which a data steward may have to erase and a lake never forgets, and
 	// the digest of whatever weighs more than [AuditWeight].
-	AuditWeighed AuditForm = 2
+	AuditWeighed Form = 2
 )
 
 // AuditWeight is how many bytes of one value are sealed and exported as they are. A few bytes of jsonb can be megabytes as text (1e131071).
 const AuditWeight = 256 << 10
 
-// AuditTable is a table whose rows are sealed and exported.
-type AuditTable struct {
+// Table is a table whose rows are sealed and exported.
+type Table struct {
 	Name    string
 	Prefix  bff.Prefix // of its rows' ids
-	Columns []AuditColumn
+	Columns []Column
 	// Moment is the column that says when the row's action happened.
 	Moment string
 	// Unsettled is the SQL condition on rows that may still change; empty = none may.
@@ -80,15 +80,15 @@ type AuditTable struct {
 	Bookkeeping []string
 }
 
-func auditColumns(kind AuditKind, required bool, names ...string) []AuditColumn {
-	var all []AuditColumn
+func auditColumns(kind Kind, required bool, names ...string) []Column {
+	var all []Column
 	for _, n := range names {
-		all = append(all, AuditColumn{Name: n, Kind: kind, Required: required})
+		all = append(all, Column{Name: n, Kind: kind, Required: required})
 	}
 	return all
 }
 
-func auditJSON(required bool, names ...string) []AuditColumn {
+func auditJSON(required bool, names ...string) []Column {
 	all := auditColumns(AuditText, required, names...)
 	for i := range all {
 		all[i].JSON = true
@@ -96,7 +96,7 @@ func auditJSON(required bool, names ...string) []AuditColumn {
 	return all
 }
 
-func auditTexts(required bool, names ...string) []AuditColumn {
+func auditTexts(required bool, names ...string) []Column {
 	all := auditJSON(required, names...)
 	for i := range all {
 		all[i].Texts = true
@@ -105,16 +105,16 @@ func auditTexts(required bool, names ...string) []AuditColumn {
 }
 
 // auditNotes are the columns of a free text.
-func auditNotes(column string) []AuditColumn {
-	return []AuditColumn{
+func auditNotes(column string) []Column {
+	return []Column{
 		{Name: column, Kind: AuditText, Form: AuditWhole},
 		{Name: "notes_length", Kind: AuditInt, Form: AuditWeighed, LengthOf: column},
 		{Name: "notes_sha256", Kind: AuditText, Form: AuditWeighed, DigestOf: column},
 	}
 }
 
-func concat(parts ...[]AuditColumn) []AuditColumn {
-	var all []AuditColumn
+func concat(parts ...[]Column) []Column {
+	var all []Column
 	for _, p := range parts {
 		all = append(all, p...)
 	}
@@ -126,9 +126,9 @@ const auditDay = 24 * time.Hour
 // AuditTables lists the tables that are sealed (DATA_MODEL §4.6–4.9). Id and tenant come
 // first in each. A column that is added later must be null in the rows that are sealed
 // already: null is not part of a row's hash.
-func AuditTables() []AuditTable {
+func AuditTables() []Table {
 	ids := auditColumns(AuditUUID, true, "id", "tenant_id")
-	return []AuditTable{
+	return []Table{
 		{
 			Name: "operator_activity", Prefix: bff.PrefixActivity, Moment: "occurred_at", Unsettled: "outcome = 'unknown'", Keep: 90 * auditDay,
 			Changes: []string{"outcome", "latency_ms", "error_code"}, Bookkeeping: []string{"key_hash"},
@@ -160,8 +160,8 @@ func AuditTables() []AuditTable {
 	}
 }
 
-// AuditRow has the values of a row's columns, each as its kind says; nil = null.
-type AuditRow [][]byte
+// Row has the values of a row's columns, each as its kind says; nil = null.
+type Row [][]byte
 
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte
@@ -170,7 +170,7 @@ const auditRow = "melmastoon audit row v"
 
 // Encode writes the row for its hash: form and table, and each column that is not null
 // with its name. No two rows are written alike.
-func (t *AuditTable) Encode(dst []byte, form AuditForm, row AuditRow) []byte {
+func (t *Table) Encode(dst []byte, form Form, row Row) []byte {
 	dst = appendField(strconv.AppendInt(append(dst, auditRow...), int64(form), 10), []byte(t.Name))
 	for i := range t.Columns {
 		if row[i] == nil {
@@ -183,14 +183,14 @@ func (t *AuditTable) Encode(dst []byte, form AuditForm, row AuditRow) []byte {
 }
 
 // Decode reads what Encode wrote.
-func (t *AuditTable) Decode(form AuditForm, b []byte) (AuditRow, error) {
+func (t *Table) Decode(form Form, b []byte) (Row, error) {
 	bad := errors.New("malformed audit row")
 	b, ok := bytes.CutPrefix(b, fmt.Appendf(nil, "%s%d", auditRow, form))
 	name, b, ok2 := cutField(b)
 	if !ok || !ok2 || string(name) != t.Name {
 		return nil, bad
 	}
-	row := make(AuditRow, len(t.Columns))
+	row := make(Row, len(t.Columns))
 	for i := range t.Columns {
 		name, rest, ok := cutField(b)
 		if !ok || string(name) != t.Columns[i].Name {
@@ -207,7 +207,7 @@ func (t *AuditTable) Decode(form AuditForm, b []byte) (AuditRow, error) {
 }
 
 // Fixed reports whether two versions of a row differ in nothing that must not change.
-func (t *AuditTable) Fixed(a, b AuditRow) bool {
+func (t *Table) Fixed(a, b Row) bool {
 	for i, c := range t.Columns {
 		if !slices.Contains(t.Changes, c.Name) && !bytes.Equal(a[i], b[i]) {
 			return false
@@ -229,8 +229,8 @@ func cutField(b []byte) (field, rest []byte, ok bool) {
 	return b[size:end:end], b[end:], true
 }
 
-// AuditEntry is one link of a tenant's chain: a row as it was sealed.
-type AuditEntry struct {
+// Entry is one link of a tenant's chain: a row as it was sealed.
+type Entry struct {
 	Tenant   [16]byte
 	Seq      int64
 	Table    string
@@ -246,7 +246,7 @@ type AuditEntry struct {
 }
 
 // Sum is the entry's hash behind the previous entry.
-func (e *AuditEntry) Sum(previous Digest) Digest {
+func (e *Entry) Sum(previous Digest) Digest {
 	b := make([]byte, 0, 256)
 	version := "melmastoon audit entry v1"
 	if !e.Since.IsZero() {
@@ -273,9 +273,9 @@ func (e *AuditEntry) Sum(previous Digest) Digest {
 	return sha256.Sum256(b)
 }
 
-// AuditHead is the signed end of a tenant's chain: it pins the number and the content
+// Head is the signed end of a tenant's chain: it pins the number and the content
 // of everything before.
-type AuditHead struct {
+type Head struct {
 	Tenant    bff.ID        `json:"tenantId"`
 	Seq       int64         `json:"sequence"`
 	Hash      string        `json:"hash"` // hexadecimal
@@ -285,12 +285,12 @@ type AuditHead struct {
 }
 
 // signed is what the signature is over.
-func (h *AuditHead) signed() []byte {
+func (h *Head) signed() []byte {
 	return fmt.Appendf(nil, "melmastoon audit head v1\n%s\n%d\n%s\n%d\n%s", h.Tenant, h.Seq, h.Hash, h.SealedAt.UnixMicro(), h.KeyID)
 }
 
-// AuditKeys sign and verify heads.
-type AuditKeys struct {
+// Keys sign and verify heads.
+type Keys struct {
 	id      string // of the key that signs
 	private ed25519.PrivateKey
 	public  map[string]ed25519.PublicKey
@@ -298,8 +298,8 @@ type AuditKeys struct {
 
 // ParseAuditKeys reads keys as id:base64, the newest first. Base64 of 32 bytes is the
 // seed of a key that signs; public:base64 after the id is a key that only verifies.
-func ParseAuditKeys(lines []string) (*AuditKeys, error) {
-	k := &AuditKeys{public: map[string]ed25519.PublicKey{}}
+func ParseAuditKeys(lines []string) (*Keys, error) {
+	k := &Keys{public: map[string]ed25519.PublicKey{}}
 	for i, line := range lines {
 		id, text, _ := strings.Cut(strings.TrimSpace(line), ":")
 		text, verifies := strings.CutPrefix(text, "public:")
@@ -326,7 +326,7 @@ func ParseAuditKeys(lines []string) (*AuditKeys, error) {
 }
 
 // Public lists the keys in the form that only verifies.
-func (k *AuditKeys) Public() []string {
+func (k *Keys) Public() []string {
 	var lines []string
 	for id, key := range k.public {
 		lines = append(lines, id+":public:"+base64.StdEncoding.EncodeToString(key))
@@ -335,17 +335,17 @@ func (k *AuditKeys) Public() []string {
 }
 
 // Sign returns the head of a chain.
-func (k *AuditKeys) Sign(tenant bff.ID, seq int64, hash Digest, at time.Time) (AuditHead, error) {
+func (k *Keys) Sign(tenant bff.ID, seq int64, hash Digest, at time.Time) (Head, error) {
 	if k.private == nil {
-		return AuditHead{}, errors.New("audit keys: none of them signs")
+		return Head{}, errors.New("audit keys: none of them signs")
 	}
-	h := AuditHead{Tenant: tenant, Seq: seq, Hash: fmt.Sprintf("%x", hash), SealedAt: bff.At(at), KeyID: k.id}
+	h := Head{Tenant: tenant, Seq: seq, Hash: fmt.Sprintf("%x", hash), SealedAt: bff.At(at), KeyID: k.id}
 	h.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, h.signed()))
 	return h, nil
 }
 
 // Verify reports why a head is not one of ours.
-func (k *AuditKeys) Verify(h AuditHead) error {
+func (k *Keys) Verify(h Head) error {
 	key := k.public[h.KeyID]
 	if key == nil {
 		return fmt.Errorf("signed with an unknown key %q", h.KeyID)
@@ -358,30 +358,30 @@ func (k *AuditKeys) Verify(h AuditHead) error {
 }
 
 // ReadAuditHead reads a head as it was exported, or from an event as it was published.
-func ReadAuditHead(b []byte) (AuditHead, error) {
+func ReadAuditHead(b []byte) (Head, error) {
 	all, err := ReadAuditHeads(b)
 	if err == nil && len(all) != 1 {
 		err = fmt.Errorf("read audit head: there are %d of them", len(all))
 	}
 	if err != nil {
-		return AuditHead{}, err
+		return Head{}, err
 	}
 	return all[0], nil
 }
 
 // ReadAuditHeads reads heads that stand one after the other, as a subscription puts events into files.
-func ReadAuditHeads(b []byte) (all []AuditHead, err error) {
+func ReadAuditHeads(b []byte) (all []Head, err error) {
 	for d := json.NewDecoder(bytes.NewReader(b)); ; {
 		var doc struct {
-			AuditHead
-			Payload *AuditHead `json:"payload"`
+			Head
+			Payload *Head `json:"payload"`
 		}
 		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("read audit head: %w", err)
 		}
-		h := doc.AuditHead
+		h := doc.Head
 		if doc.Payload != nil {
 			h = *doc.Payload
 		}
@@ -392,16 +392,16 @@ func ReadAuditHeads(b []byte) (all []AuditHead, err error) {
 	}
 }
 
-// AuditSealed is the payload of audit.sealed.v1: the head, and how many entries are new.
-type AuditSealed struct {
-	AuditHead
+// Sealed is the payload of audit.sealed.v1: the head, and how many entries are new.
+type Sealed struct {
+	Head
 	Entries int64 `json:"entries"`
 }
 
 // Subject implements backoffice.Fact.
-func (AuditSealed) Subject() backoffice.Subject { return backoffice.SubjectAuditSealed }
+func (Sealed) Subject() backoffice.Subject { return backoffice.SubjectAuditSealed }
 
 // Event is that of a head with so many new entries.
-func (h AuditHead) Event(n *backoffice.Newsroom, entries int64, now time.Time) (bff.Event, error) {
-	return n.Event(AuditSealed{h, entries}, backoffice.About{Tenant: h.Tenant}, backoffice.Occasion{}, now)
+func (h Head) Event(n *backoffice.Envelopes, entries int64, now time.Time) (bff.Event, error) {
+	return n.Event(Sealed{h, entries}, backoffice.About{Tenant: h.Tenant}, backoffice.Occasion{}, now)
 }

@@ -77,7 +77,7 @@ func TestAuditTables(t *testing.T) {
 func TestAuditRows(t *testing.T) {
 	t.Parallel()
 	for _, table := range audit.AuditTables() {
-		row := make(audit.AuditRow, len(table.Columns))
+		row := make(audit.Row, len(table.Columns))
 		for i := range row {
 			if i%3 > 0 { // some are null, and one is empty
 				row[i] = bytes.Repeat([]byte{byte(i)}, (i-1)*20)
@@ -123,14 +123,14 @@ func TestAuditRows(t *testing.T) {
 // chains were sealed.
 func TestAuditEntrySum(t *testing.T) {
 	t.Parallel()
-	entry := func() audit.AuditEntry {
-		return audit.AuditEntry{
+	entry := func() audit.Entry {
+		return audit.Entry{
 			Tenant: [16]byte{1}, Seq: 2, Table: "t", Row: [16]byte{3}, Version: 4, At: time.UnixMicro(5), SealedAt: time.UnixMicro(6), RowHash: audit.Digest{7},
 		}
 	}
 	since := entry()
 	since.Since = time.UnixMicro(8)
-	for want, e := range map[string]audit.AuditEntry{
+	for want, e := range map[string]audit.Entry{
 		"733097e603141a1a7b169105ca854b013176ba48cdd5b1d5ec395aaf1f42faa8": entry(),
 		"91619b8053a583a96ffa4c6760a56693a98b122493e3a92f93ad3c797ded2ef6": since,
 	} {
@@ -139,19 +139,19 @@ func TestAuditEntrySum(t *testing.T) {
 		}
 	}
 	seen := map[audit.Digest]string{}
-	for name, change := range map[string]func(*audit.AuditEntry){
-		"nothing":   func(*audit.AuditEntry) {},
-		"tenant":    func(e *audit.AuditEntry) { e.Tenant[15] = 1 },
-		"seq":       func(e *audit.AuditEntry) { e.Seq++ },
-		"table":     func(e *audit.AuditEntry) { e.Table = "u" },
-		"row":       func(e *audit.AuditEntry) { e.Row[15] = 1 },
-		"version":   func(e *audit.AuditEntry) { e.Version++ },
-		"at":        func(e *audit.AuditEntry) { e.At = time.UnixMicro(9) },
-		"sealed at": func(e *audit.AuditEntry) { e.SealedAt = time.UnixMicro(9) },
-		"settled":   func(e *audit.AuditEntry) { e.Settled = true },
-		"row hash":  func(e *audit.AuditEntry) { e.RowHash[31] = 1 },
-		"since":     func(e *audit.AuditEntry) { e.Since = time.UnixMicro(9) },
-		"since, 2":  func(e *audit.AuditEntry) { e.Since = time.UnixMicro(10) },
+	for name, change := range map[string]func(*audit.Entry){
+		"nothing":   func(*audit.Entry) {},
+		"tenant":    func(e *audit.Entry) { e.Tenant[15] = 1 },
+		"seq":       func(e *audit.Entry) { e.Seq++ },
+		"table":     func(e *audit.Entry) { e.Table = "u" },
+		"row":       func(e *audit.Entry) { e.Row[15] = 1 },
+		"version":   func(e *audit.Entry) { e.Version++ },
+		"at":        func(e *audit.Entry) { e.At = time.UnixMicro(9) },
+		"sealed at": func(e *audit.Entry) { e.SealedAt = time.UnixMicro(9) },
+		"settled":   func(e *audit.Entry) { e.Settled = true },
+		"row hash":  func(e *audit.Entry) { e.RowHash[31] = 1 },
+		"since":     func(e *audit.Entry) { e.Since = time.UnixMicro(9) },
+		"since, 2":  func(e *audit.Entry) { e.Since = time.UnixMicro(10) },
 	} {
 		e := entry()
 		change(&e)
@@ -174,7 +174,7 @@ func TestAuditKeys(t *testing.T) {
 	seed := func(b byte) string {
 		return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, ed25519.SeedSize))
 	}
-	parse := func(lines ...string) *audit.AuditKeys {
+	parse := func(lines ...string) *audit.Keys {
 		t.Helper()
 		k, err := audit.ParseAuditKeys(lines)
 		if err != nil {
@@ -201,15 +201,15 @@ func TestAuditKeys(t *testing.T) {
 	if _, err := parse(old.Public()...).Sign(tenant, 8, audit.Digest{}, sealed); err == nil {
 		t.Error("a key that only verifies has signed")
 	}
-	for name, change := range map[string]func(*audit.AuditHead){
-		"tenant":    func(h *audit.AuditHead) { h.Tenant = bff.NewID(bff.PrefixTenant, began) },
-		"sequence":  func(h *audit.AuditHead) { h.Seq++ },
-		"hash":      func(h *audit.AuditHead) { h.Hash = strings.Replace(h.Hash, "ab", "ac", 1) },
-		"time":      func(h *audit.AuditHead) { h.SealedAt = bff.At(sealed.Add(time.Millisecond)) },
-		"key":       func(h *audit.AuditHead) { h.KeyID = "new" },
-		"other key": func(h *audit.AuditHead) { h.KeyID = "else" },
-		"signature": func(h *audit.AuditHead) { h.Signature = strings.Replace(h.Signature, h.Signature[:4], "AAAA", 1) },
-		"no base64": func(h *audit.AuditHead) { h.Signature = "!" + h.Signature },
+	for name, change := range map[string]func(*audit.Head){
+		"tenant":    func(h *audit.Head) { h.Tenant = bff.NewID(bff.PrefixTenant, began) },
+		"sequence":  func(h *audit.Head) { h.Seq++ },
+		"hash":      func(h *audit.Head) { h.Hash = strings.Replace(h.Hash, "ab", "ac", 1) },
+		"time":      func(h *audit.Head) { h.SealedAt = bff.At(sealed.Add(time.Millisecond)) },
+		"key":       func(h *audit.Head) { h.KeyID = "new" },
+		"other key": func(h *audit.Head) { h.KeyID = "else" },
+		"signature": func(h *audit.Head) { h.Signature = strings.Replace(h.Signature, h.Signature[:4], "AAAA", 1) },
+		"no base64": func(h *audit.Head) { h.Signature = "!" + h.Signature },
 	} {
 		changed := head
 		if change(&changed); both.Verify(changed) == nil {
@@ -230,8 +230,8 @@ func TestAuditKeys(t *testing.T) {
 // that lacks what it pins.
 func TestReadAuditHeads(t *testing.T) {
 	t.Parallel()
-	head := audit.AuditHead{Tenant: tenant, Seq: 1, Hash: "ab", SealedAt: bff.At(began), KeyID: "k", Signature: "s"}
-	e, err := head.Event(backoffice.NewNewsroom("test"), 3, began)
+	head := audit.Head{Tenant: tenant, Seq: 1, Hash: "ab", SealedAt: bff.At(began), KeyID: "k", Signature: "s"}
+	e, err := head.Event(backoffice.NewEnvelopes("test"), 3, began)
 	if err != nil {
 		t.Fatal(err)
 	}

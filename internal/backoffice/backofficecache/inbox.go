@@ -27,7 +27,7 @@ const (
 // Inboxes mirrors the inboxes of other services.
 type Inboxes struct {
 	keys   redis.Keys
-	feed   inbox.InboxFeed
+	feed   inbox.Feed
 	caches map[inbox.Inbox]*cache.Cache
 	now    func() time.Time
 }
@@ -35,7 +35,7 @@ type Inboxes struct {
 var _ inbox.Mirrors = (*Inboxes)(nil)
 
 // NewInboxes returns mirrors of what a feed has.
-func NewInboxes(store *cache.Store, keys redis.Keys, feed inbox.InboxFeed, now func() time.Time) (*Inboxes, error) {
+func NewInboxes(store *cache.Store, keys redis.Keys, feed inbox.Feed, now func() time.Time) (*Inboxes, error) {
 	i := &Inboxes{keys: keys, feed: feed, caches: map[inbox.Inbox]*cache.Cache{}, now: now}
 	for of, fresh := range map[inbox.Inbox]time.Duration{inbox.Suggestions: suggestionsFresh, inbox.Alerts: alertsFresh} {
 		opened, err := cache.New(store, cache.Config{
@@ -110,14 +110,14 @@ func (i *Inboxes) ListInbox(ctx context.Context, of inbox.Inbox, tenant, propert
 	return inbox.Mirror{Entries: entries, AsOf: i.now().Add(-entry.Age()), Stale: st.Result == cache.Stale}, err
 }
 
-func entriesOf(e *cache.Entry) ([]inbox.InboxEntry, error) {
+func entriesOf(e *cache.Entry) ([]inbox.Entry, error) {
 	v, err := e.Value(func(body []byte) (any, error) {
-		var entries []inbox.InboxEntry
+		var entries []inbox.Entry
 		if err := json.Unmarshal(body, &entries); err != nil {
 			return nil, fmt.Errorf("decode inbox from cache: %w", err)
 		}
 		return entries, nil
 	})
-	entries, _ := v.([]inbox.InboxEntry)
+	entries, _ := v.([]inbox.Entry)
 	return entries, err
 }

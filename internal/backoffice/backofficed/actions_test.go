@@ -76,7 +76,7 @@ func actions() []onceAction {
 	lock := func(name string, short ...string) onceAction {
 		return onceAction{
 			name: name + " key", second: name == "revoke", short: short, recorded: (*killedFleet).recordedLock,
-			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, lock.LockAction(name)) },
+			prepare: func(f *killedFleet, d *till) ready { return f.prepareLock(d, lock.Action(name)) },
 		}
 	}
 	mark := func(name string, prepare func(*killedFleet, *till) ready, short ...string) onceAction {

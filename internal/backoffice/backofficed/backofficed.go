@@ -41,7 +41,7 @@ func jobs(table *outbox.Table, notices backoffice.Notifier, lake *backofficelake
 		service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
 		service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
 		service.Prune("oaq-hints-prune", 7*day, service.DeleteBefore("bff_backoffice.offline_action_queue_hints", "tenant_id, id", "reported_at")),
-		sweep{table: table, news: backoffice.NewNewsroom("jobs"), notices: notices}.job(),
+		sweep{table: table, news: backoffice.NewEnvelopes("jobs"), notices: notices}.job(),
 	}, lake.Jobs()...)
 }
 

@@ -36,7 +36,7 @@ type dayBilling struct {
 }
 
 // Carry implements action.Hands.
-func (f *dayBilling) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
+func (f *dayBilling) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key, now := c.Once.Key, f.clock()

@@ -163,7 +163,7 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 			t.Error(err)
 		}
 	})
-	keys, news, outbox, streams := redis.NewKeys("slow", "bff-backoffice"), backoffice.NewNewsroom("slow"), &outboxFake{tb: t}, noStreams{}
+	keys, news, outbox, streams := redis.NewKeys("slow", "bff-backoffice"), backoffice.NewEnvelopes("slow"), &outboxFake{tb: t}, noStreams{}
 	kept := slowStore{newNeighbours()}
 	kept.events = func(...bff.Event) error { return nil }
 	properties, err := backofficecache.NewProperties(store, keys, up.Property)
@@ -193,9 +193,9 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 			t.Fatal(err)
 		}
 	}
-	teller := stream.NewTeller(backofficecache.NewInvalidator(store), streams)
+	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), streams)
 	cfg.Inboxes, cfg.Shortcuts = inbox.NewInboxes(mirrors, kept), shortcuts
-	cfg.Clerk = inbox.NewClerk(inbox.ClerkConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
+	cfg.Clerk = inbox.NewActions(inbox.ActionsConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
 	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
 		Journal: outbox, Hands: up.Hands, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,

@@ -19,7 +19,7 @@ type deviceParts struct {
 	upstream *backofficeupstream.Sync
 	store    *cache.Store
 	keys     redis.Keys
-	news     *backoffice.Newsroom
+	news     *backoffice.Envelopes
 	notices  backoffice.Notifier
 }
 

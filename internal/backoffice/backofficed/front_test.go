@@ -96,7 +96,7 @@ type frontConfig struct {
 	sharedLimits  bool        // kept in the session tier, as in production
 	upstreams     board.House // in place of the house of the front
 	properties    board.Properties
-	hands         action.Hands         // in place of the front's own
+	hands         action.Upstream      // in place of the front's own
 	mutations     backoffice.Mutations // of actions, in place of the front's own
 	tenant        bff.ID               // in place of one of its own
 	maxStreams    int
@@ -157,7 +157,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 		}
 	}
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: f.keys, Timeout: time.Minute, Dials: f.dials})
-	news := backoffice.NewNewsroom("test")
+	news := backoffice.NewEnvelopes("test")
 	access := identity.NewAccess(sessions, f.staff, f.outbox, news)
 	access.AnnounceTimeout = time.Minute
 	if f.sessions == nil {

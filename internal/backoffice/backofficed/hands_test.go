@@ -50,7 +50,7 @@ func (h *handsFake) carried() (done, calls int) {
 	return len(h.done), h.calls
 }
 
-// FindProperty implements action.Hands.
+// FindProperty implements action.Upstream.
 func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,8 +65,8 @@ func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Acti
 	return bff.MustParseID(bff.PrefixProperty, house), nil
 }
 
-// Carry implements action.Hands.
-func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
+// Execute implements action.Upstream.
+func (h *handsFake) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
@@ -90,18 +90,18 @@ func (h *handsFake) Carry(_ context.Context, _, _ bff.ID, c *action.Command) (ac
 }
 
 // FindEntry implements inbox.EntryFinder.
-func (n *neighbours) FindEntry(_ context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
+func (n *neighbours) FindEntry(_ context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.Entry, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
-		return inbox.InboxEntry{}, n.err
+		return inbox.Entry{}, n.err
 	}
 	for _, e := range n.inbox[inboxOf(of, tenant, property.String())] {
 		if e.ID == id {
 			return e, nil
 		}
 	}
-	return inbox.InboxEntry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
+	return inbox.Entry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
 }
 
 // mark is what the ledger does with a decision or an acknowledgement. The caller holds
@@ -131,7 +131,7 @@ func (n *neighbours) mark(f *backoffice.Finished, e backoffice.Effect) error {
 		}
 		n.marks[key] = append(n.marks[key], inbox.Mark{Operator: e.Operator, At: e.At})
 		f.Events = append(f.Events, e.Events...)
-	case lock.LockSettlement:
+	case lock.Settlement:
 		f.Events = append(f.Events, e.Events...)
 	}
 	return nil
@@ -163,14 +163,14 @@ func (n *neighbours) UncountCharge(_ context.Context, c action.Charged) error {
 }
 
 // openActions adds to an API what operators do.
-func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Newsroom, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
-	teller := stream.NewTeller(backofficecache.NewInvalidator(store), notices)
+func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Envelopes, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
+	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), notices)
 	thresholds, err := action.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: f.outbox, Hands: cmp.Or[action.Hands](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
+		Journal: f.outbox, Hands: cmp.Or[action.Upstream](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
 		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
 	})
-	cfg.Clerk = inbox.NewClerk(inbox.ClerkConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
+	cfg.Clerk = inbox.NewActions(inbox.ActionsConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
 	return err
 }
 

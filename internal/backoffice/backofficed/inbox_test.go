@@ -160,7 +160,7 @@ func TestInboxOfTheWholeScope(t *testing.T) {
 	raise := func(id, at string) {
 		f.behindUs.with(func() {
 			key := inboxOf(inbox.Alerts, f.tenant, at)
-			f.behindUs.inbox[key] = append(f.behindUs.inbox[key], inbox.InboxEntry{
+			f.behindUs.inbox[key] = append(f.behindUs.inbox[key], inbox.Entry{
 				ID: id, Status: "open", At: f.clock(), Property: bff.MustParseID(bff.PrefixProperty, at), Body: []byte(`{"alertId":"` + id + `","propertyId":"` + at + `"`),
 			})
 		})

@@ -73,7 +73,7 @@ func seeds(lines []string) []daemon.Secret {
 }
 
 // keys reads the keys as they are now: one that was added needs no restart.
-func (s *LakeSettings) keys(ctx context.Context) (*audit.AuditKeys, error) {
+func (s *LakeSettings) keys(ctx context.Context) (*audit.Keys, error) {
 	lines, err := s.keyLines(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (s *LakeSettings) lake(table *outbox.Table, log *slog.Logger, instance stri
 // unloaded is the lake without a warehouse.
 func (s *LakeSettings) unloaded(table *outbox.Table, log *slog.Logger, instance string) backofficelake.Config {
 	return backofficelake.Config{
-		Outbox: table, News: backoffice.NewNewsroom(instance), Log: log, Keys: s.keys,
+		Outbox: table, News: backoffice.NewEnvelopes(instance), Log: log, Keys: s.keys,
 		Bucket: func(ctx context.Context) (backofficelake.Bucket, error) {
 			return backofficewarehouse.OpenBucket(ctx, s.LakeURL)
 		},

@@ -76,7 +76,7 @@ func newLockHouse(t *testing.T) *lockHouse {
 		t.Fatal(err)
 	}
 	h.job = newReconciler(backofficestore.OutboxTable(), reconcilerParts{
-		backoffice.NewNewsroom("test"), h.notices, upstreams.Lock, slog.New(slog.DiscardHandler),
+		backoffice.NewEnvelopes("test"), h.notices, upstreams.Lock, slog.New(slog.DiscardHandler),
 	}, "test")
 	return h
 }

@@ -20,12 +20,12 @@ import (
 // lockFake is lock-integration.
 type lockFake struct {
 	mu     sync.Mutex
-	orders []lock.LockOrder
-	result *lock.LockResult // nil = it is done at once
+	orders []lock.Order
+	result *lock.Result // nil = it is done at once
 	err    error
 }
 
-func (l *lockFake) ActOnKey(_ context.Context, o lock.LockOrder) (lock.LockResult, error) {
+func (l *lockFake) ActOnKey(_ context.Context, o lock.Order) (lock.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.orders = append(l.orders, o)
@@ -36,21 +36,21 @@ func (l *lockFake) ActOnKey(_ context.Context, o lock.LockOrder) (lock.LockResul
 	if o.Action == lock.RevokeKey {
 		state = lock.LockRevoked
 	}
-	return lock.LockResult{State: state, Vendor: "salto", Credential: "lck_1"}, nil
+	return lock.Result{State: state, Vendor: "salto", Credential: "lck_1"}, nil
 }
 
-func (*lockFake) FindLockAction(context.Context, bff.ID, string) (lock.LockResult, error) {
-	return lock.LockResult{}, lock.ErrNoLockAction
+func (*lockFake) FindLockAction(context.Context, bff.ID, string) (lock.Result, error) {
+	return lock.Result{}, lock.ErrNoLockAction
 }
 
-func (l *lockFake) answers(r *lock.LockResult, err error) {
+func (l *lockFake) answers(r *lock.Result, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.result, l.err = r, err
 }
 
 // calls are the orders since the last look.
-func (l *lockFake) calls() []lock.LockOrder {
+func (l *lockFake) calls() []lock.Order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer func() { l.orders = nil }()
@@ -77,13 +77,13 @@ func meetLocks(f *front, s *sender, send func(*request, int)) {
 	n := f.behindUs
 	for _, action := range lock.LockActions() {
 		op := string(action)
-		f.locks.answers(&lock.LockResult{State: lock.LockPending, Vendor: "ttlock", Credential: "lck_1"}, nil)
+		f.locks.answers(&lock.Result{State: lock.LockPending, Vendor: "ttlock", Credential: "lck_1"}, nil)
 		send(s.lock(op, ""), http.StatusAccepted)
-		f.locks.answers(&lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}, nil)
+		f.locks.answers(&lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}, nil)
 		send(s.lock(op, ""), http.StatusOK)
-		f.locks.answers(&lock.LockResult{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
+		f.locks.answers(&lock.Result{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
 		send(s.lock(op, ""), http.StatusGatewayTimeout)
-		f.locks.answers(&lock.LockResult{State: lock.LockFailed, Vendor: "none"}, bff.Errorf(bff.CodeResourceNotFound, "no such reservation"))
+		f.locks.answers(&lock.Result{State: lock.LockFailed, Vendor: "none"}, bff.Errorf(bff.CodeResourceNotFound, "no such reservation"))
 		send(s.lock(op, ""), http.StatusNotFound)
 		f.locks.answers(nil, nil)
 		send(zarif.lock(op, ""), http.StatusForbidden)
@@ -171,7 +171,7 @@ func TestRevocationsNeedTheirOwnSecondFactor(t *testing.T) {
 	if got := repeat(0, key, "mfa_x"); got != "MFA_ATTESTATION_INVALID" {
 		t.Errorf("a bad factor: %s", got)
 	}
-	f.locks.answers(&lock.LockResult{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
+	f.locks.answers(&lock.Result{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
 	if got := repeat(0, key, factor); got != "LOCK_OUTCOME_UNKNOWN" {
 		t.Errorf("a late answer: %s", got)
 	}

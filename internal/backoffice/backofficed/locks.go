@@ -73,7 +73,7 @@ func newReconciler(table *outbox.Table, on reconcilerParts, namespace string) *r
 			Help: "How often the job has asked for a lock action whose outcome has been unknown for ten minutes.",
 		}),
 	}
-	for _, s := range []lock.LockState{lock.LockIssued, lock.LockRevoked, lock.LockFailed, lock.LockPending} {
+	for _, s := range []lock.State{lock.LockIssued, lock.LockRevoked, lock.LockFailed, lock.LockPending} {
 		r.settled.WithLabelValues(string(s))
 	}
 	return r
@@ -81,9 +81,9 @@ func newReconciler(table *outbox.Table, on reconcilerParts, namespace string) *r
 
 // reconcilerParts are what the reconciler works with.
 type reconcilerParts struct {
-	news        *backoffice.Newsroom
+	news        *backoffice.Envelopes
 	notices     backoffice.Notifier
-	integration lock.LockIntegration
+	integration lock.Integration
 	log         *slog.Logger
 }
 
@@ -158,7 +158,7 @@ func (r *reconciler) turn(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, 
 	return settled, len(rows) == reconcileShare, nil
 }
 
-func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) ([]lock.LockRow, error) {
+func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID, now time.Time) ([]lock.Row, error) {
 	found, err := db.Query(ctx, leaseLocks, now, now.Add(-lock.LockCallTime), now.Add(-reconcileAgain), tenant.UUID(), reconcileShare)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (r *reconciler) lease(ctx context.Context, db *pgxpool.Pool, tenant bff.ID,
 	return rows, err
 }
 
-func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []lock.LockRow, now time.Time) (settled int, err error) {
+func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []lock.Row, now time.Time) (settled int, err error) {
 	for _, row := range rows {
 		found, err := r.integration.FindLockAction(ctx, row.Tenant, row.Request)
 		if err != nil && !errors.Is(err, lock.ErrNoLockAction) {
@@ -201,7 +201,7 @@ func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []loc
 }
 
 // settle writes what became of an action with its event, in one transaction.
-func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row lock.LockRow, result lock.LockResult, now time.Time) (done bool, err error) {
+func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row lock.Row, result lock.Result, now time.Time) (done bool, err error) {
 	s, err := row.Settlement(r.news, result, now)
 	if err != nil {
 		return false, err
@@ -216,7 +216,7 @@ func (r *reconciler) settle(ctx context.Context, db *pgxpool.Pool, row lock.Lock
 
 // reportedLocks settles lock actions by events.
 type reportedLocks struct {
-	settler *lock.LockSettler
+	settler *lock.Settler
 	log     *slog.Logger
 	// unaudited counts actions of this service that have no audit row.
 	unaudited prometheus.Counter
@@ -224,7 +224,7 @@ type reportedLocks struct {
 
 var _ backofficeevents.Locks = (*reportedLocks)(nil)
 
-func newReportedLocks(p *service.Process, s *lock.LockSettler) *reportedLocks {
+func newReportedLocks(p *service.Process, s *lock.Settler) *reportedLocks {
 	r := &reportedLocks{settler: s, log: p.Log, unaudited: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: p.Namespace, Name: "lock_action_unaudited_total", Help: "Lock actions that lock-integration reports as asked for by this service and that have no audit row.",
 	})}
@@ -233,7 +233,7 @@ func newReportedLocks(p *service.Process, s *lock.LockSettler) *reportedLocks {
 }
 
 // SettleLock implements backofficeevents.Locks.
-func (r *reportedLocks) SettleLock(ctx context.Context, tenant bff.ID, request string, result lock.LockResult) error {
+func (r *reportedLocks) SettleLock(ctx context.Context, tenant bff.ID, request string, result lock.Result) error {
 	known, err := r.settler.Settle(ctx, tenant, request, result, time.Now())
 	if err == nil && !known {
 		r.unaudited.Inc()

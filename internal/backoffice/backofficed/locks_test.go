@@ -23,7 +23,7 @@ import (
 // vendors are lock-integration: one tenant's locks answer only when all others were
 // asked for, and then say nothing; the others' say that the key was issued.
 type vendors struct {
-	lock.LockIntegration
+	lock.Integration
 
 	slow bff.ID
 
@@ -33,7 +33,7 @@ type vendors struct {
 	free   chan struct{} // closed when they were
 }
 
-func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (lock.LockResult, error) {
+func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (lock.Result, error) {
 	v.mu.Lock()
 	v.asked[tenant]++
 	if tenant != v.slow {
@@ -45,12 +45,12 @@ func (v *vendors) FindLockAction(ctx context.Context, tenant bff.ID, _ string) (
 	if tenant == v.slow {
 		select {
 		case <-v.free:
-			return lock.LockResult{}, errors.New("no answer")
+			return lock.Result{}, errors.New("no answer")
 		case <-ctx.Done():
-			return lock.LockResult{}, ctx.Err()
+			return lock.Result{}, ctx.Err()
 		}
 	}
-	return lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: "lck_1"}, nil
+	return lock.Result{State: lock.LockIssued, Vendor: "salto", Credential: "lck_1"}, nil
 }
 
 // A tenant with many actions whose vendor does not answer holds up no other: theirs are
@@ -91,7 +91,7 @@ func TestSlowVendorHoldsUpNoOtherTenant(t *testing.T) {
 		}
 	}
 	v := &vendors{slow: slow, asked: map[bff.ID]int{}, others: rows[busy] + rows[quiet], free: make(chan struct{})}
-	job := newReconciler(backofficestore.OutboxTable(), reconcilerParts{backoffice.NewNewsroom("test"), new(noticed), v, slog.New(slog.DiscardHandler)}, "test")
+	job := newReconciler(backofficestore.OutboxTable(), reconcilerParts{backoffice.NewEnvelopes("test"), new(noticed), v, slog.New(slog.DiscardHandler)}, "test")
 	unsettled := func() map[bff.ID]int {
 		t.Helper()
 		left := map[bff.ID]int{}

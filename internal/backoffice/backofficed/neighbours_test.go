@@ -32,7 +32,7 @@ type neighbours struct {
 	mu      sync.Mutex
 	err     error // of every service
 	lost    error // of our own store
-	inbox   map[string][]inbox.InboxEntry
+	inbox   map[string][]inbox.Entry
 	fetches int // of inboxes that were sent, not those that were unchanged
 	marks   map[string][]inbox.Mark
 	prefs   map[device.PreferencesOwner]device.Preferences
@@ -53,7 +53,7 @@ type neighbours struct {
 
 func newNeighbours() *neighbours {
 	return &neighbours{
-		inbox: map[string][]inbox.InboxEntry{}, marks: map[string][]inbox.Mark{},
+		inbox: map[string][]inbox.Entry{}, marks: map[string][]inbox.Mark{},
 		prefs: map[device.PreferencesOwner]device.Preferences{}, copies: map[device.PreferencesOwner]device.Preferences{},
 		done: map[string]device.Preferences{}, answers: map[string]*attempt{}, charges: map[string]action.Charged{},
 	}
@@ -76,12 +76,12 @@ func (n *neighbours) add(of inbox.Inbox, tenant bff.ID, id string, at time.Time,
 	defer n.mu.Unlock()
 	key := inboxOf(of, tenant, house)
 	name := map[inbox.Inbox]string{inbox.Suggestions: "suggestionId", inbox.Alerts: "alertId"}[of]
-	e := inbox.InboxEntry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
+	e := inbox.Entry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
 	n.inbox[key] = append(n.inbox[key], e)
 	inbox.SortInbox(n.inbox[key])
 }
 
-// FetchInbox implements inbox.InboxFeed.
+// FetchInbox implements inbox.Feed.
 func (n *neighbours) FetchInbox(_ context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -268,7 +268,7 @@ func (a *attempt) Finish(_ context.Context, f backoffice.Finished) (backoffice.A
 func (a *attempt) Release() { a.n.with(func() { a.running = false }) }
 
 // open adds what neighbours have to an API.
-func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Newsroom, cfg *backofficehttp.Config) error {
+func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Envelopes, cfg *backofficehttp.Config) error {
 	n.with(func() {
 		n.events = func(events ...bff.Event) error { return f.outbox.Record(context.Background(), nil, events...) }
 	})

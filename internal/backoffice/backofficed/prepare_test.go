@@ -19,7 +19,7 @@ import (
 
 // prepareLock finds a reservation that no other action was about, whose key stands as
 // the action wants it.
-func (f *killedFleet) prepareLock(d *till, action lock.LockAction) ready {
+func (f *killedFleet) prepareLock(d *till, action lock.Action) ready {
 	f.t.Helper()
 	ctx := testkit.Context(f.t)
 	tenant, houses := f.houses(d)

@@ -117,7 +117,7 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	}
 	b.from(0, "POST", "/sync/handshake", "")
 	f.send(0, b.keyed(base+"/sync/cursor", b.nextMove()))
-	lost, err := device.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}.Event(backoffice.NewNewsroom("test"), f.clock())
+	lost, err := device.LostDevice{Tenant: f.tenant, Device: b.caller().Device, LastHeartbeat: f.clock()}.Event(backoffice.NewEnvelopes("test"), f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func sealedEvent(t *testing.T, f *front) bff.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := head.Event(backoffice.NewNewsroom("test"), 2, f.clock())
+	e, err := head.Event(backoffice.NewEnvelopes("test"), 2, f.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,13 +260,13 @@ func TestSubjects(t *testing.T) {
 		device.HandshakeCompleted{},
 		device.CursorAdvanced{},
 		device.PreferencesUpdated{},
-		lock.LockActionProxied{},
+		lock.ActionProxied{},
 		action.MutationProxied{},
 		inbox.SuggestionDecided{},
 		inbox.AlertAcknowledged{},
 		board.DashboardViewed{},
 		board.WorkbenchViewed{},
-		audit.AuditSealed{},
+		audit.Sealed{},
 	} {
 		seen[f.Subject()] = true
 	}

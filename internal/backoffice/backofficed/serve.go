@@ -118,7 +118,7 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 }
 
 // jobs adds what works as the role of jobs, for a process that has it.
-func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, notices backoffice.Notifier, lock lock.LockIntegration) ([]web.Route, error) {
+func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, notices backoffice.Notifier, lock lock.Integration) ([]web.Route, error) {
 	own, err := addJobs(p, &s.LakeSettings, notices, lock)
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (s *serve) jobs(ctx context.Context, p *service.Process, db *pgxpool.Pool, 
 }
 
 // addJobs gives a process the jobs that tell open streams, and returns the one that only a running process can have.
-func addJobs(p *service.Process, lake *LakeSettings, notices backoffice.Notifier, lock lock.LockIntegration) (service.Job, error) {
-	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewNewsroom(p.Instance()), notices, lock, p.Log}, p.Namespace)
+func addJobs(p *service.Process, lake *LakeSettings, notices backoffice.Notifier, lock lock.Integration) (service.Job, error) {
+	locks := newReconciler(p.Outbox, reconcilerParts{backoffice.NewEnvelopes(p.Instance()), notices, lock, p.Log}, p.Namespace)
 	p.Metrics.MustRegister(locks.settled, locks.overdue)
 	opened, err := lake.lake(p.Outbox, p.Log, p.Instance())
 	if err != nil {
@@ -194,13 +194,13 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	streams := newStreams(sessions, members, c.MaxStreams, c.tenantStreams())
 	streams.run(p, on.flags)
 	p.Metrics.MustRegister(backofficestore.NewSessionCount(sessions, p.Namespace))
-	news := backoffice.NewNewsroom(p.Instance())
+	news := backoffice.NewEnvelopes(p.Instance())
 	access := identity.NewAccess(sessions, members, ledger, news)
 	access.Notices, access.Now = streams.notices, time.Now
 	received := inbox.New(on.db, backofficestore.InboxTable(), identity.ErrSessionsAway, backoffice.ErrCopiesAway)
 	on.events.Receive(received, backofficeevents.NewReceiver(backofficeevents.Config{
 		Inbox: received, Access: access, Sessions: sessions, Kept: backofficecache.NewInvalidator(on.store), Streams: streams.notices,
-		Locks: newReportedLocks(p, &lock.LockSettler{Rows: ledger, News: news, Notices: streams.notices}),
+		Locks: newReportedLocks(p, &lock.Settler{Rows: ledger, News: news, Notices: streams.notices}),
 		Log:   p.Log, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace,
 	}).Receive)
 	tokens, err := c.tokens()
@@ -230,7 +230,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
-	teller := stream.NewTeller(backofficecache.NewInvalidator(on.store), streams.notices)
+	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(on.store), streams.notices)
 	own := personal{
 		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,
 	}
@@ -264,8 +264,8 @@ type personal struct {
 	keys      redis.Keys
 	ledger    *backofficestore.Ledger
 	upstreams *backofficeupstream.Upstreams
-	news      *backoffice.Newsroom
-	teller    *stream.Teller
+	news      *backoffice.Envelopes
+	teller    *stream.ChangeNotifier
 	notices   backoffice.Notifier
 	log       *slog.Logger
 	digested  func() // counts
@@ -279,7 +279,7 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 	})
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
 	api.Inboxes = backofficeinbox.NewInboxes(mirrors, on.ledger)
-	api.Clerk = backofficeinbox.NewClerk(backofficeinbox.ClerkConfig{
+	api.Clerk = backofficeinbox.NewActions(backofficeinbox.ActionsConfig{
 		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Notices: on.notices, News: on.news, Now: time.Now, Digested: on.digested,
 	})
 	api.Settings = device.NewSettings(device.SettingsConfig{

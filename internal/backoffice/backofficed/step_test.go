@@ -152,7 +152,7 @@ func TestStepsAreAccepted(t *testing.T) {
 	key := func() string { return strings.TrimPrefix(bff.NewID(bff.PrefixRequest, time.Now()).String(), "req_") }
 	try := func(id string, name backoffice.ActionName) error {
 		a, _ := backoffice.FindAction(name)
-		_, err := up.Hands.Carry(t.Context(), tenant, property, &action.Command{
+		_, err := up.Hands.Execute(t.Context(), tenant, property, &action.Command{
 			Action: a, ID: bff.MustParseID(a.ID, id), Once: backoffice.Once{Key: key()},
 		})
 		return err
@@ -206,8 +206,8 @@ func TestStepsAreAccepted(t *testing.T) {
 		if tried["keys"]++; tried["keys"] > 3 {
 			break
 		}
-		for _, a := range []lock.LockAction{lock.IssueKey, lock.ExtendKey, lock.RebindKey, lock.RevokeKey} {
-			r, err := up.Lock.ActOnKey(t.Context(), lock.LockOrder{
+		for _, a := range []lock.Action{lock.IssueKey, lock.ExtendKey, lock.RebindKey, lock.RevokeKey} {
+			r, err := up.Lock.ActOnKey(t.Context(), lock.Order{
 				Tenant: tenant, Property: property, Reservation: bff.MustParseID(bff.PrefixReservation, id), Action: a,
 				Request: bff.NewID(bff.PrefixRequest, time.Now()).UUID(),
 			})

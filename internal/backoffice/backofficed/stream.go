@@ -24,12 +24,12 @@ func (s *StreamSettings) tenantStreams() int { return max(s.MaxStreams*s.TenantS
 type streams struct {
 	*stream.Streams
 	log     *backofficestore.StreamLog
-	notices *stream.Announcer
+	notices *stream.Notifier
 }
 
 func newStreams(sessions *backofficestore.Sessions, members backoffice.Members, most, share int) *streams {
 	log := backofficestore.NewStreamLog(sessions)
-	return &streams{stream.NewStreams(log, most, share), log, stream.NewAnnouncer(sessions, members, log)}
+	return &streams{stream.NewStreams(log, most, share), log, stream.NewNotifier(sessions, members, log)}
 }
 
 // run adds what the streams need while they are open.

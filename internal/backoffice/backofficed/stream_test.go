@@ -241,7 +241,7 @@ func TestStreamScope(t *testing.T) {
 	// Written past the check at fan-out, it is held back at delivery.
 	for _, e := range []stream.Entry{{Kind: 0, Property: otherHouse, Type: "x", Data: "{}"}, {Kind: 1, Operator: "opt_karim", Type: "x", Data: "{}"}} {
 		s := f.streams[0]
-		seats, err := f.sessions.ListSeats(testkit.Context(t), f.tenant, "")
+		seats, err := f.sessions.ListSignedInDevices(testkit.Context(t), f.tenant, "")
 		if err != nil || len(seats) != 1 {
 			t.Fatalf("%v %v", seats, err)
 		}

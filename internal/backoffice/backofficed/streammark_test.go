@@ -40,7 +40,7 @@ func TestLostNoticeOfALogout(t *testing.T) {
 	if e := one.end(); e.name != "session" || !strings.Contains(e.data, backoffice.SessionRevoked) {
 		t.Errorf("%+v", e)
 	}
-	if got := f.streams[0].Counts(); got != (stream.StreamCounts{Late: 1}) {
+	if got := f.streams[0].Counts(); got != (stream.Counts{Late: 1}) {
 		t.Errorf("%+v", got)
 	}
 	f.tell(0, backoffice.Notice{Channel: backoffice.ChannelAlerts, Data: number("1")})

@@ -41,7 +41,7 @@ const sweepDevices = `UPDATE bff_backoffice.device_sync_status AS d SET status =
 // sweep is the job that finds devices which have gone silent (DATA_MODEL §9).
 type sweep struct {
 	table *outbox.Table
-	news  *backoffice.Newsroom
+	news  *backoffice.Envelopes
 	// notices tells open streams; nil in a process that cannot reach them.
 	notices backoffice.Notifier
 }

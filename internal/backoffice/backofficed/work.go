@@ -80,7 +80,7 @@ func (w *work) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	sessions := backofficestore.NewSessions(backofficestore.SessionsConfig{Client: client, Keys: backofficestore.NewKeys(p.Keys())})
-	notices := stream.NewAnnouncer(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), backofficestore.NewStreamLog(sessions))
+	notices := stream.NewNotifier(sessions, backofficecache.NewMembers(upstreams.Tenant, time.Now), backofficestore.NewStreamLog(sessions))
 	own, err := addJobs(p, &w.LakeSettings, notices, upstreams.Lock)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ type Inbox interface {
 // Locks settles lock actions by what lock-integration reports of them.
 type Locks interface {
 	// SettleLock settles the action of a request that this service has sent.
-	SettleLock(ctx context.Context, tenant bff.ID, request string, r lock.LockResult) error
+	SettleLock(ctx context.Context, tenant bff.ID, request string, r lock.Result) error
 }
 
 // Config is what received events act on.
@@ -158,8 +158,8 @@ func (r *Receiver) settle(ctx context.Context, e event) error {
 	if request == "" || len(request) > maxRequestID || e.Text("requestedBy") != requester {
 		return nil
 	}
-	return r.cfg.Locks.SettleLock(ctx, e.Tenant, request, lock.LockResult{
-		State: lock.LockState(e.Details["state"]), Vendor: e.Details["vendor"], Credential: credential(e.Details["credentialId"]), Reason: e.Details["reason"],
+	return r.cfg.Locks.SettleLock(ctx, e.Tenant, request, lock.Result{
+		State: lock.State(e.Details["state"]), Vendor: e.Details["vendor"], Credential: credential(e.Details["credentialId"]), Reason: e.Details["reason"],
 	})
 }
 

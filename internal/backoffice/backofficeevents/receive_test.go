@@ -87,7 +87,7 @@ func (h *house) Notify(_ context.Context, n backoffice.Notice) error {
 func newReceiver(t *testing.T) (*Receiver, *tier, *memory, *house) {
 	t.Helper()
 	s, m, h := &tier{}, &memory{}, &house{}
-	access := identity.NewAccess(s, nil, journal{}, backoffice.NewNewsroom("test"))
+	access := identity.NewAccess(s, nil, journal{}, backoffice.NewEnvelopes("test"))
 	return NewReceiver(Config{
 		Inbox: m, Access: access, Sessions: s, Kept: h, Streams: h, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon },
 	}), s, m, h

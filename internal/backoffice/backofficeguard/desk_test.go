@@ -115,7 +115,7 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 	})
 	f.counts = prometheus.NewRegistry()
 	f.cfg = backofficeguard.Config{
-		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(f, f, f, backoffice.NewNewsroom("test")), Properties: f, Limits: classes, Limiter: limiter,
+		Tokens: tokens, Proofs: proofs, Access: identity.NewAccess(f, f, f, backoffice.NewEnvelopes("test")), Properties: f, Limits: classes, Limiter: limiter,
 		Pepper: []byte("a pepper"), Background: f.behind, Log: slog.New(slog.DiscardHandler), Metrics: f.counts, Namespace: "test",
 	}
 	if change != nil {

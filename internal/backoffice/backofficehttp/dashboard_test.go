@@ -103,7 +103,7 @@ func newDesk(t *testing.T, takes map[board.Source]time.Duration) *desk {
 	api := New(Config{
 		Dashboards: d.dash, Log: log, Metrics: metrics, Background: background,
 		Calendar: board.NewCalendar(kabul{}, 0), Turns: board.NewTurns(nil, nil),
-		Viewings: board.NewViewings(noJournal{}, backoffice.NewNewsroom("test")),
+		Viewings: board.NewViewings(noJournal{}, backoffice.NewEnvelopes("test")),
 	})
 	d.server = web.NewServer(web.Config{Log: log, Metrics: metrics, Budget: time.Minute})
 	must(d.server.Mount(web.Route{

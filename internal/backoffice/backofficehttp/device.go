@@ -69,9 +69,9 @@ func (a *API) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.heartbeats.WithLabelValues(string(status)).Inc()
 	return answer(w, http.StatusOK, struct {
-		Status     device.DeviceStatus `json:"status"`
-		ServerTime bff.Timestamp       `json:"serverTime"`
-		Next       int                 `json:"nextHeartbeatSeconds"`
+		Status     device.Status `json:"status"`
+		ServerTime bff.Timestamp `json:"serverTime"`
+		Next       int           `json:"nextHeartbeatSeconds"`
 	}{status, bff.At(at), int(device.HeartbeatEvery / time.Second)})
 }
 

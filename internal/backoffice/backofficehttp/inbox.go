@@ -36,7 +36,7 @@ func (a *API) alerts(w http.ResponseWriter, r *http.Request) error {
 func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, marked string, part MissingPart) error {
 	v := visitOf(r)
 	in := web.ReadQuery(r)
-	q := inbox.InboxQuery{
+	q := inbox.Query{
 		Severities: in.Strings("severity", maxInboxWords, maxToken), Categories: in.Strings("category", maxInboxWords, maxToken),
 		Statuses: in.Enums("status", len(of.Statuses()), of.Statuses()...), Marked: in.Bool(marked),
 		Limit: in.Int("limit", inboxPage, 1, maxInboxPage), Scope: v.Member.Scope,
@@ -51,7 +51,7 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, mark
 		return err
 	}
 	if of == inbox.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
-		return answerInbox(w, r, of, inbox.InboxPage{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
+		return answerInbox(w, r, of, inbox.Page{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
 	}
 	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, mark
 	return answerInbox(w, r, of, page, missing)
 }
 
-func answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, page inbox.InboxPage, missing []Missing) error {
+func answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, page inbox.Page, missing []Missing) error {
 	body, err := writeInbox(of, page, missing)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ type inboxFrame struct {
 }
 
 // writeInbox puts a page together. The entries' own bytes are copied as they are.
-func writeInbox(of inbox.Inbox, page inbox.InboxPage, missing []Missing) ([]byte, error) {
+func writeInbox(of inbox.Inbox, page inbox.Page, missing []Missing) ([]byte, error) {
 	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
 	if page.Next != nil {
 		frame.NextCursor = writeInboxCursor(*page.Next)
@@ -140,7 +140,7 @@ type (
 
 // membersOf is what we say of an item. Unless our log is known, nothing is said of
 // acknowledgements: that there are none would be a guess.
-func membersOf(of inbox.Inbox, item *inbox.InboxItem, known bool) any {
+func membersOf(of inbox.Inbox, item *inbox.Item, known bool) any {
 	if of == inbox.Suggestions {
 		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID}
 		if len(item.Marks) > 0 {
@@ -162,21 +162,21 @@ func membersOf(of inbox.Inbox, item *inbox.InboxItem, known bool) any {
 
 // A cursor is the position of the last item of a page; what it holds is no promise.
 
-func writeInboxCursor(p inbox.InboxPosition) string {
+func writeInboxCursor(p inbox.Position) string {
 	text := strconv.FormatInt(p.At.Unix(), 10) + "." + strconv.Itoa(p.At.Nanosecond()) + "." + p.ID
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func readInboxCursor(s string) (inbox.InboxPosition, bool) {
+func readInboxCursor(s string) (inbox.Position, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	parts := strings.SplitN(string(text), ".", 3)
 	if err != nil || len(parts) != 3 || parts[2] == "" {
-		return inbox.InboxPosition{}, false
+		return inbox.Position{}, false
 	}
 	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
 	nanos, err2 := strconv.ParseUint(parts[1], 10, 30)
 	if err1 != nil || err2 != nil {
-		return inbox.InboxPosition{}, false
+		return inbox.Position{}, false
 	}
-	return inbox.InboxPosition{At: time.Unix(seconds, int64(nanos)).UTC(), ID: parts[2]}, true //nolint:gosec // 30 bits
+	return inbox.Position{At: time.Unix(seconds, int64(nanos)).UTC(), ID: parts[2]}, true //nolint:gosec // 30 bits
 }

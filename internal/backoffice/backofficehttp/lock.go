@@ -14,14 +14,14 @@ import (
 )
 
 // lockAction has lock-integration act on the key of a reservation.
-func (a *API) lockAction(action lock.LockAction) web.Handler {
+func (a *API) lockAction(action lock.Action) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r)
 		once, err := readOnce(r)
 		if err != nil {
 			return err
 		}
-		request := lock.LockRequest{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
+		request := lock.Request{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
 		if request.Order, err = readLockOrder(w, r, action); err != nil {
 			return err
 		}
@@ -47,8 +47,8 @@ func requestKey(key string) string {
 }
 
 // readLockOrder reads what is asked for, and names everything that is wrong with it.
-func readLockOrder(w http.ResponseWriter, r *http.Request, action lock.LockAction) (lock.LockOrder, error) {
-	o := lock.LockOrder{Action: action}
+func readLockOrder(w http.ResponseWriter, r *http.Request, action lock.Action) (lock.Order, error) {
+	o := lock.Order{Action: action}
 	var (
 		bad bff.FieldErrors
 		err error
@@ -106,7 +106,7 @@ func newLockCount(namespace string) *lockCount {
 }
 
 // count counts an action. One that was never begun, or was answered as before, is none.
-func (c *lockCount) count(action lock.LockAction, told backoffice.Answer, result lock.LockResult, err error) {
+func (c *lockCount) count(action lock.Action, told backoffice.Answer, result lock.Result, err error) {
 	if result.State == "" || told.Replayed {
 		return
 	}

@@ -23,7 +23,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	}
 	in.Require("outcome")
 	in.Only("outcome", "modifiedDelta", "notes")
-	ruling := inbox.Ruling{
+	ruling := inbox.DecisionRequest{
 		SuggestionID: web.PathValue(r, "suggestionId"), Outcome: inbox.DecisionOutcome(in.Enum("outcome", decisions()...)), Notes: in.String("notes", maxTypedNotes),
 	}
 	ruling.Delta, err = readDelta(in, ruling.Outcome)

@@ -37,7 +37,7 @@ type Config struct {
 	Devices      *device.Devices
 	Properties   board.Properties
 	Inboxes      *inbox.Inboxes
-	Clerk        *inbox.Clerk
+	Clerk        *inbox.Actions
 	Proxy        *action.Proxy
 	Settings     *device.Settings
 	Locks        *lock.Locks
@@ -87,7 +87,7 @@ func New(cfg Config) *API {
 	for _, o := range outcomes() {
 		a.attestations.WithLabelValues(o)
 	}
-	for _, s := range []device.DeviceStatus{device.DeviceOnline, device.DeviceUnknown} {
+	for _, s := range []device.Status{device.DeviceOnline, device.DeviceUnknown} {
 		a.heartbeats.WithLabelValues(string(s))
 	}
 	a.streamMetrics()

@@ -77,10 +77,10 @@ type outlet struct {
 	pushed *prometheus.CounterVec
 }
 
-// Send implements stream.Outlet.
+// Send implements stream.Sink.
 func (o outlet) Send(frames ...stream.Frame) { o.conn.Send(o.events(frames)...) }
 
-// End implements stream.Outlet.
+// End implements stream.Sink.
 func (o outlet) End(frames ...stream.Frame) { o.conn.End(o.events(frames)...) }
 
 func (o outlet) events(frames []stream.Frame) []sse.Event {
@@ -110,9 +110,9 @@ func (a *API) streamMetrics() {
 	a.firstEvent = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: a.cfg.Namespace, Name: "sse_first_event_seconds", Help: "Time from a request for a stream to its first event.", Buckets: firstBuckets(),
 	})
-	counts := func() stream.StreamCounts {
+	counts := func() stream.Counts {
 		if a.cfg.Streams == nil {
-			return stream.StreamCounts{}
+			return stream.Counts{}
 		}
 		return a.cfg.Streams.Counts()
 	}

@@ -91,7 +91,7 @@ func countRows(r io.ReaderAt, size int64) (int64, error) {
 	return f.NumRows(), nil
 }
 
-func headPath(h audit.AuditHead) string {
+func headPath(h audit.Head) string {
 	return fmt.Sprintf("_heads/%s/%020d.json", h.Tenant, h.Seq)
 }
 
@@ -148,7 +148,7 @@ const other = math.MaxInt64
 var errOther = errors.New("the bucket has another head in its place: run audit verify --export")
 
 // writeHead writes a head, unless it is there.
-func writeHead(ctx context.Context, bucket Bucket, h audit.AuditHead) error {
+func writeHead(ctx context.Context, bucket Bucket, h audit.Head) error {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return err

@@ -47,9 +47,9 @@ func (f Finding) String() string {
 
 // link is an entry as it was read.
 type link struct {
-	audit.AuditEntry
+	audit.Entry
 	pos  int64
-	form audit.AuditForm
+	form audit.Form
 }
 
 // rowID is the row's id as people know it.
@@ -66,7 +66,7 @@ func rowID(table string, row [16]byte) bff.ID {
 
 // knownHead is a verified head and where it was found.
 type knownHead struct {
-	audit.AuditHead
+	audit.Head
 	from string
 }
 

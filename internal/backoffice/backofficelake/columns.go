@@ -9,7 +9,7 @@ import (
 
 // source is how an audited table t is read in a form: its columns, each as an expression whose binary representation is the value of its
 // kind, and what they are read from.
-func source(t *audit.AuditTable, form audit.AuditForm) (columns, from string) {
+func source(t *audit.Table, form audit.Form) (columns, from string) {
 	var all, texts []string
 	for _, c := range t.Columns {
 		name := "t." + c.Name

@@ -23,7 +23,7 @@ func countAllUnsealed(ctx context.Context, db *pgxpool.Pool, _ time.Time) (total
 }
 
 // countUnsealed counts the rows that have no entry in the version that they have, up to a million.
-func countUnsealed(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable) (n int, err error) {
+func countUnsealed(ctx context.Context, db *pgxpool.Pool, t audit.Table) (n int, err error) {
 	if err := db.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) + (SELECT count(*) FROM %[1]saudit_deferred WHERE tab = '%[2]s') FROM (SELECT FROM %[1]s%[2]s t
 		WHERE (t.tx_id >= coalesce((SELECT tx_id FROM %[1]saudit_cursors WHERE tab = '%[2]s'), '0') OR t.tx_id = ANY((SELECT holes FROM %[1]saudit_cursors WHERE tab = '%[2]s')::xid8[]))
 			AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id)
@@ -34,7 +34,7 @@ func countUnsealed(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable) (n
 }
 
 // countExport counts the rows that an export would write, which seals first, up to a million.
-func countExport(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable) (n int, err error) {
+func countExport(ctx context.Context, db *pgxpool.Pool, t audit.Table) (n int, err error) {
 	if err := db.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM bff_backoffice.audit_chain WHERE tab = $1
 		AND pos > (SELECT coalesce(max(last), 0) FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL) LIMIT 1000000) AS c`, t.Name).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count what is to be exported of %s: %w", t.Name, err)
@@ -45,7 +45,7 @@ func countExport(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable) (n i
 
 // countPruned counts the rows that would be pruned after such an export, up to a million: all that are past their time, but for those that
 // can not be sealed or were withheld.
-func countPruned(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable, now time.Time) (n int, err error) {
+func countPruned(ctx context.Context, db *pgxpool.Pool, t audit.Table, now time.Time) (n int, err error) {
 	if t.Keep == 0 {
 		return 0, nil
 	}

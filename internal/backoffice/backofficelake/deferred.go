@@ -20,7 +20,7 @@ const (
 )
 
 // deferRows writes down which rows could not be sealed.
-func (l *Lake) deferRows(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, rows []found) error {
+func (l *Lake) deferRows(ctx context.Context, tx pgx.Tx, t *audit.Table, rows []found) error {
 	if len(rows) == 0 {
 		return nil
 	}

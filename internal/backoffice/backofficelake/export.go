@@ -305,7 +305,7 @@ func (w *spanWriter) read(ctx context.Context, conn *pgx.Conn) error {
 // write adds a page to the files of its months.
 func (w *spanWriter) write(ctx context.Context, p *page) error {
 	for _, e := range p.entries {
-		var row audit.AuditRow
+		var row audit.Row
 		if w.table.audited != nil {
 			row = p.rows[keyOf(e[entryTenant], e[entryRow])]
 		}

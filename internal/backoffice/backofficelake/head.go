@@ -17,7 +17,7 @@ import (
 
 // signAll signs the ends of all chains that have grown. A tenant whose end can not be signed
 // holds up no other.
-func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *audit.AuditKeys, clock clock) error {
+func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *audit.Keys, clock clock) error {
 	var (
 		after [16]byte
 		errs  []error
@@ -43,7 +43,7 @@ func (l *Lake) signAll(ctx context.Context, db *pgxpool.Pool, keys *audit.AuditK
 }
 
 // signHeads signs the ends of chains that have grown, with their events, and returns whose it has signed or tried to.
-func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *audit.AuditKeys, now time.Time, after [16]byte, limit int) (tenants [][16]byte, err error) {
+func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *audit.Keys, now time.Time, after [16]byte, limit int) (tenants [][16]byte, err error) {
 	err = inTx(ctx, db, func(tx pgx.Tx) error {
 		tenants = nil
 		var mine bool
@@ -99,7 +99,7 @@ func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *audit.Audi
 }
 
 // scanHead reads a head as audit_heads has it.
-func scanHead(r pgx.CollectableRow) (h audit.AuditHead, err error) {
+func scanHead(r pgx.CollectableRow) (h audit.Head, err error) {
 	var (
 		tenant          [16]byte
 		hash, signature []byte

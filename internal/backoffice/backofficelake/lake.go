@@ -49,10 +49,10 @@ import (
 // Config is what the lake stands on.
 type Config struct {
 	Outbox *outbox.Table
-	News   *backoffice.Newsroom
+	News   *backoffice.Envelopes
 	Log    *slog.Logger
 	// Keys reads the keys that sign.
-	Keys func(ctx context.Context) (*audit.AuditKeys, error)
+	Keys func(ctx context.Context) (*audit.Keys, error)
 	// Bucket opens where exports go.
 	Bucket func(ctx context.Context) (Bucket, error)
 	// Loader loads exported files elsewhere; nil = nowhere.
@@ -105,7 +105,7 @@ func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (in
 
 // runExport seals, exports one table and prunes what was exported and is old. It
 // returns how many rows it exported. What could not be sealed is for audit-seal to report.
-func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable, now time.Time) (int, error) {
+func (l *Lake) runExport(ctx context.Context, db *pgxpool.Pool, t audit.Table, now time.Time) (int, error) {
 	if _, err := l.Seal(ctx, db, now); errors.Is(err, errPartial) {
 		l.cfg.Log.WarnContext(ctx, "exporting what is sealed", "table", t.Name, "error", err.Error())
 	} else if err != nil {

@@ -40,11 +40,11 @@ type fixture struct {
 	super *pgxpool.Pool // who owns everything, and tampers
 	jobs  *pgxpool.Pool
 	dir   string
-	keys  *audit.AuditKeys
+	keys  *audit.Keys
 	*backofficelake.Lake
 }
 
-func testKeys(t testing.TB) *audit.AuditKeys {
+func testKeys(t testing.TB) *audit.Keys {
 	t.Helper()
 	keys, err := audit.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, ed25519.SeedSize))})
 	if err != nil {
@@ -92,8 +92,8 @@ func (f *fixture) config() backofficelake.Config {
 			Name: "bff_backoffice.outbox", Archive: "bff_backoffice.outbox_archive", UUID: true,
 			Topic: "subject", Envelope: "envelope", Created: "enqueued_at", Key: func(*bff.Envelope) string { return "" },
 		}),
-		News: backoffice.NewNewsroom("test"), Log: slog.New(slog.DiscardHandler),
-		Keys:   func(context.Context) (*audit.AuditKeys, error) { return f.keys, nil },
+		News: backoffice.NewEnvelopes("test"), Log: slog.New(slog.DiscardHandler),
+		Keys:   func(context.Context) (*audit.Keys, error) { return f.keys, nil },
 		Bucket: func(context.Context) (backofficelake.Bucket, error) { return backofficelake.OpenDirectory(f.dir) },
 	}
 }

@@ -22,7 +22,7 @@ const (
 // page is what is read at once of a range: entries of the chain and the rows that they are about.
 type page struct {
 	entries [][][]byte
-	rows    map[rowKey]audit.AuditRow
+	rows    map[rowKey]audit.Row
 	refused string // why the row of the only entry can not be read
 }
 
@@ -37,7 +37,7 @@ func readPage(ctx context.Context, conn *pgx.Conn, t *table, s span, limit *int)
 		if err != nil || t.audited == nil || len(entries) == 0 {
 			return &page{entries: entries}, err
 		}
-		p := &page{entries: entries, rows: make(map[rowKey]audit.AuditRow, len(entries))}
+		p := &page{entries: entries, rows: make(map[rowKey]audit.Row, len(entries))}
 		err = p.readRows(ctx, conn, t, *limit == 1)
 		switch {
 		case err == nil:
@@ -192,7 +192,7 @@ func canonical(kinds []kind, raw [][]byte) [][]byte {
 }
 
 // kindsOf are the kinds of a table's columns.
-func kindsOf(t *audit.AuditTable) []kind {
+func kindsOf(t *audit.Table) []kind {
 	all := make([]kind, len(t.Columns))
 	for i, c := range t.Columns {
 		all[i] = c.Kind
@@ -201,6 +201,6 @@ func kindsOf(t *audit.AuditTable) []kind {
 }
 
 // entryForm is the form that an entry's row was sealed in.
-func entryForm(entry [][]byte) audit.AuditForm {
-	return audit.AuditForm(number(entry[entryFormNumber]))
+func entryForm(entry [][]byte) audit.Form {
+	return audit.Form(number(entry[entryFormNumber]))
 }

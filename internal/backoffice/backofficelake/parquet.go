@@ -12,7 +12,7 @@ import (
 )
 
 // kind is how a column of a file is written.
-type kind = audit.AuditKind
+type kind = audit.Kind
 
 // kindHash is a SHA-256 as 32 bytes, beside the kinds of rows.
 const kindHash kind = 100

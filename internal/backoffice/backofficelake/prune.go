@@ -19,7 +19,7 @@ const pruneBatch = 1000
 // stand; with a warehouse, in one that it has loaded. It walks the table once, so that
 // rows that must stay are not looked at for every batch of those that go. Of two at
 // once one has the turn.
-func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable, now time.Time) (int, error) {
+func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t audit.Table, now time.Time) (int, error) {
 	if t.Keep == 0 {
 		return 0, nil
 	}

@@ -24,7 +24,7 @@ const (
 
 // readFound reads the rows of keys, in their order, until a batch is full, and returns how many it has dealt with. Rows
 // that can not be read are refused, each alone.
-func readFound(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, keys []found) (done int, err error) {
+func readFound(ctx context.Context, tx pgx.Tx, t *audit.Table, keys []found) (done int, err error) {
 	for start, bytes := time.Now(), 0; done < len(keys) && bytes < sealBytes && (done == 0 || time.Since(start) < batchTime); {
 		n := 1
 		for n < sealChunk && done+n < len(keys) && keys[done+n].form == keys[done].form {
@@ -57,7 +57,7 @@ func readFound(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, keys []found
 
 // readBetween reads the rows of keys that follow each other. One that is there no longer, or was written again, is left
 // unread: it is found at its new place.
-func readBetween(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, keys []found) error {
+func readBetween(ctx context.Context, tx pgx.Tx, t *audit.Table, keys []found) error {
 	first, last := &keys[0], &keys[len(keys)-1]
 	return readRows(ctx, tx, t, first.form, `(t.tx_id, t.tenant_id, t.id) >= ($1::text::xid8, $2::uuid, $3::uuid) AND (t.tx_id, t.tenant_id, t.id) <= ($4::text::xid8, $5::uuid, $6::uuid)
 		ORDER BY t.tx_id, t.tenant_id, t.id`, func(f found) {
@@ -72,7 +72,7 @@ func readBetween(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, keys []fou
 }
 
 // readRows reads rows as they are hashed, one after the other.
-func readRows(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, form audit.AuditForm, where string, each func(found), args ...any) error {
+func readRows(ctx context.Context, tx pgx.Tx, t *audit.Table, form audit.Form, where string, each func(found), args ...any) error {
 	unsettled := "false"
 	if t.Unsettled != "" {
 		unsettled = t.Unsettled
@@ -98,7 +98,7 @@ func readRows(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, form audit.Au
 		if err := rows.Scan(dst...); err != nil {
 			return err
 		}
-		values := audit.AuditRow(canonical(kinds, rows.RawValues()[own:]))
+		values := audit.Row(canonical(kinds, rows.RawValues()[own:]))
 		f.tx, f.row, f.tenant = number64(txID), [16]byte(values[0]), [16]byte(values[1])
 		encoded := t.Encode(nil, form, values)
 		f.hash, f.weight = sha256.Sum256(encoded), len(encoded)

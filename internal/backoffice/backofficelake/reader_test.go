@@ -60,7 +60,7 @@ func TestOtherReader(t *testing.T) {
 }
 
 // printed is an expression for a column as the other reader prints it.
-func printed(c audit.AuditColumn, name string) string {
+func printed(c audit.Column, name string) string {
 	switch {
 	case c.Form == audit.AuditWhole:
 		return "NULL"

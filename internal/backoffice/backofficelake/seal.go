@@ -84,7 +84,7 @@ func (c clock) now() time.Time {
 }
 
 // sealTable seals what is new in a table.
-func (l *Lake) sealTable(ctx context.Context, db *pgxpool.Pool, t audit.AuditTable, clock clock) (total int, err error) {
+func (l *Lake) sealTable(ctx context.Context, db *pgxpool.Pool, t audit.Table, clock clock) (total int, err error) {
 	w := &walk{table: t}
 	for start := time.Now(); ; {
 		more, added, err := l.sealBatch(ctx, db, w, clock)
@@ -107,7 +107,7 @@ type found struct {
 	version int
 	sameTx  bool
 	before  []byte // hash
-	form    audit.AuditForm
+	form    audit.Form
 
 	read      bool
 	at        time.Time
@@ -170,7 +170,7 @@ func (l *Lake) sealBatch(ctx context.Context, db *pgxpool.Pool, w *walk, clock c
 }
 
 // add adds rows to the chains, and defers those that can not be read and those of tenants whose chain takes no entries.
-func (l *Lake) add(ctx context.Context, tx pgx.Tx, t *audit.AuditTable, rows []found, since, now time.Time) (added int, err error) {
+func (l *Lake) add(ctx context.Context, tx pgx.Tx, t *audit.Table, rows []found, since, now time.Time) (added int, err error) {
 	good := slices.DeleteFunc(slices.Clone(rows), func(r found) bool { return r.refused != "" })
 	bad := slices.DeleteFunc(rows, func(r found) bool { return r.refused == "" })
 	err = attempt(ctx, tx, 0, func(tx pgx.Tx) error { return addEntries(ctx, tx, t.Name, good, since, now) })
@@ -255,7 +255,7 @@ func addEntries(ctx context.Context, tx pgx.Tx, table string, rows []found, sinc
 			end = &tip{Tenant: r.tenant, Hash: make([]byte, sha256.Size)}
 			tips[r.tenant] = end
 		}
-		e := audit.AuditEntry{
+		e := audit.Entry{
 			Tenant: r.tenant, Seq: end.Seq + 1, Table: table, Row: r.row, Version: r.version + 1, At: r.at, SealedAt: now, Settled: !r.unsettled, RowHash: r.hash,
 			Since: since,
 		}

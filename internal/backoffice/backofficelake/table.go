@@ -23,9 +23,9 @@ type table struct {
 	// weight is the SQL for what an entry's row weighs.
 	weight string
 	// audited is the table whose rows are read as well; nil = the chain itself is exported.
-	audited *audit.AuditTable
+	audited *audit.Table
 	// row makes a file's row of an entry and its row, and says in which month it belongs.
-	row func(entry [][]byte, row audit.AuditRow) (values [][]byte, at time.Time, err error)
+	row func(entry [][]byte, row audit.Row) (values [][]byte, at time.Time, err error)
 }
 
 // entries reads what is behind a position up to another: a page at most, by number and by weight.
@@ -56,7 +56,7 @@ var unique = []string{
 }
 
 // rowColumns are what an exported row has beside its own columns.
-func rowColumns(t *audit.AuditTable) []Column {
+func rowColumns(t *audit.Table) []Column {
 	var all []Column
 	for _, c := range t.Columns {
 		all = append(all, Column{Name: c.Name, Kind: c.Kind, JSON: c.JSON, Required: c.Required, Unique: slices.Contains(unique, c.Name)})
@@ -79,9 +79,9 @@ func (w *Withheld) Error() string {
 }
 
 // weightOf is what an entry's row weighs; one that was sealed whole did not say, and may weigh a lot if it has JSON.
-func weightOf(t *audit.AuditTable) string {
+func weightOf(t *audit.Table) string {
 	unknown := 1 << 10
-	if slices.ContainsFunc(t.Columns, func(c audit.AuditColumn) bool { return c.JSON && !c.Texts }) {
+	if slices.ContainsFunc(t.Columns, func(c audit.Column) bool { return c.JSON && !c.Texts }) {
 		unknown = audit.AuditWeight
 	}
 	return fmt.Sprintf("coalesce(bytes, %d)", unknown)
@@ -89,13 +89,13 @@ func weightOf(t *audit.AuditTable) string {
 
 // rowTable exports the rows of an audited table as they were sealed. A row that is
 // missing, or is not as it was sealed, is withheld.
-func rowTable(t audit.AuditTable) table {
+func rowTable(t audit.Table) table {
 	const number64, text, moment = audit.AuditInt, audit.AuditText, audit.AuditTime
 	return table{
 		name: t.Name, moment: t.Moment, columns: rowColumns(&t), only: "tab = '" + t.Name + "'", audited: &t, weight: weightOf(&t),
 		chain: "pos, seq, version::bigint, at, row_hash, unsettled, row_id, tenant, tx_id, form::bigint",
 		kinds: []kind{number64, number64, number64, moment, text, text, text, text, number64, number64},
-		row: func(entry [][]byte, row audit.AuditRow) ([][]byte, time.Time, error) {
+		row: func(entry [][]byte, row audit.Row) ([][]byte, time.Time, error) {
 			at, form := timeOf(entry[entryAt]), entryForm(entry)
 			fail := func(detail string) ([][]byte, time.Time, error) {
 				return nil, at, &Withheld{
@@ -144,7 +144,7 @@ func chainTable() table {
 	t := table{
 		name: ChainTable, moment: "sealed_at", columns: chainColumns(), only: "true", weight: "0",
 		chain: "pos, tenant, seq, tab, row_id, version::bigint, at, sealed_at, (unsettled IS NULL)::int::bigint, row_hash, hash, form::bigint, since",
-		row: func(entry [][]byte, _ audit.AuditRow) ([][]byte, time.Time, error) {
+		row: func(entry [][]byte, _ audit.Row) ([][]byte, time.Time, error) {
 			const sealedAt = 7
 			return entry, timeOf(entry[sealedAt]), nil
 		},

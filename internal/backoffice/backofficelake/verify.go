@@ -21,9 +21,9 @@ import (
 type Verifier struct {
 	DB     *pgxpool.Pool // as the role of jobs; nil = only the export is looked at
 	Bucket Bucket        // of an export; nil = none
-	Keys   *audit.AuditKeys
+	Keys   *audit.Keys
 	// Heads were kept elsewhere, such as published events.
-	Heads []audit.AuditHead
+	Heads []audit.Head
 	// Tenant restricts it to one; zero = all.
 	Tenant bff.ID
 	Now    time.Time
@@ -115,7 +115,7 @@ func (v *verification) tenant(id bff.ID) *tenantRun {
 func (v *verification) wanted(tenant bff.ID) bool { return v.Tenant.IsZero() || v.Tenant == tenant }
 
 // addHead takes a head if we have signed it.
-func (v *verification) addHead(h audit.AuditHead, from string) {
+func (v *verification) addHead(h audit.Head, from string) {
 	if !v.wanted(h.Tenant) {
 		return
 	}
@@ -298,7 +298,7 @@ func (v *verification) chain(ctx context.Context, t *tenantRun) error {
 // rows compares the rows of a page's entries with their hashes.
 func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) error {
 	for _, table := range audit.AuditTables() {
-		for _, form := range []audit.AuditForm{audit.AuditWhole, audit.AuditWeighed} {
+		for _, form := range []audit.Form{audit.AuditWhole, audit.AuditWeighed} {
 			var own []*stored
 			for i := range page {
 				if page[i].Table == table.Name && page[i].form == form {
@@ -314,7 +314,7 @@ func (v *verification) rows(ctx context.Context, t *tenantRun, page []stored) er
 }
 
 // compareRows reads the rows of entries, some at a time, and compares them. What takes too long together is read one by one.
-func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *audit.AuditTable, form audit.AuditForm, entries []*stored, size int) error {
+func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *audit.Table, form audit.Form, entries []*stored, size int) error {
 	for part := range slices.Chunk(entries, size) {
 		timeout := chunkTimeout
 		if size == 1 {
@@ -341,14 +341,14 @@ func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *aud
 	return nil
 }
 
-func (v *verification) readRows(ctx context.Context, t *tenantRun, table *audit.AuditTable, form audit.AuditForm, entries []*stored, timeout time.Duration) (found map[[16]byte]audit.AuditRow, err error) {
+func (v *verification) readRows(ctx context.Context, t *tenantRun, table *audit.Table, form audit.Form, entries []*stored, timeout time.Duration) (found map[[16]byte]audit.Row, err error) {
 	ids := make([][16]byte, 0, len(entries))
 	for _, e := range entries {
 		ids = append(ids, e.Row)
 	}
 	columns, from := source(table, form)
 	err = inTx(ctx, v.DB, func(tx pgx.Tx) error {
-		found = map[[16]byte]audit.AuditRow{}
+		found = map[[16]byte]audit.Row{}
 		if err := byIndex(ctx, tx); err != nil {
 			return err
 		}
@@ -364,7 +364,7 @@ func (v *verification) readRows(ctx context.Context, t *tenantRun, table *audit.
 }
 
 // compare holds a row to one of its entries.
-func (v *verification) compare(t *tenantRun, table *audit.AuditTable, e *stored, row audit.AuditRow) {
+func (v *verification) compare(t *tenantRun, table *audit.Table, e *stored, row audit.Row) {
 	find := func(kind, detail string) {
 		v.find(Finding{Kind: kind, Where: "database", Tenant: t.Tenant, Table: e.Table, Row: e.rowID(), Seq: e.Seq, Detail: detail})
 	}
@@ -399,7 +399,7 @@ func (v *verification) compare(t *tenantRun, table *audit.AuditTable, e *stored,
 }
 
 // compareMissing decides whether a row may be gone.
-func (v *verification) compareMissing(t *tenantRun, table *audit.AuditTable, e *stored, find func(kind, detail string)) {
+func (v *verification) compareMissing(t *tenantRun, table *audit.Table, e *stored, find func(kind, detail string)) {
 	if e.Version < e.newest {
 		return
 	}

@@ -29,7 +29,7 @@ type sealed struct {
 	acts                  []bff.ID // of tenant A, in the order of the chain: 1, 2, …
 	old                   bff.ID   // pruned
 	alert, decision, lock bff.ID
-	heads                 []audit.AuditHead // published, and kept elsewhere
+	heads                 []audit.Head // published, and kept elsewhere
 }
 
 // model is the lake that newSealed copies. It is made once.
@@ -400,7 +400,7 @@ func (s *sealed) rewrite(at int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e audit.AuditEntry, err error) {
+	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e audit.Entry, err error) {
 		var hash []byte
 		if err := r.Scan(&e.Seq, &e.Table, &e.Row, &e.Version, &e.At, &e.SealedAt, &hash, &e.Settled); err != nil {
 			return e, err

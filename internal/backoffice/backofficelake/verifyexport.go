@@ -94,7 +94,7 @@ func (v *verification) exportedChain(t *tenantRun, links []link) {
 }
 
 // exportedRows compares the rows of a table's files with the exported chain.
-func (v *verification) exportedRows(ctx context.Context, table *audit.AuditTable) error {
+func (v *verification) exportedRows(ctx context.Context, table *audit.Table) error {
 	own := len(table.Columns)
 	last, err := v.files(ctx, table.Name, rowColumns(table), func(path string, row [][]byte) {
 		tenant := bff.IDFromBytes(bff.PrefixTenant, [16]byte(row[1]))
@@ -214,13 +214,13 @@ func number(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolin
 
 // readLink is an entry from its row in a file.
 func readLink(row [][]byte) link {
-	l := link{pos: number(row[0]), form: audit.AuditWhole, AuditEntry: audit.AuditEntry{
+	l := link{pos: number(row[0]), form: audit.AuditWhole, Entry: audit.Entry{
 		Tenant: [16]byte(row[1]), Seq: number(row[2]), Table: string(row[3]), Row: [16]byte(row[4]), Version: int(number(row[5])),
 		At: time.UnixMicro(number(row[6])).UTC(), SealedAt: time.UnixMicro(number(row[7])).UTC(), Settled: number(row[8]) == 1,
 		RowHash: audit.Digest(row[9]), Hash: audit.Digest(row[10]),
 	}}
 	if row[11] != nil { // files of earlier releases have neither
-		l.form = audit.AuditForm(number(row[11]))
+		l.form = audit.Form(number(row[11]))
 	}
 	if row[12] != nil {
 		l.Since = time.UnixMicro(number(row[12])).UTC()

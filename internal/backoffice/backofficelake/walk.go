@@ -40,7 +40,7 @@ const (
 
 // walk is one run of the sealer over a table.
 type walk struct {
-	table audit.AuditTable
+	table audit.Table
 	// restored is up to where rows were read that came from another server, with transactions beyond those of this one. It is
 	// not kept: what has an entry is passed over.
 	restored     place

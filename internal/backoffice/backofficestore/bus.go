@@ -13,8 +13,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
-// Hearer is told what the bus carries.
-type Hearer interface {
+// EntryHandler takes the entries that the bus carries.
+type EntryHandler interface {
 	Deliver(a stream.Address, e stream.Entry)
 	// Resync: messages may have been missed.
 	Resync()
@@ -129,7 +129,7 @@ func (b *bus) unfollow(ctx context.Context, devices []stream.Address) error {
 }
 
 // run keeps the connection until the context ends.
-func (b *bus) run(ctx context.Context, to Hearer) error {
+func (b *bus) run(ctx context.Context, to EntryHandler) error {
 	for ctx.Err() == nil {
 		b.session(ctx, to)
 		pause.For(ctx, busPause)
@@ -138,7 +138,7 @@ func (b *bus) run(ctx context.Context, to Hearer) error {
 }
 
 // session hears over one connection until it breaks.
-func (b *bus) session(ctx context.Context, to Hearer) {
+func (b *bus) session(ctx context.Context, to EntryHandler) {
 	conn, release := b.client.Dedicate()
 	defer release()
 	defer conn.Close()
@@ -193,7 +193,7 @@ func (b *bus) connect(ctx context.Context, conn rueidis.DedicatedClient) error {
 
 // hear reads a message: the tenant's seal, the id, the entry. What cannot be read is
 // dropped: the log has it, and the next reading shows it.
-func (b *bus) hear(m rueidis.PubSubMessage, to Hearer) {
+func (b *bus) hear(m rueidis.PubSubMessage, to EntryHandler) {
 	device, ok := busDevice(m.Channel)
 	if !ok {
 		return

@@ -17,7 +17,7 @@ import (
 // Devices keeps what devices report, in the same database and outbox as the ledger.
 type Devices struct{ ledger *Ledger }
 
-var _ device.DeviceRecords = (*Devices)(nil)
+var _ device.Records = (*Devices)(nil)
 
 // NewDevices returns Devices.
 func NewDevices(l *Ledger) *Devices { return &Devices{l} }
@@ -47,7 +47,7 @@ const recordHeartbeat = `WITH before AS MATERIALIZED (
 // heartbeatArgs is the number of parameters before those of the event.
 const heartbeatArgs = 12
 
-// RecordHeartbeat implements device.DeviceRecords, in one round trip.
+// RecordHeartbeat implements device.Records, in one round trip.
 func (d *Devices) RecordHeartbeat(ctx context.Context, s device.Seen, cameOnline bff.Event, reported ...bff.Event) (bool, error) {
 	insert, event, err := d.ledger.statement(s.Tenant, heartbeatArgs+1, cameOnline)
 	if err != nil {
@@ -83,7 +83,7 @@ const (
 		ON CONFLICT (tenant_id, device_id) DO UPDATE SET pending_hints = excluded.pending_hints, operator_id = excluded.operator_id`
 )
 
-// AddHints implements device.DeviceRecords. The newest report is also what the
+// AddHints implements device.Records. The newest report is also what the
 // device's own row says.
 func (d *Devices) AddHints(ctx context.Context, r device.HintReport, o backoffice.Once) (backoffice.Answer, error) {
 	payload, err := json.Marshal(r.Hints)

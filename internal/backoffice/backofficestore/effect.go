@@ -42,9 +42,9 @@ func (w *effects) add(e backoffice.Effect) error {
 		return w.decide(e)
 	case inbox.Acknowledgement:
 		return w.acknowledge(e)
-	case *lock.LockAudit:
+	case *lock.Audit:
 		return w.auditLock(e)
-	case lock.LockSettlement:
+	case lock.Settlement:
 		return w.settleLock(e)
 	default:
 		return fmt.Errorf("nothing writes a %T", e)

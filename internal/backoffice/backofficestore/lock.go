@@ -54,7 +54,7 @@ const (
 
 // auditLock queues the audit row of an attempt. One that an earlier attempt with the key
 // has left is read into it.
-func (w *effects) auditLock(l *lock.LockAudit) error {
+func (w *effects) auditLock(l *lock.Audit) error {
 	a := w.activity
 	if a.Property.IsZero() || l.ID.IsZero() || l.Reservation.IsZero() || l.Request == "" {
 		return errors.New("audit of a lock action without property, id, reservation or request")
@@ -86,9 +86,9 @@ func (w *effects) auditLock(l *lock.LockAudit) error {
 	return nil
 }
 
-func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (lock.LockAudit, error) {
+func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (lock.Audit, error) {
 	var (
-		l                       lock.LockAudit
+		l                       lock.Audit
 		id, action, reservation string
 	)
 	if _, err := tx.Exec(ctx, joinLock, request, a.ID.UUID(), a.At); err != nil {
@@ -98,7 +98,7 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 	if err != nil {
 		return l, fmt.Errorf("find audit of lock action: %w", err)
 	}
-	l.Action = lock.LockAction(action)
+	l.Action = lock.Action(action)
 	var err1, err2 error
 	l.ID, err1 = bff.IDFromUUID(bff.PrefixLockAudit, id)
 	l.Reservation, err2 = bff.ParseID(bff.PrefixReservation, reservation)
@@ -106,7 +106,7 @@ func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, reques
 }
 
 // settleLock queues what became of a lock action.
-func (w *effects) settleLock(s lock.LockSettlement) error {
+func (w *effects) settleLock(s lock.Settlement) error {
 	if s.State == lock.LockUnknown { // the row says so already
 		return nil
 	}
@@ -123,7 +123,7 @@ func (w *effects) settleLock(s lock.LockSettlement) error {
 // SettleLock writes what became of a lock action, unless it is settled already, and
 // with a final state how its activities ended and the events. It reports whether it
 // did.
-func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s lock.LockSettlement) (bool, error) {
+func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s lock.Settlement) (bool, error) {
 	sql, args, err := settlement(table, s)
 	if err != nil {
 		return false, err
@@ -136,7 +136,7 @@ func SettleLock(ctx context.Context, tx pgx.Tx, table *outbox.Table, s lock.Lock
 }
 
 // settlement is the statement that writes one, with its events.
-func settlement(table *outbox.Table, s lock.LockSettlement) (string, []any, error) {
+func settlement(table *outbox.Table, s lock.Settlement) (string, []any, error) {
 	outcome, reason := "failure", optional(s.Reason)
 	var settled, latency, attempted any
 	if !s.Attempted.IsZero() {
@@ -168,9 +168,9 @@ func settlement(table *outbox.Table, s lock.LockSettlement) (string, []any, erro
 const LockRowColumns = `l.id::text, l.tenant_id::text, l.property_id::text, l.operator_id, l.device_id, l.reservation_id, l.action, l.state, l.upstream_request_id, l.attempted_at`
 
 // ScanLockRow reads an unsettled row.
-func ScanLockRow(row pgx.CollectableRow) (lock.LockRow, error) {
+func ScanLockRow(row pgx.CollectableRow) (lock.Row, error) {
 	var (
-		r                                         lock.LockRow
+		r                                         lock.Row
 		id, tenant, property, device, reservation string
 		errs                                      [5]error
 	)
@@ -186,10 +186,10 @@ func ScanLockRow(row pgx.CollectableRow) (lock.LockRow, error) {
 	return r, errors.Join(errs[:]...)
 }
 
-var _ lock.LockRows = (*Ledger)(nil)
+var _ lock.Rows = (*Ledger)(nil)
 
-// FindLockRow implements lock.LockRows.
-func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *lock.LockRow, known bool, err error) {
+// FindLockRow implements lock.Rows.
+func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *lock.Row, known bool, err error) {
 	err = l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) {
 		row, known = nil, false
 		b.Queue(`SELECT EXISTS (SELECT FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused')`, request).
@@ -209,8 +209,8 @@ func (l *Ledger) FindLockRow(ctx context.Context, tenant bff.ID, request string)
 	return row, known, nil
 }
 
-// SettleLock implements lock.LockRows.
-func (l *Ledger) SettleLock(ctx context.Context, s lock.LockSettlement) error {
+// SettleLock implements lock.Rows.
+func (l *Ledger) SettleLock(ctx context.Context, s lock.Settlement) error {
 	if err := ofTenant(s.Tenant, s.Events...); err != nil {
 		return err
 	}

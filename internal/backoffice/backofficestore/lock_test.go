@@ -21,14 +21,14 @@ import (
 )
 
 // lockAttempt is an attempt at a lock action.
-func lockAttempt(tenant bff.ID, action lock.LockAction, now time.Time) backoffice.Attempt {
+func lockAttempt(tenant bff.ID, action lock.Action, now time.Time) backoffice.Attempt {
 	a := checkIn(tenant, now)
 	a.Category, a.Action = "lock", string(action)
 	return backoffice.Attempt{
 		Activity: a, Once: pressed(key, 1),
-		Effect: &lock.LockAudit{
+		Effect: &lock.Audit{
 			ID: id(bff.PrefixLockAudit), Tenant: tenant, Action: action, Reservation: reservation, Request: bff.MustParseID(bff.PrefixRequest, "req_"+key).UUID(),
-			LockResult: lock.LockResult{State: lock.LockUnknown},
+			Result: lock.Result{State: lock.LockUnknown},
 		},
 	}
 }
@@ -36,20 +36,20 @@ func lockAttempt(tenant bff.ID, action lock.LockAction, now time.Time) backoffic
 var reservation = bff.MustParseID(bff.PrefixReservation, "rsv_01H8YN7QV4D8KZ4F8Y5CK4MV3A")
 
 // auditOf is the audit row of an attempt at a lock action.
-func auditOf(at backoffice.Attempt) *lock.LockAudit {
-	l, _ := at.Effect.(*lock.LockAudit)
+func auditOf(at backoffice.Attempt) *lock.Audit {
+	l, _ := at.Effect.(*lock.Audit)
 	return l
 }
 
 // settled is what becomes of an attempt's action.
-func settled(at backoffice.Attempt, r lock.LockResult) lock.LockSettlement {
-	return lock.LockSettlement{
-		LockResult: r, Tenant: at.Activity.Tenant, ID: auditOf(at).ID, At: at.Activity.At, Events: []bff.Event{told(at.Activity.Tenant, time.Now())},
+func settled(at backoffice.Attempt, r lock.Result) lock.Settlement {
+	return lock.Settlement{
+		Result: r, Tenant: at.Activity.Tenant, ID: auditOf(at).ID, At: at.Activity.At, Events: []bff.Event{told(at.Activity.Tenant, time.Now())},
 	}
 }
 
 // done is how an attempt ends whose action was done.
-func done(at backoffice.Attempt, r lock.LockResult) backoffice.Finished {
+func done(at backoffice.Attempt, r lock.Result) backoffice.Finished {
 	return backoffice.Finished{
 		At: at.Activity.At.Add(50 * time.Millisecond), Effects: []backoffice.Effect{settled(at, r)}, Outcome: r.Outcome(),
 		Answer: backoffice.Answer{Status: http.StatusOK, Receipt: backoffice.NewReceipt(map[string]any{"state": string(r.State), "vendor": r.Vendor})},
@@ -77,7 +77,7 @@ func TestLockAuditIsOnePerKey(t *testing.T) {
 	if err != nil || earlier != nil || auditOf(second).ID != auditOf(first).ID {
 		t.Fatalf("%v %v, audit %s, want %s", earlier, err, auditOf(second).ID, auditOf(first).ID)
 	}
-	if _, err := m.Finish(ctx, done(second, lock.LockResult{State: lock.LockRevoked, Vendor: "salto"})); err != nil {
+	if _, err := m.Finish(ctx, done(second, lock.Result{State: lock.LockRevoked, Vendor: "salto"})); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"revoked success 2 t"}, d.rows(t, audits)); diff != "" {
@@ -118,14 +118,14 @@ func TestRefusedLockActionLeavesTheKey(t *testing.T) {
 		if err != nil || earlier != nil {
 			t.Fatal(earlier, err)
 		}
-		refused := settled(at, lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeMFARequired)})
+		refused := settled(at, lock.Result{State: lock.LockRefused, Reason: string(bff.CodeMFARequired)})
 		refused.Events = nil
 		end := backoffice.Finished{
 			At: now, Failure: bff.Errorf(bff.CodeMFARequired, "step up"), Outcome: backoffice.Denied, Code: bff.CodeMFARequired,
 			Effects: []backoffice.Effect{refused},
 		}
 		if i == 1 {
-			end = done(at, lock.LockResult{State: lock.LockRevoked, Vendor: "salto"})
+			end = done(at, lock.Result{State: lock.LockRevoked, Vendor: "salto"})
 		}
 		if _, err := m.Finish(ctx, end); err != nil && bff.CodeOf(err) != bff.CodeMFARequired {
 			t.Fatal(err)
@@ -164,13 +164,13 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
+			if err := d.SettleLock(ctx, settled(at, lock.Result{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Go(func() {
-		if _, err := m.Finish(ctx, done(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
+		if _, err := m.Finish(ctx, done(at, lock.Result{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -185,7 +185,7 @@ func TestLockActionIsSettledOnce(t *testing.T) {
 		t.Errorf("settled: %v %v %v", row, known, err)
 	}
 	// A later word changes nothing.
-	if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockFailed, Reason: "tamper"})); err != nil {
+	if err := d.SettleLock(ctx, settled(at, lock.Result{State: lock.LockFailed, Reason: "tamper"})); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"issued success 1 t"}, d.rows(t, audits)); diff != "" {
@@ -203,10 +203,10 @@ func TestLateAttemptLeavesTheOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SettleLock(ctx, settled(at, lock.LockResult{State: lock.LockIssued, Vendor: "salto"})); err != nil {
+	if err := d.SettleLock(ctx, settled(at, lock.Result{State: lock.LockIssued, Vendor: "salto"})); err != nil {
 		t.Fatal(err)
 	}
-	late := settled(at, lock.LockResult{State: lock.LockUnknown})
+	late := settled(at, lock.Result{State: lock.LockUnknown})
 	late.Events = nil
 	if _, err := m.Finish(ctx, backoffice.Finished{
 		At: now, Failure: bff.Errorf(bff.CodeUpstreamTimeout, "late"), Outcome: backoffice.Unknown, Code: bff.CodeUpstreamTimeout, Effects: []backoffice.Effect{late},
@@ -221,12 +221,12 @@ func TestLateAttemptLeavesTheOutcome(t *testing.T) {
 // atOnce is lock-integration, without the way to it.
 type atOnce struct{}
 
-func (atOnce) ActOnKey(context.Context, lock.LockOrder) (lock.LockResult, error) {
-	return lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: "lck_01H8YN7QV4D8KZ4F8Y5CK4MV3A", Latency: time.Millisecond}, nil
+func (atOnce) ActOnKey(context.Context, lock.Order) (lock.Result, error) {
+	return lock.Result{State: lock.LockIssued, Vendor: "salto", Credential: "lck_01H8YN7QV4D8KZ4F8Y5CK4MV3A", Latency: time.Millisecond}, nil
 }
 
-func (atOnce) FindLockAction(context.Context, bff.ID, string) (lock.LockResult, error) {
-	return lock.LockResult{}, lock.ErrNoLockAction
+func (atOnce) FindLockAction(context.Context, bff.ID, string) (lock.Result, error) {
+	return lock.Result{}, lock.ErrNoLockAction
 }
 
 // here is the property that every reservation is at.
@@ -255,7 +255,7 @@ func BenchmarkLockAction(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	locks := lock.NewLocks(lock.LocksConfig{Integration: atOnce{}, Resources: atOnce{}, Mutations: ledger, News: backoffice.NewNewsroom("bench"), Now: time.Now})
+	locks := lock.NewLocks(lock.LocksConfig{Integration: atOnce{}, Resources: atOnce{}, Mutations: ledger, News: backoffice.NewEnvelopes("bench"), Now: time.Now})
 	tenant := id(bff.PrefixTenant)
 	visit := &backoffice.Visit{
 		Session:  backoffice.Session{ID: id(bff.PrefixBackofficeLogin), Tenant: tenant, Operator: "opt_1", Device: id(bff.PrefixDevice)},
@@ -264,8 +264,8 @@ func BenchmarkLockAction(b *testing.B) {
 	}
 	ours := func() {
 		k := id(bff.PrefixRequest)
-		_, _, err := locks.Act(b.Context(), visit, lock.LockRequest{
-			Order: lock.LockOrder{Tenant: tenant, Property: visit.Property, Reservation: reservation, Action: lock.IssueKey, Request: k.UUID()},
+		_, _, err := locks.Act(b.Context(), visit, lock.Request{
+			Order: lock.Order{Tenant: tenant, Property: visit.Property, Reservation: reservation, Action: lock.IssueKey, Request: k.UUID()},
 			Once:  pressed(k.ULID(), 1),
 		}, time.Now())
 		if err != nil {

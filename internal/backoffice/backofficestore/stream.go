@@ -29,7 +29,7 @@ const (
 	appendBatch = 256
 )
 
-// StreamLog keeps the logs of streams in the session tier and tells every instance
+// Log keeps the logs of streams in the session tier and tells every instance
 // what is added to them. One log is one Redis stream; its script touches no other key
 // and publishes in the order of the log.
 type StreamLog struct {
@@ -45,7 +45,7 @@ func NewStreamLog(s *Sessions) *StreamLog {
 	return &StreamLog{client: s.client, sessions: s, keys: s.keys, timeout: s.timeout, bus: newBus(s.client, s.keys)}
 }
 
-var _ stream.StreamLog = (*StreamLog)(nil)
+var _ stream.Log = (*StreamLog)(nil)
 
 // add appends an entry and publishes it. An entry is one field: kind, moment, heads
 // before it, and the rest, on a line each. The first entry of a log names its epoch.
@@ -125,7 +125,7 @@ func (l *StreamLog) adding(a stream.Address, e *stream.Entry, read string) (ruei
 	}, nil
 }
 
-// Append implements stream.StreamLog.
+// Append implements stream.Log.
 func (l *StreamLog) Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e stream.Entry) error {
 	var errs []error
 	for len(devices) > 0 {
@@ -163,7 +163,7 @@ func (l *StreamLog) append(ctx context.Context, tenant bff.ID, devices []bff.ID,
 	return errors.Join(errs...)
 }
 
-// Open implements stream.StreamLog.
+// Open implements stream.Log.
 func (l *StreamLog) Open(ctx context.Context, a stream.Address) ([]stream.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -178,7 +178,7 @@ func (l *StreamLog) Open(ctx context.Context, a stream.Address) ([]stream.Entry,
 	return log, away(err)
 }
 
-// Read implements stream.StreamLog.
+// Read implements stream.Log.
 func (l *StreamLog) Read(ctx context.Context, at []stream.Cursor) []stream.LogReading {
 	const each = 5
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -270,8 +270,8 @@ func readEntry(id, body string) (e stream.Entry, err error) {
 	return e, nil
 }
 
-// Marks implements stream.StreamLog.
-func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m stream.StreamMarks, err error) {
+// Marks implements stream.Log.
+func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m stream.Marks, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	if m.Server, err = l.servers(ctx); err != nil {
@@ -319,14 +319,14 @@ func (l *StreamLog) servers(ctx context.Context) (string, error) {
 	return "of " + strings.Join(ids, " "), nil
 }
 
-// Follow implements stream.StreamLog.
+// Follow implements stream.Log.
 func (l *StreamLog) Follow(ctx context.Context, a stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return away(l.bus.follow(ctx, a))
 }
 
-// Unfollow implements stream.StreamLog.
+// Unfollow implements stream.Log.
 func (l *StreamLog) Unfollow(ctx context.Context, devices []stream.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -334,10 +334,10 @@ func (l *StreamLog) Unfollow(ctx context.Context, devices []stream.Address) erro
 }
 
 // Run hears what is added to the logs of followed devices until the context ends.
-func (l *StreamLog) Run(ctx context.Context, to Hearer) error { return l.bus.run(ctx, to) }
+func (l *StreamLog) Run(ctx context.Context, to EntryHandler) error { return l.bus.run(ctx, to) }
 
-// ListSeats implements stream.Seats.
-func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]stream.Seat, error) {
+// ListSignedInDevices implements stream.SignedInDevices.
+func (s *Sessions) ListSignedInDevices(ctx context.Context, tenant bff.ID, operator string) ([]stream.SignedInDevice, error) {
 	t, err := s.keys.Tenant(tenant)
 	if err != nil {
 		return nil, err
@@ -355,8 +355,8 @@ func (s *Sessions) ListSeats(ctx context.Context, tenant bff.ID, operator string
 	if err := s.withLogs(ctx, t, listed); err != nil {
 		return nil, away(err)
 	}
-	seats, err := s.seats(ctx, t, listed, operator)
-	return seats, away(err)
+	devices, err := s.signedIn(ctx, t, listed, operator)
+	return devices, away(err)
 }
 
 // withLogs removes devices that had no stream within the hour: of what a notice costs
@@ -386,14 +386,14 @@ func (s *Sessions) withLogs(ctx context.Context, t TenantKeys, listed map[string
 	return nil
 }
 
-// seats finds the operators of listed sessions. A session never changes its operator,
+// signedIn finds the operators of listed sessions. A session never changes its operator,
 // so that each is read once by a process.
-func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]string, operator string) ([]stream.Seat, error) {
+func (s *Sessions) signedIn(ctx context.Context, t TenantKeys, listed map[string]string, operator string) ([]stream.SignedInDevice, error) {
 	var (
-		seats   []stream.Seat
-		unknown []bff.ID // sessions
-		cmds    rueidis.Commands
-		b       = s.client.B
+		signedIn []stream.SignedInDevice
+		unknown  []bff.ID // sessions
+		cmds     rueidis.Commands
+		b        = s.client.B
 	)
 	for name, session := range listed {
 		device, err1 := bff.ParseID(bff.PrefixDevice, name)
@@ -403,7 +403,7 @@ func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]st
 		}
 		who, known := s.operators.Get(id)
 		if who = cmp.Or(operator, who); who != "" || known {
-			seats = append(seats, stream.Seat{Device: device, Operator: who})
+			signedIn = append(signedIn, stream.SignedInDevice{Device: device, Operator: who})
 			continue
 		}
 		unknown = append(unknown, id)
@@ -423,21 +423,21 @@ func (s *Sessions) seats(ctx context.Context, t TenantKeys, listed map[string]st
 			continue // not the tenant's
 		}
 		s.operators.Put(found.ID, found.Operator)
-		seats = append(seats, stream.Seat{Device: found.Device, Operator: found.Operator})
+		signedIn = append(signedIn, stream.SignedInDevice{Device: found.Device, Operator: found.Operator})
 	}
-	return seats, s.versions(ctx, t, seats)
+	return signedIn, s.versions(ctx, t, signedIn)
 }
 
 // versions adds the versions of the operators' memberships.
-func (s *Sessions) versions(ctx context.Context, t TenantKeys, seats []stream.Seat) error {
+func (s *Sessions) versions(ctx context.Context, t TenantKeys, signedIn []stream.SignedInDevice) error {
 	b := s.client.B
 	of := map[string]int{}
 	name := t.Standing().Name()
 	cmds := rueidis.Commands{b().Hmget().Key(name).Field(versionField).Build()}
-	for i := range seats {
-		if _, asked := of[seats[i].Operator]; !asked {
-			of[seats[i].Operator] = len(cmds)
-			key := t.OperatorStanding(seats[i].Operator)
+	for i := range signedIn {
+		if _, asked := of[signedIn[i].Operator]; !asked {
+			of[signedIn[i].Operator] = len(cmds)
+			key := t.OperatorStanding(signedIn[i].Operator)
 			cmds = append(cmds, b().Hmget().Key(key.Name()).Field(versionField).Build())
 		}
 	}
@@ -449,8 +449,8 @@ func (s *Sessions) versions(ctx context.Context, t TenantKeys, seats []stream.Se
 		}
 		texts[i] = found[0]
 	}
-	for i := range seats {
-		seats[i].Members = memberVersion(texts[0], texts[of[seats[i].Operator]])
+	for i := range signedIn {
+		signedIn[i].Members = memberVersion(texts[0], texts[of[signedIn[i].Operator]])
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
-// Hands are the services that carry out what operators do: reservation, housekeeping,
+// Actions executes what operators do at the services that have the resources: reservation, housekeeping,
 // maintenance and billing.
-type Hands struct {
+type Actions struct {
 	clients map[backoffice.Upstream]*upstream.Client
 }
 
-var _ action.Hands = (*Hands)(nil)
+var _ action.Upstream = (*Actions)(nil)
 
 // resources are where each service shows one of its resources.
 var resources = map[backoffice.Upstream]string{
@@ -29,8 +29,8 @@ var resources = map[backoffice.Upstream]string{
 	backoffice.UpstreamBilling:      "/api/v1/folios/{folioId}",
 }
 
-// FindProperty implements action.Hands.
-func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
+// FindProperty implements action.Upstream.
+func (h *Actions) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
 	d, route := dialectOf(a.Upstream), resources[a.Upstream]
 	var out struct {
 		PropertyID string `json:"propertyId" upstream:"required"`
@@ -49,9 +49,9 @@ func (h *Hands) FindProperty(ctx context.Context, tenant bff.ID, a *backoffice.A
 	return property, nil
 }
 
-// Carry implements action.Hands. The services honour the key: a call may be
+// Execute implements action.Upstream. The services honour the key: a call may be
 // repeated within its timeout, and with the same key later.
-func (h *Hands) Carry(ctx context.Context, tenant, property bff.ID, c *action.Command) (action.Done, error) {
+func (h *Actions) Execute(ctx context.Context, tenant, property bff.ID, c *action.Command) (action.Done, error) {
 	a := c.Action
 	d := dialectOf(a.Upstream)
 	route := resources[a.Upstream]

@@ -32,7 +32,7 @@ func (p *platform) carry(t *testing.T, tenant bff.ID, c *action.Command) (action
 		c.Once.Key = bff.NewID(bff.PrefixRequest, time.Now()).ULID()
 	}
 	for {
-		done, err := p.up.Hands.Carry(ctx, tenant, p.at.Property, c)
+		done, err := p.up.Hands.Execute(ctx, tenant, p.at.Property, c)
 		if err == nil && p.accepted != nil {
 			p.accepted[c.Action.Name] = true
 		}
@@ -177,7 +177,7 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		}
 		// Without a property, those of all houses of the tenant, each with its own.
 		all, err := p.up.Inboxes.FetchInbox(ctx, of, p.at.Tenant, bff.ID{}, "")
-		if here := slices.DeleteFunc(all.Entries, func(e inbox.InboxEntry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
+		if here := slices.DeleteFunc(all.Entries, func(e inbox.Entry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
 			t.Errorf("%s of all houses: %d of this one, %v", of, len(here), err)
 		}
 		for _, id := range []string{"x", want.ID[:4] + strings.Repeat("0", 26)} {
@@ -297,9 +297,9 @@ func TestFailuresOfActions(t *testing.T) {
 			} {
 				s := &service{key: dialectOf(action.Upstream).key, answer: answering(test.status, test.body)}
 				u := dial(t, s.ServeHTTP)
-				done, err := u.Hands.Carry(testkit.Context(t), tenant, property, c)
+				done, err := u.Hands.Execute(testkit.Context(t), tenant, property, c)
 				for test.status != hangs && bff.CodeOf(err) == bff.CodeUpstreamTimeout { // a busy machine
-					done, err = u.Hands.Carry(testkit.Context(t), tenant, property, c)
+					done, err = u.Hands.Execute(testkit.Context(t), tenant, property, c)
 				}
 				if got := bff.CodeOf(err); got != test.want || errors.Is(err, backoffice.ErrOutcomeUnknown) != test.unknown || (err == nil) == (done == nil) {
 					t.Errorf("%s: %v, %v", test.name, done, err)
@@ -311,7 +311,7 @@ func TestFailuresOfActions(t *testing.T) {
 			other, about := command(&action)
 			if !action.New && other.ID != c.ID {
 				u := dial(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, about) })
-				if _, err := u.Hands.Carry(testkit.Context(t), tenant, property, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
+				if _, err := u.Hands.Execute(testkit.Context(t), tenant, property, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
 					t.Errorf("about another resource: %v", err)
 				}
 			}
@@ -341,7 +341,7 @@ func TestFailuresOfLockActions(t *testing.T) {
 	for _, action := range lock.LockActions() {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
-			o := lock.LockOrder{
+			o := lock.Order{
 				Tenant: bff.NewID(bff.PrefixTenant, now), Property: bff.NewID(bff.PrefixProperty, now), Reservation: bff.NewID(bff.PrefixReservation, now),
 				Action: action, Request: bff.NewID(bff.PrefixRequest, now).UUID(),
 			}
@@ -357,11 +357,11 @@ func TestFailuresOfLockActions(t *testing.T) {
 				name   string
 				status int
 				body   string
-				state  lock.LockState
+				state  lock.State
 				want   bff.Code
 			}{
-				{"done", 200, says(state, credential.UUID()), lock.LockState(state), bff.CodeOf(nil)},
-				{"a guest's name for a credential", 200, says(state, guest), lock.LockState(state), bff.CodeOf(nil)},
+				{"done", 200, says(state, credential.UUID()), lock.State(state), bff.CodeOf(nil)},
+				{"a guest's name for a credential", 200, says(state, guest), lock.State(state), bff.CodeOf(nil)},
 				{"what cannot follow", 200, says(never, credential.UUID()), lock.LockUnknown, bff.CodeLockOutcomeUnknown},
 				{"no such state", 200, says(guest, credential.UUID()), lock.LockUnknown, bff.CodeLockOutcomeUnknown},
 				{"another reservation", 200, strings.Replace(says(state, ""), o.Reservation.UUID(), o.Tenant.UUID(), 1), lock.LockUnknown, bff.CodeLockOutcomeUnknown},

@@ -78,8 +78,8 @@ func (v *visit) get(ctx context.Context, route string, query url.Values, out any
 // day is the query for the place's date.
 func (v *visit) day() url.Values { return url.Values{"date": {v.at.Date.String()}} }
 
-// spoken notes when an answer was true.
-func (v *visit) spoken(asOf bff.Timestamp) {
+// observe keeps the oldest asOf of the answers that were read.
+func (v *visit) observe(asOf bff.Timestamp) {
 	if v.asOf.IsZero() || asOf.Before(v.asOf.Time) {
 		v.asOf = asOf
 	}
@@ -101,7 +101,7 @@ func pages[T, U any](v *visit, query url.Values, get func(url.Values, any) error
 		if err := get(query, &p); err != nil {
 			return nil, err
 		}
-		v.spoken(p.AsOf)
+		v.observe(p.AsOf)
 		for i := range p.Items {
 			u, err := say(&p.Items[i])
 			if err != nil {
@@ -203,7 +203,7 @@ func figures(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/kpis", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	out := board.Figures{
 		AverageLengthOfStay: in.AverageLengthOfStay, Cancellations: in.Cancellations, NoShows: in.NoShows, ChannelMix: in.ChannelMix,
 	}
@@ -229,7 +229,7 @@ func progress(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/progress", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return board.Progress{
 		Total: in.Total, Counts: in.Counts, PercentDone: in.PercentDone,
 		TimeToReadyMinutes: in.TimeToReadyMinutes, PendingAtArrivalWindow: in.PendingAtArrivalWindow,
@@ -244,7 +244,7 @@ func linen(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/linen", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return in.Linen, nil
 }
 
@@ -267,7 +267,7 @@ func folios(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/folios", query, &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return board.Folios{Open: in.Total, BalanceDue: in.BalanceDue.amount()}, nil
 }
 
@@ -282,7 +282,7 @@ func cashDrawer(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/cash-drawer", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return board.CashDrawer{Status: in.Status, Opening: in.Opening.amount(), Taken: in.Taken.amount(), Expected: in.Expected.amount()}, nil
 }
 
@@ -319,7 +319,7 @@ func acceptance(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/acceptance", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return board.Acceptance{Days: in.Days, Accepted: in.Accepted, Rejected: in.Rejected, Modified: in.Modified, Rate: in.AcceptanceRate}, nil
 }
 
@@ -341,7 +341,7 @@ func shiftGaps(ctx context.Context, v *visit) (any, error) {
 	if err := v.get(ctx, "/api/v1/properties/{propertyId}/shifts", v.day(), &in); err != nil {
 		return nil, err
 	}
-	v.spoken(in.AsOf)
+	v.observe(in.AsOf)
 	return slices.Clip(in.Gaps), nil
 }
 

@@ -20,7 +20,7 @@ import (
 type Inboxes struct{ ai, notification *upstream.Client }
 
 var (
-	_ inbox.InboxFeed   = (*Inboxes)(nil)
+	_ inbox.Feed        = (*Inboxes)(nil)
 	_ inbox.EntryFinder = (*Inboxes)(nil)
 )
 
@@ -34,7 +34,7 @@ var inboxDialects = map[inbox.Inbox]inboxDialect{
 
 const inboxPageSize = 200
 
-// FetchInbox implements inbox.InboxFeed. It takes entries of all states: those
+// FetchInbox implements inbox.Feed. It takes entries of all states: those
 // that were dealt with are part of the list that operators see.
 func (i *Inboxes) FetchInbox(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, etag string) (inbox.Fetched, error) {
 	client := i.client(of)
@@ -75,16 +75,16 @@ func (i *Inboxes) FetchInbox(ctx context.Context, of inbox.Inbox, tenant, proper
 }
 
 // FindEntry implements inbox.EntryFinder.
-func (i *Inboxes) FindEntry(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.InboxEntry, error) {
+func (i *Inboxes) FindEntry(ctx context.Context, of inbox.Inbox, tenant, property bff.ID, id string) (inbox.Entry, error) {
 	one := inboxList{dialect: inboxDialects[of], tenant: tenant.String(), property: property.String()}
 	route := one.dialect.one
 	err := i.client(of).Get(ctx, route, upstream.Path(route, id), nil, upstream.Reading(one.readEntry), ofTenant(tenant))
 	switch {
 	// A service that does not take the id for one of its own has no such entry either.
 	case upstream.NotFound(err), err == nil && (len(one.entries) != 1 || one.entries[0].ID != id), refusedID(err):
-		return inbox.InboxEntry{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such entry in this property's inbox", Err: err}
+		return inbox.Entry{}, &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such entry in this property's inbox", Err: err}
 	case err != nil:
-		return inbox.InboxEntry{}, failed(err)
+		return inbox.Entry{}, failed(err)
 	}
 	return one.entries[0], nil
 }
@@ -106,7 +106,7 @@ type inboxList struct {
 	dialect          inboxDialect
 	tenant, property string // an empty property: of all of the tenant's
 
-	entries   []inbox.InboxEntry
+	entries   []inbox.Entry
 	next      string // cursor of the next page
 	strangers int    // entries of another tenant or property, which are not shown
 }
@@ -130,7 +130,7 @@ func (l *inboxList) read(r *jsonscan.Reader) {
 // readEntry reads what is filtered and sorted by, and keeps everything else as it is
 // written.
 func (l *inboxList) readEntry(r *jsonscan.Reader) {
-	var e inbox.InboxEntry
+	var e inbox.Entry
 	tenant, property, named := l.tenant, l.property, false
 	e.Body = append(e.Body, '{')
 	for name := range r.Object() {

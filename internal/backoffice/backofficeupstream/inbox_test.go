@@ -83,7 +83,7 @@ func TestFetchInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
-	want := inbox.Fetched{Entries: []inbox.InboxEntry{
+	want := inbox.Fetched{Entries: []inbox.Entry{
 		{ID: "sug_4", Property: property, At: at.Add(time.Hour), Body: []byte(
 			`{"suggestionId":"sug_4","createdAt":"2026-11-17T07:00:00Z","propertyId":"` + property.String() + `"`)},
 		{ID: "sug_1", Property: property, Category: "upsell", Severity: "info", Status: "open", At: at, Body: []byte(

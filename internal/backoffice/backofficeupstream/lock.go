@@ -17,7 +17,7 @@ import (
 // Lock is lock-integration-service: it speaks to the vendors of door locks.
 type Lock struct{ client *upstream.Client }
 
-var _ lock.LockIntegration = (*Lock)(nil)
+var _ lock.Integration = (*Lock)(nil)
 
 const (
 	prefixCredential bff.Prefix = "lck"
@@ -34,9 +34,9 @@ type keyState struct {
 	Reason        string `json:"reason"`
 }
 
-// ActOnKey implements lock.LockIntegration. It is sent once: an action that
+// ActOnKey implements lock.Integration. It is sent once: an action that
 // runs twice may lock a guest out.
-func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult, error) {
+func (l *Lock) ActOnKey(ctx context.Context, o lock.Order) (lock.Result, error) {
 	const route = "/api/v1/reservations/{reservationId}/keys/{action}"
 	d := dialectOf(backoffice.UpstreamLock)
 	in := struct {
@@ -51,11 +51,11 @@ func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult,
 	start := time.Now()
 	err := l.client.Post(ctx, route, upstream.Path(route, d.write(o.Reservation), string(o.Action)), in, &out, d.of(o.Tenant), upstream.Header(d.key, o.Request))
 	took := time.Since(start)
-	var result lock.LockResult
+	var result lock.Result
 	if err == nil {
 		result, err = out.read(o.Action)
 		if err == nil && out.ReservationID != "" && out.ReservationID != d.write(o.Reservation) {
-			result, err = lock.LockResult{State: lock.LockUnknown}, errors.New("lock-integration answered about another reservation")
+			result, err = lock.Result{State: lock.LockUnknown}, errors.New("lock-integration answered about another reservation")
 		}
 		if err != nil { // it was done, and what it was cannot be read
 			err = unknownLock(err)
@@ -67,8 +67,8 @@ func (l *Lock) ActOnKey(ctx context.Context, o lock.LockOrder) (lock.LockResult,
 	return result, err
 }
 
-// FindLockAction implements lock.LockIntegration.
-func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string) (lock.LockResult, error) {
+// FindLockAction implements lock.Integration.
+func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string) (lock.Result, error) {
 	const route = "/api/v1/requests/{requestKey}"
 	var out struct {
 		keyState
@@ -77,12 +77,12 @@ func (l *Lock) FindLockAction(ctx context.Context, tenant bff.ID, request string
 	}
 	err := l.client.Get(ctx, route, upstream.Path(route, request), nil, &out, dialectOf(backoffice.UpstreamLock).of(tenant))
 	if upstream.NotFound(err) {
-		return lock.LockResult{}, lock.ErrNoLockAction
+		return lock.Result{}, lock.ErrNoLockAction
 	}
 	if err != nil {
-		return lock.LockResult{}, failed(err)
+		return lock.Result{}, failed(err)
 	}
-	return out.read(lock.LockAction(out.Action))
+	return out.read(lock.Action(out.Action))
 }
 
 // vendorForm is what a vendor's name or reason may be: it is stored, told and counted.
@@ -96,12 +96,12 @@ func word(s string) string {
 }
 
 // read says it in our words. A state that cannot follow from the action is none.
-func (k *keyState) read(action lock.LockAction) (lock.LockResult, error) {
-	r := lock.LockResult{Vendor: word(k.Vendor)}
+func (k *keyState) read(action lock.Action) (lock.Result, error) {
+	r := lock.Result{Vendor: word(k.Vendor)}
 	if id, err := bff.IDFromUUID(prefixCredential, k.CredentialID); err == nil { // anything else could be text, and is not kept
 		r.Credential = id.String()
 	}
-	switch state := lock.LockState(k.State); {
+	switch state := lock.State(k.State); {
 	case state == lock.LockPending,
 		state == lock.LockIssued && action != lock.RevokeKey,
 		state == lock.LockRevoked && action == lock.RevokeKey:
@@ -109,7 +109,7 @@ func (k *keyState) read(action lock.LockAction) (lock.LockResult, error) {
 	case state == lock.LockFailed:
 		r.State, r.Reason = state, word(k.Reason)
 	default:
-		return lock.LockResult{State: lock.LockUnknown}, fmt.Errorf("lock-integration says %q of the action %s", word(k.State), action)
+		return lock.Result{State: lock.LockUnknown}, fmt.Errorf("lock-integration says %q of the action %s", word(k.State), action)
 	}
 	return r, nil
 }
@@ -120,26 +120,26 @@ func unknownLock(cause error) error {
 
 // declinedLock says what a failed call means: that the action was not begun, that it
 // did not happen and will not, or nothing at all.
-func declinedLock(err error) (lock.LockResult, error) {
-	unknown := lock.LockResult{State: lock.LockUnknown}
+func declinedLock(err error) (lock.Result, error) {
+	unknown := lock.Result{State: lock.LockUnknown}
 	e, ok := errors.AsType[*upstream.Error](err)
 	switch {
 	case !ok:
 		return unknown, unknownLock(err)
 	case e.NotSent(), e.Status == http.StatusTooManyRequests:
-		return lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)},
+		return lock.Result{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)},
 			&bff.Error{Code: bff.CodeUpstreamUnavailable, Detail: "nothing was done: try again shortly", RetryAfter: retryUpstream, Err: err}
 	case e.Status == http.StatusNotFound:
 		return refusedLock(bff.CodeResourceNotFound), &bff.Error{Code: bff.CodeResourceNotFound, Detail: "there is no such reservation at this property", Err: err}
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusUnprocessableEntity:
 		return refusedLock(bff.CodeValidationFailed), &bff.Error{Code: bff.CodeValidationFailed, Detail: "lock-integration refuses this request", Err: err}
 	case e.Refused():
-		return lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: word(e.Code)}, nil
+		return lock.Result{State: lock.LockFailed, Vendor: "none", Reason: word(e.Code)}, nil
 	}
 	return unknown, unknownLock(err)
 }
 
 // refusedLock: lock-integration has looked at it and does nothing.
-func refusedLock(code bff.Code) lock.LockResult {
-	return lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(code)}
+func refusedLock(code bff.Code) lock.Result {
+	return lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(code)}
 }

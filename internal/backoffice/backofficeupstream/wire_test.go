@@ -160,7 +160,7 @@ func TestActionsAreSent(t *testing.T) {
 			c.Posting = money
 		}
 		u, w := newWire(t, `200 {"`+want.member+`":"`+d.write(id)+`",`+want.answer)
-		done, err := u.Hands.Carry(t.Context(), wireTenant, wireProperty, c)
+		done, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c)
 		if err != nil {
 			t.Errorf("%s: %v", a.Name, err)
 			continue
@@ -183,7 +183,7 @@ func TestActionsAreSent(t *testing.T) {
 				continue
 			}
 			u, _ := newWire(t, `200 {"`+want.member+`":"`+d.write(id)+`",`+strings.Replace(want.answer, part, `"x":0`, 1))
-			if done, err := u.Hands.Carry(t.Context(), wireTenant, wireProperty, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
+			if done, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
 				t.Errorf("%s without %s: %v, %v", a.Name, part, done, err)
 			}
 		}
@@ -205,7 +205,7 @@ func TestActionsAreSent(t *testing.T) {
 		}
 		for answer, code := range map[string]bff.Code{`400 {}`: bff.CodeValidationFailed, `409 {}`: bff.CodeStateConflict} {
 			u, _ := newWire(t, answer)
-			if _, err := u.Hands.Carry(t.Context(), wireTenant, wireProperty, c); bff.CodeOf(err) != code || errors.Is(err, backoffice.ErrOutcomeUnknown) {
+			if _, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c); bff.CodeOf(err) != code || errors.Is(err, backoffice.ErrOutcomeUnknown) {
 				t.Errorf("%s at %s: %v, want %s", a.Name, answer, err, code)
 			}
 		}
@@ -229,37 +229,37 @@ func TestLockActionsAreSent(t *testing.T) {
 	credential := bff.NewID(prefixCredential, time.Now())
 	says := func(state, rest string) string { return `200 {"state":"` + state + `","vendor":"salto"` + rest + `}` }
 	known := `,"credentialId":"` + credential.UUID() + `","reservationId":"` + reservation.UUID() + `"`
-	unknown := lock.LockResult{State: lock.LockUnknown}
+	unknown := lock.Result{State: lock.LockUnknown}
 	for name, tc := range map[string]struct {
-		action lock.LockAction
+		action lock.Action
 		until  bff.Timestamp
 		answer string
 		body   string
-		want   lock.LockResult
+		want   lock.Result
 		code   bff.Code
 	}{
 		"issued": {
 			action: lock.IssueKey, until: bff.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)), answer: says("issued", known), body: `"validUntil":"2026-11-19T12:00:00.000Z",`,
-			want: lock.LockResult{State: lock.LockIssued, Vendor: "salto", Credential: credential.String()},
+			want: lock.Result{State: lock.LockIssued, Vendor: "salto", Credential: credential.String()},
 		},
-		"revoked":          {action: lock.RevokeKey, answer: says("revoked", ""), want: lock.LockResult{State: lock.LockRevoked, Vendor: "salto"}},
-		"pending":          {action: lock.RevokeKey, answer: says("pending", ""), want: lock.LockResult{State: lock.LockPending, Vendor: "salto"}},
-		"failed":           {action: lock.IssueKey, answer: says("failed", `,"reason":"battery_low"`), want: lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}},
-		"failed, in words": {action: lock.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "other"}},
+		"revoked":          {action: lock.RevokeKey, answer: says("revoked", ""), want: lock.Result{State: lock.LockRevoked, Vendor: "salto"}},
+		"pending":          {action: lock.RevokeKey, answer: says("pending", ""), want: lock.Result{State: lock.LockPending, Vendor: "salto"}},
+		"failed":           {action: lock.IssueKey, answer: says("failed", `,"reason":"battery_low"`), want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}},
+		"failed, in words": {action: lock.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "other"}},
 		"revoked by issue": {action: lock.IssueKey, answer: says("revoked", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
 		"issued by revoke": {action: lock.RevokeKey, answer: says("issued", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
 		"of another":       {action: lock.IssueKey, answer: says("issued", `,"reservationId":"`+credential.UUID()+`"`), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"gone":             {action: lock.IssueKey, answer: `404 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)}, code: bff.CodeResourceNotFound},
-		"malformed":        {action: lock.IssueKey, answer: `400 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"unfit":            {action: lock.IssueKey, answer: `422 {}`, want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"too many":         {action: lock.IssueKey, answer: `429 {}`, want: lock.LockResult{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)}, code: bff.CodeUpstreamUnavailable},
-		"refused":          {action: lock.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: lock.LockResult{State: lock.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
+		"gone":             {action: lock.IssueKey, answer: `404 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)}, code: bff.CodeResourceNotFound},
+		"malformed":        {action: lock.IssueKey, answer: `400 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
+		"unfit":            {action: lock.IssueKey, answer: `422 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
+		"too many":         {action: lock.IssueKey, answer: `429 {}`, want: lock.Result{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)}, code: bff.CodeUpstreamUnavailable},
+		"refused":          {action: lock.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
 		"fails":            {action: lock.IssueKey, answer: `500 {}`, want: unknown, code: bff.CodeLockOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u, w := newWire(t, tc.answer)
-			got, err := u.Lock.ActOnKey(t.Context(), lock.LockOrder{
+			got, err := u.Lock.ActOnKey(t.Context(), lock.Order{
 				Tenant: wireTenant, Property: wireProperty, Reservation: reservation, Action: tc.action, Request: "the request", ValidUntil: tc.until,
 			})
 			if (err != nil) != (tc.code != "") || err != nil && bff.CodeOf(err) != tc.code || got.Latency < time.Millisecond {
@@ -273,7 +273,7 @@ func TestLockActionsAreSent(t *testing.T) {
 				` {"propertyId":"`+wireProperty.UUID()+`",`+tc.body+`"requestedBy":"bff-backoffice"}`)
 		})
 	}
-	for answer, want := range map[string]lock.LockResult{
+	for answer, want := range map[string]lock.Result{
 		`200 {"state":"revoked","vendor":"salto","action":"revoke"}`: {State: lock.LockRevoked, Vendor: "salto"},
 		`200 {"state":"revoked","vendor":"salto","action":"issue"}`:  unknown,
 		`200 {"state":"issued","vendor":"a b","action":"issue"}`:     {State: lock.LockIssued, Vendor: "other"},

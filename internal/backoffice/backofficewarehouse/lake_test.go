@@ -67,8 +67,8 @@ func TestLakeInTheCloud(t *testing.T) {
 			Name: "bff_backoffice.outbox", Archive: "bff_backoffice.outbox_archive", UUID: true,
 			Topic: "subject", Envelope: "envelope", Created: "enqueued_at", Key: func(*bff.Envelope) string { return "" },
 		}),
-		News: backoffice.NewNewsroom("test"), Log: slog.New(slog.DiscardHandler), Bucket: open, Loader: warehouse,
-		Keys: func(context.Context) (*audit.AuditKeys, error) { return keys, nil },
+		News: backoffice.NewEnvelopes("test"), Log: slog.New(slog.DiscardHandler), Bucket: open, Loader: warehouse,
+		Keys: func(context.Context) (*audit.Keys, error) { return keys, nil },
 	})
 	for range 2 {
 		for _, j := range lake.Jobs() {

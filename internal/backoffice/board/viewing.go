@@ -43,11 +43,11 @@ func (WorkbenchViewed) Subject() backoffice.Subject { return backoffice.SubjectW
 // viewing is no activity of the ledger, and may be lost.
 type Viewings struct {
 	journal backoffice.Journal
-	news    *backoffice.Newsroom
+	news    *backoffice.Envelopes
 }
 
 // NewViewings returns Viewings.
-func NewViewings(j backoffice.Journal, n *backoffice.Newsroom) *Viewings { return &Viewings{j, n} }
+func NewViewings(j backoffice.Journal, n *backoffice.Envelopes) *Viewings { return &Viewings{j, n} }
 
 // Reports says whether the viewing of a request is one of the share that is told.
 func (*Viewings) Reports(s backoffice.Subject, v *backoffice.Visit) bool {

@@ -21,15 +21,15 @@ const (
 	MaxHints = 100
 )
 
-// DeviceStatus is whether a device is there.
-type DeviceStatus string
+// Status is whether a device is there.
+type Status string
 
 // The statuses there are.
 const (
-	DeviceOnline  DeviceStatus = "online"
-	DeviceOffline DeviceStatus = "offline"
+	DeviceOnline  Status = "online"
+	DeviceOffline Status = "offline"
 	// DeviceUnknown: a heartbeat was received and could not be recorded.
-	DeviceUnknown DeviceStatus = "unknown"
+	DeviceUnknown Status = "unknown"
 )
 
 // Platforms are the systems that the desktop app runs on.
@@ -79,8 +79,8 @@ type HintReport struct {
 	Hints    []Hint
 }
 
-// DeviceRecords keeps what devices report.
-type DeviceRecords interface {
+// Records keeps what devices report.
+type Records interface {
 	// RecordHeartbeat marks a device as online and reports whether it was offline
 	// before; then the event cameOnline is committed with it. The events of reported
 	// are committed in any case.
@@ -91,13 +91,13 @@ type DeviceRecords interface {
 
 // Devices deals with what devices report of themselves.
 type Devices struct {
-	records DeviceRecords
+	records Records
 	notices backoffice.Notifier
-	news    *backoffice.Newsroom
+	news    *backoffice.Envelopes
 }
 
 // NewDevices returns Devices. Without a notifier open streams are not told.
-func NewDevices(r DeviceRecords, n backoffice.Notifier, news *backoffice.Newsroom) *Devices {
+func NewDevices(r Records, n backoffice.Notifier, news *backoffice.Envelopes) *Devices {
 	return &Devices{records: r, notices: n, news: news}
 }
 
@@ -107,7 +107,7 @@ const heartbeatTimeout = time.Second
 
 // Beat records a heartbeat. While it cannot be recorded the status is unknown and
 // nothing has failed: the device works on, and its next heartbeat makes up for it.
-func (d *Devices) Beat(ctx context.Context, v *backoffice.Visit, h Heartbeat, property bff.ID, now time.Time) (DeviceStatus, error) {
+func (d *Devices) Beat(ctx context.Context, v *backoffice.Visit, h Heartbeat, property bff.ID, now time.Time) (Status, error) {
 	s := &v.Session
 	who := v.About(property)
 	who.App = h.App
@@ -164,7 +164,7 @@ type LostDevice struct {
 }
 
 // Event is that of a device that is offline from now on.
-func (l LostDevice) Event(n *backoffice.Newsroom, now time.Time) (bff.Event, error) {
+func (l LostDevice) Event(n *backoffice.Envelopes, now time.Time) (bff.Event, error) {
 	if l.Tenant.IsZero() || l.Device.IsZero() {
 		return bff.Event{}, errors.New("a device without tenant or id")
 	}

@@ -52,7 +52,7 @@ func TestBeat(t *testing.T) {
 		request bff.ID
 		records deviceRecords
 		gone    bool // the device has left
-		want    backofficedevice.DeviceStatus
+		want    backofficedevice.Status
 		code    bff.Code
 		sampled bool
 		told    bool
@@ -75,7 +75,7 @@ func TestBeat(t *testing.T) {
 			if tc.gone {
 				cancel()
 			}
-			got, err := backofficedevice.NewDevices(r, l, backoffice.NewNewsroom("test")).Beat(ctx, v, beat, property, began)
+			got, err := backofficedevice.NewDevices(r, l, backoffice.NewEnvelopes("test")).Beat(ctx, v, beat, property, began)
 			if got != tc.want || backofficetest.CodeOf(err) != tc.code {
 				t.Fatalf("%q, %v; want %q, %q", got, err, tc.want, tc.code)
 			}
@@ -103,7 +103,7 @@ func TestBeat(t *testing.T) {
 		})
 	}
 	// Without streams there is nothing to tell.
-	if got, err := backofficedevice.NewDevices(&deviceRecords{offline: true}, nil, backoffice.NewNewsroom("test")).
+	if got, err := backofficedevice.NewDevices(&deviceRecords{offline: true}, nil, backoffice.NewEnvelopes("test")).
 		Beat(t.Context(), visitor(), backofficedevice.Heartbeat{}, property, began); got != backofficedevice.DeviceOnline || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -125,7 +125,7 @@ func TestAddHints(t *testing.T) {
 	t.Parallel()
 	r := &deviceRecords{}
 	hints := []backofficedevice.Hint{{Kind: "check_in", Count: 2}}
-	answer, err := backofficedevice.NewDevices(r, nil, backoffice.NewNewsroom("test")).AddHints(t.Context(), visitor(), hints, backoffice.Once{Key: "key"}, began)
+	answer, err := backofficedevice.NewDevices(r, nil, backoffice.NewEnvelopes("test")).AddHints(t.Context(), visitor(), hints, backoffice.Once{Key: "key"}, began)
 	if err != nil || answer.Status != 202 || r.report.ID.Prefix() != bff.PrefixOfflineHint {
 		t.Errorf("%+v, %v, %+v", answer, err, r.report)
 	}
@@ -144,7 +144,7 @@ func TestLostDevice(t *testing.T) {
 	lost := backofficedevice.LostDevice{
 		Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", App: backoffice.App{Version: "2.5", Platform: "win32"}, LastHeartbeat: began.Add(-time.Hour),
 	}
-	v, news := visitor(), backoffice.NewNewsroom("test")
+	v, news := visitor(), backoffice.NewEnvelopes("test")
 	for _, last := range []time.Time{{}, lost.LastHeartbeat} {
 		lost.LastHeartbeat = last
 		want := backofficedevice.DeviceWentOffline{WentOfflineAt: bff.At(began)}

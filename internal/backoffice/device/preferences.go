@@ -88,7 +88,7 @@ type Settings struct {
 
 	writer    PreferencesWriter
 	mutations backoffice.Mutations
-	news      *backoffice.Newsroom
+	news      *backoffice.Envelopes
 	notices   backoffice.Notifier
 	now       func() time.Time
 }
@@ -98,7 +98,7 @@ type SettingsConfig struct {
 	Reader    PreferencesReader
 	Writer    PreferencesWriter
 	Mutations backoffice.Mutations
-	News      *backoffice.Newsroom
+	News      *backoffice.Envelopes
 	Notices   backoffice.Notifier // tells the operator's devices
 	Now       func() time.Time
 }

@@ -64,7 +64,7 @@ func TestReplacePreferences(t *testing.T) {
 			l := &tc.ledger
 			s := &tenantService{answer: backofficedevice.Preferences{Payload: []byte(`{"theirs":1}`), Version: 8, UpdatedAt: updated}, failure: tc.failure}
 			settings := backofficedevice.NewSettings(backofficedevice.SettingsConfig{
-				Reader: s, Writer: s, Mutations: l, News: backoffice.NewNewsroom("test"), Notices: l, Now: func() time.Time { return finishedAt },
+				Reader: s, Writer: s, Mutations: l, News: backoffice.NewEnvelopes("test"), Notices: l, Now: func() time.Time { return finishedAt },
 			})
 			v := visitor()
 			v.Property = tc.property

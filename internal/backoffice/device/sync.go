@@ -84,7 +84,7 @@ type SyncConfig struct {
 	Mover     CursorMover
 	Records   SyncRecords
 	Mutations backoffice.Mutations
-	News      *backoffice.Newsroom
+	News      *backoffice.Envelopes
 	Notices   backoffice.Notifier // tells the device's own stream
 	// Keys sign sync-session tokens, the newest first; sync-service has the same.
 	Keys [][]byte

@@ -57,7 +57,7 @@ func (c *cursors) RecordHandshake(ctx context.Context, h backofficedevice.Handsh
 func newSync(t *testing.T, c *cursors, l *ledger) *backofficedevice.Sync {
 	t.Helper()
 	s, err := backofficedevice.NewSync(backofficedevice.SyncConfig{
-		Cursors: c, Mover: c, Records: c, Mutations: l, News: backoffice.NewNewsroom("test"), Notices: l, Keys: [][]byte{[]byte("the newest key"), []byte("old")},
+		Cursors: c, Mover: c, Records: c, Mutations: l, News: backoffice.NewEnvelopes("test"), Notices: l, Keys: [][]byte{[]byte("the newest key"), []byte("old")},
 	})
 	if err != nil {
 		t.Fatal(err)

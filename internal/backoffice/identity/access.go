@@ -19,7 +19,7 @@ type Access struct {
 	sessions Sessions
 	members  backoffice.Members
 	journal  backoffice.Journal
-	news     *backoffice.Newsroom
+	news     *backoffice.Envelopes
 	// AnnounceTimeout caps the announcement of a session on a request's way: requests
 	// are served while Postgres is away.
 	AnnounceTimeout time.Duration
@@ -39,7 +39,7 @@ const (
 )
 
 // NewAccess returns an Access over the session tier, tenant-service and the outbox.
-func NewAccess(s Sessions, m backoffice.Members, j backoffice.Journal, n *backoffice.Newsroom) *Access {
+func NewAccess(s Sessions, m backoffice.Members, j backoffice.Journal, n *backoffice.Envelopes) *Access {
 	return &Access{sessions: s, members: m, journal: j, news: n, AnnounceTimeout: announceTimeout}
 }
 

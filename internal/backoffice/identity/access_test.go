@@ -60,7 +60,7 @@ func TestAnnouncementsWhileTheLedgerHangs(t *testing.T) {
 			Replaced: &backoffice.Replaced{ID: bff.NewID(bff.PrefixBackofficeLogin, now), Operator: "opt_2", OpenedAt: now},
 		}}
 		journal := new(hangingJournal)
-		a := identity.NewAccess(d, d, journal, backoffice.NewNewsroom("test"))
+		a := identity.NewAccess(d, d, journal, backoffice.NewEnvelopes("test"))
 		a.AnnounceTimeout, a.Now = 5*time.Second, time.Now
 		enter := func() time.Duration {
 			t.Helper()

@@ -89,7 +89,7 @@ func TestOpeningIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[time.Duration]time.Duration{45 * time.Minute: 0, 45*time.Minute + time.Second: 45*time.Minute + time.Second} {
 		s, j := &sessions{}, &journal{err: errors.New("away")}
-		access := identity.NewAccess(s, members{}, j, backoffice.NewNewsroom("test"))
+		access := identity.NewAccess(s, members{}, j, backoffice.NewEnvelopes("test"))
 		visit, err := access.Enter(t.Context(), caller("opt_1"), identity.Proof{}, backoffice.Occasion{}, began)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestOpeningIsRecordedLate(t *testing.T) {
 func TestAccessIsRecorded(t *testing.T) {
 	t.Parallel()
 	s, j := &sessions{}, &journal{}
-	access := identity.NewAccess(s, members{}, j, backoffice.NewNewsroom("test"))
+	access := identity.NewAccess(s, members{}, j, backoffice.NewEnvelopes("test"))
 	ctx, o := t.Context(), backoffice.Occasion{}
 	visit, err := access.Enter(ctx, caller("opt_1"), identity.Proof{}, o, began)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestAccessIsRecorded(t *testing.T) {
 func TestNothingIsDoneUnrecorded(t *testing.T) {
 	t.Parallel()
 	s, j := &sessions{}, &journal{}
-	access := identity.NewAccess(s, members{}, j, backoffice.NewNewsroom("test"))
+	access := identity.NewAccess(s, members{}, j, backoffice.NewEnvelopes("test"))
 	visit, err := access.Enter(t.Context(), caller("opt_1"), identity.Proof{}, backoffice.Occasion{}, began)
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func (s *tier) Notify(_ context.Context, n backoffice.Notice) error {
 }
 
 func (s *tier) access() *identity.Access {
-	a := identity.NewAccess(s, s, s, backoffice.NewNewsroom("test"))
+	a := identity.NewAccess(s, s, s, backoffice.NewEnvelopes("test"))
 	a.Notices = s
 	return a
 }

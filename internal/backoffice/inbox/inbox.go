@@ -23,8 +23,8 @@ const (
 	Alerts      Inbox = "alerts" // of notification-service; operators acknowledge them
 )
 
-// InboxEntry is a suggestion or an alert, as the service that made it has it.
-type InboxEntry struct {
+// Entry is a suggestion or an alert, as the service that made it has it.
+type Entry struct {
 	ID       string    `json:"id"`
 	Category string    `json:"category"`
 	Severity string    `json:"severity"`
@@ -44,15 +44,15 @@ func InboxMembers() []string {
 
 // Mirror is a copy of an inbox, the newest entry first.
 type Mirror struct {
-	Entries []InboxEntry
+	Entries []Entry
 	AsOf    time.Time
 	Stale   bool // its service could not be asked
 }
 
 // SortInbox puts the newest entry first. The order is total, so that pages neither
 // repeat nor skip an entry.
-func SortInbox(entries []InboxEntry) {
-	slices.SortFunc(entries, func(a, b InboxEntry) int {
+func SortInbox(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int {
 		return a.position().compare(b.position())
 	})
 }
@@ -90,32 +90,32 @@ func (of Inbox) Statuses() []string {
 	return []string{entryOpen, entryAcknowledged, entryResolved}
 }
 
-// InboxPosition is a place in an inbox: behind the entry of that moment and id.
-type InboxPosition struct {
+// Position is a place in an inbox: behind the entry of that moment and id.
+type Position struct {
 	At time.Time
 	ID string
 }
 
-func (e *InboxEntry) position() InboxPosition { return InboxPosition{e.At, e.ID} }
+func (e *Entry) position() Position { return Position{e.At, e.ID} }
 
 // compare is negative if p comes first.
-func (p InboxPosition) compare(q InboxPosition) int {
+func (p Position) compare(q Position) int {
 	return cmp.Or(q.At.Compare(p.At), strings.Compare(q.ID, p.ID))
 }
 
-// InboxQuery is what an operator wants to see of an inbox. Empty lists take all.
-type InboxQuery struct {
+// Query is what an operator wants to see of an inbox. Empty lists take all.
+type Query struct {
 	Severities, Categories, Statuses []string
 	Marked                           *bool // decided, or acknowledged
 	Limit                            int
-	After                            InboxPosition // zero = from the start
+	After                            Position // zero = from the start
 	// Scope is whose entries are shown where no property is named.
 	Scope backoffice.PropertyScope
 }
 
-// InboxItem is an entry with what was done about it.
-type InboxItem struct {
-	*InboxEntry
+// Item is an entry with what was done about it.
+type Item struct {
+	*Entry
 
 	InboxID bff.ID
 	Status  string // in the light of our own log, which knows of a decision first
@@ -123,7 +123,7 @@ type InboxItem struct {
 }
 
 // Marked reports whether the entry was decided about, or acknowledged.
-func (i *InboxItem) Marked() bool {
+func (i *Item) Marked() bool {
 	switch DecisionOutcome(i.Status) {
 	case Accepted, Rejected, Modified, entryAcknowledged:
 		return true
@@ -131,11 +131,11 @@ func (i *InboxItem) Marked() bool {
 	return len(i.Marks) > 0
 }
 
-// InboxPage is a part of an inbox.
-type InboxPage struct {
-	Items []InboxItem
-	Total int            // of all pages
-	Next  *InboxPosition // nil on the last page
+// Page is a part of an inbox.
+type Page struct {
+	Items []Item
+	Total int       // of all pages
+	Next  *Position // nil on the last page
 	AsOf  time.Time
 	Stale bool
 	// Unmarked: our log could not be read. Items may have been decided about or
@@ -150,8 +150,8 @@ type Mirrors interface {
 	ListInbox(ctx context.Context, of Inbox, tenant, property bff.ID) (Mirror, error)
 }
 
-// InboxFeed is the service that fills an inbox.
-type InboxFeed interface {
+// Feed is the service that fills an inbox.
+type Feed interface {
 	// FetchInbox returns what a property's inbox holds, or with a zero property what all
 	// of the tenant's hold; etag names what the caller has of it already. A property that
 	// is not the tenant's is CodeResourceNotFound.
@@ -160,7 +160,7 @@ type InboxFeed interface {
 
 // Fetched is an inbox as its service has it, the newest entry first.
 type Fetched struct {
-	Entries []InboxEntry
+	Entries []Entry
 	ETag    string // empty = it has none
 	// Unchanged: the caller has it already, and there are no entries here.
 	Unchanged bool
@@ -193,18 +193,18 @@ func NewInboxes(mirrors Mirrors, marks Marks) *Inboxes {
 
 // List returns a page of a property's inbox; with a zero property, of the inboxes of all
 // properties in the query's scope.
-func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q InboxQuery) (InboxPage, error) {
+func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q Query) (Page, error) {
 	all := property.IsZero()
 	if only, one := q.Scope.Only(); all && one {
 		property, all = only, false
 	}
 	mirror, err := b.mirrors.ListInbox(ctx, of, tenant, property)
 	if err != nil {
-		return InboxPage{}, err
+		return Page{}, err
 	}
-	page := InboxPage{AsOf: mirror.AsOf, Stale: mirror.Stale, Items: []InboxItem{}}
+	page := Page{AsOf: mirror.AsOf, Stale: mirror.Stale, Items: []Item{}}
 	ids := make([]string, 0, len(mirror.Entries))
-	wanted := make([]*InboxEntry, 0, len(mirror.Entries))
+	wanted := make([]*Entry, 0, len(mirror.Entries))
 	for i := range mirror.Entries {
 		if e := &mirror.Entries[i]; (!all || q.Scope.Covers(e.Property)) && among(q.Severities, e.Severity) && among(q.Categories, e.Category) {
 			wanted, ids = append(wanted, e), append(ids, e.ID)
@@ -212,7 +212,7 @@ func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q
 	}
 	marks, err := b.listMarks(ctx, of, tenant, ids)
 	if ctx.Err() != nil {
-		return InboxPage{}, context.Cause(ctx)
+		return Page{}, context.Cause(ctx)
 	}
 	if err != nil {
 		page.Unmarked, marks = true, nil
@@ -224,7 +224,7 @@ func (b *Inboxes) List(ctx context.Context, of Inbox, tenant, property bff.ID, q
 		}
 		page.Total++
 		switch {
-		case q.After != (InboxPosition{}) && e.position().compare(q.After) <= 0: // on an earlier page
+		case q.After != (Position{}) && e.position().compare(q.After) <= 0: // on an earlier page
 		case len(page.Items) < q.Limit:
 			page.Items = append(page.Items, item)
 		case page.Next == nil:
@@ -246,8 +246,8 @@ func (b *Inboxes) listMarks(ctx context.Context, of Inbox, tenant bff.ID, ids []
 
 // item is an entry in the light of our own log. The service is told of decisions
 // later, through the outbox: until then it still calls them open.
-func (of Inbox) item(tenant bff.ID, e *InboxEntry, marks []Mark) InboxItem {
-	item := InboxItem{InboxEntry: e, InboxID: of.EntryID(tenant, e.ID), Status: e.Status, Marks: marks}
+func (of Inbox) item(tenant bff.ID, e *Entry, marks []Mark) Item {
+	item := Item{Entry: e, InboxID: of.EntryID(tenant, e.ID), Status: e.Status, Marks: marks}
 	switch {
 	case len(marks) == 0:
 	case of == Suggestions:

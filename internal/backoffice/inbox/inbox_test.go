@@ -36,11 +36,11 @@ func (b *board) ListMarks(_ context.Context, _ Inbox, _ bff.ID, ids []string) (m
 func TestInboxesMerge(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
-	entry := func(id, category, status string, minutes int) InboxEntry {
-		return InboxEntry{ID: id, Category: category, Severity: "info", Status: status, At: at.Add(time.Duration(minutes) * time.Minute)}
+	entry := func(id, category, status string, minutes int) Entry {
+		return Entry{ID: id, Category: category, Severity: "info", Status: status, At: at.Add(time.Duration(minutes) * time.Minute)}
 	}
 	b := &board{
-		mirror: Mirror{Entries: []InboxEntry{
+		mirror: Mirror{Entries: []Entry{
 			entry("a", "power", "open", 1), entry("b", "power", "open", 3), entry("c", "lock", "resolved", 2), entry("d", "lock", "acknowledged", 3),
 		}},
 		marks: map[string][]Mark{"a": {{Operator: "opt_1", At: at}}, "c": {{Operator: "opt_1", At: at}}},
@@ -49,15 +49,15 @@ func TestInboxesMerge(t *testing.T) {
 	yes, no := true, false
 	for name, test := range map[string]struct {
 		of   Inbox
-		q    InboxQuery
+		q    Query
 		want []string
 	}{
-		"the newest first, ties by id":     {Alerts, InboxQuery{}, []string{"d acknowledged", "b open", "c resolved", "a acknowledged"}},
-		"what was done":                    {Alerts, InboxQuery{Marked: &yes}, []string{"d acknowledged", "c resolved", "a acknowledged"}},
-		"what was not":                     {Alerts, InboxQuery{Marked: &no}, []string{"b open"}},
-		"by the status that our log knows": {Alerts, InboxQuery{Statuses: []string{"acknowledged"}}, []string{"d acknowledged", "a acknowledged"}},
-		"by category":                      {Alerts, InboxQuery{Categories: []string{"lock", "x"}}, []string{"d acknowledged", "c resolved"}},
-		"by severity":                      {Alerts, InboxQuery{Severities: []string{"critical"}}, nil},
+		"the newest first, ties by id":     {Alerts, Query{}, []string{"d acknowledged", "b open", "c resolved", "a acknowledged"}},
+		"what was done":                    {Alerts, Query{Marked: &yes}, []string{"d acknowledged", "c resolved", "a acknowledged"}},
+		"what was not":                     {Alerts, Query{Marked: &no}, []string{"b open"}},
+		"by the status that our log knows": {Alerts, Query{Statuses: []string{"acknowledged"}}, []string{"d acknowledged", "a acknowledged"}},
+		"by category":                      {Alerts, Query{Categories: []string{"lock", "x"}}, []string{"d acknowledged", "c resolved"}},
+		"by severity":                      {Alerts, Query{Severities: []string{"critical"}}, nil},
 	} {
 		var got []string
 		test.q.Scope = backoffice.ReadPropertyScope([]string{"*"})
@@ -80,12 +80,12 @@ func TestInboxesMerge(t *testing.T) {
 		}
 	}
 	b.err = errors.New("away")
-	page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10, Scope: backoffice.ReadPropertyScope([]string{"*"})})
+	page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, bff.ID{}, Query{Limit: 10, Scope: backoffice.ReadPropertyScope([]string{"*"})})
 	if err != nil || !page.Unmarked || page.Items[3].Status != "open" || page.Items[3].Marks != nil {
 		t.Errorf("without our log: %+v, %v", page, err)
 	}
 	b.err, b.marks["b"] = nil, []Mark{{Operator: "opt_2", At: at, Outcome: Modified}}
-	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, InboxQuery{Limit: 10, Statuses: []string{"modified"}, Scope: backoffice.ReadPropertyScope([]string{"*"})})
+	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, Query{Limit: 10, Statuses: []string{"modified"}, Scope: backoffice.ReadPropertyScope([]string{"*"})})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "b" {
 		t.Errorf("a decision: %+v, %v", page, err)
 	}
@@ -98,7 +98,7 @@ func TestInboxesOfAScope(t *testing.T) {
 	houses := []bff.ID{bff.NewID(bff.PrefixProperty, at), bff.NewID(bff.PrefixProperty, at), bff.NewID(bff.PrefixProperty, at)}
 	b := &board{}
 	for i, id := range []string{"a", "b", "c", "d"} {
-		b.mirror.Entries = append(b.mirror.Entries, InboxEntry{ID: id, Status: "open", At: at.Add(time.Duration(i) * time.Minute), Property: houses[i%3]})
+		b.mirror.Entries = append(b.mirror.Entries, Entry{ID: id, Status: "open", At: at.Add(time.Duration(i) * time.Minute), Property: houses[i%3]})
 	}
 	SortInbox(b.mirror.Entries)
 	for name, test := range map[string]struct {
@@ -113,7 +113,7 @@ func TestInboxesOfAScope(t *testing.T) {
 		"none":              {nil, bff.ID{}, "", bff.ID{}},
 		"a named one of it": {[]string{"*"}, houses[2], "dcba", houses[2]},
 	} {
-		page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, test.at, InboxQuery{Limit: 10, Scope: backoffice.ReadPropertyScope(test.scope)})
+		page, err := NewInboxes(b, b).List(t.Context(), Alerts, bff.ID{}, test.at, Query{Limit: 10, Scope: backoffice.ReadPropertyScope(test.scope)})
 		got := ""
 		for _, i := range page.Items {
 			got += i.ID

@@ -129,8 +129,8 @@ const (
 	AlertWasAcknowledged = "alert.acknowledged"
 )
 
-// Ruling is what an operator wants to decide about a suggestion.
-type Ruling struct {
+// DecisionRequest is what an operator wants to decide about a suggestion.
+type DecisionRequest struct {
 	SuggestionID string
 	Outcome      DecisionOutcome
 	Delta        json.RawMessage
@@ -140,26 +140,26 @@ type Ruling struct {
 // EntryFinder is the services that fill inboxes, asked for one entry.
 type EntryFinder interface {
 	// FindEntry returns an entry of a property's inbox, or CodeResourceNotFound.
-	FindEntry(ctx context.Context, of Inbox, tenant, property bff.ID, id string) (InboxEntry, error)
+	FindEntry(ctx context.Context, of Inbox, tenant, property bff.ID, id string) (Entry, error)
 }
 
-// Clerk records what operators do about entries of their inboxes. It changes nothing
+// Actions records what operators do about entries of their inboxes. It changes nothing
 // itself: the services that filled them hear of it from the outbox.
-type Clerk struct{ cfg ClerkConfig }
+type Actions struct{ cfg ActionsConfig }
 
-// ClerkConfig is what a Clerk works with.
-type ClerkConfig struct {
+// ActionsConfig is what Actions works with.
+type ActionsConfig struct {
 	Mirrors   Mirrors
 	Finder    EntryFinder // for what a mirror does not have yet
 	Mutations backoffice.Mutations
 	Notices   backoffice.Notifier // tells streams
-	News      *backoffice.Newsroom
+	News      *backoffice.Envelopes
 	Now       func() time.Time
 	Digested  func() // counts decisions of whose provenance the digest alone is kept; nil = uncounted
 }
 
-// NewClerk returns a Clerk.
-func NewClerk(cfg ClerkConfig) *Clerk { return &Clerk{cfg} }
+// NewActions returns the actions on inboxes.
+func NewActions(cfg ActionsConfig) *Actions { return &Actions{cfg} }
 
 const (
 	categoryAI    = "ai"
@@ -168,7 +168,7 @@ const (
 
 // Decide records a decision. It fails with CodeSuggestionAlreadyDecided if there is
 // one, of whatever operator.
-func (k *Clerk) Decide(ctx context.Context, v *backoffice.Visit, r Ruling, o backoffice.Once, now time.Time) (backoffice.Answer, error) {
+func (k *Actions) Decide(ctx context.Context, v *backoffice.Visit, r DecisionRequest, o backoffice.Once, now time.Time) (backoffice.Answer, error) {
 	var (
 		d     Decision
 		whole bool
@@ -200,7 +200,7 @@ func (k *Clerk) Decide(ctx context.Context, v *backoffice.Visit, r Ruling, o bac
 }
 
 // check refuses what a member may not decide about a suggestion.
-func (e *InboxEntry) check(m *backoffice.Member, r Ruling, now time.Time) error {
+func (e *Entry) check(m *backoffice.Member, r DecisionRequest, now time.Time) error {
 	if !m.HasAny(DecidingRoles(e.category())) {
 		return bff.Errorf(bff.CodeRoleDenied, "your role does not decide about suggestions of this category")
 	}
@@ -212,7 +212,7 @@ func (e *InboxEntry) check(m *backoffice.Member, r Ruling, now time.Time) error 
 
 // decision is what a visitor decides about a suggestion; whole reports whether all of its
 // provenance is kept.
-func (e *InboxEntry) decision(v *backoffice.Visit, r Ruling, began, at time.Time) (d Decision, whole bool) {
+func (e *Entry) decision(v *backoffice.Visit, r DecisionRequest, began, at time.Time) (d Decision, whole bool) {
 	d = Decision{
 		ID: bff.NewID(bff.PrefixDecision, began), Tenant: v.Session.Tenant, Property: v.Property,
 		SuggestionID: e.ID, InboxID: Suggestions.EntryID(v.Session.Tenant, e.ID), Category: e.category(), Severity: e.severity(),
@@ -237,7 +237,7 @@ func (d *Decision) answer() backoffice.Answer {
 
 // Acknowledge records that the operator has seen an alert. A second time, also with
 // another key, is answered as the first.
-func (k *Clerk) Acknowledge(ctx context.Context, v *backoffice.Visit, alert, notes string, o backoffice.Once, now time.Time) (backoffice.Answer, error) {
+func (k *Actions) Acknowledge(ctx context.Context, v *backoffice.Visit, alert, notes string, o backoffice.Once, now time.Time) (backoffice.Answer, error) {
 	var a Acknowledgement
 	did := v.Activity(categoryAlert, "acknowledge", backoffice.Resource{Kind: "alert", ID: alert}, now)
 	answer, err := backoffice.Commit(ctx, k.cfg.Mutations, backoffice.Attempt{Activity: did, Once: o}, func() (backoffice.Finished, error) {
@@ -270,7 +270,7 @@ const tellTimeout = time.Second
 
 // tell tells streams what an operator did about an entry. Our own log, which every
 // reading of the inbox asks, has it already.
-func (k *Clerk) tell(ctx context.Context, v *backoffice.Visit, c backoffice.Channel, what string, data any, at time.Time) {
+func (k *Actions) tell(ctx context.Context, v *backoffice.Visit, c backoffice.Channel, what string, data any, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
 	_ = k.cfg.Notices.Notify(ctx, backoffice.Notice{ // a stream that misses it shows the entry as it was until it is fetched again
@@ -280,10 +280,10 @@ func (k *Clerk) tell(ctx context.Context, v *backoffice.Visit, c backoffice.Chan
 
 // find returns an entry of the property's inbox: of the mirror, which also stands in
 // while its service is away, or of that service if the entry is newer.
-func (k *Clerk) find(ctx context.Context, v *backoffice.Visit, of Inbox, id string) (InboxEntry, error) {
+func (k *Actions) find(ctx context.Context, v *backoffice.Visit, of Inbox, id string) (Entry, error) {
 	mirror, err := k.cfg.Mirrors.ListInbox(ctx, of, v.Session.Tenant, v.Property)
 	if err != nil {
-		return InboxEntry{}, err
+		return Entry{}, err
 	}
 	for i := range mirror.Entries {
 		if mirror.Entries[i].ID == id {
@@ -294,7 +294,7 @@ func (k *Clerk) find(ctx context.Context, v *backoffice.Visit, of Inbox, id stri
 }
 
 // decidable refuses a suggestion that can no longer be decided about.
-func (e *InboxEntry) decidable(now time.Time) error {
+func (e *Entry) decidable(now time.Time) error {
 	var says struct {
 		ExpiresAt bff.Timestamp `json:"expiresAt"`
 	}
@@ -314,12 +314,12 @@ func ErrAlreadyDecided() error {
 }
 
 // read decodes members of the entry; what is missing or of another form is left alone.
-func (e *InboxEntry) read(into any) {
+func (e *Entry) read(into any) {
 	_ = json.Unmarshal(append(bytes.Clone(e.Body), '}'), into) // it was read before
 }
 
-func (e *InboxEntry) category() string { return word(e.Category) }
-func (e *InboxEntry) severity() string { return word(e.Severity) }
+func (e *Entry) category() string { return word(e.Category) }
+func (e *Entry) severity() string { return word(e.Severity) }
 
 // word is a word of another service's closed set.
 func word(s string) string {

@@ -17,8 +17,8 @@ import (
 
 // inboxes play the mirror of a property's inbox and the service behind it.
 type inboxes struct {
-	mirror []inbox.InboxEntry
-	behind map[string]inbox.InboxEntry
+	mirror []inbox.Entry
+	behind map[string]inbox.Entry
 	away   error
 	asked  []string
 }
@@ -28,12 +28,12 @@ func (b *inboxes) ListInbox(_ context.Context, of inbox.Inbox, t, p bff.ID) (inb
 	return inbox.Mirror{Entries: b.mirror}, b.away
 }
 
-func (b *inboxes) FindEntry(_ context.Context, of inbox.Inbox, t, p bff.ID, id string) (inbox.InboxEntry, error) {
+func (b *inboxes) FindEntry(_ context.Context, of inbox.Inbox, t, p bff.ID, id string) (inbox.Entry, error) {
 	b.asked = append(b.asked, "service "+string(of)+" "+t.String()+" "+p.String())
 	if e, ok := b.behind[id]; ok {
 		return e, nil
 	}
-	return inbox.InboxEntry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
+	return inbox.Entry{}, bff.Errorf(bff.CodeResourceNotFound, "there is no such entry")
 }
 
 // eventsOf are those that are published with a mark.
@@ -47,10 +47,10 @@ func eventsOf(e backoffice.Effect) []bff.Event {
 	return nil
 }
 
-func (b *inboxes) clerk(l *ledger, digested *int) *inbox.Clerk {
+func (b *inboxes) clerk(l *ledger, digested *int) *inbox.Actions {
 	l.EventsOf = eventsOf
-	return inbox.NewClerk(inbox.ClerkConfig{
-		Mirrors: b, Finder: b, Mutations: l, Notices: l, News: backoffice.NewNewsroom("test"),
+	return inbox.NewActions(inbox.ActionsConfig{
+		Mirrors: b, Finder: b, Mutations: l, Notices: l, News: backoffice.NewEnvelopes("test"),
 		Now: func() time.Time { return finishedAt }, Digested: func() { *digested++ },
 	})
 }
@@ -60,13 +60,13 @@ func (b *inboxes) clerk(l *ledger, digested *int) *inbox.Clerk {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const body = `{"proposal":{"percent":4},"aiProvenance":{"model":"m"},"expiresAt":"2026-11-17T10:00:01Z"`
-	entry := func(id, category, status string) inbox.InboxEntry {
-		return inbox.InboxEntry{ID: id, Category: category, Severity: "info", Status: status, At: began, Property: property, Body: []byte(body)}
+	entry := func(id, category, status string) inbox.Entry {
+		return inbox.Entry{ID: id, Category: category, Severity: "info", Status: status, At: began, Property: property, Body: []byte(body)}
 	}
 	raw := entry("sug_raw", "upsell", "open")
 	raw.Body = []byte(`{"aiProvenance":"m"`)
 	for name, tc := range map[string]struct {
-		ruling  inbox.Ruling
+		ruling  inbox.DecisionRequest
 		role    backoffice.Role
 		ledger  ledger
 		away    error
@@ -76,25 +76,25 @@ func TestDecide(t *testing.T) {
 		digests int
 		class   string // category of the decision
 	}{
-		"accepted": {ruling: inbox.Ruling{SuggestionID: "sug_1", Outcome: inbox.Accepted, Notes: strings.Repeat("n", 201)}, class: "upsell", begun: true},
-		"modified": {ruling: inbox.Ruling{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"percent":5}`)}, class: "upsell", begun: true},
-		"newer":    {ruling: inbox.Ruling{SuggestionID: "sug_new", Outcome: inbox.Rejected}, class: "upsell", begun: true, behind: true},
-		"manager":  {ruling: inbox.Ruling{SuggestionID: "sug_2", Outcome: inbox.Accepted}, role: backoffice.Owner, class: "pricing", begun: true},
-		"digested": {ruling: inbox.Ruling{SuggestionID: "sug_raw", Outcome: inbox.Accepted}, class: "upsell", begun: true, digests: 1},
-		"role":     {ruling: inbox.Ruling{SuggestionID: "sug_2", Outcome: inbox.Accepted}, want: bff.CodeRoleDenied, begun: true},
-		"decided":  {ruling: inbox.Ruling{SuggestionID: "sug_3", Outcome: inbox.Accepted}, want: bff.CodeSuggestionAlreadyDecided, begun: true},
-		"expired":  {ruling: inbox.Ruling{SuggestionID: "sug_4", Outcome: inbox.Accepted}, want: bff.CodeStateConflict, begun: true},
-		"a name":   {ruling: inbox.Ruling{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"guest":"x"}`)}, want: bff.CodeValidationFailed, begun: true},
-		"none":     {ruling: inbox.Ruling{SuggestionID: "sug_9", Outcome: inbox.Accepted}, want: bff.CodeResourceNotFound, begun: true, behind: true},
-		"away":     {ruling: inbox.Ruling{SuggestionID: "sug_1"}, away: bff.Errorf(bff.CodeUpstreamUnavailable, "x"), want: bff.CodeUpstreamUnavailable, begun: true},
-		"again":    {ruling: inbox.Ruling{SuggestionID: "sug_1"}, ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
-		"refused":  {ruling: inbox.Ruling{SuggestionID: "sug_1"}, ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
+		"accepted": {ruling: inbox.DecisionRequest{SuggestionID: "sug_1", Outcome: inbox.Accepted, Notes: strings.Repeat("n", 201)}, class: "upsell", begun: true},
+		"modified": {ruling: inbox.DecisionRequest{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"percent":5}`)}, class: "upsell", begun: true},
+		"newer":    {ruling: inbox.DecisionRequest{SuggestionID: "sug_new", Outcome: inbox.Rejected}, class: "upsell", begun: true, behind: true},
+		"manager":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_2", Outcome: inbox.Accepted}, role: backoffice.Owner, class: "pricing", begun: true},
+		"digested": {ruling: inbox.DecisionRequest{SuggestionID: "sug_raw", Outcome: inbox.Accepted}, class: "upsell", begun: true, digests: 1},
+		"role":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_2", Outcome: inbox.Accepted}, want: bff.CodeRoleDenied, begun: true},
+		"decided":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_3", Outcome: inbox.Accepted}, want: bff.CodeSuggestionAlreadyDecided, begun: true},
+		"expired":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_4", Outcome: inbox.Accepted}, want: bff.CodeStateConflict, begun: true},
+		"a name":   {ruling: inbox.DecisionRequest{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"guest":"x"}`)}, want: bff.CodeValidationFailed, begun: true},
+		"none":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_9", Outcome: inbox.Accepted}, want: bff.CodeResourceNotFound, begun: true, behind: true},
+		"away":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, away: bff.Errorf(bff.CodeUpstreamUnavailable, "x"), want: bff.CodeUpstreamUnavailable, begun: true},
+		"again":    {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
+		"refused":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &inboxes{
-				mirror: []inbox.InboxEntry{entry("sug_0", "pricing", "expired"), entry("sug_1", "upsell", "open"), entry("sug_2", "pricing", "open"), entry("sug_3", "upsell", "rejected"), entry("sug_4", "upsell", "expired"), raw},
-				behind: map[string]inbox.InboxEntry{"sug_new": entry("sug_new", "upsell", "open")}, away: tc.away,
+				mirror: []inbox.Entry{entry("sug_0", "pricing", "expired"), entry("sug_1", "upsell", "open"), entry("sug_2", "pricing", "open"), entry("sug_3", "upsell", "rejected"), entry("sug_4", "upsell", "expired"), raw},
+				behind: map[string]inbox.Entry{"sug_new": entry("sug_new", "upsell", "open")}, away: tc.away,
 			}
 			v, l, digests := visitor(backoffice.FrontDesk, tc.role), &tc.ledger, 0
 			answer, err := b.clerk(l, &digests).Decide(t.Context(), v, tc.ruling, backoffice.Once{Key: "key"}, began)
@@ -149,8 +149,8 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	// What could not be kept is told to no stream, and counted nowhere.
-	b, l, digests := &inboxes{mirror: []inbox.InboxEntry{raw}}, &ledger{Kept: inbox.ErrAlreadyDecided()}, 0
-	_, err := b.clerk(l, &digests).Decide(t.Context(), visitor(), inbox.Ruling{SuggestionID: raw.ID, Outcome: inbox.Accepted}, backoffice.Once{Key: "key"}, began)
+	b, l, digests := &inboxes{mirror: []inbox.Entry{raw}}, &ledger{Kept: inbox.ErrAlreadyDecided()}, 0
+	_, err := b.clerk(l, &digests).Decide(t.Context(), visitor(), inbox.DecisionRequest{SuggestionID: raw.ID, Outcome: inbox.Accepted}, backoffice.Once{Key: "key"}, began)
 	if bff.CodeOf(err) != bff.CodeSuggestionAlreadyDecided || len(l.Notices) > 0 || digests > 0 {
 		t.Errorf("%v, told %v, %d digests", err, l.Notices, digests)
 	}
@@ -160,8 +160,8 @@ func TestDecide(t *testing.T) {
 func TestAcknowledge(t *testing.T) {
 	t.Parallel()
 	raised := began.Add(-time.Hour)
-	alert := inbox.InboxEntry{ID: "alr_1", Category: "fire", Severity: "critical", Status: "resolved", At: raised, Property: property, Body: []byte(`{`)}
-	odd := inbox.InboxEntry{ID: "alr_2", Category: "a guest's name", At: raised, Property: property, Body: []byte(`{`)}
+	alert := inbox.Entry{ID: "alr_1", Category: "fire", Severity: "critical", Status: "resolved", At: raised, Property: property, Body: []byte(`{`)}
+	odd := inbox.Entry{ID: "alr_2", Category: "a guest's name", At: raised, Property: property, Body: []byte(`{`)}
 	for name, tc := range map[string]struct {
 		alert              string
 		ledger             ledger
@@ -177,7 +177,7 @@ func TestAcknowledge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &inboxes{mirror: []inbox.InboxEntry{alert}, behind: map[string]inbox.InboxEntry{"alr_2": odd}}
+			b := &inboxes{mirror: []inbox.Entry{alert}, behind: map[string]inbox.Entry{"alr_2": odd}}
 			v, l, digests := visitor(), &tc.ledger, 0
 			answer, err := b.clerk(l, &digests).Acknowledge(t.Context(), v, tc.alert, strings.Repeat("ü", 201), backoffice.Once{Key: "key"}, began)
 			if backofficetest.CodeOf(err) != tc.want {
@@ -215,7 +215,7 @@ func TestAcknowledge(t *testing.T) {
 			})
 		})
 	}
-	b, l, digests := &inboxes{mirror: []inbox.InboxEntry{alert}}, &ledger{Kept: errors.New("away")}, 0
+	b, l, digests := &inboxes{mirror: []inbox.Entry{alert}}, &ledger{Kept: errors.New("away")}, 0
 	if _, err := b.clerk(l, &digests).Acknowledge(t.Context(), visitor(), "alr_1", "", backoffice.Once{Key: "key"}, began); err == nil || len(l.Notices) > 0 {
 		t.Errorf("%v, told %v", err, l.Notices)
 	}

@@ -30,7 +30,7 @@ func DecidingRoles(category string) []backoffice.Role {
 // checkDelta refuses what an operator's change names beyond the suggestion's own
 // proposal, or has as another kind of value. The delta is kept for years and handed on:
 // a name or a number of a passport has no place that it could be put into.
-func (e *InboxEntry) checkDelta(delta json.RawMessage) error {
+func (e *Entry) checkDelta(delta json.RawMessage) error {
 	if delta == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ const (
 // provenance is how the suggestion came about, as the orchestrator says: a JSON object
 // that a database takes. Of anything else that the orchestrator has said, its digest and
 // size are kept: what is regulated is never silently nothing.
-func (e *InboxEntry) provenance() (kept json.RawMessage, whole bool) {
+func (e *Entry) provenance() (kept json.RawMessage, whole bool) {
 	var says struct {
 		Provenance json.RawMessage `json:"aiProvenance"`
 	}

@@ -37,7 +37,7 @@ func TestSuggestionSays(t *testing.T) {
 		{"expired", `{`, bff.CodeStateConflict},
 		{"accepted", `{`, bff.CodeSuggestionAlreadyDecided},
 	} {
-		e := InboxEntry{Status: test.status, Body: []byte(test.body)}
+		e := Entry{Status: test.status, Body: []byte(test.body)}
 		if err := e.decidable(now); (err == nil) != (test.want == "") || err != nil && bff.CodeOf(err) != test.want {
 			t.Errorf("%s %s: %v", test.status, test.body, err)
 		}
@@ -58,13 +58,13 @@ func TestSuggestionSays(t *testing.T) {
 		`{"aiProvenance":{"n":1E-20000}`:        digestOf(`{"n":1E-20000}`),
 		`{"aiProvenance":{"d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: digestOf(`{"d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`),
 	} {
-		e := InboxEntry{Body: []byte(body)}
+		e := Entry{Body: []byte(body)}
 		got, whole := e.provenance()
 		if string(got) != want || whole == strings.Contains(want, "sha256") {
 			t.Errorf("%.60s: %.200s", body, got)
 		}
 	}
-	if e := (InboxEntry{Category: "", Severity: "a guest's name"}); e.category() != unspecified || e.severity() != unspecified {
+	if e := (Entry{Category: "", Severity: "a guest's name"}); e.category() != unspecified || e.severity() != unspecified {
 		t.Errorf("%s %s", e.category(), e.severity())
 	}
 }
@@ -76,7 +76,7 @@ func digestOf(raw string) string {
 // A delta changes what the suggestion proposes, and nothing else.
 func TestDeltaIsOfTheProposal(t *testing.T) {
 	t.Parallel()
-	e := InboxEntry{Body: []byte(`{"proposal":{"ratePercent":4,"room":{"type":"rmt_1","floor":2},"days":["2026-11-17"],"now":true,"none":null,"empty":[],"rules":[{"min":1}]}`)}
+	e := Entry{Body: []byte(`{"proposal":{"ratePercent":4,"room":{"type":"rmt_1","floor":2},"days":["2026-11-17"],"now":true,"none":null,"empty":[],"rules":[{"min":1}]}`)}
 	for delta, want := range map[string]string{
 		`{"ratePercent":5.5,"room":{"floor":3},"days":[],"now":false,"none":null,"empty":[]}`: "",
 		`{"days":["2026-11-18","2026-11-19"],"rules":[{"min":2},{"min":3}]}`:                  "",
@@ -95,7 +95,7 @@ func TestDeltaIsOfTheProposal(t *testing.T) {
 		}
 	}
 	for _, body := range []string{`{`, `{"proposal":null`, `{"proposal":["ratePercent"]`} {
-		if err := (&InboxEntry{Body: []byte(body)}).checkDelta(json.RawMessage(`{"ratePercent":5}`)); bff.CodeOf(err) != bff.CodeValidationFailed {
+		if err := (&Entry{Body: []byte(body)}).checkDelta(json.RawMessage(`{"ratePercent":5}`)); bff.CodeOf(err) != bff.CodeValidationFailed {
 			t.Errorf("%s: %v", body, err)
 		}
 	}

@@ -17,12 +17,12 @@ import (
 // lockDesk is one operator's attempts at one lock action: the audit row that they share,
 // and how each was finished.
 type lockDesk struct {
-	row      *lock.LockAudit     // of the first attempt
+	row      *lock.Audit         // of the first attempt
 	activity backoffice.Activity // of the last one
 	finished []backoffice.Finished
 	calls    int
 
-	result  lock.LockResult // of lock-integration
+	result  lock.Result // of lock-integration
 	failure error
 	kept    error // of Finish
 
@@ -37,7 +37,7 @@ func (d *lockDesk) FindProperty(context.Context, bff.ID, *backoffice.Action, bff
 
 func (d *lockDesk) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
 	d.activity = a.Activity
-	audit, _ := a.Effect.(*lock.LockAudit)
+	audit, _ := a.Effect.(*lock.Audit)
 	if d.row == nil {
 		row := *audit
 		d.row = &row
@@ -53,25 +53,25 @@ func (a lockAttempt) Finish(_ context.Context, f backoffice.Finished) (backoffic
 	if a.kept != nil {
 		return backoffice.Answer{}, a.kept
 	}
-	a.row.LockResult = settlementOf(f).LockResult
+	a.row.Result = settlementOf(f).Result
 	return f.Answer, f.Failure
 }
 
 func (lockAttempt) Release() {}
 
 // settlementOf is what an attempt at a lock action writes of it.
-func settlementOf(f backoffice.Finished) lock.LockSettlement {
-	s, _ := f.Effects[0].(lock.LockSettlement)
+func settlementOf(f backoffice.Finished) lock.Settlement {
+	s, _ := f.Effects[0].(lock.Settlement)
 	return s
 }
 
-func (d *lockDesk) ActOnKey(context.Context, lock.LockOrder) (lock.LockResult, error) {
+func (d *lockDesk) ActOnKey(context.Context, lock.Order) (lock.Result, error) {
 	d.calls++
 	return d.result, d.failure
 }
 
-func (*lockDesk) FindLockAction(context.Context, bff.ID, string) (lock.LockResult, error) {
-	return lock.LockResult{}, lock.ErrNoLockAction
+func (*lockDesk) FindLockAction(context.Context, bff.ID, string) (lock.Result, error) {
+	return lock.Result{}, lock.ErrNoLockAction
 }
 
 func (*lockDesk) AddAttestation(context.Context, backoffice.Attestation) error { return nil }
@@ -89,12 +89,12 @@ func (d *lockDesk) UseAttestation(_ context.Context, _ backoffice.Attestation, u
 }
 
 // lockVisit is a visit with a second factor for revoking a key.
-func lockVisit(d *lockDesk, now time.Time) (*backoffice.Visit, lock.LockRequest) {
+func lockVisit(d *lockDesk, now time.Time) (*backoffice.Visit, lock.Request) {
 	v := &backoffice.Visit{Session: backoffice.Session{
 		ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
 	}, Member: &backoffice.Member{Roles: []backoffice.Role{backoffice.FrontDesk}}, Property: bff.NewID(bff.PrefixProperty, now)}
-	r := lock.LockRequest{
-		Order: lock.LockOrder{
+	r := lock.Request{
+		Order: lock.Order{
 			Tenant: v.Session.Tenant, Property: v.Property, Reservation: bff.NewID(bff.PrefixReservation, now), Action: lock.RevokeKey, Request: "request",
 		},
 		Once: backoffice.Once{Key: "key"},
@@ -108,9 +108,9 @@ func lockVisit(d *lockDesk, now time.Time) (*backoffice.Visit, lock.LockRequest)
 }
 
 // checkLockEvent holds the event of a lock action to its audit row.
-func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *lock.LockAudit, r lock.LockResult) {
+func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *lock.Audit, r lock.Result) {
 	t.Helper()
-	var told lock.LockActionProxied
+	var told lock.ActionProxied
 	if err := json.Unmarshal(e.Payload, &told); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func checkLockEvent(t *testing.T, e bff.Event, v *backoffice.Visit, row *lock.Lo
 func TestLockAnswers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
-	for want, result := range map[string]lock.LockResult{
+	for want, result := range map[string]lock.Result{
 		`{"auditId":"AUDIT","credentialId":"lck_1","state":"revoked","vendor":"salto"}`: {
 			State: lock.LockRevoked, Vendor: "salto", Credential: "lck_1", Reason: "none",
 		},
@@ -136,7 +136,7 @@ func TestLockAnswers(t *testing.T) {
 		v, r := lockVisit(d, now)
 		d.property = v.Property
 		locks := lock.NewLocks(lock.LocksConfig{
-			Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+			Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now },
 		})
 		answer, _, err := locks.Act(t.Context(), v, r, now)
 		if err != nil {
@@ -148,11 +148,11 @@ func TestLockAnswers(t *testing.T) {
 		}
 	}
 	// A key that is issued needs no second factor, and its row names none.
-	d := &lockDesk{result: lock.LockResult{State: lock.LockIssued}}
+	d := &lockDesk{result: lock.Result{State: lock.LockIssued}}
 	v, r := lockVisit(d, now)
 	d.property, r.Order.Action = v.Property, lock.IssueKey
 	locks := lock.NewLocks(lock.LocksConfig{
-		Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+		Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now },
 	})
 	if _, result, err := locks.Act(t.Context(), v, r, now); err != nil || result.State != lock.LockIssued || d.row.Attestation != "" ||
 		d.attestation.UsedFor != "" {
@@ -166,31 +166,31 @@ func TestLockActs(t *testing.T) {
 	t.Parallel()
 	hangs := &bff.Error{Code: bff.CodeUpstreamTimeout}
 	type attempt struct {
-		result      lock.LockResult // of lock-integration, if it is called
+		result      lock.Result // of lock-integration, if it is called
 		failure     error
 		attestation string // instead of the good one
 		kept        error  // why the end of the attempt is not kept
 
-		wantState   lock.LockState
+		wantState   lock.State
 		wantOutcome backoffice.Outcome
 		wantCode    bff.Code // of the answer; empty = an answer
 		wantStatus  int
 		wantEvents  int
 		wantCalls   int
 	}
-	unknown := lock.LockResult{State: lock.LockUnknown}
-	revoked := lock.LockResult{State: lock.LockRevoked, Vendor: "salto", Credential: "lck_1"}
+	unknown := lock.Result{State: lock.LockUnknown}
+	revoked := lock.Result{State: lock.LockRevoked, Vendor: "salto", Credential: "lck_1"}
 	first := attempt{
 		result: unknown, failure: hangs, wantState: lock.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeUpstreamTimeout, wantCalls: 1,
 	}
 	for name, attempts := range map[string][]attempt{
 		"done": {{result: revoked, wantState: lock.LockRevoked, wantOutcome: backoffice.Succeeded, wantStatus: 200, wantEvents: 1, wantCalls: 1}},
 		"failed": {{
-			result:    lock.LockResult{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"},
+			result:    lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"},
 			wantState: lock.LockFailed, wantOutcome: backoffice.Failed, wantStatus: 200, wantEvents: 1, wantCalls: 1,
 		}},
 		"pending": {{
-			result:    lock.LockResult{State: lock.LockPending, Vendor: "salto"},
+			result:    lock.Result{State: lock.LockPending, Vendor: "salto"},
 			wantState: lock.LockPending, wantOutcome: backoffice.Unknown, wantStatus: 202, wantCalls: 1,
 		}},
 		"hangs": {first},
@@ -204,7 +204,7 @@ func TestLockActs(t *testing.T) {
 			attestation: "mfa_none", wantState: lock.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeLockOutcomeUnknown, wantCalls: 1,
 		}},
 		"hangs, then never begun": {first, {
-			result: lock.LockResult{State: lock.LockRefused}, failure: &bff.Error{Code: bff.CodeUpstreamUnavailable},
+			result: lock.Result{State: lock.LockRefused}, failure: &bff.Error{Code: bff.CodeUpstreamUnavailable},
 			wantState: lock.LockUnknown, wantOutcome: backoffice.Unknown, wantCode: bff.CodeLockOutcomeUnknown, wantCalls: 2,
 		}},
 		"hangs, then done": {
@@ -224,7 +224,7 @@ func TestLockActs(t *testing.T) {
 			now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
 			d := &lockDesk{}
 			locks := lock.NewLocks(lock.LocksConfig{
-				Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewNewsroom("test"), Now: func() time.Time { return now },
+				Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now },
 			})
 			v, good := lockVisit(d, now)
 			d.property = v.Property
@@ -262,7 +262,7 @@ func TestLockActs(t *testing.T) {
 			for _, end := range d.finished {
 				settled := settlementOf(end)
 				for _, e := range settled.Events {
-					checkLockEvent(t, e, v, d.row, settled.LockResult)
+					checkLockEvent(t, e, v, d.row, settled.Result)
 				}
 			}
 			if d.activity.Action != "revoke" || d.activity.Resource.ID != good.Order.Reservation.String() || d.activity.Tenant != v.Session.Tenant ||

@@ -23,9 +23,9 @@ const (
 	notReceived = "not_received"
 )
 
-// LockRow is the audit row of a lock action whose outcome is not known yet.
-type LockRow struct {
-	LockAudit
+// Row is the audit row of a lock action whose outcome is not known yet.
+type Row struct {
+	Audit
 
 	Property bff.ID
 	Operator string
@@ -34,26 +34,26 @@ type LockRow struct {
 	AttemptedAt time.Time
 }
 
-// LockRows finds and settles rows of one tenant.
-type LockRows interface {
+// Rows finds and settles rows of one tenant.
+type Rows interface {
 	// FindLockRow returns the unsettled row of a request; known says whether there is
 	// a row at all.
-	FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *LockRow, known bool, err error)
+	FindLockRow(ctx context.Context, tenant bff.ID, request string) (row *Row, known bool, err error)
 	// SettleLock writes what became of an action, unless it is settled already.
-	SettleLock(ctx context.Context, s LockSettlement) error
+	SettleLock(ctx context.Context, s Settlement) error
 }
 
-// LockSettler settles lock actions by what lock-integration reports of them.
-type LockSettler struct {
-	Rows    LockRows
-	News    *backoffice.Newsroom
+// Settler settles lock actions by what lock-integration reports of them.
+type Settler struct {
+	Rows    Rows
+	News    *backoffice.Envelopes
 	Notices backoffice.Notifier
 }
 
 // Settle settles the action of a request. It reports whether there is one. Streams
 // are told first: the report comes again until all of it is done, and a client that
 // hears twice of a final state is no worse off.
-func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string, r LockResult, now time.Time) (known bool, err error) {
+func (s *Settler) Settle(ctx context.Context, tenant bff.ID, request string, r Result, now time.Time) (known bool, err error) {
 	row, known, err := s.Rows.FindLockRow(ctx, tenant, request)
 	if err != nil || row == nil || !r.fits(row.Action) {
 		return known, err
@@ -72,7 +72,7 @@ func (s *LockSettler) Settle(ctx context.Context, tenant bff.ID, request string,
 
 // words keeps of a report what is a word or an id. Text could name a guest, and what is
 // reported is kept and handed on.
-func (r LockResult) words() LockResult {
+func (r Result) words() Result {
 	if !backoffice.IsWord(r.Vendor) {
 		r.Vendor = "other"
 	}
@@ -86,7 +86,7 @@ func (r LockResult) words() LockResult {
 }
 
 // fits reports whether a final state can follow from an action.
-func (r LockResult) fits(action LockAction) bool {
+func (r Result) fits(action Action) bool {
 	switch r.State {
 	case LockIssued:
 		return action != RevokeKey
@@ -98,39 +98,39 @@ func (r LockResult) fits(action LockAction) bool {
 
 // Asked is what to do with a row after lock-integration was asked about it: nothing
 // as long as the state is unknown.
-func (row *LockRow) Asked(r LockResult, err error, now time.Time) LockResult {
+func (row *Row) Asked(r Result, err error, now time.Time) Result {
 	switch {
 	case errors.Is(err, ErrNoLockAction) && now.Sub(row.AttemptedAt) >= LockLost:
-		r = LockResult{State: LockFailed, Vendor: "none", Reason: notReceived}
+		r = Result{State: LockFailed, Vendor: "none", Reason: notReceived}
 	case err != nil, r.State != LockPending && !r.fits(row.Action), r.State == LockPending && row.State == LockPending:
-		return LockResult{State: LockUnknown}
+		return Result{State: LockUnknown}
 	}
 	r.Latency = now.Sub(row.AttemptedAt)
 	return r
 }
 
 // Settlement is what is written of an action that is settled after its request.
-func (row *LockRow) Settlement(n *backoffice.Newsroom, r LockResult, now time.Time) (LockSettlement, error) {
+func (row *Row) Settlement(n *backoffice.Envelopes, r Result, now time.Time) (Settlement, error) {
 	who := backoffice.About{Tenant: row.Tenant, Operator: row.Operator, Device: row.Device, Property: row.Property}
 	e, err := n.Event(row.proxied(r, now), who, backoffice.Occasion{}, now)
-	return LockSettlement{LockResult: r, Tenant: row.Tenant, ID: row.ID, At: now, Events: []bff.Event{e}}, err
+	return Settlement{Result: r, Tenant: row.Tenant, ID: row.ID, At: now, Events: []bff.Event{e}}, err
 }
 
 // LockActionSettled is the type of the notice with the final state of a lock action.
 const LockActionSettled = "lock_action.settled"
 
 // Notice is what streams of the property are told of a final state.
-func (row *LockRow) Notice(r LockResult, now time.Time) backoffice.Notice {
+func (row *Row) Notice(r Result, now time.Time) backoffice.Notice {
 	return backoffice.Notice{
 		Channel: backoffice.ChannelLocks, Type: LockActionSettled, Tenant: row.Tenant, Property: row.Property, At: now,
 		Data: backoffice.NoticeData(struct {
-			AuditID       bff.ID     `json:"auditId"`
-			Action        LockAction `json:"action"`
-			ReservationID bff.ID     `json:"reservationId"`
-			State         LockState  `json:"state"`
-			Vendor        string     `json:"vendor,omitempty"`
-			CredentialID  string     `json:"credentialId,omitempty"`
-			Reason        string     `json:"reason,omitempty"`
+			AuditID       bff.ID `json:"auditId"`
+			Action        Action `json:"action"`
+			ReservationID bff.ID `json:"reservationId"`
+			State         State  `json:"state"`
+			Vendor        string `json:"vendor,omitempty"`
+			CredentialID  string `json:"credentialId,omitempty"`
+			Reason        string `json:"reason,omitempty"`
 		}{row.ID, row.Action, row.Reservation, r.State, r.Vendor, r.Credential, r.Reason}),
 	}
 }

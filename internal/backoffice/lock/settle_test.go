@@ -15,8 +15,8 @@ import (
 
 // lockRow is the one row that is not settled; what it was settled with is kept.
 type lockRow struct {
-	row    lock.LockRow
-	result lock.LockResult
+	row    lock.Row
+	result lock.Result
 	event  bff.Event
 	notice backoffice.Notice
 
@@ -25,15 +25,15 @@ type lockRow struct {
 	err              error
 }
 
-func (l *lockRow) FindLockRow(context.Context, bff.ID, string) (*lock.LockRow, bool, error) {
+func (l *lockRow) FindLockRow(context.Context, bff.ID, string) (*lock.Row, bool, error) {
 	if l.unknown || l.settled || l.err != nil {
 		return nil, l.settled, l.err
 	}
 	return &l.row, true, nil
 }
 
-func (l *lockRow) SettleLock(_ context.Context, s lock.LockSettlement) error {
-	l.result, l.event = s.LockResult, s.Events[0]
+func (l *lockRow) SettleLock(_ context.Context, s lock.Settlement) error {
+	l.result, l.event = s.Result, s.Events[0]
 	return nil
 }
 
@@ -55,13 +55,13 @@ func TestLockRowsAreSettled(t *testing.T) {
 	away := errors.New("away")
 	for _, tc := range []struct {
 		name   string
-		action lock.LockAction
-		row    lock.LockState
-		state  lock.LockState // reported
+		action lock.Action
+		row    lock.State
+		state  lock.State // reported
 		err    error
 		age    time.Duration
-		want   lock.LockState // by Asked
-		settle bool           // by Settle
+		want   lock.State // by Asked
+		settle bool       // by Settle
 	}{
 		{name: "issued", action: issue, row: unknown, state: issued, want: issued, settle: true},
 		{name: "extended", action: extend, row: pending, state: issued, want: issued, settle: true},
@@ -78,19 +78,19 @@ func TestLockRowsAreSettled(t *testing.T) {
 		{name: "never received", action: issue, row: unknown, err: lock.ErrNoLockAction, age: lock.LockLost - time.Second, want: failed},
 		{name: "could not be asked for long", action: issue, row: unknown, err: away, age: 2 * lock.LockLost, want: unknown},
 	} {
-		l := &lockRow{row: lock.LockRow{
-			LockAudit: lock.LockAudit{
+		l := &lockRow{row: lock.Row{
+			Audit: lock.Audit{
 				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: tc.action, Reservation: bff.NewID(bff.PrefixReservation, now),
-				LockResult: lock.LockResult{State: tc.row},
+				Result: lock.Result{State: tc.row},
 			},
 			Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
 			AttemptedAt: now.Add(-tc.age - time.Second),
 		}}
-		report := lock.LockResult{State: tc.state, Vendor: "salto", Credential: "lck_1"}
+		report := lock.Result{State: tc.state, Vendor: "salto", Credential: "lck_1"}
 		if got := l.row.Asked(report, tc.err, now); got.State != tc.want || tc.want != unknown && got.Latency != tc.age+time.Second {
 			t.Errorf("%s: asked: %+v, want %s", tc.name, got, tc.want)
 		}
-		s := &lock.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}
+		s := &lock.Settler{Rows: l, News: backoffice.NewEnvelopes("test"), Notices: l}
 		known, err := s.Settle(t.Context(), l.row.Tenant, "request", report, now)
 		if settled := l.result.State == tc.state && l.notice.Type != "" && len(l.event.Payload) > 0; !known || err != nil || settled != tc.settle {
 			t.Errorf("%s: settled %t, %v: %+v", tc.name, known, err, l.result)
@@ -100,7 +100,7 @@ func TestLockRowsAreSettled(t *testing.T) {
 		}
 		if tc.settle {
 			v := &backoffice.Visit{Session: backoffice.Session{Tenant: l.row.Tenant, Device: l.row.Device}, Property: l.row.Property}
-			checkLockEvent(t, l.event, v, &l.row.LockAudit, l.result)
+			checkLockEvent(t, l.event, v, &l.row.Audit, l.result)
 			want := fmt.Sprintf(`{"auditId":%q,"action":%q,"reservationId":%q,"state":%q,"vendor":"salto","credentialId":"lck_1"`, l.row.ID,
 				l.row.Action, l.row.Reservation, tc.state)
 			if !strings.HasPrefix(string(l.notice.Data), want) {
@@ -116,10 +116,10 @@ func TestLockRowsAreSettled(t *testing.T) {
 		"no such row":     {rows: lockRow{unknown: true}},
 		"settled already": {rows: lockRow{settled: true}, wantKnown: true},
 		"store away":      {rows: lockRow{err: away}, wantErr: true},
-		"streams away":    {rows: lockRow{row: lock.LockRow{LockAudit: lock.LockAudit{Action: issue}}, deaf: away}, wantKnown: true, wantErr: true},
+		"streams away":    {rows: lockRow{row: lock.Row{Audit: lock.Audit{Action: issue}}, deaf: away}, wantKnown: true, wantErr: true},
 	} {
-		s := &lock.LockSettler{Rows: &tc.rows, News: backoffice.NewNewsroom("test"), Notices: &tc.rows}
-		known, err := s.Settle(t.Context(), bff.NewID(bff.PrefixTenant, now), "request", lock.LockResult{State: issued}, now)
+		s := &lock.Settler{Rows: &tc.rows, News: backoffice.NewEnvelopes("test"), Notices: &tc.rows}
+		known, err := s.Settle(t.Context(), bff.NewID(bff.PrefixTenant, now), "request", lock.Result{State: issued}, now)
 		if known != tc.wantKnown || (err != nil) != tc.wantErr || tc.rows.result.State != "" {
 			t.Errorf("%s: %t, %v, settled with %+v", name, known, err, tc.rows.result)
 		}
@@ -135,15 +135,15 @@ func TestReportsOfLocksKeepNoText(t *testing.T) {
 		{"words", "salto", "battery_low", "lck_1", "salto battery_low lck_1"},
 		{"text", guest, "the key of " + guest, guest, "other other "},
 	} {
-		l := &lockRow{row: lock.LockRow{
-			LockAudit: lock.LockAudit{
+		l := &lockRow{row: lock.Row{
+			Audit: lock.Audit{
 				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: lock.IssueKey, Reservation: bff.NewID(bff.PrefixReservation, now),
 			},
 			Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1",
 			Device: bff.NewID(bff.PrefixDevice, now), AttemptedAt: now,
 		}}
-		s := &lock.LockSettler{Rows: l, News: backoffice.NewNewsroom("test"), Notices: l}
-		report := lock.LockResult{State: lock.LockFailed, Vendor: tc.vendor, Reason: tc.reason, Credential: tc.credential}
+		s := &lock.Settler{Rows: l, News: backoffice.NewEnvelopes("test"), Notices: l}
+		report := lock.Result{State: lock.LockFailed, Vendor: tc.vendor, Reason: tc.reason, Credential: tc.credential}
 		if known, err := s.Settle(t.Context(), l.row.Tenant, "request", report, now); !known || err != nil {
 			t.Errorf("%s: %v, %v", tc.name, known, err)
 		}

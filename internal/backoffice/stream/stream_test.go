@@ -84,10 +84,10 @@ func (l *tape) Unfollow(_ context.Context, devices []stream.Address) error {
 	return nil
 }
 
-func (l *tape) Marks(_ context.Context, tenants []bff.ID) (stream.StreamMarks, error) {
+func (l *tape) Marks(_ context.Context, tenants []bff.ID) (stream.Marks, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return stream.StreamMarks{Server: l.server, Tenants: make([]string, len(tenants))}, l.away
+	return stream.Marks{Server: l.server, Tenants: make([]string, len(tenants))}, l.away
 }
 
 // screen is what a client has been sent, each message as its name and id or data.

@@ -11,8 +11,8 @@ import (
 // are allowed.
 const markTicks = 3
 
-// StreamMarks tell what concerns many streams at once, in one reading for all of them.
-type StreamMarks struct {
+// Marks tell what concerns many streams at once, in one reading for all of them.
+type Marks struct {
 	// Server names the life of the servers that keep the logs. It is another one after a
 	// replica has taken over: entries may be lost that were acknowledged and that no
 	// instance has heard of.
@@ -22,20 +22,20 @@ type StreamMarks struct {
 	Tenants []string
 }
 
-// StreamCounts are what the streams of an instance have met.
-type StreamCounts struct {
+// Counts are what the streams of an instance have met.
+type Counts struct {
 	Full uint64 // streams that found no place
 	Late uint64 // streams that ended for a logout of which the notice did not come
 }
 
 // Counts returns the counts since the start.
-func (ss *Streams) Counts() StreamCounts {
+func (ss *Streams) Counts() Counts {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	return ss.counts
 }
 
-func (ss *Streams) count(f func(*StreamCounts)) {
+func (ss *Streams) count(f func(*Counts)) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	f(&ss.counts)
@@ -102,7 +102,7 @@ func (ss *Streams) marked() []bff.ID {
 
 // take keeps marks and returns the streams that must end. A tenant without a mark so far
 // has its logs read as well: it may have been changed before it was known.
-func (ss *Streams) take(tenants []bff.ID, m StreamMarks) (ended []*Stream) {
+func (ss *Streams) take(tenants []bff.ID, m Marks) (ended []*Stream) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	over := ss.server != m.Server

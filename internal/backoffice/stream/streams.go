@@ -50,11 +50,11 @@ type LogReading struct {
 	Err     error
 }
 
-// StreamLog keeps a short log per tenant and device in the session tier. What is
+// Log keeps a short log per tenant and device in the session tier. What is
 // appended is told at once to every instance that follows the device. It calls
 // [Streams.Deliver] with what it hears, and [Streams.Resync] when it may have missed
 // something.
-type StreamLog interface {
+type Log interface {
 	// Append adds an entry to the logs of devices; those that had no stream within the hour
 	// have none. A device whose log cannot be written does not hold up the others.
 	Append(ctx context.Context, tenant bff.ID, devices []bff.ID, e Entry) error
@@ -66,7 +66,7 @@ type StreamLog interface {
 	Follow(ctx context.Context, a Address) error
 	Unfollow(ctx context.Context, devices []Address) error
 	// Marks reads what concerns the streams of tenants, all in one pipeline.
-	Marks(ctx context.Context, tenants []bff.ID) (StreamMarks, error)
+	Marks(ctx context.Context, tenants []bff.ID) (Marks, error)
 }
 
 // Frame is one message to a client.
@@ -77,8 +77,8 @@ type Frame struct {
 	Retry time.Duration // zero: unsaid
 }
 
-// Outlet is a client's connection. Neither method waits for the client.
-type Outlet interface {
+// Sink is a client's connection. Neither method waits for the client.
+type Sink interface {
 	// Send queues messages. A client that does not read them in time is disconnected.
 	Send(frames ...Frame)
 	// End queues messages and closes the connection after them.
@@ -89,7 +89,7 @@ type Outlet interface {
 // loses a message, the next one shows it by the entry that precedes it, and so does
 // the comparison with the log every PingEvery.
 type Streams struct {
-	log StreamLog
+	log Log
 	max int
 	// share is how many streams one tenant may have.
 	share int
@@ -105,7 +105,7 @@ type Streams struct {
 	failed   []*Stream            // could not be read; tried again with the next Tick
 	left     []Address            // may have to be unfollowed
 	now      time.Time            // of the last Tick or Open
-	counts   StreamCounts
+	counts   Counts
 	ticks    int
 	due      bool              // marks are to be compared
 	server   string            // mark of the last comparison
@@ -115,7 +115,7 @@ type Streams struct {
 
 // NewStreams returns the streams of an instance that has room for so many, and for some
 // of one tenant: devices of one must not take the place of all others.
-func NewStreams(log StreamLog, most, share int) *Streams {
+func NewStreams(log Log, most, share int) *Streams {
 	return &Streams{log: log, max: most, share: share, held: map[bff.ID]int{}, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
@@ -128,7 +128,7 @@ type Stream struct {
 	opened  EventID            // its own entry
 
 	mu       sync.Mutex
-	out      Outlet // nil until Start
+	out      Sink // nil until Start
 	first    []Frame
 	caller   backoffice.Caller
 	expires  time.Time // of the token
@@ -233,7 +233,7 @@ func (s *Stream) replay(last string, log []Entry, now time.Time) []Frame {
 }
 
 // Start connects the stream with its client. An older one of the device ends.
-func (s *Stream) Start(out Outlet) {
+func (s *Stream) Start(out Sink) {
 	s.mu.Lock()
 	s.out = out
 	old, end := s.streams.enter(s)
@@ -481,7 +481,7 @@ func (s *Stream) apply(from EventID, r LogReading, now time.Time) bool {
 		if !moved && len(r.Log) > 0 && !s.follow(r.Log) {
 			return true
 		}
-		s.streams.count(func(c *StreamCounts) { c.Late++ })
+		s.streams.count(func(c *Counts) { c.Late++ })
 		at := strconv.Quote(bff.At(now).String())
 		s.endLocked(Frame{Event: string(backoffice.ChannelSession), Data: `{"type":"` + backoffice.SessionRevoked + `","at":` + at + `}`})
 		return true

@@ -313,12 +313,12 @@ func (d *drill) add(e stream.Entry) stream.Entry {
 	return e
 }
 
-// Append implements stream.StreamLog.
+// Append implements stream.Log.
 func (in *instance) Append(_ context.Context, _ bff.ID, _ []bff.ID, e stream.Entry) error {
 	return in.append(e)
 }
 
-// Open implements stream.StreamLog.
+// Open implements stream.Log.
 func (in *instance) Open(context.Context, stream.Address) ([]stream.Entry, error) {
 	if err := in.append(stream.Entry{Kind: stream.EntryOpened}); err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ func (in *instance) Open(context.Context, stream.Address) ([]stream.Entry, error
 	return nil, errAway
 }
 
-// Read implements stream.StreamLog.
+// Read implements stream.Log.
 func (in *instance) Read(_ context.Context, at []stream.Cursor) []stream.LogReading {
 	in.d.mu.Lock()
 	defer in.d.mu.Unlock()
@@ -352,17 +352,17 @@ func (in *instance) Read(_ context.Context, at []stream.Cursor) []stream.LogRead
 	return out
 }
 
-// Marks implements stream.StreamLog.
-func (in *instance) Marks(_ context.Context, tenants []bff.ID) (stream.StreamMarks, error) {
+// Marks implements stream.Log.
+func (in *instance) Marks(_ context.Context, tenants []bff.ID) (stream.Marks, error) {
 	in.d.mu.Lock()
 	defer in.d.mu.Unlock()
 	if in.d.away {
-		return stream.StreamMarks{}, errAway
+		return stream.Marks{}, errAway
 	}
-	return stream.StreamMarks{Server: strconv.Itoa(in.d.life), Tenants: make([]string, len(tenants))}, nil
+	return stream.Marks{Server: strconv.Itoa(in.d.life), Tenants: make([]string, len(tenants))}, nil
 }
 
-// Follow implements stream.StreamLog.
+// Follow implements stream.Log.
 func (in *instance) Follow(context.Context, stream.Address) error {
 	in.d.mu.Lock()
 	defer in.d.mu.Unlock()
@@ -373,7 +373,7 @@ func (in *instance) Follow(context.Context, stream.Address) error {
 	return nil
 }
 
-// Unfollow implements stream.StreamLog.
+// Unfollow implements stream.Log.
 func (in *instance) Unfollow(context.Context, []stream.Address) error {
 	in.d.mu.Lock()
 	defer in.d.mu.Unlock()
@@ -402,7 +402,7 @@ type pipe struct {
 	done   chan struct{}
 }
 
-// Send implements stream.Outlet.
+// Send implements stream.Sink.
 func (p *pipe) Send(frames ...stream.Frame) {
 	for _, f := range frames {
 		select {
@@ -412,7 +412,7 @@ func (p *pipe) Send(frames ...stream.Frame) {
 	}
 }
 
-// End implements stream.Outlet.
+// End implements stream.Sink.
 func (p *pipe) End(frames ...stream.Frame) {
 	p.Send(frames...)
 	close(p.frames)

@@ -19,9 +19,9 @@ import (
 
 // audience is the devices of a tenant, their operators' memberships, and their logs.
 type audience struct {
-	stream.StreamLog
+	stream.Log
 
-	seats []stream.Seat
+	seats []stream.SignedInDevice
 	scope map[string][]string // of operators; without one there is no member
 	hangs string              // the operator whose membership is not answered
 	away  error
@@ -32,7 +32,7 @@ type audience struct {
 	devices []string
 }
 
-func (a *audience) ListSeats(_ context.Context, of bff.ID, operator string) ([]stream.Seat, error) {
+func (a *audience) ListSignedInDevices(_ context.Context, of bff.ID, operator string) ([]stream.SignedInDevice, error) {
 	a.asked = append(a.asked, "seats "+of.String()+operator)
 	return a.seats, a.away
 }
@@ -70,11 +70,11 @@ func (a *audience) Append(_ context.Context, of bff.ID, devices []bff.ID, e stre
 // rights are not known in time: every stream checks it again.
 func TestNotify(t *testing.T) {
 	t.Parallel()
-	seat := func(last, operator string) stream.Seat {
+	seat := func(last, operator string) stream.SignedInDevice {
 		id := bff.MustParseID(bff.PrefixDevice, "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3"+last)
-		return stream.Seat{Device: id, Operator: operator, Members: "v" + last}
+		return stream.SignedInDevice{Device: id, Operator: operator, Members: "v" + last}
 	}
-	seats := []stream.Seat{seat("A", "here"), seat("B", "elsewhere"), seat("C", "all"), seat("D", "slow"), seat("E", "gone")}
+	seats := []stream.SignedInDevice{seat("A", "here"), seat("B", "elsewhere"), seat("C", "all"), seat("D", "slow"), seat("E", "gone")}
 	scope := map[string][]string{"here": {property.String()}, "elsewhere": {"ppt_01JXG9KMGRC638MD0V7C0ZPD0X"}, "all": {"*"}}
 	good := backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "alert.raised", Tenant: tenant, Property: property, At: began, Data: []byte(`{"n":1}`)}
 	with := func(change func(*backoffice.Notice)) backoffice.Notice {
@@ -84,7 +84,7 @@ func TestNotify(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		notice backoffice.Notice
-		seats  []stream.Seat
+		seats  []stream.SignedInDevice
 		away   error
 		want   string // the last letters of devices
 		fails  bool
@@ -109,7 +109,7 @@ func TestNotify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &audience{seats: tc.seats, scope: scope, hangs: "slow", away: tc.away}
-			err := stream.NewAnnouncer(a, a, a).Notify(t.Context(), tc.notice)
+			err := stream.NewNotifier(a, a, a).Notify(t.Context(), tc.notice)
 			slices.Sort(a.asked)
 			if (err != nil) != tc.fails || strings.Join(a.devices, "") != tc.want {
 				t.Errorf("%v, told %v; want %s", err, a.devices, tc.want)
@@ -136,9 +136,9 @@ func TestNotifyMany(t *testing.T) {
 	t.Parallel()
 	a := &audience{}
 	for n := range 40 {
-		a.seats = append(a.seats, stream.Seat{Device: device, Operator: strconv.Itoa(n)})
+		a.seats = append(a.seats, stream.SignedInDevice{Device: device, Operator: strconv.Itoa(n)})
 	}
-	err := stream.NewAnnouncer(a, a, a).Notify(t.Context(), backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "x", Tenant: tenant, Property: property})
+	err := stream.NewNotifier(a, a, a).Notify(t.Context(), backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "x", Tenant: tenant, Property: property})
 	if err != nil || len(a.asked) != 41 || len(a.devices) > 0 {
 		t.Errorf("%v, asked %d times, told %v", err, len(a.asked), a.devices)
 	}

@@ -10,17 +10,17 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-// Seat is a device with a session that had a stream within the hour.
-type Seat struct {
+// SignedInDevice is a device with a session that had a stream within the hour.
+type SignedInDevice struct {
 	Device   bff.ID
 	Operator string
 	Members  string // version of the operator's membership
 }
 
-// Seats lists the devices that are told what happens.
-type Seats interface {
-	// ListSeats returns those of a tenant, or of one operator if that is not empty.
-	ListSeats(ctx context.Context, tenant bff.ID, operator string) ([]Seat, error)
+// SignedInDevices lists the devices that notices go to.
+type SignedInDevices interface {
+	// ListSignedInDevices returns those of a tenant, or of one operator if that is not empty.
+	ListSignedInDevices(ctx context.Context, tenant bff.ID, operator string) ([]SignedInDevice, error)
 }
 
 const (
@@ -30,32 +30,32 @@ const (
 	scopeWorkers = 16
 )
 
-// Announcer is the Notifier that writes the logs of the devices concerned.
-type Announcer struct {
-	seats   Seats
+// Notifier appends notices to the logs of the devices concerned.
+type Notifier struct {
+	devices SignedInDevices
 	members backoffice.Members
-	log     StreamLog
+	log     Log
 }
 
-// NewAnnouncer returns an Announcer.
-func NewAnnouncer(s Seats, m backoffice.Members, l StreamLog) *Announcer { return &Announcer{s, m, l} }
+// NewNotifier returns a Notifier.
+func NewNotifier(s SignedInDevices, m backoffice.Members, l Log) *Notifier { return &Notifier{s, m, l} }
 
-var _ backoffice.Notifier = (*Announcer)(nil)
+var _ backoffice.Notifier = (*Notifier)(nil)
 
 // Notify implements backoffice.Notifier. After an error it may be repeated: devices that were
 // told are told again.
-func (a *Announcer) Notify(ctx context.Context, n backoffice.Notice) error {
+func (a *Notifier) Notify(ctx context.Context, n backoffice.Notice) error {
 	e, err := entryOf(&n)
 	if err != nil {
 		return err
 	}
 	devices := []bff.ID{n.Device}
 	if n.Device.IsZero() {
-		seats, err := a.seats.ListSeats(ctx, n.Tenant, n.Operator)
+		signedIn, err := a.devices.ListSignedInDevices(ctx, n.Tenant, n.Operator)
 		if err != nil {
 			return err
 		}
-		devices = a.within(ctx, &n, seats)
+		devices = a.within(ctx, &n, signedIn)
 	}
 	if len(devices) == 0 {
 		return nil
@@ -65,13 +65,13 @@ func (a *Announcer) Notify(ctx context.Context, n backoffice.Notice) error {
 
 // within are the devices whose operators work for the notice's property. An operator
 // whose membership cannot be found out in time is not left out.
-func (a *Announcer) within(ctx context.Context, n *backoffice.Notice, seats []Seat) []bff.ID {
+func (a *Notifier) within(ctx context.Context, n *backoffice.Notice, signedIn []SignedInDevice) []bff.ID {
 	outside := map[string]bool{}
 	if !n.Property.IsZero() {
-		outside = a.outside(ctx, n, seats)
+		outside = a.outside(ctx, n, signedIn)
 	}
-	devices := make([]bff.ID, 0, len(seats))
-	for _, s := range seats {
+	devices := make([]bff.ID, 0, len(signedIn))
+	for _, s := range signedIn {
 		if !outside[s.Operator] {
 			devices = append(devices, s.Device)
 		}
@@ -79,11 +79,11 @@ func (a *Announcer) within(ctx context.Context, n *backoffice.Notice, seats []Se
 	return devices
 }
 
-func (a *Announcer) outside(ctx context.Context, n *backoffice.Notice, seats []Seat) map[string]bool {
+func (a *Notifier) outside(ctx context.Context, n *backoffice.Notice, signedIn []SignedInDevice) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
 	defer cancel()
 	versions := map[string]string{}
-	for _, s := range seats {
+	for _, s := range signedIn {
 		versions[s.Operator] = s.Members
 	}
 	var (

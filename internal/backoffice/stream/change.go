@@ -11,21 +11,21 @@ import (
 // told. What is not done by then the service's own event does.
 const changeTimeout = time.Second
 
-// Teller tells at once what an operator has changed, before the event of the service
-// that carried it out comes: every instance asks anew, and the open streams of the
-// property say what to fetch. The sender knows its own request by its id.
-type Teller struct {
+// ChangeNotifier voids copies and notifies streams right after an operator's change,
+// without waiting for the event of the service that executed it. The sender knows its
+// own request by its id.
+type ChangeNotifier struct {
 	kept    backoffice.Invalidator
 	notices backoffice.Notifier
 }
 
-// NewTeller returns a Teller.
-func NewTeller(kept backoffice.Invalidator, notices backoffice.Notifier) *Teller {
-	return &Teller{kept, notices}
+// NewChangeNotifier returns a ChangeNotifier.
+func NewChangeNotifier(kept backoffice.Invalidator, notices backoffice.Notifier) *ChangeNotifier {
+	return &ChangeNotifier{kept, notices}
 }
 
 // Changed has the effect of the event of a topic.
-func (t *Teller) Changed(ctx context.Context, v *backoffice.Visit, topic string, at time.Time) {
+func (t *ChangeNotifier) Changed(ctx context.Context, v *backoffice.Visit, topic string, at time.Time) {
 	does, ok := FindReaction(topic)
 	if !ok {
 		return

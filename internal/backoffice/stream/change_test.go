@@ -38,7 +38,7 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	}
 	for _, a := range backoffice.Actions() {
 		var got told
-		stream.NewTeller(&got, &got).Changed(t.Context(), v, a.Topic, now)
+		stream.NewChangeNotifier(&got, &got).Changed(t.Context(), v, a.Topic, now)
 		if !slices.Contains(got.void, backoffice.PartDashboard) || len(got.notices) != 1 {
 			t.Errorf("%s makes %v void and tells %v", a.Name, got.void, got.notices)
 			continue
@@ -49,7 +49,7 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 		}
 	}
 	var got told
-	if stream.NewTeller(&got, &got).Changed(t.Context(), v, "melmastoon.unknown.v1", now); len(got.void)+len(got.notices) > 0 {
+	if stream.NewChangeNotifier(&got, &got).Changed(t.Context(), v, "melmastoon.unknown.v1", now); len(got.void)+len(got.notices) > 0 {
 		t.Errorf("an unknown topic: %+v", got)
 	}
 }

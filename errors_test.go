@@ -326,7 +326,10 @@ func TestError(t *testing.T) {
 		{bff.Errorf(bff.CodeRateLimited, "at most %d a minute", 60), "MELMASTOON.BFF.CONSUMER.RATE_LIMITED: at most 60 a minute"},
 		{bff.Wrap(bff.CodeUpstreamUnavailable, cause), "MELMASTOON.BFF.UPSTREAM_UNAVAILABLE: dial tcp: refused"},
 		{
-			&bff.Error{Code: bff.CodeValidationFailed, Detail: "no", Fields: bff.FieldErrors{{Field: "a", Code: "type"}, {Field: "b.c", Code: "range"}, {Field: "d", Code: "count"}}, Err: cause},
+			&bff.Error{
+				Code: bff.CodeValidationFailed, Detail: "no",
+				Fields: bff.FieldErrors{{Field: "a", Code: "type"}, {Field: "b.c", Code: "range"}, {Field: "d", Code: "count"}}, Err: cause,
+			},
 			"MELMASTOON.GENERAL.VALIDATION_FAILED: no: a type, b.c range, d count: dial tcp: refused",
 		},
 	}
@@ -402,7 +405,9 @@ func page(info bff.CodeInfo) string {
 	if info.Retriable {
 		again = "may succeed later"
 	}
-	text := fmt.Sprintf("# %s\n\n%d · %s · %s · %s\n\n%s\n\n**What to do.** %s\n", info.Code, info.Status, info.Title, info.RaisedBy, again, info.Meaning, info.Advice)
+	text := fmt.Sprintf(
+		"# %s\n\n%d · %s · %s · %s\n\n%s\n\n**What to do.** %s\n", info.Code, info.Status, info.Title, info.RaisedBy, again, info.Meaning, info.Advice,
+	)
 	if info.Runbook != "" {
 		text += fmt.Sprintf("\nOn call: [%s](../%s)\n", path.Base(info.Runbook), strings.TrimPrefix(info.Runbook, "docs/"))
 	}

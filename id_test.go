@@ -86,7 +86,10 @@ func TestIDForms(t *testing.T) {
 			t.Errorf("IDFromUUID(%q) = %v, %v", s, back, err)
 		}
 	}
-	for _, s := range []string{"", tenantULID, tenantUUID[1:], tenantUUID + "0", strings.ReplaceAll(tenantUUID, "-", "_"), "{" + tenantUUID[1:35] + "}", "g" + tenantUUID[1:], strings.ReplaceAll(tenantUUID, "-", "") + "----"} {
+	for _, s := range []string{
+		"", tenantULID, tenantUUID[1:], tenantUUID + "0", strings.ReplaceAll(tenantUUID, "-", "_"), "{" + tenantUUID[1:35] + "}", "g" + tenantUUID[1:],
+		strings.ReplaceAll(tenantUUID, "-", "") + "----",
+	} {
 		if _, err := bff.IDFromUUID(bff.PrefixTenant, s); !errors.Is(err, bff.ErrID) {
 			t.Errorf("IDFromUUID(%q): err = %v, want ErrID", s, err)
 		}
@@ -150,7 +153,10 @@ func TestIDText(t *testing.T) {
 		}
 	}
 	before := bff.MustParseID(bff.PrefixTenant, "tnt_"+tenantULID)
-	for _, in := range []string{"_" + tenantULID, "a\nb_" + tenantULID, "TNT_" + tenantULID, "é_" + tenantULID, "a\"_" + tenantULID, "ninechars_" + tenantULID, "tnt", tenantULID, "tnt_x"} {
+	for _, in := range []string{
+		"_" + tenantULID, "a\nb_" + tenantULID, "TNT_" + tenantULID, "é_" + tenantULID, "a\"_" + tenantULID, "ninechars_" + tenantULID, "tnt", tenantULID,
+		"tnt_x",
+	} {
 		id := before
 		if err := id.UnmarshalText([]byte(in)); !errors.Is(err, bff.ErrID) || id != before {
 			t.Errorf("UnmarshalText(%q) = %v, %v, want ErrID and nothing changed", in, id, err)

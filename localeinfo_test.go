@@ -75,7 +75,9 @@ func TestLocaleContract(t *testing.T) {
 	file := struct {
 		Description string            `json:"description"`
 		Locales     []*bff.LocaleInfo `json:"locales"`
-	}{Description: "How dates, numbers, amounts and lists are written in each locale of the platform. Made from the table in localefacts.go; GET /session has the entry of its locale as localeInfo. docs/locales.md says where the words come from."}
+	}{
+		Description: "How dates, numbers, amounts and lists are written in each locale of the platform. Made from the table in localefacts.go; GET /session has the entry of its locale as localeInfo. docs/locales.md says where the words come from.",
+	}
 	for _, l := range bff.Locales() {
 		file.Locales = append(file.Locales, l.Info())
 	}

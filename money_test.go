@@ -77,7 +77,9 @@ func TestParseMinor(t *testing.T) {
 			t.Errorf("ParseMinor(%q) = %v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "+1", "-0", "00", "01", "1.0", "1e3", " 1", "1 ", "1_0", "x", "9223372036854775808", "-9223372036854775809", strings.Repeat("9", 30)} {
+	for _, s := range []string{
+		"", "+1", "-0", "00", "01", "1.0", "1e3", " 1", "1 ", "1_0", "x", "9223372036854775808", "-9223372036854775809", strings.Repeat("9", 30),
+	} {
 		if got, err := bff.ParseMinor(s, bff.PKR); !errors.Is(err, bff.ErrMoney) {
 			t.Errorf("ParseMinor(%q) = %v, %v, want ErrMoney", s, got, err)
 		}

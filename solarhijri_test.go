@@ -52,7 +52,9 @@ func TestSolarHijri(t *testing.T) {
 			t.Errorf("day %d is %s (%v), want it refused", d, got, err)
 		}
 	}
-	for _, s := range []bff.SolarHijri{{1299, 12, 1}, {1501, 1, 1}, {1405, 0, 1}, {1405, 13, 1}, {1405, 1, 0}, {1405, 6, 32}, {1405, 7, 31}, {1404, 12, 30}, {1500, 12, 30}} {
+	for _, s := range []bff.SolarHijri{
+		{1299, 12, 1}, {1501, 1, 1}, {1405, 0, 1}, {1405, 13, 1}, {1405, 1, 0}, {1405, 6, 32}, {1405, 7, 31}, {1404, 12, 30}, {1500, 12, 30},
+	} {
 		if d, err := s.Date(); !errors.Is(err, bff.ErrDate) {
 			t.Errorf("%s is %s (%v), want it refused", s, d, err)
 		}

@@ -322,7 +322,8 @@ func TestManifestsServe(t *testing.T) {
 				ready, delay, budget, grace := c.ReadinessProbe, duration(t, env["MELMASTOON_DRAIN_DELAY"]), duration(t, env["MELMASTOON_DRAIN_BUDGET"]), o.Spec.Template.Spec.Grace
 				if cloudRun {
 					ready, grace = c.StartupProbe, 10 // it has no other time
-					if open, internal := env[prefix+"_LISTEN"], port(env[prefix+"_INTERNAL_LISTEN"]); ports["http1"] != internal && open != "" || ports["http1"] == internal && port(open) == internal {
+					if open, internal := env[prefix+"_LISTEN"], port(env[prefix+"_INTERNAL_LISTEN"]); ports["http1"] != internal && open != "" ||
+						ports["http1"] == internal && port(open) == internal {
 						t.Errorf("%s: requests come to %s, and it listens at %s", file, ports["http1"], open)
 					}
 					ports["admin"] = admin
@@ -364,7 +365,8 @@ func TestNetworkPolicies(t *testing.T) {
 				continue
 			}
 			i := slices.IndexFunc(all, func(o object) bool {
-				return o.Kind == "NetworkPolicy" && o.Spec.PodSelector.MatchLabels["app"] != "" && o.Spec.PodSelector.MatchLabels["app"] == pod.Spec.Template.Metadata.Labels["app"]
+				return o.Kind == "NetworkPolicy" && o.Spec.PodSelector.MatchLabels["app"] != "" &&
+					o.Spec.PodSelector.MatchLabels["app"] == pod.Spec.Template.Metadata.Labels["app"]
 			})
 			if i < 0 || !slices.Contains(all[i].Spec.PolicyTypes, "Ingress") {
 				t.Errorf("%s: no policy for the pods of %s %s", file, pod.Kind, pod.Metadata.Name)
@@ -550,7 +552,9 @@ func TestContainerfile(t *testing.T) {
 		}
 	}
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))[1]
-	if !strings.Contains(text, "ARG GO_IMAGE=golang:"+language+"\nFROM ${GO_IMAGE} AS build\n") || !strings.Contains(text, "FROM scratch AS base\n") || !strings.Contains(text, "USER 65532:65532\n") {
+	if !strings.Contains(
+		text, "ARG GO_IMAGE=golang:"+language+"\nFROM ${GO_IMAGE} AS build\n",
+	) || !strings.Contains(text, "FROM scratch AS base\n") || !strings.Contains(text, "USER 65532:65532\n") {
 		t.Errorf("want Go %s, nothing below the programs, and a user without rights", language)
 	}
 }
@@ -560,7 +564,8 @@ func TestContainerfile(t *testing.T) {
 func TestTerraform(t *testing.T) {
 	t.Parallel()
 	text := read(t, "terraform/main.tf")
-	if strings.Count(text, "{") != strings.Count(text, "}") || strings.Count(text, "[") != strings.Count(text, "]") || strings.Count(text, "(") != strings.Count(text, ")") {
+	if strings.Count(text, "{") != strings.Count(text, "}") || strings.Count(text, "[") != strings.Count(text, "]") ||
+		strings.Count(text, "(") != strings.Count(text, ")") {
 		t.Error("brackets do not match")
 	}
 	for _, m := range regexp.MustCompile(`\b(var|local)\.([a-z_]+)`).FindAllStringSubmatch(text, -1) {

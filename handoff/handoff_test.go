@@ -77,7 +77,10 @@ func TestMintRefuses(t *testing.T) {
 		{"before 1970", func(c *handoff.Claims) { c.Dates = bff.StayDates{CheckIn: -1, CheckOut: 1} }, []string{"dates.checkIn range"}},
 		{"past two bytes", func(c *handoff.Claims) { c.Dates = bff.StayDates{CheckIn: 65535, CheckOut: 65536} }, []string{"dates.checkOut range"}},
 		{"nobody", func(c *handoff.Claims) { c.Occupancy = handoff.Occupancy{} }, []string{"occupancy.adults range", "occupancy.rooms range"}},
-		{"a byte overflowed", func(c *handoff.Claims) { c.Occupancy = handoff.Occupancy{Adults: 257, Children: 256, Rooms: 257} }, []string{"occupancy.adults range", "occupancy.children range", "occupancy.rooms range"}},
+		{
+			"a byte overflowed", func(c *handoff.Claims) { c.Occupancy = handoff.Occupancy{Adults: 257, Children: 256, Rooms: 257} },
+			[]string{"occupancy.adults range", "occupancy.children range", "occupancy.rooms range"},
+		},
 		{"currency", func(c *handoff.Claims) { c.Currency = "afn" }, []string{"currency unsupported"}},
 		{"locale", func(c *handoff.Claims) { c.Locale = "ps-af" }, []string{"locale unsupported"}},
 		{"a line break", func(c *handoff.Claims) { c.Locale = "en\n" }, []string{"locale unsupported"}},

@@ -137,7 +137,10 @@ func TestRotationRefuses(t *testing.T) {
 		{"retire too early", func() (*handoff.KeySet, error) {
 			return promoted.Retire(keyA, minted.Add(time.Hour+handoff.Lifetime-1))
 		}, "may still have living tokens until 2026-04-22T11:00:00Z"},
-		{"retire the second too early", func() (*handoff.KeySet, error) { return hasty.Retire(keyB, minted.Add(time.Hour+handoff.Lifetime)) }, "may still have living tokens"},
+		{
+			"retire the second too early", func() (*handoff.KeySet, error) { return hasty.Retire(keyB, minted.Add(time.Hour+handoff.Lifetime)) },
+			"may still have living tokens",
+		},
 		{"revoke the active", func() (*handoff.KeySet, error) { return promoted.Revoke(keyB) }, "promote another key first"},
 		{"revoke the unknown", func() (*handoff.KeySet, error) { return promoted.Revoke("x") }, "no such key"},
 		{"a ring with no active key", func() (*handoff.KeySet, error) { return (*handoff.KeySet)(nil).Add(keyA, secretA) }, "0 active keys"},
@@ -253,7 +256,10 @@ func TestKeyFileRefuses(t *testing.T) {
 		{"active since never", file(key("a", "active", shy, "")), []string{"activatedAt must be set"}},
 		{"pending since", file(good, key("b", "pending", "AAAA"+shy, at)), []string{"activatedAt must be set"}},
 		{"grace after active", file(good, key("b", "grace", "AAAA"+shy, at)), []string{"before the active key's"}},
-		{"all at once", file(key("", "active", "AAAA", ""), key("B", "?", shy, at)), []string{"key 1: id", "key 1: secret", "key 1: activatedAt", "key 2: id", "key 2: state"}},
+		{
+			"all at once", file(key("", "active", "AAAA", ""), key("B", "?", shy, at)),
+			[]string{"key 1: id", "key 1: secret", "key 1: activatedAt", "key 2: id", "key 2: state"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -319,7 +325,9 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			t.Errorf("the secret is printed in %s", name)
 		}
 	}
-	for _, want := range []string{"hmac-2026-04 (active)", "keyring [hmac-2026-04 (active)]", "v.id=hmac-2026-04 v.state=active", `{"id":"hmac-2026-04","state":"active"}`} {
+	for _, want := range []string{
+		"hmac-2026-04 (active)", "keyring [hmac-2026-04 (active)]", "v.id=hmac-2026-04 v.state=active", `{"id":"hmac-2026-04","state":"active"}`,
+	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%q is not printed", want)
 		}

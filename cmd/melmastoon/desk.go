@@ -283,7 +283,8 @@ func (c deskCall) send(ctx context.Context, d *desk, method, body string) error 
 		fmt.Println()
 	}
 	answer := io.Reader(res.Body)
-	if kind := res.Header.Get("Content-Type"); isTerminal(os.Stdout) && (strings.HasPrefix(kind, "application/json") || strings.HasPrefix(kind, "application/problem+json")) {
+	if kind := res.Header.Get("Content-Type"); isTerminal(os.Stdout) && (strings.HasPrefix(kind, "application/json") ||
+		strings.HasPrefix(kind, "application/problem+json")) {
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 		if err != nil {
 			return fmt.Errorf("read answer: %w", err)

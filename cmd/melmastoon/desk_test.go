@@ -123,7 +123,8 @@ func TestDesk(t *testing.T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	put := k.seen[2]
-	if put.Method != http.MethodPut || put.Header.Get("If-Match") != "3" || put.ContentLength != int64(len(`{"from":"stdin"}`)) || len(put.Header.Get("X-Idempotency-Key")) != 26 {
+	if put.Method != http.MethodPut || put.Header.Get("If-Match") != "3" || put.ContentLength != int64(len(`{"from":"stdin"}`)) ||
+		len(put.Header.Get("X-Idempotency-Key")) != 26 {
 		t.Errorf("%s %v", put.Method, put.Header)
 	}
 	devices := map[string]bool{}

@@ -110,7 +110,9 @@ func (s faultSet) Run(ctx context.Context, f *fault) error {
 		Upstream: s.Upstream, Route: s.Route, LatencyMs: int(s.Latency.Milliseconds()), JitterMs: int(s.Jitter.Milliseconds()),
 		ErrorRate: s.Rate, Status: s.Status, Hang: s.Hang, Garbage: s.Garbage, Done: s.Done,
 	}
-	if describeFault(sim.Fault{LatencyMs: set.LatencyMs, JitterMs: set.JitterMs, ErrorRate: set.ErrorRate, Status: set.Status, Hang: set.Hang, Garbage: set.Garbage}) == "nothing" {
+	if describeFault(sim.Fault{
+		LatencyMs: set.LatencyMs, JitterMs: set.JitterMs, ErrorRate: set.ErrorRate, Status: set.Status, Hang: set.Hang, Garbage: set.Garbage,
+	}) == "nothing" {
 		set.Status = http.StatusServiceUnavailable // a fault without more is an outage
 	}
 	if err := ask(ctx, http.MethodPost, url, set, nil); err != nil {

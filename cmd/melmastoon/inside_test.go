@@ -228,7 +228,8 @@ func insideGuestIsHandedOff(t *testing.T) {
 	if len(token) == 0 || len(token) > 180 {
 		t.Errorf("token of %d characters", len(token))
 	}
-	if again := g.handoff(key, body); again.status != http.StatusCreated || !bytes.Equal(again.body, a.body) || again.header.Get("Idempotency-Replayed") != "true" {
+	if again := g.handoff(key, body); again.status != http.StatusCreated || !bytes.Equal(again.body, a.body) ||
+		again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("replayed mint: %d %s, want the first answer", again.status, again.body)
 	}
 	body["currency"] = "EUR"
@@ -242,7 +243,9 @@ func insideGuestIsHandedOff(t *testing.T) {
 
 	tampered := []byte(token)
 	tampered[len(tampered)/2] ^= 1
-	if a := consume(t, minted.HandoffID, map[string]string{"token": string(tampered), "instance": "booking-1"}); a.status != http.StatusUnauthorized || a.code(t) != "HANDOFF_SIGNATURE_INVALID" {
+	if a := consume(t, minted.HandoffID, map[string]string{
+		"token": string(tampered), "instance": "booking-1",
+	}); a.status != http.StatusUnauthorized || a.code(t) != "HANDOFF_SIGNATURE_INVALID" {
 		t.Errorf("tampered: %d %s", a.status, a.body)
 	}
 	a = consume(t, minted.HandoffID, map[string]string{"token": token, "instance": "booking-1"})
@@ -256,13 +259,17 @@ func insideGuestIsHandedOff(t *testing.T) {
 		len(consumed.Occupancy.ChildrenAges) != 1 || consumed.SourceCampaign.Source != "newsletter" {
 		t.Errorf("consume: %d %s", a.status, a.body)
 	}
-	if a := consume(t, minted.HandoffID, map[string]string{"token": token, "instance": "booking-2"}); a.status != http.StatusConflict || a.code(t) != "HANDOFF_REPLAYED" {
+	if a := consume(t, minted.HandoffID, map[string]string{
+		"token": token, "instance": "booking-2",
+	}); a.status != http.StatusConflict || a.code(t) != "HANDOFF_REPLAYED" {
 		t.Errorf("twice: %d %s", a.status, a.body)
 	}
 	if e := suspected(g.cookie); !strings.Contains(fmt.Sprint(e["payload"]), "handoff-replay") {
 		t.Errorf("bot_suspected: %v", e)
 	}
-	if a := g.handoff(key, map[string]any{"propertyId": hotel.PropertyID, "tenantId": hotel.TenantID, "currency": "USD", "dates": search()["dates"], "occupancy": search()["occupancy"]}); a.status != http.StatusConflict {
+	if a := g.handoff(key, map[string]any{
+		"propertyId": hotel.PropertyID, "tenantId": hotel.TenantID, "currency": "USD", "dates": search()["dates"], "occupancy": search()["occupancy"],
+	}); a.status != http.StatusConflict {
 		t.Errorf("mint replayed after use: %d %s", a.status, a.body)
 	}
 
@@ -351,7 +358,9 @@ func insideStrangersAreRefused(t *testing.T) {
 func insideGarbage(t *testing.T) {
 	g := &guest{t: t}
 	rnd := mathrand.New(mathrand.NewPCG(1, 2))
-	garbage := []string{"", " ", "\x7f", "null", "[]", "{", `{"geo":1}`, "'; DROP TABLE x;--", strings.Repeat("a", 3000), "٪", "1e999", "../..", "%00", "\"", "gms_", "-1"}
+	garbage := []string{
+		"", " ", "\x7f", "null", "[]", "{", `{"geo":1}`, "'; DROP TABLE x;--", strings.Repeat("a", 3000), "٪", "1e999", "../..", "%00", "\"", "gms_", "-1",
+	}
 	pick := func() string { return garbage[rnd.IntN(len(garbage))] }
 	leaf := func() any {
 		return []any{nil, true, -1, 1e300, pick(), []any{pick()}, map[string]any{pick(): pick()}, "2026-02-30"}[rnd.IntN(8)]
@@ -376,7 +385,10 @@ func insideGarbage(t *testing.T) {
 		}
 		header := map[string]string{}
 		for range rnd.IntN(3) {
-			name := []string{"Cookie", "X-Request-Id", "Accept-Language", "X-Currency", "Idempotency-Key", "X-Idempotency-Key", "Traceparent", "Referer", "User-Agent", "Content-Type"}[rnd.IntN(10)]
+			name := []string{
+				"Cookie", "X-Request-Id", "Accept-Language", "X-Currency", "Idempotency-Key", "X-Idempotency-Key", "Traceparent", "Referer", "User-Agent",
+				"Content-Type",
+			}[rnd.IntN(10)]
 			value := strings.Map(func(r rune) rune {
 				if r < ' ' || r == 0x7f {
 					return '?'

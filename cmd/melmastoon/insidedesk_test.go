@@ -68,8 +68,10 @@ func insideOperatorWorks(t *testing.T) {
 		t.Errorf("refresh through the service: %v", err)
 	}
 	event, err := json.Marshal(map[string]any{
-		"topic":   "melmastoon.iam.session.revoked.v1",
-		"payload": map[string]string{"tenantId": karim.TenantID, "operatorId": karim.OperatorID, "reason": "left his laptop", "revokedAt": time.Now().UTC().Format(time.RFC3339Nano)},
+		"topic": "melmastoon.iam.session.revoked.v1",
+		"payload": map[string]string{
+			"tenantId": karim.TenantID, "operatorId": karim.OperatorID, "reason": "left his laptop", "revokedAt": time.Now().UTC().Format(time.RFC3339Nano),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

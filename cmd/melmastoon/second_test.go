@@ -102,7 +102,9 @@ func (s *second) refusals() {
 func (s *second) exports() {
 	s.t.Helper()
 	cmd := s.command()
-	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-euc", `eval "$("$0" env)"; unset MELMASTOON_HOME MELMASTOON_WORLD; exec "$0" bff-backoffice dlq list`, s.binary}
+	cmd.Path, cmd.Args = "/bin/sh", []string{
+		"sh", "-euc", `eval "$("$0" env)"; unset MELMASTOON_HOME MELMASTOON_WORLD; exec "$0" bff-backoffice dlq list`, s.binary,
+	}
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "there are no dead letters") {
 		s.t.Errorf("a command with the exported settings: %v\n%s", err, out)
 	}

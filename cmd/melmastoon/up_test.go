@@ -63,7 +63,9 @@ func TestUpExitsWithTheCommandsStatus(t *testing.T) {
 		{
 			script: `test "$MELMASTOON_POSTGRES_URL" = "$MELMASTOON_UP_POSTGRES_URL" && test "$BFF_CONSUMER_PLAIN_COOKIES" = true && "$0" status && "$0" bff-consumer --world dlq list && exit 7`,
 			args:   []string{"--lan", "--lan-address", "127.0.0.2"}, wantStatus: 7,
-			wantOut: []string{"bff-consumer    http://127.0.0.2:", "bff-backoffice  http://127.0.0.1:", "pages           http://127.0.0.2:", "there are no dead letters"},
+			wantOut: []string{
+				"bff-consumer    http://127.0.0.2:", "bff-backoffice  http://127.0.0.1:", "pages           http://127.0.0.2:", "there are no dead letters",
+			},
 		},
 		{
 			script: "exit 0", env: []string{"MELMASTOON_MAX_CONNECTIONS=-1"}, wantStatus: 1,

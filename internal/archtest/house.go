@@ -209,7 +209,9 @@ func House() Rule {
 		},
 
 		Links: map[string][]string{
-			"cmd/bff-consumer":   {"backoffice domain", "backoffice adapters", "backoffice lake", "backoffice warehouse", "backoffice root", "local", "desk", "testkit", "probe"},
+			"cmd/bff-consumer": {
+				"backoffice domain", "backoffice adapters", "backoffice lake", "backoffice warehouse", "backoffice root", "local", "desk", "testkit", "probe",
+			},
 			"cmd/bff-backoffice": {"consumer domain", "consumer adapters", "consumer root", "local", "desk", "testkit", "probe"},
 		},
 

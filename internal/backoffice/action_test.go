@@ -20,7 +20,8 @@ func TestActionsAreDeclared(t *testing.T) {
 			t.Errorf("%s: roles %v", a.Name, a.Roles)
 		case a.Category == "" || a.Kind == "" || a.ID == "" || a.Upstream.MutationTimeout() == 0:
 			t.Errorf("%s: %+v", a.Name, a)
-		case !strings.HasPrefix(a.Path, "/") || strings.Contains(a.Path, "{"+a.Member+"}") == a.New || a.Member == "" || (a.Body == BodyPosting) != (a.Category == categoryFolio):
+		case !strings.HasPrefix(a.Path, "/") || strings.Contains(a.Path, "{"+a.Member+"}") == a.New || a.Member == "" ||
+			(a.Body == BodyPosting) != (a.Category == categoryFolio):
 			t.Errorf("%s: path %s of %s, body %s", a.Name, a.Path, a.Member, a.Body)
 		case (len(a.From) == 0) != (a.New || a.Category == categoryFolio):
 			t.Errorf("%s: offered in the states %v", a.Name, a.From)

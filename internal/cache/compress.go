@@ -41,7 +41,9 @@ func newCompressor(most int) (*compressor, error) {
 		return nil, fmt.Errorf("zstd encoder: %w", err)
 	}
 	// The limit keeps a small blob from unpacking to a large one.
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(most)), zstd.WithDecoderLowmem(true)) //nolint:gosec // positive
+	dec, err := zstd.NewReader(
+		nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(most)), zstd.WithDecoderLowmem(true),
+	) //nolint:gosec // positive
 	if err != nil {
 		return nil, fmt.Errorf("zstd decoder: %w", err)
 	}

@@ -160,11 +160,17 @@ func TestRefused(t *testing.T) {
 			m["salt"] = id + "?expires=99999999999&level=0&"
 		}), want: ErrForged},
 		{name: "no expiry", payload: encode(func(m map[string]any) { m["salt"], _, _ = strings.Cut(text(m, "salt"), "?") }), want: ErrMalformed},
-		{name: "digits moved from salt to number", payload: encode(func(m map[string]any) { m["salt"] = strings.TrimSuffix(text(m, "salt"), "&") }), want: ErrMalformed},
+		{
+			name: "digits moved from salt to number", payload: encode(func(m map[string]any) { m["salt"] = strings.TrimSuffix(text(m, "salt"), "&") }),
+			want: ErrMalformed,
+		},
 		{name: "more parameters", payload: encode(func(m map[string]any) { m["salt"] = text(m, "salt") + "x=1&" }), want: ErrMalformed},
 		{name: "odd expiry", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "=", "=+", 1) }), want: ErrMalformed},
 		{name: "harder level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0", "level=5", 1) }), want: ErrForged},
-		{name: "no such level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0", "level=6", 1) }), want: ErrMalformed},
+		{
+			name: "no such level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0", "level=6", 1) }),
+			want: ErrMalformed,
+		},
 		{name: "no level", payload: encode(func(m map[string]any) { m["salt"] = strings.Replace(text(m, "salt"), "level=0&", "", 1) }), want: ErrMalformed},
 		{name: "own challenge", payload: encode(func(m map[string]any) { m["challenge"], m["number"] = solution(text(m, "salt"), 0), 0 }), want: ErrForged},
 		{name: "signature not hex", payload: encode(set("signature", strings.Repeat("z", 64))), want: ErrForged},

@@ -30,7 +30,9 @@ func anyQuery(t *rapid.T) consumer.SearchQuery {
 	q.Dates.CheckOut = q.Dates.CheckIn + bff.Date(rapid.IntRange(1, 30).Draw(t, "nights"))
 	q.Occupancy.ChildrenAges = rapid.SliceOfN(rapid.IntRange(0, 17), 0, 5).Draw(t, "ages")
 	q.Occupancy.Children = len(q.Occupancy.ChildrenAges)
-	switch q.Geo.Mode = rapid.SampledFrom([]consumer.GeoMode{consumer.GeoPoint, consumer.GeoBoundingBox, consumer.GeoCity, consumer.GeoRegion}).Draw(t, "mode"); q.Geo.Mode {
+	switch q.Geo.Mode = rapid.SampledFrom([]consumer.GeoMode{
+		consumer.GeoPoint, consumer.GeoBoundingBox, consumer.GeoCity, consumer.GeoRegion,
+	}).Draw(t, "mode"); q.Geo.Mode {
 	case consumer.GeoPoint:
 		q.Geo.Point = &consumer.Point{
 			Lat: rapid.Float64Range(-90, 90).Draw(t, "lat"), Lng: rapid.Float64Range(-180, 180).Draw(t, "lng"),

@@ -80,7 +80,10 @@ func (c *namedCheck) note(log *slog.Logger, err error, now time.Time) {
 		c.since, c.logged, c.asked = now, now, 0
 	default:
 		if c.asked++; now.Sub(c.logged) >= remindEvery {
-			log.Warn("dependency still unavailable", "part", c.name, "required", c.required, "away_ms", now.Sub(c.since).Milliseconds(), "asked", c.asked, "error", err.Error())
+			log.Warn(
+				"dependency still unavailable", "part", c.name, "required", c.required, "away_ms", now.Sub(c.since).Milliseconds(), "asked", c.asked, "error",
+				err.Error(),
+			)
 			c.logged, c.asked = now, 0
 		}
 	}

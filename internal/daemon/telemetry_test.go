@@ -80,7 +80,8 @@ func TestSpansAreBounded(t *testing.T) {
 	if err := provider.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(logged.String(), "\n"); n != 2 || !strings.Contains(logged.String(), "cannot be exported") || !strings.Contains(logged.String(), "exported again") {
+	if n := strings.Count(logged.String(), "\n"); n != 2 || !strings.Contains(logged.String(), "cannot be exported") ||
+		!strings.Contains(logged.String(), "exported again") {
 		t.Errorf("log: %s", &logged)
 	}
 }

@@ -274,7 +274,9 @@ func TestDo(t *testing.T) {
 	if a := f.get(c); a.Status != 200 || a.Err() != nil || string(a.Body) != `{"path":"/bff/backoffice/v1/session?x=1","method":"GET"}` {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	a, err := c.Ask(t.Context(), desk.Call{Method: "POST", Path: "/folios/fol_1/charges", Body: map[string]int{"a": 1}, Header: http.Header{"X-Property-Id": {"ppt_1"}}})
+	a, err := c.Ask(t.Context(), desk.Call{
+		Method: "POST", Path: "/folios/fol_1/charges", Body: map[string]int{"a": 1}, Header: http.Header{"X-Property-Id": {"ppt_1"}},
+	})
 	if err != nil || a.Status != 200 {
 		t.Fatal(a, err)
 	}
@@ -284,11 +286,14 @@ func TestDo(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if _, err := bff.ParseID("key", "key_"+post.Header.Get("X-Idempotency-Key")); err != nil || post.Header.Get("X-Property-Id") != "ppt_1" || post.Header.Get("Content-Type") != "application/json" {
+	if _, err := bff.ParseID(
+		"key", "key_"+post.Header.Get("X-Idempotency-Key"),
+	); err != nil || post.Header.Get("X-Property-Id") != "ppt_1" || post.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("headers of a mutation: %v, %v", post.Header, err)
 	}
 
-	if _, err := desk.New(desk.Config{BackofficeURL: "x", IAMURL: ""}); err == nil || !strings.Contains(err.Error(), "iam") || !strings.Contains(err.Error(), "staff service") {
+	if _, err := desk.New(desk.Config{BackofficeURL: "x", IAMURL: ""}); err == nil || !strings.Contains(err.Error(), "iam") ||
+		!strings.Contains(err.Error(), "staff service") {
 		t.Errorf("bad URLs: %v", err)
 	}
 	elsewhere := f.config()

@@ -254,7 +254,9 @@ func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect fun
 			flaws, err = inspect(ctx, db, x.Schema)
 		}
 		if s.Ahead() {
-			return orGood(flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied), err
+			return orGood(
+				flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied,
+			), err
 		}
 		return orGood(flaws, "all up to %04d are applied", s.Newest), err
 	}})
@@ -361,7 +363,10 @@ func (x *Examination) pubSubAnswers() {
 			return nil, err
 		}
 		if len(lacks) > 0 && x.settings.PubSubEmulator == "" {
-			return Doubtful("`"+x.Name+" events topics` lists what has to stand there; `"+x.Name+" doctor` says what is missing", "%s answers, and %s %s", x.settings.PubSubProject, lacks[0].Name, lacks[0].Text), nil
+			return Doubtful(
+				"`"+x.Name+" events topics` lists what has to stand there; `"+x.Name+" doctor` says what is missing", "%s answers, and %s %s",
+				x.settings.PubSubProject, lacks[0].Name, lacks[0].Text,
+			), nil
 		}
 		return Good("%s answers", x.settings.PubSubProject), nil
 	}})

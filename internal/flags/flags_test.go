@@ -109,7 +109,8 @@ func TestTypes(t *testing.T) {
 		if err := f.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if b, i, fl, s := f.Bool("f", true), f.Int("f", 7), f.Float("f", 0.5), f.String("f", "def"); b != tt.wantBool || i != tt.wantInt || fl != tt.wantFloat || s != tt.wantString {
+		if b, i, fl, s := f.Bool("f", true), f.Int("f", 7), f.Float("f", 0.5), f.String("f", "def"); b != tt.wantBool || i != tt.wantInt || fl != tt.wantFloat ||
+			s != tt.wantString {
 			t.Errorf("%q: %v, %v, %v, %q; want %v, %v, %v, %q", tt.text, b, i, fl, s, tt.wantBool, tt.wantInt, tt.wantFloat, tt.wantString)
 		}
 	}

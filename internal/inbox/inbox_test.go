@@ -81,8 +81,12 @@ func TestRead(t *testing.T) {
 		data string
 		want string // when it happened; empty = unreadable
 	}{
-		"in the payload":     {`{"eventId":"1","type":"melmastoon.x.v1","data":{"revokedAt":"2026-11-17T11:00:00Z"},"time":"2026-11-17T10:00:00Z"}`, "2026-11-17T11:00:00.000Z"},
-		"in the envelope":    {`{"envelope":{"eventId":"1","subject":"melmastoon.x.v1","occurredAt":"2026-11-17T10:00:00Z"},"payload":{"revokedAt":7}}`, "2026-11-17T10:00:00.000Z"},
+		"in the payload": {
+			`{"eventId":"1","type":"melmastoon.x.v1","data":{"revokedAt":"2026-11-17T11:00:00Z"},"time":"2026-11-17T10:00:00Z"}`, "2026-11-17T11:00:00.000Z",
+		},
+		"in the envelope": {
+			`{"envelope":{"eventId":"1","subject":"melmastoon.x.v1","occurredAt":"2026-11-17T10:00:00Z"},"payload":{"revokedAt":7}}`, "2026-11-17T10:00:00.000Z",
+		},
 		"nowhere":            {`{"id":"1","subject":"melmastoon.x.v1","payload":{}}`, "2026-11-17T11:59:00.000Z"},
 		"far in the future":  {`{"id":"1","subject":"melmastoon.x.v1","payload":{"revokedAt":"2030-01-01T00:00:00Z"}}`, "2026-11-17T11:59:00.000Z"},
 		"payload no object":  {`{"id":"1","subject":"melmastoon.x.v1","payload":[]}`, ""},

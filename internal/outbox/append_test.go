@@ -147,7 +147,9 @@ func TestAppenderCoalesces(t *testing.T) {
 		}
 		wg.Wait()
 		var rows, together int
-		if err := fx.super.QueryRow(ctx, "SELECT sum(n), max(n) FROM (SELECT count(*) AS n FROM "+fx.table.Name()+" GROUP BY tx_id) AS t").Scan(&rows, &together); err != nil {
+		if err := fx.super.QueryRow(
+			ctx, "SELECT sum(n), max(n) FROM (SELECT count(*) AS n FROM "+fx.table.Name()+" GROUP BY tx_id) AS t",
+		).Scan(&rows, &together); err != nil {
 			t.Fatal(err)
 		}
 		if rows != writers*each || together < writers-1 {

@@ -203,7 +203,9 @@ func TestOldTransactionsHoldNothingBack(t *testing.T) {
 		if _, err := reader.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
 			t.Fatal(err)
 		}
-		if err := reader.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text FROM "+fx.table.Name()+" RIGHT JOIN (SELECT 1) x ON true LIMIT 1").Scan(&assigned); err != nil {
+		if err := reader.QueryRow(
+			ctx, "SELECT pg_current_xact_id_if_assigned()::text FROM "+fx.table.Name()+" RIGHT JOIN (SELECT 1) x ON true LIMIT 1",
+		).Scan(&assigned); err != nil {
 			t.Fatal(err)
 		}
 		if assigned != nil {

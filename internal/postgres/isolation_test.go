@@ -169,7 +169,10 @@ var promises = []table{
 		app: none, tenant: none, jobs: "1 1 - 1 denied",
 		more: []promise{{"jobs", "UPDATE bff_backoffice.audit_exports SET last = 2", "denied"}},
 	},
-	{name: "schema_migrations", insert: "(version_id, is_applied) VALUES (0, true)", change: "is_applied = false", app: readsVersions, tenant: readsVersions, jobs: readsVersions},
+	{
+		name: "schema_migrations", insert: "(version_id, is_applied) VALUES (0, true)", change: "is_applied = false", app: readsVersions,
+		tenant: readsVersions, jobs: readsVersions,
+	},
 }
 
 const none = "denied denied - denied denied"

@@ -310,7 +310,9 @@ func (p *backofficeProbe) attackGuard(ctx context.Context, on target) (found []d
 		return nil, err
 	}
 	if status != http.StatusNoContent {
-		return doctor.Bad("the attacks were not tried: they would be refused for the same reason", "a request with a good token and proof is refused with status %d", status), nil
+		return doctor.Bad(
+			"the attacks were not tried: they would be refused for the same reason", "a request with a good token and proof is refused with status %d", status,
+		), nil
 	}
 	good.proof = proof
 	judge := func(name string, t *forgery) error {

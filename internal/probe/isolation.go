@@ -37,7 +37,9 @@ func attackTenants(ctx context.Context, db *pgxpool.Pool, schema string, victim,
 			return found, fmt.Errorf("%s: %w", t.name, err)
 		}
 		if !planted && t.writable {
-			unprobed = append(unprobed, doctor.Finding{Check: "table " + t.name, Verdict: doctor.Warning, Found: "no row could be planted: only what stood there was tried"})
+			unprobed = append(unprobed, doctor.Finding{
+				Check: "table " + t.name, Verdict: doctor.Warning, Found: "no row could be planted: only what stood there was tried",
+			})
 		}
 		found = append(found, flaws...)
 	}

@@ -277,9 +277,14 @@ func TestGuestsAreAttacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named(t, found, "^wrong : used by several at once: 8 of 8 were let through", "^wrong : used again: was accepted", "^wrong : used after it has expired: was accepted")
+	named(
+		t, found, "^wrong : used by several at once: 8 of 8 were let through", "^wrong : used again: was accepted",
+		"^wrong : used after it has expired: was accepted",
+	)
 	var left int
-	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_consumer.handoff_replay_log WHERE tenant_id = $1`, doctor.Tenant().UUID()).Scan(&left); err != nil || left > 0 {
+	if err := db.QueryRow(
+		ctx, `SELECT count(*) FROM bff_consumer.handoff_replay_log WHERE tenant_id = $1`, doctor.Tenant().UUID(),
+	).Scan(&left); err != nil || left > 0 {
 		t.Errorf("%d rows are left, %v", left, err)
 	}
 }

@@ -20,7 +20,10 @@ func TestNeeded(t *testing.T) {
 		Topics: []string{"a", "b", "s.x.dlq"}, Sources: []string{"x", "y"},
 		Subscriptions: []pubsub.Resource{
 			// Pub/Sub's own limit is twice ours, which must be reached first.
-			{Name: "s.x", Topic: "x", DeadLetterTopic: "s.x.dlq", MaxDeliveryAttempts: 20, AckDeadlineSeconds: 30, MinBackoff: "0.25s", MaxBackoff: "10s", Ordered: true},
+			{
+				Name: "s.x", Topic: "x", DeadLetterTopic: "s.x.dlq", MaxDeliveryAttempts: 20, AckDeadlineSeconds: 30, MinBackoff: "0.25s", MaxBackoff: "10s",
+				Ordered: true,
+			},
 			{Name: "s.y", Topic: "y", AckDeadlineSeconds: 60, MinBackoff: "0.1s", MaxBackoff: "10s"},
 			{Name: "s.x2", Topic: "x", DeadLetterTopic: "s.x.dlq", MaxDeliveryAttempts: 10, AckDeadlineSeconds: 30, MinBackoff: "0.1s", MaxBackoff: "10s", Filter: "f"},
 		},

@@ -370,7 +370,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	run(t, l)
 	r := rule(t, l, "search")
 	for i := range 400_000 {
-		if d := l.Allow(t.Context(), []Key{r.IP(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))}, 1, start.Add(time.Duration(i)*time.Microsecond)); !d.Allowed {
+		if d := l.Allow(t.Context(), []Key{
+			r.IP(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})),
+		}, 1, start.Add(time.Duration(i)*time.Microsecond)); !d.Allowed {
 			t.Fatalf("key %d refused: %+v", i, d)
 		}
 	}

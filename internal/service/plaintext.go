@@ -70,7 +70,10 @@ func (s *PlaintextSettings) unencrypted(d *DatabaseSettings) []error {
 		url  daemon.Secret
 	}{{"postgres-url", d.PostgresURL}, {"jobs-postgres-url", d.JobsPostgresURL}, {"migrate-url", d.MigrateURL}} {
 		if postgres.Plaintext(u.url.Reveal()) && !s.allows(PlainPostgres) {
-			errs = append(errs, fmt.Errorf("%s: may lead over the network without TLS: want sslmode=verify-full (or require), or %s in MELMASTOON_PLAINTEXT", u.name, PlainPostgres))
+			errs = append(
+				errs,
+				fmt.Errorf("%s: may lead over the network without TLS: want sslmode=verify-full (or require), or %s in MELMASTOON_PLAINTEXT", u.name, PlainPostgres),
+			)
 		}
 	}
 	return errs

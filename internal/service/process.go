@@ -126,7 +126,9 @@ func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, request
 	if err != nil {
 		return nil, err
 	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, RequireIsolation: p.Isolated, Traced: p.tracer != nil})
+	db, err := postgres.Open(ctx, postgres.Config{
+		URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, RequireIsolation: p.Isolated, Traced: p.tracer != nil,
+	})
 	if err != nil {
 		return nil, err
 	}

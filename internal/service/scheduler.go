@@ -82,9 +82,11 @@ func newScheduler(id Identity, db *pgxpool.Pool, log *slog.Logger, by string) *s
 	}
 	// The label is not job: scrapes have one of that name.
 	s := &scheduler{id: id, db: db, log: log, by: by, lock: "jobs of " + id.Schema.Schema, jobMetrics: jobMetrics{
-		succeeded: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("job_last_success_timestamp_seconds", "When a job last succeeded, in any process; 0 = never.")), []string{"name"}),
-		runs:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_runs_total", "Runs of jobs in this process.")), []string{"name", "result"}),
-		rows:      prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_rows_total", "Rows that jobs dealt with in this process.")), []string{"name"}),
+		succeeded: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts(opts("job_last_success_timestamp_seconds", "When a job last succeeded, in any process; 0 = never.")), []string{"name"},
+		),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_runs_total", "Runs of jobs in this process.")), []string{"name", "result"}),
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts(opts("job_rows_total", "Rows that jobs dealt with in this process.")), []string{"name"}),
 	}}
 	s.expose()
 	return s

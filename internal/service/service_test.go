@@ -75,7 +75,9 @@ func (s shape) add(t *testing.T, db *pgxpool.Pool, n int) []bff.ID {
 		id := bff.NewID(bff.PrefixEvent, time.Now())
 		ids = append(ids, id)
 		events = append(events, bff.Event{
-			Envelope: bff.Envelope{EventID: id.String(), Subject: "melmastoon.test.click.recorded.v1", RetentionClass: bff.RetentionOperational}, Payload: json.RawMessage(`{}`),
+			Envelope: bff.Envelope{
+				EventID: id.String(), Subject: "melmastoon.test.click.recorded.v1", RetentionClass: bff.RetentionOperational,
+			}, Payload: json.RawMessage(`{}`),
 		})
 	}
 	if err := s.Outbox.Append(testkit.Context(t), db, events...); err != nil {

@@ -14,8 +14,10 @@ func TestUnsafeSettings(t *testing.T) {
 	t.Parallel()
 	safe := func() Settings {
 		s := Settings{
-			ListenSettings:   ListenSettings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}},
-			DatabaseSettings: DatabaseSettings{PostgresURL: "postgres://p?sslmode=verify-full"}, RedisSettings: RedisSettings{"rediss://r", "redis://127.0.0.1:6379"}, PubSubSettings: PubSubSettings{PubSubProject: "p"},
+			ListenSettings: ListenSettings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}},
+			DatabaseSettings: DatabaseSettings{
+				PostgresURL: "postgres://p?sslmode=verify-full",
+			}, RedisSettings: RedisSettings{"rediss://r", "redis://127.0.0.1:6379"}, PubSubSettings: PubSubSettings{PubSubProject: "p"},
 			CallerSettings: CallerSettings{
 				InternalHMACKey: daemon.Secret(strings.Repeat("0123456789abcdef", 2)), OIDCJWKSURL: "https://i", OIDCIssuer: "i", OIDCAudience: "a", OIDCEmails: []string{"e"},
 			},
@@ -32,7 +34,10 @@ func TestUnsafeSettings(t *testing.T) {
 		{"static token", func(s *Settings) { s.InternalToken = "t" }, []string{"internal-token"}},
 		{"short key", func(s *Settings) { s.InternalHMACKey = "short" }, []string{"internal-hmac-key"}},
 		{"a key of one letter", func(s *Settings) { s.InternalHMACKey = daemon.Secret(strings.Repeat("k", 40)) }, []string{"internal-hmac-key: can be guessed"}},
-		{"Postgres without TLS", func(s *Settings) { s.PostgresURL = "postgres://p?sslmode=disable" }, []string{"postgres-url: may lead over the network without TLS"}},
+		{
+			"Postgres without TLS", func(s *Settings) { s.PostgresURL = "postgres://p?sslmode=disable" },
+			[]string{"postgres-url: may lead over the network without TLS"},
+		},
 		{"Postgres as it comes", func(s *Settings) { s.JobsPostgresURL = "postgres://p" }, []string{"jobs-postgres-url: may lead over the network without TLS"}},
 		{"Postgres to migrate", func(s *Settings) { s.MigrateURL = "postgres://p?sslmode=allow" }, []string{"migrate-url: may lead over the network without TLS"}},
 		{"Redis without TLS", func(s *Settings) { s.RedisCacheURL = "redis://r:6379" }, []string{"redis-cache-url: leads over the network without TLS"}},
@@ -43,10 +48,16 @@ func TestUnsafeSettings(t *testing.T) {
 		{"TLS that is opted out of", func(s *Settings) {
 			s.PostgresURL, s.RedisSessionURL, s.OIDCJWKSURL, s.Plaintext = "postgres://p", "redis://r", "http://i", []string{"redis", "postgres", "upstreams"}
 		}, nil},
-		{"another part is opted out of", func(s *Settings) { s.RedisSessionURL, s.Plaintext = "redis://r", []string{"postgres"} }, []string{"redis-session-url: leads"}},
+		{
+			"another part is opted out of", func(s *Settings) { s.RedisSessionURL, s.Plaintext = "redis://r", []string{"postgres"} },
+			[]string{"redis-session-url: leads"},
+		},
 		{"emulator", func(s *Settings) { s.PubSubEmulator = "localhost:1" }, []string{"pubsub-emulator"}},
 		{"pages of development", func(s *Settings) { s.PagesURL = "http://127.0.0.1:8080" }, []string{"pages-url"}},
-		{"every origin on the guest's machine", func(s *Settings) { s.AllowedOrigins = []string{"https://app.example.org", "loopback"} }, []string{"allowed-origins"}},
+		{
+			"every origin on the guest's machine", func(s *Settings) { s.AllowedOrigins = []string{"https://app.example.org", "loopback"} },
+			[]string{"allowed-origins"},
+		},
 		{"everybody is a proxy", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }, []string{"trusted-proxies"}},
 		{"half of IPv4", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("128.0.0.0/7")} }, []string{"trusted-proxies"}},
 		{"IPv4 in IPv6", func(s *Settings) { s.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/96")} }, []string{"trusted-proxies"}},

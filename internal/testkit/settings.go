@@ -74,7 +74,10 @@ func CheckFile(t *testing.T, name, want string) {
 		return
 	}
 	if !*writeDocs {
-		t.Errorf("%s is stale: run go test -p 1 ./internal/consumer/consumerd ./internal/backoffice/backofficed -run 'Described$' -write-docs", strings.TrimPrefix(name, "../../../"))
+		t.Errorf(
+			"%s is stale: run go test -p 1 ./internal/consumer/consumerd ./internal/backoffice/backofficed -run 'Described$' -write-docs",
+			strings.TrimPrefix(name, "../../../"),
+		)
 		return
 	}
 	if err := os.WriteFile(name, []byte(want), 0o600); err != nil {

@@ -55,9 +55,18 @@ func TestFaults(t *testing.T) {
 	}{
 		{name: "slow", fault: func(w http.ResponseWriter, r *http.Request) { pause.For(r.Context(), 50*time.Millisecond); good(w) }, wantCalls: 1},
 		{name: "nobody listens", want: Error{Reason: Failed, Detail: "connection refused"}, wantSick: true},
-		{name: "reset", fault: func(w http.ResponseWriter, _ *http.Request) { reset(w) }, want: Error{Reason: Failed, Detail: "connection reset"}, wantCalls: 3, wantSick: true},
-		{name: "closed without an answer", fault: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: Error{Reason: Failed, Detail: "answer cut short"}, wantCalls: 3, wantSick: true},
-		{name: "hang before the answer", timeout: 100 * time.Millisecond, fault: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: Error{Reason: Timeout}, wantCalls: 1, wantSick: true},
+		{
+			name: "reset", fault: func(w http.ResponseWriter, _ *http.Request) { reset(w) }, want: Error{Reason: Failed, Detail: "connection reset"},
+			wantCalls: 3, wantSick: true,
+		},
+		{
+			name: "closed without an answer", fault: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			want: Error{Reason: Failed, Detail: "answer cut short"}, wantCalls: 3, wantSick: true,
+		},
+		{
+			name: "hang before the answer", timeout: 100 * time.Millisecond, fault: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			want: Error{Reason: Timeout}, wantCalls: 1, wantSick: true,
+		},
 		{name: "hang within the answer", timeout: 100 * time.Millisecond, fault: func(w http.ResponseWriter, r *http.Request) {
 			good(w)
 			flush(w)
@@ -74,9 +83,18 @@ func TestFaults(t *testing.T) {
 		}, want: Error{Reason: Failed, Detail: "answer cut short"}, wantCalls: 3, wantSick: true},
 		{name: "JSON broken off", fault: json(200, `{"name":"x`), want: Error{Reason: Garbage, Detail: "unexpected JSON"}, wantCalls: 1, wantSick: true},
 		{name: "JSON of another shape", fault: json(200, `{"name":[1]}`), want: Error{Reason: Garbage, Detail: "unexpected JSON"}, wantCalls: 1, wantSick: true},
-		{name: "empty", fault: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true},
-		{name: "a login page", fault: func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "text/html", "<html>") }, want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true},
-		{name: "huge, declared", fault: json(200, `"`+strings.Repeat("x", 2000)+`"`), want: Error{Reason: Garbage, Detail: "answer too large"}, wantCalls: 1, wantSick: true},
+		{
+			name: "empty", fault: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+			want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true,
+		},
+		{
+			name: "a login page", fault: func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "text/html", "<html>") },
+			want: Error{Reason: Garbage, Detail: "not JSON by its content type"}, wantCalls: 1, wantSick: true,
+		},
+		{
+			name: "huge, declared", fault: json(200, `"`+strings.Repeat("x", 2000)+`"`), want: Error{Reason: Garbage, Detail: "answer too large"}, wantCalls: 1,
+			wantSick: true,
+		},
 		{name: "huge, not declared", fault: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for r.Context().Err() == nil { // without end
@@ -89,8 +107,14 @@ func TestFaults(t *testing.T) {
 		{name: "redirect", fault: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, want: Error{Reason: Garbage, Status: 302, Detail: "redirect"}, wantCalls: 1, wantSick: true},
-		{name: "not found", fault: json(404, `{"error":{"code":"MELMASTOON.X.NOT_FOUND","message":"secret"}}`), want: Error{Reason: Failed, Status: 404, Code: "MELMASTOON.X.NOT_FOUND"}, wantCalls: 1},
-		{name: "refused with a code that is none", fault: json(409, `{"error":{"code":"guest ali@example.com"}}`), want: Error{Reason: Failed, Status: 409}, wantCalls: 1},
+		{
+			name: "not found", fault: json(404, `{"error":{"code":"MELMASTOON.X.NOT_FOUND","message":"secret"}}`),
+			want: Error{Reason: Failed, Status: 404, Code: "MELMASTOON.X.NOT_FOUND"}, wantCalls: 1,
+		},
+		{
+			name: "refused with a code that is none", fault: json(409, `{"error":{"code":"guest ali@example.com"}}`), want: Error{Reason: Failed, Status: 409},
+			wantCalls: 1,
+		},
 		{name: "too many requests", fault: json(429, `{}`), want: Error{Reason: Shed, Status: 429}, wantCalls: 1, wantSick: true},
 		{name: "internal error", fault: json(500, `{}`), want: Error{Reason: Failed, Status: 500}, wantCalls: 1, wantSick: true},
 		{name: "unavailable", fault: json(503, `{}`), want: Error{Reason: Failed, Status: 503}, wantCalls: 3, wantSick: true},

@@ -46,10 +46,19 @@ func TestRetriesAndHedges(t *testing.T) {
 		{name: "retried in vain", cfg: Config{Retries: 2}, script: script{{0, 502}}, want: Failed, wantStatus: 502, wantCalls: 3, wantTook: 90 * ms},
 		{name: "no retries", script: script{{0, 503}}, want: Failed, wantStatus: 503, wantCalls: 1},
 		{name: "not transient", cfg: Config{Retries: 1}, script: script{{0, 500}}, want: Failed, wantStatus: 500, wantCalls: 1},
-		{name: "not idempotent", cfg: Config{Retries: 1, HedgeAfter: ms}, post: true, script: script{{50 * ms, 503}}, want: Failed, wantStatus: 503, wantCalls: 1, wantTook: 50 * ms},
-		{name: "declared idempotent", cfg: Config{Retries: 1}, post: true, opts: []Option{Idempotent()}, script: script{{0, 503}, {0, 200}}, wantCalls: 2, wantTook: 30 * ms},
+		{
+			name: "not idempotent", cfg: Config{Retries: 1, HedgeAfter: ms}, post: true, script: script{{50 * ms, 503}}, want: Failed, wantStatus: 503,
+			wantCalls: 1, wantTook: 50 * ms,
+		},
+		{
+			name: "declared idempotent", cfg: Config{Retries: 1}, post: true, opts: []Option{Idempotent()}, script: script{{0, 503}, {0, 200}}, wantCalls: 2,
+			wantTook: 30 * ms,
+		},
 		{name: "no time for a retry", cfg: Config{Retries: 1}, script: script{{900 * ms, 503}}, want: Failed, wantStatus: 503, wantCalls: 1, wantTook: 900 * ms},
-		{name: "no time for a retry left by the caller", cfg: Config{Retries: 1}, budget: 100 * ms, script: script{{0, 503}}, want: Failed, wantStatus: 503, wantCalls: 1},
+		{
+			name: "no time for a retry left by the caller", cfg: Config{Retries: 1}, budget: 100 * ms, script: script{{0, 503}}, want: Failed, wantStatus: 503,
+			wantCalls: 1,
+		},
 		{name: "retry ends at the cap", cfg: Config{Retries: 1}, script: script{{0, 503}, {time.Hour, 200}}, want: Timeout, wantCalls: 2, wantTook: 1000 * ms},
 		{name: "ends at the cap", script: script{{time.Hour, 200}}, want: Timeout, wantCalls: 1, wantTook: 1000 * ms},
 		{name: "caller's deadline", budget: 300 * ms, script: script{{time.Hour, 200}}, want: Budget, wantCalls: 1, wantTook: 300 * ms},
@@ -57,15 +66,30 @@ func TestRetriesAndHedges(t *testing.T) {
 		{name: "hedge wins", cfg: Config{HedgeAfter: 100 * ms}, script: script{{900 * ms, 200}, {10 * ms, 200}}, wantCalls: 2, wantTook: 110 * ms},
 		{name: "hedge loses", cfg: Config{HedgeAfter: 100 * ms}, script: script{{150 * ms, 200}, {900 * ms, 200}}, wantCalls: 2, wantTook: 150 * ms},
 		{name: "fast enough", cfg: Config{HedgeAfter: 100 * ms}, script: script{{90 * ms, 200}}, wantCalls: 1, wantTook: 90 * ms},
-		{name: "a failure is not waited on", cfg: Config{HedgeAfter: 100 * ms}, script: script{{10 * ms, 500}}, want: Failed, wantStatus: 500, wantCalls: 1, wantTook: 10 * ms},
+		{
+			name: "a failure is not waited on", cfg: Config{HedgeAfter: 100 * ms}, script: script{{10 * ms, 500}}, want: Failed, wantStatus: 500, wantCalls: 1,
+			wantTook: 10 * ms,
+		},
 		{name: "first fails beside its hedge", cfg: Config{HedgeAfter: 100 * ms}, script: script{{150 * ms, 500}, {90 * ms, 200}}, wantCalls: 2, wantTook: 190 * ms},
 		{name: "hedge fails beside the first", cfg: Config{HedgeAfter: 100 * ms}, script: script{{150 * ms, 200}, {10 * ms, 500}}, wantCalls: 2, wantTook: 150 * ms},
-		{name: "refused by the hedge", cfg: Config{HedgeAfter: 100 * ms}, script: script{{900 * ms, 200}, {10 * ms, 404}}, want: Failed, wantStatus: 404, wantCalls: 2, wantTook: 110 * ms},
-		{name: "both fail", cfg: Config{HedgeAfter: 100 * ms}, script: script{{150 * ms, 500}, {90 * ms, 500}}, want: Failed, wantStatus: 500, wantCalls: 2, wantTook: 190 * ms},
+		{
+			name: "refused by the hedge", cfg: Config{HedgeAfter: 100 * ms}, script: script{{900 * ms, 200}, {10 * ms, 404}}, want: Failed, wantStatus: 404,
+			wantCalls: 2, wantTook: 110 * ms,
+		},
+		{
+			name: "both fail", cfg: Config{HedgeAfter: 100 * ms}, script: script{{150 * ms, 500}, {90 * ms, 500}}, want: Failed, wantStatus: 500, wantCalls: 2,
+			wantTook: 190 * ms,
+		},
 		{name: "both hang", cfg: Config{HedgeAfter: 100 * ms}, script: script{{time.Hour, 200}}, want: Timeout, wantCalls: 2, wantTook: 1000 * ms},
-		{name: "hedged, then retried", cfg: Config{HedgeAfter: 100 * ms, Retries: 1}, script: script{{150 * ms, 503}, {90 * ms, 503}, {0, 200}}, wantCalls: 3, wantTook: 220 * ms},
+		{
+			name: "hedged, then retried", cfg: Config{HedgeAfter: 100 * ms, Retries: 1}, script: script{{150 * ms, 503}, {90 * ms, 503}, {0, 200}}, wantCalls: 3,
+			wantTook: 220 * ms,
+		},
 		{name: "no place to spare", cfg: Config{HedgeAfter: 100 * ms, MaxConcurrent: 1}, script: script{{500 * ms, 200}}, wantCalls: 1, wantTook: 500 * ms},
-		{name: "no place to spare, and fails", cfg: Config{HedgeAfter: 100 * ms, MaxConcurrent: 1}, script: script{{500 * ms, 500}}, want: Failed, wantStatus: 500, wantCalls: 1, wantTook: 500 * ms},
+		{
+			name: "no place to spare, and fails", cfg: Config{HedgeAfter: 100 * ms, MaxConcurrent: 1}, script: script{{500 * ms, 500}}, want: Failed,
+			wantStatus: 500, wantCalls: 1, wantTook: 500 * ms,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -51,7 +51,9 @@ func ParseOrigins(list []string) (Origins, error) {
 		case isOrigin(text):
 			o.listed[text] = true
 		default:
-			errs = append(errs, fmt.Errorf("%q: want scheme://host or scheme://host:port as browsers send it, in lower case, without a wildcard, default port or path", text))
+			errs = append(
+				errs, fmt.Errorf("%q: want scheme://host or scheme://host:port as browsers send it, in lower case, without a wildcard, default port or path", text),
+			)
 		}
 	}
 	return o, errors.Join(errs...)
@@ -162,7 +164,10 @@ func (s *sharing) preflight(w *response) {
 }
 
 func errOrigin() error {
-	return bff.Errorf(bff.CodeOriginNotAllowed, "pages of this origin may not do this with their user's session: send the request from the service's own origin, or have the origin allowed")
+	return bff.Errorf(
+		bff.CodeOriginNotAllowed,
+		"pages of this origin may not do this with their user's session: send the request from the service's own origin, or have the origin allowed",
+	)
 }
 
 // checkSite refuses a change that a page of another site makes in its user's name,

@@ -65,7 +65,10 @@ func originServer(t *testing.T, origins ...string) *Server {
 	}
 	row.Pattern = "DELETE /thing"
 	routes = append(routes, row,
-		Route{Pattern: "POST /limited", Handle: func(http.ResponseWriter, *http.Request) error { return bff.Errorf(bff.CodeRateLimited, "wait") }, Kind: Change, Budget: time.Second, Body: 64, Limit: "a", Gate: "a"},
+		Route{
+			Pattern: "POST /limited", Handle: func(http.ResponseWriter, *http.Request) error { return bff.Errorf(bff.CodeRateLimited, "wait") }, Kind: Change,
+			Budget: time.Second, Body: 64, Limit: "a", Gate: "a",
+		},
 		Route{Pattern: "POST /internal", Handle: nothing, Kind: Internal, Budget: time.Second, Body: 64})
 	if err := s.Mount(routes...); err != nil {
 		t.Fatal(err)

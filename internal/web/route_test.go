@@ -55,7 +55,10 @@ func TestMountRefuses(t *testing.T) {
 		{"a change by GET", with(read, func(rt *Route) { rt.Kind = Change }), "kind: GET is no method of a change"},
 		{"telemetry by GET", with(read, func(rt *Route) { rt.Kind = Telemetry }), "kind: GET is no method of a telemetry"},
 		{"a private read by POST", with(change, func(rt *Route) { rt.Kind = PrivateRead }), "kind: POST is no method of a private read"},
-		{"a public read by DELETE", with(change, func(rt *Route) { rt.Pattern, rt.Kind, rt.Body = "DELETE /gift", PublicRead, 0 }), "kind: DELETE is no method of a public read"},
+		{
+			"a public read by DELETE", with(change, func(rt *Route) { rt.Pattern, rt.Kind, rt.Body = "DELETE /gift", PublicRead, 0 }),
+			"kind: DELETE is no method of a public read",
+		},
 		{"a private page on a CDN", with(read, func(rt *Route) { rt.Kind, rt.CDN = PrivateRead, true }), "only a public read"},
 		{"no method", with(read, func(rt *Route) { rt.Pattern = "/gifts" }), "pattern: want a method and a path"},
 		{"no path", with(read, func(rt *Route) { rt.Pattern = "GET gifts" }), "pattern: want a method and a path"},

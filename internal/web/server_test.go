@@ -64,7 +64,8 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) problem {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
 		t.Fatalf("not a problem document: %v: %q", err, w.Body)
 	}
-	if e := doc.Error; doc.Type != e.Type || doc.Title != e.Title || doc.Status != e.Status || doc.Detail != e.Detail || doc.Instance != e.Instance || e.Type == "" {
+	if e := doc.Error; doc.Type != e.Type || doc.Title != e.Title || doc.Status != e.Status || doc.Detail != e.Detail || doc.Instance != e.Instance ||
+		e.Type == "" {
 		t.Errorf("the members of RFC 9457 are not those of the error: %q", w.Body)
 	}
 	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
@@ -198,7 +199,9 @@ func TestHome(t *testing.T) {
 	t.Parallel()
 	const pages = "http://127.0.0.1:8080"
 	s := NewServer(Config{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: "test", Budget: time.Minute, Home: pages})
-	for request, want := range map[string]int{"GET /": http.StatusFound, "HEAD /": http.StatusFound, "POST /": http.StatusNotFound, "GET /tea": http.StatusNotFound} {
+	for request, want := range map[string]int{
+		"GET /": http.StatusFound, "HEAD /": http.StatusFound, "POST /": http.StatusNotFound, "GET /tea": http.StatusNotFound,
+	} {
 		method, path, _ := strings.Cut(request, " ")
 		w := ask(t, s, method, path, nil)
 		if at := w.Header().Get("Location"); w.Code != want || (at == pages) != (want == http.StatusFound) {

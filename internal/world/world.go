@@ -67,7 +67,9 @@ func (w World) Announce() (withdraw func() error, err error) {
 type NotRunningError struct{ Home string }
 
 func (e *NotRunningError) Error() string {
-	return fmt.Sprintf("no platform runs with its data in %s: start one with 'melmastoon up' or 'make run', or set "+WorldEnv+" to the directory of a running one", e.Home)
+	return fmt.Sprintf(
+		"no platform runs with its data in %s: start one with 'melmastoon up' or 'make run', or set "+WorldEnv+" to the directory of a running one", e.Home,
+	)
 }
 
 // Find reads the note of the platform that runs with this home; empty is that of

@@ -37,7 +37,10 @@ func TestAuditTables(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('\n')
 	for _, table := range audit.AuditTables() {
-		fmt.Fprintf(&b, "%s %s %s %s [%s] -%s\n", table.Name, table.Prefix, table.Moment, strings.TrimSuffix(table.Keep.String(), "0m0s"), table.Unsettled, table.Bookkeeping)
+		fmt.Fprintf(
+			&b, "%s %s %s %s [%s] -%s\n", table.Name, table.Prefix, table.Moment, strings.TrimSuffix(table.Keep.String(), "0m0s"), table.Unsettled,
+			table.Bookkeeping,
+		)
 		for i, c := range table.Columns {
 			if i > 0 {
 				b.WriteByte(' ')
@@ -185,7 +188,8 @@ func TestAuditKeys(t *testing.T) {
 	old := parse("old:" + seed(1))
 	sealed := began.Add(123456 * time.Microsecond)
 	head, err := old.Sign(tenant, 7, audit.Digest{0xab}, sealed)
-	if err != nil || head.KeyID != "old" || head.Seq != 7 || head.Tenant != tenant || !strings.HasPrefix(head.Hash, "ab00") || !head.SealedAt.Equal(bff.At(sealed).Time) {
+	if err != nil || head.KeyID != "old" || head.Seq != 7 || head.Tenant != tenant || !strings.HasPrefix(head.Hash, "ab00") ||
+		!head.SealedAt.Equal(bff.At(sealed).Time) {
 		t.Fatalf("%+v, %v", head, err)
 	}
 	both := parse(" new:"+seed(2)+" ", old.Public()[0])
@@ -235,7 +239,8 @@ func TestReadAuditHeads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := e.Envelope; in.Subject != string(backoffice.SubjectAuditSealed) || in.TenantID == nil || *in.TenantID != tenant.String() || !bytes.Contains(e.Payload, []byte(`"entries":3`)) {
+	if in := e.Envelope; in.Subject != string(backoffice.SubjectAuditSealed) || in.TenantID == nil || *in.TenantID != tenant.String() ||
+		!bytes.Contains(e.Payload, []byte(`"entries":3`)) {
 		t.Errorf("%+v %s", in, e.Payload)
 	}
 	exported, err := json.Marshal(head)

@@ -120,7 +120,9 @@ func TestShift(t *testing.T) {
 	want(s.act(d, "/folios/"+folio.String()+"/charges"+of, "", posting), http.StatusCreated, "entryId")
 	want(s.act(d, "/folios/"+folio.String()+"/refunds"+of, "", posting), http.StatusForbidden, "MFA_REQUIRED")
 	var factor struct{ AttestationID string }
-	if err := s.do(d, http.StatusOK, http.MethodPost, "/auth/mfa/step-up", map[string]string{"scope": "folio.refund", "resourceId": folio.String(), "code": "000000"}).Into(&factor); err != nil {
+	if err := s.do(d, http.StatusOK, http.MethodPost, "/auth/mfa/step-up", map[string]string{
+		"scope": "folio.refund", "resourceId": folio.String(), "code": "000000",
+	}).Into(&factor); err != nil {
 		t.Fatal(err)
 	}
 	want(s.act(d, "/folios/"+folio.String()+"/refunds"+of, factor.AttestationID, posting), http.StatusCreated, "entryId")
@@ -205,20 +207,26 @@ func (s *staff) searchFor(texts ...string) {
 	}
 	defer db.Close()
 	var tables []string
-	if err := db.QueryRow(ctx, `SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = 'bff_backoffice'`).Scan(&tables); err != nil || len(tables) < 10 {
+	if err := db.QueryRow(
+		ctx, `SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = 'bff_backoffice'`,
+	).Scan(&tables); err != nil || len(tables) < 10 {
 		s.t.Fatal(tables, err)
 	}
 	rows := map[string]int{}
 	for _, table := range tables {
 		for _, text := range texts {
 			var all, hits int
-			if err := db.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE x::text LIKE '%' || $1 || '%') FROM bff_backoffice.`+table+` x`, text).Scan(&all, &hits); err != nil || hits > 0 {
+			if err := db.QueryRow(
+				ctx, `SELECT count(*), count(*) FILTER (WHERE x::text LIKE '%' || $1 || '%') FROM bff_backoffice.`+table+` x`, text,
+			).Scan(&all, &hits); err != nil || hits > 0 {
 				s.t.Errorf("%s has %q in %d rows, %v", table, text, hits, err)
 			}
 			rows[table] = all
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"ai_decision_log": 1, "alert_ack_log": 1}, map[string]int{"ai_decision_log": rows["ai_decision_log"], "alert_ack_log": rows["alert_ack_log"]}); diff != "" || rows["outbox"] < 6 {
+	if diff := cmp.Diff(map[string]int{
+		"ai_decision_log": 1, "alert_ack_log": 1,
+	}, map[string]int{"ai_decision_log": rows["ai_decision_log"], "alert_ack_log": rows["alert_ack_log"]}); diff != "" || rows["outbox"] < 6 {
 		s.t.Errorf("%s, outbox %d", diff, rows["outbox"])
 	}
 	var decided int

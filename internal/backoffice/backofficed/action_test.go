@@ -304,14 +304,20 @@ func TestActionInput(t *testing.T) {
 		{decide, `{"outcome":"modified"}`, "modifiedDelta"},
 		{decide, `{"outcome":"modified","modifiedDelta":{}}`, "modifiedDelta"},
 		{decide, `{"outcome":"accepted","modifiedDelta":{"a":1}}`, "modifiedDelta"},
-		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":1e131071,"b":[1E-99999,"a\u0000b"],"c":{"d":1e16}}}`, "modifiedDelta.b[0] modifiedDelta.b[1] modifiedDelta.c.d modifiedDelta.ratePercent"},
+		{
+			decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":1e131071,"b":[1E-99999,"a\u0000b"],"c":{"d":1e16}}}`,
+			"modifiedDelta.b[0] modifiedDelta.b[1] modifiedDelta.c.d modifiedDelta.ratePercent",
+		},
 		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":"4","guest":"Ahmad.Karimi"}}`, "modifiedDelta.guest modifiedDelta.ratePercent"},
 		{decide, `{"outcome":"modified","modifiedDelta":{"ratePercent":4,"ratePercent":40}}`, "modifiedDelta.ratePercent"},
 		{decide, `{"outcome":"accepted","outcome":"rejected"}`, "outcome"},
 		{folio + "/charges", `{"amount":{"minor":"5","minor":"500000","currency":"AFN"},"amount":{"minor":"5","currency":"AFN"}}`, "amount amount.minor"},
 		{"/alerts/alr_2/acknowledge", `{"notes":"a","notes":"b"}`, "notes"},
 		{decide, `{"outcome":"modified","modifiedDelta":{"a":{"note":"Zarghuna Ahmadzai"},"b":["x y"]}}`, "modifiedDelta.a.note modifiedDelta.b[0]"},
-		{decide, `{"outcome":"modified","modifiedDelta":{"a":"` + strings.Repeat("x", 100) + `","l":[` + strings.Repeat(`"abcdefgh",`, 400) + `1]}}`, "modifiedDelta"},
+		{
+			decide, `{"outcome":"modified","modifiedDelta":{"a":"` + strings.Repeat("x", 100) + `","l":[` + strings.Repeat(`"abcdefgh",`, 400) + `1]}}`,
+			"modifiedDelta",
+		},
 		{"/alerts/alr_2/acknowledge", `{"notes":7,"category":"power"}`, "category notes"},
 	} {
 		w := f.send(0, s.keyed(base+test.path+"?propertyId="+house, test.body))
@@ -374,7 +380,10 @@ func TestDecide(t *testing.T) {
 	f.employ("opt_karim", backoffice.Housekeeper)
 	a, b := f.sender("opt_parwana"), f.sender("opt_karim")
 	path := base + "/ai/suggestions/sug_2/decide?propertyId=" + house
-	requests := []*request{a.keyed(path, `{"outcome":"accepted","notes":"`+strings.Repeat("ü", 300)+`"}`), b.keyed(path, `{"outcome":"modified","modifiedDelta":{"ratePercent":4}}`)}
+	requests := []*request{
+		a.keyed(path, `{"outcome":"accepted","notes":"`+strings.Repeat("ü", 300)+`"}`),
+		b.keyed(path, `{"outcome":"modified","modifiedDelta":{"ratePercent":4}}`),
+	}
 	codes := make([]string, 2)
 	var wg sync.WaitGroup
 	for i, r := range requests {

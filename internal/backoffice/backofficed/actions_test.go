@@ -181,20 +181,28 @@ func (f *killedFleet) recordedLock(r ready, told []byte) {
 		f.t.Fatalf("%s: %s", r.call.Path, told)
 	}
 	request := requestOf(r.call.IdempotencyKey)
-	for f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused' AND settled_at IS NOT NULL`, request) == 0 {
+	for f.counted(
+		`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused' AND settled_at IS NOT NULL`,
+		request,
+	) == 0 {
 		f.retry("audit of " + r.call.Path)
 	}
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`, request); n != 1 {
 		f.t.Errorf("%s: %d audit rows", r.call.Path, n)
 	}
-	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND outcome = 'success' AND error_code IS NULL`, request); n != 1 {
+	if n := f.counted(
+		`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND outcome = 'success' AND error_code IS NULL`, request,
+	); n != 1 {
 		f.t.Errorf("%s: the audit says something else than success", r.call.Path)
 	}
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.operator_activity AS a JOIN bff_backoffice.lock_action_proxy_audit AS l ON a.id = ANY (l.activity_ids)
 		WHERE l.upstream_request_id = $1 AND l.state <> 'refused' AND a.outcome <> 'success'`, request); n != 0 {
 		f.t.Errorf("%s: %d activities did not end well", r.call.Path, n)
 	}
-	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject = 'melmastoon.bff.backoffice.lock_action.proxied.v1' AND payload->>'auditId' = $1`, receipt.AuditID); n != 1 {
+	if n := f.counted(
+		`SELECT count(*) FROM bff_backoffice.outbox WHERE subject = 'melmastoon.bff.backoffice.lock_action.proxied.v1' AND payload->>'auditId' = $1`,
+		receipt.AuditID,
+	); n != 1 {
 		f.t.Errorf("%s: %d events", r.call.Path, n)
 	}
 }
@@ -224,7 +232,10 @@ func (f *killedFleet) recordedProxy(r ready, _ []byte) {
 func (f *killedFleet) recordedMark(r ready, _ []byte) {
 	f.t.Helper()
 	f.activities(r)
-	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE subject IN ($1, $2) AND envelope->>'deviceId' = $3`, sim.TopicDecided, sim.TopicAcknowledged, r.device); n != 1 {
+	if n := f.counted(
+		`SELECT count(*) FROM bff_backoffice.outbox WHERE subject IN ($1, $2) AND envelope->>'deviceId' = $3`, sim.TopicDecided, sim.TopicAcknowledged,
+		r.device,
+	); n != 1 {
 		f.t.Errorf("%s: %d events", r.call.Path, n)
 	}
 }

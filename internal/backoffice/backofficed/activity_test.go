@@ -50,7 +50,10 @@ func meetActivity(f *front, s *sender, send func(*request, int)) {
 	if err := json.Unmarshal(s.get(page).Body.Bytes(), &doc); err != nil {
 		f.tb.Fatal(err)
 	}
-	send(s.request(http.MethodGet, base+page+"&resource=reservation:rsv_1&operatorId=opt_karim&from=2026-11-17T00:00:00Z&to=2026-11-18T00:00:00Z", ""), http.StatusOK)
+	send(
+		s.request(http.MethodGet, base+page+"&resource=reservation:rsv_1&operatorId=opt_karim&from=2026-11-17T00:00:00Z&to=2026-11-18T00:00:00Z", ""),
+		http.StatusOK,
+	)
 	send(s.request(http.MethodGet, base+page+"&cursor="+doc.NextCursor, ""), http.StatusOK)
 	send(s.request(http.MethodGet, base+page+"x&cursor=x", ""), http.StatusBadRequest)
 	send(f.sender("opt_nadia").request(http.MethodGet, base+page, ""), http.StatusForbidden)

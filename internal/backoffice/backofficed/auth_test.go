@@ -40,13 +40,15 @@ func TestRefresh(t *testing.T) {
 		"a proof as for others": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.proof.AccessToken = s.token() }, "OK"}, // with ath
 		"no token":              {good, nil, `{}`, nil, "VALIDATION_FAILED"},
 		"no JSON":               {good, nil, `x`, nil, "VALIDATION_FAILED"},
-		"a long key":            {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Idempotency-Key", strings.Repeat("k", 129)) }, "VALIDATION_FAILED"},
-		"no device":             {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { delete(r.header, "X-Device-Id") }, "VALIDATION_FAILED"},
-		"no proof":              {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.noProof = true }, "DPOP_INVALID"},
-		"another method":        {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.proof.Method = "GET" }, "DPOP_INVALID"},
-		"a replay":              {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { f.send(0, r) }, "DPOP_REPLAYED"},
-		"reused":                {good, &bff.Error{Code: bff.CodeSessionRevoked}, `{"refreshToken":"rft_1"}`, nil, "SESSION_REVOKED"},
-		"iam is away":           {good, &bff.Error{Code: bff.CodeUpstreamTimeout}, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_TIMEOUT"},
+		"a long key": {
+			good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Idempotency-Key", strings.Repeat("k", 129)) }, "VALIDATION_FAILED",
+		},
+		"no device":      {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { delete(r.header, "X-Device-Id") }, "VALIDATION_FAILED"},
+		"no proof":       {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.noProof = true }, "DPOP_INVALID"},
+		"another method": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.proof.Method = "GET" }, "DPOP_INVALID"},
+		"a replay":       {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { f.send(0, r) }, "DPOP_REPLAYED"},
+		"reused":         {good, &bff.Error{Code: bff.CodeSessionRevoked}, `{"refreshToken":"rft_1"}`, nil, "SESSION_REVOKED"},
+		"iam is away":    {good, &bff.Error{Code: bff.CodeUpstreamTimeout}, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_TIMEOUT"},
 		// What iam would give to another key or device stays here.
 		"for another key":    {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.by = thief.device }, "DEVICE_MISMATCH"},
 		"for another device": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Device-Id", thief.device.ID()) }, "DEVICE_MISMATCH"},

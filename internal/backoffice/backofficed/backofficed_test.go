@@ -146,7 +146,9 @@ func TestCommands(t *testing.T) {
 	}
 	relay.Kill()
 	id := s.add(requests)
-	if _, err := jobs.Exec(testkit.Context(t), `UPDATE bff_backoffice.outbox SET dlq = true, attempts = 10, last_error = 'refused' WHERE published_at IS NULL`); err != nil {
+	if _, err := jobs.Exec(
+		testkit.Context(t), `UPDATE bff_backoffice.outbox SET dlq = true, attempts = 10, last_error = 'refused' WHERE published_at IS NULL`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.run("dlq", "list"); !strings.Contains(got, id) || !strings.Contains(got, "refused") {
@@ -284,7 +286,10 @@ func TestJobs(t *testing.T) {
 	if strings.Count(letters, "refused") != 1 || strings.Count(s.run("dlq", "list"), "refused") != 1 {
 		t.Errorf("dead letters: %s", letters)
 	}
-	for table, want := range map[string]int{"outbox WHERE subject = 's'": 2, "operator_activity": 0, "audit_chain": 1, "audit_heads": 1, "outbox_archive": 2, "inbox": 1, "idempotency": 1, "offline_action_queue_hints": 1} {
+	for table, want := range map[string]int{
+		"outbox WHERE subject = 's'": 2, "operator_activity": 0, "audit_chain": 1, "audit_heads": 1, "outbox_archive": 2, "inbox": 1, "idempotency": 1,
+		"offline_action_queue_hints": 1,
+	} {
 		var got int
 		if err := super.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.`+table).Scan(&got); err != nil || got != want {
 			t.Errorf("%s has %d rows, %v; want %d", table, got, err, want)
@@ -295,7 +300,9 @@ func TestJobs(t *testing.T) {
 		t.Errorf("replay from the archive: %q", got)
 	}
 	var payload string
-	if err := super.QueryRow(ctx, `SELECT payload FROM bff_backoffice.outbox WHERE NOT dlq AND published_at IS NULL AND subject = 's'`).Scan(&payload); err != nil || payload != `{"n": 1}` {
+	if err := super.QueryRow(
+		ctx, `SELECT payload FROM bff_backoffice.outbox WHERE NOT dlq AND published_at IS NULL AND subject = 's'`,
+	).Scan(&payload); err != nil || payload != `{"n": 1}` {
 		t.Errorf("back from the archive: %s, %v", payload, err)
 	}
 }

@@ -134,7 +134,9 @@ func TestProofKeysAfterABlackout(t *testing.T) {
 
 	var all []*blackoutCharge
 	for i := range charges {
-		c := &blackoutCharge{operator: fmt.Sprintf("opt_%d", i), path: base + "/folios/" + bff.NewID(bff.PrefixFolio, f.clock()).String() + "/charges?propertyId=" + house}
+		c := &blackoutCharge{
+			operator: fmt.Sprintf("opt_%d", i), path: base + "/folios/" + bff.NewID(bff.PrefixFolio, f.clock()).String() + "/charges?propertyId=" + house,
+		}
 		f.employ(c.operator, backoffice.FrontDesk)
 		if chance.IntN(4) > 0 {
 			c.off = wrong()

@@ -211,7 +211,9 @@ func TestOfflineHints(t *testing.T) {
 		t.Errorf("%s, want %s", w.Body, want)
 	}
 	queued := bff.At(time.Date(2026, 11, 17, 11, 2, 0, 0, time.UTC))
-	if diff := cmp.Diff([]device.Hint{{ID: "q-17", Kind: "check_in", ResourceID: "rsv_1", Count: 1, QueuedAt: &queued}, {Kind: "charge", Count: 2}}, r.Hints); diff != "" {
+	if diff := cmp.Diff([]device.Hint{
+		{ID: "q-17", Kind: "check_in", ResourceID: "rsv_1", Count: 1, QueuedAt: &queued}, {Kind: "charge", Count: 2},
+	}, r.Hints); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -33,7 +33,10 @@ type deviceCount struct {
 }
 
 func newDeviceCount(db *pgxpool.Pool, namespace string) *deviceCount {
-	return &deviceCount{db: db, desc: prometheus.NewDesc(namespace+"_device_status_count", "Devices of all tenants by status, counted once a minute.", []string{"status"}, nil)}
+	return &deviceCount{
+		db:   db,
+		desc: prometheus.NewDesc(namespace+"_device_status_count", "Devices of all tenants by status, counted once a minute.", []string{"status"}, nil),
+	}
 }
 
 // Describe implements prometheus.Collector.

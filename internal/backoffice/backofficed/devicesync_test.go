@@ -63,7 +63,8 @@ func TestDeviceSync(t *testing.T) {
 		SyncSessionToken, SyncBaseURL string
 		CursorVersion                 int
 	}
-	if err := shaken.Into(&h); err != nil || shaken.Status != http.StatusOK || strings.Count(h.SyncSessionToken, ".") != 2 || h.SyncBaseURL != "https://sync.example" {
+	if err := shaken.Into(&h); err != nil || shaken.Status != http.StatusOK || strings.Count(h.SyncSessionToken, ".") != 2 ||
+		h.SyncBaseURL != "https://sync.example" {
 		t.Fatalf("%d %s", shaken.Status, shaken.Body)
 	}
 
@@ -76,7 +77,10 @@ func TestDeviceSync(t *testing.T) {
 	for i := range statuses {
 		both.Go(func() {
 			key := strings.TrimPrefix(bff.NewID(bff.PrefixRequest, time.Now()).String(), "req_")
-			move := desk.Call{Method: http.MethodPost, Path: "/sync/cursor", IdempotencyKey: key, Body: map[string]any{"expectedVersion": h.CursorVersion, "pullCursor": fmt.Sprint("p", i)}}
+			move := desk.Call{
+				Method: http.MethodPost, Path: "/sync/cursor", IdempotencyKey: key,
+				Body: map[string]any{"expectedVersion": h.CursorVersion, "pullCursor": fmt.Sprint("p", i)},
+			}
 			first := s.settled(d, move)
 			if again := s.settled(d, move); again.Status != first.Status {
 				t.Errorf("repeated: %d %s, first %d", again.Status, again.Body, first.Status)
@@ -117,7 +121,9 @@ func TestDeviceSync(t *testing.T) {
 	for range 2 {
 		s.run("jobs", "device-status-sweep")
 	}
-	if diff := cmp.Diff(map[string]int{"online": 1, "offline": 2}, counts(t, super, `SELECT status, count(*) FROM bff_backoffice.device_sync_status GROUP BY 1`)); diff != "" {
+	if diff := cmp.Diff(
+		map[string]int{"online": 1, "offline": 2}, counts(t, super, `SELECT status, count(*) FROM bff_backoffice.device_sync_status GROUP BY 1`),
+	); diff != "" {
 		t.Error(diff)
 	}
 	s.settled(d, beat)

@@ -68,7 +68,9 @@ func (c *Config) distinct(context.Context) ([]doctor.Finding, error) {
 		for _, key := range ring.keys {
 			switch other, used := names[key.Reveal()]; {
 			case used && other == ring.name:
-				found = append(found, doctor.Doubtful("put the new key first and the old one behind it", "%s: the same key stands there twice, so that nothing was rotated", ring.name)...)
+				found = append(found, doctor.Doubtful(
+					"put the new key first and the old one behind it", "%s: the same key stands there twice, so that nothing was rotated", ring.name,
+				)...)
 			case used:
 				found = append(found, doctor.Doubtful("give each a secret of its own", "%s and %s share a secret", other, ring.name)...)
 			}

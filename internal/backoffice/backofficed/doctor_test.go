@@ -291,7 +291,8 @@ func (c *clinic) testPlaces(t *testing.T) {
 	for _, f := range found {
 		seen[f.Area+": "+f.Check] = string(f.Verdict)
 	}
-	if seen["upstreams: lock"] != "wrong" || seen["redis cache: server"] != "wrong" || seen["configuration: settings"] == "" || seen["keys: nonce-keys, sync-keys and pepper"] == "" {
+	if seen["upstreams: lock"] != "wrong" || seen["redis cache: server"] != "wrong" || seen["configuration: settings"] == "" ||
+		seen["keys: nonce-keys, sync-keys and pepper"] == "" {
 		t.Errorf("with a server that hangs: %v", seen)
 	}
 }

@@ -118,7 +118,10 @@ func (h *houseFake) value(from board.Source, at board.Place) any {
 		return board.Linen{CleanSets: 4, SetsPerDay: 2, RunwayDays: 2}
 	case board.SourceWorkOrders:
 		return []board.WorkOrder{
-			{WorkOrderID: "wko_1", RoomNumber: "204", Title: "Leaking tap", Severity: "high", Status: "open", BlocksRoom: true, OpenedAt: bff.At(at.Date.Time()), Version: 1},
+			{
+				WorkOrderID: "wko_1", RoomNumber: "204", Title: "Leaking tap", Severity: "high", Status: "open", BlocksRoom: true, OpenedAt: bff.At(at.Date.Time()),
+				Version: 1,
+			},
 			{WorkOrderID: "wko_2", Title: "Generator filter", Severity: "low", Status: "resolved", OpenedAt: bff.At(at.Date.Time()), Version: 1},
 		}
 	case board.SourceFolios:

@@ -35,7 +35,9 @@ func (f *front) furnish() {
 	n.add(inbox.Alerts, f.tenant, "alr_2", at.Add(time.Hour), ``)
 	n.with(func() {
 		n.marks[inboxOf(inbox.Suggestions, f.tenant, firstSuggestion)] = []inbox.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute), Outcome: inbox.Accepted}}
-		n.marks[inboxOf(inbox.Alerts, f.tenant, firstAlert)] = []inbox.Mark{{Operator: "opt_parwana", At: at.Add(time.Minute)}, {Operator: "opt_karim", At: at.Add(2 * time.Minute)}}
+		n.marks[inboxOf(inbox.Alerts, f.tenant, firstAlert)] = []inbox.Mark{
+			{Operator: "opt_parwana", At: at.Add(time.Minute)}, {Operator: "opt_karim", At: at.Add(2 * time.Minute)},
+		}
 	})
 }
 
@@ -86,7 +88,9 @@ func TestInboxShowsWhatWasDone(t *testing.T) {
 	if !strings.Contains(w.Body.String(), `"aiProvenance":`+provenance) {
 		t.Errorf("provenance was touched: %s", w.Body)
 	}
-	if want := (map[string]string{"outcome": "accepted", "decidedBy": "opt_parwana", "decidedAt": "2026-11-17T06:01:00.000Z"}); !cmp.Equal(want, doc.Items[1].Decision) {
+	if want := (map[string]string{
+		"outcome": "accepted", "decidedBy": "opt_parwana", "decidedAt": "2026-11-17T06:01:00.000Z",
+	}); !cmp.Equal(want, doc.Items[1].Decision) {
 		t.Errorf("%v", doc.Items[1].Decision)
 	}
 	if doc.Items[1].InboxEntryID != "aim_01M7MK9ZTR35B5VXC99GJ5AM9A" || doc.Total != 2 || doc.Stale || doc.AsOf != nil || len(doc.Degraded) > 0 {
@@ -96,7 +100,8 @@ func TestInboxShowsWhatWasDone(t *testing.T) {
 	if diff := cmp.Diff([]string{"alr_2 open", firstAlert + " acknowledged"}, alerts.ids()); diff != "" {
 		t.Error(diff)
 	}
-	if a := alerts.Items[1]; !*a.Acknowledged || len(a.Acknowledgements) != 2 || a.Acknowledgements[1]["acknowledgedBy"] != "opt_karim" || *alerts.Items[0].Acknowledged {
+	if a := alerts.Items[1]; !*a.Acknowledged || len(a.Acknowledgements) != 2 || a.Acknowledgements[1]["acknowledgedBy"] != "opt_karim" ||
+		*alerts.Items[0].Acknowledged {
 		t.Errorf("%+v", alerts.Items)
 	}
 	for path, want := range map[string][]string{
@@ -183,7 +188,9 @@ func TestInboxOfTheWholeScope(t *testing.T) {
 		}
 	}
 	raise("alr_new", other)
-	if err := backofficecache.NewInvalidator(f.stores[1]).Invalidate(t.Context(), f.tenant, bff.MustParseID(bff.PrefixProperty, other), backoffice.PartAlertInbox); err != nil {
+	if err := backofficecache.NewInvalidator(f.stores[1]).Invalidate(
+		t.Context(), f.tenant, bff.MustParseID(bff.PrefixProperty, other), backoffice.PartAlertInbox,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := count("opt_owner"); got != 4 {
@@ -248,7 +255,9 @@ func TestInboxWithoutItsParts(t *testing.T) {
 	readInboxDoc(t, s.get(path))
 	n.with(func() { n.lost = errors.New("connection refused") })
 	doc := readInboxDoc(t, s.get(path))
-	if diff := cmp.Diff([]backofficehttp.Missing{{Part: "acknowledgements", Reason: "store"}}, doc.Degraded); diff != "" || doc.Items[1].Acknowledged != nil || doc.Items[1].Status != "open" {
+	if diff := cmp.Diff([]backofficehttp.Missing{
+		{Part: "acknowledgements", Reason: "store"},
+	}, doc.Degraded); diff != "" || doc.Items[1].Acknowledged != nil || doc.Items[1].Status != "open" {
 		t.Errorf("%+v %s", doc, diff)
 	}
 	n.with(func() { n.lost, n.err = nil, errAway })

@@ -201,7 +201,9 @@ func (f *killedFleet) newTill(device *desk.Device) *till {
 	d := new(till)
 	d.at.Store(f.survivor)
 	var err error
-	if d.Client, err = desk.New(desk.Config{BackofficeURL: "http://" + publicHost, IAMURL: f.SimURL + "/iam", Device: device, HTTP: &http.Client{Transport: d}}); err != nil {
+	if d.Client, err = desk.New(desk.Config{
+		BackofficeURL: "http://" + publicHost, IAMURL: f.SimURL + "/iam", Device: device, HTTP: &http.Client{Transport: d},
+	}); err != nil {
 		f.t.Fatal(err)
 	}
 	return d

@@ -125,7 +125,10 @@ func TestLockActions(t *testing.T) {
 		{name: "out of scope", action: "issue", change: func(r *request) { r.header.Set("X-Property-Id", other) }, want: "PROPERTY_SCOPE_DENIED"},
 		{name: "two properties", action: "issue", change: func(r *request) { r.path += "?propertyId=" + other; r.proof.URL += "" }, want: "VALIDATION_FAILED"},
 		{name: "no second factor", action: "revoke", change: func(r *request) { r.header.Del("X-Mfa-Attestation") }, want: "MFA_REQUIRED"},
-		{name: "another's second factor", action: "revoke", change: func(r *request) { r.header.Set("X-Mfa-Attestation", "mfa_01JXG9KMGRC638MD0V7C0ZPD0W") }, want: "MFA_ATTESTATION_INVALID"},
+		{
+			name: "another's second factor", action: "revoke", change: func(r *request) { r.header.Set("X-Mfa-Attestation", "mfa_01JXG9KMGRC638MD0V7C0ZPD0W") },
+			want: "MFA_ATTESTATION_INVALID",
+		},
 		{name: "for another reservation", action: "revoke", change: func(r *request) {
 			r.header.Set("X-Mfa-Attestation", s.attest(backoffice.ScopeLockRevoke, "rsv_01JXG9KMGRC638MD0V7C0ZPD0X"))
 		}, want: "MFA_ATTESTATION_INVALID"},

@@ -97,7 +97,9 @@ func TestSlowVendorHoldsUpNoOtherTenant(t *testing.T) {
 		left := map[bff.ID]int{}
 		for tenant := range rows {
 			var n int
-			if err := super.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE tenant_id = $1 AND settled_at IS NULL`, tenant.UUID()).Scan(&n); err != nil {
+			if err := super.QueryRow(
+				ctx, `SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE tenant_id = $1 AND settled_at IS NULL`, tenant.UUID(),
+			).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			left[tenant] = n

@@ -204,7 +204,9 @@ func TestLostTierForgetsNobody(t *testing.T) {
 			f.advance(time.Second)
 			caller := revoked.caller()
 			if err := errors.Join(
-				f.accesses[0].Revoke(t.Context(), identity.Revocation{Tenant: f.tenant, Device: caller.Device, Reason: "stolen", At: f.clock()}, backoffice.Occasion{}, f.clock()),
+				f.accesses[0].Revoke(t.Context(), identity.Revocation{
+					Tenant: f.tenant, Device: caller.Device, Reason: "stolen", At: f.clock(),
+				}, backoffice.Occasion{}, f.clock()),
 			); err != nil {
 				t.Fatal(err)
 			}

@@ -76,7 +76,10 @@ func (n *neighbours) add(of inbox.Inbox, tenant bff.ID, id string, at time.Time,
 	defer n.mu.Unlock()
 	key := inboxOf(of, tenant, house)
 	name := map[inbox.Inbox]string{inbox.Suggestions: "suggestionId", inbox.Alerts: "alertId"}[of]
-	e := inbox.Entry{ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at, Body: []byte(`{"` + name + `":"` + id + `"` + more)}
+	e := inbox.Entry{
+		ID: id, Property: bff.MustParseID(bff.PrefixProperty, house), Category: "power", Severity: "warning", Status: "open", At: at,
+		Body: []byte(`{"` + name + `":"` + id + `"` + more),
+	}
 	n.inbox[key] = append(n.inbox[key], e)
 	inbox.SortInbox(n.inbox[key])
 }
@@ -281,7 +284,9 @@ func (n *neighbours) open(f *front, store *cache.Store, news *backoffice.Envelop
 	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, n)
 	cfg.Inboxes = inbox.NewInboxes(mirrors, n)
 	cfg.Inboxes.MarksTimeout = time.Minute
-	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock})
+	cfg.Settings = device.NewSettings(device.SettingsConfig{
+		Reader: reader, Writer: n, Mutations: n, News: news, Notices: f.streams[len(f.streams)-1].notices, Now: f.clock,
+	})
 	cfg.Shortcuts, cfg.Activities = shortcuts, n
 	return errors.Join(err1, err2, err3)
 }

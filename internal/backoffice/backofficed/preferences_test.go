@@ -352,7 +352,13 @@ func TestShortcuts(t *testing.T) {
 	if before["reservation.checkIn"].Keys != "Mod+Enter" || !strings.HasPrefix(theme, "thv_") || len(missing) > 0 {
 		t.Errorf("%v %s %v", before["reservation.checkIn"], theme, missing)
 	}
-	readPreferences(t, f.send(0, s.putPreferences(1, `{"payload":{"keyboardShortcuts":{"reservation.checkIn":"mod+SPACE","folio.open":"mod+e","go.nowhere":"X","view.refresh":null}}}`)))
+	readPreferences(
+		t,
+		f.send(
+			0,
+			s.putPreferences(1, `{"payload":{"keyboardShortcuts":{"reservation.checkIn":"mod+SPACE","folio.open":"mod+e","go.nowhere":"X","view.refresh":null}}}`),
+		),
+	)
 	if got := codeOf(f.send(0, s.putPreferences(2, `{"payload":{"keyboardShortcuts":{"lock.issueKey":"enter+mod"}}}`))); got != "VALIDATION_FAILED" {
 		t.Errorf("the key first: %s", got)
 	}
@@ -374,7 +380,9 @@ func TestShortcuts(t *testing.T) {
 	f.instances = nil
 	f.start(f.client)
 	bare, theme, missing := read()
-	if diff := cmp.Diff([]backofficehttp.Missing{{Part: "preferences", Reason: "upstream"}}, missing); diff != "" || theme != "" || bare["view.refresh"].Keys != "F5" {
+	if diff := cmp.Diff([]backofficehttp.Missing{
+		{Part: "preferences", Reason: "upstream"},
+	}, missing); diff != "" || theme != "" || bare["view.refresh"].Keys != "F5" {
 		t.Errorf("%s %q %+v", diff, theme, bare["view.refresh"])
 	}
 }

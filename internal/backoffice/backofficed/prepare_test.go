@@ -43,7 +43,9 @@ func (f *killedFleet) prepareLock(d *till, action lock.Action) ready {
 	if action == lock.RevokeKey {
 		header.Set("X-Mfa-Attestation", f.factor(d, "lock.revoke", reservation))
 	}
-	call := desk.Call{Method: http.MethodPost, Path: path + string(action) + "-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}
+	call := desk.Call{
+		Method: http.MethodPost, Path: path + string(action) + "-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID(),
+	}
 	return ready{call: call, routes: []string{"/keys/" + string(action)}, executed: func() (n int) {
 		f.t.Helper()
 		var doc struct {

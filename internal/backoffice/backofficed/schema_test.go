@@ -124,7 +124,9 @@ func TestEventsFollowTheirSchemas(t *testing.T) {
 	if err := f.outbox.Record(testkit.Context(t), nil, lost, sealedEvent(t, f)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{
+		Tenant: f.tenant, Reason: "test", At: f.clock(),
+	}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	var want []string

@@ -568,7 +568,9 @@ func TestSessionsOnACluster(t *testing.T) {
 	if got := codeOf(b.from(1, http.MethodPost, "/auth/mfa/step-up", `{"scope":"folio.refund","code":"000000"}`)); got != "OK" {
 		t.Errorf("step up: %s", got)
 	}
-	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{
+		Tenant: f.tenant, Reason: "test", At: f.clock(),
+	}, backoffice.Occasion{}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	if got := codeOf(b.from(1, http.MethodGet, "/session", "")); got != "SESSION_REVOKED" {

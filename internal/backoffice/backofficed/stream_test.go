@@ -198,7 +198,9 @@ func TestStreamAcrossInstances(t *testing.T) {
 	if e := l.next(); e.name != "ready" || !strings.Contains(e.data, `"alerts":"`) {
 		t.Fatalf("first event %+v", e)
 	}
-	f.tell(1, backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "alert.raised", Property: bff.MustParseID(bff.PrefixProperty, house), CausedBy: "req_1", Data: number("1")})
+	f.tell(1, backoffice.Notice{
+		Channel: backoffice.ChannelAlerts, Type: "alert.raised", Property: bff.MustParseID(bff.PrefixProperty, house), CausedBy: "req_1", Data: number("1"),
+	})
 	e := l.next()
 	if want := `"type":"alert.raised"`; e.name != "alerts" || !strings.Contains(e.data, want) || !strings.Contains(e.data, `"causedBy":"req_1"`) {
 		t.Fatalf("event %+v", e)
@@ -299,7 +301,9 @@ func TestForceLogoutEndsStreams(t *testing.T) {
 	ctx := testkit.Context(t)
 	for name, end := range map[string]func(s *sender) string{
 		"revoked": func(s *sender) string {
-			err := f.accesses[1].Revoke(ctx, identity.Revocation{Tenant: f.tenant, Operator: "opt_1", Reason: "lost laptop", At: f.clock()}, backoffice.Occasion{}, f.clock())
+			err := f.accesses[1].Revoke(ctx, identity.Revocation{
+				Tenant: f.tenant, Operator: "opt_1", Reason: "lost laptop", At: f.clock(),
+			}, backoffice.Occasion{}, f.clock())
 			if err != nil {
 				t.Error(err)
 			}

@@ -113,7 +113,9 @@ func TestStreamOnACluster(t *testing.T) {
 	}
 	f.compared(1)
 	f.advance(time.Second)
-	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{Tenant: f.tenant, Reason: "test", At: f.clock()}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
+	if err := f.accesses[0].Revoke(testkit.Context(t), identity.Revocation{
+		Tenant: f.tenant, Reason: "test", At: f.clock(),
+	}, backoffice.Occasion{Causation: "x"}, f.clock()); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range senders {

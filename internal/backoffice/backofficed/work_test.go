@@ -86,7 +86,9 @@ func TestWorkOfOthersNeedsNoSettings(t *testing.T) {
 func TestLakeAtAnEndpoint(t *testing.T) {
 	testkit.SetManifest(t, "kubernetes/work/bff-backoffice")
 	t.Setenv("BFF_BACKOFFICE_LAKE_URL", "gs://lake?endpoint=http://127.0.0.1:4443")
-	if _, err := service.Parse(Identity(), &commands{}, []string{"work"}); err == nil || !strings.Contains(err.Error(), "BFF_BACKOFFICE_LAKE_URL: endpoint is for tests") {
+	if _, err := service.Parse(
+		Identity(), &commands{}, []string{"work"},
+	); err == nil || !strings.Contains(err.Error(), "BFF_BACKOFFICE_LAKE_URL: endpoint is for tests") {
 		t.Errorf("a lake at an endpoint: %v", err)
 	}
 }

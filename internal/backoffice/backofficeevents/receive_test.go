@@ -112,19 +112,34 @@ func TestReceive(t *testing.T) {
 		payload object
 		want    []string // nil: the event is refused
 	}{
-		"a device's session":  {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"}, []string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"}},
-		"all of an operator":  {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"the whole tenant":    {stream.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"}},
-		"of the far future":   {stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a locked user":       {stream.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a revoked device":    {stream.TopicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"}},
+		"a device's session": {
+			stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"},
+			[]string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"},
+		},
+		"all of an operator": {
+			stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"},
+		},
+		"the whole tenant": {
+			stream.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"},
+		},
+		"of the far future": {
+			stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"},
+			[]string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"},
+		},
+		"a locked user": {stream.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
+		"a revoked device": {
+			stream.TopicDeviceRevoked, object{"tenantId": tenant, "deviceId": device}, []string{"revoke " + tenant + "  " + device + " 2026-11-17T11:59:00.000Z"},
+		},
 		"a suspended tenant":  {stream.TopicTenantSuspended, object{"tenantId": tenant}, []string{"suspend " + tenant + " 2026-11-17T11:59:00.000Z"}},
 		"a reinstated tenant": {stream.TopicTenantReinstated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
 		"reactivated":         {stream.TopicTenantReactivated, object{"tenantId": tenant}, []string{"reinstate " + tenant + " 2026-11-17T11:59:00.000Z"}},
 		"a new member":        {stream.TopicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
 		"another role":        {stream.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
-		"a member who left":   {stream.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
-		"a flag":              {stream.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
+		"a member who left": {
+			stream.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"},
+			[]string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"},
+		},
+		"a flag": {stream.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
 
 		// What cannot be read must not widen to all.
 		"no tenant":               {stream.TopicSessionRevoked, object{"operatorId": "o"}, nil},
@@ -194,9 +209,17 @@ func TestReact(t *testing.T) {
 				"dashboard dashboard.changed " + tenant + `    req_1 {"parts":["dashboard","today","alert-inbox"]}`,
 			},
 		},
-		"a folio, with UUIDs":    {folio, object{"tenantId": uuid(bff.PrefixTenant, tenant), "propertyId": uuid(bff.PrefixProperty, property)}, tenant + " " + property + " " + folioParts, folioTold},
-		"ids by another prefix":  {folio, object{"tenantId": "ten" + tenant[3:], "propertyId": "prp" + property[3:]}, tenant + " " + property + " " + folioParts, folioTold},
-		"members of other types": {folio, object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}}, tenant + " " + property + " " + folioParts, folioTold},
+		"a folio, with UUIDs": {
+			folio, object{"tenantId": uuid(bff.PrefixTenant, tenant), "propertyId": uuid(bff.PrefixProperty, property)},
+			tenant + " " + property + " " + folioParts, folioTold,
+		},
+		"ids by another prefix": {
+			folio, object{"tenantId": "ten" + tenant[3:], "propertyId": "prp" + property[3:]}, tenant + " " + property + " " + folioParts, folioTold,
+		},
+		"members of other types": {
+			folio, object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}}, tenant + " " + property + " " + folioParts,
+			folioTold,
+		},
 		"a key": {
 			key,
 			object{"tenantId": tenant, "propertyId": property, "reservationId": uuid(bff.PrefixReservation, reservation), "state": "active", "vendor": 3},

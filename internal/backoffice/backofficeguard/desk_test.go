@@ -102,7 +102,9 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 	proofs, err1 := dpop.New([]string{publicURL}, nonces)
 	classes, err2 := ratelimit.Classes{PerMinute: map[string]int{"all": 1000}, IP: 50, Fingerprint: 5}.Override(limits)
 	must(err1, err2)
-	limiter, err := ratelimit.New(ratelimit.Config{Limits: classes.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("a pepper of some length"), MaxWait: time.Minute})
+	limiter, err := ratelimit.New(ratelimit.Config{
+		Limits: classes.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("a pepper of some length"), MaxWait: time.Minute,
+	})
 	must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	var loop sync.WaitGroup

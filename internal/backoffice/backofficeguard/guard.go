@@ -279,7 +279,9 @@ func (g *Guard) token(ctx context.Context, raw string, now time.Time) (*issuer.T
 	case errors.Is(err, issuer.ErrToken):
 		return nil, unauthenticated(err)
 	}
-	return nil, &bff.Error{Code: bff.CodeUpstreamUnavailable, Detail: "tokens cannot be checked right now: try again shortly", RetryAfter: 2 * time.Second, Err: err}
+	return nil, &bff.Error{
+		Code: bff.CodeUpstreamUnavailable, Detail: "tokens cannot be checked right now: try again shortly", RetryAfter: 2 * time.Second, Err: err,
+	}
 }
 
 func unauthenticated(cause error) error {

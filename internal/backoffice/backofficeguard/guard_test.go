@@ -234,7 +234,8 @@ func TestVisit(t *testing.T) {
 		c.App != (backoffice.App{Version: "2.4.0", Platform: "linux"}) {
 		t.Errorf("caller %+v", c)
 	}
-	if v.Request.RequestID.IsZero() || v.Request.TraceParent == "" || !v.Sent.Equal(f.now.Add(-30*time.Second)) || v.Session.ID != f.opened[0].ID || v.Member != f.member {
+	if v.Request.RequestID.IsZero() || v.Request.TraceParent == "" || !v.Sent.Equal(f.now.Add(-30*time.Second)) || v.Session.ID != f.opened[0].ID ||
+		v.Member != f.member {
 		t.Errorf("visit %+v", v)
 	}
 	if p := f.proof; p.KeyPrint != f.device.Thumbprint() || !p.Issued.Equal(v.Sent) || !p.Made.Equal(v.Sent) || !p.Until.After(f.now) || p.Look {
@@ -291,17 +292,19 @@ func TestScope(t *testing.T) {
 		asked  []bff.ID
 		ledger bff.ID // property of the denial; zero = it names none
 	}{
-		"listed":               {path: "/of-a-house?propertyId=" + house.String(), visit: house},
-		"in a header":          {path: "/of-a-house", header: house, visit: house},
-		"in both":              {path: "/of-a-house?propertyId=" + house.String(), header: house, visit: house},
-		"all":                  {path: "/of-a-house", header: sister, all: true, visit: sister, asked: []bff.ID{sister}},
-		"outside":              {path: "/of-a-house", header: sister, want: bff.CodePropertyScopeDenied, asked: []bff.ID{sister}, ledger: sister},
-		"another tenant's":     {path: "/of-a-house", header: alien, want: bff.CodeResourceNotFound, asked: []bff.ID{alien}},
-		"another's, of all":    {path: "/of-a-house", header: alien, all: true, want: bff.CodeResourceNotFound, asked: []bff.ID{alien}},
-		"none":                 {path: "/of-a-house", want: bff.CodeValidationFailed, field: "propertyId required"},
-		"odd":                  {path: "/of-a-house?propertyId=1", header: house, want: bff.CodeValidationFailed, field: "propertyId format"},
-		"two":                  {path: "/of-a-house?propertyId=" + house.String(), header: sister, want: bff.CodeValidationFailed, field: "propertyId conflict"},
-		"twice":                {path: "/of-a-house?propertyId=" + house.String() + "&propertyId=" + house.String(), want: bff.CodeValidationFailed, field: "propertyId conflict"},
+		"listed":            {path: "/of-a-house?propertyId=" + house.String(), visit: house},
+		"in a header":       {path: "/of-a-house", header: house, visit: house},
+		"in both":           {path: "/of-a-house?propertyId=" + house.String(), header: house, visit: house},
+		"all":               {path: "/of-a-house", header: sister, all: true, visit: sister, asked: []bff.ID{sister}},
+		"outside":           {path: "/of-a-house", header: sister, want: bff.CodePropertyScopeDenied, asked: []bff.ID{sister}, ledger: sister},
+		"another tenant's":  {path: "/of-a-house", header: alien, want: bff.CodeResourceNotFound, asked: []bff.ID{alien}},
+		"another's, of all": {path: "/of-a-house", header: alien, all: true, want: bff.CodeResourceNotFound, asked: []bff.ID{alien}},
+		"none":              {path: "/of-a-house", want: bff.CodeValidationFailed, field: "propertyId required"},
+		"odd":               {path: "/of-a-house?propertyId=1", header: house, want: bff.CodeValidationFailed, field: "propertyId format"},
+		"two":               {path: "/of-a-house?propertyId=" + house.String(), header: sister, want: bff.CodeValidationFailed, field: "propertyId conflict"},
+		"twice": {
+			path: "/of-a-house?propertyId=" + house.String() + "&propertyId=" + house.String(), want: bff.CodeValidationFailed, field: "propertyId conflict",
+		},
 		"own, none":            {path: "/own", header: sister},
 		"own, in the query":    {path: "/own?propertyId=" + house.String(), header: sister, visit: house},
 		"own, outside":         {path: "/own?propertyId=" + sister.String(), want: bff.CodePropertyScopeDenied, asked: []bff.ID{sister}, ledger: sister},
@@ -441,7 +444,8 @@ func TestReplaysAreReported(t *testing.T) {
 	f.settle()
 	var at []string
 	for i, a := range f.did {
-		if a.Action != "replay" || a.Outcome != backoffice.Denied || a.Code != bff.CodeDPoPReplayed || f.events[i].Envelope.Subject != string(backoffice.SubjectReplayBlocked) ||
+		if a.Action != "replay" || a.Outcome != backoffice.Denied || a.Code != bff.CodeDPoPReplayed ||
+			f.events[i].Envelope.Subject != string(backoffice.SubjectReplayBlocked) ||
 			f.events[i].Envelope.RequestID == nil {
 			t.Errorf("recorded %+v, %+v", a, f.events[i].Envelope)
 		}

@@ -132,7 +132,9 @@ func (l *Lake) exportHeads(ctx context.Context, db *pgxpool.Pool) (err error) {
 			} else if err != nil {
 				return fmt.Errorf("export audit heads: %w", err)
 			}
-			if _, err := db.Exec(ctx, `UPDATE bff_backoffice.audit_tips SET exported_seq = greatest(exported_seq, $2) WHERE tenant = $1`, h.Tenant.UUID(), h.Seq); err != nil {
+			if _, err := db.Exec(
+				ctx, `UPDATE bff_backoffice.audit_tips SET exported_seq = greatest(exported_seq, $2) WHERE tenant = $1`, h.Tenant.UUID(), h.Seq,
+			); err != nil {
 				return fmt.Errorf("export audit heads: %w", err)
 			}
 		}

@@ -208,7 +208,10 @@ func (w *walker) take(e *link) {
 		}
 		if !w.rewritten {
 			w.rewritten = true
-			w.find(Rewritten, nil, h.Seq, fmt.Sprintf("the chain from sequence %d is not the one that was signed at %s (head from the %s, key %s)", w.signed+1, h.SealedAt, h.from, h.KeyID))
+			w.find(
+				Rewritten, nil, h.Seq,
+				fmt.Sprintf("the chain from sequence %d is not the one that was signed at %s (head from the %s, key %s)", w.signed+1, h.SealedAt, h.from, h.KeyID),
+			)
 		}
 	}
 }

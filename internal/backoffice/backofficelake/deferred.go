@@ -72,7 +72,9 @@ func (l *Lake) retryOne(ctx context.Context, db *pgxpool.Pool, began time.Time, 
 			name        string
 			tenant, row [16]byte
 		)
-		err := tx.QueryRow(ctx, `SELECT tab, tenant, row_id FROM bff_backoffice.audit_deferred WHERE tried_at < $1 ORDER BY tried_at LIMIT 1`, began).Scan(&name, &tenant, &row)
+		err := tx.QueryRow(
+			ctx, `SELECT tab, tenant, row_id FROM bff_backoffice.audit_deferred WHERE tried_at < $1 ORDER BY tried_at LIMIT 1`, began,
+		).Scan(&name, &tenant, &row)
 		if errors.Is(err, pgx.ErrNoRows) {
 			none = true
 			return nil
@@ -108,7 +110,10 @@ func (l *Lake) retryOne(ctx context.Context, db *pgxpool.Pool, began time.Time, 
 		if why == "" {
 			return nil
 		}
-		_, err = tx.Exec(ctx, `UPDATE bff_backoffice.audit_deferred SET reason = $4, tried_at = clock_timestamp() WHERE tab = $1 AND tenant = $2 AND row_id = $3`, name, tenant, row, why)
+		_, err = tx.Exec(
+			ctx, `UPDATE bff_backoffice.audit_deferred SET reason = $4, tried_at = clock_timestamp() WHERE tab = $1 AND tenant = $2 AND row_id = $3`, name,
+			tenant, row, why,
+		)
 		return err
 	})
 	return sealed, none, err

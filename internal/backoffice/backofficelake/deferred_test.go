@@ -125,7 +125,9 @@ func TestBrokenTableAndTenantHoldUpNothing(t *testing.T) {
 	c := s.activity(third, now, "success")
 	s.exec(`INSERT INTO bff_backoffice.audit_heads (tenant, seq, hash, sealed_at, key_id, signature) VALUES ($1, $2, '', now(), '', '')`, tenantB.UUID(), seq+1)
 	_, err := s.Seal(testkit.Context(t), s.jobs, now)
-	for _, want := range []string{"seal alert_ack_log: ", "sign the audit chain of tenant " + tenantB.String(), "1 rows can not be sealed, the first: operator_activity " + a.String()} {
+	for _, want := range []string{
+		"seal alert_ack_log: ", "sign the audit chain of tenant " + tenantB.String(), "1 rows can not be sealed, the first: operator_activity " + a.String(),
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the run does not say %q: %v", want, err)
 		}

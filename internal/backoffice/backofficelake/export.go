@@ -124,7 +124,11 @@ func withheldError(ctx context.Context, conn *pgx.Conn, name string) error {
 
 // withheldRows lists the rows of a table that were withheld.
 func withheldRows(ctx context.Context, conn querier, name string) ([]Withheld, error) {
-	rows, err := conn.Query(ctx, `SELECT manifest->'withheld' FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND manifest ? 'withheld' ORDER BY first`, name)
+	rows, err := conn.Query(
+		ctx,
+		`SELECT manifest->'withheld' FROM bff_backoffice.audit_exports WHERE tab = $1 AND confirmed_at IS NOT NULL AND manifest ? 'withheld' ORDER BY first`,
+		name,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read what was withheld of %s: %w", name, err)
 	}
@@ -157,7 +161,9 @@ func plan(ctx context.Context, conn *pgx.Conn, t table) (*span, error) {
 		WHERE coalesce(before, 0) < $3`, next.First, exportRows, exportBytes).Scan(&next.Last); err != nil || next.Last == 0 {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, `INSERT INTO bff_backoffice.audit_exports (tab, first, last) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, t.name, next.First, next.Last); err != nil {
+	if _, err := conn.Exec(
+		ctx, `INSERT INTO bff_backoffice.audit_exports (tab, first, last) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, t.name, next.First, next.Last,
+	); err != nil {
 		return nil, err
 	}
 	// Another process may have been first, with another end.

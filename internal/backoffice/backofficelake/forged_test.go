@@ -205,7 +205,10 @@ func (f *fixture) sealWhole(tenant bff.ID, note string) {
 		field([]byte(c.name))
 		field(c.value)
 	}
-	e := audit.Entry{Tenant: tenant.Bytes(), Seq: 1, Table: "alert_ack_log", Row: id.Bytes(), Version: 1, At: now, SealedAt: now, Settled: true, RowHash: sha256.Sum256([]byte(encoded))}
+	e := audit.Entry{
+		Tenant: tenant.Bytes(), Seq: 1, Table: "alert_ack_log", Row: id.Bytes(), Version: 1, At: now, SealedAt: now, Settled: true,
+		RowHash: sha256.Sum256([]byte(encoded)),
+	}
 	sum := e.Sum(audit.Digest{})
 	f.exec(`INSERT INTO bff_backoffice.audit_chain (tenant, seq, tab, row_id, version, at, sealed_at, row_hash, hash, tx_id)
 		SELECT tenant_id, 1, 'alert_ack_log', id, 1, $1, $1, $2, $3, tx_id FROM bff_backoffice.alert_ack_log`, now, e.RowHash[:], sum[:])

@@ -53,7 +53,9 @@ func (l *Lake) signHeads(ctx context.Context, db *pgxpool.Pool, keys *audit.Keys
 		if !mine {
 			return errBusy
 		}
-		rows, err := tx.Query(ctx, `SELECT tenant, seq, hash, head_seq FROM bff_backoffice.audit_tips WHERE seq > head_seq AND tenant > $2 ORDER BY tenant LIMIT $1`, limit, after)
+		rows, err := tx.Query(
+			ctx, `SELECT tenant, seq, hash, head_seq FROM bff_backoffice.audit_tips WHERE seq > head_seq AND tenant > $2 ORDER BY tenant LIMIT $1`, limit, after,
+		)
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,9 @@ func TestExportKilledAtEveryStep(t *testing.T) {
 	}
 	counts := map[string]int{}
 	for _, at := range diedAt {
-		for _, step := range []string{"write _tmp/", "copy operator_activity/", "write _manifests/operator_activity/", "UPDATE bff_backoffice.audit_exports", deletion} {
+		for _, step := range []string{
+			"write _tmp/", "copy operator_activity/", "write _manifests/operator_activity/", "UPDATE bff_backoffice.audit_exports", deletion,
+		} {
 			if strings.HasPrefix(at, step) {
 				counts[step]++
 			}

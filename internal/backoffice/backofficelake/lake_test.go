@@ -171,7 +171,10 @@ func TestColumns(t *testing.T) {
 		for _, c := range table.Bookkeeping {
 			want[c] = true
 		}
-		rows, err := f.super.Query(testkit.Context(t), `SELECT attname::text FROM pg_attribute WHERE attrelid = ('bff_backoffice.' || $1)::regclass AND attnum > 0 AND NOT attisdropped`, table.Name)
+		rows, err := f.super.Query(
+			testkit.Context(t), `SELECT attname::text FROM pg_attribute WHERE attrelid = ('bff_backoffice.' || $1)::regclass AND attnum > 0 AND NOT attisdropped`,
+			table.Name,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

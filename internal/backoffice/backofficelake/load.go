@@ -44,7 +44,9 @@ func (l *Lake) load(ctx context.Context, conn *pgx.Conn, t table) error {
 	if l.cfg.Loader == nil {
 		return nil
 	}
-	rows, err := conn.Query(ctx, `SELECT first, manifest, coalesce(refusal, '') FROM bff_backoffice.audit_exports WHERE tab = $1 AND `+unloaded+` ORDER BY first`, t.name)
+	rows, err := conn.Query(
+		ctx, `SELECT first, manifest, coalesce(refusal, '') FROM bff_backoffice.audit_exports WHERE tab = $1 AND `+unloaded+` ORDER BY first`, t.name,
+	)
 	if err != nil {
 		return fmt.Errorf("load %s: %w", t.name, err)
 	}
@@ -106,7 +108,9 @@ func (l *Lake) loadExport(ctx context.Context, conn *pgx.Conn, t table, m *Manif
 	case refused == nil:
 		_, err = conn.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET loaded_at = now() WHERE tab = $1 AND first = $2`, t.name, m.First)
 	case refused.Final:
-		_, err = conn.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET refused_at = now(), refusal = $3 WHERE tab = $1 AND first = $2`, t.name, m.First, refused.Detail)
+		_, err = conn.Exec(
+			ctx, `UPDATE bff_backoffice.audit_exports SET refused_at = now(), refusal = $3 WHERE tab = $1 AND first = $2`, t.name, m.First, refused.Detail,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", t.name, err)
@@ -145,7 +149,9 @@ func RetryRefused(ctx context.Context, db *pgxpool.Pool) error {
 // WaiveRefused gives up loading a refused export: its rows are pruned like those that
 // were loaded. They stay in the lake.
 func WaiveRefused(ctx context.Context, db *pgxpool.Pool, table string, first int64) error {
-	tag, err := db.Exec(ctx, `UPDATE bff_backoffice.audit_exports SET waived_at = now() WHERE tab = $1 AND first = $2 AND refused_at IS NOT NULL AND `+unloaded, table, first)
+	tag, err := db.Exec(
+		ctx, `UPDATE bff_backoffice.audit_exports SET waived_at = now() WHERE tab = $1 AND first = $2 AND refused_at IS NOT NULL AND `+unloaded, table, first,
+	)
 	if err != nil {
 		return fmt.Errorf("waive export: %w", err)
 	}

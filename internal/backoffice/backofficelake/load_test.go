@@ -108,7 +108,9 @@ func TestRefusedExportsHoldUpNoOthers(t *testing.T) {
 		asked    = map[string]int{} // how often the files of each export were refused
 		accepted = map[string]bool{}
 	)
-	said := map[string]*backofficelake.Refusal{"1": {Detail: "not a file", Final: true}, "3": {Detail: "no right"}, "4": {Detail: "a column too many", Final: true}}
+	said := map[string]*backofficelake.Refusal{
+		"1": {Detail: "not a file", Final: true}, "3": {Detail: "no right"}, "4": {Detail: "a column too many", Final: true},
+	}
 	to := &shelf{files: map[string]int{}, into: map[string]string{}, refuse: func(path string) error {
 		first := firstOf(path)
 		if r := said[first]; r != nil && !accepted[first] {

@@ -31,7 +31,10 @@ func TestOtherReader(t *testing.T) {
 	f := newFixture(t)
 	f.activities(300)
 	f.activity(tenantA, now.AddDate(0, -1, 0), "success")
-	f.exec(`UPDATE bff_backoffice.operator_activity SET property_id = gen_random_uuid(), error_code = E'é 客 \U0001F511 "\\ \n' WHERE tenant_id = $1`, tenantA.UUID())
+	f.exec(
+		`UPDATE bff_backoffice.operator_activity SET property_id = gen_random_uuid(), error_code = E'é 客 \U0001F511 "\\ \n' WHERE tenant_id = $1`,
+		tenantA.UUID(),
+	)
 	f.activity(tenantB, now, "unknown")
 	f.one(tenantA, now)
 	f.one(tenantB, now.AddDate(0, -2, 0))

@@ -240,7 +240,9 @@ func (t *tenantRun) scanStored(r pgx.CollectableRow) (s stored, err error) {
 		settled               *bool
 		since                 *time.Time
 	)
-	if err := r.Scan(&s.pos, &s.Seq, &s.Table, &s.Row, &s.Version, &s.At, &s.SealedAt, &rowHash, &hash, &s.body, &s.newest, &settled, &before, &s.form, &since); err != nil {
+	if err := r.Scan(
+		&s.pos, &s.Seq, &s.Table, &s.Row, &s.Version, &s.At, &s.SealedAt, &rowHash, &hash, &s.body, &s.newest, &settled, &before, &s.form, &since,
+	); err != nil {
 		return s, err
 	}
 	if since != nil {
@@ -331,7 +333,10 @@ func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *aud
 			}
 			continue
 		case err != nil:
-			v.find(Finding{Kind: Changed, Where: "database", Tenant: t.Tenant, Table: table.Name, Row: part[0].rowID(), Seq: part[0].Seq, Detail: "the row can not be read: " + why})
+			v.find(Finding{
+				Kind: Changed, Where: "database", Tenant: t.Tenant, Table: table.Name, Row: part[0].rowID(), Seq: part[0].Seq,
+				Detail: "the row can not be read: " + why,
+			})
 			continue
 		}
 		for _, e := range part {

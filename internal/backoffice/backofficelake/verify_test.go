@@ -72,7 +72,10 @@ func makeModel(t *testing.T, address string) {
 	s.alert, s.decision, s.lock = s.one(tenantA, now.Add(-time.Minute))
 	s.activity(tenantB, now.Add(-time.Minute), "success")
 	s.run(s.Lake)
-	rows, err := s.super.Query(testkit.Context(t), `SELECT jsonb_build_object('envelope', envelope, 'payload', payload)::text FROM bff_backoffice.outbox WHERE subject LIKE '%audit.sealed.v1'`)
+	rows, err := s.super.Query(
+		testkit.Context(t),
+		`SELECT jsonb_build_object('envelope', envelope, 'payload', payload)::text FROM bff_backoffice.outbox WHERE subject LIKE '%audit.sealed.v1'`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +421,10 @@ func (s *sealed) rewrite(at int) {
 	var before audit.Digest
 	for i := range entries {
 		before = entries[i].Sum(before)
-		s.exec(`UPDATE bff_backoffice.audit_chain SET row_hash = $3, hash = $4 WHERE tenant = $1 AND seq = $2`, tenantA.UUID(), entries[i].Seq, entries[i].RowHash[:], before[:])
+		s.exec(
+			`UPDATE bff_backoffice.audit_chain SET row_hash = $3, hash = $4 WHERE tenant = $1 AND seq = $2`, tenantA.UUID(), entries[i].Seq,
+			entries[i].RowHash[:], before[:],
+		)
 	}
 	s.exec(`DROP TABLE kept, heads`)
 }

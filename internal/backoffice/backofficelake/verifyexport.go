@@ -104,7 +104,10 @@ func (v *verification) exportedRows(ctx context.Context, table *audit.Table) err
 		t := v.tenant(tenant)
 		seq, version := number(row[own]), int(number(row[own+1]))
 		find := func(kind, detail string) {
-			v.find(Finding{Kind: kind, Where: "export", Tenant: tenant, Table: table.Name, Row: rowID(table.Name, [16]byte(row[0])), Seq: seq, Detail: detail + " (" + path + ")"})
+			v.find(Finding{
+				Kind: kind, Where: "export", Tenant: tenant, Table: table.Name, Row: rowID(table.Name, [16]byte(row[0])), Seq: seq,
+				Detail: detail + " (" + path + ")",
+			})
 		}
 		if seq < 1 || seq > int64(len(t.exported)) || t.exported[seq-1].Table == "" {
 			find(Inserted, "the row has no entry in the chain")
@@ -149,7 +152,10 @@ func (v *verification) compareExport(t *tenantRun, l *link) {
 		return
 	}
 	if e := &t.exported[l.Seq-1]; e.Table != l.Table || e.Row != l.Row || e.Version != l.Version || e.RowHash != l.RowHash {
-		v.find(Finding{Kind: Changed, Where: "database", Tenant: t.Tenant, Table: l.Table, Row: l.rowID(), Seq: l.Seq, Detail: "its entry in the chain is another in the export, which has " + e.rowID().String()})
+		v.find(Finding{
+			Kind: Changed, Where: "database", Tenant: t.Tenant, Table: l.Table, Row: l.rowID(), Seq: l.Seq,
+			Detail: "its entry in the chain is another in the export, which has " + e.rowID().String(),
+		})
 	}
 }
 
@@ -180,7 +186,9 @@ func (v *verification) files(ctx context.Context, table string, columns []Column
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			if err := readFile(&bucketFile{ctx: ctx, bucket: v.Bucket, name: f.Path}, size, columns, func(row [][]byte) error { each(f.Path, row); return nil }); err != nil {
+			if err := readFile(&bucketFile{
+				ctx: ctx, bucket: v.Bucket, name: f.Path,
+			}, size, columns, func(row [][]byte) error { each(f.Path, row); return nil }); err != nil {
 				v.find(Finding{Kind: Changed, Where: "export", Table: table, Detail: "file " + f.Path + " cannot be read: " + err.Error()})
 			}
 		}

@@ -86,7 +86,9 @@ func scanActivity(row pgx.CollectableRow, tenant, property bff.ID) (backoffice.A
 		device  string
 		latency int64
 	)
-	err := row.Scan(&id, &a.At, &a.Operator, &device, &a.Category, &a.Action, &a.Resource.Kind, &a.Resource.ID, (*string)(&a.Outcome), (*string)(&a.Code), &latency)
+	err := row.Scan(
+		&id, &a.At, &a.Operator, &device, &a.Category, &a.Action, &a.Resource.Kind, &a.Resource.ID, (*string)(&a.Outcome), (*string)(&a.Code), &latency,
+	)
 	if err != nil {
 		return a, err
 	}

@@ -121,15 +121,18 @@ func TestActivityFilters(t *testing.T) {
 		query audit.ActivityQuery
 		want  []string
 	}{
-		"all":           {audit.ActivityQuery{}, all},
-		"operator":      {audit.ActivityQuery{Operator: "opt_2"}, []string{"other operator"}},
-		"kind":          {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation"}}, []string{"other resource", "other operator", "first"}},
-		"kind and id":   {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_1"}}, []string{"other operator", "first"}},
-		"id":            {audit.ActivityQuery{Resource: backoffice.Resource{ID: "rsv_1"}}, []string{"other kind", "other operator", "first"}},
-		"from":          {audit.ActivityQuery{From: now.Add(3 * time.Second)}, all[:2]},
-		"to":            {audit.ActivityQuery{To: now.Add(3 * time.Second)}, all[2:]},
-		"from and to":   {audit.ActivityQuery{From: now.Add(time.Second), To: now.Add(2 * time.Second)}, []string{"other operator"}},
-		"all of them":   {audit.ActivityQuery{From: now, To: now.Add(time.Hour), Operator: "opt_1", Resource: backoffice.Resource{Kind: "folio", ID: "rsv_1"}}, []string{"other kind"}},
+		"all":         {audit.ActivityQuery{}, all},
+		"operator":    {audit.ActivityQuery{Operator: "opt_2"}, []string{"other operator"}},
+		"kind":        {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation"}}, []string{"other resource", "other operator", "first"}},
+		"kind and id": {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_1"}}, []string{"other operator", "first"}},
+		"id":          {audit.ActivityQuery{Resource: backoffice.Resource{ID: "rsv_1"}}, []string{"other kind", "other operator", "first"}},
+		"from":        {audit.ActivityQuery{From: now.Add(3 * time.Second)}, all[:2]},
+		"to":          {audit.ActivityQuery{To: now.Add(3 * time.Second)}, all[2:]},
+		"from and to": {audit.ActivityQuery{From: now.Add(time.Second), To: now.Add(2 * time.Second)}, []string{"other operator"}},
+		"all of them": {
+			audit.ActivityQuery{From: now, To: now.Add(time.Hour), Operator: "opt_1", Resource: backoffice.Resource{Kind: "folio", ID: "rsv_1"}},
+			[]string{"other kind"},
+		},
 		"nothing there": {audit.ActivityQuery{Operator: "opt_3"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 50} {
@@ -179,7 +182,9 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 		"the first page":      {audit.ActivityQuery{}, "ix_activity_property_time", true},
 		"a later page":        {audit.ActivityQuery{After: after}, "ix_activity_property_time", true},
 		"between two moments": {audit.ActivityQuery{From: time.Now().Add(-24 * time.Hour), To: time.Now()}, "ix_activity_property_time", false},
-		"one resource":        {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, "ix_activity_resource_time", false},
+		"one resource": {
+			audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, "ix_activity_resource_time", false,
+		},
 	} {
 		test.query.Property, test.query.Limit = property, 50
 		sql, args := backofficestore.ListActivitiesStatement(tenant, test.query)

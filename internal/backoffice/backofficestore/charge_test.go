@@ -133,7 +133,9 @@ func TestChargesOfTheDay(t *testing.T) {
 	if !count(300) {
 		t.Fatal("not counted")
 	}
-	if _, err := m.Finish(ctx, backoffice.Finished{At: time.Now(), Failure: bff.Errorf(bff.CodeStateConflict, "settled")}); bff.CodeOf(err) != bff.CodeStateConflict {
+	if _, err := m.Finish(ctx, backoffice.Finished{
+		At: time.Now(), Failure: bff.Errorf(bff.CodeStateConflict, "settled"),
+	}); bff.CodeOf(err) != bff.CodeStateConflict {
 		t.Fatal(err)
 	}
 	_, count = d.charge(t, gone)

@@ -61,7 +61,9 @@ func TestRecordHeartbeat(t *testing.T) {
 	}
 	row("online opt_1 t 2.4.0 linux stable good 7 0 " + property.UUID() + " []")
 
-	if _, err := d.admin.Exec(ctx, `UPDATE bff_backoffice.device_sync_status SET status = 'offline', cursor_version = 3, last_pull_cursor = 'sync', pending_hints = '[1]'`); err != nil {
+	if _, err := d.admin.Exec(
+		ctx, `UPDATE bff_backoffice.device_sync_status SET status = 'offline', cursor_version = 3, last_pull_cursor = 'sync', pending_hints = '[1]'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	late := seenAt(tenant, dev, now.Add(-time.Hour)) // came late: it was sent before the first
@@ -153,7 +155,9 @@ func TestAddHints(t *testing.T) {
 		d.rows(t, `SELECT concat_ws(' ', device_id, operator_id, app_version, payload::text) FROM bff_backoffice.offline_action_queue_hints`)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{want}, d.rows(t, `SELECT pending_hints::text FROM bff_backoffice.device_sync_status WHERE last_heartbeat_at IS NULL`)); diff != "" {
+	if diff := cmp.Diff(
+		[]string{want}, d.rows(t, `SELECT pending_hints::text FROM bff_backoffice.device_sync_status WHERE last_heartbeat_at IS NULL`),
+	); diff != "" {
 		t.Error(diff)
 	}
 }

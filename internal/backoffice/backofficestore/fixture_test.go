@@ -58,7 +58,9 @@ func openLedger(t testing.TB, admin string) *backofficestore.Ledger {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(migrations.BackofficeApp, password)
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: u.String(), RequireIsolation: true, ConnectTimeout: 30 * time.Second, LockTimeout: time.Minute, StatementTimeout: time.Minute})
+	db, err := postgres.Open(t.Context(), postgres.Config{
+		URL: u.String(), RequireIsolation: true, ConnectTimeout: 30 * time.Second, LockTimeout: time.Minute, StatementTimeout: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

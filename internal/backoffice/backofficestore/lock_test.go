@@ -348,10 +348,16 @@ func plain(b *testing.B, db *pgxpool.Pool, tenant bff.ID) {
 			VALUES ($1, $2, gen_random_uuid(), 'o', 'd', $3, 'issue', 'unknown', $4, 'failure', 'LOCK_OUTCOME_UNKNOWN', $5, 0, ARRAY[$6::uuid])`, audit, tenant.UUID(), reservation.String(), now, k.UUID(), activity},
 	)
 	inTx(
-		[]any{`UPDATE bff_backoffice.idempotency SET status_code = 200, response = '{"state":"issued"}', state = 'done' WHERE tenant_id = $1 AND idem_key = $2`, tenant.UUID(), k.String()},
+		[]any{
+			`UPDATE bff_backoffice.idempotency SET status_code = 200, response = '{"state":"issued"}', state = 'done' WHERE tenant_id = $1 AND idem_key = $2`,
+			tenant.UUID(), k.String(),
+		},
 		[]any{`UPDATE bff_backoffice.lock_action_proxy_audit SET state = 'issued', vendor = 'salto', credential_id = 'lck_1', outcome = 'success', error_code = NULL, upstream_latency_ms = 1, settled_at = $3
 			WHERE tenant_id = $1 AND id = $2`, tenant.UUID(), audit, now},
 		[]any{`UPDATE bff_backoffice.operator_activity SET outcome = 'success', latency_ms = 1 WHERE tenant_id = $1 AND id = $2`, tenant.UUID(), activity},
-		[]any{`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope) VALUES (gen_random_uuid(), 'melmastoon.bff.backoffice.lock_action.proxied.v1', $1, $1)`, `{"auditId":"` + audit + `"}`},
+		[]any{
+			`INSERT INTO bff_backoffice.outbox (id, subject, payload, envelope) VALUES (gen_random_uuid(), 'melmastoon.bff.backoffice.lock_action.proxied.v1', $1, $1)`,
+			`{"auditId":"` + audit + `"}`,
+		},
 	)
 }

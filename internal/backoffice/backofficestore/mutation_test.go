@@ -246,7 +246,9 @@ func TestOnlyFinalOutcomesAreStored(t *testing.T) {
 		if _, err := d.attempt(t, u, a, o, tc.failure); !errors.Is(err, tc.failure) {
 			t.Errorf("%v: told %v", tc.failure, err)
 		}
-		if got := d.rows(t, `SELECT concat_ws(' ', outcome, latency_ms, error_code) FROM bff_backoffice.operator_activity WHERE id = $1`, a.ID.UUID()); len(got) != 1 || got[0] != tc.wantLedger {
+		if got := d.rows(
+			t, `SELECT concat_ws(' ', outcome, latency_ms, error_code) FROM bff_backoffice.operator_activity WHERE id = $1`, a.ID.UUID(),
+		); len(got) != 1 || got[0] != tc.wantLedger {
 			t.Errorf("%v: ledger %q, want %q", tc.failure, got, tc.wantLedger)
 		}
 		other := checkIn(tenant, a.At)
@@ -302,7 +304,9 @@ func TestNoMutationWithoutTheLedger(t *testing.T) {
 	ledger := openLedger(t, "postgres://127.0.0.1:1/nowhere")
 	now := time.Now()
 	a := checkIn(id(bff.PrefixTenant), now)
-	if _, _, err := ledger.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 0)}); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+	if _, _, err := ledger.BeginMutation(
+		testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 0)},
+	); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("begin: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
 	if err := ledger.Record(testkit.Context(t), []backoffice.Activity{a}); bff.CodeOf(err) != bff.CodeServiceUnavailable {

@@ -78,7 +78,9 @@ func TestMutationKeepsPreferences(t *testing.T) {
 	}
 	broken := copyOf(owner, 2)
 	broken.Payload = json.RawMessage(`{`)
-	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3C", backoffice.Finished{Effects: []backoffice.Effect{broken}, Events: []bff.Event{told(a.Tenant, now)}}); err == nil {
+	if err := finish("01H8YN7QV4D8KZ4F8Y5CK4MV3C", backoffice.Finished{
+		Effects: []backoffice.Effect{broken}, Events: []bff.Event{told(a.Tenant, now)},
+	}); err == nil {
 		t.Error("a payload that is none was kept")
 	}
 	if got := d.rows(t, `SELECT subject FROM bff_backoffice.outbox`); len(got) > 0 {
@@ -91,7 +93,10 @@ func TestMutationKeepsPreferences(t *testing.T) {
 	if got, err := d.FindKeptPreferences(ctx, owner); err != nil || got.Version != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if diff := cmp.Diff([]string{"2 1"}, d.rows(t, `SELECT concat_ws(' ', (SELECT max(version) FROM bff_backoffice.operator_preferences), count(*)) FROM bff_backoffice.outbox`)); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"2 1"},
+		d.rows(t, `SELECT concat_ws(' ', (SELECT max(version) FROM bff_backoffice.operator_preferences), count(*)) FROM bff_backoffice.outbox`),
+	); diff != "" {
 		t.Error(diff)
 	}
 }

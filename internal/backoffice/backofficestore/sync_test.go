@@ -51,14 +51,18 @@ func TestCursorCopies(t *testing.T) {
 	}
 	moved := device.SyncCursor{PullCursor: "8/+=", PushAck: "2", Version: 4}
 	answer := backoffice.Answer{Status: 200, Receipt: backoffice.NewReceipt(map[string]any{"pullCursor": moved.PullCursor, "pushAck": "2", "cursorVersion": 4})}
-	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: answer, Effects: []backoffice.Effect{device.CursorCopy{Tenant: id(bff.PrefixTenant), Device: dev, Cursor: moved}}}); err == nil {
+	if _, err := m.Finish(ctx, backoffice.Finished{
+		At: now, Answer: answer, Effects: []backoffice.Effect{device.CursorCopy{Tenant: id(bff.PrefixTenant), Device: dev, Cursor: moved}},
+	}); err == nil {
 		t.Error("a cursor of another tenant was kept")
 	}
 	m, earlier, err = d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: pressed("01M7MK9ZTR35B5VXC99GJ5AM9B", 0)})
 	if err != nil || earlier != nil {
 		t.Fatalf("%v %v", earlier, err)
 	}
-	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: answer, Effects: []backoffice.Effect{device.CursorCopy{Tenant: tenant, Device: dev, Cursor: moved}}}); err != nil {
+	if _, err := m.Finish(ctx, backoffice.Finished{
+		At: now, Answer: answer, Effects: []backoffice.Effect{device.CursorCopy{Tenant: tenant, Device: dev, Cursor: moved}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	moved.Stale = true

@@ -88,7 +88,9 @@ func TestOldKeysDoNothing(t *testing.T) {
 			t.Errorf("%s: another operator: %v", name, err)
 		}
 		o.Sent = start.Add(2 * day)
-		if _, err := d.attempt(t, u, checkIn(id(bff.PrefixTenant), again.At), o, nil); bff.CodeOf(err) != tc.code || asError(t, err).Known.Outcome != backoffice.NoTrace {
+		if _, err := d.attempt(
+			t, u, checkIn(id(bff.PrefixTenant), again.At), o, nil,
+		); bff.CodeOf(err) != tc.code || asError(t, err).Known.Outcome != backoffice.NoTrace {
 			t.Errorf("%s: another tenant: %v", name, err)
 		}
 		if u.calls != tc.calls {

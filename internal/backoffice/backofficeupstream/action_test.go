@@ -145,12 +145,17 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	}
 	d := dialectOf(backoffice.UpstreamBilling)
 	const route = "/api/v1/properties/{propertyId}/folios"
-	if err := p.up.Hands.clients[backoffice.UpstreamBilling].Get(ctx, route, upstream.Path(route, d.write(p.at.Property)), nil, &folios, d.of(p.at.Tenant), upstream.Within(time.Minute)); err != nil {
+	if err := p.up.Hands.clients[backoffice.UpstreamBilling].Get(
+		ctx, route, upstream.Path(route, d.write(p.at.Property)), nil, &folios, d.of(p.at.Tenant), upstream.Within(time.Minute),
+	); err != nil {
 		t.Fatal(err)
 	}
 	folio := bff.MustParseID(bff.PrefixFolio, d.read(bff.PrefixFolio, folios.Items[0].FolioID))
 	for _, act := range []backoffice.ActionName{backoffice.Charge, backoffice.Refund} {
-		c := &action.Command{Action: find(t, act), ID: folio, Posting: &action.Posting{Amount: bff.Money{Minor: 1250, Currency: folios.Items[0].Balance.Currency}, Description: "Tea"}}
+		c := &action.Command{
+			Action: find(t, act), ID: folio,
+			Posting: &action.Posting{Amount: bff.Money{Minor: 1250, Currency: folios.Items[0].Balance.Currency}, Description: "Tea"},
+		}
 		if done, err := p.carry(t, p.at.Tenant, c); err != nil || done["folioId"] != folio.String() || done["entryId"] == nil || done["postedAt"] == nil {
 			t.Errorf("%s: %v, %v", act, done, err)
 		}
@@ -177,7 +182,9 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		}
 		// Without a property, those of all houses of the tenant, each with its own.
 		all, err := p.up.Inboxes.FetchInbox(ctx, of, p.at.Tenant, bff.ID{}, "")
-		if here := slices.DeleteFunc(all.Entries, func(e inbox.Entry) bool { return e.Property != p.at.Property }); err != nil || !cmp.Equal(here, list.Entries, sameID) {
+		if here := slices.DeleteFunc(
+			all.Entries, func(e inbox.Entry) bool { return e.Property != p.at.Property },
+		); err != nil || !cmp.Equal(here, list.Entries, sameID) {
 			t.Errorf("%s of all houses: %d of this one, %v", of, len(here), err)
 		}
 		for _, id := range []string{"x", want.ID[:4] + strings.Repeat("0", 26)} {

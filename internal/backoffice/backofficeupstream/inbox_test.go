@@ -71,7 +71,8 @@ func TestFetchInbox(t *testing.T) {
 	}
 	u := near(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if r.URL.Path != "/api/v1/tenants/"+tenant.String()+"/suggestions" || q.Has("propertyId") && q.Get("propertyId") != property.String() || q.Get("status") != "all" || r.Header.Get("X-Tenant-Id") != tenant.String() {
+		if r.URL.Path != "/api/v1/tenants/"+tenant.String()+"/suggestions" || q.Has("propertyId") && q.Get("propertyId") != property.String() ||
+			q.Get("status") != "all" || r.Header.Get("X-Tenant-Id") != tenant.String() {
 			reply(w, http.StatusNotFound, `{}`)
 			return
 		}

@@ -89,10 +89,14 @@ func (t *Tenant) ReplacePreferences(ctx context.Context, c device.PreferencesCha
 	e, ok := errors.AsType[*upstream.Error](err)
 	switch {
 	case ok && e.Status == http.StatusPreconditionFailed:
-		return out, &bff.Error{Code: bff.CodePreferencesVersionConflict, Detail: "the preferences were changed meanwhile: read them again and repeat the change", Err: err}
+		return out, &bff.Error{
+			Code: bff.CodePreferencesVersionConflict, Detail: "the preferences were changed meanwhile: read them again and repeat the change", Err: err,
+		}
 	case ok && e.Refused() && !upstream.NotFound(err):
 		return out, &bff.Error{
-			Code: bff.CodeValidationFailed, Detail: "tenant-service refuses these preferences", Fields: bff.FieldErrors{{Field: "payload", Code: bff.FieldUnsupported}}, Err: err,
+			Code: bff.CodeValidationFailed, Detail: "tenant-service refuses these preferences", Fields: bff.FieldErrors{
+				{Field: "payload", Code: bff.FieldUnsupported},
+			}, Err: err,
 		}
 	}
 	return readPreferences(out, err)

@@ -110,7 +110,9 @@ func TestDialects(t *testing.T) {
 		switch {
 		case about == "" && (len(p.Header) > 0 || strings.Contains(p.Path, "{")):
 			t.Errorf("%s is probed with %+v", u, p)
-		case about != "" && (p.Header.Get(want.tenant) != want.write(wireTenant) || !strings.Contains(p.Path, want.write(bff.IDFromBytes(about, wireTenant.Bytes())))):
+		case about != "" && (p.Header.Get(want.tenant) != want.write(wireTenant) || !strings.Contains(
+			p.Path, want.write(bff.IDFromBytes(about, wireTenant.Bytes())),
+		)):
 			t.Errorf("%s is probed with %+v", u, p)
 		}
 		if p.Route != probes[u].route || p.Route == "" {
@@ -242,19 +244,38 @@ func TestLockActionsAreSent(t *testing.T) {
 			action: lock.IssueKey, until: bff.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)), answer: says("issued", known), body: `"validUntil":"2026-11-19T12:00:00.000Z",`,
 			want: lock.Result{State: lock.LockIssued, Vendor: "salto", Credential: credential.String()},
 		},
-		"revoked":          {action: lock.RevokeKey, answer: says("revoked", ""), want: lock.Result{State: lock.LockRevoked, Vendor: "salto"}},
-		"pending":          {action: lock.RevokeKey, answer: says("pending", ""), want: lock.Result{State: lock.LockPending, Vendor: "salto"}},
-		"failed":           {action: lock.IssueKey, answer: says("failed", `,"reason":"battery_low"`), want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"}},
-		"failed, in words": {action: lock.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "other"}},
+		"revoked": {action: lock.RevokeKey, answer: says("revoked", ""), want: lock.Result{State: lock.LockRevoked, Vendor: "salto"}},
+		"pending": {action: lock.RevokeKey, answer: says("pending", ""), want: lock.Result{State: lock.LockPending, Vendor: "salto"}},
+		"failed": {
+			action: lock.IssueKey, answer: says("failed", `,"reason":"battery_low"`),
+			want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "battery_low"},
+		},
+		"failed, in words": {
+			action: lock.IssueKey, answer: says("failed", `,"reason":"a guest"`), want: lock.Result{State: lock.LockFailed, Vendor: "salto", Reason: "other"},
+		},
 		"revoked by issue": {action: lock.IssueKey, answer: says("revoked", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
 		"issued by revoke": {action: lock.RevokeKey, answer: says("issued", ""), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"of another":       {action: lock.IssueKey, answer: says("issued", `,"reservationId":"`+credential.UUID()+`"`), want: unknown, code: bff.CodeLockOutcomeUnknown},
-		"gone":             {action: lock.IssueKey, answer: `404 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)}, code: bff.CodeResourceNotFound},
-		"malformed":        {action: lock.IssueKey, answer: `400 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"unfit":            {action: lock.IssueKey, answer: `422 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)}, code: bff.CodeValidationFailed},
-		"too many":         {action: lock.IssueKey, answer: `429 {}`, want: lock.Result{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)}, code: bff.CodeUpstreamUnavailable},
-		"refused":          {action: lock.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
-		"fails":            {action: lock.IssueKey, answer: `500 {}`, want: unknown, code: bff.CodeLockOutcomeUnknown},
+		"of another": {
+			action: lock.IssueKey, answer: says("issued", `,"reservationId":"`+credential.UUID()+`"`), want: unknown, code: bff.CodeLockOutcomeUnknown,
+		},
+		"gone": {
+			action: lock.IssueKey, answer: `404 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeResourceNotFound)},
+			code: bff.CodeResourceNotFound,
+		},
+		"malformed": {
+			action: lock.IssueKey, answer: `400 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)},
+			code: bff.CodeValidationFailed,
+		},
+		"unfit": {
+			action: lock.IssueKey, answer: `422 {}`, want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: string(bff.CodeValidationFailed)},
+			code: bff.CodeValidationFailed,
+		},
+		"too many": {
+			action: lock.IssueKey, answer: `429 {}`, want: lock.Result{State: lock.LockRefused, Reason: string(bff.CodeUpstreamUnavailable)},
+			code: bff.CodeUpstreamUnavailable,
+		},
+		"refused": {action: lock.IssueKey, answer: `409 ` + refusal("KEY_REVOKED"), want: lock.Result{State: lock.LockFailed, Vendor: "none", Reason: "KEY_REVOKED"}},
+		"fails":   {action: lock.IssueKey, answer: `500 {}`, want: unknown, code: bff.CodeLockOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -300,7 +321,8 @@ func TestCursors(t *testing.T) {
 	} {
 		u, w := newWire(t, answer)
 		got, err := u.Sync.MoveCursor(t.Context(), wireTenant, wireDevice, device.CursorMove{Expected: 3, Pull: "p"}, "key")
-		if (err != nil) != (code != "") || err != nil && bff.CodeOf(err) != code || errors.Is(err, device.ErrCursorMoved) != (answer == `409 {}`) || err == nil && got != want {
+		if (err != nil) != (code != "") || err != nil && bff.CodeOf(err) != code || errors.Is(err, device.ErrCursorMoved) != (answer == `409 {}`) ||
+			err == nil && got != want {
 			t.Errorf("%s: %+v, %v", answer, got, err)
 		}
 		w.sent(t, backoffice.UpstreamSync, wireTenant, "key", "POST"+at+` {"expectedVersion":3,"pullCursor":"p"}`)
@@ -391,7 +413,9 @@ func TestTenantIsAsked(t *testing.T) {
 		return http.StatusOK, member
 	})
 	m, err := u.Tenant.FindMember(t.Context(), wireTenant, "opt_1", "")
-	if err != nil || m.Suspended || m.Flags == nil || !slices.Equal(m.Roles, []backoffice.Role{backoffice.Owner}) || !m.Scope.Covers(wireProperty) || m.Scope.Covers(wireTenant) {
+	if err != nil || m.Suspended || m.Flags == nil || !slices.Equal(
+		m.Roles, []backoffice.Role{backoffice.Owner},
+	) || !m.Scope.Covers(wireProperty) || m.Scope.Covers(wireTenant) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	owner := device.PreferencesOwner{Tenant: wireTenant, Operator: "opt_1", Property: wireProperty}
@@ -405,7 +429,9 @@ func TestTenantIsAsked(t *testing.T) {
 	if _, err := u.Tenant.ReplacePreferences(t.Context(), device.PreferencesChange{Owner: owner, Seen: 2, Payload: []byte(`{"a":1}`)}, "key"); err != nil {
 		t.Error(err)
 	}
-	want := []string{"GET " + at + "?propertyId=" + wireProperty.String(), "PUT " + at + ` {"payload":{"a":1},"version":2,"propertyId":"` + wireProperty.String() + `"}`}
+	want := []string{
+		"GET " + at + "?propertyId=" + wireProperty.String(), "PUT " + at + ` {"payload":{"a":1},"version":2,"propertyId":"` + wireProperty.String() + `"}`,
+	}
 	if diff := cmp.Diff(want, w.calls); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -531,7 +557,10 @@ func TestFailed(t *testing.T) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}
-	cfg := Config{URLs: map[backoffice.Upstream]string{backoffice.UpstreamIAM: "http://iam"}, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{
+		URLs: map[backoffice.Upstream]string{backoffice.UpstreamIAM: "http://iam"}, Metrics: prometheus.NewRegistry(), Namespace: "test",
+		Log: slog.New(slog.DiscardHandler),
+	}
 	if _, err := New(cfg); err == nil {
 		t.Error("clients of services without an address")
 	}

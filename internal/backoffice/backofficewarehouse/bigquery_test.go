@@ -272,7 +272,10 @@ func TestWarehouseIsKnown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, lake, warehouse, want string }{
 		{"no URL", "gs://bucket", "bigquery://%zz", "warehouse-url: it or lake-url is no URL"},
-		{"not in this program", "gs://bucket", "elsewhere://project/dataset", `warehouse-url: this program can not load into "elsewhere", want bigquery://project/dataset`},
+		{
+			"not in this program", "gs://bucket", "elsewhere://project/dataset",
+			`warehouse-url: this program can not load into "elsewhere", want bigquery://project/dataset`,
+		},
 	} {
 		if _, err := backofficewarehouse.OpenLoader(tt.lake, tt.warehouse); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)

@@ -173,7 +173,9 @@ func TestDirectoryIsClosed(t *testing.T) {
 	must(t, err)
 	defer func() { _ = b.Close() }()
 	must(t, b.Write(ctx, "file", strings.NewReader("x"), false))
-	if b.Write(ctx, "../file", strings.NewReader("x"), false) == nil || b.Copy(ctx, "../../file", "file") == nil || third(b.Read(ctx, "../lake/file", 0, -1)) == nil {
+	if b.Write(
+		ctx, "../file", strings.NewReader("x"), false,
+	) == nil || b.Copy(ctx, "../../file", "file") == nil || third(b.Read(ctx, "../lake/file", 0, -1)) == nil {
 		t.Error("a name leads out of the directory")
 	}
 }

@@ -207,7 +207,8 @@ func TestComposeSaysWhatIsWrong(t *testing.T) {
 			"rooms-by-status": {Status: board.WidgetOK},
 		} {
 			a := got[id]
-			if a.Status != want.Status || a.ErrorCode != want.ErrorCode || (a.Data != nil) != (want.ErrorCode == "") || !want.AsOf.IsZero() && !a.AsOf.Equal(want.AsOf.Time) {
+			if a.Status != want.Status || a.ErrorCode != want.ErrorCode || (a.Data != nil) != (want.ErrorCode == "") ||
+				!want.AsOf.IsZero() && !a.AsOf.Equal(want.AsOf.Time) {
 				t.Errorf("%s: %+v, want %+v", id, a.WidgetAnswer, want)
 			}
 		}

@@ -63,10 +63,17 @@ func TestStepsNameCopies(t *testing.T) {
 	name := func(p backoffice.Part, today bff.Date, roles ...backoffice.Role) string {
 		return StepsFor(p, roles, today).String()
 	}
-	if name(backoffice.PartArrivals, 1, backoffice.FrontDesk) != name(backoffice.PartArrivals, 1, backoffice.Owner, backoffice.Housekeeper) || name(backoffice.PartMaintenance, 1, backoffice.FrontDesk) != name(backoffice.PartMaintenance, 1) {
+	if name(
+		backoffice.PartArrivals, 1, backoffice.FrontDesk,
+	) != name(
+		backoffice.PartArrivals, 1, backoffice.Owner, backoffice.Housekeeper,
+	) || name(backoffice.PartMaintenance, 1, backoffice.FrontDesk) != name(backoffice.PartMaintenance, 1) {
 		t.Error("readers who may do the same have copies of their own")
 	}
-	for _, other := range []string{name(backoffice.PartHousekeeping, 1, backoffice.HousekeepingLead), name(backoffice.PartHousekeeping, 1), name(backoffice.PartHousekeeping, 2, backoffice.Housekeeper)} {
+	for _, other := range []string{
+		name(backoffice.PartHousekeeping, 1, backoffice.HousekeepingLead), name(backoffice.PartHousekeeping, 1),
+		name(backoffice.PartHousekeeping, 2, backoffice.Housekeeper),
+	} {
 		if other == name(backoffice.PartHousekeeping, 1, backoffice.Housekeeper) {
 			t.Errorf("cleaners share the copy of %s", other)
 		}

@@ -124,12 +124,18 @@ func TestWorkbenchViewsAreDescribed(t *testing.T) {
 		dated, guests bool
 		filters       map[string]string
 	}{
-		backoffice.PartToday:        {filters: map[string]string{"kind": "arrival departure task work_order", "status": "confirmed checked_in waiting pending in_progress open"}},
-		backoffice.PartArrivals:     {dated: true, guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
-		backoffice.PartDepartures:   {dated: true, guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
-		backoffice.PartInHouse:      {guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
-		backoffice.PartHousekeeping: {filters: map[string]string{"status": "waiting pending in_progress done inspected", "kind": "departure_clean stayover inspection", "priority": "normal high"}},
-		backoffice.PartMaintenance:  {filters: map[string]string{"status": "open in_progress resolved", "severity": strings.Join(backoffice.WorkOrderSeverities(), " ")}},
+		backoffice.PartToday: {
+			filters: map[string]string{"kind": "arrival departure task work_order", "status": "confirmed checked_in waiting pending in_progress open"},
+		},
+		backoffice.PartArrivals:   {dated: true, guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
+		backoffice.PartDepartures: {dated: true, guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
+		backoffice.PartInHouse:    {guests: true, filters: map[string]string{"status": stays, "vip": "true false"}},
+		backoffice.PartHousekeeping: {
+			filters: map[string]string{"status": "waiting pending in_progress done inspected", "kind": "departure_clean stayover inspection", "priority": "normal high"},
+		},
+		backoffice.PartMaintenance: {
+			filters: map[string]string{"status": "open in_progress resolved", "severity": strings.Join(backoffice.WorkOrderSeverities(), " ")},
+		},
 	} {
 		if board.Dated(part) != want.dated || board.NamesGuests(part) != want.guests || !slices.Contains(backoffice.WorkbenchViews(), part) {
 			t.Errorf("%s: of any day %t, names guests %t", part, board.Dated(part), board.NamesGuests(part))

@@ -57,19 +57,25 @@ func TestBeat(t *testing.T) {
 		sampled bool
 		told    bool
 	}{
-		"there":         {request: request(255), want: backofficedevice.DeviceOnline},
-		"sampled":       {request: request(1), want: backofficedevice.DeviceOnline, sampled: true},
-		"not sampled":   {request: request(3), want: backofficedevice.DeviceOnline},
-		"was away":      {request: request(255), records: deviceRecords{offline: true}, want: backofficedevice.DeviceOnline, told: true},
-		"not recorded":  {request: request(255), records: deviceRecords{offline: true, err: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: backofficedevice.DeviceUnknown},
-		"left meantime": {request: request(255), records: deviceRecords{err: bff.Errorf(bff.CodeServiceUnavailable, "x")}, gone: true, code: bff.CodeServiceUnavailable},
-		"bug":           {request: request(255), records: deviceRecords{offline: true, err: errors.New("bug")}, code: bff.CodeInternal},
+		"there":       {request: request(255), want: backofficedevice.DeviceOnline},
+		"sampled":     {request: request(1), want: backofficedevice.DeviceOnline, sampled: true},
+		"not sampled": {request: request(3), want: backofficedevice.DeviceOnline},
+		"was away":    {request: request(255), records: deviceRecords{offline: true}, want: backofficedevice.DeviceOnline, told: true},
+		"not recorded": {
+			request: request(255), records: deviceRecords{offline: true, err: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: backofficedevice.DeviceUnknown,
+		},
+		"left meantime": {
+			request: request(255), records: deviceRecords{err: bff.Errorf(bff.CodeServiceUnavailable, "x")}, gone: true, code: bff.CodeServiceUnavailable,
+		},
+		"bug": {request: request(255), records: deviceRecords{offline: true, err: errors.New("bug")}, code: bff.CodeInternal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, l, v := &tc.records, &ledger{}, visitor()
 			v.Request.RequestID = tc.request
-			beat := backofficedevice.Heartbeat{App: backoffice.App{Version: "2.5", Platform: "win32"}, NetworkProfile: "flaky", InstallerChannel: "beta", PendingHints: 7, PullCursor: "p"}
+			beat := backofficedevice.Heartbeat{
+				App: backoffice.App{Version: "2.5", Platform: "win32"}, NetworkProfile: "flaky", InstallerChannel: "beta", PendingHints: 7, PullCursor: "p",
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if tc.gone {
@@ -79,7 +85,9 @@ func TestBeat(t *testing.T) {
 			if got != tc.want || backofficetest.CodeOf(err) != tc.code {
 				t.Fatalf("%q, %v; want %q, %q", got, err, tc.want, tc.code)
 			}
-			if diff := cmp.Diff(backofficedevice.Seen{Heartbeat: beat, Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", At: began}, r.seen, sameIDs); diff != "" {
+			if diff := cmp.Diff(backofficedevice.Seen{
+				Heartbeat: beat, Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", At: began,
+			}, r.seen, sameIDs); diff != "" {
 				t.Errorf("recorded (-want +got):\n%s", diff)
 			}
 			checkDeviceEvent(t, r.came, v, backofficedevice.DeviceCameOnline{CameOnlineAt: bff.At(began), NetworkProfile: "flaky"})
@@ -116,7 +124,8 @@ func checkDeviceEvent(t *testing.T, e bff.Event, v *backoffice.Visit, fact backo
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(e.Payload)); diff != "" || e.Envelope.Subject != string(fact.Subject()) || e.Envelope.AppVersion != "2.5" || e.Envelope.AppPlatform != "win32" {
+	if diff := cmp.Diff(string(want), string(e.Payload)); diff != "" || e.Envelope.Subject != string(fact.Subject()) || e.Envelope.AppVersion != "2.5" ||
+		e.Envelope.AppPlatform != "win32" {
 		t.Errorf("%+v (-want +got):\n%s", e.Envelope, diff)
 	}
 }

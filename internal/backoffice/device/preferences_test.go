@@ -95,11 +95,16 @@ func TestReplacePreferences(t *testing.T) {
 			if !tc.begun {
 				return
 			}
-			l.Check(t, v, "preferences", "replace", backoffice.Resource{Kind: "operator", ID: "opt_1"}, backofficetest.CodeOf(tc.failure), backofficedevice.PreferencesUpdated{Version: 8, UpdatedAt: updated})
+			l.Check(
+				t, v, "preferences", "replace", backoffice.Resource{Kind: "operator", ID: "opt_1"}, backofficetest.CodeOf(tc.failure),
+				backofficedevice.PreferencesUpdated{Version: 8, UpdatedAt: updated},
+			)
 			if tc.failure != nil {
 				return
 			}
-			kept := backofficedevice.PreferencesCopy{Owner: change.Owner, Preferences: backofficedevice.Preferences{Payload: change.Payload, Version: 8, UpdatedAt: updated}}
+			kept := backofficedevice.PreferencesCopy{
+				Owner: change.Owner, Preferences: backofficedevice.Preferences{Payload: change.Payload, Version: 8, UpdatedAt: updated},
+			}
 			if diff := cmp.Diff(kept, backofficetest.Effect[backofficedevice.PreferencesCopy](l), sameIDs); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}

@@ -40,7 +40,9 @@ func TestDefaultShortcuts(t *testing.T) {
 // What is not readable changes nothing.
 func TestCustomiseToleratesAnything(t *testing.T) {
 	t.Parallel()
-	for _, payload := range []string{``, `[]`, `{}`, `{"keyboardShortcuts":1}`, `{"keyboardShortcuts":{"view.refresh":"mod"}}`, `{"keyboardShortcuts":{"no.such":"K"}}`} {
+	for _, payload := range []string{
+		``, `[]`, `{}`, `{"keyboardShortcuts":1}`, `{"keyboardShortcuts":{"view.refresh":"mod"}}`, `{"keyboardShortcuts":{"no.such":"K"}}`,
+	} {
 		for i, s := range Customise(defaultShortcuts, json.RawMessage(payload)) {
 			if s != defaultShortcuts[i] {
 				t.Errorf("%s: %+v", payload, s)

@@ -111,7 +111,9 @@ func TestShake(t *testing.T) {
 			if err := json.Unmarshal(c.told[0].Payload, &told); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(backofficedevice.HandshakeCompleted{CompletedAt: bff.At(began), ExpiresAt: bff.At(h.ExpiresAt), CursorVersion: 4, Stale: true}, told); diff != "" {
+			if diff := cmp.Diff(backofficedevice.HandshakeCompleted{
+				CompletedAt: bff.At(began), ExpiresAt: bff.At(h.ExpiresAt), CursorVersion: 4, Stale: true,
+			}, told); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
 			checkSyncToken(t, h.Token, v)
@@ -181,7 +183,9 @@ func TestMoveCursor(t *testing.T) {
 			want: bff.CodeSyncCursorConflict, detail: "version 9", begun: true,
 		},
 		"moved meanwhile, by an old copy": {
-			move: backofficedevice.CursorMove{Expected: 3}, cursors: cursors{failure: backofficedevice.ErrCursorMoved, cursor: backofficedevice.SyncCursor{Version: 9, Stale: true}},
+			move: backofficedevice.CursorMove{Expected: 3}, cursors: cursors{
+				failure: backofficedevice.ErrCursorMoved, cursor: backofficedevice.SyncCursor{Version: 9, Stale: true},
+			},
 			want: bff.CodeSyncCursorConflict, detail: "since it was read", begun: true,
 		},
 		"moved meanwhile, and away": {
@@ -222,12 +226,16 @@ func TestMoveCursor(t *testing.T) {
 				if !ok || !strings.Contains(e.Detail, tc.detail) || len(l.Notices) > 0 {
 					t.Errorf("%v, told %v", err, l.Notices)
 				}
-				if tc.want == bff.CodeSyncCursorConflict && (!errors.Is(err, backofficedevice.ErrCursorMoved) || !cmp.Equal(e.Fields, bff.FieldErrors{{Field: "expectedVersion", Code: bff.FieldConflict}})) {
+				if tc.want == bff.CodeSyncCursorConflict && (!errors.Is(err, backofficedevice.ErrCursorMoved) || !cmp.Equal(e.Fields, bff.FieldErrors{
+					{Field: "expectedVersion", Code: bff.FieldConflict},
+				})) {
 					t.Errorf("%+v", e)
 				}
 				return
 			}
-			kept := backofficedevice.CursorCopy{Tenant: tenant, Device: backofficetest.Device, Cursor: backofficedevice.SyncCursor{PullCursor: tc.move.Pull, PushAck: "ack", Version: 4}}
+			kept := backofficedevice.CursorCopy{
+				Tenant: tenant, Device: backofficetest.Device, Cursor: backofficedevice.SyncCursor{PullCursor: tc.move.Pull, PushAck: "ack", Version: 4},
+			}
 			if diff := cmp.Diff(kept, backofficetest.Effect[backofficedevice.CursorCopy](l), sameIDs); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
@@ -239,11 +247,14 @@ func TestMoveCursor(t *testing.T) {
 		})
 	}
 	l := &ledger{Kept: errors.New("away")}
-	if _, err := newSync(t, &cursors{}, l).Move(t.Context(), visitor(), backofficedevice.CursorMove{}, backoffice.Once{Key: "key"}, began); err == nil || len(l.Notices) > 0 {
+	if _, err := newSync(t, &cursors{}, l).Move(
+		t.Context(), visitor(), backofficedevice.CursorMove{}, backoffice.Once{Key: "key"}, began,
+	); err == nil || len(l.Notices) > 0 {
 		t.Errorf("%v, told %v", err, l.Notices)
 	}
 	c := &cursors{cursor: backofficedevice.SyncCursor{Version: 4}}
-	if got, err := newSync(t, c, l).Cursor(t.Context(), visitor()); err != nil || got.Version != 4 || c.calls[0] != "find "+tenant.String()+" "+backofficetest.Device.String() {
+	if got, err := newSync(t, c, l).Cursor(t.Context(), visitor()); err != nil || got.Version != 4 ||
+		c.calls[0] != "find "+tenant.String()+" "+backofficetest.Device.String() {
 		t.Errorf("%+v, %v, called %v", got, err, c.calls)
 	}
 }

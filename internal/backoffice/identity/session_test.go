@@ -154,19 +154,33 @@ func TestEnterRefuses(t *testing.T) {
 		want     bff.Code
 		calls    []string
 	}{
-		"tier away":      {standing: with(free), fails: map[string]error{"enter": away}, want: bff.CodeServiceUnavailable, calls: []string{"enter"}},
-		"tier forgot":    {standing: everything, want: bff.CodeTokenExpired, calls: []string{"enter"}},
-		"replayed":       {standing: with(born), want: bff.CodeDPoPReplayed, calls: []string{"enter"}},
-		"revoked":        {standing: with(unused), want: bff.CodeSessionRevoked, calls: []string{"enter"}},
-		"suspended":      {standing: with(alive), want: bff.CodeStaffTenantSuspended, calls: []string{"enter"}},
-		"no member":      {standing: with(standing), want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
-		"members away":   {standing: with(standing), fails: map[string]error{"member v7": bff.Errorf(bff.CodeUpstreamTimeout, "x")}, want: bff.CodeUpstreamTimeout, calls: []string{"enter", "member v7"}},
-		"of a suspended": {standing: with(standing), member: &backoffice.Member{Suspended: true}, want: bff.CodeStaffTenantSuspended, calls: []string{"enter", "member v7"}},
+		"tier away":   {standing: with(free), fails: map[string]error{"enter": away}, want: bff.CodeServiceUnavailable, calls: []string{"enter"}},
+		"tier forgot": {standing: everything, want: bff.CodeTokenExpired, calls: []string{"enter"}},
+		"replayed":    {standing: with(born), want: bff.CodeDPoPReplayed, calls: []string{"enter"}},
+		"revoked":     {standing: with(unused), want: bff.CodeSessionRevoked, calls: []string{"enter"}},
+		"suspended":   {standing: with(alive), want: bff.CodeStaffTenantSuspended, calls: []string{"enter"}},
+		"no member":   {standing: with(standing), want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
+		"members away": {
+			standing: with(standing), fails: map[string]error{"member v7": bff.Errorf(bff.CodeUpstreamTimeout, "x")}, want: bff.CodeUpstreamTimeout,
+			calls: []string{"enter", "member v7"},
+		},
+		"of a suspended": {
+			standing: with(standing), member: &backoffice.Member{Suspended: true}, want: bff.CodeStaffTenantSuspended, calls: []string{"enter", "member v7"},
+		},
 		"only looked at": {standing: with(standing), member: &backoffice.Member{}, look: true, calls: []string{"enter", "member v7"}},
 		"later sign-in":  {standing: with(standing), member: &backoffice.Member{}, want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
-		"opening fails":  {standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": away}, want: bff.CodeServiceUnavailable, calls: []string{"enter", "member v7", "open"}},
-		"logged out":     {standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": identity.ErrRevoked}, want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7", "open"}},
-		"later meantime": {standing: with(free), member: &backoffice.Member{}, others: []backoffice.Session{later}, want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7", "open"}},
+		"opening fails": {
+			standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": away}, want: bff.CodeServiceUnavailable,
+			calls: []string{"enter", "member v7", "open"},
+		},
+		"logged out": {
+			standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": identity.ErrRevoked}, want: bff.CodeSessionRevoked,
+			calls: []string{"enter", "member v7", "open"},
+		},
+		"later meantime": {
+			standing: with(free), member: &backoffice.Member{}, others: []backoffice.Session{later}, want: bff.CodeSessionRevoked,
+			calls: []string{"enter", "member v7", "open"},
+		},
 		"too many": {
 			standing: with(free), member: &backoffice.Member{}, others: []backoffice.Session{{Operator: "opt_2"}, {Operator: "opt_3"}, {Operator: "opt_4"}},
 			want: bff.CodeServiceUnavailable, calls: []string{"enter", "member v7", "open", "open", "open"},
@@ -193,7 +207,10 @@ func TestEnterRefuses(t *testing.T) {
 // yet removed, and none are replaced.
 func TestEnterOpens(t *testing.T) {
 	t.Parallel()
-	own := backoffice.Session{ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, TokenIssued: began.Add(-time.Hour), Announced: true}
+	own := backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, TokenIssued: began.Add(-time.Hour),
+		Announced: true,
+	}
 	theirs := own
 	theirs.Operator, theirs.TokenIssued = "opt_2", began
 	for name, tc := range map[string]struct {
@@ -260,7 +277,10 @@ func TestAnnounce(t *testing.T) {
 		"keys":      {map[string]error{"remove": away}, 9},
 		"mark":      {map[string]error{"announced": away}, 10},
 	} {
-		s := &tier{standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}}, outgrown: []backoffice.Session{oldest}, fails: tc.fails}
+		s := &tier{
+			standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
+			outgrown: []backoffice.Session{oldest}, fails: tc.fails,
+		}
 		a := s.access()
 		enter := func(at time.Time) {
 			t.Helper()
@@ -284,7 +304,10 @@ func TestAnnounce(t *testing.T) {
 			t.Errorf("%s: called after the pause (-want +got):\n%s", name, diff)
 		}
 	}
-	s := &tier{standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}}, outgrown: []backoffice.Session{oldest}}
+	s := &tier{
+		standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
+		outgrown: []backoffice.Session{oldest},
+	}
 	if _, err := s.access().Enter(t.Context(), caller("opt_1"), identity.Proof{}, backoffice.Occasion{}, finishedAt); err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +402,9 @@ func TestBurn(t *testing.T) {
 // told: what is cut off comes again and finds the sessions.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
-	ended := backoffice.Session{ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, OpenedAt: began.Add(-time.Hour)}
+	ended := backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, OpenedAt: began.Add(-time.Hour),
+	}
 	r := identity.Revocation{Tenant: tenant, Operator: "opt_1", Device: device, Reason: "stolen", At: began.Add(-time.Second)}
 	all := []string{"revoke", "notify", "record", "remove"}
 	for fails, calls := range map[string]int{"": 4, "revoke": 1, "notify": 3, "record": 3, "remove": 4} {
@@ -408,7 +433,9 @@ func TestRevoke(t *testing.T) {
 	if diff := cmp.Diff(identity.SessionForceLoggedOut{Reason: "stolen", RevokedAt: bff.At(r.At), Sessions: []bff.ID{ended.ID}}, forced, sameIDs); diff != "" {
 		t.Errorf("forced (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(identity.SessionClosed{SessionID: ended.ID, OpenedAt: bff.At(ended.OpenedAt), ClosedAt: bff.At(began), Reason: "revoked"}, closed, sameIDs); diff != "" {
+	if diff := cmp.Diff(identity.SessionClosed{
+		SessionID: ended.ID, OpenedAt: bff.At(ended.OpenedAt), ClosedAt: bff.At(began), Reason: "revoked",
+	}, closed, sameIDs); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
 	for _, e := range s.events {
@@ -432,7 +459,9 @@ func TestSignOutAndAttest(t *testing.T) {
 		if diff := cmp.Diff(all[:calls], s.calls); diff != "" {
 			t.Errorf("%q fails: called (-want +got):\n%s", fails, diff)
 		}
-		if fails == "" && (s.ending != backoffice.Ending{At: began, TokenHash: "hash"} || s.did[0].Resource != backoffice.Resource{Kind: "session", ID: v.Session.ID.String()} ||
+		if fails == "" && (s.ending != backoffice.Ending{At: began, TokenHash: "hash"} || s.did[0].Resource != backoffice.Resource{
+			Kind: "session", ID: v.Session.ID.String(),
+		} ||
 			s.notices[0].Type != backoffice.SessionSignedOut || !strings.Contains(string(s.events[0].Payload), `"reason":"signed_out"`)) {
 			t.Errorf("%+v, %+v, %+v, %s", s.ending, s.did, s.notices, s.events[0].Payload)
 		}
@@ -459,7 +488,9 @@ func TestSignOutAndAttest(t *testing.T) {
 		if err := json.Unmarshal(s.events[0].Payload, &told); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(identity.StepUpCompleted{AttestationID: got.ID, Scope: got.Scope, ResourceID: "fol_1", ExpiresAt: bff.At(got.ExpiresAt)}, told, sameIDs); diff != "" {
+		if diff := cmp.Diff(identity.StepUpCompleted{
+			AttestationID: got.ID, Scope: got.Scope, ResourceID: "fol_1", ExpiresAt: bff.At(got.ExpiresAt),
+		}, told, sameIDs); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 		if a := s.did[0]; a.Category != "mfa" || a.Action != "folio.refund" || a.Resource.ID != "fol_1" || a.Outcome != backoffice.Succeeded {
@@ -483,7 +514,8 @@ func TestReportReplay(t *testing.T) {
 	if in := s.events[0].Envelope; string(s.events[0].Payload) != want || in.AppVersion != "2.4" || in.AppPlatform != "linux" {
 		t.Errorf("%s of %+v", s.events[0].Payload, in)
 	}
-	if a := s.did[0]; a.Context != backoffice.ContextHash("ip", "ua") || a.Tenant != tenant || a.Device != device || a.Operator != "opt_1" || a.ID.Prefix() != bff.PrefixActivity {
+	if a := s.did[0]; a.Context != backoffice.ContextHash("ip", "ua") || a.Tenant != tenant || a.Device != device || a.Operator != "opt_1" ||
+		a.ID.Prefix() != bff.PrefixActivity {
 		t.Errorf("%+v", a)
 	}
 	s.fails = map[string]error{"record": errors.New("away")}

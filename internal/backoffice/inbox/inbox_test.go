@@ -85,7 +85,9 @@ func TestInboxesMerge(t *testing.T) {
 		t.Errorf("without our log: %+v, %v", page, err)
 	}
 	b.err, b.marks["b"] = nil, []Mark{{Operator: "opt_2", At: at, Outcome: Modified}}
-	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, Query{Limit: 10, Statuses: []string{"modified"}, Scope: backoffice.ReadPropertyScope([]string{"*"})})
+	page, err = NewInboxes(b, b).List(t.Context(), Suggestions, bff.ID{}, bff.ID{}, Query{
+		Limit: 10, Statuses: []string{"modified"}, Scope: backoffice.ReadPropertyScope([]string{"*"}),
+	})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "b" {
 		t.Errorf("a decision: %+v, %v", page, err)
 	}

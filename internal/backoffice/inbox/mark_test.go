@@ -84,16 +84,28 @@ func TestDecide(t *testing.T) {
 		"role":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_2", Outcome: inbox.Accepted}, want: bff.CodeRoleDenied, begun: true},
 		"decided":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_3", Outcome: inbox.Accepted}, want: bff.CodeSuggestionAlreadyDecided, begun: true},
 		"expired":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_4", Outcome: inbox.Accepted}, want: bff.CodeStateConflict, begun: true},
-		"a name":   {ruling: inbox.DecisionRequest{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"guest":"x"}`)}, want: bff.CodeValidationFailed, begun: true},
-		"none":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_9", Outcome: inbox.Accepted}, want: bff.CodeResourceNotFound, begun: true, behind: true},
-		"away":     {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, away: bff.Errorf(bff.CodeUpstreamUnavailable, "x"), want: bff.CodeUpstreamUnavailable, begun: true},
-		"again":    {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
-		"refused":  {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")}, want: bff.CodeServiceUnavailable},
+		"a name": {
+			ruling: inbox.DecisionRequest{SuggestionID: "sug_1", Outcome: inbox.Modified, Delta: []byte(`{"guest":"x"}`)}, want: bff.CodeValidationFailed,
+			begun: true,
+		},
+		"none": {ruling: inbox.DecisionRequest{SuggestionID: "sug_9", Outcome: inbox.Accepted}, want: bff.CodeResourceNotFound, begun: true, behind: true},
+		"away": {
+			ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, away: bff.Errorf(bff.CodeUpstreamUnavailable, "x"), want: bff.CodeUpstreamUnavailable,
+			begun: true,
+		},
+		"again": {ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Earlier: &backoffice.Answer{Status: 200, Replayed: true}}},
+		"refused": {
+			ruling: inbox.DecisionRequest{SuggestionID: "sug_1"}, ledger: ledger{Refused: bff.Errorf(bff.CodeServiceUnavailable, "x")},
+			want: bff.CodeServiceUnavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &inboxes{
-				mirror: []inbox.Entry{entry("sug_0", "pricing", "expired"), entry("sug_1", "upsell", "open"), entry("sug_2", "pricing", "open"), entry("sug_3", "upsell", "rejected"), entry("sug_4", "upsell", "expired"), raw},
+				mirror: []inbox.Entry{
+					entry("sug_0", "pricing", "expired"), entry("sug_1", "upsell", "open"), entry("sug_2", "pricing", "open"), entry("sug_3", "upsell", "rejected"),
+					entry("sug_4", "upsell", "expired"), raw,
+				},
 				behind: map[string]inbox.Entry{"sug_new": entry("sug_new", "upsell", "open")}, away: tc.away,
 			}
 			v, l, digests := visitor(backoffice.FrontDesk, tc.role), &tc.ledger, 0
@@ -150,7 +162,9 @@ func TestDecide(t *testing.T) {
 	}
 	// What could not be kept is told to no stream, and counted nowhere.
 	b, l, digests := &inboxes{mirror: []inbox.Entry{raw}}, &ledger{Kept: inbox.ErrAlreadyDecided()}, 0
-	_, err := b.clerk(l, &digests).Decide(t.Context(), visitor(), inbox.DecisionRequest{SuggestionID: raw.ID, Outcome: inbox.Accepted}, backoffice.Once{Key: "key"}, began)
+	_, err := b.clerk(l, &digests).Decide(t.Context(), visitor(), inbox.DecisionRequest{
+		SuggestionID: raw.ID, Outcome: inbox.Accepted,
+	}, backoffice.Once{Key: "key"}, began)
 	if bff.CodeOf(err) != bff.CodeSuggestionAlreadyDecided || len(l.Notices) > 0 || digests > 0 {
 		t.Errorf("%v, told %v, %d digests", err, l.Notices, digests)
 	}

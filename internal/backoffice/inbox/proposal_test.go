@@ -76,7 +76,9 @@ func digestOf(raw string) string {
 // A delta changes what the suggestion proposes, and nothing else.
 func TestDeltaIsOfTheProposal(t *testing.T) {
 	t.Parallel()
-	e := Entry{Body: []byte(`{"proposal":{"ratePercent":4,"room":{"type":"rmt_1","floor":2},"days":["2026-11-17"],"now":true,"none":null,"empty":[],"rules":[{"min":1}]}`)}
+	e := Entry{
+		Body: []byte(`{"proposal":{"ratePercent":4,"room":{"type":"rmt_1","floor":2},"days":["2026-11-17"],"now":true,"none":null,"empty":[],"rules":[{"min":1}]}`),
+	}
 	for delta, want := range map[string]string{
 		`{"ratePercent":5.5,"room":{"floor":3},"days":[],"now":false,"none":null,"empty":[]}`: "",
 		`{"days":["2026-11-18","2026-11-19"],"rules":[{"min":2},{"min":3}]}`:                  "",
@@ -104,7 +106,9 @@ func TestDeltaIsOfTheProposal(t *testing.T) {
 func TestDecidingRoles(t *testing.T) {
 	t.Parallel()
 	for category, want := range map[string][]backoffice.Role{
-		"pricing": {backoffice.GeneralManager, backoffice.Owner}, "revenue": {backoffice.GeneralManager, backoffice.Owner}, "housekeeping": {backoffice.HousekeepingLead, backoffice.GeneralManager, backoffice.Owner},
+		"pricing": {
+			backoffice.GeneralManager, backoffice.Owner,
+		}, "revenue": {backoffice.GeneralManager, backoffice.Owner}, "housekeeping": {backoffice.HousekeepingLead, backoffice.GeneralManager, backoffice.Owner},
 		"maintenance": {backoffice.Maintenance, backoffice.GeneralManager, backoffice.Owner}, "upsell": backoffice.Roles(), unspecified: backoffice.Roles(),
 	} {
 		if got := DecidingRoles(category); !slices.Equal(got, want) {

@@ -94,8 +94,13 @@ func TestNotify(t *testing.T) {
 			notice: good, seats: seats, want: "ACD",
 			asked: []string{"member all vC", "member elsewhere vB", "member gone vE", "member here vA", "member slow vD", "seats " + tenant.String()},
 		},
-		"of the tenant":    {notice: with(func(n *backoffice.Notice) { n.Property = bff.ID{} }), seats: seats, want: "ABCDE", asked: []string{"seats " + tenant.String()}},
-		"of an operator":   {notice: with(func(n *backoffice.Notice) { n.Operator = "here" }), seats: seats[:1], want: "A", asked: []string{"member here vA", "seats " + tenant.String() + "here"}},
+		"of the tenant": {
+			notice: with(func(n *backoffice.Notice) { n.Property = bff.ID{} }), seats: seats, want: "ABCDE", asked: []string{"seats " + tenant.String()},
+		},
+		"of an operator": {
+			notice: with(func(n *backoffice.Notice) { n.Operator = "here" }), seats: seats[:1], want: "A",
+			asked: []string{"member here vA", "seats " + tenant.String() + "here"},
+		},
 		"of a device":      {notice: with(func(n *backoffice.Notice) { n.Device = seats[1].Device }), want: "B"},
 		"of none":          {notice: good, seats: seats[1:2], asked: []string{"member elsewhere vB", "seats " + tenant.String()}},
 		"seats are away":   {notice: good, away: errAway, fails: true, asked: []string{"seats " + tenant.String()}},

@@ -116,7 +116,9 @@ type Streams struct {
 // NewStreams returns the streams of an instance that has room for so many, and for some
 // of one tenant: devices of one must not take the place of all others.
 func NewStreams(log Log, most, share int) *Streams {
-	return &Streams{log: log, max: most, share: share, held: map[bff.ID]int{}, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1)}
+	return &Streams{
+		log: log, max: most, share: share, held: map[bff.ID]int{}, open: map[Address]*Stream{}, stale: map[*Stream]struct{}{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Stream is what a device is told, and how far.

@@ -30,14 +30,17 @@ func TestHeaderSigns(t *testing.T) {
 		kind    bot.UserAgentKind
 		want    string
 	}{
-		"Chrome":             {full, bot.KindPerson, ""},
-		"curl":               {bot.Headers{UserAgent: "curl/8", Accept: "*/*"}, bot.KindLibrary, "x 0.25, no-accept-language 0.05"},
-		"nothing at all":     {bot.Headers{}, bot.KindEmpty, "empty 0.3, no-accept-language 0.05, no-accept 0.05"},
-		"a name only":        {bot.Headers{UserAgent: chrome142, Accept: "*/*"}, bot.KindPerson, "no-client-hints 0.25, no-accept-language 0.05"},
-		"no brands":          {but(func(h *bot.Headers) { h.Brands, h.Platform, h.Mobile = "", "", "" }), bot.KindPerson, "few-client-hints 0.05"},
-		"another version":    {but(func(h *bot.Headers) { h.Brands = strings.ReplaceAll(brands, "142", "120") }), bot.KindPerson, "hints-of-another-version 0.4"},
-		"another platform":   {but(func(h *bot.Headers) { h.Platform = `"Linux"` }), bot.KindPerson, "hints-of-another-platform 0.4"},
-		"another browser":    {but(func(h *bot.Headers) { h.UserAgent = "Mozilla/5.0 (X11; rv:145.0) Gecko/20100101 Firefox/145.0" }), bot.KindPerson, "hints-of-another-browser 0.4"},
+		"Chrome":           {full, bot.KindPerson, ""},
+		"curl":             {bot.Headers{UserAgent: "curl/8", Accept: "*/*"}, bot.KindLibrary, "x 0.25, no-accept-language 0.05"},
+		"nothing at all":   {bot.Headers{}, bot.KindEmpty, "empty 0.3, no-accept-language 0.05, no-accept 0.05"},
+		"a name only":      {bot.Headers{UserAgent: chrome142, Accept: "*/*"}, bot.KindPerson, "no-client-hints 0.25, no-accept-language 0.05"},
+		"no brands":        {but(func(h *bot.Headers) { h.Brands, h.Platform, h.Mobile = "", "", "" }), bot.KindPerson, "few-client-hints 0.05"},
+		"another version":  {but(func(h *bot.Headers) { h.Brands = strings.ReplaceAll(brands, "142", "120") }), bot.KindPerson, "hints-of-another-version 0.4"},
+		"another platform": {but(func(h *bot.Headers) { h.Platform = `"Linux"` }), bot.KindPerson, "hints-of-another-platform 0.4"},
+		"another browser": {
+			but(func(h *bot.Headers) { h.UserAgent = "Mozilla/5.0 (X11; rv:145.0) Gecko/20100101 Firefox/145.0" }), bot.KindPerson,
+			"hints-of-another-browser 0.4",
+		},
 		"a telephone's":      {but(func(h *bot.Headers) { h.Mobile = "?1" }), bot.KindPerson, "hints-of-a-telephone 0.4"},
 		"headless in brands": {but(func(h *bot.Headers) { h.Brands = `"HeadlessChrome";v="142"` }), bot.KindPerson, "headlessChrome 0.6"},
 		"bare":               {but(func(h *bot.Headers) { h.UserAgent = "Mozilla/5.0" }), bot.KindPerson, "malformed 0.3"},
@@ -225,15 +228,21 @@ func TestEvidence(t *testing.T) {
 		wantVerdict bot.Verdict
 		wantDetails string
 	}{
-		"nothing":       {bot.Evidence{Crowd: bot.Sign{Count: 3}}, 0, bot.Human, ""},
-		"headers":       {bot.Evidence{Headers: headers, HeaderWeight: 0.25}, 0.25, bot.Human, "curl"},
-		"false claim":   {bot.Evidence{Headers: headers, HeaderWeight: 0.25, FalseClaim: "google"}, 1, bot.Bot, "curl, not google"},
-		"a sum":         {bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}}, 0.5, bot.Suspect, "curl, 120 reqs/60s without cookies on this network"},
+		"nothing":     {bot.Evidence{Crowd: bot.Sign{Count: 3}}, 0, bot.Human, ""},
+		"headers":     {bot.Evidence{Headers: headers, HeaderWeight: 0.25}, 0.25, bot.Human, "curl"},
+		"false claim": {bot.Evidence{Headers: headers, HeaderWeight: 0.25, FalseClaim: "google"}, 1, bot.Bot, "curl, not google"},
+		"a sum": {
+			bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}}, 0.5, bot.Suspect,
+			"curl, 120 reqs/60s without cookies on this network",
+		},
 		"crowd":         {bot.Evidence{Crowd: bot.Sign{Weight: 0.1, Count: 31}, Penalty: p.Penalty(2)}, 0.4, bot.Human, "shared-with-31-sessions, earlier-misdeeds"},
 		"failures":      {bot.Evidence{Failed: p.Failed(2, false)}, 0.4, bot.Human, "2 wrong solutions"},
 		"three of 0.2":  {bot.Evidence{Failed: p.Failed(3, false), Penalty: 0.1235}, 0.7235, bot.Suspect, "earlier-misdeeds, 3 wrong solutions"},
 		"many failures": {bot.Evidence{Failed: p.Failed(9, false)}, 1, bot.Bot, "9 wrong solutions"},
-		"invented":      {bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)}, 1, bot.Bot, "40 made-up sessions/60s on this network, 3 wrong solutions"},
+		"invented": {
+			bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)}, 1, bot.Bot,
+			"40 made-up sessions/60s on this network, 3 wrong solutions",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -264,7 +273,9 @@ func TestRelief(t *testing.T) {
 	t.Parallel()
 	p := bot.DefaultPolicy()
 	_, driven := p.HeaderSigns(bot.Headers{Accept: "*/*", AcceptLanguage: "en"}, bot.KindDriven, "headlessChrome")
-	_, hinted := p.HeaderSigns(bot.Headers{UserAgent: "Mozilla/5.0 (X11) Chrome/142", Brands: `"HeadlessChrome";v="142"`, Accept: "*/*", AcceptLanguage: "en"}, bot.KindPerson, "")
+	_, hinted := p.HeaderSigns(bot.Headers{
+		UserAgent: "Mozilla/5.0 (X11) Chrome/142", Brands: `"HeadlessChrome";v="142"`, Accept: "*/*", AcceptLanguage: "en",
+	}, bot.KindPerson, "")
 	for name, tc := range map[string]struct {
 		evidence bot.Evidence
 		want     bot.Verdict

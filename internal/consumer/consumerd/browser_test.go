@@ -286,7 +286,8 @@ func TestBrowser(t *testing.T) {
 			for _, c := range got.calls {
 				switch {
 				case c.Method == http.MethodPost:
-					if attempts++; c.Status != http.StatusForbidden && c.Status != http.StatusUnsupportedMediaType || c.Site != site || c.IDs != cookies || c.Cards != cookies {
+					if attempts++; c.Status != http.StatusForbidden && c.Status != http.StatusUnsupportedMediaType || c.Site != site || c.IDs != cookies ||
+						c.Cards != cookies {
 						t.Errorf("an attack from %s: %+v, want a refusal, and %d cookie of each kind", site, c, cookies)
 					}
 				case c.Method == http.MethodOptions:

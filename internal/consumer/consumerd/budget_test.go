@@ -56,13 +56,15 @@ func goodRequests(hotel sim.CatalogProperty) map[string]guestCall {
 		"POST /handoff":                         post("/handoff", minted),
 		"GET /wishlist":                         get("/wishlist"),
 		"POST /wishlist":                        post("/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "list"}),
-		"DELETE /wishlist/{propertyId}":         {method: http.MethodDelete, path: "/wishlist/" + hotel.PropertyID, header: map[string]string{"Idempotency-Key": "x"}},
-		"GET /session":                          get("/session"),
-		"POST /session/locale":                  post("/session/locale", map[string]string{"locale": "en"}),
-		"POST /session/currency":                post("/session/currency", map[string]string{"currency": "USD"}),
-		"POST /session/consent":                 post("/session/consent", map[string]bool{"telemetry": true}),
-		"POST /session/clear":                   {method: http.MethodPost, path: "/session/clear"},
-		"GET /challenge":                        get("/challenge"),
+		"DELETE /wishlist/{propertyId}": {
+			method: http.MethodDelete, path: "/wishlist/" + hotel.PropertyID, header: map[string]string{"Idempotency-Key": "x"},
+		},
+		"GET /session":           get("/session"),
+		"POST /session/locale":   post("/session/locale", map[string]string{"locale": "en"}),
+		"POST /session/currency": post("/session/currency", map[string]string{"currency": "USD"}),
+		"POST /session/consent":  post("/session/consent", map[string]bool{"telemetry": true}),
+		"POST /session/clear":    {method: http.MethodPost, path: "/session/clear"},
+		"GET /challenge":         get("/challenge"),
 	}
 	for _, r := range reports(hotel) {
 		all["POST "+r.path] = post(r.path, r.body)

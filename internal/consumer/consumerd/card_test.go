@@ -210,7 +210,8 @@ func TestCardSlides(t *testing.T) {
 				synctest.Wait() // what is after the response
 				_, renewals := s.sessions.Counts()
 				sent := len(a.header["Set-Cookie"])
-				if sent != tc.wantSent || renewals-before != tc.wantSent/2 || b.cookies[consumer.SessionCookie] != id || (b.cookies[consumer.CardCookie] != card) != (sent > 0) {
+				if sent != tc.wantSent || renewals-before != tc.wantSent/2 || b.cookies[consumer.SessionCookie] != id ||
+					(b.cookies[consumer.CardCookie] != card) != (sent > 0) {
 					t.Errorf("sent %v, renewed %d times", a.header["Set-Cookie"], renewals-before)
 				}
 				if got, _ := s.sessions.Kept(b.id()); got.CookieAt.Equal(time.Now()) != (tc.wantSent > 0) {
@@ -593,7 +594,9 @@ func TestChangesWithoutSessions(t *testing.T) {
 					b.change("/session/consent", `{"telemetry":false}`)
 				}
 				s.sessions.Away(true, false)
-				a := b.ask(guestCall{method: http.MethodDelete, path: "/wishlist/" + consumertest.PropertyID(10).String(), header: map[string]string{"Idempotency-Key": "1"}})
+				a := b.ask(guestCall{
+					method: http.MethodDelete, path: "/wishlist/" + consumertest.PropertyID(10).String(), header: map[string]string{"Idempotency-Key": "1"},
+				})
 				got := s.changedBy
 				if a.status != http.StatusNoContent || got.ID != b.id() || !got.Unread || got.Consent.Telemetry == refused || got.Locale != "ps-AF" {
 					t.Errorf("%d, made by %+v", a.status, got)

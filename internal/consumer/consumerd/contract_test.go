@@ -225,7 +225,9 @@ func (k *walker) search() {
 	until(k.t, "a whole answer", func() bool {
 		return k.t.Failed() || bytes.Contains(k.ask(200, "POST", "/search", nil, k.query(nil)).body, []byte(`"degraded":[]`))
 	})
-	k.ask(200, "POST", "/search", headers{"X-Search-Session": first.header["X-Search-Session"], "Accept-Encoding": {"zstd"}}, k.query(members{"page": members{"limit": 50, "offset": 20}}))
+	k.ask(200, "POST", "/search", headers{
+		"X-Search-Session": first.header["X-Search-Session"], "Accept-Encoding": {"zstd"},
+	}, k.query(members{"page": members{"limit": 50, "offset": 20}}))
 	again := k.ask(200, "POST", "/search", headers{"Accept-Encoding": {"gzip"}}, k.query(nil))
 	if got := again.header.Get("X-Cache"); got != "HIT" {
 		k.t.Errorf("X-Cache = %q, want HIT", got)

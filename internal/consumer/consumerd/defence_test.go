@@ -227,12 +227,16 @@ func TestChallenge(t *testing.T) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(cookie, "gms_id="), ";")
 	until(t, "the verdict in the log", func() bool {
 		var verdict, action string
-		err := db.QueryRow(testkit.Context(t), `SELECT verdict, action_taken FROM bff_consumer.bot_score_log WHERE guest_session_id = $1 ORDER BY id LIMIT 1`, id).Scan(&verdict, &action)
+		err := db.QueryRow(
+			testkit.Context(t), `SELECT verdict, action_taken FROM bff_consumer.bot_score_log WHERE guest_session_id = $1 ORDER BY id LIMIT 1`, id,
+		).Scan(&verdict, &action)
 		return err == nil && verdict == "suspect" && action == "challenge"
 	})
 	until(t, "the event", func() bool {
 		var n int
-		err := db.QueryRow(testkit.Context(t), `SELECT count(*) FROM bff_consumer.outbox WHERE topic LIKE '%bot_suspected.v1' AND headers->>'sessionId' = $1`, id).Scan(&n)
+		err := db.QueryRow(
+			testkit.Context(t), `SELECT count(*) FROM bff_consumer.outbox WHERE topic LIKE '%bot_suspected.v1' AND headers->>'sessionId' = $1`, id,
+		).Scan(&n)
 		return err == nil && n > 0
 	})
 }
@@ -320,7 +324,9 @@ func TestStampedeOfStrangers(t *testing.T) {
 	for guests := int64(1); guests <= 20; guests++ { // each a search that is in no cache yet
 		earlier := f.peekCalls()[callListings]
 		got := f.rush(searchCall("Kabul", fmt.Sprintf(`"occupancy":{"adults":%d,"children":0,"rooms":1}`, 1+guests%4),
-			fmt.Sprintf(`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2)).at(0, int(guests))) // from another address and browser: both have limits
+			fmt.Sprintf(
+				`"dates":{"checkIn":"2077-04-%02d","checkOut":"2077-04-%02d"}`, guests, guests+2,
+			)).at(0, int(guests))) // from another address and browser: both have limits
 		calls := f.peekCalls()[callListings]
 		if got[http.StatusOK] == 1000 && calls-earlier == 1 {
 			return

@@ -88,7 +88,9 @@ func judgeRing(set *handoff.KeySet, life time.Duration, now time.Time) []doctor.
 	case count[handoff.Active] != 1:
 		return doctor.Bad("add one with the command keys", "no key signs")
 	case age < -time.Minute:
-		return doctor.Bad("see whether this machine's clock is right", "the active key %s signs since %s, which is in the future", active.ID(), bff.At(active.ActivatedAt()))
+		return doctor.Bad(
+			"see whether this machine's clock is right", "the active key %s signs since %s, which is in the future", active.ID(), bff.At(active.ActivatedAt()),
+		)
 	case age < life && len(set.Keys()) > 1 && count[handoff.Grace] == 0:
 		return doctor.Doubtful("keep a replaced key in grace for that long: keys retire does, unless keys revoke was meant",
 			"the key %s signs since %s, and what the one before has signed may live for %s: it is refused already", active.ID(), bff.At(active.ActivatedAt()), life)

@@ -150,12 +150,15 @@ func TestDoctorJudgesKeyrings(t *testing.T) {
 		set  *handoff.KeySet
 		want []string
 	}{
-		"one key":           {set(now.Add(-time.Hour)), nil},
-		"a pending one":     {set(now.Add(-time.Hour), add), nil},
-		"rotated":           {set(now.Add(-time.Hour), add, promote), nil},
-		"dropped too early": {set(now.Add(-time.Hour), add, promote, revoke), []string{"warning : : the key second signs since 2026-10-01T11:59:00.000Z, and what the one before has signed may live for 30m0s"}},
-		"old":               {set(now.AddDate(-2, 0, 0)), []string{"warning : : the active key first is older than a year"}},
-		"of the future":     {set(now.Add(time.Hour)), []string{"wrong : : the active key first signs since 2026-10-01T13:00:00.000Z, which is in the future"}},
+		"one key":       {set(now.Add(-time.Hour)), nil},
+		"a pending one": {set(now.Add(-time.Hour), add), nil},
+		"rotated":       {set(now.Add(-time.Hour), add, promote), nil},
+		"dropped too early": {
+			set(now.Add(-time.Hour), add, promote, revoke),
+			[]string{"warning : : the key second signs since 2026-10-01T11:59:00.000Z, and what the one before has signed may live for 30m0s"},
+		},
+		"old":           {set(now.AddDate(-2, 0, 0)), []string{"warning : : the active key first is older than a year"}},
+		"of the future": {set(now.Add(time.Hour)), []string{"wrong : : the active key first signs since 2026-10-01T13:00:00.000Z, which is in the future"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -104,7 +104,9 @@ func (f *fleet) visitors(month, guests int) {
 	for range 4 {
 		wg.Go(func() {
 			for i := int(next.Add(1)); i <= guests; i = int(next.Add(1)) {
-				c := hotelCall(fmt.Sprintf("%s?checkIn=2077-%02d-%02d&checkOut=2077-%02d-%02d", hotels[(month*guests+i)%len(hotels)].PropertyID, month, 1+i%20, month, 3+i%20)).at(0, 1000*month+i).with(
+				c := hotelCall(fmt.Sprintf(
+					"%s?checkIn=2077-%02d-%02d&checkOut=2077-%02d-%02d", hotels[(month*guests+i)%len(hotels)].PropertyID, month, 1+i%20, month, 3+i%20,
+				)).at(0, 1000*month+i).with(
 					"User-Agent", fmt.Sprintf("Mozilla/5.0 (Android 14; Mobile; model %c) Gecko/145.0 Firefox/145.0", 'A'+rune(i%26)))
 				a, err := f.try(ctx, c)
 				for err == nil && testkit.TooSlow(a.status, a.body) {

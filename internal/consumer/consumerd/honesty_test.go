@@ -45,7 +45,10 @@ func TestUnstableAnswersAtTheEdge(t *testing.T) {
 		{name: "no brand", route: "hotel", down: consumertest.Failures{Theme: broken}, wantParts: []string{"brand"}},
 		{name: "no projection", route: "hotel", down: consumertest.Failures{Search: broken}, wantParts: []string{"popularity", "rates", "calendar", "brand"}},
 		{name: "shed", route: "hotel", rung: discovery.RungPopularity, wantParts: []string{"similar", "popularity"}},
-		{name: "old projection", route: "hotel", down: consumertest.Failures{Search: broken}, after: 66 * time.Second, wantStale: true, wantParts: []string{"search"}},
+		{
+			name: "old projection", route: "hotel", down: consumertest.Failures{Search: broken}, after: 66 * time.Second, wantStale: true,
+			wantParts: []string{"search"},
+		},
 		{name: "being renewed", route: "hotel", after: 61 * time.Second, wantStale: true, wantParts: []string{"property", "calendar"}},
 		{name: "old facets", route: "facets", down: consumertest.Failures{Search: broken}, after: time.Hour + time.Minute, wantStale: true},
 	} {

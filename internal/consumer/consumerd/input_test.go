@@ -67,33 +67,73 @@ func TestSearchInput(t *testing.T) {
 		{name: "backwards", body: with(`"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-09"}`), want: map[string]string{"dates.checkOut": "order"}},
 		{name: "for ever", body: with(`"dates":{"checkIn":"2077-03-10","checkOut":"2079-03-10"}`), want: map[string]string{"dates.checkOut": "range"}},
 		{name: "no dates", body: with(`"dates":{}`), want: map[string]string{"dates.checkIn": "required", "dates.checkOut": "required"}},
-		{name: "no such day", body: with(`"dates":{"checkIn":"2077-02-30","checkOut":"2077-3-1"}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"}},
-		{name: "moments", body: with(`"dates":{"checkIn":"2077-03-10T00:00:00Z","checkOut":20770312}`), want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"}},
+		{
+			name: "no such day", body: with(`"dates":{"checkIn":"2077-02-30","checkOut":"2077-3-1"}`),
+			want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "format"},
+		},
+		{
+			name: "moments", body: with(`"dates":{"checkIn":"2077-03-10T00:00:00Z","checkOut":20770312}`),
+			want: map[string]string{"dates.checkIn": "format", "dates.checkOut": "type"},
+		},
 
 		// a stay that can still begin
 		{name: "the past", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-12"}`), want: map[string]string{"dates.checkIn": "past"}},
-		{name: "the past, backwards", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-09"}`), want: map[string]string{"dates.checkIn": "past", "dates.checkOut": "order"}},
+		{
+			name: "the past, backwards", body: with(`"dates":{"checkIn":"2020-03-10","checkOut":"2020-03-09"}`),
+			want: map[string]string{"dates.checkIn": "past", "dates.checkOut": "order"},
+		},
 
 		// adults ≥ 1, rooms ≥ 1
 		{name: "nobody", body: with(`"occupancy":{"adults":0,"children":0,"rooms":1}`), want: map[string]string{"occupancy.adults": "range"}},
 		{name: "no room", body: with(`"occupancy":{"adults":1,"children":0,"rooms":0}`), want: map[string]string{"occupancy.rooms": "range"}},
-		{name: "an army", body: with(`"occupancy":{"adults":31,"children":21,"rooms":16}`), want: map[string]string{"occupancy.adults": "range", "occupancy.children": "range", "occupancy.rooms": "range"}},
+		{
+			name: "an army", body: with(`"occupancy":{"adults":31,"children":21,"rooms":16}`),
+			want: map[string]string{"occupancy.adults": "range", "occupancy.children": "range", "occupancy.rooms": "range"},
+		},
 		{name: "half a child", body: with(`"occupancy":{"adults":1,"children":1.5,"rooms":1}`), want: map[string]string{"occupancy.children": "type"}},
-		{name: "a child without age", body: with(`"occupancy":{"adults":1,"children":2,"rooms":1,"childrenAges":[4]}`), want: map[string]string{"occupancy.childrenAges": "count"}},
-		{name: "a grown child", body: with(`"occupancy":{"adults":1,"children":1,"rooms":1,"childrenAges":[18]}`), want: map[string]string{"occupancy.childrenAges[0]": "range"}},
+		{
+			name: "a child without age", body: with(`"occupancy":{"adults":1,"children":2,"rooms":1,"childrenAges":[4]}`),
+			want: map[string]string{"occupancy.childrenAges": "count"},
+		},
+		{
+			name: "a grown child", body: with(`"occupancy":{"adults":1,"children":1,"rooms":1,"childrenAges":[18]}`),
+			want: map[string]string{"occupancy.childrenAges[0]": "range"},
+		},
 		{name: "nobody said", body: with(`"occupancy":{}`), want: map[string]string{"occupancy.adults": "required", "occupancy.rooms": "required"}},
 
 		// geo: exactly one mode
 		{name: "no mode", body: with(`"geo":{"city":"Kabul"}`), want: map[string]string{"geo.mode": "required"}},
 		{name: "another mode", body: with(`"geo":{"mode":"galaxy"}`), want: map[string]string{"geo.mode": "unsupported"}},
 		{name: "a mode without its part", body: with(`"geo":{"mode":"point"}`), want: map[string]string{"geo.point": "required"}},
-		{name: "two places", body: with(`"geo":{"mode":"city","city":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1}}`), want: map[string]string{"geo.point": "conflict"}},
-		{name: "four places", body: with(`"geo":{"mode":"region","city":"Kabul","region":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1},"boundingBox":{"swLat":1,"swLng":1,"neLat":2,"neLng":2}}`), want: map[string]string{"geo.city": "conflict", "geo.point": "conflict", "geo.boundingBox": "conflict"}},
-		{name: "off the globe", body: with(`"geo":{"mode":"point","point":{"lat":91,"lng":-181,"radiusKm":0}}`), want: map[string]string{"geo.point.lat": "range", "geo.point.lng": "range", "geo.point.radiusKm": "range"}},
-		{name: "half the globe", body: with(`"geo":{"mode":"point","point":{"lat":0,"lng":0,"radiusKm":9000}}`), want: map[string]string{"geo.point.radiusKm": "range"}},
-		{name: "half a point", body: with(`"geo":{"mode":"point","point":{"lat":0}}`), want: map[string]string{"geo.point.lng": "required", "geo.point.radiusKm": "required"}},
-		{name: "beyond numbers", body: with(`"geo":{"mode":"point","point":{"lat":1e999,"lng":"1","radiusKm":1}}`), want: map[string]string{"geo.point.lat": "format", "geo.point.lng": "type"}},
-		{name: "upside down", body: with(`"geo":{"mode":"bounding-box","boundingBox":{"swLat":2,"swLng":1,"neLat":1,"neLng":2}}`), want: map[string]string{"geo.boundingBox.neLat": "order"}},
+		{
+			name: "two places", body: with(`"geo":{"mode":"city","city":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1}}`),
+			want: map[string]string{"geo.point": "conflict"},
+		},
+		{
+			name: "four places",
+			body: with(`"geo":{"mode":"region","city":"Kabul","region":"Kabul","point":{"lat":1,"lng":1,"radiusKm":1},"boundingBox":{"swLat":1,"swLng":1,"neLat":2,"neLng":2}}`),
+			want: map[string]string{"geo.city": "conflict", "geo.point": "conflict", "geo.boundingBox": "conflict"},
+		},
+		{
+			name: "off the globe", body: with(`"geo":{"mode":"point","point":{"lat":91,"lng":-181,"radiusKm":0}}`),
+			want: map[string]string{"geo.point.lat": "range", "geo.point.lng": "range", "geo.point.radiusKm": "range"},
+		},
+		{
+			name: "half the globe", body: with(`"geo":{"mode":"point","point":{"lat":0,"lng":0,"radiusKm":9000}}`),
+			want: map[string]string{"geo.point.radiusKm": "range"},
+		},
+		{
+			name: "half a point", body: with(`"geo":{"mode":"point","point":{"lat":0}}`),
+			want: map[string]string{"geo.point.lng": "required", "geo.point.radiusKm": "required"},
+		},
+		{
+			name: "beyond numbers", body: with(`"geo":{"mode":"point","point":{"lat":1e999,"lng":"1","radiusKm":1}}`),
+			want: map[string]string{"geo.point.lat": "format", "geo.point.lng": "type"},
+		},
+		{
+			name: "upside down", body: with(`"geo":{"mode":"bounding-box","boundingBox":{"swLat":2,"swLng":1,"neLat":1,"neLng":2}}`),
+			want: map[string]string{"geo.boundingBox.neLat": "order"},
+		},
 		{name: "a long name", body: with(`"geo":{"mode":"city","city":"` + strings.Repeat("ک", 101) + `"}`), want: map[string]string{"geo.city": "length"}},
 		{name: "a name that is none", body: with(`"geo":{"mode":"city","city":"a\u0000b"}`), want: map[string]string{"geo.city": "format"}},
 		// A name without a letter or digit, and one that grows as it is folded.
@@ -104,27 +144,54 @@ func TestSearchInput(t *testing.T) {
 		{name: "what could not be read", body: with(`"geo":{"mode":"city","city":"\ufffd"}`), want: map[string]string{"geo.city": "format"}},
 		{name: "a name that grows", body: with(`"geo":{"mode":"city","city":"` + strings.Repeat("ﷺ", 60) + `"}`), want: map[string]string{"geo.city": "length"}},
 		{name: "a region of nothing", body: with(`"geo":{"mode":"region","region":" - "}`), want: map[string]string{"geo.region": "format"}},
-		{name: "quarters of nothing", body: with(`"filters":{"neighbourhoods":["Karte Se","…","` + strings.Repeat("ﷺ", 60) + `"]}`), want: map[string]string{"filters.neighbourhoods[1]": "format", "filters.neighbourhoods[2]": "length"}},
+		{
+			name: "quarters of nothing", body: with(`"filters":{"neighbourhoods":["Karte Se","…","` + strings.Repeat("ﷺ", 60) + `"]}`),
+			want: map[string]string{"filters.neighbourhoods[1]": "format", "filters.neighbourhoods[2]": "length"},
+		},
 		{name: "no country", body: with(`"geo":{"mode":"city","city":"Kabul","country":"A1"}`), want: map[string]string{"geo.country": "format"}},
 
 		// the rest of the query
 		{name: "another order", body: with(`"sortKey":"cheapest"`), want: map[string]string{"sortKey": "unsupported"}},
 		{name: "no page", body: with(`"page":{"limit":0,"offset":-1}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
 		{name: "a book", body: with(`"page":{"limit":51,"offset":100000}`), want: map[string]string{"page.limit": "range", "page.offset": "range"}},
-		{name: "a price range backwards", body: with(`"filters":{"priceRange":{"min":2,"max":1,"currency":"USD"}}`), want: map[string]string{"filters.priceRange.max": "order"}},
-		{name: "a price of nothing", body: with(`"filters":{"priceRange":{"min":-1}}`), want: map[string]string{"filters.priceRange.min": "range", "filters.priceRange.max": "required", "filters.priceRange.currency": "required"}},
-		{name: "six stars", body: with(`"filters":{"starRating":[6,0],"guestRatingMin":11}`), want: map[string]string{"filters.starRating[0]": "range", "filters.starRating[1]": "range", "filters.guestRatingMin": "range"}},
-		{name: "another house", body: with(`"filters":{"propertyType":["hotel","palace"],"cancellationFlexibility":"never"}`), want: map[string]string{"filters.propertyType[1]": "unsupported", "filters.cancellationFlexibility": "unsupported"}},
-		{name: "too much to wish for", body: with(`"filters":{"amenities":[` + strings.Repeat(`"a",`, 30) + `"a"]}`), want: map[string]string{"filters.amenities": "count"}},
-		{name: "a wish that is none", body: with(`"filters":{"amenities":[7],"neighbourhoods":["` + strings.Repeat("n", 101) + `"]}`), want: map[string]string{"filters.amenities[0]": "type", "filters.neighbourhoods[0]": "length"}},
+		{
+			name: "a price range backwards", body: with(`"filters":{"priceRange":{"min":2,"max":1,"currency":"USD"}}`),
+			want: map[string]string{"filters.priceRange.max": "order"},
+		},
+		{
+			name: "a price of nothing", body: with(`"filters":{"priceRange":{"min":-1}}`),
+			want: map[string]string{"filters.priceRange.min": "range", "filters.priceRange.max": "required", "filters.priceRange.currency": "required"},
+		},
+		{
+			name: "six stars", body: with(`"filters":{"starRating":[6,0],"guestRatingMin":11}`),
+			want: map[string]string{"filters.starRating[0]": "range", "filters.starRating[1]": "range", "filters.guestRatingMin": "range"},
+		},
+		{
+			name: "another house", body: with(`"filters":{"propertyType":["hotel","palace"],"cancellationFlexibility":"never"}`),
+			want: map[string]string{"filters.propertyType[1]": "unsupported", "filters.cancellationFlexibility": "unsupported"},
+		},
+		{
+			name: "too much to wish for", body: with(`"filters":{"amenities":[` + strings.Repeat(`"a",`, 30) + `"a"]}`),
+			want: map[string]string{"filters.amenities": "count"},
+		},
+		{
+			name: "a wish that is none", body: with(`"filters":{"amenities":[7],"neighbourhoods":["` + strings.Repeat("n", 101) + `"]}`),
+			want: map[string]string{"filters.amenities[0]": "type", "filters.neighbourhoods[0]": "length"},
+		},
 
 		// locale and currency
 		{name: "another language", body: with(`"locale":"xx-XX"`), wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
 		{name: "no language", body: with(`"locale":"not a tag"`), wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
 		{name: "another currency", body: with(`"currency":"XAU"`), wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"currency": "unsupported"}},
-		{name: "another currency for this request", body: with(`"x":1`), header: map[string]string{"X-Currency": "doubloons"}, wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"}},
+		{
+			name: "another currency for this request", body: with(`"x":1`), header: map[string]string{"X-Currency": "doubloons"},
+			wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"},
+		},
 		{name: "both and more", body: with(`"locale":"xx","currency":"XAU"`), want: map[string]string{"locale": "unsupported", "currency": "unsupported"}},
-		{name: "another's search", body: with(`"x":1`), header: map[string]string{"X-Search-Session": "srs_nonsense"}, want: map[string]string{"X-Search-Session": "format"}},
+		{
+			name: "another's search", body: with(`"x":1`), header: map[string]string{"X-Search-Session": "srs_nonsense"},
+			want: map[string]string{"X-Search-Session": "format"},
+		},
 
 		// what is no search at all
 		{name: "too large", body: with(`"x":"` + strings.Repeat("x", 17<<10) + `"`), wantCode: bff.CodePayloadTooLarge},

@@ -55,7 +55,9 @@ func TestEveryChangeRefusesOtherSites(t *testing.T) {
 	server, routes, executed := publicServer(t, listed)
 	send := func(rt web.Route, method, body string, header ...string) *httptest.ResponseRecorder {
 		_, path, _ := strings.Cut(rt.Pattern, " ")
-		r := httptest.NewRequestWithContext(t.Context(), method, "https://www.melmastoon.ghasi.io"+strings.ReplaceAll(path, "{propertyId}", "h1"), strings.NewReader(body))
+		r := httptest.NewRequestWithContext(
+			t.Context(), method, "https://www.melmastoon.ghasi.io"+strings.ReplaceAll(path, "{propertyId}", "h1"), strings.NewReader(body),
+		)
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
@@ -98,7 +100,9 @@ func TestEveryChangeRefusesOtherSites(t *testing.T) {
 			}
 		}
 		w := send(rt, http.MethodOptions, "", "Origin", listed, "Access-Control-Request-Method", method)
-		if allowed := strings.Split(w.Header().Get("Access-Control-Allow-Methods"), ", "); w.Code != 204 || !slices.Contains(allowed, method) || executed[rt.Pattern] {
+		if allowed := strings.Split(
+			w.Header().Get("Access-Control-Allow-Methods"), ", ",
+		); w.Code != 204 || !slices.Contains(allowed, method) || executed[rt.Pattern] {
 			t.Errorf("%s: preflight of a listed origin: %d %v", rt.Pattern, w.Code, w.Header())
 		}
 		if w := send(rt, http.MethodOptions, "", "Origin", "https://evil.example", "Access-Control-Request-Method", method); w.Code != 403 || executed[rt.Pattern] {

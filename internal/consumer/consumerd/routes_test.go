@@ -71,7 +71,9 @@ func newGuard(t *testing.T, change func(*consumerguard.Config)) *consumerguard.G
 	if cfg.Challenger, err = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: noMemory{}}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Limiter, err = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1}); err != nil {
+	if cfg.Limiter, err = ratelimit.New(ratelimit.Config{
+		Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	change(&cfg)
@@ -158,7 +160,9 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			}
 		}
 		executed[rt.Pattern] = false
-		if status, code := send(rt, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0", "Accept", "*/*", "Accept-Language", "fa"); !executed[rt.Pattern] {
+		if status, code := send(
+			rt, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0", "Accept", "*/*", "Accept-Language", "fa",
+		); !executed[rt.Pattern] {
 			t.Errorf("%s for a person: %d %s", rt.Pattern, status, code)
 		}
 	}

@@ -160,8 +160,14 @@ func TestOneEntryPerAnswer(t *testing.T) {
 		}},
 		{"shuffled filters", []guestCall{
 			searchCall("Mazar-e Sharif", `"filters":{"amenities":["free-wifi","parking"],"starRating":[3,4],"propertyType":["hotel","guesthouse"]}`),
-			searchCall("mazar e sharif", `"filters":{"propertyType":["guesthouse","hotel","hotel"],"starRating":[4,3,3],"amenities":["parking","FREE_WIFI"],"cancellationFlexibility":"any"}`),
-			searchCall("  MAZAR-E   SHARIF ", `"sortKey":"recommended","filters":{"amenities":["parking","free-wifi"],"propertyType":["guesthouse","hotel"],"starRating":[4,3]},"page":{"limit":20,"offset":0}`),
+			searchCall(
+				"mazar e sharif",
+				`"filters":{"propertyType":["guesthouse","hotel","hotel"],"starRating":[4,3,3],"amenities":["parking","FREE_WIFI"],"cancellationFlexibility":"any"}`,
+			),
+			searchCall(
+				"  MAZAR-E   SHARIF ",
+				`"sortKey":"recommended","filters":{"amenities":["parking","free-wifi"],"propertyType":["guesthouse","hotel"],"starRating":[4,3]},"page":{"limit":20,"offset":0}`,
+			),
 		}},
 		{"another spelling of the letters", []guestCall{
 			searchCall("کابل"), searchCall("كابل"), searchCall("کـابل"),

@@ -223,14 +223,20 @@ func TestTelemetryNamesEveryBadField(t *testing.T) {
 		want       []string
 	}{
 		{"click", `{}`, []string{"kind", "tenantId", "propertyId"}},
-		{"click", `{"kind":"nothing","tenantId":"x","propertyId":7,"searchSessionId":"gms_1","position":0,"page":1.5,"sortKey":"best"}`, []string{"kind", "tenantId", "propertyId", "searchSessionId", "position", "page", "sortKey"}},
+		{
+			"click", `{"kind":"nothing","tenantId":"x","propertyId":7,"searchSessionId":"gms_1","position":0,"page":1.5,"sortKey":"best"}`,
+			[]string{"kind", "tenantId", "propertyId", "searchSessionId", "position", "page", "sortKey"},
+		},
 		{"page-view", `{"referer":"javascript:alert(1)","tenantId":[]}`, []string{"path", "referer", "tenantId"}},
 		{"page-view", `{"path":"search"}`, []string{"path"}},
 		{"page-view", `{"path":"//elsewhere.example/x"}`, []string{"path"}},
 		{"page-view", `{"path":"/users/somebody@example.com"}`, []string{"path"}},
 		{"page-view", `{"path":"/users/somebody%40example.com"}`, []string{"path"}},
 		{"page-view", `{"path":"` + strings.Repeat("/a", 300) + `"}`, []string{"path"}},
-		{"funnel", `{"step":"paid","metadata":{"mail":"a@b.example","list":[1],"null":null,"big":1e300,"long":"` + strings.Repeat("x", 65) + `"}}`, []string{"step", "metadata.mail", "metadata.list", "metadata.null", "metadata.big", "metadata.long"}},
+		{
+			"funnel", `{"step":"paid","metadata":{"mail":"a@b.example","list":[1],"null":null,"big":1e300,"long":"` + strings.Repeat("x", 65) + `"}}`,
+			[]string{"step", "metadata.mail", "metadata.list", "metadata.null", "metadata.big", "metadata.long"},
+		},
 		{"funnel", `{"step":"map.opened","metadata":{"white space":1}}`, []string{"metadata"}},
 		{"funnel", `{"step":"map.opened","metadata":[]}`, []string{"metadata"}},
 	} {

@@ -244,7 +244,8 @@ func TestOneListOfEvents(t *testing.T) {
 				continue
 			}
 			sub := consumerevents.Subscriptions()[i]
-			if s.Name != sub.Name || s.AckDeadlineSeconds != int(sub.AckDeadline/time.Second) || s.MaxDeliveryAttempts != sub.MaxAttempts || s.DeadLetterTopic != sub.DLQ {
+			if s.Name != sub.Name || s.AckDeadlineSeconds != int(sub.AckDeadline/time.Second) || s.MaxDeliveryAttempts != sub.MaxAttempts ||
+				s.DeadLetterTopic != sub.DLQ {
 				t.Errorf("subscription to %s: document %+v, code %+v", channel.Address, s, sub)
 			}
 		default:

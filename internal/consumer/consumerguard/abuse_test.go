@@ -129,7 +129,9 @@ func cardsAreNotMadeUp(t *testing.T, cardless bool) {
 		a.send(http.MethodPost, "/search", fmt.Sprint("made up ", i), home, firefoxHeaders("Cookie", inventedCookie()))
 		synctest.Wait()
 	}
-	if got := a.send(http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", inventedCookie(), "Idempotency-Key", "1")); got.code != bff.CodeSuspectedBot {
+	if got := a.send(
+		http.MethodPost, "/handoff", "{}", home, firefoxHeaders("Cookie", inventedCookie(), "Idempotency-Key", "1"),
+	); got.code != bff.CodeSuspectedBot {
 		t.Fatalf("a made-up session: %d %s", got.status, got.body)
 	}
 	synctest.Wait()
@@ -171,7 +173,9 @@ func TestAssessmentsAreBounded(t *testing.T) {
 			a := newSimulation(t, func(c *Config) { c.Recaptcha = m })
 			cookie := a.cookie()
 			for i := range 100 {
-				if got := a.send(http.MethodGet, "/hotels/h1", "", home, firefoxHeaders("Cookie", cookie, "X-Recaptcha-Token", fmt.Sprint(i))); got.status != http.StatusOK {
+				if got := a.send(
+					http.MethodGet, "/hotels/h1", "", home, firefoxHeaders("Cookie", cookie, "X-Recaptcha-Token", fmt.Sprint(i)),
+				); got.status != http.StatusOK {
 					t.Fatalf("%d %s", got.status, got.body)
 				}
 				pass(time.Second)
@@ -329,7 +333,9 @@ func TestSessionsOfANetworkAreBounded(t *testing.T) {
 		if n := len(a.sessions.at) - 1; n < 250 || n > 350 {
 			t.Errorf("%d sessions were opened, want about 300", n)
 		}
-		if got := a.send(http.MethodPost, "/search", "warm", home, firefoxHeaders("Accept-Language", "ps")); got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
+		if got := a.send(
+			http.MethodPost, "/search", "warm", home, firefoxHeaders("Accept-Language", "ps"),
+		); got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
 			t.Errorf("a search that is there: %d %s", got.status, got.body)
 		}
 		if got := a.send(http.MethodPost, "/search", "warm", home, firefoxHeaders("Cookie", person)); got.status != http.StatusOK {

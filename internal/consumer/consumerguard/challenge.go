@@ -112,7 +112,9 @@ func (g *Guard) verifySolution(ctx context.Context, s *sender, solution string, 
 		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "this challenge is no longer hard enough for this client: solve a new one", Err: err}
 	case errors.Is(err, challenge.ErrMalformed), errors.Is(err, challenge.ErrForged), errors.Is(err, challenge.ErrExpired),
 		errors.Is(err, challenge.ErrUnsolved), errors.Is(err, challenge.ErrSpent):
-		return false, &bff.Error{Code: bff.CodeChallengeInvalid, Detail: "the solution is wrong, expired, used, or for another client: ask for a new challenge", Err: err}
+		return false, &bff.Error{
+			Code: bff.CodeChallengeInvalid, Detail: "the solution is wrong, expired, used, or for another client: ask for a new challenge", Err: err,
+		}
 	}
 	// A store that cannot say whether it was spent is no reason to refuse a client
 	// that did the work: it is signed, for this client, and good for minutes only.

@@ -90,7 +90,9 @@ func (s *sender) subject() string {
 	if s.hasSession() {
 		return s.SessionID.String()
 	}
-	return "visitor:" + bff.IDFromBytes(bff.PrefixGuestSession, [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.crowd), s.profile.number))).ULID()
+	return "visitor:" + bff.IDFromBytes(
+		bff.PrefixGuestSession, [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.crowd), s.profile.number)),
+	).ULID()
 }
 
 // maxCards bounds how many cards of a request are verified. A browser sends one.

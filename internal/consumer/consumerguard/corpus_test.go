@@ -360,10 +360,18 @@ func TestCorpora(t *testing.T) {
 			for _, name := range order {
 				g := groups[name]
 				all.add(g.tally)
-				fmt.Fprintf(&table, "| %s | %d | %s | %s | %s |\n", name, g.actors, share(g.challenged, g.requests), share(g.blocked, g.requests), share(g.limited, g.requests))
+				fmt.Fprintf(
+					&table, "| %s | %d | %s | %s | %s |\n", name, g.actors, share(g.challenged, g.requests), share(g.blocked, g.requests), share(g.limited, g.requests),
+				)
 			}
-			fmt.Fprintf(&table, "| **all** | **%d** | **%s** | **%s** | **%s** |\n\n", len(actors), share(all.challenged, all.requests), share(all.blocked, all.requests), share(all.limited, all.requests))
-			t.Logf("%d people, %d requests: %d challenged, %d blocked, %d limited, %d suspected", len(actors), all.requests, all.challenged, all.blocked, all.limited, all.caught)
+			fmt.Fprintf(
+				&table, "| **all** | **%d** | **%s** | **%s** | **%s** |\n\n", len(actors), share(all.challenged, all.requests), share(all.blocked, all.requests),
+				share(all.limited, all.requests),
+			)
+			t.Logf(
+				"%d people, %d requests: %d challenged, %d blocked, %d limited, %d suspected", len(actors), all.requests, all.challenged, all.blocked, all.limited,
+				all.caught,
+			)
 			if 1000*all.challenged > all.requests || all.blocked > 0 {
 				t.Errorf("people are challenged or blocked")
 			}

@@ -289,7 +289,9 @@ func TestVerdictsAreLogged(t *testing.T) {
 			t.Fatalf("%d verdicts and %d events in 100 seconds", n, a.memory.events)
 		}
 		last := a.memory.logged[1]
-		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || !strings.HasPrefix(cookie, consumer.SessionCookie+"="+last.GuestSessionID.String()+";") || last.IPHash == (consumer.Hash{}) {
+		if last.Verdict != string(bot.Bot) || last.Score < 0.89 || !strings.HasPrefix(
+			cookie, consumer.SessionCookie+"="+last.GuestSessionID.String()+";",
+		) || last.IPHash == (consumer.Hash{}) {
 			t.Errorf("logged: %+v", last)
 		}
 		var kinds []string

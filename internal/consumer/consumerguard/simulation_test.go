@@ -88,7 +88,10 @@ type simulation struct {
 // newSimulation must be called inside a bubble.
 func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simulation {
 	t.Helper()
-	a := &simulation{t: t, cached: map[string]bool{}, kept: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(), sessions: &sessions{at: map[bff.ID]time.Time{}}}
+	a := &simulation{
+		t: t, cached: map[string]bool{}, kept: map[string]bool{}, served: map[string]int{}, memory: newBotMemory(),
+		sessions: &sessions{at: map[bff.ID]time.Time{}},
+	}
 	cfg := Config{
 		Clients: Clients{Pepper: []byte("pepper")},
 		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, Cards: consumertest.NewCards(1), ChallengePath: base + "/challenge",
@@ -99,7 +102,9 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 		change(&cfg)
 	}
 	var errs [5]error
-	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1})
+	cfg.Limiter, errs[0] = ratelimit.New(ratelimit.Config{
+		Limits: cfg.Limits.Limits(), Source: ratelimit.NewMemory(), Pepper: []byte("pepper of sixteen"), Instances: 1,
+	})
 	cfg.UserAgents, errs[1] = useragent.New(useragent.Config{Apps: []string{"Melmastoon/"}})
 	cfg.Verifier, errs[2] = useragent.NewVerifier(useragent.VerifierConfig{Resolver: resolver{}})
 	cfg.Challenger, errs[3] = challenge.New(challenge.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Burner: a.memory, Easy: 50, Hard: 100})
@@ -465,7 +470,10 @@ func (a *simulation) act(who *actor, s step) {
 	addr := who.addr
 	switch who.rotates {
 	case "agent":
-		h["User-Agent"] = fmt.Sprintf("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36", 100+who.rng.IntN(42), who.rng.IntN(9000))
+		h["User-Agent"] = fmt.Sprintf(
+			"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36", 100+who.rng.IntN(42),
+			who.rng.IntN(9000),
+		)
 		h["Accept-Language"] = []string{"en", "en-US", "de", "fr", "ar", "fa"}[who.rng.IntN(6)] + fmt.Sprintf(";q=0.%d", who.rng.IntN(10))
 	case "address":
 		addr = fmt.Sprintf("198.%d.%d.%d", 18+who.rng.IntN(2), who.rng.IntN(256), who.rng.IntN(256))

@@ -140,7 +140,8 @@ func TestPriceReceipt(t *testing.T) {
 		if minted.PriceCheck != want || consumed.PriceCheck != want {
 			t.Errorf("%s: %q at the mint and %q at the booking, want %q", name, minted.PriceCheck, consumed.PriceCheck, want)
 		}
-		if changed := want == "changed"; (minted.CurrentPrice != nil) != changed || (changed && (minted.CurrentPrice.Minor != price["minor"] || *consumed.CurrentPrice != *minted.CurrentPrice)) {
+		if changed := want == "changed"; (minted.CurrentPrice != nil) != changed ||
+			(changed && (minted.CurrentPrice.Minor != price["minor"] || *consumed.CurrentPrice != *minted.CurrentPrice)) {
 			t.Errorf("%s: the price of now: %+v %+v", name, minted.CurrentPrice, consumed.CurrentPrice)
 		}
 		if (consumed.Shown != nil) != (shown != nil) || len(consumed.Occupancy.ChildrenAges) != 1 {
@@ -215,7 +216,9 @@ func TestReplayIsPenalised(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("penalties: %v %v", found, err)
 	}
-	if weight, err := c.Do(testkit.Context(t), c.B().Get().Key(found[0]).Build()).ToString(); err != nil || !strings.HasPrefix(weight, "0.99") && !strings.HasPrefix(weight, "1.00") {
+	if weight, err := c.Do(
+		testkit.Context(t), c.B().Get().Key(found[0]).Build(),
+	).ToString(); err != nil || !strings.HasPrefix(weight, "0.99") && !strings.HasPrefix(weight, "1.00") {
 		t.Errorf("weight %q %v, want about 1: it decays", weight, err)
 	}
 }

@@ -159,7 +159,9 @@ func TestProofKeyRotation(t *testing.T) {
 		}
 	}
 	keys("add", "k0")
-	s := newSite(t, 2, map[string]string{"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
+	s := newSite(t, 2, map[string]string{
+		"BFF_CONSUMER_HANDOFF_KEYS_FILE": file, "MELMASTOON_LOG_LEVEL": "debug", "BFF_CONSUMER_LIMITS": generous, "BFF_CONSUMER_BOT_DEFENCE": "watch",
+	}, nil)
 
 	ctx := testkit.Context(t)
 	stop := make(chan struct{})
@@ -419,7 +421,9 @@ func TestProofWishlistCap(t *testing.T) {
 	rows := s.count(`SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL`, g.cookie)
 	c := redisClient(t, s.RedisURL)
 	g.must(http.StatusOK, "GET", "/wishlist", nil) // fills the mirror if a busy machine did not
-	mirror, err := c.Do(ctx, c.B().Lrange().Key(strings.Join([]string{s.Name, "bff-consumer", "session", g.cookie, "wishlist"}, ":")).Start(0).Stop(-1).Build()).AsStrSlice()
+	mirror, err := c.Do(ctx, c.B().Lrange().Key(strings.Join([]string{
+		s.Name, "bff-consumer", "session", g.cookie, "wishlist",
+	}, ":")).Start(0).Stop(-1).Build()).AsStrSlice()
 	c.Close()
 	// Its first item is the version.
 	if err != nil || len(mirror) != 1+rows || rows != 100 {

@@ -75,16 +75,28 @@ func (a *API) Routes() []web.Route {
 	mint := counted(a.counters.mint, a.mint)
 	routes := []web.Route{
 		{Pattern: "POST /search", Handle: a.search, Kind: web.PublicRead, Budget: readBudget, Body: 16 * kib, Limit: LimitSearch, Gate: gateSearch},
-		{Pattern: "POST /search/map", Handle: a.searchMap, Kind: web.PublicRead, Budget: readBudget, Body: 16 * kib, Limit: LimitSearch, Gate: gateSearch, Repeats: true},
+		{
+			Pattern: "POST /search/map", Handle: a.searchMap, Kind: web.PublicRead, Budget: readBudget, Body: 16 * kib, Limit: LimitSearch, Gate: gateSearch,
+			Repeats: true,
+		},
 		{Pattern: "GET /suggest", Handle: a.suggest, Kind: web.PublicRead, Budget: readBudget, Limit: LimitSearch, Gate: gateSearch, Repeats: true},
 		{Pattern: "GET /facets", Handle: a.facets, Kind: web.PublicRead, Budget: readBudget, Limit: LimitSearch, Gate: gateSearch, CDN: true},
-		{Pattern: "GET /hotels/{propertyId}", Handle: a.hotel, Kind: web.PublicRead, Budget: readBudget, Limit: LimitDetail, Gate: gateHotel, CDN: true, Previews: true},
+		{
+			Pattern: "GET /hotels/{propertyId}", Handle: a.hotel, Kind: web.PublicRead, Budget: readBudget, Limit: LimitDetail, Gate: gateHotel, CDN: true,
+			Previews: true,
+		},
 		{Pattern: "GET /hotels/{propertyId}/availability", Handle: a.availability, Kind: web.PublicRead, Budget: readBudget, Limit: LimitDetail, Gate: gateHotel},
 		{Pattern: "POST /handoff", Handle: mint, Kind: web.Change, Budget: handoffBudget, Body: 4 * kib, Limit: LimitHandoff, Gate: gateHandoff, KeepsAnswers: true},
 		{Pattern: "GET /wishlist", Handle: a.wishlist, Kind: web.PrivateRead, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff},
 		// A note has 280 characters, escaped.
-		{Pattern: "POST /wishlist", Handle: a.addWish, Kind: web.Change, Budget: wishlistBudget, Body: 4 * kib, Limit: LimitWishlist, Gate: gateHandoff, KeepsAnswers: true},
-		{Pattern: "DELETE /wishlist/{propertyId}", Handle: a.removeWish, Kind: web.Change, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff, KeepsAnswers: true},
+		{
+			Pattern: "POST /wishlist", Handle: a.addWish, Kind: web.Change, Budget: wishlistBudget, Body: 4 * kib, Limit: LimitWishlist, Gate: gateHandoff,
+			KeepsAnswers: true,
+		},
+		{
+			Pattern: "DELETE /wishlist/{propertyId}", Handle: a.removeWish, Kind: web.Change, Budget: wishlistBudget, Limit: LimitWishlist, Gate: gateHandoff,
+			KeepsAnswers: true,
+		},
 		{Pattern: "GET /session", Handle: a.session, Kind: web.PrivateRead, Budget: sessionBudget, Limit: LimitSession, Gate: gateHandoff},
 		{Pattern: "POST /session/locale", Handle: a.setLocale, Kind: web.Change, Budget: sessionBudget, Body: kib, Limit: LimitSession, Gate: gateHandoff},
 		{Pattern: "POST /session/currency", Handle: a.setCurrency, Kind: web.Change, Budget: sessionBudget, Body: kib, Limit: LimitSession, Gate: gateHandoff},
@@ -92,8 +104,14 @@ func (a *API) Routes() []web.Route {
 		{Pattern: "POST /session/clear", Handle: a.clearSession, Kind: web.Change, Budget: clearBudget, Body: web.NoBody, Limit: LimitSession, Gate: gateHandoff},
 		// Metadata has sixteen members.
 		{Pattern: "POST /telemetry/click", Handle: a.click, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
-		{Pattern: "POST /telemetry/page-view", Handle: a.pageView, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
-		{Pattern: "POST /telemetry/funnel", Handle: a.funnel, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry, Gate: gateTelemetry},
+		{
+			Pattern: "POST /telemetry/page-view", Handle: a.pageView, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry,
+			Gate: gateTelemetry,
+		},
+		{
+			Pattern: "POST /telemetry/funnel", Handle: a.funnel, Kind: web.Telemetry, Budget: telemetryBudget, Body: 4 * kib, Limit: LimitTelemetry,
+			Gate: gateTelemetry,
+		},
 		{Pattern: "GET /challenge", Handle: a.cfg.Challenge, Kind: web.Challenge, Budget: sessionBudget, Limit: LimitChallenge, Gate: gateSearch},
 	}
 	for i := range routes {

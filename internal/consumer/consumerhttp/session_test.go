@@ -262,7 +262,8 @@ func TestClear(t *testing.T) {
 	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
 	old, oldCard := g.cookie, g.card
 	a := g.must(http.StatusNoContent, "POST", "/session/clear", nil)
-	if cookies := a.header["Set-Cookie"]; len(cookies) != 2 || !strings.Contains(cookies[0], "gms_id=;") || !strings.Contains(cookies[1], "__Host-gms_card=;") || strings.Count(strings.Join(cookies, ""), "Max-Age=0") != 2 {
+	if cookies := a.header["Set-Cookie"]; len(cookies) != 2 || !strings.Contains(cookies[0], "gms_id=;") || !strings.Contains(cookies[1], "__Host-gms_card=;") ||
+		strings.Count(strings.Join(cookies, ""), "Max-Age=0") != 2 {
 		t.Errorf("cookies: %v", cookies)
 	}
 	if e := s.event(consumer.SubjectSessionEnded, old); e["reason"] != "explicit-clear" {

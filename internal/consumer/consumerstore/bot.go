@@ -58,7 +58,10 @@ func (s *Bots) Solved(ctx context.Context, visitor uint64, until time.Time) erro
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c, at := s.cfg.Sessions, until.UnixMilli()
-	return wrap("remember solution", c.Do(ctx, c.B().Set().Key(s.botKey("solved", visitor)).Value(strconv.FormatInt(at, 10)).PxatMillisecondsTimestamp(at).Build()).Error())
+	return wrap(
+		"remember solution",
+		c.Do(ctx, c.B().Set().Key(s.botKey("solved", visitor)).Value(strconv.FormatInt(at, 10)).PxatMillisecondsTimestamp(at).Build()).Error(),
+	)
 }
 
 // FindStanding returns what is remembered of a visitor.

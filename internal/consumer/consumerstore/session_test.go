@@ -101,7 +101,9 @@ func TestNewSessionsLiveAnHour(t *testing.T) {
 			return time.Duration(n) * time.Second
 		}
 		s.check(s.SaveSession(s.ctx(), g))
-		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: g.ID, New: true, Search: searchOf(g.ID, "Kabul"), Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}}}))
+		s.check(s.Follow(s.ctx(), []guest.Step{
+			{Guest: g.ID, New: true, Search: searchOf(g.ID, "Kabul"), Viewed: &guest.RecentlyViewed{PropertyID: newID(bff.PrefixProperty)}},
+		}))
 		if _, err := s.UpdateSession(s.ctx(), g.ID, consumer.SessionChange{Locale: "ps-AF"}); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +194,9 @@ func TestTrail(t *testing.T) {
 		hotels := make([]bff.ID, guest.MaxRecentlyViewed+5)
 		for i := range hotels {
 			hotels[i] = newID(bff.PrefixProperty)
-			s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Viewed: &guest.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}}}))
+			s.check(s.Follow(s.ctx(), []guest.Step{
+				{Guest: guestID, Viewed: &guest.RecentlyViewed{PropertyID: hotels[i], TenantID: newID(bff.PrefixTenant), Source: "detail-link"}},
+			}))
 		}
 		again := hotels[20]
 		s.check(s.Follow(s.ctx(), []guest.Step{{Guest: guestID, Viewed: &guest.RecentlyViewed{PropertyID: again, Source: "wishlist"}}}))

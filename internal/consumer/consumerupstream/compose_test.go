@@ -74,7 +74,10 @@ func TestSearchIsPlain(t *testing.T) {
 	plain.Search, plain.Prices, plain.Brands = reference, reference, reference
 	for _, q := range []consumer.SearchQuery{
 		{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: "Kabul"}, Locale: bff.LocaleDari},
-		{Geo: consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34.5, Lng: 69.2, RadiusKm: 30}}, Sort: consumer.SortDistanceAsc, Locale: bff.LocaleEnglish},
+		{
+			Geo: consumer.GeoQuery{Mode: consumer.GeoPoint, Point: &consumer.Point{Lat: 34.5, Lng: 69.2, RadiusKm: 30}}, Sort: consumer.SortDistanceAsc,
+			Locale: bff.LocaleEnglish,
+		},
 		{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: "Nowhere"}, Locale: bff.LocalePashto},
 	} {
 		q.Dates, q.Occupancy, q.Currency = discovery.DefaultStay(noon).Dates, bff.DefaultOccupancy(), bff.AFN

@@ -110,25 +110,59 @@ func TestTolerance(t *testing.T) {
 		drift   []string
 		garbage bool
 	}{
-		{name: "whole hotel", ask: describe, body: `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `","rooms":[],"name":{"values":{"en":"House"},"default":"en"}}`, want: "House"},
+		{
+			name: "whole hotel", ask: describe,
+			body: `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `","rooms":[],"name":{"values":{"en":"House"},"default":"en"}}`, want: "House",
+		},
 		{name: "no hotel at all", ask: describe, body: `{}`, want: "", drift: []string{"propertyId", "rooms", "tenantId"}},
-		{name: "nulls", ask: describe, body: `{"propertyId":null,"tenantId":null,"rooms":null,"name":null,"photos":null,"policies":null}`, want: "", drift: []string{"propertyId", "rooms", "tenantId"}},
+		{
+			name: "nulls", ask: describe, body: `{"propertyId":null,"tenantId":null,"rooms":null,"name":null,"photos":null,"policies":null}`, want: "",
+			drift: []string{"propertyId", "rooms", "tenantId"},
+		},
 		{name: "rooms of another kind", ask: describe, body: `{"rooms":{}}`, garbage: true},
 		{name: "an id that is none", ask: describe, body: `{"propertyId":"x"}`, garbage: true},
 		{name: "cut short", ask: describe, body: `{"rooms":[`, garbage: true},
 		{name: "more than one value", ask: describe, body: `{} {}`, garbage: true},
-		{name: "a default that names no value", ask: describe, body: `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `","rooms":[],"name":{"default":"de","values":{"fa":"خانه"}}}`, want: "خانه"},
-		{name: "listings without slugs, reported once", ask: similar, body: `{"items":[` + strings.Repeat(`{"propertyId":"`+hotelID+`","tenantId":"`+ownerID+`"},`, 2) + `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `"}]}`, want: 3, drift: []string{"items.tenantSlug"}},
-		{name: "a listing that cannot be named", ask: similar, body: `{"items":[{"propertyId":"` + ownerID + `","tenantId":"` + ownerID + `","tenantSlug":"s"}]}`, want: 0},
+		{
+			name: "a default that names no value", ask: describe,
+			body: `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `","rooms":[],"name":{"default":"de","values":{"fa":"خانه"}}}`, want: "خانه",
+		},
+		{
+			name: "listings without slugs, reported once", ask: similar,
+			body: `{"items":[` + strings.Repeat(
+				`{"propertyId":"`+hotelID+`","tenantId":"`+ownerID+`"},`, 2,
+			) + `{"propertyId":"` + hotelID + `","tenantId":"` + ownerID + `"}]}`,
+			want: 3, drift: []string{"items.tenantSlug"},
+		},
+		{
+			name: "a listing that cannot be named", ask: similar,
+			body: `{"items":[{"propertyId":"` + ownerID + `","tenantId":"` + ownerID + `","tenantSlug":"s"}]}`, want: 0,
+		},
 		{name: "no items", ask: search, body: `{"total":3}`, want: 0, drift: []string{"items"}},
 		{name: "policy", ask: policy, body: `{"quotes":[` + aQuote + `,"currencyDisplayPolicy":"user-preferred"}]}`, want: "user-preferred"},
-		{name: "policy beyond the set", ask: policy, body: `{"quotes":[` + aQuote + `,"currencyDisplayPolicy":"<script>"}]}`, want: "fallback", drift: []string{"currencyDisplayPolicy"}},
-		{name: "a price of fractions", ask: policy, body: `{"quotes":[` + strings.Replace(aQuote, "125000000:USD", "125000001:USD", 1) + `}]}`, want: nil, drift: []string{"cheapestNightly"}},
-		{name: "quotes lack everything", ask: policy, body: `{"quotes":[{}]}`, want: nil, drift: []string{"cheapestNightly", "quotes.capturedAt", "quotes.cheapestNightly", "quotes.propertyId", "quotes.totalForStay"}},
+		{
+			name: "policy beyond the set", ask: policy, body: `{"quotes":[` + aQuote + `,"currencyDisplayPolicy":"<script>"}]}`, want: "fallback",
+			drift: []string{"currencyDisplayPolicy"},
+		},
+		{
+			name: "a price of fractions", ask: policy, body: `{"quotes":[` + strings.Replace(aQuote, "125000000:USD", "125000001:USD", 1) + `}]}`, want: nil,
+			drift: []string{"cheapestNightly"},
+		},
+		{
+			name: "quotes lack everything", ask: policy, body: `{"quotes":[{}]}`, want: nil,
+			drift: []string{"cheapestNightly", "quotes.capturedAt", "quotes.cheapestNightly", "quotes.propertyId", "quotes.totalForStay"},
+		},
 		{name: "no quotes", ask: policy, body: `{}`, want: nil, drift: []string{"quotes"}},
 		{name: "brand", ask: brands, body: `{"brandPeeks":[{"tenantId":"` + ownerID + `","primaryColor":"#aB09ff"}]}`, want: 1},
-		{name: "a colour that is style", ask: brands, body: `{"brandPeeks":[{"tenantId":"` + ownerID + `","primaryColor":"#fff;}b"}]}`, want: 0, drift: []string{"primaryColor"}},
-		{name: "facets that a search refuses", ask: facets, body: `{"facets":[{"key":"cancellationFlexibility","values":[{"value":"free"},{"value":"partial"},{"value":"none"}]},{"key":"amenities","values":[{"value":"halal_kitchen"}]}]}`, want: "free partial halal-kitchen"},
+		{
+			name: "a colour that is style", ask: brands, body: `{"brandPeeks":[{"tenantId":"` + ownerID + `","primaryColor":"#fff;}b"}]}`, want: 0,
+			drift: []string{"primaryColor"},
+		},
+		{
+			name: "facets that a search refuses", ask: facets,
+			body: `{"facets":[{"key":"cancellationFlexibility","values":[{"value":"free"},{"value":"partial"},{"value":"none"}]},{"key":"amenities","values":[{"value":"halal_kitchen"}]}]}`,
+			want: "free partial halal-kitchen",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

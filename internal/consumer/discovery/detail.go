@@ -200,7 +200,9 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		d.Stale = true
 		d.Degraded.old(PartSearch, proj.StaleAge, 1)
 	}
-	d.Property.Badges = f.badges(regions[proj.Listing.TenantID], prop.Sharia || proj.Listing.Sharia || (quote.Rate != nil && quote.Rate.Sharia), proj.Listing.ListedAt, now)
+	d.Property.Badges = f.badges(
+		regions[proj.Listing.TenantID], prop.Sharia || proj.Listing.Sharia || (quote.Rate != nil && quote.Rate.Sharia), proj.Listing.ListedAt, now,
+	)
 	d.BrandPeek = hotel.NeutralBrand(d.Property.Name)
 	if b, ok := brands[d.Property.TenantID]; ok {
 		d.BrandPeek = b

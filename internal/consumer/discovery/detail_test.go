@@ -36,7 +36,9 @@ func TestDetail(t *testing.T) {
 		{name: "no similar hotels", platform: &platform{Down: failures{Similar: errDown}}, want: parts{similar: failed}, noSimilar: true},
 		{
 			name: "no projection", platform: &platform{Down: failures{Search: errDown, Similar: errDown}},
-			want: parts{popularity: failed, rates: failed, calendar: failed, brand: failed, similar: failed}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
+			want: parts{
+				popularity: failed, rates: failed, calendar: failed, brand: failed, similar: failed,
+			}, noRate: true, noBrand: true, noSimilar: true, noPopularity: true,
 		},
 		{
 			name: "only the projection", platform: &platform{Down: failures{Pricing: errDown, Theme: errDown, Property: errDown, Similar: errDown}},

@@ -191,7 +191,9 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 		}
 		f := finderOn(p, discovery.RungNone, suspended...)
 		const elsewhere = 1000 // on other pages
-		res, err := f.Compose(context.Background(), consumer.SearchQuery{}, hotel.Listings{Items: consumertest.Listings(houses), Total: len(houses) + elsewhere}, midday)
+		res, err := f.Compose(context.Background(), consumer.SearchQuery{}, hotel.Listings{
+			Items: consumertest.Listings(houses), Total: len(houses) + elsewhere,
+		}, midday)
 		if err != nil {
 			t.Fatal(err)
 		}

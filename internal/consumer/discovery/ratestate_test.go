@@ -113,7 +113,10 @@ func TestRateStateOfPageAndPin(t *testing.T) {
 		{name: "late", down: errors.New("late"), want: hotel.RateUnanswered},
 		{name: "shed", rung: discovery.RungListPrice, want: hotel.RateShed},
 	} {
-		p := &platform{Hotels: []int{10}, MapPins: []discovery.MapPin{{PropertyID: propertyID(10)}}, SoldOut: map[int]bool{10: tt.soldOut}, Captured: func() time.Time { return midday }}
+		p := &platform{
+			Hotels: []int{10}, MapPins: []discovery.MapPin{{PropertyID: propertyID(10)}}, SoldOut: map[int]bool{10: tt.soldOut},
+			Captured: func() time.Time { return midday },
+		}
 		p.Fail(consumertest.Failures{Pricing: tt.down})
 		f := finderOn(p, tt.rung)
 		page, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(10), Stay: discovery.DefaultStay(midday)}, midday)

@@ -220,7 +220,9 @@ func TestEvents(t *testing.T) {
 	}
 	const topic = "melmastoon.search_aggregation.listing.indexed.v1"
 	before := w.rating(p)
-	w.want(202, "POST", "/_sim/events", map[string]any{"topic": topic, "payload": map[string]string{"tenantId": p.tenant.id, "propertyId": p.id, "geoCell": p.cell}}, &out)
+	w.want(202, "POST", "/_sim/events", map[string]any{
+		"topic": topic, "payload": map[string]string{"tenantId": p.tenant.id, "propertyId": p.id, "geoCell": p.cell},
+	}, &out)
 	env := rec.event.Envelope
 	if rec.topic != topic || rec.key != p.tenant.id || !out.Published || env.EventID != out.EventID ||
 		env.Subject != topic || env.Producer != "upstream-sim" || env.Version != 1 || !env.OccurredAt.Equal(testNow) {
@@ -237,7 +239,9 @@ func TestEvents(t *testing.T) {
 	var was, is BrandPeek
 	w.want(200, "GET", peek, nil, &was)
 	version := bff.NewID(bff.PrefixThemeVersion, testNow).String()
-	w.want(202, "POST", "/_sim/events", map[string]any{"topic": "melmastoon.theme.published.v1", "payload": map[string]string{"tenantId": p.tenant.id, "publishedVersion": version}}, nil)
+	w.want(202, "POST", "/_sim/events", map[string]any{
+		"topic": "melmastoon.theme.published.v1", "payload": map[string]string{"tenantId": p.tenant.id, "publishedVersion": version},
+	}, nil)
 	w.want(200, "GET", peek, nil, &is)
 	if is.PublishedVersion != version || is.PrimaryColor == was.PrimaryColor {
 		t.Errorf("%+v then %+v", was, is)
@@ -330,7 +334,8 @@ func TestPropertyThemeTenant(t *testing.T) {
 	p := w.data.byCity["berlin"][0]
 	var house Property
 	w.want(200, "GET", "/property/api/v1/properties/"+p.id+"?locale=en", nil, &house)
-	if house.TenantID != p.tenant.id || len(house.Rooms) < 3 || len(house.Photos) < 3 || !house.Photos[0].IsHero || len(house.Amenities) == 0 || house.Policies.Cancellation.Values.Fa == "" {
+	if house.TenantID != p.tenant.id || len(house.Rooms) < 3 || len(house.Photos) < 3 || !house.Photos[0].IsHero || len(house.Amenities) == 0 ||
+		house.Policies.Cancellation.Values.Fa == "" {
 		t.Errorf("%+v", house)
 	}
 	w.want(404, "GET", "/property/api/v1/properties/ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D", nil, nil)

@@ -105,7 +105,9 @@ func (s *Sim) rates(c *call) (any, error) {
 	items := []rate{}
 	for n := range p.roomTypes {
 		cents := p.nightCents(day, bff.DefaultOccupancy()) * int64(100+25*n) / 100
-		items = append(items, rate{derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), p.ratePlanID, micros(convert(cents, cur))}) //nolint:gosec // small index
+		items = append(items, rate{
+			derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), p.ratePlanID, micros(convert(cents, cur)),
+		}) //nolint:gosec // small index
 	}
 	return pageOf(s, c, p, day, items)
 }
@@ -123,7 +125,10 @@ func (s *Sim) houseNotes(c *call) (any, error) {
 		return nil, err
 	}
 	rnd := stream{mix(p.seed, kindProperty, uint64(day))} //nolint:gosec // not negative
-	texts := []string{"The lift is serviced at noon", "A wedding party has the garden from 17:00", "Water is off between 10:00 and 11:00", "The bakery comes an hour later", "Fire drill at 15:00"}
+	texts := []string{
+		"The lift is serviced at noon", "A wedding party has the garden from 17:00", "Water is off between 10:00 and 11:00", "The bakery comes an hour later",
+		"Fire drill at 15:00",
+	}
 	items := []Note{}
 	for n := range 1 + rnd.below(3) {
 		items = append(items, Note{s.refID(prefixNote, ref{p, day, n}), texts[rnd.below(len(texts))], p.tenant.staffer("general_manager")})

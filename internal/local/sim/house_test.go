@@ -164,7 +164,9 @@ func TestCheckInShowsEverywhere(t *testing.T) {
 	i := slices.IndexFunc(before.arrivals, func(r Reservation) bool { return before.rooms[r.RoomNumber].Status != "occupied" })
 	res := before.arrivals[i]
 
-	if status := w.send(http.MethodPost, "/_sim/reservations/"+res.ReservationID+"/check-in", nil, map[string]string{"X-Request-Id": "req_1"}, nil); status != 200 {
+	if status := w.send(
+		http.MethodPost, "/_sim/reservations/"+res.ReservationID+"/check-in", nil, map[string]string{"X-Request-Id": "req_1"}, nil,
+	); status != 200 {
 		t.Fatalf("check in: %d", status)
 	}
 	in := w.look(p)
@@ -243,7 +245,9 @@ func TestDayIsTold(t *testing.T) {
 	w.asked(w.clk.Now(), p)
 	w.tellDay(ctx, morning, w.clk.Now())
 	got := b.take()
-	for _, want := range []string{"reservation.checked_in.v1", "reservation.checked_out.v1", "billing.folio", "inventory.room.status_changed.v1", "housekeeping.task.completed.v1"} {
+	for _, want := range []string{
+		"reservation.checked_in.v1", "reservation.checked_out.v1", "billing.folio", "inventory.room.status_changed.v1", "housekeeping.task.completed.v1",
+	} {
 		if !slices.Contains(got, want) && !slices.Contains(got, strings.Replace(want, "completed", "inspected", 1)) {
 			t.Errorf("%s is not told: %v", want, got)
 		}
@@ -288,10 +292,16 @@ func TestDrills(t *testing.T) {
 		{"POST", stay + "/cancel", nil, nil, []string{"reservation.cancelled.v1"}},
 		{"POST", stay + "/reinstate", nil, nil, []string{"reservation.confirmed.v1"}},
 		{"PATCH", stay, map[string]any{"notes": "A cot"}, nil, []string{"reservation.modified.v1"}},
-		{"PATCH", guest, map[string]any{"checkOut": max(today, o.inHouse[0].CheckIn+1)}, nil, []string{"reservation.dates_changed.v1", "inventory.allocation.changed.v1"}},
+		{
+			"PATCH", guest, map[string]any{"checkOut": max(today, o.inHouse[0].CheckIn+1)}, nil,
+			[]string{"reservation.dates_changed.v1", "inventory.allocation.changed.v1"},
+		},
 		{"POST", guest + "/lock-failures", nil, nil, []string{"lock.credential.failed.v1"}},
 		{"POST", "/_sim/tasks", map[string]any{"propertyId": p.id, "roomNumber": clean}, &task, []string{"housekeeping.task.created.v1"}},
-		{"POST", "/_sim/work-orders", map[string]any{"propertyId": p.id, "title": "Lamp", "severity": "high", "roomNumber": clean, "blocksRoom": true}, &order, []string{"maintenance.work_order.opened.v1", "inventory.room.status_changed.v1"}},
+		{
+			"POST", "/_sim/work-orders", map[string]any{"propertyId": p.id, "title": "Lamp", "severity": "high", "roomNumber": clean, "blocksRoom": true}, &order,
+			[]string{"maintenance.work_order.opened.v1", "inventory.room.status_changed.v1"},
+		},
 		{"PUT", "/_sim/properties/" + p.id + "/rooms/" + clean, map[string]any{"status": "dirty"}, nil, []string{"inventory.room.status_changed.v1"}},
 		{"POST", "/_sim/properties/" + p.id + "/cash", map[string]any{"amountMinor": 5000}, nil, []string{"billing.cash_drawer"}},
 		{"POST", "/_sim/alerts", house, &alert, []string{"notification.alert.raised.v1"}},

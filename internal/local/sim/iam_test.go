@@ -252,7 +252,9 @@ func TestRefreshNeedsTheKey(t *testing.T) {
 		"another method": d.prove(desk.Proof{Method: "GET", URL: url, At: testNow}),
 		"another route":  d.prove(desk.Proof{Method: "POST", URL: front + "/auth/sign-out", At: testNow}),
 	} {
-		if _, b, code := w.postWith(refreshPath, map[string]string{"refreshToken": token, "deviceId": d.ID()}, map[string]string{"DPoP": proof}); code != "DPOP_INVALID" {
+		if _, b, code := w.postWith(refreshPath, map[string]string{
+			"refreshToken": token, "deviceId": d.ID(),
+		}, map[string]string{"DPoP": proof}); code != "DPOP_INVALID" {
 			t.Errorf("%s: %s", name, b)
 		}
 	}
@@ -436,7 +438,9 @@ func TestStaffEvents(t *testing.T) {
 	if d.refresh("UNAUTHENTICATED", token); signInCode() != "UNAUTHENTICATED" {
 		t.Error("a former colleague signs in")
 	}
-	emit("tenant.membership.added", map[string]any{"tenantId": tenant, "operatorId": p.id, "roles": []string{"owner"}, "propertyScope": []string{"*"}, "displayName": "Parwana W."})
+	emit("tenant.membership.added", map[string]any{
+		"tenantId": tenant, "operatorId": p.id, "roles": []string{"owner"}, "propertyScope": []string{"*"}, "displayName": "Parwana W.",
+	})
 	if w.want(200, "GET", path, nil, &o); o.Roles[0] != "owner" || o.PropertyScope[0] != "*" || o.DisplayName != "Parwana W." {
 		t.Errorf("after coming back: %+v", o)
 	}

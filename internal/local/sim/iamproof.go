@@ -67,7 +67,9 @@ func (p *proofs) check(c *call) (jkt string, err error) {
 		skewed := time.Unix(claims.At, 0).Sub(c.now).Abs() > proofWindow
 		if claims.Nonce != "" || skewed {
 			if claims.Nonce != p.nonce(c.now) && claims.Nonce != p.nonce(c.now.Add(-nonceLife)) {
-				return "", &failure{status: http.StatusUnauthorized, code: "USE_DPOP_NONCE", message: "clock skew or an old nonce: prove again with the nonce of this answer"}
+				return "", &failure{
+					status: http.StatusUnauthorized, code: "USE_DPOP_NONCE", message: "clock skew or an old nonce: prove again with the nonce of this answer",
+				}
 			}
 		}
 	case strings.HasSuffix(u.Path, "/auth/"+route): // passed on by the service in front

@@ -54,7 +54,10 @@ func photo(p *property, n int, color string) string {
 	floors, columns := 2+p.stars, rnd.between(5, 8)
 	width, height := columns*44+28, floors*38+26
 	x, y := 320-width/2, 372-height
-	fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s"/><rect x="%d" y="%d" width="%d" height="12" fill="#fff" opacity=".35"/>`, x, y, width, height, color, x, y, width)
+	fmt.Fprintf(
+		&b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s"/><rect x="%d" y="%d" width="%d" height="12" fill="#fff" opacity=".35"/>`, x, y, width,
+		height, color, x, y, width,
+	)
 	for f := range floors {
 		for c := range columns {
 			fill := "#fff6d6"
@@ -64,6 +67,10 @@ func photo(p *property, n int, color string) string {
 			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="24" height="22" rx="3" fill="%s"/>`, x+24+c*44, y+24+f*38, fill)
 		}
 	}
-	fmt.Fprintf(&b, `<rect y="372" width="640" height="48" fill="#3f4a3c"/><text x="320" y="402" font-family="sans-serif" font-size="20" text-anchor="middle" fill="#fff">%s</text></svg>`, html.EscapeString(p.names.En))
+	fmt.Fprintf(
+		&b,
+		`<rect y="372" width="640" height="48" fill="#3f4a3c"/><text x="320" y="402" font-family="sans-serif" font-size="20" text-anchor="middle" fill="#fff">%s</text></svg>`,
+		html.EscapeString(p.names.En),
+	)
 	return b.String()
 }

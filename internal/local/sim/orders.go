@@ -47,7 +47,9 @@ func (s *Sim) workOrder(r ref) (WorkOrder, bool) {
 	}
 	w := WorkOrder{
 		WorkOrderID: s.refID(prefixWorkOrder, r), PropertyID: p.id, RoomNumber: roomNumber(rnd.below(p.sold())),
-		Title:      []string{"Heater does not start", "Leaking tap", "Door closer broken", "Generator filter", "Wi-Fi weak on the second floor", "Broken window"}[rnd.below(6)],
+		Title: []string{
+			"Heater does not start", "Leaking tap", "Door closer broken", "Generator filter", "Wi-Fi weak on the second floor", "Broken window",
+		}[rnd.below(6)],
 		Severity:   []string{"low", "medium", "medium", "high", "critical"}[rnd.below(5)],
 		BlocksRoom: rnd.chance(25),
 		OpenedAt:   bff.At(p.begin(r.day).Add(time.Duration(rnd.below(86400)) * time.Second)),

@@ -125,7 +125,9 @@ func (s *Sim) describe(p *property, base string) Property {
 		out.Rooms = append(out.Rooms, room)
 	}
 	if rnd.chance(25) {
-		out.TranslationProvenance = map[string]any{"ps": map[string]any{"source": "en", "model": "translate-ps", "modelVersion": "2026-01", "reviewed": rnd.chance(50)}}
+		out.TranslationProvenance = map[string]any{
+			"ps": map[string]any{"source": "en", "model": "translate-ps", "modelVersion": "2026-01", "reviewed": rnd.chance(50)},
+		}
 	}
 	return out
 }

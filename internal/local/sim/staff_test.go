@@ -363,7 +363,9 @@ func TestTasksAndInboxes(t *testing.T) {
 	own = asking("sync", chain)
 	var cur cursor
 	w.send("GET", device, nil, own, &cur)
-	if status := w.send("POST", device, map[string]any{"expectedVersion": cur.CursorVersion, "pullCursor": "c7"}, own, &cur); status != 200 || cur.PullCursor != "c7" || cur.CursorVersion != 2 {
+	if status := w.send("POST", device, map[string]any{
+		"expectedVersion": cur.CursorVersion, "pullCursor": "c7",
+	}, own, &cur); status != 200 || cur.PullCursor != "c7" || cur.CursorVersion != 2 {
 		t.Errorf("%d %+v", status, cur)
 	}
 	if status := w.send("POST", device, map[string]any{"expectedVersion": 1}, own, nil); status != 409 {

@@ -139,7 +139,8 @@ func TestArrival(t *testing.T) {
 				w := httptest.NewRecorder()
 				booking.ServeHTTP(w, r)
 				status, text, _ := strings.Cut(want, " ")
-				if got := w.Body.String(); fmt.Sprint(w.Code) != status || !strings.Contains(got, text) || strings.Contains(got, token) || strings.Contains(got, "<script") {
+				if got := w.Body.String(); fmt.Sprint(w.Code) != status || !strings.Contains(got, text) || strings.Contains(got, token) ||
+					strings.Contains(got, "<script") {
 					t.Errorf("%d\n%s\nwant %s", w.Code, got, want)
 				}
 				h := w.Header()
@@ -165,9 +166,14 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for locale, want := range map[bff.Locale][]string{
-		bff.LocaleEnglish: {`lang="en" dir="ltr"`, "&lt;script&gt;alert(1)&lt;/script&gt; Inn</h1>", `alt="The garden"`, "AFN\u00a010,212.95", "it is for this hotel"},
-		bff.LocaleDari:    {`lang="fa-AF" dir="rtl"`, "هوتل نسیم</h1>", "۱۰٬۲۱۲٫۹۵", "؋", bff.LocaleDari.Info().Months.Persian.Long[solar.Month-1], "تغییر کرده"},
-		bff.LocalePashto:  {`lang="ps-AF" dir="rtl"`, "&lt;script&gt;alert(1)&lt;/script&gt; Inn</h1>", "ننوتل", " د " + bff.LocalePashto.Info().Months.Persian.Long[solar.Month-1]},
+		bff.LocaleEnglish: {
+			`lang="en" dir="ltr"`, "&lt;script&gt;alert(1)&lt;/script&gt; Inn</h1>", `alt="The garden"`, "AFN\u00a010,212.95", "it is for this hotel",
+		},
+		bff.LocaleDari: {`lang="fa-AF" dir="rtl"`, "هوتل نسیم</h1>", "۱۰٬۲۱۲٫۹۵", "؋", bff.LocaleDari.Info().Months.Persian.Long[solar.Month-1], "تغییر کرده"},
+		bff.LocalePashto: {
+			`lang="ps-AF" dir="rtl"`, "&lt;script&gt;alert(1)&lt;/script&gt; Inn</h1>", "ننوتل",
+			" د " + bff.LocalePashto.Info().Months.Persian.Long[solar.Month-1],
+		},
 		bff.LocaleRussian: {`lang="en" dir="ltr"`, "Check-in", `id="locale">ru`},
 	} {
 		t.Run(string(locale), func(t *testing.T) {
@@ -227,7 +233,9 @@ func TestRefusalInTheGuestsLanguage(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	_, err := site.New(func(string) string { return "" })
-	for _, name := range []string{"MELMASTOON_CONSUMER_INTERNAL_URL", "MELMASTOON_INTERNAL_TOKEN", "MELMASTOON_INTERNAL_HMAC_KEY", "MELMASTOON_SIM_URL", "BFF_CONSUMER_HANDOFF_KEYS"} {
+	for _, name := range []string{
+		"MELMASTOON_CONSUMER_INTERNAL_URL", "MELMASTOON_INTERNAL_TOKEN", "MELMASTOON_INTERNAL_HMAC_KEY", "MELMASTOON_SIM_URL", "BFF_CONSUMER_HANDOFF_KEYS",
+	} {
 		if err == nil || !strings.Contains(err.Error(), name+" is not set") {
 			t.Errorf("%v does not say that %s is missing", err, name)
 		}

@@ -79,6 +79,23 @@ func (c *OpenAPI) Client(base http.RoundTripper) *http.Client {
 	}
 }
 
+// Check compares a JSON text with a schema of the description, such as "StreamEvent".
+func (c *OpenAPI) Check(schema, text string) error {
+	_, at, err := c.doc.find("#/components/schemas/" + schema)
+	if err != nil {
+		return err
+	}
+	s, err := c.doc.schema(at)
+	if err != nil {
+		return err
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(value)
+}
+
 // Unseen lists the answers of operations that no client has met, such as
 // "search 429".
 func (c *OpenAPI) Unseen() []string {

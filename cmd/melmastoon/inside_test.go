@@ -284,7 +284,9 @@ func insideGuestIsHandedOff(t *testing.T) {
 	}{
 		{minted.URL[:len(minted.URL)-9], http.StatusUnauthorized, []string{"not genuine"}},
 		{strings.Replace(minted.URL, "/booking/"+hotel.TenantSlug, "/booking/other", 1), http.StatusNotFound, []string{"another hotel"}},
-		{minted.URL, http.StatusOK, []string{hotel.PropertyID, "2077-05-12", "2077-05-15", "2 adults, 1 children (aged 7), 1 rooms", "10212.95 AFN", "AFN", "fa-AF"}},
+		{minted.URL, http.StatusOK, []string{
+			hotel.PropertyID, "2077-05-12", "2077-05-15", `id="adults">۲<`, `id="ages">۷<`, "۱۰٬۲۱۲٫۹۵", "AFN", "fa-AF", `dir="rtl"`, `alt="`,
+		}},
 		{minted.URL, http.StatusConflict, []string{"already used"}},
 	} {
 		a := send(t, http.MethodGet, want.url, nil, nil)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,7 +119,7 @@ func (s *second) events() {
 	var undo []string
 	for _, event := range []string{"tenant.suspended", "tenant.reinstated"} {
 		// Not the tenant of an operator that could work next, and with the way back.
-		args := append(undo, "--set", "note=tea")
+		args := slices.Concat(undo, []string{"--set", "note=tea"})
 		if undo == nil {
 			args = append([]string{"trigger", event}, args...)
 		}

@@ -238,15 +238,15 @@ func TestPutGathers(t *testing.T) {
 	t.Parallel()
 	const pause = 20 * time.Millisecond
 	for name, tc := range map[string]struct {
-		then     func(t *testing.T, w *batch.Writer[int]) error // after the second item
-		wantTook time.Duration                                  // until both are written
+		then     func(ctx context.Context, w *batch.Writer[int]) error // after the second item
+		wantTook time.Duration                                         // until both are written
 		want     [][]int
 	}{
 		"nothing": {wantTook: pause, want: [][]int{{1}, {2}}},
-		"flush":   {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Flush(t.Context()) }, want: [][]int{{1}, {2}}},
-		"add":     {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Add(t.Context(), 3) }, want: [][]int{{1}, {2, 3}}},
-		"full":    {then: func(_ *testing.T, w *batch.Writer[int]) error { return w.Put(nil, 3) }, wantTook: pause, want: [][]int{{1}, {2, 3}}},
-		"close":   {then: func(t *testing.T, w *batch.Writer[int]) error { return w.Close(t.Context()) }, want: [][]int{{1}, {2}}},
+		"flush":   {then: func(ctx context.Context, w *batch.Writer[int]) error { return w.Flush(ctx) }, want: [][]int{{1}, {2}}},
+		"add":     {then: func(ctx context.Context, w *batch.Writer[int]) error { return w.Add(ctx, 3) }, want: [][]int{{1}, {2, 3}}},
+		"full":    {then: func(_ context.Context, w *batch.Writer[int]) error { return w.Put(nil, 3) }, wantTook: pause, want: [][]int{{1}, {2, 3}}},
+		"close":   {then: func(ctx context.Context, w *batch.Writer[int]) error { return w.Close(ctx) }, want: [][]int{{1}, {2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,7 +266,7 @@ func TestPutGathers(t *testing.T) {
 					synctest.Wait()
 				}
 				if tc.then != nil {
-					if err := tc.then(t, w); err != nil {
+					if err := tc.then(t.Context(), w); err != nil {
 						t.Fatal(err)
 					}
 				}

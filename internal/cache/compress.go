@@ -42,8 +42,8 @@ func newCompressor(most int) (*compressor, error) {
 	}
 	// The limit keeps a small blob from unpacking to a large one.
 	dec, err := zstd.NewReader(
-		nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(most)), zstd.WithDecoderLowmem(true),
-	) //nolint:gosec // positive
+		nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(most)), zstd.WithDecoderLowmem(true), //nolint:gosec // positive
+	)
 	if err != nil {
 		return nil, fmt.Errorf("zstd decoder: %w", err)
 	}

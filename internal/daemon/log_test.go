@@ -282,7 +282,8 @@ func TestLogIsWhatSlogWrites(t *testing.T) {
 		sameAsSlog(t, nil, "", slog.LevelInfo, noon, "x", slog.Float64("f", f))
 	}
 	for _, at := range []time.Time{
-		{}, noon, noon.UTC(), time.Now(), time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC),
+		{},
+		noon, noon.UTC(), time.Now(), time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		sameAsSlog(t, nil, "", slog.LevelWarn, at, "x", slog.Time("t", at))

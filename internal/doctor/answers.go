@@ -117,9 +117,9 @@ func (x *Examination) Issuer(area, name, url string) {
 		}
 		set, err := jwk.Parse(got.body)
 		if err != nil || got.status != http.StatusOK {
-			return Bad(
+			return Bad( //nolint:nilerr // that is the finding
 				"see whether the issuer is up and publishes a key set (RFC 7517) there", "answers with status %d and no keys that can be read", got.status,
-			), nil //nolint:nilerr // that is the finding
+			), nil
 		}
 		named := 0
 		for i := range set.Len() {

@@ -78,10 +78,11 @@ func inspectSchema(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (f
 	}
 	stands := map[object]bool{}
 	var o object
+	//nolint:rowserrcheck // pgx.ForEachRow reports it
 	rows, _ := db.Query(ctx, `SELECT CASE WHEN relkind IN ('r', 'p') THEN 'table' ELSE 'index' END, '', relname::text FROM pg_class
 			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'i', 'I')
 		UNION ALL SELECT 'column', relname::text, attname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
-			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema)) // its error is that of the rows
+			WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')`, quote(set.Schema))
 	_, err = pgx.ForEachRow(rows, []any{&o.kind, &o.table, &o.name}, func() error { stands[o] = true; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("inspect schema: %w", err)
@@ -147,9 +148,10 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 		name            string
 		enabled, forced bool
 	)
+	//nolint:rowserrcheck // pgx.ForEachRow reports it
 	rows, _ := tx.Query(ctx, `SELECT relname::text, relrowsecurity, relforcerowsecurity FROM pg_class c
 		WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p')
-			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema)) // its error is that of the rows
+			AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) ORDER BY 1`, quote(set.Schema))
 	_, err = pgx.ForEachRow(rows, []any{&name, &enabled, &forced}, func() error {
 		tables++
 		switch at := quote(set.Schema, name); {
@@ -170,10 +172,11 @@ func unforced(ctx context.Context, tx pgx.Tx, set migrations.Set) (tables int, f
 func listPolicies(ctx context.Context, tx pgx.Tx, schema string) (map[string]policy, error) {
 	out := map[string]policy{}
 	var p policy
+	//nolint:rowserrcheck // pgx.ForEachRow reports it
 	rows, _ := tx.Query(ctx, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
 			array_to_string(ARRAY(SELECT CASE WHEN r = 0 THEN 'public' ELSE pg_get_userbyid(r)::text END FROM unnest(polroles) r ORDER BY 1), ', '),
 			coalesce(pg_get_expr(polqual, polrelid), ''), coalesce(pg_get_expr(polwithcheck, polrelid), '')
-		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema) // its error is that of the rows
+		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema)
 	_, err := pgx.ForEachRow(rows, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
 		out[p.key()] = p
 		return nil

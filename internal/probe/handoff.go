@@ -97,9 +97,9 @@ func attackToken(ring *handoff.Keyring) ([]doctor.Finding, error) {
 		return nil, err
 	}
 	if _, err := handoff.Verify(ring, token, now); err != nil {
-		return doctor.Bad(
+		return doctor.Bad( //nolint:nilerr // that is the finding
 			"the attacks were not tried: they would be refused for the same reason", "a token that was just minted is refused",
-		), nil //nolint:nilerr // that is the finding
+		), nil
 	}
 	untrusted, err := untrustedRing(p.KeyID, now)
 	if err != nil {
@@ -135,9 +135,9 @@ func attackCard(ring *handoff.Keyring) ([]doctor.Finding, error) {
 		return nil, err
 	}
 	if _, err := cards.Verify(text, now); err != nil {
-		return doctor.Bad(
+		return doctor.Bad( //nolint:nilerr // that is the finding
 			"the attacks were not tried: they would be refused for the same reason", "a card that was just made is refused",
-		), nil //nolint:nilerr // that is the finding
+		), nil
 	}
 	id := ""
 	for _, k := range ring.KeySet().Keys() {

@@ -88,7 +88,8 @@ func tenantTables(ctx context.Context, db *pgxpool.Pool, schema string) ([]*tena
 		c                         column
 		writable                  bool
 	)
-	rows, _ := db.Query(ctx, tenantColumns, quote(schema)) // its error is that of the rows
+	//nolint:rowserrcheck // pgx.ForEachRow reports it
+	rows, _ := db.Query(ctx, tenantColumns, quote(schema))
 	_, err := pgx.ForEachRow(rows, []any{&table, &c.name, &c.kind, &check, &c.optional, &change, &writable}, func() error {
 		if len(out) == 0 || out[len(out)-1].name != table {
 			out = append(out, &tenantTable{name: table, qualified: quote(schema, table), change: change, writable: writable})

@@ -101,7 +101,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 	var end backoffice.Finished
 	answer, err := backoffice.Commit(ctx, p.cfg.Mutations, backoffice.Attempt{Activity: did, Once: c.Once}, func() (backoffice.Finished, error) {
 		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
-			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil
+			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		done, err := p.cfg.Hands.Execute(ctx, v.Session.Tenant, v.Property, &c)
 		end = backoffice.Finished{At: p.cfg.Now(), Failure: err}

@@ -104,7 +104,7 @@ func TestAuditRows(t *testing.T) {
 		if _, err := table.Decode(audit.AuditWeighed, append(slices.Clone(written), 0)); err == nil {
 			t.Errorf("%s: read with more behind it", table.Name)
 		}
-		for n := range len(written) {
+		for n := range written {
 			if row, err := table.Decode(audit.AuditWeighed, written[:n]); err == nil && len(table.Encode(nil, audit.AuditWeighed, row)) != n {
 				t.Errorf("%s: %d of %d bytes are read", table.Name, n, len(written))
 			}
@@ -221,8 +221,17 @@ func TestAuditKeys(t *testing.T) {
 		}
 	}
 	for _, lines := range [][]string{
-		nil, {""}, {"id:"}, {":" + seed(1)}, {"i d:" + seed(1)}, {"id:AAAA"}, {"id:" + seed(1) + "AAAA"}, {"id:public:AAAA"}, {"id:" + seed(1), "id:" + seed(2)},
-		{"id:" + seed(1), "id:public:" + seed(2)}, {"id:!" + seed(1)[1:]},
+		nil,
+		{""},
+		{"id:"},
+		{":" + seed(1)},
+		{"i d:" + seed(1)},
+		{"id:AAAA"},
+		{"id:" + seed(1) + "AAAA"},
+		{"id:public:AAAA"},
+		{"id:" + seed(1), "id:" + seed(2)},
+		{"id:" + seed(1), "id:public:" + seed(2)},
+		{"id:!" + seed(1)[1:]},
 	} {
 		if _, err := audit.ParseAuditKeys(lines); err == nil {
 			t.Errorf("%v are keys", lines)

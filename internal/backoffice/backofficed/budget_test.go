@@ -209,13 +209,13 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 		}
 		handle, needs := one.Handle, one.Needs.(identity.Needs)
 		one.Handle = func(w http.ResponseWriter, r *http.Request) error {
-			time.Sleep(backoffice.UpstreamTenant.Timeout())
+			<-time.After(backoffice.UpstreamTenant.Timeout())
 			v := &backoffice.Visit{
 				Caller: backoffice.Caller{Tenant: tenant, Operator: "opt_1"}, Session: session, Sent: time.Now(),
 				Member: &backoffice.Member{Roles: backoffice.Roles(), Scope: backoffice.ReadPropertyScope([]string{"*"})},
 			}
 			if needs.Property {
-				time.Sleep(backoffice.UpstreamProperty.Timeout())
+				<-time.After(backoffice.UpstreamProperty.Timeout())
 				v.Property = property
 			}
 			web.From(r.Context()).Local = v
@@ -258,7 +258,7 @@ func (s *slowService) request(pattern string) *http.Request {
 // slowStore commits as slowly as Postgres may on a busy day.
 type slowStore struct{ *neighbours }
 
-func commit() { time.Sleep(750 * time.Millisecond) }
+func commit() { <-time.After(750 * time.Millisecond) }
 
 // BeginMutation implements backoffice.Mutations.
 func (s slowStore) BeginMutation(ctx context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {

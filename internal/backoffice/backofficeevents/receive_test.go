@@ -113,7 +113,8 @@ func TestReceive(t *testing.T) {
 		want    []string // nil: the event is refused
 	}{
 		"a device's session": {
-			stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"},
+			stream.TopicSessionRevoked,
+			object{"tenantId": tenant, "operatorId": "o", "deviceId": device, "revokedAt": "2026-11-17T11:58:00Z"},
 			[]string{"revoke " + tenant + " o " + device + " 2026-11-17T11:58:00.000Z"},
 		},
 		"all of an operator": {
@@ -123,7 +124,8 @@ func TestReceive(t *testing.T) {
 			stream.TopicSessionRevoked, object{"tenantId": tenant, "deviceId": nil}, []string{"revoke " + tenant + "   2026-11-17T11:59:00.000Z"},
 		},
 		"of the far future": {
-			stream.TopicSessionRevoked, object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"},
+			stream.TopicSessionRevoked,
+			object{"tenantId": tenant, "operatorId": "o", "revokedAt": "2036-01-01T00:00:00Z"},
 			[]string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"},
 		},
 		"a locked user": {stream.TopicUserLocked, object{"tenantId": tenant, "operatorId": "o"}, []string{"revoke " + tenant + " o  2026-11-17T11:59:00.000Z"}},
@@ -136,7 +138,8 @@ func TestReceive(t *testing.T) {
 		"a new member":        {stream.TopicMemberAdded, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
 		"another role":        {stream.TopicMemberChanged, object{"tenantId": tenant, "operatorId": "o"}, []string{"outdate " + tenant + " o"}},
 		"a member who left": {
-			stream.TopicMemberRemoved, object{"tenantId": tenant, "operatorId": "o"},
+			stream.TopicMemberRemoved,
+			object{"tenantId": tenant, "operatorId": "o"},
 			[]string{"outdate " + tenant + " o", "revoke " + tenant + " o  2026-11-17T11:59:00.000Z"},
 		},
 		"a flag": {stream.TopicFlagToggled, object{"tenantId": tenant, "flag": "beta", "enabled": true}, []string{"outdate " + tenant + " "}},
@@ -210,14 +213,17 @@ func TestReact(t *testing.T) {
 			},
 		},
 		"a folio, with UUIDs": {
-			folio, object{"tenantId": uuid(bff.PrefixTenant, tenant), "propertyId": uuid(bff.PrefixProperty, property)},
+			folio,
+			object{"tenantId": uuid(bff.PrefixTenant, tenant), "propertyId": uuid(bff.PrefixProperty, property)},
 			tenant + " " + property + " " + folioParts, folioTold,
 		},
 		"ids by another prefix": {
 			folio, object{"tenantId": "ten" + tenant[3:], "propertyId": "prp" + property[3:]}, tenant + " " + property + " " + folioParts, folioTold,
 		},
 		"members of other types": {
-			folio, object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}}, tenant + " " + property + " " + folioParts,
+			folio,
+			object{"tenantId": tenant, "propertyId": property, "folioId": []int{1}, "change": object{}},
+			tenant + " " + property + " " + folioParts,
 			folioTold,
 		},
 		"a key": {

@@ -29,7 +29,7 @@ const (
 	appendBatch = 256
 )
 
-// Log keeps the logs of streams in the session tier and tells every instance
+// StreamLog keeps the logs of streams in the session tier and tells every instance
 // what is added to them. One log is one Redis stream; its script touches no other key
 // and publishes in the order of the log.
 type StreamLog struct {

@@ -262,7 +262,7 @@ func repeat(ctx context.Context, name string, call func() error) error {
 		select {
 		case <-ctx.Done():
 			return explain(name, err)
-		case <-time.After(rand.N(wait)):
+		case <-time.After(rand.N(wait)): //nolint:gosec // jitter
 		}
 	}
 }

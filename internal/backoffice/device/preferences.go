@@ -122,7 +122,7 @@ func (s *Settings) ReplacePreferences(ctx context.Context, v *backoffice.Visit, 
 		replaced, err := s.writer.ReplacePreferences(ctx, c, o.Key)
 		at = s.now()
 		if err != nil {
-			return backoffice.Finished{At: at, Failure: err}, nil
+			return backoffice.Finished{At: at, Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		e, err := s.news.Event(PreferencesUpdated{Version: replaced.Version, UpdatedAt: replaced.UpdatedAt}, v.About(c.Owner.Property), v.Request, at)
 		// The copy has what was checked, which is what tenant-service has accepted: what it

@@ -151,7 +151,7 @@ func (s *Sync) Move(ctx context.Context, v *backoffice.Visit, move CursorMove, o
 			err = s.conflict(ctx, tenant, device, err)
 		}
 		if err != nil {
-			return backoffice.Finished{At: now, Failure: err}, nil
+			return backoffice.Finished{At: now, Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		e, err := s.cfg.News.Event(CursorAdvanced{
 			AdvancedAt: bff.At(now), FromVersion: move.Expected, CursorVersion: moved.Version, Pulled: move.Pull != "", Pushed: move.Push != "",

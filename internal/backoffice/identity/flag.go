@@ -1,8 +1,8 @@
 package identity
 
-import "maps"
-
 import (
+	"maps"
+
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 

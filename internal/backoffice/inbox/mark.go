@@ -181,7 +181,7 @@ func (k *Actions) Decide(ctx context.Context, v *backoffice.Visit, r DecisionReq
 		}
 		at := k.cfg.Now()
 		if err != nil {
-			return backoffice.Finished{At: at, Failure: err}, nil
+			return backoffice.Finished{At: at, Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		d, whole = e.decision(v, r, now, at)
 		event, err := k.cfg.News.Event(d.decided(), v.About(v.Property), v.Request, at)
@@ -244,7 +244,7 @@ func (k *Actions) Acknowledge(ctx context.Context, v *backoffice.Visit, alert, n
 		e, err := k.find(ctx, v, Alerts, alert)
 		at := k.cfg.Now()
 		if err != nil {
-			return backoffice.Finished{At: at, Failure: err}, nil
+			return backoffice.Finished{At: at, Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		a = Acknowledgement{
 			Tenant: v.Session.Tenant, Property: v.Property, AlertID: e.ID, InboxID: Alerts.EntryID(v.Session.Tenant, e.ID),

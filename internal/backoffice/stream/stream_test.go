@@ -169,12 +169,16 @@ func TestStreamScope(t *testing.T) {
 	t.Parallel()
 	sister := bff.MustParseID(bff.PrefixProperty, "ppt_01JXG9KMGRC638MD0V7C0ZPD0X")
 	news := []stream.Entry{
-		{Kind: 0, Data: "of all"}, {Kind: 1, Property: property, Data: "of the house"}, {Kind: 1, Property: sister, Data: "of another house"},
-		{Kind: 2, Operator: "opt_1", Data: "of the operator"}, {Kind: 2, Operator: "opt_2", Data: "of another operator"},
+		{Kind: 0, Data: "of all"},
+		{Kind: 1, Property: property, Data: "of the house"},
+		{Kind: 1, Property: sister, Data: "of another house"},
+		{Kind: 2, Operator: "opt_1", Data: "of the operator"},
+		{Kind: 2, Operator: "opt_2", Data: "of another operator"},
 		{Kind: stream.EntryProved, Operator: "opt_2", Data: "hash"},
 	}
 	const told = "ai 2, alerts 3, sync 5"
 	live(t, func(t *testing.T, l *tape, ss *stream.Streams) {
+		t.Helper()
 		_, out := started(t, ss, watcher(time.Now()), "")
 		if got := out.take(); got != "ready 1" {
 			t.Errorf("first %s", got)
@@ -224,6 +228,7 @@ func TestStreamEnds(t *testing.T) {
 		"preferences updated": {stream.Entry{Kind: 4, Type: "preferences.updated"}, "session 2"},
 	} {
 		live(t, func(t *testing.T, l *tape, ss *stream.Streams) {
+			t.Helper()
 			_, out := started(t, ss, watcher(time.Now()), "")
 			synctest.Wait()
 			out.take()
@@ -244,6 +249,7 @@ func TestStreamEnds(t *testing.T) {
 func TestStreamTokens(t *testing.T) {
 	t.Parallel()
 	live(t, func(t *testing.T, l *tape, ss *stream.Streams) {
+		t.Helper()
 		began := time.Now()
 		_, out := started(t, ss, watcher(began), "")
 		tick := func(at time.Duration) string {
@@ -253,7 +259,7 @@ func TestStreamTokens(t *testing.T) {
 			ss.Tick(began.Add(at))
 			synctest.Wait()
 			var about []string
-			for _, said := range strings.Split(out.take(), ", ") {
+			for said := range strings.SplitSeq(out.take(), ", ") {
 				if said != "" && !strings.HasPrefix(said, "ping ") {
 					about = append(about, said)
 				}
@@ -292,8 +298,11 @@ func TestStreamTokens(t *testing.T) {
 			at   time.Duration
 			want string
 		}{
-			{15 * time.Minute, ""}, {19 * time.Minute, expires(20 * time.Minute)}, {20*time.Minute - time.Millisecond, ""},
-			{20 * time.Minute, `end {"reason":"token_expired"}.`}, {21 * time.Minute, "."},
+			{15 * time.Minute, ""},
+			{19 * time.Minute, expires(20 * time.Minute)},
+			{20*time.Minute - time.Millisecond, ""},
+			{20 * time.Minute, `end {"reason":"token_expired"}.`},
+			{21 * time.Minute, "."},
 		} {
 			if got := tick(step.at); got != step.want {
 				t.Errorf("after %s: %q, want %q", step.at, got, step.want)
@@ -354,6 +363,7 @@ func TestStreamIsCompared(t *testing.T) {
 		"another server": {func(l *tape) { l.server = "two" }, `gap {"channels":["ai","alerts","sync","locks","session","dashboard"]}.`, 0},
 	} {
 		live(t, func(t *testing.T, l *tape, ss *stream.Streams) {
+			t.Helper()
 			_, out := started(t, ss, watcher(time.Now()), "")
 			synctest.Wait()
 			out.take()
@@ -392,6 +402,7 @@ func TestStreamIsCompared(t *testing.T) {
 func TestStreamPlaces(t *testing.T) {
 	t.Parallel()
 	live(t, func(t *testing.T, l *tape, ss *stream.Streams) {
+		t.Helper()
 		other := bff.NewID(bff.PrefixTenant, began)
 		at := func(tenant bff.ID, n byte) *backoffice.Visit {
 			v := watcher(time.Now())

@@ -232,7 +232,8 @@ func TestEvidence(t *testing.T) {
 		"headers":     {bot.Evidence{Headers: headers, HeaderWeight: 0.25}, 0.25, bot.Human, "curl"},
 		"false claim": {bot.Evidence{Headers: headers, HeaderWeight: 0.25, FalseClaim: "google"}, 1, bot.Bot, "curl, not google"},
 		"a sum": {
-			bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}}, 0.5, bot.Suspect,
+			bot.Evidence{Headers: headers, HeaderWeight: 0.25, Cookieless: bot.Sign{Weight: 0.25, Count: 120}},
+			0.5, bot.Suspect,
 			"curl, 120 reqs/60s without cookies on this network",
 		},
 		"crowd":         {bot.Evidence{Crowd: bot.Sign{Weight: 0.1, Count: 31}, Penalty: p.Penalty(2)}, 0.4, bot.Human, "shared-with-31-sessions, earlier-misdeeds"},
@@ -240,7 +241,8 @@ func TestEvidence(t *testing.T) {
 		"three of 0.2":  {bot.Evidence{Failed: p.Failed(3, false), Penalty: 0.1235}, 0.7235, bot.Suspect, "earlier-misdeeds, 3 wrong solutions"},
 		"many failures": {bot.Evidence{Failed: p.Failed(9, false)}, 1, bot.Bot, "9 wrong solutions"},
 		"invented": {
-			bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)}, 1, bot.Bot,
+			bot.Evidence{Invented: bot.Sign{Weight: 0.6, Count: 40}, Failed: p.Failed(3, false)},
+			1, bot.Bot,
 			"40 made-up sessions/60s on this network, 3 wrong solutions",
 		},
 	} {

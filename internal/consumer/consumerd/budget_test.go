@@ -248,7 +248,7 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 }
 
 // commit takes as long as Postgres may on a busy day.
-func commit() { time.Sleep(550 * time.Millisecond) }
+func commit() { <-time.After(550 * time.Millisecond) }
 
 // memoryStores have a session for every guest, one wish, and claims that are
 // always won.

@@ -266,7 +266,7 @@ func TestHolderKilledMidFill(t *testing.T) {
 			}()
 		}
 		// Each instance follows the holder; its other guests follow its flight.
-		until(t, "followers", func() bool { return waiting()-had >= followers })
+		until(t, "followers", func() bool { return waiting()-had >= followers || len(lost) > 0 })
 		hedged := int64(f.metric(2, "bff_consumer_upstream_hedges_total"))
 		f.nodes[2].Kill()
 		before := f.peekCalls()[callListings]

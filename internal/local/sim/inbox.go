@@ -211,8 +211,11 @@ func (s *Sim) alerts(p *property, at time.Time) []Alert {
 func (s *Sim) alert(r ref, at time.Time) (Alert, bool) {
 	rnd := stream{mix(r.house.seed, kindAlert, uint64(r.day), uint64(r.n))} //nolint:gosec // not negative
 	kinds := [...][2]string{
-		{"lock", "A door lock is low on power"}, {"payment", "A card was declined"}, {"overbooking", "More arrivals than clean rooms"},
-		{"power", "The generator is running"}, {"review", "A guest left a poor review"},
+		{"lock", "A door lock is low on power"},
+		{"payment", "A card was declined"},
+		{"overbooking", "More arrivals than clean rooms"},
+		{"power", "The generator is running"},
+		{"review", "A guest left a poor review"},
 	}
 	k := kinds[rnd.below(len(kinds))]
 	if !rnd.chance(50) && r.n > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -170,6 +171,7 @@ type source struct {
 	calls atomic.Int64
 	text  atomic.Pointer[string]
 	fail  atomic.Pointer[error]
+	takes atomic.Int64 // how long a fill takes, in nanoseconds
 	tags  []string
 }
 
@@ -183,8 +185,11 @@ func (s *source) say(text string) { s.text.Store(&text) }
 
 func (s *source) failWith(err error) { s.fail.Store(&err) }
 
-func (s *source) fill(context.Context) (Fill, error) {
+func (s *source) fill(ctx context.Context) (Fill, error) {
 	s.calls.Add(1)
+	if d := s.takes.Load(); d > 0 {
+		pause.For(ctx, time.Duration(d))
+	}
 	if err := s.fail.Load(); err != nil && *err != nil {
 		return Fill{}, *err
 	}

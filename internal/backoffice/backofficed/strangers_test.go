@@ -95,11 +95,13 @@ func TestProofStrangersLeaveNothingBehind(t *testing.T) {
 	slices.Sort(quiet)
 	slices.Sort(meanwhile)
 	for _, share := range []int{50, 90} {
-		before, now := quiet[len(quiet)*share/100], meanwhile[len(meanwhile)*share/100]
-		t.Logf("%d of 100 requests of an operator took %v, before %v", share, now, before)
-		if testkit.LongProof() && now > 2*before { // the short form shares the machine with other tests
-			t.Errorf("%d of 100 requests of an operator took %v, more than twice the %v of before", share, now, before)
-		}
+		t.Logf("%d of 100 requests of an operator took %v, before %v", share, meanwhile[len(meanwhile)*share/100], quiet[len(quiet)*share/100])
+	}
+	// The median: strangers make their keys and proofs in this process too, and take its cores
+	// and its collector's time. TestProofHostileQuarter holds the 99th percentile at real instances.
+	// The short form shares the machine with other tests.
+	if before, now := quiet[len(quiet)/2], meanwhile[len(meanwhile)/2]; testkit.LongProof() && now > 2*before {
+		t.Errorf("an operator's request took %v, more than twice the %v of before", now, before)
 	}
 	served := answers["SESSION_REVOKED"]
 	if served == 0 || served > allowed || answers["RATE_LIMITED"] == 0 || len(answers) != 2 {

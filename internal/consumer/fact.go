@@ -101,7 +101,7 @@ func (t *Telemetry) Unconsented(session bff.ID, f Fact, now time.Time) (bff.Even
 
 // sampled draws by the session, not by chance: a retry does not change it, one
 // guest's sampled events are all there or all absent, so that they can be
-// joined, and a raised rate keeps everyone who was in before.
+// joined, and a raised rate keeps every session that was sampled before.
 func sampled(by bff.ID, rate float64) bool {
 	if rate >= 1 || math.IsNaN(rate) {
 		return true

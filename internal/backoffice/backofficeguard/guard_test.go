@@ -397,7 +397,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	f.advance(time.Minute)
-	for range 100 { // of a listener who has no key
+	for range 100 { // replays of a request that was overheard
 		send(func(c *call) { c.proof.ID, c.from = "heard", "192.0.2.9:5000" })
 	}
 	for i := range 2 {

@@ -337,7 +337,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// A property is its tenant's by what property-service says of it, whoever is asked for.
+// A property is its tenant's by what property-service says of it, and not by the tenant of the call.
 func TestFindProperty(t *testing.T) {
 	t.Parallel()
 	own := `"tenantId":"` + wireTenant.String() + `"`

@@ -401,7 +401,7 @@ func TestStreamIsCompared(t *testing.T) {
 // again takes its own place. What is not opened, not started or left gives its place back.
 func TestStreamPlaces(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // without a reader: all devices have one log here, and each would read of the others' openings
+	synctest.Test(t, func(t *testing.T) { // without Work: the tape is one log for all devices, whose streams would supersede each other
 		l := &tape{server: "one"}
 		ss := stream.NewStreams(l, 3, 2)
 		other := bff.NewID(bff.PrefixTenant, began)

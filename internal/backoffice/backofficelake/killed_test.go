@@ -27,74 +27,72 @@ import (
 // manifest and the confirmation, between that and pruning, and in the middle of
 // pruning. Nothing was pruned that a reader of manifests does not find; after the next
 // run such a reader finds every row once, and the chain is whole.
+//
+// Files are written beside the rest, so that an effect has no place of its own in a run:
+// it is chosen by its kind and by how many of the kind came before.
 func TestExportKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
-	const young, deletion = 5, "WITH batch AS" // of the prune
-	old, inserted := 50, 0
+	const young, prune = 5, "WITH batch AS"
+	kinds := []string{
+		"INSERT INTO bff_backoffice.audit_cursors", "INSERT INTO bff_backoffice.outbox", "INSERT INTO bff_backoffice.audit_exports",
+		"write _tmp/", "copy operator_activity/", "delete _tmp/", "write _manifests/operator_activity/",
+		"UPDATE bff_backoffice.audit_exports", prune,
+	}
+	old, inserted, runs := 50, 0, 0
 	f := &sealed{fixture: newFixture(t)}
 	export := func(l *backofficelake.Lake) service.Job {
 		jobs := l.Jobs()
 		return jobs[slices.IndexFunc(jobs, func(j service.Job) bool { return j.Name == "activity-export" })]
 	}
-	var diedAt []string
 	found := map[[16]byte]string{}
-	deletions := 0
-	for steps, runs := 0, 1; ; steps, runs = steps+1, runs+1 {
-		if runs > 60 {
-			t.Fatal("never done")
-		}
-		if deletions > 0 {
+	died := map[string]int{}
+	for _, kind := range kinds {
+		if kind == prune {
 			old = 1100 // take two statements to prune
 		}
-		f.exec(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
-			SELECT $1, 'o', 'd', 's', $2::timestamptz - CASE WHEN n > $4 THEN interval '91 days' ELSE interval '1 minute' END, 'c', 'a', 'success' FROM generate_series(1, $3::int + $4::int) AS n`,
-			tenantA.UUID(), now, old, young)
-		f.forgetPasses()
-		inserted += old + young
-		l := &life{left: steps}
-		f.exportUntil(l, export)
-		f.exported(found)
-		if left := f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`); len(found) < inserted-left {
-			t.Errorf("cut off at %s: %d rows pruned, %d exported", l.diedAt, inserted-left, len(found))
+		for l := new(life); l.diedAt != "" || l.kind == ""; runs++ {
+			if runs > 60 {
+				t.Fatalf("never done: cut off at %v", died)
+			}
+			f.exec(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
+				SELECT $1, 'o', 'd', 's', $2::timestamptz - CASE WHEN n > $4 THEN interval '91 days' ELSE interval '1 minute' END, 'c', 'a', 'success' FROM generate_series(1, $3::int + $4::int) AS n`,
+				tenantA.UUID(), now, old, young)
+			f.forgetPasses()
+			inserted += old + young
+			l = &life{kind: kind, left: died[kind]}
+			f.exportUntil(l, export)
+			f.exported(found)
+			if left := f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`); len(found) < inserted-left {
+				t.Errorf("cut off at %s: %d rows pruned, %d exported", l.diedAt, inserted-left, len(found))
+			}
+			if _, err := export(f.Lake).Run(testkit.Context(t), f.jobs, now); err != nil {
+				t.Errorf("cut off at %s, and then: %v", l.diedAt, err)
+			}
+			f.exported(found)
+			want := map[string]int{"rows in manifests": inserted, "rows left": (runs + 1) * young}
+			got := map[string]int{"rows in manifests": len(found), "rows left": f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`)}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("cut off at %s (-want +got):\n%s", l.diedAt, diff)
+			}
+			for _, name := range l.had {
+				if !slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(name, kind) }) {
+					t.Errorf("an effect of no kind: %s", name)
+				}
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+			if l.diedAt != "" {
+				died[kind]++
+			}
 		}
-		if _, err := export(f.Lake).Run(testkit.Context(t), f.jobs, now); err != nil {
-			t.Errorf("cut off at %s, and then: %v", l.diedAt, err)
-		}
-		f.exported(found)
-		want := map[string]int{"rows in manifests": inserted, "rows left": runs * young}
-		got := map[string]int{"rows in manifests": len(found), "rows left": f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`)}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("cut off at %s (-want +got):\n%s", l.diedAt, diff)
-		}
-		switch {
-		case t.Failed():
-			t.FailNow()
-		case l.diedAt == deletion:
-			deletions++
-		case l.diedAt == "" && deletions < 2:
-			steps -= 2 // files are written beside the rest, so that one run has an effect less than another
-		}
-		if l.diedAt == "" && deletions >= 2 {
-			break
-		}
-		diedAt = append(diedAt, l.diedAt)
 	}
 	f.run(f.Lake)
 	if findings, _ := f.verify(noHeads); len(findings) > 0 {
 		t.Errorf("%q", findings)
 	}
-	counts := map[string]int{}
-	for _, at := range diedAt {
-		for _, step := range []string{
-			"write _tmp/", "copy operator_activity/", "write _manifests/operator_activity/", "UPDATE bff_backoffice.audit_exports", deletion,
-		} {
-			if strings.HasPrefix(at, step) {
-				counts[step]++
-			}
-		}
-	}
-	if len(counts) != 5 {
-		t.Errorf("cut off at %q", diedAt)
+	if len(died) != len(kinds) || died[prune] < 2 {
+		t.Errorf("cut off at %v", died)
 	}
 }
 
@@ -169,7 +167,9 @@ var errDead = errors.New("cut off")
 // any more.
 type life struct {
 	mu   sync.Mutex
-	left int // effects before it ends
+	kind string // how the name of the effect begins
+	left int    // effects of the kind before it ends
+	had  []string
 	// changes has of each session the last statement of its transaction that changes something.
 	changes map[uint32]string
 	diedAt  string // empty = it lives
@@ -184,6 +184,8 @@ func (l *life) step(name string, effect bool) error {
 	case l.diedAt != "":
 		return errDead
 	case !effect:
+	case !strings.HasPrefix(name, l.kind):
+		l.had = append(l.had, name)
 	case l.left == 0:
 		l.diedAt = name
 		return errDead

@@ -1,9 +1,10 @@
-package consumerd_test
+package consumerhttp_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -25,12 +26,54 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
-	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	guests "melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/consumer/hotel"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
+
+const apiBase = "/bff/consumer/v1"
+
+// guestCall is what a guest asks.
+type guestCall struct {
+	method, path, body string
+	header             map[string]string
+}
+
+type guestAnswer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a guestAnswer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
+
+// serve has a server answer a call.
+func (c guestCall) serve(server http.Handler) guestAnswer {
+	r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
+	r.Header.Set("Content-Type", "application/json")
+	for k, v := range c.header {
+		r.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, r)
+	return guestAnswer{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+// searchCall is a search; members replace or add to those of a plain one.
+func searchCall(city string, members ...string) guestCall {
+	return guestCall{method: http.MethodPost, path: "/search", body: query(`"geo":{"mode":"city","city":"`+city+`"}`, members...)}
+}
+
+func query(geo string, members ...string) string {
+	all := append([]string{
+		geo, `"dates":{"checkIn":"2077-03-10","checkOut":"2077-03-12"}`, `"occupancy":{"adults":2,"children":0,"rooms":1}`,
+	}, members...)
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+func hotelCall(id string) guestCall { return guestCall{method: http.MethodGet, path: "/hotels/" + id} }
 
 // stage is the surface with its caches over upstreams that do as they are
 // told, in synctest's time: minutes pass at once, and to the millisecond.
@@ -41,7 +84,7 @@ type stage struct {
 	suspended *consumer.SuspendedTenants
 	answers   *consumerhttp.Answers
 	sessions  *consumertest.Sessions
-	cards     *guest.Cards
+	cards     *guests.Cards
 	wishes    []consumer.WishlistEntry // of every guest
 	changedBy consumer.GuestSession    // whose wishlist was changed last
 	journal   journal
@@ -123,14 +166,7 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 func (s *stage) hold(r discovery.Rung) { s.rung.Store(int32(r)) } //nolint:gosec // seven rungs
 
 func (s *stage) ask(c guestCall) (guestAnswer, shown) {
-	r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
-	r.Header.Set("Content-Type", "application/json")
-	for k, v := range c.header {
-		r.Header.Set(k, v)
-	}
-	w := httptest.NewRecorder()
-	s.server.ServeHTTP(w, r)
-	a := guestAnswer{w.Code, w.Header(), w.Body.Bytes()}
+	a := c.serve(s.server)
 	var got shown
 	_ = json.Unmarshal(a.body, &got) // a refusal has none of it
 	return a, got
@@ -139,21 +175,21 @@ func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 // noStores is the guest's side of things, away: guests can still look.
 type noStores struct {
 	consumer.Searches
-	guest.Trails
+	guests.Trails
 }
 
 var errNoStores = errors.New("away")
 
-func (noStores) Follow(context.Context, []guest.Step) error               { return errNoStores }
+func (noStores) Follow(context.Context, []guests.Step) error              { return errNoStores }
 func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
 
-func (noStores) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
-	return guest.Trail{}, errNoStores
+func (noStores) FindTrail(context.Context, bff.ID) (guests.Trail, error) {
+	return guests.Trail{}, errNoStores
 }
 
 // wishes is a wishlist that is the same for all guests.
 type wishes struct {
-	guest.Wishlists
+	guests.Wishlists
 	stage *stage
 }
 
@@ -161,13 +197,13 @@ func (w wishes) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry,
 	return w.stage.wishes, nil
 }
 
-func (w wishes) BeginWishlist(context.Context, consumer.Once, time.Time) (guest.WishlistClaim, *consumer.Answer, error) {
+func (w wishes) BeginWishlist(context.Context, consumer.Once, time.Time) (guests.WishlistClaim, *consumer.Answer, error) {
 	return wishClaim{stage: w.stage}, nil, nil
 }
 
 // wishClaim is always won, and keeps for whom.
 type wishClaim struct {
-	guest.WishlistClaim
+	guests.WishlistClaim
 	stage *stage
 }
 

@@ -1,13 +1,10 @@
-package consumerd_test
+package consumerhttp_test
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +16,6 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
-	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // What a neutral brand looks like.
@@ -148,13 +144,7 @@ func TestUpstreamFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := overUpstreams(t, handled{upstreams.Handler()}, hotel, func(*consumer.Visit) {})
-		return askAll(hotels, atOnce, func(c guestCall) guestAnswer {
-			r := httptest.NewRequestWithContext(context.Background(), c.method, apiBase+c.path, strings.NewReader(c.body))
-			r.Header.Set("Content-Type", "application/json")
-			w := httptest.NewRecorder()
-			server.ServeHTTP(w, r)
-			return guestAnswer{w.Code, w.Header(), w.Body.Bytes()}
-		})
+		return askAll(hotels, atOnce, func(c guestCall) guestAnswer { return c.serve(server) })
 	}
 	for _, upstream := range slices.Sorted(maps.Keys(promisedAnswers)) {
 		for _, kind := range faultKinds {
@@ -199,140 +189,6 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-}
-
-// TestUpstreamFaultsOfInstances does the same to real processes: each upstream is
-// broken in one way, and each way breaks one. Each row has an instance of its own.
-func TestUpstreamFaultsOfInstances(t *testing.T) {
-	t.Parallel()
-	w := testkit.NewWorld(t, nil)
-	for i, upstream := range slices.Sorted(maps.Keys(promisedAnswers)) {
-		kind := faultKinds[i%len(faultKinds)]
-		t.Run(upstream+"/"+kind.name, func(t *testing.T) {
-			t.Parallel()
-			kind.fault.Upstream = upstream
-			late := func(c upstreamCalls) bool {
-				// What hangs is late by design, and what refuses sheds.
-				broken := upstream == "*" || c.upstream == upstream
-				return c.outcome == "timeout" && !(broken && kind.slow) || c.outcome == "shed" && !(broken && kind.reason == "shed")
-			}
-			want := func(route string) promisedAnswer { return promised(upstream, route) }
-			for route, got := range (trial{kind.fault, kind.slow, late, want}).inTime(t, w) {
-				check(t, route, got, want(route), kind.reason)
-			}
-		})
-	}
-	t.Run("late but in time", func(t *testing.T) {
-		t.Parallel()
-		late := func(c upstreamCalls) bool {
-			return c.outcome == "timeout" || c.outcome == "shed"
-		}
-		want := func(string) promisedAnswer { return whole }
-		for route, got := range (trial{lateButInTime, false, late, want}).inTime(t, w) {
-			check(t, route, got, whole, "")
-		}
-	})
-}
-
-// trial is a fault and what instances do in spite of it.
-type trial struct {
-	fault  sim.Fault
-	atOnce bool                     // the routes are asked
-	late   func(upstreamCalls) bool // calls that are so only because of the machine
-	want   func(route string) promisedAnswer
-}
-
-// inTime asks every route of an instance with a fault and returns the answers.
-// The budgets of upstream calls are those of production, which a machine with
-// other work may not keep: where a call was late that should not have been, or the
-// part of an upstream in order is missing, the answers are about the machine, and
-// another instance is asked.
-func (tr trial) inTime(t *testing.T, w *testkit.World) map[string]guestAnswer {
-	t.Helper()
-	for range 10 {
-		f := newFaulty(t, w)
-		if err := f.sim.SetFault(tr.fault); err != nil {
-			t.Fatal(err)
-		}
-		got := askAll(f.hotels, tr.atOnce, func(c guestCall) guestAnswer {
-			a, err := f.try(testkit.Context(t), c)
-			if err != nil {
-				a.body = []byte(err.Error())
-			}
-			return a
-		})
-		if !slices.ContainsFunc(f.upstreamCalls(), tr.late) && !tr.lacks(got) {
-			return got
-		}
-		t.Log("an upstream that was in order answered late: once more")
-		f.nodes[0].Kill()
-	}
-	t.Fatal("the machine was too slow for the upstreams' budgets every time")
-	return nil
-}
-
-// lacks reports whether an answer has left out more than the fault explains.
-func (tr trial) lacks(got map[string]guestAnswer) bool {
-	for route, a := range got {
-		var page shown
-		if json.Unmarshal(a.body, &page) != nil {
-			continue
-		}
-		for _, d := range page.Degraded {
-			if !slices.Contains(tr.want(route).parts, d.Part) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// upstreamCalls are an instance's calls of one kind.
-type upstreamCalls struct{ upstream, outcome string }
-
-var callsMetric = regexp.MustCompile(`^bff_consumer_upstream_calls_total\{outcome="([^"]*)",.*upstream="([^"]*)"\} [1-9]`)
-
-func (f *faulty) upstreamCalls() []upstreamCalls {
-	f.t.Helper()
-	var out []upstreamCalls
-	for _, line := range f.metricLines(0) {
-		if m := callsMetric.FindStringSubmatch(line); m != nil {
-			out = append(out, upstreamCalls{upstream: m[2], outcome: m[1]})
-		}
-	}
-	if len(out) == 0 {
-		f.t.Fatal("no upstream call is counted")
-	}
-	return out
-}
-
-// faulty is an instance on upstreams of its own.
-type faulty struct {
-	*fleet
-	sim    *sim.Sim
-	hotels []string
-}
-
-func newFaulty(t *testing.T, w *testkit.World) *faulty {
-	t.Helper()
-	sim, err := sim.New(sim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(server.Close)
-	t.Cleanup(sim.Close)
-	f := &faulty{sim: sim, hotels: roomyHotels(t, sim), fleet: &fleet{World: w, client: server.Client(), t: t}}
-	f.settings = map[string]string{"MELMASTOON_ENV": "test-f" + strings.ToLower(rand.Text()[:8])}
-	for name, prefix := range map[string]string{
-		"search-aggregation": "SEARCH", "pricing": "PRICING", "property": "PROPERTY", "theme-config": "THEME", "tenant": "TENANT",
-	} {
-		f.settings["BFF_CONSUMER_"+prefix+"_URL"] = server.URL + "/" + name
-	}
-	f.nodes = append(f.nodes, f.launch(f.settings))
-	f.awaitReady(0)
-	t.Cleanup(func() { f.nodes[0].Kill() }) // not with the world, which has many
-	return f
 }
 
 // roomyHotels have a room on the test's nights, each of another tenant. The projection

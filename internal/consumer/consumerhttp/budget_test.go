@@ -1,8 +1,7 @@
-package consumerd_test
+package consumerhttp_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -25,51 +24,52 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerupstream"
 	"melmastoon.ghasi.io/bff/internal/consumer/discovery"
-	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	guests "melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
+// routes are the public routes of the table, by pattern without the base.
+func routes() map[string]web.Route {
+	out := map[string]web.Route{}
+	for _, rt := range consumerhttp.New(consumerhttp.Config{Now: time.Now}).Routes() {
+		out[strings.Replace(rt.Pattern, consumerhttp.Base, "", 1)] = rt
+	}
+	return out
+}
+
 // goodRequests has a request of every public route that makes it do its work.
 func goodRequests(hotel sim.CatalogProperty) map[string]guestCall {
-	encode := func(body any) string {
-		b, err := json.Marshal(body)
-		if err != nil {
-			panic(err) // maps of strings and numbers
-		}
-		return string(b)
-	}
-	post := func(path string, body any) guestCall {
-		return guestCall{method: http.MethodPost, path: path, body: encode(body), header: map[string]string{"Idempotency-Key": path}}
-	}
 	get := func(path string) guestCall { return guestCall{method: http.MethodGet, path: path} }
-	minted := handoffTo(hotel.PropertyID, hotel.TenantID)
-	minted["shown"] = map[string]any{"minor": "100", "currency": "AFN", "capturedAt": "2026-11-16T01:58:12Z"}
-	all := map[string]guestCall{
-		"POST /search":                          post("/search", kabul()),
-		"POST /search/map":                      post("/search/map", kabul()),
+	post := func(path, body string) guestCall {
+		return guestCall{method: http.MethodPost, path: path, body: body, header: map[string]string{"Idempotency-Key": path}}
+	}
+	property, tenant := `"propertyId":"`+hotel.PropertyID+`"`, `"tenantId":"`+hotel.TenantID+`"`
+	shown := `"shown":{"minor":"100","currency":"AFN","capturedAt":"2026-11-16T01:58:12Z"}`
+	return map[string]guestCall{
+		"POST /search":                          searchCall("Kabul"),
+		"POST /search/map":                      post("/search/map", searchCall("Kabul").body),
 		"GET /suggest":                          get("/suggest?q=kab"),
 		"GET /facets":                           get("/facets?country=AF"),
 		"GET /hotels/{propertyId}":              get("/hotels/" + hotel.PropertyID),
 		"GET /hotels/{propertyId}/availability": get("/hotels/" + hotel.PropertyID + "/availability?from=2077-05-12&to=2077-05-15"),
-		"POST /handoff":                         post("/handoff", minted),
+		"POST /handoff":                         post("/handoff", query(property, tenant, shown)),
 		"GET /wishlist":                         get("/wishlist"),
-		"POST /wishlist":                        post("/wishlist", map[string]string{"propertyId": hotel.PropertyID, "source": "list"}),
+		"POST /wishlist":                        post("/wishlist", `{`+property+`,"source":"list"}`),
 		"DELETE /wishlist/{propertyId}": {
 			method: http.MethodDelete, path: "/wishlist/" + hotel.PropertyID, header: map[string]string{"Idempotency-Key": "x"},
 		},
-		"GET /session":           get("/session"),
-		"POST /session/locale":   post("/session/locale", map[string]string{"locale": "en"}),
-		"POST /session/currency": post("/session/currency", map[string]string{"currency": "USD"}),
-		"POST /session/consent":  post("/session/consent", map[string]bool{"telemetry": true}),
-		"POST /session/clear":    {method: http.MethodPost, path: "/session/clear"},
-		"GET /challenge":         get("/challenge"),
+		"GET /session":              get("/session"),
+		"POST /session/locale":      post("/session/locale", `{"locale":"en"}`),
+		"POST /session/currency":    post("/session/currency", `{"currency":"USD"}`),
+		"POST /session/consent":     post("/session/consent", `{"telemetry":true}`),
+		"POST /session/clear":       {method: http.MethodPost, path: "/session/clear"},
+		"GET /challenge":            get("/challenge"),
+		"POST /telemetry/click":     post("/telemetry/click", `{"kind":"listing-card",`+property+`,`+tenant+`}`),
+		"POST /telemetry/page-view": post("/telemetry/page-view", `{"path":"/search"}`),
+		"POST /telemetry/funnel":    post("/telemetry/funnel", `{"step":"map.opened"}`),
 	}
-	for _, r := range reports(hotel) {
-		all["POST "+r.path] = post(r.path, r.body)
-	}
-	return all
 }
 
 // TestBudgetsCoverUpstreams lets every upstream take nearly as long as its client
@@ -98,18 +98,15 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 				var visit *consumer.Visit
 				server := overUpstreams(t, up, hotel, func(v *consumer.Visit) { visit = v })
 				began := time.Now()
-				r := httptest.NewRequestWithContext(t.Context(), call.method, apiBase+call.path, strings.NewReader(call.body))
-				r.Header.Set("Content-Type", "application/json")
-				r.Header.Set("Cookie", "gms_id="+bff.NewID(bff.PrefixGuestSession, began).String())
-				for k, v := range call.header {
-					r.Header.Set(k, v)
+				if call.header == nil {
+					call.header = map[string]string{}
 				}
-				w := httptest.NewRecorder()
-				server.ServeHTTP(w, r)
+				call.header["Cookie"] = "gms_id=" + bff.NewID(bff.PrefixGuestSession, began).String()
+				a := call.serve(server)
 				took := time.Since(began)
-				t.Logf("%d after %s of %s, %d calls", w.Code, took, rt.Budget, up.called())
-				if w.Code >= http.StatusBadRequest && rt.Kind != web.Challenge { // nothing is challenged here
-					t.Errorf("%d %s, want a good answer", w.Code, w.Body)
+				t.Logf("%d after %s of %s, %d calls", a.status, took, rt.Budget, up.called())
+				if a.status >= http.StatusBadRequest && rt.Kind != web.Challenge { // nothing is challenged here
+					t.Errorf("%s, want a good answer", a)
 				}
 				if took >= rt.Budget {
 					t.Errorf("took %s, the budget is %s", took, rt.Budget)
@@ -253,10 +250,10 @@ func commit() { <-time.After(550 * time.Millisecond) }
 // memoryStores have a session for every guest, one wish, and claims that are
 // always won.
 type memoryStores struct {
-	guest.Sessions
+	guests.Sessions
 	consumer.Searches
-	guest.Trails
-	guest.Wishlists
+	guests.Trails
+	guests.Wishlists
 	booking.Ledger
 	consumer.Journal
 
@@ -267,10 +264,10 @@ func (memoryStores) FindSession(context.Context, bff.ID) (consumer.GuestSession,
 	return consumer.GuestSession{}, false, nil
 }
 
-func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []guest.FoundSession {
-	var out []guest.FoundSession
+func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []guests.FoundSession {
+	var out []guests.FoundSession
 	for _, id := range ids {
-		out = append(out, guest.FoundSession{Found: true, GuestSession: consumer.GuestSession{
+		out = append(out, guests.FoundSession{Found: true, GuestSession: consumer.GuestSession{
 			ID: id, CreatedAt: time.Now(), LastSeenAt: time.Now(), Locale: "en", Currency: "USD", Consent: consumer.Consent{Telemetry: true},
 			Chosen: true, CookieAt: time.Now(),
 		}})
@@ -278,8 +275,8 @@ func (memoryStores) FindSessions(_ context.Context, ids []bff.ID) []guest.FoundS
 	return out
 }
 
-func (memoryStores) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
-	return guest.Refusal{}, nil
+func (memoryStores) FindRefusal(context.Context, bff.ID) (guests.Refusal, error) {
+	return guests.Refusal{}, nil
 }
 
 func (memoryStores) KnowsSession(context.Context, bff.ID) (bool, error) { return true, nil }
@@ -310,17 +307,17 @@ func (memoryStores) Record(context.Context, ...bff.Event) error {
 	commit()
 	return nil
 }
-func (memoryStores) Follow(context.Context, []guest.Step) error               { return nil }
+func (memoryStores) Follow(context.Context, []guests.Step) error              { return nil }
 func (memoryStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return nil }
-func (memoryStores) FindTrail(context.Context, bff.ID) (guest.Trail, error) {
-	return guest.Trail{}, nil
+func (memoryStores) FindTrail(context.Context, bff.ID) (guests.Trail, error) {
+	return guests.Trail{}, nil
 }
 
 func (s memoryStores) ListWishlist(context.Context, bff.ID) ([]consumer.WishlistEntry, error) {
 	return []consumer.WishlistEntry{s.wished}, nil
 }
 
-func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (guest.WishlistClaim, *consumer.Answer, error) {
+func (memoryStores) BeginWishlist(context.Context, consumer.Once, time.Time) (guests.WishlistClaim, *consumer.Answer, error) {
 	commit()
 	return wonClaim{}, nil, nil
 }

@@ -1,4 +1,4 @@
-package consumerd_test
+package consumerhttp_test
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerguard"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumerhttp"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
-	"melmastoon.ghasi.io/bff/internal/consumer/guest"
+	guests "melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
@@ -40,14 +40,14 @@ func (noMemory) LogVerdict(context.Context, bot.BotSuspected, *bff.Event) error 
 func (noMemory) Burn(context.Context, string, time.Duration) (bool, error)          { return true, nil }
 
 // noSessions has none.
-type noSessions struct{ guest.Sessions }
+type noSessions struct{ guests.Sessions }
 
 func (noSessions) FindSession(context.Context, bff.ID) (consumer.GuestSession, bool, error) {
 	return consumer.GuestSession{}, false, nil
 }
 
-func (noSessions) FindRefusal(context.Context, bff.ID) (guest.Refusal, error) {
-	return guest.Refusal{}, nil
+func (noSessions) FindRefusal(context.Context, bff.ID) (guests.Refusal, error) {
+	return guests.Refusal{}, nil
 }
 
 func nothing(w http.ResponseWriter, _ *http.Request) error {

@@ -1,4 +1,4 @@
-package consumerd_test
+package consumerhttp_test
 
 import (
 	"encoding/json"

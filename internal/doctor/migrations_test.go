@@ -62,15 +62,14 @@ func TestMigrationsAreExamined(t *testing.T) {
 			newest := names[len(names)-1][:4]
 			examined(set, OK, "all up to "+newest+" are applied")
 
-			db, err := postgres.Open(ctx, testkit.Patient(admin))
-			if err != nil {
+			newer.FS = fstest.MapFS{
+				"9998_create_more.sql": {Data: []byte("-- +goose Up\nCREATE TABLE " + set.Schema + ".more (id uuid PRIMARY KEY);\n")},
+				"9999_add_more.sql":    {Data: []byte("-- +goose Up\nALTER TABLE " + set.Schema + ".outbox ADD COLUMN more text;\n")},
+			}
+			if err := postgres.Migrate(ctx, admin, newer, postgres.MigrateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(db.Close)
-			if _, err := db.Exec(ctx, "INSERT INTO "+set.Schema+".schema_migrations (version_id, is_applied) VALUES (9999, true)"); err != nil {
-				t.Fatal(err)
-			}
-			examined(set, OK, "ahead, at 9999")
+			examined(set, OK, "the schema is ahead by migrations 9998 to 9999, 2 in all")
 		})
 	}
 }

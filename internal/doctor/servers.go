@@ -253,10 +253,8 @@ func (x *Examination) migrations(open func() (*pgxpool.Pool, error), inspect fun
 		if inspect != nil {
 			flaws, err = inspect(ctx, db, x.Schema)
 		}
-		if s.Ahead() {
-			return orGood(
-				flaws, "all up to %04d are applied, and the schema is ahead, at %04d: a later release has migrated, with which this one works", s.Newest, s.Applied,
-			), err
+		if ahead := s.Ahead(); ahead != "" {
+			return orGood(flaws, "all up to %04d are applied, and the schema is %s: a later release has migrated, with which this one works", s.Newest, ahead), err
 		}
 		return orGood(flaws, "all up to %04d are applied", s.Newest), err
 	}})

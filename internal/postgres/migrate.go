@@ -233,6 +233,11 @@ func execShared(ctx context.Context, conn *pgx.Conn, sql string) error {
 	}
 }
 
+const (
+	lockNotAvailable = "55P03"
+	giveWay          = time.Second
+)
+
 func up(ctx context.Context, cfg *pgx.ConnConfig, set migrations.Set, log *slog.Logger) (err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -250,8 +255,20 @@ func up(ctx context.Context, cfg *pgx.ConnConfig, set migrations.Set, log *slog.
 	if err != nil {
 		return fmt.Errorf("read files: %w", err)
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("apply: %w", err)
+	for {
+		_, err := p.Up(ctx)
+		if err == nil {
+			break
+		}
+		// The file's own lock_timeout: for as long as it waits, all that come after it wait.
+		pe, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || pe.Code != lockNotAvailable {
+			return fmt.Errorf("apply: %w", err)
+		}
+		log.WarnContext(ctx, "a migration gives way to writers, and is tried again", "error", err)
+		if !pause.For(ctx, giveWay) {
+			return fmt.Errorf("apply: %w", err)
+		}
 	}
 	return allowReading(ctx, db, set, locker)
 }

@@ -15,8 +15,8 @@ import (
 
 // Standing is how far a database has come, compared with the files of a set.
 type Standing struct {
-	Newest  int64 // of the files
-	Applied int64 // the newest that is applied; may be of a later release
+	Newest  int64   // of the files
+	Beyond  []int64 // what a later release has applied
 	Missing []int64
 
 	// Illegible says that the role may not read what is applied: the release that has
@@ -24,8 +24,18 @@ type Standing struct {
 	Illegible bool
 }
 
-// Ahead reports whether a later release has migrated: its files work with this one.
-func (s Standing) Ahead() bool { return s.Applied > s.Newest }
+// Ahead says in one line what a later release has applied, with which this one works;
+// empty = nothing.
+func (s Standing) Ahead() string {
+	switch n := len(s.Beyond); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("ahead by migration %04d", s.Beyond[0])
+	default:
+		return fmt.Sprintf("ahead by migrations %04d to %04d, %d in all", s.Beyond[0], s.Beyond[n-1], n)
+	}
+}
 
 // Lack says in one line what is missing; empty = nothing.
 func (s Standing) Lack() string {
@@ -49,7 +59,7 @@ func InspectMigrations(ctx context.Context, db *pgxpool.Pool, set migrations.Set
 		return Standing{}, err
 	}
 	s := Standing{Newest: files[len(files)-1]}
-	rows, _ := db.Query(ctx, "SELECT version_id FROM "+versionTable(set)+" WHERE is_applied") // its error is that of the rows
+	rows, _ := db.Query(ctx, "SELECT version_id FROM "+versionTable(set)+" WHERE is_applied ORDER BY version_id") // its error is that of the rows
 	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	pe, refused := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -67,8 +77,10 @@ func InspectMigrations(ctx context.Context, db *pgxpool.Pool, set migrations.Set
 			s.Missing = append(s.Missing, f)
 		}
 	}
-	if len(applied) > 0 {
-		s.Applied = slices.Max(applied)
+	for _, a := range applied {
+		if a > s.Newest {
+			s.Beyond = append(s.Beyond, a)
+		}
 	}
 	return s, nil
 }

@@ -106,8 +106,8 @@ func (p *Process) migrated(db *pgxpool.Pool) daemon.Check {
 		case s.Lack() != "":
 			return daemon.Told(s.Lack())
 		}
-		if stands.CompareAndSwap(false, true) && s.Ahead() {
-			p.Log.Info("the schema is ahead of this build, which works with it", "applied", s.Applied, "newest", s.Newest)
+		if ahead := s.Ahead(); stands.CompareAndSwap(false, true) && ahead != "" {
+			p.Log.Info("the schema is ahead of this build, which works with it", "schema", ahead, "newest", s.Newest)
 		}
 		return nil
 	}

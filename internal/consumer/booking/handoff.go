@@ -147,8 +147,12 @@ func (d *HandoffDesk) Mint(
 	if err != nil {
 		return Handoff{}, Minted{}, HandoffInitiated{}, err
 	}
+	compared := receipt()
+	if shown := compared.Shown; shown != nil && shown.CapturedAt.IsZero() { // readers of the receipt may rely on a moment
+		compared.Shown = &Price{Minor: shown.Minor, Currency: shown.Currency, CapturedAt: payload.MintedAt}
+	}
 	h := Handoff{
-		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign, Receipt: receipt(),
+		Payload: payload, ChildrenAges: req.Occupancy.ChildrenAges, Campaign: s.Campaign, Receipt: compared,
 		Fingerprint: v.Fingerprint, IP: v.IP(), UserAgent: v.UserAgent,
 	}
 	minted := Minted{

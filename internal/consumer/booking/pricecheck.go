@@ -82,7 +82,8 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 		Currency: req.Shown.Currency, Locale: req.Locale,
 	}
 	for _, s := range d.Snapshots {
-		// One from before the guest was shown a price says nothing of that price.
+		// One from before the guest was shown a price says nothing of that price. A client
+		// that does not say when is taken to have shown what is kept.
 		if rate, ok := s.FindRate(ctx, ask); ok && !rate.CapturedAt.Before(req.Shown.CapturedAt.Time) {
 			if r.against(rate, now); r.Verdict != PriceUnchecked {
 				return r

@@ -107,9 +107,9 @@ func readHandoff(w http.ResponseWriter, r *http.Request) (booking.HandoffRequest
 	return req, in.Err()
 }
 
-// readPrice reads an amount in minor units with its moment.
+// readPrice reads an amount in minor units, with its moment if that is said.
 func readPrice(in *web.Input) *booking.Price {
-	in.Require("minor", "currency", "capturedAt")
+	in.Require("minor", "currency")
 	p := &booking.Price{Minor: in.String("minor", 20), Currency: readCurrency(in)}
 	if p.Minor != "" && p.Currency != "" {
 		if m, err := bff.ParseMinor(p.Minor, p.Currency); err != nil || m.MinorString() != p.Minor {

@@ -94,16 +94,20 @@ func TestPriceReceipt(t *testing.T) {
 	var found struct {
 		Results []struct {
 			PropertyID, TenantID string
-			RateSnapshot         *struct{ TotalForStayMinor, Currency, CapturedAt string }
+			RateSnapshot         *struct {
+				TotalForStayMinor, Currency, CapturedAt string
+				Total                                   map[string]any
+			}
 		}
 	}
 	g.must(http.StatusOK, "POST", "/search", query).into(t, &found)
 	body := s.stay(0)
-	var price map[string]any
+	var price, total map[string]any
 	for _, h := range found.Results {
 		if h.RateSnapshot != nil {
 			body["propertyId"], body["tenantId"] = h.PropertyID, h.TenantID
 			price = map[string]any{"minor": h.RateSnapshot.TotalForStayMinor, "currency": h.RateSnapshot.Currency, "capturedAt": h.RateSnapshot.CapturedAt}
+			total = h.RateSnapshot.Total
 			break
 		}
 	}
@@ -123,7 +127,7 @@ func TestPriceReceipt(t *testing.T) {
 	type receipt struct {
 		PriceCheck   string
 		CurrentPrice *struct{ Minor, Currency, CapturedAt string }
-		Shown        *struct{ Minor string }
+		Shown        *struct{ Minor, CapturedAt string }
 		Occupancy    struct{ ChildrenAges []int }
 	}
 	check := func(name, want string, shown any) {
@@ -144,24 +148,28 @@ func TestPriceReceipt(t *testing.T) {
 			(changed && (minted.CurrentPrice.Minor != price["minor"] || *consumed.CurrentPrice != *minted.CurrentPrice)) {
 			t.Errorf("%s: the price of now: %+v %+v", name, minted.CurrentPrice, consumed.CurrentPrice)
 		}
-		if (consumed.Shown != nil) != (shown != nil) || len(consumed.Occupancy.ChildrenAges) != 1 {
+		if (consumed.Shown != nil) != (shown != nil) || shown != nil && consumed.Shown.CapturedAt == "" || len(consumed.Occupancy.ChildrenAges) != 1 {
 			t.Errorf("%s: consumed %s", name, c.body)
 		}
 	}
 	check("the same price", "matched", price)
+	check("the same price, as the card gave it", "matched", total)
 	check("another price", "changed", cheaper)
+	check("another price, of no moment", "changed", map[string]any{"minor": "100", "currency": "USD"})
 	check("nothing was shown", "unchecked", nil)
 	if err := s.Sim.SetFault(sim.Fault{Upstream: "pricing", Hang: true}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
 	check("pricing hangs, and said the price a moment ago", "matched", price)
+	check("pricing hangs, the price as the card gave it", "matched", total)
 	unknown := maps.Clone(price)
 	unknown["currency"] = "EUR"
 	check("pricing hangs, and never said the price", "unchecked", unknown)
 	t.Logf("a mint with a hanging pricing service took %s", time.Since(began))
 	s.Sim.ClearFaults()
 
+	g = s.guest() // one guest alone would ask too often
 	for name, shown := range map[string]any{
 		"no amount":   map[string]any{"currency": "USD", "capturedAt": price["capturedAt"]},
 		"a float":     map[string]any{"minor": "1.5", "currency": "USD", "capturedAt": price["capturedAt"]},

@@ -183,8 +183,8 @@ func (p *Platform) Pins(_ context.Context, q consumer.SearchQuery) (discovery.Pi
 // Availability returns a calendar of one day, with a price in the currency that
 // was asked for.
 func (p *Platform) Availability(_ context.Context, req discovery.AvailabilityRequest) (discovery.Availability, error) {
-	minor := Price.MinorString()
-	day := discovery.AvailabilityDay{Date: req.From, Available: true, CheapestNightlyMinor: &minor, Currency: req.Currency}
+	price := &hotel.Amount{Minor: Price.MinorString(), Currency: req.Currency}
+	day := discovery.AvailabilityDay{Date: req.From, Available: true, CheapestNightlyMinor: &price.Minor, Currency: req.Currency, Nightly: price}
 	return discovery.Availability{PropertyID: req.PropertyID, Days: []discovery.AvailabilityDay{day}, Degraded: discovery.Degradations{}}, p.down().Search
 }
 

@@ -63,8 +63,8 @@ func readDays(r *jsonscan.Reader) []discovery.AvailabilityDay {
 		if cheapest != "" {
 			m, err := bff.ParseMicros(cheapest)
 			if r.Require(err == nil, "days.cheapestNightly"); err == nil {
-				minor := m.MinorString()
-				day.CheapestNightlyMinor, day.Currency = &minor, m.Currency
+				day.Nightly = &hotel.Amount{Minor: m.MinorString(), Currency: m.Currency}
+				day.CheapestNightlyMinor, day.Currency = &day.Nightly.Minor, m.Currency
 			}
 		}
 		out = append(out, day)

@@ -15,9 +15,17 @@ type MapPin struct {
 	Geo                  hotel.LatLng    `json:"geo"`
 	CheapestNightlyMinor *string         `json:"cheapestNightlyMinor,omitempty"`
 	Currency             bff.Currency    `json:"currency,omitempty"`
+	Nightly              *hotel.Amount   `json:"nightly,omitempty"`
 	RateState            hotel.RateState `json:"rateState,omitempty"` // of the cursor's pin
 	BrandColor           string          `json:"brandColor"`
 	TenantID             bff.ID          `json:"-"`
+}
+
+// price puts a price on the pin, or takes it off.
+func (p *MapPin) price(nightly *hotel.Amount) {
+	if p.Nightly, p.CheapestNightlyMinor, p.Currency = nightly, nil, ""; nightly != nil {
+		p.CheapestNightlyMinor, p.Currency = &nightly.Minor, nightly.Currency
+	}
 }
 
 // MaxPins is how many pins one map shows.
@@ -60,7 +68,8 @@ func (m *MapResult) MarkStale(age time.Duration, _ time.Time) {
 	m.Degraded.aged(PartSearch, age, max(1, len(m.Pins)))
 	for i := range m.Pins {
 		if m.Pins[i].CheapestNightlyMinor != nil {
-			m.Pins[i].CheapestNightlyMinor, m.Pins[i].Currency, m.Pins[i].RateState = nil, "", hotel.RateUnanswered
+			m.Pins[i].price(nil)
+			m.Pins[i].RateState = hotel.RateUnanswered
 			m.Degraded.aged(PartMapPrice, age, 1)
 		}
 	}
@@ -125,8 +134,9 @@ func (f *Finder) priceCursor(ctx context.Context, q consumer.SearchQuery, cursor
 		})
 		switch r, ok := rates[cursor]; {
 		case r != nil && (err == nil || !r.Expired(now)): // a pin has no room to say that its price is old
-			minor := r.CheapestNightlyMinor
-			pin.CheapestNightlyMinor, pin.Currency, pin.RateState = &minor, r.Currency, hotel.RatePriced
+			nightly := r.Nightly()
+			pin.price(&nightly)
+			pin.RateState = hotel.RatePriced
 		case ok && r == nil:
 			pin.RateState = hotel.RateSoldOut
 		default:
@@ -213,12 +223,13 @@ const MaxAvailabilityNights = 62
 
 // AvailabilityDay is one night.
 type AvailabilityDay struct {
-	Date                 bff.Date     `json:"date"`
-	Available            bool         `json:"available"`
-	RoomsLeft            *int         `json:"roomsLeft,omitempty"`
-	CheapestNightlyMinor *string      `json:"cheapestNightlyMinor,omitempty"`
-	Currency             bff.Currency `json:"currency,omitempty"`
-	IsStale              bool         `json:"isStale,omitempty"` // the price is no longer current
+	Date                 bff.Date      `json:"date"`
+	Available            bool          `json:"available"`
+	RoomsLeft            *int          `json:"roomsLeft,omitempty"`
+	CheapestNightlyMinor *string       `json:"cheapestNightlyMinor,omitempty"`
+	Currency             bff.Currency  `json:"currency,omitempty"`
+	Nightly              *hotel.Amount `json:"nightly,omitempty"`
+	IsStale              bool          `json:"isStale,omitempty"` // the price is no longer current
 }
 
 // Availability is a hotel's calendar.

@@ -179,7 +179,7 @@ func TestMapAges(t *testing.T) {
 	}
 	res.MarkStale(time.Minute, midday)
 	for _, p := range res.Pins {
-		if p.CheapestNightlyMinor != nil || p.Currency != "" {
+		if p.CheapestNightlyMinor != nil || p.Currency != "" || p.Nightly != nil {
 			t.Errorf("an old price without a word of its age: %+v", p)
 		}
 	}

@@ -1,16 +1,35 @@
 package hotel
 
 import (
+	"encoding/json"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
+
+// Amount is money as front ends read and send it: minor units in a decimal string.
+type Amount struct {
+	Minor    string       `json:"minor"`
+	Currency bff.Currency `json:"currency"`
+}
 
 // CalendarDay is the cheapest price of one night.
 type CalendarDay struct {
 	Date          bff.Date     `json:"date"`
 	CheapestMinor string       `json:"cheapestMinor"`
 	Currency      bff.Currency `json:"currency"`
+}
+
+// Cheapest returns the price.
+func (d *CalendarDay) Cheapest() Amount { return Amount{d.CheapestMinor, d.Currency} }
+
+// MarshalJSON writes the price in both of its forms.
+func (d CalendarDay) MarshalJSON() ([]byte, error) {
+	type members CalendarDay
+	return json.Marshal(struct {
+		members
+		Cheapest Amount `json:"cheapest"`
+	}{members(d), d.Cheapest()})
 }
 
 // Quote is a price with the calendar around it.
@@ -57,6 +76,22 @@ type RateSnapshot struct {
 	IsStale               bool          `json:"isStale"`
 	Taxes                 []Tax         `json:"taxes,omitempty"`
 	Sharia                bool          `json:"-"` // the rate plan's, for the badge
+}
+
+// Nightly returns the price of the cheapest night.
+func (r *RateSnapshot) Nightly() Amount { return Amount{r.CheapestNightlyMinor, r.Currency} }
+
+// Total returns the price of the stay.
+func (r *RateSnapshot) Total() Amount { return Amount{r.TotalForStayMinor, r.Currency} }
+
+// MarshalJSON writes the prices in both of their forms.
+func (r RateSnapshot) MarshalJSON() ([]byte, error) {
+	type members RateSnapshot
+	return json.Marshal(struct {
+		members
+		Nightly Amount `json:"nightly"`
+		Total   Amount `json:"total"`
+	}{members(r), r.Nightly(), r.Total()})
 }
 
 // Tax is a charge that pricing names; it is passed on and never inferred.

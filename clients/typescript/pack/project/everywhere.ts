@@ -20,7 +20,7 @@ export async function storefront(api: ConsumerClient): Promise<string> {
     for (const hotel of page.results satisfies Schemas['ListingCard'][]) {
       const { rateSnapshot } = hotel;
       if (rateSnapshot === null) continue;
-      const money = { minor: rateSnapshot.totalForStayMinor, currency: rateSnapshot.currency };
+      const money = rateSnapshot.total;
       console.log(formatMoney(sum(money, money), 'fa-AF'), toDecimal(toMinor('1.50', 'USD')), formatDay(body.dates.checkIn, 'fa-AF'), nights(body.dates.checkIn, body.dates.checkOut));
     }
   }

@@ -140,7 +140,11 @@ func (w *writer) rate(r *hotel.RateSnapshot) {
 		w.raw(`,"taxes":`)
 		list(w, r.Taxes, (*writer).tax)
 	}
-	w.raw(`}`)
+	w.raw(`,"nightly":`).amount(r.Nightly()).raw(`,"total":`).amount(r.Total()).raw(`}`)
+}
+
+func (w *writer) amount(a hotel.Amount) *writer {
+	return w.raw(`{"minor":`).string(a.Minor).raw(`,"currency":`).string(string(a.Currency)).raw(`}`)
 }
 
 func (w *writer) tax(t *hotel.Tax) {
@@ -213,7 +217,8 @@ func (w *writer) photo(p *hotel.Photo) {
 }
 
 func (w *writer) night(d *hotel.CalendarDay) {
-	w.raw(`{"date":`).date(d.Date).raw(`,"cheapestMinor":`).string(d.CheapestMinor).raw(`,"currency":`).string(string(d.Currency)).raw(`}`)
+	w.raw(`{"date":`).date(d.Date).raw(`,"cheapestMinor":`).string(d.CheapestMinor).raw(`,"currency":`).string(string(d.Currency))
+	w.raw(`,"cheapest":`).amount(d.Cheapest()).raw(`}`)
 }
 
 // writer appends JSON. Its methods return it, so that a line can read like what

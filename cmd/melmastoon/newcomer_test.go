@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -283,22 +284,16 @@ func (n *newcomer) visit(consumer string) string {
 	if told["same"] != true || told["picture"] != true || pins < 100 || address == "" || told["threw"] != nil {
 		n.t.Fatalf("the guest's way: %v", told)
 	}
-	for {
+	testkit.Until(n.t, "the guest arrives at "+address, func() bool {
 		var open []struct{ URL, Title string }
 		if err := json.Unmarshal(n.get(http.StatusOK, "http://"+browser.DevTools+"/json/list"), &open); err != nil {
 			n.t.Fatal(err)
 		}
-		for _, page := range open {
-			if page.URL == address && strings.HasSuffix(page.Title, ", 2077-05-12 – 2077-05-15") && !strings.HasPrefix(page.Title, "en,") {
-				return address
-			}
-		}
-		select {
-		case <-ctx.Done():
-			n.t.Fatalf("the guest does not arrive at %s: %v", address, open)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return slices.ContainsFunc(open, func(page struct{ URL, Title string }) bool {
+			return page.URL == address && strings.HasSuffix(page.Title, ", 2077-05-12 – 2077-05-15") && !strings.HasPrefix(page.Title, "en,")
+		})
+	})
+	return address
 }
 
 func (n *newcomer) get(wantStatus int, address string) []byte {

@@ -218,22 +218,6 @@ func read(t testing.TB, c *Cache, key string, fill FillFunc) answer {
 	return a
 }
 
-// eventually waits for a condition that other goroutines or processes bring
-// about.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	ctx := testkit.Context(t)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 func body(n int) []byte {
 	var b []byte
 	for i := 0; len(b) < n; i++ {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 func TestInvalidateReachesOtherProcesses(t *testing.T) {
@@ -25,7 +27,7 @@ func TestInvalidateReachesOtherProcesses(t *testing.T) {
 		if got := read(t, fx.caches[0], fx.key("a"), src.fill); got.Body != "new" {
 			t.Errorf("own memory: %+v", got)
 		}
-		eventually(t, "new body in the other process", func() bool {
+		testkit.Until(t, "new body in the other process", func() bool {
 			return read(t, fx.caches[1], fx.key("a"), src.fill).Body == "new"
 		})
 		if got := read(t, fx.caches[1], fx.key("b"), other.fill); got != (answer{Body: "kept", Result: Hit}) {
@@ -63,7 +65,7 @@ func TestInvalidateDuringFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		seq := fx.stores[1].tags.stamp().seq
-		eventually(t, "filler has read the log", func() bool { return fx.stores[0].tags.stamp().seq >= seq })
+		testkit.Until(t, "filler has read the log", func() bool { return fx.stores[0].tags.stamp().seq >= seq })
 		close(finish)
 		if got := <-gotOld; got.Body != "new" {
 			t.Errorf("reader that waited across the invalidation: %+v", got)
@@ -111,7 +113,7 @@ func TestDelete(t *testing.T) {
 		if err := fx.caches[0].Delete(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "deleted elsewhere", func() bool {
+		testkit.Until(t, "deleted elsewhere", func() bool {
 			return read(t, fx.caches[1], k, src.fill).Body == "new"
 		})
 	})
@@ -136,7 +138,7 @@ func TestExpire(t *testing.T) {
 			t.Errorf("first read: %+v", got)
 		}
 		for _, c := range fx.caches {
-			eventually(t, "refreshed", func() bool {
+			testkit.Until(t, "refreshed", func() bool {
 				return read(t, c, k, src.fill) == answer{Body: "new", Result: Hit}
 			})
 		}
@@ -162,7 +164,7 @@ func TestInvalidateWithoutMessage(t *testing.T) {
 		if err := fx.stores[0].Invalidate(t.Context(), "tenant:1"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "read from the log by the clock", func() bool {
+		testkit.Until(t, "read from the log by the clock", func() bool {
 			return read(t, fx.caches[1], k, src.fill).Body == "new"
 		})
 	})
@@ -180,7 +182,7 @@ func TestLogLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		seq := fx.stores[0].tags.stamp().seq
-		eventually(t, "both have read it", func() bool { return fx.stores[1].tags.stamp().seq == seq })
+		testkit.Until(t, "both have read it", func() bool { return fx.stores[1].tags.stamp().seq == seq })
 		for _, c := range fx.caches {
 			read(t, c, k, src.fill)
 		}
@@ -196,9 +198,9 @@ func TestLogLost(t *testing.T) {
 		}
 		src.say("new")
 		for i, s := range fx.stores {
-			eventually(t, "new log", func() bool { return s.tags.stamp().epoch != before })
+			testkit.Until(t, "new log", func() bool { return s.tags.stamp().epoch != before })
 			// What may have been invalidated unheard is refreshed.
-			eventually(t, "refreshed", func() bool {
+			testkit.Until(t, "refreshed", func() bool {
 				return read(t, fx.caches[i], k, src.fill) == answer{Body: "new", Result: Hit}
 			})
 		}

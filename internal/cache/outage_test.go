@@ -97,11 +97,11 @@ func TestRedisGone(t *testing.T) {
 					return len(waits[p]) > 1000
 				}
 			}
-			eventually(t, "reads with redis", enough(0))
+			testkit.Until(t, "reads with redis", enough(0))
 			phase.Store(1)
 			tc.lose(t, server, pid)
-			eventually(t, "store has noticed", func() bool { return !s.Up() })
-			eventually(t, "reads without redis", enough(1))
+			testkit.Until(t, "store has noticed", func() bool { return !s.Up() })
+			testkit.Until(t, "reads without redis", enough(1))
 
 			phase.Store(2)
 			// A new key, and an invalidation, which takes effect here at once.
@@ -122,9 +122,9 @@ func TestRedisGone(t *testing.T) {
 			t.Logf("p99 with redis %v, without %v", p99(waits[0]), p99(waits[1]))
 
 			tc.restore(t, server, pid)
-			eventually(t, "store is back", s.Up)
+			testkit.Until(t, "store is back", s.Up)
 			// What could not be logged is logged now: a new process knows it.
-			eventually(t, "invalidation is in the log", func() bool {
+			testkit.Until(t, "invalidation is in the log", func() bool {
 				late, err := NewStore(StoreConfig{Redis: client, Prefix: prefix})
 				if err != nil {
 					t.Fatal(err)
@@ -155,10 +155,10 @@ func TestStartWithoutRedis(t *testing.T) {
 	if err := server.Start(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "joined", s.Up)
+	testkit.Until(t, "joined", s.Up)
 	// What was filled alone cannot be judged by the log: it is refreshed once,
 	// and then shared.
-	eventually(t, "shared", func() bool {
+	testkit.Until(t, "shared", func() bool {
 		read(t, c, prefix+"k", src.fill)
 		e, err := c.readShared(t.Context(), prefix+"k")
 		return err == nil && e != nil

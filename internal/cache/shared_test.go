@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // TestSharedEntry: one process reads what another filled.
@@ -83,7 +85,7 @@ func TestOneFillForManyProcesses(t *testing.T) {
 			})
 		}
 		// Every other process has come to wait for the leader.
-		eventually(t, "four followers", func() bool {
+		testkit.Until(t, "four followers", func() bool {
 			n := 0
 			for _, s := range fx.stores {
 				s.bus.mu.Lock()
@@ -199,7 +201,7 @@ func TestSharedNegative(t *testing.T) {
 		if _, _, err := fx.caches[0].Get(t.Context(), k, src.fill); !errors.Is(err, errUpstream) {
 			t.Fatal(err)
 		}
-		eventually(t, "answer is in redis", func() bool {
+		testkit.Until(t, "answer is in redis", func() bool {
 			b, err := fx.stores[1].newLease(k).acquire(t.Context())
 			return err == nil && b.failed
 		})
@@ -276,7 +278,7 @@ func won(t *testing.T, l *lease) bool {
 // waitShared waits until an entry is in Redis: readers are answered before.
 func waitShared(t *testing.T, c *Cache, key string) {
 	t.Helper()
-	eventually(t, "entry is in redis", func() bool {
+	testkit.Until(t, "entry is in redis", func() bool {
 		e, err := c.readShared(t.Context(), key)
 		return err == nil && e != nil
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/pause"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // Reads over many lifetimes: about one fill for each, and no reader waits or gets
@@ -109,7 +110,7 @@ func TestNoOldData(t *testing.T) {
 		readers.Wait()
 		for p := range processes {
 			for k := range keys {
-				eventually(t, "last version everywhere", func() bool { return get(p, k) == source[k].Load() })
+				testkit.Until(t, "last version everywhere", func() bool { return get(p, k) == source[k].Load() })
 			}
 		}
 	})
@@ -142,7 +143,7 @@ func TestLeaderCloses(t *testing.T) {
 				t.Errorf("follower: %+v", got)
 			}
 		})
-		eventually(t, "follower waits", func() bool {
+		testkit.Until(t, "follower waits", func() bool {
 			fx.stores[1].bus.mu.Lock()
 			defer fx.stores[1].bus.mu.Unlock()
 			return len(fx.stores[1].bus.watchers) == 1

@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"runtime"
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 func TestGCPercent(t *testing.T) {
@@ -33,14 +36,13 @@ func TestHeapIsTuned(t *testing.T) { // not parallel: there is one heap
 	await := func(what string, ok func(percent uint64) bool) {
 		t.Helper()
 		percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		for gaveUp := time.After(30 * time.Second); ; {
-			runtime.GC()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		for runtime.GC(); ; runtime.GC() {
 			if metrics.Read(percent); ok(percent[0].Value.Uint64()) {
 				return
 			}
-			select {
-			case <-time.After(time.Millisecond): // finalizers run in their own time
-			case <-gaveUp:
+			if !pause.For(ctx, time.Millisecond) { // finalizers run in their own time
 				t.Fatalf("%s is collected after %d%%", what, percent[0].Value.Uint64())
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // work keeps a processor busy for about half a millisecond. It gives way now and then, as
@@ -28,7 +30,7 @@ type wait chan struct{}
 
 func (w wait) serve() {
 	w <- struct{}{}
-	<-time.After(5 * time.Millisecond)
+	pause.For(context.Background(), 5*time.Millisecond)
 	<-w
 }
 
@@ -91,7 +93,7 @@ func overloaded(admit func(giveUp time.Duration) (func(bool), bool), serve func(
 				if next.Sub(begin) > lasting {
 					return
 				}
-				<-time.After(time.Until(next))
+				pause.For(context.Background(), time.Until(next))
 				wg.Go(func() { // the caller does not wait: more will come
 					arrived := time.Now()
 					if arrived.Sub(begin) < lasting {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/testkit"
@@ -63,10 +64,7 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 				case !postgres.Unavailable(err) && !errors.Is(err, context.Canceled) && ctx.Err() == nil:
 					t.Errorf("append: %v", err)
 				}
-				select { // writers that never rest leave no CPU to the relays, nor to a server that starts
-				case <-time.After(rest):
-				case <-ctx.Done():
-				}
+				pause.For(ctx, rest) // writers that never rest leave no CPU to the relays, nor to a server that starts
 			}
 		})
 	}

@@ -340,19 +340,11 @@ func (fx *fixture) settled(t testing.TB) outbox.Stats {
 	return s
 }
 
-// eventually polls a condition that nothing signals, ever more rarely: most ask Postgres.
+// eventually asks again where a killed server does not answer.
 func eventually(t testing.TB, what string, ok func() (bool, error)) {
 	t.Helper()
-	ctx := testkit.Context(t)
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+	testkit.Until(t, what, func() bool {
 		done, err := ok()
-		if done && err == nil {
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			t.Fatalf("gave up waiting for %s: %v", what, err)
-		}
-	}
+		return done && err == nil
+	})
 }

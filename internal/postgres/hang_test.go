@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,20 +35,13 @@ func TestPoolWhileTheServerHangs(t *testing.T) {
 	}
 	until := func(away float64) {
 		t.Helper()
-		for {
+		testkit.Until(t, fmt.Sprint("away is ", away), func() bool {
 			got, err := reg.Gather()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got[0].GetMetric()[0].GetGauge().GetValue() == away {
-				return
-			}
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-ctx.Done():
-				t.Fatalf("%s is not %v", got[0].GetName(), away)
-			}
-		}
+			return got[0].GetMetric()[0].GetGauge().GetValue() == away
+		})
 	}
 	if err := ask(ctx); err != nil {
 		t.Fatal(err)

@@ -59,13 +59,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 	until := func(what string, ok func(n float64) bool) {
 		t.Helper()
-		for !ok(count()) {
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				t.Fatalf("%v connections %s", count(), what)
-			}
-		}
+		testkit.Until(t, "connections "+what, func() bool { return ok(count()) })
 	}
 	if err := redis.Ping(c)(ctx); err != nil {
 		t.Fatal(err)

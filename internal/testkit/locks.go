@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -27,19 +26,18 @@ func ChangeMeanwhile(t testing.TB, db *pgxpool.Pool, change string, work func())
 		defer close(done)
 		work()
 	}()
-	for pause, waits := 5*time.Millisecond, false; !waits; pause = min(2*pause, 200*time.Millisecond) {
+	Until(t, "a statement that waits for "+change, func() (waits bool) {
 		select {
 		case <-done:
 			t.Fatalf("nothing has waited for %s", change)
-		case <-ctx.Done():
-			t.Fatalf("nothing waits for %s", change)
-		case <-time.After(pause):
+		default:
 		}
 		err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid)))`, tx.Conn().PgConn().PID()).Scan(&waits)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return waits
+	})
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -144,12 +144,10 @@ func (a onceAction) begin(f *killedFleet, d *till) (started, ready) {
 	}
 	return started{send: send, check: func() {
 		f.t.Helper()
-		for !send(testkit.Context(f.t)) {
-			f.retry(a.name)
-		}
+		testkit.Until(f.t, a.name+" is done, once the claim of the killed instance has lapsed", func() bool { return send(testkit.Context(f.t)) })
 		told := first
 		for range 2 {
-			if !send(testkit.Context(f.t)) || string(first) != string(told) {
+			if !testkit.Retry(f.t, a.name, func() bool { return send(testkit.Context(f.t)) }) || string(first) != string(told) {
 				f.t.Errorf("%s: told %s, then %s", a.name, told, first)
 			}
 		}
@@ -181,12 +179,10 @@ func (f *killedFleet) recordedLock(r ready, told []byte) {
 		f.t.Fatalf("%s: %s", r.call.Path, told)
 	}
 	request := requestOf(r.call.IdempotencyKey)
-	for f.counted(
-		`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused' AND settled_at IS NOT NULL`,
-		request,
-	) == 0 {
-		f.retry("audit of " + r.call.Path)
-	}
+	testkit.Until(f.t, "audit of "+r.call.Path, func() bool {
+		return f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit
+			WHERE upstream_request_id = $1 AND state <> 'refused' AND settled_at IS NOT NULL`, request) > 0
+	})
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.lock_action_proxy_audit WHERE upstream_request_id = $1 AND state <> 'refused'`, request); n != 1 {
 		f.t.Errorf("%s: %d audit rows", r.call.Path, n)
 	}
@@ -277,18 +273,18 @@ func (f *killedFleet) pairs(sql string, args ...any) []pair {
 func (f *killedFleet) arrived() {
 	f.t.Helper()
 	f.Start("bff-backoffice", f.settings(map[string]string{"BFF_BACKOFFICE_NO_RELAY": "false"}))
-	for f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE published_at IS NULL`) > 0 {
-		f.retry("events")
-	}
+	testkit.Until(f.t, "events", func() bool {
+		return f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE published_at IS NULL`) == 0
+	})
 	if n := f.counted(`SELECT count(*) FROM bff_backoffice.outbox WHERE dlq`); n > 0 {
 		f.t.Errorf("%d events were given up", n)
 	}
 	for _, h := range f.heard {
-		for doc := (struct{ Status string }{}); doc.Status != h.status; {
-			if f.upstreamGet(h.path, "X-Tenant-Id", h.tenant, &doc); doc.Status != h.status {
-				f.retry(h.path + " is " + doc.Status)
-			}
-		}
+		testkit.Until(f.t, h.path+" is "+h.status, func() bool {
+			var doc struct{ Status string }
+			f.upstreamGet(h.path, "X-Tenant-Id", h.tenant, &doc)
+			return doc.Status == h.status
+		})
 	}
 }
 

@@ -109,10 +109,11 @@ func looksAtTheWall(t *testing.T, s *sender, property string, wall time.Time) {
 	want := wall.Format(time.DateOnly)
 	read := func(path string) (out dated) {
 		t.Helper()
-		w := s.get(path)
-		for tries := 0; testkit.TooSlow(w.Code, w.Body.Bytes()) && tries < 20; tries++ {
+		var w *httptest.ResponseRecorder
+		testkit.Retry(t, path+" within the budgets of upstreams", func() bool {
 			w = s.get(path)
-		}
+			return !testkit.TooSlow(w.Code, w.Body.Bytes())
+		})
 		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%s when it is %s: %d %s", path, wall, w.Code, w.Body)
 		}

@@ -108,10 +108,10 @@ type lockCall desk.Call
 // be told first that it is unknown or runs.
 func (h *lockHouse) ask(c desk.Call, want string) desk.Answer {
 	h.t.Helper()
-	ctx := testkit.Context(h.t)
-	for {
-		a, err := h.d.Ask(ctx, c)
-		if err != nil {
+	var a *desk.Answer
+	testkit.Retry(h.t, c.Path+": "+want, func() bool {
+		var err error
+		if a, err = h.d.Ask(testkit.Context(h.t), c); err != nil {
 			h.t.Fatal(err)
 		}
 		var doc struct {
@@ -125,17 +125,12 @@ func (h *lockHouse) ask(c desk.Call, want string) desk.Answer {
 		if i := strings.LastIndex(doc.Error.Code, "."); i >= 0 {
 			got = doc.Error.Code[i+1:]
 		}
-		if got == want {
-			return *a
-		}
-		if a.Status < http.StatusConflict || ctx.Err() != nil {
+		if got != want && a.Status < http.StatusConflict {
 			h.t.Fatalf("%d %s, want %s", a.Status, a.Body, want)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+		return got == want
+	})
+	return *a
 }
 
 // audit is what the audit says of a request: state, outcome, code.
@@ -153,16 +148,7 @@ func (h *lockHouse) audit(c desk.Call) string {
 // becomes waits until the audit says it.
 func (h *lockHouse) becomes(c desk.Call, want string) {
 	h.t.Helper()
-	ctx := testkit.Context(h.t)
-	for got := ""; got != want; got = h.audit(c) {
-		if ctx.Err() != nil {
-			h.t.Fatalf("audit: %s, want %s", got, want)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+	testkit.Until(h.t, "the audit says "+want, func() bool { return h.audit(c) == want })
 }
 
 // once wants one event of a request, activities that ended as told, and as many

@@ -32,13 +32,10 @@ func (f *killedFleet) prepareLock(d *till, action lock.Action) ready {
 	path := "/locks/" + reservation + "/"
 	if action != lock.IssueKey {
 		issue := desk.Call{Method: http.MethodPost, Path: path + "issue-key", Header: header, IdempotencyKey: bff.NewID(bff.PrefixRequest, time.Now()).ULID()}
-		for {
+		testkit.Retry(f.t, "issue", func() bool {
 			a, err := d.Ask(ctx, issue)
-			if err == nil && a.Status < http.StatusBadRequest {
-				break
-			}
-			f.retry("issue")
-		}
+			return err == nil && a.Status < http.StatusBadRequest
+		})
 	}
 	if action == lock.RevokeKey {
 		header.Set("X-Mfa-Attestation", f.factor(d, "lock.revoke", reservation))
@@ -228,13 +225,13 @@ func (f *killedFleet) prepareAcknowledgement(d *till) ready {
 // factor is an attestation.
 func (f *killedFleet) factor(d *till, scope, resource string) string {
 	f.t.Helper()
-	for {
-		factor, err := d.StepUp(testkit.Context(f.t), scope, resource, "000000")
-		if err == nil {
-			return factor
-		}
-		f.retry("step-up")
-	}
+	var factor string
+	testkit.Retry(f.t, "step-up", func() (ok bool) {
+		var err error
+		factor, err = d.StepUp(testkit.Context(f.t), scope, resource, "000000")
+		return err == nil
+	})
+	return factor
 }
 
 // drill has the simulated platform do something, and reads what came of it.

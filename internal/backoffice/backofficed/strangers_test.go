@@ -1,6 +1,7 @@
 package backofficed
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -76,20 +78,16 @@ func TestProofStrangersLeaveNothingBehind(t *testing.T) {
 		for range testkit.Proof(1, 100) {
 			quiet = append(quiet, ask())
 		}
-		done := make(chan struct{})
+		ctx, done := context.WithCancel(testkit.Context(t))
 		go func() {
-			defer close(done)
+			defer done()
 			for range testkit.Proof(2_000, 100_000) / rounds {
 				answers[codeOf(f.stranger(""))]++
 			}
 		}()
 		for asking := true; asking; {
 			meanwhile = append(meanwhile, ask())
-			select {
-			case <-done:
-				asking = false
-			case <-time.After(testkit.Proof(time.Second, 20*time.Millisecond)):
-			}
+			asking = pause.For(ctx, testkit.Proof(time.Second, 20*time.Millisecond))
 		}
 	}
 	slices.Sort(quiet)

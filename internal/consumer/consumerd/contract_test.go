@@ -515,17 +515,10 @@ func (k *walker) session() {
 	}}, "occupancy": members{"adults": 1, "rooms": 1, "children": 1, "childrenAges": []int{0}}}))
 	k.ask(200, "GET", "/hotels/"+hotel.PropertyID, headers{"X-View-Source": {"search-list"}}, nil)
 	k.ask(201, "POST", "/wishlist", headers{"Idempotency-Key": {"s"}}, members{"propertyId": hotel.PropertyID, "source": "recently-viewed"})
-	for patience := testkit.Context(k.t); ; { // it is remembered after the response
+	until(k.t, "what was seen is remembered, after the response", func() bool {
 		x := k.ask(200, "GET", "/session", nil, nil)
-		if k.t.Failed() || (bytes.Contains(x.body, []byte(hotel.PropertyID)) && bytes.Count(x.body, []byte("queryHash")) == 3) {
-			break
-		}
-		select {
-		case <-patience.Done():
-			k.t.Fatalf("nothing is remembered: %s", x.body)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return k.t.Failed() || (bytes.Contains(x.body, []byte(hotel.PropertyID)) && bytes.Count(x.body, []byte("queryHash")) == 3)
+	})
 	for path, good := range map[string]members{
 		"/session/locale": {"locale": "en"}, "/session/currency": {"currency": "AFN"}, "/session/consent": {"telemetry": true},
 	} {

@@ -288,7 +288,9 @@ func TestPacesAddUp(t *testing.T) {
 				case err != nil:
 					return err
 				case testkit.TooSlow(a.status, a.body):
-					again.Add(1)
+					if again.Add(1); !testkit.Forgive(t, "a page within the budgets of upstreams") {
+						return nil
+					}
 				case a.status != http.StatusOK && (i+int(again.Load()) < 100 || !noticed(a)):
 					return fmt.Errorf("page %d: %s", i, a)
 				default:

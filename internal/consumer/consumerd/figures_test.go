@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -174,7 +173,7 @@ func TestTail(t *testing.T) {
 		if err != nil {
 			t.Errorf("Ctrl-C: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-testkit.Context(t).Done():
 		t.Error("Ctrl-C did not end it")
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
@@ -161,7 +160,7 @@ func (f *fleet) ask(c guestCall) guestAnswer {
 func (f *fleet) get(c guestCall) guestAnswer {
 	f.t.Helper()
 	var a guestAnswer
-	until(f.t, c.method+" "+c.path+": upstreams do not answer", func() bool {
+	testkit.Retry(f.t, c.method+" "+c.path+" within the budgets of upstreams", func() bool {
 		a = f.ask(c)
 		return !testkit.TooSlow(a.status, a.body)
 	})
@@ -185,7 +184,7 @@ func (f *fleet) whole(c guestCall) guestAnswer {
 // one alone would reach a limit.
 func (f *fleet) asking(c guestCall, what string, wanted func(guestAnswer) bool) (a guestAnswer) {
 	f.t.Helper()
-	until(f.t, what, func() bool {
+	testkit.Retry(f.t, what, func() bool {
 		a = f.get(c)
 		c.guest = int(1<<20 + f.guests.Add(1))
 		return wanted(a)
@@ -350,16 +349,4 @@ func (s series) lateCalls() float64 {
 		s.sum("bff_consumer_upstream_calls_total{") - s.sum("bff_consumer_upstream_calls_total{outcome=\"ok\"")
 }
 
-// until polls a condition, which must come true before the test's time is up. It looks
-// ever more rarely: a look at the metrics of a process takes a hundredth of a second.
-func until(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	ctx := testkit.Context(t)
-	for pause := 10 * time.Millisecond; !done(); pause = min(2*pause, 200*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		case <-time.After(pause):
-		}
-	}
-}
+var until = testkit.Until

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/migrations"
@@ -61,13 +60,9 @@ func TestMutationsBehindPgBouncer(t *testing.T) {
 		WHERE datname = current_database() AND usename = $1 AND application_name = 'bff-consumer'`, migrations.ConsumerApp); got < 1 || got > 2 {
 		t.Errorf("%d server connections of requests, want 1 or 2", got)
 	}
-	for ctx := testkit.Context(t); rows(t, w.PostgresURL, "SELECT count(*) FROM bff_consumer.outbox WHERE published_at IS NULL") > 0; {
-		select {
-		case <-ctx.Done():
-			t.Fatal("the relay does not publish")
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	until(t, "the relay has published all", func() bool {
+		return rows(t, w.PostgresURL, "SELECT count(*) FROM bff_consumer.outbox WHERE published_at IS NULL") == 0
+	})
 }
 
 // changeEverything makes each mutation once, with duplicates.

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -234,10 +235,7 @@ func (g *loadGuest) visit(ctx context.Context) {
 
 // wait lets a process that was killed come back.
 func (g *loadGuest) wait(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(downPause):
-	}
+	pause.For(ctx, downPause)
 }
 
 // open begins a session and reports whether there is one.

@@ -174,14 +174,8 @@ func TestProofRollingRestart(t *testing.T) {
 	}
 	for range rounds {
 		for i, p := range instances {
-			patience := testkit.Context(t)
-			for before := b.served.Load(); b.served.Load() < before+50; { // under load
-				select {
-				case <-patience.Done():
-					t.Fatal("no load")
-				case <-time.After(10 * time.Millisecond):
-				}
-			}
+			before := b.served.Load()
+			until(t, "load", func() bool { return b.served.Load() >= before+50 })
 			if err := p.Stop(time.Minute); err != nil {
 				t.Errorf("instance %d: %v", i, err)
 			}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -445,7 +446,7 @@ func BenchmarkMemory(b *testing.B) {
 			first := next + i
 			wg.Go(func() {
 				for n := first; n < first-i+rate && !b.Failed(); n += len(s.conns) {
-					<-time.After(time.Until(begin.Add(time.Duration(n-first+i) * time.Second / rate)))
+					pause.For(b.Context(), time.Until(begin.Add(time.Duration(n-first+i)*time.Second/rate)))
 					request := fmt.Appendf(nil, "POST /bff/consumer/v1/search HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\n"+
 						"Accept-Language: en\r\nAccept-Encoding: gzip\r\nX-Forwarded-For: 10.%d.%d.%d\r\nX-Client-Timezone: Etc/Guest-%d\r\n"+
 						"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

@@ -198,7 +198,7 @@ func (g *guest) ask(method, path string, body any, header ...string) answer {
 func (g *guest) must(want int, method, path string, body any, header ...string) answer {
 	g.s.t.Helper()
 	var a answer
-	g.s.until(method+" "+path+": upstreams do not answer", func() bool {
+	testkit.Retry(g.s.t, method+" "+path+" within the budgets of upstreams", func() bool {
 		a = g.ask(method, path, body, header...)
 		return !testkit.TooSlow(a.status, a.body)
 	})
@@ -306,18 +306,10 @@ func (s *site) events(subject consumer.Subject, guest string) int {
 	return s.count(`SELECT count(*) FROM bff_consumer.outbox WHERE topic = $1 AND headers->>'sessionId' = $2`, string(subject), guest)
 }
 
-// until waits for a condition that comes true after a response. It asks ever more
-// rarely: guests have limits, however slow the machine is.
+// until waits for a condition that comes true after a response.
 func (s *site) until(otherwise string, done func() bool) {
 	s.t.Helper()
-	ctx := testkit.Context(s.t)
-	for pause := 10 * time.Millisecond; !done(); pause = min(2*pause, time.Second) {
-		select {
-		case <-ctx.Done():
-			s.t.Fatal(otherwise)
-		case <-time.After(pause):
-		}
-	}
+	testkit.Until(s.t, otherwise, done)
 }
 
 func redisClient(t *testing.T, url string) rueidis.Client {

@@ -20,10 +20,11 @@ import (
 // does on a busy machine.
 func (s *shop) patiently(ask func() error) {
 	s.t.Helper()
-	ctx, err := s.ctx(), ask()
-	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	var err error
+	testkit.Retry(s.t, "an answer within a guest's patience", func() bool {
 		err = ask()
-	}
+		return !errors.Is(err, context.DeadlineExceeded)
+	})
 	s.check(err)
 }
 

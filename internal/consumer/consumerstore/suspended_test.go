@@ -91,18 +91,6 @@ func (i *instances) mirrored() []string {
 	return m
 }
 
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx := testkit.Context(t)
-	for pause := 2 * time.Millisecond; !ok(); pause = min(2*pause, 50*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s did not happen", what)
-		case <-time.After(pause):
-		}
-	}
-}
-
 var noon = time.Date(2026, 5, 12, 12, 0, 0, 0, time.UTC)
 
 // TestSuspensionReachesEveryInstance has one keeper receive and the others hear.
@@ -127,7 +115,7 @@ func TestSuspensionReachesEveryInstance(t *testing.T) {
 	early := bff.NewID(bff.PrefixTenant, noon)
 	i.change(receiver, early, true, noon)
 	for _, l := range lists {
-		await(t, "subscription", func() bool {
+		testkit.Until(t, "subscription", func() bool {
 			if err := receiver.Announce(ctx, early); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +132,7 @@ func TestSuspensionReachesEveryInstance(t *testing.T) {
 			t.Errorf("change %d: the receiver's own list has it: %v", n, !want)
 		}
 		for _, l := range append(lists, byClock) {
-			await(t, "suspension", func() bool { return l.Has(tenant) == want })
+			testkit.Until(t, "suspension", func() bool { return l.Has(tenant) == want })
 		}
 		if got := strings.Contains(strings.Join(i.mirrored(), " "), tenant.String()); got != want {
 			t.Errorf("change %d: mirrored %v", n, got)
@@ -263,7 +251,7 @@ func TestSeenTenants(t *testing.T) {
 	}
 	t.Cleanup(fresh.Close)
 	reader := consumerstore.NewSeenTenants(fresh, slog.New(slog.DiscardHandler))
-	await(t, "the tenants", func() bool {
+	testkit.Until(t, "the tenants", func() bool {
 		got := map[bff.ID]bool{}
 		for after := (bff.ID{}); ; {
 			page, err := reader.ListTenants(ctx, after, 4)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,12 +98,82 @@ func unknownDay(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) {
 	return 0, errors.New("away")
 }
 
+const threshold = 3_500_000 // of charges, in AFN
+
+func (c *counter) proxy(now time.Time) *action.Proxy {
+	return action.NewProxy(action.ProxyConfig{
+		Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c,
+		Thresholds: action.Thresholds{bff.AFN: threshold}, Today: unknownDay,
+		Teller: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
+	})
+}
+
+// attest gives the operator the second factor of a command.
+func (c *counter) attest(v *backoffice.Visit, command *action.Command, now time.Time) {
+	c.kept = backoffice.Attestation{
+		ID: bff.NewID(bff.PrefixMFA, now), Tenant: v.Session.Tenant, Operator: v.Session.Operator, Device: v.Session.Device, Session: v.Session.ID,
+		Scope: command.Action.Scope, Resource: command.ID.String(), ExpiresAt: now.Add(time.Minute),
+	}
+	command.Attestation = c.kept.ID.String()
+}
+
+func visitBy(role backoffice.Role, now time.Time) *backoffice.Visit {
+	return &backoffice.Visit{Session: backoffice.Session{
+		ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
+	}, Member: &backoffice.Member{Roles: []backoffice.Role{role}}, Property: bff.NewID(bff.PrefixProperty, now)}
+}
+
+// Every action is carried out for each of its roles and for no other; whatever its service
+// answers is what the ledger and the event say.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+	for _, a := range backoffice.Actions() {
+		for _, role := range backoffice.Roles() {
+			for want, failure := range map[backoffice.Outcome]error{
+				backoffice.Succeeded: nil,
+				backoffice.Failed:    bff.Errorf(bff.CodeResourceNotFound, "gone"),
+				backoffice.Denied:    bff.Errorf(bff.CodeRoleDenied, "no"),
+				backoffice.Unknown:   &bff.Error{Code: bff.CodeUpstreamUnavailable, Err: backoffice.ErrOutcomeUnknown},
+			} {
+				v := visitBy(role, now)
+				command := action.Command{
+					Action: &a, ID: bff.NewID(a.ID, now), Once: backoffice.Once{Key: "key"}, Posting: &action.Posting{Amount: bff.Money{Minor: 1, Currency: bff.AFN}},
+				}
+				c := &counter{at: v.Property, failure: failure, done: action.Done{a.Member: command.ID.String(), "guestName": "Zarghuna Ahmadzai"}}
+				if a.Scope != "" && !a.Large {
+					c.attest(v, &command, now)
+				}
+				answer, err := c.proxy(now).Do(t.Context(), v, command, now)
+				if !slices.Contains(a.Roles, role) {
+					if bff.CodeOf(err) != bff.CodeRoleDenied || len(c.carried) > 0 || len(c.denied) != 1 {
+						t.Errorf("%s by %s: %v, carried out %d times, %d denials recorded", a.Name, role, err, len(c.carried), len(c.denied))
+					}
+					continue
+				}
+				if (err == nil) != (failure == nil) || failure == nil && answer.Status != a.Status() || len(c.carried) != 1 || len(c.finished) != 1 {
+					t.Fatalf("%s by %s: %d, %v, carried out %d times", a.Name, role, answer.Status, err, len(c.carried))
+				}
+				end := c.finished[0]
+				var told action.MutationProxied
+				if len(end.Events) != 1 || json.Unmarshal(end.Events[0].Payload, &told) != nil || told.Action != a.Name || told.Outcome != want ||
+					c.began.Activity.Ended(end.Failure, end.At).Outcome != want {
+					t.Errorf("%s: %+v, %+v; want %s", a.Name, end, told, want)
+				}
+				receipt, _ := json.Marshal(answer.Receipt) // of texts
+				if text := string(receipt) + string(end.Events[0].Payload); strings.Contains(text, "Zarghuna") {
+					t.Errorf("%s keeps a guest's name: %s", a.Name, text)
+				}
+			}
+		}
+	}
+}
+
 // An action is carried out at the operator's property, by a role that may, with the second
 // factor that it needs; what became of it is what the ledger, the event and the client are
 // told, and only what may have changed is made void.
 func TestProxyDoes(t *testing.T) {
 	t.Parallel()
-	const threshold = 3_500_000
 	late := &bff.Error{Code: bff.CodeUpstreamTimeout, Err: backoffice.ErrOutcomeUnknown}
 	for name, tc := range map[string]struct {
 		action    backoffice.ActionName
@@ -182,9 +253,7 @@ func TestProxyDoes(t *testing.T) {
 			if !ok {
 				t.Fatal("there is no such action")
 			}
-			v := &backoffice.Visit{Session: backoffice.Session{
-				ID: bff.NewID(bff.PrefixBackofficeLogin, now), Tenant: bff.NewID(bff.PrefixTenant, now), Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now),
-			}, Member: &backoffice.Member{Roles: []backoffice.Role{tc.role}}, Property: bff.NewID(bff.PrefixProperty, now)}
+			v := visitBy(tc.role, now)
 			command := action.Command{
 				Action: act, Once: backoffice.Once{Key: "key"}, Posting: &action.Posting{Amount: bff.Money{Minor: tc.amount, Currency: bff.AFN}},
 			}
@@ -197,18 +266,9 @@ func TestProxyDoes(t *testing.T) {
 				c.at = bff.NewID(bff.PrefixProperty, now)
 			}
 			if tc.factor {
-				c.kept = backoffice.Attestation{
-					ID: bff.NewID(bff.PrefixMFA, now), Tenant: v.Session.Tenant, Operator: v.Session.Operator, Device: v.Session.Device, Session: v.Session.ID,
-					Scope: act.Scope, Resource: command.ID.String(), ExpiresAt: now.Add(time.Minute),
-				}
-				command.Attestation = c.kept.ID.String()
+				c.attest(v, &command, now)
 			}
-			proxy := action.NewProxy(action.ProxyConfig{
-				Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c,
-				Thresholds: action.Thresholds{bff.AFN: threshold}, Today: unknownDay,
-				Teller: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
-			})
-			answer, err := proxy.Do(t.Context(), v, command, now)
+			answer, err := c.proxy(now).Do(t.Context(), v, command, now)
 			if (err != nil) != (tc.want != "") || err != nil && bff.CodeOf(err) != tc.want || answer.Status != tc.wantStatus {
 				t.Errorf("%d, %v; want %d, %q", answer.Status, err, tc.wantStatus, tc.want)
 			}

@@ -101,24 +101,6 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
-// The guesses of second factors are limited per device.
-func TestStepUpIsLimited(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{limits: "step-up=3"})
-	f.iam.err = &bff.Error{Code: bff.CodeMFAAttestationInvalid}
-	s, codes := f.sender("opt_parwana"), map[string]int{}
-	for range 5 {
-		w := s.from(0, http.MethodPost, "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"111111"}`)
-		codes[codeOf(w)]++
-		if codeOf(w) == "RATE_LIMITED" && w.Header().Get("Retry-After") == "" {
-			t.Error("no Retry-After")
-		}
-	}
-	if codes["MFA_ATTESTATION_INVALID"] != 3 || codes["RATE_LIMITED"] != 2 {
-		t.Errorf("%v", codes)
-	}
-}
-
 // An attestation is for one action in one session: of a hundred requests that use it
 // at once, one passes, and a caller whom it is not for cannot use it up.
 func TestAttestations(t *testing.T) {

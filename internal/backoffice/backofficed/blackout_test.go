@@ -120,7 +120,7 @@ func (unheard) Wake() {}
 // charge is made twice, and each repetition is told what is known.
 func TestProofKeysAfterABlackout(t *testing.T) {
 	t.Parallel()
-	charges := testkit.Proof(40, 500)
+	charges := testkit.Proof(24, 500)
 	seed := rand.Uint64() //nolint:gosec // a seed
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test

@@ -36,7 +36,7 @@ func TestProofPowerComesBack(t *testing.T) {
 		all.Wait()
 	}
 	for _, path := range []string{"/session", "/dashboard?propertyId=" + house, "/arrivals?propertyId=" + house} {
-		desks := testkit.Proof(150, 1000)
+		desks := testkit.Proof(50, 1000)
 		arrive(1, path)
 		want := f.house.asked()
 		for source := range want {

@@ -2,7 +2,6 @@ package backofficed
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,14 +222,4 @@ func (s *sender) repeat(r *request) *request {
 	again := s.request(r.method, r.path, r.body)
 	again.header.Set("X-Idempotency-Key", r.header.Get("X-Idempotency-Key"))
 	return again
-}
-
-// decoded is a part of a token.
-func decoded(t *testing.T, part string) string {
-	t.Helper()
-	b, err := base64.RawURLEncoding.DecodeString(part)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/daemon"
 	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
@@ -167,94 +166,80 @@ func named(t *testing.T, found []doctor.Finding, want ...string) {
 	}
 }
 
-// TestDoctor breaks one thing after the other and sees it named, and nothing else.
+// TestDoctor breaks several things at once and sees each of them named, and nothing else.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	c := newClinic(t)
 	named(t, c.findings(), `^wrong pubsub: topic melmastoon.bff.backoffice.session.opened.v1: does not exist$`)
 	c.must(c.topics.EnsureTopics(testkit.Context(t), missingTopic))
-	sub := Identity().Receives[0]
-
-	for name, test := range map[string]struct {
-		breaks, mends string
-		want          []string
-	}{
-		"nothing": {},
-		"BYPASSRLS": {
-			"ALTER ROLE bff_backoffice_app BYPASSRLS", "ALTER ROLE bff_backoffice_app NOBYPASSRLS",
-			[]string{`^wrong postgres: role bff_backoffice_app: has BYPASSRLS`},
+	named(t, c.findings())
+	for _, together := range []map[string]struct{ breaks, mends string }{
+		{ // by what is named
+			`postgres: role bff_backoffice_app: has BYPASSRLS`: {
+				"ALTER ROLE bff_backoffice_app BYPASSRLS", "ALTER ROLE bff_backoffice_app NOBYPASSRLS",
+			},
+			`postgres of relay and jobs: role bff_backoffice_jobs: is a member of bff_backoffice_owner`: {
+				"GRANT bff_backoffice_owner TO bff_backoffice_jobs", "REVOKE bff_backoffice_owner FROM bff_backoffice_jobs",
+			},
+			`postgres: operator_preferences.prefs_iso: this policy is missing`: {
+				"DROP POLICY prefs_iso ON bff_backoffice.operator_preferences",
+				`CREATE POLICY prefs_iso ON bff_backoffice.operator_preferences TO bff_backoffice_app
+					USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid) WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)`,
+			},
+			`postgres: operator_activity.mine: no migration made this policy`: {
+				"CREATE POLICY mine ON bff_backoffice.operator_activity USING (true)", "DROP POLICY mine ON bff_backoffice.operator_activity",
+			},
+			`postgres: offline_action_queue_hints.oaq_iso: this policy has another condition`: {
+				"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id IS NOT NULL)",
+				"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)",
+			},
+			`postgres: idempotency.idem_tenant_iso: this policy is for public, the migrations made it for bff_backoffice_app`: {
+				"ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO public", "ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO bff_backoffice_app",
+			},
+			`postgres: alert_ack_log: does not force row level security`: {
+				"ALTER TABLE bff_backoffice.alert_ack_log NO FORCE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.alert_ack_log FORCE ROW LEVEL SECURITY",
+			},
+			`postgres: device_sync_status: has no row level security`: {
+				"ALTER TABLE bff_backoffice.device_sync_status DISABLE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.device_sync_status ENABLE ROW LEVEL SECURITY",
+			},
+			`postgres: index ix_idem_tenant: is missing, which migration 0003_create_idempotency.sql makes`: {
+				"DROP INDEX bff_backoffice.ix_idem_tenant", "CREATE INDEX ix_idem_tenant ON bff_backoffice.idempotency (tenant_id, created_at DESC)",
+			},
+			`postgres: column operator_activity.roles: is missing, which migration 0017_add_activity_outcome.sql makes`: {
+				"ALTER TABLE bff_backoffice.operator_activity RENAME roles TO kinds", "ALTER TABLE bff_backoffice.operator_activity RENAME kinds TO roles",
+			},
 		},
-		"superuser": {
-			"ALTER ROLE bff_backoffice_jobs SUPERUSER", "ALTER ROLE bff_backoffice_jobs NOSUPERUSER",
-			[]string{`^wrong postgres of relay and jobs: role bff_backoffice_jobs: is a superuser`},
+		{ // which say more about the same roles
+			`postgres of relay and jobs: role bff_backoffice_jobs: is a superuser`: {
+				"ALTER ROLE bff_backoffice_jobs SUPERUSER", "ALTER ROLE bff_backoffice_jobs NOSUPERUSER",
+			},
+			`postgres: role bff_backoffice_app: owns job_state`: {
+				"ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_app", "ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_owner",
+			},
 		},
-		"member of the owner": {
-			"GRANT bff_backoffice_owner TO bff_backoffice_jobs", "REVOKE bff_backoffice_owner FROM bff_backoffice_jobs",
-			[]string{`^wrong postgres of relay and jobs: role bff_backoffice_jobs: is a member of bff_backoffice_owner`},
-		},
-		"an owner": {
-			"ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_app", "ALTER TABLE bff_backoffice.job_state OWNER TO bff_backoffice_owner",
-			[]string{`^wrong postgres: role bff_backoffice_app: owns job_state`},
-		},
-		"dropped policy": {
-			"DROP POLICY prefs_iso ON bff_backoffice.operator_preferences",
-			`CREATE POLICY prefs_iso ON bff_backoffice.operator_preferences TO bff_backoffice_app
-				USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid) WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)`,
-			[]string{`^wrong postgres: operator_preferences.prefs_iso: this policy is missing`},
-		},
-		"unknown policy": {
-			"CREATE POLICY mine ON bff_backoffice.operator_activity USING (true)", "DROP POLICY mine ON bff_backoffice.operator_activity",
-			[]string{`^wrong postgres: operator_activity.mine: no migration made this policy`},
-		},
-		"wider policy": {
-			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id IS NOT NULL)",
-			"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)",
-			[]string{`^wrong postgres: offline_action_queue_hints.oaq_iso: this policy has another condition`},
-		},
-		"policy for everyone": {
-			"ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO public", "ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO bff_backoffice_app",
-			[]string{`^wrong postgres: idempotency.idem_tenant_iso: this policy is for public, the migrations made it for bff_backoffice_app`},
-		},
-		"not forced": {
-			"ALTER TABLE bff_backoffice.alert_ack_log NO FORCE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.alert_ack_log FORCE ROW LEVEL SECURITY",
-			[]string{`^wrong postgres: alert_ack_log: does not force row level security`},
-		},
-		"switched off": {
-			"ALTER TABLE bff_backoffice.device_sync_status DISABLE ROW LEVEL SECURITY", "ALTER TABLE bff_backoffice.device_sync_status ENABLE ROW LEVEL SECURITY",
-			[]string{`^wrong postgres: device_sync_status: has no row level security`},
-		},
-		"lost index": {
-			"DROP INDEX bff_backoffice.ix_idem_tenant", "CREATE INDEX ix_idem_tenant ON bff_backoffice.idempotency (tenant_id, created_at DESC)",
-			[]string{`^wrong postgres: index ix_idem_tenant: is missing, which migration 0003_create_idempotency.sql makes`},
-		},
-		"lost column": {
-			"ALTER TABLE bff_backoffice.operator_activity RENAME roles TO kinds", "ALTER TABLE bff_backoffice.operator_activity RENAME kinds TO roles",
-			[]string{`^wrong postgres: column operator_activity.roles: is missing, which migration 0017_add_activity_outcome.sql makes`},
-		},
-	} { // one after the other: they share the server
-		t.Run(name, func(t *testing.T) {
-			if test.breaks != "" {
-				c.exec(test.breaks)
-				defer c.exec(test.mends)
-			}
-			named(t, c.findings(), test.want...)
-		})
+	} {
+		var want []string
+		for name, x := range together {
+			want = append(want, "^wrong "+regexp.QuoteMeta(name))
+			c.exec(x.breaks)
+		}
+		named(t, c.findings(), want...)
+		for _, x := range together {
+			c.exec(x.mends)
+		}
 	}
-	t.Run("eviction", func(t *testing.T) {
-		c.policy(c.sessions, "allkeys-lru")
-		defer c.policy(c.sessions, "noeviction")
-		named(t, c.findings(), `^wrong redis session: policy: .* maxmemory-policy is "allkeys-lru", want noeviction`)
-	})
-	t.Run("lost subscription", func(t *testing.T) {
-		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
-		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: does not exist$`)
-		other := sub
-		other.Topic = Identity().Receives[1].Topic
-		c.must(c.topics.EnsureSubscription(testkit.Context(t), other))
-		named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: is of the topic `+regexp.QuoteMeta(other.Topic))
-		c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
-		c.must(c.topics.EnsureSubscription(testkit.Context(t), sub))
-	})
+	sub := Identity().Receives[0]
+	c.policy(c.sessions, "allkeys-lru")
+	c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
+	named(t, c.findings(), `^wrong redis session: policy: .* maxmemory-policy is "allkeys-lru", want noeviction`,
+		`^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: does not exist$`)
+	c.policy(c.sessions, "noeviction")
+	other := sub
+	other.Topic = Identity().Receives[1].Topic
+	c.must(c.topics.EnsureSubscription(testkit.Context(t), other))
+	named(t, c.findings(), `^wrong pubsub: subscription `+regexp.QuoteMeta(sub.Name)+`: is of the topic `+regexp.QuoteMeta(other.Topic))
+	c.must(c.topics.DeleteSubscription(testkit.Context(t), sub.Name))
+	c.must(c.topics.EnsureSubscription(testkit.Context(t), sub))
 	t.Run("places", c.testPlaces)
 	t.Run("clock", c.testClock)
 	t.Run("settings", c.testSettings)
@@ -266,25 +251,24 @@ func (c *clinic) testPlaces(t *testing.T) {
 		_, _ = w.Write([]byte(`{"keys":[]}`))
 	}))
 	t.Cleanup(empty.Close)
-	named(t, c.findings("BFF_BACKOFFICE_IAM_URL", empty.URL), `^wrong keys: issuer of access tokens: publishes no keys`)
-	// Each address in turn has a path too much: the server answers, and not the service.
-	for name, url := range c.doctor().urls() {
-		want := []string{"^wrong upstreams: " + string(name) + ": answers, but not as " + string(name) + ": "}
-		if name == backoffice.UpstreamIAM {
-			want = append(want, "^wrong keys: issuer of access tokens: answers with status 404")
-		}
-		d := c.doctor("BFF_BACKOFFICE_"+strings.ToUpper(string(name))+"_URL", url+"/v1")
-		named(t, c.examine(doctor.ExamineConnections(Identity(), new(daemon.Environment), d.Settings, d.subject())), want...)
-	}
-	named(t, c.findings("BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1"), `^wrong upstreams: lock: .*connection refused`)
-	named(t, c.findings("BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
+	named(t, c.findings("BFF_BACKOFFICE_IAM_URL", empty.URL, "BFF_BACKOFFICE_LOCK_URL", "http://127.0.0.1:1",
+		"BFF_BACKOFFICE_POSTGRES_URL", "postgres://bff_backoffice_app:hunter2@127.0.0.1:1/x"),
+		`^wrong keys: issuer of access tokens: publishes no keys`, `^wrong upstreams: lock: .*connection refused`,
 		`^wrong postgres: server: .*connection refused`, `^warning postgres: (role|migrations|policies): not checked`)
+	// Each address has a path too much: the server answers, and not the service.
+	want, changes := []string{"^wrong keys: issuer of access tokens: answers with status 404"}, []string{}
+	for name, url := range c.doctor().urls() {
+		want = append(want, "^wrong upstreams: "+string(name)+": answers, but not as "+string(name)+": ")
+		changes = append(changes, "BFF_BACKOFFICE_"+strings.ToUpper(string(name))+"_URL", url+"/v1")
+	}
+	d := c.doctor(changes...)
+	named(t, c.examine(doctor.ExamineConnections(Identity(), new(daemon.Environment), d.Settings, d.subject())), want...)
 
 	// A server that takes connections and says nothing holds up no other check.
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	c.must(err)
 	t.Cleanup(func() { _ = silent.Close() })
-	d := c.doctor("BFF_BACKOFFICE_LOCK_URL", "http://"+silent.Addr().String(), "BFF_BACKOFFICE_REDIS_CACHE_URL", "redis://"+silent.Addr().String())
+	d = c.doctor("BFF_BACKOFFICE_LOCK_URL", "http://"+silent.Addr().String(), "BFF_BACKOFFICE_REDIS_CACHE_URL", "redis://"+silent.Addr().String())
 	d.Timeout = 100 * time.Millisecond
 	found := c.examine(d.examination())
 	seen := map[string]string{}

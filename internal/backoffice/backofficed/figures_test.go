@@ -1,8 +1,7 @@
 package backofficed
 
 import (
-	"bytes"
-	"io"
+	"fmt"
 	"net/http"
 	"os"
 	"regexp"
@@ -22,26 +21,13 @@ import (
 )
 
 // figures are the metrics of a process, once they have all of the texts.
-func (s *staff) figures(p *platform.Process, texts ...string) string {
+func (s *staff) figures(p *platform.Process, texts ...string) (out string) {
 	s.t.Helper()
-	for {
-		req, err := http.NewRequestWithContext(testkit.Context(s.t), http.MethodGet, "http://"+p.Admin+"/metrics", nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		res, err := new(http.Client).Do(req)
-		if err != nil {
-			s.t.Fatalf("no metrics with %q: %v", texts, err)
-		}
-		b, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if !slices.ContainsFunc(texts, func(text string) bool { return !bytes.Contains(b, []byte(text)) }) {
-			return string(b)
-		}
-	}
+	testkit.Until(s.t, fmt.Sprintf("metrics have %q", texts), func() bool {
+		out = string(read(s.t, "http://"+p.Admin+"/metrics"))
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(out, text) })
+	})
+	return out
 }
 
 // reported says whether there is a series of a metric.

@@ -181,20 +181,6 @@ func (f *front) advise() string {
 	return id
 }
 
-// adviseOf is advise for a category.
-func (f *front) adviseOf(category string) string {
-	id := f.advise()
-	f.behindUs.with(func() {
-		key := inboxOf(inbox.Suggestions, f.tenant, house)
-		for i := range f.behindUs.inbox[key] {
-			if e := &f.behindUs.inbox[key][i]; e.ID == id {
-				e.Category = category
-			}
-		}
-	})
-	return id
-}
-
 // actionNames are those of everything that operators do about a resource or an entry of
 // an inbox.
 func actionNames() []string {

@@ -63,8 +63,12 @@ func newHostility(t *testing.T) *hostility {
 		staff:  &staff{t: t, World: testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = own.URL() })},
 		houses: map[string]string{}, answers: map[string]map[string]int{},
 	}
-	for range 3 {
-		h.instances = append(h.instances, h.Start("bff-backoffice", nil))
+	for range testkit.Proof(2, 3) {
+		settings := map[string]string{}
+		if !testkit.LongProof() { // a flood is refused after fewer requests
+			settings["BFF_BACKOFFICE_LIMITS"] = "session=60"
+		}
+		h.instances = append(h.instances, h.Start("bff-backoffice", settings))
 	}
 	for _, p := range h.Sim.Catalog().Properties {
 		h.houses[p.TenantID] = cmp.Or(h.houses[p.TenantID], p.PropertyID)
@@ -213,7 +217,7 @@ func (h *hostility) stranger(ctx context.Context, client *http.Client, i int) {
 	h.count(attack, refusalCode(a))
 }
 
-// badOperator works at more computers than it may have sessions at, each with a stream,
+// badOperator works at many computers, in the long form at more than it may have sessions at, each with a stream,
 // and sends numbers that nothing may calculate with. At its newest it floods what any
 // operator may read; it closes flooded once that was refused.
 func (h *hostility) badOperator(ctx context.Context, wg *sync.WaitGroup, who desk.Operator, flooded chan<- struct{}) {
@@ -229,7 +233,7 @@ func (h *hostility) badOperator(ctx context.Context, wg *sync.WaitGroup, who des
 			Body: json.RawMessage(`{"payload":{"width":` + numberBomb + `,"l":[` + strings.Repeat("-"+numberBomb+",", 100) + `1]}}`),
 		},
 	}
-	desks := h.desksOf(identity.MaxSessions+testkit.Proof(4, 20), 3, 3)
+	desks := h.desksOf(testkit.Proof(6, identity.MaxSessions+20), 3, 3)
 	wg.Go(func() {
 		for i, d := range desks { // one after the other: the oldest sessions end
 			if d.SignIn(ctx, who) != nil {
@@ -453,19 +457,20 @@ func (h *hostility) weigh() {
 	}
 	sessions, err2 := c.Do(ctx, c.B().Keys().Pattern(h.Name+":bff-backoffice:session:bos_*").Build()).AsStrSlice()
 	h.t.Logf("Redis: %d KiB, %d sessions", used>>10, len(sessions))
-	if most := identity.MaxSessions + tenantDesks() + honestTenants; err2 != nil || len(sessions) == 0 || len(sessions) > most {
+	if most := identity.MaxSessions + tenantDesks() + honestTenants(); err2 != nil || len(sessions) == 0 || len(sessions) > most {
 		h.t.Errorf("%d sessions are open, want at most %d: %v", len(sessions), most, err2)
 	}
 }
 
-const honestTenants = 4
+func honestTenants() int { return testkit.Proof(2, 4) }
 
-func tenantDesks() int { return testkit.Proof(8, 16) }
+func tenantDesks() int { return testkit.Proof(3, 16) }
 
 // Strangers, one operator with too many computers and one whole tenant do at once
-// whatever they can to three instances, for a quarter of an hour. Operators of other
+// whatever they can to all instances. Operators of other
 // tenants are refused nothing, the attackers get nothing, and memory stays within its bounds.
-// The long form also compares how long honest requests take with how long they took before.
+// The long form, a quarter of an hour of three instances, also compares how long honest
+// requests take with how long they took before.
 func TestProofHostileQuarter(t *testing.T) {
 	if !testkit.LongProof() { // which measures, and shares the machine with no test of this package
 		t.Parallel()
@@ -482,8 +487,8 @@ func TestProofHostileQuarter(t *testing.T) {
 			tenant = append(tenant, desk.Operator{OperatorID: o.OperatorID, TenantID: chain})
 		}
 	}
-	operators := h.employ(honestTenants, one.TenantID, chain)
-	quiet := h.shift(ctx, operators, testkit.Proof(3, 130))
+	operators := h.employ(honestTenants(), one.TenantID, chain)
+	quiet := h.shift(ctx, operators, testkit.Proof(1, 130))
 
 	var wg sync.WaitGroup
 	attack, stop := context.WithCancel(ctx)
@@ -503,7 +508,7 @@ func TestProofHostileQuarter(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("a flood was never refused")
 	}
-	hostile := h.shift(ctx, operators, testkit.Proof(30, 300))
+	hostile := h.shift(ctx, operators, testkit.Proof(6, 300))
 	for i, o := range operators { // their streams live
 		alert := fmt.Sprint("alr_", i)
 		payload, err := json.Marshal(map[string]string{

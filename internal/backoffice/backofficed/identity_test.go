@@ -3,7 +3,6 @@ package backofficed
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -97,7 +96,7 @@ func TestDeskWhilePostgresHangs(t *testing.T) {
 }
 
 // A day at a desk: sign in, work, refresh, step up, sign out; and be logged out by
-// iam's event, which one instance receives, at another.
+// iam's event, which one instance receives, at another, while a stream is open.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
@@ -142,9 +141,11 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	events := s.listen(d)
 	if _, _, err := s.Sim.Emit(testkit.Context(t), "melmastoon.iam.session.revoked.v1", payload); err != nil {
 		t.Fatal(err)
 	}
+	s.await(events, "session", "session.revoked")
 	ctx := testkit.Context(t)
 	for at, p := range []*platform.Process{second, first} {
 		for {
@@ -188,56 +189,4 @@ func (s *staff) sessionAt(d *desk.Client, public, at *platform.Process) string {
 		s.t.Fatal(err)
 	}
 	return doc.Error.Code
-}
-
-// A desk follows the stream of a whole platform: an alert arrives, and so does the
-// forced logout that ends it.
-func TestDeskFollows(t *testing.T) {
-	t.Parallel()
-	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
-	d := s.newDesk(s.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off"}), nil)
-	s.signIn(d, "parwana")
-	w := s.whoAmI(d)
-	ctx := testkit.Context(t)
-	events, done := make(chan desk.Event, 4096), make(chan error, 1)
-	go func() {
-		done <- d.Follow(ctx, "/sse/stream", func(e desk.Event) error {
-			events <- e
-			return nil
-		})
-	}()
-	until := func(name, text string) {
-		t.Helper()
-		for {
-			select {
-			case e := <-events:
-				if e.Name == name && strings.Contains(e.Data, text) {
-					return
-				}
-			case err := <-done:
-				t.Fatalf("ended before %s %s: %v", name, text, err)
-			}
-		}
-	}
-	emit := func(topic string, payload map[string]string) {
-		t.Helper()
-		b, err := json.Marshal(payload)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := s.Sim.Emit(ctx, topic, b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	until("ready", "heads")
-	emit("melmastoon.notification.alert.raised.v1", map[string]string{
-		"tenantId": w.TenantID, "propertyId": w.PropertyScope[0], "alertId": "alr_1", "category": "safety", "severity": "high",
-		"raisedAt": time.Now().UTC().Format(time.RFC3339),
-	})
-	until("alerts", "alr_1")
-	emit("melmastoon.iam.session.revoked.v1", map[string]string{"tenantId": w.TenantID, "operatorId": w.OperatorID, "reason": "lost"})
-	until("session", "session.revoked")
-	if refused, ok := errors.AsType[*desk.Refusal](<-done); !ok || !strings.HasSuffix(refused.Code, ".SESSION_REVOKED") {
-		t.Errorf("ended with %v", refused)
-	}
 }

@@ -3,14 +3,11 @@ package backofficed
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -103,100 +100,6 @@ func meetLocks(f *front, s *sender, send func(*request, int)) {
 	}
 }
 
-func TestLockActions(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{limits: "change=100000,step-up=100000"})
-	f.employ("opt_zarif", backoffice.Housekeeper)
-	s := f.sender("opt_parwana")
-	for _, tc := range []struct {
-		name   string
-		change func(*request)
-		by     *sender
-		action string
-		want   string // state or code
-		calls  int
-	}{
-		{name: "issue", action: "issue", want: "issued", calls: 1},
-		{name: "extend", action: "extend", want: "issued", calls: 1},
-		{name: "rebind", action: "rebind", want: "issued", calls: 1},
-		{name: "revoke", action: "revoke", want: "revoked", calls: 1},
-		{name: "role", action: "issue", by: f.sender("opt_zarif"), want: "ROLE_DENIED"},
-		{name: "no property", action: "issue", change: func(r *request) { r.header.Del("X-Property-Id") }, want: "VALIDATION_FAILED"},
-		{name: "out of scope", action: "issue", change: func(r *request) { r.header.Set("X-Property-Id", other) }, want: "PROPERTY_SCOPE_DENIED"},
-		{name: "two properties", action: "issue", change: func(r *request) { r.path += "?propertyId=" + other; r.proof.URL += "" }, want: "VALIDATION_FAILED"},
-		{name: "no second factor", action: "revoke", change: func(r *request) { r.header.Del("X-Mfa-Attestation") }, want: "MFA_REQUIRED"},
-		{
-			name: "another's second factor", action: "revoke", change: func(r *request) { r.header.Set("X-Mfa-Attestation", "mfa_01JXG9KMGRC638MD0V7C0ZPD0W") },
-			want: "MFA_ATTESTATION_INVALID",
-		},
-		{name: "for another reservation", action: "revoke", change: func(r *request) {
-			r.header.Set("X-Mfa-Attestation", s.attest(backoffice.ScopeLockRevoke, "rsv_01JXG9KMGRC638MD0V7C0ZPD0X"))
-		}, want: "MFA_ATTESTATION_INVALID"},
-	} {
-		by := s
-		if tc.by != nil {
-			by = tc.by
-		}
-		r := by.lock(tc.action, "")
-		if tc.change != nil {
-			tc.change(r)
-		}
-		w := f.send(0, r)
-		got := codeOf(w)
-		var doc struct{ State, Vendor, AuditID, CredentialID string }
-		if got == "OK" {
-			if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || doc.Vendor == "" || !strings.HasPrefix(doc.AuditID, "lap_") || doc.CredentialID == "" {
-				t.Errorf("%s: %s", tc.name, w.Body)
-			}
-			got = doc.State
-		}
-		if calls := f.locks.calls(); got != tc.want || len(calls) != tc.calls {
-			t.Errorf("%s: %s %s, %d calls, want %s", tc.name, got, w.Body, len(calls), tc.want)
-		}
-	}
-}
-
-// A refused second factor costs the key nothing, and one that was used passes with
-// the same request alone.
-func TestRevocationsNeedTheirOwnSecondFactor(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{instances: 2, limits: "change=100000,step-up=100000"})
-	s := f.sender("opt_parwana")
-	r := s.lock("revoke", "")
-	key, factor := r.header.Get("X-Idempotency-Key"), r.header.Get("X-Mfa-Attestation")
-	repeat := func(instance int, key, factor string) string {
-		t.Helper()
-		again := s.lock("revoke", "")
-		again.header.Set("X-Idempotency-Key", key)
-		again.header.Set("X-Mfa-Attestation", factor)
-		return codeOf(f.send(instance, again))
-	}
-	if got := repeat(0, key, "mfa_x"); got != "MFA_ATTESTATION_INVALID" {
-		t.Errorf("a bad factor: %s", got)
-	}
-	f.locks.answers(&lock.Result{State: lock.LockUnknown}, bff.Errorf(bff.CodeLockOutcomeUnknown, "late"))
-	if got := repeat(0, key, factor); got != "LOCK_OUTCOME_UNKNOWN" {
-		t.Errorf("a late answer: %s", got)
-	}
-	f.locks.answers(nil, nil)
-	if got := repeat(1, newKey(f), factor); got != "MFA_ATTESTATION_INVALID" {
-		t.Errorf("a used factor: %s", got)
-	}
-	if got := repeat(1, key, factor); got != "OK" {
-		t.Errorf("the same request: %s", got)
-	}
-	if got := repeat(0, key, ""); got != "OK" {
-		t.Errorf("once more, without a factor: %s", got)
-	}
-	var keys []string
-	for _, o := range f.locks.calls() {
-		keys = append(keys, o.Request)
-	}
-	if diff := cmp.Diff([]string{keys[0], keys[0]}, keys); diff != "" {
-		t.Errorf("calls: %s", diff)
-	}
-}
-
 func TestLockInputIsChecked(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{limits: "change=100000"})
@@ -226,61 +129,5 @@ func TestLockInputIsChecked(t *testing.T) {
 	}
 	if calls := f.locks.calls(); len(calls) > 0 {
 		t.Errorf("%d calls", len(calls))
-	}
-}
-
-// The vendor is not called for a reservation that is elsewhere, or while that cannot be
-// found out; the second factor is not used up for it either.
-func TestLockActionsAskWhoseTheReservationIs(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{limits: "change=100000,step-up=100000"})
-	s := f.sender("opt_parwana")
-	id := bff.MustParseID(bff.PrefixReservation, reservation)
-	for _, test := range []struct {
-		name  string
-		hands func(*handsFake)
-		want  string
-	}{
-		{"of another property", func(h *handsFake) { h.moved[id] = true }, "RESOURCE_NOT_FOUND"},
-		{"of another tenant", func(h *handsFake) { h.missing[id] = true }, "RESOURCE_NOT_FOUND"},
-		{"late", func(h *handsFake) { h.away = bff.Errorf(bff.CodeUpstreamTimeout, "late") }, "UPSTREAM_UNAVAILABLE"},
-		{"away", func(h *handsFake) { h.away = errAway }, "UPSTREAM_UNAVAILABLE"},
-	} {
-		for _, action := range lock.LockActions() {
-			f.hands.change(func(h *handsFake) {
-				h.moved, h.missing, h.away = map[bff.ID]bool{}, map[bff.ID]bool{}, nil
-				test.hands(h)
-			})
-			f.behindUs.with(func() { f.behindUs.did = nil })
-			r := s.lock(string(action), "")
-			if got := codeOf(f.send(0, r)); got != test.want || len(f.locks.calls()) > 0 {
-				t.Errorf("%s, %s: %s, or the vendor was called", test.name, action, got)
-			}
-			f.behindUs.with(func() {
-				if did := f.behindUs.did; len(did) != 1 || did[0].Outcome != backoffice.Failed {
-					t.Errorf("%s, %s: the ledger says %+v", test.name, action, did)
-				}
-			})
-			f.hands.change(func(h *handsFake) { h.moved, h.missing, h.away = map[bff.ID]bool{}, map[bff.ID]bool{}, nil })
-			if again := codeOf(f.send(0, s.again(r, "X-Property-Id"))); test.want == "UPSTREAM_UNAVAILABLE" && again != "OK" {
-				t.Errorf("%s, %s, again: %s", test.name, action, again)
-			}
-			f.locks.calls()
-		}
-	}
-}
-
-// What was done and could not be recorded is unknown, and says so.
-func TestUnrecordedLockActionIsUnknown(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{})
-	s, n := f.sender("opt_parwana"), f.behindUs
-	n.with(func() { n.lost = &bff.Error{Code: bff.CodeServiceUnavailable, Err: errors.New("away")} })
-	if got := codeOf(f.send(0, s.lock("issue", ""))); got != "SERVICE_UNAVAILABLE" || len(f.locks.calls()) != 0 {
-		t.Errorf("without a ledger: %s", got)
-	}
-	n.with(func() { n.lost, n.killed = nil, true })
-	if got := codeOf(f.send(0, s.lock("issue", ""))); got != "LOCK_OUTCOME_UNKNOWN" || len(f.locks.calls()) != 1 {
-		t.Errorf("a ledger that goes away: %s", got)
 	}
 }

@@ -23,7 +23,8 @@ func (s *staff) listen(d *desk.Client) <-chan desk.Event {
 			events <- e
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
+		refused, ok := errors.AsType[*desk.Refusal](err)
+		if !errors.Is(err, context.Canceled) && (!ok || !strings.HasSuffix(refused.Code, ".SESSION_REVOKED")) { // which ends it
 			s.t.Errorf("stream: %v", err)
 		}
 	})

@@ -2,18 +2,14 @@ package backofficed
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/lestrrat-go/jwx/v3/jwa"
-	"github.com/lestrrat-go/jwx/v3/jwt"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -130,70 +126,6 @@ func (s *sender) nextMove() string {
 	s.f.syncing.mu.Lock()
 	defer s.f.syncing.mu.Unlock()
 	return fmt.Sprintf(`{"expectedVersion":%d,"pullCursor":"a+/="}`, s.f.syncing.cursor(s.caller().Device).Version)
-}
-
-// The token of a handshake is verified as docs/sync.md has it, and says whose it is.
-func TestHandshake(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{})
-	s := f.sender("opt_parwana")
-	session := s.session()
-	shake := func() (doc struct {
-		SyncSessionToken, SyncBaseURL, PullCursor, PushAck string
-		ExpiresAt, ServerTime                              bff.Timestamp
-		CursorVersion                                      int
-		Stale                                              *bool
-	},
-	) {
-		t.Helper()
-		w := s.from(0, http.MethodPost, "/sync/handshake", "")
-		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-		return doc
-	}
-	got := shake()
-	token, err := jwt.Parse([]byte(got.SyncSessionToken), jwt.WithKey(jwa.HS256(), []byte(syncKey)), jwt.WithClock(jwt.ClockFunc(f.clock)),
-		jwt.WithIssuer("bff-backoffice-service"), jwt.WithAudience("sync-service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	claims := map[string]string{"sid": session, "tid": f.tenant.String(), "device_id": s.device.ID()}
-	for name, want := range claims {
-		var have string
-		if err := token.Get(name, &have); err != nil || have != want {
-			t.Errorf("%s: %q, want %q (%v)", name, have, want, err)
-		}
-	}
-	var bound map[string]any
-	if err := token.Get("cnf", &bound); err != nil || bound["jkt"] != s.device.Thumbprint() {
-		t.Errorf("cnf: %v %v", bound, err)
-	}
-	subject, _ := token.Subject()
-	expires, _ := token.Expiration()
-	if subject != "opt_parwana" || !expires.Equal(f.clock().Add(5*time.Minute)) || !got.ExpiresAt.Equal(expires) || !got.ServerTime.Equal(f.clock()) {
-		t.Errorf("%s %v %+v", subject, expires, got)
-	}
-	if got.SyncBaseURL != "https://sync.example" || got.PullCursor != "0" || got.PushAck != "0" || got.CursorVersion != 1 || got.Stale != nil {
-		t.Errorf("%+v", got)
-	}
-	if _, err := jwt.Parse([]byte(got.SyncSessionToken), jwt.WithKey(jwa.HS256(), []byte("another key")), jwt.WithClock(jwt.ClockFunc(f.clock))); err == nil {
-		t.Error("verified with another key")
-	}
-	head, _, _ := strings.Cut(got.SyncSessionToken, ".")
-	if want := `"kid":"` + device.SyncKeyID([]byte(syncKey)) + `","typ":"sync+jwt"`; !strings.Contains(decoded(t, head), want) {
-		t.Errorf("%s", decoded(t, head))
-	}
-	// Neither sync-service nor Postgres keeps a device from syncing.
-	f.syncing.mu.Lock()
-	f.syncing.stale, f.syncing.unrecorded = true, &bff.Error{Code: bff.CodeServiceUnavailable}
-	f.syncing.mu.Unlock()
-	if got := shake(); got.Stale == nil || !*got.Stale || got.SyncSessionToken == "" {
-		t.Errorf("%+v", got)
-	}
-	if diff := cmp.Diff([]string{"session.opened", "sync.handshake_completed"}, f.outbox.subjects()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // A cursor is moved by the device that saw its newest version, once per key.

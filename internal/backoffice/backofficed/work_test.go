@@ -47,11 +47,13 @@ func TestJobsInAProcessOfTheirOwn(t *testing.T) {
 	s.arrives(lines, s.add(requests))
 	want := len(Identity().Jobs) + 1 // that of lock actions
 	ctx := testkit.Context(t)
-	for ran := 0; ran < want; {
+	testkit.Until(t, "every job was run", func() bool {
+		var ran int
 		if err := jobs.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.job_runs WHERE error = ''`).Scan(&ran); err != nil {
-			t.Fatalf("%d of %d jobs were run: %v", ran, want, err)
+			t.Fatal(err)
 		}
-	}
+		return ran >= want
+	})
 }
 
 // What a process may leave out depends on what it leaves to others.

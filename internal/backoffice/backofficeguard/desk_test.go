@@ -2,6 +2,7 @@ package backofficeguard_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -67,8 +68,10 @@ type fixture struct {
 	asked    []bff.ID // property-service, about what
 	did      []backoffice.Activity
 	events   []bff.Event
-	visits   []*backoffice.Visit
-	holders  []*identity.Holder
+	// unrecorded is what the ledger fails with.
+	unrecorded error
+	visits     []*backoffice.Visit
+	holders    []*identity.Holder
 }
 
 func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config)) *fixture {
@@ -211,7 +214,7 @@ func (f *fixture) Record(_ context.Context, did []backoffice.Activity, events ..
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.did, f.events = append(f.did, did...), append(f.events, events...)
-	return nil
+	return f.unrecorded
 }
 
 // FindProperty implements board.Properties.
@@ -261,7 +264,7 @@ func (f *fixture) send(c *call) (*httptest.ResponseRecorder, bff.Code) {
 			f.t.Fatal(err)
 		}
 		c.header["Authorization"] = []string{c.scheme + " " + string(token)}
-		c.proof.AccessToken = string(token)
+		c.proof.AccessToken = cmp.Or(c.proof.AccessToken, string(token))
 	}
 	if c.header["Dpop"] == nil && !c.noProof {
 		proof, err := c.by.Prove(c.proof)

@@ -165,6 +165,7 @@ func TestEveryCheck(t *testing.T) {
 		"two proofs":   {header("Dpop", "x", "y"), bff.CodeDPoPInvalid, proof, "DPoP missing"},
 		"other method": {func(_ *fixture, c *call) { c.proof.Method = "PUT" }, bff.CodeDPoPInvalid, proof, "DPoP method"},
 		"other path":   {func(_ *fixture, c *call) { c.proof.URL = publicURL + "/own" }, bff.CodeDPoPInvalid, proof, "DPoP url"},
+		"other token":  {func(_ *fixture, c *call) { c.proof.AccessToken = "another" }, bff.CodeDPoPInvalid, proof, "DPoP token_hash"},
 		"slow clock":   {func(f *fixture, c *call) { c.proof.At = f.now.Add(-time.Hour) }, bff.CodeDPoPInvalid, nonced, "DPoP clock_skew"},
 		"odd nonce":    {func(_ *fixture, c *call) { c.proof.Nonce = "x" }, bff.CodeDPoPInvalid, nonced, "DPoP nonce"},
 		"replay":       {func(f *fixture, c *call) { f.used[c.proof.ID] = true }, bff.CodeDPoPReplayed, proof, ""},
@@ -348,6 +349,11 @@ func TestScope(t *testing.T) {
 			if a.Outcome != backoffice.Denied || a.Code != tc.want || a.Category != "request" || a.Action != route || a.Property != tc.ledger ||
 				a.Tenant != tenant || a.Operator != "opt_1" || a.Device.String() != f.device.ID() || a.Session != f.opened[0].ID || !a.At.Equal(f.now) {
 				t.Errorf("recorded %+v", a)
+			}
+			f.unrecorded = bff.Errorf(bff.CodeServiceUnavailable, "away")
+			c.header["Dpop"], c.proof.ID = nil, "again"
+			if _, code := f.send(c); code != bff.CodeServiceUnavailable {
+				t.Errorf("without a ledger: %s", code)
 			}
 		})
 	}

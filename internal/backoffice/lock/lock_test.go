@@ -29,10 +29,11 @@ type lockDesk struct {
 	attestation backoffice.Attestation
 
 	property bff.ID // that the reservation is at
+	away     error  // why that cannot be told
 }
 
 func (d *lockDesk) FindProperty(context.Context, bff.ID, *backoffice.Action, bff.ID) (bff.ID, error) {
-	return d.property, nil
+	return d.property, d.away
 }
 
 func (d *lockDesk) BeginMutation(_ context.Context, a backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
@@ -273,5 +274,36 @@ func TestLockActs(t *testing.T) {
 	}
 	if status := bff.CodeLockOutcomeUnknown.Info().Status; status != 504 {
 		t.Errorf("an unknown outcome is answered with %d", status)
+	}
+}
+
+// The vendor is not called for a reservation that is elsewhere, or while that cannot be found
+// out; the second factor is not used up for it either, and its audit says that nothing was done.
+func TestLockActsHere(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
+	for _, action := range lock.LockActions() {
+		for _, tc := range []struct {
+			property bff.ID
+			away     error
+			want     bff.Code
+		}{
+			{bff.NewID(bff.PrefixProperty, now), nil, bff.CodeResourceNotFound},
+			{bff.ID{}, bff.Errorf(bff.CodeResourceNotFound, "of another tenant"), bff.CodeResourceNotFound},
+			{bff.ID{}, &bff.Error{Code: bff.CodeUpstreamUnavailable}, bff.CodeUpstreamUnavailable},
+			{bff.ID{}, bff.Errorf(bff.CodeUpstreamTimeout, "late"), bff.CodeUpstreamUnavailable},
+		} {
+			d := &lockDesk{property: tc.property, away: tc.away}
+			v, r := lockVisit(d, now)
+			r.Order.Action = action
+			locks := lock.NewLocks(lock.LocksConfig{
+				Integration: d, Resources: d, Mutations: d, Attestations: d, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now },
+			})
+			_, _, err := locks.Act(t.Context(), v, r, now)
+			if bff.CodeOf(err) != tc.want || d.calls > 0 || d.attestation.UsedFor != "" || len(d.finished) != 1 || d.finished[0].Outcome != backoffice.Failed ||
+				settlementOf(d.finished[0]).State != lock.LockRefused {
+				t.Errorf("%s with %v: %v, %d calls, finished %+v", action, tc.away, err, d.calls, d.finished)
+			}
+		}
 	}
 }

@@ -79,21 +79,21 @@ test test-go test-typescript proof: export GORACE := atexit_sleep_ms=20
 CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_LIMITS='ip=100,fingerprint=100' BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
 
 .PHONY: test-typescript
-test-typescript: need-go need-cc need-node
-	@cd tools/contracts && npm ci --no-audit --no-fund --loglevel=error && npm test
+test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript/node_modules
+	@cd tools/contracts && npm test
 	@$(DOCTOR)
-	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error
 	@project=$$(mktemp -d); trap 'rm -rf "$$project"' EXIT; \
 	(cd clients/typescript && node pack/pack.mjs "$$project" && npm run --silent unit); \
 	mkdir -p examples/booking/typescript/node_modules/@melmastoon; \
 	ln -sfn ../../../../../clients/typescript examples/booking/typescript/node_modules/@melmastoon/bff; \
 	clients/typescript/node_modules/.bin/tsc -p examples/booking/typescript --typeRoots clients/typescript/node_modules/@types; \
+	(cd tools/contracts && npm run --silent generated); \
 	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js
+		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
+		tools/contracts/generated/dist/live.test.mjs
 
-# The second reader of exported files.
-tools/parquet/node_modules: tools/parquet/package-lock.json | need-node
-	@cd tools/parquet && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
+%/node_modules: %/package-lock.json | need-node
+	@cd $* && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
 
 .PHONY: check
 check: lint vet vuln test ## all that must hold before a change is merged

@@ -16,10 +16,8 @@ for (const service of ['consumer', 'backoffice']) {
   const made = here(`${service}/schema.ts`);
   if (!outdated(made, source)) continue;
   const program = here('node_modules/openapi-typescript/bin/cli.js').pathname;
-  execFileSync(process.execPath, [program, source.pathname, '--default-non-nullable=false', '-o', made.pathname], { stdio: ['ignore', 'ignore', 'inherit'] });
-  // An object of another service's making, which the contract does not describe, has members.
-  const types = readFileSync(made, 'utf8').replace(/^(?!.*NoMembers)(?!export)(.*)\bRecord<string, never>/gm, '$1Record<string, unknown>');
-  writeFileSync(made, types);
+  // With no option: what others generate from the contract compiles and reads the same.
+  execFileSync(process.execPath, [program, source.pathname, '-o', made.pathname], { stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
 const { codes } = JSON.parse(readFileSync(new URL('errors/registry.json', contracts), 'utf8'));

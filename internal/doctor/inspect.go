@@ -100,6 +100,7 @@ type policy struct {
 	table, name, command, roles string
 	permissive                  bool
 	using, check                string
+	whole                       string // the table that its table is a part of
 }
 
 func (p policy) key() string { return p.table + "." + p.name }
@@ -175,9 +176,10 @@ func listPolicies(ctx context.Context, tx pgx.Tx, schema string) (map[string]pol
 	//nolint:rowserrcheck // pgx.ForEachRow reports it
 	rows, _ := tx.Query(ctx, `SELECT relname::text, polname::text, polcmd::text, polpermissive,
 			array_to_string(ARRAY(SELECT CASE WHEN r = 0 THEN 'public' ELSE pg_get_userbyid(r)::text END FROM unnest(polroles) r ORDER BY 1), ', '),
-			coalesce(pg_get_expr(polqual, polrelid), ''), coalesce(pg_get_expr(polwithcheck, polrelid), '')
+			coalesce(pg_get_expr(polqual, polrelid), ''), coalesce(pg_get_expr(polwithcheck, polrelid), ''),
+			coalesce((SELECT w.relname::text FROM pg_inherits JOIN pg_class w ON w.oid = inhparent WHERE inhrelid = polrelid), '')
 		FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid WHERE relnamespace = `+schema)
-	_, err := pgx.ForEachRow(rows, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&p.table, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check, &p.whole}, func() error {
 		out[p.key()] = p
 		return nil
 	})
@@ -217,25 +219,38 @@ func (d *declared) rehearse(ctx context.Context, tx pgx.Tx, set migrations.Set) 
 func comparePolicies(want, stand map[string]policy) []Finding {
 	var flaws []Finding
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		w := want[key]
-		s, ok := stand[key]
-		switch {
-		case !ok:
+		if s, ok := stand[key]; ok {
+			flaws = append(flaws, comparePolicy(want[key], s)...)
+		} else {
 			flaws = append(flaws, wrong(key, "this policy is missing", "CREATE POLICY as the migrations have it"))
-		case s.permissive != w.permissive || s.command != w.command:
-			flaws = append(flaws, wrong(key, "this policy is of another kind than the migrations made it", "drop it and CREATE POLICY as the migrations have it"))
-		case s.roles != w.roles:
-			flaws = append(flaws, wrong(key, fmt.Sprintf("this policy is for %s, the migrations made it for %s", s.roles, w.roles), "ALTER POLICY … TO "+w.roles))
-		case s.using != w.using || s.check != w.check:
-			flaws = append(flaws, wrong(key, "this policy has another condition than the migrations gave it", "ALTER POLICY as the migrations have it"))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(stand)) {
-		if _, ok := want[key]; !ok {
-			flaws = append(flaws, wrong(key, "no migration made this policy: it may let in what the others keep out", "DROP POLICY, unless you know why it is there"))
+		if _, ok := want[key]; ok {
+			continue
 		}
+		s := stand[key]
+		// A part lets through what the whole does, or less.
+		if w, ok := want[policy{table: s.whole, name: s.name}.key()]; ok {
+			flaws = append(flaws, comparePolicy(w, s)...)
+			continue
+		}
+		flaws = append(flaws, wrong(key, "no migration made this policy: it may let in what the others keep out", "DROP POLICY, unless you know why it is there"))
 	}
 	return flaws
+}
+
+// comparePolicy says how a policy differs from what the migrations made.
+func comparePolicy(w, s policy) []Finding {
+	switch key := s.key(); {
+	case s.permissive != w.permissive || s.command != w.command:
+		return []Finding{wrong(key, "this policy is of another kind than the migrations made it", "drop it and CREATE POLICY as the migrations have it")}
+	case s.roles != w.roles:
+		return []Finding{wrong(key, fmt.Sprintf("this policy is for %s, the migrations made it for %s", s.roles, w.roles), "ALTER POLICY … TO "+w.roles)}
+	case s.using != w.using || s.check != w.check:
+		return []Finding{wrong(key, "this policy has another condition than the migrations gave it", "ALTER POLICY as the migrations have it")}
+	}
+	return nil
 }
 
 func quote(parts ...string) string { return pgx.Identifier(parts).Sanitize() }

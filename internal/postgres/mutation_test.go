@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,11 +70,13 @@ func (p policy) weaker() []string {
 func TestIsolationNoticesEveryWeakerPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWall(t)
+	// Parts are alike, and one without rows shows nothing.
+	parts := slices.DeleteFunc(w.parts(t), func(tb table) bool { return strings.HasPrefix(tb.jobs, "0 ") })
 	byName := map[string]table{}
-	for _, tb := range tenantTables {
+	for _, tb := range slices.Concat(tenantTables, parts) {
 		byName[tb.name] = tb
 	}
-	all := w.policies(t)
+	all := slices.DeleteFunc(w.policies(t), func(p policy) bool { return byName[p.Table].name == "" })
 	notices := func(tb table, breach string) {
 		t.Helper()
 		w.exec(t, breach)
@@ -83,7 +86,11 @@ func TestIsolationNoticesEveryWeakerPolicy(t *testing.T) {
 	}
 	mutants := 0
 	for _, p := range all {
+		young := strings.HasSuffix(byName[p.Table].jobs, " 0")
 		for _, breach := range p.weaker() {
+			if part := strings.HasPrefix(p.Table, "operator_activity_"); part && young != strings.HasSuffix(breach, "USING (true)") {
+				continue // rows that may be removed show nothing of those that may not, and these nothing of the others
+			}
 			mutants++
 			notices(byName[p.Table], breach)
 			w.exec(t, "DROP POLICY IF EXISTS "+p.on())
@@ -110,10 +117,11 @@ func TestIsolationNoticesEveryWeakerPolicy(t *testing.T) {
 		}
 	}
 	t.Logf("%d mutants of %d policies", mutants, len(all))
-	if diff := cmp.Diff(all, w.policies(t)); diff != "" {
+	after := slices.DeleteFunc(w.policies(t), func(p policy) bool { return byName[p.Table].name == "" })
+	if diff := cmp.Diff(all, after); diff != "" {
 		t.Errorf("policies were not mended (-before +after):\n%s", diff)
 	}
-	for _, tb := range promises {
+	for _, tb := range slices.Concat(promises, parts) {
 		for _, what := range w.broken(testkit.Context(t), tb) {
 			t.Errorf("not mended: %s", what)
 		}

@@ -76,6 +76,8 @@ type Table struct {
 	Changes []string
 	// Keep is how long a row stays here; zero = for ever.
 	Keep time.Duration
+	// Months: the table has a part for each month of Moment. A row goes with its month, when all of that is past its time.
+	Months bool
 	// Bookkeeping are columns that are neither sealed nor exported.
 	Bookkeeping []string
 }
@@ -131,7 +133,7 @@ func AuditTables() []Table {
 	return []Table{
 		{
 			Name: "operator_activity", Prefix: bff.PrefixActivity, Moment: "occurred_at", Unsettled: "outcome = 'unknown'", Keep: 90 * auditDay,
-			Changes: []string{"outcome", "latency_ms", "error_code"}, Bookkeeping: []string{"key_hash"},
+			Months: true, Changes: []string{"outcome", "latency_ms", "error_code"}, Bookkeeping: []string{"key_hash"},
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "occurred_at"),
 				auditColumns(AuditText, true, "operator_id", "device_id", "session_id", "category", "action"),
 				auditColumns(AuditText, false, "resource_kind", "resource_id"), auditColumns(AuditText, true, "outcome"),

@@ -193,6 +193,10 @@ func TestDoctor(t *testing.T) {
 				"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id IS NOT NULL)",
 				"ALTER POLICY oaq_iso ON bff_backoffice.offline_action_queue_hints USING (tenant_id = NULLIF(current_setting('app.tenant_id', true), '')::uuid)",
 			},
+			`postgres: operator_activity_other.activity_jobs_prune: this policy has another condition`: {
+				"ALTER POLICY activity_jobs_prune ON bff_backoffice.operator_activity_other USING (true)",
+				"ALTER POLICY activity_jobs_prune ON bff_backoffice.operator_activity_other USING (occurred_at < now() - interval '90 days')",
+			},
 			`postgres: idempotency.idem_tenant_iso: this policy is for public, the migrations made it for bff_backoffice_app`: {
 				"ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO public", "ALTER POLICY idem_tenant_iso ON bff_backoffice.idempotency TO bff_backoffice_app",
 			},

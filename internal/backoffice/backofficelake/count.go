@@ -43,20 +43,28 @@ func countExport(ctx context.Context, db *pgxpool.Pool, t audit.Table) (n int, e
 	return n + unsealed, err
 }
 
-// countPruned counts the rows that would be pruned after such an export, up to a million: all that are past their time, but for those that
-// can not be sealed or were withheld.
-func countPruned(ctx context.Context, db *pgxpool.Pool, t audit.Table, now time.Time) (n int, err error) {
+// countPruned counts the rows that would be pruned after such an export, up to a million of each part: all that are past their time, but
+// for those that can not be sealed or were withheld.
+func countPruned(ctx context.Context, db *pgxpool.Pool, t audit.Table, now time.Time) (total int, err error) {
 	if t.Keep == 0 {
 		return 0, nil
 	}
-	stay, err := withheldIDs(ctx, db, t.Name)
+	stay, err := withheldRows(ctx, db, t.Name)
 	if err != nil {
 		return 0, err
 	}
-	if err := db.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %[1]s%[2]s t WHERE %[3]s < $1 AND NOT id = ANY($2)
-		AND NOT EXISTS (SELECT FROM %[1]saudit_deferred d WHERE d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id) LIMIT 1000000) AS o`,
-		schema, t.Name, t.Moment), now.Add(-t.Keep), stay).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count what is to be pruned of %s: %w", t.Name, err)
+	parts, err := partsOf(ctx, db, t, now)
+	if err != nil {
+		return 0, err
 	}
-	return n, nil
+	for _, p := range parts {
+		var n int
+		if err := db.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %[1]s%[4]s t WHERE %[3]s < $1 AND NOT id = ANY($2)
+			AND NOT EXISTS (SELECT FROM %[1]saudit_deferred d WHERE d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id) LIMIT 1000000) AS o`,
+			schema, t.Name, t.Moment, p.Name), now.Add(-t.Keep), idsOf(stay)).Scan(&n); err != nil {
+			return 0, fmt.Errorf("count what is to be pruned of %s: %w", p.Name, err)
+		}
+		total += n
+	}
+	return total, nil
 }

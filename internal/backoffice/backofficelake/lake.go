@@ -31,6 +31,7 @@
 package backofficelake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,13 +58,18 @@ type Config struct {
 	Bucket func(ctx context.Context) (Bucket, error)
 	// Loader loads exported files elsewhere; nil = nowhere.
 	Loader Loader
+	// DropWait is how long the drop of a month may wait for running statements, and have all others wait for it; zero = 500 ms.
+	DropWait time.Duration
 }
 
 // Lake has the jobs.
 type Lake struct{ cfg Config }
 
 // New returns the lake.
-func New(cfg Config) *Lake { return &Lake{cfg} }
+func New(cfg Config) *Lake {
+	cfg.DropWait = cmp.Or(cfg.DropWait, 500*time.Millisecond)
+	return &Lake{cfg}
+}
 
 const (
 	sealEvery   = time.Hour
@@ -93,14 +99,16 @@ func (l *Lake) Jobs() []service.Job {
 	return jobs
 }
 
-// runSeal seals, signs and exports the chain with its heads.
+// runSeal seals, signs and exports the chain with its heads. It comes round most often
+// of all jobs, and so makes the months ahead as well.
 func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
+	unmade := makeMonths(ctx, db, now)
 	n, left := l.Seal(ctx, db, now)
 	if left != nil && !errors.Is(left, errPartial) {
-		return n, left
+		return n, errors.Join(unmade, left)
 	}
 	_, refused := l.export(ctx, db, chainTable())
-	return n, errors.Join(left, refused, l.exportHeads(ctx, db))
+	return n, errors.Join(unmade, left, refused, l.exportHeads(ctx, db))
 }
 
 // runExport seals, exports one table and prunes what was exported and is old. It

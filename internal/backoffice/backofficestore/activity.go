@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,30 +44,39 @@ func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q audit.Acti
 	return page, nil
 }
 
-// listActivities is the statement of a query, with one row more than the page has. A
-// filter that is not set is not in it: the planner then knows which index narrows most.
+// listActivities is the statement of a query, with one row more than the page has. The
+// index of a property's page has what it can be filtered by: a rare resource costs
+// entries of that index, and rows for the page alone.
 func listActivities(tenant bff.ID, q audit.ActivityQuery) (string, []any) {
-	var sql strings.Builder
-	sql.WriteString(`SELECT id, occurred_at, operator_id, device_id, category, action, COALESCE(resource_kind, ''), COALESCE(resource_id, ''),
-			outcome, COALESCE(error_code, ''), COALESCE(latency_ms, 0)
-		FROM bff_backoffice.operator_activity
-		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND (occurred_at, id) < ($4, $5)`)
+	const (
+		columns = `a.id, a.occurred_at, a.operator_id, a.device_id, a.category, a.action, COALESCE(a.resource_kind, ''), COALESCE(a.resource_id, ''),
+			a.outcome, COALESCE(a.error_code, ''), COALESCE(a.latency_ms, 0)`
+		ledger = `bff_backoffice.operator_activity AS a`
+		order  = `a.occurred_at DESC, a.id DESC`
+	)
 	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
 	var before [16]byte // no id is less: activities of the moment To are left out
 	if q.After != (audit.ActivityPosition{}) {
 		to, before = bound(q.After.At, pgtype.Finite), q.After.ID.Bytes()
 	}
-	args := []any{tenant.UUID(), q.Property.UUID(), from, to, pgtype.UUID{Bytes: before, Valid: true}}
+	args := []any{tenant.UUID(), q.Property.UUID(), from, to, pgtype.UUID{Bytes: before, Valid: true}, q.Limit + 1}
+	var filters string
 	for _, filter := range []struct{ column, value string }{
 		{"operator_id", q.Operator}, {"resource_kind", q.Resource.Kind}, {"resource_id", q.Resource.ID},
 	} {
 		if filter.value != "" {
 			args = append(args, filter.value)
-			fmt.Fprintf(&sql, " AND %s = $%d", filter.column, len(args))
+			filters += fmt.Sprintf(" AND a.%s = $%d", filter.column, len(args))
 		}
 	}
-	fmt.Fprintf(&sql, " ORDER BY occurred_at DESC, id DESC LIMIT $%d", len(args)+1)
-	return sql.String(), append(args, q.Limit+1)
+	// The months that are read are known by occurred_at alone.
+	page := ` FROM ` + ledger + ` WHERE a.tenant_id = $1 AND a.property_id = $2 AND a.occurred_at >= $3 AND a.occurred_at <= $4
+		AND (a.occurred_at, a.id) < ($4, $5)` + filters + ` ORDER BY ` + order + ` LIMIT $6`
+	if filters == "" {
+		return `SELECT ` + columns + page, args
+	}
+	return `WITH page AS MATERIALIZED (SELECT a.id, a.occurred_at` + page + `) SELECT ` + columns + ` FROM page
+		JOIN ` + ledger + ` ON a.tenant_id = $1 AND a.id = page.id AND a.occurred_at = page.occurred_at ORDER BY ` + order, args
 }
 
 // bound is a moment, or without one the end of time on that side.

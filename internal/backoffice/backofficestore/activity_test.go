@@ -2,6 +2,7 @@ package backofficestore_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,21 +171,19 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 			'reservation', 'check_in', 'reservation', 'rsv_' || i % 4000, 'success' FROM generate_series(1, 20000) AS i`, tenant.UUID(), property.UUID()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.admin.Exec(ctx, `ANALYZE bff_backoffice.operator_activity`); err != nil {
+	if _, err := d.admin.Exec(ctx, `VACUUM ANALYZE bff_backoffice.operator_activity`); err != nil {
 		t.Fatal(err)
 	}
 	after := audit.ActivityPosition{At: time.Now().Add(-time.Hour), ID: id(bff.PrefixActivity)}
 	for name, test := range map[string]struct {
 		query   audit.ActivityQuery
-		index   string
-		ordered bool // by the index: few rows are sorted cheaply
+		filters bool // in the index, without rows
 	}{
-		"the first page":      {audit.ActivityQuery{}, "ix_activity_property_time", true},
-		"a later page":        {audit.ActivityQuery{After: after}, "ix_activity_property_time", true},
-		"between two moments": {audit.ActivityQuery{From: time.Now().Add(-24 * time.Hour), To: time.Now()}, "ix_activity_property_time", false},
-		"one resource": {
-			audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, "ix_activity_resource_time", false,
-		},
+		"the first page":      {audit.ActivityQuery{}, false},
+		"a later page":        {audit.ActivityQuery{After: after}, false},
+		"between two moments": {audit.ActivityQuery{From: time.Now().Add(-24 * time.Hour), To: time.Now()}, false},
+		"one resource":        {audit.ActivityQuery{Resource: backoffice.Resource{Kind: "reservation", ID: "rsv_20"}, After: after}, true},
+		"one operator":        {audit.ActivityQuery{Operator: "opt_20"}, true},
 	} {
 		test.query.Property, test.query.Limit = property, 50
 		sql, args := backofficestore.ListActivitiesStatement(tenant, test.query)
@@ -197,8 +196,10 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(lines, "\n")
-		if !strings.Contains(plan, test.index) || strings.Contains(plan, "Seq Scan") ||
-			test.ordered && strings.Contains(plan, "Sort") {
+		scans := slices.DeleteFunc(lines, func(line string) bool {
+			return !strings.Contains(line, "Seq Scan") || strings.Contains(line, "cost=0.00..0.0")
+		}) // of an empty month
+		if len(scans) > 0 || !strings.Contains(plan, "_tenant_id_property_id_occurred_at_") || test.filters && !strings.Contains(plan, "Index Only Scan") {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 	}

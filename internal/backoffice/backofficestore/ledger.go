@@ -163,9 +163,10 @@ const (
 	insertActivity = `INSERT INTO bff_backoffice.operator_activity (id, tenant_id, property_id, operator_id, device_id, session_id, roles,
 			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash, key_hash)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
-		ON CONFLICT (tenant_id, id) DO NOTHING`
-	// endActivity leaves an activity alone that has ended with the row of its lock action.
-	endActivity = `UPDATE bff_backoffice.operator_activity SET outcome = $2, latency_ms = $3, error_code = $4 WHERE id = $1 AND outcome = 'unknown'`
+		ON CONFLICT (tenant_id, id, occurred_at) DO NOTHING`
+	// endActivity leaves an activity alone that has ended with the row of its lock action. The moment names the month.
+	endActivity = `UPDATE bff_backoffice.operator_activity SET outcome = $3, latency_ms = $4, error_code = $5
+		WHERE id = $1 AND occurred_at = $2 AND outcome = 'unknown'`
 )
 
 // activityArgs are those of insertActivity; keyHash is nil for what has no key.

@@ -140,7 +140,7 @@ func (m *mutation) commit(ctx context.Context, f backoffice.Finished, events fun
 				return err
 			}
 		}
-		w.batch.Queue(endActivity, append([]any{m.activity.ID.UUID()}, ending(m.activity)...)...)
+		w.batch.Queue(endActivity, append([]any{m.activity.ID.UUID(), m.activity.At}, ending(m.activity)...)...)
 		events(w.batch)
 		return w.send(ctx, tx)
 	})

@@ -1,0 +1,119 @@
+package backofficelake_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/testkit"
+)
+
+// months lists the parts of the ledger with their rows.
+func (f *fixture) months() map[string]int {
+	f.t.Helper()
+	ctx := testkit.Context(f.t)
+	rows, err := f.super.Query(ctx, `SELECT tableoid::regclass::text, count(*)::int FROM bff_backoffice.operator_activity GROUP BY 1
+		UNION ALL SELECT inhrelid::regclass::text, 0 FROM pg_inherits WHERE inhparent = 'bff_backoffice.operator_activity'::regclass
+			AND NOT EXISTS (SELECT FROM bff_backoffice.operator_activity WHERE tableoid = inhrelid)`)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	all := map[string]int{}
+	var (
+		name string
+		n    int
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+		all[name] = n
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	return all
+}
+
+func month(at time.Time) string { return "bff_backoffice.operator_activity_" + at.Format("2006_01") }
+
+// A month whose rows are all past their time is dropped when all of them are exported as
+// they stand, and not before; what keeps one row keeps no other.
+func TestMonthsOfTheLedger(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	f := &sealed{fixture: newFixture(t)}
+	patient := f.config()
+	patient.DropWait = time.Minute
+	f.Lake = backofficelake.New(patient)
+	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	past, older := first.AddDate(0, -5, 3), first.AddDate(0, -6, 3)
+	for _, at := range []time.Time{past, older} {
+		f.exec(`SELECT bff_backoffice.make_activity_month($1)`, at)
+	}
+	export := f.Lake.Jobs()[1]
+	run := func() {
+		t.Helper()
+		if _, err := export.Run(ctx, f.jobs, now); err != nil {
+			t.Error(err)
+		}
+	}
+	f.activity(tenantA, past, "success")
+	f.activity(tenantB, past.Add(time.Hour), "failure")
+	held := f.activity(tenantA, older, "unknown")
+	f.activity(tenantA, older.Add(time.Hour), "success")
+	f.activity(tenantA, now, "success")
+	// A transaction that is open when the sealer passes has changed a row of the older month: that row is not exported as it stands.
+	testkit.ChangeMeanwhile(t, f.super, `UPDATE bff_backoffice.operator_activity SET outcome = 'failure' WHERE id = '`+held.UUID()+`'`, run)
+	standing := map[string]int{month(older): 1, month(now): 1, "bff_backoffice.operator_activity_other": 0}
+	for n := 1; n <= 3; n++ {
+		standing[month(first.AddDate(0, n, 0))] = 0
+	}
+	if diff := cmp.Diff(standing, f.months()); diff != "" {
+		t.Errorf("with a changed row (-want +got):\n%s", diff)
+	}
+	run()
+	delete(standing, month(older))
+	if diff := cmp.Diff(standing, f.months()); diff != "" {
+		t.Errorf("after its export (-want +got):\n%s", diff)
+	}
+	f.run(f.Lake)
+	if findings, report := f.verify(noHeads); len(findings) > 0 || !slices.ContainsFunc(report.Tenants, func(r backofficelake.TenantReport) bool { return r.Pruned > 0 }) {
+		t.Errorf("%q %+v", findings, report)
+	}
+}
+
+// Jobs make months near today and drop months that are past their time, nothing else;
+// the application does neither.
+func TestWhoMakesAndDropsMonths(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	f := newFixture(t)
+	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	for sql, args := range map[string]any{
+		`SELECT bff_backoffice.make_activity_month($1)`:               now.AddDate(1, 0, 0),
+		`SELECT bff_backoffice.make_activity_month($1 + interval '')`: now.AddDate(-1, 0, 0),
+		`SELECT bff_backoffice.drop_activity_month($1)`:               month(now)[len("bff_backoffice."):],
+		`SELECT bff_backoffice.drop_activity_month($1 || '')`:         "operator_activity_other",
+		`SELECT bff_backoffice.drop_activity_month('' || $1)`:         "audit_chain",
+		`SELECT bff_backoffice.add_activity_part($1, 'DEFAULT')`:      "mine",
+	} {
+		if _, err := f.jobs.Exec(ctx, sql, args); err == nil {
+			t.Errorf("%s %v: done", sql, args)
+		}
+	}
+	// Rows of a month that was not made in time stay where they are, and the month after is made.
+	late := first.AddDate(0, -2, 0)
+	f.activity(tenantA, late, "success")
+	for range 2 {
+		if _, err := f.jobs.Exec(ctx, `SELECT bff_backoffice.make_activity_month($1), bff_backoffice.make_activity_month($2)`, late, first.AddDate(0, -1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := fmt.Sprint(f.months()["bff_backoffice.operator_activity_other"], len(f.months()))
+	if got != "1 6" {
+		t.Errorf("rows outside of months, and parts: %s, want 1 and 6", got)
+	}
+}

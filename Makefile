@@ -110,6 +110,39 @@ vet: need-go
 vuln: need-go ## known vulnerabilities in what we call
 	@tools/vuln
 
+# Programs of tools/parts, which hold a deployment to parts that are not ours.
+PARTS := $(CURDIR)/.cache/parts
+$(PARTS)/%: FORCE | need-go
+	@go -C tools/parts build -o $@ ./$*
+FORCE:
+
+.PHONY: sbom
+sbom: build $(PARTS)/sbom ## bin/*.cdx.json: what each program links, and bin/*.licenses.txt; fails on a licence that may not be linked
+	@$(PARTS)/sbom bin/bff-consumer bin/bff-backoffice bin/melmastoon
+
+.PHONY: image
+image: sbom $(PARTS)/image ## bin/images: an OCI layout per program, the same digest each time; needs no engine and no rights
+	@$(PARTS)/image -o bin/images bin/bff-consumer bin/bff-backoffice bin/melmastoon
+
+# The same from deploy/Containerfile; its first stage, which needs an image of Go, is replaced by what was built here.
+.PHONY: image-buildah
+image-buildah: sbom
+	@tools/need buildah
+	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; install -D -m 444 /etc/ssl/certs/ca-certificates.crt "$$stage/etc/ssl/certs/ca-certificates.crt"; \
+	mkdir -p "$$stage/src/bin" bin/buildah; cp bin/bff-* bin/melmastoon* "$$stage/src/bin/"; \
+	for name in bff-consumer bff-backoffice melmastoon; do rm -rf "bin/buildah/$$name"; \
+		buildah --storage-driver vfs --root "$$stage/root" --runroot "$$stage/run" bud --quiet --isolation chroot --timestamp 0 --build-context build="$$stage" --build-arg VERSION= --build-arg REVISION= \
+			--target "$$name" -f deploy/Containerfile -t "$$name" . >/dev/null; \
+		buildah --storage-driver vfs --root "$$stage/root" --runroot "$$stage/run" push --quiet "$$name" "oci:bin/buildah/$$name:latest"; \
+		echo "bin/buildah/$$name $$(grep -o 'sha256:[0-9a-f]*' "bin/buildah/$$name/index.json"), $$(du -sm "bin/buildah/$$name" | cut -f1) MB"; done
+
+# Both images in a world: read-only, as their user, without a capability.
+.PHONY: image-run
+image-run: image
+	@tools/need umoci runc bwrap
+	@if [ "$$(id -u)" = 0 ]; then PATH="$$PATH:$(CURDIR)/bin" bin/melmastoon up -- tools/parts/image/run bin/images runc; fi
+	@PATH="$$PATH:$(CURDIR)/bin" bin/melmastoon up -- tools/parts/image/run bin/images bwrap
+
 .PHONY: bench
 bench: need-go ## benchmarks; ratios count, absolute figures do not
 	@dirs="$(call holding,Benchmark)"; if [ -n "$$dirs" ]; then go test -run '^$$' -bench . -benchmem -timeout 60m $$dirs; fi

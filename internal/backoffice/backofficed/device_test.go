@@ -128,7 +128,7 @@ func TestHeartbeatsNamePropertiesOfTheTenant(t *testing.T) {
 	f := newFront(t, frontConfig{})
 	f.employAt("*", "opt_owner", backoffice.Owner)
 	s := f.sender("opt_owner")
-	for property, want := range map[string]string{other: other, foreign: "", bff.NewID(bff.PrefixProperty, f.clock()).String(): ""} {
+	for property, want := range map[string]string{"*": "", other: other, foreign: "", bff.NewID(bff.PrefixProperty, f.clock()).String(): ""} {
 		f.house.change(func(h *houseFake) { h.foreign[property] = want == "" })
 		r := s.request(http.MethodPost, base+"/devices/"+s.device.ID()+"/heartbeat", goodHeartbeat)
 		r.header.Set("X-Property-Id", property)

@@ -164,7 +164,7 @@ func (g *Guard) before(next web.Handler, needs identity.Needs, limit web.Limit) 
 func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs identity.Needs, limit web.Limit) (*backoffice.Visit, error) {
 	ctx, req := r.Context(), web.From(r.Context())
 	now := req.Start
-	sent, err := readHeaders(r)
+	sent, err := readHeaders(r, needs.Property)
 	if err != nil {
 		return nil, err
 	}
@@ -205,9 +205,6 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs identity.Nee
 		}
 		return nil, g.cfg.Access.RefuseRoute(ctx, visit, r.Pattern, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
-	if needs.OwnProperty {
-		sent = &headers{}
-	}
 	if needs.Property || needs.OwnProperty && r.URL.Query().Has("propertyId") {
 		err := g.scope(r, sent, visit)
 		if bff.CodeOf(err) == bff.CodePropertyScopeDenied {
@@ -223,7 +220,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs identity.Nee
 // says that it is its own: that one is counted when iam has said so.
 func (g *Guard) admitProof(w http.ResponseWriter, r *http.Request, limit web.Limit) (*identity.Holder, error) {
 	ctx, req := r.Context(), web.From(r.Context())
-	sent, err := readProofHeaders(r)
+	sent, err := readProofHeaders(r, false)
 	if err != nil {
 		return nil, err
 	}

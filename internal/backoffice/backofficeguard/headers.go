@@ -31,12 +31,12 @@ const (
 )
 
 // readHeaders reads the headers of a request that carries an access token.
-func readHeaders(r *http.Request) (*headers, error) {
+func readHeaders(r *http.Request, ofProperty bool) (*headers, error) {
 	token, err := bearer(r.Header)
 	if err != nil {
 		return nil, err
 	}
-	sent, err := readProofHeaders(r)
+	sent, err := readProofHeaders(r, ofProperty)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,10 @@ func bearer(h http.Header) (string, error) {
 	return token, nil
 }
 
-// readProofHeaders reads the headers of any request, and reports all that is wrong.
-func readProofHeaders(r *http.Request) (*headers, error) {
+// readProofHeaders reads the headers of any request, and reports all that is wrong. The
+// property is looked at only where one is needed: apps send it along with every call, and
+// one that is wrong must not keep an operator from signing out.
+func readProofHeaders(r *http.Request, ofProperty bool) (*headers, error) {
 	var (
 		bad bff.FieldErrors
 		out headers
@@ -87,9 +89,11 @@ func readProofHeaders(r *http.Request) (*headers, error) {
 	if v, given := only(h, "X-Network-Profile", &bad); given {
 		oneOf("X-Network-Profile", v, device.NetworkProfiles(), &bad)
 	}
-	if v, given := only(h, "X-Property-Id", &bad); given {
-		if out.property, err = bff.ParseID(bff.PrefixProperty, v); err != nil {
-			bad.Add("X-Property-Id", bff.FieldFormat)
+	if ofProperty {
+		if v, given := only(h, "X-Property-Id", &bad); given {
+			if out.property, err = bff.ParseID(bff.PrefixProperty, v); err != nil {
+				bad.Add("X-Property-Id", bff.FieldFormat)
+			}
 		}
 	}
 	return &out, bad.Err()

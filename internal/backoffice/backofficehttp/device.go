@@ -156,10 +156,14 @@ func filled(in *web.Input, pairs ...string) {
 }
 
 // standsAt is the property at which a device says it stands; zero without one of the
-// tenant's in the operator's scope, or while that cannot be found out. The guard has
-// read the header's form.
+// tenant's in the operator's scope, or while that cannot be found out. A header that is
+// none is as good as none.
 func (a *API) standsAt(r *http.Request, v *backoffice.Visit) bff.ID {
-	id, err := bff.ParseID(bff.PrefixProperty, r.Header.Get("X-Property-Id"))
+	said := r.Header["X-Property-Id"]
+	if len(said) != 1 {
+		return bff.ID{}
+	}
+	id, err := bff.ParseID(bff.PrefixProperty, said[0])
 	switch {
 	case err != nil || !v.Member.Scope.Covers(id):
 		return bff.ID{}

@@ -3,6 +3,7 @@ package backoffice
 import (
 	"context"
 	"errors"
+	"time"
 
 	"melmastoon.ghasi.io/bff"
 )
@@ -25,13 +26,14 @@ const (
 	PartPreferences  Part = "preferences"
 	PartShortcuts    Part = "shortcuts"
 	PartSyncCursor   Part = "sync-cursor"
+	PartProperties   Part = "properties"
 )
 
 // Parts lists every part.
 func Parts() []Part {
 	return []Part{
 		PartDashboard, PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance,
-		PartAIInbox, PartAlertInbox, PartPreferences, PartShortcuts, PartSyncCursor,
+		PartAIInbox, PartAlertInbox, PartPreferences, PartShortcuts, PartSyncCursor, PartProperties,
 	}
 }
 
@@ -66,4 +68,17 @@ type Invalidator interface {
 // WorkbenchViews lists the parts that are views of the workbench.
 func WorkbenchViews() []Part {
 	return []Part{PartToday, PartArrivals, PartDepartures, PartInHouse, PartHousekeeping, PartMaintenance}
+}
+
+// Listed is what a service lists of a tenant, as far as it is known.
+type Listed[T any] struct {
+	All   T // shared, not to be changed
+	AsOf  time.Time
+	Stale bool // its service could not be asked
+}
+
+// Lists knows what a service lists of tenants.
+type Lists[T any] interface {
+	// List returns all of a tenant's, at the latest when the context ends.
+	List(ctx context.Context, tenant bff.ID) (Listed[T], error)
 }

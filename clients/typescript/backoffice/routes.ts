@@ -40,6 +40,7 @@ export const routes = {
   moveWorkOrder: ['POST', '/maintenance/work-orders/{workOrderId}/{transition}'],
   findPreferences: ['GET', '/preferences'],
   replacePreferences: ['PUT', '/preferences'],
+  listProperties: ['GET', '/properties'],
   checkIn: ['POST', '/reservations/{reservationId}/check-in'],
   checkOut: ['POST', '/reservations/{reservationId}/check-out'],
   session: ['GET', '/session'],

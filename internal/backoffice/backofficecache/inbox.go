@@ -58,9 +58,9 @@ func part(of inbox.Inbox) backoffice.Part {
 	return backoffice.PartAlertInbox
 }
 
-// inboxTags are those of a property's copy. That of all properties is void when one of
+// listTags are those of a property's copy. That of all properties is void when one of
 // theirs is: it has a tag of its own, because theirs all bear the tenant's.
-func inboxTags(p backoffice.Part, tenant, property bff.ID) []string {
+func listTags(p backoffice.Part, tenant, property bff.ID) []string {
 	tags := p.Tags(tenant, property)
 	if property.IsZero() {
 		tags = append(tags, wholeTag(p, tenant))
@@ -94,7 +94,7 @@ func (i *Inboxes) ListInbox(ctx context.Context, of inbox.Inbox, tenant, propert
 		case err != nil:
 			return cache.Fill{}, err
 		}
-		fill := cache.Fill{Tags: inboxTags(part(of), tenant, property), Meta: []byte(fetched.ETag), Value: fetched.Entries}
+		fill := cache.Fill{Tags: listTags(part(of), tenant, property), Meta: []byte(fetched.ETag), Value: fetched.Entries}
 		if fetched.Unchanged && has {
 			entries, err := entriesOf(before)
 			fill.Body, fill.Value = before.Body(), entries

@@ -30,7 +30,7 @@ func (i *Invalidator) Invalidate(ctx context.Context, tenant, property bff.ID, p
 	composed := false
 	for _, p := range parts {
 		tags = append(tags, p.Tag(tenant, property))
-		if p == backoffice.PartAIInbox || p == backoffice.PartAlertInbox {
+		if p == backoffice.PartAIInbox || p == backoffice.PartAlertInbox || p == backoffice.PartProperties {
 			tags = append(tags, wholeTag(p, tenant))
 		}
 		composed = composed || p == backoffice.PartDashboard || slices.Contains(backoffice.WorkbenchViews(), p)

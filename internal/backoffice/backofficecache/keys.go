@@ -33,6 +33,9 @@ func propertyKey(k redis.TenantKeys, property bff.ID) string {
 	return k.Key("property", property.String()).Name()
 }
 
+// listKey names what a service lists of a tenant.
+func listKey(k redis.TenantKeys, noun string) string { return k.Key("list", noun).Name() }
+
 // preferencesKey names an operator's preferences, for one property or for all.
 func preferencesKey(k redis.TenantKeys, o device.PreferencesOwner) string {
 	if o.Property.IsZero() {

@@ -71,6 +71,7 @@ func TestActivityPages(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{instances: 2})
 	f.employ("opt_mirwais", backoffice.GeneralManager)
+	f.employ("opt_karim", backoffice.FrontDesk)
 	f.did("check_in", "denied", "check_out", "charge", "refund")
 	s := f.sender("opt_mirwais")
 	read := func(instance int, query string) (doc activityDoc) {
@@ -108,7 +109,7 @@ func TestActivityPages(t *testing.T) {
 	})
 	all := s.get("/activity?propertyId=" + house).Body.String()
 	if doc := read(0, ""); len(doc.Items) != 5 || doc.NextCursor != "" || doc.Items[1].Resource != nil || doc.Items[0].Resource.ID != "rsv_1" ||
-		!strings.Contains(all, `"latencyMs":12`) || !strings.Contains(all, `"errorCode":"MELMASTOON.BFF.BACKOFFICE.ROLE_DENIED"`) {
+		!strings.Contains(all, `"operatorId":"opt_karim","operatorName":"Somebody"`) || !strings.Contains(all, `"latencyMs":12`) || !strings.Contains(all, `"errorCode":"MELMASTOON.BFF.BACKOFFICE.ROLE_DENIED"`) {
 		t.Errorf("%s", all)
 	}
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,37 @@ func (s *sender) dashboard(instance int, property, media string) map[board.Widge
 // employAt employs an operator for all properties of the tenant.
 func (f *front) employAt(scope string, operator string, roles ...backoffice.Role) {
 	f.staff.set(operator, &backoffice.Member{Roles: roles, Scope: backoffice.ReadPropertyScope([]string{scope}), Flags: map[string]bool{}})
+}
+
+// Operators find the properties that they work for, by name: all of them page by page, the
+// first with their session, which neither waits for property-service nor fails with it.
+func TestPropertiesOfTheScope(t *testing.T) {
+	t.Parallel()
+	f, cold := newFront(t, frontConfig{}), newFront(t, frontConfig{})
+	f.employAt("*", "opt_owner", backoffice.Owner)
+	clerk, owner, stranded := f.sender("opt_parwana"), f.sender("opt_owner"), cold.sender("opt_parwana")
+	cold.house.change(func(h *houseFake) { h.away = errAway })
+	wants := func(w *httptest.ResponseRecorder, parts ...string) {
+		t.Helper()
+		for _, want := range parts {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%d %s\nhas no %s", w.Code, w.Body, want)
+			}
+		}
+	}
+	wants(stranded.get("/properties"), "UPSTREAM_UNAVAILABLE")
+	wants(stranded.get("/session"), `"propertyScope":["`+house+`"],"flags"`, `"degraded":[{"part":"properties","reason":"upstream"}]`)
+	one := `{"propertyId":"` + house + `","name":{"default":"House W","localized":{"fa":"خانه"}}`
+	two := `{"propertyId":"` + other + `","name":{"default":"House X","localized":{"fa":"خانه"}}`
+	place := `,"city":"Kabul","timeZone":"Asia/Kabul"}`
+	wants(clerk.get("/properties"), `{"items":[`+one+place+`],"total":1,"stale":false,"degraded":[]}`)
+	wants(owner.get("/properties?limit=1"), `{"items":[`+one+place+`],"total":2,"nextCursor":"`+house+`",`)
+	wants(owner.get("/properties?cursor="+house), `{"items":[`+two+place+`],"total":2,"stale":false,`)
+	wants(owner.get("/session"), `"properties":[`+one+place+`,`+two+place+`],"propertyCount":2,`, `"degraded":[]`)
+	f.house.change(func(h *houseFake) { h.away = errAway })
+	f.void(backoffice.PartProperties)
+	wants(clerk.get("/properties"), `"stale":true,"asOf":"`, `"degraded":[{"part":"properties","reason":"stale"}]`)
+	wants(clerk.get("/session"), `"properties":[`+one+place+`],"propertyCount":1,`, `"degraded":[{"part":"properties","reason":"stale"}]`)
 }
 
 // Whatever was kept for other roles, each sees its own widgets and no others: in both forms,

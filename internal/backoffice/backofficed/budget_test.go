@@ -36,7 +36,7 @@ import (
 func untimed() map[string]string {
 	return map[string]string{
 		"POST /auth/refresh": "iam, once", "POST /auth/sign-out": "iam, once", "POST /auth/mfa/step-up": "iam, once",
-		"GET /session": "none", "GET /sse/stream": "none", "POST /sse/reauth": "none", "GET /activity": "none",
+		"GET /session": "property, not waited for", "GET /sse/stream": "none", "POST /sse/reauth": "none", "GET /activity": "tenant, not waited for",
 		"POST /devices/{deviceId}/heartbeat": "none", "POST /devices/{deviceId}/offline-hints": "none",
 		"POST /sync/handshake": "sync, once", "GET /sync/cursor": "sync, once", "POST /sync/cursor": "sync, once",
 	}
@@ -187,8 +187,9 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	reader, err2 := backofficecache.NewPreferences(backofficecache.PreferencesConfig{Store: store, Keys: keys, Source: up.Tenant, Copies: kept, Log: log})
 	shortcuts, err3 := backofficecache.NewShortcuts(store, keys, up.Theme)
 	thresholds, err4 := action.ReadThresholds("AFN=100")
+	err6 := openLists(up.Property.ListProperties, up.Tenant.ListNames, store, keys, &cfg)
 	err5 := openBoards(up.House, board.Deadlines{Widget: 450 * time.Millisecond, Whole: 550 * time.Millisecond}, store, keys, &cfg)
-	for _, err := range []error{err1, err2, err3, err4, err5} {
+	for _, err := range []error{err1, err2, err3, err4, err5, err6} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -203,7 +203,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	apiConfig := backofficehttp.Config{
 		Properties: f.house, Access: access, Attestations: sessions, Streams: streams.Streams, IAM: f.iam, Tokens: tokens, Log: log, Metrics: metrics, Namespace: "test",
 		Flags: identity.NewFlags(f), Viewings: board.NewViewings(f.outbox, news), Background: background,
-		Turns:   turns,
+		Turns: turns, Patience: time.Minute,
 		Devices: device.NewDevices(f.devices, nil, news), Sync: syncing, SyncBaseURL: "https://sync.example",
 	}
 	keys := redis.NewKeys(f.prefix, "bff-backoffice")
@@ -219,6 +219,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(err)
 	apiConfig.Calendar = board.NewCalendar(properties, 0)
 	must(openBoards(cmp.Or[board.House](cfg.upstreams, f.house), patient, store, keys, &apiConfig))
+	must(openLists(f.house.ListProperties, f.staff.ListNames, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
 	apiConfig.Locks = lock.NewLocks(lock.LocksConfig{
 		Integration: f.locks, Resources: f.hands, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
@@ -486,6 +487,17 @@ func (l *staffList) FindMember(_ context.Context, _ bff.ID, operator, _ string) 
 		return m, nil
 	}
 	return nil, backoffice.ErrNoMember
+}
+
+// ListNames names the operators.
+func (l *staffList) ListNames(context.Context, bff.ID) (map[string]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := map[string]string{}
+	for id, m := range l.members {
+		names[id] = m.DisplayName
+	}
+	return names, l.err
 }
 
 // outboxFake is the outbox.

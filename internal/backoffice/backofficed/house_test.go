@@ -67,6 +67,18 @@ func (h *houseFake) FindProperty(_ context.Context, _, property bff.ID) (board.P
 	return board.Property{Zone: h.zone}, h.away
 }
 
+// ListProperties lists both houses.
+func (h *houseFake) ListProperties(context.Context, bff.ID) ([]board.Property, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []board.Property
+	for _, id := range []string{house, other} {
+		name := bff.LocalizedString{Default: "House " + id[len(id)-1:], Localized: map[string]string{"fa": "خانه"}}
+		all = append(all, board.Property{ID: bff.MustParseID(bff.PrefixProperty, id), Name: name, City: "Kabul", Zone: h.zone})
+	}
+	return all, h.away
+}
+
 // Read implements board.House.
 func (h *houseFake) Read(ctx context.Context, from board.Source, at board.Place) (board.Reading, error) {
 	h.mu.Lock()

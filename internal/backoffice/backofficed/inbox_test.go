@@ -89,7 +89,7 @@ func TestInboxShowsWhatWasDone(t *testing.T) {
 		t.Errorf("provenance was touched: %s", w.Body)
 	}
 	if want := (map[string]string{
-		"outcome": "accepted", "decidedBy": "opt_parwana", "decidedAt": "2026-11-17T06:01:00.000Z",
+		"outcome": "accepted", "decidedBy": "opt_parwana", "decidedByName": "Somebody", "decidedAt": "2026-11-17T06:01:00.000Z",
 	}); !cmp.Equal(want, doc.Items[1].Decision) {
 		t.Errorf("%v", doc.Items[1].Decision)
 	}

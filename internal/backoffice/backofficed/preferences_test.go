@@ -46,11 +46,11 @@ func readPreferences(t *testing.T, w *httptest.ResponseRecorder) device.Preferen
 	return p
 }
 
-// personalReads are the reads of inboxes, preferences and shortcuts.
+// personalReads are the reads of inboxes, preferences, shortcuts and properties.
 func personalReads() map[string]string {
 	return map[string]string{
 		"suggestions": "/ai/suggestions?propertyId=" + house, "alerts": "/alerts?propertyId=" + house, "preferences": "/preferences",
-		"shortcuts": "/keyboard-shortcuts",
+		"shortcuts": "/keyboard-shortcuts", "properties": "/properties",
 	}
 }
 

@@ -230,6 +230,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := openBoards(upstreams.House, deadlines, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
+	if err := openLists(upstreams.Property.ListProperties, upstreams.Tenant.ListNames, on.store, p.Keys(), &cfg); err != nil {
+		return nil, nil, err
+	}
 	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(on.store), streams.notices)
 	own := personal{
 		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,

@@ -56,9 +56,11 @@ func (a *API) activity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body := activityBody{Items: make([]activityItem, 0, len(page.Items))}
+	body, names := activityBody{Items: make([]activityItem, 0, len(page.Items))}, a.names(r)
 	for i := range page.Items {
-		body.Items = append(body.Items, newActivityItem(&page.Items[i]))
+		item := newActivityItem(&page.Items[i])
+		item.OperatorName = names[item.OperatorID]
+		body.Items = append(body.Items, item)
 	}
 	if page.Next != nil {
 		body.NextCursor = writeActivityCursor(*page.Next, v.Session.Tenant, q)
@@ -85,16 +87,17 @@ type (
 		NextCursor string         `json:"nextCursor,omitempty"`
 	}
 	activityItem struct {
-		ActivityID bff.ID             `json:"activityId"`
-		OccurredAt bff.Timestamp      `json:"occurredAt"`
-		OperatorID string             `json:"operatorId"`
-		DeviceID   string             `json:"deviceId"`
-		Category   string             `json:"category"`
-		Action     string             `json:"action"`
-		Resource   *activityResource  `json:"resource,omitempty"`
-		Outcome    backoffice.Outcome `json:"outcome"`
-		ErrorCode  bff.Code           `json:"errorCode,omitempty"`
-		LatencyMS  int64              `json:"latencyMs,omitempty"`
+		ActivityID   bff.ID             `json:"activityId"`
+		OccurredAt   bff.Timestamp      `json:"occurredAt"`
+		OperatorID   string             `json:"operatorId"`
+		OperatorName string             `json:"operatorName,omitempty"`
+		DeviceID     string             `json:"deviceId"`
+		Category     string             `json:"category"`
+		Action       string             `json:"action"`
+		Resource     *activityResource  `json:"resource,omitempty"`
+		Outcome      backoffice.Outcome `json:"outcome"`
+		ErrorCode    bff.Code           `json:"errorCode,omitempty"`
+		LatencyMS    int64              `json:"latencyMs,omitempty"`
 	}
 	activityResource struct {
 		Kind string `json:"kind,omitempty"`

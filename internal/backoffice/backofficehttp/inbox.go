@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, mark
 		return err
 	}
 	if of == inbox.Suggestions && !a.cfg.Flags.On(backoffice.FeatureAIInbox, v.Member) {
-		return answerInbox(w, r, of, inbox.Page{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
+		return a.answerInbox(w, r, of, inbox.Page{}, []Missing{{Part: MissingSuggestions, Reason: SwitchedOff}})
 	}
 	page, err := a.cfg.Inboxes.List(r.Context(), of, v.Session.Tenant, v.Property, q)
 	if err != nil {
@@ -61,11 +62,15 @@ func (a *API) inbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, mark
 	if page.Unmarked {
 		missing = append(missing, Missing{Part: part, Reason: StoreAway})
 	}
-	return answerInbox(w, r, of, page, missing)
+	return a.answerInbox(w, r, of, page, missing)
 }
 
-func answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, page inbox.Page, missing []Missing) error {
-	body, err := writeInbox(of, page, missing)
+func (a *API) answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox, page inbox.Page, missing []Missing) error {
+	var names map[string]string
+	if slices.ContainsFunc(page.Items, func(i inbox.Item) bool { return len(i.Marks) > 0 }) {
+		names = a.names(r)
+	}
+	body, err := writeInbox(of, page, names, missing)
 	if err != nil {
 		return err
 	}
@@ -82,7 +87,7 @@ type inboxFrame struct {
 }
 
 // writeInbox puts a page together. The entries' own bytes are copied as they are.
-func writeInbox(of inbox.Inbox, page inbox.Page, missing []Missing) ([]byte, error) {
+func writeInbox(of inbox.Inbox, page inbox.Page, names map[string]string, missing []Missing) ([]byte, error) {
 	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
 	if page.Next != nil {
 		frame.NextCursor = writeInboxCursor(*page.Next)
@@ -98,7 +103,7 @@ func writeInbox(of inbox.Inbox, page inbox.Page, missing []Missing) ([]byte, err
 	body := []byte(`{"items":[`)
 	for i := range page.Items {
 		item := &page.Items[i]
-		ours, err := json.Marshal(membersOf(of, item, !page.Unmarked))
+		ours, err := json.Marshal(membersOf(of, item, names, !page.Unmarked))
 		if err != nil {
 			return nil, err
 		}
@@ -124,6 +129,7 @@ type (
 	decision struct {
 		Outcome   inbox.DecisionOutcome `json:"outcome"`
 		DecidedBy string                `json:"decidedBy"`
+		ByName    string                `json:"decidedByName,omitempty"`
 		DecidedAt bff.Timestamp         `json:"decidedAt"`
 	}
 	alertMembers struct {
@@ -133,19 +139,20 @@ type (
 		Acknowledgements *[]acknowledgement `json:"acknowledgements,omitempty"`
 	}
 	acknowledgement struct {
-		By string        `json:"acknowledgedBy"`
-		At bff.Timestamp `json:"acknowledgedAt"`
+		By     string        `json:"acknowledgedBy"`
+		ByName string        `json:"acknowledgedByName,omitempty"`
+		At     bff.Timestamp `json:"acknowledgedAt"`
 	}
 )
 
 // membersOf is what we say of an item. Unless our log is known, nothing is said of
 // acknowledgements: that there are none would be a guess.
-func membersOf(of inbox.Inbox, item *inbox.Item, known bool) any {
+func membersOf(of inbox.Inbox, item *inbox.Item, names map[string]string, known bool) any {
 	if of == inbox.Suggestions {
 		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID}
 		if len(item.Marks) > 0 {
 			mark := item.Marks[0]
-			m.Decision = &decision{mark.Outcome, mark.Operator, bff.At(mark.At)}
+			m.Decision = &decision{mark.Outcome, mark.Operator, names[mark.Operator], bff.At(mark.At)}
 		}
 		return m
 	}
@@ -153,7 +160,7 @@ func membersOf(of inbox.Inbox, item *inbox.Item, known bool) any {
 	if known {
 		marked, list := item.Marked(), []acknowledgement{}
 		for _, mark := range item.Marks {
-			list = append(list, acknowledgement{mark.Operator, bff.At(mark.At)})
+			list = append(list, acknowledgement{mark.Operator, names[mark.Operator], bff.At(mark.At)})
 		}
 		m.Acknowledged, m.Acknowledgements = &marked, &list
 	}

@@ -15,6 +15,7 @@ const (
 	MissingAcknowledgements MissingPart = "acknowledgements"
 	MissingPreferences      MissingPart = "preferences"
 	MissingSuggestions      MissingPart = "suggestions"
+	MissingProperties       MissingPart = "properties"
 )
 
 // MissingReason is why a part is missing.

@@ -81,6 +81,8 @@ const (
 	// inboxBudget leaves the AI orchestrator its 1.2 s, our own log its half second and
 	// a long list a second page.
 	inboxBudget = 4 * time.Second
+	// listBudget leaves property-service several pages.
+	listBudget = 4 * time.Second
 	// activityBudget is more than Postgres may take for a page.
 	activityBudget = 4 * time.Second
 	// preferencesBudget leaves tenant-service its 500 ms and our copy its second;
@@ -116,6 +118,10 @@ func (a *API) Routes() []web.Route {
 		{
 			Pattern: "GET /session", Handle: a.session, Kind: web.PrivateRead, Budget: sessionBudget,
 			Limit: LimitSession, Gate: gateRead, Needs: anyone,
+		},
+		{
+			Pattern: "GET /properties", Handle: a.properties, Kind: web.PrivateRead, Budget: listBudget,
+			Limit: LimitRead, Gate: gateRead, Needs: anyone,
 		},
 		{
 			Pattern: "GET /dashboard", Handle: a.dashboard, Kind: web.PrivateRead, Budget: readBudget,

@@ -36,6 +36,9 @@ type Config struct {
 	IAM          identity.IAM
 	Devices      *device.Devices
 	Properties   board.Properties
+	Hotels       backoffice.Lists[[]board.Property]  // the properties of tenants
+	Names        backoffice.Lists[map[string]string] // of operators, by their ids
+	Patience     time.Duration                       // of answers that can do without a list; a quarter of a second unless said
 	Inboxes      *inbox.Inboxes
 	Clerk        *inbox.Actions
 	Proxy        *action.Proxy

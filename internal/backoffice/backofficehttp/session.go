@@ -17,20 +17,27 @@ type sessionView struct {
 	DisplayName   string                   `json:"displayName"`
 	Roles         []backoffice.Role        `json:"roles"`
 	PropertyScope backoffice.PropertyScope `json:"propertyScope"`
-	Flags         map[string]bool          `json:"flags"`
-	LocaleInfo    *bff.LocaleInfo          `json:"localeInfo"`
-	OpenedAt      bff.Timestamp            `json:"openedAt"`
-	ExpiresAt     bff.Timestamp            `json:"expiresAt"`
-	ServerTime    bff.Timestamp            `json:"serverTime"`
+	// Properties are the first of the scope, PropertyCount how many it has; nil while
+	// property-service cannot be asked.
+	Properties    *[]hotel        `json:"properties,omitempty"`
+	PropertyCount *int            `json:"propertyCount,omitempty"`
+	Flags         map[string]bool `json:"flags"`
+	LocaleInfo    *bff.LocaleInfo `json:"localeInfo"`
+	OpenedAt      bff.Timestamp   `json:"openedAt"`
+	ExpiresAt     bff.Timestamp   `json:"expiresAt"`
+	ServerTime    bff.Timestamp   `json:"serverTime"`
+	Degraded      []Missing       `json:"degraded"`
 }
 
 func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 	v, at := visitOf(r), now(r)
 	s, m := &v.Session, v.Member
 	locale, _ := bff.NegotiateLocale(r.Header.Get("Accept-Language"))
-	return answer(w, http.StatusOK, sessionView{
+	view := sessionView{
 		SessionID: s.ID, TenantID: s.Tenant, OperatorID: s.Operator, DeviceID: s.Device, DisplayName: m.DisplayName,
 		Roles: m.Roles, PropertyScope: m.Scope, Flags: a.cfg.Flags.Of(m), LocaleInfo: locale.Info(),
 		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(identity.SessionLifetime)), ServerTime: bff.At(at),
-	})
+	}
+	a.nameHotels(r, &view)
+	return answer(w, http.StatusOK, view)
 }

@@ -2,6 +2,8 @@ package backofficeupstream
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -88,4 +90,24 @@ func majorUnits(n json.Number, c bff.Currency) (board.Amount, error) {
 func micros(s string) (board.Amount, error) {
 	m, err := bff.ParseMicros(s)
 	return board.AmountOf(m), err
+}
+
+// text is localised text as the platform's services write it: the default is a language.
+type text struct {
+	Default string            `json:"default"`
+	Values  map[string]string `json:"values"`
+}
+
+// localized is what front ends read: the default text itself, and the others. A default
+// that names no value: any is better than none.
+func (t text) localized() bff.LocalizedString {
+	var out bff.LocalizedString
+	for _, locale := range append([]string{t.Default, "en", "fa", "ps"}, slices.Sorted(maps.Keys(t.Values))...) {
+		if out.Default = t.Values[locale]; out.Default != "" {
+			out.Localized = maps.Clone(t.Values)
+			delete(out.Localized, locale)
+			break
+		}
+	}
+	return out
 }

@@ -122,6 +122,14 @@ func listed[T, U any](ctx context.Context, v *visit, route string, query url.Val
 	return pages(v, query, func(q url.Values, out any) error { return v.get(ctx, route, q, out) }, say)
 }
 
+// ofList reads what a service lists of a tenant, at most maxPages of it.
+func ofList[T, U any](ctx context.Context, c *upstream.Client, route string, tenant bff.ID, say func(*T) (U, error)) ([]U, error) {
+	all, err := pages(new(visit), url.Values{}, func(q url.Values, out any) error {
+		return c.Get(ctx, route, upstream.Path(route, tenant.String()), q, out, ofTenant(tenant))
+	}, say)
+	return all, failed(err)
+}
+
 // same is for items that are written as we have them.
 func same[T any](t *T) (T, error) { return *t, nil }
 

@@ -3,9 +3,11 @@ package backofficeupstream
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +117,15 @@ func TestEverySource(t *testing.T) {
 		found, err := p.up.Property.FindProperty(t.Context(), owner, p.at.Property)
 		if want && (err != nil || found.Zone.IsZero()) || !want && bff.CodeOf(err) != bff.CodeResourceNotFound {
 			t.Errorf("%s finds the property: %+v, %v", owner, found, err)
+		}
+		hotels, err1 := p.up.Property.ListProperties(t.Context(), owner)
+		names, err2 := p.up.Tenant.ListNames(t.Context(), owner)
+		listed := slices.IndexFunc(hotels, func(h board.Property) bool { return h.ID == p.at.Property })
+		if err1 != nil || err2 != nil || (listed >= 0) != want || len(names) < 8 || slices.Contains(slices.Collect(maps.Values(names)), "") {
+			t.Errorf("%s lists %+v, %v, and %v, %v", owner, hotels, err1, names, err2)
+		}
+		if want && (hotels[listed].City == "" || hotels[listed].Zone.Name() != p.at.TimeZone || hotels[listed].Name.Localized["fa"] == "") {
+			t.Errorf("%+v", hotels[listed])
 		}
 	}
 }

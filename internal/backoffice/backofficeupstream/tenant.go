@@ -61,6 +61,20 @@ func (t *Tenant) FindMember(ctx context.Context, tenant bff.ID, operator, _ stri
 	}, nil
 }
 
+// ListNames returns the names of a tenant's operators, by their ids.
+func (t *Tenant) ListNames(ctx context.Context, tenant bff.ID) (map[string]string, error) {
+	type operator struct {
+		ID   string `json:"operatorId" upstream:"required"`
+		Name string `json:"displayName"`
+	}
+	names := map[string]string{}
+	_, err := ofList(ctx, t.client, "/api/v1/tenants/{tenantId}/operators", tenant, func(o *operator) (struct{}, error) {
+		names[o.ID] = o.Name
+		return struct{}{}, nil
+	})
+	return names, err
+}
+
 const preferencesRoute = "/api/v1/tenants/{tenantId}/operators/{operatorId}/preferences"
 
 // FetchPreferences returns an operator's preferences.

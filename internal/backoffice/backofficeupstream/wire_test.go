@@ -1,6 +1,7 @@
 package backofficeupstream
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -365,6 +366,29 @@ func TestFindProperty(t *testing.T) {
 		if code != bff.CodeUpstreamUnavailable { // which is asked twice
 			w.sent(t, backoffice.UpstreamProperty, wireTenant, "", "GET http://property/api/v1/properties/"+wireProperty.String())
 		}
+	}
+}
+
+// A tenant's properties are listed by their ids, and none of another tenant's. A name has a
+// default whatever property-service calls it; a zone that is not known is not made up.
+func TestListProperties(t *testing.T) {
+	t.Parallel()
+	row := func(last, rest string) string {
+		return `{"propertyId":"ppt_01JXG9KMGRC638MD0V7C0ZPD0` + last + `","tenantId":"` + wireTenant.String() + `"` + rest + `}`
+	}
+	u, w := newWire(t, `200 {"asOf":"2026-11-17T06:00:00Z","nextCursor":"c1","items":[`+row("Z", `,"name":{"default":"de","values":{"ps":"کور","fa":"خانه"}}`)+`,
+		{"propertyId":"ppt_01JXG9KMGRC638MD0V7C0ZPD0V","tenantId":"tnt_01HCCAJ930Q3Y811AXYN4D8YR9"},`+strings.Replace(row("Y", ""), "ppt_", "x", 1)+`]}`,
+		`200 {"asOf":"2026-11-17T06:00:00Z","items":[`+row("W", `,"name":{"default":"en","values":{"en":"House"}},"address":{"city":"Kabul","country":"AF"}`)+`]}`)
+	got, err := u.Property.ListProperties(t.Context(), wireTenant)
+	text, err2 := json.Marshal(got)
+	want := `[{"id":"ppt_01JXG9KMGRC638MD0V7C0ZPD0W","name":{"default":"House"},"city":"Kabul","zone":"country Asia/Kabul"},` +
+		`{"id":"ppt_01JXG9KMGRC638MD0V7C0ZPD0Z","name":{"default":"خانه","localized":{"ps":"کور"}},"city":"","zone":""}]`
+	if err != nil || err2 != nil || string(text) != want || len(w.calls) != 2 {
+		t.Errorf("%s, %v %v, %v", text, err, err2, w.calls)
+	}
+	u, _ = newWire(t, `404 {}`)
+	if _, err := u.Property.ListProperties(t.Context(), wireTenant); bff.CodeOf(err) != bff.CodeUpstreamUnavailable {
+		t.Errorf("no list: %v", err)
 	}
 }
 

@@ -72,6 +72,14 @@ func (z *Zone) UnmarshalText(b []byte) error {
 	return err
 }
 
+// Name is the zone's of IANA; empty if it is unknown.
+func (z Zone) Name() string {
+	if z.IsZero() {
+		return ""
+	}
+	return z.location.String()
+}
+
 // IsZero reports whether the zone is unknown.
 func (z Zone) IsZero() bool { return z.location == nil }
 
@@ -147,7 +155,10 @@ var zoneOfCountry = map[string]string{
 
 // Property is a hotel of a tenant, as property-service has it.
 type Property struct {
-	Zone Zone `json:"zone"` // zero: it cannot be told
+	ID   bff.ID              `json:"id,omitzero"`
+	Name bff.LocalizedString `json:"name"`
+	City string              `json:"city"`
+	Zone Zone                `json:"zone"` // zero: it cannot be told
 }
 
 // Properties knows the properties of tenants.

@@ -209,7 +209,7 @@ func inboxReactions() []Reaction {
 // propertyReactions: what a property is and looks like.
 func propertyReactions() []Reaction {
 	return []Reaction{
-		{Topic: "melmastoon.property.lifecycle.v1", Parts: parts(backoffice.WorkbenchViews()...)},
+		{Topic: "melmastoon.property.lifecycle.v1", Parts: parts(append(backoffice.WorkbenchViews(), backoffice.PartProperties)...)},
 		{Topic: "melmastoon.property.rooms.v1", Parts: parts(backoffice.WorkbenchViews()...)},
 		{
 			Topic: "melmastoon.theme.events", Parts: parts(), Channel: backoffice.ChannelDashboard, Type: "theme.changed",

@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // member returns what an operator is at a tenant, or nil.
 func (s *Sim) member(tenantID, operatorID string) *operator {
@@ -14,6 +18,28 @@ func (s *Sim) member(tenantID, operatorID string) *operator {
 		return o
 	}
 	return t.operator[operatorID]
+}
+
+// staffOf lists the operators of a tenant by their ids, those that joined since as well.
+func (s *Sim) staffOf(t *tenant) []Operator {
+	ids := map[string]bool{}
+	for id := range t.operator {
+		ids[id] = true
+	}
+	s.state.mu.RLock()
+	for key := range s.state.members {
+		if id, ok := strings.CutPrefix(key, t.id); ok {
+			ids[id] = true
+		}
+	}
+	s.state.mu.RUnlock()
+	out := []Operator{}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if o := s.member(t.id, id); o != nil {
+			out = append(out, Operator{o.id, o.roles, o.propertyScope, o.displayName})
+		}
+	}
+	return out
 }
 
 // memberships lists the tenants that an operator works for.

@@ -26,7 +26,7 @@ type Property struct {
 
 // Address is where the house stands.
 type Address struct {
-	Line    string `json:"line"`
+	Line    string `json:"line,omitempty"`
 	City    string `json:"city"`
 	Region  string `json:"region"`
 	Country string `json:"country"`
@@ -78,7 +78,38 @@ func (s *Sim) propertyRoutes() {
 		}
 		return s.describe(p, c.base), nil
 	})
+	s.handle("property", "GET /api/v1/tenants/{tenantId}/properties", func(c *call) (any, error) {
+		t, err := s.tenant(c)
+		if err != nil {
+			return nil, err
+		}
+		items := make([]PropertySummary, 0, len(t.properties))
+		for _, p := range t.properties {
+			at := Address{City: p.city.names.En, Region: p.city.region.En, Country: p.country.code}
+			items = append(items, PropertySummary{p.id, t.id, p.names.text(), at, p.country.zone.String()})
+		}
+		return ofTenantList(s, c, t, items)
+	})
 	s.mux.HandleFunc("GET /media/{owner}/{file}", s.media)
+}
+
+// PropertySummary is a house in the list of its tenant's.
+type PropertySummary struct {
+	PropertyID string  `json:"propertyId"`
+	TenantID   string  `json:"tenantId"`
+	Name       Text    `json:"name"`
+	Address    Address `json:"address"`
+	TimeZone   string  `json:"timeZone"`
+}
+
+// ofTenantList is a page of what a tenant has, for callers that ask for that tenant.
+func ofTenantList[T any](s *Sim, c *call, t *tenant, items []T) (any, error) {
+	if err := c.ofTenant(t); err != nil {
+		return nil, err
+	}
+	out, err := pageOf(s, c, nil, 0, items)
+	out.TenantID, out.Date = t.id, nil
+	return out, err
 }
 
 func (s *Sim) describe(p *property, base string) Property {

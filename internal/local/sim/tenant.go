@@ -70,6 +70,13 @@ func (s *Sim) tenantRoutes() {
 		}
 		return Operator{o.id, o.roles, o.propertyScope, o.displayName}, nil
 	})
+	s.handle("tenant", "GET /api/v1/tenants/{tenantId}/operators", func(c *call) (any, error) {
+		t, err := s.tenant(c)
+		if err != nil {
+			return nil, err
+		}
+		return ofTenantList(s, c, t, s.staffOf(t))
+	})
 	s.handle("tenant", "GET /api/v1/operators/{operatorId}/memberships", func(c *call) (any, error) {
 		id := c.PathValue("operatorId")
 		list := s.memberships(id)

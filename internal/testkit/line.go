@@ -52,6 +52,13 @@ func NewLine(t testing.TB, server string) *Line {
 	return l
 }
 
+// Lead has connections from now on go to another host and port.
+func (l *Line) Lead(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
+}
+
 // Hang lets nothing more through.
 func (l *Line) Hang() {
 	l.mu.Lock()
@@ -80,7 +87,10 @@ func (l *Line) passes() bool {
 }
 
 func (l *Line) join(in net.Conn) {
-	out, err := net.Dial("tcp", l.target) //nolint:noctx // ends with either side
+	l.mu.Lock()
+	target := l.target
+	l.mu.Unlock()
+	out, err := net.Dial("tcp", target) //nolint:noctx // ends with either side
 	if err != nil {
 		_ = in.Close()
 		return

@@ -1,7 +1,6 @@
 package backofficed
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -53,7 +52,9 @@ func TestDeviceSync(t *testing.T) {
 	}
 	t.Cleanup(super.Close)
 
-	beat := desk.Call{Method: http.MethodPost, Path: "/devices/" + d.Device().ID() + "/heartbeat", Body: json.RawMessage(goodHeartbeat)}
+	beat := desk.Call{Method: http.MethodPost, Path: "/devices/" + d.Device().ID() + "/heartbeat", Body: map[string]any{
+		"appVersion": "2.4.0", "appPlatform": "win32", "networkProfile": "good", "installerChannel": "stable", "pendingHintCount": 0, "lastPullCursor": "0",
+	}}
 	if a := s.settled(d, beat); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}

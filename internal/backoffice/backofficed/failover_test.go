@@ -1,79 +1,24 @@
 package backofficed
 
 import (
-	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"melmastoon.ghasi.io/bff/internal/desk"
-	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
-
-// balancer is one address in front of instances: connections go to the one that is
-// chosen when they are made.
-type balancer struct {
-	url    string
-	target atomic.Pointer[string]
-}
-
-func newBalancer(t *testing.T) *balancer {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{url: "http://" + ln.Addr().String()}
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return // closed
-			}
-			open.Go(func() { b.join(in) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		open.Wait()
-	})
-	return b
-}
-
-func (b *balancer) join(in net.Conn) {
-	defer func() { _ = in.Close() }()
-	out, err := net.Dial("tcp", *b.target.Load()) //nolint:noctx // ends with either side
-	if err != nil {
-		return
-	}
-	var way sync.WaitGroup
-	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-		way.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1]) // ends with either side
-			_ = in.Close()
-			_ = out.Close()
-		})
-	}
-	way.Wait()
-}
-
-func (b *balancer) to(p *platform.Process) { b.target.Store(&p.Public) }
 
 // The process that holds a device's stream is killed. The device resumes at the other
 // one, is told what happened meanwhile, and no gap is named.
 func TestKilledInstanceLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := &staff{t: t, World: testkit.NewWorld(t, nil)}
-	front := newBalancer(t)
-	settings := map[string]string{"BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_PUBLIC_URLS": front.url}
+	front := testkit.NewLine(t, "http://127.0.0.1:1") // until there is an instance
+	settings := map[string]string{"BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_PUBLIC_URLS": front.URL}
 	one, two := s.Start("bff-backoffice", settings), s.Start("bff-backoffice", settings)
-	front.to(one)
-	d, err := desk.New(desk.Config{BackofficeURL: front.url, IAMURL: s.SimURL + "/iam", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	front.Lead(one.Public)
+	d, err := desk.New(desk.Config{BackofficeURL: front.URL, IAMURL: s.SimURL + "/iam", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +35,7 @@ func TestKilledInstanceLosesNothing(t *testing.T) {
 	s.await(heard, "alerts", `"alert.raised"`, `"info"`)
 
 	one.Kill()
-	front.to(two)
+	front.Lead(two.Public)
 	raise("warning")
 	raise("critical")
 	seen := map[string]bool{}

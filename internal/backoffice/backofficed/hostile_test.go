@@ -268,8 +268,7 @@ func (h *hostility) badOperator(ctx context.Context, wg *sync.WaitGroup, who des
 
 // badTenant has all operators of a tenant ask for whatever is dear, as often as limits allow.
 func (h *hostility) badTenant(ctx context.Context, wg *sync.WaitGroup, operators []desk.Operator) {
-	paths := slices.Sorted(maps.Values(boards()))
-	paths = append(paths, "/alerts", "/ai/suggestions", "/dashboard")
+	paths := append(boards(), "/alerts", "/ai/suggestions")
 	for i, d := range h.desksOf(tenantDesks(), 4, 4) {
 		who := operators[i%len(operators)]
 		wg.Go(func() {

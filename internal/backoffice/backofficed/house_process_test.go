@@ -16,6 +16,18 @@ import (
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
+// boards are the paths of dashboard and workbench.
+func boards() []string {
+	return []string{"/dashboard", "/today", "/arrivals", "/departures", "/in-house", "/housekeeping/board", "/maintenance/board"}
+}
+
+// widgetLine is a widget in either form of a dashboard.
+type widgetLine struct {
+	WidgetID            board.WidgetID
+	Status              board.WidgetStatus
+	Shell, End, Partial bool
+}
+
 // sim calls the simulator.
 func (s *staff) sim(method, path, body string, header http.Header) {
 	s.t.Helper()
@@ -104,7 +116,7 @@ func TestFrontDesk(t *testing.T) {
 			s.viewed(d, path+of)
 		}
 	}
-	s.patiently(d, http.StatusNotFound, "/today?propertyId="+foreign)
+	s.patiently(d, http.StatusNotFound, "/today?propertyId=ppt_01JXG9KMGRC638MD0V7C0ZPD0Y")
 	s.inboxesApart(d, of)
 }
 

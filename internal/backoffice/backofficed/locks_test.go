@@ -86,7 +86,7 @@ func TestSlowVendorHoldsUpNoOtherTenant(t *testing.T) {
 		if _, err := super.Exec(ctx, `INSERT INTO bff_backoffice.lock_action_proxy_audit (id, tenant_id, property_id, operator_id, device_id, reservation_id, action, vendor,
 				occurred_at, attempted_at, outcome, error_code, upstream_request_id, upstream_latency_ms)
 			SELECT gen_random_uuid(), $1, gen_random_uuid(), 'opt_1', $4, $5, 'issue', 'unknown', $2, $2, 'failure', 'LOCK_OUTCOME_UNKNOWN', gen_random_uuid()::text, 0 FROM generate_series(1, $3)`,
-			tenant.UUID(), now.Add(-time.Minute-time.Duration(n)*time.Second), n, bff.NewID(bff.PrefixDevice, now).String(), reservation); err != nil {
+			tenant.UUID(), now.Add(-time.Minute-time.Duration(n)*time.Second), n, bff.NewID(bff.PrefixDevice, now).String(), "rsv_01JXG9KMGRC638MD0V7C0ZPD0W"); err != nil {
 			t.Fatal(err)
 		}
 	}

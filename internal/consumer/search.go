@@ -87,7 +87,7 @@ type PriceRange struct {
 // a new one is added with omitempty, so that queries without it keep their names.
 // It also needs readFilters in consumerhttp, filterKeys (telemetry), a member in
 // OpenAPI, the simulator's Filters and docs/upstreams.md; TestFilters in
-// consumerhttp and TestFiltersNarrow in consumerd fail where one is missing.
+// consumerhttp fails where one is missing.
 type Filters struct {
 	PriceRange              *PriceRange `json:"priceRange,omitempty"`
 	Amenities               []string    `json:"amenities,omitempty"`

@@ -68,7 +68,8 @@ async function call(method, path, body, headers) {
     init.headers['Content-Type'] = 'application/json';
   }
   try {
-    const response = await fetch(base + path, init);
+    let response;
+    do response = await fetch(base + path, init); while (response.status === 503 || response.status === 504); // a busy machine
     const text = await response.text();
     return {status: response.status, body: text ? JSON.parse(text) : null, headers: Object.fromEntries(response.headers)};
   } catch (e) {

@@ -22,12 +22,14 @@ import (
 
 // TestAlertsSpeakOfMetrics holds the rules to what a process reports before it has
 // had a visitor: a metric that appears with its first failure makes a rule miss that
-// failure. Those that depend on labels of a request or a fault are named here.
+// failure. Those that depend on labels of a request or a fault are named here. After a
+// visit the process reports all that the specification names.
 func TestAlertsSpeakOfMetrics(t *testing.T) {
 	t.Parallel()
 	later := []string{"request_total", "request_duration_seconds_bucket", "request_duration_seconds_count", "errors_total", "outbox_topic_down"}
 	w := testkit.NewWorld(t, nil)
-	figures := figuresOf(t, w.Start("bff-consumer", nil))
+	p := w.Start("bff-consumer", nil)
+	figures := figuresOf(t, p)
 	if !strings.Contains(figures, "\nbff_consumer_outbox_depth 0") || !strings.Contains(figures, "\nbff_consumer_outbox_leader 1") {
 		t.Errorf("figures:\n%s", figures)
 	}
@@ -63,6 +65,7 @@ func TestAlertsSpeakOfMetrics(t *testing.T) {
 	if len(checked) < 20 {
 		t.Errorf("only %d figures in the rules", len(checked))
 	}
+	checkSpecified(t, w, p)
 }
 
 // figuresOf reads the metrics of a process, once it leads the outbox.
@@ -89,13 +92,11 @@ func figuresOf(t *testing.T, p *platform.Process) (figures string) {
 	return figures
 }
 
-// TestFiguresOfTheSpecification: a process that a guest has visited reports all
-// that the specification names.
-func TestFiguresOfTheSpecification(t *testing.T) {
-	t.Parallel()
+// checkSpecified: a process that a guest has visited reports all that the
+// specification names.
+func checkSpecified(t *testing.T, w *testkit.World, p *platform.Process) {
+	t.Helper()
 	ctx := testkit.Context(t)
-	w := testkit.NewWorld(t, nil)
-	p := w.Start("bff-consumer", nil)
 	v := &visitor{base: "http://" + p.Public}
 	for path, want := range map[string]int{
 		"/hotels/" + w.Sim.Catalog().Properties[0].PropertyID: http.StatusOK, "/hotels/nonsense": http.StatusBadRequest,

@@ -17,7 +17,9 @@ const phonePage = `<!doctype html><meta charset="utf-8"><script>
 (async () => {
   const base = 'http://%s/bff/consumer/v1';
   const call = async (method, path, body, headers) => {
-    const answer = await fetch(base + path, {method, credentials: 'include', body: body && JSON.stringify(body), headers: {...(body && {'Content-Type': 'application/json'}), ...headers}});
+    let answer;
+    do answer = await fetch(base + path, {method, credentials: 'include', body: body && JSON.stringify(body), headers: {...(body && {'Content-Type': 'application/json'}), ...headers}});
+    while (answer.status === 503 || answer.status === 504); // a busy machine
     return {status: answer.status, body: await answer.json().catch(() => null)};
   };
   const key = () => ({'Idempotency-Key': [...crypto.getRandomValues(new Uint8Array(16))].map(b => b.toString(16).padStart(2, '0')).join('')});

@@ -29,7 +29,7 @@ func TestMutationsBehindPgBouncer(t *testing.T) {
 	p := w.Start("bff-consumer", settings)
 	contract := testkit.Contract(t)
 
-	const guests = 6
+	const guests = 3
 	t.Run("guests", func(t *testing.T) {
 		for n := range guests {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
 
-	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/consumer/telemetry"
 	"melmastoon.ghasi.io/bff/internal/local/platform"
-	"melmastoon.ghasi.io/bff/internal/local/sim"
-	"melmastoon.ghasi.io/bff/internal/pubsub"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -146,242 +141,6 @@ func TestTelemetryArrives(t *testing.T) {
 		if strings.Contains(e.raw, "secret") {
 			t.Errorf("what a guest typed left: %s", e.raw)
 		}
-	}
-}
-
-// TestNoConsentNoEvent: a guest who does not agree is answered like every other,
-// and nothing is kept.
-func TestNoConsentNoEvent(t *testing.T) {
-	t.Parallel()
-	w := testkit.NewWorld(t, nil)
-	events := listen(t, w)
-	p := w.Start("bff-consumer", everything)
-	hotel := w.Sim.Catalog().Properties[0]
-	visit := func(v *visitor) {
-		t.Helper()
-		v.ask(t, http.StatusOK, "POST", "/search", kabul())
-		for _, r := range reports(hotel) {
-			var got struct {
-				Accepted bool
-				ID       string
-			}
-			a := v.ask(t, http.StatusAccepted, "POST", r.path, r.body)
-			if err := json.Unmarshal(a.body, &got); err != nil || !got.Accepted || got.ID == "" {
-				t.Errorf("%s answers %s", r.path, a.body)
-			}
-		}
-		v.ask(t, http.StatusCreated, "POST", "/handoff", handoffTo(hotel.PropertyID, hotel.TenantID), map[string]string{"Idempotency-Key": rand.Text()})
-	}
-	of := func(v *visitor) int {
-		t.Helper()
-		return rows(t, w.PostgresURL, `SELECT count(*) FROM bff_consumer.outbox WHERE ordering_key = $1`, v.cookie)
-	}
-	var silent []string
-	for _, h := range []string{"DNT", "Sec-GPC"} {
-		v := &visitor{base: "http://" + p.Public, header: map[string]string{h: "1"}}
-		visit(v)
-		v.header = nil // the first contact counts
-		visit(v)
-		if n := of(v); n != 0 {
-			t.Errorf("%s: %d events are kept", h, n)
-		}
-		silent = append(silent, v.cookie)
-	}
-	v := &visitor{base: "http://" + p.Public}
-	v.ask(t, http.StatusOK, "GET", "/session", nil)
-	events.of(consumer.SubjectSessionStarted, v.cookie)
-	v.ask(t, http.StatusOK, "POST", "/session/consent", map[string]bool{"telemetry": false})
-	before := of(v)
-	visit(v)
-	if n := of(v); n != before {
-		t.Errorf("%d events are kept after consent was withdrawn", n-before)
-	}
-	// One who agrees comes last: when they are heard, the others would have been.
-	last := &visitor{base: "http://" + p.Public}
-	last.ask(t, http.StatusOK, "GET", "/session", nil)
-	visit(last)
-	events.of(consumer.SubjectHandoffInitiated, last.cookie)
-	for _, e := range events.all() {
-		if slices.Contains(silent, e.session()) {
-			t.Errorf("an event of a guest who asked not to be tracked: %s", e.raw)
-		}
-	}
-}
-
-// TestTelemetryNamesEveryBadField sends much that is wrong at once.
-func TestTelemetryNamesEveryBadField(t *testing.T) {
-	t.Parallel()
-	w := testkit.NewWorld(t, nil)
-	p := w.Start("bff-consumer", nil)
-	v := &visitor{base: "http://" + p.Public}
-	many := map[string]any{}
-	for i := range 17 {
-		many[fmt.Sprintf("k%d", i)] = i
-	}
-	for _, tc := range []struct {
-		path, body string
-		want       []string
-	}{
-		{"click", `{}`, []string{"kind", "tenantId", "propertyId"}},
-		{
-			"click", `{"kind":"nothing","tenantId":"x","propertyId":7,"searchSessionId":"gms_1","position":0,"page":1.5,"sortKey":"best"}`,
-			[]string{"kind", "tenantId", "propertyId", "searchSessionId", "position", "page", "sortKey"},
-		},
-		{"page-view", `{"referer":"javascript:alert(1)","tenantId":[]}`, []string{"path", "referer", "tenantId"}},
-		{"page-view", `{"path":"search"}`, []string{"path"}},
-		{"page-view", `{"path":"//elsewhere.example/x"}`, []string{"path"}},
-		{"page-view", `{"path":"/users/somebody@example.com"}`, []string{"path"}},
-		{"page-view", `{"path":"/users/somebody%40example.com"}`, []string{"path"}},
-		{"page-view", `{"path":"` + strings.Repeat("/a", 300) + `"}`, []string{"path"}},
-		{
-			"funnel", `{"step":"paid","metadata":{"mail":"a@b.example","list":[1],"null":null,"big":1e300,"long":"` + strings.Repeat("x", 65) + `"}}`,
-			[]string{"step", "metadata.mail", "metadata.list", "metadata.null", "metadata.big", "metadata.long"},
-		},
-		{"funnel", `{"step":"map.opened","metadata":{"white space":1}}`, []string{"metadata"}},
-		{"funnel", `{"step":"map.opened","metadata":[]}`, []string{"metadata"}},
-	} {
-		a := v.ask(t, http.StatusBadRequest, "POST", "/telemetry/"+tc.path, tc.body)
-		var doc struct {
-			Error struct{ Errors []struct{ Field string } }
-		}
-		if err := json.Unmarshal(a.body, &doc); err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]bool{}
-		for _, f := range doc.Error.Errors {
-			got[f.Field] = true
-		}
-		want := slices.Sorted(slices.Values(tc.want))
-		if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
-			t.Errorf("%s %s: refused %v, want %v", tc.path, tc.body, names, want)
-		}
-	}
-	v.ask(t, http.StatusBadRequest, "POST", "/telemetry/funnel", map[string]any{"step": "map.opened", "metadata": many})
-	v.ask(t, http.StatusRequestEntityTooLarge, "POST", "/telemetry/funnel", `{"x":"`+strings.Repeat("x", 5000)+`"}`)
-}
-
-// TestTelemetryWithoutPostgres: no promise without a commit.
-func TestTelemetryWithoutPostgres(t *testing.T) {
-	t.Parallel()
-	server := testkit.NewPostgres(t, true)
-	w := testkit.NewWorld(t, func(p *platform.Places) { p.PostgresURL = server.URL() })
-	events := listen(t, w)
-	p := w.Start("bff-consumer", nil)
-	v := &visitor{base: "http://" + p.Public}
-	v.ask(t, http.StatusOK, "GET", "/session", nil)
-	v.ask(t, http.StatusAccepted, "POST", "/telemetry/page-view", map[string]any{"path": "/before"})
-	if err := server.Stop(testkit.Context(t)); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range reports(w.Sim.Catalog().Properties[0]) {
-		if a := v.ask(t, http.StatusServiceUnavailable, "POST", r.path, r.body); a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After", r.path)
-		}
-	}
-	v.ask(t, http.StatusOK, "POST", "/search", kabul()) // reads go on
-	if err := server.Start(testkit.Context(t)); err != nil {
-		t.Fatal(err)
-	}
-	var id string
-	ctx := testkit.Context(t)
-	for id == "" { // the pool finds its way back
-		a, err := v.try(ctx, "POST", "/telemetry/page-view", nil, map[string]any{"path": "/after"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.status == http.StatusAccepted {
-			id = a.field("id")
-		}
-	}
-	events.await("view after the outage", func(r received) bool { return r.Payload["id"] == id })
-	events.await("view before the outage", func(r received) bool { return r.Payload["path"] == "/before" })
-}
-
-// TestSuspensionReachesOtherProcesses suspends a tenant by one message, which
-// one of two processes receives: both stop showing its hotels at once, out of
-// their caches too.
-func TestSuspensionReachesOtherProcesses(t *testing.T) {
-	t.Parallel()
-	ctx := testkit.Context(t)
-	w := testkit.NewWorld(t, nil)
-	var visitors []*visitor
-	for range 2 {
-		p := w.Start("bff-consumer", patient())
-		visitors = append(visitors, &visitor{base: "http://" + p.Public})
-	}
-	shown := func(v *visitor, adults int) []string {
-		t.Helper()
-		var res struct{ Results []struct{ TenantID string } }
-		q := kabul()
-		q["occupancy"] = map[string]int{"adults": adults, "rooms": 1}
-		if err := json.Unmarshal(v.ask(t, http.StatusOK, "POST", "/search", q).body, &res); err != nil {
-			t.Fatal(err)
-		}
-		var tenants []string
-		for _, r := range res.Results {
-			tenants = append(tenants, r.TenantID)
-		}
-		return tenants
-	}
-	tenant := shown(visitors[0], 2)[0]
-	if !slices.Contains(shown(visitors[1], 2), tenant) {
-		t.Fatal("the two processes show different hotels")
-	}
-	client, err := pubsub.Open(ctx, pubsub.Config{ProjectID: w.PubSubProject, EmulatorHost: w.PubSubHost})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	send := func(topic string) {
-		t.Helper()
-		if topic == "melmastoon.tenant.suspended.v1" {
-			w.Sim.SuspendTenant(tenant)
-		} else {
-			w.Sim.ReinstateTenant(tenant)
-		}
-		data := fmt.Appendf(nil, `{"envelope":{"eventId":%q,"subject":%q,"occurredAt":%q},"payload":{"tenantId":%q,"reason":"test"}}`,
-			bff.NewID(bff.PrefixEvent, time.Now()), topic, bff.At(time.Now()), tenant)
-		if err := client.EnsureTopics(ctx, topic); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.Publish(ctx, []pubsub.Message{{Topic: topic, Data: data}})[0]; err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, step := range []struct {
-		topic  string
-		want   bool
-		adults int // another party is another search: not one that was answered before
-	}{
-		{"melmastoon.tenant.suspended.v1", false, 2},
-		{"melmastoon.tenant.reactivated.v1", true, 1},
-		{"melmastoon.tenant.suspended.v1", false, 1},
-	} {
-		began := time.Now()
-		send(step.topic)
-		for i, v := range visitors {
-			for slices.Contains(shown(v, step.adults), tenant) != step.want {
-				if ctx.Err() != nil {
-					t.Fatalf("%s did not reach process %d", step.topic, i)
-				}
-				if step.want {
-					step.adults++ // what was composed without it lives for a minute
-				}
-			}
-			t.Logf("%s reached process %d after %s", step.topic, i, time.Since(began).Round(time.Millisecond))
-		}
-	}
-	hotel := w.Sim.Catalog().Properties[slices.IndexFunc(w.Sim.Catalog().Properties, func(p sim.CatalogProperty) bool { return p.TenantID == tenant })]
-	for i, v := range visitors {
-		a := v.ask(t, http.StatusForbidden, "POST", "/handoff", handoffTo(hotel.PropertyID, tenant), map[string]string{"Idempotency-Key": fmt.Sprint(i)})
-		if !bytes.Contains(a.body, []byte("TENANT_SUSPENDED")) {
-			t.Errorf("hand-off to a suspended tenant: %s", a.body)
-		}
-	}
-	// One that starts later knows from the table.
-	late := w.Start("bff-consumer", nil)
-	if slices.Contains(shown(&visitor{base: "http://" + late.Public}, 2), tenant) {
-		t.Error("a process that started later shows the suspended tenant")
 	}
 }
 
@@ -508,10 +267,8 @@ func dumpPostgres(t *testing.T, url string) string {
 	return all.String()
 }
 
-// dumpRedis writes out every key of the server with its value.
-func dumpRedis(t *testing.T, url string) string {
+func redisClient(t testing.TB, url string) rueidis.Client {
 	t.Helper()
-	ctx := testkit.Context(t)
 	opt, err := rueidis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
@@ -521,7 +278,15 @@ func dumpRedis(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
+	return c
+}
+
+// dumpRedis writes out every key of the server with its value.
+func dumpRedis(t *testing.T, url string) string {
+	t.Helper()
+	ctx := testkit.Context(t)
+	c := redisClient(t, url)
 	keys, err := c.Do(ctx, c.B().Keys().Pattern("*").Build()).AsStrSlice()
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("%d keys, %v", len(keys), err)

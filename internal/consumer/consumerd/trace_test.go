@@ -117,9 +117,9 @@ func attributeOf(s *tracepb.Span, key string) string {
 }
 
 // exporting are the settings of a process that sends its spans to a collector.
-func exporting(c *otlpCollector, share string) map[string]string {
+func exporting(c *otlpCollector) map[string]string {
 	settings := map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "20", "MELMASTOON_TRACE_SAMPLING": share,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "20", "MELMASTOON_TRACE_SAMPLING": "1",
 		"MELMASTOON_DRAIN_DELAY": "0s", "BFF_CONSUMER_LIMITS": "off",
 	}
 	maps.Copy(settings, everything)
@@ -129,71 +129,27 @@ func exporting(c *otlpCollector, share string) map[string]string {
 const (
 	guestTrace  = "4bf92f3577b34da6a3ce929d0e0e4736"
 	guestParent = "00-" + guestTrace + "-00f067aa0ba902b7-01"
-	unsampled   = "00-" + guestTrace + "-00f067aa0ba902b7-00"
 	searchRoute = "POST /bff/consumer/v1/search"
 )
 
-// TestTraces asks a process for everything that a trace shows, and one that records
-// nothing for nothing.
+// TestTraces asks a process for all that the trace of a request shows, and takes its
+// collector away.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	w := testkit.NewWorld(t, nil)
-	on, off := newCollector(t), newCollector(t)
-	recording := w.Start("bff-consumer", exporting(on, "1"))
-	settings := exporting(off, "0")
-	settings["BFF_CONSUMER_NO_RELAY"] = "true" // else it might publish the other's events
-	silent := w.Start("bff-consumer", settings)
-
-	t.Run("a cold search", func(t *testing.T) { testColdSearch(t, recording, on) })
-	t.Run("after a response", func(t *testing.T) {
-		// A browser that is new here and sends a refusal: the guard reads its penalties,
-		// and the refusal is kept.
-		v := &visitor{base: "http://" + recording.Public, header: map[string]string{"Sec-GPC": "1", "User-Agent": firefox + " Behind/1"}}
-		a := v.ask(t, http.StatusOK, "GET", "/session", nil)
-		id := traceOf(t, a)
-		for _, want := range []string{"redis GET", "postgres INSERT bff_consumer.telemetry_refusals"} {
-			until(t, want+" in the trace of its request", func() bool {
-				paths, whole := on.trace(id)
-				return whole && paths["GET /bff/consumer/v1/session > "+want] != nil
-			})
-		}
-	})
-	t.Run("every request", func(t *testing.T) {
-		before := len(on.named("GET /bff/consumer/v1/suggest"))
-		v := &visitor{base: "http://" + recording.Public}
-		for range 20 {
-			v.ask(t, http.StatusOK, "GET", "/suggest?q=ka&locale=en", nil, map[string]string{"Traceparent": unsampled})
-		}
-		until(t, "20 spans of requests", func() bool { return len(on.named("GET /bff/consumer/v1/suggest")) == before+20 })
-	})
-	t.Run("a share of nothing", func(t *testing.T) {
-		v := &visitor{base: "http://" + silent.Public}
-		v.ask(t, http.StatusOK, "GET", "/session", nil)
-		for i := range 50 {
-			a := v.ask(t, http.StatusOK, "POST", "/search", kabul(), map[string]string{"Traceparent": guestParent})
-			if got := a.header.Get("Traceparent"); i == 0 && got != unsampled {
-				t.Errorf("Traceparent = %q: it says that the request is recorded, or is another's", got)
-			}
-		}
-		if err := silent.Stop(time.Minute); err != nil { // exports what there is
-			t.Error(err)
-		}
-		if spans := off.all(); len(spans) > 0 {
-			t.Errorf("%d spans, the first %q", len(spans), spans[0].GetName())
-		}
-	})
-	t.Run("an outage of the collector", func(t *testing.T) {
-		on.refuses.Store(true)
-		v := &visitor{base: "http://" + recording.Public}
-		for range 5 {
-			v.ask(t, http.StatusOK, "GET", "/suggest?q=he&locale=en", nil)
-		}
-		f := &fleet{World: w, t: t, nodes: []*platform.Process{recording}, client: browser}
-		until(t, "failed spans are counted", func() bool { return f.metric(0, `trace_spans_total{outcome="failed"}`) > 0 })
-		if err := recording.Stop(time.Minute); err != nil {
-			t.Errorf("a stop without a collector: %v", err)
-		}
-	})
+	on := newCollector(t)
+	recording := w.Start("bff-consumer", exporting(on))
+	testColdSearch(t, recording, on)
+	on.refuses.Store(true)
+	v := &visitor{base: "http://" + recording.Public}
+	for range 5 {
+		v.ask(t, http.StatusOK, "GET", "/suggest?q=he&locale=en", nil)
+	}
+	f := &fleet{World: w, t: t, nodes: []*platform.Process{recording}, client: browser}
+	until(t, "failed spans are counted", func() bool { return f.metric(0, `trace_spans_total{outcome="failed"}`) > 0 })
+	if err := recording.Stop(time.Minute); err != nil {
+		t.Errorf("a stop without a collector: %v", err)
+	}
 }
 
 func testColdSearch(t *testing.T, p *platform.Process, c *otlpCollector) {

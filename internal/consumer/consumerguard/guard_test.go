@@ -552,3 +552,26 @@ func TestNewRoute(t *testing.T) {
 		}
 	})
 }
+
+// TestPacesAddUp: who is no faster than a person at each of two instances is faster at
+// both, and each tells the others what it counted.
+func TestPacesAddUp(t *testing.T) {
+	t.Parallel()
+	for elsewhere, want := range map[int]bool{0: false, 60: true} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newSimulation(t, nil)
+			a.memory.elsewhere = elsewhere
+			cookie := a.cookie()
+			caught := false
+			for i := range 20 { // pages that no guest has seen: what the cache answers does not count
+				got := a.send(http.MethodGet, fmt.Sprint("/hotels/h", i), "", home, firefoxHeaders("Cookie", cookie))
+				caught = caught || got.code == bff.CodeSuspectedBot
+				pass(300 * time.Millisecond)
+			}
+			pass(2 * time.Second)
+			if caught != want || a.memory.told < 15 {
+				t.Errorf("%d requests elsewhere: suspected %t, want %t; %d were told of", elsewhere, caught, want, a.memory.told)
+			}
+		})
+	}
+}

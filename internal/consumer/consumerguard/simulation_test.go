@@ -316,6 +316,8 @@ type botMemory struct {
 	logged  []bot.BotSuspected
 	events  int
 	penalty float64
+	// Of every busy client other instances counted so many requests; told is what they were told.
+	elsewhere, told int
 }
 
 func newBotMemory() *botMemory {
@@ -363,7 +365,14 @@ func (m *botMemory) Blocked(_ context.Context, now time.Time) (map[uint64]time.T
 }
 
 func (m *botMemory) ExchangePaces(_ context.Context, paces []bot.Pace, _ time.Time) ([]int, error) {
-	return make([]int, len(paces)), nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := make([]int, len(paces))
+	for i, p := range paces {
+		m.told += p.Requests
+		others[i] = m.elsewhere
+	}
+	return others, nil
 }
 
 func (m *botMemory) Collide(context.Context, uint64, uint64, time.Time) (int, error) { return 0, nil }

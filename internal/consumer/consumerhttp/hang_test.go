@@ -14,7 +14,7 @@ import (
 )
 
 // TestMutationsWhileRedisHangs: the first change waits for one timeout, and those
-// after it make no call to Redis at all. How long the first waits is a matter of the
+// after it, and reads, make no call to Redis at all. How long the first waits is a matter of the
 // breaker (redis.TestTiersWaitOnce); here is that nothing goes around it.
 func TestMutationsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
@@ -25,6 +25,7 @@ func TestMutationsWhileRedisHangs(t *testing.T) {
 	g.must(http.StatusOK, "GET", "/session", nil)
 	g.must(http.StatusCreated, "POST", "/handoff", s.stay(0), once()...)
 	g.must(http.StatusCreated, "POST", "/wishlist", s.wish(0), once()...)
+	g.must(http.StatusOK, "POST", "/search", search())
 
 	pid := redisProcess(t, server.URL())
 	signal := func(sig syscall.Signal) {
@@ -52,6 +53,12 @@ func TestMutationsWhileRedisHangs(t *testing.T) {
 		g.must(http.StatusCreated, "POST", "/handoff", s.stay(2+n), once()...)
 		g.must(http.StatusCreated, "POST", "/wishlist", s.wish(2+n), once()...)
 	}
+	// Reads go on: what was warm from memory, what was not from upstream.
+	if a := g.must(http.StatusOK, "POST", "/search", search()); a.header.Get("X-Cache") == "MISS" {
+		t.Error("what was warm was asked for again")
+	}
+	hotel, _ := s.hotel(9)
+	g.must(http.StatusOK, "GET", "/hotels/"+hotel, nil)
 	if n := made() - before; n != 0 {
 		t.Errorf("%v calls to a Redis that hangs, beyond its first timeout", n)
 	}

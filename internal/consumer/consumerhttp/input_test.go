@@ -2,8 +2,10 @@ package consumerhttp_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -280,4 +282,56 @@ func TestReadInput(t *testing.T) {
 			checkRefusal(t, a, tt.wantCode, tt.want)
 		})
 	}
+}
+
+// TestTelemetryNamesEveryBadField sends much that is wrong at once.
+func TestTelemetryNamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	report := func(path, body string, want int) (fields []string) {
+		t.Helper()
+		a, _ := s.ask(guestCall{method: http.MethodPost, path: "/telemetry/" + path, body: body})
+		var doc struct {
+			Error struct{ Errors []bff.FieldError }
+		}
+		if err := json.Unmarshal(a.body, &doc); err != nil || a.status != want {
+			t.Errorf("%s %.100s: %s, want %d", path, body, a, want)
+		}
+		for _, f := range doc.Error.Errors {
+			fields = append(fields, f.Field)
+		}
+		return slices.Sorted(slices.Values(fields))
+	}
+	many := `{"k0":0`
+	for i := range 16 {
+		many += fmt.Sprintf(`,"k%d":1`, i+1)
+	}
+	for _, tc := range []struct {
+		path, body string
+		want       []string
+	}{
+		{"click", `{}`, []string{"kind", "tenantId", "propertyId"}},
+		{
+			"click", `{"kind":"nothing","tenantId":"x","propertyId":7,"searchSessionId":"gms_1","position":0,"page":1.5,"sortKey":"best"}`,
+			[]string{"kind", "tenantId", "propertyId", "searchSessionId", "position", "page", "sortKey"},
+		},
+		{"page-view", `{"referer":"javascript:alert(1)","tenantId":[]}`, []string{"path", "referer", "tenantId"}},
+		{"page-view", `{"path":"search"}`, []string{"path"}},
+		{"page-view", `{"path":"//elsewhere.example/x"}`, []string{"path"}},
+		{"page-view", `{"path":"/users/somebody@example.com"}`, []string{"path"}},
+		{"page-view", `{"path":"/users/somebody%40example.com"}`, []string{"path"}},
+		{"page-view", `{"path":"` + strings.Repeat("/a", 300) + `"}`, []string{"path"}},
+		{
+			"funnel", `{"step":"paid","metadata":{"mail":"a@b.example","list":[1],"null":null,"big":1e300,"long":"` + strings.Repeat("x", 65) + `"}}`,
+			[]string{"step", "metadata.mail", "metadata.list", "metadata.null", "metadata.big", "metadata.long"},
+		},
+		{"funnel", `{"step":"map.opened","metadata":{"white space":1}}`, []string{"metadata"}},
+		{"funnel", `{"step":"map.opened","metadata":[]}`, []string{"metadata"}},
+	} {
+		if got, want := report(tc.path, tc.body, http.StatusBadRequest), slices.Sorted(slices.Values(tc.want)); !slices.Equal(got, want) {
+			t.Errorf("%s %s: refused %v, want %v", tc.path, tc.body, got, want)
+		}
+	}
+	report("funnel", `{"step":"map.opened","metadata":`+many+`}}`, http.StatusBadRequest)
+	report("funnel", `{"x":"`+strings.Repeat("x", 5000)+`"}`, http.StatusRequestEntityTooLarge)
 }

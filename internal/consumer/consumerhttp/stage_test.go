@@ -88,6 +88,7 @@ type stage struct {
 	wishes    []consumer.WishlistEntry // of every guest
 	changedBy consumer.GuestSession    // whose wishlist was changed last
 	journal   journal
+	searches  searches
 }
 
 // allHotels are the hotels that every search finds.
@@ -116,7 +117,7 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	keys := redis.NewKeys("stage", "bff-consumer")
 	up := s.Platform
 	reads, err := consumercache.New(consumercache.Config{
-		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Prices: up, Brands: up, Properties: up, Tenants: up, Searches: noStores{},
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up, Prices: up, Brands: up, Properties: up, Tenants: up, Searches: &s.searches,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 			Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
 			Budgets:  discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		},
-		Answers: answers, Searches: noStores{}, Trails: noStores{}, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
+		Answers: answers, Searches: &s.searches, Trails: &s.searches, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {
@@ -172,19 +173,57 @@ func (s *stage) ask(c guestCall) (guestAnswer, shown) {
 	return a, got
 }
 
-// noStores is the guest's side of things, away: guests can still look.
-type noStores struct {
-	consumer.Searches
-	guests.Trails
+// searches is where searches are kept: away, unless it has maps. Guests can look without it.
+type searches struct {
+	mu     sync.Mutex
+	kept   map[bff.ID]consumer.SearchSession
+	orders map[consumer.Hash][]bff.ID
 }
 
-var errNoStores = errors.New("away")
+var errAway = errors.New("away")
 
-func (noStores) Follow(context.Context, []guests.Step) error              { return errNoStores }
-func (noStores) SaveOrder(context.Context, consumer.Hash, []bff.ID) error { return errNoStores }
+func (s *searches) Follow(_ context.Context, steps []guests.Step) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil {
+		return errAway
+	}
+	for _, step := range steps {
+		if step.Search != nil {
+			s.kept[step.Search.ID] = *step.Search
+		}
+	}
+	return nil
+}
 
-func (noStores) FindTrail(context.Context, bff.ID) (guests.Trail, error) {
-	return guests.Trail{}, errNoStores
+func (*searches) FindTrail(context.Context, bff.ID) (guests.Trail, error) {
+	return guests.Trail{}, errAway
+}
+
+func (s *searches) FindSearch(_ context.Context, id, guest bff.ID, q *consumer.Asked) (consumer.SearchSession, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ss, ok := s.kept[id]
+	ok = ok && ss.Guest == guest && ss.Query.ListText == q.ListText
+	ss.Query = q
+	return ss, ok, nil
+}
+
+func (s *searches) SaveOrder(_ context.Context, name consumer.Hash, hotels []bff.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.orders == nil {
+		return errAway
+	}
+	s.orders[name] = hotels
+	return nil
+}
+
+func (s *searches) FindOrder(_ context.Context, name consumer.Hash) ([]bff.ID, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hotels, ok := s.orders[name]
+	return hotels, ok, nil
 }
 
 // wishes is a wishlist that is the same for all guests.

@@ -184,6 +184,14 @@ func TestFollow(t *testing.T) {
 				t.Errorf("found for %v: %v %v", wrong, found, err)
 			}
 		}
+		s.check(s.SaveOrder(s.ctx(), consumer.Hash{1}, ids))
+		hotels, found, err := s.FindOrder(s.ctx(), consumer.Hash{1})
+		if err != nil || !found || len(hotels) != len(ids) || hotels[0].Bytes() != ids[0].Bytes() || hotels[19].Bytes() != ids[19].Bytes() {
+			t.Errorf("order: %v %v %v, want %v", hotels, found, err, ids)
+		}
+		if _, found, err := s.FindOrder(s.ctx(), consumer.Hash{2}); found || err != nil {
+			t.Errorf("an order that was not saved: %v %v", found, err)
+		}
 	})
 }
 

@@ -1,6 +1,8 @@
 package backofficed
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,11 @@ func TestStreamsDrain(t *testing.T) {
 	s := newStreams(backofficestore.NewSessions(backofficestore.SessionsConfig{
 		Client: client, Keys: backofficestore.NewKeys(redis.NewKeys(tenant.String(), "bff-backoffice")), Timeout: time.Minute,
 	}), nil, 20, 20)
+	running, stop := context.WithCancel(ctx)
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = s.log.Run(running, s) }) // ends with the context
+	defer loop.Wait()
+	defer stop()
 	open := func() (*stream.Stream, error) {
 		return s.Open(ctx, &backoffice.Visit{
 			Caller: backoffice.Caller{Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, now), TokenExpires: now.Add(time.Hour)},

@@ -236,6 +236,16 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	return server
 }
 
+// openLists opens what services list of tenants.
+func openLists(
+	hotels backofficecache.Fetch[[]board.Property], names backofficecache.Fetch[map[string]string], store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config,
+) error {
+	var err1, err2 error
+	cfg.Hotels, err1 = backofficecache.NewPropertyLists(store, keys, hotels, time.Now)
+	cfg.Names, err2 = backofficecache.NewNames(store, keys, names, time.Now)
+	return errors.Join(err1, err2)
+}
+
 // openBoards opens dashboards and views over what upstreams know.
 func openBoards(house board.House, deadlines board.Deadlines, store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config) error {
 	kept, err1 := backofficecache.NewHouse(house, store, keys)

@@ -148,7 +148,7 @@ var promises = []table{
 	{
 		name: "audit_chain", insert: `(tenant, seq, tab, row_id, version, at, sealed_at, row_hash, hash, tx_id)
 			VALUES (gen_random_uuid(), 1, 't', gen_random_uuid(), 1, now(), now(), '', '', '1')`, change: "version = 2",
-		app: none, tenant: none, jobs: "1 1 - denied denied",
+		app: none, tenant: none, jobs: "1 1 - denied 0",
 	},
 	{
 		name: "audit_heads", insert: "(tenant, seq, hash, sealed_at, key_id, signature) VALUES (gen_random_uuid(), 1, '', now(), 'k', '')", change: "seq = 2",

@@ -102,6 +102,9 @@ func printReport(w io.Writer, r backofficelake.Report, export bool) error {
 				_, _ = fmt.Fprint(w, ", which only --export can verify")
 			}
 		}
+		if t.Unverified > 0 {
+			_, _ = fmt.Fprintf(w, "; %d rows have their entries in the export alone: give it as --export", t.Unverified)
+		}
 		if t.Unsealed > 0 {
 			_, _ = fmt.Fprintf(w, "; %d not sealed yet, the oldest %s old", t.Unsealed, t.OldestUnsealed.Round(time.Second))
 		}

@@ -85,6 +85,23 @@ type walker struct {
 	rewritten bool
 }
 
+// begin has the chain followed from a head on, whose entries are archived, and returns its
+// place and moment. Without the head there is no such place: the entries are missing.
+func (w *walker) begin(seq int64) (int64, time.Time) {
+	for i, h := range w.heads {
+		if h.Seq != seq {
+			continue
+		}
+		sum, err := hex.DecodeString(h.Hash)
+		if err != nil || len(sum) != len(w.hash) {
+			break
+		}
+		w.seq, w.signed, w.hash, w.heads = seq, seq, audit.Digest(sum), w.heads[i+1:]
+		return seq, h.SealedAt.Time
+	}
+	return 0, time.Time{}
+}
+
 // follow checks the next entries, in the order of their seq. It returns those that
 // belong to the chain, with the seq that they were sealed with.
 func (w *walker) follow(page []link) []link {

@@ -99,7 +99,7 @@ func (l *Lake) Jobs() []service.Job {
 	return jobs
 }
 
-// runSeal seals, signs and exports the chain with its heads. It comes round most often
+// runSeal seals, signs, exports the chain with its heads and prunes it. It comes round most often
 // of all jobs, and so makes the months ahead as well.
 func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (int, error) {
 	unmade := makeMonths(ctx, db, now)
@@ -108,7 +108,7 @@ func (l *Lake) runSeal(ctx context.Context, db *pgxpool.Pool, now time.Time) (in
 		return n, errors.Join(unmade, left)
 	}
 	_, refused := l.export(ctx, db, chainTable())
-	return n, errors.Join(unmade, left, refused, l.exportHeads(ctx, db))
+	return n, errors.Join(unmade, left, refused, l.exportHeads(ctx, db), l.pruneEntries(ctx, db, now))
 }
 
 // runExport seals, exports one table and prunes what was exported and is old. It

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
@@ -115,5 +116,62 @@ func TestWhoMakesAndDropsMonths(t *testing.T) {
 	got := fmt.Sprint(f.months()["bff_backoffice.operator_activity_other"], len(f.months()))
 	if got != "1 6" {
 		t.Errorf("rows outside of months, and parts: %s, want 1 and 6", got)
+	}
+}
+
+// Entries of the ledger behind a signed head that was exported are pruned after a week.
+// With the export everything is verified as before; without it the rest is, and what
+// is in the export alone is counted.
+func TestArchivedEntries(t *testing.T) {
+	t.Parallel()
+	f := &sealed{fixture: newFixture(t)}
+	run := func(at time.Time) {
+		t.Helper()
+		for _, j := range f.Lake.Jobs() {
+			if _, err := j.Run(testkit.Context(t), f.jobs, at); err != nil {
+				t.Errorf("%s: %v", j.Name, err)
+			}
+		}
+	}
+	old := now.Add(-8 * day)
+	settled, changed, removed := f.activity(tenantA, old, "success"), f.activity(tenantA, old, "success"), f.activity(tenantA, old, "failure")
+	open := f.activity(tenantA, old, "unknown")
+	alert, _, _ := f.one(tenantA, old)
+	run(old.Add(time.Minute)) // sealed and exported a week ago
+	f.activity(tenantA, now, "success")
+	run(now)
+	entries := func(want ...bool) {
+		t.Helper()
+		if diff := cmp.Diff(want, f.chained(settled, open, alert)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	entries(false, true, true)
+	verify := func(export bool, unverified int64, want ...string) {
+		t.Helper()
+		findings, report := f.verify(noHeads, func(v *backofficelake.Verifier) {
+			if !export {
+				v.Bucket = nil
+			}
+		})
+		if diff := cmp.Diff(want, findings, cmpopts.EquateEmpty()); diff != "" || report.Tenants[0].Unverified != unverified {
+			t.Errorf("with the export %t: %d unverified\n%s", export, report.Tenants[0].Unverified, diff)
+		}
+	}
+	verify(false, 3)
+	verify(true, 0)
+	// A row that ends late is sealed as its next version, and its first entry goes when that one is old.
+	f.quietly(`UPDATE bff_backoffice.operator_activity SET outcome = 'failure' WHERE id = ` + q(open))
+	f.exec(`UPDATE bff_backoffice.operator_activity SET latency_ms = 1 WHERE id = ` + q(open))
+	run(now)
+	verify(false, 3)
+	verify(true, 0)
+	f.quietly(`UPDATE bff_backoffice.operator_activity SET operator_id = 'opt_2' WHERE id = ` + q(changed))
+	f.exec(`DELETE FROM bff_backoffice.operator_activity WHERE id = ` + q(removed))
+	verify(true, 0, "changed database "+changed.String(), "removed database "+removed.String())
+	f.exec(`DELETE FROM bff_backoffice.audit_heads WHERE seq = (SELECT pruned_seq FROM bff_backoffice.audit_tips)`)
+	findings, _ := f.verify(noHeads, func(v *backofficelake.Verifier) { v.Bucket = nil })
+	if len(findings) == 0 {
+		t.Error("a chain that begins behind no signed head is taken for whole")
 	}
 }

@@ -144,6 +144,12 @@ func (l *Lake) pruneRows(ctx context.Context, db *pgxpool.Pool, t audit.Table, n
 	if l.cfg.Loader != nil {
 		loaded = fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %saudit_exports WHERE tab = '%s' AND c.pos > first AND c.pos <= last AND %s)`, schema, t.Name, unloaded)
 	}
+	// An entry that is gone from the chain was exported before, as was the row of it that the sealer has passed.
+	pruned := "false"
+	if t.Months {
+		pruned = fmt.Sprintf(`(SELECT b.tx_id < k.tx_id AND NOT b.tx_id = ANY(k.holes) FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s')
+			AND NOT EXISTS (SELECT FROM %[1]saudit_deferred d WHERE d.tab = '%[2]s' AND d.tenant = b.tenant_id AND d.row_id = b.id)`, schema, t.Name)
+	}
 	// A row can change while the statement waits for it: it is then at another place, and
 	// what was exported is not what would go.
 	sql := fmt.Sprintf(`WITH batch AS MATERIALIZED (
@@ -151,14 +157,14 @@ func (l *Lake) pruneRows(ctx context.Context, db *pgxpool.Pool, t audit.Table, n
 			WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[5]s', 0))) AND (tx_id, tenant_id, id) > ($2::text::xid8, $3, $4)
 			ORDER BY tx_id, tenant_id, id LIMIT $5),
 		exported AS MATERIALIZED (
-			SELECT b.* FROM batch b WHERE b.old AND NOT b.id = ANY($6) AND (SELECT c.tx_id = b.tx_id
+			SELECT b.* FROM batch b WHERE b.old AND NOT b.id = ANY($6) AND coalesce((SELECT c.tx_id = b.tx_id
 				AND c.pos <= (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL)%[4]s
-				FROM %[1]saudit_chain c WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id ORDER BY c.version DESC LIMIT 1)),
+				FROM %[1]saudit_chain c WHERE c.tenant = b.tenant_id AND c.tab = '%[2]s' AND c.row_id = b.id ORDER BY c.version DESC LIMIT 1), %[6]s)),
 		gone AS (
 			DELETE FROM %[1]s%[5]s t WHERE t.ctid = ANY(ARRAY(SELECT place FROM exported)) RETURNING t.id)
 		SELECT tx_id::text, tenant_id, id, (SELECT count(*) FROM gone), EXISTS (SELECT FROM batch WHERE old)
 		FROM batch ORDER BY batch.tx_id DESC, tenant_id DESC, id DESC LIMIT 1`,
-		schema, t.Name, t.Moment, loaded, name)
+		schema, t.Name, t.Moment, loaded, name, pruned)
 	var (
 		txID        = "0"
 		tenant, row [16]byte
@@ -196,4 +202,56 @@ func idsOf(withheld []Withheld) [][16]byte {
 		ids = append(ids, w.Row.Bytes())
 	}
 	return ids
+}
+
+// entriesKept is how long the chain keeps entries that are in the lake, for a verification without it.
+const entriesKept = 7 * 24 * time.Hour
+
+// pruneEntries removes entries of tables that are kept by month from the chain: those up
+// to a signed head that was exported, with them and with their rows. What a row that may
+// still change was sealed as stays until it is sealed again.
+func (l *Lake) pruneEntries(ctx context.Context, db *pgxpool.Pool, now time.Time) error {
+	for _, t := range audit.AuditTables() {
+		if !t.Months {
+			continue
+		}
+		loaded := ""
+		if l.cfg.Loader != nil {
+			loaded = fmt.Sprintf(` AND c.pos <= (SELECT coalesce(min(first), 9223372036854775807) FROM %[1]saudit_exports WHERE tab IN ('%[2]s', '%[3]s') AND %[4]s)`,
+				schema, t.Name, ChainTable, unloaded)
+		}
+		// Exports begin at 0 and have no gaps. That of the table ends with its own last entry.
+		if _, err := db.Exec(ctx, fmt.Sprintf(`WITH ends AS MATERIALIZED (SELECT max(last) FILTER (WHERE tab = '%[3]s') AS chain, max(last) FILTER (WHERE tab = '%[2]s') AS rows
+				FROM %[1]saudit_exports WHERE confirmed_at IS NOT NULL),
+			next AS MATERIALIZED (SELECT pos FROM %[1]saudit_chain WHERE tab = '%[2]s' AND pos > coalesce((SELECT rows FROM ends), 0) ORDER BY pos LIMIT 1)
+			UPDATE %[1]saudit_tips t SET pruned_seq = h.seq
+			FROM %[1]saudit_tips o CROSS JOIN LATERAL (SELECT h.seq FROM %[1]saudit_heads h JOIN %[1]saudit_chain c ON c.tenant = h.tenant AND c.seq = h.seq
+				WHERE h.tenant = o.tenant AND h.seq > o.pruned_seq AND h.seq <= o.exported_seq AND h.sealed_at < $1
+					AND c.pos <= (SELECT chain FROM ends) AND NOT EXISTS (SELECT FROM next WHERE pos <= c.pos)%[4]s
+				ORDER BY h.seq DESC LIMIT 1) AS h
+			WHERE t.tenant = o.tenant`, schema, t.Name, ChainTable, loaded), now.Add(-entriesKept)); err != nil {
+			return fmt.Errorf("prune audit entries: %w", err)
+		}
+		sql := fmt.Sprintf(`WITH batch AS MATERIALIZED (
+				SELECT c.pos, c.sealed_at < $1 AS old, c.seq <= coalesce((SELECT pruned_seq FROM %[1]saudit_tips WHERE tenant = c.tenant), 0) AND (c.unsettled IS NULL OR EXISTS (
+					SELECT FROM %[1]saudit_chain n WHERE n.tenant = c.tenant AND n.tab = c.tab AND n.row_id = c.row_id AND n.version > c.version)) AS goes
+				FROM %[1]saudit_chain c WHERE c.tab = '%[2]s' AND c.pos > $2 ORDER BY c.pos LIMIT $3),
+			gone AS (DELETE FROM %[1]saudit_chain WHERE pos = ANY(ARRAY(SELECT pos FROM batch WHERE old AND goes)) AND sealed_at < $1 RETURNING pos)
+			SELECT max(pos), bool_or(old) FROM batch HAVING count(*) > 0`, schema, t.Name)
+		for at, old := int64(0), true; old; {
+			err := inTx(ctx, db, func(tx pgx.Tx) error {
+				if err := byIndex(ctx, tx); err != nil {
+					return err
+				}
+				return tx.QueryRow(ctx, sql, now.Add(-entriesKept), at, pruneBatch).Scan(&at, &old)
+			})
+			if errors.Is(err, pgx.ErrNoRows) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("prune audit entries: %w", err)
+			}
+		}
+	}
+	return nil
 }

@@ -143,6 +143,11 @@ image-run: image
 	@if [ "$$(id -u)" = 0 ]; then PATH="$$PATH:$(CURDIR)/bin" bin/melmastoon up -- tools/parts/image/run bin/images runc; fi
 	@PATH="$$PATH:$(CURDIR)/bin" bin/melmastoon up -- tools/parts/image/run bin/images bwrap
 
+# Manifests by the types and rules of Kubernetes and Knative themselves, and every licence that is linked.
+.PHONY: parts
+parts: need-go ## deploy/ and exports against parts that are not ours; see docs/operations.md
+	@go -C tools/parts test -vet=off ./...
+
 .PHONY: bench
 bench: need-go ## benchmarks; ratios count, absolute figures do not
 	@dirs="$(call holding,Benchmark)"; if [ -n "$$dirs" ]; then go test -run '^$$' -bench . -benchmem -timeout 60m $$dirs; fi

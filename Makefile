@@ -95,6 +95,10 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 %/node_modules: %/package-lock.json | need-node
 	@cd $* && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
 
+# Its lock has the library for Linux on x64 alone, of which npm ci makes an error.
+tools/parquet/duckdb/node_modules: tools/parquet/duckdb/package-lock.json | need-node
+	@cd tools/parquet/duckdb && npm install --no-save --no-audit --no-fund --loglevel=error && touch node_modules
+
 .PHONY: check
 check: lint vet vuln test ## all that must hold before a change is merged
 
@@ -147,6 +151,12 @@ image-run: image
 .PHONY: parts
 parts: need-go ## deploy/ and exports against parts that are not ours; see docs/operations.md
 	@go -C tools/parts test -vet=off ./...
+	@$(MAKE) parts-lake
+
+# A second engine reads every column of every exported table, and finds what `audit verify` counts.
+.PHONY: parts-lake
+parts-lake: need-go tools/parquet/duckdb/node_modules
+	@MELMASTOON_LAKE_READER=/duckdb go test $(QUICK) -count=1 ./internal/backoffice/backofficelake -run '^TestOtherReader$$'
 
 .PHONY: bench
 bench: need-go ## benchmarks; ratios count, absolute figures do not

@@ -23,6 +23,7 @@ assert.deepEqual(files.filter((path) => /test|live/.test(path)), []);
 console.log(`pack: ${files.length} files, ${packed.size} bytes`);
 
 cpSync(join(here, 'pack/project'), project, { recursive: true });
+cpSync(join(here, 'testing/browser.mjs'), join(project, 'browser.mjs'));
 writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'storefront', private: true, type: 'module' }));
 run('npm', ['install', '--offline', '--no-audit', '--no-fund', '--loglevel=error', join(project, packed.filename)], project);
 const installed = join(project, 'node_modules/@melmastoon/bff');

@@ -1,15 +1,14 @@
 // The installed package against the platform, in Node and in Chromium. `make test-typescript` runs it, within `melmastoon up`.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 
 import { BackofficeClient, ConsumerClient, CookieJar, ProblemError, addDays, searchPages, solve, today } from '@melmastoon/bff';
 import { messages } from '@melmastoon/bff/messages';
+
+import { chromium } from './browser.mjs';
 
 const { MELMASTOON_CONSUMER_URL, MELMASTOON_BACKOFFICE_URL, MELMASTOON_SIM_URL } = process.env;
 const consumer = `${MELMASTOON_CONSUMER_URL}/bff/consumer/v1`;
@@ -109,56 +108,12 @@ test('pages of another origin in Chromium', { timeout }, async (t) => {
     server.closeAllConnections();
     server.close();
   });
-  const browser = chromium(t, address(visits[0]));
-  await Promise.race([promise, browser]);
+  const { ended } = chromium(t, address(visits[0]));
+  await Promise.race([promise, ended]);
   assert.deepEqual(told, Object.fromEntries(visits.map(({ page, want }) => [page, want])));
   assert.equal(keys.length, 2);
   assert.equal(new Set(keys).size, 1);
 });
-
-/**
- * Starts a browser without a window. Fails when it ends before the test. It says that it is Firefox, and its client hints say otherwise: the
- * platform of this test counts that as suspicious, so that guests meet a challenge. Headless browsers by their own name are refused without one.
- */
-function chromium(t, url) {
-  const home = mkdtempSync(join(tmpdir(), 'melmastoon-chromium-'));
-  const args = [
-    url, '--headless', '--disable-gpu', '--no-first-run', '--no-default-browser-check', '--disable-background-networking', '--disable-component-update', '--disable-sync',
-    '--disable-extensions', '--disable-breakpad', '--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * 127.0.0.1', '--remote-debugging-port=0',
-    '--user-agent=Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0', `--user-data-dir=${join(home, 'profile')}`,
-  ];
-  const running = spawn(find('chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'), args, { detached: true, stdio: 'ignore', env: { ...process.env, HOME: home } });
-  const ended = new Promise((_, reject) => {
-    running.once('error', reject);
-    running.once('exit', (code, signal) => reject(new Error(`Chromium ended: ${code ?? signal}`)));
-  });
-  ended.catch(() => undefined); // also when the test ends it
-  t.after(async () => {
-    try {
-      process.kill(-running.pid, 'SIGKILL'); // with all of its processes
-    } catch {
-      // it has ended
-    }
-    await ended.catch(() => undefined);
-    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
-  });
-  return ended;
-}
-
-function find(...names) {
-  const places = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'];
-  for (const name of names) {
-    for (const place of places) {
-      try {
-        accessSync(join(place, name), constants.X_OK);
-        return join(place, name);
-      } catch {
-        // not here
-      }
-    }
-  }
-  throw new Error('no Chromium was found: `melmastoon doctor --install` installs it, or says how');
-}
 
 function withResolvers() {
   let resolve;

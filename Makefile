@@ -84,13 +84,15 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 	@$(DOCTOR)
 	@project=$$(mktemp -d); trap 'rm -rf "$$project"' EXIT; \
 	(cd clients/typescript && node pack/pack.mjs "$$project" && npm run --silent unit); \
-	mkdir -p examples/booking/typescript/node_modules/@melmastoon; \
-	ln -sfn ../../../../../clients/typescript examples/booking/typescript/node_modules/@melmastoon/bff; \
-	clients/typescript/node_modules/.bin/tsc -p examples/booking/typescript --typeRoots clients/typescript/node_modules/@types; \
+	for example in booking/typescript storefront desk; do \
+		mkdir -p examples/$$example/node_modules/@melmastoon; \
+		ln -sfn "$$PWD/clients/typescript" examples/$$example/node_modules/@melmastoon/bff; \
+		clients/typescript/node_modules/.bin/tsc -p examples/$$example --typeRoots clients/typescript/node_modules/@types; \
+	done; \
 	(cd tools/contracts && npm run --silent generated); \
 	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
 		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
-		tools/contracts/generated/dist/live.test.mjs
+		tools/contracts/generated/dist/live.test.mjs examples/examples.test.mjs
 
 %/node_modules: %/package-lock.json | need-node
 	@cd $* && npm ci --no-audit --no-fund --loglevel=error && touch node_modules

@@ -84,4 +84,4 @@ export type Call<K extends Operation> = CallOf<operations[K], Own>;
 export type Answer<K extends Operation> = AnswerOf<operations[K]>;
 
 /** The operations whose answers come in pages. */
-export type Paged = 'listSuggestions' | 'listAlerts' | 'listActivity';
+export type Paged = 'listSuggestions' | 'listAlerts' | 'listActivity' | 'listProperties';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { addDays, foldDigits, formatDay, formatList, formatMoney, formatNumber, fromSolarHijri, isolate, localeInfo, minorDigits, parseMoney, parseNumber, plural, toSolarHijri } from './index.js';
+import { addDays, foldDigits, formatDay, formatList, formatMoney, formatNumber, fromSolarHijri, isolate, localeInfo, localized, minorDigits, parseMoney, parseNumber, plural, toSolarHijri } from './index.js';
 import { locales } from './locales.js';
 
 /** What ICU is asked for: our English is everyone's, and our Arabic that of the Emirates. */
@@ -113,6 +113,8 @@ test('a tag leads to the locale that the services choose for it', () => {
   ] as const) {
     assert.equal(localeInfo(tag).locale, want, tag);
   }
+  const name = { default: 'Nasim Hotel', localized: { fa: 'هوتل نسیم', 'fa-IR': 'هتل نسیم' } };
+  assert.deepEqual([localized(name, 'fa-AF'), localized(name, 'fa'), localized(name, 'ps'), localized({ default: 'x' }, 'en')], ['هوتل نسیم', 'هتل نسیم', 'Nasim Hotel', 'x']);
   const session = { ...localeInfo('ru'), digits: '٠١٢٣٤٥٦٧٨٩' };
   assert.equal(formatDay('2026-11-18', session, { dateStyle: 'day' }), '١٨ ноября');
 });

@@ -21,6 +21,12 @@ export function localeInfo(locale: string | LocaleInfo): LocaleInfo {
   return asked ?? usual ?? localeInfo('en');
 }
 
+/** A name or a text of the services in the language of a locale, or as it was written first where there is no translation. */
+export function localized(text: components['schemas']['LocalizedString'], locale: string | LocaleInfo): string {
+  const { locale: tag } = localeInfo(locale);
+  return text.localized?.[tag] ?? text.localized?.[tag.split('-', 1)[0] ?? ''] ?? text.default;
+}
+
 /** Digits of the locale for those of a text. */
 export function withDigits(text: string, info: LocaleInfo): string {
   return info.digits.startsWith('0') ? text : text.replace(/[0-9]/g, (digit) => info.digits[Number(digit)] ?? digit);

@@ -25,10 +25,11 @@ type tag struct {
 }
 
 type operation struct {
-	ID, Method, Path, Summary, Text string
-	Parameters                      []part
-	Body                            *content
-	Answers                         []answer
+	ID, Name, Method, Path, Summary, Text string
+	Call                                  string // in TypeScript, with the client
+	Parameters                            []part
+	Body                                  *content
+	Answers                               []answer
 }
 
 type answer struct {
@@ -105,7 +106,9 @@ func read(name string, source []byte) (service, error) {
 func (d document) operation(method, path string, op, shared *yaml.Node) operation {
 	v := value(op)
 	o := operation{Method: strings.ToUpper(method), Path: path, Summary: text(v, "summary"), Text: text(v, "description")}
-	o.ID = d.name + "-" + text(v, "operationId")
+	o.Name = text(v, "operationId")
+	o.ID = d.name + "-" + o.Name
+	required := map[string][]string{} // parameters by their place in a call
 	for _, list := range []*yaml.Node{shared, at(op, "parameters")} {
 		if list == nil {
 			continue
@@ -119,11 +122,20 @@ func (d document) operation(method, path string, op, shared *yaml.Node) operatio
 				one.Text = t
 			}
 			o.Parameters = append(o.Parameters, one)
+			switch place := text(w, "in"); {
+			case !one.Required || strings.HasSuffix(one.Name, "Idempotency-Key"): // the client makes keys
+			case place == "header":
+				required["headers"] = append(required["headers"], "'"+one.Name+"': '…'")
+			default:
+				required[place] = append(required[place], one.Name)
+			}
 		}
 	}
-	if body := d.resolve(at(op, "requestBody")); body != nil {
+	body := d.resolve(at(op, "requestBody"))
+	if body != nil {
 		o.Body = d.content(at(body, "content"))
 	}
+	o.Call = d.call(o.Name, required, value(body)["required"] == true)
 	each(at(op, "responses"), func(status string, r *yaml.Node) {
 		r = d.resolve(r)
 		a := answer{Status: status, Text: text(value(r), "description"), Content: d.content(at(r, "content"))}
@@ -134,6 +146,33 @@ func (d document) operation(method, path string, op, shared *yaml.Node) operatio
 		o.Answers = append(o.Answers, a)
 	})
 	return o
+}
+
+// call is how the operation is called with the client; empty if no front end calls it.
+func (d document) call(name string, required map[string][]string, body bool) string {
+	switch name {
+	case "consumeHandoff", "reauth": // of booking front ends; of the stream itself
+		return ""
+	case "refresh":
+		return "await desk.refresh()"
+	case "stream":
+		return "await desk.stream({ onEvent, onGap }).follow(signal)"
+	}
+	var arguments []string
+	for _, place := range []string{"path", "query", "headers"} {
+		if names := required[place]; len(names) > 0 {
+			arguments = append(arguments, place+": { "+strings.Join(names, ", ")+" }")
+		}
+	}
+	if body {
+		arguments = append(arguments, "body")
+	}
+	given := ""
+	if len(arguments) > 0 {
+		given = ", { " + strings.Join(arguments, ", ") + " }"
+	}
+	client := map[string]string{"consumer": "api", "backoffice": "desk"}[d.name]
+	return fmt.Sprintf("await %s.call('%s'%s)", client, name, given)
 }
 
 var code = regexp.MustCompile(`MELMASTOON(\.[A-Z_]+)+`)

@@ -1,13 +1,16 @@
 package reference
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/contracts"
 )
 
 func get(t *testing.T, h http.Handler, path string) string {
@@ -36,6 +39,8 @@ func TestReference(t *testing.T) {
 	for _, want := range []string{
 		`<code>/bff/consumer/v1/search</code>`, `<code>/bff/backoffice/v1/session</code>`, `id="consumer-schema-SearchRequest"`, `href="/errors/MELMASTOON.BFF.CONSUMER.SUSPECTED_BOT"`,
 		`point | bounding-box | city | region`, `<pre>{`,
+		`await api.call(&#39;removeFromWishlist&#39;, { path: { propertyId } })`, `await api.call(&#39;suggest&#39;, { query: { q } })`, `await desk.call(&#39;arrivals&#39;)`,
+		`{ headers: { &#39;If-Match&#39;: &#39;…&#39; }, body })`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is not on the page", want)
@@ -73,5 +78,36 @@ func TestReference(t *testing.T) {
 	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/errors/NONSENSE", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("an unknown code: %d", w.Code)
+	}
+}
+
+// An operation has one name, in the contract, in the client and on the page.
+func TestOperationsAreCalledByTheirNames(t *testing.T) {
+	t.Parallel()
+	routes := regexp.MustCompile(`(?m)^  (\w+): \['([A-Z]+)', '([^']+)'\],$`)
+	for name, client := range map[string]string{"consumer": "consumer/client.ts", "backoffice": "backoffice/routes.ts"} {
+		source, err := os.ReadFile("../../../clients/typescript/" + client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{}
+		for _, m := range routes.FindAllStringSubmatch(string(source), -1) {
+			want[m[1]] = m[2] + " " + m[3]
+		}
+		s, err := read(name, contracts.OpenAPI(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, tag := range s.Tags {
+			for _, o := range tag.Operations {
+				if strings.Contains(o.Call, ".call('"+o.Name+"'") {
+					got[o.Name] = o.Method + " " + o.Path
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: the reference calls %v, the client has %v", name, got, want)
+		}
 	}
 }

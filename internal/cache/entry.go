@@ -88,6 +88,11 @@ func (e *Entry) Value(decode func(body []byte) (any, error)) (any, error) {
 	return *e.value.Load(), nil
 }
 
+// With is the entry with another body, for what must not be kept with it.
+func (e *Entry) With(body []byte) *Entry {
+	return e.cache.newEntry("", &Fill{Body: body, ContentType: e.kind[0], Meta: e.meta, TTL: e.ttl, Stale: e.old}, e.stamp, e.born)
+}
+
 // Tags are the tags that the fill gave.
 func (e *Entry) Tags() []string {
 	n := len(e.tags) - 1 // the last is the key's own

@@ -39,7 +39,7 @@ func TestStreamEventsAreDescribed(t *testing.T) {
 		notices = append(notices, r.Notices(news)...)
 	}
 	row := lock.Row{}
-	row.Tenant, row.Property = tenant, property
+	row.Tenant, row.Property, row.Action = tenant, property, lock.IssueKey
 	notices = append(notices, device.LostDevice{Tenant: tenant, Property: property, Device: at}.Notice(now), row.Notice(lock.Result{Vendor: "salto"}, now))
 	for _, kind := range []string{
 		backoffice.SessionRevoked, backoffice.SessionSignedOut, backoffice.SessionReplaced, backoffice.SessionOutgrown, backoffice.MembershipChanged, backoffice.TenantSuspended,

@@ -121,7 +121,7 @@ func (h *houseFake) value(from board.Source, at board.Place) any {
 		return board.Figures{ADR: amount, RevPAR: amount, ChannelMix: board.Counts{"direct": 1}, NoShows: h.version}
 	case board.SourceTasks:
 		return []board.Task{
-			{TaskID: "hkt_1", RoomNumber: "204", Kind: "departure_clean", Status: "pending", Priority: "high", Version: 1},
+			{TaskID: "hkt_1", RoomNumber: "204", Kind: "departure_clean", Status: "pending", Priority: "high", AssignedTo: "opt_parwana", Version: 1},
 			{TaskID: "hkt_2", RoomNumber: "205", Kind: "stayover", Status: "done", Priority: "normal", Version: 1},
 		}
 	case board.SourceProgress:

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -84,6 +86,11 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return unfilled(err)
 		}
+		if part == backoffice.PartHousekeeping || part == backoffice.PartMaintenance {
+			if e, err = a.withAssignees(r, e); err != nil {
+				return err
+			}
+		}
 		fact := board.WorkbenchViewed{ViewedAt: bff.At(now(r)), View: part, Filtered: len(narrow) > 0, Roles: v.Member.Roles}
 		if board.Dated(part) {
 			fact.Date = at.Date.String()
@@ -98,11 +105,10 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if err != nil {
 			return err
 		}
-		out := *doc
+		out := viewDocument{viewFrame: doc.viewFrame, Items: narrow.apply(doc)}
 		if old {
 			out.Stale, out.Degraded = true, board.Aged(doc.Degraded, part, e.Age())
 		}
-		out.Items = narrow.apply(doc)
 		err = answer(w, http.StatusOK, &out)
 		a.viewed(r, fact)
 		return err
@@ -126,8 +132,8 @@ func readFilter(in *web.Input, part backoffice.Part) filter {
 	return f
 }
 
-// viewDocument is a view as it is kept: its items are written as they were.
-type viewDocument struct {
+// viewFrame is a view without its items.
+type viewFrame struct {
 	View       backoffice.Part     `json:"view"`
 	PropertyID string              `json:"propertyId"`
 	Date       string              `json:"date,omitempty"`
@@ -137,10 +143,65 @@ type viewDocument struct {
 	Missing    []board.Source      `json:"missing,omitempty"`
 	Degraded   []board.Degradation `json:"degraded,omitempty"`
 	Counts     map[string]int      `json:"counts"`
-	Items      []json.RawMessage   `json:"items"`
-
-	members []map[string]string // of each item, those that filters look at
 }
+
+// viewDocument is a view as it is kept: its items are written as they were.
+type viewDocument struct {
+	viewFrame
+
+	Items []json.RawMessage `json:"items"`
+
+	members []map[string]string // of each item, those that filters look at and whom it is assigned to
+	named   atomic.Pointer[namedView]
+}
+
+// namedView is a view with the names of its assignees.
+type namedView struct {
+	names string
+	entry *cache.Entry
+}
+
+// withAssignees names the operators to whom a view's items are assigned. Names of operators
+// are asked for and not kept (DATA_MODEL §11): this process alone has the view with them.
+func (a *API) withAssignees(r *http.Request, e *cache.Entry) (*cache.Entry, error) {
+	doc, err := readView(e)
+	if err != nil || !slices.ContainsFunc(doc.members, func(m map[string]string) bool { return m[assignee] != "" }) {
+		return e, err
+	}
+	var (
+		known = a.names(r)
+		names = make([]string, len(doc.Items))
+		out   = viewDocument{viewFrame: doc.viewFrame, Items: slices.Clone(doc.Items)}
+	)
+	for i, m := range doc.members {
+		names[i] = known[m[assignee]]
+	}
+	all := strings.Join(names, "\n")
+	if had := doc.named.Load(); had != nil && had.names == all {
+		return had.entry, nil
+	}
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		item := out.Items[i]
+		out.Items[i] = slices.Concat(item[:len(item)-1], []byte(`,"assigneeName":`), quoted, []byte("}"))
+	}
+	body, err := json.Marshal(&out)
+	if err != nil {
+		return nil, err
+	}
+	made := &namedView{all, e.With(body)}
+	doc.named.Store(made)
+	return made.entry, nil
+}
+
+// assignee is the member of an item that says to whom it is assigned.
+const assignee = "assignedTo"
 
 // readView reads a kept view, once for all readers of the entry.
 func readView(e *cache.Entry) (*viewDocument, error) {
@@ -157,12 +218,14 @@ func readView(e *cache.Entry) (*viewDocument, error) {
 				Priority string `json:"priority"`
 				Severity string `json:"severity"`
 				VIP      bool   `json:"vip"`
+				Assignee string `json:"assignedTo"`
 			}
 			if err := json.Unmarshal(item, &m); err != nil {
 				return nil, err
 			}
 			d.members[i] = map[string]string{
 				"status": m.Status, "kind": m.Kind, "priority": m.Priority, "severity": m.Severity, "vip": strconv.FormatBool(m.VIP),
+				assignee: m.Assignee,
 			}
 		}
 		return &d, nil

@@ -111,3 +111,12 @@ func (t text) localized() bff.LocalizedString {
 	}
 	return out
 }
+
+// named is a name that may be missing.
+func (t *text) named() *bff.LocalizedString {
+	if t == nil || len(t.Values) == 0 {
+		return nil
+	}
+	name := t.localized()
+	return &name
+}

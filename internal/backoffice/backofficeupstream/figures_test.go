@@ -41,10 +41,12 @@ func TestEveryFigure(t *testing.T) {
 		Tenant: bff.NewID(bff.PrefixTenant, time.Now()), Property: bff.NewID(bff.PrefixProperty, time.Now()), Day: board.Day{Date: date("2026-11-17")},
 	}
 	order, operator := bff.NewID(backoffice.PrefixWorkOrder, time.Now()), bff.NewID(bff.PrefixOperator, time.Now())
-	const stay = `{"reservationId":"rsv_1","guestName":"a guest","roomNumber":"101","roomTypeId":"rmt_1","adults":2,"children":3,"checkIn":"2026-11-16",` +
+	twin := &bff.LocalizedString{Default: "Twin", Localized: map[string]string{"fa": "دو تخته"}}
+	const name = `"roomTypeName":{"default":"en","values":{"en":"Twin","fa":"دو تخته"}}`
+	const stay = `{"reservationId":"rsv_1","guestName":"a guest","roomNumber":"101","roomTypeId":"rmt_1",` + name + `,"adults":2,"children":3,"checkIn":"2026-11-16",` +
 		`"checkOut":"2026-11-19","status":"confirmed","eta":"18:30","vip":true,"channel":"direct","notes":"late","version":7}`
 	wantStay := []board.Stay{{
-		ReservationID: "rsv_1", GuestName: "a guest", RoomNumber: "101", RoomTypeID: "rmt_1", Adults: 2, Children: 3, CheckIn: date("2026-11-16"),
+		ReservationID: "rsv_1", GuestName: "a guest", RoomNumber: "101", RoomTypeID: "rmt_1", RoomTypeName: twin, Adults: 2, Children: 3, CheckIn: date("2026-11-16"),
 		CheckOut: date("2026-11-19"), Status: "confirmed", ETA: "18:30", VIP: true, Channel: "direct", Notes: "late", Version: 7,
 	}}
 	const day = "date=2026-11-17"
@@ -63,8 +65,8 @@ func TestEveryFigure(t *testing.T) {
 		},
 		board.SourceRooms: {"rooms", "status=all", items(`{"roomNumber":"102","status":"dirty"}`), []board.Room{{RoomNumber: "102", Status: "dirty"}}},
 		board.SourceRates: {
-			"rates", day, items(`{"roomTypeId":"rmt_1","ratePlanId":"rpl_2","nightly":"4500000000:AFN"}`),
-			[]board.Rate{{RoomTypeID: "rmt_1", RatePlanID: "rpl_2", Nightly: amount("450000", bff.AFN)}},
+			"rates", day, items(`{"roomTypeId":"rmt_1",` + name + `,"ratePlanId":"rpl_2","nightly":"4500000000:AFN"}`),
+			[]board.Rate{{RoomTypeID: "rmt_1", RoomTypeName: twin, RatePlanID: "rpl_2", Nightly: amount("450000", bff.AFN)}},
 		},
 		board.SourceFigures: {
 			"kpis", day,

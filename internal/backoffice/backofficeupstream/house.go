@@ -168,8 +168,15 @@ var readers = map[board.Source]reader{
 }
 
 func stays(route string) reader {
+	type stay struct {
+		board.Stay
+		RoomTypeName *text `json:"roomTypeName"`
+	}
 	return func(ctx context.Context, v *visit) (any, error) {
-		return listed(ctx, v, route, everyStatus(v.day()), same[board.Stay])
+		return listed(ctx, v, route, everyStatus(v.day()), func(s *stay) (board.Stay, error) {
+			s.Stay.RoomTypeName = s.RoomTypeName.named()
+			return s.Stay, nil
+		})
 	}
 }
 
@@ -187,13 +194,14 @@ func rooms(ctx context.Context, v *visit) (any, error) {
 
 func rates(ctx context.Context, v *visit) (any, error) {
 	type rate struct {
-		RoomTypeID string `json:"roomTypeId"`
-		RatePlanID string `json:"ratePlanId"`
-		Nightly    string `json:"nightly"`
+		RoomTypeID   string `json:"roomTypeId"`
+		RoomTypeName *text  `json:"roomTypeName"`
+		RatePlanID   string `json:"ratePlanId"`
+		Nightly      string `json:"nightly"`
 	}
 	return listed(ctx, v, "/v1/pricing/properties/{propertyId}/rates", v.day(), func(r *rate) (board.Rate, error) {
 		nightly, err := micros(r.Nightly)
-		return board.Rate{RoomTypeID: r.RoomTypeID, RatePlanID: r.RatePlanID, Nightly: nightly}, err
+		return board.Rate{RoomTypeID: r.RoomTypeID, RoomTypeName: r.RoomTypeName.named(), RatePlanID: r.RatePlanID, Nightly: nightly}, err
 	})
 }
 

@@ -118,20 +118,21 @@ func Nameless(all []Stay) []Stay {
 // Stay is one stay of one party. The guest's name is personal, and so may the notes be:
 // they are shown, kept for NamesKept, and nothing else.
 type Stay struct {
-	ReservationID string   `json:"reservationId"`
-	GuestName     string   `json:"guestName"`
-	RoomNumber    string   `json:"roomNumber,omitempty"`
-	RoomTypeID    string   `json:"roomTypeId,omitempty"`
-	Adults        int      `json:"adults"`
-	Children      int      `json:"children"`
-	CheckIn       bff.Date `json:"checkIn"`
-	CheckOut      bff.Date `json:"checkOut"`
-	Status        string   `json:"status"`
-	ETA           string   `json:"eta,omitempty"`
-	VIP           bool     `json:"vip"`
-	Channel       string   `json:"channel,omitempty"`
-	Notes         string   `json:"notes,omitempty"`
-	Version       int      `json:"version"`
+	ReservationID string               `json:"reservationId"`
+	GuestName     string               `json:"guestName"`
+	RoomNumber    string               `json:"roomNumber,omitempty"`
+	RoomTypeID    string               `json:"roomTypeId,omitempty"`
+	RoomTypeName  *bff.LocalizedString `json:"roomTypeName,omitempty"`
+	Adults        int                  `json:"adults"`
+	Children      int                  `json:"children"`
+	CheckIn       bff.Date             `json:"checkIn"`
+	CheckOut      bff.Date             `json:"checkOut"`
+	Status        string               `json:"status"`
+	ETA           string               `json:"eta,omitempty"`
+	VIP           bool                 `json:"vip"`
+	Channel       string               `json:"channel,omitempty"`
+	Notes         string               `json:"notes,omitempty"`
+	Version       int                  `json:"version"`
 }
 
 // Night is how full a property is on a date.
@@ -149,9 +150,10 @@ type Room struct {
 
 // Rate is what a kind of room is sold for tonight.
 type Rate struct {
-	RoomTypeID string `json:"roomTypeId"`
-	RatePlanID string `json:"ratePlanId,omitempty"`
-	Nightly    Amount `json:"nightly"`
+	RoomTypeID   string               `json:"roomTypeId"`
+	RoomTypeName *bff.LocalizedString `json:"roomTypeName,omitempty"`
+	RatePlanID   string               `json:"ratePlanId,omitempty"`
+	Nightly      Amount               `json:"nightly"`
 }
 
 // Figures are a day's figures of analytics.

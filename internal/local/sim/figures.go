@@ -97,16 +97,17 @@ func (s *Sim) rates(c *call) (any, error) {
 		return nil, err
 	}
 	type rate struct {
-		RoomTypeID string `json:"roomTypeId"`
-		RatePlanID string `json:"ratePlanId"`
-		Nightly    string `json:"nightly"`
+		RoomTypeID   string `json:"roomTypeId"`
+		RoomTypeName Text   `json:"roomTypeName"`
+		RatePlanID   string `json:"ratePlanId"`
+		Nightly      string `json:"nightly"`
 	}
 	cur := bff.Currency(p.country.currency)
 	items := []rate{}
 	for n := range p.roomTypes {
 		cents := p.nightCents(day, bff.DefaultOccupancy()) * int64(100+25*n) / 100
 		items = append(items, rate{
-			derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), p.ratePlanID, micros(convert(cents, cur)),
+			derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(n)), roomKinds()[n].names.text(), p.ratePlanID, micros(convert(cents, cur)),
 		}) //nolint:gosec // small index
 	}
 	return pageOf(s, c, p, day, items)

@@ -130,6 +130,7 @@ type Reservation struct {
 	Children      int            `json:"children"`
 	RoomNumber    string         `json:"roomNumber"`
 	RoomTypeID    string         `json:"roomTypeId"`
+	RoomTypeName  Text           `json:"roomTypeName"`
 	CheckIn       bff.Date       `json:"checkIn"`
 	CheckOut      bff.Date       `json:"checkOut"`
 	ETA           string         `json:"eta"`
@@ -173,8 +174,9 @@ func (s *Sim) reservation(st stay, at time.Time) Reservation {
 	res := Reservation{
 		ReservationID: s.refID(bff.PrefixReservation, st.ref), PropertyID: p.id, TenantID: p.tenant.id, GuestName: st.guest, VIP: st.vip,
 		Adults: st.adults, Children: st.children, RoomNumber: roomNumber(st.n), CheckIn: st.day, CheckOut: st.out, ETA: st.eta,
-		RoomTypeID: derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(st.kind)), //nolint:gosec // small index
-		Channel:    st.channel, FolioID: s.refID(bff.PrefixFolio, st.ref), Notes: st.notes, stay: st,
+		RoomTypeID:   derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(st.kind)), //nolint:gosec // small index
+		RoomTypeName: roomKinds()[st.kind].names.text(),
+		Channel:      st.channel, FolioID: s.refID(bff.PrefixFolio, st.ref), Notes: st.notes, stay: st,
 	}
 	s.staff.mu.Lock()
 	did, moved := s.staff.status[res.ReservationID]

@@ -18,6 +18,7 @@ import (
 func (f *fixture) months() map[string]int {
 	f.t.Helper()
 	ctx := testkit.Context(f.t)
+	//nolint:rowserrcheck // pgx.ForEachRow reports it
 	rows, err := f.super.Query(ctx, `SELECT tableoid::regclass::text, count(*)::int FROM bff_backoffice.operator_activity GROUP BY 1
 		UNION ALL SELECT inhrelid::regclass::text, 0 FROM pg_inherits WHERE inhparent = 'bff_backoffice.operator_activity'::regclass
 			AND NOT EXISTS (SELECT FROM bff_backoffice.operator_activity WHERE tableoid = inhrelid)`)

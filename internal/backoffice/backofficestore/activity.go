@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,19 +61,19 @@ func listActivities(tenant bff.ID, q audit.ActivityQuery) (string, []any) {
 		to, before = bound(q.After.At, pgtype.Finite), q.After.ID.Bytes()
 	}
 	args := []any{tenant.UUID(), q.Property.UUID(), from, to, pgtype.UUID{Bytes: before, Valid: true}, q.Limit + 1}
-	var filters string
+	var filters strings.Builder
 	for _, filter := range []struct{ column, value string }{
 		{"operator_id", q.Operator}, {"resource_kind", q.Resource.Kind}, {"resource_id", q.Resource.ID},
 	} {
 		if filter.value != "" {
 			args = append(args, filter.value)
-			filters += fmt.Sprintf(" AND a.%s = $%d", filter.column, len(args))
+			fmt.Fprintf(&filters, " AND a.%s = $%d", filter.column, len(args))
 		}
 	}
 	// The months that are read are known by occurred_at alone.
 	page := ` FROM ` + ledger + ` WHERE a.tenant_id = $1 AND a.property_id = $2 AND a.occurred_at >= $3 AND a.occurred_at <= $4
-		AND (a.occurred_at, a.id) < ($4, $5)` + filters + ` ORDER BY ` + order + ` LIMIT $6`
-	if filters == "" {
+		AND (a.occurred_at, a.id) < ($4, $5)` + filters.String() + ` ORDER BY ` + order + ` LIMIT $6`
+	if filters.Len() == 0 {
 		return `SELECT ` + columns + page, args
 	}
 	return `WITH page AS MATERIALIZED (SELECT a.id, a.occurred_at` + page + `) SELECT ` + columns + ` FROM page

@@ -168,7 +168,9 @@ bench: need-go ## benchmarks; ratios count, absolute figures do not
 .PHONY: proof
 proof: need-go need-cc ## the TestProof… tests at full length: crashes, races, millions of cases
 	@$(DOCTOR)
-	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
+	@tools/before .cache/before -race -ldflags='$(LINK)'
+	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) \
+		MELMASTOON_TEST_PROGRAMS_BEFORE=$(CURDIR)/.cache/before go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
 
 .PHONY: fuzz
 fuzz: need-go ## every fuzz target for FUZZTIME (10s)

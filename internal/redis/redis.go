@@ -22,7 +22,9 @@ import (
 
 // Config says which server and how patient to be.
 type Config struct {
-	URL string // redis://[:password@]host:port/db; several hosts as addr= parameters for a cluster
+	// URL is redis://[:password@]host:port/db, with several hosts as addr= parameters for
+	// a cluster, or with the sentinels as hosts and master_set= for what they watch over.
+	URL string
 	// Tier is what CLIENT LIST shows, the service and its tier.
 	Tier string
 	// Timeout caps a write to the socket; calls carry their own deadlines.
@@ -99,6 +101,12 @@ func Open(cfg Config) (rueidis.Client, error) {
 	opt.BlockingPoolSize = cmp.Or(cfg.MaxConns, maxConns) - 1<<sharedScale
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
+	if opt.Sentinel.MasterSet != "" {
+		// They are asked as the servers are. One who was cut off while they chose another
+		// master would never hear of it.
+		opt.Sentinel.Username, opt.Sentinel.Password, opt.Sentinel.TLSConfig = opt.Username, opt.Password, opt.TLSConfig
+		opt.Sentinel.ClientName, opt.Sentinel.Dialer.Timeout, opt.Sentinel.TopologyRefreshInterval = cfg.Tier, cfg.Timeout, 5*time.Second
+	}
 	if cfg.InUse != nil {
 		opt.DialCtxFn = counting(opt.DialCtxFn, cfg.InUse)
 	}
@@ -110,8 +118,9 @@ func Open(cfg Config) (rueidis.Client, error) {
 		return c, nil
 	}
 	// A service must be able to start while its Redis is away: a lone server is
-	// then dialled again with each call. A cluster must tell its shape first.
-	if len(opt.InitAddress) == 1 {
+	// then dialled again with each call. A cluster must tell its shape first, and
+	// sentinels which server it is.
+	if len(opt.InitAddress) == 1 && opt.Sentinel.MasterSet == "" {
 		opt.ForceSingleClient = true
 		if c, _ := rueidis.NewClient(opt); c != nil {
 			return c, nil

@@ -28,6 +28,8 @@ import (
 type World struct {
 	platform.Places
 	Sim *platform.Upstreams
+	// Programs is a directory with the services of another version; empty = this one's.
+	Programs string
 
 	t testing.TB
 }
@@ -166,7 +168,7 @@ func (w *World) run(svc platform.Service, settings map[string]string) (*platform
 	env := svc.URLs() // an instance is its own public address, unless the test says where it is
 	maps.Copy(env, w.Env())
 	maps.Copy(env, settings)
-	p, err := svc.Start([]string{Binary(w.t, svc.Name), "serve"}, platform.Pairs(env), log)
+	p, err := svc.Start([]string{w.program(svc.Name), "serve"}, platform.Pairs(env), log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -175,6 +177,29 @@ func (w *World) run(svc platform.Service, settings map[string]string) (*platform
 		w.showLog(svc.Name, log)
 	})
 	return p, log
+}
+
+func (w *World) program(name string) string {
+	w.t.Helper()
+	if w.Programs != "" {
+		return filepath.Join(w.Programs, name)
+	}
+	return Binary(w.t, name)
+}
+
+// Run runs a command of a service to its end and returns what it printed; it must
+// succeed.
+func (w *World) Run(service string, args ...string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(Context(w.t), w.program(service), args...)
+	cmd.Env = append(os.Environ(), platform.Pairs(w.Env())...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		w.t.Fatalf("%s %s: %v\n%s%s", service, strings.Join(args, " "), err, out, &problems)
+	}
+	return string(out)
 }
 
 // Of a service's log a failed test shows the last lines that report a failure;

@@ -43,6 +43,10 @@ type PostgresConfig struct {
 	DataDir string
 	// Durable makes a throw-away server write as safely as a kept one.
 	Durable bool
+	// Settings are more settings of the server, each name=value.
+	Settings []string
+	// Copy fills the data directory from another server; nil = the server is new.
+	Copy *PostgresCopy
 	// Database is created when missing; empty is "melmastoon".
 	Database string
 	// NoInstall forbids installing Postgres when there is none.
@@ -51,6 +55,42 @@ type PostgresConfig struct {
 	Logger *slog.Logger
 
 	surviveParent bool // tests of orphans
+}
+
+// PostgresCopy says where a server has its data from: it is a standby, or what a backup
+// is restored to. It has the roles and passwords of the other.
+type PostgresCopy struct {
+	Of *Postgres
+	// Command is the program, of the server's or of the system, with the arguments that
+	// fill an empty directory. It runs as the server's account.
+	Command func(into string) []string
+}
+
+// Standby is a copy that follows the other server until it is promoted.
+func (p *Postgres) Standby() *PostgresCopy {
+	return &PostgresCopy{Of: p, Command: func(into string) []string {
+		return []string{"pg_basebackup", "--pgdata=" + into, "--write-recovery-conf", "--checkpoint=fast", "--dbname=" + p.socketURL("postgres")}
+	}}
+}
+
+// Directory makes a directory for the server's account that goes with the server, for
+// its archive or its backups.
+func (p *Postgres) Directory(name string) (string, error) { return p.dir.sub(name, p.as) }
+
+// Run runs a program of the server's, or of the system, as its account.
+func (p *Postgres) Run(ctx context.Context, name string, args ...string) error {
+	path := filepath.Join(p.bin, name)
+	if !isProgram(path) {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			return err
+		}
+		path = found
+	}
+	if out, err := p.runAsServer(ctx, p.sockets, path, args...); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // Postgres is a server: ours, or one that the caller named.
@@ -315,7 +355,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 			"wal_level=minimal", "max_wal_senders=0")
 	}
 	args := []string{"-D", cluster}
-	for _, s := range settings {
+	for _, s := range append(settings, p.cfg.Settings...) {
 		args = append(args, "-c", s)
 	}
 	c := command{
@@ -334,7 +374,11 @@ func (p *Postgres) launch(ctx context.Context) error {
 	err = proc.awaitReady(ctx, func() bool {
 		// Like pg_ctl: the eighth line is the server's own word on its state.
 		pid, lines, err := readPid(pidFile)
-		return err == nil && pid == proc.pid() && len(lines) >= 8 && strings.TrimSpace(lines[7]) == "ready"
+		if err != nil || pid != proc.pid() || len(lines) < 8 {
+			return false
+		}
+		state := strings.TrimSpace(lines[7])
+		return state == "ready" || state == "standby" && p.cfg.Copy != nil
 	})
 	if err != nil {
 		return err
@@ -345,6 +389,10 @@ func (p *Postgres) launch(ctx context.Context) error {
 
 // prepare sees to the password and the database of a server that just came up.
 func (p *Postgres) prepare(ctx context.Context) error {
+	if p.cfg.Copy != nil {
+		p.password = p.cfg.Copy.Of.password
+		return nil
+	}
 	name := p.dir.file(passwordName)
 	saved, err := os.ReadFile(name) //nolint:gosec // our own directory
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

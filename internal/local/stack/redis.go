@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,9 @@ type RedisConfig struct {
 	Logger *slog.Logger
 
 	cluster       bool
-	password      string // shared by the nodes of a cluster
+	replicaOf     *Redis // follows that one
+	sentinelOf    *Redis // is no server, and watches over that one and its replicas
+	password      string // shared by the nodes of a cluster, or by a server with its replicas and sentinels
 	surviveParent bool   // tests of orphans
 }
 
@@ -199,6 +202,13 @@ func (r *Redis) launch(ctx context.Context) error {
 		logFile: r.dir.file("redis.log"), as: r.as,
 		onDeath: syscall.SIGTERM,
 	}
+	if r.cfg.sentinelOf != nil { // it writes what it knows into its file
+		file := filepath.Join(r.work, "sentinel.conf")
+		if err := errors.Join(os.WriteFile(file, []byte(c.stdin), 0o600), r.as.own(file)); err != nil {
+			return err
+		}
+		c.args, c.stdin = []string{file, "--sentinel"}, ""
+	}
 	if r.cfg.surviveParent {
 		c.onDeath = 0
 	}
@@ -220,11 +230,21 @@ func (r *Redis) settings() string {
 		"bind 127.0.0.1",
 		"port " + strconv.Itoa(r.port),
 		"requirepass " + r.password,
-		"masterauth " + r.password,
 		"dir " + strconv.Quote(r.work),
-		`save ""`,
-		"appendonly no",
 		"daemonize no",
+	}
+	if of := r.cfg.sentinelOf; of != nil {
+		return strings.Join(append(lines,
+			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", masterSet, of.port, sentinels/2+1),
+			"sentinel auth-pass "+masterSet+" "+r.password,
+			"sentinel sentinel-pass "+r.password,
+			"sentinel down-after-milliseconds "+masterSet+" 1000",
+			"sentinel failover-timeout "+masterSet+" 10000",
+		), "\n") + "\n"
+	}
+	lines = append(lines, "masterauth "+r.password, `save ""`, "appendonly no")
+	if of := r.cfg.replicaOf; of != nil {
+		lines = append(lines, fmt.Sprintf("replicaof 127.0.0.1 %d", of.port), "repl-diskless-sync-delay 0")
 	}
 	if r.cfg.MaxMemory != "" {
 		lines = append(lines, "maxmemory "+r.cfg.MaxMemory)

@@ -172,6 +172,10 @@ proof: need-go need-cc ## the TestProof… tests at full length: crashes, races,
 	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) \
 		MELMASTOON_TEST_PROGRAMS_BEFORE=$(CURDIR)/.cache/before go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
 
+.PHONY: emulator
+emulator: need-go ## order, redelivery and dead letters against Google's own emulator of Pub/Sub
+	@tools/emulator go test -count=1 $(QUICK) $$(grep -rl --include='*_test.go' 'testkit.EachPubSub(' internal | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
 .PHONY: fuzz
 fuzz: need-go ## every fuzz target for FUZZTIME (10s)
 	@tools/fuzz $(FUZZTIME)

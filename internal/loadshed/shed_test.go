@@ -149,10 +149,10 @@ func TestOverload(t *testing.T) {
 func TestNoisyNeighbour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := newServer(32, 10*time.Millisecond)
+		server := newServer(8, 10*time.Millisecond)
 		server.frozen, server.turn = 60*time.Millisecond, 350*time.Millisecond
 		_, gates := newGateFor(t, Class{Name: "search", Min: 2})
-		const warm, total = 20 * time.Second, 60 * time.Second
+		const warm, total = 10 * time.Second, 40 * time.Second
 		r := load(gates[0], server, 2*server.capacity(), warm, total)
 		possible := server.capacity() * (1 - server.frozen.Seconds()/server.turn.Seconds()) * (total - warm).Seconds()
 		t.Logf("served %.2f of what is possible, limit %d", float64(r.served)/possible, gates[0].stats().Limit)

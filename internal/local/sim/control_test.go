@@ -4,16 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
-	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 const previewPath = "/pricing/v1/pricing/quotes/preview"
@@ -26,34 +21,6 @@ func (w *fixture) previewBody(n int) map[string]any {
 	return map[string]any{
 		"properties": refs, "dates": map[string]string{"checkIn": "2026-06-10", "checkOut": "2026-06-13"},
 		"occupancy": bff.DefaultOccupancy(), "currency": "USD", "locale": "en",
-	}
-}
-
-func TestCallsCountPerRoute(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	id := w.data.properties[0].id
-	w.want(200, "POST", previewPath, w.previewBody(3), nil)
-	w.want(400, "POST", previewPath, "{}", nil)
-	w.want(200, "GET", "/property/api/v1/properties/"+id, nil, nil)
-	w.want(404, "GET", "/property/api/v1/nowhere", nil, nil)
-	if err := w.SetFault(Fault{Upstream: "tenant", Status: 500}); err != nil {
-		t.Fatal(err)
-	}
-	w.want(500, "GET", "/tenant/api/v1/tenants/"+w.data.tenants[0].id, nil, nil)
-	want := map[string]map[string]int64{
-		"pricing":  {"POST /v1/pricing/quotes/preview": 2},
-		"property": {"GET /api/v1/properties/{propertyId}": 1},
-		"tenant":   {"GET /api/v1/tenants/{tenantId}": 1},
-	}
-	var got map[string]map[string]int64
-	w.want(200, "GET", "/_sim/calls", nil, &got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	w.want(204, "DELETE", "/_sim/calls", nil, nil)
-	if got := w.Calls(); len(got) != 0 {
-		t.Errorf("after reset: %v", got)
 	}
 }
 
@@ -115,50 +82,6 @@ func TestFaults(t *testing.T) {
 	}
 	if failed < 50 || failed > 140 {
 		t.Errorf("errorRate 0.3 failed %d of 300", failed)
-	}
-}
-
-func TestFaultHangs(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	path := "/pricing/v1/pricing/quotes/preview"
-	hang := func() {
-		if err := w.SetFault(Fault{Upstream: "pricing", Hang: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	type result struct {
-		status int
-		err    error
-	}
-	call := func(ctx context.Context) <-chan result {
-		before := w.Calls()["pricing"]["POST /v1/pricing/quotes/preview"]
-		out := make(chan result, 1)
-		go func() {
-			status, err := w.do(ctx, "POST", path, w.previewBody(1), nil)
-			out <- result{status, err}
-		}()
-		for w.Calls()["pricing"]["POST /v1/pricing/quotes/preview"] == before && pause.For(t.Context(), time.Millisecond) {
-		}
-		return out
-	}
-	hang()
-	ctx, cancel := context.WithCancel(t.Context())
-	gone := call(ctx)
-	cancel()
-	if r := <-gone; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("cancelled: %+v", r)
-	}
-	healed := call(t.Context())
-	w.ClearFaults()
-	if r := <-healed; r.status != 200 {
-		t.Errorf("cleared: %+v", r)
-	}
-	hang()
-	closing := call(t.Context())
-	w.Close()
-	if r := <-closing; r.status != 503 {
-		t.Errorf("closed: %+v", r)
 	}
 }
 
@@ -261,16 +184,6 @@ func TestEvents(t *testing.T) {
 	w.want(502, "POST", "/_sim/events", `{"topic":"melmastoon.a.v1","payload":{}}`, nil)
 }
 
-func TestCatalog(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	var got Catalog
-	w.want(200, "GET", "/_sim/catalog", nil, &got)
-	if diff := cmp.Diff(w.Catalog(), got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestPreview(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -322,106 +235,4 @@ func TestPreview(t *testing.T) {
 		t.Error("quoted another tenant's house")
 	}
 	w.want(400, "POST", previewPath, w.previewBody(51), nil)
-}
-
-func TestPropertyThemeTenant(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	p := w.data.byCity["berlin"][0]
-	var house Property
-	w.want(200, "GET", "/property/api/v1/properties/"+p.id+"?locale=en", nil, &house)
-	if house.TenantID != p.tenant.id || len(house.Rooms) < 3 || len(house.Photos) < 3 || !house.Photos[0].IsHero || len(house.Amenities) == 0 ||
-		house.Policies.Cancellation.Values.Fa == "" {
-		t.Errorf("%+v", house)
-	}
-	w.want(404, "GET", "/property/api/v1/properties/ppt_01H8YN7QV4D8KZ4F8Y5CK4MV3D", nil, nil)
-	var peeks struct {
-		BrandPeeks []BrandPeek
-		Missing    []string
-	}
-	w.want(200, "POST", "/theme-config/api/v1/brand-peeks/batch", map[string]any{"tenantIds": []string{p.tenant.id, "tnt_none"}}, &peeks)
-	if len(peeks.BrandPeeks) != 1 || len(peeks.Missing) != 1 {
-		t.Errorf("%+v", peeks)
-	}
-	w.want(404, "GET", "/tenant/api/v1/tenants/tnt_01H8YN7QV4D8KZ4F8Y5CK4MV3D", nil, nil)
-
-	o := p.tenant.operators[2]
-	base := "/tenant/api/v1/tenants/" + p.tenant.id + "/operators/" + o.id
-	var op Operator
-	w.want(200, "GET", base, nil, &op)
-	if op.OperatorID != o.id || !slices.Equal(op.Roles, o.roles) || op.DisplayName == "" {
-		t.Errorf("%+v", op)
-	}
-	var prefs preferences
-	w.want(200, "GET", base+"/preferences", nil, &prefs)
-	w.want(200, "PUT", base+"/preferences", map[string]any{"payload": map[string]string{"theme": "dark"}, "version": prefs.Version}, &prefs)
-	if prefs.Version != 2 || string(prefs.Payload) != `{"theme":"dark"}` {
-		t.Errorf("%+v", prefs)
-	}
-	w.want(http.StatusPreconditionFailed, "PUT", base+"/preferences", map[string]any{"payload": map[string]string{}, "version": 1}, nil)
-	w.want(400, "PUT", base+"/preferences", map[string]any{"version": 2}, nil)
-}
-
-func TestLatencyHonoursCancellation(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	if err := w.SetFault(Fault{Upstream: "tenant", LatencyMs: maxFaultMs}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err := w.do(ctx, "GET", "/tenant/api/v1/tenants/"+w.data.tenants[0].id, nil, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("slow call: %v", err)
-	}
-}
-
-// TestConcurrentUse is for the race detector: readers, events and control at once.
-func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	p := w.data.byCity["kabul"][0]
-	about := json.RawMessage(`{"tenantId":"` + p.tenant.id + `","propertyId":"` + p.id + `","publishedVersion":"thv_x"}`)
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			for n := range 15 {
-				for _, topic := range []string{"tenant.suspended", "theme.published", "search_aggregation.listing.indexed", "tenant.reinstated"} {
-					if _, _, err := w.Emit(t.Context(), "melmastoon."+topic+".v1", about); err != nil {
-						t.Error(err)
-					}
-				}
-				for _, c := range []struct {
-					method, path string
-					in           any
-				}{
-					{"POST", "/search-aggregation/api/v1/search/listings", kabulQuery()},
-					{"GET", "/search-aggregation/api/v1/properties/" + p.id, nil},
-					{"GET", "/theme-config/api/v1/tenants/" + p.tenant.id + "/brand-peek", nil},
-					{"POST", previewPath, w.previewBody(5)},
-				} {
-					if status, err := w.do(t.Context(), c.method, c.path, c.in, nil); err != nil || status != 200 && status != 503 {
-						t.Errorf("%s: %d %v", c.path, status, err)
-					}
-				}
-				if err := w.SetFault(Fault{Upstream: "pricing", Status: 503}); err != nil {
-					t.Error(err)
-				}
-				if (i+n)%2 == 0 {
-					w.ClearFaults()
-				}
-				w.Calls()
-				w.Faults()
-			}
-		})
-	}
-	wg.Wait()
-	if got := w.rating(p).Count; got != p.ratingCount+60 {
-		t.Errorf("%d reviews, want %d", got, p.ratingCount+60)
-	}
-	var one struct{ Listing Listing }
-	w.want(200, "GET", "/search-aggregation/api/v1/properties/"+p.id, nil, &one)
-	if one.Listing.GuestRating.Count != p.ratingCount+60 {
-		t.Errorf("the listing kept an old copy: %d", one.Listing.GuestRating.Count)
-	}
 }

@@ -236,7 +236,8 @@ func TestSearchAgainstOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	found, empty := 0, 0
 	all := everyListing(w.Sim)
-	for range 300 {
+	const queries = 100
+	for range queries {
 		q := randomQuery(r, w.data)
 		if bad := q.validate(); len(bad) > 0 {
 			t.Fatalf("%+v: %v", q, bad)
@@ -256,7 +257,7 @@ func TestSearchAgainstOracle(t *testing.T) {
 			empty++
 		}
 	}
-	if found < 100 {
+	if found < queries/3 {
 		t.Errorf("only %d queries found something, %d did not", found, empty)
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +17,9 @@ import (
 // childEnv makes the test binary a process that starts a stack, says so, and
 // stops it when its input ends: a parent that tests can kill.
 const childEnv = "LOCALSTACK_TEST_CHILD"
+
+// patience is for servers that start on a machine with much other work.
+const patience = 5 * time.Minute
 
 type childOrder struct {
 	DataDir       string
@@ -52,7 +52,7 @@ func childMain(raw string) error {
 	if err := json.Unmarshal([]byte(raw), &order); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stack, err := Start(ctx, Config{
 		DataDir:  order.DataDir,
@@ -82,8 +82,7 @@ type child struct {
 	stdin io.Closer
 }
 
-// startChild runs one, for root as another user if wanted.
-func startChild(t *testing.T, order childOrder, unprivileged bool) *child {
+func startChild(t *testing.T, order childOrder) *child {
 	t.Helper()
 	raw, err := json.Marshal(order)
 	if err != nil {
@@ -97,10 +96,6 @@ func startChild(t *testing.T, order childOrder, unprivileged bool) *child {
 	cmd.Env = append(os.Environ(), childEnv+"="+string(raw))
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr
-	if unprivileged && os.Geteuid() == 0 {
-		cmd.Path = copyForOthers(t, program)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody(t).credential()}
-	}
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
 	if err1 != nil || err2 != nil {
@@ -144,39 +139,6 @@ func (c *child) kill(t *testing.T) {
 	_ = c.cmd.Wait() // "signal: killed"
 }
 
-func nobody(t *testing.T) account {
-	t.Helper()
-	u, err := user.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := accountOf(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// copyForOthers makes the program executable for other users: go test builds
-// it in a directory that only its owner can enter.
-func copyForOthers(t *testing.T, program string) string {
-	t.Helper()
-	to := filepath.Join(publicDir(t), "child")
-	raw, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A program that another test starts meanwhile would have the file open for writing
-	// for a moment, and the kernel runs no such file.
-	syscall.ForkLock.RLock()
-	err = os.WriteFile(to, raw, 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
-}
-
 // publicDir is a temporary directory that other users can pass through;
 // t.TempDir is not, when the system's temporary directory is private.
 func publicDir(t *testing.T) string {
@@ -198,7 +160,7 @@ func publicDir(t *testing.T) string {
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -73,14 +73,3 @@ func TestPgBouncer(t *testing.T) {
 		t.Error("a wrong password was accepted")
 	}
 }
-
-func TestPromtool(t *testing.T) {
-	t.Parallel()
-	path, err := Promtool(testContext(t), false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := output(testContext(t), path, "--version"); err != nil || !strings.Contains(out, "promtool") {
-		t.Errorf("%s --version: %q, %v", path, out, err)
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -151,75 +150,10 @@ func TestPostgresRestarts(t *testing.T) {
 	}
 }
 
-// A pid file can outlive its server, and its number can be another process's.
-func TestPostgresStalePidFile(t *testing.T) {
-	t.Parallel()
-	stranger := exec.CommandContext(t.Context(), "sleep", "600")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stranger.Process.Kill()
-		_ = stranger.Wait()
-	})
-	cfg := PostgresConfig{DataDir: filepath.Join(publicDir(t), "kept")}
-	p := startPostgres(t, cfg)
-	query(t, p.URL(), "CREATE TABLE stay AS SELECT 'here' AS word", "SELECT word FROM stay")
-	for _, tt := range []struct{ name, file string }{
-		{"number of a stranger", strconv.Itoa(stranger.Process.Pid) + "\n" + p.dir.file(clusterName) + "\n"},
-		{"number of nobody", "4194303\n" + p.dir.file(clusterName) + "\n"},
-		{"no number", "postmaster\n"},
-		{"empty", ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) { //nolint:paralleltest // one data directory
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
-			cluster := filepath.Join(cfg.DataDir, clusterName)
-			name := filepath.Join(cluster, "postmaster.pid")
-			if err := os.WriteFile(name, []byte(tt.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.as.own(name); err != nil {
-				t.Fatal(err)
-			}
-			p = startPostgres(t, cfg)
-			if got := query(t, p.URL(), "SELECT word FROM stay"); got != "here" {
-				t.Errorf("word %q, want here", got)
-			}
-		})
-	}
-	if commandLine(stranger.Process.Pid) == "" {
-		t.Error("a stranger was killed")
-	}
-}
-
-func TestPostgresReplacesAnOrphan(t *testing.T) {
-	t.Parallel()
-	dataDir := filepath.Join(publicDir(t), "kept")
-	c := startChild(t, childOrder{DataDir: dataDir, SurviveParent: true}, false)
-	if c.Error != "" {
-		t.Fatal(c.Error)
-	}
-	query(t, c.PostgresURL, "CREATE TABLE stay AS SELECT 'here' AS word", "SELECT word FROM stay")
-	c.kill(t)
-	query(t, c.PostgresURL, "SELECT 'ok'") // the orphan still serves
-	p := startPostgres(t, PostgresConfig{DataDir: filepath.Join(dataDir, "postgres")})
-	if !gone(c.PostgresPid)() {
-		t.Error("the orphan still runs")
-	}
-	if got := query(t, p.URL(), "SELECT word FROM stay"); got != "here" {
-		t.Errorf("word %q, want here", got)
-	}
-	if diff := cmp.Diff(c.PostgresURL, p.URL()); diff != "" {
-		t.Errorf("the address changed:\n%s", diff)
-	}
-}
-
 func TestPostgresDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dataDir := filepath.Join(publicDir(t), "kept")
-	c := startChild(t, childOrder{DataDir: dataDir}, false)
+	c := startChild(t, childOrder{DataDir: dataDir})
 	if c.Error != "" {
 		t.Fatal(c.Error)
 	}
@@ -260,137 +194,4 @@ func TestPostgresLosesThePort(t *testing.T) {
 		t.Errorf("port %d is taken", lost)
 	}
 	query(t, p.URL(), "SELECT 'ok'")
-}
-
-func TestPostgresHalfMadeCluster(t *testing.T) {
-	t.Parallel()
-	dataDir := publicDir(t)
-	half := filepath.Join(dataDir, clusterName+".new", "base")
-	if err := os.MkdirAll(half, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := startPostgres(t, PostgresConfig{DataDir: dataDir})
-	query(t, p.URL(), "SELECT 'ok'")
-}
-
-// A socket's path holds about a hundred bytes, a directory's many more.
-func TestPostgresDeepDataDir(t *testing.T) {
-	t.Parallel()
-	deep := filepath.Join(publicDir(t), strings.Repeat("deep", 20), `with "quotes", and commas`)
-	p := startPostgres(t, PostgresConfig{DataDir: deep})
-	query(t, p.SocketURL(), "SELECT 'ok'")
-	sockets := p.sockets
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if exists(sockets) {
-		t.Errorf("%s is left behind", sockets)
-	}
-	p = startPostgres(t, PostgresConfig{DataDir: deep})
-	query(t, p.URL(), "SELECT 'ok'")
-}
-
-func TestPostgresOddDataDir(t *testing.T) {
-	t.Parallel()
-	odd := filepath.Join(publicDir(t), `a "b", c d`)
-	p := startPostgres(t, PostgresConfig{DataDir: odd})
-	query(t, p.SocketURL(), "SELECT 'ok'")
-}
-
-func TestPostgresNamedServer(t *testing.T) {
-	t.Parallel()
-	server := startPostgres(t, PostgresConfig{Database: "first"})
-	named := startPostgres(t, PostgresConfig{URL: server.URL()})
-	if diff := cmp.Diff(server.URL(), named.URL()); diff != "" {
-		t.Errorf("URL:\n%s", diff)
-	}
-	if got := query(t, named.DatabaseURL("postgres"), "SELECT current_database()"); got != "postgres" {
-		t.Errorf("database %q, want postgres", got)
-	}
-	for _, err := range []error{named.Stop(t.Context()), named.Kill(), named.Start(t.Context())} {
-		if !errors.Is(err, errNotOurs) {
-			t.Errorf("error %v, want %v", err, errNotOurs)
-		}
-	}
-	if err := named.Close(); err != nil {
-		t.Error(err)
-	}
-	query(t, server.URL(), "SELECT 'ok'") // unharmed
-}
-
-func TestPostgresRefusals(t *testing.T) {
-	t.Parallel()
-	other := publicDir(t)
-	cluster := filepath.Join(other, clusterName)
-	if err := os.Mkdir(cluster, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(cluster, "PG_VERSION"), []byte("9\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	as, err := serverAccount("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := as.own(cluster); err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name string
-		cfg  PostgresConfig
-		want string
-	}{
-		{"no URL", PostgresConfig{URL: "mysql://u:hidden@127.0.0.1/x"}, "no postgres:// URL"},
-		{"malformed URL", PostgresConfig{URL: "postgres://u:hidden@127.0.0.1:port/x"}, "no postgres:// URL"},
-		{"nobody there", PostgresConfig{URL: "postgres://u:hidden@127.0.0.1:1/x"}, "connect"},
-		{"no programs", PostgresConfig{BinDir: publicDir(t)}, "does not hold initdb"},
-		{"cluster of another version", PostgresConfig{DataDir: other}, "made by Postgres 9"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p, err := StartPostgres(testContext(t), tt.cfg)
-			if err == nil {
-				_ = p.Close()
-				t.Fatal("started")
-			}
-			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hidden") {
-				t.Errorf("error %q, want %q in it and no password", err, tt.want)
-			}
-		})
-	}
-}
-
-func TestPathVersion(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]int{
-		"/usr/lib/postgresql/15/bin":                         15,
-		"/usr/pgsql-16/bin":                                  16,
-		"/opt/homebrew/opt/postgresql@17/bin":                17,
-		"/opt/homebrew/opt/postgresql/bin":                   0,
-		"/Applications/Postgres.app/Contents/Versions/9/bin": 9,
-	} {
-		if got := pathVersion(path); got != want {
-			t.Errorf("pathVersion(%q) = %d, want %d", path, got, want)
-		}
-	}
-}
-
-func TestAccountReaches(t *testing.T) {
-	t.Parallel()
-	dir := publicDir(t)
-	closed := filepath.Join(dir, "closed")
-	if err := os.MkdirAll(filepath.Join(closed, "inner"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	stranger := account{uid: os.Geteuid() + 1, gid: os.Getegid() + 1, drop: true}
-	if err := stranger.reaches(dir); err != nil {
-		t.Errorf("%s: %v", dir, err)
-	}
-	if err := stranger.reaches(filepath.Join(closed, "inner")); err == nil || !strings.Contains(err.Error(), closed) {
-		t.Errorf("error %v, want one that names %s", err, closed)
-	}
-	if err := (account{uid: os.Geteuid(), gid: os.Getegid()}).reaches(closed); err != nil {
-		t.Errorf("the owner: %v", err)
-	}
 }

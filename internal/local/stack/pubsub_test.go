@@ -7,7 +7,6 @@ import (
 	"io"
 	"sync"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -128,79 +127,6 @@ func TestPubSubForgetsWhatEverybodyHas(t *testing.T) {
 	}
 	publish(t, client, 3) // and on it goes
 	receive(t, client, "first", 3)
-}
-
-func TestPubSubForgetsNothingOfADeletedSubscriptionsNeighbour(t *testing.T) {
-	t.Parallel()
-	p, client := startPubSub(t)
-	subscribe(t, p, client, "quick", "")
-	subscribe(t, p, client, "slow", "")
-	publish(t, client, 5)
-	receive(t, client, "quick", 5)
-	err := client.SubscriptionAdminClient.DeleteSubscription(testContext(t), &pubsubpb.DeleteSubscriptionRequest{
-		Subscription: fmt.Sprintf("projects/%s/subscriptions/quick", p.ProjectID),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.trim() // one acknowledgement for one subscription, but not its own
-	receive(t, client, "slow", 5)
-}
-
-func TestPubSubForgetsWithAge(t *testing.T) {
-	t.Parallel()
-	p, client := startPubSub(t)
-	subscribe(t, p, client, "filtered", `attributes.kind = "other"`) // never acknowledges
-	p.fake.SetTimeNowFunc(func() time.Time { return time.Now().Add(-2 * retention) })
-	publish(t, client, 5)
-	p.trim()
-	if got := kept(p); got != 0 {
-		t.Errorf("%d messages kept past the retention, want 0", got)
-	}
-}
-
-func TestPubSubSparesDeadLetters(t *testing.T) {
-	t.Parallel()
-	p, client := startPubSub(t)
-	_, err := client.SubscriptionAdminClient.CreateSubscription(testContext(t), &pubsubpb.Subscription{
-		Name:  fmt.Sprintf("projects/%s/subscriptions/lettered", p.ProjectID),
-		Topic: topicName(p), DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topicName(p), MaxDeliveryAttempts: 5},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	publish(t, client, 1)
-	receive(t, client, "lettered", 1)
-	p.trim()
-	if got := kept(p); got != 1 {
-		t.Errorf("%d messages kept, want 1", got)
-	}
-}
-
-func TestPubSubEmulator(t *testing.T) {
-	server, err := StartPubSub(t.Context(), PubSubConfig{InProcess: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	t.Setenv(emulatorEnv, server.Host)
-	named, err := StartPubSub(t.Context(), PubSubConfig{ProjectID: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if named.Host != server.Host || named.ProjectID != "other" {
-		t.Errorf("%s, %s: want %s, other", named.Host, named.ProjectID, server.Host)
-	}
-	if err := named.Close(); err != nil {
-		t.Error(err)
-	}
-	pubsubClient(t, server)
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := StartPubSub(t.Context(), PubSubConfig{}); err == nil {
-		t.Error("an emulator that is not there was accepted")
-	}
 }
 
 // A stream must carry more than one batch, each message once, keys in order,

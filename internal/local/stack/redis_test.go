@@ -1,10 +1,8 @@
 package stack
 
 import (
-	"errors"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -131,52 +129,6 @@ func TestRedisLosesThePort(t *testing.T) {
 	}
 }
 
-func TestRedisNamedServer(t *testing.T) {
-	t.Parallel()
-	server := startRedis(t, RedisConfig{})
-	named := startRedis(t, RedisConfig{URL: server.URL()})
-	if diff := cmp.Diff(server.URL(), named.URL()); diff != "" {
-		t.Errorf("URL:\n%s", diff)
-	}
-	for _, err := range []error{named.Stop(t.Context()), named.Kill(), named.Start(t.Context())} {
-		if !errors.Is(err, errNotOurs) {
-			t.Errorf("error %v, want %v", err, errNotOurs)
-		}
-	}
-	if err := named.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := ping(t, server.URL()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRedisRefusals(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		cfg  RedisConfig
-		want string
-	}{
-		{"no URL", RedisConfig{URL: "http://u:hidden@127.0.0.1"}, "no redis:// URL"},
-		{"nobody there", RedisConfig{URL: "redis://:hidden@127.0.0.1:1"}, "connect"},
-		{"no program", RedisConfig{Program: "/no/such/server"}, "/no/such/server"},
-		{"bad setting", RedisConfig{MaxMemoryPolicy: "sometimes"}, "sometimes"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			r, err := StartRedis(testContext(t), tt.cfg)
-			if err == nil {
-				_ = r.Close()
-				t.Fatal("started")
-			}
-			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hidden") {
-				t.Errorf("error %q, want %q in it and no password", err, tt.want)
-			}
-		})
-	}
-}
-
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -220,36 +172,5 @@ func TestRedisCluster(t *testing.T) {
 	}
 	if refused != 3 {
 		t.Errorf("%d of 3 nodes refuse keys of two slots", refused)
-	}
-}
-
-func TestRedisClusterNeedsThree(t *testing.T) {
-	t.Parallel()
-	if _, err := StartRedisCluster(testContext(t), 2); err == nil {
-		t.Error("a cluster of two started")
-	}
-}
-
-// A temporary directory that the server's account cannot enter, or whose name
-// is too long for a socket, is passed over.
-func TestTempRoot(t *testing.T) {
-	closed := t.TempDir()
-	if err := os.Chmod(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	stranger := account{uid: os.Geteuid() + 1, gid: os.Getegid() + 1, drop: true}
-	for name, tt := range map[string]struct {
-		tmp  string
-		as   account
-		want string
-	}{
-		"usual":  {"/var/tmp", account{}, "/var/tmp"},
-		"closed": {closed, stranger, "/tmp"},
-		"long":   {"/tmp/" + strings.Repeat("x", 80), account{}, "/tmp"},
-	} {
-		t.Setenv("TMPDIR", tt.tmp)
-		if got := tempRoot(tt.as); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -44,58 +42,10 @@ func TestStack(t *testing.T) {
 	}
 }
 
-func TestStackFailsWhole(t *testing.T) {
-	t.Parallel()
-	_, err := Start(testContext(t), Config{Redis: RedisConfig{Program: "no-such-server"}, PubSub: PubSubConfig{InProcess: true}})
-	if err == nil || !strings.Contains(err.Error(), "no-such-server") {
-		t.Errorf("error %v, want one that names the missing program", err)
-	}
-}
-
-// The usual ports are taken on many machines.
-func TestStackLeavesUsualPortsAlone(t *testing.T) {
-	t.Parallel()
-	for _, addr := range []string{"127.0.0.1:5432", "127.0.0.1:6379", "127.0.0.1:8085"} {
-		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr); err == nil { // taken already: as good
-			defer l.Close()
-		}
-	}
-	stack, err := Start(testContext(t), Config{PubSub: PubSubConfig{InProcess: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stack.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestStackUnprivileged(t *testing.T) {
-	t.Parallel()
-	dir := publicDir(t)
-	if os.Geteuid() == 0 {
-		if err := nobody(t).own(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, dataDir := range []string{"", filepath.Join(dir, "kept")} {
-		for range 2 { // the second time on what the first left
-			c := startChild(t, childOrder{DataDir: dataDir}, true)
-			if c.Error != "" {
-				t.Fatal(c.Error)
-			}
-			query(t, c.PostgresURL, "SELECT 'ok'")
-			if err := ping(t, c.RedisURL); err != nil {
-				t.Error(err)
-			}
-			c.finish(t)
-		}
-	}
-}
-
 // A killed parent cannot stop its servers: the kernel does.
 func TestServersDieWithTheirParent(t *testing.T) {
 	t.Parallel()
-	c := startChild(t, childOrder{}, false)
+	c := startChild(t, childOrder{})
 	if c.Error != "" {
 		t.Fatal(c.Error)
 	}
@@ -127,7 +77,7 @@ func TestSweepEndsOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", root)
-	c := startChild(t, childOrder{SurviveParent: true}, false)
+	c := startChild(t, childOrder{SurviveParent: true})
 	if c.Error != "" {
 		t.Fatal(c.Error)
 	}
@@ -149,28 +99,6 @@ func TestSweepEndsOrphans(t *testing.T) {
 	})
 }
 
-func TestSweepKeepsTheLiving(t *testing.T) {
-	t.Parallel()
-	as, err := serverAccount("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := tempDir(as)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sweep(testContext(t), as, orSilent(nil))
-	if !exists(d.path) {
-		t.Error("swept a directory that is in use")
-	}
-	if err := d.close(); err != nil {
-		t.Error(err)
-	}
-	if exists(d.path) {
-		t.Error("a closed throw-away directory is still there")
-	}
-}
-
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -183,30 +111,4 @@ func urlHost(t *testing.T, raw string) string {
 		t.Fatal(err)
 	}
 	return u.Host
-}
-
-// A program that is being started while a directory is given up has a copy of the lock
-// for a moment; the directory is free all the same.
-func TestDirIsFreeAfterClose(t *testing.T) {
-	t.Parallel()
-	path := t.TempDir()
-	d, err := openDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := syscall.Dup(int(d.lock.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(child) })
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := openDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.close(); err != nil {
-		t.Error(err)
-	}
 }

@@ -64,7 +64,7 @@ func TestDocumentSchemas(t *testing.T) {
 	t.Parallel()
 	known := strings.Fields(`$ref type enum const required properties additionalProperties unevaluatedProperties items minItems maxItems
 		uniqueItems minLength maxLength pattern format minimum maximum minProperties maxProperties propertyNames dependentRequired allOf anyOf
-		not if then default description`)
+		oneOf discriminator not if then default description`)
 	doc := Contract(t).doc
 	var rules func(at pointer, node any)
 	rules = func(at pointer, node any) {
@@ -82,7 +82,7 @@ func TestDocumentSchemas(t *testing.T) {
 				for name, s := range child.(map[string]any) {
 					rules(at.to(name), s)
 				}
-			case "allOf", "anyOf":
+			case "allOf", "anyOf", "oneOf":
 				for i, s := range child.([]any) {
 					rules(at.to(strconv.Itoa(i)), s)
 				}

@@ -49,21 +49,11 @@ const once = {
 /** Reports would count twice if they were sent twice. */
 const counted = (template: string): boolean => template.startsWith('/telemetry/');
 
-type Geo = Schemas['GeoQuery'];
-
-/** Where to search, in exactly one way. The contract says so with conditions, which generated types do not have. */
-export type Place = Pick<Geo, 'country'> &
-  (
-    | { mode: 'city'; city: string }
-    | { mode: 'region'; region: string }
-    | { mode: 'point'; point: NonNullable<Geo['point']> }
-    | { mode: 'bounding-box'; boundingBox: NonNullable<Geo['boundingBox']> }
-  );
-
-type Placed<C> = C extends { body: infer B extends { geo: Geo } } ? Omit<C, 'body'> & { body: Omit<B, 'geo'> & { geo: Place } } : C;
+/** Where to search, in exactly one way. */
+export type Place = Schemas['GeoQuery'];
 
 /** What a call takes: what the contract requires of it, and nothing that it does not know. */
-export type Call<K extends Operation> = Placed<CallOf<operations[K]>>;
+export type Call<K extends Operation> = CallOf<operations[K]>;
 
 /** An answer that is no failure; its status tells which. */
 export type Answer<K extends Operation> = AnswerOf<operations[K]>;

@@ -1,6 +1,6 @@
 // What a page reads of answers has a type. It is compiled and never run.
 import type { Answer as StaffAnswer, BackofficeClient, Operation as StaffOperation, Schemas as Staff, StreamEvent } from '@melmastoon/bff/backoffice';
-import type { Answer, ConsumerClient, Operation } from '@melmastoon/bff/consumer';
+import { searchPages, type Answer, type ConsumerClient, type Operation, type Schemas } from '@melmastoon/bff/consumer';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 /** The two types are the same: neither `any` nor `unknown` stands in for one. */
@@ -37,6 +37,15 @@ export async function page(desk: BackofficeClient, api: ConsumerClient): Promise
   }
   const { data: hotel } = await api.call('hotel', { path: { propertyId: 'ppt_1' } });
   same<string, typeof hotel.property.name.default>(true);
+  const body: Schemas['SearchRequest'] = { geo: { mode: 'city', city: 'Kabul' }, dates: { checkIn: '2027-05-12', checkOut: '2027-05-15' }, occupancy: { adults: 2, rooms: 1 } };
+  // @ts-expect-error a place is said in one way
+  body.geo = { mode: 'point', city: 'Kabul' };
+  for await (const page of searchPages(api, { body })) {
+    for (const { propertyId, tenantId, rateSnapshot } of page.results) {
+      // A card's total is what the hand-off takes.
+      if (rateSnapshot) await api.call('mintHandoff', { body: { propertyId, tenantId, dates: body.dates, occupancy: body.occupancy, shown: rateSnapshot.total } });
+    }
+  }
 }
 
 /** A widget is drawn by its kind. */

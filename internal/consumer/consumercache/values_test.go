@@ -93,7 +93,7 @@ func TestFormOfTheCache(t *testing.T) {
 	star := 4.5
 	listing := hotel.Listing{
 		PropertyID: bff.NewID(bff.PrefixProperty, time.Now()), TenantID: bff.NewID(bff.PrefixTenant, time.Now()), TenantSlug: "house", Name: name,
-		City: "Kabul", Region: "Kabul Province", Country: "AF", PropertyType: "hotel", Geo: hotel.LatLng{Lat: 34.5, Lng: 69.2}, GeoCell: "h3:8a",
+		City: "Kabul", CityLabel: "کابل", Region: "Kabul Province", RegionLabel: "ولایت کابل", Country: "AF", PropertyType: "hotel", Geo: hotel.LatLng{Lat: 34.5, Lng: 69.2}, GeoCell: "h3:8a",
 		Thumbnail: hotel.Image{URL: "https://x", Alt: "y"}, StarRating: &star, GuestRating: &hotel.GuestRating{Value: 8.5, Count: 7},
 		Amenities: []string{"free-wifi"}, Sharia: true, ListedAt: time.UnixMilli(1_800_000_000_123).UTC(), DistanceKm: &star,
 	}
@@ -106,7 +106,7 @@ func TestFormOfTheCache(t *testing.T) {
 		Items: []hotel.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`),
 		Order: consumer.Hash{1, 255},
 	})
-	survives(t, hotel.Projected{Listing: listing, Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
+	survives(t, hotel.Projected{Listing: listing, Texts: hotel.ListingTexts{City: name, Region: name, Alt: name}, Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
 	survives(t, hotel.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})
 	survives(t, hotel.Property{
 		PropertyID: listing.PropertyID, TenantID: listing.TenantID, Name: name, Description: &name, PropertyType: "hotel", StarRating: &star,

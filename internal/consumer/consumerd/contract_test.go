@@ -125,7 +125,7 @@ func walkContract(t *testing.T, settings map[string]string) {
 	contract := testkit.Contract(t)
 	k := &walker{t: t, w: w, p: w.Start("bff-consumer", settings), contract: contract, client: contract.Client(nil)}
 	for _, leg := range []func(){
-		k.elsewhere, k.search, k.searchMap, k.suggest, k.facets, k.hotel, k.availability,
+		k.elsewhere, k.search, k.labels, k.searchMap, k.suggest, k.facets, k.hotel, k.availability,
 		k.wishlist, k.handoffs, k.session, k.telemetry, k.challenge, k.withoutUpstreams,
 	} {
 		k.cookie, k.card = "", ""
@@ -269,6 +269,34 @@ func (k *walker) search() {
 	k.ask(422, "POST", "/search", headers{"X-Currency": {"JPY"}}, k.query(nil))
 	k.misbehave("POST", "/search", k.query(nil))
 	k.cookies(200, "POST", "/search", k.query(nil))
+}
+
+// labels reads places in a guest's own language, wherever they are named. A search takes them in any.
+func (k *walker) labels() {
+	k.t.Helper()
+	dari := headers{"Accept-Language": {"prs"}}
+	hotels := k.w.Sim.Catalog().Properties
+	i := slices.IndexFunc(hotels, func(p sim.CatalogProperty) bool { return p.City == "Herat" })
+	wish := members{"propertyId": hotels[i].PropertyID, "source": "list"}
+	k.ask(201, "POST", "/wishlist", headers{"Accept-Language": {"prs"}, "Idempotency-Key": {"label"}}, wish)
+	for name, x := range map[string]exchange{
+		"search":   k.ask(200, "POST", "/search", dari, k.query(members{"geo": members{"mode": "city", "city": "هرات"}})),
+		"wishlist": k.ask(200, "GET", "/wishlist", dari, nil),
+		"suggest":  k.ask(200, "GET", "/suggest?q=herat", dari, nil),
+		"hotel":    k.ask(200, "GET", "/hotels/"+hotels[i].PropertyID, dari, nil),
+	} {
+		if !bytes.Contains(x.body, []byte(`"city":"Herat","cityLabel":"هرات"`)) {
+			k.t.Errorf("%s: %.300s", name, x.body)
+		}
+		if named := bytes.Contains(x.body, []byte(`"region":"Herat Province","regionLabel":"ولایت هرات"`)); named != (name == "suggest" || name == "hotel") {
+			k.t.Errorf("%s: the region is named: %t", name, named)
+		}
+	}
+	x := k.ask(200, "GET", "/facets?country=af&region="+url.QueryEscape("ولایت هرات"), dari, nil)
+	if !bytes.Contains(x.body, []byte(`"region":"Herat Province","regionLabel":"ولایت هرات"`)) ||
+		!bytes.Contains(x.body, []byte(`"value":"Herat","label":"هرات"`)) {
+		k.t.Errorf("facets: %.300s", x.body)
+	}
 }
 
 func (k *walker) searchMap() {

@@ -31,7 +31,7 @@ func (a *API) wishlist(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list := a.cfg.Finder.Wishlist(r.Context(), entries, a.cfg.Now())
+	list := a.cfg.Finder.Wishlist(r.Context(), entries, s.Locale, a.cfg.Now())
 	announce(w.Header(), list.Shed)
 	return web.WriteJSON(w, http.StatusOK, list)
 }

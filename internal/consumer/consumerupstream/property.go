@@ -45,7 +45,7 @@ func readProperty(r *jsonscan.Reader, locale bff.Locale) hotel.Property {
 		case "propertyType":
 			p.PropertyType = r.String()
 		case "address":
-			p.Address = readAddress(r)
+			p.Address = readAddress(r, locale)
 		case "geo":
 			p.Geo = readGeo(r)
 		case "rooms":
@@ -70,15 +70,19 @@ func readProperty(r *jsonscan.Reader, locale bff.Locale) hotel.Property {
 	return p
 }
 
-func readAddress(r *jsonscan.Reader) (a hotel.Address) {
+func readAddress(r *jsonscan.Reader, locale bff.Locale) (a hotel.Address) {
 	for name := range r.Object() {
 		switch name {
 		case "line":
 			a.Line = r.String()
 		case "city":
 			a.City = r.String()
+		case "cityNames":
+			a.CityLabel = readIn(r, locale)
 		case "region":
 			a.Region = r.String()
+		case "regionNames":
+			a.RegionLabel = readIn(r, locale)
 		case "country":
 			a.Country = r.String()
 		}

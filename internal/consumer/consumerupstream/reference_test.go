@@ -93,7 +93,9 @@ type plainListing struct {
 	TenantSlug   string             `json:"tenantSlug"`
 	Name         plainText          `json:"name"`
 	City         string             `json:"city"`
+	CityNames    plainText          `json:"cityNames"`
 	Region       string             `json:"region"`
+	RegionNames  plainText          `json:"regionNames"`
 	Country      string             `json:"country"`
 	PropertyType string             `json:"propertyType"`
 	Geo          hotel.LatLng       `json:"geo"`
@@ -110,7 +112,7 @@ type plainListing struct {
 func (l plainListing) domain(locale bff.Locale) hotel.Listing {
 	return hotel.Listing{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name.localized(),
-		City: l.City, Region: l.Region, Country: l.Country, PropertyType: l.PropertyType, Geo: l.Geo, GeoCell: l.GeoCell,
+		City: l.City, CityLabel: l.CityNames.in(locale), Region: l.Region, RegionLabel: l.RegionNames.in(locale), Country: l.Country, PropertyType: l.PropertyType, Geo: l.Geo, GeoCell: l.GeoCell,
 		Thumbnail:  hotel.Image{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt.in(locale)},
 		StarRating: l.StarRating, GuestRating: l.GuestRating, Amenities: plainKebabs(l.Amenities), Sharia: l.Sharia,
 		ListedAt: l.ListedAt, DistanceKm: l.DistanceKm,
@@ -131,7 +133,8 @@ func (p plainly) FindProperty(ctx context.Context, id bff.ID) (hotel.Projected, 
 		Popularity *hotel.Popularity `json:"popularity"`
 	}
 	err := p.ask(ctx, http.MethodGet, "/search-aggregation/api/v1/properties/"+id.String(), nil, &out)
-	return hotel.Projected{Listing: out.Listing.domain(bff.DefaultLocale), Popularity: out.Popularity}, err
+	texts := hotel.ListingTexts{City: out.Listing.CityNames.localized(), Region: out.Listing.RegionNames.localized(), Alt: out.Listing.Thumbnail.Alt.localized()}
+	return hotel.Projected{Listing: out.Listing.domain(bff.LocaleEnglish), Texts: texts, Popularity: out.Popularity}, err
 }
 
 func (p plainly) Similar(ctx context.Context, id bff.ID, limit int, locale bff.Locale) ([]hotel.Listing, error) {
@@ -158,15 +161,19 @@ func (p plainly) Search(ctx context.Context, q consumer.SearchQuery) (hotel.List
 
 func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (hotel.Property, error) {
 	var in struct {
-		PropertyID   bff.ID        `json:"propertyId"`
-		TenantID     bff.ID        `json:"tenantId"`
-		Name         plainText     `json:"name"`
-		Description  *plainText    `json:"description"`
-		StarRating   *float64      `json:"starRating"`
-		PropertyType string        `json:"propertyType"`
-		Address      hotel.Address `json:"address"`
-		Geo          hotel.LatLng  `json:"geo"`
-		Rooms        []struct {
+		PropertyID   bff.ID     `json:"propertyId"`
+		TenantID     bff.ID     `json:"tenantId"`
+		Name         plainText  `json:"name"`
+		Description  *plainText `json:"description"`
+		StarRating   *float64   `json:"starRating"`
+		PropertyType string     `json:"propertyType"`
+		Address      struct {
+			hotel.Address
+			CityNames   plainText `json:"cityNames"`
+			RegionNames plainText `json:"regionNames"`
+		} `json:"address"`
+		Geo   hotel.LatLng `json:"geo"`
+		Rooms []struct {
 			RoomTypeID   string             `json:"roomTypeId"`
 			Name         plainText          `json:"name"`
 			MaxOccupancy hotel.RoomCapacity `json:"maxOccupancy"`
@@ -190,9 +197,10 @@ func (p plainly) Describe(ctx context.Context, id bff.ID, locale bff.Locale) (ho
 		TranslationProvenance json.RawMessage `json:"translationProvenance"`
 	}
 	err := p.ask(ctx, http.MethodGet, "/property/api/v1/properties/"+id.String()+"?locale="+string(locale), nil, &in)
+	in.Address.CityLabel, in.Address.RegionLabel = in.Address.CityNames.in(locale), in.Address.RegionNames.in(locale)
 	out := hotel.Property{
 		PropertyID: in.PropertyID, TenantID: in.TenantID, Name: in.Name.localized(), PropertyType: in.PropertyType,
-		StarRating: in.StarRating, Address: in.Address, Geo: in.Geo, Sharia: in.Sharia, TranslationProvenance: in.TranslationProvenance,
+		StarRating: in.StarRating, Address: in.Address.Address, Geo: in.Geo, Sharia: in.Sharia, TranslationProvenance: in.TranslationProvenance,
 		Rooms: []hotel.RoomTypeSummary{}, Amenities: []hotel.Amenity{}, Photos: []hotel.Photo{},
 		Policies: hotel.Policies{
 			Cancellation: in.Policies.Cancellation.in(locale), CheckIn: in.Policies.CheckIn, CheckOut: in.Policies.CheckOut,

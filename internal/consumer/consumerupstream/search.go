@@ -1,6 +1,7 @@
 package consumerupstream
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -153,10 +154,13 @@ func (s *Search) Facets(ctx context.Context, country, region string, locale bff.
 				out.Country = r.String()
 			case "region":
 				out.Region = r.String()
+			case "regionNames":
+				out.RegionLabel = readIn(r, locale)
 			case "facets":
 				out.Facets = readFacets(r, locale)
 			}
 		}
+		out.RegionLabel = cmp.Or(out.RegionLabel, out.Region)
 		if r.Require(out.Facets != nil, "facets"); out.Facets == nil {
 			out.Facets = []hotel.Facet{}
 		}

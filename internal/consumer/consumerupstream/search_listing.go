@@ -18,8 +18,9 @@ func readListings(r *jsonscan.Reader, locale bff.Locale) []hotel.Listing {
 		return nil
 	}
 	out := make([]hotel.Listing, 0, 4)
+	var unused hotel.ListingTexts
 	for range r.Array() {
-		l := readListing(r, locale)
+		l := readListing(r, locale, &unused)
 		r.Require(!l.PropertyID.IsZero(), "items.propertyId")
 		r.Require(!l.TenantID.IsZero(), "items.tenantId")
 		r.Require(l.TenantSlug != "", "items.tenantSlug")
@@ -30,7 +31,8 @@ func readListings(r *jsonscan.Reader, locale bff.Locale) []hotel.Listing {
 	return out
 }
 
-func readListing(r *jsonscan.Reader, locale bff.Locale) hotel.Listing {
+// readListing reads a listing in one language or, without one, its texts in all.
+func readListing(r *jsonscan.Reader, locale bff.Locale, texts *hotel.ListingTexts) hotel.Listing {
 	l := hotel.Listing{Amenities: []string{}}
 	for name := range r.Object() {
 		switch name {
@@ -44,8 +46,12 @@ func readListing(r *jsonscan.Reader, locale bff.Locale) hotel.Listing {
 			l.Name = readLocalized(r)
 		case "city":
 			l.City = r.String()
+		case "cityNames":
+			l.CityLabel = readLabel(r, locale, &texts.City)
 		case "region":
 			l.Region = r.String()
+		case "regionNames":
+			l.RegionLabel = readLabel(r, locale, &texts.Region)
 		case "country":
 			l.Country = r.String()
 		case "propertyType":
@@ -60,7 +66,7 @@ func readListing(r *jsonscan.Reader, locale bff.Locale) hotel.Listing {
 				case "url":
 					l.Thumbnail.URL = r.String()
 				case "alt":
-					l.Thumbnail.Alt = readIn(r, locale)
+					l.Thumbnail.Alt = readLabel(r, locale, &texts.Alt)
 				}
 			}
 		case "starRating":
@@ -101,7 +107,7 @@ func readProjected(r *jsonscan.Reader) (p hotel.Projected) {
 	for name := range r.Object() {
 		switch name {
 		case "listing":
-			p.Listing = readListing(r, bff.DefaultLocale)
+			p.Listing = readListing(r, "", &p.Texts)
 		case "popularity":
 			p.Popularity = readPopularity(r)
 		}

@@ -1,6 +1,7 @@
 package consumerupstream
 
 import (
+	"cmp"
 	"slices"
 
 	"melmastoon.ghasi.io/bff"
@@ -132,8 +133,12 @@ func readSuggestions(r *jsonscan.Reader, locale bff.Locale) []hotel.Suggestion {
 				g.Label = readIn(r, locale)
 			case "city":
 				g.City = r.String()
+			case "cityNames":
+				g.CityLabel = readIn(r, locale)
 			case "region":
 				g.Region = r.String()
+			case "regionNames":
+				g.RegionLabel = readIn(r, locale)
 			case "country":
 				g.Country = r.String()
 			case "geo":
@@ -142,6 +147,7 @@ func readSuggestions(r *jsonscan.Reader, locale bff.Locale) []hotel.Suggestion {
 				g.PropertyID = readID(r, bff.PrefixProperty)
 			}
 		}
+		g.CityLabel, g.RegionLabel = cmp.Or(g.CityLabel, g.City), cmp.Or(g.RegionLabel, g.Region)
 		out = append(out, g)
 	}
 	return out

@@ -102,6 +102,15 @@ func readIn(r *jsonscan.Reader, locale bff.Locale) string {
 	return readText(r, &room, locale).in(locale)
 }
 
+// readLabel reads a text in one language or, without one, in all of them.
+func readLabel(r *jsonscan.Reader, locale bff.Locale, all *bff.LocalizedString) string {
+	if locale != "" {
+		return readIn(r, locale)
+	}
+	*all = readLocalized(r)
+	return all.Default
+}
+
 // readID reads an id. One of another kind than wanted is still an id: what it
 // cannot name is left out, and the rest of the answer stays.
 func readID(r *jsonscan.Reader, want bff.Prefix) (id bff.ID) {

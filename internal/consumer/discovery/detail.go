@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -186,7 +187,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 			d.Degraded.add(part, bff.ReasonOf(err), 1)
 		}
 	}
-	d.describe(prop, proj, propErr, projErr)
+	d.describe(prop, proj, propErr, projErr, req.Locale)
 	missing(PartProperty, propErr)
 	missing(PartPopularity, projErr)
 	missing(PartRates, projErr)
@@ -259,7 +260,7 @@ func (d *HotelDetail) price(q hotel.Quote, failure error, asked bool, now time.T
 
 // describe fills the head of the page from whichever of the two services
 // answered.
-func (d *HotelDetail) describe(prop hotel.Property, proj hotel.Projected, propErr, projErr error) {
+func (d *HotelDetail) describe(prop hotel.Property, proj hotel.Projected, propErr, projErr error, locale bff.Locale) {
 	if propErr == nil {
 		d.Property = PropertySummary{
 			PropertyID: prop.PropertyID, TenantID: prop.TenantID, Name: prop.Name, Description: prop.Description,
@@ -268,13 +269,15 @@ func (d *HotelDetail) describe(prop hotel.Property, proj hotel.Projected, propEr
 		}
 		d.Rooms, d.Amenities, d.Photos, d.Policies = prop.Rooms, prop.Amenities, prop.Photos, prop.Policies
 	} else {
-		l := proj.Listing
+		l := proj.In(locale)
 		d.Property = PropertySummary{
 			PropertyID: l.PropertyID, TenantID: l.TenantID, Name: l.Name, PropertyType: l.PropertyType, StarRating: l.StarRating,
-			Address: hotel.Address{City: l.City, Region: l.Region, Country: l.Country}, Geo: l.Geo,
+			Address: hotel.Address{City: l.City, CityLabel: l.CityLabel, Region: l.Region, RegionLabel: l.RegionLabel, Country: l.Country}, Geo: l.Geo,
 		}
 		d.Photos = []hotel.Photo{{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt, IsHero: true}}
 	}
+	at := &d.Property.Address
+	at.CityLabel, at.RegionLabel = cmp.Or(at.CityLabel, at.City), cmp.Or(at.RegionLabel, at.Region)
 	if projErr == nil {
 		d.Property.TenantSlug, d.Property.GuestRating = proj.Listing.TenantSlug, proj.Listing.GuestRating
 	}

@@ -224,7 +224,7 @@ func (f *Finder) FindPinned(ctx context.Context, q consumer.SearchQuery, hotels 
 				absent.Add(1)
 				return
 			}
-			page[i] = p.Listing
+			page[i] = p.In(q.Locale)
 		})
 	}
 	wg.Wait()

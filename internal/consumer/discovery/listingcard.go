@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -14,6 +15,7 @@ type ListingCard struct {
 	TenantSlug        string              `json:"tenantSlug"`
 	Name              bff.LocalizedString `json:"name"`
 	City              string              `json:"city"`
+	CityLabel         string              `json:"cityLabel"`
 	Country           string              `json:"country"`
 	Geo               hotel.LatLng        `json:"geo"`
 	Thumbnail         hotel.Image         `json:"thumbnail"`
@@ -37,7 +39,7 @@ func (f *Finder) card(l hotel.Listing, with extras, now time.Time) ListingCard {
 	rate, state := with.rate(l.PropertyID, now)
 	c := ListingCard{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name,
-		City: l.City, Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
+		City: l.City, CityLabel: cmp.Or(l.CityLabel, l.City), Country: l.Country, Geo: l.Geo, Thumbnail: l.Thumbnail,
 		StarRating: l.StarRating, GuestRating: l.GuestRating, DistanceKm: l.DistanceKm,
 		AmenityHighlights: append([]string{}, l.Amenities[:min(len(l.Amenities), highlights)]...),
 		BrandPeek:         hotel.NeutralBrand(l.Name), RateSnapshot: rate, RateState: state,

@@ -62,7 +62,7 @@ func TestWishlist(t *testing.T) {
 	} {
 		f := finderOn(&platform{Hotels: []int{10, 20, 30}}, tc.rung, tc.suspended...)
 		f.Search = owners{platformOr(nil), tc.away, tc.old}
-		got := f.Wishlist(t.Context(), entries, midday)
+		got := f.Wishlist(t.Context(), entries, bff.LocaleEnglish, midday)
 		if got.Size != 3 || len(got.Items) != 3 || got.Shed != tc.wantShed {
 			t.Fatalf("%s: %+v", name, got)
 		}

@@ -38,9 +38,9 @@ const (
 
 // Wishlist shows entries with the cards of their hotels. The entries are the
 // guest's own and always shown; a card that cannot be had is left out.
-func (f *Finder) Wishlist(ctx context.Context, entries []consumer.WishlistEntry, now time.Time) Wishlist {
+func (f *Finder) Wishlist(ctx context.Context, entries []consumer.WishlistEntry, locale bff.Locale, now time.Time) Wishlist {
 	out := Wishlist{Items: make([]WishlistItem, len(entries)), Size: len(entries), Degraded: Degradations{}}
-	listings, missing := f.listings(ctx, entries)
+	listings, missing := f.listings(ctx, entries, locale)
 	items := make([]hotel.Listing, 0, len(listings))
 	for _, l := range listings {
 		if !f.Suspended.Has(l.TenantID) {
@@ -83,7 +83,9 @@ func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) 
 
 // listings looks up the hotels of entries. A hotel that is no more is absent;
 // one that could not be looked up counts as missing.
-func (f *Finder) listings(ctx context.Context, entries []consumer.WishlistEntry) (found map[bff.ID]hotel.Listing, missing Degradations) {
+func (f *Finder) listings(
+	ctx context.Context, entries []consumer.WishlistEntry, locale bff.Locale,
+) (found map[bff.ID]hotel.Listing, missing Degradations) {
 	ctx, cancel := context.WithTimeout(ctx, cardsBudget)
 	defer cancel()
 	found = make(map[bff.ID]hotel.Listing, len(entries))
@@ -99,7 +101,7 @@ func (f *Finder) listings(ctx context.Context, entries []consumer.WishlistEntry)
 				mu.Lock()
 				switch {
 				case err == nil:
-					found[id] = p.Listing
+					found[id] = p.In(locale)
 					if p.StaleAge > 0 {
 						missing.old(PartProperty, p.StaleAge, 1)
 					}

@@ -8,10 +8,11 @@ import (
 
 // FacetCatalog is what a region can be filtered by.
 type FacetCatalog struct {
-	Country string  `json:"country"`
-	Region  string  `json:"region,omitempty"`
-	Facets  []Facet `json:"facets"`
-	Stale   bool    `json:"stale,omitempty"`
+	Country     string  `json:"country"`
+	Region      string  `json:"region,omitempty"`
+	RegionLabel string  `json:"regionLabel,omitempty"`
+	Facets      []Facet `json:"facets"`
+	Stale       bool    `json:"stale,omitempty"`
 }
 
 // MarkStale says of a catalog that could not be renewed that it is old.
@@ -33,13 +34,15 @@ type FacetValue struct {
 
 // Suggestion is a destination that completes what a guest typed.
 type Suggestion struct {
-	Kind       string `json:"kind"`
-	Label      string `json:"label"`
-	City       string `json:"city,omitempty"`
-	Region     string `json:"region,omitempty"`
-	Country    string `json:"country"`
-	Geo        LatLng `json:"geo"`
-	PropertyID bff.ID `json:"propertyId,omitzero"`
+	Kind        string `json:"kind"`
+	Label       string `json:"label"`
+	City        string `json:"city,omitempty"`
+	CityLabel   string `json:"cityLabel,omitempty"`
+	Region      string `json:"region,omitempty"`
+	RegionLabel string `json:"regionLabel,omitempty"`
+	Country     string `json:"country"`
+	Geo         LatLng `json:"geo"`
+	PropertyID  bff.ID `json:"propertyId,omitzero"`
 }
 
 // Suggestions complete what a guest typed.

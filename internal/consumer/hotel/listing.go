@@ -1,7 +1,9 @@
 package hotel
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -57,8 +59,10 @@ type Listing struct {
 	TenantID     bff.ID
 	TenantSlug   string
 	Name         bff.LocalizedString
-	City         string
+	City         string // as a search takes it, in any language
+	CityLabel    string // in the language of the answer
 	Region       string
+	RegionLabel  string
 	Country      string
 	PropertyType string
 	Geo          LatLng
@@ -70,6 +74,21 @@ type Listing struct {
 	Sharia       bool
 	ListedAt     time.Time
 	DistanceKm   *float64
+}
+
+// ListingTexts are texts of a listing in every language.
+type ListingTexts struct{ City, Region, Alt bff.LocalizedString }
+
+// In returns the listing with its labels in one language.
+func (p *Projected) In(locale bff.Locale) Listing {
+	l := p.Listing
+	l.CityLabel, l.RegionLabel, l.Thumbnail.Alt = in(p.Texts.City, locale), in(p.Texts.Region, locale), cmp.Or(in(p.Texts.Alt, locale), l.Thumbnail.Alt)
+	return l
+}
+
+func in(text bff.LocalizedString, locale bff.Locale) string {
+	language, _, _ := strings.Cut(string(locale), "-")
+	return cmp.Or(text.Localized[string(locale)], text.Localized[language], text.Default)
 }
 
 // Listings is a page of the search projection.

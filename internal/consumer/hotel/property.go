@@ -9,10 +9,12 @@ import (
 
 // Address is where a hotel is.
 type Address struct {
-	Line    string `json:"line"`
-	City    string `json:"city"`
-	Region  string `json:"region"`
-	Country string `json:"country"`
+	Line        string `json:"line"`
+	City        string `json:"city"`
+	CityLabel   string `json:"cityLabel"` // in the guest's language
+	Region      string `json:"region"`
+	RegionLabel string `json:"regionLabel"`
+	Country     string `json:"country"`
 }
 
 // RoomTypeSummary is one kind of room.
@@ -89,6 +91,7 @@ type Property struct {
 // Projected is what the search projection knows of one hotel.
 type Projected struct {
 	Listing    Listing
+	Texts      ListingTexts
 	Popularity *Popularity
 	// StaleAge is how old this is when the projection could not be asked again;
 	// zero when it is as fresh as it should be.

@@ -18,6 +18,7 @@ type Listing struct {
 	City                    string       `json:"city"`
 	CityNames               Text         `json:"cityNames"`
 	Region                  string       `json:"region"`
+	RegionNames             Text         `json:"regionNames"`
 	Country                 string       `json:"country"`
 	Neighbourhood           string       `json:"neighbourhood"`
 	Geo                     Point        `json:"geo"`
@@ -73,7 +74,7 @@ func (p *property) photoAlt(n int) Text {
 func (s *Sim) listing(p *property, base string) Listing {
 	return Listing{
 		PropertyID: p.id, TenantID: p.tenant.id, TenantSlug: p.tenant.slug,
-		Name: p.names.text(), City: p.city.names.En, CityNames: p.city.spellings().text(), Region: p.city.region.En,
+		Name: p.names.text(), City: p.city.names.En, CityNames: p.city.texts[0], Region: p.city.region.En, RegionNames: p.city.texts[1],
 		Country: p.country.code, Neighbourhood: p.neighbourhood.En, Geo: p.geo, GeoCell: p.cell,
 		Thumbnail:  Thumbnail{URL: photoURL(base, p, 0), Alt: p.photoAlt(0)},
 		StarRating: p.stars, GuestRating: s.rating(p), Amenities: s.amenityCodes(p),

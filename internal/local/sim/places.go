@@ -49,6 +49,7 @@ type city struct {
 	neighbourhoods []Names
 	more           More
 	landmarks      []landmark
+	texts          [2]Text // the names of the city and of its region
 }
 
 type landmark struct {

@@ -26,10 +26,12 @@ type Property struct {
 
 // Address is where the house stands.
 type Address struct {
-	Line    string `json:"line,omitempty"`
-	City    string `json:"city"`
-	Region  string `json:"region"`
-	Country string `json:"country"`
+	Line        string `json:"line,omitempty"`
+	City        string `json:"city"`
+	CityNames   Text   `json:"cityNames"`
+	Region      string `json:"region"`
+	RegionNames Text   `json:"regionNames"`
+	Country     string `json:"country"`
 }
 
 // RoomType is a kind of room that the house sells.
@@ -85,8 +87,7 @@ func (s *Sim) propertyRoutes() {
 		}
 		items := make([]PropertySummary, 0, len(t.properties))
 		for _, p := range t.properties {
-			at := Address{City: p.city.names.En, Region: p.city.region.En, Country: p.country.code}
-			items = append(items, PropertySummary{p.id, t.id, p.names.text(), at, p.country.zone.String()})
+			items = append(items, PropertySummary{p.id, t.id, p.names.text(), p.address(""), p.country.zone.String()})
 		}
 		return ofTenantList(s, c, t, items)
 	})
@@ -112,6 +113,11 @@ func ofTenantList[T any](s *Sim, c *call, t *tenant, items []T) (any, error) {
 	return out, err
 }
 
+func (p *property) address(line string) Address {
+	c := p.city
+	return Address{Line: line, City: c.names.En, CityNames: c.texts[0], Region: c.region.En, RegionNames: c.texts[1], Country: p.country.code}
+}
+
 func (s *Sim) describe(p *property, base string) Property {
 	rnd := stream{mix(p.seed, kindRoomType)}
 	typ := s.data.types[p.kind]
@@ -122,11 +128,8 @@ func (s *Sim) describe(p *property, base string) Property {
 			Ps: p.names.Ps + " په " + p.city.names.Ps + " کې خپلو مېلمنو ته ښه راغلاست وايي.",
 			Fa: p.names.Fa + " در " + p.city.names.Fa + " به مهمانان خود خوش\u200cآمد می\u200cگوید.",
 		}.text(),
-		Address: Address{
-			Line: p.neighbourhood.En + ", Street " + itoa(rnd.between(1, 40)) + ", House " + itoa(rnd.between(1, 300)),
-			City: p.city.names.En, Region: p.city.region.En, Country: p.country.code,
-		},
-		Geo: p.geo, Region: p.city.region.En, TimeZone: p.country.zone.String(), ShariaCompliant: p.sharia, Amenities: []Amenity{},
+		Address: p.address(p.neighbourhood.En + ", Street " + itoa(rnd.between(1, 40)) + ", House " + itoa(rnd.between(1, 300))),
+		Geo:     p.geo, Region: p.city.region.En, TimeZone: p.country.zone.String(), ShariaCompliant: p.sharia, Amenities: []Amenity{},
 		Policies: Policies{
 			Cancellation: cancellations()[p.cancellation].text(),
 			CheckIn:      []string{"12:00", "13:00", "14:00", "15:00"}[rnd.below(4)],

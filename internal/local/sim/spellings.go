@@ -24,6 +24,7 @@ func cities() []city {
 	all, words := plainCities(), cityWords()
 	for i := range all {
 		all[i].more = words[all[i].names.En]
+		all[i].texts = [2]Text{all[i].spellings().text(), all[i].region.text()}
 	}
 	return all
 }

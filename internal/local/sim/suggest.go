@@ -12,13 +12,15 @@ import (
 
 // suggestion is a place or a house that a guest may be typing.
 type suggestion struct {
-	Kind       string `json:"kind"`
-	Label      Text   `json:"label"`
-	City       string `json:"city,omitempty"`
-	Region     string `json:"region,omitempty"`
-	Country    string `json:"country"`
-	Geo        Point  `json:"geo"`
-	PropertyID string `json:"propertyId,omitempty"`
+	Kind        string `json:"kind"`
+	Label       Text   `json:"label"`
+	City        string `json:"city,omitempty"`
+	CityNames   *Text  `json:"cityNames,omitempty"`
+	Region      string `json:"region,omitempty"`
+	RegionNames *Text  `json:"regionNames,omitempty"`
+	Country     string `json:"country"`
+	Geo         Point  `json:"geo"`
+	PropertyID  string `json:"propertyId,omitempty"`
 
 	keys   string // every spelling, folded, without spaces, between newlines
 	words  string // the same with a newline before every word
@@ -45,29 +47,36 @@ func newSuggestion(texts folder, kind string, rank, weight int, label Spellings,
 	return sg
 }
 
+// in says where it is.
+func (sg *suggestion) in(c *city, at Point) {
+	sg.City, sg.CityNames, sg.Region, sg.RegionNames, sg.Country, sg.Geo = c.names.En, &c.texts[0], c.region.En, &c.texts[1], c.country, at
+}
+
 func (ds *dataset) suggestions() []*suggestion {
 	var out []*suggestion
 	regions := map[string]bool{}
 	for i := range ds.cities {
 		c := &ds.cities[i]
 		sg := newSuggestion(ds.texts, "city", 0, c.properties, c.spellings(), c.aliases...)
-		sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, c.centre
+		sg.in(c, c.centre)
 		out = append(out, sg)
 		if key := c.country + c.region.En; !regions[key] {
 			regions[key] = true
 			sg := newSuggestion(ds.texts, "region", 1, c.properties, Spellings{Names: c.region})
-			sg.Region, sg.Country, sg.Geo = c.region.En, c.country, c.centre
+			sg.in(c, c.centre)
+			sg.City, sg.CityNames = "", nil
 			out = append(out, sg)
 		}
 		for _, l := range c.landmarks {
 			sg := newSuggestion(ds.texts, "landmark", 2, c.properties, Spellings{Names: l.names})
-			sg.City, sg.Region, sg.Country, sg.Geo = c.names.En, c.region.En, c.country, l.at
+			sg.in(c, l.at)
 			out = append(out, sg)
 		}
 	}
 	for _, p := range ds.properties {
 		sg := newSuggestion(ds.texts, "property", 3, p.score, Spellings{Names: p.names})
-		sg.City, sg.Region, sg.Country, sg.Geo, sg.PropertyID, sg.house = p.city.names.En, p.city.region.En, p.country.code, p.geo, p.id, p
+		sg.in(p.city, p.geo)
+		sg.PropertyID, sg.house = p.id, p
 		out = append(out, sg)
 	}
 	return out
@@ -190,7 +199,9 @@ func newCounter(key string, label Names) *counter {
 	return &counter{facet: facet{Key: key, Label: label.text(), Values: []facetValue{}}, at: map[string]int{}}
 }
 
-func (c *counter) add(value string, label Names, n int) {
+func (c *counter) add(value string, label Names, n int) { c.count(value, Spellings{Names: label}, n) }
+
+func (c *counter) count(value string, label Spellings, n int) {
 	i, ok := c.at[value]
 	if !ok {
 		i = len(c.Values)
@@ -238,12 +249,13 @@ func (s *Sim) facets(c *call) (any, error) {
 	}
 	town := newCounter("city", Names{"City", "ښار", "شهر"})
 	hood := newCounter("neighbourhoods", Names{"Neighbourhood", "سيمه", "محله"})
+	var names *Text
 	for _, p := range s.data.properties {
 		if p.country.code != code || key != "" && !slices.Contains(p.regionKeys, key) || slices.Contains(hidden, p.tenant) {
 			continue
 		}
 		if key != "" {
-			region = p.city.region.En // as people write it, however it was asked for
+			region, names = p.city.region.En, &p.city.texts[1] // as people write it, however it was asked for
 		}
 		kinds.add(s.data.types[p.kind].code, Names{}, 1)
 		if p.stars > 0 {
@@ -256,7 +268,7 @@ func (s *Sim) facets(c *call) (any, error) {
 		for n := 6; n <= 9 && p.ratingTenths >= n*10; n++ {
 			rating.Values[9-n].Count++
 		}
-		town.add(p.city.names.En, p.city.names, 1)
+		town.count(p.city.names.En, p.city.spellings(), 1)
 		hood.add(p.neighbourhood.En, p.neighbourhood, 1)
 	}
 	for _, byCount := range []*counter{town, hood} {
@@ -265,10 +277,11 @@ func (s *Sim) facets(c *call) (any, error) {
 		})
 	}
 	out := struct {
-		Country string  `json:"country"`
-		Region  string  `json:"region,omitempty"`
-		Facets  []facet `json:"facets"`
-	}{Country: code, Region: region}
+		Country     string  `json:"country"`
+		Region      string  `json:"region,omitempty"`
+		RegionNames *Text   `json:"regionNames,omitempty"`
+		Facets      []facet `json:"facets"`
+	}{Country: code, Region: region, RegionNames: names}
 	for _, f := range []*counter{kinds, stars, rating, cancel, offers, town, hood} {
 		out.Facets = append(out.Facets, f.facet)
 	}

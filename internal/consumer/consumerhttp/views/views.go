@@ -92,7 +92,7 @@ func (w *writer) popularity(p *hotel.Popularity) {
 
 func (w *writer) card(c *discovery.ListingCard) {
 	w.raw(`{"propertyId":`).id(c.PropertyID).raw(`,"tenantId":`).id(c.TenantID).raw(`,"tenantSlug":`).string(c.TenantSlug)
-	w.raw(`,"name":`).localized(&c.Name).raw(`,"city":`).string(c.City).raw(`,"country":`).string(c.Country)
+	w.raw(`,"name":`).localized(&c.Name).raw(`,"city":`).string(c.City).raw(`,"cityLabel":`).string(c.CityLabel).raw(`,"country":`).string(c.Country)
 	w.raw(`,"geo":`).geo(c.Geo)
 	w.raw(`,"thumbnail":{"url":`).string(c.Thumbnail.URL).raw(`,"alt":`).string(c.Thumbnail.Alt).raw(`}`)
 	w.maybeFloat(`,"starRating":`, c.StarRating)
@@ -168,8 +168,8 @@ func (w *writer) policies(p *hotel.Policies) {
 }
 
 func (w *writer) address(a *hotel.Address) {
-	w.raw(`{"line":`).string(a.Line).raw(`,"city":`).string(a.City)
-	w.raw(`,"region":`).string(a.Region).raw(`,"country":`).string(a.Country).raw(`}`)
+	w.raw(`{"line":`).string(a.Line).raw(`,"city":`).string(a.City).raw(`,"cityLabel":`).string(a.CityLabel)
+	w.raw(`,"region":`).string(a.Region).raw(`,"regionLabel":`).string(a.RegionLabel).raw(`,"country":`).string(a.Country).raw(`}`)
 }
 
 func (w *writer) summary(p *discovery.PropertySummary) {

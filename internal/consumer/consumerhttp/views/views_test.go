@@ -46,7 +46,7 @@ func FuzzEncode(f *testing.F) {
 		brand := hotel.BrandPeek{PrimaryColor: s, LogoURL: s, BrandName: name}
 		missing := []discovery.Degradation{{Part: discovery.PartRates, Reason: discovery.ReasonError, AgeMs: ms, Affected: n}, {}}
 		card := discovery.ListingCard{
-			PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, City: s, Country: s, Geo: hotel.LatLng{Lat: x, Lng: -x},
+			PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, City: s, CityLabel: s, Country: s, Geo: hotel.LatLng{Lat: x, Lng: -x},
 			Thumbnail: hotel.Image{URL: s, Alt: s}, StarRating: &x, GuestRating: &hotel.GuestRating{Value: x, Count: n},
 			AmenityHighlights: []string{s, "b"}, BrandPeek: brand, RateSnapshot: &rate, Badges: []hotel.Badge{hotel.BadgeSharia}, DistanceKm: &x,
 		}
@@ -54,7 +54,7 @@ func FuzzEncode(f *testing.F) {
 		sameJSON(t, &discovery.HotelDetail{
 			Property: discovery.PropertySummary{
 				PropertyID: id, TenantID: tenant, TenantSlug: s, Name: name, Description: &name, PropertyType: s, StarRating: &x,
-				GuestRating: &hotel.GuestRating{Value: x, Count: n}, Address: hotel.Address{Line: s, City: s, Region: s, Country: s},
+				GuestRating: &hotel.GuestRating{Value: x, Count: n}, Address: hotel.Address{Line: s, City: s, CityLabel: s, Region: s, RegionLabel: s, Country: s},
 				Geo: hotel.LatLng{Lat: x, Lng: x}, Badges: []hotel.Badge{}, TranslationProvenance: provenance,
 			},
 			Rooms: []hotel.RoomTypeSummary{{

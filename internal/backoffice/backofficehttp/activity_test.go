@@ -2,7 +2,6 @@ package backofficehttp_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -150,52 +149,4 @@ func badFields(t *testing.T, s *sender, path string) string {
 	}
 	slices.Sort(fields)
 	return strings.Join(fields, " ")
-}
-
-func TestActivityRefuses(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{})
-	for _, role := range backoffice.Roles() {
-		f.employ("opt_"+string(role), role)
-		want := "ROLE_DENIED"
-		if role == backoffice.GeneralManager || role == backoffice.Owner {
-			want = "OK"
-		}
-		if got := codeOf(f.sender("opt_" + string(role)).get("/activity?propertyId=" + house)); got != want {
-			t.Errorf("%s: %s, want %s", role, got, want)
-		}
-	}
-	denied := map[string]bool{}
-	f.outbox.mu.Lock()
-	for _, a := range f.outbox.did {
-		if a.Outcome == backoffice.Denied && a.Code == bff.CodeRoleDenied && a.Action == "GET "+base+"/activity" {
-			denied[a.Operator] = true
-		}
-	}
-	f.outbox.mu.Unlock()
-	if len(denied) != len(backoffice.Roles())-2 {
-		t.Errorf("recorded refusals: %v", denied)
-	}
-	s := f.sender("opt_owner")
-	for query, want := range map[string]string{
-		"": "propertyId",
-		"?propertyId=" + house + "&resource=a:&operatorId=a%20b&from=yesterday&to=2026-11-17&cursor=x&limit=201": "cursor from limit operatorId resource to",
-		"?propertyId=" + house + "&from=2026-11-17T00:00:00Z&to=2026-11-17T00:00:00Z":                            "to",
-		"?propertyId=" + house + "&resource=:":                                                                   "resource",
-		"?propertyId=" + house + "&resource=a%20b":                                                               "resource",
-		"?propertyId=" + house + "&to=0001-01-01T00:00:00Z&limit=0":                                              "limit to",
-	} {
-		if got := badFields(t, s, "/activity"+query); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
-	}
-	if got := codeOf(s.get("/activity?propertyId=" + other)); got != "PROPERTY_SCOPE_DENIED" {
-		t.Errorf("a property out of scope: %s", got)
-	}
-	f.behindUs.with(func() {
-		f.behindUs.lost = &bff.Error{Code: bff.CodeServiceUnavailable, Err: errors.New("connection refused")}
-	})
-	if got := codeOf(s.get("/activity?propertyId=" + house)); got != "SERVICE_UNAVAILABLE" {
-		t.Errorf("without Postgres: %s", got)
-	}
 }

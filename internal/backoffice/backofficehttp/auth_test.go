@@ -43,12 +43,8 @@ func TestRefresh(t *testing.T) {
 		"a long key": {
 			good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Idempotency-Key", strings.Repeat("k", 129)) }, "VALIDATION_FAILED",
 		},
-		"no device":      {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { delete(r.header, "X-Device-Id") }, "VALIDATION_FAILED"},
-		"no proof":       {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.noProof = true }, "DPOP_INVALID"},
-		"another method": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.proof.Method = "GET" }, "DPOP_INVALID"},
-		"a replay":       {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { f.send(0, r) }, "DPOP_REPLAYED"},
-		"reused":         {good, &bff.Error{Code: bff.CodeSessionRevoked}, `{"refreshToken":"rft_1"}`, nil, "SESSION_REVOKED"},
-		"iam is away":    {good, &bff.Error{Code: bff.CodeUpstreamTimeout}, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_TIMEOUT"},
+		"reused":      {good, &bff.Error{Code: bff.CodeSessionRevoked}, `{"refreshToken":"rft_1"}`, nil, "SESSION_REVOKED"},
+		"iam is away": {good, &bff.Error{Code: bff.CodeUpstreamTimeout}, `{"refreshToken":"rft_1"}`, nil, "UPSTREAM_TIMEOUT"},
 		// What iam would give to another key or device stays here.
 		"for another key":    {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.by = thief.device }, "DEVICE_MISMATCH"},
 		"for another device": {good, nil, `{"refreshToken":"rft_1"}`, func(r *request) { r.header.Set("X-Device-Id", thief.device.ID()) }, "DEVICE_MISMATCH"},
@@ -71,33 +67,31 @@ func TestRefresh(t *testing.T) {
 	if got := f.lasting(); len(got) != 0 {
 		t.Errorf("a refresh opened %v", got)
 	}
-}
-
-func TestStepUp(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{limits: "step-up=1000"})
-	s := f.sender("opt_parwana")
-	for _, test := range []struct {
-		body string
-		err  error
-		want string
-	}{
-		{`{"scope":"lock.revoke","code":"000000","resourceId":"rsv_1"}`, nil, "OK"},
-		{`{"scope":"lock.revoke"}`, nil, "VALIDATION_FAILED"},
-		{`{"scope":"everything","code":"000000"}`, nil, "VALIDATION_FAILED"},
-		{`{"code":"000000"}`, nil, "VALIDATION_FAILED"},
-		{`{"scope":"lock.revoke","code":"0000000000000"}`, nil, "VALIDATION_FAILED"},
-		{`{"scope":"lock.revoke","code":"111111"}`, &bff.Error{Code: bff.CodeMFAAttestationInvalid}, "MFA_ATTESTATION_INVALID"},
-	} {
-		f.iam.err = test.err
-		if w := s.from(0, http.MethodPost, "/auth/mfa/step-up", test.body); codeOf(w) != test.want {
-			t.Errorf("%s: %s, want %s", test.body, codeOf(w), test.want)
+	// What iam has vouched for counts for the device.
+	f = newFront(t, frontConfig{limits: "auth=2"})
+	s = f.sender("opt_parwana")
+	f.iam.tokens = identity.Tokens{AccessToken: s.token()}
+	for _, want := range []string{"OK", "OK"} {
+		if got := codeOf(f.send(0, s.refreshRequest(`{"refreshToken":"rft_1"}`))); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	f.iam.err = nil
-	f.outbox.fail(&bff.Error{Code: bff.CodeServiceUnavailable})
-	if got := codeOf(s.from(0, http.MethodPost, "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"000000"}`)); got != "SERVICE_UNAVAILABLE" {
-		t.Errorf("without an audit: %s", got)
+	if got := codeOf(s.from(0, http.MethodPost, "/auth/sign-out", "")); got != "RATE_LIMITED" {
+		t.Errorf("what iam vouched for does not count for the device: %s", got)
+	}
+}
+
+// A second factor that iam refuses is in the ledger.
+func TestRefusedStepUp(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, frontConfig{})
+	f.iam.err = &bff.Error{Code: bff.CodeMFAAttestationInvalid}
+	s := f.sender("opt_parwana")
+	if got := codeOf(s.from(0, http.MethodPost, "/auth/mfa/step-up", `{"scope":"lock.revoke","code":"111111"}`)); got != "MFA_ATTESTATION_INVALID" {
+		t.Error(got)
+	}
+	if did := f.outbox.did[len(f.outbox.did)-1]; did.Category != "mfa" || did.Outcome != backoffice.Denied {
+		t.Errorf("%+v", did)
 	}
 }
 

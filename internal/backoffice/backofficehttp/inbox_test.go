@@ -125,37 +125,6 @@ func TestInboxShowsWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestInboxRefuses(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{})
-	f.furnish()
-	s := f.sender("opt_parwana")
-	owner := bff.NewID(bff.PrefixProperty, f.clock()).String()
-	f.employed("opt_hamida", func(m *backoffice.Member) { m.Scope = backoffice.ReadPropertyScope([]string{"*"}) })
-	for path, want := range map[string]string{
-		"/alerts?propertyId=" + other:                    "PROPERTY_SCOPE_DENIED",
-		"/ai/suggestions?propertyId=" + other:            "PROPERTY_SCOPE_DENIED",
-		"/alerts?propertyId=" + house + "&status=new":    "VALIDATION_FAILED",
-		"/alerts?propertyId=" + house + "&limit=201":     "VALIDATION_FAILED",
-		"/alerts?propertyId=" + house + "&cursor=x":      "VALIDATION_FAILED",
-		"/alerts?propertyId=" + house + "&cursor=MS4x":   "VALIDATION_FAILED",
-		"/alerts?propertyId=" + house + "&limit=1&limit": "VALIDATION_FAILED",
-	} {
-		if got := codeOf(s.get(path)); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
-	for _, path := range []string{"/alerts", "/ai/suggestions"} {
-		if got := codeOf(s.get(path + "?propertyId=" + foreign)); got != "RESOURCE_NOT_FOUND" {
-			t.Errorf("%s of another tenant's property: %s", path, got)
-		}
-	}
-	if got := codeOf(f.sender("opt_hamida").get("/alerts?propertyId=" + owner)); got != "RESOURCE_NOT_FOUND" {
-		t.Errorf("a property of another tenant: %s", got)
-	}
-}
-
 // Without a property, an operator has the inboxes of all properties in its scope, and an
 // event of one of them voids what is kept of all.
 func TestInboxOfTheWholeScope(t *testing.T) {

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"sync"
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -126,50 +121,4 @@ func (s *sender) nextMove() string {
 	s.f.syncing.mu.Lock()
 	defer s.f.syncing.mu.Unlock()
 	return fmt.Sprintf(`{"expectedVersion":%d,"pullCursor":"a+/="}`, s.f.syncing.cursor(s.caller().Device).Version)
-}
-
-// A cursor is moved by the device that saw its newest version, once per key.
-func TestMoveCursor(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, frontConfig{instances: 2})
-	s := f.sender("opt_parwana")
-	first := s.keyed(base+"/sync/cursor", `{"expectedVersion":1,"pullCursor":"17"}`)
-	for _, test := range []struct {
-		name string
-		r    *request
-		want string
-	}{
-		{"moved", first, `{"cursorVersion":2,"pullCursor":"17","pushAck":"0"}`},
-		{"the same again", s.repeat(first), `{"cursorVersion":2,"pullCursor":"17","pushAck":"0"}`},
-		{"acknowledged", s.keyed(base+"/sync/cursor", `{"expectedVersion":2,"pushAck":"b=="}`), `{"cursorVersion":3,"pullCursor":"17","pushAck":"b=="}`},
-		{"read", s.request(http.MethodGet, base+"/sync/cursor", ""), `{"pullCursor":"17","pushAck":"b==","cursorVersion":3}`},
-	} {
-		if w := f.send(0, test.r); w.Code != http.StatusOK || w.Body.String() != test.want {
-			t.Errorf("%s: %d %s, want %s", test.name, w.Code, w.Body, test.want)
-		}
-	}
-	w := f.send(1, s.keyed(base+"/sync/cursor", `{"expectedVersion":2,"pullCursor":"18"}`))
-	if codeOf(w) != "SYNC_CURSOR_CONFLICT" || w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "the cursor is at version 3") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	for body, want := range map[string]string{
-		`{"pullCursor":"1"}`:                        "expectedVersion required",
-		`{"expectedVersion":3}`:                     "pullCursor required",
-		`{"expectedVersion":-1,"pushAck":"1"}`:      "expectedVersion range",
-		`{"expectedVersion":3,"pullCursor":"a b"}`:  "pullCursor format",
-		`{"expectedVersion":"3","pullCursor":"ab"}`: "expectedVersion type",
-	} {
-		w := f.send(0, s.keyed(base+"/sync/cursor", body))
-		field, code, _ := strings.Cut(want, " ")
-		if codeOf(w) != "VALIDATION_FAILED" || !strings.Contains(w.Body.String(), `"errors":[{"field":"`+field+`","code":"`+code+`"}]`) {
-			t.Errorf("%s: %s", body, w.Body)
-		}
-	}
-	var outcomes []string
-	for _, a := range f.syncing.did {
-		outcomes = append(outcomes, a.Category+" "+a.Action+" "+string(a.Outcome))
-	}
-	if diff := cmp.Diff([]string{"sync move_cursor success", "sync move_cursor success", "sync move_cursor failure"}, outcomes); diff != "" {
-		t.Error(diff)
-	}
 }

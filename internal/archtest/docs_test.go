@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -63,8 +64,13 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 			return err
 		}
 		if test {
-			for _, m := range declared.FindAllSubmatch(b, -1) {
-				have[string(m[1])] = true
+			for line := range bytes.Lines(b) { // the expression alone would take seconds
+				if !bytes.HasPrefix(line, []byte("func ")) {
+					continue
+				}
+				if m := declared.FindSubmatch(line); m != nil {
+					have[string(m[1])] = true
+				}
 			}
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 
 func open(t *testing.T, url string) rueidis.Client {
 	t.Helper()
-	c, err := redis.Open(redis.Config{URL: url, Tier: "flags", Timeout: 5 * time.Second})
+	c, err := redis.Open(redis.Config{URL: url, Tier: "flags", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,9 @@ func fixtureAt(t testing.TB, s shape, admin string) *fixture {
 		if role != "" {
 			u.User = url.UserPassword(role, password)
 		}
-		pool, err := postgres.Open(t.Context(), postgres.Config{URL: u.String(), MaxConns: 40, ConnectTimeout: 30 * time.Second})
+		cfg := testkit.Patient(u.String())
+		cfg.MaxConns = 40
+		pool, err := postgres.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

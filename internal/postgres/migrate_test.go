@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -54,8 +53,10 @@ func connect(t testing.TB, url string) *pgx.Conn {
 
 func openPool(t testing.TB, cfg postgres.Config) *pgxpool.Pool {
 	t.Helper()
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = 30 * time.Second // a busy machine is not a failure
+	patient := testkit.Patient(cfg.URL) // a busy machine is not a failure
+	cfg.ConnectTimeout = patient.ConnectTimeout
+	if cfg.Pooler == "" {
+		cfg.StatementTimeout, cfg.LockTimeout = patient.StatementTimeout, patient.LockTimeout
 	}
 	pool, err := postgres.Open(t.Context(), cfg)
 	if err != nil {

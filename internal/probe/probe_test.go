@@ -113,7 +113,7 @@ func newStaff(t *testing.T) *staff {
 	parse(t, id, s.backofficeProbe, env)
 	var err1, err2 error
 	s.super, err1 = postgres.Open(t.Context(), testkit.Patient(db.URL()))
-	s.redis, err2 = redis.Open(redis.Config{URL: sessions.URL()})
+	s.redis, err2 = redis.Open(redis.Config{URL: sessions.URL(), Timeout: time.Minute})
 	s.must(errors.Join(err1, err2))
 	t.Cleanup(func() { s.super.Close(); s.redis.Close() })
 	return s

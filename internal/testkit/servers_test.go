@@ -67,3 +67,29 @@ func TestContextEndsBeforeTheRun(t *testing.T) {
 		t.Errorf("deadline %v is not before the run's %v", got, end)
 	}
 }
+
+// told is a test whose failures are counted.
+type told struct {
+	testing.TB
+	failures int
+}
+
+func (t *told) Errorf(string, ...any) { t.failures++ }
+
+// Attempts that failed are made again as long as the run has forgiven few.
+func TestForgivenessEnds(t *testing.T) {
+	t.Cleanup(func() { forgiven.n = 0 }) // not parallel: there is one budget
+	left := 3
+	if !Retry(t, "the fourth attempt", func() bool { left--; return left < 0 }) {
+		t.Error("no attempt succeeded")
+	}
+	fake := &told{TB: t}
+	for i := 3; i < maxForgiven; i++ {
+		if !Forgive(fake, "within the budget") {
+			t.Fatalf("attempt %d is not forgiven", i)
+		}
+	}
+	if Retry(fake, "one too many", func() bool { return false }) || fake.failures != 1 {
+		t.Errorf("%d failures were told, want the one above the budget", fake.failures)
+	}
+}

@@ -240,7 +240,7 @@ func (s *staff) searchFor(texts ...string) {
 	if err := db.QueryRow(ctx, `SELECT count(*) FROM bff_backoffice.outbox WHERE subject = $1`, sim.TopicDecided).Scan(&decided); err != nil || decided != 1 {
 		s.t.Errorf("%d events of decisions, %v", decided, err)
 	}
-	c, err := redis.Open(redis.Config{URL: s.RedisURL})
+	c, err := redis.Open(redis.Config{URL: s.RedisURL, Timeout: time.Minute})
 	if err != nil {
 		s.t.Fatal(err)
 	}

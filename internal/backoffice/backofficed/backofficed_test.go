@@ -325,7 +325,7 @@ func TestSessionTierMustKeepKeys(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)
 	w := testkit.NewWorld(t, func(p *platform.Places) { p.RedisURL = server.URL() })
-	c, err := redis.Open(redis.Config{URL: server.URL()})
+	c, err := redis.Open(redis.Config{URL: server.URL(), Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

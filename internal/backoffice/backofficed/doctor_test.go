@@ -50,9 +50,9 @@ func newClinic(t *testing.T) *clinic {
 	var err1, err2, err3, err4 error
 	var lru rueidis.Client
 	c.super, err1 = postgres.Open(t.Context(), testkit.Patient(db.URL()))
-	c.sessions, err2 = redis.Open(redis.Config{URL: sessions.URL()})
+	c.sessions, err2 = redis.Open(redis.Config{URL: sessions.URL(), Timeout: time.Minute})
 	c.topics, err3 = pubsub.Open(t.Context(), pubsub.Config{ProjectID: s.PubSubProject, EmulatorHost: s.PubSubHost, AdminTimeout: time.Minute})
-	lru, err4 = redis.Open(redis.Config{URL: caches.URL()})
+	lru, err4 = redis.Open(redis.Config{URL: caches.URL(), Timeout: time.Minute})
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}

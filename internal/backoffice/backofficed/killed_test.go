@@ -168,7 +168,7 @@ func newKilledFleet(t *testing.T, env map[string]string) *killedFleet {
 	t.Helper()
 	f := &killedFleet{staff: &staff{t: t, World: testkit.NewWorld(t, nil)}, env: env, used: map[string]bool{}}
 	var err error
-	if f.redis, err = redis.Open(redis.Config{URL: f.RedisURL}); err != nil {
+	if f.redis, err = redis.Open(redis.Config{URL: f.RedisURL, Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.redis.Close)

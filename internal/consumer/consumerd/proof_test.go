@@ -320,7 +320,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 // flush has Redis forget everything.
 func flush(t *testing.T, url string) {
 	t.Helper()
-	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: 10 * time.Second})
+	c, err := redis.Open(redis.Config{URL: url, Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	client, err := redis.Open(redis.Config{URL: testkit.Redis(t), Tier: "test", Timeout: 5 * time.Second})
+	client, err := redis.Open(redis.Config{URL: testkit.Redis(t), Tier: "test", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

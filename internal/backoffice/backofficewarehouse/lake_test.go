@@ -52,11 +52,22 @@ func openJobs(t *testing.T) *pgxpool.Pool {
 	return pools[1]
 }
 
-// A lake in Google Cloud Storage is exported, loaded into BigQuery and verified.
+// A lake in Google Cloud Storage is exported, loaded into BigQuery and verified, also where a retention policy keeps every object.
 func TestLakeInTheCloud(t *testing.T) {
 	t.Parallel()
+	for name, kept := range map[string]bool{"free": false, "kept": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testLake(t, kept)
+		})
+	}
+}
+
+func testLake(t *testing.T, kept bool) {
+	t.Helper()
 	ctx, db := testkit.Context(t), openJobs(t)
 	storage, open := openStorage(t)
+	storage.set(func() { storage.kept = kept })
 	fake, warehouse := openBigQuery(t, "gs://the-lake")
 	keys, err := audit.ParseAuditKeys([]string{"test-1:" + base64.StdEncoding.EncodeToString(make([]byte, 32))})
 	if err != nil {

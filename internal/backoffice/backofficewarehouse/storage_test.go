@@ -5,14 +5,20 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"mime"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +28,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficewarehouse"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // fakeStorage speaks as much of the JSON API of Google Cloud Storage as a lake uses: uploads in one request and in chunks, whole and partial
@@ -33,9 +40,35 @@ type fakeStorage struct {
 	uploads map[string]*upload
 	count   int64 // generation of the newest
 	chunks  int   // that were taken
+	refused int   // for a passing reason
 	// How it behaves.
 	fail func(r *http.Request) bool // answers 503
 	cut  int                        // breaks this many reads after a byte
+	kept bool                       // refuses to overwrite and to delete, as a retention policy does
+	// other, a server of another maker, has the objects: `make parts-storage`.
+	other http.Handler
+}
+
+// storageProgram is that server; empty = the objects are here.
+var storageProgram = os.Getenv("MELMASTOON_STORAGE")
+
+// startOther starts that server with an empty bucket, and has the fake pass on to it what it does not refuse.
+func (f *fakeStorage) startOther(t *testing.T) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	must(t, errors.Join(err, ln.Close()))
+	cmd := exec.CommandContext(t.Context(), storageProgram, "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port,
+		"-external-url", f.address, "-public-host", strings.TrimPrefix(f.address, "http://"), "-log-level", "error")
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // ended with the test's context
+	at := mustParse(t, "http://127.0.0.1:"+port)
+	testkit.Until(t, "a bucket", func() bool {
+		res, err := http.Post(at.String()+"/storage/v1/b?project=p", "application/json", strings.NewReader(`{"name":"the-lake"}`)) //nolint:noctx // a test's own server
+		return err == nil && res.Body.Close() == nil
+	})
+	f.other = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at); r.Out.Host = r.In.Host }}
 }
 
 type object struct {
@@ -58,6 +91,9 @@ func openStorage(t *testing.T) (*fakeStorage, func(context.Context) (backofficel
 	server := httptest.NewServer(fake)
 	t.Cleanup(server.Close)
 	fake.address = server.URL
+	if storageProgram != "" {
+		fake.startOther(t)
+	}
 	return fake, func(ctx context.Context) (backofficelake.Bucket, error) {
 		return backofficewarehouse.OpenBucket(ctx, "gs://the-lake?endpoint="+url.QueryEscape(server.URL))
 	}
@@ -73,9 +109,33 @@ func (f *fakeStorage) set(change func()) {
 func (f *fakeStorage) has(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, ok := f.objects[name]
-	return ok
+	return f.exists(name)
 }
+
+func (f *fakeStorage) exists(name string) bool {
+	if f.other == nil {
+		_, ok := f.objects[name]
+		return ok
+	}
+	w := httptest.NewRecorder()
+	f.other.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/storage/v1/b/the-lake/o/"+url.PathEscape(name), http.NoBody))
+	return w.Code == http.StatusOK
+}
+
+// forbidden reports whether a request would change what a retention policy keeps: only a new name may be written.
+func (f *fakeStorage) forbidden(r *http.Request, part []string, data []byte) bool {
+	if !f.kept {
+		return false
+	}
+	name := r.URL.Query().Get("name")
+	if m := named.FindSubmatch(data); name == "" && m != nil {
+		name = string(m[1])
+	}
+	return r.Method == http.MethodDelete || len(part) == 6 && f.exists(part[5]) ||
+		strings.HasPrefix(r.URL.Path, "/upload/") && r.URL.Query().Get("ifGenerationMatch") != "0" && f.exists(name)
+}
+
+var named = regexp.MustCompile(`"name": ?"([^"]+)"`)
 
 func (f *fakeStorage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
@@ -92,7 +152,15 @@ func (f *fakeStorage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil: // half a file
 	case f.fail != nil && f.fail(r):
-		refuse(w, http.StatusServiceUnavailable)
+		f.refused++
+		refuse(w, []int{http.StatusServiceUnavailable, http.StatusTooManyRequests}[f.refused%2])
+	case f.forbidden(r, part, data):
+		refuse(w, http.StatusForbidden)
+	case f.other != nil && f.cut > 0 && query.Get("alt") == "media":
+		f.read(w, r, object{data: large})
+	case f.other != nil:
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		f.other.ServeHTTP(w, r)
 	case r.Method == http.MethodPost && r.URL.Path == "/upload"+metadata && query.Get("uploadType") == "multipart":
 		f.put(w, r, data)
 	case r.Method == http.MethodPost && r.URL.Path == "/upload"+metadata && query.Get("uploadType") == "resumable":

@@ -2,7 +2,6 @@ package consumerhttp_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,14 +16,12 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 )
 
-// jar is a browser that keeps cookies as browsers do, and those that a sibling site planted
-// beside them.
+// jar is a browser that keeps cookies as browsers do.
 type jar struct {
 	t       *testing.T
 	s       *stage
 	agent   string
 	cookies map[string]string
-	planted []string // sent before the jar's: browsers send those of longer paths first
 }
 
 func newJar(t *testing.T, s *stage) *jar {
@@ -36,7 +33,7 @@ func (b *jar) ask(c guestCall) guestAnswer {
 	b.t.Helper()
 	header := map[string]string{"Accept-Language": "fa-AF", "Content-Type": "application/json", "User-Agent": b.agent}
 	maps.Copy(header, c.header)
-	sent := slices.Clone(b.planted)
+	var sent []string
 	for _, name := range slices.Sorted(maps.Keys(b.cookies)) {
 		sent = append(sent, name+"="+b.cookies[name])
 	}
@@ -101,8 +98,6 @@ func (b *jar) age(d time.Duration) {
 		b.t.Fatal(err)
 	}
 }
-
-func gmsID() bff.ID { return bff.NewID(bff.PrefixGuestSession, time.Now()) }
 
 // TestCardIsSent: the card comes with a session, and again when one of its values
 // changes; nothing is sent with answers that a CDN may keep.
@@ -222,255 +217,6 @@ func TestCardSlides(t *testing.T) {
 	}
 }
 
-// TestPlantedIDs: a sibling site plants session ids before or after the guest has
-// one: the guest's own stays, is never deleted and is never shared.
-func TestPlantedIDs(t *testing.T) {
-	t.Parallel()
-	junk := consumer.SessionCookie + "=junk"
-	made := func() string { return consumer.SessionCookie + "=" + gmsID().String() }
-	for name, tc := range map[string]struct {
-		planted func(attacker *jar) []string
-		early   bool // before the guest comes for the first time
-		without bool // the guest has lost the card
-		wantNew bool // the guest has another session than before
-	}{
-		"a made-up one":                {planted: func(*jar) []string { return []string{made()} }},
-		"the planter's":                {planted: func(a *jar) []string { return []string{consumer.SessionCookie + "=" + a.id().String()} }},
-		"junk":                         {planted: func(*jar) []string { return []string{junk} }},
-		"several":                      {planted: func(*jar) []string { return []string{junk, made(), made()} }},
-		"junk, early":                  {planted: func(*jar) []string { return []string{junk} }, early: true},
-		"a made-up one, early":         {planted: func(*jar) []string { return []string{made()} }, early: true},
-		"the planter's, early":         {planted: func(a *jar) []string { return []string{consumer.SessionCookie + "=" + a.id().String()} }, early: true},
-		"several, early":               {planted: func(*jar) []string { return []string{made(), made()} }, early: true},
-		"junk, without a card":         {planted: func(*jar) []string { return []string{junk} }, without: true, wantNew: true},
-		"a made-up one and no card":    {planted: func(*jar) []string { return []string{made()} }, without: true, wantNew: true},
-		"a card of the planter's keys": {planted: func(*jar) []string { return []string{consumer.CardCookie + "=" + foreignCard()} }},
-		"a junk card":                  {planted: func(*jar) []string { return []string{consumer.CardCookie + "=junk"} }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
-				attacker, guest := newJar(t, s), newJar(t, s)
-				attacker.session()
-				planted := tc.planted(attacker)
-				if tc.early {
-					guest.planted = planted
-				}
-				own := guest.session().SessionID
-				if strings.Contains(strings.Join(planted, ";"), own) {
-					t.Fatalf("the planted %s was adopted", own)
-				}
-				if tc.without {
-					delete(guest.cookies, consumer.CardCookie)
-				}
-				guest.planted = planted
-				for range 3 {
-					got := guest.session().SessionID
-					if (got != own) != tc.wantNew || strings.Contains(strings.Join(planted, ";"), got) || got == attacker.id().String() {
-						t.Fatalf("session %s, was %s, planted %v", got, own, planted)
-					}
-					if guest.cookies[consumer.SessionCookie] != got {
-						t.Errorf("the guest's cookies are %v, want %s", guest.cookies, got)
-					}
-					own, tc.wantNew = got, false // from then on a card
-				}
-				if a := guest.change("/session/locale", `{"locale":"ps-AF"}`); a.status != http.StatusOK {
-					t.Errorf("%d %s", a.status, a.body)
-				}
-				guest.planted = nil
-				if got := guest.session(); got.SessionID != own || got.Locale != "ps-AF" {
-					t.Errorf("after the planted one is gone: %+v, want %s", got, own)
-				}
-			})
-		})
-	}
-}
-
-// foreignCard is a card made without a key of ours.
-func foreignCard() string {
-	text, err := consumertest.NewCards(99).Mint(consumer.Card{SessionID: gmsID(), Locale: "en", Currency: "USD", MadeAt: time.Now().UTC().Truncate(time.Second)})
-	if err != nil {
-		panic(err) // it is complete
-	}
-	return text
-}
-
-// TestLostIDCookie: the card brings the session's id back when only that cookie is
-// gone or another's.
-func TestLostIDCookie(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{"gone": "", "malformed": "junk", "another": "gms_01ARZ3NDEKTSV4RRFFQ69G5FAV"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
-				b := newJar(t, s)
-				own := b.session().SessionID
-				if b.cookies[consumer.SessionCookie] = value; value == "" {
-					delete(b.cookies, consumer.SessionCookie)
-				}
-				if a := b.ask(stagedCalls()["search"]); len(a.header["Set-Cookie"]) != 2 || b.cookies[consumer.SessionCookie] != own {
-					t.Errorf("%v, want %s again", a.header["Set-Cookie"], own)
-				}
-				if a := b.ask(stagedCalls()["search"]); a.header["Set-Cookie"] != nil {
-					t.Errorf("and then %v", a.header["Set-Cookie"])
-				}
-			})
-		})
-	}
-}
-
-// TestCardlessIDs: an id without its card is a session's nowhere, though the store
-// knows it: the guest gets a new one, with a card, and sees nothing of the old. Where
-// such ids count, the session is as it was, and its card comes with the next answer.
-func TestCardlessIDs(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when bubbles begin
-	for name, tc := range map[string]struct {
-		cardless consumer.Cardless
-		wantSame bool
-	}{
-		"nowhere":                       {},
-		"over plain http":               {cardless: consumer.Cardless{Always: true}, wantSame: true},
-		"from before the upgrade":       {cardless: consumer.Cardless{Before: now.Add(time.Hour)}, wantSame: true},
-		"from after the upgrade":        {cardless: consumer.Cardless{Before: now}},
-		"thirty days after the upgrade": {cardless: consumer.Cardless{Before: now.Add(-30 * 24 * time.Hour)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t, func(c *consumerguard.Config) { c.Cardless = tc.cardless })
-				b := newJar(t, s)
-				own := b.session().SessionID
-				b.change("/session/locale", `{"locale":"ps-AF"}`)
-				s.sessions.Know(b.id())
-				for _, path := range []string{"/session", "/wishlist"} {
-					b.cookies = map[string]string{consumer.SessionCookie: own}
-					if a := b.ask(guestCall{method: http.MethodGet, path: path}); a.status != http.StatusOK || len(a.header["Set-Cookie"]) != 2 {
-						t.Errorf("%s: %d %s %v, want both cookies", path, a.status, a.body, a.header["Set-Cookie"])
-					}
-					if got := b.session(); (got.SessionID == own) != tc.wantSame || (got.Locale == "ps-AF") != tc.wantSame {
-						t.Errorf("%s: session %+v, was %s", path, got, own)
-					}
-				}
-				b.cookies = map[string]string{consumer.SessionCookie: own}
-				b.change("/session/clear", "")
-				if _, kept := s.sessions.Kept(bff.MustParseID(bff.PrefixGuestSession, own)); kept == tc.wantSame {
-					t.Errorf("cleared without a card: still there %t", kept)
-				}
-			})
-		})
-	}
-}
-
-// TestClearedStaysCleared: while a card of it can be used, a session that its guest
-// had cleared is not opened again with that card, nor is the card renewed, whatever
-// the stores have lost and whichever of them is away.
-func TestClearedStaysCleared(t *testing.T) {
-	t.Parallel()
-	for name, path := range map[string]string{"session": "/session", "search": "/search", "report": "/telemetry/page-view"} {
-		for _, lost := range []bool{false, true} {
-			for _, age := range []time.Duration{0, 29 * 24 * time.Hour} {
-				t.Run(fmt.Sprintf("%s, lost %t, age %s", name, lost, age), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						s := newStage(t)
-						b := newJar(t, s)
-						b.session()
-						b.change("/session/currency", `{"currency":"EUR"}`)
-						id := b.id()
-						b.age(age)
-						old := maps.Clone(b.cookies)
-						b.change("/session/clear", "")
-						<-time.After(time.Second) // what was to be told of it before has been
-						told := s.journal.of(id)
-						if lost {
-							s.sessions.Lose()
-						}
-						for range 2 {
-							b.cookies = maps.Clone(old)
-							call := guestCall{method: http.MethodPost, path: path, body: `{"path":"/x"}`}
-							switch path {
-							case "/session":
-								call = guestCall{method: http.MethodGet, path: path}
-							case "/search":
-								call = stagedCalls()["search"]
-							}
-							a := b.ask(call)
-							<-time.After(time.Second) // what is after the response
-							if _, there := s.sessions.Kept(id); there || a.status >= http.StatusBadRequest {
-								t.Errorf("%d %s: opened again: %t", a.status, a.body, there)
-							}
-							renewed := b.cookies[consumer.CardCookie] != old[consumer.CardCookie]
-							if renewed && b.id() == id {
-								t.Errorf("the card was renewed: %v", a.header["Set-Cookie"])
-							}
-						}
-						if n := s.journal.of(id) - told; n != 0 {
-							t.Errorf("%d events of a session that was cleared", n)
-						}
-					})
-				})
-			}
-		}
-	}
-}
-
-// TestLostSessions: a session that the store lost comes back with its card as it
-// was; where ids count without one, under the same id if anything of it is known, and
-// else as a new one.
-func TestLostSessions(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		without, known, refused bool
-		wantSame                bool
-		wantLocale              string
-	}{
-		"with a card":                  {wantSame: true, wantLocale: "ps-AF"},
-		"with a card, refused":         {refused: true, wantSame: true, wantLocale: "ps-AF"},
-		"without, known":               {without: true, known: true, wantSame: true, wantLocale: "fa-AF"},
-		"without, refused":             {without: true, refused: true, wantSame: true, wantLocale: "fa-AF"},
-		"without, of which is nothing": {without: true, wantLocale: "fa-AF"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t, func(c *consumerguard.Config) { c.Cardless.Always = true })
-				b := newJar(t, s)
-				own := b.session().SessionID
-				id := b.id()
-				b.change("/session/locale", `{"locale":"ps-AF"}`)
-				if tc.refused {
-					b.change("/session/consent", `{"telemetry":false}`)
-				}
-				if tc.known {
-					s.sessions.Know(id)
-				}
-				if tc.without {
-					delete(b.cookies, consumer.CardCookie)
-				}
-				s.sessions.Lose()
-				s.sessions.Away(false, true)
-				if got := b.session(); got.SessionID != own || b.cookies[consumer.SessionCookie] != own {
-					t.Errorf("while nothing else can be asked: %+v, want %s and nothing changed", got, own)
-				}
-				if _, saved := s.sessions.Kept(id); saved {
-					t.Error("a session was saved whose refusal cannot be read")
-				}
-				s.sessions.Away(false, false)
-				got := b.session()
-				if same := got.SessionID == own; same != tc.wantSame || got.Locale != tc.wantLocale || got.Consent.Telemetry == tc.refused {
-					t.Errorf("%+v, want the same %t, %s", got, tc.wantSame, tc.wantLocale)
-				}
-				if len(b.cookies) != 2 || b.cookies[consumer.SessionCookie] != got.SessionID {
-					t.Errorf("cookies %v, want those of %s", b.cookies, got.SessionID)
-				}
-			})
-		})
-	}
-}
-
 // TestSearchRestoresSession: a search with a card reads no session, and one that was
 // lost is there again after its response, with the event of the search.
 func TestSearchRestoresSession(t *testing.T) {
@@ -499,37 +245,6 @@ func TestSearchRestoresSession(t *testing.T) {
 				}
 				if n := s.journal.count(consumer.SubjectSearchExecuted); (n == 0) != refused {
 					t.Errorf("%d events of the search", n)
-				}
-			})
-		})
-	}
-}
-
-// TestRefusalOnEitherSide: with a card that agrees and a kept refusal, and the
-// other way around, a session that was lost comes back refused.
-func TestRefusalOnEitherSide(t *testing.T) {
-	t.Parallel()
-	for name, kept := range map[string]bool{"kept": true, "on the card": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
-				b := newJar(t, s)
-				b.session()
-				agreed := b.cookies[consumer.CardCookie]
-				b.change("/session/consent", `{"telemetry":false}`)
-				if kept { // the answer with the new card was lost
-					b.cookies[consumer.CardCookie] = agreed
-				} else if err := s.sessions.RemoveRefusal(t.Context(), b.id()); err != nil {
-					t.Fatal(err)
-				}
-				s.sessions.Lose()
-				if got := b.session(); got.Consent.Telemetry {
-					t.Errorf("%+v", got)
-				}
-				card, err := s.cards.Verify(b.cookies[consumer.CardCookie], time.Now())
-				if err != nil || card.Consent.Telemetry {
-					t.Errorf("the card afterwards: %+v, %v", card, err)
 				}
 			})
 		})
@@ -604,23 +319,4 @@ func TestChangesWithoutSessions(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestCardOfAnotherBrowser: a card opens no session to a browser that it was not
-// given to.
-func TestCardOfAnotherBrowser(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		b := newJar(t, s)
-		own := b.session().SessionID
-		thief := newJar(t, s)
-		thief.agent, thief.cookies = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1", maps.Clone(b.cookies)
-		if got := thief.session().SessionID; got == own || thief.cookies[consumer.SessionCookie] != got {
-			t.Errorf("the thief has %s", got)
-		}
-		if got := b.session().SessionID; got != own {
-			t.Errorf("the guest has %s, want %s", got, own)
-		}
-	})
 }

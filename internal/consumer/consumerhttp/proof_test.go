@@ -28,7 +28,7 @@ import (
 // dies among them. Callers insist until they are told yes or no.
 func TestProofOneConsumer(t *testing.T) {
 	t.Parallel()
-	callers := testkit.Proof(60, 1000)
+	callers := testkit.Proof(40, 1000)
 	db := testkit.NewPostgres(t, true)
 	s := newSite(t, 3, nil, func(p *platform.Places) { p.PostgresURL = db.URL() })
 	g := s.guest()
@@ -92,7 +92,7 @@ func TestProofOneConsumer(t *testing.T) {
 // which one is killed: one row, one event, the same answer for everyone.
 func TestProofOneMint(t *testing.T) {
 	t.Parallel()
-	attempts := testkit.Proof(40, 500)
+	attempts := testkit.Proof(24, 500)
 	// More retries than are free, and faster than people are.
 	s := newSite(t, 3, map[string]string{"BFF_CONSUMER_LIMITS": "handoff=10000", "BFF_CONSUMER_BOT_DEFENCE": "watch"}, nil)
 	g := s.guest()
@@ -150,7 +150,7 @@ func TestProofOneMint(t *testing.T) {
 // nothing secret is in any log.
 func TestProofKeyRotation(t *testing.T) {
 	t.Parallel()
-	rotations := testkit.Proof(2, 10)
+	rotations := testkit.Proof(1, 10)
 	file := filepath.Join(t.TempDir(), "keys.json")
 	keys := func(args ...string) {
 		t.Helper()

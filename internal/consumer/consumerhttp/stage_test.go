@@ -338,7 +338,7 @@ func TestProofPricesAreCurrent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				call := stagedCalls()[route]
-				step := testkit.Proof(500*time.Millisecond, 250*time.Millisecond)
+				step := testkit.Proof(time.Second, 250*time.Millisecond)
 				second := int(time.Second / step)
 				for i := range 300 * second {
 					var f consumertest.Failures
@@ -364,7 +364,7 @@ func TestProofSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		minutes := testkit.Proof(10, 20)
+		minutes := testkit.Proof(5, 20)
 		waited := 0
 		for range minutes * 60 {
 			a, got := s.ask(searchCall("Kabul"))

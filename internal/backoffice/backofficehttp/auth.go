@@ -1,6 +1,7 @@
 package backofficehttp
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -30,7 +31,10 @@ func (a *API) refresh(w http.ResponseWriter, r *http.Request) error {
 	}
 	in.Require("refreshToken")
 	token := in.String("refreshToken", maxRefreshToken)
-	retryKey := r.Header.Get("X-Idempotency-Key")
+	retryKey := cmp.Or(r.Header.Get("X-Idempotency-Key"), r.Header.Get("Idempotency-Key"))
+	if alias := r.Header.Get("Idempotency-Key"); alias != "" && alias != retryKey {
+		in.Refuse("Idempotency-Key", bff.FieldConflict)
+	}
 	if len(retryKey) > maxRetryKey {
 		in.Refuse("X-Idempotency-Key", bff.FieldLength)
 	}

@@ -153,6 +153,13 @@ func (d *Dashboards) fillLines(key string, at board.Place, roles []backoffice.Ro
 	}
 }
 
+// degradedWidget says of a widget that it is missing or old, as other answers say it of their parts.
+type degradedWidget struct {
+	Part     board.WidgetID     `json:"part"`
+	Reason   board.WidgetStatus `json:"reason"`
+	Affected int                `json:"affected"`
+}
+
 // fillDocument composes a dashboard as one document.
 func (d *Dashboards) fillDocument(at board.Place, roles []backoffice.Role) cache.FillFunc {
 	return func(ctx context.Context) (cache.Fill, error) {
@@ -165,9 +172,13 @@ func (d *Dashboards) fillDocument(at board.Place, roles []backoffice.Role) cache
 			AsOf       bff.Timestamp        `json:"asOf"`
 			Partial    bool                 `json:"partial"`
 			Widgets    []board.WidgetAnswer `json:"widgets"`
-		}{at.Property, at.Day, bff.At(now), partial, nil}
+			Degraded   []degradedWidget     `json:"degraded"`
+		}{at.Property, at.Day, bff.At(now), partial, nil, []degradedWidget{}}
 		for _, w := range d.composer.Widgets() {
-			out.Widgets = append(out.Widgets, answers[w.ID])
+			a := answers[w.ID]
+			if out.Widgets = append(out.Widgets, a); a.Partial() {
+				out.Degraded = append(out.Degraded, degradedWidget{w.ID, a.Status, 1})
+			}
 		}
 		body, err := json.Marshal(out)
 		return d.filled(body, partial, at), err

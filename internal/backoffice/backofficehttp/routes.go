@@ -236,7 +236,7 @@ func Headers() web.Headers {
 	return web.Headers{
 		Read: []string{
 			"Authorization", "DPoP", "X-Device-Id", "X-App-Version", "X-App-Platform", "X-Network-Profile", "X-Property-Id",
-			"X-Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match", "If-None-Match", "Last-Event-ID",
+			"X-Idempotency-Key", "Idempotency-Key", "X-Mfa-Attestation", "Accept-Language", "If-Match", "If-None-Match", "Last-Event-ID",
 		},
 		Written: []string{"ETag", "DPoP-Nonce", "WWW-Authenticate", "X-Server-Time", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
 	}

@@ -30,8 +30,8 @@ type WidgetAnswer struct {
 	ErrorCode bff.Code      `json:"errorCode,omitempty"`
 }
 
-// partial reports whether another attempt could bring more.
-func (a *WidgetAnswer) partial() bool { return a.Status != WidgetOK && a.Status != WidgetForbidden }
+// Partial reports whether another attempt could bring more.
+func (a *WidgetAnswer) Partial() bool { return a.Status != WidgetOK && a.Status != WidgetForbidden }
 
 // Deadlines are how long readings are waited for.
 type Deadlines struct {
@@ -100,7 +100,7 @@ func (c *Composer) Compose(ctx context.Context, at Place, roles []backoffice.Rol
 	give := func(a answer) {
 		for _, w := range waiting[a.from] {
 			out := answerOf(w, a.reading, a.err, now)
-			partial = partial || out.partial()
+			partial = partial || out.Partial()
 			show(out)
 		}
 		delete(waiting, a.from)

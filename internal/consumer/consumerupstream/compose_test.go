@@ -35,7 +35,7 @@ func TestDetailIsPlain(t *testing.T) {
 	plain.Search, plain.Prices, plain.Brands, plain.Properties = reference, reference, reference, reference
 	locales := bff.Locales()
 	hotels := sim.Catalog().Properties
-	for i := 0; i < len(hotels); i += 7 {
+	for i := 0; i < len(hotels); i += 35 {
 		hotel := hotels[i]
 		req := discovery.DetailRequest{
 			PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Stay: discovery.DefaultStay(noon),

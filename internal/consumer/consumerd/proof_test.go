@@ -1,6 +1,7 @@
 package consumerd_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -168,16 +169,24 @@ func (f *crew) start(t *testing.T, again *platform.Service) *platform.Process {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	p, err := svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, platform.Pairs(f.world.Env(), map[string]string{
-		"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8",
-	}), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Kill)
-	if err := p.AwaitReady(testkit.Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	var p *platform.Process
+	testkit.Retry(t, "a process on the ports of the one before", func() bool {
+		p, err = svc.Start([]string{testkit.Binary(t, svc.Name), "serve"}, platform.Pairs(f.world.Env(), map[string]string{
+			"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8",
+		}), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Kill)
+		if err = p.AwaitReady(testkit.Context(t)); err == nil {
+			return true
+		}
+		// A connection of another process may have a port for a while.
+		if said, _ := os.ReadFile(f.log); !bytes.Contains(said, []byte(syscall.EADDRINUSE.Error())) {
+			t.Fatal(err)
+		}
+		return false
+	})
 	return p
 }
 

@@ -155,7 +155,7 @@ function figures(admin) {
     const m = /^bff_backoffice_([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line);
     if (!m) continue;
     const le = /le="([^"]+)"/.exec(m[2] || '');
-    const code = /code="([^"]+)"/.exec(m[2] || '');
+    const code = /(?:code|pool)="([^"]+)"/.exec(m[2] || '');
     for (const name of [m[1], le && m[1] + ' ' + le[1], code && m[1] + ' ' + code[1]]) if (name) out[name] = (out[name] || 0) + Number(m[3]);
   }
   return out;
@@ -183,7 +183,7 @@ export function observe() {
   const look = () => {
     for (const admin of admins) {
       const f = figures(admin);
-      share = Math.max(share, f.postgres_pool_inuse / f.postgres_pool_total || 0);
+      for (const pool of [' requests', ' jobs']) share = Math.max(share, f['postgres_pool_inuse' + pool] / f['postgres_pool_total' + pool] || 0);
       lag = Math.max(lag, f.outbox_lag_seconds || 0);
     }
   };

@@ -47,6 +47,7 @@ type fleet struct {
 	*testkit.World
 	t                    *testing.T
 	consumer, backoffice *platform.Process
+	jobs                 bool // bff-backoffice runs them
 
 	mu       sync.Mutex
 	promised map[string][]string // ids by table
@@ -73,8 +74,11 @@ func newFleet(t *testing.T, change func(*platform.Places)) *fleet {
 func (f *fleet) start() {
 	f.t.Helper()
 	f.consumer = f.Start("bff-consumer", map[string]string{"BFF_CONSUMER_LIMITS": "off", "BFF_CONSUMER_BOT_DEFENCE": "off"})
-	// What is exported between a moment and a loss, a restored database does not know.
-	f.backoffice = f.Start("bff-backoffice", map[string]string{"BFF_BACKOFFICE_LIMITS": "off", "BFF_BACKOFFICE_JOBS": "off"})
+	settings := map[string]string{"BFF_BACKOFFICE_LIMITS": "off"}
+	if !f.jobs { // what is exported between a moment and a loss, a restored database does not know
+		settings["BFF_BACKOFFICE_JOBS"] = "off"
+	}
+	f.backoffice = f.Start("bff-backoffice", settings)
 }
 
 // stop ends the instances in order.

@@ -24,7 +24,10 @@ const (
 	requestBudget = 25 * time.Second // the edge gives up then
 	writeTimeout  = 30 * time.Second
 	redisTimeout  = 2 * time.Second
-	jobsConns     = 8 // the relay's own connection, its notifications, its metrics, two locks of jobs and their jobs
+	// jobsConns are for the locks of jobs, a job, and another or metrics. With the pool of
+	// requests (12) and the connection that the relay takes out of a pool they are 16, of
+	// the leader too: thirty instances have 480 of a server's 500 (DATA_MODEL §6).
+	jobsConns = 3
 )
 
 // Process is one running process of a service. Parts start in the order in which
@@ -80,12 +83,18 @@ func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool,
 	})
 	p.AddCheck("postgres", func(ctx context.Context) error { return postgres.Ping(ctx, db) })
 	p.Require("schema", p.migrated(db))
-	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: p.Namespace, Name: "postgres_pool_inuse", Help: "Connections to Postgres in use.",
-	}, func() float64 { return float64(db.Stat().AcquiredConns()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: p.Namespace, Name: "postgres_pool_total", Help: "Connections to Postgres that the pool may have.",
-	}, func() float64 { return float64(db.Stat().MaxConns()) }))
+	p.measure(db, "requests")
 	return db, nil
+}
+
+// measure exposes a pool. What the relay has taken out of one is not counted.
+func (p *Process) measure(db *pgxpool.Pool, name string) {
+	labels := prometheus.Labels{"pool": name}
+	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: p.Namespace, Name: "postgres_pool_inuse", Help: "Connections to Postgres in use.", ConstLabels: labels,
+	}, func() float64 { return float64(db.Stat().AcquiredConns()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: p.Namespace, Name: "postgres_pool_total", Help: "Connections to Postgres that the pool may have.", ConstLabels: labels,
+	}, func() float64 { return float64(db.Stat().MaxConns()) }))
 }
 
 // migrated checks that all migrations of this build are applied: without them requests
@@ -133,6 +142,7 @@ func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, request
 		return nil, err
 	}
 	p.Add("postgres of relay and jobs", nil, func(context.Context) error { db.Close(); return nil })
+	p.measure(db, "jobs")
 	p.jobsDB = db
 	return db, nil
 }

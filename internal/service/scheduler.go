@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,8 +39,58 @@ type scheduler struct {
 	// tracer records runs; nil records nothing.
 	tracer *tracing.Tracer
 	// lock is what one process at a time holds.
-	lock string
+	lock  string
+	locks *locks
 	jobMetrics
+}
+
+// locks are those of a process, on one connection for all: there are few of those. They
+// go with it, and a process that has lost one early does no harm.
+type locks struct {
+	db   *pgxpool.Pool
+	mu   sync.Mutex
+	conn *pgxpool.Conn // while one is held
+	held map[string]bool
+}
+
+// try takes a lock and returns what gives it back, or nil if it is taken: by another
+// process, or by this one, which Postgres would give it to again.
+func (l *locks) try(ctx context.Context, name string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name] {
+		return nil, nil
+	}
+	if l.conn == nil {
+		if l.conn, err = l.db.Acquire(ctx); err != nil {
+			return nil, fmt.Errorf("jobs: %w", err)
+		}
+	}
+	l.held[name] = true
+	var mine bool
+	err = l.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, name).Scan(&mine)
+	if err != nil || !mine {
+		l.leave(name)
+		return nil, err
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, err := l.conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, name); err != nil {
+			_ = l.conn.Conn().Close(ctx) // gives the locks back, too
+		}
+		l.leave(name)
+	}, nil
+}
+
+// leave gives the connection back after the last lock.
+func (l *locks) leave(name string) {
+	if delete(l.held, name); len(l.held) == 0 {
+		l.conn.Release()
+		l.conn = nil
+	}
 }
 
 type jobMetrics struct {
@@ -81,7 +132,7 @@ func newScheduler(id Identity, db *pgxpool.Pool, log *slog.Logger, by string) *s
 		return prometheus.Opts{Namespace: id.Namespace, Name: name, Help: help}
 	}
 	// The label is not job: scrapes have one of that name.
-	s := &scheduler{id: id, db: db, log: log, by: by, lock: "jobs of " + id.Schema.Schema, jobMetrics: jobMetrics{
+	s := &scheduler{id: id, db: db, log: log, by: by, lock: "jobs of " + id.Schema.Schema, locks: &locks{db: db, held: map[string]bool{}}, jobMetrics: jobMetrics{
 		succeeded: prometheus.NewGaugeVec(
 			prometheus.GaugeOpts(opts("job_last_success_timestamp_seconds", "When a job last succeeded, in any process; 0 = never.")), []string{"name"},
 		),
@@ -139,22 +190,11 @@ func (s *scheduler) pass(ctx context.Context) error {
 
 // runDue takes the lock, or returns at once.
 func (s *scheduler) runDue(ctx context.Context) error {
-	conn, err := s.db.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	defer conn.Release()
-	var mine bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, s.lock).Scan(&mine); err != nil || !mine {
+	release, err := s.locks.try(ctx, s.lock)
+	if err != nil || release == nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, s.lock); err != nil {
-			_ = conn.Conn().Close(ctx) // gives the lock back, too
-		}
-	}()
+	defer release()
 	last, err := s.id.lastRuns(ctx, s.db)
 	if err != nil {
 		return err

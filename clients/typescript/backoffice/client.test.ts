@@ -209,3 +209,13 @@ test('proofs name the public URL', async (t) => {
   await client.call('session');
   assert.equal((await claims(seen[1])).htu, `https://staff.melmastoon.ghasi.io${base}/session`);
 });
+
+test('a page may say paths of its own origin', async (t) => {
+  const { url, seen } = await world(t);
+  Object.defineProperty(globalThis, 'location', { value: { href: `${url}/desk?x` }, configurable: true });
+  t.after(() => Reflect.deleteProperty(globalThis, 'location'));
+  const client = new BackofficeClient({ baseUrl: base, iamUrl: '/iam', appVersion: '2.4.0', appPlatform: 'linux' });
+  await client.signIn({ username: 'parwana' });
+  await client.call('session');
+  assert.deepEqual([(await claims(seen[0])).htu, (await claims(seen[1])).htu], [`${url}/iam/api/v1/auth/sign-in`, `${url}${base}/session`]);
+});

@@ -58,8 +58,8 @@ export class BackofficeClient {
   #signIn: SignIn | undefined;
 
   constructor(options: BackofficeOptions) {
-    this.#options = options;
-    this.#transport = new Transport(options, 'omit');
+    this.#options = { ...options, baseUrl: absolute(options.baseUrl), iamUrl: absolute(options.iamUrl) };
+    this.#transport = new Transport(this.#options, 'omit');
     this.#store = options.store ?? memoryStore();
     this.propertyId = options.propertyId;
   }
@@ -273,6 +273,11 @@ export class BackofficeClient {
     this.#signIn = signIn;
     return signIn;
   }
+}
+
+/** Proofs name whole URLs; a page may know the services by paths of its own origin. */
+function absolute(url: string): string {
+  return new URL(url, globalThis.location?.href).href;
 }
 
 function tokensOf({ data, status, headers }: Incoming): Tokens {

@@ -58,7 +58,7 @@ async function speak(): Promise<void> {
   location.reload();
 }
 
-function card({ propertyId, tenantId, name, city, thumbnail, guestRating, rateSnapshot, rateState = 'priced' }: Schemas['ListingCard']): Node {
+function card({ propertyId, tenantId, name, cityLabel, thumbnail, guestRating, rateSnapshot, rateState = 'priced' }: Schemas['ListingCard']): Node {
   const keep = make('button', { className: 'keep', ariaLabel: say.keep, ariaPressed: String(wished.has(propertyId)), onclick: () => attempt(toggle) }, '♥');
   const toggle = async (): Promise<void> => {
     if (wished.has(propertyId)) await api.call('removeFromWishlist', { path: { propertyId } }).then(() => wished.delete(propertyId));
@@ -74,7 +74,7 @@ function card({ propertyId, tenantId, name, city, thumbnail, guestRating, rateSn
   const rated = guestRating ? ` · ★ ${formatNumber(guestRating.value, locale)}` : '';
   return make(
     'li', {}, make('img', { src: thumbnail.url, alt: thumbnail.alt }), keep, make('h2', {}, make('bdi', {}, localized(name, locale))),
-    make('p', {}, make('bdi', {}, city), rated), make('p', { className: rateState }, ...price, say[rateState]),
+    make('p', {}, make('bdi', {}, cityLabel), rated), make('p', { className: rateState }, ...price, say[rateState]),
     make('button', { className: 'book', onclick: () => attempt(book) }, say.book),
   );
 }

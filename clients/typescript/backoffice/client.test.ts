@@ -182,6 +182,9 @@ test('a change is repeated with its key, and one of unknown outcome is left to t
   assert.match(error.idempotencyKey ?? '', /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
   assert.deepEqual(tries.map((s) => s.headers['x-property-id']), Array(3).fill('ppt_1'));
   assert.equal(new Set(tries.map((s) => s.headers['dpop'])).size, 3);
+  client.propertyId = '*'; // an owner's scope, which is no property
+  await client.call('session');
+  assert.equal(seen.at(-1)?.headers['x-property-id'], undefined);
 });
 
 test('a second factor is not tried twice', async (t) => {

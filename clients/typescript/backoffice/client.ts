@@ -48,7 +48,7 @@ interface Tokens {
 
 /** A typed door to the staff service, for one device. */
 export class BackofficeClient {
-  /** The property that calls are about unless they say otherwise. */
+  /** The property that calls are about unless they say otherwise. The `*` of a scope is none: `listProperties` names what it stands for. */
   propertyId: string | undefined;
   readonly #options: BackofficeOptions;
   readonly #transport: Transport;
@@ -134,7 +134,7 @@ export class BackofficeClient {
     const [method, template] = routes[operation];
     const key = given.idempotencyKey ?? (operation in once ? ulid() : undefined);
     const headers: Record<string, string | number | boolean | readonly (string | number)[] | undefined> = {
-      ...(this.propertyId === undefined ? {} : { 'X-Property-Id': this.propertyId }), ...given.headers, ...added,
+      ...(this.propertyId === undefined || this.propertyId === '*' ? {} : { 'X-Property-Id': this.propertyId }), ...given.headers, ...added,
     };
     if (key !== undefined) headers['X-Idempotency-Key'] = key;
     const repeatable = method === 'GET' || key !== undefined || operation === 'heartbeat' || operation === 'signOut';

@@ -48,7 +48,7 @@ func (e *InUseError) Error() string {
 	if e.Holder == "" {
 		return fmt.Sprintf("data directory %s is in use by another process", e.Dir)
 	}
-	return fmt.Sprintf("data directory %s is in use by %s", e.Dir, e.Holder)
+	return fmt.Sprintf("data directory %s is in use by %s: 'melmastoon status' shows what runs there", e.Dir, e.Holder)
 }
 
 // openDir makes and locks a directory that stays.

@@ -80,14 +80,16 @@ func (d *deviceFake) AddHints(_ context.Context, r device.HintReport, _ backoffi
 	return backoffice.Answer{Status: 202, Receipt: backoffice.NewReceipt(map[string]any{"hintId": r.ID, "reportedAt": bff.At(r.At)})}, nil
 }
 
-// An operator of all properties stands at one of the tenant's, or at none.
+// A device stands at a property of its operator's scope which is the tenant's, or at none.
 func TestHeartbeatsNamePropertiesOfTheTenant(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, frontConfig{})
 	f.employAt("*", "opt_owner", backoffice.Owner)
-	s := f.sender("opt_owner")
-	for property, want := range map[string]string{"*": "", other: other, foreign: "", bff.NewID(bff.PrefixProperty, f.clock()).String(): ""} {
-		f.house.change(func(h *houseFake) { h.foreign[property] = want == "" })
+	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
+	for _, tc := range []struct{ operator, property, want string }{
+		{"opt_parwana", house, house}, {"opt_parwana", other, ""}, {"opt_owner", other, other}, {"opt_owner", foreign, ""}, {"opt_owner", "*", ""},
+	} {
+		s, property, want := f.sender(tc.operator), tc.property, tc.want
 		r := s.request(http.MethodPost, base+"/devices/"+s.device.ID()+"/heartbeat", goodHeartbeat)
 		r.header.Set("X-Property-Id", property)
 		if w := f.send(0, r); w.Code != http.StatusOK {

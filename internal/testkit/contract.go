@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type OpenAPI struct {
 
 	mu   sync.Mutex
 	seen map[string]bool // operation and status
+	sent map[string]bool // members of answers
 }
 
 var (
@@ -60,7 +62,7 @@ func StaffContract(t testing.TB) *OpenAPI {
 
 func newOpenAPI(t testing.TB, doc *document) *OpenAPI {
 	t.Helper()
-	return &OpenAPI{t: t, doc: doc, seen: map[string]bool{}}
+	return &OpenAPI{t: t, doc: doc, seen: map[string]bool{}, sent: map[string]bool{}}
 }
 
 // Client returns a client that fails the test for every answer, and for every
@@ -185,10 +187,29 @@ func (c *OpenAPI) check(req *http.Request, sent []byte, res *http.Response, got 
 	c.seen[op.id+" "+status] = true
 	c.mu.Unlock()
 	breaches := a.check(req.Method, res, got)
+	c.note(a, res, got)
 	if res.StatusCode < http.StatusMultipleChoices {
 		breaches = append(breaches, op.check(req, arguments, sent)...)
 	}
 	return breaches
+}
+
+// note keeps what an answer has.
+func (c *OpenAPI) note(a *answer, res *http.Response, got []byte) {
+	media, schema := mediaOf(res.Header, a.content)
+	body, err := decoded(res.Header.Get("Content-Encoding"), got)
+	if schema == nil || err != nil || media == "text/event-stream" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for values := json.NewDecoder(bytes.NewReader(body)); ; { // one, or one on each line
+		var v any
+		if values.UseNumber(); values.Decode(&v) != nil {
+			return
+		}
+		c.met(schema, v)
+	}
 }
 
 // check holds a request to what its operation takes.

@@ -242,6 +242,21 @@ func TestContract(t *testing.T) {
 	if unseen := contract.Unseen(); len(unseen) > 0 {
 		t.Errorf("no test has met %v", unseen)
 	}
+	contract.Sends(map[string]string{
+		"while a part is away or old": `Alerts/asOf Cursor/stale Dashboard/degraded/items/affected Dashboard/degraded/items/part
+			Dashboard/degraded/items/reason Degraded/items/part Degraded/items/reason Handshake/stale Preferences/stale Properties/asOf
+			Suggestions/asOf ViewDegradation/affected ViewDegradation/ageMs ViewDegradation/part ViewDegradation/reason WidgetState/errorCode
+			WorkbenchView/degraded WorkbenchView/missing`,
+		"more than one page":                 "Alerts/nextCursor Properties/nextCursor Suggestions/nextCursor",
+		"of other locales":                   "LocaleInfo/plurals/few LocaleInfo/plurals/many LocaleInfo/plurals/two LocaleInfo/plurals/zero MonthNames/standalone",
+		"of a word that is not in a set":     "Problem/error/errors/items/supported",
+		"of a shortcut that another took":    "Shortcuts/shortcuts/items/displacedBy",
+		"where staff-service knows the name": "Activities/items/items/operatorName WorkOrder/assigneeName",
+		"as upstreams have them, whose rows are short here": `Alert/category Alert/propertyId Alert/raisedAt Alert/severity Moved/openedAt
+			RatesData/items/items/ratePlanId RatesData/items/items/roomTypeName Stay/notes Stay/roomTypeId Stay/roomTypeName Suggestion/aiProvenance
+			Suggestion/category Suggestion/confidence Suggestion/createdAt Suggestion/expiresAt Suggestion/propertyId Suggestion/severity
+			Suggestion/title Task/minutes Task/neededBy WorkOrder/assignedTo`,
+	})
 }
 
 // boards are the paths of dashboard and workbench by the names of their operations.

@@ -24,10 +24,12 @@ const (
 	requestBudget = 25 * time.Second // the edge gives up then
 	writeTimeout  = 30 * time.Second
 	redisTimeout  = 2 * time.Second
-	// jobsConns are for the locks of jobs, a job, and another or metrics. With the pool of
-	// requests (12) and the connection that the relay takes out of a pool they are 16, of
-	// the leader too: thirty instances have 480 of a server's 500 (DATA_MODEL §6).
-	jobsConns = 3
+	// requestConns are for requests: with the breaker's own, which asks for a server that
+	// hangs, they are 12 (DATA_MODEL §6). jobsConns are for the locks of jobs, a job, and
+	// another or metrics. With what the relay takes out of a pool an instance has 16, the
+	// leader too, and thirty have 480 of the server's 500.
+	requestConns = 11
+	jobsConns    = 3
 )
 
 // Process is one running process of a service. Parts start in the order in which
@@ -60,7 +62,7 @@ func (p *Process) Keys() redis.Keys { return redis.NewKeys(p.settings.Environmen
 // them is configured.
 func (p *Process) Postgres(ctx context.Context, s *DatabaseSettings) (*pgxpool.Pool, error) {
 	p.migrate(s)
-	return p.pool(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), RequireIsolation: p.Isolated, Pooler: s.PostgresPooler})
+	return p.pool(ctx, postgres.Config{URL: s.PostgresURL.Reveal(), MaxConns: requestConns, RequireIsolation: p.Isolated, Pooler: s.PostgresPooler})
 }
 
 func (p *Process) migrate(s *DatabaseSettings) {

@@ -45,7 +45,10 @@ func (c *OpenAPI) unsent() (map[string]bool, []string) {
 		}
 	}
 	for _, op := range c.doc.operations {
-		for _, a := range op.answers {
+		for status, a := range op.answers {
+			if !c.seen[op.id+" "+status] { // which Unseen says
+				continue
+			}
 			for _, s := range a.content {
 				walk(s)
 			}

@@ -131,6 +131,12 @@ func walkContract(t *testing.T, settings map[string]string) {
 		k.cookie, k.card = "", ""
 		leg()
 	}
+	contract.Sends(map[string]string{
+		"while a part is away or old": "Availability/days/items/isStale Availability/stale Degradation/ageMs FacetCatalog/stale Suggestions/stale",
+		"of other locales": `LocaleInfo/plurals/few LocaleInfo/plurals/many LocaleInfo/plurals/two LocaleInfo/plurals/zero
+			MonthNames/standalone`,
+		"of other searches than this guest made": "SearchResult/queryRewriteHint SearchedPlace/country SearchedPlace/region",
+	})
 	// What can be had only by breaking the service, or by waiting.
 	rare := []string{"403", "429", "500", "503", "504"}
 	races := []string{"addToWishlist 409", "removeFromWishlist 409", "mintHandoff 410"}

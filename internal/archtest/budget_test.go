@@ -12,10 +12,10 @@ import (
 // budgets are the most lines of Go that each wing may have (decisions/0017). They are
 // lowered when a wing has shrunk, and raised by a decision alone.
 var budgets = map[string]int{
-	"product":                    42_800, // both services, the language, the hand-off
-	"machinery":                  29_600, // the other packages of internal/
-	"one machine and test tools": 19_400,
-	"tests":                      87_400,
+	"product":                    43_700, // both services, the language, the hand-off
+	"machinery":                  29_700, // the other packages of internal/
+	"one machine and test tools": 19_900,
+	"tests":                      84_200,
 }
 
 // wing is the part of the house that a file belongs to; empty = none that has a budget.

@@ -217,6 +217,60 @@ func TestCardSlides(t *testing.T) {
 	}
 }
 
+// TestLostSessions: a session that the store lost comes back with its card as it
+// was; where ids count without one, under the same id if anything of it is known, and
+// else as a new one.
+func TestLostSessions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		without, known, refused bool
+		wantSame                bool
+		wantLocale              string
+	}{
+		"with a card":                  {wantSame: true, wantLocale: "ps-AF"},
+		"with a card, refused":         {refused: true, wantSame: true, wantLocale: "ps-AF"},
+		"without, known":               {without: true, known: true, wantSame: true, wantLocale: "fa-AF"},
+		"without, refused":             {without: true, refused: true, wantSame: true, wantLocale: "fa-AF"},
+		"without, of which is nothing": {without: true, wantLocale: "fa-AF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, func(c *consumerguard.Config) { c.Cardless.Always = true })
+				b := newJar(t, s)
+				own := b.session().SessionID
+				id := b.id()
+				b.change("/session/locale", `{"locale":"ps-AF"}`)
+				if tc.refused {
+					b.change("/session/consent", `{"telemetry":false}`)
+				}
+				if tc.known {
+					s.sessions.Know(id)
+				}
+				if tc.without {
+					delete(b.cookies, consumer.CardCookie)
+				}
+				s.sessions.Lose()
+				s.sessions.Away(false, true)
+				if got := b.session(); got.SessionID != own || b.cookies[consumer.SessionCookie] != own {
+					t.Errorf("while nothing else can be asked: %+v, want %s and nothing changed", got, own)
+				}
+				if _, saved := s.sessions.Kept(id); saved {
+					t.Error("a session was saved whose refusal cannot be read")
+				}
+				s.sessions.Away(false, false)
+				got := b.session()
+				if same := got.SessionID == own; same != tc.wantSame || got.Locale != tc.wantLocale || got.Consent.Telemetry == tc.refused {
+					t.Errorf("%+v, want the same %t, %s", got, tc.wantSame, tc.wantLocale)
+				}
+				if len(b.cookies) != 2 || b.cookies[consumer.SessionCookie] != got.SessionID {
+					t.Errorf("cookies %v, want those of %s", b.cookies, got.SessionID)
+				}
+			})
+		})
+	}
+}
+
 // TestSearchRestoresSession: a search with a card reads no session, and one that was
 // lost is there again after its response, with the event of the search.
 func TestSearchRestoresSession(t *testing.T) {

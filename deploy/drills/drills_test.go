@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -223,18 +224,18 @@ func (f *fleet) acknowledge(ctx context.Context, d *desk.Client) {
 	}
 }
 
-// await waits until each kind of promise was made so many times more.
-func (f *fleet) await(more int) {
+// await waits until each kind of promise was made some more times.
+func (f *fleet) await() {
 	f.t.Helper()
 	ctx, want := testkit.Context(f.t), map[string]int{}
 	for table, ids := range f.soFar() {
-		want[table] = len(ids) + more
+		want[table] = len(ids) + some
 	}
 	for {
 		f.unbroken()
 		now, enough := f.soFar(), true
 		for table := range tables {
-			enough = enough && len(now[table]) >= max(want[table], more)
+			enough = enough && len(now[table]) >= max(want[table], some)
 		}
 		if enough {
 			return
@@ -242,7 +243,7 @@ func (f *fleet) await(more int) {
 		select {
 		case <-f.grown:
 		case <-ctx.Done():
-			f.t.Fatalf("clients are not served: %d of %d", len(now), more)
+			f.t.Fatalf("clients are not served: %d of %d", len(now), some)
 		}
 	}
 }
@@ -252,7 +253,7 @@ func (f *fleet) soFar() map[string][]string {
 	defer f.mu.Unlock()
 	out := map[string][]string{}
 	for table, ids := range f.promised {
-		out[table] = ids[:len(ids):len(ids)]
+		out[table] = slices.Clip(ids)
 	}
 	return out
 }
@@ -370,12 +371,12 @@ func TestProofPostgresIsPromoted(t *testing.T) {
 			})
 			f.start()
 			stop := f.load()
-			f.await(some)
+			f.await()
 			if err := primary.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			script(t, []string{"PGPASSWORD=" + password}, "promote-postgres", to, from)
-			f.await(some)
+			f.await()
 			stop()
 			lost, all := f.missing(standby.URL(), f.soFar())
 			if names != "" && lost > 0 {
@@ -405,15 +406,15 @@ func TestProofPostgresIsRestored(t *testing.T) {
 	f := newFleet(t, func(p *platform.Places) { p.PostgresURL = lost.URL() })
 	f.start()
 	stop := f.load()
-	f.await(some)
+	f.await()
 	if err := lost.Run(testkit.Context(t), "pg_basebackup", "--pgdata="+base, "--checkpoint=fast", "--dbname="+lost.SocketURL()); err != nil {
 		t.Fatal(err)
 	}
-	f.await(some)
+	f.await()
 	f.Run("bff-backoffice", "jobs", "all")
 	before := f.soFar()
 	moment := tell(t, lost.URL(), "SELECT now()::text")
-	f.await(some)
+	f.await()
 	stop()
 	f.stop(f.consumer, f.backoffice)
 	tell(t, lost.URL(), "DROP SCHEMA bff_consumer, bff_backoffice CASCADE")
@@ -432,7 +433,7 @@ func TestProofPostgresIsRestored(t *testing.T) {
 	f.PostgresURL = restored.URL()
 	f.start()
 	stop = f.load()
-	f.await(some)
+	f.await()
 	stop()
 	f.settle(restored.URL())
 	t.Logf("%d promises before the mistake, %d of them after the moment and gone", all, missing)
@@ -483,11 +484,11 @@ func TestProofRedisFailsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := f.load()
-	f.await(some)
+	f.await()
 	if err := servers.Servers[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	f.await(some)
+	f.await()
 	if now := session(); now != before {
 		t.Errorf("the session was %v and is %v", before, now)
 	}
@@ -500,7 +501,7 @@ func TestProofRedisFailsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	script(t, []string{"REDISCLI_AUTH=" + password}, "failover-redis", host, port, "melmastoon")
-	f.await(some)
+	f.await()
 	if now := session(); now != before {
 		t.Errorf("the session was %v and is %v", before, now)
 	}
@@ -532,7 +533,7 @@ func TestProofReleaseBefore(t *testing.T) {
 	f.Programs = before
 	f.start()
 	older, stop := []*platform.Process{f.consumer, f.backoffice}, f.load()
-	f.await(some)
+	f.await()
 	f.Programs = ""
 	f.Run("bff-consumer", "migrate")
 	f.Run("bff-backoffice", "migrate")
@@ -540,20 +541,20 @@ func TestProofReleaseBefore(t *testing.T) {
 		tell(t, f.PostgresURL, "ALTER TABLE "+schema+".outbox ADD COLUMN drilled text")
 		tell(t, f.PostgresURL, "INSERT INTO "+schema+".schema_migrations (version_id, is_applied) VALUES (9000, true)")
 	}
-	f.await(some) // the release before, on the schema of this one
+	f.await() // the release before, on the schema of this one
 	f.start()
 	newer, stopNewer := []*platform.Process{f.consumer, f.backoffice}, f.load()
-	f.await(some) // both
+	f.await() // both
 	stop()
 	f.stop(older...)
-	f.await(some) // upgraded
+	f.await() // upgraded
 	f.Programs = before
 	f.start()
 	stop = f.load()
-	f.await(some)
+	f.await()
 	stopNewer()
 	f.stop(newer...)
-	f.await(some) // rolled back
+	f.await() // rolled back
 	stop()
 	if missing, all := f.missing(f.PostgresURL, f.soFar()); missing > 0 {
 		t.Errorf("%d of %d promises are lost", missing, all)

@@ -34,14 +34,3 @@ func meetActions(f *front, s *sender, send func(*request, int)) {
 		send(again, http.StatusConflict)
 	}
 }
-
-// again is the same request with a new proof.
-func (s *sender) again(r *request, also ...string) *request {
-	same := s.request(r.method, r.path, r.body)
-	for _, h := range append(also, "X-Idempotency-Key", "X-Mfa-Attestation") {
-		if v := r.header.Get(h); v != "" {
-			same.header.Set(h, v)
-		}
-	}
-	return same
-}

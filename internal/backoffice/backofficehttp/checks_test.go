@@ -13,11 +13,10 @@ import (
 )
 
 // employed adds an operator.
-func (f *front) employed(operator string, change func(*backoffice.Member)) string {
+func (f *front) employed(operator string, change func(*backoffice.Member)) {
 	m := &backoffice.Member{Flags: map[string]bool{}, Roles: []backoffice.Role{}}
 	change(m)
 	f.staff.set(operator, m)
-	return operator
 }
 
 // Hundreds of copies of one proof, over three instances: one passes, and the rest is

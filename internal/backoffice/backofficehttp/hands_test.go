@@ -37,12 +37,6 @@ func newHandsFake() *handsFake {
 	return &handsFake{missing: map[bff.ID]bool{}, moved: map[bff.ID]bool{}, done: map[string]struct{}{}}
 }
 
-func (h *handsFake) change(do func(*handsFake)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	do(h)
-}
-
 // carried is how often something was really done, and how often it was asked for.
 func (h *handsFake) carried() (done, calls int) {
 	h.mu.Lock()

@@ -118,7 +118,7 @@ func (f *fakeStorage) exists(name string) bool {
 		return ok
 	}
 	w := httptest.NewRecorder()
-	f.other.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/storage/v1/b/the-lake/o/"+url.PathEscape(name), http.NoBody))
+	f.other.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/storage/v1/b/the-lake/o/"+url.PathEscape(name), http.NoBody))
 	return w.Code == http.StatusOK
 }
 

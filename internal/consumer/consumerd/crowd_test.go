@@ -21,7 +21,7 @@ import (
 // cause grow with what they send, and each is answered.
 func TestProofHostileCrowd(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, nil)
+	f := newFleet(t, 1)
 	names := []string{strings.Repeat("ک", 64), "k", "{}:*[" + strings.Repeat("x", 50)}
 	for i, name := range names {
 		for _, c := range []guestCall{

@@ -35,7 +35,7 @@ func patient() map[string]string {
 // newWatch is a fleet with settings.
 func newWatch(t *testing.T, nodes int, settings map[string]string) *fleet {
 	t.Helper()
-	f := newFleet(t, 0, nil)
+	f := newFleet(t, 0)
 	f.settings = settings
 	for range nodes {
 		f.nodes = append(f.nodes, f.launch(settings))

@@ -2,7 +2,6 @@ package consumerd_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
@@ -39,15 +37,14 @@ type fleet struct {
 	nodes    []*platform.Process
 	settings map[string]string // of instances that have any of their own
 	client   *http.Client
-	guests   atomic.Int64 // that were sent to ask again
 	t        testing.TB
 }
 
-func newFleet(t testing.TB, nodes int, change func(*platform.Places)) *fleet {
+func newFleet(t testing.TB, nodes int) *fleet {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	f := &fleet{World: testkit.NewWorld(t, change), client: &http.Client{Transport: transport}, t: t}
+	f := &fleet{World: testkit.NewWorld(t, nil), client: &http.Client{Transport: transport}, t: t}
 	for range nodes {
 		f.nodes = append(f.nodes, f.launch(nil))
 	}
@@ -167,28 +164,6 @@ func (f *fleet) get(c guestCall) guestAnswer {
 	if a.status != http.StatusOK {
 		f.t.Fatalf("%s %s: %.500s", c.method, c.path, a)
 	}
-	return a
-}
-
-// whole reports whether nothing is missing from an answer.
-func (a guestAnswer) whole() bool { return !bytes.Contains(a.body, []byte(`"degraded":[{`)) }
-
-// whole wants a 200 from which nothing is missing: what a busy machine did not bring in
-// time is left out, and asked for again after a moment.
-func (f *fleet) whole(c guestCall) guestAnswer {
-	f.t.Helper()
-	return f.asking(c, "a whole answer", guestAnswer.whole)
-}
-
-// asking repeats a call until its answer is as wanted. Each time another guest asks:
-// one alone would reach a limit.
-func (f *fleet) asking(c guestCall, what string, wanted func(guestAnswer) bool) (a guestAnswer) {
-	f.t.Helper()
-	testkit.Retry(f.t, what, func() bool {
-		a = f.get(c)
-		c.guest = int(1<<20 + f.guests.Add(1))
-		return wanted(a)
-	})
 	return a
 }
 

@@ -17,7 +17,7 @@ import (
 // pages: the services behind see no more of them than on any other day. It is
 // not parallel: it wants the machine for itself.
 func TestProofSpike(t *testing.T) {
-	f := newFleet(t, 3, nil)
+	f := newFleet(t, 3)
 	for month := 1; month < 6; month += 2 {
 		usual, _ := f.day(month, pages)
 		began := time.Now()

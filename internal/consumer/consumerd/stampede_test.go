@@ -14,7 +14,7 @@ import (
 // instances: each upstream is called once, and all get the same bytes. It is
 // not parallel: it wants the machine for itself.
 func TestProofStampede(t *testing.T) {
-	f := newFleet(t, 3, nil)
+	f := newFleet(t, 3)
 	guests := testkit.Proof(300, 1000)
 	f.crowd(guests, guestCall{method: http.MethodGet, path: "/facets?country=AF"}) // opens the connections
 	hotels := f.hotels()

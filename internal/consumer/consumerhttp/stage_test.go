@@ -257,32 +257,21 @@ func (c wishClaim) Remove(_ context.Context, _ bff.ID, by consumer.Announcer) (c
 type journal struct {
 	mu     sync.Mutex
 	events map[string]int // by subject
-	about  map[string]int // by session
 }
 
 func (j *journal) Record(_ context.Context, events ...bff.Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.events == nil {
-		j.events, j.about = map[string]int{}, map[string]int{}
+		j.events = map[string]int{}
 	}
 	for _, e := range events {
 		j.events[e.Envelope.Subject]++
-		if e.Envelope.SessionID != nil {
-			j.about[*e.Envelope.SessionID]++
-		}
 	}
 	return nil
 }
 
 func (*journal) Suspect(context.Context, bot.BotSuspected, *bff.Event) error { return nil }
-
-// of counts the events of a session.
-func (j *journal) of(id bff.ID) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.about[id.String()]
-}
 
 func (j *journal) count(subject consumer.Subject) int {
 	j.mu.Lock()

@@ -165,7 +165,7 @@ func TestCheckInShowsEverywhere(t *testing.T) {
 	res := before.arrivals[i]
 
 	if status := w.send(
-		http.MethodPost, "/_sim/reservations/"+res.ReservationID+"/check-in", nil, map[string]string{"X-Request-Id": "req_1"}, nil,
+		http.MethodPost, "/_sim/reservations/"+res.ReservationID+"/check-in", map[string]string{"X-Request-Id": "req_1"}, nil,
 	); status != 200 {
 		t.Fatalf("check in: %d", status)
 	}

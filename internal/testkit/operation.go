@@ -71,7 +71,10 @@ func (d *document) members(node any, path string, out map[string][]string) error
 		}
 		out[path] = slices.Sorted(slices.Values(set))
 	}
-	for _, word := range []string{"allOf", "anyOf"} {
+	if word, ok := schema["const"].(string); ok { // of one of several shapes
+		out[path] = slices.Compact(slices.Sorted(slices.Values(append(out[path], word))))
+	}
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		parts, _ := schema[word].([]any)
 		for _, part := range parts {
 			if err := d.members(part, path, out); err != nil {

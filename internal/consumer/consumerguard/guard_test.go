@@ -560,7 +560,9 @@ func TestPacesAddUp(t *testing.T) {
 	for elsewhere, want := range map[int]bool{0: false, 60: true} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newSimulation(t, nil)
+			a.memory.mu.Lock()
 			a.memory.elsewhere = elsewhere
+			a.memory.mu.Unlock()
 			cookie := a.cookie()
 			caught := false
 			for i := range 20 { // pages that no guest has seen: what the cache answers does not count
@@ -569,6 +571,8 @@ func TestPacesAddUp(t *testing.T) {
 				pass(300 * time.Millisecond)
 			}
 			pass(2 * time.Second)
+			a.memory.mu.Lock()
+			defer a.memory.mu.Unlock()
 			if caught != want || a.memory.told < 15 {
 				t.Errorf("%d requests elsewhere: suspected %t, want %t; %d were told of", elsewhere, caught, want, a.memory.told)
 			}

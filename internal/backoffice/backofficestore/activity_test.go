@@ -2,7 +2,6 @@ package backofficestore_test
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,7 +170,11 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 			'reservation', 'check_in', 'reservation', 'rsv_' || i % 4000, 'success' FROM generate_series(1, 20000) AS i`, tenant.UUID(), property.UUID()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.admin.Exec(ctx, `VACUUM ANALYZE bff_backoffice.operator_activity`); err != nil {
+	if _, err := d.admin.Exec(ctx, `ANALYZE bff_backoffice.operator_activity`); err != nil {
+		t.Fatal(err)
+	}
+	// What the index can do, and not what the planner thinks of a small table that old transactions keep from being vacuumed.
+	if _, err := d.admin.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 	after := audit.ActivityPosition{At: time.Now().Add(-time.Hour), ID: id(bff.PrefixActivity)}
@@ -187,10 +190,6 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 	} {
 		test.query.Property, test.query.Limit = property, 50
 		sql, args := backofficestore.ListActivitiesStatement(tenant, test.query)
-		// An index is the way whatever statistics and old transactions have the planner think of the table.
-		if _, err := d.admin.Exec(ctx, "SET enable_bitmapscan = off"); err != nil {
-			t.Fatal(err)
-		}
 		rows, err := d.admin.Query(ctx, "EXPLAIN "+sql, args...)
 		if err != nil {
 			t.Fatal(err)
@@ -200,10 +199,9 @@ func TestActivityPagesAreReadFromAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(lines, "\n")
-		scans := slices.DeleteFunc(lines, func(line string) bool {
-			return !strings.Contains(line, "Seq Scan") || strings.Contains(line, "cost=0.00..0.0")
-		}) // of an empty month
-		if len(scans) > 0 || !strings.Contains(plan, "_tenant_id_property_id_occurred_at_") || test.filters && !strings.Contains(plan, "Index Only Scan") {
+		sorted := strings.HasPrefix(plan, "Sort") || strings.Contains(plan, "->  Sort")
+		if strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "_tenant_id_property_id_occurred_at_") ||
+			test.filters && !strings.Contains(plan, "Index Only Scan") || !test.filters && sorted {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 	}

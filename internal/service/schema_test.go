@@ -50,11 +50,12 @@ type onState struct {
 }
 
 func (o *onState) Write(b []byte) (int, error) {
+	n, err := o.Log.Write(b)
 	var line struct{ Msg string }
 	if json.Unmarshal(b, &line) == nil && (line.Msg == "ready" || line.Msg == "started, and not ready") {
 		o.started <- line.Msg
 	}
-	return o.Log.Write(b)
+	return n, err
 }
 
 // TestUnmigratedIsNotReady: a process whose schema is behind its files says which is

@@ -506,7 +506,7 @@ func TestProofRedisFailsOver(t *testing.T) {
 		t.Errorf("the session was %v and is %v", before, now)
 	}
 	if a, err := f.open(file).Do(testkit.Context(t), http.MethodGet, "/session", nil); err == nil && a.Status != http.StatusUnauthorized {
-		t.Errorf("the token of one who has signed out: %d %s", a.Status, a.Body)
+		t.Errorf("a token after sign-out: %d %s", a.Status, a.Body)
 	}
 	stop()
 	missing, all := f.missing(f.PostgresURL, f.soFar())

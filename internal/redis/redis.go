@@ -102,8 +102,8 @@ func Open(cfg Config) (rueidis.Client, error) {
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = bufferSize, bufferSize
 	if opt.Sentinel.MasterSet != "" {
-		// They are asked as the servers are. One who was cut off while they chose another
-		// master would never hear of it.
+		// Sentinels take the servers' credentials. A client that was cut off while they chose
+		// another master would never hear of it: the refresh asks.
 		opt.Sentinel.Username, opt.Sentinel.Password, opt.Sentinel.TLSConfig = opt.Username, opt.Password, opt.TLSConfig
 		opt.Sentinel.ClientName, opt.Sentinel.Dialer.Timeout, opt.Sentinel.TopologyRefreshInterval = cfg.Tier, cfg.Timeout, 5*time.Second
 	}

@@ -3,7 +3,7 @@
 -- operator_activity_other, so that an action is never refused because a job did not run.
 --
 -- Four indexes. A key that is unique over all months has the moment in it. A property's page is found in one index whatever it is filtered by;
--- reads by operator or action over a whole tenant are nobody's.
+-- no route reads by operator or action over a whole tenant.
 DROP POLICY activity_iso ON bff_backoffice.operator_activity;
 DROP POLICY activity_once ON bff_backoffice.operator_activity;
 DROP POLICY activity_jobs_read ON bff_backoffice.operator_activity;

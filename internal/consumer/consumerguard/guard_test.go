@@ -553,8 +553,8 @@ func TestNewRoute(t *testing.T) {
 	})
 }
 
-// TestPacesAddUp: who is no faster than a person at each of two instances is faster at
-// both, and each tells the others what it counted.
+// TestPacesAddUp: a client that is no faster than a person at each of two instances is
+// faster at both, and each instance tells the others what it counted.
 func TestPacesAddUp(t *testing.T) {
 	t.Parallel()
 	for elsewhere, want := range map[int]bool{0: false, 60: true} {

@@ -48,12 +48,17 @@ type Config struct {
 	CacheControl string
 	// Vary names request headers besides Accept-Encoding.
 	Vary string
+	// Weak has ETags stand for what bodies say (Fill.Says), and not for their bytes.
+	Weak bool
 }
 
 // Fill is what a fill brings.
 type Fill struct {
 	// Body must not be changed afterwards, nor must Tags and Meta.
-	Body        []byte
+	Body []byte
+	// Says is what the ETag stands for in a cache whose ETags are weak: the body without
+	// what changes each time it is made.
+	Says        []byte
 	ContentType string // "" is the cache's
 	Tags        []string
 	Meta        []byte // for the caller, at most 64 KiB
@@ -110,6 +115,7 @@ type Cache struct {
 	name        string
 	ttl         func() TTL
 	shared, raw bool
+	etagMark    string // before the quotes
 
 	fillTimeout, followTimeout, errorHold time.Duration
 
@@ -161,7 +167,7 @@ func New(store *Store, cfg Config) (*Cache, error) {
 	}
 	c := &Cache{
 		store: store, metrics: store.metrics.of(cfg.Name), name: cfg.Name,
-		ttl: cfg.TTL, shared: cfg.Shared, raw: cfg.Raw,
+		ttl: cfg.TTL, shared: cfg.Shared, raw: cfg.Raw, etagMark: map[bool]string{true: "W/"}[cfg.Weak],
 		fillTimeout: cfg.FillTimeout, followTimeout: cfg.FollowTimeout, errorHold: cfg.ErrorHold,
 		allow: cfg.Allow, head: newHeading(store.namespace, &cfg),
 		memory: memory, slots: make(chan struct{}, cfg.MaxFills),
@@ -216,6 +222,14 @@ func (c *Cache) Get(ctx context.Context, key string, fill FillFunc) (*Entry, Sta
 // something to say before a fill ends can say it. An entry that is due is refreshed
 // in the background.
 func (c *Cache) Ready(ctx context.Context, key string, fill FillFunc) (*Entry, Status, bool) {
+	e, st, ok := c.ready(ctx, key, fill)
+	if ok {
+		e.noteReady(ctx, st)
+	}
+	return e, st, ok
+}
+
+func (c *Cache) ready(ctx context.Context, key string, fill FillFunc) (*Entry, Status, bool) {
 	if e, ok := c.memory.GetIfPresent(key); ok {
 		now := c.store.now()
 		age := time.Duration(now - e.born)

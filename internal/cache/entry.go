@@ -52,6 +52,7 @@ type Entry struct {
 	failed  atomic.Pointer[error]     // why the last refresh brought nothing
 	aging   atomic.Pointer[agedLines] // headers that change by the second
 	value   atomic.Pointer[any]       // the body decoded, if it was asked for
+	missing atomic.Pointer[[]string]  // what the body says is missing, for traces
 }
 
 // sumBytes of the body's SHA-256 make its ETag.
@@ -120,7 +121,11 @@ func (c *Cache) newEntry(key string, f *Fill, s stamp, born int64) *Entry {
 	left := refreshLater + rand.Float64()*(refreshSooner-refreshLater) //nolint:gosec // jitter
 	e.refresh = time.Duration(float64(e.ttl.Fresh) * (1 - left))
 	e.tags = append(append(make([]string, 0, len(f.Tags)+1), f.Tags...), keyTag(key))
-	sum := sha256.Sum256(f.Body)
+	says := f.Body
+	if c.etagMark != "" {
+		says = f.Says
+	}
+	sum := sha256.Sum256(says)
 	copy(e.sum[:], sum[:])
 	e.variant[identity].body = f.Body
 	if !c.raw && len(f.Body) > 0 {
@@ -140,7 +145,7 @@ func (e *Entry) prepare() {
 			continue
 		}
 		// A strong ETag names bytes: one per encoding.
-		v.etag = `"` + hash + encodingSuffix[i] + `"`
+		v.etag = e.cache.etagMark + `"` + hash + encodingSuffix[i] + `"`
 		v.etags = []string{v.etag}
 		v.length = []string{strconv.Itoa(len(v.body))}
 	}

@@ -63,15 +63,11 @@ type agedLines struct {
 // tell the age once per second. Where the server takes no finished lines, it costs
 // assignments to the header map.
 func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
-	v := identity
-	if !e.cache.raw {
-		v = e.choose(r.Header["Accept-Encoding"])
-	}
+	e.noteServed(r.Context(), st)
+	v := e.encoding(r)
 	out, h := &e.variant[v], w.Header()
-	// Answers to other methods are not for caches, and conditions on those
-	// mean something else (RFC 9110 §13.1.2).
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if tags, ok := r.Header["If-None-Match"]; ok && safe && matches(tags, out.etag) {
+	if e.Had(r) {
 		e.describe(h, safe, v, st)
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -86,6 +82,23 @@ func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
 		return
 	}
 	_, _ = w.Write(out.body) // a client that is gone is not an error
+}
+
+// encoding is the one in which a client is answered.
+func (e *Entry) encoding(r *http.Request) encoding {
+	if e.cache.raw {
+		return identity
+	}
+	return e.choose(r.Header["Accept-Encoding"])
+}
+
+// Had reports whether the client has the entry already, and is answered without it.
+// Answers to other methods are not for caches, and conditions on those mean something else
+// (RFC 9110 §13.1.2).
+func (e *Entry) Had(r *http.Request) bool {
+	tags, ok := r.Header["If-None-Match"]
+	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return ok && safe && matches(tags, strings.TrimPrefix(e.variant[e.encoding(r)].etag, e.cache.etagMark))
 }
 
 // untouched reports whether the caller has set nothing that stands for what the

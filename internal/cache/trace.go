@@ -22,6 +22,9 @@ func (c *Cache) recorded(ctx context.Context, key string, fill FillFunc) (*Entry
 	default:
 		span.SetAttributes(attribute.String("cache.result", st.Result.String()),
 			attribute.Bool("cache.shared", st.Shared), attribute.Bool("cache.collapsed", st.Collapsed))
+		if tracing.TakesDetail(span) {
+			span.SetAttributes(append(e.detail(), attribute.StringSlice("cache.tags", e.Tags()))...)
+		}
 	}
 	return e, st, err
 }
@@ -33,4 +36,40 @@ func (c *Cache) refreshing(ctx context.Context) (context.Context, func()) {
 	}
 	ctx, span := tracing.Child(ctx, "cache refresh "+c.name, trace.SpanKindInternal)
 	return ctx, func() { span.End() }
+}
+
+// detail is what tells an entry from all others, for development. Its tags, which may be
+// hundreds, are told when it is filled.
+func (e *Entry) detail() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("cache.key", e.tags[len(e.tags)-1][1:]),
+		attribute.Int64("cache.number", int64(e.stamp.seq)), attribute.Int64("cache.age_ms", e.Age().Milliseconds()), //nolint:gosec // counts up from one
+	}
+}
+
+// noteReady notes a read that memory answered, which has no span of its own.
+func (e *Entry) noteReady(ctx context.Context, st Status) {
+	if span := tracing.Detail(ctx); span != nil {
+		span.AddEvent("cache "+e.cache.name, trace.WithAttributes(append(e.detail(), attribute.String("cache.result", st.Result.String()))...))
+	}
+}
+
+// noteServed notes an answer that is sent as it is kept. Its body is looked at here,
+// where it is not compressed.
+func (e *Entry) noteServed(ctx context.Context, st Status) {
+	span := tracing.Detail(ctx)
+	if span == nil {
+		return
+	}
+	about := []attribute.KeyValue{attribute.String("answer.cache", e.cache.name), attribute.String("answer.result", st.Result.String())}
+	missing := e.missing.Load()
+	if missing == nil { // looked for once, in what may be long
+		found := tracing.Missing(e.Body())
+		missing = &found
+		e.missing.Store(missing)
+	}
+	if len(*missing) > 0 {
+		about = append(about, attribute.StringSlice(tracing.MissingKey, *missing))
+	}
+	span.SetAttributes(about...)
 }

@@ -33,6 +33,7 @@ type Settings struct {
 	Profiles bool `name:"profiles" env:"MELMASTOON_PROFILES" help:"Show profiles on the admin listener, to callers on the machine. Behind a mesh's sidecar every caller is one. Development always does."`
 
 	TraceSampling float64 `name:"trace-sampling" env:"MELMASTOON_TRACE_SAMPLING" default:"0.01" help:"Share of requests and deliveries that are recorded as traces when OTEL_EXPORTER_OTLP_ENDPOINT is set, whatever a caller's traceparent says; 0 = none."`
+	TraceDetail   bool    `name:"trace-detail" env:"MELMASTOON_TRACE_DETAIL" help:"Spans hold ids of requests and callers, targets, short bodies and cache keys, for melmastoon why; in development alone."`
 }
 
 // LogSettings are all that a command needs which only logs and ends.
@@ -61,6 +62,9 @@ func (s Settings) Validate() error {
 	}
 	if s.TraceSampling < 0 || s.TraceSampling > 1 {
 		errs = append(errs, errors.New("trace-sampling: must lie between 0 and 1"))
+	}
+	if s.TraceDetail && !s.Development() {
+		errs = append(errs, errors.New("trace-detail: spans would hold ids and what guests type"))
 	}
 	if _, err := spanProtocol(); err != nil {
 		errs = append(errs, err)

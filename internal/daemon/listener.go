@@ -27,7 +27,7 @@ const (
 	maxHeaderBytes        = 16 << 10
 	defaultMaxConnections = 10_000
 	// crowdedIdleTimeout is that of a listener with less than a quarter of its
-	// connections left: whoever holds them without asking has to let go.
+	// connections left: a client that holds them without asking loses them.
 	crowdedIdleTimeout = 10 * time.Second
 	// leastShare is what an address may hold of a small listener: the computers of a
 	// hotel, or the guests of a café, behind one address.

@@ -43,10 +43,14 @@ func (d *Daemon) Tracer(ctx context.Context, service string) (*tracing.Tracer, e
 	}
 	spans := newSpanQueue(exporter, maxSpans, d.Log)
 	d.Metrics.MustRegister(spans.outcomes)
+	// The tracer decides before a span is begun.
+	sampler := sdktrace.AlwaysSample()
+	if d.settings.TraceDetail {
+		sampler = tracing.Detailed()
+	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(spans),
-		// The tracer decides before a span is begun.
-		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithSampler(sampler),
 		sdktrace.WithResource(resource.NewSchemaless(
 			semconv.ServiceName(service),
 			semconv.ServiceInstanceID(d.settings.InstanceName(service)),

@@ -13,6 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // Scopes of a class's limits.
@@ -152,6 +157,18 @@ type Client struct {
 	Network     netip.Addr // see [Network]
 }
 
+// allow charges keys one request. Where the request takes detail, it notes which limit
+// decided.
+func (c *Class) allow(ctx context.Context, keys []Key, now time.Time) Decision {
+	d := c.limiter.Allow(ctx, keys, 1, now)
+	if span := tracing.Detail(ctx); span != nil && d.Rule != nil {
+		span.AddEvent("limit", trace.WithAttributes(
+			attribute.String("limit.name", d.Rule.Name()), attribute.Int("limit.count", d.Limit), attribute.Int("limit.left", d.Remaining),
+			attribute.Bool("limit.refused", !d.Allowed), attribute.Bool("limit.local", d.Local)))
+	}
+	return d
+}
+
 // shared are the keys that a client has together with others.
 func (c *Class) shared(who Client, keys []Key) []Key {
 	if who.Network.IsValid() {
@@ -180,14 +197,14 @@ func (c *Class) Refund(who Client) {
 func (c *Class) Read(ctx context.Context, who Client, now time.Time) (d Decision, over bool) {
 	var room [2]Key
 	if who.Session != "" {
-		d = c.limiter.Allow(ctx, append(room[:0], c.session.Key(who.Session)), 1, now)
+		d = c.allow(ctx, append(room[:0], c.session.Key(who.Session)), now)
 		if !d.Allowed {
 			// While Redis is away an instance knows its own share only, and no
 			// read may fail for that.
 			return d, d.Local
 		}
 	}
-	shared := c.limiter.Allow(ctx, c.shared(who, room[:0]), 1, now)
+	shared := c.allow(ctx, c.shared(who, room[:0]), now)
 	if !shared.Allowed {
 		return shared, true
 	}
@@ -206,7 +223,7 @@ func (c *Class) Write(ctx context.Context, who Client, attempt *Attempt, now tim
 		if who.Session != "" {
 			keys = append(keys, c.session.Key(who.Session))
 		}
-		return c.limiter.Allow(ctx, keys, 1, now)
+		return c.allow(ctx, keys, now)
 	}, func() Decision { return c.Address(ctx, who, now) })
 }
 
@@ -216,7 +233,7 @@ func (c *Class) Address(ctx context.Context, who Client, now time.Time) Decision
 		return Decision{Allowed: true}
 	}
 	var room [1]Key
-	return c.limiter.Allow(ctx, append(room[:0], c.ip.IP(who.Network)), 1, now)
+	return c.allow(ctx, append(room[:0], c.ip.IP(who.Network)), now)
 }
 
 func (c *Class) rescale() {

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/jsonscan"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // ReadBody reads a JSON object of at most as many bytes as the route allows.
@@ -34,6 +37,10 @@ func isJSON(contentType string) bool {
 // ReadText reads a body, whose content type the Server has checked, for ParseText.
 func ReadText(w http.ResponseWriter, r *http.Request) (string, error) {
 	text, err := readText(w, r, From(r.Context()).MaxBody)
+	// What signs operators in, or proves who they are, is never kept.
+	if span := tracing.Detail(r.Context()); span != nil && len(text) <= smallBody && !strings.Contains(r.URL.Path, "/auth/") {
+		span.SetAttributes(attribute.String("http.request.body", strings.Clone(text)))
+	}
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return "", bff.Errorf(bff.CodePayloadTooLarge, "the body may have at most %d bytes", tooLarge.Limit)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // response is the ResponseWriter that handlers see, together with all that the
@@ -22,6 +24,9 @@ type response struct {
 	err     error
 	status  int
 	bytes   int64
+
+	detailed bool     // the span takes detail
+	missing  []string // what the answer says is missing, for the span
 }
 
 // nameRequest sets the headers under which the request is found in logs and traces.
@@ -54,6 +59,9 @@ func (w *response) Write(b []byte) (int, error) {
 	}
 	if !w.claimed {
 		return len(b), nil
+	}
+	if w.detailed && len(w.missing) < maxMissing && len(b) > 0 && b[0] == '{' { // else it is compressed
+		w.missing = append(w.missing, tracing.Missing(b)...)
 	}
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)

@@ -71,6 +71,27 @@ func (w *response) describe(method string, status int, code string) {
 	}
 }
 
+// maxMissing bounds what is noted of a stream that goes on without some part.
+const maxMissing = 32
+
+// detail adds what tells the request from all others, for development.
+func (w *response) detail(r *http.Request) {
+	h := w.Header()
+	about := []attribute.KeyValue{attribute.String("request.id", w.req.name), attribute.String("url.target", r.URL.RequestURI())}
+	for header, key := range map[string]string{"X-Cache": "answer.result", "Cache-Status": "answer.cache", "X-Brownout": "answer.brownout"} {
+		if v := Header(h, header); v != "" {
+			about = append(about, attribute.String(key, v))
+		}
+	}
+	if len(w.missing) > 0 {
+		about = append(about, attribute.StringSlice(tracing.MissingKey, w.missing))
+	}
+	for _, note := range w.req.attrs {
+		about = append(about, attribute.String("note."+note.Key, note.Value.String()))
+	}
+	w.req.Span.SetAttributes(about...)
+}
+
 // appendTraceparent appends the W3C header of this service's part of the trace. Its
 // flag says whether the request is recorded here, whatever the caller's said: it goes
 // on to upstreams and into events, which decide by it.

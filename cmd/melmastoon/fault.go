@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ type fault struct {
 	terminal
 	List  faultList  `cmd:"" default:"1" help:"List what misbehaves."`
 	Set   faultSet   `cmd:"" help:"Make an upstream misbehave from now on."`
-	Clear faultClear `cmd:"" help:"Heal every upstream."`
+	Clear faultClear `cmd:"" help:"Heal every upstream, or one."`
 }
 
 // url finds the simulator.
@@ -36,7 +37,7 @@ func (faultList) Run(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	var now struct{ Faults []sim.Fault }
+	var now struct{ Faults []sim.ActiveFault }
 	if err := ask(ctx, http.MethodGet, url, nil, &now); err != nil {
 		return err
 	}
@@ -50,40 +51,9 @@ func (faultList) Run(ctx context.Context, f *fault) error {
 		if route == "" {
 			route = "every route"
 		}
-		_, _ = fmt.Fprintf(out, "%s\t%s\t%s\n", f.Upstream, route, describeFault(f))
+		_, _ = fmt.Fprintf(out, "%s\t%s\t%s\n", f.Upstream, route, f.Text)
 	}
 	return out.Flush()
-}
-
-// describeFault says what a fault does.
-func describeFault(f sim.Fault) string {
-	var does []string
-	if f.LatencyMs > 0 || f.JitterMs > 0 {
-		does = append(does, fmt.Sprintf("%d to %d ms slower", f.LatencyMs, f.LatencyMs+f.JitterMs))
-	}
-	if f.ErrorRate != nil || f.Status != 0 {
-		share, status := 1.0, http.StatusServiceUnavailable
-		if f.ErrorRate != nil {
-			share = *f.ErrorRate
-		}
-		if f.Status != 0 {
-			status = f.Status
-		}
-		does = append(does, fmt.Sprintf("%g%% fail with %d", 100*share, status))
-	}
-	if f.Hang {
-		does = append(does, "never answers")
-	}
-	if f.Garbage {
-		does = append(does, "answers with garbage")
-	}
-	if f.Done {
-		does = append(does, "after the work is done")
-	}
-	if len(does) == 0 {
-		return "nothing"
-	}
-	return strings.Join(does, ", ")
 }
 
 type faultSet struct {
@@ -110,9 +80,7 @@ func (s faultSet) Run(ctx context.Context, f *fault) error {
 		Upstream: s.Upstream, Route: s.Route, LatencyMs: int(s.Latency.Milliseconds()), JitterMs: int(s.Jitter.Milliseconds()),
 		ErrorRate: s.Rate, Status: s.Status, Hang: s.Hang, Garbage: s.Garbage, Done: s.Done,
 	}
-	if describeFault(sim.Fault{
-		LatencyMs: set.LatencyMs, JitterMs: set.JitterMs, ErrorRate: set.ErrorRate, Status: set.Status, Hang: set.Hang, Garbage: set.Garbage,
-	}) == "nothing" {
+	if (sim.Fault{Upstream: set.Upstream, Route: set.Route, Done: set.Done}) == set {
 		set.Status = http.StatusServiceUnavailable // a fault without more is an outage
 	}
 	if err := ask(ctx, http.MethodPost, url, set, nil); err != nil {
@@ -121,20 +89,28 @@ func (s faultSet) Run(ctx context.Context, f *fault) error {
 		}
 		return err
 	}
-	fmt.Printf("%s: %s. 'melmastoon fault clear' ends it.\n", s.Upstream, describeFault(set))
+	fmt.Printf("%s: %s. 'melmastoon fault clear' ends it.\n", s.Upstream, set)
 	return nil
 }
 
-type faultClear struct{}
+type faultClear struct {
+	Upstream string `arg:"" optional:"" help:"Only this upstream (default: all)."`
+}
 
-func (faultClear) Run(ctx context.Context, f *fault) error {
-	url, err := f.url()
+func (c faultClear) query() string {
+	if c.Upstream == "" {
+		return ""
+	}
+	return "?upstream=" + url.QueryEscape(c.Upstream)
+}
+
+func (c faultClear) Run(ctx context.Context, f *fault) error {
+	at, err := f.url()
 	if err != nil {
 		return err
 	}
-	if err := ask(ctx, http.MethodDelete, url, nil, nil); err != nil {
+	if err := ask(ctx, http.MethodDelete, at+c.query(), nil, nil); err != nil {
 		return err
 	}
-	fmt.Println("All upstreams are well.")
-	return nil
+	return (faultList{}).Run(ctx, f)
 }

@@ -46,6 +46,8 @@ type commands struct {
 	Tail    tail       `cmd:"" help:"Show the events that the services publish and receive, as they come."`
 	Trigger trigger    `cmd:"" help:"Have the platform report something, such as tenant.suspended; 'trigger --list' lists what."`
 	Fault   fault      `cmd:"" help:"Make upstreams slow, wrong or silent."`
+	Why     why        `cmd:"" help:"Tell one request as a story: who asked, what the cache had, which upstreams were called, what left and what is missing."`
+	Flag    flag       `cmd:"" help:"Switch a flag of a running service, such as the rung of the brownout ladder."`
 	Logs    logs       `cmd:"" help:"Show what the services have logged."`
 	Open    open       `cmd:"" help:"Print an address of the running platform, and open it where there is a browser."`
 	Doctor  doctor     `cmd:"" help:"Say whether this machine has what 'up' and the tests need; 'bff-consumer doctor' and 'bff-backoffice doctor' examine a deployment instead."`

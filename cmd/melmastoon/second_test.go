@@ -16,7 +16,11 @@ func (n *newcomer) commands(home string) {
 		{[]string{"--version"}, []string{"melmastoon ", "commit ", "go1."}},
 		{[]string{"status"}, []string{"data in " + home, "bff-consumer", "bff-backoffice", "ready", "Postgres", "logs/bff-consumer.log"}},
 		{[]string{"fault", "set", "pricing", "--status", "500"}, []string{"100% fail with 500"}},
-		{[]string{"fault", "clear"}, []string{"All upstreams are well."}},
+		{[]string{"fault", "clear", "pricing"}, []string{"All upstreams are well."}},
+		{[]string{"flag", "set", "rung", "none"}, []string{"bff.consumer.brownout_rung.v1 is none"}},
+		{[]string{"flag", "clear", "rung"}, []string{"has its default again"}},
+		{[]string{"why"}, []string{"asked by", "bff-"}},
+		{[]string{"why", "--json"}, []string{`"upstreams": [`, `"traceId": "`}},
 		{[]string{"logs", "bff-consumer", "-n", "0"}, []string{`"msg":"ready"`}},
 		{[]string{"trigger", "--list"}, []string{"tenant.suspended", "A hotel company was suspended"}},
 		{[]string{"trigger", "iam.user.locked", "--operator", "karim", "--dry-run"}, []string{`"operatorId": "opt_`}},
@@ -37,7 +41,7 @@ func (n *newcomer) commands(home string) {
 			}
 		}
 	}
-	for what, want := range map[string]string{"pages": "Melmastoon on this machine", "reference": "/bff/backoffice/v1/session", "errors": "SUSPECTED_BOT"} {
+	for what, want := range map[string]string{"pages": "Melmastoon on this machine", "reference": "Melmastoon API", "errors": "SUSPECTED_BOT"} {
 		url, _ := n.run(melmastoon, "open", what, "--print")
 		if page := n.get(http.StatusOK, strings.TrimSpace(url)); !bytes.Contains(page, []byte(want)) {
 			n.t.Errorf("open %s: %q, no %q", what, url, want)
@@ -49,6 +53,7 @@ func (n *newcomer) commands(home string) {
 		"one of search-aggr":   {"fault", "set", "prcing"},
 		"docs/upstreams.md":    {"fault", "set", "pricing", "--route", "GET /tea"},
 		"no platform runs":     {"status", "--world", "/tea"},
+		"latest two thousand":  {"why", "req_tea"},
 	} {
 		if out, err := n.run(melmastoon, args...); err == nil || !strings.Contains(out, want) {
 			n.t.Errorf("%v: %v, no %q in\n%s", args, err, want, out)

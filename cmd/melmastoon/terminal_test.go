@@ -95,7 +95,7 @@ func TestFaultsAreDescribed(t *testing.T) {
 		{sim.Fault{ErrorRate: &half, Hang: true}, "50% fail with 503, never answers"},
 		{sim.Fault{Garbage: true, Done: true}, "answers with garbage, after the work is done"},
 	} {
-		if got := describeFault(tc.fault); got != tc.want {
+		if got := tc.fault.String(); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}

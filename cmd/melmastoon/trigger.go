@@ -27,6 +27,9 @@ type trigger struct {
 	DryRun   bool              `help:"Print the payload and publish nothing."`
 }
 
+// usualOperator is who an event is about unless another is named.
+const usualOperator = "parwana"
+
 // Run publishes an event as its producer would: the simulated platform acts by it and
 // then tells it through Pub/Sub.
 func (t trigger) Run(ctx context.Context) error {
@@ -52,35 +55,47 @@ func (t trigger) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base := w.Environment["MELMASTOON_SIM_URL"]
-	s, err := t.scene(ctx, base, e.short())
+	done, err := t.publish(ctx, w.Environment["MELMASTOON_SIM_URL"], e)
 	if err != nil {
 		return err
 	}
-	payload := s.payload(e, time.Now())
+	if t.DryRun {
+		fmt.Printf("%s\n  %s\n", e.topic, done.payload)
+		return nil
+	}
+	fmt.Printf("published %s as %s\n  %s\n", e.topic, done.EventID, done.payload)
+	if e.short() == suspended {
+		fmt.Printf("undo: melmastoon trigger tenant.reinstated --tenant %s\n", done.tenant.Slug)
+	}
+	return nil
+}
+
+// published is an event that the platform has reported.
+type published struct {
+	*scene
+	EventID string
+	payload []byte // as it is shown
+}
+
+// publish has the platform at base report an event.
+func (t trigger) publish(ctx context.Context, base string, e receivedEvent) (done published, err error) {
+	if done.scene, err = t.scene(ctx, base, e.short()); err != nil {
+		return done, err
+	}
+	payload := done.scene.payload(e, time.Now())
 	for name, value := range t.Set {
 		payload[name] = member(value)
 	}
-	shown, err := json.MarshalIndent(payload, "  ", "  ")
-	if err != nil {
-		return err
+	if done.payload, err = json.MarshalIndent(payload, "  ", "  "); err != nil {
+		return done, err
 	}
-	if err := e.check(shown); err != nil {
-		return fmt.Errorf("%s: %w", e.topic, err)
+	if err := e.check(done.payload); err != nil {
+		return done, fmt.Errorf("%s: %w", e.topic, err)
 	}
 	if t.DryRun {
-		fmt.Printf("%s\n  %s\n", e.topic, shown)
-		return nil
+		return done, nil
 	}
-	var done struct{ EventID string }
-	if err := ask(ctx, http.MethodPost, base+"/_sim/events", map[string]any{"topic": e.topic, "payload": payload}, &done); err != nil {
-		return err
-	}
-	fmt.Printf("published %s as %s\n  %s\n", e.topic, done.EventID, shown)
-	if e.short() == suspended {
-		fmt.Printf("undo: melmastoon trigger tenant.reinstated --tenant %s\n", s.tenant.Slug)
-	}
-	return nil
+	return done, ask(ctx, http.MethodPost, base+"/_sim/events", map[string]any{"topic": e.topic, "payload": payload}, &done)
 }
 
 // member reads a value of the command line: JSON where it is some, a text otherwise.

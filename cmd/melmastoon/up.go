@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -160,8 +161,21 @@ func (u up) Run(ctx context.Context) (err error) {
 		env["MELMASTOON_HOUSES_AHEAD"] = ahead.String()
 	}
 	env["MELMASTOON_PAGES_URL"], env[world.WorldEnv] = site.URL, home
+	// Proofs of desks that reach the staff service through the pages name their address.
+	staff := env["MELMASTOON_BACKOFFICE_URL"] + "," + site.URL + "," + strings.Replace(site.URL, "//127.0.0.1:", "//localhost:", 1)
+	env["BFF_BACKOFFICE_PUBLIC_URLS"] = cmp.Or(os.Getenv("BFF_BACKOFFICE_PUBLIC_URLS"), staff)
+	for name, value := range platform.Traced(site.URL) {
+		env[name] = cmp.Or(os.Getenv(name), value)
+	}
 	env["MELMASTOON_ERRORS_URL"] = cmp.Or(os.Getenv("MELMASTOON_ERRORS_URL"), site.URL+"/errors/")
-	if err := errors.Join(mountPages(site, env), mountBooking(site, env)); err != nil {
+	logs := filepath.Join(home, "logs")
+	self := world.World{Home: home, PID: os.Getpid(), Since: started, Logs: logs, Environment: env}
+	up, err := newConsole(startCtx, self, sim, !u.throwaway())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.Close()) }()
+	if err := errors.Join(mountPages(site, env), mountBooking(site, env), mountPlatform(site, env, sim, up)); err != nil {
 		return err
 	}
 	for _, svc := range list {
@@ -173,7 +187,6 @@ func (u up) Run(ctx context.Context) (err error) {
 	if u.throwaway() { // the log is deleted at the end: only errors are worth the disk
 		own = append(own, "MELMASTOON_LOG_LEVEL=warn")
 	}
-	logs := filepath.Join(home, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil { //nolint:gosec // logs hold no secrets and no personal data
 		return err
 	}
@@ -186,7 +199,7 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 
-	withdraw, err := world.World{Home: home, PID: os.Getpid(), Since: started, Logs: logs, Environment: env}.Announce()
+	withdraw, err := self.Announce()
 	if err != nil {
 		return err
 	}
@@ -254,6 +267,9 @@ func (u up) oneMachine() map[string]string {
 		"BFF_CONSUMER_ALLOWED_ORIGINS":   web.Loopback,
 		"BFF_BACKOFFICE_ALLOWED_ORIGINS": web.Loopback,
 		"BFF_CONSUMER_BOT_DEFENCE":       u.Defence,
+		// The pages pass requests on, and say for whom.
+		"BFF_CONSUMER_TRUSTED_PROXIES":   u.machine(),
+		"BFF_BACKOFFICE_TRUSTED_PROXIES": u.machine(),
 	}
 	if u.Defence != "on" {
 		set["BFF_CONSUMER_LIMITS"] = "ip=100,fingerprint=100"
@@ -265,6 +281,14 @@ func (u up) oneMachine() map[string]string {
 		set["BFF_CONSUMER_PLAIN_COOKIES"] = "true"
 	}
 	return set
+}
+
+// machine are the addresses of this machine that its pages call from.
+func (u up) machine() string {
+	if u.Lan {
+		return "127.0.0.0/8," + u.host + "/32"
+	}
+	return "127.0.0.0/8"
 }
 
 // home returns the directory of this run.

@@ -93,6 +93,15 @@ func (p Places) Environment() (map[string]string, error) {
 	return env, nil
 }
 
+// Traced are the settings with which services tell a receiver of every request, in
+// detail. It hears of each within a second.
+func Traced(receiver string) map[string]string {
+	return map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": receiver, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "250",
+		"MELMASTOON_TRACE_SAMPLING": "1", "MELMASTOON_TRACE_DETAIL": "true",
+	}
+}
+
 // Pairs writes an environment as os/exec wants it.
 func Pairs(envs ...map[string]string) []string {
 	all := map[string]string{}

@@ -64,6 +64,17 @@ const (
 	BodyWorkOrder Body = "work order"
 )
 
+// Policy is whether an action may be taken down at a desk without a line.
+type Policy string
+
+// The policies there are.
+const (
+	// Replayable: it is sent when the line is back, and is judged by what is the case then.
+	Replayable Policy = "replayable"
+	// OnlineOnly: whoever does it has to see at once what became of it.
+	OnlineOnly Policy = "online-only"
+)
+
 // Action is a change at a property that an operator may make and another service
 // carries out. Its row says everything that is particular to it: route, call and
 // answer follow from the row.
@@ -89,7 +100,8 @@ type Action struct {
 	// Scope of the second factor that the action needs; empty = none.
 	Scope AttestationScope
 	// Large: the second factor is needed above a threshold only, by the sum of a day.
-	Large bool
+	Large   bool
+	Offline Policy
 	// Topic of the event by which the service itself tells of the change: what that
 	// event makes void is void at once.
 	Topic string
@@ -108,19 +120,21 @@ func Actions() []Action {
 	)
 	stay := func(n ActionName, verb, event string, from ...string) Action {
 		return Action{
-			Name: n, Path: "/reservations/{reservationId}/" + verb, From: from, Roles: desk, Topic: "melmastoon.reservation." + event + ".v1",
+			Name: n, Path: "/reservations/{reservationId}/" + verb, Offline: Replayable, From: from, Roles: desk, Topic: "melmastoon.reservation." + event + ".v1",
 			Category: categoryReservation, Upstream: UpstreamReservation, Kind: KindReservation, ID: bff.PrefixReservation, Member: "reservationId",
 		}
 	}
 	task := func(n ActionName, verb, event string, roles []Role, from ...string) Action {
 		return Action{
-			Name: n, Path: "/housekeeping/tasks/{taskId}/" + verb, Transition: true, From: from, Roles: roles, Topic: "melmastoon.housekeeping.task." + event + ".v1",
+			Name: n, Path: "/housekeeping/tasks/{taskId}/" + verb, Transition: true, Offline: Replayable, From: from, Roles: roles,
+			Topic:    "melmastoon.housekeeping.task." + event + ".v1",
 			Category: categoryHousekeeping, Upstream: UpstreamHousekeeping, Kind: KindTask, ID: PrefixTask, Member: "taskId",
 		}
 	}
 	order := func(n ActionName, verb, event string, roles []Role, from ...string) Action {
 		a := Action{
-			Name: n, Path: "/maintenance/work-orders", New: verb == "", From: from, Roles: roles, Topic: "melmastoon.maintenance.work_order." + event + ".v1",
+			Name: n, Path: "/maintenance/work-orders", New: verb == "", Offline: Replayable, From: from, Roles: roles,
+			Topic:    "melmastoon.maintenance.work_order." + event + ".v1",
 			Category: categoryMaintenance, Upstream: UpstreamMaintenance, Kind: KindWorkOrder, ID: PrefixWorkOrder, Member: "workOrderId",
 		}
 		if a.New {
@@ -130,9 +144,9 @@ func Actions() []Action {
 		}
 		return a
 	}
-	posting := func(n ActionName, verb string, scope AttestationScope, roles []Role) Action {
+	posting := func(n ActionName, verb string, scope AttestationScope, offline Policy, roles []Role) Action {
 		return Action{
-			Name: n, Path: "/folios/{folioId}/" + verb, Body: BodyPosting, Roles: roles, Scope: scope, Large: n == Charge, Topic: "melmastoon.billing.folio",
+			Name: n, Path: "/folios/{folioId}/" + verb, Body: BodyPosting, Offline: offline, Roles: roles, Scope: scope, Large: n == Charge, Topic: "melmastoon.billing.folio",
 			Category: categoryFolio, Upstream: UpstreamBilling, Kind: kindFolio, ID: bff.PrefixFolio, Member: "folioId",
 		}
 	}
@@ -148,8 +162,8 @@ func Actions() []Action {
 		order(WorkOrderResolve, "resolve", "resolved", repair, "open", "in_progress"),
 		order(WorkOrderClose, "close", "closed", repair, "resolved"),
 		order(WorkOrderReopen, "reopen", "reopened", repair, "in_progress", "resolved", "closed"),
-		posting(Charge, "charges", ScopeLargeCharge, cashiers),
-		posting(Refund, "refunds", ScopeRefund, refunds),
+		posting(Charge, "charges", ScopeLargeCharge, Replayable, cashiers),
+		posting(Refund, "refunds", ScopeRefund, OnlineOnly, refunds),
 	}
 }
 
@@ -198,6 +212,18 @@ func (a *Action) IsHere(ctx context.Context, from Resources, v *Visit, id bff.ID
 		err = bff.Errorf(bff.CodeResourceNotFound, "there is no such %s at this property", a.Words())
 	}
 	return err
+}
+
+// Says are the actions of which the last one that succeeded says whether an action is done
+// already: itself, and the one that takes it back.
+func (a *Action) Says() []ActionName {
+	says := []ActionName{a.Name}
+	for _, other := range actions {
+		if other.Kind == a.Kind && other.Verb() == "reopen" && other.Name != a.Name {
+			says = append(says, other.Name)
+		}
+	}
+	return says
 }
 
 // Status is that of a success.

@@ -3,7 +3,7 @@ package backoffice
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"errors"
 	"time"
 
@@ -56,8 +56,9 @@ type Activity struct {
 	Session  bff.ID
 	Roles    []string // of the operator, at that moment
 	At       time.Time
-	Category string // such as session, lock, folio
-	Action   string // such as check_in
+	Pressed  time.Time // earlier than At, if it was taken down at a desk without a line; else zero
+	Category string    // such as session, lock, folio
+	Action   string    // such as check_in
 	Resource Resource
 	Outcome  Outcome
 	Latency  time.Duration
@@ -88,10 +89,11 @@ func (a Activity) Ended(err error, now time.Time) Activity {
 }
 
 // ContextHash is where an action was done from: one hash over the peppered hashes of
-// the address and the client, which are all that the session knows of them.
+// the address and the client, which are all that the session knows of them. 128 bits tell
+// them apart; every action keeps one for ninety days.
 func ContextHash(ipHash, fingerprintHash string) string {
 	sum := sha256.Sum256([]byte(ipHash + "|" + fingerprintHash))
-	return hex.EncodeToString(sum[:])
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // Activity is what the visitor begins to do.

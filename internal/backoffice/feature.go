@@ -10,7 +10,13 @@ const (
 	FeatureStream Feature = "live_stream"
 	// FeatureAIInbox is the list of what the AI orchestrator suggests.
 	FeatureAIInbox Feature = "ai_inbox"
+	// FeatureBlackout is the pack for the time without a line: guests' names on a hotel's
+	// computers, which a tenant has to want.
+	FeatureBlackout Feature = "blackout_desk"
 )
 
 // Features lists every feature.
-func Features() []Feature { return []Feature{FeatureStream, FeatureAIInbox} }
+func Features() []Feature { return []Feature{FeatureStream, FeatureAIInbox, FeatureBlackout} }
+
+// OptIn reports whether only those tenants have the feature that have switched it on.
+func (f Feature) OptIn() bool { return f == FeatureBlackout }

@@ -3,6 +3,7 @@ package action
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
@@ -20,6 +21,9 @@ type Command struct {
 	// Attestation that came along; empty = none.
 	Attestation string
 	Once        backoffice.Once
+	// Pressed is when an operator did it at a desk without a line; zero = now, or it cannot
+	// be told.
+	Pressed time.Time
 }
 
 // Posting is an amount that goes to a folio. The description is typed by a person: it
@@ -34,6 +38,15 @@ type Posting struct {
 type NewWorkOrder struct {
 	Title, Severity, RoomNumber string
 	BlocksRoom                  bool
+}
+
+// Traces finds what the ledger has of a resource.
+type Traces interface {
+	// FindDone returns who has done an action to the resource of an activity, if it was not
+	// taken back since; nil = that is not known.
+	FindDone(ctx context.Context, a *backoffice.Action, did backoffice.Activity) (*bff.Known, error)
+	// FindKey returns what became of a key of the operator; nil = there is no trace of it.
+	FindKey(ctx context.Context, tenant bff.ID, operator, key string) (*bff.Known, error)
 }
 
 // Done is what a service says of an action that it has carried out: ids, state,
@@ -76,6 +89,7 @@ type ProxyConfig struct {
 	Attestations backoffice.Attestations
 	Thresholds   Thresholds
 	Charges      Charges
+	Traces       Traces
 	// Today is the date that the clocks of a property show.
 	Today func(ctx context.Context, tenant, property bff.ID, now time.Time) (bff.Date, error)
 	// ChangeNotifier voids copies and notifies streams as the event of a topic would.
@@ -95,6 +109,7 @@ func NewProxy(cfg ProxyConfig) *Proxy { return &Proxy{cfg} }
 func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time.Time) (backoffice.Answer, error) {
 	a := c.Action
 	did := v.Activity(a.Category, string(a.Name), backoffice.Resource{Kind: a.Kind, ID: c.ID.String()}, now)
+	did.Pressed = c.Pressed
 	if !v.Member.HasAny(a.Roles) {
 		return backoffice.Answer{}, backoffice.Refuse(ctx, p.cfg.Journal, did, bff.Errorf(bff.CodeRoleDenied, "your role does not allow this"), now)
 	}
@@ -104,6 +119,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		done, err := p.cfg.Hands.Execute(ctx, v.Session.Tenant, v.Property, &c)
+		p.name(ctx, did, &c, err)
 		end = backoffice.Finished{At: p.cfg.Now(), Failure: err}
 		if err == nil {
 			end.Answer = backoffice.Answer{Status: a.Status(), Receipt: backoffice.NewReceipt(done)}
@@ -128,6 +144,18 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 		p.cfg.Teller.Changed(ctx, v, a.Topic, end.At)
 	}
 	return answer, err
+}
+
+// name adds to a conflict who has done the same already: what a colleague did meanwhile is
+// no failure. It is kept with the refusal, so that a repetition is told the same.
+func (p *Proxy) name(ctx context.Context, did backoffice.Activity, c *Command, err error) {
+	e, ok := errors.AsType[*bff.Error](err)
+	if !ok || e.Code != bff.CodeStateConflict || len(c.Action.From) == 0 {
+		return
+	}
+	if known, err := p.cfg.Traces.FindDone(ctx, c.Action, did); err == nil {
+		e.Known = known
+	}
 }
 
 // permit checks what only the service that has the resource knows, and then uses up

@@ -31,8 +31,9 @@ type counter struct {
 	denied   []backoffice.Activity
 	carried  []bff.ID // at which property
 	counted  []action.Charged
-	taken    int      // charges taken out again
-	changed  []string // topics
+	taken    int                   // charges taken out again
+	changed  []string              // topics
+	asked    []backoffice.Resource // who has done it
 }
 
 func (*counter) AddAttestation(context.Context, backoffice.Attestation) error { return nil }
@@ -84,6 +85,18 @@ func (c *counter) UncountCharge(context.Context, action.Charged) error {
 	return nil
 }
 
+// FindDone has a colleague who was first.
+func (c *counter) FindDone(_ context.Context, a *backoffice.Action, did backoffice.Activity) (*bff.Known, error) {
+	c.asked = append(c.asked, did.Resource)
+	at := bff.At(did.At.Add(-time.Minute))
+	return &bff.Known{Outcome: string(backoffice.Succeeded), At: &at, OperatorID: "opt_2", Code: bff.Code(a.Name)}, nil
+}
+
+// FindKey has no trace of any key.
+func (*counter) FindKey(context.Context, bff.ID, string, string) (*bff.Known, error) {
+	return nil, nil //nolint:nilnil // as said there
+}
+
 func (c *counter) Record(_ context.Context, did []backoffice.Activity, _ ...bff.Event) error {
 	c.denied = append(c.denied, did...)
 	return nil
@@ -102,7 +115,7 @@ const threshold = 3_500_000 // of charges, in AFN
 
 func (c *counter) proxy(now time.Time) *action.Proxy {
 	return action.NewProxy(action.ProxyConfig{
-		Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c,
+		Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c, Traces: c,
 		Thresholds: action.Thresholds{bff.AFN: threshold}, Today: unknownDay,
 		Teller: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
 	})

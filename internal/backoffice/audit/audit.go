@@ -137,7 +137,8 @@ func AuditTables() []Table {
 			Columns: concat(ids, auditColumns(AuditUUID, false, "property_id"), auditColumns(AuditTime, true, "occurred_at"),
 				auditColumns(AuditText, true, "operator_id", "device_id", "session_id", "category", "action"),
 				auditColumns(AuditText, false, "resource_kind", "resource_id"), auditColumns(AuditText, true, "outcome"),
-				auditColumns(AuditInt, false, "latency_ms"), auditColumns(AuditText, false, "error_code", "context_hash"), auditTexts(true, "roles")),
+				auditColumns(AuditInt, false, "latency_ms"), auditColumns(AuditText, false, "error_code", "context_hash"), auditTexts(true, "roles"),
+				auditColumns(AuditTime, false, "pressed_at")),
 		},
 		{
 			Name: "alert_ack_log", Prefix: bff.PrefixAlertInbox, Moment: "acknowledged_at", Keep: 365 * auditDay,

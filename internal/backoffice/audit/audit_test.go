@@ -23,7 +23,7 @@ import (
 // unsettled, and a number is the only form that has it.
 const auditColumns = `
 operator_activity act occurred_at 2160h [outcome = 'unknown'] -[key_hash]
-id:1* tenant_id:1* property_id:1 occurred_at:2* operator_id:0* device_id:0* session_id:0* category:0* action:0* resource_kind:0 resource_id:0 outcome:0*= latency_ms:3= error_code:0= context_hash:0 roles:0*jt
+id:1* tenant_id:1* property_id:1 occurred_at:2* operator_id:0* device_id:0* session_id:0* category:0* action:0* resource_kind:0 resource_id:0 outcome:0*= latency_ms:3= error_code:0= context_hash:0 roles:0*jt pressed_at:2
 alert_ack_log ali acknowledged_at 8760h [] -[]
 id:1* tenant_id:1* property_id:1 acknowledged_at:2* raised_at:2* alert_id:0* category:0* severity:0* acknowledged_by:0* device_id:0* notes_truncated:0(1) notes_length:3(2)#notes_truncated notes_sha256:0(2)@notes_truncated
 ai_decision_log sdl decided_at 0s [] -[]

@@ -38,6 +38,9 @@ func jobs(table *outbox.Table, notices backoffice.Notifier, lake *backofficelake
 	return append([]service.Job{
 		service.Prune("outbox-archival", 30*day, service.Published(table)).Per(day),
 		service.Prune("outbox-dlq-prune", 90*day, service.ArchivedLetters(table)).Per(7 * day),
+		// Ninety days after they were published; dead letters, which may be the only trace of what they tell, after a year.
+		service.Prune("outbox-archive-prune", 60*day, service.DeleteBefore("bff_backoffice.outbox_archive", "id", "archived_at", "published_at IS NOT NULL")).Per(day),
+		service.Prune("outbox-archive-dlq-prune", 365*day, service.DeleteBefore("bff_backoffice.outbox_archive", "id", "archived_at", "published_at IS NULL")).Per(7 * day),
 		service.Prune("inbox-cleanup", 7*day, service.DeleteBefore("bff_backoffice.inbox", "message_id", "received_at")),
 		service.Prune("idempotency-cleanup", 0, service.DeleteBefore("bff_backoffice.idempotency", "tenant_id, idem_key", "expires_at")),
 		service.Prune("oaq-hints-prune", 7*day, service.DeleteBefore("bff_backoffice.offline_action_queue_hints", "tenant_id, id", "reported_at")),

@@ -243,10 +243,18 @@ func TestJobs(t *testing.T) {
 		add(`INSERT INTO bff_backoffice.offline_action_queue_hints (tenant_id, device_id, operator_id, payload, app_version, reported_at)
 			VALUES (gen_random_uuid(), 'd', 'o', '{}', '1', $1)`, now.Add(-time.Duration(8-2*i)*day))
 	}
+	for _, archived := range []struct {
+		days      int
+		published any
+	}{{61, now}, {59, now}, {366, nil}, {364, nil}} {
+		add(`INSERT INTO bff_backoffice.outbox_archive (id, subject, payload, envelope, enqueued_at, published_at, archived_at, attempts, next_attempt_at, dlq, ordering_key, tx_id)
+			VALUES (gen_random_uuid(), 'old', '{}', '{}', $2, $1, $2, 0, $2, $1::timestamptz IS NULL, '', '1')`,
+			archived.published, now.Add(-time.Duration(archived.days)*day))
+	}
 	add(`INSERT INTO bff_backoffice.operator_activity (tenant_id, operator_id, device_id, session_id, occurred_at, category, action, outcome)
 		VALUES (gen_random_uuid(), 'o', 'd', 's', $1, 'c', 'a', 'success')`, now.Add(-91*day))
 	add(`UPDATE bff_backoffice.audit_cursors SET passed_at = NULL`) // the row is no forgery
-	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n" +
+	want := "outbox-archival: 1 rows\noutbox-dlq-prune: 1 rows\noutbox-archive-prune: 1 rows\noutbox-archive-dlq-prune: 1 rows\ninbox-cleanup: 1 rows\nidempotency-cleanup: 1 rows\noaq-hints-prune: 1 rows\ndevice-status-sweep: 0 rows\n" +
 		"audit-seal: 1 rows\nactivity-export: 1 rows, 1 pruned\nalert-ack-export: 0 rows, 0 pruned\nai-decision-export: 0 rows, 0 pruned\nlock-audit-export: 0 rows, 0 pruned\n"
 	if got := s.run("jobs", "all", "--dry-run"); got != want {
 		t.Errorf("a dry run: %s, want %s", got, want)
@@ -285,7 +293,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("dead letters: %s", letters)
 	}
 	for table, want := range map[string]int{
-		"outbox WHERE subject = 's'": 2, "operator_activity": 0, "audit_chain": 1, "audit_heads": 1, "outbox_archive": 2, "inbox": 1, "idempotency": 1,
+		"outbox WHERE subject = 's'": 2, "operator_activity": 0, "audit_chain": 1, "audit_heads": 1, "outbox_archive WHERE subject = 's'": 2, "outbox_archive": 4, "inbox": 1, "idempotency": 1,
 		"offline_action_queue_hints": 1,
 	} {
 		var got int
@@ -403,4 +411,5 @@ func TestJobsAreDescribed(t *testing.T) {
 		jobs = append(jobs, j.Name)
 	}
 	testkit.CheckJobs(t, "bff-backoffice", jobs)
+	testkit.CheckAges(t, migrations.Backoffice().FS, jobs)
 }

@@ -192,7 +192,7 @@ func (r *reconciler) askTenant(ctx context.Context, db *pgxpool.Pool, rows []loc
 		}
 		if done && result.State.Settled() {
 			if err := r.notices.Notify(ctx, row.Notice(result, now)); err != nil {
-				r.log.WarnContext(ctx, "a settled lock action could not be told to streams: clients learn it from the key's own event or by asking",
+				r.log.WarnContext(ctx, "notifying streams of a settled lock action failed: clients learn it from the key's own event or by asking",
 					"auditId", row.ID.String(), "error", err.Error())
 			}
 		}

@@ -250,7 +250,7 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	cfg.Locks = lock.NewLocks(lock.LocksConfig{
-		Integration: upstreams.Lock, Resources: upstreams.Hands, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
+		Integration: upstreams.Lock, Resources: upstreams.Actions, Mutations: ledger, Attestations: sessions, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(cfg)
 	gates, err := loadshed.New(loadshed.Config{Classes: backofficehttp.Gates()})
@@ -282,7 +282,7 @@ func openPersonal(api *backofficehttp.Config, on personal) error {
 	})
 	shortcuts, err3 := backofficecache.NewShortcuts(on.store, on.keys, on.upstreams.Theme)
 	api.Inboxes = backofficeinbox.NewInboxes(mirrors, on.ledger)
-	api.Clerk = backofficeinbox.NewActions(backofficeinbox.ActionsConfig{
+	api.InboxActions = backofficeinbox.NewActions(backofficeinbox.ActionsConfig{
 		Mirrors: mirrors, Finder: on.upstreams.Inboxes, Mutations: on.ledger, Notices: on.notices, News: on.news, Now: time.Now, Digested: on.digested,
 	})
 	api.Settings = device.NewSettings(device.SettingsConfig{

@@ -121,7 +121,7 @@ func TestActionsAreAsSpecified(t *testing.T) {
 		}
 		code[string(a.Name)] = map[string]string{
 			"Request": "POST " + a.Path, "Body": string(a.Body), "Service": string(a.Upstream), "From": strings.Join(a.From, ", "),
-			"Roles": rolesOf(a.Roles), "Second factor": factor, "Topic": strings.TrimPrefix(a.Topic, "melmastoon."),
+			"Roles": rolesOf(a.Roles), "Second factor": factor, "Offline": string(a.Offline), "Topic": strings.TrimPrefix(a.Topic, "melmastoon."),
 		}
 	}
 	compareRows(t, "staff.md", "Action", code)

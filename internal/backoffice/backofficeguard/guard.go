@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
@@ -26,6 +27,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/issuer"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -175,6 +177,10 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, needs identity.Nee
 	caller, err := g.caller(token, sent, r)
 	if err != nil {
 		return nil, err
+	}
+	if span := tracing.Detail(ctx); span != nil {
+		span.SetAttributes(attribute.String("caller.kind", "operator"), attribute.String("caller.name", caller.Operator),
+			attribute.String("caller.tenant", caller.Tenant.String()), attribute.String("caller.device", caller.Device.String()))
 	}
 	proof, err := g.proof(w, sent.proof, dpop.Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), TokenHash: token.Hash, KeyPrint: token.KeyPrint,
@@ -344,7 +350,7 @@ func (g *Guard) charge(ctx context.Context, limit web.Limit, who ratelimit.Clien
 }
 
 // refund takes a charge back from a caller whose proof was sent again: that needs no
-// key, and whoever has got hold of a request could use up its device's limit with it.
+// key, and a thief of one request could use up its device's limit with it.
 func (g *Guard) refund(limit web.Limit, who ratelimit.Client, d ratelimit.Decision, err error) {
 	if class := g.classes[limit]; class != nil && d.Allowed && bff.CodeOf(err) == bff.CodeDPoPReplayed {
 		class.Refund(who)

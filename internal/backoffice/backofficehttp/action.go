@@ -87,8 +87,8 @@ func (a *API) act(rt actionRoute) web.Handler {
 			return err
 		}
 		c := action.Command{Once: once, Attestation: r.Header.Get("X-Mfa-Attestation")}
-		if err := rt.readPath(r, &c); err != nil {
-			return err
+		if bad := rt.readPath(func(name string) string { return web.PathValue(r, name) }, &c); bad != nil {
+			return bad.Err()
 		}
 		if read != nil {
 			in, err := web.ReadBody(w, r)
@@ -101,27 +101,32 @@ func (a *API) act(rt actionRoute) web.Handler {
 			}
 		}
 		v := visitOf(r)
-		c.Once.Digest, err = idempotency.Digest(struct {
-			Posting   *action.Posting
-			WorkOrder *action.NewWorkOrder
-		}{c.Posting, c.WorkOrder}, string(c.Action.Name), c.ID.String(), v.Property.String())
-		if err != nil {
+		if err := digest(&c, v.Property); err != nil {
 			return err
 		}
 		done, err := a.cfg.Proxy.Do(r.Context(), v, c, now(r))
 		if err != nil {
 			return err
 		}
-		return answer(w, done.Status, done.Receipt)
+		return web.WriteJSON(w, done.Status, done.Receipt)
 	}
 }
 
+// digest tells a command from others with its key, whichever way it came.
+func digest(c *action.Command, property bff.ID) (err error) {
+	c.Once.Digest, err = idempotency.Digest(struct {
+		Posting   *action.Posting
+		WorkOrder *action.NewWorkOrder
+	}{c.Posting, c.WorkOrder}, string(c.Action.Name), c.ID.String(), property.String())
+	return err
+}
+
 // readPath reads which action is meant, on which resource.
-func (rt actionRoute) readPath(r *http.Request, c *action.Command) error {
+func (rt actionRoute) readPath(value func(name string) string, c *action.Command) bff.FieldErrors {
 	var bad bff.FieldErrors
 	c.Action = rt[0]
 	if c.Action.Transition {
-		verb := web.PathValue(r, "transition")
+		verb := value("transition")
 		if i := slices.IndexFunc(rt, func(a *backoffice.Action) bool { return a.Verb() == verb }); i >= 0 {
 			c.Action = rt[i]
 		} else {
@@ -130,10 +135,10 @@ func (rt actionRoute) readPath(r *http.Request, c *action.Command) error {
 	}
 	if a := c.Action; !a.New {
 		var err error
-		c.ID, err = bff.ParseID(a.ID, web.PathValue(r, a.Member))
+		c.ID, err = bff.ParseID(a.ID, value(a.Member))
 		bad.Check(err == nil, a.Member, bff.FieldFormat)
 	}
-	return bad.Err()
+	return bad
 }
 
 func readPosting(in *web.Input, c *action.Command) {
@@ -146,10 +151,10 @@ func readPosting(in *web.Input, c *action.Command) {
 	}
 	amount.Require("minor", "currency")
 	amount.Only("minor", "currency")
-	currency := bff.Currency(amount.Enum("currency", currencies()...))
-	m, err := bff.ParseMinor(amount.String("minor", maxToken), currency)
+	currency, minor := bff.Currency(amount.Enum("currency", currencies()...)), amount.String("minor", maxToken)
+	m, err := bff.ParseMinor(minor, currency)
 	switch {
-	case !amount.Has("minor") || in.Err() != nil: // named already
+	case minor == "" || currency == "": // named already
 	case err != nil:
 		amount.Refuse("minor", bff.FieldFormat)
 	case m.Minor <= 0 || m.Minor > maxPosting:

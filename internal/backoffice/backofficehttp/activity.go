@@ -65,7 +65,7 @@ func (a *API) activity(w http.ResponseWriter, r *http.Request) error {
 	if page.Next != nil {
 		body.NextCursor = writeActivityCursor(*page.Next, v.Session.Tenant, q)
 	}
-	return answer(w, http.StatusOK, body)
+	return web.WriteJSON(w, http.StatusOK, body)
 }
 
 // readMoment reads a date and time of RFC 3339; the zero time if absent or refused.
@@ -98,6 +98,7 @@ type (
 		Outcome      backoffice.Outcome `json:"outcome"`
 		ErrorCode    bff.Code           `json:"errorCode,omitempty"`
 		LatencyMS    int64              `json:"latencyMs,omitempty"`
+		PressedAt    *bff.Timestamp     `json:"pressedAt,omitempty"`
 	}
 	activityResource struct {
 		Kind string `json:"kind,omitempty"`
@@ -112,6 +113,10 @@ func newActivityItem(a *backoffice.Activity) activityItem {
 	}
 	if a.Resource != (backoffice.Resource{}) {
 		item.Resource = &activityResource{a.Resource.Kind, a.Resource.ID}
+	}
+	if !a.Pressed.IsZero() {
+		pressed := bff.At(a.Pressed)
+		item.PressedAt = &pressed
 	}
 	return item
 }

@@ -37,6 +37,9 @@ func (f *front) did(actions ...string) {
 		if action == "denied" {
 			a.Outcome, a.Code, a.Resource, a.Latency = backoffice.Denied, bff.CodeRoleDenied, backoffice.Resource{}, 0
 		}
+		if action == "check_out" {
+			a.Pressed = a.At.Add(-time.Hour)
+		}
 		f.behindUs.with(func() { f.behindUs.recorded = append(f.behindUs.recorded, a) })
 	}
 }

@@ -61,7 +61,7 @@ func (a *API) refresh(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	holder.Vouched(r.Context(), fresh.Claim("tid"))
-	return answer(w, http.StatusOK, tokens)
+	return web.WriteJSON(w, http.StatusOK, tokens)
 }
 
 // signOut closes the session. The refresh tokens end as well; if iam cannot be asked,
@@ -100,7 +100,7 @@ func (a *API) stepUp(w http.ResponseWriter, r *http.Request) (err error) {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, struct {
+	return web.WriteJSON(w, http.StatusOK, struct {
 		AttestationID bff.ID        `json:"attestationId"`
 		ExpiresAt     bff.Timestamp `json:"expiresAt"`
 	}{att.ID, bff.At(att.ExpiresAt)})

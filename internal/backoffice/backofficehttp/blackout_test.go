@@ -35,7 +35,7 @@ type dayBilling struct {
 	late  map[string]bool // the next answer is
 }
 
-// Carry implements action.Hands.
+// Carry implements action.Upstream.
 func (f *dayBilling) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,7 +77,7 @@ func (s *sender) dashboard(instance int, property, media string) map[board.Widge
 
 // employAt employs an operator for all properties of the tenant.
 func (f *front) employAt(scope string, operator string, roles ...backoffice.Role) {
-	f.staff.set(operator, &backoffice.Member{Roles: roles, Scope: backoffice.ReadPropertyScope([]string{scope}), Flags: map[string]bool{}})
+	f.staff.set(operator, &backoffice.Member{Roles: roles, Scope: backoffice.ReadPropertyScope([]string{scope}), Flags: map[string]bool{"blackout_desk": true}})
 }
 
 // Operators find the properties that they work for, by name: all of them page by page, the
@@ -86,7 +86,7 @@ func TestPropertiesOfTheScope(t *testing.T) {
 	t.Parallel()
 	f, cold := newFront(t, frontConfig{}), newFront(t, frontConfig{})
 	f.employAt("*", "opt_owner", backoffice.Owner)
-	clerk, owner, stranded := f.sender("opt_parwana"), f.sender("opt_owner"), cold.sender("opt_parwana")
+	desk, owner, stranded := f.sender("opt_parwana"), f.sender("opt_owner"), cold.sender("opt_parwana")
 	cold.house.change(func(h *houseFake) { h.away = errAway })
 	wants := func(w *httptest.ResponseRecorder, parts ...string) {
 		t.Helper()
@@ -101,14 +101,14 @@ func TestPropertiesOfTheScope(t *testing.T) {
 	one := `{"propertyId":"` + house + `","name":{"default":"House W","localized":{"fa":"خانه"}}`
 	two := `{"propertyId":"` + other + `","name":{"default":"House X","localized":{"fa":"خانه"}}`
 	place := `,"city":"Kabul","timeZone":"Asia/Kabul"}`
-	wants(clerk.get("/properties"), `{"items":[`+one+place+`],"total":1,"stale":false,"degraded":[]}`)
+	wants(desk.get("/properties"), `{"items":[`+one+place+`],"total":1,"stale":false,"degraded":[]}`)
 	wants(owner.get("/properties?limit=1"), `{"items":[`+one+place+`],"total":2,"nextCursor":"`+house+`",`)
 	wants(owner.get("/properties?cursor="+house), `{"items":[`+two+place+`],"total":2,"stale":false,`)
 	wants(owner.get("/session"), `"properties":[`+one+place+`,`+two+place+`],"propertyCount":2,`, `"degraded":[]`)
 	f.house.change(func(h *houseFake) { h.away = errAway })
 	f.void(backoffice.PartProperties)
-	wants(clerk.get("/properties"), `"stale":true,"asOf":"`, `"degraded":[{"part":"properties","reason":"stale"}]`)
-	wants(clerk.get("/session"), `"properties":[`+one+place+`],"propertyCount":1,`, `"degraded":[{"part":"properties","reason":"stale"}]`)
+	wants(desk.get("/properties"), `"stale":true,"asOf":"`, `"degraded":[{"part":"properties","reason":"stale"}]`)
+	wants(desk.get("/session"), `"properties":[`+one+place+`],"propertyCount":1,`, `"degraded":[{"part":"properties","reason":"stale"}]`)
 }
 
 // Whatever was kept for other roles, each sees its own widgets and no others: in both forms,
@@ -168,14 +168,14 @@ func TestScopeDoesNotLeakThroughTheCache(t *testing.T) {
 	f := newFront(t, frontConfig{limits: manyReads})
 	f.employAt("*", "opt_owner", backoffice.Owner)
 	f.employAt(house, "opt_desk", backoffice.Owner)
-	owner, clerk := f.sender("opt_owner"), f.sender("opt_desk")
+	owner, desk := f.sender("opt_owner"), f.sender("opt_desk")
 	stranger := f.sender("opt_owner")
 	stranger.claims["tid"] = bff.NewID(bff.PrefixTenant, time.Now()).String()
 	for _, path := range boards() {
 		if w := owner.get(path + "?propertyId=" + other); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
-		if got := codeOf(clerk.get(path + "?propertyId=" + other)); got != "PROPERTY_SCOPE_DENIED" {
+		if got := codeOf(desk.get(path + "?propertyId=" + other)); got != "PROPERTY_SCOPE_DENIED" {
 			t.Errorf("%s outside the scope: %s", path, got)
 		}
 		if w := stranger.get(path + "?propertyId=" + other); strings.Contains(w.Body.String(), f.tenant.String()) {
@@ -184,23 +184,23 @@ func TestScopeDoesNotLeakThroughTheCache(t *testing.T) {
 	}
 	f.house.change(func(h *houseFake) { h.foreign[other] = true })
 	for _, path := range boards() {
-		for name, s := range map[string]*sender{"owner": owner, "clerk": clerk} {
+		for name, s := range map[string]*sender{"owner": owner, "desk": desk} {
 			if got := codeOf(s.get(path + "?propertyId=" + other)); got != "RESOURCE_NOT_FOUND" {
 				t.Errorf("%s of another tenant, for the %s: %s", path, name, got)
 			}
 		}
 	}
-	if got := codeOf(clerk.get("/in-house?propertyId=" + house)); got != "OK" {
-		t.Errorf("the clerk's own property: %s", got)
+	if got := codeOf(desk.get("/in-house?propertyId=" + house)); got != "OK" {
+		t.Errorf("the desk's own property: %s", got)
 	}
 	f.house.change(func(h *houseFake) { h.away = &bff.Error{Code: bff.CodeUpstreamUnavailable} })
 	if got := codeOf(owner.get("/today?propertyId=" + other)); got != "UPSTREAM_UNAVAILABLE" {
 		t.Errorf("without property-service: %s", got)
 	}
-	if got := codeOf(clerk.get("/today?propertyId=" + house)); got != "OK" {
+	if got := codeOf(desk.get("/today?propertyId=" + house)); got != "OK" {
 		t.Errorf("a property whose day is known, without property-service: %s", got)
 	}
-	r := clerk.request(http.MethodGet, base+"/today?propertyId="+house, "")
+	r := desk.request(http.MethodGet, base+"/today?propertyId="+house, "")
 	r.header.Set("X-Property-Id", other)
 	if got := codeOf(f.send(0, r)); got != "VALIDATION_FAILED" {
 		t.Errorf("header and query disagree: %s", got)

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +28,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -67,9 +67,7 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 				w := httptest.NewRecorder()
 				s.server.ServeHTTP(w, s.request(pattern))
 				took := time.Since(began)
-				s.mu.Lock() // names are still asked for
-				calls := s.calls
-				s.mu.Unlock()
+				calls := s.upstreams.Calls() // names are still asked for
 				t.Logf("%d after %s of %s, %d calls", w.Code, took, rt.Budget, calls)
 				if code := codeOf(w); w.Code >= http.StatusInternalServerError || w.Code == http.StatusUnauthorized || w.Code == http.StatusBadRequest || calls == 0 {
 					t.Errorf("%d %s after %d calls, want an answer of an upstream", w.Code, code, calls)
@@ -87,69 +85,47 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 
 // slowService is the API over real clients of slow upstreams.
 type slowService struct {
-	t        *testing.T
-	platform http.Handler
-	until    time.Time // the end of the route's budget
-	server   *web.Server
-	at       board.Place
-
-	mu    sync.Mutex
-	calls int
+	t         *testing.T
+	upstreams *testkit.SlowTransport
+	server    *web.Server
+	at        board.Place
+	device    bff.ID
 }
 
 // resource is the path of one that an action is about.
 var resource = regexp.MustCompile(`/api/v1/(reservations|tasks|work-orders|folios)/[^/]+$`)
 
-// RoundTrip answers shortly before the client gives up.
-func (s *slowService) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	s.calls++
-	s.mu.Unlock()
-	deadline, ok := r.Context().Deadline()
-	switch {
-	case !ok:
-		s.t.Errorf("%s: a call without a deadline", r.URL.Path)
-	case deadline.Equal(s.until):
-		s.t.Errorf("%s: the route's budget leaves %s for the call, less than its own timeout", r.URL.Path, time.Until(deadline))
-	}
-	r = r.Clone(r.Context())
-	if r.Body == nil { // as a server would have it
-		r.Body = http.NoBody
-	}
-	w := httptest.NewRecorder()
-	s.platform.ServeHTTP(w, r)
-	if w.Code == http.StatusNotFound && r.Method == http.MethodGet && resource.MatchString(r.URL.Path) { // which is here
-		w = httptest.NewRecorder()
-		id := s.at.Property.String()
+// knowing has a platform know every resource that an action can be about, as one of the property.
+func knowing(platform http.Handler, property bff.ID) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !resource.MatchString(r.URL.Path) {
+			platform.ServeHTTP(w, r)
+			return
+		}
+		id := property.String()
 		if strings.HasPrefix(r.URL.Path, "/maintenance") || strings.HasPrefix(r.URL.Path, "/billing") {
-			id = s.at.Property.UUID()
+			id = property.UUID()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.WriteString(`{"propertyId":"` + id + `"}`) // it never fails
-	}
-	select {
-	case <-time.After(time.Until(deadline) - time.Millisecond):
-		return w.Result(), nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
+		_, _ = w.Write([]byte(`{"propertyId":"` + id + `"}`)) // it never fails
+	})
 }
 
 // newSlowService is one route without the guard, which has asked tenant-service for the
 // operator and, for a route of a property, property-service before.
 func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService {
 	t.Helper()
-	s := &slowService{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
 	hotel := platform.Catalog().Properties[0]
 	tenant, property := bff.MustParseID(bff.PrefixTenant, hotel.TenantID), bff.MustParseID(bff.PrefixProperty, hotel.PropertyID)
-	s.at = board.Place{Tenant: tenant, Property: property}
+	s := &slowService{t: t, at: board.Place{Tenant: tenant, Property: property}}
+	s.upstreams = &testkit.SlowTransport{TB: t, Platform: knowing(platform.Handler(), property), Until: time.Now().Add(rt.Budget)}
 	urls := map[backoffice.Upstream]string{}
 	for _, u := range backoffice.Upstreams() {
 		urls[u] = "http://platform.test/" + string(u)
 	}
 	urls[backoffice.UpstreamAI], urls[backoffice.UpstreamTheme] = "http://platform.test/ai-orchestrator", "http://platform.test/theme-config"
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	up, err := backofficeupstream.New(backofficeupstream.Config{URLs: urls, Transport: s, Metrics: metrics, Namespace: "up", Log: log})
+	up, err := backofficeupstream.New(backofficeupstream.Config{URLs: urls, Transport: s.upstreams, Metrics: metrics, Namespace: "up", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +152,7 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	session := backoffice.Session{
 		ID: bff.NewID(bff.PrefixBackofficeLogin, time.Now()), Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, time.Now()),
 	}
+	s.device = session.Device
 	factor := attested{Attestation: backoffice.Attestation{
 		Tenant: tenant, Operator: session.Operator, Device: session.Device, Session: session.ID, Scope: backoffice.ScopeRefund, ExpiresAt: time.Now().Add(time.Hour),
 	}}
@@ -199,13 +176,16 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	}
 	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), streams)
 	cfg.Inboxes, cfg.Shortcuts = inbox.NewInboxes(mirrors, kept), shortcuts
-	cfg.Clerk = inbox.NewActions(inbox.ActionsConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
+	cfg.InboxActions = inbox.NewActions(inbox.ActionsConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
 	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: outbox, Hands: up.Hands, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
-		Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
+		Journal: outbox, Hands: up.Actions, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
+		Traces: kept, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
 	})
-	cfg.Locks = lock.NewLocks(lock.LocksConfig{Integration: up.Lock, Resources: up.Hands, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
+	cfg.Replays = action.NewReplays(action.ReplaysConfig{Proxy: cfg.Proxy, Traces: kept, Now: time.Now, Again: func(_ context.Context, v *backoffice.Visit, _ time.Time) (*backoffice.Visit, error) {
+		return v, nil
+	}})
+	cfg.Locks = lock.NewLocks(lock.LocksConfig{Integration: up.Lock, Resources: up.Actions, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
 	var routes []web.Route
 	for _, one := range backofficehttp.New(cfg).Routes() {
 		if one.Pattern != rt.Pattern {
@@ -216,7 +196,9 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 			<-time.After(backoffice.UpstreamTenant.Timeout())
 			v := &backoffice.Visit{
 				Caller: backoffice.Caller{Tenant: tenant, Operator: "opt_1"}, Session: session, Sent: time.Now(),
-				Member: &backoffice.Member{Roles: backoffice.Roles(), Scope: backoffice.ReadPropertyScope([]string{"*"})},
+				Member: &backoffice.Member{
+					Roles: backoffice.Roles(), Scope: backoffice.ReadPropertyScope([]string{"*"}), Flags: map[string]bool{string(backoffice.FeatureBlackout): true},
+				},
 			}
 			if needs.Property {
 				<-time.After(backoffice.UpstreamProperty.Timeout())
@@ -243,9 +225,14 @@ func (s *slowService) request(pattern string) *http.Request {
 	method, path, _ := strings.Cut(pattern, " ")
 	path = strings.NewReplacer(
 		"{suggestionId}", id("sug"), "{alertId}", id("alr"), "{reservationId}", id(bff.PrefixReservation), "{taskId}", id(backoffice.PrefixTask),
-		"{workOrderId}", id(backoffice.PrefixWorkOrder), "{folioId}", id(bff.PrefixFolio), "{transition}", "start",
+		"{workOrderId}", id(backoffice.PrefixWorkOrder), "{folioId}", id(bff.PrefixFolio), "{transition}", "start", "{deviceId}", s.device.String(),
 	).Replace(path)
+	var entries []string
+	for range action.MaxEntries { // each about another party
+		entries = append(entries, `{"key":"`+bff.NewID(bff.PrefixRequest, now).ULID()+`","path":"/reservations/`+id(bff.PrefixReservation)+`/check-in","pressedAt":"`+bff.At(now).String()+`"}`)
+	}
 	body := map[string]string{
+		"POST /devices/{deviceId}/replay":            `{"entries":[` + strings.Join(entries, ",") + `]}`,
 		"POST /ai/suggestions/{suggestionId}/decide": `{"outcome":"accepted"}`, "POST /alerts/{alertId}/acknowledge": `{}`, "PUT /preferences": `{"payload":{}}`,
 		"POST /maintenance/work-orders":  `{"title":"Lamp","severity":"low"}`,
 		"POST /folios/{folioId}/charges": `{"amount":{"minor":"100","currency":"AFN"}}`,

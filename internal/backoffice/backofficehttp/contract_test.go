@@ -62,7 +62,7 @@ func (w *onWrite) Write(b []byte) (int, error) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract := testkit.StaffContract(t)
-	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,change=100000,stream=100000", minAppVersion: "2.0"})
+	f := newFront(t, frontConfig{limits: "session=100000,auth=100000,step-up=100000,device=100000,read=100000,change=100000,stream=100000,replay=100000", minAppVersion: "2.0"})
 	f.employed("opt_tariq", func(m *backoffice.Member) { m.Suspended = true })
 	f.employ("opt_parwana", backoffice.Roles()...)
 	f.employ("opt_nadia", backoffice.Finance)
@@ -108,6 +108,9 @@ func TestContract(t *testing.T) {
 		},
 		"activity": func(s *sender) *request {
 			return s.request(http.MethodGet, base+"/activity?propertyId="+house, "")
+		},
+		"replay": func(s *sender) *request {
+			return s.replay(s.pressed("/reservations/"+bff.NewID(bff.PrefixReservation, f.clock()).String()+"/check-in", "", 0))
 		},
 		"handshake":  func(s *sender) *request { return s.request(http.MethodPost, base+"/sync/handshake", "") },
 		"cursor":     func(s *sender) *request { return s.request(http.MethodGet, base+"/sync/cursor", "") },
@@ -159,7 +162,7 @@ func TestContract(t *testing.T) {
 			send(op(f.sender("opt_tariq")), http.StatusForbidden)
 		}
 		if r := op(s); r.body != "" {
-			broken(http.StatusRequestEntityTooLarge, func(r *request) { r.body = `{"x":"` + strings.Repeat("x", 40_000) + `"}` })
+			broken(http.StatusRequestEntityTooLarge, func(r *request) { r.body = `{"x":"` + strings.Repeat("x", 200_000) + `"}` })
 			broken(http.StatusUnsupportedMediaType, func(r *request) { r.header.Set("Content-Type", "text/plain") })
 		}
 	}
@@ -197,9 +200,15 @@ func TestContract(t *testing.T) {
 	meetPersonal(f, s, send)
 	meetLocks(f, s, send)
 	meetActions(f, s, send)
+	meetReplays(f, s, send)
 	meetActivity(f, s, send)
 
 	f.house.change(func(h *houseFake) { h.foreign[foreign] = true })
+	for _, property := range []string{foreign, other} {
+		elsewhere := operations["replay"](s)
+		elsewhere.path = strings.ReplaceAll(elsewhere.path, house, property)
+		send(elsewhere, map[string]int{foreign: http.StatusNotFound, other: http.StatusForbidden}[property])
+	}
 	for name, path := range boards() {
 		send(s.request(http.MethodGet, base+path+"?propertyId="+foreign, ""), http.StatusNotFound)
 		send(s.request(http.MethodGet, base+path+"?propertyId="+other, ""), http.StatusForbidden)
@@ -216,7 +225,7 @@ func TestContract(t *testing.T) {
 	html.header.Set("Accept", "text/html")
 	send(html, http.StatusNotAcceptable)
 
-	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,change=1,stream=1,fingerprint=1000"
+	f.cfg.limits = "session=1,auth=1,step-up=1,device=1,read=1,change=1,stream=1,replay=1,fingerprint=1000"
 	f.instances = nil
 	f.start(f.client)
 	for name, op := range operations {
@@ -243,15 +252,17 @@ func TestContract(t *testing.T) {
 		t.Errorf("no test has met %v", unseen)
 	}
 	contract.Sends(map[string]string{
-		"while a part is away or old": `Alerts/asOf Cursor/stale Dashboard/degraded/items/affected Dashboard/degraded/items/part
+		"while a part is away or old": `Alerts/asOf BlackoutPack/degraded BlackoutPack/degraded/items/affected BlackoutPack/degraded/items/ageMs BlackoutPack/degraded/items/part
+			BlackoutPack/degraded/items/reason BlackoutPack/missing Cursor/stale Dashboard/degraded/items/affected Dashboard/degraded/items/part
 			Dashboard/degraded/items/reason Degraded/items/part Degraded/items/reason Handshake/stale Preferences/stale Properties/asOf
 			Suggestions/asOf ViewDegradation/affected ViewDegradation/ageMs ViewDegradation/part ViewDegradation/reason WidgetState/errorCode
 			WorkbenchView/degraded WorkbenchView/missing`,
-		"more than one page":                 "Alerts/nextCursor Properties/nextCursor Suggestions/nextCursor",
-		"of other locales":                   "LocaleInfo/plurals/few LocaleInfo/plurals/many LocaleInfo/plurals/two LocaleInfo/plurals/zero MonthNames/standalone",
-		"of a word that is not in a set":     "Problem/error/errors/items/supported",
-		"of a shortcut that another took":    "Shortcuts/shortcuts/items/displacedBy",
-		"where staff-service knows the name": "Activities/items/items/operatorName WorkOrder/assigneeName",
+		"to whom has lost a right before the answer came": "EntryNotPossible/known",
+		"more than one page":                              "Alerts/nextCursor Properties/nextCursor Suggestions/nextCursor",
+		"of other locales":                                "LocaleInfo/plurals/few LocaleInfo/plurals/many LocaleInfo/plurals/two LocaleInfo/plurals/zero MonthNames/standalone",
+		"of a word that is not in a set":                  "Problem/error/errors/items/supported",
+		"of a shortcut that another took":                 "Shortcuts/shortcuts/items/displacedBy",
+		"where staff-service knows the name":              "Activities/items/items/operatorName WorkOrder/assigneeName",
 		"as upstreams have them, whose rows are short here": `Alert/category Alert/propertyId Alert/raisedAt Alert/severity Moved/openedAt
 			RatesData/items/items/ratePlanId RatesData/items/items/roomTypeName Stay/notes Stay/roomTypeId Stay/roomTypeName Suggestion/aiProvenance
 			Suggestion/category Suggestion/confidence Suggestion/createdAt Suggestion/expiresAt Suggestion/propertyId Suggestion/severity
@@ -263,6 +274,6 @@ func TestContract(t *testing.T) {
 func boards() map[string]string {
 	return map[string]string{
 		"dashboard": "/dashboard", "today": "/today", "arrivals": "/arrivals", "departures": "/departures", "inHouse": "/in-house",
-		"housekeepingBoard": "/housekeeping/board", "maintenanceBoard": "/maintenance/board",
+		"housekeepingBoard": "/housekeeping/board", "maintenanceBoard": "/maintenance/board", "blackoutPack": "/blackout",
 	}
 }

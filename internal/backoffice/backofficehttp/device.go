@@ -68,7 +68,7 @@ func (a *API) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.heartbeats.WithLabelValues(string(status)).Inc()
-	return answer(w, http.StatusOK, struct {
+	return web.WriteJSON(w, http.StatusOK, struct {
 		Status     device.Status `json:"status"`
 		ServerTime bff.Timestamp `json:"serverTime"`
 		Next       int           `json:"nextHeartbeatSeconds"`
@@ -109,7 +109,7 @@ func (a *API) offlineHints(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, kept.Status, kept.Receipt)
+	return web.WriteJSON(w, kept.Status, kept.Receipt)
 }
 
 // readHint reads one entry: ids and counts. Any other member is refused, because

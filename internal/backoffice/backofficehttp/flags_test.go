@@ -33,7 +33,7 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 	f.furnish()
 	url := f.listen(0, http1.Options{})
 	s := f.sender("opt_parwana")
-	if diff := cmp.Diff(map[string]bool{"beta": true, "live_stream": true, "ai_inbox": true}, s.flags()); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"beta": true, "live_stream": true, "ai_inbox": true, "blackout_desk": true}, s.flags()); diff != "" {
 		t.Error(diff)
 	}
 	open := s.stream(url, "")
@@ -60,7 +60,7 @@ func TestFeaturesAreSwitchedOff(t *testing.T) {
 		}
 	}
 	f.toggle(map[string]bool{"live_stream": false, "ai_inbox": false, "beta": false})
-	if diff := cmp.Diff(map[string]bool{"beta": false, "live_stream": false, "ai_inbox": false}, s.flags()); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"beta": false, "live_stream": false, "ai_inbox": false, "blackout_desk": true}, s.flags()); diff != "" {
 		t.Error(diff)
 	}
 	check("by the platform")

@@ -294,7 +294,7 @@ func (f *front) advance(d time.Duration) {
 
 func (f *front) employ(operator string, roles ...backoffice.Role) {
 	f.staff.set(operator, &backoffice.Member{
-		DisplayName: "Somebody", Roles: roles, Scope: backoffice.ReadPropertyScope([]string{house}), Flags: map[string]bool{"beta": true},
+		DisplayName: "Somebody", Roles: roles, Scope: backoffice.ReadPropertyScope([]string{house}), Flags: map[string]bool{"beta": true, "blackout_desk": true},
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ type handsFake struct {
 	done    map[string]struct{} // by key
 	calls   int
 	last    action.Command
+
+	conflicts map[string]bool // paths of actions whose state does not allow them
 }
 
 func newHandsFake() *handsFake {
@@ -67,6 +70,9 @@ func (h *handsFake) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (
 	h.last = *c
 	if h.err != nil {
 		return nil, h.err
+	}
+	if h.conflicts[strings.Replace(c.Action.Path, "{"+c.Action.Member+"}", c.ID.String(), 1)] {
+		return nil, bff.Errorf(bff.CodeStateConflict, "its present state does not allow this")
 	}
 	h.done[c.Once.Key] = struct{}{}
 	at := bff.At(time.Unix(1_800_000_000, 0))
@@ -148,6 +154,27 @@ func (n *neighbours) CountCharge(_ context.Context, c action.Charged, within fun
 	return true, n.lost
 }
 
+// FindDone implements action.Traces.
+func (n *neighbours) FindDone(_ context.Context, a *backoffice.Action, of backoffice.Activity) (*bff.Known, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, did := range slices.Backward(n.did) {
+		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && slices.Contains(a.Says(), backoffice.ActionName(did.Action)) {
+			if did.Action != string(a.Name) {
+				break
+			}
+			at := bff.At(did.At)
+			return &bff.Known{Outcome: string(did.Outcome), At: &at, OperatorID: did.Operator}, n.lost
+		}
+	}
+	return nil, n.lost
+}
+
+// FindKey implements action.Traces: what was refused for a role has no trace here.
+func (n *neighbours) FindKey(context.Context, bff.ID, string, string) (*bff.Known, error) {
+	return nil, n.lost
+}
+
 // UncountCharge implements action.Charges.
 func (n *neighbours) UncountCharge(_ context.Context, c action.Charged) error {
 	n.mu.Lock()
@@ -162,9 +189,10 @@ func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.
 	thresholds, err := action.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
 		Journal: f.outbox, Hands: cmp.Or[action.Upstream](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
-		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
+		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Traces: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
 	})
-	cfg.Clerk = inbox.NewActions(inbox.ActionsConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
+	cfg.Replays = action.NewReplays(action.ReplaysConfig{Proxy: cfg.Proxy, Again: cfg.Access.Again, Traces: n, Now: f.clock})
+	cfg.InboxActions = inbox.NewActions(inbox.ActionsConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})
 	return err
 }
 

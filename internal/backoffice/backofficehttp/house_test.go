@@ -104,7 +104,7 @@ func (h *houseFake) value(from board.Source, at board.Place) any {
 	amount := board.Amount{Minor: "1250", Currency: bff.AFN}
 	stay := board.Stay{
 		ReservationID: "rsv_1", GuestName: "Zarghuna Karimi", RoomNumber: "204", Adults: 2, CheckIn: at.Date, CheckOut: at.Date + 2,
-		Status: "confirmed", ETA: "15:30", VIP: true, Channel: "direct", Version: h.version,
+		Status: "confirmed", ETA: "15:30", VIP: true, Channel: "direct", FolioID: "fol_1", Version: h.version,
 	}
 	other := stay
 	other.ReservationID, other.VIP, other.Status = "rsv_2", false, "checked_in"

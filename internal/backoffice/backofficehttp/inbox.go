@@ -70,7 +70,7 @@ func (a *API) answerInbox(w http.ResponseWriter, r *http.Request, of inbox.Inbox
 	if slices.ContainsFunc(page.Items, func(i inbox.Item) bool { return len(i.Marks) > 0 }) {
 		names = a.names(r)
 	}
-	body, err := writeInbox(of, page, names, missing)
+	body, err := writeInbox(r, of, page, names, missing)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ type inboxFrame struct {
 }
 
 // writeInbox puts a page together. The entries' own bytes are copied as they are.
-func writeInbox(of inbox.Inbox, page inbox.Page, names map[string]string, missing []Missing) ([]byte, error) {
+func writeInbox(r *http.Request, of inbox.Inbox, page inbox.Page, names map[string]string, missing []Missing) ([]byte, error) {
 	frame := inboxFrame{Total: page.Total, Stale: page.Stale, Degraded: missing}
 	if page.Next != nil {
 		frame.NextCursor = writeInboxCursor(*page.Next)
@@ -103,7 +103,7 @@ func writeInbox(of inbox.Inbox, page inbox.Page, names map[string]string, missin
 	body := []byte(`{"items":[`)
 	for i := range page.Items {
 		item := &page.Items[i]
-		ours, err := json.Marshal(membersOf(of, item, names, !page.Unmarked))
+		ours, err := json.Marshal(membersOf(of, item, names, item.Can(of, visitOf(r), now(r)), !page.Unmarked))
 		if err != nil {
 			return nil, err
 		}
@@ -125,6 +125,7 @@ type (
 		Status       string    `json:"status"`
 		InboxEntryID bff.ID    `json:"inboxEntryId"`
 		Decision     *decision `json:"decision,omitempty"`
+		Can          []string  `json:"can"`
 	}
 	decision struct {
 		Outcome   inbox.DecisionOutcome `json:"outcome"`
@@ -137,6 +138,7 @@ type (
 		InboxEntryID     bff.ID             `json:"inboxEntryId"`
 		Acknowledged     *bool              `json:"acknowledged,omitempty"`
 		Acknowledgements *[]acknowledgement `json:"acknowledgements,omitempty"`
+		Can              []string           `json:"can"`
 	}
 	acknowledgement struct {
 		By     string        `json:"acknowledgedBy"`
@@ -147,16 +149,16 @@ type (
 
 // membersOf is what we say of an item. Unless our log is known, nothing is said of
 // acknowledgements: that there are none would be a guess.
-func membersOf(of inbox.Inbox, item *inbox.Item, names map[string]string, known bool) any {
+func membersOf(of inbox.Inbox, item *inbox.Item, names map[string]string, can []string, known bool) any {
 	if of == inbox.Suggestions {
-		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID}
+		m := suggestionMembers{Status: item.Status, InboxEntryID: item.InboxID, Can: can}
 		if len(item.Marks) > 0 {
 			mark := item.Marks[0]
 			m.Decision = &decision{mark.Outcome, mark.Operator, names[mark.Operator], bff.At(mark.At)}
 		}
 		return m
 	}
-	m := alertMembers{Status: item.Status, InboxEntryID: item.InboxID}
+	m := alertMembers{Status: item.Status, InboxEntryID: item.InboxID, Can: can}
 	if known {
 		marked, list := item.Marked(), []acknowledgement{}
 		for _, mark := range item.Marks {

@@ -49,6 +49,7 @@ type inboxDoc struct {
 		Decision                                    map[string]string
 		Acknowledged                                *bool
 		Acknowledgements                            []map[string]string
+		Can                                         []string
 	}
 	Total      int
 	NextCursor string
@@ -96,7 +97,13 @@ func TestInboxShowsWhatWasDone(t *testing.T) {
 	if doc.Items[1].InboxEntryID != "aim_01M7MK9ZTR35B5VXC99GJ5AM9A" || doc.Total != 2 || doc.Stale || doc.AsOf != nil || len(doc.Degraded) > 0 {
 		t.Errorf("%+v", doc)
 	}
+	if diff := cmp.Diff([][]string{{"decide"}, {}}, [][]string{doc.Items[0].Can, doc.Items[1].Can}); diff != "" {
+		t.Error(diff)
+	}
 	alerts := readInboxDoc(t, s.get("/alerts?propertyId="+house))
+	if diff := cmp.Diff([][]string{{"acknowledge"}, {}}, [][]string{alerts.Items[0].Can, alerts.Items[1].Can}); diff != "" {
+		t.Error(diff)
+	}
 	if diff := cmp.Diff([]string{"alr_2 open", firstAlert + " acknowledged"}, alerts.ids()); diff != "" {
 		t.Error(diff)
 	}

@@ -48,3 +48,9 @@ func viewKey(k redis.TenantKeys, part backoffice.Part, at board.Place, may board
 	}
 	return k.Key(nouns[part], at.Property.String(), at.Date.String(), shortHash([]byte(may.String()))).Name()
 }
+
+// packKey names the blackout pack of a day, for readers who may do the same and are told the
+// names of guests, or not.
+func packKey(k redis.TenantKeys, at board.Place, may board.Steps, names bool) string {
+	return k.Key("pack", at.Property.String(), at.Date.String(), shortHash([]byte(may.String()+map[bool]string{true: " names"}[names]))).Name()
+}

@@ -36,7 +36,7 @@ func (a *API) lockAction(action lock.Action) web.Handler {
 		if err != nil {
 			return err
 		}
-		return answer(w, told.Status, told.Receipt)
+		return web.WriteJSON(w, told.Status, told.Receipt)
 	}
 }
 

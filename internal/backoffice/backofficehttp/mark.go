@@ -41,11 +41,11 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := a.cfg.Clerk.Decide(r.Context(), v, ruling, o, now(r))
+	done, err := a.cfg.InboxActions.Decide(r.Context(), v, ruling, o, now(r))
 	if err != nil {
 		return err
 	}
-	return answer(w, done.Status, done.Receipt)
+	return web.WriteJSON(w, done.Status, done.Receipt)
 }
 
 // deltaRule: a delta holds numbers, words and ids. Text that a person has typed could
@@ -102,11 +102,11 @@ func (a *API) acknowledge(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := a.cfg.Clerk.Acknowledge(r.Context(), v, alert, notes, o, now(r))
+	done, err := a.cfg.InboxActions.Acknowledge(r.Context(), v, alert, notes, o, now(r))
 	if err != nil {
 		return err
 	}
-	return answer(w, done.Status, done.Receipt)
+	return web.WriteJSON(w, done.Status, done.Receipt)
 }
 
 // readMark reads what a decision and an acknowledgement have in common: the key, the

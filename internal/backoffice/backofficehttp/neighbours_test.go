@@ -229,6 +229,8 @@ func (n *neighbours) BeginMutation(_ context.Context, at backoffice.Attempt) (ba
 	key := a.Tenant.String() + o.Key
 	before := n.answers[key]
 	switch {
+	case before == nil && !o.Young():
+		return nil, nil, backoffice.ErrKeyExpired(nil)
 	case before == nil:
 	case before.digest != o.Digest:
 		return nil, nil, bff.Errorf(bff.CodeStaffIdempotencyReused, "another body")

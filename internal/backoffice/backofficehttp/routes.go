@@ -27,6 +27,7 @@ const (
 	LimitRead    web.Limit = "read"
 	LimitStream  web.Limit = "stream"
 	LimitChange  web.Limit = "change"
+	LimitReplay  web.Limit = "replay"
 )
 
 // Limits are the requests per minute of one device. A hotel's computers share one
@@ -35,7 +36,7 @@ func Limits() ratelimit.Classes {
 	return ratelimit.Classes{
 		PerMinute: map[string]int{
 			string(LimitSession): 120, string(LimitAuth): 20, string(LimitStepUp): 10, string(LimitDevice): 120,
-			string(LimitRead): 240, string(LimitChange): 60, string(LimitStream): 30,
+			string(LimitRead): 240, string(LimitChange): 60, string(LimitStream): 30, string(LimitReplay): 10,
 		},
 		IP: 50, Fingerprint: 5,
 	}
@@ -76,6 +77,8 @@ const (
 	deviceBudget  = 3 * time.Second
 	// readBudget is more than a view or a dashboard waits for its upstreams.
 	readBudget = 3 * time.Second
+	// blackoutBudget leaves the ledger its time besides.
+	blackoutBudget = 5 * time.Second
 	// streamBudget is that of opening one.
 	streamBudget = 3 * time.Second
 	// inboxBudget leaves the AI orchestrator its 1.2 s, our own log its half second and
@@ -96,6 +99,9 @@ const (
 	// mutation, beside both commits; markBudget leaves the inbox its time.
 	actionBudget = 8 * time.Second
 	markBudget   = 8 * time.Second
+	// replayBudget is a little less than the edge waits: what is under way when no further
+	// entry is begun has its time.
+	replayBudget = 24 * time.Second
 )
 
 // Routes is the table of the public API: what a route is, and what it needs of its
@@ -134,6 +140,10 @@ func (a *API) Routes() []web.Route {
 		{
 			Pattern: "POST /devices/{deviceId}/offline-hints", Handle: a.offlineHints, Kind: web.Change, Budget: deviceBudget, Body: 32 * kib,
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone, KeepsAnswers: true,
+		},
+		{
+			Pattern: "POST /devices/{deviceId}/replay", Handle: a.replay, Kind: web.Change, Budget: replayBudget, Body: 160 * kib,
+			Limit: LimitReplay, Gate: gateChange, Needs: ofProperty,
 		},
 		{
 			Pattern: "POST /sync/handshake", Handle: a.handshake, Kind: web.Change, Budget: deviceBudget, Body: web.NoBody,
@@ -180,6 +190,10 @@ func (a *API) Routes() []web.Route {
 			Limit: LimitDevice, Gate: gateDevice, Needs: anyone, KeepsAnswers: true,
 		},
 	}
+	table = append(table, web.Route{
+		Pattern: "GET /blackout", Handle: a.blackoutPack, Kind: web.PrivateRead, Budget: blackoutBudget,
+		Limit: LimitRead, Gate: gateRead, Needs: ofProperty,
+	})
 	for _, view := range []struct {
 		path string
 		part backoffice.Part

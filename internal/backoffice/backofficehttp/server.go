@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/audit"
@@ -23,6 +24,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/backoffice/stream"
 	"melmastoon.ghasi.io/bff/internal/issuer"
+	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -40,8 +42,9 @@ type Config struct {
 	Names        backoffice.Lists[map[string]string] // of operators, by their ids
 	Patience     time.Duration                       // of answers that can do without a list; a quarter of a second unless said
 	Inboxes      *inbox.Inboxes
-	Clerk        *inbox.Actions
+	InboxActions *inbox.Actions
 	Proxy        *action.Proxy
+	Replays      *action.Replays
 	Settings     *device.Settings
 	Locks        *lock.Locks
 	Shortcuts    device.ShortcutMaps
@@ -69,6 +72,7 @@ type API struct {
 	slow         prometheus.Counter     // streams that were cut
 	firstEvent   prometheus.Histogram   // of streams
 	locks        *lockCount
+	taken        *memo.Memo[[2]bff.ID, time.Time] // packs, by session and property: their last entry in the ledger
 }
 
 // New returns the API.
@@ -77,7 +81,7 @@ func New(cfg Config) *API {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: cfg.Namespace, Name: name, Help: help}, []string{label})
 	}
 	a := &API{
-		cfg:          cfg,
+		cfg: cfg, taken: memo.New[[2]bff.ID, time.Time](maxTaken),
 		attestations: counter("mfa_attestation_total", "Second factors that were asked for, by outcome.", "outcome"),
 		heartbeats:   counter("device_heartbeat_total", "Heartbeats of devices, by the status that was answered; unknown = not recorded.", "status"),
 	}
@@ -119,11 +123,6 @@ func (a *API) today(r *http.Request) (board.Place, board.Zone, error) {
 		a.cfg.Turns.Watch(at)
 	}
 	return at, zone, err
-}
-
-// answer writes JSON that belongs to one operator.
-func answer(w http.ResponseWriter, status int, body any) error {
-	return web.WriteJSON(w, status, body)
 }
 
 // tagOf is a strong ETag of a body for one operator: another's says nothing about it,

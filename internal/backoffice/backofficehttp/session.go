@@ -6,6 +6,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/web"
 )
 
 // sessionView is the answer to "who am I".
@@ -39,5 +40,5 @@ func (a *API) session(w http.ResponseWriter, r *http.Request) error {
 		OpenedAt: bff.At(s.OpenedAt), ExpiresAt: bff.At(at.Add(identity.SessionLifetime)), ServerTime: bff.At(at),
 	}
 	a.nameHotels(r, &view)
-	return answer(w, http.StatusOK, view)
+	return web.WriteJSON(w, http.StatusOK, view)
 }

@@ -150,7 +150,7 @@ func TestStepsAreAccepted(t *testing.T) {
 	key := func() string { return strings.TrimPrefix(bff.NewID(bff.PrefixRequest, time.Now()).String(), "req_") }
 	try := func(id string, name backoffice.ActionName) error {
 		a, _ := backoffice.FindAction(name)
-		_, err := up.Hands.Execute(t.Context(), tenant, property, &action.Command{
+		_, err := up.Actions.Execute(t.Context(), tenant, property, &action.Command{
 			Action: a, ID: bff.MustParseID(a.ID, id), Once: backoffice.Once{Key: key()},
 		})
 		return err

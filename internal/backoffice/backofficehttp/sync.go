@@ -17,7 +17,7 @@ func (a *API) handshake(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, struct {
+	return web.WriteJSON(w, http.StatusOK, struct {
 		Token     string        `json:"syncSessionToken"`
 		ExpiresAt bff.Timestamp `json:"expiresAt"`
 		BaseURL   string        `json:"syncBaseUrl"`
@@ -32,7 +32,7 @@ func (a *API) cursor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, c)
+	return web.WriteJSON(w, http.StatusOK, c)
 }
 
 // moveCursor moves the cursor if the device saw its newest version.
@@ -65,5 +65,5 @@ func (a *API) moveCursor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, moved.Status, moved.Receipt)
+	return web.WriteJSON(w, moved.Status, moved.Receipt)
 }

@@ -3,6 +3,7 @@ package backofficehttp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,9 +27,9 @@ const (
 
 // Views are the finished views of the workbench.
 type Views struct {
-	workbench *board.Workbench
-	kept      *cache.Cache
-	keys      redis.Keys
+	workbench   *board.Workbench
+	kept, packs *cache.Cache
+	keys        redis.Keys
 }
 
 // NewViews opens the cache.
@@ -37,7 +38,11 @@ func NewViews(b *board.Workbench, store *cache.Store, keys redis.Keys) (*Views, 
 		Name: "workbench", Shared: true, MaxBytes: viewBytes, CacheControl: private,
 		TTL: func() cache.TTL { return cache.TTL{Fresh: viewFresh, Stale: viewStale} },
 	})
-	return &Views{workbench: b, kept: c, keys: keys}, err
+	packs, err2 := cache.New(store, cache.Config{
+		Name: "blackout", Shared: true, MaxBytes: viewBytes, CacheControl: private, Weak: true,
+		TTL: func() cache.TTL { return cache.TTL{Fresh: viewFresh} },
+	})
+	return &Views{workbench: b, kept: c, packs: packs, keys: keys}, errors.Join(err, err2)
 }
 
 func (v *Views) fill(part backoffice.Part, at board.Place, may board.Steps) cache.FillFunc {
@@ -109,7 +114,7 @@ func (a *API) view(part backoffice.Part) web.Handler {
 		if old {
 			out.Stale, out.Degraded = true, board.Aged(doc.Degraded, part, e.Age())
 		}
-		err = answer(w, http.StatusOK, &out)
+		err = web.WriteJSON(w, http.StatusOK, &out)
 		a.viewed(r, fact)
 		return err
 	}

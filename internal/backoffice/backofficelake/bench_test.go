@@ -64,8 +64,8 @@ func (f *fixture) activities(rows int) {
 				resource_kind, resource_id, outcome, latency_ms, context_hash, roles)
 			SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, ('00000000-0000-7000-8000-0000000000' || lpad((n % 50)::text, 2, '0'))::uuid,
 				'opt_01HCCAJ930Q3Y811AXYN4D8Y' || n % 40, 'dev_01HCCAJ930Q3Y811AXYN4D8Y' || n % 60, 'bos_01HCCAJ930Q3Y811AXYN4D' || n % 9000,
-				now() - n * interval '5 seconds', 'folio', 'charge', 'folio', 'fol_' || md5(n::text), 'success', n % 900, md5((n % 9000)::text), '{front_desk}'
-			FROM generate_series($1::int, $2::int) AS n ORDER BY n % 50, n`, n+1, min(n+step, rows))
+				$3::timestamptz - n * interval '5 seconds', 'folio', 'charge', 'folio', 'fol_' || md5(n::text), 'success', n % 900, md5((n % 9000)::text), '{front_desk}'
+			FROM generate_series($1::int, $2::int) AS n ORDER BY n % 50, n`, n+1, min(n+step, rows), now)
 	}
 }
 
@@ -88,7 +88,7 @@ func (f *fixture) copy(table string) time.Duration {
 	defer func() { _ = out.Close() }() // flushed below
 	start := time.Now()
 	w := bufio.NewWriterSize(out, 1<<20)
-	_, err = conn.Conn().PgConn().CopyTo(ctx, w, "COPY bff_backoffice."+table+" TO STDOUT")
+	_, err = conn.Conn().PgConn().CopyTo(ctx, w, "COPY (TABLE bff_backoffice."+table+") TO STDOUT")
 	if err := errors.Join(err, w.Flush()); err != nil {
 		f.t.Fatal(err)
 	}

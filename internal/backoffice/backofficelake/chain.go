@@ -76,6 +76,7 @@ type walker struct {
 	where  string
 	heads  []knownHead // by seq
 	report func(Finding)
+	known  func(*link) bool // whether an earlier entry is about the same row, perhaps in the export alone
 
 	seq       int64 // of the entry before, as it was sealed
 	hash      audit.Digest
@@ -88,18 +89,26 @@ type walker struct {
 // begin has the chain followed from a head on, whose entries are archived, and returns its
 // place and moment. Without the head there is no such place: the entries are missing.
 func (w *walker) begin(seq int64) (int64, time.Time) {
-	for i, h := range w.heads {
-		if h.Seq != seq {
-			continue
-		}
-		sum, err := hex.DecodeString(h.Hash)
-		if err != nil || len(sum) != len(w.hash) {
-			break
-		}
-		w.seq, w.signed, w.hash, w.heads = seq, seq, audit.Digest(sum), w.heads[i+1:]
-		return seq, h.SealedAt.Time
+	behind := slices.IndexFunc(w.heads, func(h knownHead) bool { return h.Seq > seq })
+	if behind < 0 {
+		behind = len(w.heads)
 	}
-	return 0, time.Time{}
+	if behind == 0 || w.heads[behind-1].Seq != seq {
+		return 0, time.Time{}
+	}
+	h := w.heads[behind-1]
+	sum, err := hex.DecodeString(h.Hash)
+	if err != nil || len(sum) != len(w.hash) {
+		return 0, time.Time{}
+	}
+	for _, other := range w.heads[:behind] { // of the same place, from elsewhere
+		if other.Seq == seq && other.Hash != h.Hash {
+			w.rewritten = true
+			w.find(Rewritten, nil, seq, fmt.Sprintf("the head from the %s is not that from the %s", other.from, h.from))
+		}
+	}
+	w.seq, w.signed, w.hash, w.heads = seq, seq, audit.Digest(sum), w.heads[behind:]
+	return seq, h.SealedAt.Time
 }
 
 // follow checks the next entries, in the order of their seq. It returns those that
@@ -200,6 +209,8 @@ const soon = time.Minute
 func (w *walker) date(e *link) {
 	switch {
 	case e.Version > 1:
+	case e.At.Before(e.Since.Add(-late)) && w.known(e):
+		w.find(Changed, e, e.Seq, "the row was changed after its entry had been archived, and sealed anew")
 	case e.At.Before(e.Since.Add(-late)):
 		w.find(Inserted, e, e.Seq, fmt.Sprintf("the row says %s, and was not there when its table had been sealed at %s", bff.At(e.At), bff.At(e.Since)))
 	case e.At.After(e.SealedAt.Add(soon)):

@@ -27,7 +27,8 @@ func countUnsealed(ctx context.Context, db *pgxpool.Pool, t audit.Table) (n int,
 	if err := db.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) + (SELECT count(*) FROM %[1]saudit_deferred WHERE tab = '%[2]s') FROM (SELECT FROM %[1]s%[2]s t
 		WHERE (t.tx_id >= coalesce((SELECT tx_id FROM %[1]saudit_cursors WHERE tab = '%[2]s'), '0') OR t.tx_id = ANY((SELECT holes FROM %[1]saudit_cursors WHERE tab = '%[2]s')::xid8[]))
 			AND NOT EXISTS (SELECT FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id AND c.tx_id = t.tx_id)
-		LIMIT 1000000) AS o`, schema, t.Name)).Scan(&n); err != nil {
+			AND NOT EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < %[3]s AND NOT t.tx_id = ANY(k.holes))
+		LIMIT 1000000) AS o`, schema, t.Name, reach("t."+t.Moment))).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count unsealed rows of %s: %w", t.Name, err)
 	}
 	return n, nil

@@ -44,7 +44,7 @@ func TestExportKilledAtEveryStep(t *testing.T) {
 		jobs := l.Jobs()
 		return jobs[slices.IndexFunc(jobs, func(j service.Job) bool { return j.Name == "activity-export" })]
 	}
-	found := map[[16]byte]string{}
+	found := map[string]string{}
 	died := map[string]int{}
 	for _, kind := range kinds {
 		if kind == prune {
@@ -125,7 +125,7 @@ func (f *sealed) exportUntil(l *life, export func(*backofficelake.Lake) service.
 
 // exported adds the ids of activities in the files that manifests name, and where they
 // were found.
-func (f *sealed) exported(ids map[[16]byte]string) {
+func (f *sealed) exported(ids map[string]string) {
 	f.t.Helper()
 	read := map[string]bool{}
 	for _, path := range ids {
@@ -145,14 +145,14 @@ func (f *sealed) exported(ids map[[16]byte]string) {
 				continue
 			}
 			rows, err := parquet.ReadFile[struct {
-				ID [16]byte `parquet:"id,uuid"`
+				ID string `parquet:"id"`
 			}](f.dir + "/" + file.Path)
 			if err != nil || int64(len(rows)) != file.Rows {
 				f.t.Fatalf("%s: %d rows, want %d: %v", file.Path, len(rows), file.Rows, err)
 			}
 			for _, r := range rows {
 				if before, ok := ids[r.ID]; ok {
-					f.t.Errorf("%x is in %s and %s", r.ID, before, file.Path)
+					f.t.Errorf("%s is in %s and %s", r.ID, before, file.Path)
 				}
 				ids[r.ID] = file.Path
 			}

@@ -2,6 +2,7 @@ package backofficelake_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficelake"
+	"melmastoon.ghasi.io/bff/internal/service"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -170,9 +172,75 @@ func TestArchivedEntries(t *testing.T) {
 	f.quietly(`UPDATE bff_backoffice.operator_activity SET operator_id = 'opt_2' WHERE id = ` + q(changed))
 	f.exec(`DELETE FROM bff_backoffice.operator_activity WHERE id = ` + q(removed))
 	verify(true, 0, "changed database "+changed.String(), "removed database "+removed.String())
+	f.exec(`UPDATE bff_backoffice.operator_activity SET operator_id = 'opt_3' WHERE id = ` + q(changed)) // and it is sealed again
+	run(now)
+	verify(true, 0, "changed database "+changed.String(), "changed export "+changed.String(), "removed database "+removed.String())
 	f.exec(`DELETE FROM bff_backoffice.audit_heads WHERE seq = (SELECT pruned_seq FROM bff_backoffice.audit_tips)`)
 	findings, _ := f.verify(noHeads, func(v *backofficelake.Verifier) { v.Bucket = nil })
 	if len(findings) == 0 {
 		t.Error("a chain that begins behind no signed head is taken for whole")
+	}
+}
+
+// A dump is restored on a server whose transactions are far behind. Rows whose entries are in
+// the lake alone are not sealed again, and go when it is time; the others are sealed.
+func TestRestoredArchive(t *testing.T) {
+	t.Parallel()
+	f := &sealed{fixture: newFixture(t)}
+	seal, export := f.Lake.Jobs()[0], f.Lake.Jobs()[1]
+	run := func(at time.Time, jobs ...service.Job) {
+		t.Helper()
+		for _, j := range jobs {
+			if _, err := j.Run(testkit.Context(t), f.jobs, at); err != nil {
+				t.Errorf("%s: %v", j.Name, err)
+			}
+		}
+	}
+	then := now.AddDate(-1, 0, 0)
+	f.activity(tenantA, then, "success") // in no month
+	if _, err := f.Seal(testkit.Context(t), f.jobs, then.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	past := time.Date(now.Year(), now.Month()-5, 9, 0, 0, 0, 0, time.UTC)
+	f.exec(`SELECT bff_backoffice.make_activity_month($1)`, past)
+	f.activity(tenantA, past, "success")
+	run(past.Add(time.Minute), seal)
+	kept := f.activity(tenantA, now.Add(-30*day), "success")
+	run(now.Add(-29*day), seal)
+	for _, j := range f.Lake.Jobs()[1:] { // as of then: nothing of it is past its time
+		run(then.Add(time.Hour), j)
+	}
+	f.forgetPasses() // the moments are ours
+	run(now, seal)
+	open := f.activity(tenantA, now, "success")
+	entries := f.count(`SELECT count(*) FROM bff_backoffice.audit_chain`)
+	if entries > 0 {
+		t.Errorf("%d entries are not archived", entries)
+	}
+	wantWhole := func(when string) {
+		t.Helper()
+		for _, without := range []bool{false, true} {
+			if findings, report := f.verify(noHeads, func(v *backofficelake.Verifier) {
+				if without {
+					v.Bucket = nil
+				}
+			}); findings != nil {
+				t.Errorf("%s, without the lake %t: %v", when, without, report.Findings)
+			}
+		}
+	}
+	wantWhole("before")
+	f.restoreElsewhere()
+	wantWhole("restored")
+	written := f.activity(tenantA, now, "failure")
+	for range 2 {
+		run(now.Add(time.Minute), seal, export)
+	}
+	if diff := cmp.Diff([]bool{false, true, true}, f.chained(kept, open, written)); diff != "" {
+		t.Errorf("sealed after it (-want +got):\n%s", diff)
+	}
+	wantWhole("sealed")
+	if rows, months := f.count(`SELECT count(*) FROM bff_backoffice.operator_activity`), f.months(); rows != 3 || slices.Contains(slices.Collect(maps.Keys(months)), month(past)) {
+		t.Errorf("%d rows in %v: what is past its time is there", rows, months)
 	}
 }

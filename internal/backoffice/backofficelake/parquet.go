@@ -2,9 +2,11 @@ package backofficelake
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -21,17 +23,16 @@ const kindHash kind = 100
 type Column struct {
 	Name     string
 	Kind     kind
-	JSON     bool
 	Required bool
 	// Unique: hardly a value comes twice, so that a dictionary would not pay.
 	Unique bool
 }
 
+// node is of a type that every engine takes: ids and JSON are plain text. Spark refuses files with columns annotated as
+// UUID, and what BigQuery's loader makes of those and of JSON is not in its list of types.
 func (c Column) node() parquet.Node {
 	var n parquet.Node
 	switch c.Kind {
-	case audit.AuditUUID:
-		n = parquet.UUID()
 	case audit.AuditTime:
 		n = parquet.Timestamp(parquet.Microsecond)
 	case audit.AuditInt:
@@ -40,9 +41,6 @@ func (c Column) node() parquet.Node {
 		n = parquet.Leaf(parquet.FixedLenByteArrayType(32))
 	default:
 		n = parquet.String()
-		if c.JSON {
-			n = parquet.JSON()
-		}
 	}
 	switch {
 	case c.Unique, c.Kind == audit.AuditTime, c.Kind == audit.AuditInt, c.Kind == kindHash:
@@ -79,7 +77,7 @@ func newFile(w io.Writer, name string, columns []Column) (*file, error) {
 	}
 	for _, c := range columns {
 		group[c.Name] = c.node()
-		if c.Kind == audit.AuditText { // least and greatest of words and random ids help no reader
+		if c.Kind == audit.AuditText || c.Kind == audit.AuditUUID { // least and greatest of words and random ids help no reader
 			options = append(options, parquet.SkipPageBounds(c.Name), parquet.SkipPageStatistics(c.Name))
 		}
 	}
@@ -123,11 +121,24 @@ func valueOf(k kind, v []byte) parquet.Value {
 	switch k {
 	case audit.AuditTime, audit.AuditInt:
 		return parquet.Int64Value(number(v))
-	case audit.AuditUUID, kindHash:
+	case audit.AuditUUID:
+		return parquet.ByteArrayValue(appendUUID(make([]byte, 0, 36), v))
+	case kindHash:
 		return parquet.FixedLenByteArrayValue(v)
 	default:
 		return parquet.ByteArrayValue(v)
 	}
+}
+
+// appendUUID appends 16 bytes as Postgres spells them.
+func appendUUID(text, id []byte) []byte {
+	for _, group := range [][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if len(text) > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, group)
+	}
+	return text
 }
 
 func (f *file) write() error {
@@ -154,7 +165,7 @@ func (f *file) close() error {
 // readFile calls back with every row of a file, in its order. Values are as they were
 // written, and may be kept.
 func readFile(r io.ReaderAt, size int64, columns []Column, each func(row [][]byte) error) (err error) {
-	defer func() { // a column of another type than it must have
+	defer func() { // a column of another type than it must have, or no id in one of ids
 		if p := recover(); p != nil {
 			err = fmt.Errorf("malformed: %v", p)
 		}
@@ -206,6 +217,13 @@ func bytesOf(k kind, v parquet.Value) []byte {
 		return nil
 	case k == audit.AuditTime, k == audit.AuditInt:
 		return binary.BigEndian.AppendUint64(nil, uint64(v.Int64())) //nolint:gosec // the bits
+	}
+	if k == audit.AuditUUID && len(v.ByteArray()) != 16 { // 0.1.0 wrote the 16 bytes
+		id, err := hex.DecodeString(strings.ReplaceAll(string(v.ByteArray()), "-", ""))
+		if err != nil || len(id) != 16 {
+			panic("an id is malformed")
+		}
+		return id
 	}
 	return append([]byte{}, v.ByteArray()...)
 }

@@ -70,7 +70,7 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t audit.Table, now t
 	for _, p := range parts {
 		dropped := false
 		if p.Past {
-			if dropped, err = l.dropMonth(ctx, db, t, p.Name, stay); err != nil {
+			if dropped, err = l.dropMonth(ctx, db, t, p.Name, stay, now); err != nil {
 				return total, fmt.Errorf("drop %s: %w", p.Name, err)
 			}
 		}
@@ -91,18 +91,18 @@ func (l *Lake) prune(ctx context.Context, db *pgxpool.Pool, t audit.Table, now t
 // sealer has passed the last transaction that wrote one of them, none was put off or
 // withheld, and no entry of them is yet to be exported. Statements wait for the drop, so
 // it is tried when the answer is yes; and asked again, because a row may have changed.
-func (l *Lake) dropMonth(ctx context.Context, db *pgxpool.Pool, t audit.Table, name string, stay []Withheld) (dropped bool, err error) {
+func (l *Lake) dropMonth(ctx context.Context, db *pgxpool.Pool, t audit.Table, name string, stay []Withheld, now time.Time) (dropped bool, err error) {
 	var tenants, ids [][16]byte
 	for _, w := range stay {
 		tenants, ids = append(tenants, w.Tenant.Bytes()), append(ids, w.Row.Bytes())
 	}
-	sql := fmt.Sprintf(`SELECT NOT EXISTS (SELECT FROM %[1]s%[3]s WHERE tx_id >= coalesce((SELECT tx_id FROM %[1]saudit_cursors WHERE tab = '%[2]s'), '0'))
+	sql := fmt.Sprintf(`SELECT NOT EXISTS (SELECT FROM %[1]s%[3]s WHERE tx_id >= coalesce((SELECT %[4]s FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s'), '0'))
 		AND NOT EXISTS (SELECT FROM %[1]saudit_cursors k CROSS JOIN unnest(k.holes) AS h(tx) JOIN %[1]s%[3]s p ON p.tx_id = h.tx WHERE k.tab = '%[2]s')
 		AND NOT EXISTS (SELECT FROM (SELECT tenant, row_id FROM %[1]saudit_deferred WHERE tab = '%[2]s' UNION ALL SELECT * FROM unnest($1::uuid[], $2::uuid[])) AS s
 			JOIN %[1]s%[3]s p ON p.tenant_id = s.tenant AND p.id = s.row_id)
 		AND NOT EXISTS (SELECT FROM %[1]saudit_chain c JOIN %[1]s%[3]s p ON p.tenant_id = c.tenant AND p.id = c.row_id
 			WHERE c.tab = '%[2]s' AND c.pos > (SELECT coalesce(max(last), 0) FROM %[1]saudit_exports WHERE tab = '%[2]s' AND confirmed_at IS NOT NULL))`,
-		schema, t.Name, name)
+		schema, t.Name, name, reach("$3::timestamptz"))
 	if l.cfg.Loader != nil {
 		sql += fmt.Sprintf(` AND NOT EXISTS (SELECT FROM %[1]saudit_exports e JOIN %[1]saudit_chain c ON c.tab = e.tab AND c.pos > e.first AND c.pos <= e.last
 			JOIN %[1]s%[3]s p ON p.tenant_id = c.tenant AND p.id = c.row_id WHERE e.tab = '%[2]s' AND %[4]s)`, schema, t.Name, name, unloaded)
@@ -120,7 +120,7 @@ func (l *Lake) dropMonth(ctx context.Context, db *pgxpool.Pool, t audit.Table, n
 					return err
 				}
 			}
-			if err := tx.QueryRow(ctx, sql, tenants, ids).Scan(&dropped); err != nil || !dropped || !locked {
+			if err := tx.QueryRow(ctx, sql, tenants, ids, now.Add(-t.Keep)).Scan(&dropped); err != nil || !dropped || !locked {
 				return err
 			}
 			_, err := tx.Exec(ctx, `SELECT bff_backoffice.drop_activity_month($1)`, name)
@@ -147,13 +147,13 @@ func (l *Lake) pruneRows(ctx context.Context, db *pgxpool.Pool, t audit.Table, n
 	// An entry that is gone from the chain was exported before, as was the row of it that the sealer has passed.
 	pruned := "false"
 	if t.Months {
-		pruned = fmt.Sprintf(`(SELECT b.tx_id < k.tx_id AND NOT b.tx_id = ANY(k.holes) FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s')
-			AND NOT EXISTS (SELECT FROM %[1]saudit_deferred d WHERE d.tab = '%[2]s' AND d.tenant = b.tenant_id AND d.row_id = b.id)`, schema, t.Name)
+		pruned = fmt.Sprintf(`(SELECT b.tx_id < %[3]s AND NOT b.tx_id = ANY(k.holes) FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s')
+			AND NOT EXISTS (SELECT FROM %[1]saudit_deferred d WHERE d.tab = '%[2]s' AND d.tenant = b.tenant_id AND d.row_id = b.id)`, schema, t.Name, reach("b.moment"))
 	}
 	// A row can change while the statement waits for it: it is then at another place, and
 	// what was exported is not what would go.
 	sql := fmt.Sprintf(`WITH batch AS MATERIALIZED (
-			SELECT ctid AS place, tx_id, tenant_id, id, %[3]s < $1 AS old FROM %[1]s%[5]s
+			SELECT ctid AS place, tx_id, tenant_id, id, %[3]s AS moment, %[3]s < $1 AS old FROM %[1]s%[5]s
 			WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('prune %[5]s', 0))) AND (tx_id, tenant_id, id) > ($2::text::xid8, $3, $4)
 			ORDER BY tx_id, tenant_id, id LIMIT $5),
 		exported AS MATERIALIZED (

@@ -158,7 +158,8 @@ func (l *Lake) sealBatch(ctx context.Context, db *pgxpool.Pool, w *walk, clock c
 		// that is pruned has the rewritten row sealed again, because it is pruned by its
 		// transaction.
 		rows := slices.DeleteFunc(slices.Clone(keys), func(r found) bool {
-			return r.sameTx || r.refused == "" && (!r.read || w.table.Keep == 0 && string(r.before) == string(r.hash[:]))
+			return r.sameTx || where != inHole && w.table.Months && r.read && c.sealedBefore(&r) ||
+				r.refused == "" && (!r.read || w.table.Keep == 0 && string(r.before) == string(r.hash[:]))
 		})
 		if added, err = l.add(ctx, tx, &w.table, rows, c.passed, clock.now()); err != nil {
 			return err

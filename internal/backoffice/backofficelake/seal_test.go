@@ -88,6 +88,17 @@ func unsealedOf(f *sealed) (n int64) {
 	return n
 }
 
+// restoreElsewhere moves the database to a server whose transactions are far behind.
+func (f *sealed) restoreElsewhere() {
+	f.t.Helper()
+	const ahead = 1_000_000_000
+	var moves []string
+	for _, table := range []string{"operator_activity", "alert_ack_log", "ai_decision_log", "lock_action_proxy_audit", "audit_chain", "audit_cursors"} {
+		moves = append(moves, fmt.Sprintf(`UPDATE bff_backoffice.%s SET tx_id = ((tx_id::text::bigint + %d)::text)::xid8`, table, ahead))
+	}
+	f.quietly(append(moves, fmt.Sprintf(`UPDATE bff_backoffice.audit_cursors SET holes = ARRAY['%d']::xid8[]`, ahead+5))...)
+}
+
 // The database is restored on a server whose transactions are far behind: rows, entries
 // and cursor name transactions that the server has yet to give. What was sealed is not
 // sealed again; what was not, and what is written from then on, is. If the backup is
@@ -96,12 +107,7 @@ func TestSealRestored(t *testing.T) {
 	t.Parallel()
 	s := newSealed(t)
 	unsealed := s.activity(tenantA, now.Add(-3*time.Minute), "success")
-	const ahead = 1_000_000_000
-	var moves []string
-	for _, table := range []string{"operator_activity", "alert_ack_log", "ai_decision_log", "lock_action_proxy_audit", "audit_chain", "audit_cursors"} {
-		moves = append(moves, fmt.Sprintf(`UPDATE bff_backoffice.%s SET tx_id = ((tx_id::text::bigint + %d)::text)::xid8`, table, ahead))
-	}
-	s.quietly(append(moves, fmt.Sprintf(`UPDATE bff_backoffice.audit_cursors SET holes = ARRAY['%d']::xid8[]`, ahead+5))...)
+	s.restoreElsewhere()
 	entries := s.count(`SELECT count(*) FROM bff_backoffice.audit_chain`)
 	if findings, _ := s.verify(); findings != nil {
 		t.Errorf("restored: %q", findings)

@@ -59,7 +59,7 @@ var unique = []string{
 func rowColumns(t *audit.Table) []Column {
 	var all []Column
 	for _, c := range t.Columns {
-		all = append(all, Column{Name: c.Name, Kind: c.Kind, JSON: c.JSON, Required: c.Required, Unique: slices.Contains(unique, c.Name)})
+		all = append(all, Column{Name: c.Name, Kind: c.Kind, Required: c.Required, Unique: slices.Contains(unique, c.Name)})
 	}
 	return append(all,
 		Column{Name: "audit_seq", Kind: audit.AuditInt, Required: true},

@@ -275,6 +275,9 @@ func (v *verification) chain(ctx context.Context, t *tenantRun) error {
 		return err
 	}
 	t.Archived, t.archivedAt = w.begin(archived)
+	w.known = func(e *link) bool {
+		return slices.ContainsFunc(t.exported[:min(t.Archived, int64(len(t.exported)))], func(o exportedLink) bool { return o.Row == e.Row && o.Table == e.Table })
+	}
 	for at := int64(0); ; {
 		var page []stored
 		err := v.read(ctx, readChain, []any{t.Tenant.UUID(), at, verifyPage}, func(rows pgx.Rows) (err error) {
@@ -479,13 +482,13 @@ func (v *verification) unsealed(ctx context.Context, t *tenantRun) error {
 	var waiting int64
 	oldest := v.Now
 	for _, table := range audit.AuditTables() {
-		sql := fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < k.tx_id AND NOT t.tx_id = ANY(k.holes)),
+		sql := fmt.Sprintf(`SELECT t.id, t.%[3]s, EXISTS (SELECT FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s' AND t.tx_id < %[4]s AND NOT t.tx_id = ANY(k.holes)),
 				(SELECT passed_at FROM %[1]saudit_cursors k WHERE k.tab = '%[2]s'), d.reason
 			FROM %[1]s%[2]s t LEFT JOIN %[1]saudit_deferred d ON d.tab = '%[2]s' AND d.tenant = t.tenant_id AND d.row_id = t.id
 			WHERE t.tenant_id = $1 AND t.id > $2
 			AND (SELECT version FROM %[1]saudit_chain c WHERE c.tenant = t.tenant_id AND c.tab = '%[2]s' AND c.row_id = t.id ORDER BY c.version LIMIT 1) IS NULL
 			ORDER BY t.id LIMIT $3`,
-			schema, table.Name, table.Moment)
+			schema, table.Name, table.Moment, reach("t."+table.Moment))
 		for after, n := ([16]byte{}), verifyPage; n == verifyPage; {
 			n = 0
 			if err := v.read(ctx, sql, []any{t.Tenant.UUID(), after, verifyPage}, func(rows pgx.Rows) error {

@@ -464,8 +464,7 @@ func (s *sealed) bytes(path string) []byte {
 func (s *sealed) size(path string) int64 { return int64(len(s.bytes(path))) }
 
 func (s *sealed) is(r parquet.Row, id bff.ID) bool {
-	b := id.Bytes()
-	return bytes.Equal(r[s.column("id")].ByteArray(), b[:])
+	return string(r[s.column("id")].ByteArray()) == id.UUID()
 }
 
 func (s *sealed) set(r parquet.Row, column, value string) {

@@ -83,6 +83,9 @@ func (v *verification) exportedChain(t *tenantRun, links []link) {
 		heads = slices.DeleteFunc(slices.Clone(heads), func(h knownHead) bool { return h.from != "export" && h.Seq > links[len(links)-1].Seq })
 	}
 	w := v.walk(t, "export", slices.Clone(heads))
+	w.known = func(e *link) bool {
+		return slices.ContainsFunc(links, func(o link) bool { return o.Row == e.Row && o.Table == e.Table && o.Seq < e.Seq })
+	}
 	for _, l := range w.follow(links) {
 		for int64(len(t.exported)) < l.Seq-1 {
 			t.exported = append(t.exported, exportedLink{})

@@ -21,6 +21,21 @@ type cursor struct {
 	hole place
 	// passed is when a walk last came to the table's end; zero = never.
 	passed time.Time
+	// from is up to where the sealer had read on the server whose dump was restored here, and upto is behind that server's transactions; zero = none was.
+	from, upto uint64
+}
+
+// sealedBefore reports whether a row without an entry had one: it came with a dump, and its entry is in the lake alone.
+func (c *cursor) sealedBefore(r *found) bool {
+	return r.version == 0 && r.tx < c.upto && r.at.Before(c.passed.Add(-restoredMargin))
+}
+
+// restoredMargin is more than a row's moment may lie before its commit.
+const restoredMargin = 2 * late
+
+// reach is SQL for the transaction before which the sealer has passed all rows with a moment, by the cursor k.
+func reach(moment string) string {
+	return fmt.Sprintf(`greatest(k.tx_id, CASE WHEN %s < k.passed_at - interval '%d s' THEN k.restored_upto END)`, moment, int(restoredMargin.Seconds()))
 }
 
 // snapshot says which transactions have ended: those below xmax but for the running.
@@ -49,7 +64,7 @@ type walk struct {
 
 // readCursor reads the cursor and a snapshot, in one statement. What is read in later statements is at least what the snapshot shows: a
 // transaction that has ended in it has no more rows to show. A cursor beyond the server's transactions was restored from another server:
-// the walk begins again.
+// the walk begins again, and remembers how far that server had come.
 func (w *walk) readCursor(ctx context.Context, tx pgx.Tx) (c cursor, s snapshot, beyond bool, err error) {
 	var (
 		text, newest       string
@@ -58,11 +73,13 @@ func (w *walk) readCursor(ctx context.Context, tx pgx.Tx) (c cursor, s snapshot,
 		holeTenant, holeAt *[16]byte
 		holes              []string
 		passed             *time.Time
+		from, upto         *string
 	)
 	err = tx.QueryRow(ctx, fmt.Sprintf(`SELECT pg_current_snapshot()::text, coalesce((SELECT tx_id FROM %[1]s%[2]s ORDER BY tx_id DESC LIMIT 1), '0')::text,
-			c.tx_id::text, c.tenant, c.row_id, c.holes::text[], c.hole::text, c.hole_tenant, c.hole_row, c.passed_at
+			c.tx_id::text, c.tenant, c.row_id, c.holes::text[], c.hole::text, c.hole_tenant, c.hole_row, c.passed_at,
+			c.restored_from::text, c.restored_upto::text
 		FROM (SELECT) AS one LEFT JOIN %[1]saudit_cursors c ON c.tab = '%[2]s'`, schema, w.table.Name)).
-		Scan(&text, &newest, &at, &tenant, &row, &holes, &hole, &holeTenant, &holeAt, &passed)
+		Scan(&text, &newest, &at, &tenant, &row, &holes, &hole, &holeTenant, &holeAt, &passed, &from, &upto)
 	if err != nil {
 		return c, s, false, err
 	}
@@ -74,8 +91,16 @@ func (w *walk) readCursor(ctx context.Context, tx pgx.Tx) (c cursor, s snapshot,
 	if passed != nil {
 		c.passed = passed.UTC()
 	}
-	if at != nil && number64(*at) <= s.xmax {
-		c.at, c.holes = place{number64(*at), keyOf(tenant[:], row[:])}, numbers(holes)
+	if from != nil && upto != nil {
+		c.from, c.upto = number64(*from), number64(*upto)
+	}
+	c.holes = numbers(holes)
+	switch {
+	case at == nil:
+	case number64(*at) > s.xmax:
+		c.from, c.upto = number64(*at), max(number64(*at), number64(newest)+1, c.upto)
+	default:
+		c.at = place{number64(*at), keyOf(tenant[:], row[:])}
 		// The release before leaves the hole as it is when it drops it from the list.
 		if hole != nil && slices.Contains(c.holes, number64(*hole)) {
 			c.hole = place{number64(*hole), keyOf(holeTenant[:], holeAt[:])}
@@ -115,8 +140,8 @@ func (w *walk) next(c *cursor, s *snapshot, beyond bool) side {
 	case c.hole.tx != 0:
 		return inHole
 	case beyond && !w.restoredDone:
-		if w.restored.tx < s.xmax {
-			w.restored = place{tx: s.xmax}
+		if first := max(s.xmax, c.from); w.restored.tx < first {
+			w.restored = place{tx: first}
 		}
 		return restored
 	}
@@ -184,7 +209,12 @@ func (w *walk) keepCursor(ctx context.Context, tx pgx.Tx, c *cursor) error {
 		hole            *string
 		holeTenant, row *[16]byte
 		passed          *time.Time
+		from, upto      *string
 	)
+	if c.upto != 0 {
+		first, behind := strconv.FormatUint(c.from, 10), strconv.FormatUint(c.upto, 10)
+		from, upto = &first, &behind
+	}
 	if c.hole.tx != 0 {
 		text, tenant, id := strconv.FormatUint(c.hole.tx, 10), [16]byte(c.hole.key[:16]), [16]byte(c.hole.key[16:])
 		hole, holeTenant, row = &text, &tenant, &id
@@ -192,10 +222,11 @@ func (w *walk) keepCursor(ctx context.Context, tx pgx.Tx, c *cursor) error {
 	if !c.passed.IsZero() {
 		passed = &c.passed
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_cursors (tab, tx_id, tenant, row_id, holes, hole, hole_tenant, hole_row, passed_at)
-		VALUES ($1, $2::text::xid8, $3, $4, $5::text[]::xid8[], $6::text::xid8, $7, $8, $9)
+	_, err := tx.Exec(ctx, `INSERT INTO bff_backoffice.audit_cursors (tab, tx_id, tenant, row_id, holes, hole, hole_tenant, hole_row, passed_at, restored_from, restored_upto)
+		VALUES ($1, $2::text::xid8, $3, $4, $5::text[]::xid8[], $6::text::xid8, $7, $8, $9, $10::text::xid8, $11::text::xid8)
 		ON CONFLICT (tab) DO UPDATE SET tx_id = excluded.tx_id, tenant = excluded.tenant, row_id = excluded.row_id, holes = excluded.holes,
-			hole = excluded.hole, hole_tenant = excluded.hole_tenant, hole_row = excluded.hole_row, passed_at = excluded.passed_at`,
-		w.table.Name, strconv.FormatUint(c.at.tx, 10), [16]byte(c.at.key[:16]), [16]byte(c.at.key[16:]), holes, hole, holeTenant, row, passed)
+			hole = excluded.hole, hole_tenant = excluded.hole_tenant, hole_row = excluded.hole_row, passed_at = excluded.passed_at,
+			restored_from = excluded.restored_from, restored_upto = excluded.restored_upto`,
+		w.table.Name, strconv.FormatUint(c.at.tx, 10), [16]byte(c.at.key[:16]), [16]byte(c.at.key[16:]), holes, hole, holeTenant, row, passed, from, upto)
 	return err
 }

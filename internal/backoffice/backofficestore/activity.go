@@ -51,7 +51,7 @@ func (l *Ledger) ListActivities(ctx context.Context, tenant bff.ID, q audit.Acti
 func listActivities(tenant bff.ID, q audit.ActivityQuery) (string, []any) {
 	const (
 		columns = `a.id, a.occurred_at, a.operator_id, a.device_id, a.category, a.action, COALESCE(a.resource_kind, ''), COALESCE(a.resource_id, ''),
-			a.outcome, COALESCE(a.error_code, ''), COALESCE(a.latency_ms, 0)`
+			a.outcome, COALESCE(a.error_code, ''), COALESCE(a.latency_ms, 0), a.pressed_at`
 		ledger = `bff_backoffice.operator_activity AS a`
 		order  = `a.occurred_at DESC, a.id DESC`
 	)
@@ -94,12 +94,16 @@ func scanActivity(row pgx.CollectableRow, tenant, property bff.ID) (backoffice.A
 		id      pgtype.UUID
 		device  string
 		latency int64
+		pressed *time.Time
 	)
 	err := row.Scan(
-		&id, &a.At, &a.Operator, &device, &a.Category, &a.Action, &a.Resource.Kind, &a.Resource.ID, (*string)(&a.Outcome), (*string)(&a.Code), &latency,
+		&id, &a.At, &a.Operator, &device, &a.Category, &a.Action, &a.Resource.Kind, &a.Resource.ID, (*string)(&a.Outcome), (*string)(&a.Code), &latency, &pressed,
 	)
 	if err != nil {
 		return a, err
+	}
+	if pressed != nil {
+		a.Pressed = pressed.UTC()
 	}
 	a.At, a.Latency = a.At.UTC(), time.Duration(latency)*time.Millisecond
 	a.ID = bff.IDFromBytes(bff.PrefixActivity, id.Bytes)

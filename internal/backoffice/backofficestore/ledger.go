@@ -161,8 +161,8 @@ func (l *Ledger) commit(ctx context.Context, entries []entry) error {
 
 const (
 	insertActivity = `INSERT INTO bff_backoffice.operator_activity (id, tenant_id, property_id, operator_id, device_id, session_id, roles,
-			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash, key_hash)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+			occurred_at, category, action, resource_kind, resource_id, outcome, latency_ms, error_code, context_hash, key_hash, pressed_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 		ON CONFLICT (tenant_id, id, occurred_at) DO NOTHING`
 	// endActivity leaves an activity alone that has ended with the row of its lock action. The moment names the month.
 	endActivity = `UPDATE bff_backoffice.operator_activity SET outcome = $3, latency_ms = $4, error_code = $5
@@ -178,7 +178,15 @@ func activityArgs(a backoffice.Activity, keyHash any) []any {
 	return append([]any{
 		a.ID.UUID(), a.Tenant.UUID(), uuidOrNull(a.Property), a.Operator, a.Device.String(), a.Session.String(), roles,
 		a.At, a.Category, a.Action, optional(a.Resource.Kind), optional(a.Resource.StoredID()),
-	}, append(ending(a), optional(a.Context), keyHash)...)
+	}, append(ending(a), optional(a.Context), keyHash, momentOrNull(a.Pressed))...)
+}
+
+// momentOrNull is nil for no moment.
+func momentOrNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
 }
 
 // ending is how an activity ended: outcome, latency and code.

@@ -70,17 +70,17 @@ func (w *effects) auditLock(l *lock.Audit) error {
 		if added {
 			return nil
 		}
-		standing, err := joinStanding(ctx, tx, a, l.Request)
+		existing, err := joinStanding(ctx, tx, a, l.Request)
 		if err != nil {
 			return err
 		}
-		if standing.Action != l.Action || standing.Reservation != l.Reservation {
+		if existing.Action != l.Action || existing.Reservation != l.Reservation {
 			// The key is older than what is remembered of requests, and was for something
 			// else.
 			return bff.Errorf(bff.CodeStaffIdempotencyReused, "this key belongs to another action: send a new key with a new request")
 		}
-		standing.Tenant, standing.Request, standing.Attestation = l.Tenant, l.Request, l.Attestation
-		*l = standing
+		existing.Tenant, existing.Request, existing.Attestation = l.Tenant, l.Request, l.Attestation
+		*l = existing
 		return nil
 	})
 	return nil

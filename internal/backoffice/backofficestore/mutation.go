@@ -158,6 +158,7 @@ type refusal struct {
 	Code   bff.Code        `json:"code"`
 	Detail string          `json:"detail,omitempty"`
 	Fields bff.FieldErrors `json:"fields,omitempty"`
+	Known  *bff.Known      `json:"known,omitempty"`
 }
 
 // keep returns what is stored of an answer, and whether anything is: success and
@@ -174,7 +175,7 @@ func keep(a backoffice.Answer, failure error) (idempotency.Answer, bool, error) 
 	if !coded || e.Code.Info().Retriable || !idempotency.Final(e.Code.Info().Status) {
 		return idempotency.Answer{}, false, nil
 	}
-	kept, err := idempotency.NewAnswer(e.Code.Info().Status, refusal{e.Code, e.Detail, e.Fields})
+	kept, err := idempotency.NewAnswer(e.Code.Info().Status, refusal{e.Code, e.Detail, e.Fields, e.Known})
 	return kept, true, err
 }
 
@@ -185,7 +186,7 @@ func told(kept idempotency.Answer) (backoffice.Answer, error) {
 		if err := json.Unmarshal(kept.Body, &r); err != nil {
 			return backoffice.Answer{}, fmt.Errorf("stored refusal: %w", err)
 		}
-		return backoffice.Answer{}, &bff.Error{Code: r.Code, Detail: r.Detail, Fields: r.Fields}
+		return backoffice.Answer{}, &bff.Error{Code: r.Code, Detail: r.Detail, Fields: r.Fields, Known: r.Known}
 	}
 	a := backoffice.Answer{Status: kept.Status, Replayed: true}
 	if err := json.Unmarshal(kept.Body, &a.Receipt); err != nil {

@@ -11,8 +11,11 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/idempotency"
 )
+
+var _ action.Traces = (*Ledger)(nil)
 
 // findTrace finds the attempt with a key that says most: one that succeeded, then one
 // of which it is not known, then the last.
@@ -81,4 +84,51 @@ func (t *trace) refuse(b *pgx.Batch, until time.Time) {
 		known.At, known.OperatorID = &moment, operator
 		return backoffice.ErrKeyExpired(&known)
 	})
+}
+
+// findDone finds the last success that says whether an action is done. The index of a
+// property's page has the resource.
+const findDone = `SELECT action, operator_id, occurred_at FROM bff_backoffice.operator_activity
+	WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND resource_kind = $4 AND resource_id = $5 AND outcome = 'success' AND action = ANY($6)
+	ORDER BY occurred_at DESC LIMIT 1`
+
+// doneWithin is how far back it is searched: longer than a stay keeps a state that a desk
+// without a line does not know of.
+const doneWithin = 30 * 24 * time.Hour
+
+// FindDone implements action.Traces.
+func (l *Ledger) FindDone(ctx context.Context, a *backoffice.Action, did backoffice.Activity) (*bff.Known, error) {
+	var known *bff.Known
+	err := l.cfg.DB.Read(ctx, did.Tenant, func(b *pgx.Batch) {
+		known = nil // a read that is repeated starts over
+		b.Queue(findDone, did.Tenant.UUID(), did.Property.UUID(), did.At.Add(-doneWithin), did.Resource.Kind, did.Resource.StoredID(), a.Says()).QueryRow(
+			func(row pgx.Row) error {
+				var (
+					last     backoffice.ActionName
+					operator string
+					at       time.Time
+				)
+				err := row.Scan(&last, &operator, &at)
+				if errors.Is(err, pgx.ErrNoRows) || err == nil && last != a.Name {
+					return nil
+				}
+				moment := bff.At(at)
+				known = &bff.Known{Outcome: string(backoffice.Succeeded), At: &moment, OperatorID: operator}
+				return err
+			})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find who has done it: %w", err)
+	}
+	return known, nil
+}
+
+// FindKey implements action.Traces.
+func (l *Ledger) FindKey(ctx context.Context, tenant bff.ID, operator, key string) (*bff.Known, error) {
+	keyed := trace{tenant: tenant, hash: keyHash(idempotency.Request{Owner: []string{tenant.UUID()}, Key: key}), operator: operator}
+	err := l.cfg.DB.Read(ctx, tenant, func(b *pgx.Batch) { keyed.refuse(b, time.Time{}) })
+	if e, ok := errors.AsType[*bff.Error](err); ok && e.Known != nil {
+		return e.Known, nil
+	}
+	return nil, err
 }

@@ -32,7 +32,7 @@ func (p *platform) carry(t *testing.T, tenant bff.ID, c *action.Command) (action
 		c.Once.Key = bff.NewID(bff.PrefixRequest, time.Now()).ULID()
 	}
 	for {
-		done, err := p.up.Hands.Execute(ctx, tenant, p.at.Property, c)
+		done, err := p.up.Actions.Execute(ctx, tenant, p.at.Property, c)
 		if err == nil && p.accepted != nil {
 			p.accepted[c.Action.Name] = true
 		}
@@ -90,10 +90,10 @@ func TestActionsAtTheSimulator(t *testing.T) {
 		if _, err := p.carry(t, p.other, &action.Command{Action: c.Action, ID: c.ID}); bff.CodeOf(err) != bff.CodeResourceNotFound {
 			t.Errorf("another tenant's: %v", err)
 		}
-		if property, err := p.up.Hands.FindProperty(ctx, p.at.Tenant, c.Action, c.ID); err == nil && property != p.at.Property {
+		if property, err := p.up.Actions.FindProperty(ctx, p.at.Tenant, c.Action, c.ID); err == nil && property != p.at.Property {
 			t.Errorf("it is at %s", property)
 		}
-		if _, err := p.up.Hands.FindProperty(ctx, p.other, c.Action, c.ID); err == nil {
+		if _, err := p.up.Actions.FindProperty(ctx, p.other, c.Action, c.ID); err == nil {
 			t.Error("another tenant has found it")
 		}
 	}
@@ -145,7 +145,7 @@ func TestActionsAtTheSimulator(t *testing.T) {
 	}
 	d := dialectOf(backoffice.UpstreamBilling)
 	const route = "/api/v1/properties/{propertyId}/folios"
-	if err := p.up.Hands.clients[backoffice.UpstreamBilling].Get(
+	if err := p.up.Actions.clients[backoffice.UpstreamBilling].Get(
 		ctx, route, upstream.Path(route, d.write(p.at.Property)), nil, &folios, d.of(p.at.Tenant), upstream.Within(time.Minute),
 	); err != nil {
 		t.Fatal(err)
@@ -304,9 +304,9 @@ func TestFailuresOfActions(t *testing.T) {
 			} {
 				s := &service{key: dialectOf(action.Upstream).key, answer: answering(test.status, test.body)}
 				u := dial(t, s.ServeHTTP)
-				done, err := u.Hands.Execute(testkit.Context(t), tenant, property, c)
+				done, err := u.Actions.Execute(testkit.Context(t), tenant, property, c)
 				for test.status != hangs && bff.CodeOf(err) == bff.CodeUpstreamTimeout { // a busy machine
-					done, err = u.Hands.Execute(testkit.Context(t), tenant, property, c)
+					done, err = u.Actions.Execute(testkit.Context(t), tenant, property, c)
 				}
 				if got := bff.CodeOf(err); got != test.want || errors.Is(err, backoffice.ErrOutcomeUnknown) != test.unknown || (err == nil) == (done == nil) {
 					t.Errorf("%s: %v, %v", test.name, done, err)
@@ -318,7 +318,7 @@ func TestFailuresOfActions(t *testing.T) {
 			other, about := command(&action)
 			if !action.New && other.ID != c.ID {
 				u := dial(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, about) })
-				if _, err := u.Hands.Execute(testkit.Context(t), tenant, property, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
+				if _, err := u.Actions.Execute(testkit.Context(t), tenant, property, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
 					t.Errorf("about another resource: %v", err)
 				}
 			}

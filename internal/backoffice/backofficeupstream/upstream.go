@@ -43,7 +43,7 @@ type Upstreams struct {
 	Theme    *Theme
 	Sync     *Sync
 	Lock     *Lock
-	Hands    *Actions
+	Actions  *Actions
 }
 
 // New returns the clients with the budgets of the specification.
@@ -70,7 +70,7 @@ func New(cfg Config) (*Upstreams, error) {
 		Theme:    &Theme{clients[backoffice.UpstreamTheme]},
 		Sync:     &Sync{clients[backoffice.UpstreamSync]},
 		Lock:     &Lock{clients[backoffice.UpstreamLock]},
-		Hands:    &Actions{clients},
+		Actions:  &Actions{clients},
 	}
 	return u, errors.Join(errs...)
 }

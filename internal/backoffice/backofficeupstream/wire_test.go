@@ -163,7 +163,7 @@ func TestActionsAreSent(t *testing.T) {
 			c.Posting = money
 		}
 		u, w := newWire(t, `200 {"`+want.member+`":"`+d.write(id)+`",`+want.answer)
-		done, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c)
+		done, err := u.Actions.Execute(t.Context(), wireTenant, wireProperty, c)
 		if err != nil {
 			t.Errorf("%s: %v", a.Name, err)
 			continue
@@ -186,7 +186,7 @@ func TestActionsAreSent(t *testing.T) {
 				continue
 			}
 			u, _ := newWire(t, `200 {"`+want.member+`":"`+d.write(id)+`",`+strings.Replace(want.answer, part, `"x":0`, 1))
-			if done, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
+			if done, err := u.Actions.Execute(t.Context(), wireTenant, wireProperty, c); !errors.Is(err, backoffice.ErrOutcomeUnknown) {
 				t.Errorf("%s without %s: %v, %v", a.Name, part, done, err)
 			}
 		}
@@ -194,7 +194,7 @@ func TestActionsAreSent(t *testing.T) {
 			continue
 		}
 		u, w = newWire(t, `200 {"propertyId":"`+d.write(wireProperty)+`"}`)
-		if at, err := u.Hands.FindProperty(t.Context(), wireTenant, &a, id); err != nil || at != wireProperty {
+		if at, err := u.Actions.FindProperty(t.Context(), wireTenant, &a, id); err != nil || at != wireProperty {
 			t.Errorf("%s: at %s, %v", a.Name, at, err)
 		}
 		w.sent(t, a.Upstream, wireTenant, "", "GET http://"+string(a.Upstream)+want.path+d.write(id))
@@ -202,13 +202,13 @@ func TestActionsAreSent(t *testing.T) {
 			`404 {}`: bff.CodeResourceNotFound, `400 {}`: bff.CodeUpstreamUnavailable, `200 {"propertyId":"x"}`: bff.CodeUpstreamUnavailable, `200 {}`: bff.CodeUpstreamUnavailable,
 		} {
 			u, _ := newWire(t, answer)
-			if _, err := u.Hands.FindProperty(t.Context(), wireTenant, &a, id); bff.CodeOf(err) != code {
+			if _, err := u.Actions.FindProperty(t.Context(), wireTenant, &a, id); bff.CodeOf(err) != code {
 				t.Errorf("%s at %s: %v, want %s", a.Name, answer, err, code)
 			}
 		}
 		for answer, code := range map[string]bff.Code{`400 {}`: bff.CodeValidationFailed, `409 {}`: bff.CodeStateConflict} {
 			u, _ := newWire(t, answer)
-			if _, err := u.Hands.Execute(t.Context(), wireTenant, wireProperty, c); bff.CodeOf(err) != code || errors.Is(err, backoffice.ErrOutcomeUnknown) {
+			if _, err := u.Actions.Execute(t.Context(), wireTenant, wireProperty, c); bff.CodeOf(err) != code || errors.Is(err, backoffice.ErrOutcomeUnknown) {
 				t.Errorf("%s at %s: %v, want %s", a.Name, answer, err, code)
 			}
 		}

@@ -132,6 +132,7 @@ type Stay struct {
 	VIP           bool                 `json:"vip"`
 	Channel       string               `json:"channel,omitempty"`
 	Notes         string               `json:"notes,omitempty"`
+	FolioID       string               `json:"folioId,omitempty"`
 	Version       int                  `json:"version"`
 }
 

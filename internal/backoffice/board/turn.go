@@ -18,7 +18,7 @@ type TurnMarks interface {
 }
 
 // Turns tells open streams that a property's day is over: what they show is yesterday's
-// from then on. It knows the properties that somebody has looked at through this
+// from then on. It knows the properties that were looked at through this
 // instance; a client without a stream sees when the day ends in every answer.
 type Turns struct {
 	notices backoffice.Notifier

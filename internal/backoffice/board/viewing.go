@@ -8,19 +8,19 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 )
 
-// DashboardFormat is the form in which a dashboard was asked for.
-type DashboardFormat string
+// dashboardFormat is the form in which a dashboard was asked for.
+type dashboardFormat string
 
 // The formats there are.
 const (
-	FormatDocument DashboardFormat = "json"
-	FormatLines    DashboardFormat = "ndjson"
+	FormatDocument dashboardFormat = "json"
+	FormatLines    dashboardFormat = "ndjson"
 )
 
 // DashboardViewed is the payload of dashboard.viewed.v1.
 type DashboardViewed struct {
 	ViewedAt bff.Timestamp     `json:"viewedAt"`
-	Format   DashboardFormat   `json:"format"`
+	Format   dashboardFormat   `json:"format"`
 	Roles    []backoffice.Role `json:"roles"`
 }
 
@@ -47,7 +47,9 @@ type Viewings struct {
 }
 
 // NewViewings returns Viewings.
-func NewViewings(j backoffice.Journal, n *backoffice.Envelopes) *Viewings { return &Viewings{j, n} }
+func NewViewings(j backoffice.Journal, n *backoffice.Envelopes) *Viewings {
+	return &Viewings{j, n}
+}
 
 // Reports says whether the viewing of a request is one of the share that is told.
 func (*Viewings) Reports(s backoffice.Subject, v *backoffice.Visit) bool {
@@ -61,4 +63,11 @@ func (w *Viewings) Report(ctx context.Context, f backoffice.Fact, v *backoffice.
 		return err
 	}
 	return w.journal.Record(ctx, nil, e)
+}
+
+// Taken records who has taken the blackout pack of a property along: names that leave for a
+// device are not let go without an entry.
+func (w *Viewings) Taken(ctx context.Context, v *backoffice.Visit, at time.Time) error {
+	did := v.Activity("blackout", "pack_taken", backoffice.Resource{Kind: "property", ID: v.Property.String()}, at)
+	return w.journal.Record(ctx, []backoffice.Activity{did})
 }

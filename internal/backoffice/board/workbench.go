@@ -169,10 +169,8 @@ func (b *Workbench) View(ctx context.Context, part backoffice.Part, at Place, ma
 		})
 	}
 	wg.Wait()
-	if err := failed[0]; errors.Is(err, context.DeadlineExceeded) {
-		return WorkbenchView{}, &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryLate, Err: err}
-	} else if err != nil {
-		return WorkbenchView{}, err
+	if failed[0] != nil {
+		return WorkbenchView{}, unread(failed[0])
 	}
 	v := WorkbenchView{View: part, PropertyID: at.Property, Day: at.Day, Counts: map[string]int{}, Items: []any{}, AsOf: bff.At(readings[0].AsOf), steps: may}
 	if Dated(part) || part == backoffice.PartToday {
@@ -200,6 +198,14 @@ func (b *Workbench) View(ctx context.Context, part backoffice.Part, at Place, ma
 		sortAgenda(v.Items)
 	}
 	return v, nil
+}
+
+// unread gives a reading that did not come in time its code.
+func unread(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &bff.Error{Code: bff.CodeUpstreamTimeout, RetryAfter: retryLate, Err: err}
+	}
+	return err
 }
 
 // add puts a reading into the view, and returns how many rows it has.

@@ -54,29 +54,9 @@ const (
 // is told nothing. With a proof that is only looked at nothing is opened: the visit is
 // nil where the caller would be admitted.
 func (a *Access) Enter(ctx context.Context, c backoffice.Caller, p Proof, o backoffice.Occasion, now time.Time) (*backoffice.Visit, error) {
-	st, err := a.sessions.Enter(ctx, c, p, now)
-	switch {
-	case err != nil:
-		return nil, backoffice.Away(err)
-	case c.TokenIssued.Before(st.Born):
-		return nil, bff.Errorf(bff.CodeTokenExpired, "sessions were lost since this access token was issued: refresh it")
-	case st.Replayed:
-		return nil, ErrReplayed()
-	case st.Tombstones.Refuse(c):
-		return nil, errRevoked()
-	case st.Suspended:
-		return nil, errSuspended()
-	}
-	member, err := a.members.FindMember(ctx, c.Tenant, c.Operator, st.Members)
-	switch {
-	case errors.Is(err, backoffice.ErrNoMember):
-		return nil, errRevoked()
-	case err != nil:
+	st, member, err := a.admit(ctx, c, p, now)
+	if err != nil || p.Look {
 		return nil, err
-	case member.Suspended:
-		return nil, errSuspended()
-	case p.Look:
-		return nil, nil //nolint:nilnil // as said
 	}
 	session, err := a.session(ctx, c, &st, now)
 	if err != nil {
@@ -86,6 +66,48 @@ func (a *Access) Enter(ctx context.Context, c backoffice.Caller, p Proof, o back
 		a.announce(ctx, session, member, o, now)
 	}
 	return &backoffice.Visit{Caller: c, Session: session, Member: member, Request: o, Sent: p.Issued}, nil
+}
+
+// Again is a visit with the rights of now. A request that does many things, one after the
+// other, does none with rights that were taken away meanwhile.
+func (a *Access) Again(ctx context.Context, v *backoffice.Visit, now time.Time) (*backoffice.Visit, error) {
+	st, member, err := a.admit(ctx, v.Caller, Proof{Look: true}, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Session == nil || st.Session.ID != v.Session.ID || st.ended():
+		return nil, errRevoked()
+	case !v.Property.IsZero() && !member.Scope.Covers(v.Property):
+		return nil, bff.Errorf(bff.CodePropertyScopeDenied, "this property is outside your scope")
+	}
+	again := *v
+	again.Member = member
+	return &again, nil
+}
+
+// admit finds what is known of a caller, and whether it may come in.
+func (a *Access) admit(ctx context.Context, c backoffice.Caller, p Proof, now time.Time) (Standing, *backoffice.Member, error) {
+	st, err := a.sessions.Enter(ctx, c, p, now)
+	switch {
+	case err != nil:
+		return st, nil, backoffice.Away(err)
+	case c.TokenIssued.Before(st.Born):
+		return st, nil, bff.Errorf(bff.CodeTokenExpired, "sessions were lost since this access token was issued: refresh it")
+	case st.Replayed:
+		return st, nil, ErrReplayed()
+	case st.Tombstones.Refuse(c):
+		return st, nil, errRevoked()
+	case st.Suspended:
+		return st, nil, errSuspended()
+	}
+	member, err := a.members.FindMember(ctx, c.Tenant, c.Operator, st.Members)
+	switch {
+	case errors.Is(err, backoffice.ErrNoMember):
+		err = errRevoked()
+	case err == nil && member.Suspended:
+		err = errSuspended()
+	}
+	return st, member, err
 }
 
 // Burn admits a caller without a token by its proof alone, which is used up unless it is

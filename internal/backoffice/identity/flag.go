@@ -21,8 +21,12 @@ type Flags struct{ switches Switches }
 // NewFlags returns Flags.
 func NewFlags(s Switches) *Flags { return &Flags{s} }
 
-// On reports whether a member has a feature.
+// On reports whether a member has a feature. One that a tenant has to want is off where
+// the tenant has not said so; the platform can only take it away.
 func (f *Flags) On(feature backoffice.Feature, m *backoffice.Member) bool {
+	if feature.OptIn() {
+		return m.Flags[string(feature)] && !f.OffForAll(feature)
+	}
 	if on, set := f.switches.Bools()[string(feature)]; set {
 		return on
 	}
@@ -40,10 +44,10 @@ func (f *Flags) OffForAll(feature backoffice.Feature) bool {
 func (f *Flags) Of(m *backoffice.Member) map[string]bool {
 	switched := f.switches.Bools()
 	all := make(map[string]bool, len(m.Flags)+len(switched)+2)
-	for _, feature := range backoffice.Features() {
-		all[string(feature)] = true
-	}
 	maps.Copy(all, m.Flags)
 	maps.Copy(all, switched)
+	for _, feature := range backoffice.Features() {
+		all[string(feature)] = f.On(feature, m)
+	}
 	return all
 }

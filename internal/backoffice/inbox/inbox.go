@@ -39,7 +39,7 @@ type Entry struct {
 
 // InboxMembers are the members of an item that this service says.
 func InboxMembers() []string {
-	return []string{"status", "inboxEntryId", "decision", "acknowledged", "acknowledgements"}
+	return []string{"status", "inboxEntryId", "decision", "acknowledged", "acknowledgements", "can"}
 }
 
 // Mirror is a copy of an inbox, the newest entry first.
@@ -129,6 +129,19 @@ func (i *Item) Marked() bool {
 		return true
 	}
 	return len(i.Marks) > 0
+}
+
+// Can are the steps that a visitor may take with the item of an inbox: the last word of
+// their routes. It is a hint, as in views, and never nil.
+func (i *Item) Can(of Inbox, v *backoffice.Visit, now time.Time) []string {
+	switch {
+	case of == Suggestions && i.Status == entryOpen && v.Member.HasAny(DecidingRoles(i.category())) && i.decidable(now) == nil:
+		return []string{"decide"}
+	case of == Alerts && i.Status != entryResolved &&
+		!slices.ContainsFunc(i.Marks, func(m Mark) bool { return m.Operator == v.Session.Operator }):
+		return []string{"acknowledge"}
+	}
+	return []string{}
 }
 
 // Page is a part of an inbox.

@@ -47,7 +47,7 @@ func eventsOf(e backoffice.Effect) []bff.Event {
 	return nil
 }
 
-func (b *inboxes) clerk(l *ledger, digested *int) *inbox.Actions {
+func (b *inboxes) actions(l *ledger, digested *int) *inbox.Actions {
 	l.EventsOf = eventsOf
 	return inbox.NewActions(inbox.ActionsConfig{
 		Mirrors: b, Finder: b, Mutations: l, Notices: l, News: backoffice.NewEnvelopes("test"),
@@ -109,7 +109,7 @@ func TestDecide(t *testing.T) {
 				behind: map[string]inbox.Entry{"sug_new": entry("sug_new", "upsell", "open")}, away: tc.away,
 			}
 			v, l, digests := visitor(backoffice.FrontDesk, tc.role), &tc.ledger, 0
-			answer, err := b.clerk(l, &digests).Decide(t.Context(), v, tc.ruling, backoffice.Once{Key: "key"}, began)
+			answer, err := b.actions(l, &digests).Decide(t.Context(), v, tc.ruling, backoffice.Once{Key: "key"}, began)
 			if backofficetest.CodeOf(err) != tc.want || digests != tc.digests {
 				t.Fatalf("%v, %d digests; want %q, %d", err, digests, tc.want, tc.digests)
 			}
@@ -162,7 +162,7 @@ func TestDecide(t *testing.T) {
 	}
 	// What could not be kept is told to no stream, and counted nowhere.
 	b, l, digests := &inboxes{mirror: []inbox.Entry{raw}}, &ledger{Kept: inbox.ErrAlreadyDecided()}, 0
-	_, err := b.clerk(l, &digests).Decide(t.Context(), visitor(), inbox.DecisionRequest{
+	_, err := b.actions(l, &digests).Decide(t.Context(), visitor(), inbox.DecisionRequest{
 		SuggestionID: raw.ID, Outcome: inbox.Accepted,
 	}, backoffice.Once{Key: "key"}, began)
 	if bff.CodeOf(err) != bff.CodeSuggestionAlreadyDecided || len(l.Notices) > 0 || digests > 0 {
@@ -193,7 +193,7 @@ func TestAcknowledge(t *testing.T) {
 			t.Parallel()
 			b := &inboxes{mirror: []inbox.Entry{alert}, behind: map[string]inbox.Entry{"alr_2": odd}}
 			v, l, digests := visitor(), &tc.ledger, 0
-			answer, err := b.clerk(l, &digests).Acknowledge(t.Context(), v, tc.alert, strings.Repeat("ü", 201), backoffice.Once{Key: "key"}, began)
+			answer, err := b.actions(l, &digests).Acknowledge(t.Context(), v, tc.alert, strings.Repeat("ü", 201), backoffice.Once{Key: "key"}, began)
 			if backofficetest.CodeOf(err) != tc.want {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
@@ -230,7 +230,7 @@ func TestAcknowledge(t *testing.T) {
 		})
 	}
 	b, l, digests := &inboxes{mirror: []inbox.Entry{alert}}, &ledger{Kept: errors.New("away")}, 0
-	if _, err := b.clerk(l, &digests).Acknowledge(t.Context(), visitor(), "alr_1", "", backoffice.Once{Key: "key"}, began); err == nil || len(l.Notices) > 0 {
+	if _, err := b.actions(l, &digests).Acknowledge(t.Context(), visitor(), "alr_1", "", backoffice.Once{Key: "key"}, began); err == nil || len(l.Notices) > 0 {
 		t.Errorf("%v, told %v", err, l.Notices)
 	}
 }

@@ -222,3 +222,27 @@ test('a page may say paths of its own origin', async (t) => {
   await client.call('session');
   assert.deepEqual([(await claims(seen[0])).htu, (await claims(seen[1])).htu], [`${url}/iam/api/v1/auth/sign-in`, `${url}${base}/session`]);
 });
+
+test('a client knows its own changes by the stream, unless their answer was lost', async (t) => {
+  let asked: string[] = [];
+  const w = await world(
+    t,
+    ({ headers }, path) => {
+      if (path === '/sse/stream') {
+        const events = asked.map((id, i) => `id: 1-${i}\nevent: dashboard\ndata: {"type":"dashboard.changed","at":"2026-11-17T11:10:08.345Z","causedBy":"req_${id}","data":{"parts":[]}}\n\n`);
+        return { status: 200, headers: { 'Content-Type': 'text/event-stream' }, body: `${events.join('')}event: superseded\ndata: {}\n\n` };
+      }
+      if (path.startsWith('/reservations/')) asked = [...asked, headers['x-request-id'] as string];
+      return path.endsWith('check-out') ? refusal('MELMASTOON.BFF.BACKOFFICE.UPSTREAM_TIMEOUT', 504) : undefined;
+    },
+    { retries: 0 },
+  );
+  await w.client.signIn({ username: 'parwana' });
+  await w.client.call('checkIn', { path: reservation });
+  await assert.rejects(w.client.call('checkOut', { path: reservation }));
+  const heard: (string | undefined)[] = [];
+  const stream = w.client.stream({ onEvent: (event) => void heard.push(event.causedBy), onGap: () => undefined, lastEventId: '1-0' });
+  assert.equal(await stream.follow(t.signal), 'superseded');
+  assert.match(asked.join(), /^[0-7][0-9A-HJKMNP-TV-Z]{25},[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
+  assert.deepEqual(heard, [`req_${asked[1]}`]);
+});

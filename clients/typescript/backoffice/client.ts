@@ -2,13 +2,25 @@ import { address, type Arguments, type Conditional, type LooseCall, type Method,
 import { ProblemError, parse } from '../core/errors.js';
 import { ulid } from '../core/keys.js';
 import { Transport, type Hooks, type Incoming, type Outgoing, type TransportOptions } from '../core/transport.js';
+import { Blackout, wipe, type BlackoutOptions, type Entry, type ReplayEntry, type Service, type Verdict } from './blackout.js';
 import { Device } from './device.js';
-import { once, routes, type Answer, type Call, type DashboardLine, type Operation, type Paged } from './routes.js';
-import { memoryStore, type SignIn, type Store } from './store.js';
+import { once, routes, type Answer, type Call, type DashboardLine, type Operation, type Paged, type Schemas } from './routes.js';
+import { outlived } from './shelf.js';
+import { memoryStore, SignedOut, type SignIn, type Store } from './store.js';
 import { StaffStream, type StreamOptions, type Unsigned } from './stream.js';
 
 /** How long before its end an access token is refreshed. */
 const renewAhead = 30_000;
+/** How many of its own changes a client remembers, to drop their echo. */
+const rememberedChanges = 1_000;
+
+const ndjson = 'application/x-ndjson';
+
+/** How a call is signed: bare, without a token; or by the sign-in of this operator and no other. */
+interface Signer {
+  readonly bare?: boolean;
+  readonly operatorId?: string;
+}
 
 export interface BackofficeOptions extends TransportOptions {
   /** Where iam is: `/api/v1/auth/sign-in` is below it. */
@@ -32,11 +44,14 @@ export interface Operator {
   readonly [more: string]: unknown;
 }
 
-/** No operator is signed in on this device, or not any more: show the sign-in. */
-export class SignedOut extends Error {
-  constructor(cause?: unknown) {
-    super('no operator is signed in', { cause });
-    this.name = 'SignedOut';
+/** There are entries that the service has not settled: send them, or sign out with `dropUnsent` once a person has said so. */
+export class Unsent extends Error {
+  readonly count: number;
+
+  constructor(count: number) {
+    super(`${count} entries are not settled`);
+    this.name = 'Unsent';
+    this.count = count;
   }
 }
 
@@ -54,6 +69,7 @@ export class BackofficeClient {
   readonly #transport: Transport;
   readonly #store: Store;
   readonly #nonces = new Map<string, string>(); // by origin
+  readonly #own = new Set<string>(); // ids of the latest changes that were answered or are under way
   #device: Promise<Device> | undefined;
   #signIn: SignIn | undefined;
 
@@ -90,8 +106,13 @@ export class BackofficeClient {
     await this.#renew(current.refreshToken);
   }
 
-  /** Closes the session and forgets its tokens. The device keeps its key. */
-  async signOut(): Promise<void> {
+  /** Closes the session and forgets its tokens and all that was kept for a time without a line. The device keeps its key. Throws `Unsent`, with nothing done. */
+  async signOut({ dropUnsent = false } = {}): Promise<void> {
+    const operatorId = await this.#operatorId();
+    if (operatorId !== undefined && this.#store.records !== undefined) {
+      const unsent = await wipe(this.#store.records, operatorId, dropUnsent);
+      if (unsent > 0 && !dropUnsent) throw new Unsent(unsent);
+    }
     try {
       await this.call('signOut');
     } catch (error) {
@@ -120,14 +141,52 @@ export class BackofficeClient {
    * To leave the loop ends the request. An answer that breaks off is thrown as a `ProblemError`; lines that came are good, and another call begins anew.
    */
   async *dashboardLines(...[call]: Arguments<Call<'dashboard'>>): AsyncGenerator<DashboardLine, void, undefined> {
-    const sent = this.#outgoing('dashboard', (call ?? {}) as LooseCall, { Accept: 'application/x-ndjson', 'If-None-Match': undefined });
-    for await (const text of this.#transport.lines(sent, this.#hooks(sent))) {
-      const line = parse(text) as DashboardLine | undefined;
+    const sent = this.#outgoing('dashboard', (call ?? {}) as LooseCall, { Accept: ndjson, 'If-None-Match': undefined });
+    yield* this.#lines<DashboardLine>(sent, this.#hooks(sent));
+  }
+
+  /** The desk of a property for the time without a line. Windows and properties share what the device keeps; an app has one for each property that it shows. */
+  blackout(options: BlackoutOptions): Blackout {
+    const { records } = this.#store;
+    if (records === undefined) throw new Error('the store keeps no records');
+    const service: Service = {
+      deviceId: () => this.deviceId(),
+      operatorId: () => this.#operatorId(),
+      session: () => this.#learn(),
+      pack: async (operatorId, propertyId, etag, signal) => {
+        // What a line is worth is found out by one attempt, not by several.
+        const call = { headers: { 'X-Property-Id': propertyId, 'If-None-Match': etag }, retries: 0, ...(signal === undefined ? {} : { signal }) };
+        const { data, headers } = await this.#exchange(this.#outgoing('blackoutPack', call), { operatorId });
+        return { etag: headers.get('ETag') ?? undefined, pack: data as Schemas['BlackoutPack'] | undefined };
+      },
+      replay: (...what) => this.#replay(...what),
+      live: async (operatorId, entry, attestationId) => {
+        const { key, about, propertyId, operation } = entry as Entry & { key: string };
+        const headers = { 'X-Property-Id': propertyId, 'X-Mfa-Attestation': attestationId };
+        const call = this.#outgoing(operation, { headers, idempotencyKey: key, ...(about?.body === undefined ? {} : { body: about.body }) });
+        return (await this.#exchange({ ...call, url: this.#transport.base + about?.path }, { operatorId })).data as Schemas['Moved'] | Schemas['Posted'];
+      },
+    };
+    return new Blackout(service, records, options);
+  }
+
+  async *#replay(operatorId: string, propertyId: string, entries: readonly ReplayEntry[], signal: AbortSignal | undefined): AsyncGenerator<Verdict, void, undefined> {
+    const call: LooseCall = { path: { deviceId: await this.deviceId() }, headers: { 'X-Property-Id': propertyId, Accept: ndjson }, body: { entries }, timeoutMs: 60_000 };
+    const sent = this.#outgoing('replay', signal === undefined ? call : { ...call, signal });
+    for await (const line of this.#lines<Schemas['ReplayLine']>(sent, this.#hooks(sent, { operatorId }))) {
+      if ('verdict' in line) yield line;
+    }
+  }
+
+  /** The lines of an answer, up to the one that says that it is whole. */
+  async *#lines<Line extends object>(sent: Outgoing, hooks: Hooks): AsyncGenerator<Line, void, undefined> {
+    for await (const text of this.#transport.lines(sent, hooks)) {
+      const line = parse(text) as Line | undefined;
       if (line === undefined) break;
       yield line;
       if ('end' in line) return;
     }
-    throw new ProblemError('NETWORK', 'the dashboard broke off');
+    throw new ProblemError('NETWORK', 'the answer broke off');
   }
 
   #outgoing(operation: Operation, given: LooseCall, added: Readonly<Record<string, string | undefined>> = {}): Outgoing {
@@ -137,7 +196,7 @@ export class BackofficeClient {
       ...(this.propertyId === undefined || this.propertyId === '*' ? {} : { 'X-Property-Id': this.propertyId }), ...given.headers, ...added,
     };
     if (key !== undefined) headers['X-Idempotency-Key'] = key;
-    const repeatable = method === 'GET' || key !== undefined || operation === 'heartbeat' || operation === 'signOut';
+    const repeatable = method === 'GET' || key !== undefined || ['heartbeat', 'signOut', 'replay'].includes(operation);
     return { ...given, method, url: this.#transport.base + address(template, given), headers, repeatable, ...(key === undefined ? {} : { idempotencyKey: key }) };
   }
 
@@ -154,10 +213,20 @@ export class BackofficeClient {
     }
   }
 
-  /** The stream of this device; `follow` begins it. */
+  /**
+   * The stream of this device; `follow` begins it. The echo of a change that this client made is dropped, even when it is faster than the answer; that of
+   * a change whose answer was lost is not.
+   */
   stream(options: Omit<StreamOptions, 'baseUrl' | 'authorize' | 'fetch'>): StaffStream {
-    const wired: StreamOptions = { ...options, baseUrl: this.#transport.base, authorize: (request) => this.#authorize(request) };
+    const own = (requestId: string): boolean => this.#own.has(requestId) || (options.own?.(requestId) ?? false);
+    const wired: StreamOptions = { ...options, own, baseUrl: this.#transport.base, authorize: (request) => this.#authorize(request) };
     return new StaffStream(this.#options.fetch === undefined ? wired : { ...wired, fetch: this.#options.fetch });
+  }
+
+  /** The headers that a request needs which this client does not send itself: those of the operator, the device and its proof, good for one attempt. */
+  async headersFor(method: Method, url: string): Promise<Record<string, string>> {
+    const property = this.propertyId === undefined || this.propertyId === '*' ? {} : { 'X-Property-Id': this.propertyId };
+    return { ...property, ...(await this.#signed(method, url, this.#nonces.get(new URL(url).origin), (await this.#fresh()).accessToken)) };
   }
 
   async #authorize({ method, url, nonce, refresh }: Unsigned): Promise<Record<string, string>> {
@@ -165,21 +234,27 @@ export class BackofficeClient {
     return this.#signed(method, url, nonce, (await this.#fresh()).accessToken);
   }
 
-  #exchange(call: Outgoing, { bare = false } = {}): Promise<Incoming> {
-    return this.#transport.send(call, this.#hooks(call, bare));
+  #exchange(call: Outgoing, as: Signer = {}): Promise<Incoming> {
+    return this.#transport.send(call, this.#hooks(call, as));
   }
 
   /** Gives a call fresh proofs. A wrong clock is mended with the server's nonce and an ended token refreshed, once each. */
-  #hooks(call: Outgoing, bare = false): Hooks {
+  #hooks(call: Outgoing, { bare = false, operatorId }: Signer = {}): Hooks {
     const { origin } = new URL(call.url);
     let skewed = false;
     let replayed = false;
     let renewed = false;
     let used: SignIn | undefined;
+    let requestId: string | undefined;
     return {
       sign: async () => {
+        if (operatorId !== undefined) this.#signIn = undefined; // another window may have signed another operator in
         used = bare ? undefined : await this.#fresh();
-        return this.#signed(call.method, call.url, this.#nonces.get(origin), used?.accessToken);
+        if (operatorId !== undefined && used?.operatorId !== operatorId) throw new SignedOut();
+        const signed = await this.#signed(call.method, call.url, this.#nonces.get(origin), used?.accessToken);
+        if (bare || call.method === 'GET') return signed;
+        requestId = this.#remember(ulid());
+        return { ...signed, 'X-Request-Id': requestId };
       },
       heard: (headers) => {
         const offered = headers.get('DPoP-Nonce');
@@ -187,6 +262,8 @@ export class BackofficeClient {
         if (offered !== null && this.#nonces.has(origin)) this.#nonces.set(origin, offered);
       },
       mend: async (error) => {
+        // What a change without an answer did is news to this app as well.
+        if (requestId !== undefined && (error.status === 0 || error.status >= 500)) this.#own.delete(requestId);
         if (error.status !== 401) return undefined;
         const code: string = error.code;
         const offered = error.headers?.get('DPoP-Nonce');
@@ -208,6 +285,13 @@ export class BackofficeClient {
         return undefined;
       },
     };
+  }
+
+  #remember(requestId: string): string {
+    this.#own.add(requestId);
+    const [oldest] = this.#own;
+    if (this.#own.size > rememberedChanges && oldest !== undefined) this.#own.delete(oldest);
+    return requestId;
   }
 
   async #signed(method: Method, url: string, nonce: string | undefined, token: string | undefined): Promise<Record<string, string>> {
@@ -232,6 +316,29 @@ export class BackofficeClient {
     return this.#signIn;
   }
 
+  /** Who is signed in, by what the service has said. */
+  async #operatorId(): Promise<string | undefined> {
+    return (await this.#store.load())?.signIn?.operatorId;
+  }
+
+  /** Asks who is signed in, and keeps it with the sign-in. */
+  async #learn(): Promise<Schemas['Session']> {
+    for (;;) {
+      const { refreshToken } = await this.#fresh();
+      const { data } = await this.call('session', { retries: 0 });
+      const same = await this.#store.exclusive(async () => {
+        const saved = await this.#store.load();
+        this.#signIn = saved?.signIn;
+        if (saved?.signIn === undefined) throw new SignedOut();
+        if (saved.signIn.refreshToken !== refreshToken) return false; // what was said may be of the operator before
+        this.#signIn = { ...saved.signIn, operatorId: data.operatorId };
+        await this.#store.save({ ...saved, signIn: this.#signIn });
+        return true;
+      });
+      if (same) return data;
+    }
+  }
+
   /** Tokens that are good for a while. */
   async #fresh(): Promise<SignIn> {
     const current = await this.#current();
@@ -254,7 +361,7 @@ export class BackofficeClient {
         method: 'POST', url: `${this.#transport.base}/auth/refresh`, headers: { 'X-Idempotency-Key': retryKey }, body: { refreshToken: spent }, repeatable: true,
       };
       try {
-        return (await this.#adopt(tokensOf(await this.#exchange(call, { bare: true })))) as SignIn;
+        return (await this.#adopt(tokensOf(await this.#exchange(call, { bare: true })), before.operatorId)) as SignIn;
       } catch (error) {
         if (!(error instanceof ProblemError && error.status === 401) || error.code.endsWith('.DPOP_INVALID')) throw error;
         await this.#adopt(undefined);
@@ -264,13 +371,17 @@ export class BackofficeClient {
   }
 
   /** Keeps new tokens before they are used; undefined forgets them. Runs within the store's exclusive work. */
-  async #adopt(tokens: Tokens | undefined): Promise<SignIn | undefined> {
+  async #adopt(tokens: Tokens | undefined, operatorId?: string): Promise<SignIn | undefined> {
     const saved = await this.#store.load();
     if (saved === undefined) throw new Error('the store has lost the device');
     const { id, keys } = saved;
-    const signIn = tokens && { accessToken: tokens.accessToken, refreshToken: tokens.refreshToken, expires: Date.now() + tokens.expiresIn * 1_000 };
+    const signIn = tokens && {
+      accessToken: tokens.accessToken, refreshToken: tokens.refreshToken, expires: Date.now() + tokens.expiresIn * 1_000, ...(operatorId === undefined ? {} : { operatorId }),
+    };
     await this.#store.save(signIn === undefined ? { id, keys } : { id, keys, signIn });
     this.#signIn = signIn;
+    // Packs name guests. Should this fail, the next look at them does it.
+    if (operatorId === undefined) await this.#store.records?.change((have) => outlived(have, 0, undefined)).catch(() => undefined);
     return signIn;
   }
 }

@@ -49,7 +49,8 @@ export class Device {
   }
 }
 
-function subtle(): SubtleCrypto {
+/** @internal */
+export function subtle(): SubtleCrypto {
   if (globalThis.crypto?.subtle === undefined) throw new Error('no WebCrypto: pages need https or localhost');
   return crypto.subtle;
 }

@@ -1,7 +1,10 @@
 export * from '../core/index.js';
-export { BackofficeClient, SignedOut, type BackofficeOptions, type Operator } from './client.js';
+export { Blackout, type BlackoutOptions, type BlackoutState, type Entry, type Offline, type Pack, type Pressed, type Verdict } from './blackout.js';
+export { BackofficeClient, Unsent, type BackofficeOptions, type Operator } from './client.js';
 export { Device, type Proof } from './device.js';
 export { Parser, type Message } from './parser.js';
 export type { Answer, Call, DashboardLine, Operation, Paged, Schemas } from './routes.js';
-export { indexedDbStore, memoryStore, type Saved, type SignIn, type Store } from './store.js';
-export { channels, StaffStream, StreamRefused, type Channel, type StreamEvent, type StreamOptions, type Unsigned } from './stream.js';
+export { indexedDbRecords, memoryRecords, type Changes, type Records } from './records.js';
+export { NotKept } from './shelf.js';
+export { indexedDbStore, memoryStore, SignedOut, type Saved, type SignIn, type Store } from './store.js';
+export { channels, StaffStream, StreamRefused, type Channel, type StreamEvent, type StreamOptions, type StreamState, type Unsigned } from './stream.js';

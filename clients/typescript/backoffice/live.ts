@@ -6,7 +6,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 
-import { BackofficeClient, channels, type StreamEvent } from './index.js';
+import { BackofficeClient, channels, memoryStore, type Blackout, type Entry, type StreamEvent } from './index.js';
 
 const platform = setting('MELMASTOON_BACKOFFICE_URL');
 const sim = setting('MELMASTOON_SIM_URL');
@@ -110,4 +110,121 @@ test('the dashboard comes line by line, and says the same as the document', { ti
   assert.deepEqual(kinds, ['shell', 'end']);
   const { data } = await desk.call('dashboard');
   assert.deepEqual([...widgets].sort(), data?.widgets.map((w) => w.widgetId).sort());
+});
+
+/** How often the simulated platform carried a path out. */
+async function executions(path: string): Promise<number> {
+  return ((await (await fetch(`${sim}/_sim/executions?path=${encodeURIComponent(path)}`)).json()) as { executions: number }).executions;
+}
+
+/** Numbers that follow from a seed. */
+function chanceOf(seed: number): (below: number) => number {
+  return (below) => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return Math.floor((seed / 0x80000000) * below);
+  };
+}
+
+/** A line that is cut before a request leaves, after its answer was made, or in the middle of it. */
+function frail(chance: (below: number) => number, line: { up: boolean }): typeof fetch {
+  return async (input, init) => {
+    const cut = (): never => {
+      throw new TypeError('the line is cut');
+    };
+    if (!line.up || (String(input).includes('/replay') && chance(5) === 0)) cut();
+    const answer = await fetch(input, init);
+    if (!String(input).includes('/replay') || chance(2) === 0) return answer;
+    const whole = new Uint8Array(await answer.arrayBuffer());
+    if (chance(3) === 0) cut();
+    return new Response(whole.slice(0, chance(whole.length + 1)), { status: answer.status, headers: answer.headers });
+  };
+}
+
+/**
+ * One day: two windows of one computer, at the service itself, with a line that is cut at every turn and windows that are killed. Each entry gets one last word, and
+ * what the platform did is what the words say.
+ */
+async function drill(seed: number, property: string): Promise<number> {
+  const chance = chanceOf(seed);
+  const line = { up: true };
+  const store = memoryStore();
+  const client = (): BackofficeClient =>
+    new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux', store, fetch: frail(chance, line), timeoutMs: 60_000, retries: 0 });
+  await client().signIn({ username: 'parwana' });
+  const open = (): Blackout => client().blackout({ propertyId: property });
+  let windows = [open(), open()];
+  await windows[0]?.refresh();
+  const { pack } = windows[0]?.state ?? {};
+  assert.ok(pack, 'there is no pack');
+  const folios = pack.inHouse.flatMap(({ folioId }) => folioId ?? []).slice(0, 3);
+  const stays = pack.arrivals.filter((stay) => stay.can.includes('check-in')).slice(0, 4);
+  assert.ok(folios.length > 0 && stays.length > 0);
+  const paths = [...folios.map((id) => `/folios/${id}/charges`), ...stays.map(({ reservationId: id }) => `/reservations/${id}/check-in`)];
+  const before = new Map(await Promise.all(paths.map(async (path) => [path, await executedAt(path)] as const)));
+  const pressed = new Set<string>();
+  const told = new Map<string, Entry>();
+  const watch = (): void => {
+    for (const entry of windows.flatMap((one) => one.state.entries).filter((one) => one.state === 'settled')) {
+      assert.equal(told.get(entry.id)?.verdict?.verdict ?? entry.verdict?.verdict, entry.verdict?.verdict, `seed ${seed}: a second verdict`);
+      told.set(entry.id, entry);
+    }
+  };
+  for (let i = 0; i < 16; i++) {
+    const desk = windows[chance(2)] as Blackout;
+    switch (chance(6)) {
+      case 0:
+        line.up = !line.up;
+        break;
+      case 1: // killed, and begun anew with what is on the disk
+        for (const one of windows) one.close();
+        windows = [open(), open()];
+        await Promise.all(windows.map((one) => one.read()));
+        break;
+      case 2:
+        await Promise.all(windows.map((one) => one.send()));
+        break;
+      default: {
+        const body = { amount: { minor: String(100 + i), currency: 'AFN' as const } };
+        const folioId = folios[chance(folios.length)] as string;
+        const reservationId = (stays[chance(stays.length)] as (typeof stays)[0]).reservationId;
+        const entry = chance(3) > 0 ? await desk.press('charge', { path: { folioId }, body }) : await desk.press('checkIn', { path: { reservationId } });
+        pressed.add(entry.id);
+      }
+    }
+    watch();
+  }
+  line.up = true;
+  const [last] = windows as [Blackout];
+  for (let turn = 0; turn < 40 && (await last.read()).unsent > 0; turn++) {
+    await last.send();
+    if (last.state.unsent > 0) await new Promise((resolve) => setTimeout(resolve, 500)); // what the service says to wait before it is asked again
+  }
+  watch();
+  assert.equal(told.size, pressed.size, `seed ${seed}: ${pressed.size - told.size} of ${pressed.size} without a last word`);
+  for (const path of paths) {
+    const done = [...told.values()].filter((one) => one.about?.path === path && one.verdict?.verdict === 'done').length;
+    assert.equal((await executedAt(path)) - (before.get(path) ?? 0), done, `seed ${seed}: ${path}`);
+  }
+  await client().signOut();
+  return pressed.size;
+}
+
+/** How often a path of ours was carried out: billing names folios by the UUIDs of the same bits. */
+const executedAt = (path: string): Promise<number> => {
+  const uuid = (ulid: string): string => {
+    const bits = [...ulid].reduce((all, letter) => all * 32n + BigInt('0123456789ABCDEFGHJKMNPQRSTVWXYZ'.indexOf(letter)), 0n);
+    return bits.toString(16).padStart(32, '0').replace(/(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  };
+  if (path.startsWith('/reservations')) return executions(`/reservation/api/v1${path}`);
+  return executions(`/billing/api/v1${path.replace(/fol_(\w{26})/, (_, ulid: string) => uuid(ulid))}`);
+};
+
+test('a desk whose line is cut at every turn: none lost, none twice, one verdict each', { timeout: 600_000 }, async () => {
+  const desk = new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux' });
+  await desk.signIn({ username: 'parwana' });
+  const property = (await desk.call('session')).data.propertyScope[0] as string;
+  const { DRILL_SEED: one, DRILLS = '5' } = process.env;
+  let entries = 0;
+  for (let seed = Number(one ?? 1); seed <= Number(one ?? DRILLS); seed++) entries += await drill(seed, property);
+  assert.ok(entries > 0);
 });

@@ -1,3 +1,5 @@
+import { Database, indexedDbRecords, locked, memoryRecords, queue, type Records } from './records.js';
+
 /** A sign-in as a device keeps it. */
 export interface SignIn {
   readonly accessToken: string;
@@ -6,6 +8,8 @@ export interface SignIn {
   readonly expires: number;
   /** Names the refresh that is under way: after a lost answer or a crash it is sent again with the same name. */
   readonly retryKey?: string;
+  /** Who signed in, once the service has said it. */
+  readonly operatorId?: string;
 }
 
 /** What a device keeps. `keys` is a WebCrypto key pair that cannot be exported; only a structured clone can hold it. */
@@ -15,12 +19,22 @@ export interface Saved {
   readonly signIn?: SignIn;
 }
 
+/** No operator is signed in on this device, or not any more: show the sign-in. */
+export class SignedOut extends Error {
+  constructor(cause?: unknown) {
+    super('no operator is signed in', { cause });
+    this.name = 'SignedOut';
+  }
+}
+
 /** Where a device keeps its key and its tokens. */
 export interface Store {
   load(): Promise<Saved | undefined>;
   save(saved: Saved): Promise<void>;
   /** Runs work while no other window of the app does so: a refresh token that is used twice ends the sign-in. */
   exclusive<T>(work: () => Promise<T>): Promise<T>;
+  /** What the desk needs when the line is cut. A store without records has no blackout desk. */
+  readonly records?: Records;
 }
 
 /** Keeps a device as long as the process lives: for tests, and for Node, which cannot keep a key that it cannot export. */
@@ -30,55 +44,21 @@ export function memoryStore(): Store {
     load: () => Promise.resolve(kept),
     save: (saved) => Promise.resolve(void (kept = saved)),
     exclusive: queue(),
+    records: memoryRecords(),
   };
 }
 
 /** Keeps a device in the browser's IndexedDB, for all windows of an origin. */
 export function indexedDbStore(name = 'melmastoon-desk'): Store {
-  const inThisWindow = queue();
+  const database = new Database(name, 'desk');
   return {
-    load: () => request(name, 'readonly', (desk) => desk.get('device') as IDBRequest<Saved | undefined>),
-    save: async (saved) => void (await request(name, 'readwrite', (desk) => desk.put(saved, 'device'))),
-    exclusive: (work) =>
-      inThisWindow(async () => {
-        // What the callback returns is what the lock's promise gives; the types say otherwise in some releases.
-        if (navigator.locks !== undefined) return (await navigator.locks.request(name, work)) as Awaited<ReturnType<typeof work>>;
-        return work();
+    load: () =>
+      database.use('readonly', (desk, done) => {
+        const asked = desk.get('device') as IDBRequest<Saved | undefined>;
+        asked.onsuccess = () => done(asked.result);
       }),
+    save: (saved) => database.use('readwrite', (desk) => void desk.put(saved, 'device')),
+    exclusive: locked(name),
+    records: indexedDbRecords(`${name}-blackout`),
   };
-}
-
-/** Runs one piece of work after the other. */
-function queue(): Store['exclusive'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work, work);
-    last = next.catch(() => undefined);
-    return next;
-  };
-}
-
-async function request<T>(name: string, mode: IDBTransactionMode, ask: (desk: IDBObjectStore) => IDBRequest<T>): Promise<T> {
-  const opening = indexedDB.open(name, 1);
-  opening.onupgradeneeded = () => void opening.result.createObjectStore('desk');
-  const db = await result(opening);
-  try {
-    const transaction = db.transaction('desk', mode);
-    const done = new Promise<void>((resolve, reject) => {
-      transaction.oncomplete = () => resolve();
-      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? new Error('IndexedDB: the transaction failed'));
-    });
-    const answer = await result(ask(transaction.objectStore('desk')));
-    await done; // what was written is on disk
-    return answer;
-  } finally {
-    db.close();
-  }
-}
-
-function result<T>(asked: IDBRequest<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    asked.onsuccess = () => resolve(asked.result);
-    asked.onerror = () => reject(asked.error ?? new Error('IndexedDB: the request failed'));
-  });
 }

@@ -124,6 +124,17 @@ test("the app's own echo is dropped", async (t) => {
   assert.deepEqual(w.events.map((e) => e.id), ['1-2']);
 });
 
+test('the app is told how its stream stands', async (t) => {
+  const states: string[] = [];
+  const w = await serve(
+    t,
+    refuse(503, { 'Retry-After': '7' }, 'X'),
+    stream('id: 1-5\nevent: ready\ndata: {}\n\n', 'id: 1-5\nevent: ping\ndata: {}\n\n', 'retry: 20\nevent: reauth\ndata: {}\n\n'),
+  );
+  await w.follow({ lastEventId: '1-4', onState: (state) => void states.push(state.phase === 'waiting' ? `waiting ${state.retryInMs}` : state.phase) });
+  assert.deepEqual(states, ['connecting', 'waiting 7000', 'connecting', 'catching-up', 'live', 'live', 'proving', 'waiting 20', 'connecting', 'catching-up']);
+});
+
 test('a fresh proof is sent when the server asks for it', async (t) => {
   const w = await serve(t, (request, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });

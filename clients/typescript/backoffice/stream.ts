@@ -23,6 +23,14 @@ export interface Unsigned {
   readonly refresh: boolean;
 }
 
+/**
+ * How a stream stands: it connects; it is told what was missed; it is live, said anew with each ping; the device proves itself anew; or it waits
+ * before it is tried again.
+ */
+export type StreamState =
+  | { readonly phase: 'connecting' | 'catching-up' | 'live' | 'proving' }
+  | { readonly phase: 'waiting'; readonly retryInMs: number };
+
 export interface StreamOptions {
   /** Where the API begins, such as `https://staff.melmastoon.ghasi.io/bff/backoffice/v1`. */
   readonly baseUrl: string;
@@ -31,6 +39,10 @@ export interface StreamOptions {
   readonly onEvent: (event: StreamEvent) => void;
   /** What was missed on these channels is not known: fetch them again. */
   readonly onGap: (channels: readonly Channel[]) => void;
+  /** Told how the stream stands whenever that changes: what a page shows is as fresh as its stream. */
+  readonly onState?: (state: StreamState) => void;
+  /** Tells the app's own requests: their echo is dropped, as that of requests named by `sent`. */
+  readonly own?: (requestId: string) => boolean;
   /** Called before each wait while there is no stream: fetch inboxes with their ETags. */
   readonly poll?: () => Promise<void>;
   /** The `id` that was read last, in an earlier life of the app. */
@@ -92,11 +104,16 @@ export class StaffStream {
     }
   }
 
+  #own(requestId: string): boolean {
+    return this.#sent.has(requestId) || (this.#options.own?.(requestId) ?? false);
+  }
+
   /** Follows until the signal ends, or a newer stream of the device takes over. Throws `StreamRefused`. */
   async follow(signal: AbortSignal): Promise<'aborted' | 'superseded'> {
     const sleep = this.#options.sleep ?? pause;
     for (let failures = 0; !signal.aborted; ) {
       let wait: number | undefined;
+      this.#state({ phase: 'connecting' });
       try {
         const end = await this.#once(signal);
         if (end === 'superseded') return end;
@@ -108,9 +125,15 @@ export class StaffStream {
       }
       if (signal.aborted) break;
       if (failures > 0 || wait !== undefined) await this.#poll();
-      await sleep(wait ?? Math.min(this.#retry * 2 ** Math.min(failures, 5), longestRetry), signal);
+      const retryInMs = wait ?? Math.min(this.#retry * 2 ** Math.min(failures, 5), longestRetry);
+      this.#state({ phase: 'waiting', retryInMs });
+      await sleep(retryInMs, signal);
     }
     return 'aborted';
+  }
+
+  #state(state: StreamState): void {
+    this.#options.onState?.(state);
   }
 
   async #poll(): Promise<void> {
@@ -165,6 +188,7 @@ export class StaffStream {
   }
 
   async #read(body: ReadableStream<Uint8Array>, connection: AbortController): Promise<'superseded' | undefined> {
+    this.#state({ phase: 'catching-up' });
     const parser = new Parser();
     const decoder = new TextDecoder();
     const silence = this.#options.silence ?? 60_000;
@@ -191,8 +215,10 @@ export class StaffStream {
     switch (message.event) {
       case 'ready':
         if (before === undefined) this.#options.onGap(channels);
+        this.#state({ phase: 'live' });
         return;
       case 'ping':
+        this.#state({ phase: 'live' });
         this.#compare(before, (parse(message.data) as { heads?: Record<string, string> } | undefined)?.heads);
         return;
       case 'gap':
@@ -200,14 +226,17 @@ export class StaffStream {
         return;
       case 'reauth':
         // Without it the stream ends cleanly and is resumed with a fresh token.
-        this.#send('POST', '/sse/reauth', true, signal).then((r) => r.body?.cancel(), () => undefined);
+        this.#state({ phase: 'proving' });
+        void this.#send('POST', '/sse/reauth', true, signal)
+          .then((r) => r.body?.cancel(), () => undefined)
+          .then(() => signal.aborted || this.#state({ phase: 'live' }));
         return;
     }
     if (!(channels as readonly string[]).includes(message.event)) return;
     const event = parse(message.data) as components['schemas']['StreamEvent'] | undefined;
     if (event === undefined) {
       this.#options.onGap([message.event as Channel]);
-    } else if (event.causedBy === undefined || !this.#sent.has(bare(event.causedBy))) {
+    } else if (event.causedBy === undefined || !this.#own(bare(event.causedBy))) {
       this.#options.onEvent({ ...event, id: message.id, channel: message.event as Channel });
     }
   }

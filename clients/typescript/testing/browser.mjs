@@ -71,20 +71,21 @@ function driver(to, from, ended) {
       if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
       return result.value;
     };
-    /** Waits until an expression is true of the page, over reloads and navigations, and returns its value. */
-    const until = async (expression) => {
-      for (;;) {
+    /** Waits until an expression is true of the page, over reloads and navigations, and returns its value. What never comes true is named in the error. */
+    const until = async (expression, patience = 90_000) => {
+      for (const end = Date.now() + patience; Date.now() < end; ) {
         // A page that is left in the middle of it has no answer.
         const found = await value(`(() => { try { return ${expression} } catch { return undefined } })()`).catch(() => undefined);
         if (found) return found;
         await Promise.race([ended, new Promise((again) => setTimeout(again, 50))]);
       }
+      throw new Error(`it never became true: ${expression}, of ${await value(`location.href + '\\n' + document.body.innerText.slice(0, 2000)`)}`);
     };
     const picture = async (width, height) => {
       await tell('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
       return Buffer.from((await tell('Page.captureScreenshot', { format: 'png' })).data, 'base64');
     };
-    return { value, until, picture, go: (url) => tell('Page.navigate', { url }) };
+    return { tell, value, until, picture, go: (url) => tell('Page.navigate', { url }) };
   };
   return { open, errors };
 }

@@ -12,10 +12,10 @@ import (
 // budgets are the most lines of Go that each wing may have (decisions/0017). They are
 // lowered when a wing has shrunk, and raised by a decision alone.
 var budgets = map[string]int{
-	"product":                    43_700, // both services, the language, the hand-off
-	"machinery":                  29_700, // the other packages of internal/
-	"one machine and test tools": 19_900,
-	"tests":                      84_200,
+	"product":                    45_050, // both services, the language, the hand-off
+	"machinery":                  29_900, // the other packages of internal/
+	"one machine and test tools": 23_610,
+	"tests":                      86_000,
 }
 
 // wing is the part of the house that a file belongs to; empty = none that has a budget.

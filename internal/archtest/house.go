@@ -182,7 +182,7 @@ func House() Rule {
 				Name:     "melmastoon command",
 				Packages: []string{"cmd/melmastoon"},
 				Imports: []string{
-					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "examples", "probe",
+					"language", "handoff", "machinery", "contracts", "migrations", "local", "desk", "examples", "probe", "deploy",
 					"consumer domain", "consumer adapters", "consumer root",
 					"backoffice domain", "backoffice adapters", "backoffice root",
 				},

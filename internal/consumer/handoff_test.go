@@ -21,6 +21,11 @@ import (
 
 func deskOn(t *testing.T, p *platform) *booking.HandoffDesk {
 	t.Helper()
+	return booking.NewHandoffDesk(deskConfig(t, p))
+}
+
+func deskConfig(t *testing.T, p *platform) booking.HandoffDeskConfig {
+	t.Helper()
 	keys, err := handoff.NewKeySet("k1", []byte(strings.Repeat("s", 32)), midday)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +34,7 @@ func deskOn(t *testing.T, p *platform) *booking.HandoffDesk {
 	if p.Captured == nil {
 		p.Captured = func() time.Time { return midday }
 	}
-	return &booking.HandoffDesk{
+	return booking.HandoffDeskConfig{
 		Search: p, Tenants: p, Prices: p, Keys: handoff.NewKeyring(keys), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 	}
 }
@@ -140,13 +145,13 @@ func TestMintTellsOneStory(t *testing.T) {
 	t.Parallel()
 	s, v := someGuest(true), &consumer.Visit{Fingerprint: consumer.Hash{1}, Address: address{2}, Referer: "https://example.com/"}
 	s.Campaign = &consumer.Campaign{Source: "radio"}
-	d, req := deskOn(t, nil), stayRequest()
-	h, minted, event, err := d.Mint(t.Context(), req, s, v, midday)
+	cfg, req := deskConfig(t, nil), stayRequest()
+	h, minted, event, err := booking.NewHandoffDesk(cfg).Mint(t.Context(), req, s, v, midday)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, token, _ := strings.Cut(minted.URL, "?h=")
-	signed, err := handoff.Verify(d.Keys, token, midday)
+	signed, err := handoff.Verify(cfg.Keys, token, midday)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +232,11 @@ func (slowPricer) Preview(ctx context.Context, _ hotel.PriceRequest) (hotel.Prev
 func TestReceiptDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, req := deskOn(t, nil), stayRequest()
-		d.Prices = slowPricer{}
+		cfg, req := deskConfig(t, nil), stayRequest()
+		cfg.Prices = slowPricer{}
 		req.Shown = &booking.Price{Minor: "1", Currency: bff.AFN}
 		began := time.Now() // the bubble's
-		_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
+		_, minted, _, err := booking.NewHandoffDesk(cfg).Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 		if err != nil || minted.PriceCheck != booking.PriceUnchecked {
 			t.Errorf("%s, %v", minted.PriceCheck, err)
 		}
@@ -271,12 +276,12 @@ func TestReceiptFromSnapshot(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d, req := deskOn(t, nil), stayRequest()
-				d.Prices = slowPricer{}
-				d.Snapshots = []booking.Snapshots{keptRate(hotel.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
+				cfg, req := deskConfig(t, nil), stayRequest()
+				cfg.Prices = slowPricer{}
+				cfg.Snapshots = []booking.Snapshots{keptRate(hotel.NewRateSnapshot(tt.kept, tt.kept, "tenant", midday.Add(-tt.age)))}
 				req.Shown = &booking.Price{Minor: price.MinorString(), Currency: price.Currency, CapturedAt: bff.At(midday.Add(-tt.shown))}
 				began := time.Now() // the bubble's
-				_, minted, _, err := d.Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
+				_, minted, _, err := booking.NewHandoffDesk(cfg).Mint(t.Context(), req, someGuest(true), &consumer.Visit{}, midday)
 				if err != nil {
 					t.Fatal(err)
 				}

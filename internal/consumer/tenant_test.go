@@ -13,6 +13,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/consumer"
+	"melmastoon.ghasi.io/bff/internal/consumer/booking"
 	"melmastoon.ghasi.io/bff/internal/consumer/consumertest"
 )
 
@@ -166,8 +167,9 @@ func TestHandoffTellsOfASuspension(t *testing.T) {
 	t.Parallel()
 	p := &platform{Suspended: map[int]bool{7: true}}
 	r := new(record)
-	desk := deskOn(t, p)
-	desk.Tenants = readerOn(r, p, 0)
+	cfg := deskConfig(t, p)
+	cfg.Tenants = readerOn(r, p, 0)
+	desk := booking.NewHandoffDesk(cfg)
 	for range 3 {
 		if _, _, _, err := desk.Mint(t.Context(), stayRequest(), someGuest(true), &consumer.Visit{}, midday); bff.CodeOf(err) != bff.CodeTenantSuspended {
 			t.Fatalf("got %v", err)

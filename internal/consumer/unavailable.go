@@ -14,7 +14,7 @@ const retryUpstream = 4 * time.Second
 
 // Unavailable codes an upstream failure that leaves nothing to answer with.
 func Unavailable(err error) error {
-	if _, coded := errors.AsType[*bff.Error](err); coded || errors.Is(err, context.Canceled) {
+	if _, coded := errors.AsType[*bff.Error](err); err == nil || coded || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if r := bff.ReasonOf(err); r == bff.ReasonBudget {

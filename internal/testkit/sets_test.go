@@ -34,19 +34,22 @@ func TestClosedSets(t *testing.T) {
 		"openapi #/components/schemas/Suggestions/properties/suggestions/items/properties/kind/enum":               "search-aggregation's words",
 		"staff openapi #/components/schemas/Problem/properties/error/properties/errors/items/properties/code/enum": "two sets: codes of fields, and reasons of dpop",
 		"staff openapi #/components/schemas/KnownMutation/properties/outcome/enum":                                 "outcomes of activities, and that there was none",
+		"staff openapi #/components/schemas/Alert/properties/can/items/enum":                                       "the one step, which contract tests meet",
+		"staff openapi #/components/schemas/Suggestion/properties/can/items/enum":                                  "the one step, which contract tests meet",
 	}
 	parts := map[string]string{
-		"openapi #/components/headers/Brownout/schema/enum":                                       "no brownout is not announced",
-		"openapi #/components/schemas/MapRequest/allOf/1/properties/geo/properties/mode/enum":     "a map has no regions",
-		"staff openapi #/components/headers/XCache/schema/enum":                                   "no answer bypasses the cache",
-		"staff openapi #/components/schemas/LockAnswer/properties/state/enum":                     "an unknown or refused action is an error",
-		"staff openapi #/components/schemas/Stay/properties/can/items/enum":                       "the steps of a stay",
-		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/outcome/enum": "it is told when it has an outcome",
-		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/state/enum":   "it is told when it has a final state",
-		"bff-consumer/bot-suspected/v1.json #/properties/payload/properties/verdict/enum":         "a person is not suspected",
-		"bff-consumer/currency-changed/v1.json #/properties/payload/properties/trigger":           "no browser states a currency",
-		"bff-consumer/locale-changed/v1.json #/properties/payload/properties/trigger":             "no tenant states a language",
-		"bff-consumer/session-started/v1.json #/properties/payload/properties/userAgentClass":     "all bots are one class",
+		"openapi #/components/headers/Brownout/schema/enum":                                             "no brownout is not announced",
+		"openapi #/components/schemas/MapRequest/allOf/1/properties/geo/properties/mode/enum":           "a map has no regions",
+		"staff openapi #/components/headers/XCache/schema/enum":                                         "no answer bypasses the cache",
+		"staff openapi #/components/schemas/LockAnswer/properties/state/enum":                           "an unknown or refused action is an error",
+		"staff openapi #/components/schemas/BlackoutPack/properties/keysDue/items/properties/step/enum": "keys are made and taken back",
+		"staff openapi #/components/schemas/Stay/properties/can/items/enum":                             "the steps of a stay",
+		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/outcome/enum":       "it is told when it has an outcome",
+		"bff-backoffice/lock-action-proxied/v1.json #/properties/payload/properties/state/enum":         "it is told when it has a final state",
+		"bff-consumer/bot-suspected/v1.json #/properties/payload/properties/verdict/enum":               "a person is not suspected",
+		"bff-consumer/currency-changed/v1.json #/properties/payload/properties/trigger":                 "no browser states a currency",
+		"bff-consumer/locale-changed/v1.json #/properties/payload/properties/trigger":                   "no tenant states a language",
+		"bff-consumer/session-started/v1.json #/properties/payload/properties/userAgentClass":           "all bots are one class",
 	}
 	code := codeSets(t)
 	described := map[string][]any{}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +179,46 @@ func SetManifest(t *testing.T, name string) {
 	}
 	if set == 0 {
 		t.Fatalf("%s sets nothing", name)
+	}
+}
+
+// CheckAges holds the tables that migrations make to "What grows" of docs/operations.md: each is
+// there, and the jobs that end its rows are jobs.
+func CheckAges(t *testing.T, files fs.FS, jobs []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### What grows")
+	section, _, _ = strings.Cut(section, "\n## ")
+	word := regexp.MustCompile("`([a-z_.-]+)`")
+	ages := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (.+) \| .+ \| (.+) \|$`).FindAllStringSubmatch(section, -1) {
+		for _, table := range word.FindAllStringSubmatch(row[1], -1) {
+			ages[table[1]] = row[2]
+		}
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range regexp.MustCompile(`(?m)^CREATE TABLE (\w+\.\w+) `).FindAllStringSubmatch(string(text), -1) {
+			age, ok := ages[table[1]]
+			if !ok {
+				t.Errorf("docs/operations.md does not say what ends the rows of %s", table[1])
+			}
+			for _, job := range word.FindAllStringSubmatch(age, -1) {
+				if !slices.Contains(jobs, job[1]) {
+					t.Errorf("docs/operations.md: rows of %s end by %s, which is no job", table[1], job[1])
+				}
+			}
+		}
 	}
 }
 

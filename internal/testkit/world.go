@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/local/trace"
 	"melmastoon.ghasi.io/bff/internal/postgres"
 	"melmastoon.ghasi.io/bff/migrations"
 )
@@ -31,7 +33,25 @@ type World struct {
 	// Programs is a directory with the services of another version; empty = this one's.
 	Programs string
 
-	t testing.TB
+	t        testing.TB
+	receiver string // of traces; empty = nothing is recorded
+}
+
+// WhyEnv has the services of worlds record every request, and a failed test tell the
+// last one as a story. It is no default: recording costs half of a core under load.
+const WhyEnv = "MELMASTOON_TEST_WHY"
+
+// record receives what the services of this world record.
+func (w *World) record() {
+	store := trace.New(trace.Config{Struck: w.Sim.Struck})
+	server := httptest.NewServer(store)
+	w.receiver = server.URL
+	w.t.Cleanup(func() {
+		server.Close()
+		if story, known := store.Find("last"); known && w.t.Failed() {
+			w.t.Logf("the last request:\n%s", story.Text)
+		}
+	})
 }
 
 const testPassword = "only-for-tests"
@@ -66,7 +86,11 @@ func NewWorld(t testing.TB, change func(*platform.Places)) *World {
 	}
 	t.Cleanup(func() { closeServer(t, sim) })
 	places.SimURL = sim.URL
-	return &World{Places: places, Sim: sim, t: t}
+	w := &World{Places: places, Sim: sim, t: t}
+	if os.Getenv(WhyEnv) != "" {
+		w.record()
+	}
+	return w
 }
 
 // migrated returns a database with both services' schemas.
@@ -167,6 +191,9 @@ func (w *World) run(svc platform.Service, settings map[string]string) (*platform
 	}
 	env := svc.URLs() // an instance is its own public address, unless the test says where it is
 	maps.Copy(env, w.Env())
+	if w.receiver != "" {
+		maps.Copy(env, platform.Traced(w.receiver))
+	}
 	maps.Copy(env, settings)
 	p, err := svc.Start([]string{w.program(svc.Name), "serve"}, platform.Pairs(env), log)
 	if err != nil {

@@ -112,7 +112,10 @@ type Prices interface {
 }
 
 // HandoffDesk signs hand-offs.
-type HandoffDesk struct {
+type HandoffDesk struct{ cfg HandoffDeskConfig }
+
+// HandoffDeskConfig is what a HandoffDesk works with.
+type HandoffDeskConfig struct {
 	Search  Hotels
 	Tenants consumer.Tenants
 	Prices  Prices // for the price receipt; nil = none
@@ -122,6 +125,9 @@ type HandoffDesk struct {
 	// RedirectTemplate holds {tenantSlug} and {token}.
 	RedirectTemplate string
 }
+
+// NewHandoffDesk returns a HandoffDesk.
+func NewHandoffDesk(cfg HandoffDeskConfig) *HandoffDesk { return &HandoffDesk{cfg} }
 
 // Mint resolves the hotel and signs a hand-off for the guest. Nothing is
 // stored yet: the token is worth nothing until the ledger has its row.
@@ -140,7 +146,7 @@ func (d *HandoffDesk) Mint(
 			Err: fmt.Errorf("tenant %s: slug is not a host label", req.TenantID),
 		}
 	}
-	token, payload, err := handoff.Mint(d.Keys, handoff.Claims{
+	token, payload, err := handoff.Mint(d.cfg.Keys, handoff.Claims{
 		ID: bff.NewID(bff.PrefixHandoff, now), GuestSessionID: s.ID, TenantID: req.TenantID, PropertyID: req.PropertyID,
 		Dates: req.Dates, Occupancy: handoff.OccupancyOf(req.Occupancy), Currency: req.Currency, Locale: req.Locale,
 	}, now)
@@ -157,7 +163,7 @@ func (d *HandoffDesk) Mint(
 	}
 	minted := Minted{
 		HandoffID: payload.ID,
-		URL:       strings.NewReplacer("{tenantSlug}", tenant.Slug, "{token}", token).Replace(d.RedirectTemplate),
+		URL:       strings.NewReplacer("{tenantSlug}", tenant.Slug, "{token}", token).Replace(d.cfg.RedirectTemplate),
 		ExpiresAt: payload.ExpiresAt, PriceCheck: h.Receipt.Verdict, CurrentPrice: h.Receipt.Current,
 	}
 	return h, minted, HandoffInitiated{
@@ -189,7 +195,7 @@ func isSlug(s string) bool {
 // who owns what.
 func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (consumer.Tenant, error) {
 	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such property at this hotel")
-	found, err := d.Search.FindProperty(ctx, req.PropertyID)
+	found, err := d.cfg.Search.FindProperty(ctx, req.PropertyID)
 	listing := found.Listing
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
@@ -199,7 +205,7 @@ func (d *HandoffDesk) resolve(ctx context.Context, req HandoffRequest) (consumer
 	case listing.TenantID != req.TenantID:
 		return consumer.Tenant{}, notFound
 	}
-	tenant, err := d.Tenants.FindTenant(ctx, req.TenantID)
+	tenant, err := d.cfg.Tenants.FindTenant(ctx, req.TenantID)
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return consumer.Tenant{}, notFound

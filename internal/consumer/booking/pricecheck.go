@@ -49,7 +49,7 @@ const priceBudget = 120 * time.Millisecond
 // the function that waits for the verdict. It never fails.
 func (d *HandoffDesk) checkPrice(ctx context.Context, req HandoffRequest, now time.Time) func() Receipt {
 	unchecked := Receipt{Shown: req.Shown, Verdict: PriceUnchecked}
-	if req.Shown == nil || d.Prices == nil {
+	if req.Shown == nil || d.cfg.Prices == nil {
 		return func() Receipt { return unchecked }
 	}
 	ctx, cancel := context.WithTimeout(ctx, priceBudget)
@@ -81,7 +81,7 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 		Properties: []hotel.PropertyRef{{PropertyID: req.PropertyID, TenantID: req.TenantID}}, Dates: req.Dates, Occupancy: req.Occupancy,
 		Currency: req.Shown.Currency, Locale: req.Locale,
 	}
-	for _, s := range d.Snapshots {
+	for _, s := range d.cfg.Snapshots {
 		// One from before the guest was shown a price says nothing of that price. A client
 		// that does not say when is taken to have shown what is kept.
 		if rate, ok := s.FindRate(ctx, ask); ok && !rate.CapturedAt.Before(req.Shown.CapturedAt.Time) {
@@ -90,7 +90,7 @@ func (d *HandoffDesk) compare(ctx context.Context, req HandoffRequest, now time.
 			}
 		}
 	}
-	rates, err := d.Prices.Preview(ctx, ask)
+	rates, err := d.cfg.Prices.Preview(ctx, ask)
 	if err != nil {
 		return r
 	}

@@ -173,4 +173,5 @@ func TestJobsAreDescribed(t *testing.T) {
 		jobs = append(jobs, j.Name)
 	}
 	testkit.CheckJobs(t, "bff-consumer", jobs)
+	testkit.CheckAges(t, migrations.Consumer().FS, jobs)
 }

@@ -118,15 +118,15 @@ func (s *serve) assemble(ctx context.Context, p *service.Process) error {
 		return err
 	}
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &discovery.Finder{
+		Finder: discovery.NewFinder(discovery.FinderConfig{
 			Search: found.reads, Prices: found.reads, Brands: found.reads, Properties: found.reads, Suspended: known.suspended, Brownout: sw.rung,
 			Budgets: discovery.Budgets{Rates: ratesBudget, Brand: brandBudget}, Region: s.Region, Regions: found.reads,
-		},
+		}),
 		Answers: found.answers, Searches: store,
-		Desk: &booking.HandoffDesk{
+		Desk: booking.NewHandoffDesk(booking.HandoffDeskConfig{
 			Search: found.reads, Tenants: known.reader, Prices: found.reads, Snapshots: []booking.Snapshots{found.reads, found.answers},
 			Keys: ring, RedirectTemplate: s.RedirectTemplate,
-		},
+		}),
 		Sessions: store, Cards: cards, Trails: store, Wishlists: store, Ledger: store, Suspicions: store, Journal: store, Keys: ring, RefreshKeys: keys.Refresh,
 		Caller: s.Callers(), Challenge: guard.Challenge,
 		Telemetry: telemetry, Background: background, Ration: ration, Now: time.Now, Metrics: p.Metrics, Namespace: p.Namespace, PlainCookies: s.PlainCookies,

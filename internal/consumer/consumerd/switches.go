@@ -13,11 +13,11 @@ import (
 
 // The service's flags.
 const (
-	// flagCampaign keeps search lists longer and lowers the hand-off limit, to
+	// FlagCampaign keeps search lists longer and lowers the hand-off limit, to
 	// absorb the spike of a campaign.
-	flagCampaign = "bff.consumer.campaign_mode.v1"
-	// flagBrownout holds the service on a rung of the brownout ladder, by name.
-	flagBrownout = "bff.consumer.brownout_rung.v1"
+	FlagCampaign = "bff.consumer.campaign_mode.v1"
+	// FlagBrownout holds the service on a rung of the brownout ladder, by name.
+	FlagBrownout = "bff.consumer.brownout_rung.v1"
 	// flagSampleRate and a subject name the flag of the share of an event's kind
 	// that leaves.
 	flagSampleRate = "bff.consumer.sample_rate.v1:"
@@ -49,12 +49,12 @@ func (c *Config) openSwitches(p *service.Process, client rueidis.Client) (*switc
 }
 
 // campaign reports campaign mode.
-func (s *switches) campaign() bool { return s.flags.Bool(flagCampaign, false) }
+func (s *switches) campaign() bool { return s.flags.Bool(FlagCampaign, false) }
 
 // rung is the step of the brownout ladder: where the operator holds it, else
 // as deep as the load asks for, and at least one in campaign mode.
 func (s *switches) rung() discovery.Rung {
-	if held, ok := discovery.ParseRung(s.flags.String(flagBrownout, "")); ok {
+	if held, ok := discovery.ParseRung(s.flags.String(FlagBrownout, "")); ok {
 		return held
 	}
 	if level := s.gates.Level(); level > 0 {

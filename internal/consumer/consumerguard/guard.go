@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/singleflight"
 
 	"melmastoon.ghasi.io/bff"
@@ -27,6 +28,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/memo"
 	"melmastoon.ghasi.io/bff/internal/ratelimit"
+	"melmastoon.ghasi.io/bff/internal/tracing"
 	"melmastoon.ghasi.io/bff/internal/useragent"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -260,6 +262,9 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 		}
 		s := g.identify(r)
 		web.From(r.Context()).Local = &s.Visit
+		if span := tracing.Detail(r.Context()); span != nil {
+			span.SetAttributes(attribute.String("caller.kind", "guest"), attribute.String("caller.name", s.limited.Session))
+		}
 		if g.cfg.Mode == ModeOff {
 			return g.charged(w, r, s, &rt, class)
 		}
@@ -270,6 +275,9 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 // judged answers a request as the verdict on its client allows.
 func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *web.Route, class *ratelimit.Class) error {
 	j := g.judge(r, s, rt)
+	if span := tracing.Detail(r.Context()); span != nil {
+		span.SetAttributes(attribute.String("caller.verdict", string(j.verdict)), attribute.Float64("caller.score", bot.Round(j.score)))
+	}
 	if g.cfg.Mode == ModeOn {
 		if err := g.readSolution(w, r, s, &j); err != nil {
 			g.count(s, rt, &j)

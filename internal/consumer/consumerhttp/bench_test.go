@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"melmastoon.ghasi.io/bff/internal/local/platform"
+	"melmastoon.ghasi.io/bff/internal/local/trace"
 	"melmastoon.ghasi.io/bff/internal/pause"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
@@ -398,6 +401,45 @@ func benchWarm(b *testing.B, c warmCase) {
 	b.ReportMetric(float64(len(answer.Body)), "bytes")
 	b.ReportMetric(memoryOf(b, p.PID(), "VmRSS"), "MiB-RSS")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkTraced divides what a core serves while every request is recorded in detail,
+// as `melmastoon up` has it, by what it serves without traces.
+func BenchmarkTraced(b *testing.B) {
+	w := testkit.NewWorld(b, nil)
+	receiver := httptest.NewServer(trace.New(trace.Config{}))
+	b.Cleanup(receiver.Close)
+	settings := map[string]string{"BFF_CONSUMER_TRUSTED_PROXIES": "127.0.0.0/8", "BFF_CONSUMER_LIMITS": "fingerprint=100000"}
+	w.Start("bff-consumer", settings) // the first to come publishes
+	plain := w.Start("bff-consumer", settings)
+	maps.Copy(settings, platform.Traced(receiver.URL))
+	traced := w.Start("bff-consumer", settings)
+	const base = "/bff/consumer/v1"
+	for i, c := range []warmCase{
+		{name: "search", method: http.MethodPost, path: base + "/search", body: benchSearch, p: plain},
+		{name: "hotel", method: http.MethodGet, path: base + "/hotels/" + w.Sim.Catalog().Properties[5].PropertyID, p: plain},
+	} {
+		c.network = i
+		b.Run(c.name, func(b *testing.B) {
+			requests := benchRequests(b, c)
+			without, with := newBenchSide(b, plain.Public, plain.PID(), requests), newBenchSide(b, traced.Public, traced.PID(), requests)
+			const slice = 200 * time.Millisecond
+			for _, s := range []*side{without, with} { // warm up, uncounted
+				s.slice(b, slice)
+				s.costs = nil
+			}
+			profiled := profile(b, traced, "traced-"+c.name)
+			for b.Loop() {
+				without.slice(b, slice)
+				with.slice(b, slice)
+			}
+			profiled()
+			b.ReportMetric(without.median()/with.median(), "of-untraced")
+			b.ReportMetric(without.median()/1e3, "µs-untraced")
+			b.ReportMetric(with.median()/1e3, "µs-traced")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }
 
 // profile writes the service's CPU profile of a benchmark to the directory that

@@ -4,9 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +25,7 @@ import (
 	guests "melmastoon.ghasi.io/bff/internal/consumer/guest"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 	"melmastoon.ghasi.io/bff/internal/redis"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
 
@@ -94,7 +93,7 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 		t.Run(pattern, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				up := &slow{t: t, platform: platform.Handler(), until: time.Now().Add(rt.Budget)}
+				up := &testkit.SlowTransport{TB: t, Platform: platform.Handler(), Until: time.Now().Add(rt.Budget)}
 				var visit *consumer.Visit
 				server := overUpstreams(t, up, hotel, func(v *consumer.Visit) { visit = v })
 				began := time.Now()
@@ -104,7 +103,7 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 				call.header["Cookie"] = "gms_id=" + bff.NewID(bff.PrefixGuestSession, began).String()
 				a := call.serve(server)
 				took := time.Since(began)
-				t.Logf("%d after %s of %s, %d calls", a.status, took, rt.Budget, up.called())
+				t.Logf("%d after %s of %s, %d calls", a.status, took, rt.Budget, up.Calls())
 				if a.status >= http.StatusBadRequest && rt.Kind != web.Challenge { // nothing is challenged here
 					t.Errorf("%s, want a good answer", a)
 				}
@@ -112,52 +111,11 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 					t.Errorf("took %s, the budget is %s", took, rt.Budget)
 				}
 				// Others count towards their client's pace by their kind.
-				if free := rt.Kind == web.PublicRead || rt.Kind == web.Telemetry; free && up.called() > 0 && !visit.Costly() {
-					t.Errorf("%d calls, and the handler does not say so with Spend: they do not count towards the client's pace", up.called())
+				if free := rt.Kind == web.PublicRead || rt.Kind == web.Telemetry; free && up.Calls() > 0 && !visit.Costly() {
+					t.Errorf("%d calls, and the handler does not say so with Spend: they do not count towards the client's pace", up.Calls())
 				}
 			})
 		})
-	}
-}
-
-// slow answers each call shortly before its client gives up.
-type slow struct {
-	t        *testing.T
-	platform http.Handler
-	until    time.Time // the end of the route's budget
-
-	mu    sync.Mutex
-	calls int
-}
-
-func (s *slow) called() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
-}
-
-func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	s.calls++
-	s.mu.Unlock()
-	deadline, ok := r.Context().Deadline()
-	switch {
-	case !ok:
-		s.t.Errorf("%s: a call without a deadline", r.URL.Path)
-	case deadline.Equal(s.until):
-		s.t.Errorf("%s: the route's budget leaves %s for the call, less than its own timeout", r.URL.Path, time.Until(deadline))
-	}
-	r = r.Clone(r.Context())
-	if r.Body == nil { // as a server would have it
-		r.Body = http.NoBody
-	}
-	w := httptest.NewRecorder()
-	s.platform.ServeHTTP(w, r)
-	select {
-	case <-time.After(time.Until(deadline) - time.Millisecond):
-		return w.Result(), nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
 	}
 }
 
@@ -197,13 +155,13 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 	}
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &discovery.Finder{
+		Finder: discovery.NewFinder(discovery.FinderConfig{
 			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
 			Budgets: discovery.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
-		},
-		Desk: &booking.HandoffDesk{
+		}),
+		Desk: booking.NewHandoffDesk(booking.HandoffDeskConfig{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
-		},
+		}),
 		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Cards: consumertest.NewCards(1), Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("slow", nil), Background: background, Challenge: nothing,
 	})

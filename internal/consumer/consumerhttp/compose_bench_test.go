@@ -132,10 +132,10 @@ func BenchmarkCompose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	finder := &discovery.Finder{
+	finder := discovery.NewFinder(discovery.FinderConfig{
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
 		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
-	}
+	})
 	hotel := sim.Catalog().Properties[5]
 	req := discovery.DetailRequest{
 		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),

@@ -202,11 +202,8 @@ func (a *API) facets(w http.ResponseWriter, r *http.Request) error {
 	_, err := a.answers.serve(w, r, shared{
 		cache: a.cfg.Answers.facets, key: key, public: true, blank: func() view { return new(hotel.FacetCatalog) },
 		compose: func(ctx context.Context) (composed, error) {
-			c, err := a.cfg.Finder.Search.Facets(ctx, country, region, locale)
-			if err != nil {
-				return composed{}, consumer.Unavailable(err)
-			}
-			return composed{view: &c}, nil
+			c, err := a.cfg.Finder.Facets(ctx, country, region, locale)
+			return composed{view: &c}, err
 		},
 	})
 	return err
@@ -233,11 +230,8 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 	_, err := a.answers.serve(w, r, shared{
 		cache: a.cfg.Answers.suggest, key: key, blank: func() view { return new(hotel.Suggestions) },
 		compose: func(ctx context.Context) (composed, error) {
-			s, err := a.cfg.Finder.Search.Suggest(ctx, typed, limit, locale)
-			if err != nil {
-				return composed{}, consumer.Unavailable(err)
-			}
-			return composed{view: &s}, nil
+			s, err := a.cfg.Finder.Suggest(ctx, typed, limit, locale)
+			return composed{view: &s}, err
 		},
 	})
 	return err

@@ -235,8 +235,5 @@ func (a *API) searched(r *http.Request, d *guest.Decision, ss *consumer.SearchSe
 
 // announceBrownout says which rung of the ladder the service stands on.
 func (a *API) announceBrownout(w http.ResponseWriter) {
-	if a.cfg.Finder.Brownout == nil {
-		return
-	}
-	announce(w.Header(), a.cfg.Finder.Brownout())
+	announce(w.Header(), a.cfg.Finder.Rung())
 }

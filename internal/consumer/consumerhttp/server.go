@@ -84,7 +84,7 @@ func New(cfg Config) *API {
 	})
 	answers := answerer{now: cfg.Now}
 	if cfg.Finder != nil {
-		answers.suspended = cfg.Finder.Suspended
+		answers.suspended = cfg.Finder.Suspended()
 	}
 	return &API{
 		cfg: cfg, answers: answers, recorder: recorder, guests: newGuests(cfg, recorder), counters: newCounters(cfg.Metrics, cfg.Namespace),

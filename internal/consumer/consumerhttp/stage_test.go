@@ -129,11 +129,11 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 	s.answers = answers
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
-		Finder: &discovery.Finder{
+		Finder: discovery.NewFinder(discovery.FinderConfig{
 			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: s.suspended,
 			Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
 			Budgets:  discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
-		},
+		}),
 		Answers: answers, Searches: &s.searches, Trails: &s.searches, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
 	})

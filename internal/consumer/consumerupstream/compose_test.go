@@ -30,9 +30,8 @@ func simulated(tb testing.TB) (*sim.Sim, inMemory) {
 func TestDetailIsPlain(t *testing.T) {
 	t.Parallel()
 	sim, platform := simulated(t)
-	ours, plain := finderOn(t, platform), *finderOn(t, platform)
 	reference := plainly{platform: platform}
-	plain.Search, plain.Prices, plain.Brands, plain.Properties = reference, reference, reference, reference
+	ours, plain := finderOn(t, platform), finderOf(reference, reference, reference, reference)
 	locales := bff.Locales()
 	hotels := sim.Catalog().Properties
 	for i := 0; i < len(hotels); i += 35 {
@@ -69,9 +68,9 @@ func TestDetailIsPlain(t *testing.T) {
 func TestSearchIsPlain(t *testing.T) {
 	t.Parallel()
 	_, platform := simulated(t)
-	ours, plain := finderOn(t, platform), *finderOn(t, platform)
+	ours := finderOn(t, platform)
 	reference := plainly{platform: platform}
-	plain.Search, plain.Prices, plain.Brands = reference, reference, reference
+	plain := finderOf(reference, reference, reference, reference)
 	for _, q := range []consumer.SearchQuery{
 		{Geo: consumer.GeoQuery{Mode: consumer.GeoCity, City: "Kabul"}, Locale: bff.LocaleDari},
 		{

@@ -29,10 +29,13 @@ func upstreamsOn(tb testing.TB, platform http.RoundTripper) *consumerupstream.Up
 func finderOn(tb testing.TB, platform http.RoundTripper) *discovery.Finder {
 	tb.Helper()
 	up := upstreamsOn(tb, platform)
-	return &discovery.Finder{
-		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
-		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
-	}
+	return finderOf(up.Search, up.Pricing, up.Theme, up.Property)
+}
+
+func finderOf(s discovery.Searcher, p discovery.Pricer, b discovery.Brander, h discovery.Properties) *discovery.Finder {
+	return discovery.NewFinder(discovery.FinderConfig{
+		Search: s, Prices: p, Brands: b, Properties: h, Suspended: new(consumer.SuspendedTenants), Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
+	})
 }
 
 // inMemory calls a handler without a network.

@@ -142,21 +142,21 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 		regions                              map[bff.ID]string
 		propErr, projErr, quoteErr, brandErr error
 	)
-	rung := f.rung()
+	rung := f.Rung()
 	shed := func(at Rung) bool { return rung >= at }
-	wg.Go(func() { prop, propErr = f.Properties.Describe(ctx, req.PropertyID, req.Locale) })
+	wg.Go(func() { prop, propErr = f.cfg.Properties.Describe(ctx, req.PropertyID, req.Locale) })
 	if !shed(RungSimilar) {
 		wg.Go(func() { similar = f.similar(ctx, req, rung) })
 	}
 	// Price and brand need the tenant, which the projection knows. What need not
 	// wait for another goroutine runs in this one.
-	if proj, projErr = f.Search.FindProperty(ctx, req.PropertyID); projErr == nil && !f.Suspended.Has(proj.Listing.TenantID) {
+	if proj, projErr = f.cfg.Search.FindProperty(ctx, req.PropertyID); projErr == nil && !f.cfg.Suspended.Has(proj.Listing.TenantID) {
 		tenant := []bff.ID{proj.Listing.TenantID}
 		if !shed(RungListPrice) {
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
+				ctx, cancel := context.WithTimeout(ctx, f.cfg.Budgets.Rates)
 				defer cancel()
-				quote, quoteErr = f.Prices.Quote(ctx, req.prices().Of([]hotel.Listing{proj.Listing}), calendarDays)
+				quote, quoteErr = f.cfg.Prices.Quote(ctx, req.prices().Of([]hotel.Listing{proj.Listing}), calendarDays)
 			})
 		}
 		wg.Go(func() { regions = f.regions(ctx, tenant) })
@@ -174,7 +174,7 @@ func (f *Finder) Detail(ctx context.Context, req DetailRequest, now time.Time) (
 	if projErr != nil && propErr != nil {
 		return HotelDetail{}, consumer.Unavailable(projErr)
 	}
-	if f.Suspended.Has(proj.Listing.TenantID) || projErr != nil && f.Suspended.Has(prop.TenantID) {
+	if f.cfg.Suspended.Has(proj.Listing.TenantID) || projErr != nil && f.cfg.Suspended.Has(prop.TenantID) {
 		return HotelDetail{}, hidden()
 	}
 

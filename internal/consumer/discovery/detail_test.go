@@ -187,10 +187,10 @@ func TestOldPageSaysSo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := finderOn(nil, discovery.RungNone)
-			tt.old.platform = f.Prices.(*platform)
-			f.Search, f.Properties = tt.old, tt.old
-			d, err := f.Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
+			cfg := configOn(nil, discovery.RungNone)
+			tt.old.platform = cfg.Prices.(*platform)
+			cfg.Search, cfg.Properties = tt.old, tt.old
+			d, err := discovery.NewFinder(cfg).Detail(t.Context(), discovery.DetailRequest{PropertyID: propertyID(70), Stay: discovery.DefaultStay(midday)}, midday)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,9 +38,9 @@ func (f *Finder) extras(ctx context.Context, prices *hotel.PriceRequest, items [
 	tenants := tenantsOf(items)
 	if prices != nil && !out.shed {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
+			ctx, cancel := context.WithTimeout(ctx, f.cfg.Budgets.Rates)
 			defer cancel()
-			out.rates, out.rateErr = f.Prices.Preview(ctx, prices.Of(items))
+			out.rates, out.rateErr = f.cfg.Prices.Preview(ctx, prices.Of(items))
 		})
 	}
 	wg.Go(func() { out.regions = f.regions(ctx, tenants) })
@@ -53,20 +53,20 @@ func (f *Finder) extras(ctx context.Context, prices *hotel.PriceRequest, items [
 
 // peeks asks for brands within their budget.
 func (f *Finder) peeks(ctx context.Context, tenants []bff.ID) (map[bff.ID]hotel.BrandPeek, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Budgets.Brand)
 	defer cancel()
-	return f.Brands.Peeks(ctx, tenants)
+	return f.cfg.Brands.Peeks(ctx, tenants)
 }
 
 // regions asks where tenants live, within the budget of a brand. It does not say
 // what is missing: a card without the badge claims nothing.
 func (f *Finder) regions(ctx context.Context, tenants []bff.ID) map[bff.ID]string {
-	if f.Regions == nil || f.Region == "" {
+	if f.cfg.Regions == nil || f.cfg.Region == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.Budgets.Brand)
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Budgets.Brand)
 	defer cancel()
-	return f.Regions.ListRegions(ctx, tenants)
+	return f.cfg.Regions.ListRegions(ctx, tenants)
 }
 
 // rate returns the price of a hotel, which says whether it is still current, and why

@@ -57,7 +57,10 @@ type Budgets struct {
 }
 
 // Finder composes what guests see of hotels.
-type Finder struct {
+type Finder struct{ cfg FinderConfig }
+
+// FinderConfig is what a Finder works with.
+type FinderConfig struct {
 	Search     Searcher
 	Prices     Pricer
 	Brands     Brander
@@ -72,6 +75,24 @@ type Finder struct {
 	// or without Regions none do.
 	Region  string
 	Regions Regions
+}
+
+// NewFinder returns a Finder.
+func NewFinder(cfg FinderConfig) *Finder { return &Finder{cfg} }
+
+// Suspended are the tenants that are left out of everything.
+func (f *Finder) Suspended() *consumer.SuspendedTenants { return f.cfg.Suspended }
+
+// Facets lists what hotels of a country can be filtered by.
+func (f *Finder) Facets(ctx context.Context, country, region string, locale bff.Locale) (hotel.FacetCatalog, error) {
+	c, err := f.cfg.Search.Facets(ctx, country, region, locale)
+	return c, consumer.Unavailable(err)
+}
+
+// Suggest completes a destination.
+func (f *Finder) Suggest(ctx context.Context, typed string, limit int, locale bff.Locale) (hotel.Suggestions, error) {
+	s, err := f.cfg.Search.Suggest(ctx, typed, limit, locale)
+	return s, consumer.Unavailable(err)
 }
 
 // SearchResult is a page of hotels.
@@ -126,18 +147,19 @@ type ResultPage struct {
 	Total  int `json:"total"`
 }
 
-func (f *Finder) rung() Rung {
-	if f.Brownout == nil {
+// Rung is the rung of the ladder that the service stands on.
+func (f *Finder) Rung() Rung {
+	if f.cfg.Brownout == nil {
 		return RungNone
 	}
-	return f.Brownout()
+	return f.cfg.Brownout()
 }
 
 // Find composes one page of hotels. Without the projection there is no answer;
 // a missing price or brand costs nothing but its part.
 func (f *Finder) Find(ctx context.Context, q consumer.SearchQuery, now time.Time) (SearchResult, error) {
 	q = q.Normalise()
-	found, err := f.Search.Search(ctx, q)
+	found, err := f.cfg.Search.Search(ctx, q)
 	if err != nil {
 		return SearchResult{}, consumer.Unavailable(err)
 	}
@@ -151,7 +173,7 @@ func (f *Finder) Find(ctx context.Context, q consumer.SearchQuery, now time.Time
 func (f *Finder) Compose(ctx context.Context, q consumer.SearchQuery, found hotel.Listings, now time.Time) (SearchResult, error) {
 	items := make([]hotel.Listing, 0, len(found.Items))
 	for _, l := range found.Items {
-		if !f.Suspended.Has(l.TenantID) {
+		if !f.cfg.Suspended.Has(l.TenantID) {
 			items = append(items, l)
 		}
 	}
@@ -159,14 +181,14 @@ func (f *Finder) Compose(ctx context.Context, q consumer.SearchQuery, found hote
 		found.Around = found.Items
 	}
 	var omitted []bff.ID
-	if !f.Suspended.Empty() {
+	if !f.cfg.Suspended.Empty() {
 		for i := range found.Around {
-			if id := found.Around[i].TenantID; f.Suspended.Has(id) {
+			if id := found.Around[i].TenantID; f.cfg.Suspended.Has(id) {
 				omitted = append(omitted, id)
 			}
 		}
 	}
-	rung := f.rung()
+	rung := f.Rung()
 	with := f.extras(ctx, &hotel.PriceRequest{Dates: q.Dates, Occupancy: q.Occupancy, Currency: q.Currency, Locale: q.Locale}, items, rung)
 	if err := ctx.Err(); err != nil { // the guest is gone: half an answer must not be kept
 		return SearchResult{}, err
@@ -200,7 +222,7 @@ func (f *Finder) FindPinned(ctx context.Context, q consumer.SearchQuery, hotels 
 	q = q.Normalise()
 	window := q
 	window.Page = consumer.Page{Limit: consumer.Window, Offset: consumer.WindowOf(q.Page.Offset) * consumer.Window}
-	found, err := f.Search.Search(ctx, window)
+	found, err := f.cfg.Search.Search(ctx, window)
 	if err != nil {
 		return SearchResult{}, consumer.Unavailable(err)
 	}
@@ -219,7 +241,7 @@ func (f *Finder) FindPinned(ctx context.Context, q consumer.SearchQuery, hotels 
 			continue
 		}
 		wg.Go(func() {
-			p, err := f.Search.FindProperty(ctx, id)
+			p, err := f.cfg.Search.FindProperty(ctx, id)
 			if err != nil {
 				absent.Add(1)
 				return

@@ -40,6 +40,10 @@ func platformOr(p *platform) *platform {
 }
 
 func finderOn(p *platform, rung discovery.Rung, suspended ...int) *discovery.Finder {
+	return discovery.NewFinder(configOn(p, rung, suspended...))
+}
+
+func configOn(p *platform, rung discovery.Rung, suspended ...int) discovery.FinderConfig {
 	p = platformOr(p)
 	if p.Captured == nil {
 		p.Captured = func() time.Time { return midday }
@@ -48,7 +52,7 @@ func finderOn(p *platform, rung discovery.Rung, suspended ...int) *discovery.Fin
 	for _, n := range suspended {
 		s.Suspend(tenantID(n))
 	}
-	return &discovery.Finder{
+	return discovery.FinderConfig{
 		Search: p, Prices: p, Brands: p, Properties: p, Suspended: s, Region: consumertest.Region, Regions: p,
 		Brownout: func() discovery.Rung { return rung }, Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	}
@@ -199,7 +203,7 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 		}
 		i := 0
 		for _, n := range houses {
-			if f.Suspended.Has(tenantID(n / 10)) {
+			if f.Suspended().Has(tenantID(n / 10)) {
 				continue
 			}
 			if i == len(res.Results) || res.Results[i].PropertyID != propertyID(n) {
@@ -261,8 +265,9 @@ func TestBadgeByRegion(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := finderOn(&platform{Hotels: []int{10}, Alike: []int{10}, Regions: tt.lives, Down: failures{Tenant: tt.failed}}, discovery.RungNone)
-			f.Region = tt.here
+			cfg := configOn(&platform{Hotels: []int{10}, Alike: []int{10}, Regions: tt.lives, Down: failures{Tenant: tt.failed}}, discovery.RungNone)
+			cfg.Region = tt.here
+			f := discovery.NewFinder(cfg)
 			res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
 			if err != nil || len(res.Degraded) > 0 {
 				t.Fatal(res.Degraded, err)
@@ -301,12 +306,13 @@ func (l lastPrices) Quote(_ context.Context, req hotel.PriceRequest, _ int) (q h
 // once they are.
 func TestLastPrices(t *testing.T) {
 	t.Parallel()
-	f := finderOn(&platform{Hotels: []int{10, 20, 70}}, discovery.RungNone)
+	cfg := configOn(&platform{Hotels: []int{10, 20, 70}}, discovery.RungNone)
 	at := func(age time.Duration) *hotel.RateSnapshot {
 		rate := hotel.NewRateSnapshot(consumertest.Price, consumertest.Price, "tenant", midday.Add(-age))
 		return &rate
 	}
-	f.Prices = lastPrices{rates: hotel.Previews{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
+	cfg.Prices = lastPrices{rates: hotel.Previews{propertyID(10): at(30 * time.Second), propertyID(70): at(90 * time.Second)}}
+	f := discovery.NewFinder(cfg)
 	res, err := f.Find(t.Context(), consumer.SearchQuery{}, midday)
 	if err != nil {
 		t.Fatal(err)

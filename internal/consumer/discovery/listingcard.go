@@ -63,7 +63,7 @@ func (c *ListingCard) age(now time.Time) {
 // "" when the region is not known, and then nothing is said of it.
 func (f *Finder) badges(region string, sharia bool, listed, now time.Time) []hotel.Badge {
 	out := []hotel.Badge{}
-	if f.Region != "" && region != "" && region != f.Region {
+	if f.cfg.Region != "" && region != "" && region != f.cfg.Region {
 		out = append(out, hotel.BadgeCrossRegion)
 	}
 	if sharia {

@@ -83,7 +83,7 @@ func (f *Finder) Map(ctx context.Context, q consumer.SearchQuery, cursor bff.ID,
 		return MapResult{}, consumer.Unavailable(err)
 	}
 	res := MapResult{Pins: pins, Total: total, Truncated: total > len(pins), Degraded: Degradations{}, Omitted: omitted}
-	rung := f.rung()
+	rung := f.Rung()
 	var tenants []bff.ID
 	seen := map[bff.ID]bool{}
 	for _, p := range pins {
@@ -121,14 +121,14 @@ func (f *Finder) priceCursor(ctx context.Context, q consumer.SearchQuery, cursor
 		if pin.PropertyID != cursor {
 			continue
 		}
-		if rung := f.rung(); rung >= RungMapPrice {
+		if rung := f.Rung(); rung >= RungMapPrice {
 			res.Degraded.shed(PartMapPrice, 1)
 			res.Shed, pin.RateState = rung, hotel.RateShed
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, f.Budgets.Rates)
+		ctx, cancel := context.WithTimeout(ctx, f.cfg.Budgets.Rates)
 		defer cancel()
-		rates, err := f.Prices.Preview(ctx, hotel.PriceRequest{
+		rates, err := f.cfg.Prices.Preview(ctx, hotel.PriceRequest{
 			Properties: []hotel.PropertyRef{{PropertyID: pin.PropertyID, TenantID: pin.TenantID}}, Dates: q.Dates, Occupancy: q.Occupancy,
 			Currency: q.Currency, Locale: q.Locale,
 		})
@@ -156,14 +156,14 @@ func (f *Finder) pins(ctx context.Context, q consumer.SearchQuery) (out []MapPin
 	out = []MapPin{}
 	for offset := 0; offset < 2*mapPage; offset += mapPage {
 		q.Page = consumer.Page{Limit: mapPage, Offset: offset}
-		page, err := f.Search.Pins(ctx, q)
+		page, err := f.cfg.Search.Pins(ctx, q)
 		if err != nil {
 			return nil, nil, 0, err
 		}
 		total = page.Total
 		for _, p := range page.Items {
 			switch {
-			case f.Suspended.Has(p.TenantID):
+			case f.cfg.Suspended.Has(p.TenantID):
 				total--
 				omitted = append(omitted, p.TenantID)
 			case wide && perTenant[p.TenantID] >= tenantShare:
@@ -203,15 +203,15 @@ type AvailabilityRequest struct {
 
 // Availability returns a hotel's calendar, and whose hotel it is.
 func (f *Finder) Availability(ctx context.Context, req AvailabilityRequest) (Availability, bff.ID, error) {
-	found, err := f.Search.FindProperty(ctx, req.PropertyID)
+	found, err := f.cfg.Search.FindProperty(ctx, req.PropertyID)
 	if err != nil {
 		return Availability{}, bff.ID{}, consumer.Unavailable(err)
 	}
 	tenant := found.Listing.TenantID
-	if f.Suspended.Has(tenant) {
+	if f.cfg.Suspended.Has(tenant) {
 		return Availability{}, tenant, hidden()
 	}
-	days, err := f.Search.Availability(ctx, req)
+	days, err := f.cfg.Search.Availability(ctx, req)
 	if err != nil {
 		return Availability{}, tenant, consumer.Unavailable(err)
 	}

@@ -142,7 +142,7 @@ func TestMapIsShared(t *testing.T) {
 		}
 		seen, of := map[bff.ID]bool{}, map[bff.ID]int{}
 		for _, p := range res.Pins {
-			if seen[p.PropertyID] || f.Suspended.Has(p.TenantID) {
+			if seen[p.PropertyID] || f.Suspended().Has(p.TenantID) {
 				t.Fatalf("pin %+v, seen before: %v", p, seen[p.PropertyID])
 			}
 			seen[p.PropertyID] = true
@@ -157,7 +157,7 @@ func TestMapIsShared(t *testing.T) {
 		// A tenant that was left out below the share was left out by none above it.
 		left := map[bff.ID]int{}
 		for _, p := range pins[:min(len(pins), 400)] { // what the projection was asked for
-			if !seen[p.PropertyID] && !f.Suspended.Has(p.TenantID) {
+			if !seen[p.PropertyID] && !f.Suspended().Has(p.TenantID) {
 				left[p.TenantID]++
 			}
 		}

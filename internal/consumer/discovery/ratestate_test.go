@@ -67,9 +67,9 @@ func TestRateStateIsTheTruth(t *testing.T) {
 		if shed {
 			rung = discovery.RungListPrice
 		}
-		f := finderOn(&platform{Hotels: hotels}, rung)
-		f.Prices = p
-		res, err := f.Find(t.Context(), consumer.SearchQuery{Page: consumer.Page{Limit: 200}}, midday)
+		cfg := configOn(&platform{Hotels: hotels}, rung)
+		cfg.Prices = p
+		res, err := discovery.NewFinder(cfg).Find(t.Context(), consumer.SearchQuery{Page: consumer.Page{Limit: 200}}, midday)
 		if err != nil || len(res.Results) != 200 {
 			t.Fatalf("%d cards, %v", len(res.Results), err)
 		}

@@ -20,8 +20,8 @@ type similar struct {
 
 // similar asks for hotels like the request's, and for their prices and brands.
 func (f *Finder) similar(ctx context.Context, req DetailRequest, rung Rung) similar {
-	items, err := f.Search.Similar(ctx, req.PropertyID, similarHotels, req.Locale)
-	items = slices.DeleteFunc(items, func(l hotel.Listing) bool { return l.PropertyID == req.PropertyID || f.Suspended.Has(l.TenantID) })
+	items, err := f.cfg.Search.Similar(ctx, req.PropertyID, similarHotels, req.Locale)
+	items = slices.DeleteFunc(items, func(l hotel.Listing) bool { return l.PropertyID == req.PropertyID || f.cfg.Suspended.Has(l.TenantID) })
 	prices := req.prices()
 	return similar{items: items, extras: f.extras(ctx, &prices, items, rung), err: err}
 }

@@ -60,8 +60,9 @@ func TestWishlist(t *testing.T) {
 			rung: discovery.RungBrand, want: [3]bool{true, true, true}, wantShed: discovery.RungBrand, wantParts: parts{discovery.PartBrand: "shed"},
 		},
 	} {
-		f := finderOn(&platform{Hotels: []int{10, 20, 30}}, tc.rung, tc.suspended...)
-		f.Search = owners{platformOr(nil), tc.away, tc.old}
+		cfg := configOn(&platform{Hotels: []int{10, 20, 30}}, tc.rung, tc.suspended...)
+		cfg.Search = owners{platformOr(nil), tc.away, tc.old}
+		f := discovery.NewFinder(cfg)
 		got := f.Wishlist(t.Context(), entries, bff.LocaleEnglish, midday)
 		if got.Size != 3 || len(got.Items) != 3 || got.Shed != tc.wantShed {
 			t.Fatalf("%s: %+v", name, got)

@@ -43,16 +43,16 @@ func (f *Finder) Wishlist(ctx context.Context, entries []consumer.WishlistEntry,
 	listings, missing := f.listings(ctx, entries, locale)
 	items := make([]hotel.Listing, 0, len(listings))
 	for _, l := range listings {
-		if !f.Suspended.Has(l.TenantID) {
+		if !f.cfg.Suspended.Has(l.TenantID) {
 			items = append(items, l)
 		}
 	}
 	// A list of remembered hotels has no stay, and so no prices.
-	rung := f.rung()
+	rung := f.Rung()
 	with := f.extras(ctx, nil, items, rung)
 	for i, e := range entries {
 		out.Items[i].WishlistEntry = e
-		if l, ok := listings[e.PropertyID]; ok && !f.Suspended.Has(l.TenantID) {
+		if l, ok := listings[e.PropertyID]; ok && !f.cfg.Suspended.Has(l.TenantID) {
 			card := f.card(l, with, now)
 			out.Items[i].Card = &card
 		}
@@ -69,13 +69,13 @@ func (f *Finder) Wishlist(ctx context.Context, entries []consumer.WishlistEntry,
 // as good as none: it is shown nowhere.
 func (f *Finder) TenantOf(ctx context.Context, property bff.ID) (bff.ID, error) {
 	notFound := bff.Errorf(bff.CodeResourceNotFound, "no such hotel")
-	p, err := f.Search.FindProperty(ctx, property)
+	p, err := f.cfg.Search.FindProperty(ctx, property)
 	switch {
 	case bff.CodeOf(err) == bff.CodeResourceNotFound:
 		return bff.ID{}, notFound
 	case err != nil:
 		return bff.ID{}, consumer.Unavailable(err)
-	case f.Suspended.Has(p.Listing.TenantID):
+	case f.cfg.Suspended.Has(p.Listing.TenantID):
 		return bff.ID{}, notFound
 	}
 	return p.Listing.TenantID, nil
@@ -97,7 +97,7 @@ func (f *Finder) listings(
 	for range min(cardLookups, len(entries)) {
 		wg.Go(func() {
 			for id := range todo {
-				p, err := f.Search.FindProperty(ctx, id)
+				p, err := f.cfg.Search.FindProperty(ctx, id)
 				mu.Lock()
 				switch {
 				case err == nil:

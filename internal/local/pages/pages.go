@@ -26,11 +26,15 @@ type Link struct {
 type Site struct {
 	URL string // without a slash at its end
 
-	mux    *http.ServeMux
-	server *http.Server
-	mu     sync.Mutex
-	links  []Link
+	mux        *http.ServeMux
+	server     *http.Server
+	transports []*http.Transport
+	mu         sync.Mutex
+	links      []Link
 }
+
+// Index is the path of the list of all pages.
+const Index = "/index"
 
 //go:embed index.html
 var indexHTML string
@@ -40,8 +44,12 @@ var index = template.Must(template.New("index").Parse(indexHTML))
 // Serve serves the index on a listener, and whatever is mounted from then on.
 func Serve(ln net.Listener) *Site {
 	s := &Site{URL: "http://" + ln.Addr().String(), mux: http.NewServeMux()}
-	s.mux.HandleFunc("GET /{$}", s.index)
-	s.server = &http.Server{Handler: s.mux, ReadHeaderTimeout: 5 * time.Second}
+	s.mux.HandleFunc("GET "+Index, s.index)
+	s.mux.HandleFunc("GET "+assets+"{name}", serveAsset)
+	s.mux.HandleFunc("GET /favicon.svg", serveFavicon)
+	s.mux.HandleFunc("GET /favicon.ico", serveFavicon)
+	own, _, _ := net.SplitHostPort(ln.Addr().String()) // a listener's address has a port
+	s.server = &http.Server{Handler: guarded(own, s.mux), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() { _ = s.server.Serve(ln) }() // ends with Close
 	return s
 }
@@ -69,4 +77,9 @@ func (s *Site) index(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Close ends the server.
-func (s *Site) Close() error { return s.server.Close() }
+func (s *Site) Close() error {
+	for _, t := range s.transports {
+		t.CloseIdleConnections()
+	}
+	return s.server.Close()
+}

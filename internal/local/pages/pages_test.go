@@ -2,7 +2,6 @@ package pages_test
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,12 +12,7 @@ import (
 
 func TestIndexLinksWhatIsMounted(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the site
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := pages.Serve(ln)
-	t.Cleanup(func() { _ = site.Close() })
+	site := serve(t)
 	site.Handle("GET /tea/{kind}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.PathValue("kind")) }))
 	site.Link(pages.Link{URL: "http://127.0.0.1:1/x", Name: "Elsewhere", Rank: 2}, pages.Link{URL: "/tea/green", Name: "Tea", Text: "green & <hot>", Rank: 1})
 
@@ -29,7 +23,7 @@ func TestIndexLinksWhatIsMounted(t *testing.T) {
 	if status, body = get(t, site.URL+"/nothing"); status != http.StatusNotFound {
 		t.Errorf("unknown page: %d %q", status, body)
 	}
-	status, body = get(t, site.URL)
+	status, body = get(t, site.URL+pages.Index)
 	tea, elsewhere := strings.Index(body, `<a href="/tea/green">Tea</a>`), strings.Index(body, `<a href="http://127.0.0.1:1/x">Elsewhere</a>`)
 	if status != http.StatusOK || tea < 0 || elsewhere < tea || !strings.Contains(body, "green &amp; &lt;hot&gt;") {
 		t.Errorf("index: %d, tea at %d, elsewhere at %d\n%s", status, tea, elsewhere, body)

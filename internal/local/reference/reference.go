@@ -1,13 +1,12 @@
 // Package reference shows the contracts to people in a browser: both services' OpenAPI
-// documents as one page, and a page for each error code. Everything comes from what is
-// compiled in.
+// documents for the page of the reference, and a page for each error code. Everything
+// comes from what is compiled in.
 package reference
 
 import (
 	_ "embed"
 	"html/template"
 	"net/http"
-	"strings"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
@@ -16,26 +15,23 @@ import (
 //go:embed reference.html
 var referenceHTML string
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"prose": prose, "lower": strings.ToLower}).Parse(referenceHTML))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"prose": prose}).Parse(referenceHTML))
 
-// API returns the page of both services' operations and schemas.
-func API() (http.Handler, error) {
-	var services []service
-	for _, name := range []string{"consumer", "backoffice"} {
-		s, err := read(name, contracts.OpenAPI(name))
-		if err != nil {
-			return nil, err
-		}
-		services = append(services, s)
-	}
-	var page strings.Builder
-	if err := pages.ExecuteTemplate(&page, "reference", services); err != nil {
+// API returns a service's OpenAPI document as the page of the reference reads it.
+func API(service string) (http.Handler, error) {
+	d, err := read(service, contracts.OpenAPI(service))
+	if err != nil {
 		return nil, err
 	}
-	body := page.String()
+	body, err := d.shown()
+	if err != nil {
+		return nil, err
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		head(w)
-		_, _ = w.Write([]byte(body)) // the client has left
+		h := w.Header()
+		h.Set("Content-Type", "application/yaml")
+		h.Set("Cache-Control", "no-cache")
+		_, _ = w.Write(body) // the client has left
 	}), nil
 }
 

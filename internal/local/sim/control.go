@@ -47,7 +47,10 @@ func (s *Sim) controlRoutes() {
 		}
 		return created{f}, nil
 	})
-	s.control("DELETE /_sim/faults", func([]byte, *http.Request) (any, error) { s.ClearFaults(); return nil, nil })
+	s.control("DELETE /_sim/faults", func(_ []byte, r *http.Request) (any, error) {
+		s.ClearFaults(r.URL.Query()["upstream"]...)
+		return nil, nil
+	})
 	s.control("POST /_sim/events", func(body []byte, r *http.Request) (any, error) {
 		var ev struct {
 			Topic   string          `json:"topic"`

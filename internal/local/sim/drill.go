@@ -30,6 +30,9 @@ func (s *Sim) drillRoutes() {
 	drill("GET /_sim/executions", func(c *call) (any, error) {
 		return map[string]int{"executions": s.staff.executions(c.URL.Query().Get("path"))}, nil
 	})
+	drill("GET /_sim/book", func(*call) (any, error) {
+		return map[string]any{"executions": s.Book()}, nil
+	})
 	drill("POST /_sim/tasks", s.addTask)
 	drill("POST /_sim/tasks/{taskId}/{transition}", s.moveTask)
 	drill("POST /_sim/work-orders", s.openWorkOrder)

@@ -85,8 +85,10 @@ type activeFault struct {
 	rate    float64
 	code    int // the status to fail with
 	number  uint64
+	since   time.Time
 	cleared chan struct{}
 	seen    atomic.Uint64
+	hits    atomic.Int64
 }
 
 type faults struct {
@@ -96,6 +98,7 @@ type faults struct {
 	active []*activeFault
 	number uint64
 	any    atomic.Bool // spares calls the lock while all is well
+	struck struck
 }
 
 func (f *faults) know(upstream, route string) {
@@ -139,7 +142,7 @@ func (s *Sim) SetFault(fault Fault) error {
 	if err := refused(f.validate(fault)); err != nil {
 		return err
 	}
-	a := &activeFault{Fault: fault, code: cmp.Or(fault.Status, http.StatusServiceUnavailable), cleared: make(chan struct{})}
+	a := &activeFault{Fault: fault, code: cmp.Or(fault.Status, http.StatusServiceUnavailable), since: s.cfg.Now(), cleared: make(chan struct{})}
 	if fault.ErrorRate != nil {
 		a.rate = *fault.ErrorRate
 	} else if fault.Status != 0 {
@@ -159,29 +162,6 @@ func (s *Sim) SetFault(fault Fault) error {
 	f.active = append(f.active, a)
 	f.any.Store(true)
 	return nil
-}
-
-// Faults lists the active faults, oldest first.
-func (s *Sim) Faults() []Fault {
-	s.faults.mu.RLock()
-	defer s.faults.mu.RUnlock()
-	out := make([]Fault, 0, len(s.faults.active))
-	for _, a := range s.faults.active {
-		out = append(out, a.Fault)
-	}
-	return out
-}
-
-// ClearFaults heals every upstream; calls that hang are answered.
-func (s *Sim) ClearFaults() {
-	f := &s.faults
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, a := range f.active {
-		close(a.cleared)
-	}
-	f.active = nil
-	f.any.Store(false)
 }
 
 // hit are the faults of a call, those that strike before the work and those after.
@@ -209,6 +189,9 @@ func (f *faults) hit(upstream, route string) (before, after []*activeFault) {
 func (f *faults) suffer(w http.ResponseWriter, r *http.Request, hit []*activeFault, closed <-chan struct{}) bool {
 	var base, jitter time.Duration
 	for _, a := range hit {
+		if a.LatencyMs > 0 || a.JitterMs > 0 {
+			f.strike(r, a)
+		}
 		base += time.Duration(a.LatencyMs) * time.Millisecond
 		jitter += time.Duration(a.JitterMs) * time.Millisecond
 	}
@@ -217,6 +200,7 @@ func (f *faults) suffer(w http.ResponseWriter, r *http.Request, hit []*activeFau
 	}
 	for _, a := range hit {
 		if a.Hang {
+			f.strike(r, a)
 			select {
 			case <-a.cleared:
 				continue
@@ -228,10 +212,12 @@ func (f *faults) suffer(w http.ResponseWriter, r *http.Request, hit []*activeFau
 			}
 		}
 		if a.fails(f.seed) {
+			f.strike(r, a)
 			writeFailure(w, &failure{status: a.code, code: "SIMULATED_FAULT", message: "simulated fault"})
 			return false
 		}
 		if a.Garbage {
+			f.strike(r, a)
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte("{\"items\":[{\"\x00\xff<html>this is not the answer"))
 			return false

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"compress/gzip"
 	"fmt"
 	"html"
 	"net/http"
@@ -31,7 +32,15 @@ func (s *Sim) media(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "image/svg+xml")
 	h.Set("Cache-Control", "public, max-age=3600")
 	h.Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write([]byte(svg))
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, _ = w.Write([]byte(svg))
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	h.Set("Vary", "Accept-Encoding")
+	packed := gzip.NewWriter(w)
+	_, _ = packed.Write([]byte(svg))
+	_ = packed.Close() // fails only if the client has left
 }
 
 func logo(t *tenant, color string) string {

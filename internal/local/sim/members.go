@@ -93,7 +93,7 @@ func (s *Sim) removeMember(tenantID, operatorID string) {
 
 // defaultFlags are a tenant's feature flags until an event toggles one.
 func defaultFlags() map[string]bool {
-	return map[string]bool{"ai_suggestions": true, "digital_keys": true, "cash_drawer": true, "beta_dashboard": false}
+	return map[string]bool{"ai_suggestions": true, "digital_keys": true, "cash_drawer": true, "blackout_desk": true, "beta_dashboard": false}
 }
 
 // flags returns the feature flags of a tenant.

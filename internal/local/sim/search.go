@@ -409,11 +409,11 @@ func (s *Sim) listings(c *call) (any, error) {
 	if q.Geo.Mode == "city" && len(hits) == 0 {
 		if hint := s.didYouMean(q.Geo.City); hint != "" {
 			b = append(b, `,"queryRewriteHint":`...)
-			quoted, err := json.Marshal(hint)
+			object, err := json.Marshal(map[string]string{"didYouMean": hint})
 			if err != nil {
 				return nil, err
 			}
-			b = append(b, quoted...)
+			b = append(b, object...)
 		}
 	}
 	return raw(append(b, '}')), nil

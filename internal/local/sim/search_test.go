@@ -15,10 +15,10 @@ import (
 )
 
 type searchAnswer struct {
-	Items            []Listing       `json:"items"`
-	Total            int             `json:"total"`
-	AIProvenance     json.RawMessage `json:"aiProvenance"`
-	QueryRewriteHint string          `json:"queryRewriteHint"`
+	Items            []Listing                   `json:"items"`
+	Total            int                         `json:"total"`
+	AIProvenance     json.RawMessage             `json:"aiProvenance"`
+	QueryRewriteHint struct{ DidYouMean string } `json:"queryRewriteHint"`
 }
 
 func kabulQuery() Query {

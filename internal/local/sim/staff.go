@@ -234,6 +234,7 @@ type staffState struct {
 	answers  map[string]*answer      // by idempotency key
 	keys     []string                // of answers, oldest first
 	carried  map[string]int          // by path: how often it was carried out, whatever the key
+	book     []Execution             // the same in order
 }
 
 // progress is where a thing stands and how often it moved.
@@ -319,7 +320,7 @@ const maxAnswers = 20_000
 // before is answered as before: the platform's services promise that.
 func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 	s.handle(upstream, route, func(c *call) (any, error) {
-		h := s.staff.counted(h)
+		h := s.staff.counted(h, upstream)
 		key := c.Header.Get(c.speaks.key)
 		if key == "" {
 			return h(c)
@@ -333,7 +334,7 @@ func (s *Sim) mutation(upstream, route string, h func(c *call) (any, error)) {
 }
 
 // counted enters in the book what h has carried out.
-func (st *staffState) counted(h func(c *call) (any, error)) func(c *call) (any, error) {
+func (st *staffState) counted(h func(c *call) (any, error), upstream string) func(c *call) (any, error) {
 	return func(c *call) (any, error) {
 		out, err := h(c)
 		if err == nil {
@@ -341,6 +342,7 @@ func (st *staffState) counted(h func(c *call) (any, error)) func(c *call) (any, 
 			defer st.mu.Unlock()
 			bound(st.carried)
 			st.carried[c.URL.Path]++
+			st.enter(c, upstream)
 		}
 		return out, err
 	}

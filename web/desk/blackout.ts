@@ -1,0 +1,174 @@
+// The desk while the line is cut: what is on this computer stands in for the lists, what is pressed is taken down, and each entry gets the service's verdict. The client keeps it all.
+import { computed, effect, signal } from '@preact/signals';
+
+import { NotKept, Unsent, type Blackout, type BlackoutState, type Entry, type Offline, type Pack, type Pressed } from '@melmastoon/bff/backoffice';
+
+import { say } from '../kit/i18n.js';
+import { toast } from '../kit/parts.js';
+import { cutSince } from './line.js';
+import { withoutLine, type Deed } from './presses.js';
+import { desk, phase, properties, propertyId, session, withoutLine as page } from './service.js';
+import { arrivals, departures, findStay, housekeeping, inHouse, maintenance, refetch } from './views.js';
+
+export const state = signal<BlackoutState | undefined>(undefined);
+/** Since when the desk is on its own. The stream knows first that the line is gone, the pack that it was gone before the page was loaded. */
+export const alone = computed(() => {
+  const since = cutSince.value ?? (state.value?.line === 'down' ? state.value.since : undefined);
+  return since === undefined || !reloaded.value ? since : Math.min(since, state.value?.heardAt ?? since);
+});
+/** The page was loaded without a line: that was gone when the pack was new. */
+const reloaded = signal(false);
+/** The house as it was when the line was cut, until what others did meanwhile has been read. */
+export const before = signal<Pack | undefined>(undefined);
+
+let blackout: Blackout | undefined;
+let following: AbortController | undefined;
+
+/** Reads what this computer has of a house, and keeps it fresh. */
+async function open(of: string): Promise<BlackoutState> {
+  following?.abort();
+  blackout?.close();
+  blackout = desk.blackout({ propertyId: of, onChange: (next) => (state.value = next) });
+  const mine = (following = new AbortController());
+  const found = await blackout.read();
+  void blackout.follow(mine.signal);
+  return found;
+}
+
+function shut(): void {
+  following?.abort();
+  blackout?.close();
+  [following, blackout, state.value, before.value] = [undefined, undefined, undefined, undefined];
+}
+
+/** Shows the desk of whoever was signed in when the page was loaded without a line. */
+page.restore = async (): Promise<boolean> => {
+  if (propertyId.peek() === '') return false;
+  const found = await open(propertyId.peek());
+  if (found.session === undefined) return false;
+  properties.value = found.session.properties ?? [];
+  desk.propertyId = propertyId.peek();
+  session.value = found.session;
+  reloaded.value = true;
+  return true;
+};
+
+/** Lists that this page has not read are those of the pack. Those that it has read are shown as they were, with their moment. */
+function standIn(pack: Pack, heardAt: number): void {
+  const at = new Date(heardAt);
+  const { day, stale } = pack;
+  const fill = (source: { value: { data?: unknown } }, view: string, items: readonly unknown[]): void => {
+    if (source.value.data === undefined) source.value = { ...source.value, data: { view, propertyId: pack.propertyId, day, asOf: at.toISOString(), stale, counts: {}, items }, at, loading: false } as typeof source.value;
+  };
+  fill(arrivals, 'arrivals', pack.arrivals);
+  fill(inHouse, 'in-house', pack.inHouse);
+  fill(departures, 'departures', pack.departures);
+  fill(housekeeping, 'housekeeping', pack.tasks);
+  fill(maintenance, 'maintenance', pack.workOrders);
+}
+
+effect(() => {
+  const who = phase.value === 'open' ? session.value?.operatorId : undefined;
+  if (who === undefined || propertyId.value === '') shut();
+  else if (blackout?.propertyId !== propertyId.value) void open(propertyId.value);
+});
+
+effect(() => {
+  const { pack, heardAt, line } = state.value ?? {};
+  if (alone.value === undefined || pack === undefined) return;
+  before.value ??= pack;
+  if (line === 'down') standIn(pack, heardAt ?? 0);
+});
+
+// The line is back: what was taken down is sent, and every list is read.
+let cut = false;
+effect(() => {
+  const is = alone.value !== undefined;
+  if (is !== cut) blackout?.poke();
+  if (cut && !is) {
+    reloaded.value = false;
+    void refetch();
+  }
+  cut = is;
+});
+
+// What a verdict says was done has changed the lists; the stream may have told of it before they were read.
+let decided = 0;
+effect(() => {
+  const verdicts = (state.value?.entries ?? []).filter((entry) => entry.verdict !== undefined).length;
+  if (verdicts > decided) void refetch();
+  decided = verdicts;
+});
+
+const operations: Readonly<Record<string, Offline>> = { 'check-in': 'checkIn', 'check-out': 'checkOut', charge: 'charge', task: 'moveTask', 'work-order': 'moveWorkOrder', open: 'openWorkOrder' };
+const ids: Readonly<Record<Offline, string>> = { checkIn: 'reservationId', checkOut: 'reservationId', charge: 'folioId', moveTask: 'taskId', moveWorkOrder: 'workOrderId', openWorkOrder: '' };
+
+/** What the page notes with an entry. It is sealed with it. */
+export interface Note {
+  readonly step: string;
+  readonly subject: string;
+  readonly room?: string;
+  readonly guest?: string;
+}
+export const noteOf = (entry: Entry): Note | undefined => entry.about?.note as Note | undefined;
+
+withoutLine.take = async ({ route, step, subject, body }: Deed): Promise<boolean> => {
+  const operation = operations[route];
+  if (alone.peek() === undefined || blackout === undefined) return false;
+  if (operation === undefined) {
+    toast(say('blackout.cannot'));
+    return true;
+  }
+  const stay = [inHouse, arrivals, departures].flatMap((one) => one.peek().data?.items ?? []).find((one) => one.folioId === subject) ?? findStay(subject);
+  const task = housekeeping.peek().data?.items.find((one) => one.taskId === subject) ?? maintenance.peek().data?.items.find((one) => one.workOrderId === subject);
+  const room = stay?.roomNumber ?? task?.roomNumber;
+  const note: Note = { step, subject, ...(room === undefined ? {} : { room }), ...(stay === undefined ? {} : { guest: stay.guestName }) };
+  try {
+    await blackout.press(operation, { path: { [ids[operation]]: subject, transition: step }, ...(body === undefined ? {} : { body }) } as unknown as Pressed<Offline>, { note });
+  } catch (error) {
+    if (!(error instanceof NotKept)) throw error;
+    toast(say(`blackout.not.${error.reason}`));
+  }
+  return true;
+};
+withoutLine.holds = (subject) => takenOf(subject).some((entry) => entry.state === 'unsent' && entry.operation !== 'charge' && entry.operation !== 'openWorkOrder');
+
+export const takenOf = (subject: string): readonly Entry[] => (state.value?.entries ?? []).filter((entry) => noteOf(entry)?.subject === subject);
+
+export const drop = (entry: Entry): void => void blackout?.drop(entry.id);
+export const again = (entry: Entry): void => void blackout?.again(entry.id).then(() => blackout?.poke());
+
+/** Does what needs a second factor, with its code. */
+export async function confirm(entry: Entry, code: string): Promise<void> {
+  if (entry.verdict?.verdict !== 'needs_second_factor') return;
+  const { scope, resourceId } = entry.verdict;
+  const { data } = await desk.call('stepUp', { headers: { 'X-Property-Id': entry.propertyId }, body: { scope, resourceId, code } });
+  await blackout?.confirm(entry.id, data.attestationId);
+  void refetch();
+}
+
+/** Signs out; what is not sent is thrown away only if a person says so. */
+page.leave = async (): Promise<boolean> => {
+  try {
+    await desk.signOut();
+  } catch (error) {
+    if (!(error instanceof Unsent)) throw error;
+    if (!window.confirm(say('blackout.leave'))) return false;
+    await desk.signOut({ dropUnsent: true });
+  }
+  return true;
+};
+
+/** The page itself, for a reload without a line: what this load was made of, and the address. */
+async function keepShell(worker: string): Promise<void> {
+  await navigator.serviceWorker.register(worker, { scope: '/desk' });
+  const cache = await caches.open('desk-shell');
+  await document.fonts.load(`1em ${getComputedStyle(document.body).fontFamily}`, '؋'); // no amount may have been shown yet
+  const made = performance.getEntriesByType('resource').map(({ name }) => new URL(name)).filter(({ origin, pathname }) => origin === location.origin && pathname.startsWith('/assets/'));
+  const wanted = new Set(['/favicon.svg', ...made.map(({ pathname }) => pathname)]);
+  await cache.put('/desk', await fetch(location.href)); // in the language that is read here
+  for (const { url } of await cache.keys()) if (!wanted.has(new URL(url).pathname) && !url.endsWith('/desk')) await cache.delete(url);
+  for (const path of wanted) await cache.add(path);
+}
+const { worker } = document.body.dataset;
+if (worker !== undefined && 'serviceWorker' in navigator && navigator.onLine) addEventListener('load', () => void document.fonts.ready.then(() => keepShell(worker)).catch(() => undefined));

@@ -79,8 +79,9 @@ test test-go test-typescript proof: export GORACE := atexit_sleep_ms=20
 CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_LIMITS='ip=100,fingerprint=100' BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
 
 .PHONY: test-typescript
-test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript/node_modules
+test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript/node_modules web/node_modules
 	@cd tools/contracts && npm test
+	@$(MAKE) pages PAGES=-check
 	@$(DOCTOR)
 	@project=$$(mktemp -d); trap 'rm -rf "$$project"' EXIT; \
 	(cd clients/typescript && node pack/pack.mjs "$$project" && npm run --silent unit); \
@@ -91,8 +92,8 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 	done; \
 	(cd tools/contracts && npm run --silent generated); \
 	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		$(PROGRAMS)/melmastoon up -- node --test --test-reporter=spec clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
-		tools/contracts/generated/dist/live.test.mjs examples/examples.test.mjs
+		$(PROGRAMS)/melmastoon up -- sh -c 'node --test --test-reporter=spec "$$0" && exec node --test --test-reporter=spec "$$@"' examples/examples.test.mjs clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
+		tools/contracts/generated/dist/live.test.mjs $$(find web/test -name '*.test.mjs')
 
 %/node_modules: %/package-lock.json | need-node
 	@cd $* && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
@@ -100,6 +101,12 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 # Its lock has the library for Linux on x64 alone, of which npm ci makes an error.
 tools/parquet/duckdb/node_modules: tools/parquet/duckdb/package-lock.json | need-node
 	@cd tools/parquet/duckdb && npm install --no-save --no-audit --no-fund --loglevel=error && touch node_modules
+
+.PHONY: pages
+pages: need-go clients/typescript/node_modules web/node_modules ## the pages of web/, built into internal/local/pages/dist
+	@cd clients/typescript && npm run --silent generate
+	@web/node_modules/.bin/tsc -p web
+	@go -C tools/pages run . $(PAGES)
 
 .PHONY: check
 check: lint vet vuln test ## all that must hold before a change is merged
@@ -182,6 +189,13 @@ proof: need-go need-cc ## the TestProof… tests at full length: crashes, races,
 	@tools/before .cache/before -race -ldflags='$(LINK)'
 	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) \
 		MELMASTOON_TEST_PROGRAMS_BEFORE=$(CURDIR)/.cache/before go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
+	@$(MAKE) load
+
+# The gates of capacity at a rate that two cores bear which do nothing else; LOAD_RATE and the other settings of load/run are for more.
+.PHONY: load
+load: need-go ## both services under load against their objectives, about two minutes
+	@LOAD_RATE=$${LOAD_RATE:-50} LOAD_PHASE=$${LOAD_PHASE:-20} load/run peak-300rps
+	@LOAD_RATE=$${LOAD_RATE:-20} LOAD_PHASE=$${LOAD_PHASE:-20} load/run
 
 .PHONY: emulator
 emulator: need-go ## order, redelivery and dead letters against Google's own emulator of Pub/Sub

@@ -5,12 +5,10 @@ import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 
 const text = new TextDecoder('utf-8', { fatal: true })
 
-// Values are printed as they are stored: a Date would lose the microseconds, and parsed
-// JSON its numbers' digits.
+// Values are printed as they are stored: a Date would lose the microseconds.
 const parsers = {
   timestampFromMicroseconds: (micros) => micros,
   stringFromBytes: (bytes) => bytes && text.decode(bytes),
-  jsonFromBytes: (bytes) => bytes && text.decode(bytes),
 }
 
 function printable(value) {

@@ -5,18 +5,16 @@ import { DuckDBInstance } from '@duckdb/node-api'
 const db = await (await DuckDBInstance.create(':memory:')).connect()
 const rows = async (sql, ...values) => (await db.runAndReadAll(sql, values)).getRowObjectsJson()
 
-// The types that files may have, physical and logical. Whether BigQuery loads those of UUID and JSON was not tried.
-const taken = /^(INT64 (TIMESTAMP_MICROS|INT_64)|BYTE_ARRAY (UTF8|JSON)|FIXED_LEN_BYTE_ARRAY (UUID.*|none))$/
+// The types that files may have, physical and logical: those for which BigQuery's loader documents TIMESTAMP, INTEGER, STRING and BYTES.
+const taken = /^(INT64 (TIMESTAMP_MICROS|INT_64)|BYTE_ARRAY UTF8|FIXED_LEN_BYTE_ARRAY none)$/
 
 // Values are printed as they are stored.
 const printed = {
   'TIMESTAMP WITH TIME ZONE': (c) => `epoch_us(${c})`,
   TIMESTAMP: (c) => `epoch_us(${c})`,
   BLOB: (c) => `lower(hex(${c}))`,
-  UUID: (c) => `${c}`,
   BIGINT: (c) => `${c}`,
   VARCHAR: (c) => `${c}`,
-  JSON: (c) => `${c}`,
 }
 
 const files = {}

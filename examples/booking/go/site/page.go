@@ -68,7 +68,7 @@ func (v view) Hotel() string            { return v.Stay.Hotel.Name.In(v.Locale) 
 func (v view) Alt() string              { return v.Stay.Hotel.Photo.Alt.In(v.Locale) }
 func (v view) Signed() bff.Locale       { return v.Stay.Locale }
 func (v view) Day(d bff.Date) string    { return formatDay(d, v.Locale) }
-func (v view) Count(n int) string       { return number(fmt.Sprint(n), v.Locale.Info()) }
+func (v view) Count(n int) string       { return v.Locale.Info().FormatNumber(fmt.Sprint(n)) }
 
 // book shows the stay, or why there is none.
 func (s *site) book(w http.ResponseWriter, r *http.Request) {

@@ -165,11 +165,3 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkBuild(b *testing.B) {
-	for b.Loop() {
-		if _, err := New(Config{Latency: map[string]Latency{}}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -56,6 +57,96 @@ func TestSearchPagesCoverEverythingOnce(t *testing.T) {
 		if len(seen) != total || total < 150 {
 			t.Errorf("%s: saw %d of %d", sort, len(seen), total)
 		}
+	}
+}
+
+// TestSearchFindsWhatWasAskedFor compares what each filter and each form of a place find with
+// what the listings themselves say, among the houses that are free.
+func TestSearchFindsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	kabul := w.data.byCity["kabul"][0].city
+	everywhere := Geo{Mode: "bounding-box", BoundingBox: &BoundingBox{-90, -180, 90, 180}}
+	hood := kabul.neighbourhoods[0]
+	for name, c := range map[string]struct {
+		edit  func(*Query)
+		holds func(Listing, hit) bool
+	}{
+		"city":    {func(q *Query) { q.Geo = Geo{Mode: "city", City: kabul.names.Ps} }, func(_ Listing, h hit) bool { return h.city == kabul }},
+		"region":  {func(q *Query) { q.Geo = Geo{Mode: "region", Region: kabul.region.Fa} }, func(_ Listing, h hit) bool { return h.city.region == kabul.region }},
+		"country": {func(q *Query) { q.Geo.Country = "AF" }, func(l Listing, _ hit) bool { return l.Country == "AF" }},
+		"point": {
+			func(q *Query) { q.Geo = Geo{Mode: "point", Point: &Circle{kabul.centre.Lat, kabul.centre.Lng, 3}} },
+			func(l Listing, _ hit) bool { return distanceKm(l.Geo, kabul.centre) <= 3 },
+		},
+		"box over the antimeridian": {
+			func(q *Query) { q.Geo.BoundingBox = &BoundingBox{10, kabul.centre.Lng, 60, -170} },
+			func(l Listing, _ hit) bool {
+				return l.Geo.Lat >= 10 && l.Geo.Lat <= 60 && (l.Geo.Lng >= kabul.centre.Lng || l.Geo.Lng <= -170)
+			},
+		},
+		"amenities": {
+			func(q *Query) { q.Filters.Amenities = []string{"parking", "wifi"} },
+			func(l Listing, _ hit) bool {
+				return slices.Contains(l.Amenities, "parking") && slices.Contains(l.Amenities, "free_wifi")
+			},
+		},
+		"stars":  {func(q *Query) { q.Filters.StarRating = []int{4, 2} }, func(l Listing, _ hit) bool { return l.StarRating == 2 || l.StarRating == 4 }},
+		"rating": {func(q *Query) { q.Filters.GuestRatingMin = 8.5 }, func(l Listing, _ hit) bool { return l.GuestRating != nil && l.GuestRating.Value >= 8.5 }},
+		"type":   {func(q *Query) { q.Filters.PropertyType = []string{"hostel"} }, func(l Listing, _ hit) bool { return l.PropertyType == "hostel" }},
+		"free cancellation": {
+			func(q *Query) { q.Filters.CancellationFlexibility = "free" },
+			func(l Listing, _ hit) bool { return l.CancellationFlexibility == "free" },
+		},
+		"some cancellation": {
+			func(q *Query) { q.Filters.CancellationFlexibility = "partial" },
+			func(l Listing, _ hit) bool { return l.CancellationFlexibility != "none" },
+		},
+		"neighbourhood": {
+			func(q *Query) { q.Filters.Neighbourhoods = []string{hood.Fa} },
+			func(_ Listing, h hit) bool { return h.neighbourhood.Fa == hood.Fa },
+		},
+		"price": {
+			func(q *Query) { q.Filters.PriceRange = &PriceRange{Min: 50, Max: new(80.0), Currency: "USD"} },
+			func(_ Listing, h hit) bool { return h.cents >= 5000 && h.cents <= 8000 },
+		},
+	} {
+		q := kabulQuery()
+		q.Geo, q.SortKey = everywhere, "price-asc"
+		free := w.find(&q, testNow)
+		c.edit(&q)
+		var got, want []string
+		for _, h := range w.find(&q, testNow) {
+			got = append(got, h.id)
+		}
+		for _, h := range free {
+			if c.holds(w.listing(h.property, ""), h) {
+				want = append(want, h.id)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 || len(want) == len(free) {
+			t.Errorf("%s: %d of %d houses (-want +got):\n%s", name, len(want), len(free), diff)
+		}
+	}
+	for order, of := range map[string]func(hit) float64{
+		"price-desc":   func(h hit) float64 { return -float64(h.cents) },
+		"rating-desc":  func(h hit) float64 { return -float64(h.ratingTenths) },
+		"distance-asc": func(h hit) float64 { return distanceKm(h.geo, kabul.centre) },
+		"recommended":  func(h hit) float64 { return -float64(h.score) },
+	} {
+		q := kabulQuery()
+		q.SortKey = order
+		if !slices.IsSortedFunc(w.find(&q, testNow), func(a, b hit) int { return int(math.Round(1e6 * (of(a) - of(b)))) }) {
+			t.Errorf("%s: not in this order", order)
+		}
+	}
+	// Houses that are full, or too small for a party, are not found.
+	q := kabulQuery()
+	all := len(w.data.byCity["kabul"])
+	free := len(w.find(&q, testNow))
+	q.Occupancy = bff.Occupancy{Adults: 6, Rooms: 2}
+	if large := len(w.find(&q, testNow)); large >= free || free >= all {
+		t.Errorf("%d houses, %d are free, %d for a large party", all, free, large)
 	}
 }
 
@@ -238,29 +329,5 @@ func TestSuspensionReachesSearchLate(t *testing.T) {
 	event("melmastoon.tenant.reinstated.v1")
 	if status() != "active" || !listed() {
 		t.Error("not reinstated")
-	}
-}
-
-func BenchmarkSearchCity(b *testing.B) {
-	s, err := New(Config{Latency: map[string]Latency{}, Now: func() time.Time { return testNow }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	q := kabulQuery()
-	q.SortKey = "price-asc"
-	for b.Loop() {
-		s.find(&q, testNow)
-	}
-}
-
-func BenchmarkSearchPoint(b *testing.B) {
-	s, err := New(Config{Latency: map[string]Latency{}, Now: func() time.Time { return testNow }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	q := kabulQuery()
-	q.Geo = Geo{Mode: "point", Point: &Circle{34.5281, 69.1723, 5}}
-	for b.Loop() {
-		s.find(&q, testNow)
 	}
 }

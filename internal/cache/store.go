@@ -24,7 +24,7 @@ const (
 	// probeEvery is the pause between attempts while Redis is gone.
 	probeEvery = 250 * time.Millisecond
 
-	// closeGrace is what cancelled fills have to end.
+	// closeGrace is what cancelled fills have to end, beside a write that is under way.
 	closeGrace = time.Second
 
 	maxTTL = 30 * 24 * time.Hour
@@ -240,7 +240,7 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 	err := ended(ctx, &s.flights)
 	s.cancel()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout+closeGrace)
 	defer cancel()
 	if rest := errors.Join(ended(last, &s.flights), ended(last, &s.loops)); rest != nil {
 		return fmt.Errorf("close cache: %w", rest) // a fill that does not heed its context

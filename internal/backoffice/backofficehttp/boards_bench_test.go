@@ -3,21 +3,16 @@ package backofficehttp_test
 import (
 	"crypto/rand"
 	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
-	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 	"melmastoon.ghasi.io/bff/internal/desk"
@@ -102,25 +97,9 @@ func BenchmarkComposedDashboard(b *testing.B) {
 		latency[name] = sim.Latency{Base: 20 * time.Millisecond}
 	}
 	latency["notification"] = sim.Latency{Base: 200 * time.Millisecond}
-	s, err := sim.New(sim.Config{Latency: latency})
-	if err != nil {
-		b.Fatal(err)
-	}
-	server := httptest.NewServer(s.Handler())
-	b.Cleanup(server.Close)
-	b.Cleanup(s.Close)
-	tenant, property := aProperty(b, server.URL)
-	urls := map[backoffice.Upstream]string{}
-	for _, u := range backoffice.Upstreams() {
-		urls[u] = server.URL + "/" + string(u)
-	}
-	urls[backoffice.UpstreamAI] = server.URL + "/ai-orchestrator"
-	up, err := backofficeupstream.New(backofficeupstream.Config{
-		URLs: urls, Metrics: prometheus.NewRegistry(), Namespace: "bench", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, up := overSimulator(b, sim.Config{Latency: latency})
+	hotel := s.Catalog().Properties[0]
+	tenant, property := bff.MustParseID(bff.PrefixTenant, hotel.TenantID), bff.MustParseID(bff.PrefixProperty, hotel.PropertyID)
 	f := newFront(b, frontConfig{limits: manyReads, upstreams: up.House, tenant: tenant})
 	f.employAt("*", "opt_mirwais", backoffice.GeneralManager)
 	m := f.sender("opt_mirwais")
@@ -159,29 +138,4 @@ func BenchmarkComposedDashboard(b *testing.B) {
 	b.ReportMetric(part(composed, 50)/part(alone, 50), "p50-ratio")
 	b.ReportMetric(float64(partial), "partial")
 	b.ReportMetric(0, "ns/op")
-}
-
-// aProperty is one of the simulator's.
-func aProperty(tb testing.TB, url string) (tenant, property bff.ID) {
-	tb.Helper()
-	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url+"/_sim/catalog", nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	res, err := new(http.Client).Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	var catalog struct {
-		Properties []struct {
-			PropertyID bff.ID `json:"propertyId"`
-			TenantID   bff.ID `json:"tenantId"`
-		} `json:"properties"`
-	}
-	if err != nil || json.Unmarshal(body, &catalog) != nil || len(catalog.Properties) == 0 {
-		tb.Fatal(err)
-	}
-	return catalog.Properties[0].TenantID, catalog.Properties[0].PropertyID
 }

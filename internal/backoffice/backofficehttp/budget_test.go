@@ -18,6 +18,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/backoffice/device"
@@ -119,13 +120,8 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	tenant, property := bff.MustParseID(bff.PrefixTenant, hotel.TenantID), bff.MustParseID(bff.PrefixProperty, hotel.PropertyID)
 	s := &slowService{t: t, at: board.Place{Tenant: tenant, Property: property}}
 	s.upstreams = &testkit.SlowTransport{TB: t, Platform: knowing(platform.Handler(), property), Until: time.Now().Add(rt.Budget)}
-	urls := map[backoffice.Upstream]string{}
-	for _, u := range backoffice.Upstreams() {
-		urls[u] = "http://platform.test/" + string(u)
-	}
-	urls[backoffice.UpstreamAI], urls[backoffice.UpstreamTheme] = "http://platform.test/ai-orchestrator", "http://platform.test/theme-config"
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	up, err := backofficeupstream.New(backofficeupstream.Config{URLs: urls, Transport: s.upstreams, Metrics: metrics, Namespace: "up", Log: log})
+	up, err := backofficeupstream.New(backofficeupstream.Config{URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: s.upstreams, Metrics: metrics, Namespace: "up", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package backofficehttp_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
-	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/desk"
 	"melmastoon.ghasi.io/bff/internal/http1"
@@ -39,29 +35,12 @@ func changeOf(l *time.Location, now time.Time) time.Time {
 func TestProofHouseDay(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Pointer[front]
-	s, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, Now: func() time.Time {
+	s, up := overSimulator(t, sim.Config{Latency: map[string]sim.Latency{}, Now: func() time.Time {
 		if f := clock.Load(); f != nil {
 			return f.clock()
 		}
 		return time.Now()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s.Handler())
-	t.Cleanup(s.Close)
-	t.Cleanup(server.Close)
-	urls := map[backoffice.Upstream]string{}
-	for _, u := range backoffice.Upstreams() {
-		urls[u] = server.URL + "/" + string(u)
-	}
-	urls[backoffice.UpstreamAI] = server.URL + "/ai-orchestrator"
-	up, err := backofficeupstream.New(backofficeupstream.Config{
-		URLs: urls, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	houses := map[string]sim.CatalogProperty{}
 	for _, p := range s.Catalog().Properties {
 		houses[p.Country] = p

@@ -2,10 +2,7 @@ package backofficehttp_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +16,10 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficecache"
 	"melmastoon.ghasi.io/bff/internal/backoffice/backofficehttp"
-	"melmastoon.ghasi.io/bff/internal/backoffice/backofficeupstream"
 	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/backoffice/lock"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
 // can are the steps of each item of a view, by its id.
@@ -124,24 +121,7 @@ func TestStepsAreRoutes(t *testing.T) {
 func TestStepsAreAccepted(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	simulator, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, HouseTime: 11 * time.Hour, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(simulator.Handler())
-	t.Cleanup(simulator.Close)
-	t.Cleanup(server.Close)
-	urls := map[backoffice.Upstream]string{}
-	for _, u := range backoffice.Upstreams() {
-		urls[u] = server.URL + "/" + string(u)
-	}
-	urls[backoffice.UpstreamAI] = server.URL + "/ai-orchestrator"
-	up, err := backofficeupstream.New(backofficeupstream.Config{
-		URLs: urls, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simulator, up := overSimulator(t, sim.Config{Latency: map[string]sim.Latency{}, HouseTime: 11 * time.Hour, Now: func() time.Time { return now }})
 	p := busyHouse(t, simulator, up.House, now)
 	tenant, property := bff.MustParseID(bff.PrefixTenant, p.TenantID), bff.MustParseID(bff.PrefixProperty, p.PropertyID)
 	f := newFront(t, frontConfig{limits: manyReads, upstreams: up.House, properties: up.Property, tenant: tenant})
@@ -246,12 +226,15 @@ func busyHouse(t *testing.T, s *sim.Sim, from board.House, now time.Time) sim.Ca
 			Tenant: bff.MustParseID(bff.PrefixTenant, p.TenantID), Property: bff.MustParseID(bff.PrefixProperty, p.PropertyID),
 			Day: zone.Today(now),
 		}
-		arrivals, err1 := from.Read(t.Context(), board.SourceArrivals, at)
-		departures, err2 := from.Read(t.Context(), board.SourceDepartures, at)
-		orders, err3 := from.Read(t.Context(), board.SourceWorkOrders, at)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
+		read := func(source board.Source) (r board.Reading) {
+			testkit.Retry(t, string(source)+" within the budget of its upstream", func() bool {
+				var err error
+				r, err = from.Read(t.Context(), source, at)
+				return err == nil
+			})
+			return r
 		}
+		arrivals, departures, orders := read(board.SourceArrivals), read(board.SourceDepartures), read(board.SourceWorkOrders)
 		open := slices.ContainsFunc(orders.Value.([]board.WorkOrder), func(w board.WorkOrder) bool { return w.Status == "open" })
 		expected := slices.ContainsFunc(arrivals.Value.([]board.Stay), func(g board.Stay) bool { return g.Status == "confirmed" })
 		leaving := slices.ContainsFunc(departures.Value.([]board.Stay), func(g board.Stay) bool { return g.Status == "checked_in" })

@@ -17,6 +17,7 @@ import (
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/backofficetest"
 	"melmastoon.ghasi.io/bff/internal/backoffice/board"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
@@ -45,12 +46,7 @@ func newPlatform(t *testing.T) *platform {
 		}
 		s.Handler().ServeHTTP(w, r)
 	})
-	urls := map[backoffice.Upstream]string{}
-	for _, u := range backoffice.Upstreams() {
-		urls[u] = "http://platform.test/" + string(u)
-	}
-	urls[backoffice.UpstreamAI], urls[backoffice.UpstreamTheme] = "http://platform.test/ai-orchestrator", "http://platform.test/theme-config"
-	up, err := New(Config{URLs: urls, Transport: transport, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler)})
+	up, err := New(Config{URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: transport, Metrics: prometheus.NewRegistry(), Namespace: "test", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

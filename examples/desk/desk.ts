@@ -45,11 +45,14 @@ async function open(): Promise<void> {
   const stream = desk.stream({ onEvent: ({ type }) => (news.prepend(make('li', {}, say(type))), void attempt(list)), onGap: () => attempt(show) });
   void attempt(() => stream.follow(new AbortController().signal)); // it begins with a gap, which shows everything
 }
+let newest = 0;
 async function list(): Promise<void> {
+  const own = ++newest;
   const admit = (path: { reservationId: string }) => attempt(() => desk.call('checkIn', { path }).then(list));
   const next = (stay: Schemas['Stay']) => (stay.can.includes('check-in') ? make('button', { onclick: () => admit(stay) }, say('check-in')) : say(stay.status));
   const row = (stay: Schemas['Stay']) => make('tr', {}, ...[stay.eta, stay.guestName, stay.roomNumber, next(stay)].map((cell = '') => make('td', {}, cell)));
-  arrivals.replaceChildren(...(await desk.call('arrivals')).data.items.map(row));
+  const { items } = (await desk.call('arrivals')).data;
+  if (own === newest) arrivals.replaceChildren(...items.map(row)); // one that was asked for before a check-in may come after it
 }
 function draw(widget: Schemas['WidgetAnswer']): Node {
   const [figure, parts = {}] = read(widget);

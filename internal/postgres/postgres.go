@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +47,10 @@ type Config struct {
 
 	// Traced records statements below recorded spans.
 	Traced bool
+
+	// Connections counts the connections that are open, those too that have left the pool
+	// and the breaker's; nil = they are not counted.
+	Connections *atomic.Int64
 
 	// Breaker fails calls at once while the server hangs; nil = each waits for its
 	// own deadline.
@@ -138,6 +145,9 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.PingTimeout = time.Second
 	cc := pc.ConnConfig
 	cc.ConnectTimeout = c.ConnectTimeout
+	if c.Connections != nil {
+		cc.DialFunc = counted(cc.DialFunc, c.Connections)
+	}
 	cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = maxStatements, maxStatements
 	if c.Traced {
 		cc.Tracer = tracer{}
@@ -170,6 +180,28 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 		return nil
 	}
 	return pc, nil
+}
+
+// counted counts the connections that are open.
+func counted(dial pgconn.DialFunc, connections *atomic.Int64) pgconn.DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		connections.Add(1)
+		return countedConn{c, sync.OnceFunc(func() { connections.Add(-1) })}, nil
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

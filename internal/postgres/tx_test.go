@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,6 +276,37 @@ func TestServerRestart(t *testing.T) {
 	}
 	if err := errors.Join(read(), work()); err != nil {
 		t.Errorf("after the restart: %v", err)
+	}
+}
+
+// Connections are counted until they are closed, also one that has left its pool.
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	var n atomic.Int64
+	cfg := testkit.Patient(testkit.Postgres(t))
+	cfg.Connections = &n
+	db, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	kept, err1 := db.Acquire(ctx)
+	left, err2 := db.Acquire(ctx)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	own := left.Hijack()
+	kept.Release()
+	if got := n.Load(); got != 2 {
+		t.Errorf("%d connections, want an idle one and one apart", got)
+	}
+	db.Close()
+	if got := n.Load(); got != 1 {
+		t.Errorf("%d connections without the pool, want 1", got)
+	}
+	if err := own.Close(ctx); err != nil || n.Load() != 0 {
+		t.Errorf("%d connections in the end, want none (%v)", n.Load(), err)
 	}
 }
 

@@ -41,6 +41,7 @@ type Process struct {
 	tracer   *tracing.Tracer            // nil records nothing
 	jobsDB   *pgxpool.Pool              // of relay and jobs, once it is open
 	breakers map[string]*redis.Breakers // by the server's URL
+	conns    atomic.Int64               // to Postgres
 }
 
 // NewProcess returns a process that serves its health and metrics, and nothing
@@ -48,6 +49,9 @@ type Process struct {
 func NewProcess(id Identity, s daemon.Settings, admin AdminSettings) *Process {
 	p := &Process{Daemon: daemon.New(s, daemon.NewLogger(os.Stderr, s, id.Name)), Identity: id, settings: s, breakers: map[string]*redis.Breakers{}}
 	p.Metrics.MustRegister(daemon.ThisBuild().Figure(id.Namespace))
+	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: id.Namespace, Name: "postgres_connections", Help: "Connections to Postgres, idle ones, the relay's and the breaker's included: at most 16.",
+	}, func() float64 { return float64(p.conns.Load()) }))
 	p.AddServer("admin", admin.AdminListen, p.Admin(), daemon.ServerOptions{WriteTimeout: writeTimeout, NoDrain: true})
 	return p
 }
@@ -73,7 +77,7 @@ func (p *Process) migrate(s *DatabaseSettings) {
 
 // pool opens a pool, reports its state and measures it.
 func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool, error) {
-	cfg.ApplicationName, cfg.Traced, cfg.Breaker = p.Name, p.tracer != nil, postgres.NewBreaker(p.Metrics, p.Namespace)
+	cfg.ApplicationName, cfg.Traced, cfg.Connections, cfg.Breaker = p.Name, p.tracer != nil, &p.conns, postgres.NewBreaker(p.Metrics, p.Namespace)
 	db, err := postgres.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -89,7 +93,7 @@ func (p *Process) pool(ctx context.Context, cfg postgres.Config) (*pgxpool.Pool,
 	return db, nil
 }
 
-// measure exposes a pool. What the relay has taken out of one is not counted.
+// measure exposes a pool. What the relay has taken out of one counts among the connections alone.
 func (p *Process) measure(db *pgxpool.Pool, name string) {
 	labels := prometheus.Labels{"pool": name}
 	p.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -138,7 +142,7 @@ func (p *Process) JobsPostgres(ctx context.Context, s *DatabaseSettings, request
 		return nil, err
 	}
 	db, err := postgres.Open(ctx, postgres.Config{
-		URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, RequireIsolation: p.Isolated, Traced: p.tracer != nil,
+		URL: url, ApplicationName: p.Name + "-jobs", MaxConns: jobsConns, RequireIsolation: p.Isolated, Traced: p.tracer != nil, Connections: &p.conns,
 	})
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func TestFigures(t *testing.T) {
 	testkit.CheckMetricKinds(t, figures)
 	// backoffice.md §9.
 	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse redis_pool_total
-		postgres_pool_inuse postgres_pool_total outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total
+		postgres_pool_inuse postgres_pool_total postgres_connections outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total
 		singleflight_followers_total dashboard_partial_total lock_action_total mfa_attestation_total dpop_replay_blocked_total
 		sse_active_connections sse_events_pushed_total device_status_count session_active_count
 		dashboard_first_byte_seconds_count sse_first_event_seconds_count force_logout_seconds_count device_heartbeat_total redis_call_duration_seconds_count

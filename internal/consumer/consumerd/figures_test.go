@@ -107,7 +107,7 @@ func checkSpecified(t *testing.T, w *testkit.World, p *platform.Process) {
 	}
 	figures := figuresOf(t, p)
 	testkit.CheckMetricKinds(t, figures)
-	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse postgres_pool_inuse
+	for name := range strings.FieldsSeq(`request_total request_duration_seconds_count request_inflight errors_total redis_pool_inuse postgres_pool_inuse postgres_connections
 		outbox_depth outbox_lag_seconds circuit_breaker_state cache_hit_total cache_miss_total singleflight_followers_total
 		handoff_mint_total handoff_consume_total bot_verdict_total rate_limited_total upstream_retries_total upstream_hedges_total build_info`) {
 		if name = "\nbff_consumer_" + name; !strings.Contains(figures, name+" ") && !strings.Contains(figures, name+"{") {

@@ -535,8 +535,14 @@ func TestProofReleaseBefore(t *testing.T) {
 	older, stop := []*platform.Process{f.consumer, f.backoffice}, f.load()
 	f.await()
 	f.Programs = ""
+	versions := func() string {
+		const newest = `(SELECT max(version_id)::text FROM %s.schema_migrations)`
+		return tell(t, f.PostgresURL, "SELECT "+fmt.Sprintf(newest, "bff_consumer")+" || ' and ' || "+fmt.Sprintf(newest, "bff_backoffice"))
+	}
+	had := versions()
 	f.Run("bff-consumer", "migrate")
 	f.Run("bff-backoffice", "migrate")
+	t.Logf("migrations up to %s, and then to %s", had, versions())
 	for _, schema := range []string{"bff_consumer", "bff_backoffice"} {
 		tell(t, f.PostgresURL, "ALTER TABLE "+schema+".outbox ADD COLUMN drilled text")
 		tell(t, f.PostgresURL, "INSERT INTO "+schema+".schema_migrations (version_id, is_applied) VALUES (9000, true)")

@@ -17,16 +17,16 @@ import (
 	"melmastoon.ghasi.io/bff/internal/world"
 )
 
-// clerk runs `melmastoon desk` against a simulator and a service that accepts
+// deskRun runs `melmastoon desk` against a simulator and a service that accepts
 // everything.
-type clerk struct {
+type deskRun struct {
 	t    *testing.T
 	home string
 	mu   sync.Mutex
 	seen []*http.Request // the service's
 }
 
-func newClerk(t *testing.T) *clerk {
+func newDeskRun(t *testing.T) *deskRun {
 	t.Helper()
 	s, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}})
 	if err != nil {
@@ -34,7 +34,7 @@ func newClerk(t *testing.T) *clerk {
 	}
 	upstreams := httptest.NewServer(s.Handler())
 	t.Cleanup(upstreams.Close)
-	k := &clerk{t: t, home: t.TempDir()}
+	k := &deskRun{t: t, home: t.TempDir()}
 	service := httptest.NewServer(http.HandlerFunc(k.serve))
 	t.Cleanup(service.Close)
 	withdraw, err := world.World{Home: k.home, Environment: map[string]string{
@@ -47,7 +47,7 @@ func newClerk(t *testing.T) *clerk {
 	return k
 }
 
-func (k *clerk) serve(w http.ResponseWriter, r *http.Request) {
+func (k *deskRun) serve(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	k.seen = append(k.seen, r)
 	k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *clerk) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // run returns what a command prints, and its exit status.
-func (k *clerk) run(args ...string) (out, notes string, status int) {
+func (k *deskRun) run(args ...string) (out, notes string, status int) {
 	k.t.Helper()
 	cmd := exec.CommandContext(testkit.Context(k.t), testkit.Binary(k.t, "melmastoon"), append([]string{"desk"}, args...)...)
 	cmd.Env = append(os.Environ(), "MELMASTOON_HOME="+k.home)
@@ -92,7 +92,7 @@ func runCommand(t *testing.T, cmd *exec.Cmd) (out, notes string, status int) {
 
 func TestDesk(t *testing.T) {
 	t.Parallel()
-	k := newClerk(t)
+	k := newDeskRun(t)
 	for _, c := range []struct {
 		args               []string
 		wantOut, wantNotes string

@@ -28,10 +28,10 @@ type doctor struct {
 // Run finds the servers' programs and starts each once, which is the only
 // proof that they work.
 func (d doctor) Run(ctx context.Context) (err error) {
-	told := newTeller(os.Stderr, slog.LevelInfo)
-	cfg := d.config(slog.New(told))
+	out := newPrinter(os.Stderr, slog.LevelInfo)
+	cfg := d.config(slog.New(out))
 	cfg.NoInstall = !d.Install
-	done := told.step("looking for Postgres and Redis")
+	done := out.step("looking for Postgres and Redis")
 	servers, err := stack.Start(ctx, cfg)
 	done()
 	if err != nil {

@@ -101,12 +101,12 @@ func TestFaultsAreDescribed(t *testing.T) {
 	}
 }
 
-func TestTeller(t *testing.T) {
+func TestPrinter(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	told := newTeller(&out, slog.LevelInfo)
-	told.step("making tea")()
-	log := slog.New(told).With("name", "tea")
+	p := newPrinter(&out, slog.LevelInfo)
+	p.step("making tea")()
+	log := slog.New(p).With("name", "tea")
 	log.Debug("unheard")
 	log.Info("redis ready", "port", 6379, "took", 1234567*time.Microsecond)
 	log.Warn("service ended", "error", "")

@@ -108,8 +108,8 @@ func (u up) Run(ctx context.Context) (err error) {
 	case u.throwaway(): // what the command prints is what is wanted
 		level = slog.LevelWarn
 	}
-	told := newTeller(os.Stderr, level)
-	log := slog.New(told)
+	out := newPrinter(os.Stderr, level)
+	log := slog.New(out)
 
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	if !u.throwaway() {
 		cfg.DataDir = filepath.Join(home, "data")
 	}
-	done := told.step("starting Postgres, Redis and Pub/Sub")
+	done := out.step("starting Postgres, Redis and Pub/Sub")
 	stack, err := stack.Start(startCtx, cfg)
 	done()
 	if err != nil {
@@ -134,7 +134,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	site := pages.Serve(ln)
 	defer func() { err = errors.Join(err, site.Close()) }()
 	if taken != nil {
-		told.say(taken.String())
+		out.say(taken.String())
 	}
 
 	ahead := u.housesAhead()
@@ -147,7 +147,7 @@ func (u up) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if sim.Taken != nil {
-		told.say(sim.Taken.String())
+		out.say(sim.Taken.String())
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
 	log.Info("simulated upstreams ready", "at", sim.URL)
@@ -180,7 +180,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	for _, svc := range list {
 		for _, t := range svc.Taken {
-			told.say(t.String())
+			out.say(t.String())
 		}
 	}
 	own := platform.Pairs(env)
@@ -190,7 +190,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil { //nolint:gosec // logs hold no secrets and no personal data
 		return err
 	}
-	done = told.step("starting bff-consumer and bff-backoffice")
+	done = out.step("starting bff-consumer and bff-backoffice")
 	running, err := startServices(startCtx, list, own, logs, log)
 	done()
 	endTurn() // all ports are bound

@@ -18,18 +18,18 @@ const checkTimeout = 500 * time.Millisecond
 // processPart is the process itself among the parts that are ready or not.
 const processPart = "process"
 
-// States of a part in the answer of /ready; an error that is Told stands for itself.
+// States of a part in the answer of /ready; a PublicError stands for itself.
 const (
 	partUp      = "up"
 	partDown    = "unavailable"
 	partUnknown = "unknown"
 )
 
-// Told is the error of a check whose words /ready shows: it holds no secret. Those of
+// PublicError is the error of a check whose words /ready shows: it holds no secret. Those of
 // any other may hold a password.
-type Told string
+type PublicError string
 
-func (t Told) Error() string { return string(t) }
+func (e PublicError) Error() string { return string(e) }
 
 // ErrUnknown is what a check returns that could not be made because another part is
 // away, which that part's own check tells. Nothing follows from it.
@@ -37,8 +37,8 @@ var ErrUnknown = errors.New("not known")
 
 // stateOf is what /ready says of a part.
 func stateOf(err error) string {
-	if told, ok := errors.AsType[Told](err); ok {
-		return string(told)
+	if public, ok := errors.AsType[PublicError](err); ok {
+		return string(public)
 	}
 	switch {
 	case err == nil:

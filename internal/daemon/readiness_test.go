@@ -60,7 +60,7 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 func TestReadyTells(t *testing.T) {
 	t.Parallel()
 	for state, err := range map[string]error{
-		"migration 0018 is missing: run migrate": errors.Join(Told("migration 0018 is missing: run migrate"), errors.New("hunter2")),
+		"migration 0018 is missing: run migrate": errors.Join(PublicError("migration 0018 is missing: run migrate"), errors.New("hunter2")),
 		"unknown":                                ErrUnknown,
 	} {
 		d := New(settings(), slog.New(slog.DiscardHandler))

@@ -58,8 +58,8 @@ func New[K comparable](most int) *Queue[K] {
 // Len is the number of waiters.
 func (q *Queue[K]) Len() int { return q.n }
 
-// Standing is for how long there has been a queue, or overload.
-func (q *Queue[K]) Standing(now time.Time) time.Duration {
+// QueuedFor is for how long there has been a queue, or overload.
+func (q *Queue[K]) QueuedFor(now time.Time) time.Duration {
 	if q.n > 0 || q.overload && now.Sub(q.refused) < calmFor {
 		return now.Sub(q.began)
 	}

@@ -370,15 +370,15 @@ func (w *wall) broken(ctx context.Context, tb table) []string {
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	w := newWall(t)
-	standing := strs(t, w.admin, `SELECT relname::text FROM pg_class
+	existing := strs(t, w.admin, `SELECT relname::text FROM pg_class
 		WHERE relnamespace = 'bff_backoffice'::regnamespace AND relkind IN ('r', 'p', 'f') AND NOT relispartition ORDER BY 1`)
 	var promised []string
 	for _, tb := range promises {
 		promised = append(promised, tb.name)
 	}
 	slices.Sort(promised)
-	if diff := cmp.Diff(promised, standing); diff != "" {
-		t.Fatalf("tables (-promised +standing):\n%s", diff)
+	if diff := cmp.Diff(promised, existing); diff != "" {
+		t.Fatalf("tables (-promised +existing):\n%s", diff)
 	}
 	parts := w.parts(t)
 	if len(parts) < 5 { // this month, three ahead and what lies in none

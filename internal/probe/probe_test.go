@@ -193,7 +193,7 @@ func TestStaffIsAttacked(t *testing.T) {
 // forgetful lets every proof be used again.
 type forgetful struct{ identity.Sessions }
 
-func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
+func (f forgetful) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.AccessState, error) {
 	p.ID, p.Until = rand.Text(), now.Add(time.Second)
 	return f.Sessions.Enter(ctx, c, p, now)
 }

@@ -222,7 +222,7 @@ func (e *entry) apply(q quota, a *Ask, ans *Answer) {
 // shown is what the response headers say: the requests left, and the time until
 // the bucket is full.
 func (e *entry) shown(q quota, peers int64, offline bool) (left, reset int64) {
-	tat := e.standing(q, offline)
+	tat := e.seen(q, offline)
 	left = q.left(e.clock, tat)
 	if offline {
 		left /= e.weigh(q, 1, peers)
@@ -235,13 +235,13 @@ func (e *entry) retry(q quota, cost, peers int64, offline bool) int64 {
 	if offline {
 		cost = e.weigh(q, cost, peers)
 	}
-	return q.wait(e.clock, e.standing(q, offline), cost)
+	return q.wait(e.clock, e.seen(q, offline), cost)
 }
 
-// standing is the TAT as the clients of this process see it: without the leased
+// seen is the TAT as the clients of this process see it: without the leased
 // slots that they may still use, and with the debt that Redis does not know yet,
 // which the local share includes already.
-func (e *entry) standing(q quota, offline bool) int64 {
+func (e *entry) seen(q quota, offline bool) int64 {
 	tat := e.bucket(q) - (e.current.left(e.clock, q.interval)+e.next.left(e.clock, q.interval))*q.interval
 	if !offline {
 		tat += (e.debt + e.charging) * q.interval

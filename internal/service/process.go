@@ -117,9 +117,9 @@ func (p *Process) migrated(db *pgxpool.Pool) daemon.Check {
 		case postgres.Unavailable(err) || ctx.Err() != nil:
 			return daemon.ErrUnknown
 		case err != nil: // a role, a password or a database that is not there is no outage, and not over by itself
-			return fmt.Errorf("%w: %w", daemon.Told("the database refuses this process: see its URL, and run migrate"), err)
+			return fmt.Errorf("%w: %w", daemon.PublicError("the database refuses this process: see its URL, and run migrate"), err)
 		case s.Lack() != "":
-			return daemon.Told(s.Lack())
+			return daemon.PublicError(s.Lack())
 		}
 		if ahead := s.Ahead(); stands.CompareAndSwap(false, true) && ahead != "" {
 			p.Log.Info("the schema is ahead of this build, which works with it", "schema", ahead, "newest", s.Newest)

@@ -148,10 +148,10 @@ func TestSchemaWithoutAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Path = "/no_such_database"
-	if told, ok := errors.AsType[daemon.Told](check(u.String())); !ok || !strings.Contains(told.Error(), "refuses") {
-		t.Errorf("a database that is not there: %v", told)
+	if lack, ok := errors.AsType[daemon.PublicError](check(u.String())); !ok || !strings.Contains(lack.Error(), "refuses") {
+		t.Errorf("a database that is not there: %v", lack)
 	}
-	if told, ok := errors.AsType[daemon.Told](check(admin)); !ok || !bytes.HasPrefix([]byte(told), []byte("migrations 0001 to ")) {
-		t.Errorf("an empty database: %v", told)
+	if lack, ok := errors.AsType[daemon.PublicError](check(admin)); !ok || !bytes.HasPrefix([]byte(lack), []byte("migrations 0001 to ")) {
+		t.Errorf("an empty database: %v", lack)
 	}
 }

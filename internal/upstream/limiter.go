@@ -223,7 +223,7 @@ func (l *limiter) decide(slowness float64, now time.Time) {
 	used := w.queued || float64(w.peak) > 0.7*l.bound
 	slow := used && slowness > slowMark
 	fresh := now.Sub(l.trial.ended) < longestQueue
-	standing := l.waiters.Standing(now) > longestQueue
+	queued := l.waiters.QueuedFor(now) > longestQueue
 	switch {
 	case l.trial.on:
 		l.trial.on, l.trial.ended, l.trial.proved = false, now, false
@@ -242,7 +242,7 @@ func (l *limiter) decide(slowness float64, now time.Time) {
 		l.set(l.trial.bound)
 	case slow && fresh && l.trial.proved: // no need to prove it again
 		l.set(l.bound * roomyMark / slowness)
-	case slow, standing && !fresh:
+	case slow, queued && !fresh:
 		l.trial.on, l.trial.bound, l.trial.slowness = true, l.bound, slowness
 		l.set(l.bound * min(0.5, roomyMark/slowness))
 	default:

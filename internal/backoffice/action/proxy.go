@@ -84,7 +84,7 @@ type Proxy struct{ cfg ProxyConfig }
 // ProxyConfig is what a Proxy works with.
 type ProxyConfig struct {
 	Journal      backoffice.Journal // records refused roles
-	Hands        Upstream
+	Upstream     Upstream
 	Mutations    backoffice.Mutations
 	Attestations backoffice.Attestations
 	Thresholds   Thresholds
@@ -93,7 +93,7 @@ type ProxyConfig struct {
 	// Today is the date that the clocks of a property show.
 	Today func(ctx context.Context, tenant, property bff.ID, now time.Time) (bff.Date, error)
 	// ChangeNotifier voids copies and notifies streams as the event of a topic would.
-	Teller interface {
+	Notifier interface {
 		Changed(ctx context.Context, v *backoffice.Visit, topic string, at time.Time)
 	}
 	News *backoffice.Envelopes
@@ -118,7 +118,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
 			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil //nolint:nilerr // it is how the attempt ends
 		}
-		done, err := p.cfg.Hands.Execute(ctx, v.Session.Tenant, v.Property, &c)
+		done, err := p.cfg.Upstream.Execute(ctx, v.Session.Tenant, v.Property, &c)
 		p.name(ctx, did, &c, err)
 		end = backoffice.Finished{At: p.cfg.Now(), Failure: err}
 		if err == nil {
@@ -141,7 +141,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 		return end, nil
 	})
 	if !end.At.IsZero() && (did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown) {
-		p.cfg.Teller.Changed(ctx, v, a.Topic, end.At)
+		p.cfg.Notifier.Changed(ctx, v, a.Topic, end.At)
 	}
 	return answer, err
 }
@@ -163,7 +163,7 @@ func (p *Proxy) name(ctx context.Context, did backoffice.Activity, c *Command, e
 func (p *Proxy) permit(ctx context.Context, v *backoffice.Visit, c *Command, now time.Time) error {
 	a := c.Action
 	if !a.New {
-		if err := a.IsHere(ctx, p.cfg.Hands, v, c.ID); err != nil {
+		if err := a.IsHere(ctx, p.cfg.Upstream, v, c.ID); err != nil {
 			return err
 		}
 	}

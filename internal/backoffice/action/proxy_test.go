@@ -115,9 +115,9 @@ const threshold = 3_500_000 // of charges, in AFN
 
 func (c *counter) proxy(now time.Time) *action.Proxy {
 	return action.NewProxy(action.ProxyConfig{
-		Journal: c, Hands: c, Mutations: c, Attestations: c, Charges: c, Traces: c,
+		Journal: c, Upstream: c, Mutations: c, Attestations: c, Charges: c, Traces: c,
 		Thresholds: action.Thresholds{bff.AFN: threshold}, Today: unknownDay,
-		Teller: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
+		Notifier: c, News: backoffice.NewEnvelopes("test"), Now: func() time.Time { return now.Add(time.Second) },
 	})
 }
 

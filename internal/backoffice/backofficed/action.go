@@ -16,8 +16,8 @@ type ActionSettings struct {
 func (s *ActionSettings) openActions(api *backofficehttp.Config, on personal) error {
 	thresholds, err := action.ReadThresholds(s.LargeCharges)
 	api.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: on.ledger, Hands: on.upstreams.Actions, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger,
-		Traces: on.ledger, Today: api.Calendar.Date, Teller: on.teller, News: on.news, Now: time.Now,
+		Journal: on.ledger, Upstream: on.upstreams.Actions, Mutations: on.ledger, Attestations: api.Attestations, Thresholds: thresholds, Charges: on.ledger,
+		Traces: on.ledger, Today: api.Calendar.Date, Notifier: on.notifier, News: on.news, Now: time.Now,
 	})
 	api.Replays = action.NewReplays(action.ReplaysConfig{Proxy: api.Proxy, Again: api.Access.Again, Traces: on.ledger, Now: time.Now})
 	return err

@@ -233,9 +233,9 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 	if err := openLists(upstreams.Property.ListProperties, upstreams.Tenant.ListNames, on.store, p.Keys(), &cfg); err != nil {
 		return nil, nil, err
 	}
-	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(on.store), streams.notices)
+	notifier := stream.NewChangeNotifier(backofficecache.NewInvalidator(on.store), streams.notices)
 	own := personal{
-		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, teller: teller, notices: streams.notices, log: p.Log,
+		store: on.store, keys: p.Keys(), ledger: ledger, upstreams: upstreams, news: news, notifier: notifier, notices: streams.notices, log: p.Log,
 	}
 	digested := prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: p.Namespace, Name: "ai_provenance_digested_total",
@@ -268,7 +268,7 @@ type personal struct {
 	ledger    *backofficestore.Ledger
 	upstreams *backofficeupstream.Upstreams
 	news      *backoffice.Envelopes
-	teller    *stream.ChangeNotifier
+	notifier  *stream.ChangeNotifier
 	notices   backoffice.Notifier
 	log       *slog.Logger
 	digested  func() // counts

@@ -60,7 +60,7 @@ type fixture struct {
 	mu       sync.Mutex
 	now      time.Time
 	member   *backoffice.Member
-	standing identity.Standing
+	state    identity.AccessState
 	keysDown bool
 	used     map[string]bool // proofs
 	proof    identity.Proof  // the last one
@@ -177,16 +177,16 @@ func (f *fixture) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // Enter implements identity.Sessions.
-func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
+func (f *fixture) Enter(ctx context.Context, _ backoffice.Caller, p identity.Proof, now time.Time) (identity.AccessState, error) {
 	return f.Burn(ctx, p, now)
 }
 
 // Burn implements identity.Sessions.
-func (f *fixture) Burn(_ context.Context, p identity.Proof, _ time.Time) (identity.Standing, error) {
+func (f *fixture) Burn(_ context.Context, p identity.Proof, _ time.Time) (identity.AccessState, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.proof = p
-	st := f.standing
+	st := f.state
 	st.Replayed = f.used[p.ID]
 	if !p.Look {
 		f.used[p.ID] = true
@@ -301,7 +301,7 @@ func (f *fixture) counted(name string) (sum float64) {
 	return sum
 }
 
-// settle waits for what is done behind the answers.
+// settle waits for what is done after the responses.
 func (f *fixture) settle() {
 	f.t.Helper()
 	if err := f.behind.Close(context.WithoutCancel(f.t.Context())); err != nil {

@@ -167,8 +167,8 @@ func TestEveryCheck(t *testing.T) {
 		"slow clock":   {func(f *fixture, c *call) { c.proof.At = f.now.Add(-time.Hour) }, bff.CodeDPoPInvalid, nonced, "DPoP clock_skew"},
 		"odd nonce":    {func(_ *fixture, c *call) { c.proof.Nonce = "x" }, bff.CodeDPoPInvalid, nonced, "DPoP nonce"},
 		"replay":       {func(f *fixture, c *call) { f.used[c.proof.ID] = true }, bff.CodeDPoPReplayed, proof, ""},
-		"revoked":      {func(f *fixture, _ *call) { f.standing.Tombstones.Device = f.now }, bff.CodeSessionRevoked, token, ""},
-		"suspended":    {func(f *fixture, _ *call) { f.standing.Suspended = true }, bff.CodeStaffTenantSuspended, "", ""},
+		"revoked":      {func(f *fixture, _ *call) { f.state.Tombstones.Device = f.now }, bff.CodeSessionRevoked, token, ""},
+		"suspended":    {func(f *fixture, _ *call) { f.state.Suspended = true }, bff.CodeStaffTenantSuspended, "", ""},
 		"old app":      {header("X-App-Version", "2.3.9.9"), bff.CodeAppVersionUnsupported, "", ""},
 		"no version":   {header("X-App-Version"), bff.CodeAppVersionUnsupported, "", ""},
 	} {

@@ -50,7 +50,7 @@ func TestProofAlone(t *testing.T) {
 		"other path": {func(c *call) { c.proof.URL = publicURL + "/any" }, -time.Hour, bff.CodeDPoPInvalid, "invalid_dpop_proof", false},
 	} {
 		f.advance(time.Minute)
-		f.standing.Born = f.now.Add(tc.born)
+		f.state.Born = f.now.Add(tc.born)
 		c := bare(f.device)
 		tc.change(c)
 		w, code := f.send(c)
@@ -62,7 +62,7 @@ func TestProofAlone(t *testing.T) {
 		t.Errorf("%v replays, %v refused", n, refused)
 	}
 	f.advance(time.Minute)
-	f.standing.Born = f.now.Add(-time.Hour)
+	f.state.Born = f.now.Add(-time.Hour)
 	f.used["heard"] = true
 	for range 10 {
 		c := bare(f.device)

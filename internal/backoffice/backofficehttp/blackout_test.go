@@ -26,7 +26,7 @@ import (
 
 // dayBilling is a billing that knows a key for a day, and then charges again.
 type dayBilling struct {
-	handsFake
+	actionsFake
 	clock func() time.Time
 
 	mu    sync.Mutex
@@ -127,7 +127,7 @@ func TestProofKeysAfterABlackout(t *testing.T) {
 
 	ledger, super := openKeyLedger(t)
 	billing := &dayBilling{known: map[string]time.Time{}, done: map[string]int{}, late: map[string]bool{}}
-	f := newFront(t, frontConfig{limits: "change=100000", hands: billing, mutations: ledger})
+	f := newFront(t, frontConfig{limits: "change=100000", actions: billing, mutations: ledger})
 	billing.clock = f.clock
 	const decade = 10 * 365 * 24 * time.Hour
 	wrong := func() time.Duration { return time.Duration(chance.Int64N(int64(2*decade))) - decade }

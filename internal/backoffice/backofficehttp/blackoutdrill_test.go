@@ -136,8 +136,8 @@ func (d *blackout) open() {
 	}
 	news, outbox, streams := backoffice.NewEnvelopes("drill"), &outboxFake{tb: d.t}, noStreams{}
 	proxy := action.NewProxy(action.ProxyConfig{
-		Journal: outbox, Hands: up.Actions, Mutations: d.ledger, Attestations: attested{}, Thresholds: thresholds, Charges: newNeighbours(), Traces: d.ledger,
-		Today: func(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) { return d.at.Date, nil }, Teller: noTeller{}, News: news, Now: time.Now,
+		Journal: outbox, Upstream: up.Actions, Mutations: d.ledger, Attestations: attested{}, Thresholds: thresholds, Charges: newNeighbours(), Traces: d.ledger,
+		Today: func(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) { return d.at.Date, nil }, Notifier: noNotifier{}, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(backofficehttp.Config{
 		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}), Flags: identity.NewFlags(streams),
@@ -205,13 +205,13 @@ func (d *blackout) open() {
 	}, target{"/alerts/alr_1/acknowledge", ""})
 }
 
-// noTeller tells nothing; noNames knows none.
+// noNotifier notifies of nothing; noNames knows none.
 type (
-	noTeller struct{}
-	noNames  struct{}
+	noNotifier struct{}
+	noNames    struct{}
 )
 
-func (noTeller) Changed(context.Context, *backoffice.Visit, string, time.Time) {}
+func (noNotifier) Changed(context.Context, *backoffice.Visit, string, time.Time) {}
 func (noNames) List(context.Context, bff.ID) (backoffice.Listed[map[string]string], error) {
 	return backoffice.Listed[map[string]string]{}, nil
 }

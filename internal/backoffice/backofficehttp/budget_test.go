@@ -170,13 +170,13 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 			t.Fatal(err)
 		}
 	}
-	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), streams)
+	notifier := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), streams)
 	cfg.Inboxes, cfg.Shortcuts = inbox.NewInboxes(mirrors, kept), shortcuts
 	cfg.InboxActions = inbox.NewActions(inbox.ActionsConfig{Mirrors: mirrors, Finder: up.Inboxes, Mutations: kept, Notices: streams, News: news, Now: time.Now})
 	cfg.Settings = device.NewSettings(device.SettingsConfig{Reader: reader, Writer: up.Tenant, Mutations: kept, News: news, Notices: streams, Now: time.Now})
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: outbox, Hands: up.Actions, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
-		Traces: kept, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: time.Now,
+		Journal: outbox, Upstream: up.Actions, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
+		Traces: kept, Today: cfg.Calendar.Date, Notifier: notifier, News: news, Now: time.Now,
 	})
 	cfg.Replays = action.NewReplays(action.ReplaysConfig{Proxy: cfg.Proxy, Traces: kept, Now: time.Now, Again: func(_ context.Context, v *backoffice.Visit, _ time.Time) (*backoffice.Visit, error) {
 		return v, nil

@@ -63,7 +63,7 @@ type front struct {
 	iam       *iamFake
 	devices   *deviceFake
 	behindUs  *neighbours
-	hands     *handsFake
+	actions   *actionsFake
 	syncing   *syncFake
 	locks     *lockFake
 	client    rueidis.Client
@@ -96,7 +96,7 @@ type frontConfig struct {
 	sharedLimits  bool        // kept in the session tier, as in production
 	upstreams     board.House // in place of the house of the front
 	properties    board.Properties
-	hands         action.Upstream      // in place of the front's own
+	actions       action.Upstream      // in place of the front's own
 	mutations     backoffice.Mutations // of actions, in place of the front's own
 	tenant        bff.ID               // in place of one of its own
 	routes        []web.Route          // beside those of the API
@@ -119,7 +119,7 @@ func newFront(tb testing.TB, cfg frontConfig) *front {
 		tb: tb, client: client, dials: dials.Load, now: now, tenant: bff.NewID(bff.PrefixTenant, now),
 		issuer: newSigner(tb), staff: &staffList{members: map[string]*backoffice.Member{}}, outbox: &outboxFake{tb: tb}, iam: &iamFake{}, house: newHouseFake(),
 	}
-	f.behindUs, f.hands = newNeighbours(), newHandsFake()
+	f.behindUs, f.actions = newNeighbours(), newActionsFake()
 	f.devices = &deviceFake{outbox: f.outbox, offline: map[bff.ID]bool{}}
 	f.syncing = newSyncFake(f.outbox)
 	f.locks = &lockFake{}
@@ -220,7 +220,7 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 	must(openLists(f.house.ListProperties, f.staff.ListNames, store, keys, &apiConfig))
 	must(f.behindUs.open(f, store, news, &apiConfig))
 	apiConfig.Locks = lock.NewLocks(lock.LocksConfig{
-		Integration: f.locks, Resources: f.hands, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
+		Integration: f.locks, Resources: f.actions, Mutations: f.behindUs, Attestations: sessions, News: news, Now: f.clock,
 	})
 	must(f.behindUs.openActions(f, store, news, streams.notices, &apiConfig))
 	api := backofficehttp.New(apiConfig)

@@ -164,7 +164,7 @@ func TestInput(t *testing.T) {
 			t.Errorf("%s %s %s: %s, want %s", test.method, test.path, test.body, got, test.want)
 		}
 	}
-	if _, calls := f.hands.carried(); calls+len(f.locks.calls())+len(f.behindUs.decisions)+len(f.devices.seen)+len(f.devices.reports)+len(f.syncing.did) > 0 ||
+	if _, calls := f.actions.carried(); calls+len(f.locks.calls())+len(f.behindUs.decisions)+len(f.devices.seen)+len(f.devices.reports)+len(f.syncing.did) > 0 ||
 		f.version() != 1 {
 		t.Error("something was done")
 	}

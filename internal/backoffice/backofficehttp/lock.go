@@ -31,12 +31,12 @@ func (a *API) lockAction(action lock.Action) web.Handler {
 		if err != nil {
 			return err
 		}
-		told, result, err := a.cfg.Locks.Act(r.Context(), v, request, now(r))
-		a.locks.count(action, told, result, err)
+		answer, result, err := a.cfg.Locks.Act(r.Context(), v, request, now(r))
+		a.locks.count(action, answer, result, err)
 		if err != nil {
 			return err
 		}
-		return web.WriteJSON(w, told.Status, told.Receipt)
+		return web.WriteJSON(w, answer.Status, answer.Receipt)
 	}
 }
 
@@ -106,8 +106,8 @@ func newLockCount(namespace string) *lockCount {
 }
 
 // count counts an action. One that was never begun, or was answered as before, is none.
-func (c *lockCount) count(action lock.Action, told backoffice.Answer, result lock.Result, err error) {
-	if result.State == "" || told.Replayed {
+func (c *lockCount) count(action lock.Action, answer backoffice.Answer, result lock.Result, err error) {
+	if result.State == "" || answer.Replayed {
 		return
 	}
 	outcome := string(result.Outcome())

@@ -150,10 +150,10 @@ func (n *neighbours) ListActivities(_ context.Context, _ bff.ID, q audit.Activit
 func (n *neighbours) FetchPreferences(_ context.Context, o device.PreferencesOwner) (device.Preferences, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.standing(o), n.err
+	return n.saved(o), n.err
 }
 
-func (n *neighbours) standing(o device.PreferencesOwner) device.Preferences {
+func (n *neighbours) saved(o device.PreferencesOwner) device.Preferences {
 	if p, ok := n.prefs[o]; ok {
 		return p
 	}
@@ -170,7 +170,7 @@ func (n *neighbours) ReplacePreferences(_ context.Context, c device.PreferencesC
 	if p, again := n.done[key]; again {
 		return p, nil
 	}
-	before := n.standing(c.Owner)
+	before := n.saved(c.Owner)
 	if before.Version != c.Seen {
 		return before, bff.Errorf(bff.CodePreferencesVersionConflict, "the preferences were changed meanwhile")
 	}

@@ -33,7 +33,7 @@ func (s *sender) putPreferences(version int, body string) *request {
 func (f *front) version() int {
 	f.behindUs.mu.Lock()
 	defer f.behindUs.mu.Unlock()
-	return f.behindUs.standing(device.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}).Version
+	return f.behindUs.saved(device.PreferencesOwner{Tenant: f.tenant, Operator: "opt_parwana"}).Version
 }
 
 func readPreferences(t *testing.T, w *httptest.ResponseRecorder) device.Preferences {
@@ -139,9 +139,9 @@ func TestPreferencesAreTheOperatorsOwn(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	standing := a.request(http.MethodGet, base+"/preferences?propertyId="+house, "")
-	standing.header.Set("X-Property-Id", other)
-	if got := codeOf(f.send(0, standing)); got != "OK" {
+	elsewhere := a.request(http.MethodGet, base+"/preferences?propertyId="+house, "")
+	elsewhere.header.Set("X-Property-Id", other)
+	if got := codeOf(f.send(0, elsewhere)); got != "OK" {
 		t.Errorf("at another property: %s", got)
 	}
 }

@@ -92,9 +92,9 @@ func meetReplays(f *front, s *sender, send func(*request, int)) {
 		s.pressed(folio(f), `{"amount":{"minor":"990000","currency":"AFN"}}`, time.Minute),
 	), http.StatusOK)
 	fail := func(err error) {
-		f.hands.mu.Lock()
-		defer f.hands.mu.Unlock()
-		f.hands.err = err
+		f.actions.mu.Lock()
+		defer f.actions.mu.Unlock()
+		f.actions.err = err
 	}
 	fail(bff.Errorf(bff.CodeStateConflict, "its present state does not allow this"))
 	send(s.replay(s.pressed(guest, "", 0), s.pressed(stayPath(f, "check-out"), "", 0)), http.StatusOK)
@@ -114,15 +114,15 @@ func TestReplay(t *testing.T) {
 	taken, own := stayPath(f, "check-in"), stayPath(f, "check-in")
 	verdicts(t, f.send(0, colleague.replay(colleague.pressed(taken, "", 0))))
 	verdicts(t, f.send(0, s.replay(s.pressed(own, "", 0))))
-	f.hands.mu.Lock()
-	before := len(f.hands.done)
-	f.hands.conflicts = map[string]bool{taken: true, own: true}
-	f.hands.mu.Unlock()
+	f.actions.mu.Lock()
+	before := len(f.actions.done)
+	f.actions.conflicts = map[string]bool{taken: true, own: true}
+	f.actions.mu.Unlock()
 
 	gone := s.pressed(stayPath(f, "check-out"), "", time.Hour)
-	f.hands.mu.Lock()
-	f.hands.missing[bff.MustParseID(bff.PrefixReservation, strings.Split(gone.Path, "/")[2])] = true
-	f.hands.mu.Unlock()
+	f.actions.mu.Lock()
+	f.actions.missing[bff.MustParseID(bff.PrefixReservation, strings.Split(gone.Path, "/")[2])] = true
+	f.actions.mu.Unlock()
 	clean := "/housekeeping/tasks/" + bff.NewID(backoffice.PrefixTask, f.clock()).String() + "/inspect"
 	far := s.pressed(stayPath(f, "check-in"), "", 0)
 	far.Key = bff.NewID(bff.PrefixRequest, f.clock().Add(time.Hour)).ULID()
@@ -164,7 +164,7 @@ func TestReplay(t *testing.T) {
 				}
 			}
 		}
-		if done, _ := f.hands.carried(); done != before+3 {
+		if done, _ := f.actions.carried(); done != before+3 {
 			t.Errorf("round %d: %d carried out, want 3", round, done-before)
 		}
 	}
@@ -217,7 +217,7 @@ func TestReplayNamesEveryBadField(t *testing.T) {
 	if w := f.send(0, elsewhere); codeOf(w) != "DEVICE_MISMATCH" {
 		t.Errorf("of another device: %s", w.Body)
 	}
-	if done, calls := f.hands.carried(); done+calls > 0 {
+	if done, calls := f.actions.carried(); done+calls > 0 {
 		t.Errorf("%d done, %d calls", done, calls)
 	}
 	f.toggle(map[string]bool{"blackout_desk": false})

@@ -71,16 +71,16 @@ func TestMonthsOfTheLedger(t *testing.T) {
 	f.activity(tenantA, now, "success")
 	// A transaction that is open when the sealer passes has changed a row of the older month: that row is not exported as it stands.
 	testkit.ChangeMeanwhile(t, f.super, `UPDATE bff_backoffice.operator_activity SET outcome = 'failure' WHERE id = '`+held.UUID()+`'`, run)
-	standing := map[string]int{month(older): 1, month(now): 1, "bff_backoffice.operator_activity_other": 0}
+	wanted := map[string]int{month(older): 1, month(now): 1, "bff_backoffice.operator_activity_other": 0}
 	for n := 1; n <= 3; n++ {
-		standing[month(first.AddDate(0, n, 0))] = 0
+		wanted[month(first.AddDate(0, n, 0))] = 0
 	}
-	if diff := cmp.Diff(standing, f.months()); diff != "" {
+	if diff := cmp.Diff(wanted, f.months()); diff != "" {
 		t.Errorf("with a changed row (-want +got):\n%s", diff)
 	}
 	run()
-	delete(standing, month(older))
-	if diff := cmp.Diff(standing, f.months()); diff != "" {
+	delete(wanted, month(older))
+	if diff := cmp.Diff(wanted, f.months()); diff != "" {
 		t.Errorf("after its export (-want +got):\n%s", diff)
 	}
 	f.run(f.Lake)

@@ -41,7 +41,7 @@ const recordHeartbeat = `WITH before AS MATERIALIZED (
 			network_profile = excluded.network_profile, status = 'online', updated_at = excluded.updated_at,
 			pending_hints = CASE WHEN $12::int = 0 THEN '[]'::jsonb ELSE d.pending_hints END
 		RETURNING 1
-	), told AS (%s WHERE EXISTS (SELECT FROM before WHERE status = 'offline'))
+	), published AS (%s WHERE EXISTS (SELECT FROM before WHERE status = 'offline'))
 	SELECT EXISTS (SELECT FROM before WHERE status = 'offline') FROM seen`
 
 // heartbeatArgs is the number of parameters before those of the event.
@@ -97,7 +97,7 @@ func (d *Devices) AddHints(ctx context.Context, r device.HintReport, o backoffic
 		return backoffice.Answer{}, undone(fmt.Errorf("add hints: %w", err))
 	}
 	if earlier != nil {
-		return told(*earlier)
+		return stored(*earlier)
 	}
 	defer claim.Release()
 	answer := backoffice.Answer{Status: 202, Receipt: backoffice.NewReceipt(map[string]any{"hintId": r.ID, "reportedAt": bff.At(r.At)})}
@@ -118,5 +118,5 @@ func (d *Devices) AddHints(ctx context.Context, r device.HintReport, o backoffic
 	if err != nil {
 		return backoffice.Answer{}, undone(fmt.Errorf("add hints: %w", err))
 	}
-	return told(kept)
+	return stored(kept)
 }

@@ -21,8 +21,8 @@ func (s *Sessions) Erase(ctx context.Context, tenant, device bff.ID, operator st
 		return away(err)
 	}
 	names := []string{
-		t.Device(device).Name(), t.Revoked(device).Name(), t.Operator(operator).Name(), t.OperatorStanding(operator).Name(),
-		t.All().Name(), t.Standing().Name(),
+		t.Device(device).Name(), t.Revoked(device).Name(), t.Operator(operator).Name(), t.OperatorAccess(operator).Name(),
+		t.All().Name(), t.TenantAccess().Name(),
 	}
 	if found != nil {
 		names = append(names, t.Session(found.ID).Name())

@@ -77,14 +77,14 @@ func (t TenantKeys) Revoked(device bff.ID) redis.TenantKey {
 	return t.keys.Key("revoked", device.String())
 }
 
-// OperatorStanding holds up to when an operator's tokens are revoked, and the
+// OperatorAccess holds up to when an operator's tokens are revoked, and the
 // version of its membership.
-func (t TenantKeys) OperatorStanding(operator string) redis.TenantKey {
+func (t TenantKeys) OperatorAccess(operator string) redis.TenantKey {
 	return t.keys.Key("standing", operator)
 }
 
-// Standing holds the same of the whole tenant, and whether it is suspended.
-func (t TenantKeys) Standing() redis.TenantKey { return t.keys.Key("standing") }
+// TenantAccess holds the same of the whole tenant, and whether it is suspended.
+func (t TenantKeys) TenantAccess() redis.TenantKey { return t.keys.Key("standing") }
 
 // Attestation is a second factor's single-use attestation, sealed as a session is.
 func (t TenantKeys) Attestation(id bff.ID) redis.TenantKey { return t.keys.IDKey("mfa", id) }

@@ -47,7 +47,7 @@ const (
 		)%s
 		SELECT count(*) FROM settled`
 	// tellLock is the part with the events.
-	tellLock = `, told AS (%s WHERE EXISTS (SELECT FROM settled WHERE settled_at IS NOT NULL))`
+	tellLock = `, published AS (%s WHERE EXISTS (SELECT FROM settled WHERE settled_at IS NOT NULL))`
 	// settleArgs is the number of parameters before those of the events.
 	settleArgs = 11
 )
@@ -70,7 +70,7 @@ func (w *effects) auditLock(l *lock.Audit) error {
 		if added {
 			return nil
 		}
-		existing, err := joinStanding(ctx, tx, a, l.Request)
+		existing, err := joinExisting(ctx, tx, a, l.Request)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (w *effects) auditLock(l *lock.Audit) error {
 	return nil
 }
 
-func joinStanding(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (lock.Audit, error) {
+func joinExisting(ctx context.Context, tx pgx.Tx, a *backoffice.Activity, request string) (lock.Audit, error) {
 	var (
 		l                       lock.Audit
 		id, action, reservation string

@@ -72,7 +72,7 @@ func (l *Ledger) BeginMutation(ctx context.Context, at backoffice.Attempt) (back
 		return nil, nil, undone(fmt.Errorf("begin mutation: %w", err))
 	}
 	if earlier != nil {
-		answer, err := told(*earlier)
+		answer, err := stored(*earlier)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -121,7 +121,7 @@ func (m *mutation) Finish(ctx context.Context, f backoffice.Finished) (backoffic
 		return backoffice.Answer{}, postgres.Durable(fmt.Errorf("finish mutation: %w", err))
 	case replayed: // a later attempt has taken over and was quicker; this one ended as well
 		_ = m.commit(ctx, f, events, nil)
-		return told(kept)
+		return stored(kept)
 	}
 	return f.Answer, f.Failure
 }
@@ -179,8 +179,8 @@ func keep(a backoffice.Answer, failure error) (idempotency.Answer, bool, error) 
 	return kept, true, err
 }
 
-// told is a stored answer as the client is told of it: a refusal is an error again.
-func told(kept idempotency.Answer) (backoffice.Answer, error) {
+// stored is a kept answer as the client is told of it: a refusal is an error again.
+func stored(kept idempotency.Answer) (backoffice.Answer, error) {
 	if kept.Status >= 400 {
 		var r refusal
 		if err := json.Unmarshal(kept.Body, &r); err != nil {

@@ -163,12 +163,12 @@ func (s *Sessions) settle(ctx context.Context, c *backoffice.Caller, at *place, 
 		return err
 	}
 	b := s.client.B
-	cmds := append(rueidis.Commands{b().Expire().Key(name).Seconds(lifetimeSeconds).Build()}, s.standingOf(at)...)
+	cmds := append(rueidis.Commands{b().Expire().Key(name).Seconds(lifetimeSeconds).Build()}, s.accessOf(at)...)
 	results := s.client.DoMulti(ctx, cmds...)
 	if there, err := results[0].AsInt64(); err != nil || there == 0 {
 		return errors.Join(errors.New("the session was gone before it was open"), err)
 	}
-	st, err := readStanding(results[1:], c.Operator)
+	st, err := readAccess(results[1:], c.Operator)
 	if err != nil {
 		return err
 	}

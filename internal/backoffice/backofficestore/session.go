@@ -74,8 +74,8 @@ const (
 	// and tenant again, which live listLifetime after that.
 	listEvery    = 10 * time.Minute
 	listLifetime = identity.SessionLifetime + time.Hour
-	// standingLifetime is far above the life of tokens and of copies of memberships.
-	standingLifetime = 24 * time.Hour
+	// accessLifetime is far above the life of tokens and of copies of memberships.
+	accessLifetime = 24 * time.Hour
 )
 
 type placeKey struct {
@@ -103,12 +103,12 @@ func (s *Sessions) place(c *backoffice.Caller) (place, error) {
 		return place{}, err
 	}
 	return place{
-		index: t.Device(c.Device), revoked: t.Revoked(c.Device), operator: t.OperatorStanding(c.Operator), tenant: t.Standing(),
+		index: t.Device(c.Device), revoked: t.Revoked(c.Device), operator: t.OperatorAccess(c.Operator), tenant: t.TenantAccess(),
 	}, nil
 }
 
 // Burn implements identity.Sessions.
-func (s *Sessions) Burn(ctx context.Context, p identity.Proof, now time.Time) (st identity.Standing, err error) {
+func (s *Sessions) Burn(ctx context.Context, p identity.Proof, now time.Time) (st identity.AccessState, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	cmds, known, err := s.life.reading(ctx, rueidis.Commands{s.burn(&p, now)}, now)
@@ -158,39 +158,39 @@ func away(err error) error {
 const lifetimeSeconds = int64(identity.SessionLifetime / time.Second)
 
 // Enter implements identity.Sessions.
-func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.Standing, error) {
+func (s *Sessions) Enter(ctx context.Context, c backoffice.Caller, p identity.Proof, now time.Time) (identity.AccessState, error) {
 	at, err := s.place(&c)
 	if err != nil {
-		return identity.Standing{}, err
+		return identity.AccessState{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	b := s.client.B
 	cmds := append(make(rueidis.Commands, 0, 6), s.burn(&p, now))
-	cmds = append(cmds, s.standingOf(&at)...)
+	cmds = append(cmds, s.accessOf(&at)...)
 	cmds = append(cmds, b().Getex().Key(at.index.Name()).ExSeconds(lifetimeSeconds).Build())
 	if at.session != nil {
 		name, err := s.sessionKey(c.Tenant, at.session.ID)
 		if err != nil {
-			return identity.Standing{}, err
+			return identity.AccessState{}, err
 		}
 		cmds = append(cmds, b().Getex().Key(name).ExSeconds(lifetimeSeconds).Build())
 	}
 	own := len(cmds)
 	cmds, known, err := s.life.reading(ctx, cmds, now)
 	if err != nil {
-		return identity.Standing{}, away(err)
+		return identity.AccessState{}, away(err)
 	}
 	results := s.client.DoMulti(ctx, cmds...)
 	fresh, err := burned(&p, results[0])
 	if err != nil {
-		return identity.Standing{}, err
+		return identity.AccessState{}, err
 	}
 	born, err := s.life.born(ctx, known, results[own:], now)
 	if err != nil || !fresh || c.TokenIssued.Before(born) {
-		return identity.Standing{Replayed: !fresh, Born: born}, away(err)
+		return identity.AccessState{Replayed: !fresh, Born: born}, away(err)
 	}
-	st, err := readStanding(results[1:4], c.Operator)
+	st, err := readAccess(results[1:4], c.Operator)
 	st.Born = born
 	if err != nil {
 		return st, away(err)

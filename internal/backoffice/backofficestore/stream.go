@@ -198,8 +198,8 @@ func (l *StreamLog) Read(ctx context.Context, at []stream.Cursor) []stream.LogRe
 		cmds = append(cmds,
 			b().Xrange().Key(name).Start(at[i].From.String()).End("+").Build(),
 			b().Expire().Key(name).Seconds(int64(logLifetime/time.Second)).Build())
-		cmds = append(cmds, l.sessions.standingOf(&place{
-			revoked: t.Revoked(c.Device), operator: t.OperatorStanding(c.Operator), tenant: t.Standing(),
+		cmds = append(cmds, l.sessions.accessOf(&place{
+			revoked: t.Revoked(c.Device), operator: t.OperatorAccess(c.Operator), tenant: t.TenantAccess(),
 		})...)
 		asked = append(asked, i)
 	}
@@ -215,8 +215,8 @@ func (l *StreamLog) reading(c *backoffice.Caller, results []rueidis.RedisResult)
 	if err != nil && results[0].NonRedisError() == nil {
 		log, err = nil, nil // not a log any more: it is as good as lost
 	}
-	st, standing := readStanding(results[2:], c.Operator)
-	return stream.LogReading{Log: log, Refused: st.Tombstones.Refuse(*c) || st.Suspended, Err: errors.Join(err, standing)}
+	st, unread := readAccess(results[2:], c.Operator)
+	return stream.LogReading{Log: log, Refused: st.Tombstones.Refuse(*c) || st.Suspended, Err: errors.Join(err, unread)}
 }
 
 // entries reads a log.
@@ -285,7 +285,7 @@ func (l *StreamLog) Marks(ctx context.Context, tenants []bff.ID) (m stream.Marks
 			if err != nil {
 				return m, err
 			}
-			key := t.Standing().Name()
+			key := t.TenantAccess().Name()
 			cmds = append(cmds, l.client.B().Hmget().Key(key).Field(logoutField, suspendedField).Build())
 		}
 		for _, r := range l.client.DoMulti(ctx, cmds...) {
@@ -432,12 +432,12 @@ func (s *Sessions) signedIn(ctx context.Context, t TenantKeys, listed map[string
 func (s *Sessions) versions(ctx context.Context, t TenantKeys, signedIn []stream.SignedInDevice) error {
 	b := s.client.B
 	of := map[string]int{}
-	name := t.Standing().Name()
+	name := t.TenantAccess().Name()
 	cmds := rueidis.Commands{b().Hmget().Key(name).Field(versionField).Build()}
 	for i := range signedIn {
 		if _, asked := of[signedIn[i].Operator]; !asked {
 			of[signedIn[i].Operator] = len(cmds)
-			key := t.OperatorStanding(signedIn[i].Operator)
+			key := t.OperatorAccess(signedIn[i].Operator)
 			cmds = append(cmds, b().Hmget().Key(key.Name()).Field(versionField).Build())
 		}
 	}

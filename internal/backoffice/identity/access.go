@@ -86,7 +86,7 @@ func (a *Access) Again(ctx context.Context, v *backoffice.Visit, now time.Time) 
 }
 
 // admit finds what is known of a caller, and whether it may come in.
-func (a *Access) admit(ctx context.Context, c backoffice.Caller, p Proof, now time.Time) (Standing, *backoffice.Member, error) {
+func (a *Access) admit(ctx context.Context, c backoffice.Caller, p Proof, now time.Time) (AccessState, *backoffice.Member, error) {
 	st, err := a.sessions.Enter(ctx, c, p, now)
 	switch {
 	case err != nil:
@@ -133,7 +133,7 @@ var ErrForgotten = errors.New("the proof was made before sessions were lost")
 
 // session returns the caller's session, which it opens if the device has none or
 // another operator's.
-func (a *Access) session(ctx context.Context, c backoffice.Caller, st *Standing, now time.Time) (backoffice.Session, error) {
+func (a *Access) session(ctx context.Context, c backoffice.Caller, st *AccessState, now time.Time) (backoffice.Session, error) {
 	found, ended := st.Session, st.ended()
 	for range 3 { // another request may be first, with another operator
 		if found != nil && found.Operator == c.Operator && !ended {
@@ -310,7 +310,7 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o backoffice.Occasion
 	if err != nil {
 		return err
 	}
-	told := a.tellEnded(ctx, sessions, backoffice.SessionRevoked, now)
+	failed := a.tellEnded(ctx, sessions, backoffice.SessionRevoked, now)
 	forced := SessionForceLoggedOut{Reason: r.Reason, RevokedAt: bff.At(r.At), Sessions: []bff.ID{}}
 	var (
 		did    []backoffice.Activity
@@ -333,8 +333,8 @@ func (a *Access) Revoke(ctx context.Context, r Revocation, o backoffice.Occasion
 	if err := a.journal.Record(ctx, did, append(events, e)...); err != nil {
 		return fmt.Errorf("record revocation: %w", err)
 	}
-	if told != nil { // the sessions must be found again when the event comes again
-		return told
+	if failed != nil { // the sessions must be found again when the event comes again
+		return failed
 	}
 	return a.sessions.RemoveSessions(ctx, sessions)
 }

@@ -21,8 +21,8 @@ type door struct {
 	session backoffice.Session
 }
 
-func (d *door) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.Standing, error) {
-	return identity.Standing{Session: &d.session}, nil
+func (d *door) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.AccessState, error) {
+	return identity.AccessState{Session: &d.session}, nil
 }
 
 func (d *door) FindMember(context.Context, bff.ID, string, string) (*backoffice.Member, error) {

@@ -18,13 +18,13 @@ import (
 // sessions play the session tier: a device with or without a session.
 type sessions struct {
 	identity.Sessions
-	standing identity.Standing
-	revoked  []backoffice.Session
-	closed   int
+	state   identity.AccessState
+	revoked []backoffice.Session
+	closed  int
 }
 
-func (s *sessions) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.Standing, error) {
-	return s.standing, nil
+func (s *sessions) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.AccessState, error) {
+	return s.state, nil
 }
 
 func (s *sessions) OpenSession(_ context.Context, _ backoffice.Caller, fresh backoffice.Session, _ *backoffice.Session) (backoffice.Session, error) {
@@ -94,7 +94,7 @@ func TestOpeningIsRecordedLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.standing.Session, j.err = &visit.Session, nil
+		s.state.Session, j.err = &visit.Session, nil
 		if _, err := access.Enter(t.Context(), caller("opt_1"), identity.Proof{}, backoffice.Occasion{}, began.Add(late)); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestAccessIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := visit.Session
-	s.standing.Session = &old
+	s.state.Session = &old
 	switched := caller("opt_2")
 	switched.TokenIssued = began.Add(time.Minute)
 	if visit, err = access.Enter(ctx, switched, identity.Proof{}, o, began.Add(time.Minute)); err != nil {

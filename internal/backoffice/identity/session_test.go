@@ -22,7 +22,7 @@ import (
 type tier struct {
 	identity.Sessions
 
-	standing identity.Standing
+	state    identity.AccessState
 	member   *backoffice.Member   // nil = none
 	others   []backoffice.Session // that open in place of the caller's, one after the other
 	outgrown []backoffice.Session
@@ -48,12 +48,12 @@ func (s *tier) call(name string) error {
 	return errors.Join(s.fails[name], s.fails[name+" "+strconv.Itoa(n)])
 }
 
-func (s *tier) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.Standing, error) {
-	return s.standing, s.call("enter")
+func (s *tier) Enter(context.Context, backoffice.Caller, identity.Proof, time.Time) (identity.AccessState, error) {
+	return s.state, s.call("enter")
 }
 
-func (s *tier) Burn(context.Context, identity.Proof, time.Time) (identity.Standing, error) {
-	return s.standing, s.call("burn")
+func (s *tier) Burn(context.Context, identity.Proof, time.Time) (identity.AccessState, error) {
+	return s.state, s.call("burn")
 }
 
 func (s *tier) FindMember(_ context.Context, _ bff.ID, _, version string) (*backoffice.Member, error) {
@@ -131,64 +131,64 @@ func (s *tier) access() *identity.Access {
 func TestEnterRefuses(t *testing.T) {
 	t.Parallel()
 	later := backoffice.Session{ID: bff.NewID(bff.PrefixBackofficeLogin, began), Operator: "opt_2", TokenIssued: began.Add(time.Second)}
-	everything := identity.Standing{
+	everything := identity.AccessState{
 		Born: began.Add(time.Second), Replayed: true, Tombstones: identity.Tombstones{Device: began}, Suspended: true, Members: "v7", Session: &later,
 	}
-	with := func(change func(*identity.Standing)) identity.Standing {
+	with := func(change func(*identity.AccessState)) identity.AccessState {
 		st := everything
 		change(&st)
 		return st
 	}
-	born := func(st *identity.Standing) { st.Born = began }
-	unused := func(st *identity.Standing) { born(st); st.Replayed = false }
-	alive := func(st *identity.Standing) { unused(st); st.Tombstones = identity.Tombstones{} }
-	standing := func(st *identity.Standing) { alive(st); st.Suspended = false }
-	free := func(st *identity.Standing) { standing(st); st.Session = nil }
+	born := func(st *identity.AccessState) { st.Born = began }
+	unused := func(st *identity.AccessState) { born(st); st.Replayed = false }
+	alive := func(st *identity.AccessState) { unused(st); st.Tombstones = identity.Tombstones{} }
+	state := func(st *identity.AccessState) { alive(st); st.Suspended = false }
+	free := func(st *identity.AccessState) { state(st); st.Session = nil }
 	away := errors.New("away")
 	for name, tc := range map[string]struct {
-		standing identity.Standing
-		member   *backoffice.Member
-		others   []backoffice.Session
-		fails    map[string]error
-		look     bool
-		want     bff.Code
-		calls    []string
+		state  identity.AccessState
+		member *backoffice.Member
+		others []backoffice.Session
+		fails  map[string]error
+		look   bool
+		want   bff.Code
+		calls  []string
 	}{
-		"tier away":   {standing: with(free), fails: map[string]error{"enter": away}, want: bff.CodeServiceUnavailable, calls: []string{"enter"}},
-		"tier forgot": {standing: everything, want: bff.CodeTokenExpired, calls: []string{"enter"}},
-		"replayed":    {standing: with(born), want: bff.CodeDPoPReplayed, calls: []string{"enter"}},
-		"revoked":     {standing: with(unused), want: bff.CodeSessionRevoked, calls: []string{"enter"}},
-		"suspended":   {standing: with(alive), want: bff.CodeStaffTenantSuspended, calls: []string{"enter"}},
-		"no member":   {standing: with(standing), want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
+		"tier away":   {state: with(free), fails: map[string]error{"enter": away}, want: bff.CodeServiceUnavailable, calls: []string{"enter"}},
+		"tier forgot": {state: everything, want: bff.CodeTokenExpired, calls: []string{"enter"}},
+		"replayed":    {state: with(born), want: bff.CodeDPoPReplayed, calls: []string{"enter"}},
+		"revoked":     {state: with(unused), want: bff.CodeSessionRevoked, calls: []string{"enter"}},
+		"suspended":   {state: with(alive), want: bff.CodeStaffTenantSuspended, calls: []string{"enter"}},
+		"no member":   {state: with(state), want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
 		"members away": {
-			standing: with(standing), fails: map[string]error{"member v7": bff.Errorf(bff.CodeUpstreamTimeout, "x")}, want: bff.CodeUpstreamTimeout,
+			state: with(state), fails: map[string]error{"member v7": bff.Errorf(bff.CodeUpstreamTimeout, "x")}, want: bff.CodeUpstreamTimeout,
 			calls: []string{"enter", "member v7"},
 		},
 		"of a suspended": {
-			standing: with(standing), member: &backoffice.Member{Suspended: true}, want: bff.CodeStaffTenantSuspended, calls: []string{"enter", "member v7"},
+			state: with(state), member: &backoffice.Member{Suspended: true}, want: bff.CodeStaffTenantSuspended, calls: []string{"enter", "member v7"},
 		},
-		"only looked at": {standing: with(standing), member: &backoffice.Member{}, look: true, calls: []string{"enter", "member v7"}},
-		"later sign-in":  {standing: with(standing), member: &backoffice.Member{}, want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
+		"only looked at": {state: with(state), member: &backoffice.Member{}, look: true, calls: []string{"enter", "member v7"}},
+		"later sign-in":  {state: with(state), member: &backoffice.Member{}, want: bff.CodeSessionRevoked, calls: []string{"enter", "member v7"}},
 		"opening fails": {
-			standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": away}, want: bff.CodeServiceUnavailable,
+			state: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": away}, want: bff.CodeServiceUnavailable,
 			calls: []string{"enter", "member v7", "open"},
 		},
 		"logged out": {
-			standing: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": identity.ErrRevoked}, want: bff.CodeSessionRevoked,
+			state: with(free), member: &backoffice.Member{}, fails: map[string]error{"open": identity.ErrRevoked}, want: bff.CodeSessionRevoked,
 			calls: []string{"enter", "member v7", "open"},
 		},
 		"later meantime": {
-			standing: with(free), member: &backoffice.Member{}, others: []backoffice.Session{later}, want: bff.CodeSessionRevoked,
+			state: with(free), member: &backoffice.Member{}, others: []backoffice.Session{later}, want: bff.CodeSessionRevoked,
 			calls: []string{"enter", "member v7", "open"},
 		},
 		"too many": {
-			standing: with(free), member: &backoffice.Member{}, others: []backoffice.Session{{Operator: "opt_2"}, {Operator: "opt_3"}, {Operator: "opt_4"}},
+			state: with(free), member: &backoffice.Member{}, others: []backoffice.Session{{Operator: "opt_2"}, {Operator: "opt_3"}, {Operator: "opt_4"}},
 			want: bff.CodeServiceUnavailable, calls: []string{"enter", "member v7", "open", "open", "open"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &tier{standing: tc.standing, member: tc.member, others: tc.others, fails: tc.fails}
+			s := &tier{state: tc.state, member: tc.member, others: tc.others, fails: tc.fails}
 			v, err := s.access().Enter(t.Context(), caller("opt_1"), identity.Proof{Look: tc.look}, backoffice.Occasion{}, began)
 			if backofficetest.CodeOf(err) != tc.want || v != nil {
 				t.Errorf("%+v, %v; want %q", v, err, tc.want)
@@ -214,17 +214,17 @@ func TestEnterOpens(t *testing.T) {
 	theirs := own
 	theirs.Operator, theirs.TokenIssued = "opt_2", began
 	for name, tc := range map[string]struct {
-		standing identity.Standing
+		state    identity.AccessState
 		opens    bool
 		replaced string // operator
 	}{
-		"own":      {standing: identity.Standing{Session: &own}},
+		"own":      {state: identity.AccessState{Session: &own}},
 		"none":     {opens: true},
-		"theirs":   {standing: identity.Standing{Session: &theirs}, opens: true, replaced: "opt_2"},
-		"ended":    {standing: identity.Standing{Session: &own, Tombstones: identity.Tombstones{Tenant: began.Add(-time.Minute)}}, opens: true},
-		"same age": {standing: identity.Standing{Born: began, Session: &own}},
+		"theirs":   {state: identity.AccessState{Session: &theirs}, opens: true, replaced: "opt_2"},
+		"ended":    {state: identity.AccessState{Session: &own, Tombstones: identity.Tombstones{Tenant: began.Add(-time.Minute)}}, opens: true},
+		"same age": {state: identity.AccessState{Born: began, Session: &own}},
 	} {
-		s := &tier{standing: tc.standing, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}}}
+		s := &tier{state: tc.state, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}}}
 		o := backoffice.Occasion{RequestID: bff.NewID(bff.PrefixRequest, began)}
 		v, err := s.access().Enter(t.Context(), caller("opt_1"), identity.Proof{Issued: began.Add(-time.Second)}, o, began)
 		if err != nil {
@@ -278,7 +278,7 @@ func TestAnnounce(t *testing.T) {
 		"mark":      {map[string]error{"announced": away}, 10},
 	} {
 		s := &tier{
-			standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
+			state: identity.AccessState{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
 			outgrown: []backoffice.Session{oldest}, fails: tc.fails,
 		}
 		a := s.access()
@@ -305,7 +305,7 @@ func TestAnnounce(t *testing.T) {
 		}
 	}
 	s := &tier{
-		standing: identity.Standing{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
+		state: identity.AccessState{Session: &session}, member: &backoffice.Member{Roles: []backoffice.Role{backoffice.Owner}},
 		outgrown: []backoffice.Session{oldest},
 	}
 	if _, err := s.access().Enter(t.Context(), caller("opt_1"), identity.Proof{}, backoffice.Occasion{}, finishedAt); err != nil {
@@ -390,7 +390,7 @@ func TestBurn(t *testing.T) {
 		"just lost":   {made: time.Minute, born: time.Millisecond, code: bff.CodeServiceUnavailable},
 		"tier is off": {fails: errors.New("away"), code: bff.CodeServiceUnavailable},
 	} {
-		s := &tier{standing: identity.Standing{Born: began.Add(tc.born), Replayed: tc.replayed}, fails: map[string]error{"burn": tc.fails}}
+		s := &tier{state: identity.AccessState{Born: began.Add(tc.born), Replayed: tc.replayed}, fails: map[string]error{"burn": tc.fails}}
 		err := s.access().Burn(t.Context(), identity.Proof{Made: began.Add(tc.made)}, began)
 		if tc.want != nil && !errors.Is(err, tc.want) || tc.want == nil && backofficetest.CodeOf(err) != tc.code {
 			t.Errorf("%s: %v", name, err)

@@ -21,10 +21,10 @@ import (
 type audience struct {
 	stream.Log
 
-	seats []stream.SignedInDevice
-	scope map[string][]string // of operators; without one there is no member
-	hangs string              // the operator whose membership is not answered
-	away  error
+	signedIn []stream.SignedInDevice
+	scope    map[string][]string // of operators; without one there is no member
+	hangs    string              // the operator whose membership is not answered
+	away     error
 
 	mu      sync.Mutex
 	asked   []string
@@ -33,8 +33,8 @@ type audience struct {
 }
 
 func (a *audience) ListSignedInDevices(_ context.Context, of bff.ID, operator string) ([]stream.SignedInDevice, error) {
-	a.asked = append(a.asked, "seats "+of.String()+operator)
-	return a.seats, a.away
+	a.asked = append(a.asked, "signed in "+of.String()+operator)
+	return a.signedIn, a.away
 }
 
 func (a *audience) FindMember(ctx context.Context, of bff.ID, operator, version string) (*backoffice.Member, error) {
@@ -70,11 +70,11 @@ func (a *audience) Append(_ context.Context, of bff.ID, devices []bff.ID, e stre
 // rights are not known in time: every stream checks it again.
 func TestNotify(t *testing.T) {
 	t.Parallel()
-	seat := func(last, operator string) stream.SignedInDevice {
+	signed := func(last, operator string) stream.SignedInDevice {
 		id := bff.MustParseID(bff.PrefixDevice, "dev_01H8YN7QV4D8KZ4F8Y5CK4MV3"+last)
 		return stream.SignedInDevice{Device: id, Operator: operator, Members: "v" + last}
 	}
-	seats := []stream.SignedInDevice{seat("A", "here"), seat("B", "elsewhere"), seat("C", "all"), seat("D", "slow"), seat("E", "gone")}
+	signedIn := []stream.SignedInDevice{signed("A", "here"), signed("B", "elsewhere"), signed("C", "all"), signed("D", "slow"), signed("E", "gone")}
 	scope := map[string][]string{"here": {property.String()}, "elsewhere": {"ppt_01JXG9KMGRC638MD0V7C0ZPD0X"}, "all": {"*"}}
 	good := backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "alert.raised", Tenant: tenant, Property: property, At: began, Data: []byte(`{"n":1}`)}
 	with := func(change func(*backoffice.Notice)) backoffice.Notice {
@@ -83,27 +83,27 @@ func TestNotify(t *testing.T) {
 		return n
 	}
 	for name, tc := range map[string]struct {
-		notice backoffice.Notice
-		seats  []stream.SignedInDevice
-		away   error
-		want   string // the last letters of devices
-		fails  bool
-		asked  []string
+		notice   backoffice.Notice
+		signedIn []stream.SignedInDevice
+		away     error
+		want     string // the last letters of devices
+		fails    bool
+		asked    []string
 	}{
 		"of a property": {
-			notice: good, seats: seats, want: "ACD",
-			asked: []string{"member all vC", "member elsewhere vB", "member gone vE", "member here vA", "member slow vD", "seats " + tenant.String()},
+			notice: good, signedIn: signedIn, want: "ACD",
+			asked: []string{"member all vC", "member elsewhere vB", "member gone vE", "member here vA", "member slow vD", "signed in " + tenant.String()},
 		},
 		"of the tenant": {
-			notice: with(func(n *backoffice.Notice) { n.Property = bff.ID{} }), seats: seats, want: "ABCDE", asked: []string{"seats " + tenant.String()},
+			notice: with(func(n *backoffice.Notice) { n.Property = bff.ID{} }), signedIn: signedIn, want: "ABCDE", asked: []string{"signed in " + tenant.String()},
 		},
 		"of an operator": {
-			notice: with(func(n *backoffice.Notice) { n.Operator = "here" }), seats: seats[:1], want: "A",
-			asked: []string{"member here vA", "seats " + tenant.String() + "here"},
+			notice: with(func(n *backoffice.Notice) { n.Operator = "here" }), signedIn: signedIn[:1], want: "A",
+			asked: []string{"member here vA", "signed in " + tenant.String() + "here"},
 		},
-		"of a device":      {notice: with(func(n *backoffice.Notice) { n.Device = seats[1].Device }), want: "B"},
-		"of none":          {notice: good, seats: seats[1:2], asked: []string{"member elsewhere vB", "seats " + tenant.String()}},
-		"seats are away":   {notice: good, away: errAway, fails: true, asked: []string{"seats " + tenant.String()}},
+		"of a device":      {notice: with(func(n *backoffice.Notice) { n.Device = signedIn[1].Device }), want: "B"},
+		"of none":          {notice: good, signedIn: signedIn[1:2], asked: []string{"member elsewhere vB", "signed in " + tenant.String()}},
+		"devices are away": {notice: good, away: errAway, fails: true, asked: []string{"signed in " + tenant.String()}},
 		"no channel":       {notice: with(func(n *backoffice.Notice) { n.Channel = "weather" }), fails: true},
 		"no type":          {notice: with(func(n *backoffice.Notice) { n.Type = "" }), fails: true},
 		"a broken line":    {notice: with(func(n *backoffice.Notice) { n.Type = "a\nb" }), fails: true},
@@ -113,7 +113,7 @@ func TestNotify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &audience{seats: tc.seats, scope: scope, hangs: "slow", away: tc.away}
+			a := &audience{signedIn: tc.signedIn, scope: scope, hangs: "slow", away: tc.away}
 			err := stream.NewNotifier(a, a, a).Notify(t.Context(), tc.notice)
 			slices.Sort(a.asked)
 			if (err != nil) != tc.fails || strings.Join(a.devices, "") != tc.want {
@@ -141,7 +141,7 @@ func TestNotifyMany(t *testing.T) {
 	t.Parallel()
 	a := &audience{}
 	for n := range 40 {
-		a.seats = append(a.seats, stream.SignedInDevice{Device: device, Operator: strconv.Itoa(n)})
+		a.signedIn = append(a.signedIn, stream.SignedInDevice{Device: device, Operator: strconv.Itoa(n)})
 	}
 	err := stream.NewNotifier(a, a, a).Notify(t.Context(), backoffice.Notice{Channel: backoffice.ChannelAlerts, Type: "x", Tenant: tenant, Property: property})
 	if err != nil || len(a.asked) != 41 || len(a.devices) > 0 {

@@ -71,9 +71,9 @@ type News struct {
 // property; what is about an operator or a device goes to them alone.
 func (r *Reaction) Notices(n News) []backoffice.Notice {
 	var out []backoffice.Notice
-	told := backoffice.Notice{Tenant: n.Tenant, Property: n.Property, CausedBy: n.CausedBy, At: n.At}
+	notice := backoffice.Notice{Tenant: n.Tenant, Property: n.Property, CausedBy: n.CausedBy, At: n.At}
 	if r.Type != "" {
-		about := told
+		about := notice
 		about.Channel, about.Type, about.Data = r.Channel, r.Type, r.data(n)
 		if r.Access {
 			about.Operator, about.Device = n.Operator, n.Device
@@ -81,21 +81,21 @@ func (r *Reaction) Notices(n News) []backoffice.Notice {
 		out = append(out, about)
 	}
 	if len(r.Parts) > 0 {
-		told.Channel, told.Type = backoffice.ChannelDashboard, backoffice.DashboardChanged
-		told.Data = backoffice.VoidParts(r.Parts)
-		out = append(out, told)
+		notice.Channel, notice.Type = backoffice.ChannelDashboard, backoffice.DashboardChanged
+		notice.Data = backoffice.VoidParts(r.Parts)
+		out = append(out, notice)
 	}
 	return out
 }
 
 func (r *Reaction) data(n News) json.RawMessage {
-	told := map[string]string{}
+	details := map[string]string{}
 	for _, d := range r.Details {
 		if v := n.Details[d.Name]; v != "" {
-			told[d.Name] = v
+			details[d.Name] = v
 		}
 	}
-	return backoffice.NoticeData(told)
+	return backoffice.NoticeData(details)
 }
 
 // FindReaction returns what events of a topic mean; false for a topic that the service

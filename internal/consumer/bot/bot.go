@@ -26,8 +26,8 @@ type Pace struct {
 	Since    time.Time
 }
 
-// Standing is what instances know of a client beyond its pace.
-type Standing struct {
+// Reputation is what instances know of a client beyond its pace.
+type Reputation struct {
 	SolvedUntil time.Time
 }
 
@@ -38,8 +38,8 @@ type BotMemory interface {
 	Burn(ctx context.Context, id string, ttl time.Duration) (fresh bool, err error)
 	// Solved remembers that a client solved a challenge.
 	Solved(ctx context.Context, client uint64, until time.Time) error
-	// FindStanding returns what is remembered of a client.
-	FindStanding(ctx context.Context, client uint64) (Standing, error)
+	// FindReputation returns what is remembered of a client.
+	FindReputation(ctx context.Context, client uint64) (Reputation, error)
 	// Block refuses a client everything until then.
 	Block(ctx context.Context, client uint64, until time.Time) error
 	// Blocked returns the clients that are blocked, and until when.

@@ -79,7 +79,7 @@ func (g *Guard) judge(r *http.Request, s *sender, rt *web.Route) (j judgement) {
 		return j
 	}
 	if solvedUntil <= s.ms && s.ms-checked > checkEvery.Milliseconds() {
-		solvedUntil = g.standing(r.Context(), s)
+		solvedUntil = g.reputation(r.Context(), s)
 	}
 	if solvedUntil > s.ms {
 		g.relieve(&j)
@@ -182,12 +182,12 @@ func (g *Guard) openedBefore(ctx context.Context, id bff.ID, at time.Time) (bool
 	return ok && found.CreatedAt.Before(at), err
 }
 
-// standing asks whether a suspect has solved a challenge at another instance.
-func (g *Guard) standing(ctx context.Context, s *sender) (solvedUntil int64) {
+// reputation asks whether a suspect has solved a challenge at another instance.
+func (g *Guard) reputation(ctx context.Context, s *sender) (solvedUntil int64) {
 	found, err, _ := g.lookups.Do(s.subject(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 		defer cancel()
-		s, err := g.cfg.Memory.FindStanding(ctx, s.key)
+		s, err := g.cfg.Memory.FindReputation(ctx, s.key)
 		return s.SolvedUntil, err
 	})
 	c, mu := g.clients.Lock(s.key, s.ms)

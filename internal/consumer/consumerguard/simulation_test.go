@@ -339,10 +339,10 @@ func (m *botMemory) Solved(_ context.Context, visitor uint64, until time.Time) e
 	return nil
 }
 
-func (m *botMemory) FindStanding(_ context.Context, visitor uint64) (bot.Standing, error) {
+func (m *botMemory) FindReputation(_ context.Context, visitor uint64) (bot.Reputation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return bot.Standing{SolvedUntil: m.solved[visitor]}, nil
+	return bot.Reputation{SolvedUntil: m.solved[visitor]}, nil
 }
 
 func (m *botMemory) Block(_ context.Context, visitor uint64, until time.Time) error {

@@ -54,9 +54,9 @@ func (g *Guard) log(r *http.Request, s *sender, j *judgement, action bot.Action)
 		IPHash: s.IP(), UserAgentHash: s.UserAgent, FingerprintHash: s.Fingerprint,
 		EvaluatedAt: bff.At(s.At), ActionTaken: string(action),
 	}
-	told := occasion(r)
+	cause := occasion(r)
 	g.cfg.Background.DoFor(r.Context(), func(ctx context.Context) {
-		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, told)) // logged again when it happens again
+		_ = g.cfg.Memory.LogVerdict(ctx, b, g.event(ctx, b, s, cause)) // logged again when it happens again
 	})
 }
 

@@ -31,8 +31,8 @@ import (
 // noMemory shares nothing between instances.
 type noMemory struct{ bot.BotMemory }
 
-func (noMemory) FindStanding(context.Context, uint64) (bot.Standing, error) {
-	return bot.Standing{}, nil
+func (noMemory) FindReputation(context.Context, uint64) (bot.Reputation, error) {
+	return bot.Reputation{}, nil
 }
 
 func (noMemory) Penalty(context.Context, consumer.Hash, time.Time) (float64, error) { return 0, nil }

@@ -192,12 +192,12 @@ func (a *API) clearSession(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		var told *bff.Event
+		var event *bff.Event
 		if leaves {
-			told = &e
+			event = &e
 		}
 		a.recorder.Flush(r.Context()) // what is on its way goes too
-		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, told); err != nil {
+		if err := a.cfg.Sessions.PurgeSession(r.Context(), s.ID, event); err != nil {
 			return err
 		}
 	}

@@ -64,19 +64,19 @@ func (s *Bots) Solved(ctx context.Context, visitor uint64, until time.Time) erro
 	)
 }
 
-// FindStanding returns what is remembered of a visitor.
-func (s *Bots) FindStanding(ctx context.Context, visitor uint64) (bot.Standing, error) {
+// FindReputation returns what is remembered of a visitor.
+func (s *Bots) FindReputation(ctx context.Context, visitor uint64) (bot.Reputation, error) {
 	ctx, cancel := s.within(ctx, sessionTimeout)
 	defer cancel()
 	c := s.cfg.Sessions
 	ms, err := c.Do(ctx, c.B().Get().Key(s.botKey("solved", visitor)).Build()).AsInt64()
 	if rueidis.IsRedisNil(err) {
-		return bot.Standing{}, nil
+		return bot.Reputation{}, nil
 	}
 	if err != nil {
-		return bot.Standing{}, fmt.Errorf("find standing: %w", err)
+		return bot.Reputation{}, fmt.Errorf("find reputation: %w", err)
 	}
-	return bot.Standing{SolvedUntil: time.UnixMilli(ms)}, nil
+	return bot.Reputation{SolvedUntil: time.UnixMilli(ms)}, nil
 }
 
 // maxBlocked bounds what is kept of who is shut out. Beyond it the first to

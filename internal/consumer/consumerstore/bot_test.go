@@ -51,11 +51,11 @@ func TestBotMemory(t *testing.T) {
 		if err := here.Solved(ctx, 7, until); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := there.FindStanding(ctx, 7); err != nil || !got.SolvedUntil.Equal(until) {
-			t.Errorf("standing %v %v, want %v", got.SolvedUntil, err, until)
+		if got, err := there.FindReputation(ctx, 7); err != nil || !got.SolvedUntil.Equal(until) {
+			t.Errorf("reputation %v %v, want %v", got.SolvedUntil, err, until)
 		}
-		if got, err := there.FindStanding(ctx, 8); err != nil || !got.SolvedUntil.IsZero() {
-			t.Errorf("somebody else's standing: %v %v", got.SolvedUntil, err)
+		if got, err := there.FindReputation(ctx, 8); err != nil || !got.SolvedUntil.IsZero() {
+			t.Errorf("reputation of another client: %v %v", got.SolvedUntil, err)
 		}
 		if err := here.Block(ctx, math.MaxUint64, now.Add(10*time.Minute)); err != nil {
 			t.Fatal(err)

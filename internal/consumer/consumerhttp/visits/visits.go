@@ -203,14 +203,14 @@ func (r *Recorder) decide(n *Record, stored *guest.FoundSession) guest.Decision 
 // of the visit: with a card, searches read no session that could be restored
 // before the answer.
 func (r *Recorder) restore(n *Record, known guest.Known) {
-	visit, fact, told := n.Visit, n.Fact, n.Occasion
+	visit, fact, cause := n.Visit, n.Fact, n.Occasion
 	r.cfg.Background.DoFor(n.context(), func(ctx context.Context) {
 		d := guest.Decide(ctx, r.cfg.Sessions, visit, known, guest.Record)
 		for _, e := range d.Effects {
 			if e.Do != guest.Restore || r.cfg.Sessions.RestoreSession(ctx, e.Session) != nil || fact == nil {
 				continue // restored with the next visit
 			}
-			if e, leaves, err := r.cfg.Telemetry.Event(e.Session, fact(e.Session), told, visit.At); err == nil && leaves {
+			if e, leaves, err := r.cfg.Telemetry.Event(e.Session, fact(e.Session), cause, visit.At); err == nil && leaves {
 				_ = r.cfg.Journal.Record(ctx, e) // counted by the journal
 			}
 		}

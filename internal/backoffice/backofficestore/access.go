@@ -13,7 +13,7 @@ import (
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
 )
 
-// Fields of tombstones and standings. Moments are Unix milliseconds.
+// Fields of tombstones and access states. Moments are Unix milliseconds.
 const (
 	allField      = "*"  // of a device's tombstone: every operator
 	operatorField = "o:" // one operator
@@ -25,8 +25,8 @@ const (
 	logoutField    = "logout" // of a tenant: another text after each forced logout
 )
 
-// standingOf reads what may refuse a caller: three commands.
-func (s *Sessions) standingOf(at *place) rueidis.Commands {
+// accessOf reads what may refuse a caller: three commands.
+func (s *Sessions) accessOf(at *place) rueidis.Commands {
 	b := s.client.B
 	return rueidis.Commands{
 		b().Hgetall().Key(at.revoked.Name()).Build(),
@@ -35,7 +35,7 @@ func (s *Sessions) standingOf(at *place) rueidis.Commands {
 	}
 }
 
-func readStanding(results []rueidis.RedisResult, operator string) (st identity.Standing, err error) {
+func readAccess(results []rueidis.RedisResult, operator string) (st identity.AccessState, err error) {
 	device, err := results[0].AsStrMap()
 	if err != nil {
 		return st, err
@@ -133,12 +133,12 @@ func (s *Sessions) Revoke(ctx context.Context, r identity.Revocation) ([]backoff
 	case !r.Device.IsZero():
 		devices = []string{r.Device.String()}
 	case r.Operator != "":
-		if err := s.raise(ctx, t.OperatorStanding(r.Operator).Name(), standingLifetime, revokedField, at); err != nil {
+		if err := s.raise(ctx, t.OperatorAccess(r.Operator).Name(), accessLifetime, revokedField, at); err != nil {
 			return nil, away(err)
 		}
 		devices, err = s.listed(ctx, t.Operator(r.Operator).Name())
 	default:
-		if err := s.raise(ctx, t.Standing().Name(), standingLifetime, revokedField, at); err != nil {
+		if err := s.raise(ctx, t.TenantAccess().Name(), accessLifetime, revokedField, at); err != nil {
 			return nil, away(err)
 		}
 		devices, err = s.listed(ctx, t.All().Name())
@@ -165,12 +165,12 @@ func (s *Sessions) Revoke(ctx context.Context, r identity.Revocation) ([]backoff
 		}
 	}
 	// Last, so that an instance which sees it finds all tombstones.
-	return ended, away(s.outdate(ctx, t.Standing().Name(), logoutField))
+	return ended, away(s.outdate(ctx, t.TenantAccess().Name(), logoutField))
 }
 
-// outdate gives a field of a standing another text.
+// outdate gives a field of an access state another text.
 func (s *Sessions) outdate(ctx context.Context, key, field string) error {
-	return outdate.Exec(ctx, s.client, []string{key}, []string{seconds(standingLifetime), field}).Error()
+	return outdate.Exec(ctx, s.client, []string{key}, []string{seconds(accessLifetime), field}).Error()
 }
 
 // listed are the devices of a list.
@@ -202,9 +202,9 @@ func (s *Sessions) OutdateMembers(ctx context.Context, tenant bff.ID, operator s
 	if err != nil {
 		return err
 	}
-	key := t.Standing()
+	key := t.TenantAccess()
 	if operator != "" {
-		key = t.OperatorStanding(operator)
+		key = t.OperatorAccess(operator)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -245,5 +245,5 @@ func (s *Sessions) SuspendTenant(ctx context.Context, tenant bff.ID, suspended b
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return away(suspend.Exec(ctx, s.client, []string{t.Standing().Name()}, []string{flag, millis(at), seconds(standingLifetime)}).Error())
+	return away(suspend.Exec(ctx, s.client, []string{t.TenantAccess().Name()}, []string{flag, millis(at), seconds(accessLifetime)}).Error())
 }

@@ -22,8 +22,8 @@ import (
 	"melmastoon.ghasi.io/bff/internal/cache"
 )
 
-// handsFake carries actions out, each key once. Everything is at the house.
-type handsFake struct {
+// actionsFake carries actions out, each key once. Everything is at the house.
+type actionsFake struct {
 	mu      sync.Mutex
 	err     error               // of the next calls
 	away    error               // of the next questions whose a resource is
@@ -36,19 +36,19 @@ type handsFake struct {
 	conflicts map[string]bool // paths of actions whose state does not allow them
 }
 
-func newHandsFake() *handsFake {
-	return &handsFake{missing: map[bff.ID]bool{}, moved: map[bff.ID]bool{}, done: map[string]struct{}{}}
+func newActionsFake() *actionsFake {
+	return &actionsFake{missing: map[bff.ID]bool{}, moved: map[bff.ID]bool{}, done: map[string]struct{}{}}
 }
 
 // carried is how often something was really done, and how often it was asked for.
-func (h *handsFake) carried() (done, calls int) {
+func (h *actionsFake) carried() (done, calls int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.done), h.calls
 }
 
 // FindProperty implements action.Upstream.
-func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
+func (h *actionsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Action, id bff.ID) (bff.ID, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -63,7 +63,7 @@ func (h *handsFake) FindProperty(_ context.Context, _ bff.ID, a *backoffice.Acti
 }
 
 // Execute implements action.Upstream.
-func (h *handsFake) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
+func (h *actionsFake) Execute(_ context.Context, _, _ bff.ID, c *action.Command) (action.Done, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
@@ -185,11 +185,11 @@ func (n *neighbours) UncountCharge(_ context.Context, c action.Charged) error {
 
 // openActions adds to an API what operators do.
 func (n *neighbours) openActions(f *front, store *cache.Store, news *backoffice.Envelopes, notices backoffice.Notifier, cfg *backofficehttp.Config) error {
-	teller := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), notices)
+	notifier := stream.NewChangeNotifier(backofficecache.NewInvalidator(store), notices)
 	thresholds, err := action.ReadThresholds("AFN=100,USD=5")
 	cfg.Proxy = action.NewProxy(action.ProxyConfig{
-		Journal: f.outbox, Hands: cmp.Or[action.Upstream](f.cfg.hands, f.hands), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
-		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Traces: n, Today: cfg.Calendar.Date, Teller: teller, News: news, Now: f.clock,
+		Journal: f.outbox, Upstream: cmp.Or[action.Upstream](f.cfg.actions, f.actions), Mutations: cmp.Or[backoffice.Mutations](f.cfg.mutations, n),
+		Attestations: cfg.Attestations, Thresholds: thresholds, Charges: n, Traces: n, Today: cfg.Calendar.Date, Notifier: notifier, News: news, Now: f.clock,
 	})
 	cfg.Replays = action.NewReplays(action.ReplaysConfig{Proxy: cfg.Proxy, Again: cfg.Access.Again, Traces: n, Now: f.clock})
 	cfg.InboxActions = inbox.NewActions(inbox.ActionsConfig{Mirrors: n.mirrors, Finder: n, Mutations: n, Notices: notices, News: news, Now: f.clock})

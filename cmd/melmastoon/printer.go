@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// teller writes log records for people: one line each, the message first and what
+// printer writes log records for people: one line each, the message first and what
 // else there is behind it.
-type teller struct {
+type printer struct {
 	level slog.Level
 	mu    *sync.Mutex
 	w     io.Writer
 	attrs []slog.Attr
 }
 
-func newTeller(w io.Writer, level slog.Level) *teller {
-	return &teller{level: level, mu: new(sync.Mutex), w: w}
+func newPrinter(w io.Writer, level slog.Level) *printer {
+	return &printer{level: level, mu: new(sync.Mutex), w: w}
 }
 
 // Enabled implements slog.Handler.
-func (t *teller) Enabled(_ context.Context, level slog.Level) bool { return level >= t.level }
+func (p *printer) Enabled(_ context.Context, level slog.Level) bool { return level >= p.level }
 
 // WithAttrs implements slog.Handler.
-func (t *teller) WithAttrs(attrs []slog.Attr) slog.Handler {
-	more := *t
-	more.attrs = append(append([]slog.Attr(nil), t.attrs...), attrs...)
+func (p *printer) WithAttrs(attrs []slog.Attr) slog.Handler {
+	more := *p
+	more.attrs = append(append([]slog.Attr(nil), p.attrs...), attrs...)
 	return &more
 }
 
 // WithGroup implements slog.Handler; there are no groups here.
-func (t *teller) WithGroup(string) slog.Handler { return t }
+func (p *printer) WithGroup(string) slog.Handler { return p }
 
 // Handle implements slog.Handler.
-func (t *teller) Handle(_ context.Context, r slog.Record) error {
+func (p *printer) Handle(_ context.Context, r slog.Record) error {
 	var line strings.Builder
 	if r.Level >= slog.LevelWarn {
 		line.WriteString(strings.ToLower(r.Level.String()) + ": ")
@@ -53,27 +53,27 @@ func (t *teller) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	}
-	for _, a := range t.attrs {
+	for _, a := range p.attrs {
 		add(a)
 	}
 	r.Attrs(add)
 	if len(behind) > 0 {
 		fmt.Fprintf(&line, " (%s)", strings.Join(behind, ", "))
 	}
-	return t.write(line.String())
+	return p.write(line.String())
 }
 
-func (t *teller) write(line string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, err := fmt.Fprintln(t.w, line)
+func (p *printer) write(line string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := fmt.Fprintln(p.w, line)
 	return err
 }
 
 // say writes a line that is no record of anything.
-func (t *teller) say(line string) {
-	if t.level <= slog.LevelInfo {
-		_ = t.write(line) // what cannot be said is not worth a failure
+func (p *printer) say(line string) {
+	if p.level <= slog.LevelInfo {
+		_ = p.write(line) // what cannot be said is not worth a failure
 	}
 }
 
@@ -82,8 +82,8 @@ const stillEvery = 10 * time.Second
 
 // step says that something begins and, while it lasts, that it goes on. The returned
 // function ends that.
-func (t *teller) step(what string) (done func()) {
-	t.say(what)
+func (p *printer) step(what string) (done func()) {
+	p.say(what)
 	begin, end := time.Now(), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -92,7 +92,7 @@ func (t *teller) step(what string) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				t.say(fmt.Sprintf("still %s (%s)", what, time.Since(begin).Round(time.Second)))
+				p.say(fmt.Sprintf("still %s (%s)", what, time.Since(begin).Round(time.Second)))
 			case <-end:
 				return
 			}

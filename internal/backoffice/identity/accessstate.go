@@ -77,8 +77,8 @@ func (t *Tombstones) Ended(s *backoffice.Session) bool {
 	return false
 }
 
-// Standing is what the session tier knows of a caller.
-type Standing struct {
+// AccessState is what the session tier knows of a caller.
+type AccessState struct {
 	// Born is since when the tier remembers everything. Of a token that was issued before
 	// it is not known whether it was revoked, nor of a proof whether it was used.
 	Born       time.Time
@@ -91,7 +91,7 @@ type Standing struct {
 }
 
 // ended reports whether the session that was found is one only by name.
-func (st *Standing) ended() bool { return st.Session != nil && st.Tombstones.Ended(st.Session) }
+func (st *AccessState) ended() bool { return st.Session != nil && st.Tombstones.Ended(st.Session) }
 
 // Revocation ends sessions by force. Without a device it is about all devices of
 // the operator, without an operator about the whole tenant.
@@ -112,10 +112,10 @@ var ErrSessionsAway = errors.New("sessions cannot be read")
 type Sessions interface {
 	// Burn uses a proof up, unless it is only looked at, and finds whether it was used
 	// before.
-	Burn(ctx context.Context, p Proof, now time.Time) (Standing, error)
+	Burn(ctx context.Context, p Proof, now time.Time) (AccessState, error)
 	// Enter burns a proof and finds what is known of its sender, in one round trip.
 	// It lets the device's session live for another SessionLifetime.
-	Enter(ctx context.Context, c backoffice.Caller, p Proof, now time.Time) (Standing, error)
+	Enter(ctx context.Context, c backoffice.Caller, p Proof, now time.Time) (AccessState, error)
 	// OpenSession opens a session at its device in the place of an old one, nil if
 	// there is none. If another request was first, it returns the session that stands
 	// instead. ErrRevoked says that the caller was logged out meanwhile.

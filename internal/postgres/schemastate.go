@@ -13,8 +13,8 @@ import (
 	"melmastoon.ghasi.io/bff/migrations"
 )
 
-// Standing is how far a database has come, compared with the files of a set.
-type Standing struct {
+// SchemaState is how far a database has come, compared with the files of a set.
+type SchemaState struct {
 	Newest  int64   // of the files
 	Beyond  []int64 // what a later release has applied
 	Missing []int64
@@ -26,7 +26,7 @@ type Standing struct {
 
 // Ahead says in one line what a later release has applied, with which this one works;
 // empty = nothing.
-func (s Standing) Ahead() string {
+func (s SchemaState) Ahead() string {
 	switch n := len(s.Beyond); n {
 	case 0:
 		return ""
@@ -38,7 +38,7 @@ func (s Standing) Ahead() string {
 }
 
 // Lack says in one line what is missing; empty = nothing.
-func (s Standing) Lack() string {
+func (s SchemaState) Lack() string {
 	switch n := len(s.Missing); {
 	case s.Illegible:
 		return "which migrations are applied can not be read: run migrate"
@@ -53,12 +53,12 @@ func (s Standing) Lack() string {
 
 // InspectMigrations compares what is applied with the files of a set, as any of the
 // set's login roles.
-func InspectMigrations(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (Standing, error) {
+func InspectMigrations(ctx context.Context, db *pgxpool.Pool, set migrations.Set) (SchemaState, error) {
 	files, err := versions(set.FS)
 	if err != nil {
-		return Standing{}, err
+		return SchemaState{}, err
 	}
-	s := Standing{Newest: files[len(files)-1]}
+	s := SchemaState{Newest: files[len(files)-1]}
 	rows, _ := db.Query(ctx, "SELECT version_id FROM "+versionTable(set)+" WHERE is_applied ORDER BY version_id") // its error is that of the rows
 	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	pe, refused := errors.AsType[*pgconn.PgError](err)

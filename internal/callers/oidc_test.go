@@ -138,6 +138,15 @@ func TestOIDC(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+	// A scheduler's account starts jobs and calls nothing else, and who else calls starts none.
+	services := Auth{OIDC: o}
+	for email, want := range map[string]bool{"scheduler@project": true, "booking@project": false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/internal/jobs/outbox-archival", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+i.token("k1", now, func(b *jwt.Builder) { b.Claim("email", email) }))
+		if jobs, other := services.Only([]string{"scheduler@project"}).CheckBearer(r, now), services.CheckBearer(r, now); (jobs == nil) != want || (other == nil) == want {
+			t.Errorf("%s: jobs %v, other calls %v", email, jobs, other)
+		}
+	}
 	asked := i.asked.Load()
 	for range 50 {
 		_ = check(i.token("unpublished", now, nil)) // refused, as above

@@ -29,7 +29,7 @@ const spike = 10;
 const searchHit = new Rate('search_cache_hit');
 const upstreamRatio = new Gauge('upstream_calls_spike_over_usual');
 const conditions = {};
-for (const name of ['outbox_lag_seconds', 'outbox_depth', 'postgres_pool_share', 'redis_p95_ms', 'taken_for_bots']) conditions[name] = new Gauge(name);
+for (const name of ['outbox_lag_seconds', 'outbox_depth', 'postgres_pool_share', 'postgres_connections', 'redis_p95_ms', 'taken_for_bots']) conditions[name] = new Gauge(name);
 
 function guests(start, seconds, perSecond, name) {
   return {
@@ -52,6 +52,7 @@ export const options = {
     'http_req_duration{route:hotel,phase:usual}': ['p(95)<500'],
     'http_req_duration{route:hotel,phase:spike}': ['p(95)<500'],
     'http_req_duration{route:handoff,phase:usual}': ['p(99)<250'],
+    'http_req_duration{route:handoff,phase:spike}': ['p(99)<250'],
     // Availability is 99.9 %, spike or not.
     'http_req_failed{phase:usual}': ['rate<0.001'],
     'http_req_failed{phase:spike}': ['rate<0.001'],
@@ -64,6 +65,7 @@ export const options = {
     outbox_lag_seconds: ['value<=60'],
     outbox_depth: ['value<50000'],
     postgres_pool_share: ['value<1'],
+    postgres_connections: ['value<=16', 'value>0'],
     redis_p95_ms: ['value<=5', 'value>0'],
     taken_for_bots: ['value<0.005'],
   },
@@ -133,7 +135,7 @@ export function observe() {
     }
     return sum;
   };
-  const most = { outbox_lag_seconds: 0, outbox_depth: 0, postgres_pool_share: 0 };
+  const most = { outbox_lag_seconds: 0, outbox_depth: 0, postgres_pool_share: 0, postgres_connections: 0 };
   const watch = () => {
     const until = Date.now() + 1000 * phase;
     for (let f; Date.now() < until; sleep(Math.min(1, Math.max(0, (until - Date.now()) / 1000)))) {

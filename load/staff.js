@@ -4,9 +4,10 @@
 // only listen to their streams. Each request carries a proof of possession that is signed here.
 //
 // Thresholds are the service's objectives (p95), that writes of every kind are done, and conditions
-// that are read from its own metrics: no exhausted pool of Postgres connections, Redis within 5 ms
-// (p95), events published within 60 s, all streams open and their first event within 200 ms (p95),
-// and a cold instance at most a fifth slower than a warm one.
+// that are read from its own metrics: no exhausted pool of Postgres connections and at most 16 of an
+// instance, Redis within 5 ms (p95), events published within 60 s and fewer than 5,000 waiting, all
+// streams open and their first event within 200 ms (p95), and a cold instance at most a fifth slower
+// than a warm one.
 import http from 'k6/http';
 import encoding from 'k6/encoding';
 import { sleep } from 'k6';
@@ -33,6 +34,8 @@ const postgresShare = new Gauge('postgres_pool_share');
 const postgresWaits = new Gauge('postgres_unavailable');
 const redisP95 = new Gauge('redis_p95_ms');
 const outboxLag = new Gauge('outbox_lag_seconds');
+const outboxDepth = new Gauge('outbox_depth');
+const connections = new Gauge('postgres_connections');
 const coldOverWarm = new Gauge('cold_over_warm_p95');
 const streamsOpen = new Gauge('streams_open');
 const firstEventP95 = new Gauge('stream_first_event_p95_ms');
@@ -65,6 +68,8 @@ export const options = {
     postgres_unavailable: ['value==0'],
     redis_p95_ms: ['value<=5', 'value>0'],
     outbox_lag_seconds: ['value<=60'],
+    outbox_depth: ['value<5000'],
+    postgres_connections: ['value<=16', 'value>0'], // of an instance, whatever it leads
     cold_over_warm_p95: ['value<=1.2', 'value>0'],
     streams_open: ['value>=' + 0.99 * streams],
     stream_first_event_p95_ms: ['value<200'],
@@ -217,12 +222,14 @@ export async function work(operators) {
 // observe reads the conditions from the instances themselves.
 export function observe() {
   const before = figures(admins[0]);
-  let share = 0, lag = 0, open = 0;
+  let share = 0, lag = 0, depth = 0, held = 0, open = 0;
   const look = () => {
     for (const admin of admins) {
       const f = figures(admin);
       share = Math.max(share, poolShare(f));
       lag = Math.max(lag, f.outbox_lag_seconds || 0);
+      depth = Math.max(depth, f.outbox_depth || 0);
+      held = Math.max(held, f.postgres_connections || 0);
       open = Math.max(open, f.sse_active_connections || 0);
     }
   };
@@ -235,9 +242,11 @@ export function observe() {
   postgresShare.add(share);
   postgresWaits.add((end[unavailable] || 0) - (before[unavailable] || 0) + (chilled[unavailable] || 0));
   outboxLag.add(lag);
+  outboxDepth.add(depth);
+  connections.add(held);
   streamsOpen.add(open);
   firstEventP95.add(1000 * quantile(0.95, 'sse_first_event_seconds', {}, end));
   const slow = quantile(0.95, 'request_duration_seconds', fresh, chilled), usual = quantile(0.95, 'request_duration_seconds', peak, end);
   coldOverWarm.add(slow / usual);
-  console.log(`cold p95 ${(1000 * slow).toFixed(1)} ms, warm beside it ${(1000 * usual).toFixed(1)} ms; most of the Postgres pool in use ${share.toFixed(2)}; lag ${lag.toFixed(2)} s; ${open} streams`);
+  console.log(`cold p95 ${(1000 * slow).toFixed(1)} ms, warm beside it ${(1000 * usual).toFixed(1)} ms; most of the Postgres pool in use ${share.toFixed(2)}; ${held} connections; lag ${lag.toFixed(2)} s, depth ${depth}; ${open} streams`);
 }

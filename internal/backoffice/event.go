@@ -54,7 +54,8 @@ func Subjects() []Subject {
 // when, is kept for seven years.
 func (s Subject) Retention() bff.RetentionClass {
 	switch s {
-	case SubjectMutationProxied, SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported, SubjectHandshakeCompleted, SubjectCursorAdvanced,
+	case SubjectMutationProxied, SubjectPreferencesUpdated, SubjectDeviceCameOnline, SubjectDeviceWentOffline, SubjectHeartbeatReported,
+		SubjectHandshakeCompleted, SubjectCursorAdvanced,
 		SubjectDashboardViewed, SubjectWorkbenchViewed:
 		return bff.RetentionOperational
 	}

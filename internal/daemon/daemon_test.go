@@ -320,7 +320,8 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, shown := range map[string]string{
-		"v": fmt.Sprintf("%v", s), "+v": fmt.Sprintf("%+v", struct{ K Secret }{s}), "#v": fmt.Sprintf("%#v", s), "s": fmt.Sprintf("%s", s), //nolint:gocritic,perfsprint // the verbs are what is tested
+		"v": fmt.Sprintf("%v", s), "+v": fmt.Sprintf("%+v", struct{ K Secret }{s}), "#v": fmt.Sprintf("%#v", s),
+		"s": fmt.Sprintf("%s", s), //nolint:gocritic,perfsprint // the verbs are what is tested
 		"q": fmt.Sprintf("%q", s), "x": fmt.Sprintf("%x", s), "log": log.String(), "json": string(encoded),
 	} {
 		if strings.Contains(shown, "hunter2") || strings.Contains(shown, "68756e74") {

@@ -169,7 +169,8 @@ func (s *Server) mount(rt *Route) (err error) {
 		}
 	}()
 	added := &route{
-		name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), question: rt.Kind == PublicRead, internal: rt.Kind == Internal, metrics: s.metrics.of(rt.Pattern),
+		name: rt.Pattern, handle: rt.Handle, budget: rt.Budget, body: max(rt.Body, 0), question: rt.Kind == PublicRead, internal: rt.Kind == Internal,
+		metrics: s.metrics.of(rt.Pattern),
 	}
 	if !added.internal && s.sharing == nil {
 		s.sharing = newSharing(s.cfg.Origins, s.cfg.Headers)

@@ -33,7 +33,8 @@ func (c *Config) tellTurns(turns *board.Turns) func(context.Context) error {
 
 // openLists opens what services list of tenants.
 func openLists(
-	hotels backofficecache.Fetch[[]board.Property], names backofficecache.Fetch[map[string]string], store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config,
+	hotels backofficecache.Fetch[[]board.Property], names backofficecache.Fetch[map[string]string], store *cache.Store, keys redis.Keys,
+	cfg *backofficehttp.Config,
 ) error {
 	var err1, err2 error
 	cfg.Hotels, err1 = backofficecache.NewPropertyLists(store, keys, hotels, time.Now)

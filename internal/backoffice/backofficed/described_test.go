@@ -42,7 +42,8 @@ func TestStreamEventsAreDescribed(t *testing.T) {
 	row.Tenant, row.Property, row.Action = tenant, property, lock.IssueKey
 	notices = append(notices, device.LostDevice{Tenant: tenant, Property: property, Device: at}.Notice(now), row.Notice(lock.Result{Vendor: "salto"}, now))
 	for _, kind := range []string{
-		backoffice.SessionRevoked, backoffice.SessionSignedOut, backoffice.SessionReplaced, backoffice.SessionOutgrown, backoffice.MembershipChanged, backoffice.TenantSuspended,
+		backoffice.SessionRevoked, backoffice.SessionSignedOut, backoffice.SessionReplaced, backoffice.SessionOutgrown, backoffice.MembershipChanged,
+		backoffice.TenantSuspended,
 	} {
 		notices = append(notices, backoffice.Notice{Channel: backoffice.ChannelSession, Type: kind, Tenant: tenant, At: now})
 	}

@@ -222,7 +222,8 @@ func (c *Config) routes(p *service.Process, on parts) ([]web.Route, *streams, er
 		return nil, nil, err
 	}
 	cfg := backofficehttp.Config{
-		Properties: properties, Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM, Tokens: tokens,
+		Properties: properties, Access: access, Activities: ledger, Attestations: sessions, Streams: streams.Streams, Flags: on.flags, IAM: upstreams.IAM,
+		Tokens:   tokens,
 		Calendar: board.NewCalendar(properties, c.HousesAhead), Turns: turns,
 		Viewings: board.NewViewings(ledger, news), Background: background, Log: p.Log, Metrics: p.Metrics, Namespace: p.Namespace,
 	}

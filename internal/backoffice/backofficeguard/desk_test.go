@@ -144,16 +144,17 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 
 // route remembers for whom it was called.
 func (f *fixture) route(pattern string, needs identity.Needs) web.Route {
-	return web.Route{Pattern: pattern, Kind: web.PrivateRead, Budget: time.Minute, Limit: "all", Gate: "read", Needs: needs, Handle: func(w http.ResponseWriter, r *http.Request) error {
-		switch who := web.From(r.Context()).Local.(type) {
-		case *backoffice.Visit:
-			f.visits = append(f.visits, who)
-		case *identity.Holder:
-			f.holders = append(f.holders, who)
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}}
+	return web.Route{Pattern: pattern, Kind: web.PrivateRead, Budget: time.Minute, Limit: "all", Gate: "read", Needs: needs,
+		Handle: func(w http.ResponseWriter, r *http.Request) error {
+			switch who := web.From(r.Context()).Local.(type) {
+			case *backoffice.Visit:
+				f.visits = append(f.visits, who)
+			case *identity.Holder:
+				f.holders = append(f.holders, who)
+			}
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}}
 }
 
 func (f *fixture) clock() time.Time {

@@ -143,7 +143,8 @@ func (g *Guard) caller(t *issuer.Token, sent *headers, r *http.Request) (backoff
 	}
 	h := r.Header
 	return backoffice.Caller{
-		Tenant: tenant, Operator: t.Subject, Device: sent.device, TokenHash: t.Hash, TokenIssued: t.Issued, TokenExpires: expiry(t), KeyPrint: t.KeyPrint, App: sent.app,
+		Tenant: tenant, Operator: t.Subject, Device: sent.device, TokenHash: t.Hash, TokenIssued: t.Issued, TokenExpires: expiry(t), KeyPrint: t.KeyPrint,
+		App:             sent.app,
 		IPHash:          g.sum("ip", web.From(r.Context()).ClientIP.String()),
 		FingerprintHash: g.sum("fingerprint", h.Get("User-Agent"), h.Get("Accept-Language"), sent.app.Platform),
 	}, nil

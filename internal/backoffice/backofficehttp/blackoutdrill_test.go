@@ -66,7 +66,8 @@ func TestProofBlackout(t *testing.T) {
 		}
 	}
 	t.Log(said)
-	for _, v := range []action.Verdict{action.Carried, action.AlreadyDone, action.DoneByOther, action.NotPossible, action.NeedsSecondFactor, action.Expired, action.Undecided} {
+	for _, v := range []action.Verdict{action.Carried, action.AlreadyDone, action.DoneByOther, action.NotPossible, action.NeedsSecondFactor, action.Expired,
+		action.Undecided} {
 		if said[string(v)] == 0 && *blackoutSeed == 0 {
 			t.Errorf("no entry was ever %s: %v", v, said)
 		}
@@ -117,7 +118,8 @@ func newBlackout(t *testing.T, seed uint64) *blackout {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Day: zone.Today(time.Now())}
+	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
+		Day: zone.Today(time.Now())}
 	d.open()
 	return d
 }
@@ -140,7 +142,8 @@ func (d *blackout) open() {
 		Today: func(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) { return d.at.Date, nil }, Notifier: noNotifier{}, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(backofficehttp.Config{
-		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}), Flags: identity.NewFlags(streams),
+		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}),
+		Flags: identity.NewFlags(streams),
 		Names: noNames{}, Log: log, Metrics: metrics, Namespace: "drill",
 	})
 	var routes []web.Route

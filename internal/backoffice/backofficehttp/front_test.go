@@ -238,7 +238,8 @@ func (f *front) instance(client rueidis.Client) *web.Server {
 
 // openLists opens what services list of tenants.
 func openLists(
-	hotels backofficecache.Fetch[[]board.Property], names backofficecache.Fetch[map[string]string], store *cache.Store, keys redis.Keys, cfg *backofficehttp.Config,
+	hotels backofficecache.Fetch[[]board.Property], names backofficecache.Fetch[map[string]string], store *cache.Store, keys redis.Keys,
+	cfg *backofficehttp.Config,
 ) error {
 	var err1, err2 error
 	cfg.Hotels, err1 = backofficecache.NewPropertyLists(store, keys, hotels, time.Now)

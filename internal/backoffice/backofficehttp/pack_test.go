@@ -49,7 +49,8 @@ func newFullHouse() *fullHouse {
 		h.rooms = append(h.rooms, board.Room{RoomNumber: room, Status: []string{"occupied", "clean", "dirty"}[i%3]})
 		if i%50 != 49 {
 			s := board.Stay{
-				ReservationID: id(bff.PrefixReservation), GuestName: given[chance.IntN(len(given))] + " " + family[chance.IntN(len(family))], RoomNumber: room, RoomTypeID: types[i%3],
+				ReservationID: id(bff.PrefixReservation), GuestName: given[chance.IntN(len(given))] + " " + family[chance.IntN(len(family))], RoomNumber: room,
+				RoomTypeID:   types[i%3],
 				RoomTypeName: name, Adults: 1 + chance.IntN(3), Children: chance.IntN(2), Status: "checked_in", ETA: fmt.Sprintf("%02d:%02d", 12+chance.IntN(9), 15*chance.IntN(4)),
 				VIP: chance.IntN(12) == 0, Channel: []string{"direct", "phone", "agency"}[chance.IntN(3)], FolioID: id(bff.PrefixFolio), Version: 1 + chance.IntN(5),
 			}
@@ -167,7 +168,8 @@ func TestBlackoutPack(t *testing.T) {
 	inOrder := slices.IsSortedFunc(doc.InHouse, func(a, b struct{ RoomNumber, GuestName, Notes string }) int {
 		return bytes.Compare([]byte(a.RoomNumber), []byte(b.RoomNumber))
 	})
-	if len(doc.Rooms) != 200 || len(doc.InHouse) < 190 || !inOrder || len(doc.KeysDue) < 100 || !doc.Names || doc.InHouse[0].GuestName == "" || doc.Day.Date >= doc.Next.Day.Date {
+	if len(doc.Rooms) != 200 || len(doc.InHouse) < 190 || !inOrder || len(doc.KeysDue) < 100 || !doc.Names || doc.InHouse[0].GuestName == "" ||
+		doc.Day.Date >= doc.Next.Day.Date {
 		t.Errorf("%+v", doc)
 	}
 	tag := w.Header().Get("Etag")
@@ -183,7 +185,8 @@ func TestBlackoutPack(t *testing.T) {
 		t.Errorf("a changed house: %d", again.Code)
 	}
 	doc = cleaner.packOf()
-	if doc.Names || doc.Arrivals[0].GuestName != "" || slices.ContainsFunc(doc.InHouse, func(i struct{ RoomNumber, GuestName, Notes string }) bool { return i.GuestName+i.Notes != "" }) {
+	if doc.Names || doc.Arrivals[0].GuestName != "" || slices.ContainsFunc(doc.InHouse,
+		func(i struct{ RoomNumber, GuestName, Notes string }) bool { return i.GuestName+i.Notes != "" }) {
 		t.Error("a housekeeper is told who sleeps where")
 	}
 	taken := func() (n int) {

@@ -84,7 +84,8 @@ func TestMonthsOfTheLedger(t *testing.T) {
 		t.Errorf("after its export (-want +got):\n%s", diff)
 	}
 	f.run(f.Lake)
-	if findings, report := f.verify(noHeads); len(findings) > 0 || !slices.ContainsFunc(report.Tenants, func(r backofficelake.TenantReport) bool { return r.Pruned > 0 }) {
+	if findings, report := f.verify(noHeads); len(findings) > 0 || !slices.ContainsFunc(report.Tenants,
+		func(r backofficelake.TenantReport) bool { return r.Pruned > 0 }) {
 		t.Errorf("%q %+v", findings, report)
 	}
 }

@@ -47,7 +47,8 @@ const (
 func NewLedger(cfg LedgerConfig) *Ledger {
 	l := &Ledger{cfg: cfg}
 	l.writer = batch.New(batch.Config[entry]{
-		Write: l.commit, Refused: postgres.Refused, Weight: func(e entry) int { return 1 + len(e.did) }, Size: commitEntries, Most: maxWaiting, Timeout: commitTimeout,
+		Write: l.commit, Refused: postgres.Refused, Weight: func(e entry) int { return 1 + len(e.did) }, Size: commitEntries, Most: maxWaiting,
+		Timeout: commitTimeout,
 	})
 	l.once = l.newOnce()
 	return l

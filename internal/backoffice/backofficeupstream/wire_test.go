@@ -575,7 +575,8 @@ func TestFailed(t *testing.T) {
 		t.Error("what is no failure of an upstream was changed")
 	}
 	for reason, want := range map[upstream.Reason]bff.Code{
-		upstream.Timeout: bff.CodeUpstreamTimeout, upstream.Budget: bff.CodeUpstreamTimeout, upstream.Breaker: bff.CodeUpstreamUnavailable, upstream.Failed: bff.CodeUpstreamUnavailable,
+		upstream.Timeout: bff.CodeUpstreamTimeout, upstream.Budget: bff.CodeUpstreamTimeout, upstream.Breaker: bff.CodeUpstreamUnavailable,
+		upstream.Failed: bff.CodeUpstreamUnavailable,
 	} {
 		if err := failed(&upstream.Error{Reason: reason}); bff.CodeOf(err) != want {
 			t.Errorf("%s: %v", reason, err)

@@ -151,7 +151,8 @@ func TestAddHints(t *testing.T) {
 func TestLostDevice(t *testing.T) {
 	t.Parallel()
 	lost := backofficedevice.LostDevice{
-		Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", App: backoffice.App{Version: "2.5", Platform: "win32"}, LastHeartbeat: began.Add(-time.Hour),
+		Tenant: tenant, Device: backofficetest.Device, Property: property, Operator: "opt_1", App: backoffice.App{Version: "2.5", Platform: "win32"},
+		LastHeartbeat: began.Add(-time.Hour),
 	}
 	v, news := visitor(), backoffice.NewEnvelopes("test")
 	for _, last := range []time.Time{{}, lost.LastHeartbeat} {

@@ -255,11 +255,13 @@ func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	replaced := &backoffice.Replaced{ID: bff.NewID(bff.PrefixBackofficeLogin, began), Operator: "opt_2", OpenedAt: began.Add(-time.Hour)}
 	session := backoffice.Session{
-		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, OpenedAt: began, TokenIssued: began, IPHash: "ip", FingerprintHash: "ua",
-		AppVersion: "2.4", AppPlatform: "linux", Replaced: replaced,
+		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: device, OpenedAt: began, TokenIssued: began, IPHash: "ip",
+		FingerprintHash: "ua",
+		AppVersion:      "2.4", AppPlatform: "linux", Replaced: replaced,
 	}
 	oldest := backoffice.Session{
-		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, began), OpenedAt: began.Add(-2 * time.Hour),
+		ID: bff.NewID(bff.PrefixBackofficeLogin, began), Tenant: tenant, Operator: "opt_1", Device: bff.NewID(bff.PrefixDevice, began),
+		OpenedAt: began.Add(-2 * time.Hour),
 	}
 	all := []string{"enter", "member ", "record", "notify", "outgrown", "record", "refuse", "notify", "remove", "announced"}
 	away := errors.New("away")
@@ -479,7 +481,8 @@ func TestSignOutAndAttest(t *testing.T) {
 			continue
 		}
 		want := backoffice.Attestation{
-			ID: got.ID, Tenant: tenant, Operator: "opt_1", Device: device, Session: v.Session.ID, Scope: backoffice.ScopeRefund, Resource: "fol_1", ExpiresAt: began.Add(5 * time.Minute),
+			ID: got.ID, Tenant: tenant, Operator: "opt_1", Device: device, Session: v.Session.ID, Scope: backoffice.ScopeRefund, Resource: "fol_1",
+			ExpiresAt: began.Add(5 * time.Minute),
 		}
 		if diff := cmp.Diff([]backoffice.Attestation{want, want}, []backoffice.Attestation{got, s.attested}, sameIDs); diff != "" {
 			t.Errorf("attested (-want +got):\n%s", diff)

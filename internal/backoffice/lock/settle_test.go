@@ -137,7 +137,8 @@ func TestReportsOfLocksKeepNoText(t *testing.T) {
 	} {
 		l := &lockRow{row: lock.Row{
 			Audit: lock.Audit{
-				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: lock.IssueKey, Reservation: bff.NewID(bff.PrefixReservation, now),
+				ID: bff.NewID(bff.PrefixLockAudit, now), Tenant: bff.NewID(bff.PrefixTenant, now), Action: lock.IssueKey,
+				Reservation: bff.NewID(bff.PrefixReservation, now),
 			},
 			Property: bff.NewID(bff.PrefixProperty, now), Operator: "opt_1",
 			Device: bff.NewID(bff.PrefixDevice, now), AttemptedAt: now,

@@ -42,10 +42,11 @@ func BenchmarkGuard(b *testing.B) {
 				b.Fatal(err)
 			}
 			capture := routes[0].Handle
-			if err := a.server.Mount(web.Route{Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody, Handle: func(_ http.ResponseWriter, got *http.Request) error {
-				r = got.Clone(context.WithoutCancel(got.Context()))
-				return nil
-			}}); err != nil {
+			if err := a.server.Mount(web.Route{Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody,
+				Handle: func(_ http.ResponseWriter, got *http.Request) error {
+					r = got.Clone(context.WithoutCancel(got.Context()))
+					return nil
+				}}); err != nil {
 				b.Fatal(err)
 			}
 			call, w := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders("Cookie", a.cookie()))

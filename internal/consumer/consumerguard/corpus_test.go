@@ -287,7 +287,8 @@ func programs(t testing.TB) []*actor {
 			tr.between(gap*3/4, gap*5/4)
 		}
 		all = append(all, &actor{
-			group: b.Group, name: b.Name, headers: b.Headers, addr: fmt.Sprintf("198.51.100.%d", i+1), cookies: b.Cookies, rotates: b.Rotates, rng: rng, plan: tr.plan, untilCaught: true,
+			group: b.Group, name: b.Name, headers: b.Headers, addr: fmt.Sprintf("198.51.100.%d", i+1), cookies: b.Cookies, rotates: b.Rotates, rng: rng, plan: tr.plan,
+			untilCaught: true,
 		})
 	}
 	return all

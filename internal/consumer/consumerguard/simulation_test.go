@@ -94,8 +94,9 @@ func newSimulation(t testing.TB, change func(*Config), more ...web.Route) *simul
 	}
 	cfg := Config{
 		Clients: Clients{Pepper: []byte("pepper")},
-		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, Cards: consumertest.NewCards(1), ChallengePath: base + "/challenge",
-		Telemetry: consumer.NewTelemetry("simulation", nil), Background: web.NewBackground(web.BackgroundConfig{}),
+		Limits:  limits(), Mode: ModeOn, Policy: bot.DefaultPolicy(), Memory: a.memory, Sessions: a.sessions, Cards: consumertest.NewCards(1),
+		ChallengePath: base + "/challenge",
+		Telemetry:     consumer.NewTelemetry("simulation", nil), Background: web.NewBackground(web.BackgroundConfig{}),
 		Ration: bot.NewRation(), Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry(),
 	}
 	if change != nil {

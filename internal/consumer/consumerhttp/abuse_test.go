@@ -95,7 +95,8 @@ func anyVisit(
 		sessions = kept[0]
 	}
 	api := New(Config{
-		Sessions: sessions, Cards: consumertest.NewCards(1), Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l, Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
+		Sessions: sessions, Cards: consumertest.NewCards(1), Trails: l, Wishlists: wishlistsOf{nil, l}, Journal: l, Suspicions: l,
+		Telemetry: consumer.NewTelemetry("test", nil), Background: background, Now: time.Now,
 		Challenge: func(http.ResponseWriter, *http.Request) error { return nil },
 	})
 	server := web.NewServer(web.Config{

@@ -140,7 +140,8 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 	}}
 	keys := redis.NewKeys("slow", "bff-consumer")
 	reads, err := consumercache.New(consumercache.Config{
-		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Tenants: up.Tenant, Searches: stores,
+		Store: store, Keys: keys, Campaign: func() bool { return false }, Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property,
+		Tenants: up.Tenant, Searches: stores,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +163,8 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 		Desk: booking.NewHandoffDesk(booking.HandoffDeskConfig{
 			Search: reads, Tenants: up.Tenant, Prices: up.Pricing, Keys: handoff.NewKeyring(ring), RedirectTemplate: "https://{tenantSlug}.example.com/book?h={token}",
 		}),
-		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Cards: consumertest.NewCards(1), Wishlists: stores, Ledger: stores, Journal: stores, Now: time.Now,
+		Answers: answers, Searches: stores, Trails: stores, Sessions: stores, Cards: consumertest.NewCards(1), Wishlists: stores, Ledger: stores, Journal: stores,
+		Now:       time.Now,
 		Telemetry: consumer.NewTelemetry("slow", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {

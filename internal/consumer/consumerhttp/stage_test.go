@@ -134,7 +134,8 @@ func newStage(t *testing.T, guarded ...func(*consumerguard.Config)) *stage {
 			Brownout: func() discovery.Rung { return discovery.Rung(s.rung.Load()) },
 			Budgets:  discovery.Budgets{Rates: 800 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		}),
-		Answers: answers, Searches: &s.searches, Trails: &s.searches, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal, Suspicions: &s.journal, Now: time.Now,
+		Answers: answers, Searches: &s.searches, Trails: &s.searches, Sessions: s.sessions, Cards: s.cards, Wishlists: wishes{stage: s}, Journal: &s.journal,
+		Suspicions: &s.journal, Now: time.Now,
 		Telemetry: consumer.NewTelemetry("stage", nil), Background: background, Challenge: nothing,
 	})
 	guard := newGuard(t, func(c *consumerguard.Config) {

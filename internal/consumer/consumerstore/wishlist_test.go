@@ -362,7 +362,8 @@ func TestOldMirrorHidesNothing(t *testing.T) {
 	guestID := newID(bff.PrefixGuestSession)
 	key := s.keys.Key("session", guestID.String(), "wishlist")
 	elsewhere := consumerstore.New(consumerstore.Config{
-		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}}, LeastTimeout: 10 * time.Second,
+		DB: other.db, Sessions: other.redis, Keys: s.keys, Outbox: consumerstore.OutboxTable(), Waker: noRelay{}, Peppers: [][]byte{{1}},
+		LeastTimeout: 10 * time.Second,
 	})
 	add(t, s, guestID, newID(bff.PrefixProperty))
 	before := s.list(key)

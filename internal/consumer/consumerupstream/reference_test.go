@@ -112,7 +112,8 @@ type plainListing struct {
 func (l plainListing) domain(locale bff.Locale) hotel.Listing {
 	return hotel.Listing{
 		PropertyID: l.PropertyID, TenantID: l.TenantID, TenantSlug: l.TenantSlug, Name: l.Name.localized(),
-		City: l.City, CityLabel: l.CityNames.in(locale), Region: l.Region, RegionLabel: l.RegionNames.in(locale), Country: l.Country, PropertyType: l.PropertyType, Geo: l.Geo, GeoCell: l.GeoCell,
+		City: l.City, CityLabel: l.CityNames.in(locale), Region: l.Region, RegionLabel: l.RegionNames.in(locale), Country: l.Country, PropertyType: l.PropertyType,
+		Geo: l.Geo, GeoCell: l.GeoCell,
 		Thumbnail:  hotel.Image{URL: l.Thumbnail.URL, Alt: l.Thumbnail.Alt.in(locale)},
 		StarRating: l.StarRating, GuestRating: l.GuestRating, Amenities: plainKebabs(l.Amenities), Sharia: l.Sharia,
 		ListedAt: l.ListedAt, DistanceKm: l.DistanceKm,

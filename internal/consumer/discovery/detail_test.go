@@ -15,7 +15,8 @@ import (
 func TestDetail(t *testing.T) {
 	t.Parallel()
 	const (
-		rates, brand, similar, popularity, property, calendar = discovery.PartRates, discovery.PartBrand, discovery.PartSimilar, discovery.PartPopularity, discovery.PartProperty, discovery.PartCalendar
+		rates, brand, similar, popularity, property, calendar = discovery.PartRates, discovery.PartBrand, discovery.PartSimilar, discovery.PartPopularity,
+			discovery.PartProperty, discovery.PartCalendar
 
 		failed, shed = discovery.ReasonError, discovery.ReasonShed
 	)

@@ -76,7 +76,8 @@ func TestProofStoriesNameTheirFaults(t *testing.T) {
 	p := w.Start("bff-consumer", settings)
 	half := 0.5
 	faults := []sim.Fault{
-		{LatencyMs: 50, JitterMs: 50}, {Status: http.StatusServiceUnavailable}, {ErrorRate: &half, Status: http.StatusInternalServerError}, {Garbage: true}, {Hang: true},
+		{LatencyMs: 50, JitterMs: 50}, {Status: http.StatusServiceUnavailable}, {ErrorRate: &half, Status: http.StatusInternalServerError}, {Garbage: true},
+		{Hang: true},
 	}
 	upstreams := []string{"pricing", "theme-config", "search-aggregation", "property", "tenant"}
 	properties, rng := w.Sim.Catalog().Properties, rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a drill

@@ -93,7 +93,8 @@ func number(s string) int {
 // walk tells a span and what is below it. In call is the upstream call above it.
 func (t *teller) walk(sp *span, depth int, in *Call) {
 	t.Spans = append(t.Spans, Span{
-		ID: sp.id, Parent: sp.parent, Depth: depth, Service: sp.service, Name: sp.name, AfterMs: t.after(sp.start), Ms: ms(sp.end - sp.start), Failed: sp.failed, Facts: sp.facts,
+		ID: sp.id, Parent: sp.parent, Depth: depth, Service: sp.service, Name: sp.name, AfterMs: t.after(sp.start), Ms: ms(sp.end - sp.start), Failed: sp.failed,
+		Facts: sp.facts,
 	})
 	f := sp.facts
 	var call *Call

@@ -27,7 +27,8 @@ func (s *Story) text() string {
 	}
 	fmt.Fprintf(&b, "%s %s: %d, %s%.1f ms\n", s.Method, s.Target, s.Status, code, s.Ms)
 	say("", "%s  %s  %s  trace %s", s.ID, s.Service, s.At.Local().Format("15:04:05.000"), s.TraceID)
-	asked := strings.Join(slices.DeleteFunc([]string{s.Caller.Kind, s.Caller.Name, s.Caller.TenantID, s.Caller.Device}, func(word string) bool { return word == "" }), " ")
+	asked := strings.Join(slices.DeleteFunc([]string{s.Caller.Kind, s.Caller.Name, s.Caller.TenantID, s.Caller.Device},
+		func(word string) bool { return word == "" }), " ")
 	if s.Caller.Verdict != "" {
 		asked += fmt.Sprintf(", judged %s (%.2g)", s.Caller.Verdict, s.Caller.Score)
 	}

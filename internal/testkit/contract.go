@@ -18,6 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -366,10 +367,11 @@ func explained(what string, err error) []string {
 	var out []string
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
+		causes := meant(e)
+		for _, cause := range causes {
 			walk(cause)
 		}
-		if len(e.Causes) > 0 {
+		if len(causes) > 0 {
 			return
 		}
 		_, rule, _ := strings.Cut(e.SchemaURL, "#")
@@ -378,6 +380,19 @@ func explained(what string, err error) []string {
 	}
 	walk(refusal)
 	return first(out)
+}
+
+// meant are the causes of a refusal. Of alternatives that a constant tells apart, the one that has it says what is wrong, if one has it.
+func meant(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if _, ok := e.ErrorKind.(*kind.OneOf); ok {
+		return slices.DeleteFunc(slices.Clone(e.Causes), otherConstant)
+	}
+	return e.Causes
+}
+
+func otherConstant(e *jsonschema.ValidationError) bool {
+	_, other := e.ErrorKind.(*kind.Const)
+	return other || slices.ContainsFunc(e.Causes, otherConstant)
 }
 
 // maxFollowing bounds the refusals that follow from others.

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const sample = `
@@ -172,5 +174,27 @@ func TestContractFindsBreaches(t *testing.T) {
 				t.Errorf("breaches %q, want %q", found, tt.want)
 			}
 		})
+	}
+}
+
+// A tile of a known kind that lacks a figure is refused for that, not for being none of the others.
+func TestContractNamesTheAlternativeThatWasMeant(t *testing.T) {
+	t.Parallel()
+	tile := func(id, figure string) string {
+		return `{"properties": {"id": {"const": "` + id + `"}, "` + figure + `": {"type": "integer"}}, "required": ["id", "` + figure + `"]}`
+	}
+	described, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"oneOf": [` + tile("a", "rooms") + `, ` + tile("b", "guests") + `, ` + tile("c", "beds") + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("tile.json", described); err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{`{"id": "b", "guests": 2}`: "", `{"id": "b", "Guests": 2}`: "'guests'", `{"id": "d", "guests": 2}`: "none matched"} {
+		got := violations("tile", c.MustCompile("tile.json"), []byte(body))
+		if text := strings.Join(got, "\n"); len(got) > 1 || (text == "") != (want == "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", body, text)
+		}
 	}
 }

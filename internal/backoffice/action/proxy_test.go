@@ -171,7 +171,7 @@ func TestActions(t *testing.T) {
 				var told action.MutationProxied
 				if len(end.Events) != 1 || json.Unmarshal(end.Events[0].Payload, &told) != nil || told.Action != a.Name || told.Outcome != want ||
 					c.began.Activity.Ended(end.Failure, end.At).Outcome != want {
-					t.Errorf("%s: %+v, %+v; want %s", a.Name, end, told, want)
+					t.Fatalf("%s: %+v, %+v; want %s", a.Name, end, told, want)
 				}
 				receipt, _ := json.Marshal(answer.Receipt) // of texts
 				if text := string(receipt) + string(end.Events[0].Payload); strings.Contains(text, "Zarghuna") {

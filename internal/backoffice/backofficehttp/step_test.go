@@ -55,22 +55,21 @@ func TestStepsDoNotLeakThroughTheCache(t *testing.T) {
 		f.employAt("*", "opt_"+string(r), r)
 		senders[r] = f.sender("opt_" + string(r))
 	}
-	holds := func(r backoffice.Role, of backoffice.ActionName, step board.Step) []board.Step {
-		a, _ := backoffice.FindAction(of)
-		if slices.Contains(a.Roles, r) {
-			return []board.Step{step}
+	next := func(r backoffice.Role, kind, status string) []board.Step {
+		out := []board.Step{}
+		for _, a := range backoffice.Actions() {
+			if a.Kind == kind && slices.Contains(a.From, status) && slices.Contains(a.Roles, r) {
+				out = append(out, board.Step(a.Verb()))
+			}
 		}
-		return []board.Step{}
+		return out
 	}
 	want := func(path string, r backoffice.Role) map[string][]board.Step {
-		arrival := holds(r, backoffice.CheckIn, board.StepCheckIn)
-		guest := holds(r, backoffice.CheckOut, board.StepCheckOut)
+		arrival, guest := next(r, backoffice.KindReservation, "confirmed"), next(r, backoffice.KindReservation, "checked_in")
 		if slices.Contains(backoffice.LockRoles(), r) {
 			guest = append(guest, board.StepIssueKey, board.StepExtendKey, board.StepRebindKey, board.StepRevokeKey)
 		}
-		pending := append(holds(r, backoffice.TaskStart, board.StepStart), holds(r, backoffice.TaskComplete, board.StepComplete)...)
-		done := append(holds(r, backoffice.TaskInspect, board.StepInspect), holds(r, backoffice.TaskReopen, board.StepReopen)...)
-		open := append(holds(r, backoffice.WorkOrderStart, board.StepStart), holds(r, backoffice.WorkOrderResolve, board.StepResolve)...)
+		pending, done, open := next(r, backoffice.KindTask, "pending"), next(r, backoffice.KindTask, "done"), next(r, backoffice.KindWorkOrder, "open")
 		switch path {
 		case "/today":
 			return map[string][]board.Step{"rsv_1": arrival, "rsv_2": guest, "hkt_1": pending, "wko_1": open}

@@ -137,7 +137,7 @@ func visitBy(role backoffice.Role, now time.Time) *backoffice.Visit {
 }
 
 // Every action is carried out for each of its roles and for no other; whatever its service
-// answers is what the ledger and the event say.
+// answers is what the ledger and the event say, and copies are void once it may have happened. A resource of another property is not there.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC)
@@ -172,6 +172,13 @@ func TestActions(t *testing.T) {
 				if len(end.Events) != 1 || json.Unmarshal(end.Events[0].Payload, &told) != nil || told.Action != a.Name || told.Outcome != want ||
 					c.began.Activity.Ended(end.Failure, end.At).Outcome != want {
 					t.Fatalf("%s: %+v, %+v; want %s", a.Name, end, told, want)
+				}
+				if happened := want == backoffice.Succeeded || want == backoffice.Unknown; happened != slices.Equal(c.changed, []string{a.Topic}) {
+					t.Errorf("%s: %s voids what %v does, want %s", a.Name, want, c.changed, a.Topic)
+				}
+				c.at, c.carried = bff.NewID(bff.PrefixProperty, now), nil
+				if _, err := c.proxy(now).Do(t.Context(), v, command, now); !a.New && (bff.CodeOf(err) != bff.CodeResourceNotFound || len(c.carried) > 0) {
+					t.Errorf("%s elsewhere: %v, carried out %d times", a.Name, err, len(c.carried))
 				}
 				receipt, _ := json.Marshal(answer.Receipt) // of texts
 				if text := string(receipt) + string(end.Events[0].Payload); strings.Contains(text, "Zarghuna") {

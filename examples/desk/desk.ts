@@ -40,6 +40,7 @@ async function open(): Promise<void> {
     desk.propertyId = property.value;
     board.replaceChildren();
     for await (const line of desk.dashboardLines()) if ('widgetId' in line && line.status !== 'forbidden') board.append(draw(line));
+    if (board.querySelector('.timeout, .error')) setTimeout(() => void attempt(show), 10_000); // what had no answer is asked for again
     await list();
   };
   const stream = desk.stream({ onEvent: ({ type }) => (news.prepend(make('li', {}, say(type))), void attempt(list)), onGap: () => attempt(show) });

@@ -73,7 +73,7 @@ function SecondFactor() {
 function Charge({ stay }: { stay: Stay }) {
   const { folioId } = stay;
   if (folioId === undefined || stay.status !== 'checked_in') return null;
-  if (!charging.value) return <p><button class="quiet" disabled={underWay(folioId) !== undefined} onClick={() => (charging.value = true)}>{say('step.charge')} <Key of="folio.charge" /></button></p>;
+  if (!charging.value) return <p><button class="quiet" data-do="charge" disabled={underWay(folioId) !== undefined} onClick={() => (charging.value = true)}>{say('step.charge')} <Key of="folio.charge" /></button></p>;
   const send = async (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> => {
     event.preventDefault();
     const typed = new FormData(event.currentTarget);

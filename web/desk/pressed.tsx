@@ -3,7 +3,7 @@ import { say } from '../kit/i18n.js';
 import { Bdi, Moment, State } from '../kit/parts.js';
 import { Taken } from './taken.js';
 import { askAgain, presses, pressesOf, type Press, type PressState } from './presses.js';
-import { session } from './service.js';
+import { now, session } from './service.js';
 import { findStay, zone } from './views.js';
 import { own, word } from './words.js';
 
@@ -27,7 +27,7 @@ export function Pressed({ press, subject = false }: { press: Press; subject?: bo
 /** The last press on something, unless it simply worked some time ago. */
 export function LastPress({ subject }: { subject: string }) {
   const [last] = pressesOf(subject);
-  const over = last === undefined || (last.ended !== undefined && Date.now() - Date.parse(last.ended) > 120_000);
+  const over = last === undefined || (last.ended !== undefined && now.peek() - Date.parse(last.ended) > 120_000);
   return <><Taken subject={subject} />{over ? null : <Pressed press={last} />}</>;
 }
 

@@ -4,7 +4,7 @@ import { computed, signal } from '@preact/signals';
 
 import { ProblemError, newKey, type Schemas, type StreamEvent } from '@melmastoon/bff/backoffice';
 
-import { desk, explain, session } from './service.js';
+import { desk, explain, now, session } from './service.js';
 import { refetch, type ViewName } from './views.js';
 
 /**
@@ -53,11 +53,14 @@ export interface Press {
 const place = 'melmastoon-desk-presses';
 const longest = 60;
 
+/** What this window waits for an answer about. */
+const asking = new Set<string>();
+
+/** Those of all windows. What was under way when a page was left has no answer any more. */
 function kept(): readonly Press[] {
   try {
     const found = JSON.parse(localStorage.getItem(place) ?? '[]') as Press[];
-    // What was under way when the page was left has no answer any more.
-    return found.map((press) => (press.state === 'sent' ? { ...press, state: 'unknown' } : press));
+    return found.map((press) => (press.state === 'sent' && !asking.has(press.key) ? { ...press, state: 'unknown' } : press));
   } catch {
     return [];
   }
@@ -65,6 +68,7 @@ function kept(): readonly Press[] {
 
 /** The newest first. */
 export const presses = signal<readonly Press[]>(kept());
+addEventListener('storage', ({ key }) => key === place && (presses.value = kept()));
 const open = (state: PressState): boolean => state === 'sent' || state === 'pending' || state === 'unknown';
 const mine = computed(() => presses.value.filter((press) => press.operatorId === session.value?.operatorId));
 /** What has no end yet. */
@@ -73,9 +77,12 @@ export const pressesOf = (subject: string): readonly Press[] => mine.value.filte
 /** The press that another one has to wait for. */
 export const underWay = (subject: string): Press | 'taken' | undefined => unsettled.value.find((press) => press.subject === subject) ?? (withoutLine.holds?.(subject) === true ? 'taken' : undefined);
 
+const moment = (): string => new Date(now.peek()).toISOString();
+
 function keep(press: Press): void {
-  const others = presses.peek().filter(({ key }) => key !== press.key);
-  const at = presses.peek().findIndex(({ key }) => key === press.key);
+  const before = kept();
+  const others = before.filter(({ key }) => key !== press.key);
+  const at = before.findIndex(({ key }) => key === press.key);
   const all = at < 0 ? [press, ...others] : [...others.slice(0, at), press, ...others.slice(at)];
   // What is not settled is never forgotten.
   presses.value = all.filter((one, i) => i < longest || open(one.state));
@@ -97,14 +104,12 @@ export interface Deed {
 export async function press(deed: Deed): Promise<PressState | undefined> {
   const who = session.peek()?.operatorId;
   const propertyId = desk.propertyId;
-  if (who === undefined || propertyId === undefined || underWay(deed.subject) !== undefined) return undefined;
+  if (who === undefined || propertyId === undefined || (deed.route !== 'open' && underWay(deed.subject) !== undefined)) return undefined; // each report is another
   if ((await withoutLine.take?.(deed)) === true) return undefined;
-  const made: Press = { ...deed, key: newKey(), at: new Date().toISOString(), operatorId: who, propertyId, state: 'sent' };
+  const made: Press = { ...deed, key: newKey(), at: moment(), operatorId: who, propertyId, state: 'sent' };
   keep(made);
   return send(made);
 }
-
-const asking = new Set<string>();
 
 async function send(made: Press): Promise<PressState> {
   if (asking.has(made.key)) return made.state;
@@ -126,7 +131,10 @@ async function send(made: Press): Promise<PressState> {
   } finally {
     asking.delete(made.key);
   }
-  keep({ ...settled, ...(open(settled.state) ? {} : { ended: new Date().toISOString() }) });
+  // The stream may have told the end before this answer was here, which then says less.
+  const told = presses.peek().find(({ key }) => key === made.key);
+  if (told !== undefined && !open(told.state)) return told.state;
+  keep({ ...settled, ...(open(settled.state) ? {} : { ended: moment() }) });
   void refetch(views);
   return settled.state;
 }

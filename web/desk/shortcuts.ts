@@ -3,7 +3,7 @@ import { computed, signal } from '@preact/signals';
 
 import type { Schemas } from '@melmastoon/bff/backoffice';
 
-import { desk, explain } from './service.js';
+import { desk, explain, phase } from './service.js';
 
 export type Shortcut = Schemas['Shortcuts']['shortcuts'][number];
 
@@ -13,8 +13,10 @@ export const sheet = signal(false);
 export async function readShortcuts(): Promise<void> {
   try {
     shortcuts.value = (await desk.call('listShortcuts')).data.shortcuts;
+    document.documentElement.dataset.keys = 'known';
   } catch (error) {
     explain(error);
+    setTimeout(() => phase.peek() === 'open' && void readShortcuts(), 15_000);
   }
 }
 

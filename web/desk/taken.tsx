@@ -49,7 +49,7 @@ function Row({ entry }: { entry: Entry }) {
   const amount = (entry.about?.body as { amount?: { minor: string; currency: string } } | undefined)?.amount;
   const stays = ['checkIn', 'checkOut'].includes(entry.operation) && entry.verdict?.verdict === 'not_possible' && note !== undefined;
   return (
-    <li class="taken" data-entry={entry.verdict?.verdict ?? entry.state} data-operation={entry.operation}>
+    <li class="taken" data-entry={entry.verdict?.verdict ?? entry.state} data-operation={entry.operation} data-name={entry.id} data-key={entry.key}>
       <p class="row wrap">
         {clock(entry.pressedAt)}
         {note?.room !== undefined && <Bdi ltr class="room">{own(note.room)}</Bdi>}

@@ -1,10 +1,10 @@
 // What is on the screen: every list is one answer of the service, with its moment and what is missing of it. Nothing is changed here: what may have changed is read again.
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 
-import type { Channel, Operation, Schemas } from '@melmastoon/bff/backoffice';
+import { ProblemError, type Channel, type Operation, type Schemas } from '@melmastoon/bff/backoffice';
 
-import { source, type Source } from '../kit/load.js';
-import { desk, explain, propertyId } from './service.js';
+import { source, type Loaded, type Source } from '../kit/load.js';
+import { desk, explain, now, phase, propertyId } from './service.js';
 
 export type Stay = Schemas['Stay'];
 export type Task = Schemas['Task'];
@@ -78,15 +78,29 @@ export const viewsOfChannels = (channels: readonly Channel[]): ViewName[] => [..
 
 let wanted = new Set<ViewName>();
 let turn: Promise<void> | undefined;
+let later: ReturnType<typeof setTimeout> | undefined;
+let poor = 0;
 
-/** Reads views again. Notices come in swarms: what they name within a moment is read once. */
+/** Whether there is no answer, or one that lacks something, but for those of others' roles. */
+function wanting({ data, error, reason }: Loaded<unknown>): boolean {
+  const { degraded = [], widgets } = (data ?? {}) as Partial<Pick<Schemas['WorkbenchView'], 'degraded'> & Board>;
+  const { cause } = reason instanceof Error ? reason : {};
+  if (error !== undefined) return !(cause instanceof ProblemError && cause.status === 403);
+  return degraded.length > 0 || [...(widgets?.values() ?? [])].some(({ status }) => status !== 'ok' && status !== 'forbidden');
+}
+
+/** Reads views again. Notices come in swarms: what they name within a moment is read once. What came without some part is read again after a while: no notice says that a slow service is well. */
 export function refetch(names: readonly ViewName[] = viewNames): Promise<void> {
   for (const name of names) wanted.add(name);
   turn ??= new Promise<void>((resolve) => setTimeout(resolve, 150)).then(async () => {
-    const now = wanted;
+    const names = wanted;
     wanted = new Set();
     turn = undefined;
-    await Promise.all([...now].map((name) => all[name].again()));
+    await Promise.all([...names].map((name) => all[name].again()));
+    const lacking = viewNames.filter((name) => wanting(all[name].peek()));
+    clearTimeout(later);
+    poor = lacking.length === 0 ? 0 : poor + 1;
+    if (poor > 0) later = setTimeout(() => phase.peek() === 'open' && void refetch(lacking), Math.min(2_500 * 2 ** poor, 60_000));
   });
   return turn;
 }
@@ -108,7 +122,7 @@ function watch<T>(of: Source<T>, ids: (data: T) => readonly string[]): void {
     const before = seen.get(of as Source<unknown>);
     const added = ids(data).filter((id) => before?.has(id) === false);
     seen.set(of as Source<unknown>, new Set(ids(data)));
-    if (added.length > 0) fresh.value = new Map([...fresh.peek(), ...added.map((id) => [id, Date.now()] as const)]);
+    if (added.length > 0) fresh.value = new Map([...fresh.peek(), ...added.map((id) => [id, now.peek()] as const)]);
   });
 }
 watch(arrivals, (data) => data.items.filter((stay) => stay.status === 'confirmed').map((stay) => stay.reservationId));

@@ -5,6 +5,7 @@ export interface Loaded<T> {
   readonly data?: T;
   readonly at?: Date;
   readonly error?: string;
+  readonly reason?: unknown;
   readonly loading: boolean;
 }
 
@@ -24,7 +25,7 @@ export function source<T>(ask: (signal: AbortSignal) => Promise<T>): Source<T> {
       const data = await ask(mine.signal);
       if (asking === mine) state.value = { data, at: new Date(), loading: false };
     } catch (reason) {
-      if (asking === mine) state.value = { ...state.peek(), loading: false, error: reason instanceof Error ? reason.message : String(reason) };
+      if (asking === mine) state.value = { ...state.peek(), loading: false, error: reason instanceof Error ? reason.message : String(reason), reason };
     }
   };
   return Object.assign(state, { again });

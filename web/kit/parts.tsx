@@ -1,7 +1,7 @@
 // Small parts that all pages share. Every value stands in a <bdi>, so that its direction is its own.
 import { signal } from '@preact/signals';
 import { Component, type ComponentChildren, type ComponentClass, type TargetedKeyboardEvent, type TargetedMouseEvent } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import { formatDay, formatMoney, formatNumber, type Day as DayText, type DayOptions, type Money as Amount, type MoneyOptions } from '@melmastoon/bff/values';
 
@@ -79,7 +79,8 @@ type Over = Children & { title: string; close: () => void; closeText?: string; k
 /** A part over the page, which lies still behind it. Escape, the button and a press beside it close it. */
 export function Drawer({ title, close, closeText = 'Close', kind = 'drawer', children }: Over) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key: one that came between drawing and opening would be lost.
+  useLayoutEffect(() => {
     const from = document.activeElement;
     dialog.current?.showModal();
     return () => from instanceof HTMLElement && from.focus();

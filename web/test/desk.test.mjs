@@ -1,32 +1,16 @@
 // The desk in Chromium, as a clerk uses it; `make test-typescript` runs it within `melmastoon up`, which starts a service again that is killed.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { BackofficeClient } from '../../clients/typescript/dist/backoffice/index.js';
+import { colleague, executed, expected, killInstance, sim } from './house.mjs';
 import { bytes, open } from './page.mjs';
 
-const { MELMASTOON_BACKOFFICE_URL, MELMASTOON_SIM_URL, MELMASTOON_PAGES_URL, PICTURES } = process.env;
+const { MELMASTOON_PAGES_URL, PICTURES } = process.env;
 const timeout = 900_000;
-
-async function sim(method, path, body) {
-  const answer = await fetch(`${MELMASTOON_SIM_URL}/_sim/${path}`, { method, ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }) });
-  const text = await answer.text();
-  assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
-  return text === '' ? undefined : JSON.parse(text);
-}
-const executed = async (path) => (await sim('GET', `executions?path=${encodeURIComponent(path)}`)).executions;
-
-/** A colleague at another computer. */
-async function colleague(username, propertyId) {
-  const desk = new BackofficeClient({ baseUrl: `${MELMASTOON_BACKOFFICE_URL}/bff/backoffice/v1`, iamUrl: `${MELMASTOON_SIM_URL}/iam`, appVersion: '1.0.0', appPlatform: 'linux', propertyId });
-  await desk.signIn({ username });
-  return desk;
-}
 
 const all = (selector) => `[...document.querySelectorAll('${selector}')]`;
 const one = (selector) => `document.querySelector('${selector}')`;
-const ready = `${one('[data-ended="true"]')} && ${one('[data-line="live"]')} && ${all('[data-column="arrivals"] [data-stay]')}.length > 0 && ${one('[data-inbox="suggestions"] .honesty')} && ${one('[data-inbox="alerts"] .honesty')}`;
+const ready = `${one('[data-ended="true"]')} && ${one('[data-line="live"]')} && ${all('[data-column="arrivals"] [data-stay]')}.length > 0 && ${one('[data-inbox="suggestions"] .honesty')} && ${one('[data-inbox="alerts"] .honesty')} && document.documentElement.dataset.keys`;
 
 async function signedIn(t, username, query = 'lang=en') {
   const page = await open(t, `/desk?${query}`);
@@ -37,33 +21,21 @@ async function signedIn(t, username, query = 'lang=en') {
   return { ...page, go: (query) => page.tab.go(new URL(`/desk?${query}`, MELMASTOON_PAGES_URL).href), property: await page.tab.value(`new URL(location).searchParams.get('property')`) };
 }
 
-/** Kills the instance of the staff service that this platform runs. */
-function killInstance() {
-  const { host } = new URL(MELMASTOON_BACKOFFICE_URL);
-  const listens = (pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`BFF_BACKOFFICE_LISTEN=${host}`) && /bff-backoffice.*\0serve/s.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
-    } catch {
-      return false; // it has ended, or is another user's
-    }
-  };
-  const found = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && name !== String(process.pid) && listens(name));
-  assert.ok(found.length > 0, 'no instance was found');
-  for (const pid of found) process.kill(Number(pid), 'SIGKILL');
-}
-
 test('a clerk at the desk', { timeout }, async (t) => {
   const { tab, press, accessible, quiet, property } = await signedIn(t, 'parwana');
   const stay = (id, within = '') => one(`[data-stay="${id}"] ${within}`);
+  /** Goes by keys from the first of a list to one of it. */
+  const walk = async (kind, id) => {
+    const at = 'document.activeElement.dataset';
+    for (let was = await tab.until(`${at}.item === '${kind}' && ${at}.id`); was !== id; was = await tab.until(`${at}.id !== '${was}' && ${at}.id`)) await press('j');
+  };
 
   // The key of the device cannot be exported, not even by the page.
   assert.equal(await tab.value(`new Promise((done) => { indexedDB.open('melmastoon-desk').onsuccess = ({ target: { result: db } }) => {
     db.transaction('desk').objectStore('desk').get('device').onsuccess = ({ target: { result: { keys } } }) => crypto.subtle.exportKey('jwk', keys.privateKey).then(() => 'exported', (e) => done(e.name)); } })`), 'InvalidAccessError');
 
   // An arrival appears that was made elsewhere.
-  const taken = await tab.value(`${all('[data-column="in-house"] .room')}.map((room) => room.textContent)`);
-  const coming = await tab.value(`${all('[data-column="arrivals"] [data-stay]')}.filter((row) => row.querySelector('[data-do="check-in"]')).map((row) => [row.dataset.stay, row.querySelector('.room').textContent])`);
-  const [guest] = coming.find(([, room]) => room !== '—' && !taken.includes(room));
+  const [guest] = await expected(tab);
   await sim('POST', `reservations/${guest}/cancel`);
   await tab.until(`!${stay(guest, '[data-do="check-in"]')}`);
   await sim('POST', `reservations/${guest}/reinstate`);
@@ -71,8 +43,7 @@ test('a clerk at the desk', { timeout }, async (t) => {
 
   // It is checked in by keyboard, from the list.
   await press('g', 'a');
-  await tab.until(`document.activeElement.dataset.item === 'stay'`);
-  for (let i = 0; i < coming.length + 1 && (await tab.value('document.activeElement.dataset.id')) !== guest; i++) await press('j');
+  await walk('stay', guest);
   await press('Control+Enter');
   await tab.until(`${one(`[data-column="in-house"] [data-stay="${guest}"]`)}`);
   assert.equal(await executed(`/reservation/api/v1/reservations/${guest}/check-in`), 1);
@@ -112,7 +83,7 @@ test('a clerk at the desk', { timeout }, async (t) => {
   const mirwais = await colleague('mirwais', property);
   await mirwais.call('decide', { path: { suggestionId }, body: { outcome: 'rejected' } });
   await press('g', 's');
-  for (let i = 0; i < 9 && (await tab.value('document.activeElement.dataset.id')) !== suggestionId; i++) await press('j');
+  await walk('suggestion', suggestionId);
   await press('a');
   await tab.until(one(`${suggestion} [data-press="refused"]`));
   await tab.value(`{ window.fetch = window.real; for (const go of window.held) go(); }`);
@@ -120,9 +91,12 @@ test('a clerk at the desk', { timeout }, async (t) => {
 
   // An answer is lost although the service did its work: it is not said to be done, nor done twice.
   await sim('POST', 'faults', { upstream: 'reservation', route: 'POST /api/v1/reservations/{reservationId}/check-out', status: 503, done: true });
-  const [leaving] = await tab.value(`${all('[data-column="departures"] [data-stay]')}.filter((row) => row.querySelector('[data-do="check-out"]')).map((row) => row.dataset.stay)`);
-  await tab.value(`${stay(leaving, '[data-do="check-out"]')}.click()`);
-  await tab.until(one(`[data-column="departures"] [data-stay="${leaving}"] [data-press="unknown"]`));
+  const [leaving] = await tab.value(`${all('[data-column="in-house"] [data-stay]')}.map((row) => row.dataset.stay).filter((id) => id !== '${guest}')`);
+  await tab.value(`${one(`[data-column="in-house"] [data-stay="${leaving}"] [data-item]`)}.click()`);
+  await tab.until(one(`[data-drawer="${leaving}"] [data-do="check-out"]`));
+  await tab.value(`${one('[data-drawer] [data-do="check-out"]')}.click()`);
+  await tab.until(one('[data-drawer] [data-press="unknown"]'));
+  await press('Escape');
   await sim('DELETE', 'faults');
   await tab.until(`!${one(`[data-column="in-house"] [data-stay="${leaving}"]`)}`);
   assert.equal(await executed(`/reservation/api/v1/reservations/${leaving}/check-out`), 1);

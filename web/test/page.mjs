@@ -37,8 +37,9 @@ function inspector(browser, tab) {
       assert.deepEqual(outside, []);
       assert.deepEqual(browser.errors, []);
     },
-    /** Presses keys one after the other, as `KeyboardEvent.key` names them; `Control+Shift+Enter` holds the first ones. */
+    /** Presses keys one after the other, as `KeyboardEvent.key` names them; `Control+Shift+Enter` holds the first ones. They are sent together: pages forget the first key of two after a while. */
     async press(...names) {
+      const sent = [];
       for (const name of names) {
         const held = name.length > 1 ? name.split('+').slice(0, -1) : [];
         const key = name.slice(held.join('+').length + (held.length > 0 ? 1 : 0));
@@ -46,9 +47,10 @@ function inspector(browser, tab) {
         const text = key === 'Enter' ? '\r' : key.length === 1 && (modifiers & 6) === 0 ? key : undefined;
         const windowsVirtualKeyCode = { Enter: 13, Escape: 27, Tab: 9, ' ': 32, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 }[key] ?? key.toUpperCase().charCodeAt(0);
         const code = { ' ': 'Space', '/': 'Slash', '?': 'Slash' }[key] ?? (/^[a-z]$/i.test(key) ? `Key${key.toUpperCase()}` : /^\d$/.test(key) ? `Digit${key}` : key);
-        await tab.tell('Input.dispatchKeyEvent', { type: 'keyDown', key, code, modifiers, windowsVirtualKeyCode, ...(text && { text }) });
-        await tab.tell('Input.dispatchKeyEvent', { type: 'keyUp', key, code, modifiers, windowsVirtualKeyCode });
+        sent.push(tab.tell('Input.dispatchKeyEvent', { type: 'keyDown', key, code, modifiers, windowsVirtualKeyCode, ...(text && { text }) }));
+        sent.push(tab.tell('Input.dispatchKeyEvent', { type: 'keyUp', key, code, modifiers, windowsVirtualKeyCode }));
       }
+      await Promise.all(sent);
     },
     /** Opens an address in a language that does not exist: texts are two fifths longer and stand between ⟦ and ⟧, and the page is mirrored. */
     async pseudo(url) {

@@ -106,7 +106,10 @@ export class BackofficeClient {
     await this.#renew(current.refreshToken);
   }
 
-  /** Closes the session and forgets its tokens and all that was kept for a time without a line. The device keeps its key. Throws `Unsent`, with nothing done. */
+  /**
+   * Closes the session and forgets its tokens and all that was kept for a time without a line. The device keeps its key. Throws `Unsent`, with nothing done; what
+   * else it throws says that the device has forgotten it all and that the service has not heard: there the session ends with its token.
+   */
   async signOut({ dropUnsent = false } = {}): Promise<void> {
     const operatorId = await this.#operatorId();
     if (operatorId !== undefined && this.#store.records !== undefined) {
@@ -118,8 +121,10 @@ export class BackofficeClient {
     } catch (error) {
       // It had been closed already.
       if (!(error instanceof SignedOut || (error instanceof ProblemError && error.status === 401))) throw error;
+    } finally {
+      // Whoever leaves has left this device, also when the service cannot hear of it.
+      await this.#store.exclusive(() => this.#adopt(undefined));
     }
-    await this.#store.exclusive(() => this.#adopt(undefined));
   }
 
   /**

@@ -7,7 +7,7 @@ import { say } from '../kit/i18n.js';
 import { toast } from '../kit/parts.js';
 import { cutSince } from './line.js';
 import { withoutLine, type Deed } from './presses.js';
-import { desk, phase, properties, propertyId, session, withoutLine as page } from './service.js';
+import { desk, now, phase, properties, propertyId, session, withoutLine as page } from './service.js';
 import { arrivals, departures, findStay, housekeeping, inHouse, maintenance, refetch } from './views.js';
 
 export const state = signal<BlackoutState | undefined>(undefined);
@@ -53,19 +53,25 @@ page.restore = async (): Promise<boolean> => {
   return true;
 };
 
-/** Lists that this page has not read are those of the pack. Those that it has read are shown as they were, with their moment. */
-function standIn(pack: Pack, heardAt: number): void {
+/** Lists that this page has not read, or read of the day before, are those of the pack. Others are shown as they were, with their moment. */
+function standIn(pack: Pack, heardAt: number, turned: boolean): void {
   const at = new Date(heardAt);
-  const { day, stale } = pack;
-  const fill = (source: { value: { data?: unknown } }, view: string, items: readonly unknown[]): void => {
-    if (source.value.data === undefined) source.value = { ...source.value, data: { view, propertyId: pack.propertyId, day, asOf: at.toISOString(), stale, counts: {}, items }, at, loading: false } as typeof source.value;
+  const { day, arrivals: coming, departures: leaving } = turned ? pack.next : pack;
+  const fill = (source: { value: { data?: { readonly day: Pack['day'] } } }, view: string, items: readonly unknown[], of: Pack['day'], ...parts: readonly string[]): void => {
+    if (source.value.data !== undefined && source.value.data.day.date >= of.date) return;
+    const degraded = pack.degraded?.filter(({ part }) => parts.includes(part)).map((one) => ({ ...one, part: one.part.replace('next-', '') }));
+    const data = { view, propertyId: pack.propertyId, day, asOf: at.toISOString(), stale: pack.stale, counts: {}, items, ...(degraded && { degraded }) };
+    source.value = { ...source.value, data, at, loading: false } as typeof source.value;
   };
-  fill(arrivals, 'arrivals', pack.arrivals);
-  fill(inHouse, 'in-house', pack.inHouse);
-  fill(departures, 'departures', pack.departures);
-  fill(housekeeping, 'housekeeping', pack.tasks);
-  fill(maintenance, 'maintenance', pack.workOrders);
+  const part = (name: string): string => (turned ? `next-${name}` : name);
+  fill(arrivals, 'arrivals', coming, day, part('arrivals'));
+  fill(inHouse, 'in-house', pack.inHouse, pack.day, 'in-house', 'rooms');
+  fill(departures, 'departures', leaving, day, part('departures'));
+  fill(housekeeping, 'housekeeping', pack.tasks, pack.day, 'tasks');
+  fill(maintenance, 'maintenance', pack.workOrders, pack.day, 'work-orders');
 }
+/** The day of the pack is over. */
+const turned = computed(() => now.value >= Date.parse(state.value?.pack?.day.endsAt ?? '9999-12-31'));
 
 effect(() => {
   const who = phase.value === 'open' ? session.value?.operatorId : undefined;
@@ -77,7 +83,7 @@ effect(() => {
   const { pack, heardAt, line } = state.value ?? {};
   if (alone.value === undefined || pack === undefined) return;
   before.value ??= pack;
-  if (line === 'down') standIn(pack, heardAt ?? 0);
+  if (line === 'down') standIn(pack, heardAt ?? 0, turned.value);
 });
 
 // The line is back: what was taken down is sent, and every list is read.

@@ -30,7 +30,8 @@ const actions: Readonly<Record<Step, string>> = {
 /** What needs a second factor, in place, until its code is given. */
 const proof = signal<{ readonly route: Route; readonly step: string; readonly subject: string; readonly scope: 'lock.revoke' | 'folio.charge.large'; readonly resource: string; readonly body?: unknown } | undefined>(undefined);
 const proofFailed = signal('');
-const charging = signal(false);
+/** The stay that something is charged to. */
+const charging = signal('');
 const wrong = signal('');
 
 /** Takes a step with a stay, if it is legal now; a revocation asks for the second factor first. */
@@ -45,9 +46,9 @@ export function take(id: string, step: Step): boolean {
   return true;
 }
 
-function SecondFactor() {
+function SecondFactor({ stay }: { stay: Stay }) {
   const wanted = proof.value;
-  if (wanted === undefined) return null;
+  if (wanted === undefined || ![stay.reservationId, stay.folioId].includes(wanted.subject)) return null;
   const give = async (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> => {
     event.preventDefault();
     const code = foldDigits(String(new FormData(event.currentTarget).get('code'))).trim();
@@ -73,7 +74,7 @@ function SecondFactor() {
 function Charge({ stay }: { stay: Stay }) {
   const { folioId } = stay;
   if (folioId === undefined || stay.status !== 'checked_in') return null;
-  if (!charging.value) return <p><button class="quiet" data-do="charge" disabled={underWay(folioId) !== undefined} onClick={() => (charging.value = true)}>{say('step.charge')} <Key of="folio.charge" /></button></p>;
+  if (charging.value !== stay.reservationId) return <p><button class="quiet" data-do="charge" disabled={underWay(folioId) !== undefined} onClick={() => (charging.value = stay.reservationId)}>{say('step.charge')} <Key of="folio.charge" /></button></p>;
   const send = async (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> => {
     event.preventDefault();
     const typed = new FormData(event.currentTarget);
@@ -83,7 +84,7 @@ function Charge({ stay }: { stay: Stay }) {
       return;
     }
     wrong.value = '';
-    charging.value = false;
+    charging.value = '';
     const deed = { route: 'charge', step: 'charge', subject: folioId, body: { amount, description: String(typed.get('description')).slice(0, 200) } } as const;
     const ended = await press(deed);
     if (ended === 'refused' && pressesOf(folioId)[0]?.code?.endsWith('.MFA_REQUIRED') === true) proof.value = { ...deed, scope: 'folio.charge.large', resource: folioId };
@@ -93,12 +94,12 @@ function Charge({ stay }: { stay: Stay }) {
       <label class="field"><span>{say('charge.amount')} <bdi>؋</bdi></span><input name="amount" inputMode="decimal" required autoFocus dir="ltr" aria-invalid={wrong.value !== ''} /></label>
       <label class="field"><span>{say('charge.what')}</span><input name="description" maxLength={200} /></label>
       {wrong.value !== '' && <p class="notice bad small" role="alert">{wrong.value}</p>}
-      <p class="row"><button class="first">{say('step.charge')}</button><button type="button" class="quiet" onClick={() => (charging.value = false)}>{say('cancel')}</button></p>
+      <p class="row"><button class="first">{say('step.charge')}</button><button type="button" class="quiet" onClick={() => (charging.value = '')}>{say('cancel')}</button></p>
     </form>
   );
 }
 
-export const charge = (): boolean => (stayId.peek() === '' ? false : (charging.value = true));
+export const charge = (): boolean => (charging.value = stayId.peek()) !== '';
 
 const Key = ({ of }: { of: string }) => {
   void shortcuts.value;
@@ -181,7 +182,7 @@ export function StayDrawer() {
   const stay = findStay(id);
   const close = (): void => {
     proof.value = undefined;
-    charging.value = false;
+    charging.value = '';
     stayId.value = '';
   };
   return (
@@ -190,7 +191,7 @@ export function StayDrawer() {
       <div class="stack" key={id} data-drawer={id}>
         <div class="row wrap"><LineState />{stay !== undefined && <span class="chip">{word('status', stay.status)}</span>}{stay?.vip === true && <span class="chip warm">{say('stay.vip')}</span>}</div>
         {cutSince.value !== undefined && <p class="notice warm small" role="status"><span>{pieces('cut.asof', { when: <Moment at={inHouse.value.data?.asOf ?? new Date()} zone={zone.value} seconds /> })}</span></p>}
-        {stay === undefined ? <State title={say('stay.gone')}>{say('stay.gone.means')}</State> : <><Steps stay={stay} /><SecondFactor /><Facts stay={stay} /><Charge stay={stay} /></>}
+        {stay === undefined ? <State title={say('stay.gone')}>{say('stay.gone.means')}</State> : <><Steps stay={stay} /><SecondFactor stay={stay} /><Facts stay={stay} /><Charge stay={stay} /></>}
         <Taken subject={id} />{stay?.folioId !== undefined && <Taken subject={stay.folioId} />}
         {stay?.folioId !== undefined && pressesOf(stay.folioId).map((one) => <Pressed key={one.key} press={one} />)}
         <History id={id} />

@@ -79,7 +79,9 @@ export const underWay = (subject: string): Press | 'taken' | undefined => unsett
 
 const moment = (): string => new Date(now.peek()).toISOString();
 
-function keep(press: Press): void {
+/** Keeps a press for as long as it may have to be asked for; what was written with it goes when it has its end. */
+function keep({ body, attestation, ...rest }: Press): void {
+  const press: Press = open(rest.state) ? { ...rest, ...(body !== undefined && { body }), ...(attestation !== undefined && { attestation }) } : rest;
   const before = kept();
   const others = before.filter(({ key }) => key !== press.key);
   const at = before.findIndex(({ key }) => key === press.key);

@@ -5,7 +5,7 @@ import type { Entry, Pack } from '@melmastoon/bff/backoffice';
 import { foldDigits } from '@melmastoon/bff/values';
 
 import { pieces, say } from '../kit/i18n.js';
-import { Bdi, Moment, Money } from '../kit/parts.js';
+import { Bdi, Moment, Money, Num } from '../kit/parts.js';
 import { again, alone, before, confirm, drop, noteOf, state, takenOf } from './blackout.js';
 import { stayId } from './drawer.js';
 import { explain } from './service.js';
@@ -99,6 +99,7 @@ function meanwhile(was: Pack): Change[] {
 export function WithoutLine() {
   const { entries = [], unsent = 0, others = 0, pack, heardAt, refused, trouble } = state.value ?? {};
   const since = alone.value;
+  const over = entries.filter((entry) => entry.state === 'settled' || entry.state === 'lost');
   const changed = since === undefined && before.value !== undefined ? meanwhile(before.value) : [];
   if (since === undefined && entries.length === 0 && changed.length === 0 && others === 0) return null;
   const forget = (): void => {
@@ -113,7 +114,7 @@ export function WithoutLine() {
       </div>
       {trouble !== undefined && since !== undefined && <p class="notice bad small" role="alert">{say(`blackout.not.${trouble}`)}</p>}
       {refused !== undefined && <p class="notice bad small" role="alert">{say('blackout.refused')} <Bdi>{explain(refused)}</Bdi></p>}
-      {entries.length > 0 && <><h2>{say('blackout.taken')}</h2><ul class="rows" aria-live="polite">{entries.map((entry) => <Row key={entry.id} entry={entry} />)}</ul></>}
+      {entries.length > 0 && <><div class="row apart"><h2>{say('blackout.taken')}</h2>{over.length > 1 && <button class="quiet little" data-do="read-all" onClick={() => over.forEach(drop)}>{say('entry.drop')} <Num value={over.length} /></button>}</div><ul class="rows" aria-live="polite">{entries.map((entry) => <Row key={entry.id} entry={entry} />)}</ul></>}
       {others > 0 && <p class="small dim">{say('blackout.others', { n: others })}</p>}
       {since !== undefined && <p class="small dim">{say('blackout.cannot')}</p>}
       {changed.length > 0 && (

@@ -81,12 +81,12 @@ let turn: Promise<void> | undefined;
 let later: ReturnType<typeof setTimeout> | undefined;
 let poor = 0;
 
-/** Whether there is no answer, or one that lacks something, but for those of others' roles. */
+/** Whether there is no answer, or one that is old or lacks something, but for those of others' roles. */
 function wanting({ data, error, reason }: Loaded<unknown>): boolean {
-  const { degraded = [], widgets } = (data ?? {}) as Partial<Pick<Schemas['WorkbenchView'], 'degraded'> & Board>;
+  const { stale = false, degraded = [], widgets } = (data ?? {}) as Partial<Pick<Schemas['WorkbenchView'], 'degraded' | 'stale'> & Board>;
   const { cause } = reason instanceof Error ? reason : {};
   if (error !== undefined) return !(cause instanceof ProblemError && cause.status === 403);
-  return degraded.length > 0 || [...(widgets?.values() ?? [])].some(({ status }) => status !== 'ok' && status !== 'forbidden');
+  return stale || degraded.length > 0 || [...(widgets?.values() ?? [])].some(({ status }) => status !== 'ok' && status !== 'forbidden');
 }
 
 /** Reads views again. Notices come in swarms: what they name within a moment is read once. What came without some part is read again after a while: no notice says that a slow service is well. */

@@ -4,9 +4,11 @@ import { createServer, request } from 'node:http';
 export async function line(t) {
   const sockets = new Set();
   let cut = false;
+  let deaf = false;
   const server = createServer((asked, answer) => {
     const { hostname, port, pathname, search } = new URL(asked.url);
     const on = request({ hostname, port, path: pathname + search, method: asked.method, headers: asked.headers }, (answered) => {
+      if (deaf) return void (answered.destroy(), answer.destroy());
       answer.writeHead(answered.statusCode, answered.headers);
       answered.pipe(answer);
       answered.on('error', () => answer.destroy());
@@ -28,12 +30,19 @@ export async function line(t) {
     sever();
     server.close();
   });
+  const address = `127.0.0.1:${server.address().port}`;
   return {
-    flags: [`--proxy-server=http://127.0.0.1:${server.address().port}`, '--proxy-bypass-list=<-loopback>'],
+    address,
+    flags: [`--proxy-server=http://${address}`, '--proxy-bypass-list=<-loopback>'],
     cut() {
       cut = true;
       sever();
     },
-    mend: () => (cut = false),
+    /** What is asked arrives, and its answers do not. */
+    deaf() {
+      deaf = true;
+      sever();
+    },
+    mend: () => (cut = deaf = false),
   };
 }

@@ -156,15 +156,21 @@ test('a refused refresh signs out, and the device keeps its key', async (t) => {
   await client.call('cursor');
 });
 
-test('signing out forgets the tokens, also after the session has ended', async (t) => {
+test('signing out forgets the tokens, also after the session has ended and where the service is not reached', async (t) => {
   let gone = false;
-  const { client } = await world(t, (_, path) => (path === '/auth/sign-out' ? (gone ? refusal('MELMASTOON.BFF.BACKOFFICE.SESSION_REVOKED', 401) : { status: 204 }) : undefined));
+  let reached = true;
+  const { client, store } = await world(t, (_, path) =>
+    path !== '/auth/sign-out' ? undefined : !reached ? { status: 502, body: 'bad gateway' } : gone ? refusal('MELMASTOON.BFF.BACKOFFICE.SESSION_REVOKED', 401) : { status: 204 });
   for (gone of [false, true]) {
     await client.signIn({ username: 'parwana' });
     await client.signOut();
     assert.equal(await client.signedIn(), false);
   }
   await client.signOut();
+  reached = false;
+  await client.signIn({ username: 'parwana' });
+  await assert.rejects(client.signOut(), { status: 502 });
+  assert.deepEqual([await client.signedIn(), (await store.load())?.signIn], [false, undefined]);
 });
 
 test('a change is repeated with its key, and one of unknown outcome is left to the app', async (t) => {

@@ -57,9 +57,9 @@ function driver(to, from, ended) {
     to.write(JSON.stringify({ id: ++id, method, params, sessionId }) + '\0');
     return Promise.race([ended, new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))]);
   };
-  /** Opens a tab. */
-  const open = async (url) => {
-    const { targetId } = await send('Target.createTarget', { url: 'about:blank' });
+  /** Opens a tab, in a context of its own if one is named. */
+  const open = async (url, browserContextId = undefined) => {
+    const { targetId } = await send('Target.createTarget', { url: 'about:blank', browserContextId });
     const { sessionId } = await send('Target.attachToTarget', { targetId, flatten: true });
     const tell = (method, params) => send(method, params, sessionId);
     await tell('Runtime.enable');
@@ -85,9 +85,9 @@ function driver(to, from, ended) {
       await tell('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
       return Buffer.from((await tell('Page.captureScreenshot', { format: 'png' })).data, 'base64');
     };
-    return { tell, value, until, picture, go: (url) => tell('Page.navigate', { url }) };
+    return { tell, value, until, picture, go: (url) => tell('Page.navigate', { url }), close: () => send('Target.closeTarget', { targetId }) };
   };
-  return { open, errors };
+  return { open, errors, tell: send };
 }
 
 function find(...names) {

@@ -1,8 +1,10 @@
 package backofficed
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +111,16 @@ func TestRoutesAreAsSpecified(t *testing.T) {
 	compareRows(t, "staff.md", "Route", code)
 }
 
+// checkWord wants a text in the desk's pages.
+func checkWord(t *testing.T, key string) {
+	t.Helper()
+	const file = "../../../web/messages/desk.json"
+	b, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(b, []byte(`"`+key+`":`)) {
+		t.Errorf("%s has no %s: %v", file, key, err)
+	}
+}
+
 // TestActionsAreAsSpecified: docs/staff.md says of each action where it is carried out,
 // for which roles and with which second factor, and by which event the service tells it.
 func TestActionsAreAsSpecified(t *testing.T) {
@@ -123,6 +135,9 @@ func TestActionsAreAsSpecified(t *testing.T) {
 			"Request": "POST " + a.Path, "Body": string(a.Body), "Service": string(a.Upstream), "From": strings.Join(a.From, ", "),
 			"Roles": rolesOf(a.Roles), "Second factor": factor, "Offline": string(a.Offline), "Topic": strings.TrimPrefix(a.Topic, "melmastoon."),
 		}
+		if len(a.From) > 0 {
+			checkWord(t, "step."+a.Verb())
+		}
 	}
 	compareRows(t, "staff.md", "Action", code)
 }
@@ -134,6 +149,7 @@ func TestWidgetsAreAsSpecified(t *testing.T) {
 	code := map[string]map[string]string{}
 	for _, w := range board.Widgets() {
 		code[string(w.ID)] = map[string]string{"Source": string(w.From), "Service": string(w.From.Upstream()), "Roles": rolesOf(w.Roles)}
+		checkWord(t, "w."+string(w.ID))
 	}
 	compareRows(t, "staff.md", "Widget", code)
 }

@@ -104,3 +104,19 @@ func TestPartsAreTried(t *testing.T) {
 		t.Errorf("%d parts", len(rows))
 	}
 }
+
+// TestDrillsAreRun: each script for an emergency is run by a drill, and a runbook names it.
+func TestDrillsAreRun(t *testing.T) {
+	t.Parallel()
+	var runbooks strings.Builder
+	for _, file := range files(t, "../docs/runbooks/*.md") {
+		runbooks.WriteString(read(t, file))
+	}
+	drills := read(t, "drills/drills_test.go")
+	for _, file := range files(t, "drills/*-*") {
+		name := filepath.Base(file)
+		if !strings.Contains(runbooks.String(), "`deploy/drills/"+name+"`") || !strings.Contains(drills, `"`+name+`"`) {
+			t.Errorf("%s is in no runbook, or no drill runs it", name)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
 	"melmastoon.ghasi.io/bff/internal/backoffice/identity"
+	"melmastoon.ghasi.io/bff/internal/upstream"
 )
 
 // inProcess answers without a network, whose timeouts a busy machine would meet.
@@ -135,5 +136,33 @@ func TestFindMember(t *testing.T) {
 	broken, _, _ := serve(t, func(string) (int, string) { return http.StatusInternalServerError, `{}` })
 	if _, err := broken.Tenant.FindMember(t.Context(), tenant, "opt_1", ""); bff.CodeOf(err) != bff.CodeUpstreamUnavailable {
 		t.Errorf("tenant-service fails: %v", err)
+	}
+}
+
+// A failure of an upstream has its code, whatever it was; what is none is left alone.
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	other := errors.New("else")
+	if failed(nil) != nil || !errors.Is(failed(other), other) || bff.CodeOf(failed(other)) != bff.CodeInternal {
+		t.Error("what is no failure of an upstream was changed")
+	}
+	for reason, want := range map[upstream.Reason]bff.Code{
+		upstream.Timeout: bff.CodeUpstreamTimeout, upstream.Budget: bff.CodeUpstreamTimeout,
+		upstream.Breaker: bff.CodeUpstreamUnavailable, upstream.Failed: bff.CodeUpstreamUnavailable,
+	} {
+		if err := failed(&upstream.Error{Reason: reason}); bff.CodeOf(err) != want {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+	cfg := Config{
+		URLs: map[backoffice.Upstream]string{backoffice.UpstreamIAM: "http://iam"}, Metrics: prometheus.NewRegistry(), Namespace: "test",
+		Log: slog.New(slog.DiscardHandler),
+	}
+	if _, err := New(cfg); err == nil {
+		t.Error("clients of services without an address")
+	}
+	cfg.Only, cfg.Metrics = []backoffice.Upstream{backoffice.UpstreamIAM}, prometheus.NewRegistry()
+	if _, err := New(cfg); err != nil {
+		t.Error(err)
 	}
 }

@@ -322,29 +322,6 @@ func TestNewIDIsRandom(t *testing.T) {
 	}
 }
 
-func BenchmarkNewID(b *testing.B) {
-	now := time.Now()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			bff.NewID(bff.PrefixGuestSession, now)
-		}
-	})
-}
-
-func BenchmarkSequence(b *testing.B) {
-	s := bff.NewSequence(bff.PrefixEvent)
-	for b.Loop() {
-		s.Next(time.Now())
-	}
-}
-
-func BenchmarkIDString(b *testing.B) {
-	id := bff.NewID(bff.PrefixGuestSession, time.Now())
-	for b.Loop() {
-		_ = id.String()
-	}
-}
-
 func FuzzParseID(f *testing.F) {
 	for _, s := range []string{"tnt_" + tenantULID, "ten_" + strings.ToLower(tenantULID), "", "_", "tnt_", tenantUUID, "req_" + tenantULID} {
 		f.Add(s)

@@ -189,21 +189,3 @@ func BenchmarkOverload(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkAdmit is what every request pays.
-func BenchmarkAdmit(b *testing.B) {
-	s, err := New(Config{Classes: []Class{{Name: "search"}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	gate, err := s.Gate("search")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if pass, ok := gate.Admit(b.Context(), from); ok {
-			pass.Leave(true)
-		}
-	}
-}

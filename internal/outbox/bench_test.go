@@ -352,37 +352,6 @@ func (l *latency) percentile(p int) float64 {
 	return float64(l.took[len(l.took)*p/100].Microseconds()) / 1000
 }
 
-// BenchmarkAppender: events per second of 64 callers through one Appender over
-// the same callers each committing alone.
-func BenchmarkAppender(b *testing.B) {
-	fx := newFixture(b, shapes[0])
-	a := outbox.NewAppender(fx.write, fx.table, nil, 10_000)
-	const callers, each = 64, 20
-	slice := func(add func(bff.Event) error) time.Duration {
-		var wg sync.WaitGroup
-		start := time.Now()
-		for k := range callers {
-			wg.Go(func() {
-				for n := range each {
-					if err := add(fx.event(fmt.Sprint("gms_", k), n)); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		return time.Since(start)
-	}
-	var together, alone []time.Duration
-	for b.Loop() {
-		alone = append(alone, slice(func(e bff.Event) error { return fx.table.Append(b.Context(), fx.write, e) }))
-		together = append(together, slice(func(e bff.Event) error { return a.Append(b.Context(), e) }))
-	}
-	b.ReportMetric(callers*each/median(together).Seconds(), "events/s")
-	b.ReportMetric(float64(median(alone))/float64(median(together)), "ratio")
-	b.ReportMetric(0, "ns/op")
-}
-
 func median[T int | float64 | time.Duration](v []T) T {
 	v = slices.Clone(v)
 	slices.Sort(v)

@@ -260,13 +260,3 @@ func TestOpenReportsAllAtOnce(t *testing.T) {
 		t.Errorf("err = %v, want one without the password", err)
 	}
 }
-
-// BenchmarkMigrateNothing is what every start of a service pays.
-func BenchmarkMigrateNothing(b *testing.B) {
-	url := migrated(b, migrations.Backoffice())
-	for b.Loop() {
-		if err := postgres.Migrate(b.Context(), url, migrations.Backoffice(), postgres.MigrateOptions{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

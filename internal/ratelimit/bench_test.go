@@ -126,23 +126,3 @@ func BenchmarkDecision(b *testing.B) {
 		b.ReportMetric(float64(s.Waits-before.Waits)/requests, "waits/request")
 	})
 }
-
-// BenchmarkAllow is the hot path alone.
-func BenchmarkAllow(b *testing.B) {
-	for _, n := range []int{1, 3} {
-		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
-			l := newLimiter(b, Config{Limits: []Limit{{Name: "hot", Count: 3e7, Period: time.Minute}}})
-			run(b, l)
-			var keys []Key
-			for i := range n {
-				keys = append(keys, rule(b, l, "hot").Key(fmt.Sprint(i)))
-			}
-			now := time.Now()
-			b.ReportAllocs()
-			for b.Loop() {
-				now = now.Add(3 * time.Microsecond)
-				l.Allow(context.Background(), keys, 1, now)
-			}
-		})
-	}
-}

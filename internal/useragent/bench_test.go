@@ -1,7 +1,6 @@
 package useragent
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -39,18 +38,5 @@ func BenchmarkJudge(b *testing.B) {
 			b.ReportMetric(ratios[len(ratios)/2], "ratio")
 			b.ReportMetric(0, "ns/op")
 		})
-	}
-}
-
-// BenchmarkFlood is the cost of a user agent made up for every request.
-func BenchmarkFlood(b *testing.B) {
-	x := newIndex(b)
-	agents := make([]string, 50_000)
-	for i := range agents {
-		agents[i] = fmt.Sprintf("Mozilla/5.0 (Linux; Android 10; K%d) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Mobile Safari/537.36", i)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		x.Judge(agents[i%len(agents)])
 	}
 }

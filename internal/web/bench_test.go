@@ -170,16 +170,3 @@ func BenchmarkReadBody(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkReadQuery reads the parameters of a URL without any.
-func BenchmarkReadQuery(b *testing.B) {
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		in := ReadQuery(r)
-		in.Int("adults", 2, 1, 9)
-		if in.Err() != nil {
-			b.Fatal(in.Err())
-		}
-	}
-}

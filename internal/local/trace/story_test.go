@@ -95,7 +95,7 @@ func TestProofStoriesNameTheirFaults(t *testing.T) {
 		w.Sim.ClearFaults()
 
 		// The story is whole once everything that the simulator was asked is in it: what
-		// goes on behind an answer ends later.
+		// goes on after the response ends later.
 		var story *trace.Story
 		calls := 0
 		whole := soon(t, func() bool {

@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"reflect"
 	"testing"
 
 	"melmastoon.ghasi.io/bff"
@@ -46,6 +47,11 @@ func TestFormsOfAQuery(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			for member, v := range reflect.ValueOf(tt.query.Filters).Fields() {
+				if v.IsZero() && tt.name == "every member" {
+					t.Errorf("the query has no %s", member.Name)
+				}
+			}
 			asked := tt.query.Ask()
 			for _, form := range []struct{ what, got, want string }{
 				{"hash", asked.What.String(), tt.wantHash},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"reflect"
 	"testing"
 
 	"melmastoon.ghasi.io/bff"
@@ -37,6 +38,11 @@ func TestQueryOnTheWire(t *testing.T) {
 			GuestRatingMin: 7.5, PropertyType: []string{"hotel"}, CancellationFlexibility: "free", Neighbourhoods: []string{"shahr-e naw"},
 		},
 		Sort: consumer.SortPriceAsc, Page: consumer.Page{Limit: 200, Offset: 200}, Locale: bff.LocaleDari, Currency: bff.AFN,
+	}
+	for member, v := range reflect.ValueOf(q.Filters).Fields() {
+		if v.IsZero() {
+			t.Errorf("the query has no %s", member.Name)
+		}
 	}
 	if _, err := search.Search(t.Context(), q); err != nil {
 		t.Fatal(err)

@@ -98,6 +98,12 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 		$(PROGRAMS)/melmastoon up --clock "$$(node -p '$(AT_ONE)')" -- sh -c 'node $(ONE_BY_ONE) "$$0" && exec node $(ONE_BY_ONE) "$$@"' examples/examples.test.mjs clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
 		tools/contracts/generated/dist/live.test.mjs $$(find web/test -name '*.test.mjs')
 
+.PHONY: pictures
+pictures: need-go need-cc clients/typescript/node_modules web/node_modules ## docs/pictures: every screen in three languages, light and dark, on a desk and a phone
+	@$(DOCTOR)
+	@cd clients/typescript && npm run --silent build
+	@PATH="$(PROGRAMS):$$PATH" $(PROGRAMS)/melmastoon up --defence=off --clock="$$(date -u +%F)T05:40:00Z" -- node web/test/pictures.mjs
+
 %/node_modules: %/package-lock.json | need-node
 	@cd $* && npm ci --no-audit --no-fund --loglevel=error && touch node_modules
 

@@ -9,13 +9,17 @@ import (
 	"testing"
 )
 
-// budgets are the most lines of Go that each wing may have (decisions/0017). They are
+// budgets are the most lines that each wing may have (decisions/0017). They are
 // lowered when a wing has shrunk, and raised by a decision alone.
 var budgets = map[string]int{
 	"product":                    45_050, // both services, the language, the hand-off
 	"machinery":                  29_900, // the other packages of internal/
 	"one machine and test tools": 23_610,
 	"tests":                      86_000,
+	"web/storefront":             1_800, // lines of TypeScript from here on
+	"web/desk":                   2_200,
+	"web/console":                1_300,
+	"web/kit":                    460,
 }
 
 // wing is the part of the house that a file belongs to; empty = none that has a budget.
@@ -29,6 +33,8 @@ func wing(name string) string {
 		return false
 	}
 	switch {
+	case within("web") && strings.HasPrefix(path.Ext(name), ".ts"):
+		return path.Dir(name)
 	case path.Ext(name) != ".go" || within("tools"):
 		return ""
 	case strings.HasSuffix(name, "_test.go"):
@@ -51,7 +57,7 @@ func TestLinesStayWithinTheirBudgets(t *testing.T) {
 	for name, most := range budgets {
 		t.Logf("%s: %d of %d", name, lines[name], most)
 		if got := lines[name]; got > most || got < most*9/10 {
-			t.Errorf("%s: %d lines of Go, the budget is %d; one that has shrunk by a tenth takes its budget along", name, got, most)
+			t.Errorf("%s: %d lines, the budget is %d; one that has shrunk by a tenth takes its budget along", name, got, most)
 		}
 	}
 }

@@ -6,9 +6,10 @@ import type { Schemas } from '@melmastoon/bff/backoffice';
 
 import { say } from '../kit/i18n.js';
 import { source } from '../kit/load.js';
-import { Honesty, Shown, State } from '../kit/parts.js';
+import { Honesty, Moment, Shown, State } from '../kit/parts.js';
 import { ActivityLine } from './drawer.js';
 import { desk, explain, propertyId } from './service.js';
+import { zone } from './views.js';
 
 type Page = Schemas['Activities'];
 const first = source(async (signal) => (await desk.call('listActivity', { query: { limit: 50 }, signal })).data);
@@ -30,7 +31,7 @@ export function Activity() {
   return (
     <section class="card stack" aria-label={say('view.activity')}>
       <div class="row apart wrap"><h2>{say('view.activity')}</h2><button class="little" onClick={() => void first.again()}>{say('again')}</button></div>
-      <Honesty at={first.value.at} stale={first.value.error !== undefined} />
+      <Honesty stale={first.value.error !== undefined}>{first.value.at !== undefined && <span>{say('asof')} <Moment at={first.value.at} zone={zone.value} seconds /></span>}</Honesty>
       <Shown of={first.value} failed={say('failed.view')}>{(page) => {
         const next = older.value === undefined ? page.nextCursor : older.value.nextCursor;
         const items = [...page.items, ...(older.value?.items ?? [])];

@@ -88,7 +88,7 @@ export function Bar() {
         <span class="grow" />
         <Languages />
         <ThemeSwitch words={themeWords} />
-        <button class="quiet little" onClick={() => (sheet.value = true)} aria-label={say('keys.title')} title={say('keys.title')}>?</button>
+        <button class="quiet little" data-do="keys" onClick={() => (sheet.value = true)} aria-label={say('keys.title')} title={say('keys.title')}>?</button>
         <span class="who small"><Bdi class="strong">{session.value?.displayName}</Bdi> <span class="dim">{session.value?.roles.map((role) => word('role', role)).join(' · ')}</span></span>
         <button class="little" data-do="sign-out" onClick={() => void signOut()}>{say('signout')}</button>
       </div>

@@ -84,7 +84,7 @@ function Keys() {
     <Drawer kind="sheet" title={say('keys.title')} close={() => (sheet.value = false)} closeText={say('close')}>
       <table class="table keys"><tbody>
         {usable.value.map(({ action, keys, customised }) => (
-          <tr key={action}><th scope="row"><span class="row">{keys.split(' ').map((key) => <kbd key={key}>{shown(key)}</kbd>)}</span></th><td>{word('do', action)}{customised && <span class="chip">{say('keys.own')}</span>}</td></tr>
+          <tr key={action}><th scope="row"><span class="row" dir="ltr">{keys.split(' ').map((key) => <kbd key={key}>{shown(key)}</kbd>)}</span></th><td>{word('do', action)}{customised && <span class="chip">{say('keys.own')}</span>}</td></tr>
         ))}
       </tbody></table>
     </Drawer>

@@ -37,9 +37,8 @@ export function SignIn() {
                 <span class="stack none">
                   <strong><Bdi>{person.displayName}</Bdi></strong>
                   <span class="small dim">{member.roles.map((role) => word('role', role)).join(' · ')}</span>
-                  <span class="tiny dim"><Bdi>{member.tenantName}</Bdi></span>
+                  <span class="tiny dim"><Bdi>{member.tenantName}</Bdi> {(person.locked === true || member.tenantStatus !== 'active') && <span class="chip bad">{person.locked === true ? say('signin.locked') : say('signin.suspended')}</span>}</span>
                 </span>
-                {(person.locked === true || member.tenantStatus !== 'active') && <span class="chip bad">{person.locked === true ? say('signin.locked') : say('signin.suspended')}</span>}
               </button>
             </li>
           )))}

@@ -31,7 +31,7 @@ export default function Calendar({ from, to, checkIn, checkOut, choose, night = 
     if (moved.current) grid.current?.querySelector<HTMLElement>(`[data-day="${at}"]`)?.focus();
     moved.current = false;
   }, [at, shown]);
-  const first = shown < monthOf(from, mine) ? monthOf(from, mine) : shown;
+  const first = [monthOf(from, mine), shown > to ? monthOf(to, mine, 1 - many) : shown].sort().at(-1)!;
   const turn = (by: number): void => show(monthOf(first, mine, by));
   const end = begun ?? checkOut;
   const press = (day: Day): void => {

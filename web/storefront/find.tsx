@@ -7,7 +7,7 @@ import type { Schemas } from '@melmastoon/bff/consumer';
 import { locale, say } from '../kit/i18n.js';
 import { Ghost, State } from '../kit/parts.js';
 import { go, here } from '../kit/url.js';
-import { api, begun, known, proveInIdleTime } from './api.js';
+import { api, begun, known, proveInIdleTime, saver, setSaver } from './api.js';
 import { HotelCard, labels } from './card.js';
 import { SearchForm, partySaid, staySaid } from './form.js';
 import { HonestyLine, Trouble } from './honesty.js';
@@ -124,10 +124,11 @@ export function Find() {
           <h1>{say(boxed ? 'hotels.here' : 'hotels.in', { place: label })}</h1>
           <p class="dim small"><span id="found">{results.at === undefined ? say('loading') : say('found', { n: results.total })}</span> · <bdi>{staySaid(query)}</bdi> · {say('nights', { n: many })} · <bdi>{partySaid(query)}</bdi></p>
         </div>
-        <div class="row">
+        <div class="row wrap">
           <label class="unseen" for="sort">{say('sort')}</label>
           <select id="sort" value={query.sort} onChange={(e) => change({ sort: sorts.find((s) => s === e.currentTarget.value) ?? 'recommended' })}>{sorts.map((s) => <option key={s} value={s}>{say(`sort.${s}`)}</option>)}</select>
           <a class="button" href={to({}, { view: onMap ? '' : 'map' }).replace(onMap ? /[?&]view=map/ : /^$/, '')}>{say(onMap ? 'list' : 'map')}</a>
+          <label class="check small"><input id="saver" type="checkbox" checked={saver.value} onChange={(e) => setSaver(e.currentTarget.checked)} />{say('saver')}</label>
         </div>
       </header>
       <div class="both">

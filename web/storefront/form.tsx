@@ -68,7 +68,7 @@ function Where({ query, label, change, open }: { query: Query; label: string; ch
         onInput={(e) => ask(e.currentTarget.value)} onKeyDown={key} onBlur={leave} onFocus={(e) => e.currentTarget.select()} />
       <ul id="places" role="listbox" aria-label={say('where')} hidden={found.length === 0}>{found.map((one, i) => (
         <li key={i} id={`place-${i}`} role="option" aria-selected={i === at} onPointerDown={(e) => { e.preventDefault(); choose(one); }}>
-          <bdi>{one.label}</bdi><span class="dim small">{say(`kind.${one.kind}`)}{one.kind !== 'city' && <> · <bdi>{one.cityLabel ?? one.regionLabel}</bdi></>}</span>
+          <bdi>{one.label}</bdi><span class="dim small">{say(`kind.${one.kind}`)}{one.kind !== 'city' && one.kind !== 'region' && <> · <bdi>{one.cityLabel ?? one.regionLabel}</bdi></>}</span>
         </li>
       ))}</ul>
       <span class="unseen" role="status">{found.length > 0 && say('suggested', { n: found.length })}</span>
@@ -76,7 +76,13 @@ function Where({ query, label, change, open }: { query: Query; label: string; ch
   );
 }
 
-export const staySaid = (query: Query): string => `${formatDay(query.checkIn, locale, { dateStyle: 'day' })} – ${formatDay(query.checkOut, locale, { dateStyle: 'day' })}`;
+/** Both days; their month once where they share it. The server says it so, too. */
+export function staySaid({ checkIn, checkOut }: Pick<Query, 'checkIn' | 'checkOut'>): string {
+  const [from, to] = [checkIn, checkOut].map((day) => formatDay(day, locale, { dateStyle: 'day' }).split(' ')) as [string[], string[]];
+  const others = to.filter((part, i) => part !== from[i]);
+  if (from.length !== to.length || others.length !== 1 || !/^\p{Nd}/u.test(others[0]!)) return `${from.join(' ')} – ${to.join(' ')}`;
+  return to.map((part, i) => (part === from[i] ? part : `${from[i]}–${part}`)).join(' ');
+}
 export const partySaid = ({ adults, ages, rooms }: Query): string =>
   [say('n.adults', { n: adults }), ages.length > 0 && say('n.children', { n: ages.length }), rooms > 1 && say('n.rooms', { n: rooms })].filter(Boolean).join(locale.direction === 'rtl' ? '، ' : ', ');
 

@@ -197,7 +197,8 @@ export default function Hotel({ propertyId }: { propertyId: string }) {
       {back}
       <header class="row apart wrap">
         <div><h1><bdi>{name}</bdi> <Stars n={property.starRating} /></h1>
-          <p class="dim"><bdi>{other}</bdi>{other !== '' && ' · '}<bdi>{property.address.line}</bdi>{property.address.line !== '' && ' · '}<bdi>{property.address.cityLabel}</bdi> <Rating rating={property.guestRating} /></p>
+          {other !== '' && <p class="dim"><bdi>{other}</bdi></p>}
+          <p class="dim"><Rating rating={property.guestRating} /> <bdi>{property.address.cityLabel}</bdi>{property.address.line !== '' && <>{locale.direction === 'rtl' ? '، ' : ', '}<bdi>{property.address.line}</bdi></>}</p>
           {fits.length > 0 && <p class="good small">✓ {say('fits', { list: formatList(fits, locale) })}</p>}</div>
         <Heart propertyId={propertyId} name={name} source="detail" price={detail.cheapestRateSnapshot?.total} stay={stayKey(query)} />
       </header>

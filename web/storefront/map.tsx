@@ -4,7 +4,7 @@ import { formatMoney, formatNumber } from '@melmastoon/bff/values';
 import type { Place, Schemas } from '@melmastoon/bff/consumer';
 
 import { locale, say } from '../kit/i18n.js';
-import { Money } from '../kit/parts.js';
+import { Money, theme } from '../kit/parts.js';
 import { api, known, nameOf, type Card, type Degradation } from './api.js';
 import { currencyOf } from './list.js';
 import { bar, boxOf, fit, hit, mercator, pillHeight, place, toScreen, zoom, type Box, type Pin, type Placed, type Size, type View } from './mapmodel.js';
@@ -72,6 +72,15 @@ function draw(canvas: HTMLCanvasElement, view: View, size: Size, pins: readonly 
   to.stroke();
   Object.assign(to, { font: `600 13px ${style.fontFamily}`, textAlign: 'center', textBaseline: 'middle', direction: locale.direction });
   const placed = place(pins, view, size, (text) => to.measureText(text).width, chosen);
+  // Dots first: a dot over a price would hide it.
+  for (const { at, width, id } of placed) {
+    if (width > 0) continue;
+    to.beginPath();
+    to.arc(at[0], at[1], id === chosen ? 8 : 4.5, 0, 7);
+    Object.assign(to, { fillStyle: color(id === chosen ? '--saffron' : '--lapis'), strokeStyle: color('--card'), lineWidth: 1.5 });
+    to.fill();
+    to.stroke();
+  }
   to.lineJoin = 'round';
   for (const [name, cards] of places) {
     const centre = { lat: cards.reduce((sum, { geo }) => sum + geo.lat, 0) / cards.length, lng: cards.reduce((sum, { geo }) => sum + geo.lng, 0) / cards.length };
@@ -82,15 +91,6 @@ function draw(canvas: HTMLCanvasElement, view: View, size: Size, pins: readonly 
     to.fillText(name, cx, cy);
   }
   to.font = `600 13px ${style.fontFamily}`;
-  // Dots first: a dot over a price would hide it.
-  for (const { at, width, id } of placed) {
-    if (width > 0) continue;
-    to.beginPath();
-    to.arc(at[0], at[1], id === chosen ? 8 : 5, 0, 7);
-    Object.assign(to, { fillStyle: color(id === chosen ? '--saffron' : '--lapis'), strokeStyle: color('--card'), lineWidth: 1.5 });
-    to.fill();
-    to.stroke();
-  }
   for (const { at, width, id, text = '' } of [...placed].reverse()) {
     if (width === 0) continue;
     to.beginPath();
@@ -115,12 +115,16 @@ export default function HotelMap({ query, cards, chosen, choose, here, hrefOf }:
   const [hotel, open] = useState<Hotel>();
   const placed = useRef<readonly Placed[]>([]);
   const [moved, move] = useState(false);
+  void theme.value; // a canvas is drawn again for other colours
 
   useEffect(() => {
     const watch = new ResizeObserver(([one]) => one && resize({ width: one.contentRect.width, height: one.contentRect.height }));
     if (canvas.current !== null) watch.observe(canvas.current);
-    void document.fonts.load('600 13px Vazirmatn, Inter').then(() => resize((s) => ({ ...s }))); // letters that arrive later would not be drawn again
-    return () => watch.disconnect();
+    const colours = matchMedia('(prefers-color-scheme: dark)');
+    const again = (): void => resize((s) => ({ ...s }));
+    colours.addEventListener('change', again);
+    void document.fonts.load('600 13px Vazirmatn, Inter').then(again); // letters that arrive later would not be drawn again
+    return () => (watch.disconnect(), colours.removeEventListener('change', again));
   }, []);
 
   // The search's own place first; what is looked at after the map was moved.
@@ -205,7 +209,7 @@ export default function HotelMap({ query, cards, chosen, choose, here, hrefOf }:
         <button aria-label={say('map.out')} onClick={() => view && turn(zoom(view, 0.625, size))}>−</button>
       </div>
       {moved && view !== undefined && <button class="here" onClick={() => here(boxOf(view, size))}>{say('map.here')}</button>}
-      {pixels > 0 && <span class="bar-of-km tiny" dir="ltr" style={{ inlineSize: `${pixels}px` }}><bdi>{formatNumber(km, locale)}</bdi> km</span>}
+      {pixels > 0 && <span class="bar-of-km tiny" dir="ltr" style={{ inlineSize: `${pixels}px` }}><bdi>{say('map.km', { km: formatNumber(km, locale) })}</bdi></span>}
       {chosen !== undefined && hotel !== undefined && <a class="card picked" href={hrefOf(chosen)}><b><bdi>{hotel.name}</bdi></b>
         <span>{hotel.rate === null ? say(`rate.${hotel.state}`) : <Money money={hotel.rate.total} />}</span></a>}
       <figcaption class="small dim"><div role="status">

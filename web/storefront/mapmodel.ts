@@ -73,7 +73,7 @@ export function place(pins: readonly Pin[], view: View, size: Size, widthOf: (te
     if (x < 0 || y < 0 || x > size.width || y > size.height) continue;
     const width = pin.text === undefined ? 0 : widthOf(pin.text) + 16;
     const rect: [number, number, number, number] = [x - width / 2 - 2, y - pillHeight / 2 - 2, x + width / 2 + 2, y + pillHeight / 2 + 2];
-    const free = width > 0 && !taken.some(([l, t, r, b]) => rect[0] < r && rect[2] > l && rect[1] < b && rect[3] > t);
+    const free = width > 0 && rect[0] >= 0 && rect[2] <= size.width && rect[1] >= 0 && rect[3] <= size.height && !taken.some(([l, t, r, b]) => rect[0] < r && rect[2] > l && rect[1] < b && rect[3] > t);
     if (free) taken.push(rect);
     placed.push({ ...pin, at: [x, y], width: free ? width : 0 });
   }

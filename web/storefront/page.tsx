@@ -8,7 +8,7 @@ import { localeInfo } from '@melmastoon/bff/values';
 import { locale, say } from '../kit/i18n.js';
 import { ThemeSwitch, Toasts, keep } from '../kit/parts.js';
 import { go, here, withParams } from '../kit/url.js';
-import { api, known, report, saver, session, setSaver } from './api.js';
+import { api, known, report, session } from './api.js';
 import { Find } from './find.js';
 import { later } from './later.js';
 import { currencyOf } from './list.js';
@@ -19,7 +19,6 @@ const Hotel = later(() => import('./hotel.js'));
 const Wishes = later(() => import('./wishlist.js'));
 const You = later(() => import('./you.js'));
 const tags = ['fa-AF', 'ps-AF', 'fa-IR', 'tg-TJ', 'ur', 'ar', 'ru', 'en', 'en-US'];
-const nameOfTongue = (tag: string): string => (tag === 'fa-IR' ? `${localeInfo(tag).name} (ایران)` : tag === 'en-US' ? `${localeInfo(tag).name} (US)` : localeInfo(tag).name);
 
 /** Another language is another page, whose first byte has it; the session's answers follow it. */
 async function speak(tag: string): Promise<void> {
@@ -49,10 +48,9 @@ function Head() {
       <nav class="tabs" aria-label={say('brand')}>{link('/', say('nav.find'))}{link('/wishes', say('nav.wishes'), wished.value.size)}{link('/you', say('nav.you'))}</nav>
       <div class="choices">
         <label class="unseen" for="lang">{say('language')}</label>
-        <select id="lang" name="lang" value={locale.locale} onChange={(e) => void speak(e.currentTarget.value)}>{tags.map((tag) => <option key={tag} value={tag} lang={tag}>{nameOfTongue(tag)}</option>)}</select>
+        <select id="lang" name="lang" value={locale.locale} onChange={(e) => void speak(e.currentTarget.value)}>{tags.map((tag) => <option key={tag} value={tag} lang={tag}>{localeInfo(tag).name}</option>)}</select>
         <label class="unseen" for="currency">{say('currency')}</label>
         <select id="currency" name="currency" value={currencyOf(query)} onChange={(e) => void count(e.currentTarget.value)}>{currencies.map((c) => <option key={c}>{c}</option>)}</select>
-        <label class="check small"><input id="saver" type="checkbox" checked={saver.value} onChange={(e) => setSaver(e.currentTarget.checked)} />{say('saver')}</label>
         <ThemeSwitch words={{ '': say('theme.machine'), light: say('theme.light'), dark: say('theme.dark') }} />
       </div>
     </header>

@@ -61,7 +61,7 @@ export default function Wishes() {
   const degraded: readonly Degradation[] = list.data?.degraded ?? [];
   return (
     <div class="wide stack">
-      <header><h1>{say('nav.wishes')}</h1><p class="dim small">{say('wishes.for', { stay: `${staySaid(query)}, ${partySaid(query)}` })}</p></header>
+      <header><h1>{say('nav.wishes')}</h1><p class="dim small">{say('wishes.for', { stay: `${staySaid(query)} · ${partySaid(query)}` })}</p></header>
       {list.error !== undefined && <Trouble error={list.error} again={load} />}
       {list.data === undefined && list.error === undefined && <Ghost lines={6} />}
       {unread && <div class="notice warm" role="alert">{say('wishes.unread')}</div>}

@@ -1,10 +1,11 @@
 // What we know of the guest: all of it, what is allowed, and the end of it.
 import { useEffect, useState } from 'preact/hooks';
-import { formatDay, formatNumber } from '@melmastoon/bff/values';
+import { formatNumber } from '@melmastoon/bff/values';
 
 import { locale, say } from '../kit/i18n.js';
 import { Bdi, Day, Ghost, Num, State } from '../kit/parts.js';
 import { api, known, renew, session } from './api.js';
+import { staySaid } from './form.js';
 import { HonestyLine, Trouble } from './honesty.js';
 import { forgetPrices } from './wishes.js';
 
@@ -41,7 +42,7 @@ export default function You() {
         <dt>{say('currency')}</dt><dd><Bdi>{it.currency}</Bdi></dd>
         <dt>{say('you.seen')}</dt><dd><Num value={it.recentlyViewed.length} /></dd>
         <dt>{say('you.searches')}</dt><dd>{it.searchHistory.length === 0 ? <Num value={0} /> : <ul>{it.searchHistory.slice(0, 8).map(({ searchSessionId, geo, dates, occupancy }) => (
-          <li key={searchSessionId}><Bdi>{geo.city ?? geo.region ?? say('hotels.here')}</Bdi> · <bdi>{formatDay(dates.checkIn, locale, { dateStyle: 'day' })} – {formatDay(dates.checkOut, locale, { dateStyle: 'day' })}</bdi> · <bdi>{formatNumber(occupancy.adults + (occupancy.children ?? 0), locale)}</bdi></li>
+          <li key={searchSessionId}><Bdi>{geo.city ?? geo.region ?? say('hotels.here')}</Bdi> · <bdi>{staySaid(dates)}</bdi> · <bdi>{formatNumber(occupancy.adults + (occupancy.children ?? 0), locale)}</bdi></li>
         ))}</ul>}</dd>
         <dt>{say('you.wishes')}</dt><dd><a href="/wishes"><Num value={it.wishlistSize} /></a></dd>
         {it.campaign !== undefined && <><dt>{say('you.came')}</dt><dd><Bdi>{[it.campaign.source, it.campaign.medium, it.campaign.campaign].filter(Boolean).join(' / ')}</Bdi></dd></>}

@@ -224,7 +224,7 @@ test('the first view on a slow line', { timeout }, async (t) => {
   await tab.tell('Network.emulateNetworkConditions', { offline: false, latency: 150, downloadThroughput: 50_000, uploadThroughput: 50_000 });
   await tab.tell('Page.addScriptToEvaluateOnNewDocument', { source: `window.shifted = 0; window.moved = []; new PerformanceObserver((list) => { for (const one of list.getEntries()) if (!one.hadRecentInput) { shifted += one.value; moved.push(one.value.toFixed(3) + ' ' + one.sources.map(({ node, previousRect, currentRect }) => (node?.outerHTML ?? node?.textContent ?? '').slice(0, 60) + ' ' + previousRect.y + '→' + currentRect.y).join(', ')); } }).observe({ type: 'layout-shift', buffered: true })` });
   await tab.go(`${MELMASTOON_PAGES_URL}/?lang=fa-AF`);
-  await tab.until(`document.readyState === 'complete' && ${listed(10)}`);
+  await tab.until(`document.readyState === 'complete' && ${listed(10)} && document.fonts.check('16px Vazirmatn', 'هرات')`); // other letters came in the middle of it
   const measure = () => tab.value(`(() => {
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     return { bytes: all.reduce((sum, one) => sum + (one.transferSize > 0 ? one.encodedBodySize : 0), 0), shifted, moved, parts: all.map((one) => one.name.replace(location.origin, '').slice(0, 60) + ' ' + one.encodedBodySize) };
@@ -234,5 +234,5 @@ test('the first view on a slow line', { timeout }, async (t) => {
   const { shifted, moved } = await measure();
   t.diagnostic(`first view: ${bytes} bytes, shifted ${shifted}\n${[...moved, ...parts].join('\n')}`);
   assert.ok(bytes <= 80_000, `the first view has ${bytes} bytes: ${parts.join(', ')}`);
-  assert.ok(shifted < 0.05, `the page jumps: ${shifted}: ${moved.join('\n')}`);
+  assert.ok(shifted < 0.02, `the page jumps: ${shifted}: ${moved.join('\n')}`);
 });

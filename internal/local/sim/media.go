@@ -48,38 +48,41 @@ func logo(t *tenant, color string) string {
 		html.EscapeString(t.names.En), color, html.EscapeString(t.names.En[:1]))
 }
 
-// photo draws a house under a sky: hills, walls as high as its stars, lit
-// windows, all from the house's own seed.
+// photo draws a house before hills, from the house's own seed.
 func photo(p *property, n int, color string) string {
 	rnd := stream{mix(p.seed, kindRooms, uint64(n)<<40)} //nolint:gosec // a small index
-	skies := [...][2]string{{"#f6d5a7", "#f2a65a"}, {"#cfe8f7", "#8ec5e8"}, {"#f7cfd8", "#c98bb9"}, {"#203a5c", "#4b6c98"}, {"#e3f1d8", "#9cc9a0"}}
-	sky := skies[rnd.below(len(skies))]
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 420" role="img" aria-label="%s"><defs><linearGradient id="s" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="%s"/><stop offset="1" stop-color="%s"/></linearGradient></defs><rect width="640" height="420" fill="url(#s)"/>`,
-		html.EscapeString(p.names.En), sky[1], sky[0])
-	fmt.Fprintf(&b, `<circle cx="%d" cy="%d" r="34" fill="#fff" opacity=".7"/>`, rnd.between(60, 580), rnd.between(40, 120))
-	fmt.Fprintf(&b, `<path d="M0 300 L%d %d L%d 260 L%d %d L640 300 V420 H0Z" fill="#6d7a84" opacity=".55"/>`,
-		rnd.between(80, 180), rnd.between(120, 190), rnd.between(240, 320), rnd.between(400, 520), rnd.between(110, 200))
-	floors, columns := 2+p.stars, rnd.between(5, 8)
-	width, height := columns*44+28, floors*38+26
-	x, y := 320-width/2, 372-height
-	fmt.Fprintf(
-		&b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s"/><rect x="%d" y="%d" width="%d" height="12" fill="#fff" opacity=".35"/>`, x, y, width,
-		height, color, x, y, width,
-	)
-	for f := range floors {
-		for c := range columns {
-			fill := "#fff6d6"
-			if rnd.chance(45) {
-				fill = "#2f3a45"
-			}
-			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="24" height="22" rx="3" fill="%s"/>`, x+24+c*44, y+24+f*38, fill)
+	sky := [...][4]string{                               // above, below, far hills, near hills
+		{"#f0b27a", "#fbe3c4", "#b98a7a", "#8d6b66"}, {"#7fb2d9", "#dceef8", "#8fa6b8", "#6d8798"}, {"#b58fb8", "#f6dcd8", "#8f7a98", "#6c5f80"},
+		{"#1f3553", "#5f7ca3", "#33496a", "#24364f"}, {"#8fbf9f", "#e9f3e1", "#86a592", "#64836f"},
+	}[rnd.below(5)]
+	hills := fmt.Sprintf(`<rect width="640" height="420" fill="url(#s)"/><circle cx="%d" cy="%d" r="30" fill="#fff" opacity=".75"/>`+
+		`<path d="M0 290L%d %d 300 250 %d %d 640 280V420H0Z" fill="%s" opacity=".6"/><path d="M0 310Q160 %d 320 310T640 300V420H0Z" fill="%s" opacity=".75"/>`,
+		rnd.between(80, 560), rnd.between(50, 110), rnd.between(80, 180), rnd.between(120, 180), rnd.between(400, 520), rnd.between(110, 190), sky[2],
+		rnd.between(230, 280), sky[3])
+	const stop = `<stop offset="%d" stop-color="%s" stop-opacity="%s"/>`
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 420" role="img" aria-label="%s"><linearGradient id="s" x2="0" y2="1">`+stop+stop+
+		`</linearGradient><linearGradient id="w">`+stop+stop+`</linearGradient>%s</svg>`,
+		html.EscapeString(p.names.En), 0, sky[0], "1", 1, sky[1], "1", 0, "#fff", ".14", 1, "#000", ".12", house(&rnd, hills, color, 2+p.stars))
+}
+
+func arch(x, y, width, height int) string {
+	return fmt.Sprintf("M%d %dv%dq0-%d %d-%dq%d 0 %d %dv%dz", x, y+height, -height*2/3, height/3, width/2, height/3, width/2, width/2, height/3, height*2/3)
+}
+
+// house has walls of brick or clay as high as its stars, arched windows, some of them lit, and the colour of its brand on its cornice and door.
+func house(rnd *stream, hills, color string, floors int) string {
+	wall, columns := [...]string{"#e3d2b6", "#d8b892", "#efe6d6", "#c99b77", "#d5d0c4"}[rnd.below(5)], rnd.between(5, 8)
+	width, height := columns*46+36, floors*40+40
+	x, y := 320-width/2, 376-height
+	var panes [2]string // lit, dark
+	for i := range floors * columns {
+		if c := i % columns; i/columns < floors-1 || c != columns/2 && c != (columns-1)/2 { // there the door is
+			panes[rnd.below(2)] += arch(x+30+c*46, y+22+i/columns*40, 22, 28)
 		}
 	}
-	fmt.Fprintf(
-		&b,
-		`<rect y="372" width="640" height="48" fill="#3f4a3c"/><text x="320" y="402" font-family="sans-serif" font-size="20" text-anchor="middle" fill="#fff">%s</text></svg>`,
-		html.EscapeString(p.names.En),
-	)
-	return b.String()
+	return hills + fmt.Sprintf(`<path d="M%d %dh%dv%dH%dz" fill="%s"/><path d="M%d %dh%dv%dH%dz" fill="url(#w)"/><path d="M%d %dh%dv14H%dz" fill="%s"/>`+
+		`<path d="%s" fill="#ffe9a8"/><path d="%s" fill="#34495e" opacity=".85"/><path d="%s" fill="%s"/>`+
+		`<path d="M0 376h640v44H0z" fill="#5d6b4f"/><path d="M270 376h100l40 44H230z" fill="#cbbd9f"/>`+
+		`<path d="M%d 384q-26-60 0-120q26 60 0 120M%d 384q-26-75 0-150q26 75 0 150" fill="#48624a"/>`,
+		x, y, width, height, x, wall, x, y, width, height, x, x-8, y-10, width+16, x-8, color, panes[0], panes[1], arch(298, 326, 44, 50), color, x-40, x+width+40)
 }

@@ -227,7 +227,7 @@ func (s *Sim) facets(c *call) (any, error) {
 
 	kinds := newCounter("propertyType", Names{"Property type", "د ځای ډول", "نوع اقامتگاه"})
 	for _, t := range s.data.types {
-		kinds.add(t.code, t.names, 0)
+		kinds.count(t.code, Spellings{t.names, t.more}, 0)
 	}
 	stars := newCounter("starRating", Names{"Stars", "ستوري", "ستاره"})
 	for n := 5; n >= 1; n-- {
@@ -236,11 +236,11 @@ func (s *Sim) facets(c *call) (any, error) {
 	}
 	cancel := newCounter("cancellationFlexibility", Names{"Cancellation", "لغوه", "لغو"})
 	for i, n := range cancellations() {
-		cancel.add(cancellationCodes[i], n, 0)
+		cancel.count(cancellationCodes[i], n, 0)
 	}
 	offers := newCounter("amenities", Names{"Amenities", "اسانتياوې", "امکانات"})
 	for _, a := range s.data.amenities {
-		offers.add(a.code, a.names, 0)
+		offers.count(a.code, a.names, 0)
 	}
 	rating := newCounter("guestRatingMin", Names{"Guest rating", "د مېلمنو نمره", "امتیاز مهمانان"})
 	for n := 9; n >= 6; n-- {

@@ -126,10 +126,22 @@ func (v view) Amount(h hotel) (string, error) {
 	return v.FormatMoney(m), err
 }
 
-// Stay is the days as readers count them.
+// Stay is the days as readers count them; their month once where they share it.
 func (v view) Stay() string {
-	day := func(d bff.Date) string { return v.FormatDate(d, v.LocaleInfo.Dates.Day, v.Calendars[0]) }
-	return day(v.search.Dates.CheckIn) + " – " + day(v.search.Dates.CheckOut)
+	day := func(d bff.Date) []string {
+		return strings.Fields(v.FormatDate(d, v.LocaleInfo.Dates.Day, v.Calendars[0]))
+	}
+	from, to := day(v.search.Dates.CheckIn), day(v.search.Dates.CheckOut)
+	both := slices.Clone(to)
+	for i := range min(len(from), len(to)) {
+		if from[i] != to[i] {
+			both[i] = from[i] + "–" + to[i]
+		}
+	}
+	if said := strings.Join(both, " "); len(from) == len(to) && strings.Count(said, "–") == 1 && v.search.Dates.Nights() < 28 {
+		return said
+	}
+	return strings.Join(from, " ") + " – " + strings.Join(to, " ")
 }
 
 func (v view) Nights() string          { return v.SayN("nights", v.search.Dates.Nights()) }

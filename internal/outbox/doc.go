@@ -26,7 +26,8 @@
 // in one of them. Every later read asks for the rows of the holes too and
 // forgets a hole once its own snapshot says that the transaction has ended,
 // because then the rows, if it committed, were in that very answer. A rolled
-// back transaction leaves an empty hole.
+// back transaction leaves an empty hole. If the rows of holes fill an answer,
+// what it has from beyond the cursor is left for later: the rest comes before.
 //
 // The same rule could be had by reading only below xmin, but then one long
 // transaction anywhere on the server, in another database even, would stop all

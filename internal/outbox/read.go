@@ -146,8 +146,9 @@ func (s *session) advance(got reading) ([]row, error) {
 	if got.ahead == limit && got.last.compare(to) < 0 {
 		to = got.last
 	}
-	if got.holes == limit { // more than fits: walk over them again
+	if got.holes == limit { // more than fits: walk over them again, and take nothing before them that comes after
 		to = position{tx: slices.Min(s.holes), id: s.r.cfg.Table.first()}
+		got.rows = slices.DeleteFunc(got.rows, func(w row) bool { return w.compare(s.cursor) > 0 })
 	}
 	s.cursor = to
 	s.holes = snap.behind(to.tx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -49,6 +50,40 @@ func TestRelayPublishesInOrderPerKey(t *testing.T) {
 		if got := len(b.all()); got != writers*each {
 			t.Errorf("%d arrivals of %d events: repetitions without a crash", got, writers*each)
 		}
+	})
+}
+
+// More late rows than a read takes: what comes after them waits until all of them were read.
+func TestRelayManyLateCommits(t *testing.T) {
+	eachTable(t, func(t *testing.T, fx *fixture) {
+		t.Helper()
+		ctx := testkit.Context(t)
+		const writers = 12
+		var late [writers]pgx.Tx
+		for k := range late {
+			tx, err := fx.write.Begin(ctx)
+			if err == nil {
+				err = fx.table.Append(ctx, tx, fx.event(fmt.Sprint("k", k), 0))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			late[k] = tx
+		}
+		fx.commit(t, fx.event("passes them", 0))
+		b, passed, all := newBroker(), make(chan struct{}), make(chan struct{})
+		b.before = sync.OnceFunc(func() { close(passed); <-all })
+		run(t, fx.newRelay(t, b, func(c *outbox.RelayConfig) { c.Batch = 16 }))
+		<-passed
+		for k := range late { // the last of what is late is the first of what comes after
+			if err := late[writers-1-k].Commit(ctx); err != nil {
+				t.Fatal(err)
+			}
+			fx.commit(t, fx.event(fmt.Sprint("k", writers-1-k), 1))
+		}
+		close(all)
+		b.distinct(t, 2*writers+1)
+		inOrder(t, b.all())
 	})
 }
 

@@ -71,7 +71,7 @@ type Policy string
 const (
 	// Replayable: it is sent when the line is back, and is judged by what is the case then.
 	Replayable Policy = "replayable"
-	// OnlineOnly: whoever does it has to see at once what became of it.
+	// OnlineOnly: its operator has to see at once what became of it.
 	OnlineOnly Policy = "online-only"
 )
 
@@ -214,16 +214,14 @@ func (a *Action) IsHere(ctx context.Context, from Resources, v *Visit, id bff.ID
 	return err
 }
 
-// Says are the actions of which the last one that succeeded says whether an action is done
-// already: itself, and the one that takes it back.
-func (a *Action) Says() []ActionName {
-	says := []ActionName{a.Name}
+// TakenBack is the action after which this one can be done to the resource again; empty = none.
+func (a *Action) TakenBack() ActionName {
 	for _, other := range actions {
 		if other.Kind == a.Kind && other.Verb() == "reopen" && other.Name != a.Name {
-			says = append(says, other.Name)
+			return other.Name
 		}
 	}
-	return says
+	return ""
 }
 
 // Status is that of a success.

@@ -42,8 +42,8 @@ type NewWorkOrder struct {
 
 // Traces finds what the ledger has of a resource.
 type Traces interface {
-	// FindDone returns who has done an action to the resource of an activity, if it was not
-	// taken back since; nil = that is not known.
+	// FindDone returns the operator of the last action that succeeded with the resource of an activity, and when it was begun, unless
+	// it may have been taken back since; nil = there is none.
 	FindDone(ctx context.Context, a *backoffice.Action, did backoffice.Activity) (*bff.Known, error)
 	// FindKey returns what became of a key of the operator; nil = there is no trace of it.
 	FindKey(ctx context.Context, tenant bff.ID, operator, key string) (*bff.Known, error)
@@ -116,7 +116,7 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 	var end backoffice.Finished
 	answer, err := backoffice.Commit(ctx, p.cfg.Mutations, backoffice.Attempt{Activity: did, Once: c.Once}, func() (backoffice.Finished, error) {
 		if err := p.permit(ctx, v, &c, now); err != nil { // nothing was asked of the service
-			return backoffice.Finished{At: p.cfg.Now(), Failure: err}, nil //nolint:nilerr // it is how the attempt ends
+			return backoffice.Finished{At: p.cfg.Now(), Failure: err, Outcome: undone(err), Code: bff.CodeOf(err)}, nil //nolint:nilerr // it is how the attempt ends
 		}
 		done, err := p.cfg.Upstream.Execute(ctx, v.Session.Tenant, v.Property, &c)
 		p.name(ctx, did, &c, err)
@@ -144,6 +144,14 @@ func (p *Proxy) Do(ctx context.Context, v *backoffice.Visit, c Command, now time
 		p.cfg.Notifier.Changed(ctx, v, a.Topic, end.At)
 	}
 	return answer, err
+}
+
+// undone is the outcome of an attempt that ended before its service was asked for anything.
+func undone(err error) backoffice.Outcome {
+	if outcome := backoffice.OutcomeOf(err); outcome != backoffice.Unknown {
+		return outcome
+	}
+	return backoffice.Failed
 }
 
 // name adds to a conflict who has done the same already: what a colleague did meanwhile is

@@ -276,7 +276,7 @@ func (e *Entry) line(answer *backoffice.Receipt, err error, operator string) Lin
 		bff.CodeValidationFailed: WhyRefused, bff.CodeStaffIdempotencyReused: WhyKeyReused,
 	}[coded.Code]
 	switch {
-	case errors.Is(err, backoffice.ErrOutcomeUnknown), coded.Code == bff.CodeUpstreamTimeout:
+	case errors.Is(err, backoffice.ErrOutcomeUnknown):
 		return e.pending(PendingOutcome, retry)
 	case coded.Code == bff.CodeStateConflict && coded.Known != nil && coded.Known.At != nil:
 		line.Verdict, line.By, line.At = DoneByOther, coded.Known.OperatorID, coded.Known.At

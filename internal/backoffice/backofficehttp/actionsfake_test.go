@@ -159,10 +159,10 @@ func (n *neighbours) FindDone(_ context.Context, a *backoffice.Action, of backof
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, did := range slices.Backward(n.did) {
-		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && slices.Contains(a.Says(), backoffice.ActionName(did.Action)) {
-			if did.Action != string(a.Name) {
-				break
-			}
+		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && did.Action == string(a.TakenBack()) {
+			break
+		}
+		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && did.Action == string(a.Name) {
 			at := bff.At(did.At)
 			return &bff.Known{Outcome: string(did.Outcome), At: &at, OperatorID: did.Operator}, n.lost
 		}

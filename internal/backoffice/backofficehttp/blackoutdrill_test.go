@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -52,17 +51,30 @@ func TestProofBlackout(t *testing.T) {
 	}
 	t.Logf("seeds %d and the %d that follow; one of them: -blackout.seed", first, schedules-1)
 	said := map[string]int{}
-	for i := range schedules {
-		seed := first + uint64(i) //nolint:gosec // not negative
+	run := func(seed uint64) (trace string) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newBlackout(t, seed)
 			d.run()
 			for verdict, n := range d.said {
 				said[verdict] += n
 			}
+			trace = strings.Join(d.trace, "\n")
 		})
 		if t.Failed() {
-			t.Fatalf("failed with -blackout.seed=%d", seed)
+			t.Fatalf("failed with -blackout.seed=%d:\n%s", seed, trace)
+		}
+		return trace
+	}
+	for i := range schedules {
+		seed := first + uint64(i) //nolint:gosec // not negative
+		if trace := run(seed); i%(schedules/10+1) == 0 {
+			if again := run(seed); again != trace {
+				a, b, n := strings.Split(trace, "\n"), strings.Split(again, "\n"), 0
+				for n < min(len(a), len(b)) && a[n] == b[n] {
+					n++
+				}
+				t.Fatalf("-blackout.seed=%d does not repeat what happened: %q, then %q", seed, a[max(0, n-5):n+1], b[max(0, n-5):n+1])
+			}
 		}
 	}
 	t.Log(said)
@@ -82,44 +94,77 @@ type blackout struct {
 	platform *sim.Sim
 	service  http.Handler
 	ledger   *drillLedger
+	house    *drillHouse
+	charged  map[string]int64 // by folio, before anything is done
 	at       board.Place
-	currency bff.Currency
+	zone     board.Zone
 	targets  []target
 	desks    []*drillDesk
 
 	mu      sync.Mutex
+	seq     int  // of what has happened so far
 	calm    bool // services behind are well
-	members map[string]*backoffice.Member
-	shut    bool // the tenant is suspended
+	life    int  // of the service
+	down    time.Time
+	killed  int                  // when the service died last
+	rights  map[string][]rights  // by operator
+	ends    map[string]time.Time // of the last call, by its name
 	calls   map[string]int
 	known   map[string]time.Time // keys at services behind: when they were first seen
+	entries map[string]*drillEntry
+	served  []served
+	trace   []string
 	said    map[string]int
 }
 
+// served is what a service behind was asked to do, in the order in which it was.
+type served struct {
+	seq  int
+	key  string
+	done bool
+}
+
+// rights are an operator's from a moment on.
+type rights struct {
+	seq     int
+	roles   []backoffice.Role
+	refused bff.Code
+}
+
+// happens gives what happens its place in the order of everything. The caller holds the lock.
+func (d *blackout) happens(what ...any) int {
+	d.seq++
+	if len(what) > 0 {
+		d.trace = append(d.trace, fmt.Sprint(append(what, " at ", time.Now().UnixNano())...))
+	}
+	return d.seq
+}
+
 // target is something to do.
-type target struct{ path, body string }
+type target struct {
+	path, body string
+	minor      int64 // of a charge
+}
 
 func newBlackout(t *testing.T, seed uint64) *blackout {
 	t.Helper()
-	platform, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, HouseTime: 13 * time.Hour})
+	start := time.Now() // for the house the time stands still: nothing happens there by itself
+	platform, err := sim.New(sim.Config{Latency: map[string]sim.Latency{}, HouseTime: 13 * time.Hour, Now: func() time.Time { return start }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(platform.Close)
 	d := &blackout{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), platform: platform, calm: true, members: map[string]*backoffice.Member{}, //nolint:gosec // repeatable
-		calls: map[string]int{}, known: map[string]time.Time{}, said: map[string]int{},
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), platform: platform, calm: true, rights: map[string][]rights{}, ends: map[string]time.Time{}, //nolint:gosec // repeatable
+		calls: map[string]int{}, known: map[string]time.Time{}, entries: map[string]*drillEntry{}, said: map[string]int{},
 	}
-	d.ledger = &drillLedger{claims: map[string]*drillClaim{}}
+	d.ledger = &drillLedger{d: d, claims: map[string]*drillClaim{}, counted: map[string]action.Charged{}}
 	hotels := platform.Catalog().Properties
 	hotel := hotels[slices.IndexFunc(hotels, func(p sim.CatalogProperty) bool { return p.Country == "AF" })]
-	d.currency = bff.AFN
-	zone, err := board.ReadZone("Asia/Kabul", "")
-	if err != nil {
+	if d.zone, err = board.ReadZone("Asia/Kabul", ""); err != nil {
 		t.Fatal(err)
 	}
-	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
-		Day: zone.Today(time.Now())}
+	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Day: d.zone.Today(start)}
 	d.open()
 	return d
 }
@@ -138,8 +183,10 @@ func (d *blackout) open() {
 	}
 	news, outbox, streams := backoffice.NewEnvelopes("drill"), &outboxFake{tb: d.t}, noStreams{}
 	proxy := action.NewProxy(action.ProxyConfig{
-		Journal: outbox, Upstream: up.Actions, Mutations: d.ledger, Attestations: attested{}, Thresholds: thresholds, Charges: newNeighbours(), Traces: d.ledger,
-		Today: func(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) { return d.at.Date, nil }, Notifier: noNotifier{}, News: news, Now: time.Now,
+		Journal: outbox, Upstream: up.Actions, Mutations: d.ledger, Attestations: attested{}, Thresholds: thresholds, Charges: d.ledger, Traces: d.ledger,
+		Today: func(_ context.Context, _, _ bff.ID, now time.Time) (bff.Date, error) {
+			return d.zone.Today(now).Date, nil
+		}, Notifier: noNotifier{}, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(backofficehttp.Config{
 		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}),
@@ -159,53 +206,22 @@ func (d *blackout) open() {
 	}
 	d.service = server
 
-	add := func(from board.Source, most int, targets func(any, int) []target) {
+	read := func(from board.Source) any {
 		r, err := up.House.Read(d.t.Context(), from, d.at)
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		for i := range most {
-			d.targets = append(d.targets, targets(r.Value, i)...)
+		return r.Value
+	}
+	d.house, d.charged = newDrillHouse(d.at.Date, read), map[string]int64{}
+	d.targets = append(d.house.targets(), target{path: "/maintenance/work-orders", body: `{"title":"Lamp","severity":"low"}`}, target{
+		path: "/folios/" + bff.IDFromBytes(bff.PrefixFolio, [16]byte{1}).String() + "/refunds", body: `{"amount":{"minor":"1","currency":"AFN"}}`,
+	}, target{path: "/alerts/alr_1/acknowledge"}, target{path: "/reservations/" + bff.IDFromBytes(bff.PrefixReservation, [16]byte{1}).String() + "/check-in"})
+	for _, t := range d.targets {
+		if id := (&drillEntry{target: t}).resource(); d.house.folios[id] != "" {
+			d.charged[id] = d.ask(id).Charged.AmountMinor
 		}
 	}
-	stays := func(status string, paths ...string) func(any, int) []target {
-		return func(v any, i int) (out []target) {
-			all := slices.DeleteFunc(slices.Clone(v.([]board.Stay)), func(s board.Stay) bool { return s.Status != status })
-			if i >= len(all) {
-				return nil
-			}
-			for _, path := range paths {
-				body := ""
-				if strings.HasSuffix(path, "charges") {
-					body = `{"amount":{"minor":"%d","currency":"` + string(d.currency) + `"}}`
-				}
-				out = append(out, target{strings.NewReplacer("{rsv}", all[i].ReservationID, "{fol}", all[i].FolioID).Replace(path), body})
-			}
-			return out
-		}
-	}
-	add(board.SourceArrivals, 2, stays("confirmed", "/reservations/{rsv}/check-in", "/reservations/{rsv}/check-out", "/folios/{fol}/charges"))
-	add(board.SourceInHouse, 2, stays("checked_in", "/folios/{fol}/charges", "/reservations/{rsv}/check-out"))
-	add(board.SourceTasks, 3, func(v any, i int) (out []target) {
-		if all := v.([]board.Task); i < len(all) {
-			for _, verb := range []string{"start", "complete", "inspect", "reopen"} {
-				out = append(out, target{"/housekeeping/tasks/" + all[i].TaskID + "/" + verb, ""})
-			}
-		}
-		return out
-	})
-	add(board.SourceWorkOrders, 2, func(v any, i int) (out []target) {
-		if all := v.([]board.WorkOrder); i < len(all) {
-			for _, verb := range []string{"start", "resolve", "close"} {
-				out = append(out, target{"/maintenance/work-orders/" + all[i].WorkOrderID + "/" + verb, ""})
-			}
-		}
-		return out
-	})
-	d.targets = append(d.targets, target{"/maintenance/work-orders", `{"title":"Lamp","severity":"low"}`}, target{
-		"/folios/" + bff.NewID(bff.PrefixFolio, time.Now()).String() + "/refunds",
-		`{"amount":{"minor":"1","currency":"AFN"}}`,
-	}, target{"/alerts/alr_1/acknowledge", ""})
 }
 
 // noNotifier notifies of nothing; noNames knows none.
@@ -219,12 +235,24 @@ func (noNames) List(context.Context, bff.ID) (backoffice.Listed[map[string]strin
 	return backoffice.Listed[map[string]string]{}, nil
 }
 
-type visitKey struct{}
+// caller is who sends a request, and the life of the service that answers it.
+type caller struct {
+	visit *backoffice.Visit
+	name  string
+	life  int
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
 
 // guard admits whom the request's context names, with the rights of now.
 func (d *blackout) guard(next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		v, err := d.again(r.Context(), r.Context().Value(visitKey{}).(*backoffice.Visit), time.Now())
+		v, err := d.again(r.Context(), callerOf(r.Context()).visit, time.Now())
 		if err != nil {
 			return err
 		}
@@ -236,76 +264,131 @@ func (d *blackout) guard(next web.Handler) web.Handler {
 func (d *blackout) again(_ context.Context, v *backoffice.Visit, _ time.Time) (*backoffice.Visit, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := d.members[v.Session.Operator]
-	switch {
-	case d.shut:
-		return nil, bff.Errorf(bff.CodeStaffTenantSuspended, "this tenant is suspended")
-	case m == nil:
-		return nil, bff.Errorf(bff.CodeSessionRevoked, "this session was ended")
+	all := d.rights[v.Session.Operator]
+	now := all[len(all)-1]
+	if now.refused != "" {
+		return nil, bff.Errorf(now.refused, "not now")
 	}
 	again := *v
-	again.Member = m
+	again.Member = &backoffice.Member{Roles: now.roles}
 	return &again, nil
+}
+
+// dead reports whether the process has died that a call is of.
+func (d *blackout) dead(ctx context.Context) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := callerOf(ctx)
+	return c.visit != nil && c.life != d.life
+}
+
+// kill ends the process, which has begun anew a little later. What it has sent is on its way.
+func (d *blackout) kill(away time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.life++
+	d.down, d.killed = time.Now().Add(away), d.happens("killed")
 }
 
 // RoundTrip is the way to a service behind: slow, cut before or after the service does it, or
 // hanging. Which it is follows from the seed and the call, whatever else is under way.
 func (d *blackout) RoundTrip(r *http.Request) (*http.Response, error) {
-	name := r.Method + r.URL.Path + cmp.Or(r.Header.Get("Idempotency-Key"), r.Header.Get("X-Idempotency-Key"))
+	dead := d.dead(r.Context())
+	key := cmp.Or(r.Header.Get("Idempotency-Key"), r.Header.Get("X-Idempotency-Key"))
+	if id, err := bff.IDFromUUID(bff.PrefixRequest, key); err == nil {
+		key = id.ULID()
+	}
 	d.mu.Lock()
+	e := d.entries[key]
+	name := fmt.Sprint(r.Method, r.URL.Path, callerOf(r.Context()).name)
+	if e != nil {
+		name += e.name
+	}
 	d.calls[name]++
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, name, d.calls[name]) // never fails
-	calm := d.calm
+	calm, again := d.calm, d.ends[name]
 	chance := rand.New(rand.NewPCG(d.seed, sum.Sum64())) //nolint:gosec // repeatable
-	// A service knows a key for a day, and does it again after that.
-	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		key := r.Header.Get(header)
-		if key == "" {
-			continue
-		}
-		if _, seen := d.known[key]; !seen {
-			d.known[key] = time.Now()
-		}
-		if time.Since(d.known[key]) >= 24*time.Hour {
-			d.t.Errorf("%s: a service behind is asked with a key of %s ago", name, time.Since(d.known[key]))
-		}
+	if _, seen := d.known[key]; !seen {
+		d.known[key] = time.Now()
+	}
+	if key != "" && time.Since(d.known[key]) >= 24*time.Hour { // it would do it again
+		d.t.Errorf("%s: a service behind is asked with a key of %s ago", name, time.Since(d.known[key]))
 	}
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.ends[name] = time.Now()
+	}()
 	fate := chance.IntN(100)
 	if calm {
 		fate = 100
 	}
-	pause := func(t time.Duration) error {
-		select {
-		case <-time.After(t):
-			return nil
-		case <-r.Context().Done():
+	wait := func(t time.Duration) error {
+		if !pause.For(r.Context(), t) {
 			return r.Context().Err()
 		}
+		return nil
 	}
-	if err := pause(time.Duration(1+chance.IntN(60)) * time.Millisecond); err != nil {
+	// No two things happen at one moment, and a call that is repeated after a time that is nowhere written comes at one that follows from the seed.
+	took := time.Duration(1+chance.IntN(60))*time.Millisecond + time.Duration(chance.IntN(1e6))
+	if err := wait(max(0, time.Until(again.Add(40*time.Millisecond))) + took); err != nil {
 		return nil, err
 	}
-	if fate < 3 {
+	if dead || fate < 3 {
 		return nil, errors.New("cut on the way there")
 	}
 	if fate < 5 {
-		return nil, pause(time.Hour)
+		return nil, wait(time.Hour)
 	}
+	w := d.serve(r, key, e)
+	switch {
+	case fate < 9:
+		return nil, errors.New("cut on the way back")
+	case fate < 12:
+		return nil, wait(time.Hour)
+	}
+	return w.Result(), nil
+}
+
+// serve has a service behind do what it is asked to, one after the other, and compares what it
+// does with the model.
+func (d *blackout) serve(r *http.Request, key string, e *drillEntry) *httptest.ResponseRecorder {
 	r = r.Clone(r.Context())
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
 	w := httptest.NewRecorder()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.platform.Handler().ServeHTTP(w, r)
-	switch {
-	case fate < 9:
-		return nil, errors.New("cut on the way back")
-	case fate < 12:
-		return nil, pause(time.Hour)
+	if r.Method != http.MethodPost {
+		return w
 	}
-	return w.Result(), nil
+	if e == nil {
+		d.t.Errorf("%s with a key that no entry has", r.URL.Path)
+		return w
+	}
+	done := w.Code < 300
+	before := d.times(key, d.seq) > 0
+	if can := before || d.house.carry(e); can != done {
+		d.t.Errorf("%s of %s: %d, by the model it can be done: %v", e.path, e.name, w.Code, can)
+	}
+	if at := d.happens(e.name, e.path, w.Code); !before { // else it is answered as it was
+		d.served = append(d.served, served{at, key, done})
+	}
+	return w
+}
+
+// times is how often a key was carried out until then. The caller holds the lock.
+func (d *blackout) times(key string, until int) (n int) {
+	for _, s := range d.served {
+		if s.key == key && s.done && s.seq <= until {
+			n++
+		}
+	}
+	return n
 }
 
 // run is the schedule.
@@ -325,7 +408,7 @@ func (d *blackout) run() {
 	}
 	world.Go(func() {
 		for range 2 + online.rand.IntN(4) {
-			pause.For(context.Background(), cut/5+time.Duration(online.rand.IntN(4000))*time.Millisecond)
+			pause.For(context.Background(), cut/5+time.Duration(online.rand.Int64N(4e9)))
 			online.live(online.press(), false)
 		}
 	})
@@ -334,20 +417,16 @@ func (d *blackout) run() {
 		world.Go(func() { d.shake(cut, chance) })
 	}
 	if d.rand.IntN(3) == 0 {
-		late := time.Duration(d.rand.IntN(3000)) * time.Millisecond
+		late, away := time.Duration(d.rand.Int64N(3e9)), time.Duration(d.rand.Int64N(3e9))
 		world.Go(func() { // the service dies, with all that is under way
 			pause.For(context.Background(), cut+late)
-			d.ledger.kill()
+			d.kill(away)
 		})
 	}
 	world.Wait()
+	pause.For(context.Background(), 10*time.Second) // what is under way comes to its end
 	d.mu.Lock()
-	d.calm, d.shut = true, false
-	for _, operator := range []string{"opt_a", "opt_b", "opt_c"} {
-		if d.members[operator] == nil {
-			d.members[operator] = &backoffice.Member{Roles: backoffice.Roles()}
-		}
-	}
+	d.calm = true
 	d.mu.Unlock()
 	for range 6 { // quiet: longer than a dead process's claim, and than a new key waits
 		for _, k := range d.desks {
@@ -358,109 +437,51 @@ func (d *blackout) run() {
 	d.compare()
 }
 
-// shake takes a role, a membership or the tenant's access away and gives it back, or not.
+// shake takes a role, the scope, a membership or the tenant's access away and gives it back; a role may stay away.
 func (d *blackout) shake(cut time.Duration, chance *rand.Rand) {
-	pause.For(context.Background(), cut+time.Duration(chance.IntN(2000))*time.Millisecond)
-	which, back := chance.IntN(3), chance.IntN(2) == 0
-	d.mu.Lock()
-	was := d.members["opt_a"]
-	switch which {
-	case 0:
-		d.members["opt_a"] = &backoffice.Member{Roles: []backoffice.Role{backoffice.Finance}}
-	case 1:
-		d.members["opt_a"] = nil
-	default:
-		d.shut = true
+	pause.For(context.Background(), cut+time.Duration(chance.Int64N(2e9)))
+	which, back := chance.IntN(4), chance.IntN(2) == 0
+	given := []rights{
+		{roles: []backoffice.Role{backoffice.Finance}}, {refused: bff.CodePropertyScopeDenied}, {refused: bff.CodeSessionRevoked}, {refused: bff.CodeStaffTenantSuspended},
+	}[which]
+	of := []string{"opt_a"}
+	if which == 3 {
+		of = []string{"opt_a", "opt_b", "opt_c"}
 	}
-	d.mu.Unlock()
-	pause.For(context.Background(), time.Duration(chance.IntN(3000))*time.Millisecond)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.shut = false; back || which > 0 {
-		d.members["opt_a"] = was
+	d.give(given, of...)
+	pause.For(context.Background(), time.Duration(chance.Int64N(3e9)))
+	if back || which > 0 {
+		d.give(rights{roles: backoffice.Roles()}, of...)
 	}
 }
 
-// compare holds verdicts to the house's book, and the book to what is possible one after the other.
-func (d *blackout) compare() {
-	book := d.platform.Book()
-	times := map[string]int{}
-	for _, x := range book {
-		times[x.Key]++
+// give has operators have rights from now on.
+func (d *blackout) give(r rights, operators ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.seq = d.happens("rights", r.roles, r.refused, operators)
+	for _, operator := range operators {
+		d.rights[operator] = append(d.rights[operator], r)
 	}
-	order := map[string][]string{} // of keys, by desk and resource, as pressed
+}
+
+// compare holds what desks have kept to what was done, and the house to the model.
+func (d *blackout) compare() {
 	for _, k := range d.desks {
 		for _, e := range k.entries {
 			n := 0
 			for _, key := range e.keys {
-				n += times[key]
+				n += d.times(key, d.seq)
 			}
-			known := backoffice.NoTrace
-			if e.verdict.Known != nil {
-				known = e.verdict.Known.Outcome
+			if !e.settled() || n > 1 {
+				d.t.Errorf("%s of %s with %v: %s, carried out %d times", e.path, e.name, e.keys, says(e.verdict), n)
 			}
-			may := map[action.Verdict]string{
-				action.Carried: "1", action.AlreadyDone: "01", action.DoneByOther: "0", action.NotPossible: "0", action.NeedsSecondFactor: "0",
-				action.Expired: map[string]string{backoffice.NoTrace: "01", "success": "1", "failure": "0", "denied": "0", "unknown": "01"}[known],
-			}[e.verdict.Verdict]
-			if e.verdict.Verdict == action.NotPossible && (known == string(backoffice.Unknown) || e.twice && e.verdict.Reason == string(action.WhyRole)) {
-				may = "01"
-			}
-			if !strings.Contains(may, fmt.Sprint(n)) || may == "" {
-				d.t.Errorf("%s of %s with %v: %s (%s), carried out %d times", e.path, e.operator, e.keys, says(e.verdict), known, n)
-			}
-			if e.verdict.Verdict == action.Carried && k.queues {
-				resource := e.path[:strings.LastIndexByte(e.path, '/')]
-				order[e.operator+resource] = append(order[e.operator+resource], e.key)
+			if n != e.done && !(e.twice && e.verdict.Reason == string(action.WhyRole)) && !e.open {
+				d.t.Errorf("%s of %s: carried out %d times, and %d when it was told %s", e.path, e.name, n, e.done, says(e.verdict))
 			}
 		}
 	}
-	d.ordered(book, order)
-	d.model(book)
-}
-
-// ordered wants what one desk did to one resource in the order in which it did it.
-func (d *blackout) ordered(book []sim.Execution, order map[string][]string) {
-	place := map[string]int{}
-	for i, x := range book {
-		place[x.Key] = i
-	}
-	for of, keys := range order {
-		if strings.HasSuffix(of, "/maintenance") { // each makes a work order of its own
-			continue
-		}
-		if !slices.IsSortedFunc(keys, func(a, b string) int { return place[a] - place[b] }) {
-			d.t.Errorf("%s: carried out in another order than %v", of, keys)
-		}
-	}
-}
-
-// model carries the book out once more, one after the other: each step must be possible where
-// the ones before have led.
-func (d *blackout) model(book []sim.Execution) {
-	from := map[string][]string{}
-	to := map[string]string{}
-	for _, a := range backoffice.Actions() {
-		if len(a.From) > 0 {
-			from[a.Kind+a.Verb()] = a.From
-		}
-	}
-	maps.Copy(to, map[string]string{
-		"reservationcheck-in": "checked_in", "reservationcheck-out": "checked_out", "taskstart": "in_progress", "taskcomplete": "done", "taskinspect": "inspected",
-		"taskreopen": "pending", "work_orderstart": "in_progress", "work_orderresolve": "resolved", "work_orderclose": "closed",
-	})
-	kinds := map[string]string{"reservations": "reservation", "tasks": "task", "work-orders": "work_order"}
-	stands := map[string]string{}
-	for _, x := range book {
-		parts := strings.Split(x.Path, "/")
-		kind, ok := kinds[parts[len(parts)-3]]
-		if !ok {
-			continue
-		}
-		id, verb := parts[len(parts)-2], kind+parts[len(parts)-1]
-		if was, moved := stands[id]; moved && !slices.Contains(from[verb], was) && !(kind == "task" && was == "in_progress" && verb == "taskstart") {
-			d.t.Errorf("%s from %s is not possible, and stands in the house's book", x.Path, was)
-		}
-		stands[id] = to[verb]
-	}
+	d.compareOrder()
+	d.compareCharges()
+	d.compareHouse()
 }

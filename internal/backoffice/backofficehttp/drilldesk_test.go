@@ -1,7 +1,6 @@
 package backofficehttp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,18 +22,29 @@ import (
 // drillEntry is what was done at a desk, as the desk keeps it.
 type drillEntry struct {
 	target
-	pressed  time.Time // by the desk's clock
-	key      string    // of the next attempt, kept before it is sent
-	keys     []string  // all it ever had
-	tried    time.Time
-	verdict  action.Line // kept last
-	heard    map[string]action.Line
-	operator string
-	twice    bool // it was sent by two windows at once: one may be refused a right that the other still had
+	name    string    // of the desk, with its place in the desk's list
+	pressed time.Time // by the desk's clock
+	key     string    // of the next attempt, kept before it is sent
+	keys    []string  // all it ever had
+	tried   time.Time
+	verdict action.Line // kept last
+	done    int         // how often it was carried out when that was told
+	open    bool        // that it is not known whether it was carried out was told, too
+	sent    bool        // something may have been done, by what the desk has heard
+	twice   bool        // it was sent by two windows at once: one may be refused a right that the other still had
 }
 
 func (e *drillEntry) settled() bool {
 	return e.verdict.Verdict != "" && e.verdict.Verdict != action.Undecided
+}
+
+// resource is what an entry is about; empty = what it makes.
+func (e *drillEntry) resource() string {
+	of := strings.Split(e.path, "/")
+	if e.path == "/maintenance/work-orders" {
+		return ""
+	}
+	return of[len(of)-2]
 }
 
 // drillDesk is a desk, or the colleague's who stays online.
@@ -42,18 +52,20 @@ type drillDesk struct {
 	d       *blackout
 	visit   backoffice.Visit
 	rand    *rand.Rand
+	window  string        // which of the windows it is
 	off     time.Duration // how wrong the clock is
 	queues  bool          // what has no verdict holds up what is about the same resource
 	entries []*drillEntry
+	sends   int
 }
 
 func (d *blackout) desk(operator string) *drillDesk {
-	d.members[operator] = &backoffice.Member{Roles: backoffice.Roles()}
 	desk := &drillDesk{d: d, rand: rand.New(rand.NewPCG(d.seed, uint64(len(d.desks)+20)))} //nolint:gosec // repeatable
 	desk.visit = backoffice.Visit{Property: d.at.Property, Session: backoffice.Session{
 		ID: bff.NewID(bff.PrefixBackofficeLogin, time.Now()), Tenant: d.at.Tenant, Operator: operator, Device: bff.NewID(bff.PrefixDevice, time.Now()),
 	}}
 	d.desks = append(d.desks, desk)
+	d.give(rights{roles: backoffice.Roles()}, operator)
 	return desk
 }
 
@@ -61,9 +73,10 @@ func (k *drillDesk) clock() time.Time { return time.Now().Add(k.off) }
 
 // press takes something down.
 func (k *drillDesk) press() *drillEntry {
-	e := &drillEntry{target: k.d.targets[k.rand.IntN(len(k.d.targets))], pressed: k.clock(), heard: map[string]action.Line{}, operator: k.visit.Session.Operator}
-	if strings.Contains(e.body, "%d") {
-		e.body = fmt.Sprintf(e.body, []int{1100, 4200, 45_000, 900_000}[k.rand.IntN(4)])
+	e := &drillEntry{target: k.d.targets[k.rand.IntN(len(k.d.targets))], name: fmt.Sprint(k.visit.Session.Operator, "/", len(k.entries)), pressed: k.clock()}
+	if strings.HasSuffix(e.path, "/charges") {
+		e.minor = []int64{1100, 4200, 45_000, 900_000}[k.rand.IntN(4)]
+		e.body = fmt.Sprintf(`{"amount":{"minor":"%d","currency":"AFN"}}`, e.minor)
 	}
 	k.entries = append(k.entries, e)
 	return e
@@ -74,16 +87,32 @@ func (k *drillDesk) name(e *drillEntry) {
 	if e.key == "" {
 		e.key = bff.NewID(bff.PrefixRequest, k.clock()).ULID()
 		e.keys = append(e.keys, e.key)
+		k.d.mu.Lock()
+		k.d.entries[e.key] = e
+		k.d.mu.Unlock()
 	}
 	e.tried = time.Now()
 }
 
+// exchange is a request that was sent: when by the device's clock and by ours, and after what.
+type exchange struct {
+	*cutRecorder
+	sent, began time.Time
+	from        int
+}
+
 // sends is a request of the desk with its clock; what is written comes in lines until the
 // connection is cut after so many.
-func (k *drillDesk) send(path, key, body string, lines int) *cutRecorder {
+func (k *drillDesk) send(path, key, body string, lines int, hear func(*exchange, []byte)) exchange {
+	pause.For(context.Background(), time.Duration(k.rand.Int64N(1e6)))
 	v := k.visit
 	v.Sent, v.Request.RequestID = k.clock().Truncate(time.Second), bff.NewID(bff.PrefixRequest, time.Now())
-	ctx, cancel := context.WithCancel(context.WithValue(k.d.t.Context(), visitKey{}, &v))
+	k.d.mu.Lock()
+	k.sends++
+	who := caller{&v, fmt.Sprint(v.Session.Operator, k.window, k.sends), k.d.life}
+	down, from := time.Now().Before(k.d.down), k.d.seq
+	k.d.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.WithValue(k.d.t.Context(), callerKey{}, who))
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, base+path+"?propertyId="+k.d.at.Property.String(), strings.NewReader(body))
 	if body == "" {
@@ -93,24 +122,38 @@ func (k *drillDesk) send(path, key, body string, lines int) *cutRecorder {
 	if key != "" {
 		r.Header.Set("X-Idempotency-Key", key)
 	}
-	w := &cutRecorder{ResponseRecorder: httptest.NewRecorder(), lines: lines, cut: cancel}
-	k.d.service.ServeHTTP(w, r)
-	return w
+	x := exchange{cutRecorder: &cutRecorder{ResponseRecorder: httptest.NewRecorder(), lines: lines, cut: cancel, dead: func() bool { return k.d.dead(ctx) }}, sent: v.Sent, began: time.Now(), from: from}
+	if hear != nil {
+		x.hear = func(line []byte) { hear(&x, line) }
+	}
+	if down {
+		x.lost = true
+		return x
+	}
+	k.d.service.ServeHTTP(x.cutRecorder, r)
+	return x
 }
 
-// cutRecorder is a connection that is cut after so many lines; negative: never.
+// cutRecorder is a connection that is cut after so many lines, negative: never, or by the death of the service.
 type cutRecorder struct {
 	*httptest.ResponseRecorder
 	lines int
 	cut   func()
+	dead  func() bool
+	hear  func(line []byte) // at the moment at which it is told
+	lost  bool
 }
 
 func (w *cutRecorder) Write(b []byte) (int, error) {
-	if w.lines == 0 {
+	if w.lost = w.lost || w.lines == 0 || w.dead(); w.lost {
+		pause.For(context.Background(), 1) // what begins at this moment has begun
 		w.cut()
 		return 0, io.ErrClosedPipe
 	}
 	w.lines--
+	if w.hear != nil {
+		w.hear(b)
+	}
 	return w.ResponseRecorder.Write(b)
 }
 
@@ -125,8 +168,13 @@ func (k *drillDesk) replay(cut bool, lost int) {
 		PressedAt bff.Timestamp   `json:"pressedAt"`
 	}
 	var sent []entry
+	waits := map[string]bool{}
 	for _, e := range k.entries {
-		if e.settled() || e.key == "" && !e.tried.IsZero() && time.Since(e.tried) < 2*time.Minute {
+		if e.settled() || waits[e.resource()] {
+			continue
+		}
+		if e.key == "" && !e.tried.IsZero() && time.Since(e.tried) < 2*time.Minute { // an earlier attempt may be on its way
+			waits[e.resource()] = e.resource() != ""
 			continue
 		}
 		k.name(e)
@@ -143,74 +191,55 @@ func (k *drillDesk) replay(cut bool, lost int) {
 	if cut {
 		lines = k.rand.IntN(len(batch) + 1)
 	}
-	w := k.send("/devices/"+k.visit.Session.Device.String()+"/replay", "", string(body), lines)
-	if w.Code != http.StatusOK {
-		if w.Code != http.StatusForbidden && w.Code != http.StatusUnauthorized {
-			k.d.t.Errorf("replay: %d %s", w.Code, w.Body)
-		}
-		return
+	type told struct {
+		e    *drillEntry
+		line action.Line
+		done int
 	}
-	ended := false
-	for text := range bytes.Lines(w.Body.Bytes()) {
+	var (
+		heard []told
+		ended bool
+		open  = map[string]bool{} // resources of which an entry has no verdict
+	)
+	w := k.send("/devices/"+k.visit.Session.Device.String()+"/replay", "", string(body), lines, func(w *exchange, text []byte) {
 		var line struct {
 			action.Line
 			End bool
 		}
 		if err := json.Unmarshal(text, &line); err != nil {
-			k.d.t.Fatal(err)
-		}
-		if ended = line.End; ended {
-			break
+			k.d.t.Error(err)
 		}
 		i := slices.IndexFunc(batch, func(e *drillEntry) bool { return e.key == line.Key })
-		if i < 0 {
-			k.d.t.Errorf("a verdict of no entry: %s", text)
-			continue
+		if ended = line.End; i < 0 || slices.ContainsFunc(heard, func(before told) bool { return before.e == batch[i] }) {
+			if !ended && w.Code == http.StatusOK {
+				k.d.t.Errorf("no entry waits for %s", text)
+			}
+			return
 		}
-		k.hear(batch[i], line.Line, lost)
+		of := batch[i].resource()
+		done := k.d.judge(batch[i], line.Line, w, open[of])
+		open[of] = of != "" && (open[of] || line.Verdict == action.Undecided)
+		heard = append(heard, told{batch[i], line.Line, done})
+	})
+	if w.Code != http.StatusOK && w.Code != http.StatusForbidden && w.Code != http.StatusUnauthorized || w.Code == http.StatusOK && !w.lost && !ended {
+		k.d.t.Errorf("replay: %d %s", w.Code, w.Body)
 	}
-	if lines < 0 && !ended {
-		k.d.t.Errorf("a replay that was not cut has no end: %s", w.Body)
+	for _, t := range heard {
+		k.hear(t.e, t.line, t.done, lost)
 	}
 }
 
-// hear compares a verdict with what was heard before, and keeps it unless the desk crashes.
-func (k *drillDesk) hear(e *drillEntry, line action.Line, lost int) {
-	k.d.mu.Lock()
-	k.d.said[string(line.Verdict)]++
-	k.d.mu.Unlock()
-	before, again := e.heard[line.Key]
-	switch {
-	case again && line.Verdict == action.Undecided && before.Verdict != action.Undecided: // held up by what stands before it: it stays as it was heard
-		return
-	case !again || line.Verdict == action.Expired, before.Verdict == action.Undecided, before.Verdict == action.NeedsSecondFactor:
-	case before.Verdict == action.Expired: // and the clock was set since
-	case before.Verdict != action.Carried && line.Reason == string(action.WhyRole): // the right was lost since
-	case before.Verdict == action.Carried && line.Verdict == action.AlreadyDone && line.By == e.operator: // who may not do it any more
-	case before.Verdict == action.AlreadyDone && before.By == e.operator && line.Verdict == action.Carried: // and may again
-	case before.Verdict == action.NotPossible && (before.Reason == string(action.WhyRole) || before.Reason == string(action.WhyScope)): // rights of now
-	case before.Verdict != line.Verdict || before.Reason != line.Reason:
-		k.d.t.Errorf("%s was %s, and is %s now", e.path, says(before), says(line))
-	}
-	e.heard[line.Key] = line
+// hear keeps a verdict unless the desk crashes.
+func (k *drillDesk) hear(e *drillEntry, line action.Line, done, lost int) {
+	e.sent = e.sent || line.Verdict == action.Carried || line.Reason == string(action.PendingOutcome)
 	if k.rand.IntN(100) < lost {
 		return
 	}
-	if line.Verdict == action.Expired && line.Known.Outcome == backoffice.NoTrace && !e.trace() {
+	if line.Verdict == action.Expired && line.Known.Outcome == backoffice.NoTrace && !e.sent {
 		e.key = "" // it was never sent, as far as the ledger knows: it is new
 		return
 	}
-	e.verdict = line
-}
-
-// trace reports whether anything of the entry may have been done by what the desk has heard.
-func (e *drillEntry) trace() bool {
-	for _, l := range e.heard {
-		if l.Verdict == action.Carried || l.Reason == string(action.PendingOutcome) {
-			return true
-		}
-	}
-	return false
+	e.verdict, e.done, e.open = line, done, line.Known != nil && line.Known.Outcome == string(backoffice.Unknown)
 }
 
 // live sends an entry while there is a line. Without an answer it stays in the queue.
@@ -220,8 +249,8 @@ func (k *drillDesk) live(e *drillEntry, cut bool) {
 	if cut {
 		lines = 0
 	}
-	w := k.send(e.path, e.key, e.body, lines)
-	if cut {
+	w := k.send(e.path, e.key, e.body, lines, nil)
+	if a := actionOf(e.path); w.lost || a == nil || a.Offline != backoffice.Replayable {
 		return
 	}
 	var doc struct {
@@ -231,28 +260,25 @@ func (k *drillDesk) live(e *drillEntry, cut bool) {
 		}
 	}
 	_ = json.Unmarshal(w.Body.Bytes(), &doc) // a success has none
-	line := action.Line{Key: e.key, Verdict: action.Undecided, Reason: string(action.PendingUnavailable), Known: doc.Error.Known}
+	line := action.Line{Key: e.key, Verdict: action.NotPossible}
 	switch code := doc.Error.Code; {
 	case w.Code < 300:
-		line.Verdict, line.Reason = action.Carried, ""
-	case code == bff.CodeMFARequired, strings.Contains(e.path, "alerts"): // there are none
-		line.Verdict, line.Reason = action.NeedsSecondFactor, ""
+		line.Verdict = action.Carried
+	case code == bff.CodeMFARequired:
+		line.Verdict = action.NeedsSecondFactor
 	case code == bff.CodeStateConflict && doc.Error.Known != nil:
-		line.Verdict, line.Reason, line.By, line.At = action.DoneByOther, "", doc.Error.Known.OperatorID, doc.Error.Known.At
-		if line.By == e.operator {
+		line.Verdict, line.By, line.At = action.DoneByOther, doc.Error.Known.OperatorID, doc.Error.Known.At
+		if line.By == k.visit.Session.Operator {
 			line.Verdict = action.AlreadyDone
 		}
 	case code == bff.CodeStateConflict:
-		line.Verdict, line.Reason = action.NotPossible, string(action.WhyState)
-	case code == bff.CodeResourceNotFound, code == bff.CodeRoleDenied, code == bff.CodeValidationFailed:
-		line.Verdict, line.Reason = action.NotPossible, string(code)
-		e.verdict = line
+		line.Reason = string(action.WhyState)
+	case code == bff.CodeResourceNotFound:
+		line.Reason = string(action.WhyMissing)
+	default: // it stays in the queue
 		return
 	}
-	e.heard[e.key] = line
-	if line.Verdict != action.Undecided {
-		e.verdict = line
-	}
+	k.hear(e, line, k.d.judge(e, line, &w, false), 0)
 }
 
 // offline is a desk whose line is cut: it may lose the answer of what it was just sending.
@@ -267,10 +293,10 @@ func (k *drillDesk) offline(cut time.Duration) {
 		pause.For(context.Background(), cut/8)
 		k.press()
 	}
-	pause.For(context.Background(), cut/4+time.Duration(k.rand.IntN(2000))*time.Millisecond)
+	pause.For(context.Background(), cut/4+time.Duration(k.rand.Int64N(2e9)))
 	switch k.rand.IntN(6) {
 	case 0:
-		k.off = 0 // somebody sets the clock
+		k.off = 0 // the clock is set
 	case 1:
 		k.off -= cut // as if no time had passed
 	}
@@ -278,14 +304,13 @@ func (k *drillDesk) offline(cut time.Duration) {
 		if k.rand.IntN(5) == 0 { // it crashes, begins anew and sends while the first is under way
 			var twice sync.WaitGroup
 			sent := *k
-			sent.entries = nil
+			sent.entries, sent.window = nil, "'"
 			for _, e := range k.entries { // what was kept before it was sent
 				if !e.settled() {
 					k.name(e)
 					e.twice = true
 				}
 				same := *e
-				same.heard = map[string]action.Line{}
 				sent.entries = append(sent.entries, &same)
 			}
 			sent.rand = rand.New(rand.NewPCG(k.d.seed, 99)) //nolint:gosec // repeatable
@@ -298,6 +323,6 @@ func (k *drillDesk) offline(cut time.Duration) {
 		if k.rand.IntN(6) == 0 { // the line is cut again
 			pause.For(context.Background(), time.Duration(k.rand.IntN(30))*time.Hour)
 		}
-		pause.For(context.Background(), time.Duration(k.rand.IntN(5000))*time.Millisecond)
+		pause.For(context.Background(), time.Duration(k.rand.Int64N(5e9)))
 	}
 }

@@ -3,26 +3,41 @@ package backofficehttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
-	"sync"
 	"time"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/backoffice/action"
 	"melmastoon.ghasi.io/bff/internal/pause"
 )
 
 // drillLedger is the ledger in memory, by the rules of the one in Postgres.
 type drillLedger struct {
-	mu     sync.Mutex
-	life   int
-	claims map[string]*drillClaim // by key
-	did    []drillAct
+	d       *blackout
+	claims  map[string]*drillClaim // by key
+	did     []*drillAct
+	counted map[string]action.Charged // by key
 }
 
+// drillAct is an entry of the ledger: when in the order of everything its attempt began and
+// ended, and when it was looked up who had done the same.
 type drillAct struct {
 	backoffice.Activity
-	key string
+	key                  string
+	begun, looked, ended int
+}
+
+// of are the attempts with a key.
+func (l *drillLedger) of(key string) (out []*drillAct) {
+	for _, a := range l.did {
+		if a.key == key {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // drillClaim is a row of a key.
@@ -31,7 +46,6 @@ type drillClaim struct {
 	digest   [32]byte
 	claimed  time.Time
 	expires  time.Time
-	token    int
 	done     bool
 	answer   backoffice.Answer
 	failure  error
@@ -42,11 +56,13 @@ const (
 	drillKept     = backoffice.KeyMemory + time.Hour
 )
 
-// kill ends the process: what it has begun it does not finish.
-func (l *drillLedger) kill() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.life++
+// takes is the time of a commit: no two of them end at one moment.
+func (l *drillLedger) takes(key string) {
+	l.d.mu.Lock()
+	sum := fnv.New32a()
+	_, _ = fmt.Fprint(sum, l.d.entries[key].name, len(l.of(key))) // never fails
+	l.d.mu.Unlock()
+	pause.For(context.Background(), 2*time.Millisecond+time.Duration(sum.Sum32()%1e6))
 }
 
 // refuse is what the ledger has of a key that was used up to a moment.
@@ -55,8 +71,8 @@ func (l *drillLedger) refuse(key, operator string, until time.Time) error {
 	rank := func(a *drillAct) int {
 		return slices.Index([]backoffice.Outcome{backoffice.Unknown, backoffice.Succeeded}, a.Outcome)
 	}
-	for i := range l.did {
-		if a := &l.did[i]; a.key == key && !a.At.After(until) && (best == nil || rank(a) >= rank(best)) {
+	for _, a := range l.of(key) {
+		if !a.At.After(until) && (best == nil || rank(a) >= rank(best)) {
 			best = a
 		}
 	}
@@ -71,11 +87,15 @@ func (l *drillLedger) refuse(key, operator string, until time.Time) error {
 }
 
 // BeginMutation implements backoffice.Mutations.
-func (l *drillLedger) BeginMutation(_ context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
-	pause.For(context.Background(), 2*time.Millisecond)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a, o, now := at.Activity, at.Once, time.Now()
+func (l *drillLedger) BeginMutation(ctx context.Context, at backoffice.Attempt) (backoffice.Mutation, *backoffice.Answer, error) {
+	l.takes(at.Once.Key)
+	life := callerOf(ctx).life
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	if life != l.d.life {
+		return nil, nil, bff.Errorf(bff.CodeServiceUnavailable, "the process is dead")
+	}
+	a, o, now := at.Activity, at.Once, at.Activity.At
 	c := l.claims[o.Key]
 	if c != nil && !now.Before(c.expires) {
 		c = nil
@@ -101,42 +121,42 @@ func (l *drillLedger) BeginMutation(_ context.Context, at backoffice.Attempt) (b
 		return nil, nil, err
 	}
 	next := &drillClaim{operator: a.Operator, digest: o.Digest, claimed: now, expires: now.Add(drillKept)}
-	if c != nil {
-		next.token = c.token + 1
-	}
 	l.claims[o.Key] = next
 	a.Outcome = backoffice.Unknown
-	l.did = append(l.did, drillAct{a, o.Key})
-	return &drillMutation{l: l, claim: next, key: o.Key, row: len(l.did) - 1, life: l.life}, nil, nil
+	act := &drillAct{Activity: a, key: o.Key, begun: l.d.happens(l.d.entries[o.Key].name, " begins")}
+	l.did = append(l.did, act)
+	return &drillMutation{l: l, claim: next, act: act, life: life}, nil, nil
 }
 
 type drillMutation struct {
 	l     *drillLedger
 	claim *drillClaim
-	key   string
-	row   int
+	act   *drillAct
 	life  int
 	over  bool
 }
 
 // Finish implements backoffice.Mutation.
 func (m *drillMutation) Finish(_ context.Context, f backoffice.Finished) (backoffice.Answer, error) {
-	pause.For(context.Background(), 2*time.Millisecond)
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
-	if m.over = true; m.life != m.l.life {
+	m.l.takes(m.act.key)
+	m.l.d.mu.Lock()
+	defer m.l.d.mu.Unlock()
+	if m.over = true; m.life != m.l.d.life {
 		return backoffice.Answer{}, &bff.Error{Code: bff.CodeServiceUnavailable, Err: backoffice.ErrOutcomeUnknown}
 	}
-	act := &m.l.did[m.row]
-	act.Activity = act.Ended(f.Failure, f.At)
+	m.act.Activity = m.act.Ended(f.Failure, f.At)
+	if f.Outcome != "" {
+		m.act.Outcome, m.act.Code = f.Outcome, f.Code
+	}
+	m.act.ended = m.l.d.happens(m.l.d.entries[m.act.key].name, " ends ", f.Failure)
 	e, coded := errors.AsType[*bff.Error](f.Failure)
 	final := f.Failure == nil || coded && !e.Code.Info().Retriable && e.Code.Info().Status != 401 && e.Code.Info().Status != 403
 	switch {
 	case !final:
 		m.claim.claimed = time.Time{}
 		return backoffice.Answer{}, f.Failure
-	case m.l.claims[m.key] != m.claim: // taken over
-		if c := m.l.claims[m.key]; c.done {
+	case m.l.claims[m.act.key] != m.claim: // taken over
+		if c := m.l.claims[m.act.key]; c.done {
 			return c.answer, c.failure
 		}
 		return backoffice.Answer{}, &bff.Error{Code: bff.CodeStaffIdempotencyInFlight, RetryAfter: time.Second}
@@ -147,38 +167,82 @@ func (m *drillMutation) Finish(_ context.Context, f backoffice.Finished) (backof
 
 // Release implements backoffice.Mutation.
 func (m *drillMutation) Release() {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
-	if !m.over && m.life == m.l.life {
+	m.l.d.mu.Lock()
+	defer m.l.d.mu.Unlock()
+	if !m.over && m.life == m.l.d.life {
 		m.claim.claimed = time.Time{}
 	}
 }
 
 // FindKey implements action.Traces.
 func (l *drillLedger) FindKey(_ context.Context, _ bff.ID, operator, key string) (*bff.Known, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, _ := errors.AsType[*bff.Error](l.refuse(key, operator, time.Now()))
-	if e == nil {
-		return nil, nil //nolint:nilnil // as said there
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	err := l.refuse(key, operator, time.Now().AddDate(100, 0, 0))
+	if e, ok := errors.AsType[*bff.Error](err); ok && e.Known != nil {
+		return e.Known, nil
 	}
-	return e.Known, nil
+	return nil, err
 }
 
 // FindDone implements action.Traces.
 func (l *drillLedger) FindDone(_ context.Context, a *backoffice.Action, of backoffice.Activity) (*bff.Known, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var last *drillAct
-	for i := range l.did {
-		if did := &l.did[i]; did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && slices.Contains(a.Says(), backoffice.ActionName(did.Action)) &&
-			(last == nil || !did.At.Before(last.At)) {
-			last = did
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	var last, first *drillAct
+	for _, did := range l.did {
+		if did.ID == of.ID {
+			did.looked = l.d.happens()
+		}
+		if did.Resource == of.Resource && did.Action == string(a.Name) && did.Outcome == backoffice.Succeeded && (last == nil || !did.At.Before(last.At)) {
+			last, first = did, l.of(did.key)[0]
 		}
 	}
-	if last == nil || last.Action != string(a.Name) {
+	for _, did := range l.did {
+		if last != nil && did.Resource == of.Resource && did.Action == string(a.TakenBack()) && slices.Contains([]backoffice.Outcome{backoffice.Succeeded, backoffice.Unknown}, did.Outcome) && did.At.After(first.At) {
+			last = nil
+		}
+	}
+	if last == nil {
 		return nil, nil //nolint:nilnil // as said there
 	}
-	at := bff.At(last.At)
+	at := bff.At(first.At)
 	return &bff.Known{Outcome: string(last.Outcome), At: &at, OperatorID: last.Operator}, nil
+}
+
+// drillThreshold is what an operator may charge to a folio in a day without a second factor.
+const drillThreshold = 100_000
+
+// CountCharge implements action.Charges.
+func (l *drillLedger) CountCharge(_ context.Context, c action.Charged, within func(action.Sums) bool) (bool, error) {
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	if _, again := l.counted[c.Once.Key]; again {
+		return true, nil
+	}
+	sum := c.Amount.Minor
+	for key, other := range l.counted {
+		refused := l.claims[key].done && l.claims[key].failure != nil
+		if other.Operator == c.Operator && other.Folio == c.Folio && other.Day == c.Day && !refused {
+			sum += other.Amount.Minor
+		}
+	}
+	if may := within(action.Sums{c.Amount.Currency: sum}); may != (sum <= drillThreshold) {
+		l.d.t.Errorf("a sum of %d needs no second factor: %v", sum, may)
+	} else if !may {
+		return false, nil
+	}
+	if now := l.d.zone.Today(time.Now()).Date; c.Day != now && c.Day != l.d.zone.Today(time.Now().Add(-time.Minute)).Date {
+		l.d.t.Errorf("a charge is counted for %s on %s", c.Day, now)
+	}
+	l.counted[c.Once.Key] = c
+	return true, nil
+}
+
+// UncountCharge implements action.Charges. In Postgres the sum is kept with the key.
+func (l *drillLedger) UncountCharge(_ context.Context, c action.Charged) error {
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	delete(l.counted, c.Once.Key)
+	return nil
 }

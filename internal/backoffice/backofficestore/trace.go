@@ -86,11 +86,17 @@ func (t *trace) refuse(b *pgx.Batch, until time.Time) {
 	})
 }
 
-// findDone finds the last success that says whether an action is done. The index of a
-// property's page has the resource.
-const findDone = `SELECT action, operator_id, occurred_at FROM bff_backoffice.operator_activity
-	WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND resource_kind = $4 AND resource_id = $5 AND outcome = 'success' AND action = ANY($6)
-	ORDER BY occurred_at DESC LIMIT 1`
+// findDone finds the operator whose attempt was the last that succeeded, and when that was
+// begun: its service may have carried out the first attempt with its key. If one to take it
+// back has begun after that, it is not known which came last. The index of a property's page
+// has the resource.
+const findDone = `WITH done AS (
+		SELECT operator_id, least(occurred_at, (SELECT min(occurred_at) FROM bff_backoffice.operator_activity WHERE tenant_id = $1 AND key_hash = d.key_hash)) AS begun
+		FROM bff_backoffice.operator_activity d
+		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND resource_kind = $4 AND resource_id = $5 AND outcome = 'success' AND action = $6
+		ORDER BY occurred_at DESC LIMIT 1)
+	SELECT operator_id, begun FROM done WHERE NOT EXISTS (SELECT FROM bff_backoffice.operator_activity
+		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at > begun AND resource_kind = $4 AND resource_id = $5 AND outcome IN ('success', 'unknown') AND action = $7)`
 
 // doneWithin is how far back it is searched: longer than a stay keeps a state that a desk
 // without a line does not know of.
@@ -101,24 +107,24 @@ func (l *Ledger) FindDone(ctx context.Context, a *backoffice.Action, did backoff
 	var known *bff.Known
 	err := l.cfg.DB.Read(ctx, did.Tenant, func(b *pgx.Batch) {
 		known = nil // a read that is repeated starts over
-		b.Queue(findDone, did.Tenant.UUID(), did.Property.UUID(), did.At.Add(-doneWithin), did.Resource.Kind, did.Resource.StoredID(), a.Says()).QueryRow(
-			func(row pgx.Row) error {
-				var (
-					last     backoffice.ActionName
-					operator string
-					at       time.Time
-				)
-				err := row.Scan(&last, &operator, &at)
-				if errors.Is(err, pgx.ErrNoRows) || err == nil && last != a.Name {
-					return nil
-				}
-				moment := bff.At(at)
-				known = &bff.Known{Outcome: string(backoffice.Succeeded), At: &moment, OperatorID: operator}
-				return err
-			})
+		b.Queue(
+			findDone, did.Tenant.UUID(), did.Property.UUID(), did.At.Add(-doneWithin), did.Resource.Kind, did.Resource.StoredID(), a.Name, a.TakenBack(),
+		).QueryRow(func(row pgx.Row) error {
+			var (
+				operator string
+				at       time.Time
+			)
+			err := row.Scan(&operator, &at)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			moment := bff.At(at)
+			known = &bff.Known{Outcome: string(backoffice.Succeeded), At: &moment, OperatorID: operator}
+			return err
+		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("find who has done it: %w", err)
+		return nil, fmt.Errorf("find the operator of an action: %w", err)
 	}
 	return known, nil
 }

@@ -81,21 +81,6 @@ func TestOldKeysDoNothing(t *testing.T) {
 		if diff := cmp.Diff(want, *asError(t, err).Known); diff != "" {
 			t.Errorf("%s (-want +known):\n%s", name, diff)
 		}
-		// Not to another operator of the tenant, and not to another tenant.
-		other := checkIn(tenant, again.At)
-		other.Operator = "opt_2"
-		if _, err := d.attempt(t, u, other, o, nil); !tc.never && bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
-			t.Errorf("%s: another operator: %v", name, err)
-		}
-		o.Sent = start.Add(2 * day)
-		if _, err := d.attempt(
-			t, u, checkIn(id(bff.PrefixTenant), again.At), o, nil,
-		); bff.CodeOf(err) != tc.code || asError(t, err).Known.Outcome != backoffice.NoTrace {
-			t.Errorf("%s: another tenant: %v", name, err)
-		}
-		if u.calls != tc.calls {
-			t.Errorf("%s: %d calls", name, u.calls)
-		}
 	}
 	if got := d.rows(t, `SELECT action FROM bff_backoffice.operator_activity WHERE key_hash IS NULL`); len(got) > 0 {
 		t.Errorf("%d entries without a key", len(got))

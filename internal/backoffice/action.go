@@ -146,7 +146,8 @@ func Actions() []Action {
 	}
 	posting := func(n ActionName, verb string, scope AttestationScope, offline Policy, roles []Role) Action {
 		return Action{
-			Name: n, Path: "/folios/{folioId}/" + verb, Body: BodyPosting, Offline: offline, Roles: roles, Scope: scope, Large: n == Charge, Topic: "melmastoon.billing.folio",
+			Name: n, Path: "/folios/{folioId}/" + verb, Body: BodyPosting, Offline: offline, Roles: roles, Scope: scope, Large: n == Charge,
+			Topic:    "melmastoon.billing.folio",
 			Category: categoryFolio, Upstream: UpstreamBilling, Kind: kindFolio, ID: bff.PrefixFolio, Member: "folioId",
 		}
 	}

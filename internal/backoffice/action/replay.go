@@ -22,7 +22,7 @@ type Entry struct {
 type Verdict string
 
 // The verdicts there are. All but Undecided and NeedsSecondFactor are final: the same entry
-// is answered with the same verdict again.
+// is answered with the same verdict again, as long as its operator has the same rights.
 const (
 	Carried           Verdict = "done"
 	AlreadyDone       Verdict = "already_done"
@@ -52,7 +52,7 @@ type Pending string
 
 // Why an entry has no verdict yet.
 const (
-	PendingOutcome     Pending = "outcome_unknown"
+	PendingOutcome     Pending = "outcome_unknown" // its service was asked
 	PendingInFlight    Pending = "in_flight"
 	PendingHeldUp      Pending = "held_up" // an earlier one about the same resource has none
 	PendingUnavailable Pending = "unavailable"

@@ -78,9 +78,8 @@ func TestProofBlackout(t *testing.T) {
 		}
 	}
 	t.Log(said)
-	for _, v := range []action.Verdict{action.Carried, action.AlreadyDone, action.DoneByOther, action.NotPossible, action.NeedsSecondFactor, action.Expired,
-		action.Undecided} {
-		if said[string(v)] == 0 && *blackoutSeed == 0 {
+	for v := range strings.FieldsSeq("done already_done done_by_other not_possible needs_second_factor expired unknown") {
+		if said[v] == 0 && *blackoutSeed == 0 {
 			t.Errorf("no entry was ever %s: %v", v, said)
 		}
 	}
@@ -155,8 +154,8 @@ func newBlackout(t *testing.T, seed uint64) *blackout {
 	}
 	t.Cleanup(platform.Close)
 	d := &blackout{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), platform: platform, calm: true, rights: map[string][]rights{}, ends: map[string]time.Time{}, //nolint:gosec // repeatable
-		calls: map[string]int{}, known: map[string]time.Time{}, entries: map[string]*drillEntry{}, said: map[string]int{},
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), platform: platform, calm: true, //nolint:gosec // repeatable
+		rights: map[string][]rights{}, ends: map[string]time.Time{}, calls: map[string]int{}, known: map[string]time.Time{}, entries: map[string]*drillEntry{}, said: map[string]int{},
 	}
 	d.ledger = &drillLedger{d: d, claims: map[string]*drillClaim{}, counted: map[string]action.Charged{}}
 	hotels := platform.Catalog().Properties
@@ -164,7 +163,8 @@ func newBlackout(t *testing.T, seed uint64) *blackout {
 	if d.zone, err = board.ReadZone("Asia/Kabul", ""); err != nil {
 		t.Fatal(err)
 	}
-	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID), Day: d.zone.Today(start)}
+	d.at = board.Place{Tenant: bff.MustParseID(bff.PrefixTenant, hotel.TenantID), Property: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID)}
+	d.at.Day = d.zone.Today(start)
 	d.open()
 	return d
 }
@@ -190,8 +190,7 @@ func (d *blackout) open() {
 	})
 	api := backofficehttp.New(backofficehttp.Config{
 		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}),
-		Flags: identity.NewFlags(streams),
-		Names: noNames{}, Log: log, Metrics: metrics, Namespace: "drill",
+		Flags: identity.NewFlags(streams), Names: noNames{}, Log: log, Metrics: metrics, Namespace: "drill",
 	})
 	var routes []web.Route
 	for _, rt := range api.Routes() {
@@ -442,7 +441,8 @@ func (d *blackout) shake(cut time.Duration, chance *rand.Rand) {
 	pause.For(context.Background(), cut+time.Duration(chance.Int64N(2e9)))
 	which, back := chance.IntN(4), chance.IntN(2) == 0
 	given := []rights{
-		{roles: []backoffice.Role{backoffice.Finance}}, {refused: bff.CodePropertyScopeDenied}, {refused: bff.CodeSessionRevoked}, {refused: bff.CodeStaffTenantSuspended},
+		{roles: []backoffice.Role{backoffice.Finance}}, {refused: bff.CodePropertyScopeDenied}, {refused: bff.CodeSessionRevoked},
+		{refused: bff.CodeStaffTenantSuspended},
 	}[which]
 	of := []string{"opt_a"}
 	if which == 3 {

@@ -122,7 +122,8 @@ func (k *drillDesk) send(path, key, body string, lines int, hear func(*exchange,
 	if key != "" {
 		r.Header.Set("X-Idempotency-Key", key)
 	}
-	x := exchange{cutRecorder: &cutRecorder{ResponseRecorder: httptest.NewRecorder(), lines: lines, cut: cancel, dead: func() bool { return k.d.dead(ctx) }}, sent: v.Sent, began: time.Now(), from: from}
+	line := &cutRecorder{ResponseRecorder: httptest.NewRecorder(), lines: lines, cut: cancel, dead: func() bool { return k.d.dead(ctx) }}
+	x := exchange{cutRecorder: line, sent: v.Sent, began: time.Now(), from: from}
 	if hear != nil {
 		x.hear = func(line []byte) { hear(&x, line) }
 	}

@@ -199,7 +199,8 @@ func (l *drillLedger) FindDone(_ context.Context, a *backoffice.Action, of backo
 		}
 	}
 	for _, did := range l.did {
-		if last != nil && did.Resource == of.Resource && did.Action == string(a.TakenBack()) && slices.Contains([]backoffice.Outcome{backoffice.Succeeded, backoffice.Unknown}, did.Outcome) && did.At.After(first.At) {
+		open := did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown
+		if open && last != nil && did.Resource == of.Resource && did.Action == string(a.TakenBack()) && did.At.After(first.At) {
 			last = nil
 		}
 	}

@@ -30,7 +30,8 @@ type drillHouse struct {
 
 func newDrillHouse(today bff.Date, read func(board.Source) any) *drillHouse {
 	h := &drillHouse{
-		stands: map[string]string{}, stays: map[string]board.Stay{}, folios: map[string]string{}, tasks: map[string]board.Task{}, sums: map[string]int64{}, today: today,
+		stands: map[string]string{}, stays: map[string]board.Stay{}, folios: map[string]string{}, tasks: map[string]board.Task{},
+		sums: map[string]int64{}, today: today,
 	}
 	stand := func(id, status string) {
 		h.stands[id] = status
@@ -104,8 +105,9 @@ func (h *drillHouse) others(id string) string {
 var drillMoves = map[string]struct{ from, to string }{
 	"reservations/check-in": {"confirmed", "checked_in"}, "reservations/check-out": {"checked_in", "checked_out"},
 	"tasks/start": {"pending", "in_progress"}, "tasks/complete": {"pending in_progress", "done"}, "tasks/inspect": {"done", "inspected"},
-	"tasks/reopen": {"in_progress done inspected", "pending"}, "work-orders/start": {"open", "in_progress"}, "work-orders/resolve": {"open in_progress", "resolved"},
-	"work-orders/close": {"resolved", "closed"}, "work-orders/reopen": {"in_progress resolved closed", "open"},
+	"tasks/reopen": {"in_progress done inspected", "pending"}, "work-orders/start": {"open", "in_progress"},
+	"work-orders/resolve": {"open in_progress", "resolved"},
+	"work-orders/close":   {"resolved", "closed"}, "work-orders/reopen": {"in_progress resolved closed", "open"},
 }
 
 // carry carries an entry out if that is possible now.
@@ -129,7 +131,8 @@ func (h *drillHouse) carry(e *drillEntry) bool {
 	}
 	h.stands[id] = move.to
 	for task, t := range h.tasks { // the room can be cleaned now
-		if s := h.stays[id]; verb == "check-out" && s.CheckOut == h.today && t.RoomNumber == s.RoomNumber && t.Kind == "departure_clean" && h.stands[task] == "waiting" {
+		s := h.stays[id]
+		if verb == "check-out" && s.CheckOut == h.today && t.RoomNumber == s.RoomNumber && t.Kind == "departure_clean" && h.stands[task] == "waiting" {
 			h.stands[task] = "pending"
 		}
 	}

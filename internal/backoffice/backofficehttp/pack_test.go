@@ -119,7 +119,7 @@ type packDoc struct {
 	Rooms    []any
 }
 
-// takes is a request for the pack, by whoever has the tag.
+// takes is a request for the pack by a device that has the one of a tag; empty = none.
 func (s *sender) takes(tag string) *httptest.ResponseRecorder {
 	r := s.request(http.MethodGet, base+"/blackout?propertyId="+house, "")
 	r.header.Set("Accept-Encoding", "zstd")

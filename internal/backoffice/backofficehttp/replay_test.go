@@ -155,7 +155,8 @@ func TestReplay(t *testing.T) {
 			}
 			switch by := line.By; line.Verdict {
 			case action.DoneByOther, action.AlreadyDone:
-				if want := map[action.Verdict]string{action.DoneByOther: "opt_mirwais", action.AlreadyDone: "opt_parwana"}[line.Verdict]; by != want || line.At == nil || line.ByName == "" {
+				want := map[action.Verdict]string{action.DoneByOther: "opt_mirwais", action.AlreadyDone: "opt_parwana"}[line.Verdict]
+				if by != want || line.At == nil || line.ByName == "" {
 					t.Errorf("%s by %q at %v, want by %s", line.Verdict, by, line.At, want)
 				}
 			case action.NeedsSecondFactor:
@@ -193,7 +194,9 @@ func TestReplayNamesEveryBadField(t *testing.T) {
 			{"key":"01jxg9kmgrc638md0v7c0zpd0w","path":"/maintenance/work-orders","pressedAt":"2026-11-17T07:58:12Z"}]}`: {
 			"entries[0].path", "entries[1].body", "entries[1].key",
 		},
-		`{"entries":[{"key":"01JXG9KMGRC638MD0V7C0ZPD0W","path":"` + stayPath(f, "check-in") + `","body":{},"pressedAt":"2026-11-17T07:58:12Z"}]}`: {"entries[0].body"},
+		`{"entries":[{"key":"01JXG9KMGRC638MD0V7C0ZPD0W","path":"` + stayPath(f, "check-in") + `","body":{},"pressedAt":"2026-11-17T07:58:12Z"}]}`: {
+			"entries[0].body",
+		},
 		`{"entries":[` + strings.Repeat(`{},`, 100) + `{}]}`: {"entries"},
 	} {
 		w := f.send(0, s.request(http.MethodPost, base+"/devices/"+s.device.ID()+"/replay?propertyId="+house, body))

@@ -98,8 +98,9 @@ func TestProofDrillLedger(t *testing.T) {
 				Device: bff.NewID(bff.PrefixDevice, now), Session: bff.NewID(bff.PrefixBackofficeLogin, now), Roles: []string{"housekeeper"}, At: now,
 				Pressed: now.Add(-time.Hour), Category: a.Category, Action: string(a.Name), Resource: backoffice.Resource{Kind: a.Kind, ID: "hkt_1"},
 			},
-			Once: backoffice.Once{Key: key, Digest: [32]byte{byte(chance.IntN(20) / 19)}, Sent: []time.Time{now, now, now, made, made.Add(30 * time.Hour), made.Add(-time.Hour)}[chance.IntN(6)]},
+			Once: backoffice.Once{Key: key, Digest: [32]byte{byte(chance.IntN(20) / 19)}},
 		}
+		at.Once.Sent = []time.Time{now, now, now, made, made.Add(30 * time.Hour), made.Add(-time.Hour)}[chance.IntN(6)]
 		if _, err := super.Exec(testkit.Context(t), `DELETE FROM bff_backoffice.idempotency WHERE expires_at < $1`, now); err != nil { // as its job does
 			t.Fatal(err)
 		}
@@ -173,9 +174,9 @@ func TestReplayAtTwoInstances(t *testing.T) {
 	instance := func(ledger *backofficestore.Ledger, clock time.Time) *action.Replays {
 		outbox := &outboxFake{tb: t}
 		proxy := action.NewProxy(action.ProxyConfig{
-			Journal: outbox, Upstream: behind, Mutations: ledger, Attestations: attested{}, Thresholds: thresholds, Charges: ledger, Traces: ledger, Notifier: noNotifier{},
+			Journal: outbox, Upstream: behind, Mutations: ledger, Attestations: attested{}, Thresholds: thresholds, Charges: ledger, Traces: ledger,
 			Today: func(context.Context, bff.ID, bff.ID, time.Time) (bff.Date, error) { return bff.DateOf(now), nil }, News: backoffice.NewEnvelopes("test"),
-			Now: func() time.Time { return clock },
+			Notifier: noNotifier{}, Now: func() time.Time { return clock },
 		})
 		return action.NewReplays(action.ReplaysConfig{
 			Proxy: proxy, Traces: ledger, Now: func() time.Time { return clock },
@@ -237,7 +238,8 @@ func TestReplayAtTwoInstances(t *testing.T) {
 		t.Errorf("%d carried out, want 17", done)
 	}
 	var last time.Time // it was pressed 17 hours before
-	err = super.QueryRow(testkit.Context(t), `SELECT pressed_at FROM bff_backoffice.operator_activity WHERE resource_id = $1`, entries[17].Command.ID.String()).Scan(&last)
+	const pressed = `SELECT pressed_at FROM bff_backoffice.operator_activity WHERE resource_id = $1`
+	err = super.QueryRow(testkit.Context(t), pressed, entries[17].Command.ID.String()).Scan(&last)
 	if want := now.Add(-17 * time.Hour); err != nil || !last.Equal(want) {
 		t.Errorf("pressed at %s, want %s: %v", last, want, err)
 	}

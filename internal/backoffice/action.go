@@ -215,14 +215,16 @@ func (a *Action) IsHere(ctx context.Context, from Resources, v *Visit, id bff.ID
 	return err
 }
 
-// TakenBack is the action after which this one can be done to the resource again; empty = none.
-func (a *Action) TakenBack() ActionName {
+// TakenBack are the actions after which this one can be done to the resource again: a
+// reopening, and after a reopening all others.
+func (a *Action) TakenBack() []ActionName {
+	back := []ActionName{}
 	for _, other := range actions {
-		if other.Kind == a.Kind && other.Verb() == "reopen" && other.Name != a.Name {
-			return other.Name
+		if other.Kind == a.Kind && (other.Verb() == "reopen") != (a.Verb() == "reopen") {
+			back = append(back, other.Name)
 		}
 	}
-	return ""
+	return back
 }
 
 // Status is that of a success.

@@ -159,7 +159,7 @@ func (n *neighbours) FindDone(_ context.Context, a *backoffice.Action, of backof
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, did := range slices.Backward(n.did) {
-		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && did.Action == string(a.TakenBack()) {
+		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && slices.Contains(a.TakenBack(), backoffice.ActionName(did.Action)) {
 			break
 		}
 		if did.Resource == of.Resource && did.Outcome == backoffice.Succeeded && did.Action == string(a.Name) {

@@ -51,29 +51,31 @@ func TestProofBlackout(t *testing.T) {
 	}
 	t.Logf("seeds %d and the %d that follow; one of them: -blackout.seed", first, schedules-1)
 	said := map[string]int{}
-	run := func(seed uint64) (trace string) {
-		synctest.Test(t, func(t *testing.T) {
-			d := newBlackout(t, seed)
-			d.run()
-			for verdict, n := range d.said {
-				said[verdict] += n
+	run := func(seed uint64) string {
+		var d *blackout
+		defer func() { // a schedule that fails ends the test
+			if t.Failed() {
+				t.Logf("failed with -blackout.seed=%d:\n%s", seed, strings.Join(d.trace, "\n"))
 			}
-			trace = strings.Join(d.trace, "\n")
+		}()
+		synctest.Test(t, func(t *testing.T) {
+			d = newBlackout(t, seed)
+			d.run()
 		})
-		if t.Failed() {
-			t.Fatalf("failed with -blackout.seed=%d:\n%s", seed, trace)
+		for verdict, n := range d.said {
+			said[verdict] += n
 		}
-		return trace
+		return strings.Join(d.trace, "\n")
 	}
 	for i := range schedules {
 		seed := first + uint64(i) //nolint:gosec // not negative
 		if trace := run(seed); i%(schedules/10+1) == 0 {
 			if again := run(seed); again != trace {
-				a, b, n := strings.Split(trace, "\n"), strings.Split(again, "\n"), 0
-				for n < min(len(a), len(b)) && a[n] == b[n] {
+				n := 0
+				for n < min(len(trace), len(again)) && trace[n] == again[n] {
 					n++
 				}
-				t.Fatalf("-blackout.seed=%d does not repeat what happened: %q, then %q", seed, a[max(0, n-5):n+1], b[max(0, n-5):n+1])
+				t.Fatalf("-blackout.seed=%d does not repeat what happened: %.400q, then %.400q", seed, trace[max(0, n-200):], again[max(0, n-200):])
 			}
 		}
 	}
@@ -94,7 +96,6 @@ type blackout struct {
 	service  http.Handler
 	ledger   *drillLedger
 	house    *drillHouse
-	charged  map[string]int64 // by folio, before anything is done
 	at       board.Place
 	zone     board.Zone
 	targets  []target
@@ -155,7 +156,8 @@ func newBlackout(t *testing.T, seed uint64) *blackout {
 	t.Cleanup(platform.Close)
 	d := &blackout{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), platform: platform, calm: true, //nolint:gosec // repeatable
-		rights: map[string][]rights{}, ends: map[string]time.Time{}, calls: map[string]int{}, known: map[string]time.Time{}, entries: map[string]*drillEntry{}, said: map[string]int{},
+		rights: map[string][]rights{}, ends: map[string]time.Time{}, calls: map[string]int{}, known: map[string]time.Time{},
+		entries: map[string]*drillEntry{}, said: map[string]int{},
 	}
 	d.ledger = &drillLedger{d: d, claims: map[string]*drillClaim{}, counted: map[string]action.Charged{}}
 	hotels := platform.Catalog().Properties
@@ -186,7 +188,8 @@ func (d *blackout) open() {
 		Journal: outbox, Upstream: up.Actions, Mutations: d.ledger, Attestations: attested{}, Thresholds: thresholds, Charges: d.ledger, Traces: d.ledger,
 		Today: func(_ context.Context, _, _ bff.ID, now time.Time) (bff.Date, error) {
 			return d.zone.Today(now).Date, nil
-		}, Notifier: noNotifier{}, News: news, Now: time.Now,
+		},
+		Notifier: noNotifier{}, News: news, Now: time.Now,
 	})
 	api := backofficehttp.New(backofficehttp.Config{
 		Proxy: proxy, Replays: action.NewReplays(action.ReplaysConfig{Proxy: proxy, Again: d.again, Traces: d.ledger, Now: time.Now}),
@@ -212,13 +215,13 @@ func (d *blackout) open() {
 		}
 		return r.Value
 	}
-	d.house, d.charged = newDrillHouse(d.at.Date, read), map[string]int64{}
+	d.house = newDrillHouse(d.at.Date, read)
 	d.targets = append(d.house.targets(), target{path: "/maintenance/work-orders", body: `{"title":"Lamp","severity":"low"}`}, target{
 		path: "/folios/" + bff.IDFromBytes(bff.PrefixFolio, [16]byte{1}).String() + "/refunds", body: `{"amount":{"minor":"1","currency":"AFN"}}`,
 	}, target{path: "/alerts/alr_1/acknowledge"}, target{path: "/reservations/" + bff.IDFromBytes(bff.PrefixReservation, [16]byte{1}).String() + "/check-in"})
 	for _, t := range d.targets {
 		if id := (&drillEntry{target: t}).resource(); d.house.folios[id] != "" {
-			d.charged[id] = d.ask(id).Charged.AmountMinor
+			d.house.sums[id] = d.ask(id).Charged.AmountMinor
 		}
 	}
 }

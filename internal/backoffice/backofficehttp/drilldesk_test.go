@@ -162,13 +162,7 @@ func (w *cutRecorder) Write(b []byte) (int, error) {
 // it has heard a verdict and before it has kept it.
 func (k *drillDesk) replay(cut bool, lost int) {
 	var batch []*drillEntry
-	type entry struct {
-		Key       string          `json:"key"`
-		Path      string          `json:"path"`
-		Body      json.RawMessage `json:"body,omitempty"`
-		PressedAt bff.Timestamp   `json:"pressedAt"`
-	}
-	var sent []entry
+	var sent []pressedEntry
 	waits := map[string]bool{}
 	for _, e := range k.entries {
 		if e.settled() || waits[e.resource()] {
@@ -179,7 +173,7 @@ func (k *drillDesk) replay(cut bool, lost int) {
 			continue
 		}
 		k.name(e)
-		batch, sent = append(batch, e), append(sent, entry{e.key, e.path, json.RawMessage(e.body), bff.At(e.pressed)})
+		batch, sent = append(batch, e), append(sent, pressedEntry{e.key, e.path, json.RawMessage(e.body), bff.At(e.pressed)})
 	}
 	if len(batch) == 0 {
 		return

@@ -200,7 +200,7 @@ func (l *drillLedger) FindDone(_ context.Context, a *backoffice.Action, of backo
 	}
 	for _, did := range l.did {
 		open := did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown
-		if open && last != nil && did.Resource == of.Resource && did.Action == string(a.TakenBack()) && did.At.After(first.At) {
+		if open && last != nil && did.Resource == of.Resource && slices.Contains(a.TakenBack(), backoffice.ActionName(did.Action)) && did.At.After(first.At) {
 			last = nil
 		}
 	}

@@ -82,7 +82,6 @@ func TestProofDrillLedger(t *testing.T) {
 		return out
 	}
 	var keys []string
-	met := map[bff.Code]int{}
 	for range testkit.Proof(150, 1500) {
 		now = now.Add([]time.Duration{1: time.Second, 20 * time.Second, 30 * time.Second, time.Minute, time.Hour, 5 * time.Hour, 25 * time.Hour}[chance.IntN(8)])
 		if len(keys) < 3 || chance.IntN(6) == 0 {
@@ -109,7 +108,6 @@ func TestProofDrillLedger(t *testing.T) {
 		if says(nil, err1) != says(nil, err2) || (m1 == nil) != (m2 == nil) || (earlier1 == nil) != (earlier2 == nil) {
 			t.Fatalf("the drill says %q %v, Postgres %q %v", says(nil, err1), earlier1, says(nil, err2), earlier2)
 		}
-		met[bff.CodeOf(err1)]++
 		if m1 != nil {
 			f := backoffice.Finished{At: now.Add(time.Second)}
 			switch end := chance.IntN(6); end {
@@ -153,7 +151,6 @@ func TestProofDrillLedger(t *testing.T) {
 			t.Fatalf("another tenant is told %v, %v", known, err)
 		}
 	}
-	t.Log(met)
 }
 
 // Two instances are sent the same entries at once, one of them after a process that has died

@@ -98,7 +98,7 @@ const findDone = `WITH done AS (
 		ORDER BY occurred_at DESC LIMIT 1)
 	SELECT operator_id, begun FROM done WHERE NOT EXISTS (SELECT FROM bff_backoffice.operator_activity
 		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at > begun AND resource_kind = $4 AND resource_id = $5
-			AND outcome IN ('success', 'unknown') AND action = $7)`
+			AND outcome IN ('success', 'unknown') AND action = ANY($7))`
 
 // doneWithin is how far back it is searched: longer than a stay keeps a state that a desk
 // without a line does not know of.

@@ -71,11 +71,7 @@ func TestProofBlackout(t *testing.T) {
 		seed := first + uint64(i) //nolint:gosec // not negative
 		if trace := run(seed); i%(schedules/10+1) == 0 {
 			if again := run(seed); again != trace {
-				n := 0
-				for n < min(len(trace), len(again)) && trace[n] == again[n] {
-					n++
-				}
-				t.Fatalf("-blackout.seed=%d does not repeat what happened: %.400q, then %.400q", seed, trace[max(0, n-200):], again[max(0, n-200):])
+				t.Fatalf("-blackout.seed=%d does not repeat what happened:\n%s\nthen:\n%s", seed, trace, again)
 			}
 		}
 	}
@@ -477,10 +473,10 @@ func (d *blackout) compare() {
 				n += d.times(key, d.seq)
 			}
 			if !e.settled() || n > 1 {
-				d.t.Errorf("%s of %s with %v: %s, carried out %d times", e.path, e.name, e.keys, says(e.verdict), n)
+				d.t.Errorf("%s of %s with %v: %s, carried out %d times", e.path, e.name, e.keys, words(e.verdict), n)
 			}
 			if n != e.done && !(e.twice && e.verdict.Reason == string(action.WhyRole)) && !e.open {
-				d.t.Errorf("%s of %s: carried out %d times, and %d when it was told %s", e.path, e.name, n, e.done, says(e.verdict))
+				d.t.Errorf("%s of %s: carried out %d times, and %d when it was told %s", e.path, e.name, n, e.done, words(e.verdict))
 			}
 		}
 	}

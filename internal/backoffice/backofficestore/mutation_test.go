@@ -1,7 +1,6 @@
 package backofficestore_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -161,27 +160,6 @@ func asError(t *testing.T, err error) bff.Error {
 		t.Fatalf("%v has no code", err)
 	}
 	return *e
-}
-
-// A client that hangs up does not undo what was done for it.
-func TestOutcomeIsKeptWhenTheClientIsGone(t *testing.T) {
-	t.Parallel()
-	d, u := openDesk(t), &upstream{}
-	now := time.Now()
-	tenant := id(bff.PrefixTenant)
-	o := pressed(key, 1)
-	ctx, hangUp := context.WithCancel(testkit.Context(t))
-	m, _, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hangUp()
-	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: u.call(key)}); err != nil {
-		t.Error(err)
-	}
-	if got, err := d.attempt(t, u, checkIn(tenant, now), o, nil); err != nil || !got.Replayed {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 // Without Postgres no mutation begins: the service behind is not called.

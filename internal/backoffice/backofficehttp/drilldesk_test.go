@@ -295,6 +295,9 @@ func (k *drillDesk) offline(cut time.Duration) {
 	case 1:
 		k.off -= cut // as if no time had passed
 	}
+	if k.visit.Session.Operator == "opt_a" {
+		close(k.d.sending)
+	}
 	for range 1 + k.rand.IntN(4) {
 		if k.rand.IntN(5) == 0 { // it crashes, begins anew and sends while the first is under way
 			var twice sync.WaitGroup

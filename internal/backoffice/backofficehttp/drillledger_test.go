@@ -95,6 +95,9 @@ func (l *drillLedger) BeginMutation(ctx context.Context, at backoffice.Attempt) 
 	if life != l.d.life {
 		return nil, nil, bff.Errorf(bff.CodeServiceUnavailable, "the process is dead")
 	}
+	if act, _ := backoffice.FindAction(backoffice.ActionName(at.Activity.Action)); len(l.d.rights) > 0 && !l.d.allowed(at.Activity.Operator, act) {
+		l.d.t.Errorf("%s begins %s without the right to it", at.Activity.Operator, at.Activity.Action)
+	}
 	a, o, now := at.Activity, at.Once, at.Activity.At
 	c := l.claims[o.Key]
 	if c != nil && !now.Before(c.expires) {

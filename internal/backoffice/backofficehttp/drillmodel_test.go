@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -26,7 +27,6 @@ type drillHouse struct {
 	sums   map[string]int64      // what was charged, by folio
 	lamps  int                   // work orders that were opened
 	today  bff.Date
-	order  []string
 }
 
 func newDrillHouse(today bff.Date, read func(board.Source) any) *drillHouse {
@@ -34,24 +34,16 @@ func newDrillHouse(today bff.Date, read func(board.Source) any) *drillHouse {
 		stands: map[string]string{}, stays: map[string]board.Stay{}, folios: map[string]string{}, tasks: map[string]board.Task{},
 		sums: map[string]int64{}, today: today,
 	}
-	stand := func(id, status string) {
-		h.stands[id] = status
-		h.order = append(h.order, id)
-	}
 	for _, from := range []board.Source{board.SourceArrivals, board.SourceInHouse} {
 		for _, s := range read(from).([]board.Stay) {
-			if h.stands[s.ReservationID] == "" {
-				stand(s.ReservationID, s.Status)
-				h.stays[s.ReservationID], h.folios[s.FolioID] = s, s.ReservationID
-			}
+			h.stands[s.ReservationID], h.stays[s.ReservationID], h.folios[s.FolioID] = s.Status, s, s.ReservationID
 		}
 	}
 	for _, t := range read(board.SourceTasks).([]board.Task) {
-		stand(t.TaskID, t.Status)
-		h.tasks[t.TaskID] = t
+		h.stands[t.TaskID], h.tasks[t.TaskID] = t.Status, t
 	}
 	for _, w := range read(board.SourceWorkOrders).([]board.WorkOrder) {
-		stand(w.WorkOrderID, w.Status)
+		h.stands[w.WorkOrderID] = w.Status
 	}
 	return h
 }
@@ -71,13 +63,14 @@ func (h *drillHouse) targets() (out []target) {
 	stay := func(id string) {
 		take(h.stands[id], id, "/reservations/*/check-in", "/reservations/*/check-out", "/folios/"+h.stays[id].FolioID+"/charges")
 	}
-	for _, id := range h.order {
+	all := slices.Sorted(maps.Keys(h.stands))
+	for _, id := range all {
 		if others := h.others(id); h.stands[id] == "confirmed" && others != "" && left["checked_in"] == 2 {
 			stay(id)
 			stay(others)
 		}
 	}
-	for _, id := range h.order {
+	for _, id := range all {
 		switch {
 		case slices.ContainsFunc(out, func(t target) bool { return strings.Contains(t.path, id) }):
 		case h.stays[id].ReservationID != "":
@@ -285,7 +278,7 @@ func (d *blackout) mayBeUnknown(line action.Line, w *exchange) bool {
 	case action.PendingOutcome: // of an attempt of this replay
 		return len(rows) > 0 && rows[len(rows)-1].begun > w.from && rows[len(rows)-1].Outcome == backoffice.Unknown && !d.calm
 	case action.PendingInFlight:
-		return len(rows) > 0 && time.Since(rows[len(rows)-1].At) < drillTakeOver
+		return len(rows) > 0 && w.began.Sub(rows[len(rows)-1].At) < drillTakeOver
 	case action.PendingUnavailable:
 		return !d.calm
 	case action.PendingTime:

@@ -138,8 +138,7 @@ func TestProofDrillLedger(t *testing.T) {
 			if says(known1, err1) != says(known2, err2) {
 				t.Fatalf("%s: the drill finds %s, Postgres %s", a.Name, says(known1, err1), says(known2, err2))
 			}
-			elsewhere := at.Activity
-			elsewhere.Tenant = other
+			elsewhere := backoffice.Activity{Tenant: other, Property: property, Resource: at.Activity.Resource, At: now}
 			if known, err := store.FindDone(testkit.Context(t), a, elsewhere); known != nil || err != nil {
 				t.Fatalf("another tenant is told %v, %v", known, err)
 			}

@@ -90,9 +90,6 @@ func TestMutationHappensOnce(t *testing.T) {
 	if want := `{"reservationId":"rsv_1","status":"checked_in","version":1}`; body(t, again) != want {
 		t.Errorf("%s, want %s", body(t, again), want)
 	}
-	if _, err := d.attempt(t, u, a, pressed(key, 2), nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
-		t.Errorf("another body: %v", err)
-	}
 	// The same key of another tenant is another request.
 	if got, err := d.attempt(t, u, checkIn(id(bff.PrefixTenant), now.Add(2*time.Second)), o, nil); err != nil || got.Replayed || u.calls != 2 {
 		t.Errorf("another tenant: %+v, %v, %d calls", got, err, u.calls)
@@ -172,8 +169,5 @@ func TestNoMutationWithoutTheLedger(t *testing.T) {
 		testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 0)},
 	); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("begin: %v, want %s", err, bff.CodeServiceUnavailable)
-	}
-	if err := ledger.Record(testkit.Context(t), []backoffice.Activity{a}); bff.CodeOf(err) != bff.CodeServiceUnavailable {
-		t.Errorf("add: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
 }

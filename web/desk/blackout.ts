@@ -6,7 +6,7 @@ import { NotKept, Unsent, type Blackout, type BlackoutState, type Entry, type Of
 import { say } from '../kit/i18n.js';
 import { toast } from '../kit/parts.js';
 import { cutSince } from './line.js';
-import { withoutLine, type Deed } from './presses.js';
+import { routes, withoutLine, type Deed } from './presses.js';
 import { desk, now, phase, properties, propertyId, session, withoutLine as page } from './service.js';
 import { arrivals, departures, findStay, housekeeping, inHouse, maintenance, refetch } from './views.js';
 
@@ -106,8 +106,7 @@ effect(() => {
   decided = verdicts;
 });
 
-const operations: Readonly<Record<string, Offline>> = { 'check-in': 'checkIn', 'check-out': 'checkOut', charge: 'charge', task: 'moveTask', 'work-order': 'moveWorkOrder', open: 'openWorkOrder' };
-const ids: Readonly<Record<Offline, string>> = { checkIn: 'reservationId', checkOut: 'reservationId', charge: 'folioId', moveTask: 'taskId', moveWorkOrder: 'workOrderId', openWorkOrder: '' };
+const offline: ReadonlySet<string> = new Set<Offline>(['checkIn', 'checkOut', 'charge', 'moveTask', 'moveWorkOrder', 'openWorkOrder']);
 
 /** What the page notes with an entry. It is sealed with it. */
 export interface Note {
@@ -119,9 +118,9 @@ export interface Note {
 export const noteOf = (entry: Entry): Note | undefined => entry.about?.note as Note | undefined;
 
 withoutLine.take = async ({ route, step, subject, body }: Deed): Promise<boolean> => {
-  const operation = operations[route];
+  const { operation, id } = routes[route];
   if (alone.peek() === undefined || blackout === undefined) return false;
-  if (operation === undefined) {
+  if (!offline.has(operation)) {
     toast(say('blackout.cannot'));
     return true;
   }
@@ -130,7 +129,7 @@ withoutLine.take = async ({ route, step, subject, body }: Deed): Promise<boolean
   const room = stay?.roomNumber ?? task?.roomNumber;
   const note: Note = { step, subject, ...(room === undefined ? {} : { room }), ...(stay === undefined ? {} : { guest: stay.guestName }) };
   try {
-    await blackout.press(operation, { path: { [ids[operation]]: subject, transition: step }, ...(body === undefined ? {} : { body }) } as unknown as Pressed<Offline>, { note });
+    await blackout.press(operation as Offline, { path: { [id]: subject, transition: step }, ...(body === undefined ? {} : { body }) } as unknown as Pressed<Offline>, { note });
   } catch (error) {
     if (!(error instanceof NotKept)) throw error;
     toast(say(`blackout.not.${error.reason}`));

@@ -14,7 +14,7 @@ import { refetch, type ViewName } from './views.js';
 export type PressState = 'sent' | 'pending' | 'unknown' | 'done' | 'failed' | 'refused' | 'lost';
 
 /** The routes behind the buttons, by the word that `can` has for them. */
-const routes = {
+export const routes = {
   'check-in': { operation: 'checkIn', id: 'reservationId', views: ['arrivals', 'in-house', 'dashboard'] },
   'check-out': { operation: 'checkOut', id: 'reservationId', views: ['departures', 'in-house', 'housekeeping', 'dashboard'] },
   'issue-key': { operation: 'issueKey', id: 'reservationId', views: [] },
@@ -102,12 +102,17 @@ export interface Deed {
   readonly attestation?: string;
 }
 
+const taking = new Set<string>();
+
 /** Does what a button says, once. While an earlier press on the same thing has no end, nothing is sent. */
 export async function press(deed: Deed): Promise<PressState | undefined> {
   const who = session.peek()?.operatorId;
   const propertyId = desk.propertyId;
   if (who === undefined || propertyId === undefined || (deed.route !== 'open' && underWay(deed.subject) !== undefined)) return undefined; // each report is another
-  if ((await withoutLine.take?.(deed)) === true) return undefined;
+  if (taking.has(deed.subject)) return undefined; // pressed twice, while the first is written
+  taking.add(deed.subject);
+  const taken = await Promise.resolve(withoutLine.take?.(deed)).finally(() => taking.delete(deed.subject));
+  if (taken === true) return undefined;
   const made: Press = { ...deed, key: newKey(), at: moment(), operatorId: who, propertyId, state: 'sent' };
   keep(made);
   return send(made);

@@ -73,15 +73,8 @@ export const Taken = ({ subject }: { subject: string }) => (
   ))}</>
 );
 
-interface Change {
-  readonly id: string;
-  readonly room: string | undefined;
-  readonly what: string | undefined;
-  readonly status: string;
-}
-
 /** How the house differs from what it was when the line was cut, but for what this desk did itself. */
-function meanwhile(was: Pack): Change[] {
+function meanwhile(was: Pack) {
   const mine = new Set((state.value?.entries ?? []).filter((e) => e.verdict?.verdict === 'done').map((e) => noteOf(e)?.subject));
   const now = [
     ...[inHouse, arrivals, departures].flatMap((one) => one.value.data?.items ?? []).map((s) => ({ id: s.reservationId, room: s.roomNumber, what: s.guestName, status: s.status as string })),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { colleague, executed, expected, toClean } from './house.mjs';
+import { colleague, executed, expected, kept, toClean } from './house.mjs';
 import { line } from './line.mjs';
 import { open } from './page.mjs';
 
@@ -13,13 +13,6 @@ const timeout = 900_000;
 const all = (selector) => `[...document.querySelectorAll('${selector}')]`;
 const one = (selector) => `document.querySelector('${selector}')`;
 const entries = (verdict) => `${all(`[data-entry="${verdict}"]`)}.length`;
-/** What a reload without a line needs is on the device: the house's day, sealed, and the page. */
-const kept = `Promise.all([
-  new Promise((done) => { indexedDB.open('melmastoon-desk-blackout').onsuccess = ({ target: { result: db } }) => {
-    if (!db.objectStoreNames.contains('records')) return done(false);
-    db.transaction('records').objectStore('records').getAllKeys().onsuccess = ({ target: { result } }) => { db.close(); done(result.some((name) => name.includes('/pack/'))) } } }),
-  caches.open('desk-shell').then((cache) => cache.keys()).then((found) => found.length > 4), navigator.serviceWorker.getRegistration('/desk').then((found) => found?.active != null),
-]).then((found) => found.every(Boolean))`;
 
 async function paper(tab, name) {
   const { data } = await tab.tell('Page.printToPDF', { paperWidth: 8.27, paperHeight: 11.69, preferCSSPageSize: true });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { colleague, executed, expected, killInstance, sim } from './house.mjs';
+import { colleague, executed, expected, kept, killInstance, sim } from './house.mjs';
 import { bytes, open } from './page.mjs';
 
 const { MELMASTOON_PAGES_URL, PICTURES } = process.env;
@@ -105,11 +105,12 @@ test('a clerk at the desk', { timeout }, async (t) => {
   await tab.tell('Network.enable');
   const network = (offline) => tab.tell('Network.emulateNetworkConditions', { offline, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
   const shown = await tab.value(`${one('[data-column="in-house"] .honesty time')}.dateTime`);
+  while (!(await tab.value(kept))) await tab.until('true'); // what is taken down has a place
   await network(true);
   killInstance();
   await tab.until(`document.documentElement.hasAttribute('data-cut') && ${one('[data-line="cut"]')}`);
   await tab.value(`${one(`[data-column="in-house"] [data-stay="${guest}"] [data-item]`)}.click()`);
-  await tab.until(one('[data-drawer] [data-do="check-out"]'));
+  await tab.until(one('[data-drawer] [data-do="check-out"]:enabled'));
   await tab.value(`${one('[data-drawer] [data-do="check-out"]')}.click()`);
   await press('Escape');
   await tab.until(`!${one('[data-drawer]')} && ${one(`[data-column="in-house"] [data-stay="${guest}"] [data-taken="unsent"]`)}`); // still shown in the house

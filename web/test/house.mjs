@@ -52,3 +52,11 @@ export function killInstance() {
   assert.ok(found.length > 0, 'no instance was found');
   for (const pid of found) process.kill(Number(pid), 'SIGKILL');
 }
+
+/** Whether what a reload without a line needs is on the device: the house's day, sealed, and the page. A database is not opened before the page has made it: that would make an empty one. */
+export const kept = `Promise.all([
+  indexedDB.databases().then((all) => all.some(({ name }) => name === 'melmastoon-desk-blackout') && new Promise((done) => {
+    indexedDB.open('melmastoon-desk-blackout').onsuccess = ({ target: { result: db } }) => {
+      db.transaction('records').objectStore('records').getAllKeys().onsuccess = ({ target: { result } }) => { db.close(); done(['pack', 'session'].every((kind) => result.some((name) => name.includes('/' + kind + '/')))) } } })),
+  caches.open('desk-shell').then((cache) => cache.keys()).then((found) => found.length > 4), navigator.serviceWorker.getRegistration('/desk').then((found) => found?.active != null),
+]).then((found) => found.every(Boolean))`;

@@ -212,12 +212,19 @@ export class Blackout {
 
   /** Asks for the pack. What the service does not answer is in the state, and not thrown. */
   async refresh(signal?: AbortSignal): Promise<void> {
+    await this.#refresh(signal);
+  }
+
+  /** False if it is worth another attempt soon: without session and pack nothing can be taken down once the line is cut. */
+  async #refresh(signal: AbortSignal | undefined): Promise<boolean> {
     try {
-      if ((await this.read()).session === undefined) await this.#learn();
+      if ((await this.read()).session?.flags['blackout_desk'] !== true) await this.#learn(); // it may have been switched on
       if (this.#state.session?.flags['blackout_desk'] === true) await this.#fetch(signal);
+      return true;
     } catch (error) {
       signal?.throwIfAborted();
       await this.#failed(error, 'pack');
+      return error instanceof ProblemError && (error.status === 403 || error.status === 404);
     }
   }
 
@@ -243,12 +250,12 @@ export class Blackout {
       await this.#learn().catch((error: unknown) => this.#failed(error, 'pack'));
       for (let failures = 0; !signal.aborted; ) {
         this.#poked = new AbortController();
-        await this.refresh(signal);
+        const fresh = await this.#refresh(signal);
         const up = this.#state.line === 'up';
         if (up && this.#state.entries.some((e) => e.state === 'unsent')) await this.send(signal);
-        failures = up ? 0 : failures + 1;
+        failures = up && fresh ? 0 : failures + 1;
         const waiting = up && this.#state.entries.some((e) => e.state === 'unsent') ? 5_000 : (this.#options.every ?? 60_000);
-        const wait = up ? waiting : Math.min(2_000 * 2 ** Math.min(failures, 4), 20_000);
+        const wait = failures === 0 ? waiting : Math.min(2_000 * 2 ** Math.min(failures, 4), 20_000);
         await (this.#options.sleep ?? pause)(wait * (1 + Math.random() / 4), AbortSignal.any([signal, this.#poked.signal]));
       }
     } catch (error) {

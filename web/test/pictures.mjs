@@ -29,7 +29,7 @@ async function picture({ tab, look }, screen, language, { desk = sizes.desk[1], 
       await tab.tell('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: scale, mobile: false });
       await tab.value(before);
       await tab.value(`Promise.all([...document.fonts].filter((face) => face.status === 'loading').map((face) => face.loaded)).then(() => Promise.all([...document.images].filter((one) => one.getBoundingClientRect().top < innerHeight && one.src !== '').map((one) => one.decode().catch(() => 0)))).then(() => new Promise((drawn) => setTimeout(drawn, 250)))`);
-      const { data } = await tab.tell('Page.captureScreenshot', PNG ? { format: 'png' } : { format: 'webp', quality: 62 });
+      const { data } = await tab.tell('Page.captureScreenshot', PNG ? { format: 'png' } : { format: 'webp', quality: 40 });
       const name = `${screen}-${language}-${colours}-${size}.${PNG ? 'png' : 'webp'}`;
       mkdirSync(folder, { recursive: true });
       writeFileSync(`${folder}/${name}`, Buffer.from(data, 'base64'));
@@ -90,7 +90,7 @@ async function storefront() {
     }],
     hotel: async (language) => [`/hotels/${hotel}?${query(language, '&f=prayer_room')}`, `${one('#book')} && ${one('.pictures img')}?.complete`, { phone: 1500 }],
     nights: async (language) => [`/hotels/${hotel}?lang=${language}&adults=2&ages=5,8`, `${one('#book')} && ${one('.day i')}`, { desk: 1400, phone: 2200, before: `scrollTo(0, document.querySelector('.calendar').closest('section').offsetTop - 60)` }],
-    wishes: async (language) => [`/wishes?${query(language)}`, `${one('.wish')} && [...document.querySelectorAll('.since b')].every((b) => b.textContent !== '')`],
+    wishes: async (language) => [`/wishes?${query(language)}`, `${one('.wish, .state')} && [...document.querySelectorAll('.since b')].every((b) => b.textContent !== '')`],
     you: async (language) => [`/you?lang=${language}`, one('#forget'), { phone: 1100 }],
     'hand-off': async (language) => [`/hotels/${hotel}?${query(language)}`, one('#book:not(:disabled)'), {}, async () => {
       await tab.value(`${one('#book')}.click()`);
@@ -98,7 +98,7 @@ async function storefront() {
       await tab.value(`${one('#go-on')}?.click()`);
       await tab.until(one('#hotel-name'));
     }],
-    degraded: async (language) => [`/?${query(language, '&adults=' + (3 + languages.indexOf(language)))}`.replace('&adults=2', ''), one('#hotels [data-state=unanswered] .why'), { before: 'scrollTo(0, 0)' }],
+    degraded: async (language) => [`/?${query(language, '&adults=' + [3, 4, 1][languages.indexOf(language)])}`.replace('&adults=2', ''), one('#hotels [data-state=unanswered] .why'), { before: 'scrollTo(0, 0)' }],
     gone: async (language) => [`/hotels/ppt_01J00000000000000000000000?lang=${language}`, one('.state strong')],
     empty: async (language) => [`/?lang=${language}&where=Atlantis&city=Atlantis`, one('.state strong')],
   };
@@ -159,7 +159,7 @@ async function desk() {
       await go(at(''), live);
       await tab.tell('Emulation.setEmulatedMedia', { media: 'print', features: [] });
       await tab.tell('Emulation.setDeviceMetricsOverride', { width: 726, height: 1054, deviceScaleFactor: 1.25, mobile: false });
-      const { data } = await tab.tell('Page.captureScreenshot', PNG ? { format: 'png' } : { format: 'webp', quality: 62 });
+      const { data } = await tab.tell('Page.captureScreenshot', PNG ? { format: 'png' } : { format: 'webp', quality: 40 });
       const name = `desk-paper-${language}-light-sheet.${PNG ? 'png' : 'webp'}`;
       writeFileSync(`${folder}/${name}`, Buffer.from(data, 'base64'));
       taken.set(name, 'desk-paper');
@@ -202,12 +202,12 @@ async function console_() {
     await page.look('light', ...sizes.desk);
     await tab.go(`${MELMASTOON_PAGES_URL}/console${path}`);
     await tab.until(ready);
-    await picture(page, `console-${name}`, 'en');
+    await picture(page, `console-${name}`, 'en', { phone: 0 }); // a developer's screen
   }
   if (!wanted('reference')) return;
   await tab.go(`${MELMASTOON_PAGES_URL}/reference`);
   await tab.until(`${one('rapi-doc')}?.shadowRoot.querySelector('.nav-bar')`);
-  await picture(page, 'reference', 'en');
+  await picture(page, 'reference', 'en', { phone: 0 });
 }
 
 const titles = {
@@ -223,8 +223,9 @@ const titles = {
 
 /** The page that shows them, and no picture beside them that is of before. */
 function gather() {
-  const names = [...taken.keys()];
-  for (const name of readdirSync(folder)) if (name.endsWith('.webp') && !taken.has(name)) rmSync(`${folder}/${name}`);
+  for (const name of ONLY === '' ? readdirSync(folder) : []) if (name.endsWith('.webp') && !taken.has(name)) rmSync(`${folder}/${name}`);
+  for (const name of readdirSync(folder)) if (name.endsWith('.webp')) taken.set(name, name.replace(/-(en|fa-AF|ps-AF)-.*/, ''));
+  const names = [...taken.keys()].sort();
   const size = names.reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
   const cell = (screen, language, size) => ['light', 'dark'].map((colours) => `${screen}-${language}-${colours}-${size}.webp`).filter((name) => taken.has(name)).map((name) => `<img src="${name}" alt="${name.replace('.webp', '')}" width="${size === 'desk' ? 420 : 160}">`).join(' ');
   const parts = Object.entries(titles).filter(([screen]) => [...taken.values()].includes(screen)).map(([screen, title]) => {
@@ -237,7 +238,7 @@ function gather() {
 
 try {
   for (const [name, part] of [['storefront', storefront], ['desk', desk], ['console', console_]]) if (ONLY === '' || Object.keys(titles).some((title) => (title.startsWith(name) || (name === 'console' && title === 'reference')) && wanted(title))) await part();
-  if (PNG === undefined && ONLY === '') gather();
+  if (PNG === undefined) gather();
 } finally {
   for (const end of ends) await end();
 }

@@ -74,11 +74,13 @@ test test-go test-typescript proof: export CGO_ENABLED := 1
 test test-go test-typescript proof: export GOGC := 400
 test test-go test-typescript proof: export GORACE := atexit_sleep_ms=20
 
-# The packed clients run in a fresh project and in Chromium. Its false name is suspicious
-# in this world, so that they meet challenges.
 # They share one platform, which some of them strike; in its houses it is one o'clock, when parties come and go, and no day ends.
 ONE_BY_ONE := --test --test-concurrency=1 --test-reporter=spec
 AT_ONE := const day = 864e5, at = 309e5; new Date(Math.ceil((Date.now() - at) / day) * day + at).toISOString()
+UP_AT_ONE = BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error $(PROGRAMS)/melmastoon up --clock "$$(node -p '$(AT_ONE)')" --
+
+# The packed clients run in a fresh project and in Chromium. Its false name is suspicious
+# in this world, so that they meet challenges.
 CHALLENGED := BFF_CONSUMER_BOT_DEFENCE=on BFF_CONSUMER_LIMITS='ip=100,fingerprint=100' BFF_CONSUMER_BOT_WEIGHTS='other-hints=0.6;crowd=0;no-cookies=0;made-up=0'
 
 .PHONY: test-typescript
@@ -94,8 +96,7 @@ test-typescript: need-go need-cc tools/contracts/node_modules clients/typescript
 		clients/typescript/node_modules/.bin/tsc -p examples/$$example --typeRoots clients/typescript/node_modules/@types; \
 	done; \
 	(cd tools/contracts && npm run --silent generated); \
-	$(CHALLENGED) BFF_BACKOFFICE_PROGRAM=$(PROGRAMS)/bff-backoffice MELMASTOON_LOG_LEVEL=error \
-		$(PROGRAMS)/melmastoon up --clock "$$(node -p '$(AT_ONE)')" -- sh -c 'node $(ONE_BY_ONE) "$$0" && exec node $(ONE_BY_ONE) "$$@"' examples/examples.test.mjs clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
+	$(CHALLENGED) $(UP_AT_ONE) sh -c 'node $(ONE_BY_ONE) "$$0" && exec node $(ONE_BY_ONE) "$$@"' examples/examples.test.mjs clients/typescript/dist/backoffice/live.js "$$project/live.test.mjs" examples/booking/typescript/dist/booking.test.js \
 		tools/contracts/generated/dist/live.test.mjs $$(find web/test -name '*.test.mjs')
 
 .PHONY: pictures
@@ -193,11 +194,13 @@ bench: need-go ## benchmarks; ratios count, absolute figures do not
 	@if [ -x load/run ]; then load/run; fi
 
 .PHONY: proof
-proof: need-go need-cc ## the TestProof… tests at full length: crashes, races, millions of cases
+proof: need-go need-cc clients/typescript/node_modules web/node_modules ## the TestProof… tests at full length: crashes, races, millions of cases
 	@$(DOCTOR)
 	@tools/before .cache/before -race -ldflags='$(LINK)'
 	@dirs="$(call holding,TestProof)"; if [ -n "$$dirs" ]; then MELMASTOON_PROOF=long MELMASTOON_TEST_PROGRAMS=$(PROGRAMS) \
 		MELMASTOON_TEST_PROGRAMS_BEFORE=$(CURDIR)/.cache/before go test -race -count=1 -v -timeout 120m -run '^TestProof' $$dirs; else echo 'no TestProof… in any package'; fi
+	@cd clients/typescript && npm run --silent build
+	@SCHEDULES=200 $(UP_AT_ONE) node $(ONE_BY_ONE) web/test/blackout-schedules.test.mjs
 	@$(MAKE) load
 
 # The gates of capacity at a rate that two cores bear which do nothing else; LOAD_RATE and the other settings of load/run are for more.

@@ -13,7 +13,7 @@ import (
 // lowered when a wing has shrunk, and raised by a decision alone.
 var budgets = map[string]int{
 	"product":                    45_050, // both services, the language, the hand-off
-	"machinery":                  29_900, // the other packages of internal/
+	"machinery":                  30_120, // the other packages of internal/
 	"one machine and test tools": 23_610,
 	"tests":                      86_000,
 	"web/storefront":             1_800, // lines of TypeScript from here on

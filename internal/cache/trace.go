@@ -22,8 +22,9 @@ func (c *Cache) recorded(ctx context.Context, key string, fill FillFunc) (*Entry
 	default:
 		span.SetAttributes(attribute.String("cache.result", st.Result.String()),
 			attribute.Bool("cache.shared", st.Shared), attribute.Bool("cache.collapsed", st.Collapsed))
-		if tracing.TakesDetail(span) {
-			span.SetAttributes(append(e.detail(), attribute.StringSlice("cache.tags", e.Tags()))...)
+		if detailed := tracing.Detailed(span); detailed != nil {
+			d := e.detail()
+			detailed.SetAttributes(d[0], d[1], d[2], attribute.StringSlice("cache.tags", e.Tags()))
 		}
 	}
 	return e, st, err
@@ -40,8 +41,8 @@ func (c *Cache) refreshing(ctx context.Context) (context.Context, func()) {
 
 // detail is what tells an entry from all others, for development. Its tags, which may be
 // hundreds, are told when it is filled.
-func (e *Entry) detail() []attribute.KeyValue {
-	return []attribute.KeyValue{
+func (e *Entry) detail() [3]attribute.KeyValue {
+	return [...]attribute.KeyValue{
 		attribute.String("cache.key", e.tags[len(e.tags)-1][1:]),
 		attribute.Int64("cache.number", int64(e.stamp.seq)), attribute.Int64("cache.age_ms", e.Age().Milliseconds()), //nolint:gosec // counts up from one
 	}
@@ -50,18 +51,18 @@ func (e *Entry) detail() []attribute.KeyValue {
 // noteReady notes a read that memory answered, which has no span of its own.
 func (e *Entry) noteReady(ctx context.Context, st Status) {
 	if span := tracing.Detail(ctx); span != nil {
-		span.AddEvent("cache "+e.cache.name, trace.WithAttributes(append(e.detail(), attribute.String("cache.result", st.Result.String()))...))
+		d := e.detail()
+		span.Note("cache "+e.cache.name, d[0], d[1], d[2], attribute.String("cache.result", st.Result.String()))
 	}
 }
 
-// noteServed notes an answer that is sent as it is kept. Its body is looked at here,
-// where it is not compressed.
-func (e *Entry) noteServed(ctx context.Context, st Status) {
+// noteServed notes what is missing in an answer that is sent as it is kept: its body is
+// looked at here, where it is not compressed.
+func (e *Entry) noteServed(ctx context.Context) {
 	span := tracing.Detail(ctx)
 	if span == nil {
 		return
 	}
-	about := []attribute.KeyValue{attribute.String("answer.cache", e.cache.name), attribute.String("answer.result", st.Result.String())}
 	missing := e.missing.Load()
 	if missing == nil { // looked for once, in what may be long
 		found := tracing.Missing(e.Body())
@@ -69,7 +70,6 @@ func (e *Entry) noteServed(ctx context.Context, st Status) {
 		e.missing.Store(missing)
 	}
 	if len(*missing) > 0 {
-		about = append(about, attribute.StringSlice(tracing.MissingKey, *missing))
+		span.SetAttributes(attribute.StringSlice(tracing.MissingKey, *missing))
 	}
-	span.SetAttributes(about...)
 }

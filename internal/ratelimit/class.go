@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"melmastoon.ghasi.io/bff/internal/tracing"
 )
@@ -162,9 +161,9 @@ type Client struct {
 func (c *Class) allow(ctx context.Context, keys []Key, now time.Time) Decision {
 	d := c.limiter.Allow(ctx, keys, 1, now)
 	if span := tracing.Detail(ctx); span != nil && d.Rule != nil {
-		span.AddEvent("limit", trace.WithAttributes(
+		span.Note("limit",
 			attribute.String("limit.name", d.Rule.Name()), attribute.Int("limit.count", d.Limit), attribute.Int("limit.left", d.Remaining),
-			attribute.Bool("limit.refused", !d.Allowed), attribute.Bool("limit.local", d.Local)))
+			attribute.Bool("limit.refused", !d.Allowed), attribute.Bool("limit.local", d.Local))
 	}
 	return d
 }

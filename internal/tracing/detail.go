@@ -6,47 +6,29 @@ import (
 	"encoding/json"
 	"sync/atomic"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// detailing is set for good by the first sampler of detail: a process without one, as
+// detailing is set for good by the first Recorder of detail: a process without one, as
 // every deployment is, pays for no question about it.
 var detailing atomic.Bool
 
-// detailed samples every span and marks it, and all below it.
-type detailed struct{ state trace.TraceState }
-
-// Detailed is a sampler for development: spans may then hold ids, targets of requests
-// and cache keys, so that one request can be told from all others.
-func Detailed() sdktrace.Sampler {
-	detailing.Store(true)
-	state, _ := trace.ParseTraceState("melmastoon=detail") // a constant
-	return detailed{state}
-}
-
-// ShouldSample implements sdktrace.Sampler.
-func (d detailed) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample, Tracestate: d.state}
-}
-
-// Description implements sdktrace.Sampler.
-func (detailed) Description() string { return "Detailed" }
-
-// Detail returns the span that ctx is recorded under if it takes detail, or nil.
-func Detail(ctx context.Context) trace.Span {
+// Detail returns the span that ctx is recorded under if it takes detail, or nil. In
+// development alone spans hold ids, targets of requests and cache keys, so that one
+// request can be told from all others.
+func Detail(ctx context.Context) *Span {
 	if !detailing.Load() {
 		return nil
 	}
-	if span := Of(ctx); TakesDetail(span) {
-		return span
-	}
-	return nil
+	return Detailed(Of(ctx))
 }
 
-// TakesDetail reports whether a span, which may be nil, takes detail.
-func TakesDetail(span trace.Span) bool {
-	return detailing.Load() && span != nil && span.SpanContext().TraceState().Len() > 0
+// Detailed returns a span, which may be nil, if it takes detail, or nil.
+func Detailed(s trace.Span) *Span {
+	if ours, is := s.(*Span); is && ours.of.detail {
+		return ours
+	}
+	return nil
 }
 
 // MissingKey is the attribute with what an answer says is missing in it, and why.

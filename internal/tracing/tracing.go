@@ -19,18 +19,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name under which spans are exported.
-const scope = "melmastoon.ghasi.io/bff"
+// Scope is the name under which spans are exported.
+const Scope = "melmastoon.ghasi.io/bff"
 
 // Tracer begins the traces of a process. A nil Tracer records nothing.
 type Tracer struct {
-	tracer trace.Tracer
-	bound  uint64 // of 2^63: the share of the draws that are recorded
+	recorder *Recorder
+	tracer   trace.Tracer // without a recorder
+	bound    uint64       // of 2^63: the share of the draws that are recorded
 }
 
 // New returns a Tracer that records a share of what it is asked about; nil if
-// that is nothing. The provider must sample everything that it is given.
-func New(provider trace.TracerProvider, share float64) *Tracer {
+// that is nothing.
+func New(recorder *Recorder, share float64) *Tracer {
 	if share <= 0 {
 		return nil
 	}
@@ -38,7 +39,17 @@ func New(provider trace.TracerProvider, share float64) *Tracer {
 	if share < 1 {
 		bound = uint64(share * math.MaxInt64)
 	}
-	return &Tracer{tracer: provider.Tracer(scope), bound: bound}
+	return &Tracer{recorder: recorder, bound: bound}
+}
+
+// Over returns a Tracer whose spans are a provider's, as tests have them. The provider must sample
+// everything that it is given.
+func Over(provider trace.TracerProvider, share float64) *Tracer {
+	t := New(nil, share)
+	if t != nil {
+		t.tracer = provider.Tracer(Scope)
+	}
+	return t
 }
 
 // Draw decides by chance whether a piece of work is recorded.
@@ -55,12 +66,20 @@ func (t *Tracer) Agrees(id trace.TraceID) bool {
 
 // Join begins a recorded span of a trace that another service began.
 func (t *Tracer) Join(ctx context.Context, parent trace.SpanContext, name string, kind trace.SpanKind) (context.Context, trace.Span) {
+	if t.recorder != nil {
+		s := t.recorder.start(parent.WithRemote(true), name, kind)
+		return trace.ContextWithSpan(ctx, s), s
+	}
 	return t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), name, trace.WithSpanKind(kind)) //nolint:spancheck // the caller ends it
 }
 
 // Begin begins a recorded span with a trace of its own, linked to the spans that
 // caused it; those that are not valid are left out.
 func (t *Tracer) Begin(ctx context.Context, name string, kind trace.SpanKind, causes ...trace.SpanContext) (context.Context, trace.Span) {
+	if t.recorder != nil {
+		s := t.recorder.start(trace.SpanContext{}, name, kind, causes...)
+		return trace.ContextWithSpan(ctx, s), s
+	}
 	links := make([]trace.Link, 0, len(causes))
 	for _, sc := range causes {
 		if sc.IsValid() {
@@ -90,8 +109,13 @@ func Under(ctx context.Context, span trace.Span) context.Context {
 
 // Child begins a span below the one of ctx, which must be recorded: ask Of first.
 func Child(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
-	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(scope)
-	return tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
+	parent := trace.SpanFromContext(ctx)
+	if ours, is := parent.(*Span); is {
+		s := ours.of.start(ours.context, name, kind)
+		s.SetAttributes(attributes...)
+		return trace.ContextWithSpan(ctx, s), s
+	}
+	return parent.TracerProvider().Tracer(Scope).Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
 // Fail marks a span as failed. The reason comes from a closed set: the text of an

@@ -25,8 +25,8 @@ type response struct {
 	status  int
 	bytes   int64
 
-	detailed bool     // the span takes detail
-	missing  []string // what the answer says is missing, for the span
+	detailed *tracing.Span // nil if it takes no detail
+	missing  []string      // what the answer says is missing, for the span
 }
 
 // nameRequest sets the headers under which the request is found in logs and traces.
@@ -60,7 +60,7 @@ func (w *response) Write(b []byte) (int, error) {
 	if !w.claimed {
 		return len(b), nil
 	}
-	if w.detailed && len(w.missing) < maxMissing && len(b) > 0 && b[0] == '{' { // else it is compressed
+	if w.detailed != nil && len(w.missing) < maxMissing && len(b) > 0 && b[0] == '{' { // else it is compressed
 		w.missing = append(w.missing, tracing.Missing(b)...)
 	}
 	n, err := w.ResponseWriter.Write(b)

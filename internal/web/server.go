@@ -108,7 +108,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	parent := r.Context()
 	if s.cfg.Tracer != nil {
 		parent, w.req.Span = s.startSpan(r)
-		w.detailed = tracing.TakesDetail(w.req.Span)
+		w.detailed = tracing.Detailed(w.req.Span)
 	}
 	w.ctx.parent, w.ctx.req = parent, &w.req //nolint:fatcontext // the response is this request's own
 	*r = *r.WithContext(&w.ctx)              // in place: the copy that it makes otherwise is 5 % of the garbage of a warm answer
@@ -233,7 +233,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 	w.route.metrics.observe(&w.req, status, code, took)
 	if w.req.Span != nil {
 		w.describe(safeMethod(r.Method), status, code)
-		if w.detailed {
+		if w.detailed != nil {
 			w.detail(r)
 		}
 	}

@@ -76,20 +76,17 @@ const maxMissing = 32
 
 // detail adds what tells the request from all others, for development.
 func (w *response) detail(r *http.Request) {
-	h := w.Header()
-	about := []attribute.KeyValue{attribute.String("request.id", w.req.name), attribute.String("url.target", r.URL.RequestURI())}
-	for header, key := range map[string]string{"X-Cache": "answer.result", "Cache-Status": "answer.cache", "X-Brownout": "answer.brownout"} {
-		if v := Header(h, header); v != "" {
-			about = append(about, attribute.String(key, v))
-		}
+	h, span := w.Header(), w.detailed
+	span.SetAttributes(attribute.String("request.id", w.req.name), attribute.String("url.target", r.URL.RequestURI()), attribute.String("answer.result", Header(h, "X-Cache")))
+	if rung := Header(h, "X-Brownout"); rung != "" {
+		span.SetAttributes(attribute.String("answer.brownout", rung))
 	}
 	if len(w.missing) > 0 {
-		about = append(about, attribute.StringSlice(tracing.MissingKey, w.missing))
+		span.SetAttributes(attribute.StringSlice(tracing.MissingKey, w.missing))
 	}
 	for _, note := range w.req.attrs {
-		about = append(about, attribute.String("note."+note.Key, note.Value.String()))
+		span.SetAttributes(attribute.String("note."+note.Key, note.Value.String()))
 	}
-	w.req.Span.SetAttributes(about...)
 }
 
 // appendTraceparent appends the W3C header of this service's part of the trace. Its

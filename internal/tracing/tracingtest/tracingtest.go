@@ -17,7 +17,7 @@ type Spans struct{ *tracetest.SpanRecorder }
 // New returns a tracer that records a share of what it is asked about in memory.
 func New(share float64) (*tracing.Tracer, Spans) {
 	spans := Spans{tracetest.NewSpanRecorder()}
-	return tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.AlwaysSample())), share), spans
+	return tracing.Over(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.AlwaysSample())), share), spans
 }
 
 // Lines are the ended spans, each with everything that it would tell a reader of

@@ -43,7 +43,7 @@ const WhyEnv = "MELMASTOON_TEST_WHY"
 
 // record receives what the services of this world record.
 func (w *World) record() {
-	store := trace.New(trace.Config{Struck: w.Sim.Struck})
+	store := trace.New(trace.Config{Met: w.Sim.Met})
 	server := httptest.NewServer(store)
 	w.receiver = server.URL
 	w.t.Cleanup(func() {

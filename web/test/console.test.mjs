@@ -123,5 +123,17 @@ test('the reference', { timeout }, async (t) => {
     await look(colours, 1440, 900);
     await picture(`reference-${colours}`, 1440, 900);
   }
+
+  // A person of the staff signs in, and what RapiDoc then sends is signed by a key of this page.
+  await tab.go(`${MELMASTOON_PAGES_URL}/reference/backoffice#get-/session`);
+  const doc = `document.querySelector('rapi-doc').shadowRoot`;
+  const deep = (selector) => `((find) => find(${doc}))(function find(root) { return root.querySelector('${selector}') ?? [...root.querySelectorAll('*')].reduce((found, { shadowRoot }) => found ?? (shadowRoot && find(shadowRoot)), null); })`;
+  await tab.until(`document.querySelector('form .operator') && document.querySelector('rapi-doc') && ${deep('.m-btn.primary[part~="btn-try"]')}`);
+  await tab.value(`document.querySelector('header form button').click()`);
+  await tab.until(`/signed by/.test(document.querySelector('header').textContent)`);
+  await tab.value(`${deep('.m-btn.primary[part~="btn-try"]')}.click()`);
+  await tab.until(`/200/.test(${deep('.response-message')}?.textContent)`);
+  // What a member's reference has beside it is shown with it, and refusals lead to the pages of their codes.
+  await tab.until(`${deep('a[href^="/errors/MELMASTOON."]')}`);
   await quiet();
 });

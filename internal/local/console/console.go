@@ -73,7 +73,7 @@ type Console struct {
 // New returns a console; its Traces are to be mounted where spans are sent to.
 func New(ctx context.Context, cfg Config) (*Console, error) {
 	c := &Console{cfg: cfg, requests: newFeed[trace.Request]("request"), events: newFeed[Event]("event"), mux: http.NewServeMux()}
-	c.Traces = trace.New(trace.Config{Struck: cfg.Sim.Struck, Finished: func(r trace.Request) { c.requests.add(r.Seq, r) }})
+	c.Traces = trace.New(trace.Config{Met: cfg.Sim.Met, Finished: func(r trace.Request) { c.requests.add(r.Seq, r) }})
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := errors.Join(c.open(ctx), c.readBoards()); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -38,9 +38,10 @@ func (d document) operations(visit func(method, path string, op *yaml.Node)) {
 // shown is the document with what the reference has beside the contract: at each
 // operation its call with our client, at each refusal links to the pages of its codes.
 // It says that it is of 3.0, whose references RapiDoc resolves in two seconds: those of
-// 3.1 take it half a minute. What stands beside a reference is not shown, as in 3.0.
+// 3.1 take it half a minute. In 3.0 nothing may stand beside a reference to a schema.
 func (d document) shown() ([]byte, error) {
 	at(d.root, "openapi").Value = "3.0.3"
+	wrap(d.root)
 	d.operations(func(_, path string, op *yaml.Node) {
 		if call := d.call(op, at(d.root, "paths", path, "parameters")); call != "" {
 			add(op, "x-codeSamples", []map[string]string{{"lang": "TypeScript", "source": call}})
@@ -58,6 +59,18 @@ func (d document) shown() ([]byte, error) {
 		})
 	})
 	return yaml.Marshal(d.root)
+}
+
+// wrap has references to schemas that have something beside them stand in a list.
+func wrap(n *yaml.Node) {
+	for i, c := range n.Content {
+		wrap(c)
+		if c.Value != "$ref" || n.Kind != yaml.MappingNode || len(n.Content) == 2 || !strings.Contains(n.Content[i+1].Value, "/schemas/") {
+			continue
+		}
+		ref := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "$ref"}, n.Content[i+1]}}
+		n.Content[i], n.Content[i+1] = &yaml.Node{Kind: yaml.ScalarNode, Value: "allOf"}, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{ref}}
+	}
 }
 
 func add(n *yaml.Node, name string, v any) {

@@ -5,8 +5,10 @@ package reference
 
 import (
 	_ "embed"
+	"html"
 	"html/template"
 	"net/http"
+	"regexp"
 
 	"melmastoon.ghasi.io/bff"
 	"melmastoon.ghasi.io/bff/contracts"
@@ -14,6 +16,13 @@ import (
 
 //go:embed reference.html
 var referenceHTML string
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// prose shows what stands in backticks as code.
+func prose(s string) template.HTML {
+	return template.HTML("<p>" + quoted.ReplaceAllString(html.EscapeString(s), "<code>$1</code>") + "</p>") //nolint:gosec // it was escaped
+}
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{"prose": prose}).Parse(referenceHTML))
 

@@ -47,6 +47,11 @@ func TestReference(t *testing.T) {
 		for _, link := range slices.Compact(links) {
 			get(t, mux, strings.Trim(link, "()"))
 		}
+		var shown yaml.Node
+		if err := yaml.Unmarshal([]byte(document), &shown); err != nil {
+			t.Fatal(err)
+		}
+		alone(t, &shown)
 		if len(document) < len(contracts.OpenAPI(service)) {
 			t.Errorf("%s: the contract has %d bytes, what is shown of it %d", service, len(contracts.OpenAPI(service)), len(document))
 		}
@@ -72,6 +77,17 @@ func TestReference(t *testing.T) {
 	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/errors/NONSENSE", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("an unknown code: %d", w.Code)
+	}
+}
+
+// alone fails if something stands beside a reference to a schema, where it is not shown.
+func alone(t *testing.T, n *yaml.Node) {
+	t.Helper()
+	if ref := at(n, "$ref"); ref != nil && len(n.Content) > 2 && strings.Contains(ref.Value, "/schemas/") {
+		t.Errorf("%s does not stand alone", ref.Value)
+	}
+	for _, c := range n.Content {
+		alone(t, c)
 	}
 }
 

@@ -98,7 +98,7 @@ type faults struct {
 	active []*activeFault
 	number uint64
 	any    atomic.Bool // spares calls the lock while all is well
-	struck struck
+	met    met
 }
 
 func (f *faults) know(upstream, route string) {

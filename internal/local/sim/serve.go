@@ -74,6 +74,7 @@ func (s *Sim) handle(upstream, route string, h func(c *call) (any, error)) {
 	s.faults.know(upstream, route)
 	latency, speaks := s.cfg.Latency[upstream], dialectOf(upstream)
 	s.mux.HandleFunc(method+" /"+upstream+path, func(w http.ResponseWriter, r *http.Request) {
+		s.faults.met.note(r, nil)
 		count.Add(1)
 		if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= 64 {
 			w.Header().Set("X-Request-Id", id)

@@ -47,43 +47,75 @@ func (f Fault) String() string {
 	return strings.Join(does, ", ")
 }
 
-// maxStruck bounds the memory of calls that suffered.
-const maxStruck = 8 << 10
+// maxMet bounds the memory of calls.
+const maxMet = 32 << 10
 
-// struck remembers which calls suffered from which faults, by the span that their
-// traceparent names.
-type struck struct {
+// met remembers the calls that came, by the span that their traceparent names, and which
+// faults they suffered from.
+type met struct {
 	mu    sync.Mutex
-	by    map[string][]ActiveFault
+	by    map[string]meeting
 	order []string // a ring, oldest at next
 	next  int
+}
+
+type meeting struct {
+	trace  string
+	times  int
+	faults []ActiveFault
+}
+
+// note adds to what is known of a call; it came, if no fault is given.
+func (m *met) note(r *http.Request, a *activeFault) {
+	parts := strings.Split(r.Header.Get("Traceparent"), "-")
+	if len(parts) != 4 || len(parts[2]) != 16 {
+		return
+	}
+	span := parts[2]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by, m.order = map[string]meeting{}, make([]string, maxMet)
+	}
+	one, known := m.by[span]
+	if !known {
+		delete(m.by, m.order[m.next])
+		m.order[m.next], m.next = span, (m.next+1)%maxMet
+	}
+	if one.trace = parts[1]; a == nil {
+		one.times++
+	} else {
+		one.faults = append(one.faults, a.active())
+	}
+	m.by[span] = one
+}
+
+// Met says how often the call of a span came, and which faults it suffered from, of the
+// latest thousands.
+func (s *Sim) Met(span string) (times int, faults []ActiveFault) {
+	m := &s.faults.met
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[span].times, m.by[span].faults
+}
+
+// Came is how many calls of a trace came, of the latest thousands.
+func (s *Sim) Came(trace string) (n int) {
+	m := &s.faults.met
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.by {
+		if one.trace == trace {
+			n += one.times
+		}
+	}
+	return n
 }
 
 // strike notes that a call suffers from a fault.
 func (f *faults) strike(r *http.Request, a *activeFault) {
 	a.hits.Add(1)
-	parts := strings.Split(r.Header.Get("Traceparent"), "-")
-	if len(parts) != 4 || len(parts[2]) != 16 {
-		return
-	}
-	s, span := &f.struck, parts[2]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.by == nil {
-		s.by, s.order = map[string][]ActiveFault{}, make([]string, maxStruck)
-	}
-	if s.by[span] == nil {
-		delete(s.by, s.order[s.next])
-		s.order[s.next], s.next = span, (s.next+1)%maxStruck
-	}
-	s.by[span] = append(s.by[span], a.active())
-}
-
-// Struck are the faults that the call of a span suffered from, of the latest thousands.
-func (s *Sim) Struck(span string) []ActiveFault {
-	s.faults.struck.mu.Lock()
-	defer s.faults.struck.mu.Unlock()
-	return s.faults.struck.by[span]
+	f.met.note(r, a)
 }
 
 func (a *activeFault) active() ActiveFault {

@@ -33,8 +33,9 @@ const (
 
 // Config of a Store.
 type Config struct {
-	// Struck says which faults the call of a span suffered from; nil = none.
-	Struck func(span string) []sim.ActiveFault
+	// Met says how often the call of a span came to its upstream, and which faults it
+	// suffered from there; nil = nobody knows.
+	Met func(span string) (times int, faults []sim.ActiveFault)
 	// Finished hears of each request once it is there; nil = nothing does.
 	Finished func(Request)
 }
@@ -102,9 +103,6 @@ type event struct {
 
 // New returns an empty Store.
 func New(cfg Config) *Store {
-	if cfg.Struck == nil {
-		cfg.Struck = func(string) []sim.ActiveFault { return nil }
-	}
 	return &Store{cfg: cfg, traces: map[string]*record{}, roots: map[string]root{}, fills: map[string]fill{}}
 }
 

@@ -21,7 +21,7 @@ type Request struct {
 	Degraded []string `json:"degraded"`
 	Shed     string   `json:"shed,omitempty"` // the rung of the brownout ladder, if something was left out
 	Caller   Caller   `json:"caller"`
-	Calls    int      `json:"calls"`  // attempts sent to upstreams, until the answer
+	Calls    int      `json:"calls"`  // that came to upstreams, until the answer
 	Faults   []string `json:"faults"` // that were set and struck it
 }
 
@@ -90,6 +90,9 @@ type Attempt struct {
 	Outcome string  `json:"outcome"`
 	AfterMs float64 `json:"afterMs"`
 	Ms      float64 `json:"ms"`
+	// Came is how often it came to the upstream: not at all, if it was given up before it
+	// was sent, and twice, if its connection broke and it went again on another.
+	Came int `json:"came"`
 	// Fault is what the simulator did to it because it was told to.
 	Fault string `json:"fault,omitempty"`
 }

@@ -44,7 +44,7 @@ func (s *Store) story(r root) *Story {
 	for _, c := range t.Story.Calls {
 		for _, a := range c.Attempts {
 			if a.AfterMs <= t.Ms {
-				t.Request.Calls++
+				t.Request.Calls += a.Came
 			}
 			if text := c.Upstream + ": " + a.Fault; a.Fault != "" && !slices.Contains(t.Faults, text) {
 				t.Faults = append(t.Faults, text)
@@ -112,11 +112,19 @@ func (t *teller) walk(sp *span, depth int, in *Call) {
 			Hedge: f["upstream.hedge"] == "true", Status: number(f["http.response.status_code"]), Outcome: f["upstream.outcome"],
 			AfterMs: t.after(sp.start), Ms: ms(sp.end - sp.start),
 		}
-		var faults []string
-		for _, fault := range t.cfg.Struck(sp.id) {
-			faults = append(faults, fmt.Sprintf("fault %d, set at %s: %s", fault.Number, fault.Since.Local().Format(time.TimeOnly), fault.Text))
+		if a.Status > 0 || t.cfg.Met == nil {
+			a.Came = 1
 		}
-		a.Fault = strings.Join(faults, "; ")
+		if t.cfg.Met != nil {
+			times, faults := t.cfg.Met(sp.id)
+			a.Came = max(a.Came, times)
+			for i, fault := range faults {
+				if i > 0 {
+					a.Fault += "; "
+				}
+				a.Fault += fmt.Sprintf("fault %d, set at %s: %s", fault.Number, fault.Since.Local().Format(time.TimeOnly), fault.Text)
+			}
+		}
 		in.Attempts = append(in.Attempts, a)
 	case f["db.system.name"] != "" && sp.kind == tracepb.Span_SPAN_KIND_CLIENT:
 		t.trip(f["db.system.name"], sp)

@@ -167,8 +167,11 @@ func (s *Story) tellCalls(say func(string, string, ...any), b *strings.Builder) 
 			case n > 0:
 				kind = "again"
 			}
-			if a.Status > 0 {
+			switch {
+			case a.Status > 0:
 				status = strconv.Itoa(a.Status)
+			case a.Came == 0:
+				status = "never came there"
 			}
 			_, _ = fmt.Fprintf(out, "            %s\tat %.0f ms\t%s\t%s\tin %.0f ms\t%s\n", kind, a.AfterMs, status, a.Outcome, a.Ms, a.Fault)
 		}

@@ -129,7 +129,8 @@ func newSpanQueue(client otlptrace.Client, most int, delay time.Duration, log *s
 		}, []string{"outcome"}),
 	}
 	for key, v := range about {
-		q.resource.Attributes = append(q.resource.Attributes, &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}})
+		text := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}
+		q.resource.Attributes = append(q.resource.Attributes, &commonpb.KeyValue{Key: key, Value: text})
 	}
 	q.exported, q.failed, q.dropped = q.outcomes.WithLabelValues("exported"), q.outcomes.WithLabelValues("failed"), q.outcomes.WithLabelValues("dropped")
 	go func() {

@@ -115,7 +115,8 @@ func Child(ctx context.Context, name string, kind trace.SpanKind, attributes ...
 		s.SetAttributes(attributes...)
 		return trace.ContextWithSpan(ctx, s), s
 	}
-	return parent.TracerProvider().Tracer(Scope).Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
+	tracer := parent.TracerProvider().Tracer(Scope)
+	return tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
 }
 
 // Fail marks a span as failed. The reason comes from a closed set: the text of an

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,6 +81,27 @@ func TestSpansAreBounded(t *testing.T) {
 		!strings.Contains(logged.String(), "exported again") {
 		t.Errorf("log: %s", &logged)
 	}
+}
+
+// TestSpansLeaveSoon: a span waits for others as long as was said, and no longer.
+func TestSpansLeaveSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 250 * time.Millisecond // as `melmastoon up` has it
+		there := &collector{open: make(chan struct{})}
+		close(there.open)
+		q := newSpanQueue(there, 1000, delay, slog.New(slog.DiscardHandler), nil)
+		q.add([]byte("span"))
+		time.Sleep(delay)
+		synctest.Wait()
+		if q.mu.Lock(); q.bytes != 0 {
+			t.Errorf("%d bytes still wait", q.bytes)
+		}
+		q.mu.Unlock()
+		if err := q.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestTracesAreOff without an endpoint, and with a share of nothing.

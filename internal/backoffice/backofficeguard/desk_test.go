@@ -144,7 +144,8 @@ func newFixture(t *testing.T, limits string, change func(*backofficeguard.Config
 
 // route remembers for whom it was called.
 func (f *fixture) route(pattern string, needs identity.Needs) web.Route {
-	return web.Route{Pattern: pattern, Kind: web.PrivateRead, Budget: time.Minute, Limit: "all", Gate: "read", Needs: needs,
+	return web.Route{
+		Pattern: pattern, Kind: web.PrivateRead, Budget: time.Minute, Limit: "all", Gate: "read", Needs: needs,
 		Handle: func(w http.ResponseWriter, r *http.Request) error {
 			switch who := web.From(r.Context()).Local.(type) {
 			case *backoffice.Visit:
@@ -154,7 +155,8 @@ func (f *fixture) route(pattern string, needs identity.Needs) web.Route {
 			}
 			w.WriteHeader(http.StatusNoContent)
 			return nil
-		}}
+		},
+	}
 }
 
 func (f *fixture) clock() time.Time {

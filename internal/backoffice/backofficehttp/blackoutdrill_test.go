@@ -443,7 +443,9 @@ func (d *blackout) shake(cut time.Duration, chance *rand.Rand) {
 	pause.For(context.Background(), time.Duration(chance.Int64N(2e9)))
 	which, back := chance.IntN(4), chance.IntN(2) == 0
 	given := []rights{
-		{roles: []backoffice.Role{backoffice.Finance}}, {refused: bff.CodePropertyScopeDenied}, {refused: bff.CodeSessionRevoked},
+		{roles: []backoffice.Role{backoffice.Finance}},
+		{refused: bff.CodePropertyScopeDenied},
+		{refused: bff.CodeSessionRevoked},
 		{refused: bff.CodeStaffTenantSuspended},
 	}[which]
 	of := []string{"opt_a"}

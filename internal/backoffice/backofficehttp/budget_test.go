@@ -121,8 +121,10 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 	s := &slowService{t: t, at: board.Place{Tenant: tenant, Property: property}}
 	s.upstreams = &testkit.SlowTransport{TB: t, Platform: knowing(platform.Handler(), property), Until: time.Now().Add(rt.Budget)}
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	up, err := backofficeupstream.New(backofficeupstream.Config{URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: s.upstreams,
-		Metrics: metrics, Namespace: "up", Log: log})
+	up, err := backofficeupstream.New(backofficeupstream.Config{
+		URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: s.upstreams,
+		Metrics: metrics, Namespace: "up", Log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,10 +181,12 @@ func newSlowService(t *testing.T, platform *sim.Sim, rt web.Route) *slowService 
 		Journal: outbox, Upstream: up.Actions, Mutations: kept, Attestations: factor, Thresholds: thresholds, Charges: kept,
 		Traces: kept, Today: cfg.Calendar.Date, Notifier: notifier, News: news, Now: time.Now,
 	})
-	cfg.Replays = action.NewReplays(action.ReplaysConfig{Proxy: cfg.Proxy, Traces: kept, Now: time.Now,
+	cfg.Replays = action.NewReplays(action.ReplaysConfig{
+		Proxy: cfg.Proxy, Traces: kept, Now: time.Now,
 		Again: func(_ context.Context, v *backoffice.Visit, _ time.Time) (*backoffice.Visit, error) {
 			return v, nil
-		}})
+		},
+	})
 	cfg.Locks = lock.NewLocks(lock.LocksConfig{Integration: up.Lock, Resources: up.Actions, Mutations: kept, Attestations: factor, News: news, Now: time.Now})
 	var routes []web.Route
 	for _, one := range backofficehttp.New(cfg).Routes() {

@@ -375,7 +375,8 @@ func (v *verification) compareRows(ctx context.Context, t *tenantRun, table *aud
 }
 
 func (v *verification) readRows(ctx context.Context, t *tenantRun, table *audit.Table, form audit.Form, entries []*stored,
-	timeout time.Duration) (found map[[16]byte]audit.Row, err error) {
+	timeout time.Duration,
+) (found map[[16]byte]audit.Row, err error) {
 	ids := make([][16]byte, 0, len(entries))
 	for _, e := range entries {
 		ids = append(ids, e.Row)

@@ -46,8 +46,10 @@ func newPlatform(t *testing.T) *platform {
 		}
 		s.Handler().ServeHTTP(w, r)
 	})
-	up, err := New(Config{URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: transport, Metrics: prometheus.NewRegistry(), Namespace: "test",
-		Log: slog.New(slog.DiscardHandler)})
+	up, err := New(Config{
+		URLs: backofficetest.UpstreamURLs("http://platform.test"), Transport: transport, Metrics: prometheus.NewRegistry(), Namespace: "test",
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,8 @@ func (q *BigQuery) configuration(t backofficelake.Target, uri string) *bigquery.
 
 // begin starts a job, or finds the one that an earlier attempt has started.
 func (q *BigQuery) begin(ctx context.Context, jobs *bigquery.JobsService, id string, c *bigquery.JobConfiguration) (job *bigquery.Job, earlier bool,
-	err error) {
+	err error,
+) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	job, err = jobs.Insert(q.project, &bigquery.Job{

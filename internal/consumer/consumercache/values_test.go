@@ -106,8 +106,10 @@ func TestFormOfTheCache(t *testing.T) {
 		Items: []hotel.Listing{listing}, Total: 7, AIProvenance: json.RawMessage(`{"by":"x"}`), QueryRewriteHint: json.RawMessage(`"y"`),
 		Order: consumer.Hash{1, 255},
 	})
-	survives(t, hotel.Projected{Listing: listing, Texts: hotel.ListingTexts{City: name, Region: name, Alt: name},
-		Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3}})
+	survives(t, hotel.Projected{
+		Listing: listing, Texts: hotel.ListingTexts{City: name, Region: name, Alt: name},
+		Popularity: &hotel.Popularity{BookedLast24h: 2, ViewedLast1h: 3},
+	})
 	survives(t, hotel.BrandPeek{PrimaryColor: "#123456", LogoURL: "https://x", BrandName: name})
 	survives(t, hotel.Property{
 		PropertyID: listing.PropertyID, TenantID: listing.TenantID, Name: name, Description: &name, PropertyType: "hotel", StarRating: &star,

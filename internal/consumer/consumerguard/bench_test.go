@@ -42,11 +42,13 @@ func BenchmarkGuard(b *testing.B) {
 				b.Fatal(err)
 			}
 			capture := routes[0].Handle
-			if err := a.server.Mount(web.Route{Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody,
+			if err := a.server.Mount(web.Route{
+				Pattern: "POST /capture", Kind: web.Internal, Budget: time.Second, Body: web.NoBody,
 				Handle: func(_ http.ResponseWriter, got *http.Request) error {
 					r = got.Clone(context.WithoutCancel(got.Context()))
 					return nil
-				}}); err != nil {
+				},
+			}); err != nil {
 				b.Fatal(err)
 			}
 			call, w := newCall(http.MethodPost, "/search", "{}", home, firefoxHeaders("Cookie", a.cookie()))

@@ -40,13 +40,15 @@ func within(b *testing.B, method, pattern, target string, run func(a *API, w htt
 	if method == http.MethodPost {
 		body = 16 * kib
 	}
-	err = s.Mount(web.Route{Pattern: method + " " + pattern, Kind: web.Internal, Budget: time.Hour, Body: body,
+	err = s.Mount(web.Route{
+		Pattern: method + " " + pattern, Kind: web.Internal, Budget: time.Hour, Body: body,
 		Handle: func(w http.ResponseWriter, r *http.Request) error {
 			web.From(r.Context()).Local = &consumer.Visit{At: time.Now(), Locale: "fa-AF"}
 			b.ReportAllocs()
 			run(a, w, r)
 			return nil
-		}})
+		},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

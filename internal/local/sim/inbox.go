@@ -249,7 +249,8 @@ func (s *Sim) findAlert(c *call) (*property, Alert, error) {
 
 // findIn finds a thing of an inbox by the id in the path.
 func findIn[T any](s *Sim, c *call, prefix bff.Prefix, name string, of func(*property, time.Time) []T, id func(T) string,
-	added func(*property) bool) (*property, T, error) {
+	added func(*property) bool,
+) (*property, T, error) {
 	var none T
 	want, err := c.pathID(prefix, name)
 	if err != nil {

@@ -52,8 +52,11 @@ func logo(t *tenant, color string) string {
 func photo(p *property, n int, color string) string {
 	rnd := stream{mix(p.seed, kindRooms, uint64(n)<<40)} //nolint:gosec // a small index
 	sky := [...][4]string{                               // above, below, far hills, near hills
-		{"#f0b27a", "#fbe3c4", "#b98a7a", "#8d6b66"}, {"#7fb2d9", "#dceef8", "#8fa6b8", "#6d8798"}, {"#b58fb8", "#f6dcd8", "#8f7a98", "#6c5f80"},
-		{"#1f3553", "#5f7ca3", "#33496a", "#24364f"}, {"#8fbf9f", "#e9f3e1", "#86a592", "#64836f"},
+		{"#f0b27a", "#fbe3c4", "#b98a7a", "#8d6b66"},
+		{"#7fb2d9", "#dceef8", "#8fa6b8", "#6d8798"},
+		{"#b58fb8", "#f6dcd8", "#8f7a98", "#6c5f80"},
+		{"#1f3553", "#5f7ca3", "#33496a", "#24364f"},
+		{"#8fbf9f", "#e9f3e1", "#86a592", "#64836f"},
 	}[rnd.below(5)]
 	hills := fmt.Sprintf(`<rect width="640" height="420" fill="url(#s)"/><circle cx="%d" cy="%d" r="30" fill="#fff" opacity=".75"/>`+
 		`<path d="M0 290L%d %d 300 250 %d %d 640 280V420H0Z" fill="%s" opacity=".6"/><path d="M0 310Q160 %d 320 310T640 300V420H0Z" fill="%s" opacity=".75"/>`,

@@ -76,7 +76,10 @@ func TestProofStoriesNameTheirFaults(t *testing.T) {
 	p := w.Start("bff-consumer", settings)
 	half := 0.5
 	faults := []sim.Fault{
-		{LatencyMs: 50, JitterMs: 50}, {Status: http.StatusServiceUnavailable}, {ErrorRate: &half, Status: http.StatusInternalServerError}, {Garbage: true},
+		{LatencyMs: 50, JitterMs: 50},
+		{Status: http.StatusServiceUnavailable},
+		{ErrorRate: &half, Status: http.StatusInternalServerError},
+		{Garbage: true},
 		{Hang: true},
 	}
 	upstreams := []string{"pricing", "theme-config", "search-aggregation", "property", "tenant"}

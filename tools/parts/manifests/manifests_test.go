@@ -135,9 +135,15 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, mistake := range [][2]string{
-		{"readinessProbe:", "readynessProbe:"}, {"spec:\n", "spec:\n  replicas: three\n"}, {"runAsNonRoot: true", "runAsNonRoot: false"}, {"drop: [ALL]", "drop: [NET_RAW]"},
-		{"allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true"}, {"type: RuntimeDefault", "type: Unconfined"},
-		{"automountServiceAccountToken: false", "hostNetwork: true"}, {"memory: 512Mi", "memory: much"}, {"apiVersion: apps/v1", "apiVersion: apps/v2"},
+		{"readinessProbe:", "readynessProbe:"},
+		{"spec:\n", "spec:\n  replicas: three\n"},
+		{"runAsNonRoot: true", "runAsNonRoot: false"},
+		{"drop: [ALL]", "drop: [NET_RAW]"},
+		{"allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true"},
+		{"type: RuntimeDefault", "type: Unconfined"},
+		{"automountServiceAccountToken: false", "hostNetwork: true"},
+		{"memory: 512Mi", "memory: much"},
+		{"apiVersion: apps/v1", "apiVersion: apps/v2"},
 		{"automountServiceAccountToken: false", "automountServiceAccountToken: false\n      automountServiceAccountToken: false"},
 	} {
 		changed := strings.Replace(deployment, mistake[0], mistake[1], 1)

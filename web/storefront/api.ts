@@ -31,13 +31,20 @@ async function solver(challenge: Schemas['Challenge'], options: { signal?: Abort
   }
 }
 
-export const api = new ConsumerClient({ baseUrl: '/bff/consumer/v1', headers: { 'Accept-Language': locale.locale }, solver });
+/** Asks in the browser's own `Accept-Language`: a guest is known by it, and would be another with each language that is chosen here. */
+export const api = new ConsumerClient({ baseUrl: '/bff/consumer/v1', solver });
 
 export const session = signal<Session | undefined>(begun.session);
 /** The session; a new guest's first call makes it, and every other call waits for that one. */
-export const known: Promise<unknown> = begun.session ? Promise.resolve() : renew();
+export const known: Promise<unknown> = begun.session ? follow() : renew();
 export async function renew(): Promise<void> {
   session.value = await api.call('session').then(({ data }) => data).catch(() => session.peek());
+  await follow();
+}
+/** Has the session in the language of the page, which a link may have chosen. */
+async function follow(): Promise<void> {
+  if (session.peek() === undefined || session.peek()?.locale === locale.locale) return;
+  session.value = await api.call('setLocale', { body: { locale: locale.locale } }).then(({ data }) => data).catch(() => session.peek());
 }
 
 export const saver = signal(begun.saver ?? false);

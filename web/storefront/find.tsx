@@ -29,7 +29,7 @@ if (begun.facets !== undefined) learn(begun.facets);
 async function learnFacets(country: string): Promise<void> {
   if (facets.peek()?.country === country) return;
   await known;
-  await api.call('facets', { query: { country } }).then(({ data }) => learn(data), () => undefined);
+  await api.call('facets', { query: { country, locale: locale.locale } }).then(({ data }) => learn(data), () => undefined);
 }
 
 export const hrefOf = (query: Query, propertyId: string): string => `/hotels/${propertyId}?${String(paramsOf(query))}`;

@@ -163,7 +163,7 @@ export default function Hotel({ propertyId }: { propertyId: string }) {
   const [ahead, setAhead] = useState(0);
   const hotel = useAnswer(async (signal) => {
     const party = partyOf(query);
-    const { data, headers } = await api.call('hotel', { path: { propertyId }, query: { ...stayOf(query), ...party }, headers: { ...headersOf(query), 'X-View-Source': 'search-list' }, signal });
+    const { data, headers } = await api.call('hotel', { path: { propertyId }, query: { ...stayOf(query), ...party, locale: locale.locale }, headers: { ...headersOf(query), 'X-View-Source': 'search-list' }, signal });
     const sent = Date.parse(headers.get('Date') ?? '');
     if (!Number.isNaN(sent) && (headers.get('Age') ?? '0') === '0') setAhead(Math.abs(sent - Date.now()) > 3_000 ? sent - Date.now() : 0);
     return data;

@@ -165,7 +165,7 @@ export default function HotelMap({ query, cards, chosen, choose, here, hrefOf }:
     const stop = new AbortController();
     open(undefined);
     const { dates, occupancy } = asked;
-    void api.call('hotel', { path: { propertyId: chosen }, query: { ...dates, ...occupancy }, headers: { 'X-View-Source': 'search-map' }, signal: stop.signal }).then(
+    void api.call('hotel', { path: { propertyId: chosen }, query: { ...dates, ...occupancy, locale: locale.locale }, headers: { 'X-View-Source': 'search-map' }, signal: stop.signal }).then(
       ({ data }) => open({ name: nameOf(data.property.name), rate: data.cheapestRateSnapshot, state: data.rateState }),
       () => undefined, // its dot stays, and its page says what is so
     );

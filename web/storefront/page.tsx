@@ -20,11 +20,9 @@ const Wishes = later(() => import('./wishlist.js'));
 const You = later(() => import('./you.js'));
 const tags = ['fa-AF', 'ps-AF', 'fa-IR', 'tg-TJ', 'ur', 'ar', 'ru', 'en', 'en-US'];
 
-/** Another language is another page, whose first byte has it; the session's answers follow it. */
-async function speak(tag: string): Promise<void> {
+/** Another language is another page, whose first byte has it, and which tells the session. */
+function speak(tag: string): void {
   keep('locale', tag);
-  await known;
-  await api.call('setLocale', { body: { locale: tag } }).catch(() => undefined); // the page itself is told by its address
   location.assign(withParams({ lang: tag }));
 }
 
@@ -48,7 +46,7 @@ function Head() {
       <nav class="tabs" aria-label={say('brand')}>{link('/', say('nav.find'))}{link('/wishes', say('nav.wishes'), wished.value.size)}{link('/you', say('nav.you'))}</nav>
       <div class="choices">
         <label class="unseen" for="lang">{say('language')}</label>
-        <select id="lang" name="lang" value={locale.locale} onChange={(e) => void speak(e.currentTarget.value)}>{tags.map((tag) => <option key={tag} value={tag} lang={tag}>{localeInfo(tag).name}</option>)}</select>
+        <select id="lang" name="lang" value={locale.locale} onChange={(e) => speak(e.currentTarget.value)}>{tags.map((tag) => <option key={tag} value={tag} lang={tag}>{localeInfo(tag).name}</option>)}</select>
         <label class="unseen" for="currency">{say('currency')}</label>
         <select id="currency" name="currency" value={currencyOf(query)} onChange={(e) => void count(e.currentTarget.value)}>{currencies.map((c) => <option key={c}>{c}</option>)}</select>
         <ThemeSwitch words={{ '': say('theme.machine'), light: say('theme.light'), dark: say('theme.dark') }} />

@@ -41,7 +41,7 @@ export default function Wishes() {
     const one = async (): Promise<void> => {
       for (let id = left.shift(); id !== undefined && !stop.signal.aborted; id = left.shift()) {
         const propertyId = id;
-        const found = await api.call('hotel', { path: { propertyId }, query: { ...stayOf(query), ...partyOf(query) }, headers: { 'X-View-Source': 'wishlist', ...(currency !== '' && { 'X-Currency': currency as Schemas['Currency'] }) }, signal: stop.signal })
+        const found = await api.call('hotel', { path: { propertyId }, query: { ...stayOf(query), ...partyOf(query), locale: locale.locale }, headers: { 'X-View-Source': 'wishlist', ...(currency !== '' && { 'X-Currency': currency as Schemas['Currency'] }) }, signal: stop.signal })
           .then(({ data }): Rate => ({ rate: data.cheapestRateSnapshot, state: data.rateState }), (): Rate => ({ rate: null, state: 'unanswered' }));
         if (!stop.signal.aborted) rate((all) => new Map(all).set(propertyId, found));
       }

@@ -85,6 +85,11 @@ test('a guest in Dari finds a hotel, pages, saves it, and goes to its booking pa
   await tab.value(`document.querySelector('nav a[href^="/wishes"]').click()`);
   await tab.until(`location.pathname === '/wishes' && document.querySelector('.wish [data-hotel="${id}"]') && document.querySelector('.since b').textContent !== ''`);
   await accessible('wishes');
+  // The guest is the same in another language.
+  for (const lang of ['ps-AF', 'fa-AF']) {
+    await tab.value(`{ const select = document.querySelector('#lang'); select.value = '${lang}'; select.dispatchEvent(new Event('change', { bubbles: true })); }`);
+    await tab.until(`document.documentElement.lang === '${lang}' && document.querySelector('.wish [data-hotel="${id}"]')`);
+  }
   await tab.value(`document.querySelector('.wish h3 a').click()`);
   const name = await tab.until(`document.querySelector('#book') && document.querySelector('.hotel-page h1 bdi').textContent`);
   await accessible('hotel');

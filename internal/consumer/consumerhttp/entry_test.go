@@ -33,7 +33,7 @@ func TestOneEntryPerAnswer(t *testing.T) {
 			{searchCall("Herat", `"page":{"limit":5}`)},
 			{page("")},
 			{page("", "X-Currency", "EUR")},
-			{page("", "Accept-Language", "ps-AF")},
+			{page("", "Accept-Language", "ps-AF"), page("?locale=ps-AF", "Accept-Language", "ru")},
 			{page("?checkIn=2077-08-01&checkOut=2077-08-09")},
 			{page("?children=2&childrenAges=3,9")},
 			// Jittered coordinates.

@@ -240,11 +240,14 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request) error {
 // publicChoice is the language and currency of a shared answer: what the
 // request itself says, because that is all a CDN can see.
 func (a *API) publicChoice(r *http.Request, in *web.Input) (bff.Locale, bff.Currency) {
-	currency := headerCurrency(r, in)
+	currency, locale := headerCurrency(r, in), in.Locale("locale")
 	if currency == "" {
 		currency = bff.DefaultCurrency
 	}
-	return visitOf(r).Locale, currency
+	if locale == "" {
+		locale = visitOf(r).Locale
+	}
+	return locale, currency
 }
 
 func pathID(r *http.Request, in *web.Input) bff.ID {

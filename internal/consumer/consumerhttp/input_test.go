@@ -260,6 +260,8 @@ func TestReadInput(t *testing.T) {
 		{path: hotel + "?adults=1&adults=2", want: map[string]string{"adults": "conflict"}},
 		{path: hotel + "?%zz", want: map[string]string{"query": "format"}},
 		{path: hotel, header: map[string]string{"X-Currency": "XAU"}, wantCode: bff.CodeCurrencyNotSupported, want: map[string]string{"X-Currency": "unsupported"}},
+		{path: hotel + "?locale=tlh", wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
+		{path: "/facets?country=AF&locale=tlh", wantCode: bff.CodeLocaleNotSupported, want: map[string]string{"locale": "unsupported"}},
 		{path: hotel + "/availability", want: map[string]string{"from": "required", "to": "required"}},
 		{path: hotel + "/availability?from=2077-03-10&to=2077-03-10", want: map[string]string{"to": "order"}},
 		{path: hotel + "/availability?from=2077-03-10&to=2077-05-12", want: map[string]string{"to": "range"}},

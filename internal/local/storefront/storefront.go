@@ -110,14 +110,13 @@ func (g *guest) call(ctx context.Context, method, path string, body any) (json.R
 		return nil, nil, err
 	}
 	for name, values := range g.from.Header {
-		if name == "User-Agent" || name == "Accept" || name == "Dnt" || strings.HasPrefix(name, "Sec-Ch-") || name == "Sec-Gpc" {
+		if name == "User-Agent" || name == "Accept" || name == "Accept-Language" || name == "Dnt" || strings.HasPrefix(name, "Sec-Ch-") || name == "Sec-Gpc" {
 			req.Header[name] = values
 		}
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("Accept-Language", string(g.locale))
 	req.Header.Set("X-Forwarded-For", g.from.RemoteAddr[:max(0, strings.LastIndex(g.from.RemoteAddr, ":"))])
 	for _, c := range g.from.Cookies() {
 		if _, newer := g.cookies[c.Name]; !newer {

@@ -15,7 +15,7 @@ var budgets = map[string]int{
 	"product":                    45_050, // both services, the language, the hand-off
 	"machinery":                  30_120, // the other packages of internal/
 	"one machine and test tools": 23_660,
-	"tests":                      86_150,
+	"tests":                      86_600,
 	"web/storefront":             1_800, // lines of TypeScript from here on
 	"web/desk":                   2_200,
 	"web/console":                1_300,

@@ -1,10 +1,12 @@
 package backofficestore_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +92,9 @@ func TestMutationHappensOnce(t *testing.T) {
 	if want := `{"reservationId":"rsv_1","status":"checked_in","version":1}`; body(t, again) != want {
 		t.Errorf("%s, want %s", body(t, again), want)
 	}
+	if _, err := d.attempt(t, u, a, pressed(key, 2), nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+		t.Errorf("another body: %v", err)
+	}
 	// The same key of another tenant is another request.
 	if got, err := d.attempt(t, u, checkIn(id(bff.PrefixTenant), now.Add(2*time.Second)), o, nil); err != nil || got.Replayed || u.calls != 2 {
 		t.Errorf("another tenant: %+v, %v, %d calls", got, err, u.calls)
@@ -99,6 +104,119 @@ func TestMutationHappensOnce(t *testing.T) {
 	}
 	if got := d.rows(t, "SELECT response::text FROM bff_backoffice.idempotency WHERE response::text LIKE '%uest%'"); len(got) > 0 {
 		t.Errorf("stored %v", got)
+	}
+}
+
+// A key belongs to the operator who made it, whether its request runs, was cut off or was
+// answered: another operator neither reads its receipt nor takes it over.
+func TestKeysBelongToTheirOperator(t *testing.T) {
+	t.Parallel()
+	d, u := openDesk(t), &upstream{}
+	now := time.Now()
+	own := checkIn(id(bff.PrefixTenant), now)
+	other := own
+	other.ID, other.Operator = id(bff.PrefixActivity), "opt_2"
+	o := pressed(key, 1)
+	refused := func(when string) {
+		t.Helper()
+		if _, err := d.attempt(t, u, other, o, nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: own, Once: o})
+	if err != nil || earlier != nil {
+		t.Fatal(earlier, err)
+	}
+	refused("while it runs")
+	m.Release()
+	refused("after it was cut off")
+	own.ID = id(bff.PrefixActivity)
+	if answer, err := d.attempt(t, u, own, o, nil); err != nil || answer.Replayed {
+		t.Fatalf("its own: %+v, %v", answer, err)
+	}
+	refused("after it was answered")
+	if u.calls != 1 {
+		t.Errorf("%d calls", u.calls)
+	}
+}
+
+// Of many at once one is carried out; the others are told to come back.
+func TestConcurrentDuplicatesAreRefused(t *testing.T) {
+	t.Parallel()
+	d, u := openDesk(t), &upstream{}
+	now := time.Now()
+	tenant := id(bff.PrefixTenant)
+	o := pressed(key, 1)
+	m, earlier, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
+	if err != nil || earlier != nil {
+		t.Fatal(earlier, err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			_, err := d.attempt(t, u, checkIn(tenant, now), o, nil)
+			var e *bff.Error
+			if !errors.As(err, &e) || e.Code != bff.CodeStaffIdempotencyInFlight || e.RetryAfter == 0 || !e.Code.Info().Retriable {
+				t.Errorf("a duplicate: %v, want in flight", err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := m.Finish(testkit.Context(t), backoffice.Finished{At: now, Answer: u.call(key)}); err != nil {
+		t.Fatal(err)
+	}
+	var replayed atomic.Int32
+	for range 20 {
+		wg.Go(func() {
+			if got, err := d.attempt(t, u, checkIn(tenant, now), o, nil); err != nil || !got.Replayed {
+				t.Errorf("afterwards: %+v, %v", got, err)
+			}
+			replayed.Add(1)
+		})
+	}
+	wg.Wait()
+	if u.calls != 1 || replayed.Load() != 20 {
+		t.Errorf("%d calls", u.calls)
+	}
+	if got := d.rows(t, outcomes); len(got) != 1 {
+		t.Errorf("ledger %v: a refused duplicate is no action", got)
+	}
+}
+
+// A process that dies after the call leaves a claim and an honest entry. After a
+// minute the same request takes over, and the service behind, which has the key,
+// does nothing twice.
+func TestCrashedMutationIsTakenOver(t *testing.T) {
+	t.Parallel()
+	d, u := openDesk(t), &upstream{}
+	now := time.Now()
+	tenant := id(bff.PrefixTenant)
+	o := pressed(key, 1)
+	dead, _, err := d.BeginMutation(testkit.Context(t), backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.call(key) // and the process is gone: neither Finish nor Release
+	if got := d.rows(t, outcomes); !cmp.Equal(got, []string{"unknown"}) {
+		t.Errorf("ledger %v", got)
+	}
+	if _, err := d.attempt(t, u, checkIn(tenant, now.Add(59*time.Second)), o, nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyInFlight {
+		t.Errorf("after 59 s: %v, want in flight", err)
+	}
+	if _, err := d.attempt(t, u, checkIn(tenant, now.Add(time.Minute)), pressed(key, 2), nil); bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+		t.Errorf("another body after a minute: %v, want reused", err)
+	}
+	got, err := d.attempt(t, u, checkIn(tenant, now.Add(time.Minute)), o, nil)
+	if err != nil || got.Replayed || len(u.done) != 1 || u.calls != 2 {
+		t.Errorf("after a minute: %+v, %v; %d calls, %d effects", got, err, u.calls, len(u.done))
+	}
+	// Were it not dead but slow, it would be told what its heir was told.
+	late, err := dead.Finish(testkit.Context(t), backoffice.Finished{At: now.Add(2 * time.Minute), Answer: u.call(key)})
+	if err != nil || !late.Replayed || body(t, late) != body(t, got) {
+		t.Errorf("the old holder: %+v, %v", late, err)
+	}
+	if got := d.rows(t, outcomes); !cmp.Equal(got, []string{"success 120000", "success 50"}) {
+		t.Errorf("ledger %v", got)
 	}
 }
 
@@ -159,6 +277,27 @@ func asError(t *testing.T, err error) bff.Error {
 	return *e
 }
 
+// A client that hangs up does not undo what was done for it.
+func TestOutcomeIsKeptWhenTheClientIsGone(t *testing.T) {
+	t.Parallel()
+	d, u := openDesk(t), &upstream{}
+	now := time.Now()
+	tenant := id(bff.PrefixTenant)
+	o := pressed(key, 1)
+	ctx, hangUp := context.WithCancel(testkit.Context(t))
+	m, _, err := d.BeginMutation(ctx, backoffice.Attempt{Activity: checkIn(tenant, now), Once: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangUp()
+	if _, err := m.Finish(ctx, backoffice.Finished{At: now, Answer: u.call(key)}); err != nil {
+		t.Error(err)
+	}
+	if got, err := d.attempt(t, u, checkIn(tenant, now), o, nil); err != nil || !got.Replayed {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // Without Postgres no mutation begins: the service behind is not called.
 func TestNoMutationWithoutTheLedger(t *testing.T) {
 	t.Parallel()
@@ -169,5 +308,8 @@ func TestNoMutationWithoutTheLedger(t *testing.T) {
 		testkit.Context(t), backoffice.Attempt{Activity: a, Once: pressed(key, 0)},
 	); bff.CodeOf(err) != bff.CodeServiceUnavailable {
 		t.Errorf("begin: %v, want %s", err, bff.CodeServiceUnavailable)
+	}
+	if err := ledger.Record(testkit.Context(t), []backoffice.Activity{a}); bff.CodeOf(err) != bff.CodeServiceUnavailable {
+		t.Errorf("add: %v, want %s", err, bff.CodeServiceUnavailable)
 	}
 }

@@ -7,7 +7,100 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"melmastoon.ghasi.io/bff"
+	"melmastoon.ghasi.io/bff/internal/backoffice"
+	"melmastoon.ghasi.io/bff/internal/testkit"
 )
+
+// A key acts within a day. After that it is answered with its answer while that is kept,
+// and then with what the ledger has of it, however the clock was set meanwhile.
+func TestOldKeysDoNothing(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.atAnyTime(t)
+	tenant, start := id(bff.PrefixTenant), time.Now().Truncate(time.Millisecond).UTC()
+	const day = 24 * time.Hour
+	timeout := bff.Errorf(bff.CodeUpstreamTimeout, "late")
+	for name, tc := range map[string]struct {
+		first   error         // how the first attempt ended
+		never   bool          // there was none
+		after   time.Duration // the repetition comes
+		age     time.Duration // of its key, by the device's clock
+		code    bff.Code      // "" = it is answered as before, or done
+		outcome string        // known
+		calls   int
+	}{
+		"answer is kept":                      {after: day - time.Minute, age: day - time.Minute, calls: 1},
+		"answer is kept a little longer":      {after: day + time.Minute, age: day + time.Minute, calls: 1},
+		"answer is kept, the clock was ahead": {after: time.Hour, age: -9 * 365 * day, calls: 1},
+		"answer is kept, the clock was slow":  {after: time.Hour, age: 9 * 365 * day, calls: 1},
+		"answer is forgotten":                 {after: 2 * day, age: 2 * day, code: bff.CodeStaffIdempotencyExpired, outcome: "success", calls: 1},
+		"nearly everything is forgotten":      {after: 89 * day, age: 89 * day, code: bff.CodeStaffIdempotencyExpired, outcome: "success", calls: 1},
+		"the clock was ahead":                 {after: 2 * day, age: -9 * 365 * day, code: bff.CodeStaffIdempotencyExpired, outcome: "success", calls: 1},
+		"the clock was set back by the same":  {after: 2 * day, age: time.Hour, code: bff.CodeStaffIdempotencyExpired, outcome: "success", calls: 1},
+		"and long ago":                        {after: 89 * day, age: 0, code: bff.CodeStaffIdempotencyExpired, outcome: "success", calls: 1},
+		"unknown is asked again":              {first: timeout, after: day - time.Minute, age: day - time.Minute, calls: 1},
+		"unknown is not asked for ever":       {first: timeout, after: day + 1, age: day + 1, code: bff.CodeStaffIdempotencyExpired, outcome: "unknown"},
+		"nor if the clock was set back":       {first: timeout, after: day, age: time.Hour, code: bff.CodeStaffIdempotencyExpired, outcome: "unknown"},
+		"new":                                 {never: true, age: day - time.Second, calls: 1},
+		"new, a little ahead":                 {never: true, age: -time.Minute, calls: 1},
+		"new, of yesterday":                   {never: true, age: day, code: bff.CodeStaffIdempotencyExpired, outcome: "none"},
+		"new, of tomorrow":                    {never: true, age: -time.Minute - time.Millisecond, code: bff.CodeStaffIdempotencyExpired, outcome: "none"},
+	} {
+		u := &upstream{}
+		k := bff.NewID(bff.PrefixRequest, start)
+		o := backoffice.Once{Key: k.ULID(), Digest: [32]byte{1}, Sent: start}
+		if !tc.never {
+			if _, err := d.attempt(t, u, checkIn(tenant, start), o, tc.first); err != nil && tc.first == nil {
+				t.Fatal(err)
+			}
+		}
+		o.Sent = start.Add(tc.age)
+		again := checkIn(tenant, start.Add(tc.after))
+		if _, err := d.admin.Exec(testkit.Context(t), `DELETE FROM bff_backoffice.idempotency WHERE expires_at < $1`, again.At); err != nil { // as its job does
+			t.Fatal(err)
+		}
+		got, err := d.attempt(t, u, again, o, nil)
+		switch {
+		case tc.code == "":
+			if err != nil || got.Status != 200 || u.calls != tc.calls {
+				t.Errorf("%s: %+v, %v, %d calls", name, got, err, u.calls)
+			}
+			continue
+		case bff.CodeOf(err) != tc.code || u.calls != tc.calls || asError(t, err).Known == nil:
+			t.Errorf("%s: %v, %d calls", name, err, u.calls)
+			continue
+		}
+		want := bff.Known{Outcome: tc.outcome}
+		if !tc.never {
+			at := bff.At(start)
+			want.At, want.OperatorID = &at, "opt_1"
+		}
+		if tc.first != nil {
+			want.Code = bff.CodeUpstreamTimeout
+		}
+		if diff := cmp.Diff(want, *asError(t, err).Known); diff != "" {
+			t.Errorf("%s (-want +known):\n%s", name, diff)
+		}
+		// Not to another operator of the tenant, and not to another tenant.
+		other := checkIn(tenant, again.At)
+		other.Operator = "opt_2"
+		if _, err := d.attempt(t, u, other, o, nil); !tc.never && bff.CodeOf(err) != bff.CodeStaffIdempotencyReused {
+			t.Errorf("%s: another operator: %v", name, err)
+		}
+		o.Sent = start.Add(2 * day)
+		if _, err := d.attempt(
+			t, u, checkIn(id(bff.PrefixTenant), again.At), o, nil,
+		); bff.CodeOf(err) != tc.code || asError(t, err).Known.Outcome != backoffice.NoTrace {
+			t.Errorf("%s: another tenant: %v", name, err)
+		}
+		if u.calls != tc.calls {
+			t.Errorf("%s: %d calls", name, u.calls)
+		}
+	}
+	if got := d.rows(t, `SELECT action FROM bff_backoffice.operator_activity WHERE key_hash IS NULL`); len(got) > 0 {
+		t.Errorf("%d entries without a key", len(got))
+	}
+}
 
 // The runbook for a mutation that is said to be doubled finds its key in both tables.
 func TestKeyIsFoundByHand(t *testing.T) {

@@ -17,9 +17,9 @@ var budgets = map[string]int{
 	"one machine and test tools": 23_660,
 	"tests":                      86_600,
 	"web/storefront":             1_800, // lines of TypeScript from here on
-	"web/desk":                   2_200,
+	"web/desk":                   2_000,
 	"web/console":                1_300,
-	"web/kit":                    460,
+	"web/kit":                    620,
 }
 
 // wing is the part of the house that a file belongs to; empty = none that has a budget.

@@ -1,33 +1,23 @@
 // What stands above everything: the house, its day in both calendars, the line to its news, and who is at the desk.
 import { computed } from '@preact/signals';
 
-import { locale, say } from '../kit/i18n.js';
-import { Bdi, Moment, Num, ThemeSwitch, keep } from '../kit/parts.js';
+import { locale, say, word } from '../kit/i18n.js';
+import { Bdi, Languages, Moment, Num, ThemeSwitch, keep, themeWords } from '../kit/parts.js';
+import { sheet } from '../kit/shortcuts.js';
 import { param, withParams } from '../kit/url.js';
 import { follow, gap, line } from './line.js';
 import { alone, state } from './blackout.js';
 import { unsettled } from './presses.js';
 import { canReadActivity, desk, now, properties, property, propertyId, session, signOut } from './service.js';
-import { sheet } from './shortcuts.js';
 import { day, zone } from './views.js';
-import { bothDays, name, word } from './words.js';
+import { bothDays, name } from './words.js';
 
-const languages = { en: 'English', 'fa-AF': 'دری', 'ps-AF': 'پښتو', 'fa-IR': 'فارسی', 'tg-TJ': 'Тоҷикӣ', ar: 'العربية', ur: 'اردو', ru: 'Русский', 'en-US': 'English (US)' };
-
-export const themeWords = { '': say('theme.machine'), light: say('theme.light'), dark: say('theme.dark') };
-
-export function Languages() {
-  const choose = (to: string): void => {
-    keep('locale', to);
-    const address = withParams({ lang: '' });
-    if (address.href === location.href) location.reload();
-    else location.assign(address);
-  };
-  return (
-    <select class="languages" aria-label={say('language')} value={locale.locale} onChange={(event) => choose(event.currentTarget.value)}>
-      {Object.entries(languages).map(([tag, text]) => <option key={tag} value={tag} lang={tag}>{text}</option>)}
-    </select>
-  );
+/** Another language is another page; the cookie says which, and no longer the address. */
+export function speak(to: string): void {
+  keep('locale', to);
+  const address = withParams({ lang: '' });
+  if (address.href === location.href) location.reload();
+  else location.assign(address);
 }
 
 /** How the line stands, always on the screen, in words. */
@@ -86,8 +76,8 @@ export function Bar() {
         <LineState />
         <Unsent />
         <span class="grow" />
-        <Languages />
-        <ThemeSwitch words={themeWords} />
+        <Languages class="languages" aria-label={say('language')} choose={speak} />
+        <ThemeSwitch words={themeWords()} />
         <button class="quiet little" data-do="keys" onClick={() => (sheet.value = true)} aria-label={say('keys.title')} title={say('keys.title')}>?</button>
         <span class="who small"><Bdi class="strong">{session.value?.displayName}</Bdi> <span class="dim">{session.value?.roles.map((role) => word('role', role)).join(' · ')}</span></span>
         <button class="little" data-do="sign-out" onClick={() => void signOut()}>{say('signout')}</button>
@@ -106,12 +96,9 @@ export function Bar() {
 function Chooser() {
   const all = properties.value;
   if (all.length < 2) return <strong class="clip"><Bdi>{name(property.value?.name)}</Bdi></strong>;
-  const choose = (to: string): void => {
-    desk.propertyId = to;
-    propertyId.value = to;
-  };
   return (
-    <select class="chooser" data-user aria-label={say('property')} value={propertyId.value} onChange={(event) => choose(event.currentTarget.value)}>
+    <select class="chooser" data-user aria-label={say('property')} value={propertyId.value}
+      onChange={(event) => (propertyId.value = desk.propertyId = event.currentTarget.value)}>
       {all.map((one) => <option key={one.propertyId} value={one.propertyId}>{name(one.name)}{one.city === undefined ? '' : ` · ${one.city}`}</option>)}
     </select>
   );

@@ -5,10 +5,11 @@ import { NotKept, Unsent, type Blackout, type BlackoutState, type Entry, type Of
 
 import { say } from '../kit/i18n.js';
 import { toast } from '../kit/parts.js';
+import { keepPage } from '../kit/shell.js';
 import { cutSince } from './line.js';
 import { routes, withoutLine, type Deed } from './presses.js';
 import { desk, now, phase, properties, propertyId, session, withoutLine as page } from './service.js';
-import { arrivals, departures, findStay, housekeeping, inHouse, maintenance, refetch } from './views.js';
+import { arrivals, departures, findStay, findWork, housekeeping, inHouse, maintenance, refetch, stays } from './views.js';
 
 export const state = signal<BlackoutState | undefined>(undefined);
 /** Since when the desk is on its own. The stream knows first that the line is gone, the pack that it was gone before the page was loaded. */
@@ -124,9 +125,8 @@ withoutLine.take = async ({ route, step, subject, body }: Deed): Promise<boolean
     toast(say('blackout.cannot'));
     return true;
   }
-  const stay = [inHouse, arrivals, departures].flatMap((one) => one.peek().data?.items ?? []).find((one) => one.folioId === subject) ?? findStay(subject);
-  const task = housekeeping.peek().data?.items.find((one) => one.taskId === subject) ?? maintenance.peek().data?.items.find((one) => one.workOrderId === subject);
-  const room = stay?.roomNumber ?? task?.roomNumber;
+  const stay = stays().find((one) => one.folioId === subject) ?? findStay(subject);
+  const room = (stay ?? findWork(subject))?.roomNumber;
   const note: Note = { step, subject, ...(room === undefined ? {} : { room }), ...(stay === undefined ? {} : { guest: stay.guestName }) };
   try {
     await blackout.press(operation as Offline, { path: { [id]: subject, transition: step }, ...(body === undefined ? {} : { body }) } as unknown as Pressed<Offline>, { note });
@@ -164,16 +164,4 @@ page.leave = async (): Promise<boolean> => {
   return true;
 };
 
-/** The page itself, for a reload without a line: what this load was made of, and the address. */
-async function keepShell(worker: string): Promise<void> {
-  await navigator.serviceWorker.register(worker, { scope: '/desk' });
-  const cache = await caches.open('desk-shell');
-  await document.fonts.load(`1em ${getComputedStyle(document.body).fontFamily}`, '؋'); // no amount may have been shown yet
-  const made = performance.getEntriesByType('resource').map(({ name }) => new URL(name)).filter(({ origin, pathname }) => origin === location.origin && pathname.startsWith('/assets/'));
-  const wanted = new Set(['/favicon.svg', ...made.map(({ pathname }) => pathname)]);
-  await cache.put('/desk', await fetch(location.href)); // in the language that is read here
-  for (const { url } of await cache.keys()) if (!wanted.has(new URL(url).pathname) && !url.endsWith('/desk')) await cache.delete(url);
-  for (const path of wanted) await cache.add(path);
-}
-const { worker } = document.body.dataset;
-if (worker !== undefined && 'serviceWorker' in navigator && navigator.onLine) addEventListener('load', () => void document.fonts.ready.then(() => keepShell(worker)).catch(() => undefined));
+keepPage('/desk');

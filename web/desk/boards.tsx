@@ -4,23 +4,21 @@ import type { ComponentChildren } from 'preact';
 
 import { foldDigits } from '@melmastoon/bff/values';
 
-import { say } from '../kit/i18n.js';
-import { Bdi, Drawer, Ghost, Moment, Num } from '../kit/parts.js';
+import { own, say, word } from '../kit/i18n.js';
+import { Bdi, Drawer, Ghost, Moment, Num, submitted } from '../kit/parts.js';
 import { filter } from './find.js';
 import { LastPress } from './pressed.js';
 import { press, pressesOf, underWay } from './presses.js';
-import { housekeeping, maintenance, zone, type Task, type WorkOrder } from './views.js';
-import { Truth } from './today.js';
-import { own, word } from './words.js';
+import { findWork, housekeeping, maintenance, zone, type Task, type WorkOrder } from './views.js';
+import { Truth } from './truth.js';
 import { propertyId } from './service.js';
 
 type Item = { readonly status: string; readonly roomNumber?: string; readonly can: readonly string[] };
 
 /** Takes a step with a task or a work order, if it is legal now. */
-export function move(kind: 'task' | 'work-order', id: string | undefined, step: string): boolean {
-  const can: readonly string[] | undefined =
-    kind === 'task' ? housekeeping.peek().data?.items.find((one) => one.taskId === id)?.can : maintenance.peek().data?.items.find((one) => one.workOrderId === id)?.can;
-  if (id === undefined || can?.includes(step) !== true || underWay(id) !== undefined) return false;
+export function move(kind: 'task' | 'work-order', id: string, step: string): boolean {
+  const can: readonly string[] = findWork(id)?.can ?? [];
+  if (!can.includes(step) || underWay(id) !== undefined) return false;
   void press({ route: kind, step, subject: id });
   return true;
 }
@@ -77,14 +75,12 @@ export const reporting = signal(false);
 
 function Report() {
   const close = (): void => void (reporting.value = false);
-  const send = (event: SubmitEvent & { currentTarget: HTMLFormElement }): void => {
-    event.preventDefault();
-    const typed = new FormData(event.currentTarget);
-    const text = (name: string): string => String(typed.get(name) ?? '').trim();
-    const roomNumber = foldDigits(text('room'));
+  const send = submitted((typed) => {
+    const roomNumber = foldDigits(typed('room').trim());
     close();
-    void press({ route: 'open', step: 'open', subject: `report:${propertyId.peek()}`, body: { title: text('title'), severity: text('severity'), ...(roomNumber !== '' && { roomNumber }), blocksRoom: typed.has('blocks') } });
-  };
+    const body = { title: typed('title').trim(), severity: typed('severity'), ...(roomNumber !== '' && { roomNumber }), blocksRoom: typed('blocks') !== '' };
+    void press({ route: 'open', step: 'open', subject: `report:${propertyId.peek()}`, body });
+  });
   return (
     <Drawer kind="sheet" title={say('report.title')} close={close} closeText={say('close')}>
       <form class="stack" onSubmit={send}>

@@ -5,9 +5,10 @@ import { useEffect } from 'preact/hooks';
 import type { Schemas } from '@melmastoon/bff/backoffice';
 import { foldDigits, nights, parseMoney } from '@melmastoon/bff/values';
 
-import { pieces, say } from '../kit/i18n.js';
+import { own, pieces, say, word } from '../kit/i18n.js';
 import { source } from '../kit/load.js';
-import { Bdi, Drawer, Moment, Num, Shown, State } from '../kit/parts.js';
+import { Bdi, Drawer, Moment, Num, Shown, State, submitted } from '../kit/parts.js';
+import { keysOf, shown } from '../kit/shortcuts.js';
 import { param } from '../kit/url.js';
 import { LineState } from './bar.js';
 import { cutSince, news } from './line.js';
@@ -16,8 +17,7 @@ import { press, pressesOf, underWay, type Route } from './presses.js';
 import { canReadActivity, desk, explain } from './service.js';
 import { Taken } from './taken.js';
 import { findStay, inHouse, roomState, zone, type Stay } from './views.js';
-import { keysOf, shortcuts, shown } from './shortcuts.js';
-import { bothDays, name, own, word } from './words.js';
+import { bothDays, name } from './words.js';
 
 /** The stay that is open is part of the address. */
 export const stayId = param('stay');
@@ -49,19 +49,18 @@ export function take(id: string, step: Step): boolean {
 function SecondFactor({ stay }: { stay: Stay }) {
   const wanted = proof.value;
   if (wanted === undefined || ![stay.reservationId, stay.folioId].includes(wanted.subject)) return null;
-  const give = async (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> => {
-    event.preventDefault();
-    const code = foldDigits(String(new FormData(event.currentTarget).get('code'))).trim();
+  const give = submitted(async (typed) => {
+    const { scope, resource, body = {}, ...deed } = wanted;
     try {
-      const { data } = await desk.call('stepUp', { body: { scope: wanted.scope, resourceId: wanted.resource, code } });
+      const { data } = await desk.call('stepUp', { body: { scope, resourceId: resource, code: foldDigits(typed('code')).trim() } });
       proof.value = undefined;
-      await press({ route: wanted.route, step: wanted.step, subject: wanted.subject, attestation: data.attestationId, ...(wanted.body === undefined ? { body: {} } : { body: wanted.body }) });
+      await press({ ...deed, body, attestation: data.attestationId });
     } catch (error) {
       proofFailed.value = explain(error);
     }
-  };
+  });
   return (
-    <form class="well stack close" onSubmit={(event) => void give(event)} aria-label={say('factor.title')} data-factor>
+    <form class="well stack close" onSubmit={give} aria-label={say('factor.title')} data-factor>
       <p class="strong">{word('step', wanted.step)}: {say('factor.title')}</p>
       <label class="field"><span>{say('factor.code')}</span><input name="code" inputMode="numeric" autoComplete="one-time-code" required maxLength={12} dir="ltr" autoFocus aria-invalid={proofFailed.value !== ''} /></label>
       {proofFailed.value !== '' && <p class="notice bad small" role="alert"><Bdi>{proofFailed.value}</Bdi></p>}
@@ -75,22 +74,17 @@ function Charge({ stay }: { stay: Stay }) {
   const { folioId } = stay;
   if (folioId === undefined || stay.status !== 'checked_in') return null;
   if (charging.value !== stay.reservationId) return <p><button class="quiet" data-do="charge" disabled={underWay(folioId) !== undefined} onClick={() => (charging.value = stay.reservationId)}>{say('step.charge')} <Key of="folio.charge" /></button></p>;
-  const send = async (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> => {
-    event.preventDefault();
-    const typed = new FormData(event.currentTarget);
-    const amount = parseMoney(String(typed.get('amount')), 'AFN', document.documentElement.lang);
-    if (amount === undefined || !/^[1-9]/.test(amount.minor)) {
-      wrong.value = say('charge.wrong');
-      return;
-    }
-    wrong.value = '';
+  const send = submitted(async (typed) => {
+    const amount = parseMoney(typed('amount'), 'AFN', document.documentElement.lang);
+    wrong.value = amount === undefined || !/^[1-9]/.test(amount.minor) ? say('charge.wrong') : '';
+    if (wrong.value !== '') return;
     charging.value = '';
-    const deed = { route: 'charge', step: 'charge', subject: folioId, body: { amount, description: String(typed.get('description')).slice(0, 200) } } as const;
+    const deed = { route: 'charge', step: 'charge', subject: folioId, body: { amount, description: typed('description').slice(0, 200) } } as const;
     const ended = await press(deed);
     if (ended === 'refused' && pressesOf(folioId)[0]?.code?.endsWith('.MFA_REQUIRED') === true) proof.value = { ...deed, scope: 'folio.charge.large', resource: folioId };
-  };
+  });
   return (
-    <form class="well stack close" onSubmit={(event) => void send(event)} aria-label={say('step.charge')}>
+    <form class="well stack close" onSubmit={send} aria-label={say('step.charge')}>
       <label class="field"><span>{say('charge.amount')} <bdi>؋</bdi></span><input name="amount" inputMode="decimal" required autoFocus dir="ltr" aria-invalid={wrong.value !== ''} /></label>
       <label class="field"><span>{say('charge.what')}</span><input name="description" maxLength={200} /></label>
       {wrong.value !== '' && <p class="notice bad small" role="alert">{wrong.value}</p>}
@@ -101,10 +95,7 @@ function Charge({ stay }: { stay: Stay }) {
 
 export const charge = (): boolean => (charging.value = stayId.peek()) !== '';
 
-const Key = ({ of }: { of: string }) => {
-  void shortcuts.value;
-  return keysOf(of) === '' ? null : <kbd>{shown(keysOf(of))}</kbd>;
-};
+const Key = ({ of }: { of: string }) => (keysOf(of) === '' ? null : <kbd>{shown(keysOf(of))}</kbd>);
 
 function Steps({ stay }: { stay: Stay }) {
   const busy = underWay(stay.reservationId);

@@ -3,11 +3,10 @@ import type { ComponentChildren } from 'preact';
 
 import { formatDay } from '@melmastoon/bff/values';
 
-import { locale, say } from '../kit/i18n.js';
-import { Bdi, Moment, Money, Num } from '../kit/parts.js';
+import { locale, own, say, word } from '../kit/i18n.js';
+import { Bars, Bdi, Honesty, Moment, Money, Num } from '../kit/parts.js';
 import { alone } from './blackout.js';
 import { dashboard, zone, type Widget } from './views.js';
-import { own, word } from './words.js';
 
 const percent = (value: number): ComponentChildren => <Bdi ltr>{own(`${Math.round(value)}%`)}</Bdi>;
 const counts = (of: Readonly<Record<string, number>>, group: string): ComponentChildren => (
@@ -21,7 +20,7 @@ function read(widget: Widget): [ComponentChildren, ComponentChildren?] {
     case 'adr': case 'revpar': case 'balance-due': return [<Money money={widget.data.amount} />];
     case 'cash-drawer': return [<Money money={widget.data.expected} />, <span>{say('w.taken')} <Money money={widget.data.taken} /></span>];
     case 'occupancy-today': return [percent(widget.data.percent), <span><Bdi ltr>{own(`${widget.data.occupied}/${widget.data.total}`)}</Bdi></span>];
-    case 'occupancy-7-days': return [<Bars items={widget.data.items} />];
+    case 'occupancy-7-days': return [<Days items={widget.data.items} />];
     case 'housekeeping-progress': return [percent(widget.data.percentDone), counts(widget.data.counts, 'status')];
     case 'in-house': return [<Num value={widget.data.rooms} />, <span>{say('party', { adults: widget.data.adults, children: widget.data.children })}</span>];
     case 'alos': return [<Num value={widget.data.nights} />];
@@ -45,16 +44,10 @@ function read(widget: Widget): [ComponentChildren, ComponentChildren?] {
   }
 }
 
-function Bars({ items }: { items: readonly { date: string; occupied: number; total: number }[] }) {
+/** Figures of some days, as bars. */
+function Days({ items }: { items: readonly { date: string; occupied: number; total: number }[] }) {
   const text = items.map((one) => `${formatDay(one.date, locale, { dateStyle: 'day' })}: ${own(`${one.occupied}/${one.total}`)}`).join(', ');
-  return (
-    <svg class="bars" viewBox={`0 0 ${items.length * 8} 24`} role="img" aria-label={text}><title>{text}</title>
-      {items.map((one, i) => {
-        const high = one.total === 0 ? 0 : (24 * one.occupied) / one.total;
-        return <rect key={one.date} x={i * 8 + 1} y={24 - high} width="6" height={Math.max(high, 0.5)} rx="1" />;
-      })}
-    </svg>
-  );
+  return <Bars shares={items.map(({ occupied, total }) => (total === 0 ? 0 : occupied / total))} text={text} />;
 }
 
 function Figure({ id, widget }: { id: string; widget: Widget | undefined }) {
@@ -80,11 +73,11 @@ export function Figures() {
         {ids.map((id) => <Figure key={id} id={id} widget={data?.widgets.get(id)} />)}
         {data === undefined && Array.from({ length: 8 }, (_, i) => <li key={i} class="figure"><span class="ghost" /><span class="ghost" /></li>)}
       </ul>
-      <p class={`honesty${missing > 0 || error !== undefined ? ' stale' : ''}`} role="status">
+      <Honesty stale={missing > 0 || error !== undefined}>
         {data !== undefined && <span>{say('figures')}: {say('asof')} <Moment at={data.asOf} zone={zone.value} seconds /></span>}
         {missing > 0 && data?.ended === true && <span class="warm">{say('figures.missing', { n: missing })}</span>}
         {error !== undefined && <span class="warm">{say('failed.renew')} <Bdi>{error}</Bdi></span>}
-      </p>
+      </Honesty>
     </section>
   );
 }

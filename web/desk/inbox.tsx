@@ -3,45 +3,32 @@ import { signal } from '@preact/signals';
 
 import { foldDigits } from '@melmastoon/bff/values';
 
-import { pieces, say } from '../kit/i18n.js';
-import { Bdi, Ghost, Moment } from '../kit/parts.js';
+import { own, pieces, say, word } from '../kit/i18n.js';
+import { Bdi, Ghost, Moment, submitted } from '../kit/parts.js';
 import { LastPress } from './pressed.js';
 import { press, pressesOf, underWay } from './presses.js';
 import { now, session } from './service.js';
-import { alerts, fresh, suggestions, zone, type Alert, type Suggestion } from './views.js';
-import { own, word } from './words.js';
+import { Truth, type Told } from './truth.js';
+import { alerts, isFresh, suggestions, zone, type Alert, type Suggestion } from './views.js';
 import type { Loaded } from '../kit/load.js';
-import type { Schemas } from '@melmastoon/bff/backoffice';
 
 const stays = 15 * 60_000;
 const lately = (at: string | undefined): boolean => at !== undefined && now.value - Date.parse(at) < stays;
 
 /** The moment and the failings of a list of notices. */
-function Inbox({ of, title }: { of: Loaded<Schemas['Alerts'] | Schemas['Suggestions']>; title: string }) {
-  const { data, at, error } = of;
-  return (
-    <div class="inbox-head">
-      <h3>{title}</h3>
-      {data === undefined && error === undefined && <Ghost lines={2} />}
-      {at !== undefined && (
-        <p class={`honesty${data?.stale === true || error !== undefined || (data?.degraded.length ?? 0) > 0 ? ' stale' : ''}`} role="status">
-          <span>{say('asof')} <Moment at={data?.asOf ?? at} zone={zone.value} seconds /></span>
-          {data?.degraded.map(({ part, reason }) => <span key={part} class="warm">{word('part', part)}: {word('because', reason)}</span>)}
-        </p>
-      )}
-      {error !== undefined && <p class="notice bad small" role="alert"><span>{say('failed.renew')}</span> <Bdi>{error}</Bdi></p>}
-    </div>
-  );
-}
+const Inbox = ({ of, title }: { of: Loaded<Told>; title: string }) => (
+  <div class="inbox-head"><h3>{title}</h3>{of.data === undefined && of.error === undefined && <Ghost lines={2} />}<Truth of={of} /></div>
+);
 
 const tone: Readonly<Record<string, string>> = { critical: 'bad', warning: 'warm', high: 'bad', info: '' };
 
+export const acknowledgeable = (id: string): boolean => alerts.peek().data?.items.find((one) => one.alertId === id)?.can.includes('acknowledge') ?? false;
 export const acknowledge = (id: string): void => void press({ route: 'acknowledge', step: 'acknowledge', subject: id, body: {} });
 
 function AlertItem({ alert }: { alert: Alert }) {
   const seen = alert.acknowledgements ?? [];
   return (
-    <li class={`item${now.value - (fresh.value.get(alert.alertId) ?? 0) < 60_000 ? ' fresh' : ''}`} data-item="alert" data-id={alert.alertId} tabIndex={0}>
+    <li class={`item${isFresh(alert.alertId) ? ' fresh' : ''}`} data-item="alert" data-id={alert.alertId} tabIndex={0}>
       <p class="row wrap"><span class={`chip ${tone[alert.severity ?? ''] ?? ''}`}>{word('severity', alert.severity ?? 'info')}</span><Bdi class="grow">{alert.title ?? word('category', alert.category ?? '')}</Bdi>
         {alert.raisedAt !== undefined && <span class="tiny dim"><Moment at={alert.raisedAt} zone={zone.value} /></span>}</p>
       {seen.length > 0 && <p class="tiny dim already">{seen.map((one) => <span key={one.acknowledgedBy}>{pieces('already.seen', { who: <Bdi>{one.acknowledgedByName ?? say('someone')}</Bdi>, when: <Moment at={one.acknowledgedAt} zone={zone.value} /> })} </span>)}</p>}
@@ -68,13 +55,12 @@ const figures = (suggestion: Suggestion): Figures => Object.entries(suggestion.p
 export const changeable = (id: string): boolean => (suggestions.peek().data?.items.find((one) => one.suggestionId === id)?.can.includes('decide') ?? false);
 
 function Change({ suggestion }: { suggestion: Suggestion }) {
-  const send = (event: SubmitEvent & { currentTarget: HTMLFormElement }): void => {
-    event.preventDefault();
-    const typed = new FormData(event.currentTarget);
-    const modifiedDelta = Object.fromEntries(figures(suggestion).map(([name]) => [name, Number(foldDigits(String(typed.get(name))))] as const).filter(([, value]) => Number.isFinite(value)));
+  const send = submitted((typed) => {
+    const changed = figures(suggestion).map(([name]) => [name, Number(foldDigits(typed(name)))] as const);
+    const modifiedDelta = Object.fromEntries(changed.filter(([, value]) => Number.isFinite(value)));
     changing.value = '';
     if (Object.keys(modifiedDelta).length > 0) void press({ route: 'decide', step: 'modified', subject: suggestion.suggestionId, body: { outcome: 'modified', modifiedDelta } });
-  };
+  });
   return (
     <form class="row wrap" onSubmit={send}>
       {figures(suggestion).map(([name, value], i) => (

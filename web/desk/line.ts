@@ -102,12 +102,6 @@ export function begin(): void {
   void follow();
 }
 
-export function hangUp(): void {
-  following?.abort();
-  following = undefined;
-  news.value = [];
-}
-
 // A browser knows at once that its network has gone or come back; a stream learns of it later.
 addEventListener('offline', () => {
   online.value = false;
@@ -128,4 +122,10 @@ day.subscribe((of) => {
   clearTimeout(midnight);
   if (of !== undefined) midnight = setTimeout(() => void refetch(viewNames), Math.min(Math.max(Date.parse(of.endsAt) - now.peek(), 1_000), 0x7fffffff));
 });
-session.subscribe((one) => one === undefined && hangUp());
+
+session.subscribe((one) => {
+  if (one !== undefined) return;
+  following?.abort();
+  following = undefined;
+  news.value = [];
+});

@@ -4,27 +4,27 @@ import './desk.css';
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 
-import { say } from '../kit/i18n.js';
+import { say, word } from '../kit/i18n.js';
 import { Bdi, Drawer, Ghost, State, Toasts } from '../kit/parts.js';
+import { focused, on, sheet, shown, step, usable, withFocused } from '../kit/shortcuts.js';
 import { go, keepLinks, withParams } from '../kit/url.js';
 import { Activity } from './activity.js';
 import { Bar, view } from './bar.js';
 import { Housekeeping, Maintenance, move, reporting } from './boards.js';
 import { StayDrawer, charge, stayId, take } from './drawer.js';
 import { Find, find } from './find.js';
-import { acknowledge, changeable, changing, decide, proving } from './inbox.js';
+import { acknowledge, acknowledgeable, changeable, changing, decide, proving } from './inbox.js';
 import { alone } from './blackout.js';
 import { begin } from './line.js';
 import { Presses } from './pressed.js';
 import { askAgain } from './presses.js';
 import { Paper } from './print.js';
 import { canReadActivity, desk, enter, phase, propertyId, reason, session, signOut } from './service.js';
-import { focused, on, readShortcuts, sheet, shown, step, usable } from './shortcuts.js';
+import { readShortcuts } from './shortcuts.js';
 import { SignIn } from './signin.js';
 import { WithoutLine } from './taken.js';
 import { Today } from './today.js';
-import { alerts, forget, refetch } from './views.js';
-import { word } from './words.js';
+import { forget, refetch } from './views.js';
 
 keepLinks('/desk');
 document.title = say('title');
@@ -38,13 +38,8 @@ const withStay = (what: Parameters<typeof take>[1]) => (): boolean => {
   const id = stayId.peek() || focused('stay');
   return id === undefined ? false : take(id, what);
 };
-const withItem = (kind: 'task' | 'work-order', what: string) => (): boolean => move(kind, focused(kind), what);
-const withSuggestion = (run: (id: string) => void) => (): boolean => {
-  const id = focused('suggestion');
-  if (id === undefined || !changeable(id)) return false;
-  run(id);
-  return true;
-};
+const withItem = (kind: 'task' | 'work-order', what: string) => withFocused(kind, (id) => move(kind, id, what));
+const withSuggestion = (run: (id: string) => void) => withFocused('suggestion', (id) => (changeable(id) ? run(id) : false));
 
 on({
   'search.open': find, 'list.filter': find, 'shortcuts.show': () => void (sheet.value = !sheet.peek()), 'view.refresh': () => void refetch(), 'session.lock': () => void signOut(),
@@ -52,30 +47,15 @@ on({
   'go.dashboard': to('today'), 'go.today': to('today'), 'go.arrivals': column('arrivals'), 'go.departures': column('departures'), 'go.inHouse': column('in-house'),
   'go.housekeeping': to('housekeeping'), 'go.maintenance': to('maintenance'), 'go.suggestions': column('suggestions'), 'go.alerts': column('alerts'),
   'list.next': () => step(1), 'list.previous': () => step(-1),
-  'list.open': () => {
-    const id = focused('stay');
-    if (id === undefined) return false;
-    stayId.value = id;
-    return true;
-  },
+  'list.open': withFocused('stay', (id) => void (stayId.value = id)),
   'reservation.checkIn': withStay('check-in'), 'reservation.checkOut': withStay('check-out'), 'lock.issueKey': withStay('issue-key'), 'lock.extendKey': withStay('extend-key'),
   'lock.rebindKey': withStay('rebind-key'), 'lock.revokeKey': withStay('revoke-key'), 'folio.charge': charge, 'folio.print': () => print(),
   'task.start': withItem('task', 'start'), 'task.complete': withItem('task', 'complete'), 'task.inspect': withItem('task', 'inspect'), 'task.reopen': withItem('task', 'reopen'),
   'workOrder.new': () => (view.peek() === 'maintenance' ? (reporting.value = true) : false),
   'workOrder.start': withItem('work-order', 'start'), 'workOrder.resolve': withItem('work-order', 'resolve'), 'workOrder.close': withItem('work-order', 'close'), 'workOrder.reopen': withItem('work-order', 'reopen'),
   'suggestion.accept': withSuggestion((id) => decide(id, 'accepted')), 'suggestion.reject': withSuggestion((id) => decide(id, 'rejected')), 'suggestion.modify': withSuggestion((id) => (changing.value = id)),
-  'suggestion.provenance': () => {
-    const id = focused('suggestion');
-    if (id === undefined) return false;
-    proving.value = proving.peek() === id ? '' : id;
-    return true;
-  },
-  'alert.acknowledge': () => {
-    const id = focused('alert');
-    if (id === undefined || alerts.peek().data?.items.find((one) => one.alertId === id)?.can.includes('acknowledge') !== true) return false;
-    acknowledge(id);
-    return true;
-  },
+  'suggestion.provenance': withFocused('suggestion', (id) => void (proving.value = proving.peek() === id ? '' : id)),
+  'alert.acknowledge': withFocused('alert', (id) => (acknowledgeable(id) ? acknowledge(id) : false)),
 });
 
 function Keys() {

@@ -1,13 +1,14 @@
 // What became of presses, in words that do not say more than is known.
-import { say } from '../kit/i18n.js';
+import { own, say, word } from '../kit/i18n.js';
 import { Bdi, Moment, State } from '../kit/parts.js';
 import { Taken } from './taken.js';
-import { askAgain, presses, pressesOf, type Press, type PressState } from './presses.js';
-import { now, session } from './service.js';
+import { askAgain, mine, pressesOf, type Press, type PressState } from './presses.js';
+import { now } from './service.js';
 import { findStay, zone } from './views.js';
-import { own, word } from './words.js';
 
-export const kinds: Readonly<Record<PressState, string>> = { sent: 'lapis', pending: 'warm', unknown: 'warm', done: 'good', failed: 'bad', refused: 'bad', lost: 'bad' };
+const kinds: Readonly<Record<PressState, string>> = {
+  sent: 'lapis', pending: 'warm', unknown: 'warm', done: 'good', failed: 'bad', refused: 'bad', lost: 'bad',
+};
 
 /** A press and its end: the step, when it was sent, what is known. */
 export function Pressed({ press, subject = false }: { press: Press; subject?: boolean }) {
@@ -33,11 +34,10 @@ export function LastPress({ subject }: { subject: string }) {
 
 /** Everything that was pressed at this desk by this operator. */
 export function Presses() {
-  const mine = presses.value.filter((press) => press.operatorId === session.value?.operatorId);
   return (
     <section class="card stack" aria-label={say('presses.title')}>
       <h2>{say('presses.title')}</h2>
-      {mine.length === 0 ? <State title={say('presses.none')} /> : mine.map((press) => <Pressed key={press.key} press={press} subject />)}
+      {mine.value.length === 0 ? <State title={say('presses.none')} /> : mine.value.map((press) => <Pressed key={press.key} press={press} subject />)}
     </section>
   );
 }

@@ -70,7 +70,7 @@ function kept(): readonly Press[] {
 export const presses = signal<readonly Press[]>(kept());
 addEventListener('storage', ({ key }) => key === place && (presses.value = kept()));
 const open = (state: PressState): boolean => state === 'sent' || state === 'pending' || state === 'unknown';
-const mine = computed(() => presses.value.filter((press) => press.operatorId === session.value?.operatorId));
+export const mine = computed(() => presses.value.filter((press) => press.operatorId === session.value?.operatorId));
 /** What has no end yet. */
 export const unsettled = computed(() => mine.value.filter((press) => open(press.state)));
 export const pressesOf = (subject: string): readonly Press[] => mine.value.filter((press) => press.subject === subject);

@@ -2,13 +2,13 @@
 import { formatDay } from '@melmastoon/bff/values';
 import type { ComponentChildren } from 'preact';
 
-import { locale, say } from '../kit/i18n.js';
+import { locale, own, say, word } from '../kit/i18n.js';
 import { Bdi, Moment } from '../kit/parts.js';
 import { noteOf, state } from './blackout.js';
 import { unsettled } from './presses.js';
 import { now, property } from './service.js';
 import { arrivals, day, departures, housekeeping, inHouse, zone, type Stay } from './views.js';
-import { bothDays, name, own, word } from './words.js';
+import { bothDays, name } from './words.js';
 
 function Sheet<T>({ title, rows, heads, cells }: { title: string; rows: readonly T[]; heads: readonly string[]; cells: (row: T) => readonly ComponentChildren[] }) {
   return (

@@ -2,12 +2,11 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 
-import { say } from '../kit/i18n.js';
+import { say, word } from '../kit/i18n.js';
 import { source } from '../kit/load.js';
-import { Bdi, Shown, ThemeSwitch } from '../kit/parts.js';
-import { Languages, themeWords } from './bar.js';
+import { Bdi, Languages, Shown, ThemeSwitch, themeWords } from '../kit/parts.js';
+import { speak } from './bar.js';
 import { desk, people, reason, signIn } from './service.js';
-import { word } from './words.js';
 
 const all = source(people);
 const device = signal('');
@@ -25,7 +24,10 @@ export function SignIn() {
   };
   return (
     <main class="wide sign-in stack">
-      <div class="row apart wrap"><h1>{say('signin.title')}</h1><div class="row"><Languages /><ThemeSwitch words={themeWords} /></div></div>
+      <div class="row apart wrap">
+        <h1>{say('signin.title')}</h1>
+        <div class="row"><Languages class="languages" aria-label={say('language')} choose={speak} /><ThemeSwitch words={themeWords()} /></div>
+      </div>
       {reason.value !== '' && <p class="notice warm" role="alert"><Bdi>{reason.value}</Bdi></p>}
       <p class="dim">{say('signin.who')}</p>
       <Shown of={all.value} failed={say('failed.people')}>{(found) => (

@@ -4,13 +4,12 @@ import { signal } from '@preact/signals';
 import type { Entry, Pack } from '@melmastoon/bff/backoffice';
 import { foldDigits } from '@melmastoon/bff/values';
 
-import { pieces, say } from '../kit/i18n.js';
-import { Bdi, Moment, Money, Num } from '../kit/parts.js';
+import { own, pieces, say, word } from '../kit/i18n.js';
+import { Bdi, Moment, Money, Num, submitted } from '../kit/parts.js';
 import { again, alone, before, confirm, drop, noteOf, state, takenOf } from './blackout.js';
 import { stayId } from './drawer.js';
 import { explain } from './service.js';
-import { arrivals, departures, housekeeping, inHouse, maintenance, zone } from './views.js';
-import { own, word } from './words.js';
+import { housekeeping, maintenance, stays, zone } from './views.js';
 
 const clock = (at: string | number) => <Moment at={new Date(at)} zone={zone.value} />;
 
@@ -31,10 +30,9 @@ function Fate({ entry: { verdict, state: is } }: { entry: Entry }) {
 const failed = signal('');
 
 function Code({ entry }: { entry: Entry }) {
-  const give = (event: SubmitEvent & { currentTarget: HTMLFormElement }): void => {
-    event.preventDefault();
-    confirm(entry, foldDigits(String(new FormData(event.currentTarget).get('code'))).trim()).then(() => (failed.value = ''), (error: unknown) => (failed.value = explain(error)));
-  };
+  const give = submitted(async (typed) => {
+    failed.value = await confirm(entry, foldDigits(typed('code')).trim()).then(() => '', explain);
+  });
   return (
     <form class="row wrap" onSubmit={give}>
       <label class="field"><span class="unseen">{say('entry.code')}</span><input name="code" inputMode="numeric" autoComplete="one-time-code" required maxLength={12} dir="ltr" placeholder={say('entry.code')} /></label>
@@ -77,7 +75,7 @@ export const Taken = ({ subject }: { subject: string }) => (
 function meanwhile(was: Pack) {
   const mine = new Set((state.value?.entries ?? []).filter((e) => e.verdict?.verdict === 'done').map((e) => noteOf(e)?.subject));
   const now = [
-    ...[inHouse, arrivals, departures].flatMap((one) => one.value.data?.items ?? []).map((s) => ({ id: s.reservationId, room: s.roomNumber, what: s.guestName, status: s.status as string })),
+    ...stays().map((s) => ({ id: s.reservationId, room: s.roomNumber, what: s.guestName, status: s.status as string })),
     ...(housekeeping.value.data?.items ?? []).map((t) => ({ id: t.taskId, room: t.roomNumber, what: word('kind', t.kind), status: t.status as string })),
     ...(maintenance.value.data?.items ?? []).map((w) => ({ id: w.workOrderId, room: w.roomNumber, what: w.title, status: w.status as string })),
   ];
@@ -95,9 +93,6 @@ export function WithoutLine() {
   const over = entries.filter((entry) => entry.state === 'settled' || entry.state === 'lost');
   const changed = since === undefined && before.value !== undefined ? meanwhile(before.value) : [];
   if (since === undefined && entries.length === 0 && changed.length === 0 && others === 0) return null;
-  const forget = (): void => {
-    before.value = undefined;
-  };
   return (
     <section class="card stack close without-line" data-blackout={since === undefined ? 'back' : 'cut'} aria-label={say('blackout.title')}>
       <div class="row wrap apart">
@@ -112,7 +107,7 @@ export function WithoutLine() {
       {since !== undefined && <p class="small dim">{say('blackout.cannot')}</p>}
       {changed.length > 0 && (
         <div class="stack close" data-meanwhile={changed.length}>
-          <div class="row apart"><h2>{say('blackout.meanwhile')}</h2><button class="quiet little" onClick={forget}>{say('entry.drop')}</button></div>
+          <div class="row apart"><h2>{say('blackout.meanwhile')}</h2><button class="quiet little" onClick={() => (before.value = undefined)}>{say('entry.drop')}</button></div>
           <ul class="rows">{changed.slice(0, 30).map((one) => <li key={one.id} class="taken row wrap small">{one.room !== undefined && <Bdi ltr class="room">{own(one.room)}</Bdi>}<Bdi class="clip">{one.what}</Bdi> <span class="chip">{word('status', one.status)}</span></li>)}</ul>
         </div>
       )}

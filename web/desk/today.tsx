@@ -1,43 +1,24 @@
 // Today on one screen: who comes, who is here, who leaves, and what is to be decided.
 import type { ComponentChildren } from 'preact';
 
-import type { Schemas } from '@melmastoon/bff/backoffice';
 import { formatDay } from '@melmastoon/bff/values';
 
-import { locale, say } from '../kit/i18n.js';
-import { Bdi, Ghost, Honesty, Moment, Num } from '../kit/parts.js';
+import { locale, own, say, word } from '../kit/i18n.js';
+import { Bdi, Ghost, Num } from '../kit/parts.js';
 import { withParams } from '../kit/url.js';
 import { Alerts, Suggestions, waiting } from './inbox.js';
 import { Figures } from './figures.js';
 import { LastPress } from './pressed.js';
 import { press, underWay } from './presses.js';
-import { now } from './service.js';
-import { arrivals, departures, fresh, inHouse, roomState, zone, type Stay } from './views.js';
+import { arrivals, departures, inHouse, isFresh, roomState, type Stay } from './views.js';
+import { Truth, type Told } from './truth.js';
 import { filter } from './find.js';
-import { found, own, word } from './words.js';
+import { found } from './words.js';
 import type { Loaded } from '../kit/load.js';
-
-type View = Schemas['WorkbenchView'];
-
-/** As of when a list is, what of it is old or missing and why, and whether a newer one could not be had. */
-export function Truth({ of }: { of: Loaded<Pick<View, 'asOf' | 'stale' | 'degraded'>> }) {
-  const { data, error } = of;
-  if (data === undefined) return error === undefined ? null : <p class="notice bad small" role="alert"><span>{say('failed.view')}</span> <Bdi>{error}</Bdi></p>;
-  const old = data.stale || error !== undefined;
-  return (
-    <Honesty stale={old || (data.degraded?.length ?? 0) > 0}>
-      <span>{say('asof')} <Moment at={data.asOf} zone={zone.value} seconds /></span>
-      {data.degraded?.map(({ part, reason, ageMs }) => (
-        <span key={part} class="warm">{word('part', part)}: {word('because', reason)}{ageMs !== undefined && <> (<Moment at={new Date(Date.parse(data.asOf) - ageMs)} zone={zone.value} seconds />)</>}</span>
-      ))}
-      {error !== undefined && <span class="warm">{say('failed.renew')} <Bdi>{error}</Bdi></span>}
-    </Honesty>
-  );
-}
 
 /** A list with its number, its moment and its rows. */
 export function Column<T>({ title, id, of, rows, row, empty, count = rows.length }: {
-  title: string; id: string; of: Loaded<{ items: readonly T[] } & Pick<View, 'asOf' | 'stale' | 'degraded'>>; rows: readonly T[]; row: (one: T) => ComponentChildren; empty: string; count?: number;
+  title: string; id: string; of: Loaded<{ items: readonly T[] } & Told>; rows: readonly T[]; row: (one: T) => ComponentChildren; empty: string; count?: number;
 }) {
   return (
     <section class="card flush column" aria-labelledby={`h-${id}`} data-column={id}>
@@ -48,8 +29,6 @@ export function Column<T>({ title, id, of, rows, row, empty, count = rows.length
     </section>
   );
 }
-
-const isFresh = (id: string): boolean => now.value - (fresh.value.get(id) ?? 0) < 60_000;
 
 function StayRow({ stay, step, time, children }: { stay: Stay; step: 'check-in' | 'check-out' | undefined; time?: string | undefined; children?: ComponentChildren }) {
   const { reservationId: id } = stay;

@@ -1,7 +1,7 @@
 // What is on the screen: every list is one answer of the service, with its moment and what is missing of it. Nothing is changed here: what may have changed is read again.
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 
-import { ProblemError, type Channel, type Operation, type Schemas } from '@melmastoon/bff/backoffice';
+import { ProblemError, type Channel, type Schemas } from '@melmastoon/bff/backoffice';
 
 import { source, type Loaded, type Source } from '../kit/load.js';
 import { desk, explain, now, phase, propertyId } from './service.js';
@@ -18,13 +18,6 @@ const said = <T>(ask: (signal: AbortSignal) => Promise<T>): Source<T> =>
     if (signal.aborted) throw error;
     throw new Error(explain(error), { cause: error });
   }));
-const view = <K extends Operation & ('arrivals' | 'departures' | 'inHouse' | 'housekeepingBoard' | 'maintenanceBoard')>(operation: K) =>
-  said(async (signal) => (await desk.call(operation as 'arrivals', { signal })).data as { [V in K]: (typeof answers)[V] }[K]);
-// The type of each view; there is no value.
-declare const answers: {
-  arrivals: Schemas['ArrivalsView']; departures: Schemas['DeparturesView']; inHouse: Schemas['InHouseView'];
-  housekeepingBoard: Schemas['HousekeepingView']; maintenanceBoard: Schemas['MaintenanceView'];
-};
 
 /** A dashboard whose widgets come one by one. */
 export interface Board {
@@ -36,11 +29,11 @@ export interface Board {
   readonly ended: boolean;
 }
 
-export const arrivals = view('arrivals');
-export const departures = view('departures');
-export const inHouse = view('inHouse');
-export const housekeeping = view('housekeepingBoard');
-export const maintenance = view('maintenanceBoard');
+export const arrivals = said(async (signal) => (await desk.call('arrivals', { signal })).data);
+export const departures = said(async (signal) => (await desk.call('departures', { signal })).data);
+export const inHouse = said(async (signal) => (await desk.call('inHouse', { signal })).data);
+export const housekeeping = said(async (signal) => (await desk.call('housekeepingBoard', { signal })).data);
+export const maintenance = said(async (signal) => (await desk.call('maintenanceBoard', { signal })).data);
 export const suggestions = said(async (signal) => (await desk.call('listSuggestions', { query: { propertyId: propertyId.peek(), limit: 50 }, signal })).data);
 export const alerts = said(async (signal) => (await desk.call('listAlerts', { query: { propertyId: propertyId.peek(), limit: 50 }, signal })).data);
 export const dashboard = said(lines);
@@ -114,6 +107,7 @@ export function forget(): void {
 
 /** What appeared while the desk was open, and when: it stands out for a minute. */
 export const fresh = signal<ReadonlyMap<string, number>>(new Map());
+export const isFresh = (id: string): boolean => now.value - (fresh.value.get(id) ?? 0) < 60_000;
 const seen = new Map<Source<unknown>, Set<string>>();
 
 function watch<T>(of: Source<T>, ids: (data: T) => readonly string[]): void {
@@ -133,10 +127,11 @@ watch(suggestions, (data) => data.items.map((suggestion) => suggestion.suggestio
 export const day: ReadonlySignal<Schemas['Day'] | undefined> = computed(() => arrivals.value.data?.day ?? dashboard.value.data?.day ?? housekeeping.value.data?.day);
 export const zone = computed(() => day.value?.timeZone ?? 'UTC');
 
-/** A stay wherever it is shown. */
-export function findStay(reservationId: string): Stay | undefined {
-  return [inHouse, arrivals, departures].flatMap((one) => one.value.data?.items ?? []).find((stay) => stay.reservationId === reservationId);
-}
+/** Every stay that is shown, wherever it is, and one of them. */
+export const stays = (): Stay[] => [inHouse, arrivals, departures].flatMap((one) => one.value.data?.items ?? []);
+export const findStay = (reservationId: string): Stay | undefined => stays().find((stay) => stay.reservationId === reservationId);
+export const findWork = (id: string): Task | WorkOrder | undefined =>
+  housekeeping.value.data?.items.find((one) => one.taskId === id) ?? maintenance.value.data?.items.find((one) => one.workOrderId === id);
 
 /** Whether the room of a stay can be entered: its tasks are done, as far as the board knows. */
 export function roomState(roomNumber: string | undefined): 'none' | 'ready' | 'not-ready' | 'unknown' {

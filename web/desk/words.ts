@@ -1,20 +1,8 @@
 // Words of the service in the operator's language, and its figures in the operator's digits.
 import { formatDay, foldDigits, localized, type Day } from '@melmastoon/bff/values';
 
-import { locale, say } from '../kit/i18n.js';
+import { locale } from '../kit/i18n.js';
 import { zone, type Stay } from './views.js';
-
-/** A word that the service has for something, such as a state; one that is newer than this page is shown as it is. */
-export function word(group: string, value: string): string {
-  try {
-    return say(`${group}.${value}`);
-  } catch {
-    return value.replaceAll(/[_.-]/g, ' ');
-  }
-}
-
-/** A text of digits, such as a room or a time of day, as the operator writes it. */
-export const own = (text: string): string => text.replace(/\d/g, (digit) => [...locale.digits][Number(digit)] ?? digit);
 
 export const name = (text: Parameters<typeof localized>[0] | undefined): string => (text === undefined ? '' : localized(text, locale));
 

@@ -28,6 +28,15 @@ export function pieces<V>(key: string, values: Readonly<Record<string, string | 
 const written = <V>(value: string | number | V | undefined): string | V =>
   typeof value === 'number' ? formatNumber(value, locale) : typeof value === 'string' ? isolate(value) : value ?? '';
 
+/** A word that a service has for something, such as a state; one that is newer than this page is shown as it is. */
+export function word(group: string, value: string): string {
+  const key = `${group}.${value}`;
+  return messages[key] === undefined ? value.replaceAll(/[_.-]/g, ' ') : say(key);
+}
+
+/** A text of digits, such as a room or a time of day, as the reader writes it. */
+export const own = (text: string): string => text.replace(/\d/g, (digit) => [...locale.digits][Number(digit)] ?? digit);
+
 function fill<V>(text: string, values: Readonly<Record<string, string | number | V>>): (string | V)[] {
   const parts: (string | V)[] = [];
   let at = 0;

@@ -21,7 +21,8 @@ export function keys(...added: readonly Key[]): () => void {
   return () => (registered.value = registered.peek().filter((key) => !added.includes(key)));
 }
 
-const typing = (target: EventTarget | null): boolean =>
+/** Whether keys are text there. */
+export const typing = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && (target.isContentEditable || (/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) && !/^(checkbox|radio|button)$/.test((target as HTMLInputElement).type)));
 
 let before = '';

@@ -1,11 +1,12 @@
 // Small parts that all pages share. Every value stands in a <bdi>, so that its direction is its own.
 import { signal } from '@preact/signals';
-import { Component, type ComponentChildren, type ComponentClass, type TargetedKeyboardEvent, type TargetedMouseEvent } from 'preact';
+import { Component, type ComponentChildren, type ComponentClass, type JSX, type TargetedKeyboardEvent, type TargetedMouseEvent } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import { formatDay, formatMoney, formatNumber, type Day as DayText, type DayOptions, type Money as Amount, type MoneyOptions } from '@melmastoon/bff/values';
+import { formatDay, formatMoney, formatNumber, localeInfo } from '@melmastoon/bff/values';
+import type { Day as DayText, DayOptions, Money as Amount, MoneyOptions } from '@melmastoon/bff/values';
 
-import { locale } from './i18n.js';
+import { locale, own, say } from './i18n.js';
 import { keyList, keysShown } from './keys.js';
 import type { Loaded } from './load.js';
 
@@ -39,7 +40,7 @@ function inZone(zone: string | undefined, seconds: boolean): Intl.DateTimeFormat
 /** The time of a day, by the hotel's clock where a zone is given, else by the reader's. */
 export function Moment({ at, zone, seconds = false }: { at: Date | string; zone?: string; seconds?: boolean }) {
   const moment = typeof at === 'string' ? new Date(at) : at;
-  const text = inZone(zone, seconds).format(moment).replace(/\d/g, (digit) => [...locale.digits][Number(digit)] ?? digit);
+  const text = own(inZone(zone, seconds).format(moment));
   return <time dateTime={moment.toISOString()} title={moment.toISOString()}><bdi dir="ltr">{text}</bdi></time>;
 }
 
@@ -137,6 +138,20 @@ export function Table<T>({ rows, columns, id, label, chosen, choose }: {
   );
 }
 
+/** Takes what was typed into a form, by the names of its fields. */
+export const submitted = (take: (typed: (name: string) => string) => unknown) => (event: SubmitEvent & { currentTarget: HTMLFormElement }): void => {
+  event.preventDefault();
+  const fields = new FormData(event.currentTarget);
+  void take((name) => String(fields.get(name) ?? ''));
+};
+
+/** Shares of a whole as bars beside each other; the text says the same. */
+export const Bars = ({ shares, text }: { shares: readonly number[]; text: string }) => (
+  <svg class="bars" viewBox={`0 0 ${shares.length * 8} 24`} role="img" aria-label={text}><title>{text}</title>
+    {shares.map((share, i) => <rect key={i} x={i * 8 + 1} y={24 - 24 * share} width="6" height={Math.max(24 * share, 0.5)} rx="1" />)}
+  </svg>
+);
+
 const toasts = signal<readonly { readonly n: number; readonly text: string }[]>([]);
 let count = 0;
 
@@ -159,6 +174,15 @@ export function keep(name: 'theme' | 'locale', value: string): void {
   document.cookie = `${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax`;
 }
 
+const languages = ['fa-AF', 'ps-AF', 'fa-IR', 'tg-TJ', 'ur', 'ar', 'ru', 'en', 'en-US'];
+
+/** The languages that a page can be read in, each by its own name. */
+export const Languages = ({ choose, ...more }: { choose: (tag: string) => void } & JSX.IntrinsicElements['select']) => (
+  <select {...more} value={locale.locale} onChange={(event) => choose(event.currentTarget.value)}>
+    {languages.map((tag) => <option key={tag} value={tag} lang={tag}>{localeInfo(tag).name}</option>)}
+  </select>
+);
+
 /** Light, dark, or as the machine has it. */
 export const theme = signal(document.documentElement.dataset.theme ?? '');
 
@@ -168,6 +192,9 @@ export function setTheme(to: string): void {
   if (to === '') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = to;
 }
+
+/** What the switch says on a page in many languages. */
+export const themeWords = (): Readonly<Record<string, string>> => ({ '': say('theme.machine'), light: say('theme.light'), dark: say('theme.dark') });
 
 /** The switch of colours: what a press brings is its name. */
 export function ThemeSwitch({ words = { '': 'Colours of the machine', light: 'Light colours', dark: 'Dark colours' } }: { words?: Readonly<Record<string, string>> }) {

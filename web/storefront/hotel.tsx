@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { addDays, formatList, formatMoney, formatNumber, nights, today, toMinor } from '@melmastoon/bff/values';
 import { ProblemError, type Schemas } from '@melmastoon/bff/consumer';
 
-import { locale, say } from '../kit/i18n.js';
+import { locale, own, say } from '../kit/i18n.js';
 import { Bdi, Ghost, Money, State } from '../kit/parts.js';
 import { go, here } from '../kit/url.js';
 import { api, known, nameOf, proveInIdleTime, saver, type Degradation } from './api.js';
@@ -226,7 +226,7 @@ export default function Hotel({ propertyId }: { propertyId: string }) {
         <section class="card stack close"><h2>{say('offers')}</h2><p class="chips">{amenities.filter((a) => !access.includes(a)).map(({ code, label }) => <span key={code} class="chip"><bdi>{label}</bdi></span>)}</p></section>
         <section class="card stack close" id="access"><h2>{say('access')}</h2>{access.length > 0 ? <p class="chips">{access.map(({ code, label }) => <span key={code} class="chip good"><bdi>{label}</bdi></span>)}</p> : <p class="small">{say('access.none')}</p>}</section>
         <section class="card stack close"><h2>{say('rules')}</h2><ul class="small">
-          {policies.checkIn !== '' && <li>{say('rules.in', { time: timeSaid(policies.checkIn) })}</li>}{policies.checkOut !== '' && <li>{say('rules.out', { time: timeSaid(policies.checkOut) })}</li>}
+          {policies.checkIn !== '' && <li>{say('rules.in', { time: own(policies.checkIn) })}</li>}{policies.checkOut !== '' && <li>{say('rules.out', { time: own(policies.checkOut) })}</li>}
           {policies.cancellation !== '' && <li><bdi>{policies.cancellation}</bdi></li>}</ul></section>
       </div>
       {similar.length > 0 && <section class="stack close"><h2>{say('similar')}</h2><ul class="hotels">{similar.map((card) => (
@@ -239,4 +239,3 @@ export default function Hotel({ propertyId }: { propertyId: string }) {
 }
 
 /** A time of the house, `15:00`, in the reader's digits. */
-const timeSaid = (time: string): string => time.replace(/[0-9]/g, (digit) => [...locale.digits][Number(digit)] ?? digit);

@@ -3,10 +3,9 @@ import './page.css';
 
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { localeInfo } from '@melmastoon/bff/values';
 
-import { locale, say } from '../kit/i18n.js';
-import { ThemeSwitch, Toasts, keep } from '../kit/parts.js';
+import { own, say } from '../kit/i18n.js';
+import { Languages, ThemeSwitch, Toasts, keep, themeWords } from '../kit/parts.js';
 import { go, here, withParams } from '../kit/url.js';
 import { api, known, report, session } from './api.js';
 import { Find } from './find.js';
@@ -18,7 +17,6 @@ import { learnWishes, wished } from './wishes.js';
 const Hotel = later(() => import('./hotel.js'));
 const Wishes = later(() => import('./wishlist.js'));
 const You = later(() => import('./you.js'));
-const tags = ['fa-AF', 'ps-AF', 'fa-IR', 'tg-TJ', 'ur', 'ar', 'ru', 'en', 'en-US'];
 
 /** Another language is another page, whose first byte has it, and which tells the session. */
 function speak(tag: string): void {
@@ -38,7 +36,7 @@ function Head() {
   const { pathname, searchParams } = here.value;
   const query = queryOf(searchParams);
   const rest = `?${String(paramsOf(query))}`;
-  const link = (path: string, text: string, more?: number) => <a href={`${path}${rest}`} aria-current={pathname === path ? 'page' : undefined}>{text}{more !== undefined && more > 0 && <bdi class="chip warm">{new Intl.NumberFormat('en').format(more).replace(/\d/g, (d) => [...locale.digits][Number(d)] ?? d)}</bdi>}</a>;
+  const link = (path: string, text: string, more?: number) => <a href={`${path}${rest}`} aria-current={pathname === path ? 'page' : undefined}>{text}{more !== undefined && more > 0 && <bdi class="chip warm">{own(new Intl.NumberFormat('en').format(more))}</bdi>}</a>;
   return (
     <header class="bar">
       {pathname === '/' && <a class="skip" href="#hotels">{say('skip')}</a>}
@@ -46,10 +44,10 @@ function Head() {
       <nav class="tabs" aria-label={say('brand')}>{link('/', say('nav.find'))}{link('/wishes', say('nav.wishes'), wished.value.size)}{link('/you', say('nav.you'))}</nav>
       <div class="choices">
         <label class="unseen" for="lang">{say('language')}</label>
-        <select id="lang" name="lang" value={locale.locale} onChange={(e) => speak(e.currentTarget.value)}>{tags.map((tag) => <option key={tag} value={tag} lang={tag}>{localeInfo(tag).name}</option>)}</select>
+        <Languages id="lang" name="lang" choose={speak} />
         <label class="unseen" for="currency">{say('currency')}</label>
         <select id="currency" name="currency" value={currencyOf(query)} onChange={(e) => void count(e.currentTarget.value)}>{currencies.map((c) => <option key={c}>{c}</option>)}</select>
-        <ThemeSwitch words={{ '': say('theme.machine'), light: say('theme.light'), dark: say('theme.dark') }} />
+        <ThemeSwitch words={themeWords()} />
       </div>
     </header>
   );

@@ -92,7 +92,7 @@ func TestSpansLeaveSoon(t *testing.T) {
 		close(there.open)
 		q := newSpanQueue(there, 1000, delay, slog.New(slog.DiscardHandler), nil)
 		q.add([]byte("span"))
-		time.Sleep(delay)
+		time.Sleep(delay) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		if q.mu.Lock(); q.bytes != 0 {
 			t.Errorf("%d bytes still wait", q.bytes)

@@ -43,7 +43,7 @@ export function Vitals() {
           <div key={panel.title} class="vital card">
             <dt class="eyebrow clip" title={panel.text}>{panel.title}</dt>
             <dd class="row">
-              <span class="figures">{(series ?? []).slice(0, 2).map(({ name, points }) => <span key={name} class="row"><b>{figure(points?.at(-1)?.[1] ?? NaN, panel.unit)}</b>{(series?.length ?? 0) > 1 && <small class="dim clip">{name.replace(/^bff-/, '')}</small>}</span>)}{(series?.length ?? 0) === 0 && <b>–</b>}</span>
+              <span class="figures">{(series ?? []).slice(0, 2).map(({ name, points }) => <span key={name} class="row">{(series?.length ?? 0) > 1 && <span class={`mark ${name.replace(/^bff-/, '')}`} title={name}><span class="unseen">{name}</span></span>}<b>{figure(points?.at(-1)?.[1] ?? NaN, panel.unit)}</b></span>)}{(series?.length ?? 0) === 0 && <b>–</b>}</span>
               <Plot panel={panel} series={series} minutes={5} spark />
             </dd>
           </div>

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,8 +161,9 @@ func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
+// appendString mends what is no UTF-8: for one such text a collector refuses all spans of its message.
 func appendString(b []byte, field protowire.Number, v string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), v)
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), strings.ToValidUTF8(v, "\uFFFD"))
 }
 
 func appendTime(b []byte, field protowire.Number, t time.Time) []byte {

@@ -158,7 +158,8 @@ async function desk() {
     if (wanted('desk-paper')) {
       await go(at(''), live);
       await tab.tell('Emulation.setEmulatedMedia', { media: 'print', features: [] });
-      await tab.tell('Emulation.setDeviceMetricsOverride', { width: 726, height: 1054, deviceScaleFactor: 1.25, mobile: false });
+      await tab.tell('Emulation.setDeviceMetricsOverride', { width: 794, height: 1123, deviceScaleFactor: 1.25, mobile: false });
+      await tab.value(`document.documentElement.style.padding = '9mm'`); // the margin of the paper
       const { data } = await tab.tell('Page.captureScreenshot', PNG ? { format: 'png' } : { format: 'webp', quality: 40 });
       const name = `desk-paper-${language}-light-sheet.${PNG ? 'png' : 'webp'}`;
       writeFileSync(`${folder}/${name}`, Buffer.from(data, 'base64'));

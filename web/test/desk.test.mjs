@@ -107,7 +107,7 @@ test('a clerk at the desk', { timeout }, async (t) => {
   const shown = await tab.value(`${one('[data-column="in-house"] .honesty time')}.dateTime`);
   while (!(await tab.value(kept))) await tab.until('true'); // what is taken down has a place
   await network(true);
-  killInstance();
+  assert.ok(killInstance(), 'no instance was found');
   await tab.until(`document.documentElement.hasAttribute('data-cut') && ${one('[data-line="cut"]')}`);
   await tab.value(`${one(`[data-column="in-house"] [data-stay="${guest}"] [data-item]`)}.click()`);
   await tab.until(one('[data-drawer] [data-do="check-out"]:enabled'));

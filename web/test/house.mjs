@@ -38,7 +38,7 @@ export const expected = (tab) => tab.value(`(() => {
     .sort((a, b) => text(b, '.time').localeCompare(text(a, '.time'))).map((row) => row.dataset.stay);
 })()`);
 
-/** Kills the instance of the staff service that this platform runs. */
+/** Kills the instance of the staff service that this platform runs; reports whether there was one. */
 export function killInstance() {
   const { host } = new URL(MELMASTOON_BACKOFFICE_URL);
   const listens = (pid) => {
@@ -49,8 +49,8 @@ export function killInstance() {
     }
   };
   const found = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && name !== String(process.pid) && listens(name));
-  assert.ok(found.length > 0, 'no instance was found');
   for (const pid of found) process.kill(Number(pid), 'SIGKILL');
+  return found.length > 0;
 }
 
 /** Whether what a reload without a line needs is on the device: the house's day, sealed, and the page. A database is not opened before the page has made it: that would make an empty one. */

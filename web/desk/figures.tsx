@@ -63,7 +63,8 @@ function Figure({ id, widget }: { id: string; widget: Widget | undefined }) {
 }
 
 export function Figures() {
-  const { data, error } = dashboard.value;
+  const { data } = dashboard.value;
+  const error = alone.value === undefined ? dashboard.value.error : undefined;
   if (data === undefined && alone.value !== undefined) return null; // nothing is on its way
   const ids = data?.expected.filter((id) => data.widgets.get(id)?.status !== 'forbidden') ?? [];
   const missing = data === undefined ? 0 : ids.filter((id) => data.widgets.get(id)?.data === undefined).length;

@@ -2,6 +2,7 @@
 import { say, word } from '../kit/i18n.js';
 import type { Loaded } from '../kit/load.js';
 import { Bdi, Honesty, Moment } from '../kit/parts.js';
+import { alone } from './blackout.js';
 import { zone } from './views.js';
 
 /** What every list of the service says of itself. */
@@ -13,7 +14,8 @@ export interface Told {
 
 /** As of when a list is, what of it is old or missing and why, and whether a newer one could not be had. */
 export function Truth({ of }: { of: Loaded<Told> }) {
-  const { data, error, at = new Date() } = of;
+  const { data, at = new Date() } = of;
+  const error = alone.value === undefined ? of.error : undefined; // without a line the frame around it all says why
   if (data === undefined) return error === undefined ? null : <p class="notice bad small" role="alert"><span>{say('failed.view')}</span> <Bdi>{error}</Bdi></p>;
   const asOf = new Date(data.asOf ?? at);
   const old = data.stale || error !== undefined;

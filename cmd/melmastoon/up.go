@@ -205,6 +205,7 @@ func (u up) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, withdraw()) }()
 	if u.throwaway() {
+		env = maps.Clone(env)                                     // the console reads it
 		env["MELMASTOON_DESK_DIR"] = filepath.Join(home, deskDir) // tokens of this run are of no use later
 		return u.runCommand(ctx, env)
 	}

@@ -161,8 +161,9 @@ function outcome(data: Partial<Schemas['LockAnswer']> | undefined): Outcome {
 function failure(error: unknown, again: boolean): Outcome {
   const why = explain(error);
   if (!(error instanceof ProblemError)) return { state: 'unknown', why };
-  const known = error.known?.outcome;
   const code: string = error.code;
+  // Of an old key it is what became of it; of a conflict it is another one's, who was first.
+  const known = code.endsWith('.STATE_CONFLICT') ? undefined : error.known?.outcome;
   if (known !== undefined) return { state: known === 'success' ? 'done' : known === 'unknown' ? 'lost' : 'refused', why, code };
   const door = error.status === 401 || error.status === 429 || code.endsWith('.IDEMPOTENCY_IN_FLIGHT') || (again && [403, 422, 426].includes(error.status));
   return { state: error.problem !== undefined && error.status >= 400 && error.status < 500 && !door ? 'refused' : 'unknown', why, code };

@@ -279,7 +279,7 @@ func TestManifestsTrustLittle(t *testing.T) {
 	}
 }
 
-// privileged is what only the process that publishes and runs jobs may have: with it, whoever breaks into a pod that serves
+// privileged is what only the process that publishes and runs jobs may have: with it, an attacker in a pod that serves
 // requests could rewrite the audit and sign it.
 var privileged = regexp.MustCompile(`JOBS_POSTGRES_URL|MIGRATE_URL|AUDIT_KEYS|LAKE_URL|WAREHOUSE_URL`)
 

@@ -34,7 +34,7 @@ const (
 // Config of a Store.
 type Config struct {
 	// Met says how often the call of a span came to its upstream, and which faults it
-	// suffered from there; nil = nobody knows.
+	// suffered from there; nil = it is not known.
 	Met func(span string) (times int, faults []sim.ActiveFault)
 	// Finished hears of each request once it is there; nil = nothing does.
 	Finished func(Request)

@@ -10,7 +10,11 @@ const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.m
 
 /** Opens a page of `up` in a browser of the test's own. */
 export async function open(t, path, ...flags) {
-  const browser = chromium(t, '--font-render-hinting=none', '--force-color-profile=srgb', ...flags);
+  return start(chromium(t, '--font-render-hinting=none', '--force-color-profile=srgb', ...flags), path);
+}
+
+/** The first page of a browser. */
+export async function start(browser, path) {
   const tab = await browser.open(new URL(path, MELMASTOON_PAGES_URL).href);
   return { browser, tab, ...inspector(browser, tab) };
 }

@@ -15,24 +15,35 @@ export function chromium(t, ...more) {
     '--disable-extensions', '--disable-breakpad', '--no-sandbox', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * 127.0.0.1', '--hide-scrollbars',
     '--user-agent=Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0', `--user-data-dir=${join(home, 'profile')}`, '--remote-debugging-pipe', ...more,
   ];
-  const running = spawn(find('chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'), args, {
-    detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], env: { ...process.env, HOME: home },
-  });
-  const ended = new Promise((_, reject) => {
-    running.once('error', reject);
-    running.once('exit', (code, signal) => reject(new Error(`Chromium ended: ${code ?? signal}`)));
-  });
-  ended.catch(() => undefined); // also when the test ends it
+  const program = find('chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome');
+  let kill;
+  const start = () => {
+    const running = spawn(program, args, { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], env: { ...process.env, HOME: home } });
+    const ended = new Promise((_, reject) => {
+      running.once('error', reject);
+      running.once('exit', (code, signal) => reject(new Error(`Chromium ended: ${code ?? signal}`)));
+    });
+    ended.catch(() => undefined); // also when the test ends it
+    kill = async () => {
+      try {
+        process.kill(-running.pid, 'SIGKILL'); // with all of its processes
+      } catch {
+        // it has ended
+      }
+      await ended.catch(() => undefined);
+    };
+    return { ended, ...driver(running.stdio[3], running.stdio[4], ended) };
+  };
   t.after(async () => {
-    try {
-      process.kill(-running.pid, 'SIGKILL'); // with all of its processes
-    } catch {
-      // it has ended
-    }
-    await ended.catch(() => undefined);
+    await kill();
     rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   });
-  return { ended, ...driver(running.stdio[3], running.stdio[4], ended) };
+  /** Ends it as a computer that loses its power does, and starts it with what the disk has. */
+  const again = async () => {
+    await kill();
+    return { ...start(), again };
+  };
+  return { ...start(), again };
 }
 
 function driver(to, from, ended) {

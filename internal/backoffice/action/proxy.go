@@ -42,8 +42,8 @@ type NewWorkOrder struct {
 
 // Traces finds what the ledger has of a resource.
 type Traces interface {
-	// FindDone returns the operator of the last action that succeeded with the resource of an activity, and when it was begun, unless
-	// it may have been taken back since; nil = there is none.
+	// FindDone returns the operator of the last action that succeeded with the resource of an activity and may not have been taken back
+	// since, and when it was begun; nil = there is none.
 	FindDone(ctx context.Context, a *backoffice.Action, did backoffice.Activity) (*bff.Known, error)
 	// FindKey returns what became of a key of the operator; nil = there is no trace of it.
 	FindKey(ctx context.Context, tenant bff.ID, operator, key string) (*bff.Known, error)

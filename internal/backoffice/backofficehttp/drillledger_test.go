@@ -197,14 +197,11 @@ func (l *drillLedger) FindDone(_ context.Context, a *backoffice.Action, of backo
 		if did.ID == of.ID {
 			did.looked = l.d.happens()
 		}
-		if did.Resource == of.Resource && did.Action == string(a.Name) && did.Outcome == backoffice.Succeeded && (last == nil || !did.At.Before(last.At)) {
-			last, first = did, l.of(did.key)[0]
+		if did.Resource != of.Resource || did.Action != string(a.Name) || did.Outcome != backoffice.Succeeded || last != nil && did.At.Before(last.At) {
+			continue
 		}
-	}
-	for _, did := range l.did {
-		open := did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown
-		if open && last != nil && did.Resource == of.Resource && slices.Contains(a.TakenBack(), backoffice.ActionName(did.Action)) && did.At.After(first.At) {
-			last = nil
+		if begun := l.of(did.key)[0]; !l.takenBack(a, begun) {
+			last, first = did, begun
 		}
 	}
 	if last == nil {
@@ -212,6 +209,14 @@ func (l *drillLedger) FindDone(_ context.Context, a *backoffice.Action, of backo
 	}
 	at := bff.At(first.At)
 	return &bff.Known{Outcome: string(last.Outcome), At: &at, OperatorID: last.Operator}, nil
+}
+
+// takenBack reports whether what was begun may have been taken back since.
+func (l *drillLedger) takenBack(a *backoffice.Action, begun *drillAct) bool {
+	return slices.ContainsFunc(l.did, func(did *drillAct) bool {
+		open := did.Outcome == backoffice.Succeeded || did.Outcome == backoffice.Unknown
+		return open && did.Resource == begun.Resource && slices.Contains(a.TakenBack(), backoffice.ActionName(did.Action)) && did.At.After(begun.At)
+	})
 }
 
 // drillThreshold is what an operator may charge to a folio in a day without a second factor.

@@ -86,19 +86,18 @@ func (t *trace) refuse(b *pgx.Batch, until time.Time) {
 	})
 }
 
-// findDone finds the operator whose attempt was the last that succeeded, and when that was
-// begun: its service may have carried out the first attempt with its key. If one to take it
-// back has begun after that, it is not known which came last. The index of a property's page
-// has the resource.
-const findDone = `WITH done AS (
-		SELECT operator_id, least(occurred_at, (
+// findDone finds the operator whose attempt was the last that succeeded of those that nothing has taken back, and when that was
+// begun: its service may have carried out the first attempt with its key. If one to take it back has begun after that, it is not
+// known which came last. The index of a property's page has the resource.
+const findDone = `SELECT operator_id, begun FROM (
+		SELECT operator_id, occurred_at, least(occurred_at, (
 			SELECT min(occurred_at) FROM bff_backoffice.operator_activity WHERE tenant_id = $1 AND key_hash = d.key_hash)) AS begun
 		FROM bff_backoffice.operator_activity d
-		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND resource_kind = $4 AND resource_id = $5 AND outcome = 'success' AND action = $6
-		ORDER BY occurred_at DESC LIMIT 1)
-	SELECT operator_id, begun FROM done WHERE NOT EXISTS (SELECT FROM bff_backoffice.operator_activity
+		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at >= $3 AND resource_kind = $4 AND resource_id = $5 AND outcome = 'success' AND action = $6) done
+	WHERE NOT EXISTS (SELECT FROM bff_backoffice.operator_activity
 		WHERE tenant_id = $1 AND property_id = $2 AND occurred_at > begun AND resource_kind = $4 AND resource_id = $5
-			AND outcome IN ('success', 'unknown') AND action = ANY($7))`
+			AND outcome IN ('success', 'unknown') AND action = ANY($7))
+	ORDER BY occurred_at DESC LIMIT 1`
 
 // doneWithin is how far back it is searched: longer than a stay keeps a state that a desk
 // without a line does not know of.

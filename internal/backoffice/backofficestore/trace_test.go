@@ -120,3 +120,62 @@ func TestKeyIsFoundByHand(t *testing.T) {
 		t.Errorf("kept answers: %v", got)
 	}
 }
+
+// Who resolved a work order is told as long as nobody may have reopened it since, also when an
+// answer to somebody's earlier attempt came later.
+func TestWhoWasFirst(t *testing.T) {
+	t.Parallel()
+	d, late := openDesk(t), bff.Errorf(bff.CodeUpstreamTimeout, "late")
+	d.atAnyTime(t)
+	resolve, _ := backoffice.FindAction(backoffice.WorkOrderResolve)
+	type step struct {
+		operator string
+		action   backoffice.ActionName
+		key      int // of the operator's
+		failure  error
+	}
+	mine, theirs, reopened := step{"opt_1", resolve.Name, 1, nil}, step{"opt_2", resolve.Name, 2, nil}, step{"opt_3", backoffice.WorkOrderReopen, 3, nil}
+	lost, lostReopening := step{"opt_1", resolve.Name, 1, late}, step{"opt_3", backoffice.WorkOrderReopen, 3, late}
+	for name, tc := range map[string]struct {
+		steps []step
+		known string
+		begun int // the step
+	}{
+		"nobody":                                {},
+		"one":                                   {steps: []step{mine}, known: "opt_1"},
+		"answered late":                         {steps: []step{lost, mine}, known: "opt_1"},
+		"not known to be done":                  {steps: []step{lost}},
+		"reopened":                              {steps: []step{mine, reopened}},
+		"may be reopened":                       {steps: []step{mine, lostReopening}},
+		"reopened before":                       {steps: []step{reopened, mine}, known: "opt_1", begun: 1},
+		"done again":                            {steps: []step{mine, reopened, theirs}, known: "opt_2", begun: 2},
+		"answered late, reopened before":        {steps: []step{lost, reopened, mine}},
+		"answered late, and done by another":    {steps: []step{lost, reopened, theirs, mine}, known: "opt_2", begun: 2},
+		"answered late, and all of it reopened": {steps: []step{lost, theirs, reopened, mine}},
+	} {
+		start := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
+		a := checkIn(id(bff.PrefixTenant), start)
+		a.Category, a.Resource = resolve.Category, backoffice.Resource{Kind: resolve.Kind, ID: "wko_1"}
+		keys := [4]string{}
+		for i := range keys {
+			keys[i] = bff.NewID(bff.PrefixRequest, start).ULID()
+		}
+		at := func(i int) time.Time { return start.Add(time.Duration(i) * 5 * time.Minute) }
+		for i, s := range tc.steps {
+			a.ID, a.Operator, a.Action, a.At = id(bff.PrefixActivity), s.operator, string(s.action), at(i)
+			once := backoffice.Once{Key: keys[s.key], Digest: [32]byte{1}, Sent: at(i)}
+			if _, err := d.attempt(t, &upstream{}, a, once, s.failure); (err == nil) != (s.failure == nil) {
+				t.Fatalf("%s: step %d: %v", name, i, err)
+			}
+		}
+		a.At = at(len(tc.steps))
+		known, err := d.FindDone(testkit.Context(t), resolve, a)
+		var want *bff.Known
+		if begun := bff.At(at(tc.begun)); tc.known != "" {
+			want = &bff.Known{Outcome: "success", At: &begun, OperatorID: tc.known}
+		}
+		if diff := cmp.Diff(want, known); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +known):\n%s", name, err, diff)
+		}
+	}
+}

@@ -126,9 +126,9 @@ class Desk {
     const button = one(`${place} [data-do="${step === 'open' ? 'report' : step}"]:enabled`);
     const was = await tab.value(have);
     const fill = { charge: [`[name="amount"]`, `form.amount.value = '150'; form.description.value = 'Tea'`], open: ['[name="title"]', `form.elements.title.value = 'Lamp'`] }[step];
-    if (fill === undefined) await tab.value(`${button}.click()`);
-    else {
-      await tab.value(`${button}.click()`);
+    // A list may have been read anew since.
+    if (!(await tab.value(`(() => { const button = ${button}; button?.click(); return button !== null; })()`))) return `${step} is offered no longer of ${id}`;
+    if (fill !== undefined) {
       await tab.until(one(`form ${fill[0]}`));
       await tab.value(`(() => { const form = ${one(`form:has(${fill[0]})`)}; ${fill[1]}; form.requestSubmit(); })()`);
     }

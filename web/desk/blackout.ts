@@ -8,7 +8,7 @@ import { toast } from '../kit/parts.js';
 import { keepPage } from '../kit/shell.js';
 import { cutSince } from './line.js';
 import { routes, withoutLine, type Deed } from './presses.js';
-import { desk, now, phase, properties, propertyId, session, withoutLine as page } from './service.js';
+import { ahead, desk, now, phase, properties, propertyId, session, told, withoutLine as page } from './service.js';
 import { arrivals, departures, findStay, findWork, housekeeping, inHouse, maintenance, refetch, stays } from './views.js';
 
 export const state = signal<BlackoutState | undefined>(undefined);
@@ -50,13 +50,14 @@ page.restore = async (): Promise<boolean> => {
   properties.value = found.session.properties ?? [];
   desk.propertyId = propertyId.peek();
   session.value = found.session;
+  ahead.value = found.ahead;
   reloaded.value = true;
   return true;
 };
 
 /** Lists that this page has not read, or read of the day before, are those of the pack. Others are shown as they were, with their moment. */
 function standIn(pack: Pack, heardAt: number, turned: boolean): void {
-  const at = new Date(heardAt);
+  const at = told(heardAt);
   const { day, arrivals: coming, departures: leaving } = turned ? pack.next : pack;
   const fill = (source: { value: { data?: { readonly day: Pack['day'] } } }, view: string, items: readonly unknown[], of: Pack['day'], ...parts: readonly string[]): void => {
     if (source.value.data !== undefined && source.value.data.day.date >= of.date) return;

@@ -6,7 +6,7 @@ import { locale, own, say, word } from '../kit/i18n.js';
 import { Bdi, Moment } from '../kit/parts.js';
 import { noteOf, state } from './blackout.js';
 import { unsettled } from './presses.js';
-import { now, property } from './service.js';
+import { now, property, told } from './service.js';
 import { arrivals, day, departures, housekeeping, inHouse, zone, type Stay } from './views.js';
 import { bothDays, name } from './words.js';
 
@@ -62,7 +62,7 @@ export function Paper() {
         <Rooms title={say('sheet.dirty')} rows={dirty} group={(task) => word('kind', task.kind)} note={(task) => own(task.neededBy ?? '')} />
         {pack !== undefined && <Rooms title={`${say('sheet.todo')}: ${say('sheet.keys')}`} rows={[...pack.keysDue].sort(byRoom)} group={(key) => say(`sheet.${key.step}`)} />}
         {open.length > 0 && <Sheet title={say('blackout.taken')} rows={open} heads={[say('print.when'), say('stay.room'), say('print.task')]}
-          cells={(entry) => [<Moment at={new Date(entry.pressedAt)} zone={zone.value} />, room({ roomNumber: noteOf(entry)?.room ?? '' }), word('step', noteOf(entry)?.step ?? entry.operation)]} />}
+          cells={(entry) => [<Moment at={told(entry.pressedAt)} zone={zone.value} />, room({ roomNumber: noteOf(entry)?.room ?? '' }), word('step', noteOf(entry)?.step ?? entry.operation)]} />}
         {unsettled.value.length > 0 && <Sheet title={say('unsettled')} rows={unsettled.value} heads={[say('print.when'), say('print.task')]} cells={(one) => [<Moment at={one.at} zone={zone.value} seconds />, `${word('step', one.step)} · ${say(`press.${one.state}`)}`]} />}
         <Lines title={`${say('sheet.todo')}: ${say('sheet.refunds')}`} n={3} />
         <Lines title={say('sheet.notes')} n={4} />

@@ -29,8 +29,10 @@ export const property = computed(() => properties.value.find((one) => one.proper
 
 /** The clock of the service, by which moments are shown; a computer's own may be wrong. */
 export const now = signal(Date.now());
-let ahead = 0;
-setInterval(() => (now.value = Date.now() + ahead), 1_000);
+export const ahead = signal(0);
+setInterval(() => (now.value = Date.now() + ahead.value), 1_000);
+/** A moment of this computer's clock by that of the service. */
+export const told = (here: number): Date => new Date(here + ahead.value);
 
 /** What a failure means in the operator's language. A sign-in that has ended shows the sign-in. */
 export function explain(error: unknown): string {
@@ -64,7 +66,7 @@ export async function enter(): Promise<void> {
 /** Reads who the operator is and the properties of the scope, and keeps to one of them. */
 export async function readSession(): Promise<void> {
   const { data } = await desk.call('session');
-  ahead = Date.parse(data.serverTime) - Date.now();
+  ahead.value = Date.parse(data.serverTime) - Date.now();
   let known = data.properties ?? [];
   if (data.properties === undefined || (data.propertyCount ?? 0) > known.length) {
     known = [];

@@ -8,10 +8,10 @@ import { own, pieces, say, word } from '../kit/i18n.js';
 import { Bdi, Moment, Money, Num, submitted } from '../kit/parts.js';
 import { again, alone, before, confirm, drop, noteOf, state, takenOf } from './blackout.js';
 import { stayId } from './drawer.js';
-import { explain } from './service.js';
+import { explain, told } from './service.js';
 import { housekeeping, maintenance, stays, zone } from './views.js';
 
-const clock = (at: string | number) => <Moment at={new Date(at)} zone={zone.value} />;
+const clock = (at: string | number) => <Moment at={typeof at === 'number' ? told(at) : at} zone={zone.value} />;
 
 /** What became of an entry. */
 function Fate({ entry: { verdict, state: is } }: { entry: Entry }) {

@@ -41,6 +41,13 @@ test('the line is cut, the desk goes on, and every entry gets its verdict', { ti
   const at = (query) => new URL(`/desk?lang=en&property=${property}&${query}`, MELMASTOON_PAGES_URL).href;
   const [first] = await expected(tab);
 
+  // The clock of the browser is not that of the house; what is told is.
+  const told = async () => {
+    const moments = await tab.value(`${all('[data-blackout="cut"] time')}.map((moment) => Date.parse(moment.dateTime))`);
+    const { serverTime } = (await parwana.call('session')).data;
+    assert.ok(moments.length > 0 && moments.every((moment) => Math.abs(moment - Date.parse(serverTime)) < 3_600_000), `${moments.map((moment) => new Date(moment).toISOString())} at ${serverTime}`);
+  };
+
   wire.cut();
   await tab.until(`${one('[data-blackout="cut"]')} && document.documentElement.hasAttribute('data-cut')`);
   for (const [i, [id, step]] of [[first, 'check-in'], [last, 'check-out']].entries()) {
@@ -49,11 +56,13 @@ test('the line is cut, the desk goes on, and every entry gets its verdict', { ti
   }
 
   // The power goes as well. Without a line the page, the lists and what was taken down are there again.
+  await told();
   assert.deepEqual(browser.errors, []);
   ({ browser, tab, accessible, picture } = await start(await browser.again(), at('view=housekeeping')));
   await tab.until(`${one('[data-blackout="cut"]')} && ${entries('unsent')} === 2 && ${one(`[data-id="${task}"] [data-do="complete"]`)}`);
   await tab.value(`${one(`[data-id="${task}"] [data-do="complete"]`)}.click()`);
   await tab.until(`${entries('unsent')} === 3`);
+  await told();
   const payer = await (async () => {
     await tab.go(at('view=today'));
     await tab.until(`${entries('unsent')} === 3 && ${one('[data-column="in-house"] [data-stay]')}`);

@@ -193,6 +193,19 @@ test('after 36 hours nothing about a guest is there, and what was not sent is kn
   assert.deepEqual(words(desk.state), ['unsent']);
 });
 
+test('moments of a wrong clock can be told by that of the service, also after a reload without a line', async () => {
+  const pc = new Pc();
+  pc.ahead = -5 * hour;
+  const desk = await cut(pc);
+  assert.equal((await desk.read()).ahead, pc.ahead);
+  desk.close();
+  assert.equal((await pc.restart(20 * 60_000).read()).ahead, pc.ahead);
+  // The power was away, and the clock with it: it is no earlier than it was.
+  const known = pc.clock + pc.ahead - 20 * 60_000;
+  pc.clock = Date.UTC(2010, 0, 1);
+  assert.equal(pc.clock + (await pc.restart().read()).ahead, known);
+});
+
 test('a clock that is set neither ends a life nor lengthens it', async () => {
   for (const set of [-11 * 365 * 24 * hour, 11 * 365 * 24 * hour]) {
     const pc = new Pc();

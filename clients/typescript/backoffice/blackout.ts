@@ -3,7 +3,7 @@ import { ProblemError } from '../core/errors.js';
 import { ulid } from '../core/keys.js';
 import type { Records } from './records.js';
 import { routes, type Call, type Schemas } from './routes.js';
-import { belongings, life, NotKept, Shelf, type EntryClear, type EntryRecord, type PackClear } from './shelf.js';
+import { belongings, life, NotKept, Shelf, type EntryClear, type EntryRecord, type PackClear, type SessionClear } from './shelf.js';
 import type { Seal, Sealed } from './seal.js';
 import { SignedOut } from './store.js';
 
@@ -50,6 +50,8 @@ export interface BlackoutState {
   readonly line: 'unknown' | 'up' | 'down';
   /** Since when it is so, by the device's clock. */
   readonly since: number;
+  /** How far the service's clock is ahead of the device's, as far as can be told without a line. */
+  readonly ahead: number;
   readonly pack: Pack | undefined;
   /** When the service last said that the pack is what is the case. */
   readonly heardAt: number | undefined;
@@ -135,7 +137,7 @@ export class Blackout {
     this.#now = options.now ?? Date.now;
     this.#shelf = new Shelf(records, () => service.deviceId(), this.#now, options.ticks ?? (() => performance.now()));
     this.#state = {
-      operatorId: undefined, session: undefined, line: 'unknown', since: this.#now(), pack: undefined, heardAt: undefined, entries: [], unsent: 0, others: 0,
+      operatorId: undefined, session: undefined, line: 'unknown', since: this.#now(), ahead: 0, pack: undefined, heardAt: undefined, entries: [], unsent: 0, others: 0,
       trouble: undefined, refused: undefined,
     };
     this.#stop = attempt(() => records.watch(() => void this.read())) ?? (() => undefined);
@@ -373,9 +375,9 @@ export class Blackout {
     const session = await this.#service.session();
     this.#heard('up');
     const seal = await this.#shelf.makeSeal(session.operatorId);
-    const { have } = await this.#shelf.read(session.operatorId);
+    const { have, lived } = await this.#shelf.read(session.operatorId);
     const name = `${seal.operatorId}/session/now`;
-    const record = await seal.shut(name, {}, session);
+    const record = await seal.shut(name, { at: lived }, session);
     const packs = session.flags['blackout_desk'] === true ? [] : [...have.keys()].filter((kept) => kept.split('/')[1] === 'pack');
     await this.#shelf.change(seal, () => new Map<string, unknown>([[name, record], ...packs.map((kept) => [kept, undefined] as const)]));
     await this.read();
@@ -412,7 +414,7 @@ export class Blackout {
   async #read(): Promise<BlackoutState> {
     try {
       const operatorId = await this.#service.operatorId();
-      const { have } = await this.#shelf.read(operatorId);
+      const { have, lived } = await this.#shelf.read(operatorId);
       const seal = operatorId === undefined ? undefined : await this.#shelf.seal(operatorId);
       const opened = new Map<string, Opened>();
       for (const [name, record] of have) {
@@ -428,8 +430,10 @@ export class Blackout {
       const others = [...have].filter(([name, record]) => name.split('/')[1] === 'entry' && !name.startsWith(`${operatorId}/`) && !ended.has((record as EntryRecord).clear.verdict ?? ''));
       const name = `${operatorId}/pack/${this.propertyId}`;
       const pack = open<Pack>(name);
+      const session = open<Schemas['Session']>(`${operatorId}/session/now`);
+      const learnt = (have.get(`${operatorId}/session/now`) as Sealed<SessionClear> | undefined)?.clear.at;
       this.#tell({
-        operatorId, session: open(`${operatorId}/session/now`), pack, heardAt: pack && (have.get(name) as Sealed<PackClear>).clear.heardAt,
+        operatorId, session, ahead: session === undefined || learnt === undefined ? 0 : Date.parse(session.serverTime) + lived - learnt - this.#now(), pack, heardAt: pack && (have.get(name) as Sealed<PackClear>).clear.heardAt,
         entries, unsent: entries.filter((e) => e.state === 'unsent' || e.state === 'asks').length, others: others.length,
         trouble: this.#state.trouble === 'full' ? 'full' : undefined,
       });

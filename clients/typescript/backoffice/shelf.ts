@@ -43,6 +43,11 @@ export interface PackClear {
   readonly etag?: string;
 }
 
+export interface SessionClear {
+  /** When the service said it, in the time that has passed on this device. */
+  readonly at?: number;
+}
+
 interface KeptClock {
   readonly lived: number;
   readonly clock: number;

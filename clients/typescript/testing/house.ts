@@ -72,6 +72,8 @@ export class Pc {
   operatorId: string | undefined = 'opt_1';
   clock = Date.UTC(2026, 10, 18, 10);
   ticks = 5_000;
+  /** How far the service's clock is ahead of this one. */
+  ahead = 0;
 
   constructor(house = new House(), records = memoryRecords()) {
     this.house = house;
@@ -101,7 +103,7 @@ export class Pc {
     return {
       deviceId: () => Promise.resolve(this.deviceId),
       operatorId: () => Promise.resolve(this.operatorId),
-      session: () => reached(() => ({ operatorId: this.operatorId, displayName: 'Parwana', flags: { blackout_desk: house.on } }) as unknown as Schemas['Session']),
+      session: () => reached(() => ({ operatorId: this.operatorId, displayName: 'Parwana', serverTime: new Date(this.clock + this.ahead).toISOString(), flags: { blackout_desk: house.on } }) as unknown as Schemas['Session']),
       pack: (_, propertyId, etag) => reached(() => (etag === `W/"${house.tag}"` ? { etag, pack: undefined } : { etag: `W/"${house.tag}"`, pack: house.pack(propertyId) })),
       replay: (...what) => house.replay(what[0], what[1], what[2]),
       live: (operatorId, { key = '', about, pressedAt }: Entry) =>

@@ -1,6 +1,7 @@
 package consumerhttp_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -119,10 +120,44 @@ func TestBudgetsCoverUpstreams(t *testing.T) {
 	}
 }
 
+// TestHotelsOfSuspendedTenantsAreNowhere: a route that is asked about one does not know it.
+func TestHotelsOfSuspendedTenantsAreNowhere(t *testing.T) {
+	t.Parallel()
+	platform, err := sim.New(sim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hotel := platform.Catalog().Properties[0]
+	served := map[string]int{
+		"DELETE /wishlist/{propertyId}": http.StatusNoContent, // a guest gets rid of it
+		"POST /telemetry/click":         http.StatusAccepted,  // what was clicked on was shown
+		"POST /handoff":                 http.StatusCreated,   // asks tenant-service itself, which has suspended nobody here
+	}
+	for pattern, call := range goodRequests(hotel) {
+		if !strings.Contains(call.path+call.body, hotel.PropertyID) {
+			continue
+		}
+		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				up := &testkit.SlowTransport{TB: t, Platform: platform.Handler(), Until: time.Now().Add(time.Hour)}
+				server := overUpstreams(t, up, hotel, func(*consumer.Visit) {}, bff.MustParseID(bff.PrefixTenant, hotel.TenantID))
+				if a := call.serve(server); a.status != cmp.Or(served[pattern], http.StatusNotFound) {
+					t.Errorf("%s, want %d", a, cmp.Or(served[pattern], http.StatusNotFound))
+				}
+			})
+		})
+	}
+}
+
 // overUpstreams is the surface over real clients of the upstreams, with stores in
 // memory that answer at once, but for commits. Seen is given the visit of each request.
-func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty, seen func(*consumer.Visit)) *web.Server {
+func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogProperty, seen func(*consumer.Visit), suspended ...bff.ID) *web.Server {
 	t.Helper()
+	away := new(consumer.SuspendedTenants)
+	for _, tenant := range suspended {
+		away.Suspend(tenant)
+	}
 	const base = "http://platform.test"
 	up, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
@@ -157,7 +192,7 @@ func overUpstreams(t *testing.T, transport http.RoundTripper, hotel sim.CatalogP
 	background := web.NewBackground(web.BackgroundConfig{})
 	api := consumerhttp.New(consumerhttp.Config{
 		Finder: discovery.NewFinder(discovery.FinderConfig{
-			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: new(consumer.SuspendedTenants),
+			Search: reads, Prices: reads, Brands: reads, Properties: reads, Suspended: away,
 			Budgets: discovery.Budgets{Rates: 850 * time.Millisecond, Brand: 600 * time.Millisecond}, Region: consumertest.Region, Regions: reads,
 		}),
 		Desk: booking.NewHandoffDesk(booking.HandoffDeskConfig{

@@ -25,8 +25,8 @@ import (
 var campaign = []string{"utm_source", "utm_medium", "utm_campaign"}
 
 // TestRequestMembersAreDescribed sends every route a request with all members
-// that OpenAPI describes, each of them wrong, and compares with what the handler
-// read: a member that is described and not read is as wrong as one that is read
+// that OpenAPI describes, each of them wrong, which the answer says, and compares with what the
+// handler read: a member that is described and not read is as wrong as one that is read
 // and not described, which no generated client would have. The same holds for
 // the words of closed sets.
 func TestRequestMembersAreDescribed(t *testing.T) {
@@ -65,6 +65,18 @@ func TestRequestMembersAreDescribed(t *testing.T) {
 			}
 			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), asked.Paths(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("members (-described +read by the handler):\n%s", diff)
+			}
+			var doc struct {
+				Error struct{ Errors []bff.FieldError }
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil && len(want) > 0 {
+				t.Fatal(err)
+			}
+			for _, member := range want {
+				member = strings.Replace(member, "*", "any", 1)
+				if !slices.ContainsFunc(doc.Error.Errors, func(e bff.FieldError) bool { return strings.HasPrefix(e.Field+".", member+".") }) {
+					t.Errorf("%s is wrong, and the answer does not name it: %v", member, doc.Error.Errors)
+				}
 			}
 			taken := asked.Choices()
 			if pattern == "POST /search/map" { // it reads a region in order to say that a map has none

@@ -1,11 +1,13 @@
 package contracts_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,53 +23,38 @@ func TestPublishedSchemasInAsyncAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var channels, operations, messages strings.Builder
+		var parts [3]strings.Builder
 		for _, file := range files {
-			writeSent(t, file, &channels, &operations, &messages)
+			writeSent(t, file, &parts[0], &parts[1], &parts[2])
 		}
-		name := "asyncapi/" + service + ".yaml"
+		name, n := "asyncapi/"+service+".yaml", 0
 		have, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := sentPart(t, string(have), channels.String(), operations.String(), messages.String())
-		switch {
-		case want == string(have):
-		case !*publish:
-			t.Errorf("contracts/%s is stale: run go test ./contracts -run TestPublishedSchemas -publish", name)
-		default:
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+		want := sentPart.ReplaceAllFunc(have, func(part []byte) []byte {
+			n++
+			return sentPart.ReplaceAll(part, []byte("${1}"+strings.ReplaceAll(parts[n-1].String(), "$", "$$")+"${2}"))
+		})
+		if n != len(parts) {
+			t.Fatalf("%s has %d marked parts, want channels, operations and messages", name, n)
+		}
+		if *publish {
+			if err := os.WriteFile(name, want, 0o644); err != nil {
 				t.Fatal(err)
 			}
+		} else if !bytes.Equal(have, want) {
+			t.Errorf("contracts/%s is stale: run go test ./contracts -run TestPublishedSchemas -publish", name)
 		}
 	}
 }
 
-// sentPart puts the parts in the places of a document that are marked for them.
-func sentPart(t *testing.T, document string, parts ...string) string {
-	t.Helper()
-	const begin, end = "# Sent events: written with -publish.\n", "# End of sent events.\n"
-	var out strings.Builder
-	for _, part := range parts {
-		before, rest, ok := strings.Cut(document, begin)
-		old, after, ended := strings.Cut(rest, end)
-		if !ok || !ended {
-			t.Fatalf("the document has no place for %d parts", len(parts))
-		}
-		out.WriteString(before + begin + part + old[strings.LastIndexByte(old, '\n')+1:] + end)
-		document = after
-	}
-	return out.String() + document
-}
+var sentPart = regexp.MustCompile(`(?s)(# Sent events: written with -publish\.\n).*?( *# End of sent events\.\n)`)
 
 // writeSent writes channel, operation and message of the event of a schema. A version
 // after the first has its number in its names.
 func writeSent(t *testing.T, file string, channels, operations, messages *strings.Builder) {
 	t.Helper()
-	src, err := fs.ReadFile(contracts.Events(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var schema struct {
 		Title, Description string
 		Properties         struct {
@@ -76,8 +63,8 @@ func writeSent(t *testing.T, file string, channels, operations, messages *string
 			}
 		}
 	}
-	if err := json.Unmarshal(src, &schema); err != nil {
-		t.Fatal(err)
+	if src, err := fs.ReadFile(contracts.Events(), file); err != nil || json.Unmarshal(src, &schema) != nil {
+		t.Fatalf("%s: %v", file, err)
 	}
 	words := strings.Split(path.Base(path.Dir(file)), "-")
 	if version := strings.TrimSuffix(path.Base(file), ".json"); version != "v1" {

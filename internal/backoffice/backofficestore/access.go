@@ -181,19 +181,23 @@ func (s *Sessions) listed(ctx context.Context, key string) ([]string, error) {
 // atDevice is the session that a device's index names; nil if there is none.
 func (s *Sessions) atDevice(ctx context.Context, t TenantKeys, device bff.ID) (*backoffice.Session, error) {
 	key := t.Device(device)
-	id, err := s.client.Do(ctx, s.client.B().Get().Key(key.Name()).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return nil, nil //nolint:nilnil // there is no session
-	}
-	if err != nil {
+	id, err := sessionID(s.client.Do(ctx, s.client.B().Get().Key(key.Name()).Build()).ToString())
+	if err != nil || id.IsZero() {
 		return nil, err
 	}
-	parsed, err := bff.ParseID(bff.PrefixBackofficeLogin, id)
-	if err != nil {
-		return nil, err
-	}
-	found, _, err := s.find(ctx, key.Tenant(), parsed)
+	found, _, err := s.find(ctx, key.Tenant(), id)
 	return found, err
+}
+
+// sessionID reads which session Redis names; zero when it names none.
+func sessionID(text string, err error) (bff.ID, error) {
+	switch {
+	case rueidis.IsRedisNil(err):
+		return bff.ID{}, nil
+	case err != nil:
+		return bff.ID{}, err
+	}
+	return bff.ParseID(bff.PrefixBackofficeLogin, text)
 }
 
 // OutdateMembers implements identity.Sessions.

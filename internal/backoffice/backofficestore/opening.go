@@ -129,15 +129,8 @@ func (s *Sessions) unindexed(ctx context.Context, c *backoffice.Caller) (*backof
 		return nil, err
 	}
 	list := t.Operator(c.Operator).Name()
-	text, err := s.client.Do(ctx, s.client.B().Hget().Key(list).Field(c.Device.String()).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return nil, nil //nolint:nilnil // there is no session
-	}
-	if err != nil {
-		return nil, err
-	}
-	id, err := bff.ParseID(bff.PrefixBackofficeLogin, text)
-	if err != nil {
+	id, err := sessionID(s.client.Do(ctx, s.client.B().Hget().Key(list).Field(c.Device.String()).Build()).ToString())
+	if err != nil || id.IsZero() {
 		return nil, err
 	}
 	found, _, err := s.find(ctx, c.Tenant, id)
@@ -148,8 +141,8 @@ func (s *Sessions) unindexed(ctx context.Context, c *backoffice.Caller) (*backof
 	if err != nil {
 		return nil, err
 	}
-	named, err := s.enter(ctx, at.index.Name(), text, "")
-	if err != nil || named != text {
+	named, err := s.enter(ctx, at.index.Name(), id.String(), "")
+	if err != nil || named != id.String() {
 		return nil, err
 	}
 	return found, nil

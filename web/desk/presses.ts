@@ -162,7 +162,7 @@ function failure(error: unknown, again: boolean): Outcome {
   const why = explain(error);
   if (!(error instanceof ProblemError)) return { state: 'unknown', why };
   const code: string = error.code;
-  // Of an old key it is what became of it; of a conflict it is another one's, who was first.
+  // What is known is how the press with this key ended; in a conflict it is a colleague's press, which came first, and says nothing of this one.
   const known = code.endsWith('.STATE_CONFLICT') ? undefined : error.known?.outcome;
   if (known !== undefined) return { state: known === 'success' ? 'done' : known === 'unknown' ? 'lost' : 'refused', why, code };
   const door = error.status === 401 || error.status === 429 || code.endsWith('.IDEMPOTENCY_IN_FLIGHT') || (again && [403, 422, 426].includes(error.status));

@@ -122,7 +122,7 @@ export class BackofficeClient {
       // It had been closed already.
       if (!(error instanceof SignedOut || (error instanceof ProblemError && error.status === 401))) throw error;
     } finally {
-      // Whoever leaves has left this device, also when the service cannot hear of it.
+      // The operator is signed out at this device, also when the service could not be told.
       await this.#store.exclusive(() => this.#adopt(undefined));
     }
   }

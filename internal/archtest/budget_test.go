@@ -12,10 +12,10 @@ import (
 // budgets are the most lines that each wing may have (decisions/0017). They are
 // lowered when a wing has shrunk, and raised by a decision alone.
 var budgets = map[string]int{
-	"product":                    45_050, // both services, the language, the hand-off
+	"product":                    44_850, // both services, the language, the hand-off
 	"machinery":                  30_120, // the other packages of internal/
 	"one machine and test tools": 23_660,
-	"tests":                      86_600,
+	"tests":                      86_700,
 	"web/storefront":             1_800, // lines of TypeScript from here on
 	"web/desk":                   2_000,
 	"web/console":                1_300,

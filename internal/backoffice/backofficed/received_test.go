@@ -3,6 +3,7 @@ package backofficed
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -73,22 +74,20 @@ func TestReceivedEventsAreDescribed(t *testing.T) {
 	testkit.CheckFile(t, name, received(t, string(document), channels.String(), operations.String(), messages.String()))
 }
 
+var receivedPart = regexp.MustCompile(`(?s)(# Received events: written with -write-docs\.\n).*?( *# End of received events\.\n)`)
+
 // received puts the parts in the places of a document that are marked for them.
 func received(t *testing.T, document string, parts ...string) string {
 	t.Helper()
-	const begin, end = "# Received events: written with -write-docs.\n", "# End of received events.\n"
-	var out strings.Builder
-	for _, part := range parts {
-		before, rest, ok1 := strings.Cut(document, begin)
-		old, after, ok2 := strings.Cut(rest, end)
-		if !ok1 || !ok2 {
-			t.Fatalf("the document has no place for %d parts", len(parts))
-		}
-		indent := old[strings.LastIndexByte(old, '\n')+1:]
-		out.WriteString(before + begin + part + indent + end)
-		document = after
+	n := 0
+	out := receivedPart.ReplaceAllStringFunc(document, func(part string) string {
+		n++
+		return receivedPart.ReplaceAllString(part, "${1}"+strings.ReplaceAll(parts[n-1], "$", "$$")+"${2}")
+	})
+	if n != len(parts) {
+		t.Fatalf("the document has no place for %d parts", len(parts))
 	}
-	return out.String() + document
+	return out
 }
 
 // writeReceived writes channel, operation and message of one topic.

@@ -2,12 +2,16 @@ package consumerhttp_test
 
 import (
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"melmastoon.ghasi.io/bff/internal/consumer"
 )
 
 // TestOneEntryPerAnswer asks in many spellings: what must give another answer never
-// shares an entry, what must give the same always does.
+// shares an entry, what must give the same always does. Each filter is among them.
 func TestOneEntryPerAnswer(t *testing.T) {
 	t.Parallel()
 	hotel := stagedCalls()["hotel"].path
@@ -22,6 +26,7 @@ func TestOneEntryPerAnswer(t *testing.T) {
 		return guestCall{method: http.MethodPost, path: "/search", body: query(`"geo":{"mode":"point","point":{"lat":` + lat + `,"lng":` + lng + `,"radiusKm":` + radius + `}}`)}
 	}
 	// Each list is one answer in several spellings, and another answer than every other list.
+	var sent strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		for n, spellings := range [][]guestCall{
@@ -50,6 +55,10 @@ func TestOneEntryPerAnswer(t *testing.T) {
 					`"sortKey":"recommended","filters":{"amenities":["parking","free-wifi"],"propertyType":["guesthouse","hotel"],"starRating":[4,3]},"page":{"limit":20,"offset":0}`,
 				),
 			},
+			{
+				searchCall("Ghazni", `"filters":{"priceRange":{"min":1,"max":9,"currency":"USD"},"guestRatingMin":7,"neighbourhoods":["Shahr-e Naw"]}`),
+				searchCall("Ghazni", `"filters":{"neighbourhoods":["SHAHR E NAW"],"guestRatingMin":7.0,"priceRange":{"currency":"USD","max":9.0,"min":1}}`),
+			},
 			// Another spelling of the letters.
 			{searchCall("کابل"), searchCall("كابل"), searchCall("کـابل")},
 			// Children in another order.
@@ -62,10 +71,16 @@ func TestOneEntryPerAnswer(t *testing.T) {
 		} {
 			for i, call := range spellings {
 				a, _ := s.ask(call)
+				sent.WriteString(call.body)
 				if hit := a.header.Get("X-Cache") == "HIT"; a.status != http.StatusOK || hit != (i > 0) {
 					t.Errorf("answer %d, spelling %d: %d, X-Cache %s", n, i, a.status, a.header.Get("X-Cache"))
 				}
 			}
 		}
 	})
+	for f := range reflect.TypeFor[consumer.Filters]().Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !strings.Contains(sent.String(), `"`+name+`":`) {
+			t.Errorf("no search has the filter %s: how else can it be spelled, and which filter can say the same?", name)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -328,3 +329,15 @@ func uncached(err error) error {
 }
 
 func hexOf(h consumer.Hash) string { return hex.EncodeToString(h[:]) }
+
+// varies is the Vary of answers that are not served by their cache.
+var varies = []string{"Accept-Language, X-Currency, Accept-Encoding"}
+
+// setVary adds varies to what the server has said already.
+func setVary(h http.Header) {
+	if said := h["Vary"]; said != nil {
+		h["Vary"] = append(slices.Clip(said), varies...)
+		return
+	}
+	h["Vary"] = varies
+}

@@ -1,9 +1,6 @@
 package consumerhttp
 
 import (
-	"net/http"
-	"slices"
-
 	"melmastoon.ghasi.io/bff/internal/consumer"
 	"melmastoon.ghasi.io/bff/internal/web"
 )
@@ -21,16 +18,4 @@ func Headers() web.Headers {
 			"X-Brownout", "X-Cache", "X-Search-Session", consumer.ReplayedHeader,
 		},
 	}
-}
-
-// varies is the Vary of answers that are not served by their cache.
-var varies = []string{"Accept-Language, X-Currency, Accept-Encoding"}
-
-// setVary adds varies to what the server has said already.
-func setVary(h http.Header) {
-	if said := h["Vary"]; said != nil {
-		h["Vary"] = append(slices.Clip(said), varies...)
-		return
-	}
-	h["Vary"] = varies
 }

@@ -257,15 +257,3 @@ func pathID(r *http.Request, in *web.Input) bff.ID {
 	}
 	return id
 }
-
-func isCountry(s string) bool {
-	if len(s) != 2 {
-		return false
-	}
-	for _, c := range []byte(upper(s)) {
-		if c < 'A' || c > 'Z' {
-			return false
-		}
-	}
-	return true
-}

@@ -48,6 +48,18 @@ func isPlace(s string) bool {
 	return strings.ContainsFunc(bff.FoldPlace(s), func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
 }
 
+func isCountry(s string) bool {
+	if len(s) != 2 {
+		return false
+	}
+	for _, c := range []byte(upper(s)) {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
 // readOccupancy reads the party. Adults and rooms must be given when required.
 func readOccupancy(in *web.Input, required bool) bff.Occupancy {
 	if required {

@@ -135,6 +135,15 @@ func anyVisit(
 func TestTelemetryOpensNoSession(t *testing.T) {
 	t.Parallel()
 	mine, other := consumer.Hash{1}, consumer.Hash{2}
+	bodies := map[string]string{
+		"/telemetry/page-view": `{"path":"/x"}`, "/telemetry/funnel": `{"step":"map.opened"}`,
+		"/telemetry/click": `{"kind":"brand-peek","tenantId":"` + bff.NewID(bff.PrefixTenant, time.Now()).String() + `"}`,
+	}
+	for _, rt := range New(Config{}).Routes() {
+		if path := strings.TrimPrefix(rt.Pattern, "POST "+Base); rt.Kind == web.Telemetry && bodies[path] == "" {
+			t.Errorf("%s has no body here: whether it opens a session is not tested", path)
+		}
+	}
 	for name, tc := range map[string]struct {
 		cookie, known bool
 		fingerprint   consumer.Hash
@@ -167,10 +176,7 @@ func TestTelemetryOpensNoSession(t *testing.T) {
 					}
 					return v
 				})
-				for path, body := range map[string]string{
-					"/telemetry/page-view": `{"path":"/x"}`, "/telemetry/funnel": `{"step":"map.opened"}`,
-					"/telemetry/click": `{"kind":"brand-peek","tenantId":"` + bff.NewID(bff.PrefixTenant, time.Now()).String() + `"}`,
-				} {
+				for path, body := range bodies {
 					before := l.recorded.Load()
 					w := send(http.MethodPost, path, body)
 					if w.Code != http.StatusAccepted || w.Header().Get("Set-Cookie") != "" || !strings.Contains(w.Body.String(), `"id":"`) {

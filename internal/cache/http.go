@@ -63,7 +63,7 @@ type agedLines struct {
 // tell the age once per second. Where the server takes no finished lines, it costs
 // assignments to the header map.
 func (e *Entry) Serve(w http.ResponseWriter, r *http.Request, st Status) {
-	e.noteServed(r.Context())
+	e.noteServed(r.Context(), st)
 	v := e.encoding(r)
 	out, h := &e.variant[v], w.Header()
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead

@@ -56,9 +56,10 @@ func (e *Entry) noteReady(ctx context.Context, st Status) {
 	}
 }
 
-// noteServed notes what is missing in an answer that is sent as it is kept: its body is
-// looked at here, where it is not compressed.
-func (e *Entry) noteServed(ctx context.Context) {
+// noteServed notes of an answer that is sent as it is kept how it was found, which its head
+// may say in finished lines alone, and what is missing in it: its body is looked at here,
+// where it is not compressed.
+func (e *Entry) noteServed(ctx context.Context, st Status) {
 	span := tracing.Detail(ctx)
 	if span == nil {
 		return
@@ -69,7 +70,10 @@ func (e *Entry) noteServed(ctx context.Context) {
 		missing = &found
 		e.missing.Store(missing)
 	}
-	if len(*missing) > 0 {
-		span.SetAttributes(attribute.StringSlice(tracing.MissingKey, *missing))
+	result := attribute.String("answer.result", st.Result.String())
+	if len(*missing) == 0 {
+		span.SetAttributes(result)
+		return
 	}
+	span.SetAttributes(result, attribute.StringSlice(tracing.MissingKey, *missing))
 }

@@ -177,7 +177,9 @@ func (q *spanQueue) flush(ctx context.Context) error {
 	defer q.sending.Unlock()
 	q.mu.Lock()
 	b, n := q.waiting, q.n
-	q.waiting, q.n, q.spare = q.spare[:0], 0, nil
+	if n > 0 {
+		q.waiting, q.n, q.spare = q.spare[:0], 0, nil
+	}
 	q.mu.Unlock()
 	if n == 0 {
 		return nil

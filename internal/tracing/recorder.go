@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -104,6 +105,14 @@ func (s *Span) SetName(name string) {
 	s.mu.Unlock()
 }
 
+// describe names the span, and says more about it.
+func (s *Span) describe(name string, attributes []attribute.KeyValue) {
+	s.add(func(b []byte) []byte {
+		s.name = name
+		return appendAttributes(b, spanAttributes, attributes)
+	})
+}
+
 // SetAttributes implements trace.Span. Of a key that is set again both values are told,
 // and the later one counts.
 func (s *Span) SetAttributes(attributes ...attribute.KeyValue) {
@@ -157,13 +166,29 @@ func (s *Span) End(...trace.SpanEndOption) {
 	texts.Put(text)
 }
 
+// appendTag appends the tag of a field that has a length; there is none above fifteen.
+func appendTag(b []byte, field protowire.Number) []byte {
+	return append(b, byte(field)<<3|byte(protowire.BytesType)) //nolint:gosec // see above
+}
+
+// appendLength is one byte for nearly all that is written here.
+func appendLength(b []byte, n int) []byte {
+	if n < 1<<7 {
+		return append(b, byte(n)) //nolint:gosec // see above
+	}
+	return protowire.AppendVarint(b, uint64(n)) //nolint:gosec // of a text
+}
+
 func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+	return append(appendLength(appendTag(b, field), len(v)), v...)
 }
 
 // appendString mends what is no UTF-8: for one such text a collector refuses all spans of its message.
 func appendString(b []byte, field protowire.Number, v string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), strings.ToValidUTF8(v, "\uFFFD"))
+	if !utf8.ValidString(v) { // which looks at eight bytes at a time
+		v = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return append(appendLength(appendTag(b, field), len(v)), v...)
 }
 
 func appendTime(b []byte, field protowire.Number, t time.Time) []byte {
@@ -171,18 +196,22 @@ func appendTime(b []byte, field protowire.Number, t time.Time) []byte {
 }
 
 func appendAttributes(b []byte, field protowire.Number, attributes []attribute.KeyValue) []byte {
-	for _, a := range attributes {
+	for i := range attributes {
 		const key, value = 1, 2
+		a := &attributes[i]
 		inner, pair := open(b, field)
-		inner, at := open(appendString(inner, key, string(a.Key)), value)
-		b = shut(shut(appendValue(inner, a.Value), at), pair)
+		inner = append(appendLength(appendTag(inner, key), len(a.Key)), a.Key...)
+		inner, at := open(inner, value)
+		b = shut(shut(appendValue(inner, &a.Value), at), pair)
 	}
 	return b
 }
 
-func appendValue(b []byte, v attribute.Value) []byte {
+func appendValue(b []byte, v *attribute.Value) []byte {
 	const text, truth, whole, double, array, values = 1, 2, 3, 4, 5, 1
 	switch v.Type() {
+	case attribute.STRING:
+		return appendString(b, text, v.AsString())
 	case attribute.BOOL:
 		return protowire.AppendVarint(protowire.AppendTag(b, truth, protowire.VarintType), protowire.EncodeBool(v.AsBool()))
 	case attribute.INT64:
@@ -203,16 +232,21 @@ func appendValue(b []byte, v attribute.Value) []byte {
 
 // open begins a message whose length is not known yet, and shut writes the length.
 func open(b []byte, field protowire.Number) ([]byte, int) {
-	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0)
+	b = append(appendTag(b, field), 0)
 	return b, len(b)
 }
 
 func shut(b []byte, from int) []byte {
-	n := uint64(len(b) - from) //nolint:gosec // of a slice
-	for range protowire.SizeVarint(n) - 1 {
+	n := len(b) - from
+	if n < 1<<7 {
+		b[from-1] = byte(n) //nolint:gosec // see above
+		return b
+	}
+	more := protowire.SizeVarint(uint64(n)) - 1 //nolint:gosec // of a slice
+	for range more {
 		b = append(b, 0)
 	}
-	copy(b[from+protowire.SizeVarint(n)-1:], b[from:]) // copies what overlaps rightly
-	protowire.AppendVarint(b[:from-1], n)
+	copy(b[from+more:], b[from:]) // copies what overlaps rightly
+	appendLength(b[:from-1], n)
 	return b
 }

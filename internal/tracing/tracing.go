@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -68,9 +69,9 @@ func (t *Tracer) Agrees(id trace.TraceID) bool {
 func (t *Tracer) Join(ctx context.Context, parent trace.SpanContext, name string, kind trace.SpanKind) (context.Context, trace.Span) {
 	if t.recorder != nil {
 		s := t.recorder.start(parent.WithRemote(true), name, kind)
-		return trace.ContextWithSpan(ctx, s), s
+		return Under(ctx, s), s
 	}
-	return t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), name, trace.WithSpanKind(kind)) //nolint:spancheck // the caller ends it
+	return known(t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), name, trace.WithSpanKind(kind))) //nolint:spancheck // the caller ends it
 }
 
 // Begin begins a recorded span with a trace of its own, linked to the spans that
@@ -78,7 +79,7 @@ func (t *Tracer) Join(ctx context.Context, parent trace.SpanContext, name string
 func (t *Tracer) Begin(ctx context.Context, name string, kind trace.SpanKind, causes ...trace.SpanContext) (context.Context, trace.Span) {
 	if t.recorder != nil {
 		s := t.recorder.start(trace.SpanContext{}, name, kind, causes...)
-		return trace.ContextWithSpan(ctx, s), s
+		return Under(ctx, s), s
 	}
 	links := make([]trace.Link, 0, len(causes))
 	for _, sc := range causes {
@@ -86,16 +87,18 @@ func (t *Tracer) Begin(ctx context.Context, name string, kind trace.SpanKind, ca
 			links = append(links, trace.Link{SpanContext: sc})
 		}
 	}
-	return t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithLinks(links...)) //nolint:spancheck // the caller ends it
+	return known(t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithLinks(links...))) //nolint:spancheck // the caller ends it
 }
+
+// Key is that of a context's span. It is our own: a request's context knows its span and
+// answers without asking those that it was made of, several times for each request.
+type Key struct{}
 
 // Of returns the span that ctx is recorded under, or nil. The span may have ended:
 // work goes on after a response, and still belongs to its trace.
 func Of(ctx context.Context) trace.Span {
-	if span := trace.SpanFromContext(ctx); span.SpanContext().IsSampled() {
-		return span
-	}
-	return nil
+	span, _ := ctx.Value(Key{}).(trace.Span)
+	return span
 }
 
 // Under returns a context that is recorded under span, or ctx itself if span is
@@ -104,19 +107,35 @@ func Under(ctx context.Context, span trace.Span) context.Context {
 	if span == nil {
 		return ctx
 	}
-	return trace.ContextWithSpan(ctx, span)
+	return context.WithValue(ctx, Key{}, span)
+}
+
+// known puts a provider's span where Of finds it.
+func known(ctx context.Context, span trace.Span) (context.Context, trace.Span) {
+	return Under(ctx, span), span
 }
 
 // Child begins a span below the one of ctx, which must be recorded: ask Of first.
 func Child(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
-	parent := trace.SpanFromContext(ctx)
+	parent := Of(ctx)
 	if ours, is := parent.(*Span); is {
 		s := ours.of.start(ours.context, name, kind)
 		s.SetAttributes(attributes...)
-		return trace.ContextWithSpan(ctx, s), s
+		return Under(ctx, s), s
 	}
+	all := trace.WithAttributes(slices.Clone(attributes)...) // else all that are given would be on the heap
 	tracer := parent.TracerProvider().Tracer(Scope)
-	return tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...)) //nolint:spancheck // the caller ends it
+	return known(tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithSpanKind(kind), all)) //nolint:spancheck // the caller ends it
+}
+
+// Describe names a span, and says more about it.
+func Describe(span trace.Span, name string, attributes ...attribute.KeyValue) {
+	if ours, is := span.(*Span); is {
+		ours.describe(name, attributes)
+		return
+	}
+	span.SetName(name)
+	span.SetAttributes(slices.Clone(attributes)...)
 }
 
 // Fail marks a span as failed. The reason comes from a closed set: the text of an

@@ -79,7 +79,7 @@ func (c *Client) endAttempt(ctx context.Context, call *call, err error) {
 	if err != nil && ctx.Err() != nil {
 		err = c.ended(ctx, call, err)
 	}
-	span, outcome := trace.SpanFromContext(ctx), outcomeOf(err)
+	span, outcome := tracing.Of(ctx), outcomeOf(err)
 	span.SetAttributes(attribute.String("upstream.outcome", outcome))
 	if failed(outcome) {
 		tracing.Fail(span, outcome)
@@ -90,7 +90,7 @@ func (c *Client) endAttempt(ctx context.Context, call *call, err error) {
 // answered notes the status of an attempt's answer.
 func (c *call) answered(ctx context.Context, status int) {
 	if c.span != nil {
-		trace.SpanFromContext(ctx).SetAttributes(attribute.Int("http.response.status_code", status))
+		tracing.Of(ctx).SetAttributes(attribute.Int("http.response.status_code", status))
 	}
 }
 
@@ -98,6 +98,6 @@ func (c *call) answered(ctx context.Context, status int) {
 // copies the header of the first attempt.
 func (c *call) name(ctx context.Context, h http.Header) {
 	if c.span != nil {
-		h["Traceparent"] = []string{string(tracing.AppendTraceparent(nil, trace.SpanContextFromContext(ctx)))}
+		h["Traceparent"] = []string{string(tracing.AppendTraceparent(nil, tracing.Of(ctx).SpanContext()))}
 	}
 }

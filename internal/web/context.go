@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"melmastoon.ghasi.io/bff/internal/tracing"
 )
 
 // requestContext is the context of one request. It carries the Request and ends
@@ -56,8 +58,11 @@ func (c *requestContext) Err() error {
 // then asks for the standard library's own key: it is given the started context, and
 // needs no goroutine to hear of the end.
 func (c *requestContext) Value(key any) any {
-	if key == (requestKey{}) {
+	switch key.(type) {
+	case requestKey:
 		return c.req
+	case tracing.Key:
+		return c.req.Span
 	}
 	if started := c.current(); started != nil {
 		return started.Value(key)

@@ -232,10 +232,7 @@ func (s *Server) finish(w *response, r *http.Request) {
 	took := now.Sub(w.req.Start)
 	w.route.metrics.observe(&w.req, status, code, took)
 	if w.req.Span != nil {
-		w.describe(safeMethod(r.Method), status, code)
-		if w.detailed != nil {
-			w.detail(r)
-		}
+		w.describe(r, status, code)
 	}
 
 	if !s.log.Enabled(&w.ctx, level) {

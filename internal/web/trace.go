@@ -56,18 +56,21 @@ func trustedPeer(r *http.Request, trusted []netip.Prefix) bool {
 
 // describe names the span by its route and says how the request ended. The path
 // and its query are left out: they hold ids and what a guest typed.
-func (w *response) describe(method string, status int, code string) {
-	span := w.req.Span
-	span.SetName(w.route.name)
-	span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status))
+func (w *response) describe(r *http.Request, status int, code string) {
+	about := append(make([]attribute.KeyValue, 0, 8),
+		attribute.String("http.request.method", safeMethod(r.Method)), attribute.Int("http.response.status_code", status))
 	if _, path, matched := strings.Cut(w.route.name, " "); matched {
-		span.SetAttributes(attribute.String("http.route", path))
+		about = append(about, attribute.String("http.route", path))
 	}
-	switch {
-	case status >= http.StatusInternalServerError:
-		tracing.Fail(span, cmp.Or(code, strconv.Itoa(status)))
-	case code != "":
-		span.SetAttributes(attribute.String("error.type", code))
+	if code != "" && status < http.StatusInternalServerError {
+		about = append(about, attribute.String("error.type", code))
+	}
+	if w.detailed != nil {
+		about = w.detail(about, r)
+	}
+	tracing.Describe(w.req.Span, w.route.name, about...)
+	if status >= http.StatusInternalServerError {
+		tracing.Fail(w.req.Span, cmp.Or(code, strconv.Itoa(status)))
 	}
 }
 
@@ -75,18 +78,20 @@ func (w *response) describe(method string, status int, code string) {
 const maxMissing = 32
 
 // detail adds what tells the request from all others, for development.
-func (w *response) detail(r *http.Request) {
-	h, span := w.Header(), w.detailed
-	span.SetAttributes(attribute.String("request.id", w.req.name), attribute.String("url.target", r.URL.RequestURI()), attribute.String("answer.result", Header(h, "X-Cache")))
-	if rung := Header(h, "X-Brownout"); rung != "" {
-		span.SetAttributes(attribute.String("answer.brownout", rung))
+func (w *response) detail(about []attribute.KeyValue, r *http.Request) []attribute.KeyValue {
+	about = append(about, attribute.String("request.id", w.req.name), attribute.String("url.target", r.URL.RequestURI()))
+	for _, h := range [...][2]string{{"answer.result", "X-Cache"}, {"answer.brownout", "X-Brownout"}} {
+		if said := Header(w.Header(), h[1]); said != "" {
+			about = append(about, attribute.String(h[0], said))
+		}
 	}
 	if len(w.missing) > 0 {
-		span.SetAttributes(attribute.StringSlice(tracing.MissingKey, w.missing))
+		about = append(about, attribute.StringSlice(tracing.MissingKey, w.missing))
 	}
 	for _, note := range w.req.attrs {
-		span.SetAttributes(attribute.String("note."+note.Key, note.Value.String()))
+		about = append(about, attribute.String("note."+note.Key, note.Value.String()))
 	}
+	return about
 }
 
 // appendTraceparent appends the W3C header of this service's part of the trace. Its

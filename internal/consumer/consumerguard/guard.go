@@ -262,22 +262,25 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 		}
 		s := g.identify(r)
 		web.From(r.Context()).Local = &s.Visit
-		if span := tracing.Detail(r.Context()); span != nil {
-			span.SetAttributes(attribute.String("caller.kind", "guest"), attribute.String("caller.name", s.limited.Session))
-		}
 		if g.cfg.Mode == ModeOff {
+			s.noted(r)
 			return g.charged(w, r, s, &rt, class)
 		}
 		return g.judged(w, r, s, &rt, class)
 	}
 }
 
+// noted says who asks, where that is told.
+func (s *sender) noted(r *http.Request, more ...attribute.KeyValue) {
+	if span := tracing.Detail(r.Context()); span != nil {
+		span.SetAttributes(append(more, attribute.String("caller.kind", "guest"), attribute.String("caller.name", s.limited.Session))...)
+	}
+}
+
 // judged answers a request as the verdict on its client allows.
 func (g *Guard) judged(w http.ResponseWriter, r *http.Request, s *sender, rt *web.Route, class *ratelimit.Class) error {
 	j := g.judge(r, s, rt)
-	if span := tracing.Detail(r.Context()); span != nil {
-		span.SetAttributes(attribute.String("caller.verdict", string(j.verdict)), attribute.Float64("caller.score", bot.Round(j.score)))
-	}
+	s.noted(r, attribute.String("caller.verdict", string(j.verdict)), attribute.Float64("caller.score", bot.Round(j.score)))
 	if g.cfg.Mode == ModeOn {
 		if err := g.readSolution(w, r, s, &j); err != nil {
 			g.count(s, rt, &j)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,7 +78,7 @@ func newConsole(ctx context.Context, w world.World, sim *platform.Upstreams, wat
 			},
 			{
 				Name: "bff-backoffice", Namespace: "bff_backoffice", Metrics: env["MELMASTOON_BACKOFFICE_ADMIN_URL"] + "/metrics",
-				Flags: backofficecache.FlagsKey(keys("bff-backoffice")), Outbox: backofficestore.OutboxTable(),
+				Flags: backofficecache.FlagsKey(keys("bff-backoffice")), Streams: keys("bff-backoffice").Key("sse:bus", ""), Outbox: backofficestore.OutboxTable(),
 				Publishes: names(backoffice.Subjects()), Receives: topicsOf(backofficeevents.Subscriptions()),
 			},
 		},
@@ -85,7 +87,7 @@ func newConsole(ctx context.Context, w world.World, sim *platform.Upstreams, wat
 			if err != nil {
 				return err
 			}
-			_, err = trigger{Event: wanted.Event, Tenant: wanted.Tenant, Operator: usualOperator}.publish(ctx, env["MELMASTOON_SIM_URL"], e)
+			_, err = trigger{Event: wanted.Event, Tenant: wanted.Tenant, Operator: cmp.Or(wanted.Operator, usualOperator), Set: wanted.Set}.publish(ctx, env["MELMASTOON_SIM_URL"], e)
 			return err
 		},
 		Rungs: rungs, RungFlag: console.Flag{Service: "bff-consumer", Name: consumerd.FlagBrownout},
@@ -117,6 +119,15 @@ func stateOf(ctx context.Context, w *world.World) (console.State, error) {
 	}
 	wg.Wait()
 	s.Findings = slices.Concat(found...)
+	for _, f := range s.Findings { // what a doctor found at its servers
+		_, said, versioned := strings.Cut(f.Found, "version ")
+		if name, _, _ := strings.Cut(f.Area, " "); versioned && f.Check == "server" {
+			version, _, _ := strings.Cut(said, " ")
+			if one := (console.Version{Name: name, Version: version}); !slices.Contains(s.Versions, one) {
+				s.Versions = append(s.Versions, one)
+			}
+		}
+	}
 	return s, nil
 }
 

@@ -14,16 +14,18 @@ export interface Request {
   readonly status: number;
   readonly code?: string;
   readonly cache?: string;
+  readonly shed?: string;
   readonly degraded?: readonly string[] | null;
-  readonly caller: { readonly kind: string; readonly name?: string; readonly tenantId?: string; readonly verdict?: string };
+  readonly caller: { readonly kind: string; readonly name?: string; readonly tenantId?: string; readonly device?: string; readonly verdict?: string; readonly score?: number };
   readonly calls: number;
   readonly faults?: readonly string[] | null;
 }
 
-export interface Limit { readonly class: string; readonly scope: string; readonly limit: number; readonly remaining: number; readonly refused?: boolean }
+export interface Limit { readonly class: string; readonly scope: string; readonly limit: number; readonly remaining: number; readonly refused?: boolean; readonly local?: boolean }
 export interface Read { readonly cache: string; readonly result: string; readonly by: string; readonly filler?: string; readonly key?: string; readonly tags?: readonly string[]; readonly number?: number; readonly ms: number }
-export interface Attempt { readonly hedge?: boolean; readonly status?: number; readonly outcome: string; readonly afterMs: number; readonly ms: number; readonly fault?: string }
-export interface Call { readonly upstream: string; readonly route: string; readonly outcome: string; readonly breaker: string; readonly ms: number; readonly attempts: readonly Attempt[] | null; readonly fault?: string }
+export interface Attempt { readonly hedge?: boolean; readonly status?: number; readonly outcome: string; readonly afterMs: number; readonly ms: number; readonly came: number; readonly fault?: string }
+export interface Call { readonly upstream: string; readonly route: string; readonly outcome: string; readonly breaker: string; readonly afterMs: number; readonly ms: number; readonly attempts: readonly Attempt[] | null }
+export interface Left { readonly subject: string; readonly at: string; readonly afterMs: number }
 export interface Trips { readonly store: string; readonly count: number; readonly failed?: number; readonly ms: number }
 export interface Span {
   readonly id: string; readonly parent?: string; readonly depth: number; readonly service: string; readonly name: string;
@@ -33,10 +35,11 @@ export interface Span {
 export interface Story extends Request {
   readonly text: string;
   readonly limits: readonly Limit[] | null;
+  readonly notes: readonly string[] | null;
   readonly reads: readonly Read[] | null;
   readonly upstreams: readonly Call[] | null;
   readonly trips: readonly Trips[] | null;
-  readonly events: readonly Event[] | null;
+  readonly events: readonly Left[] | null;
   readonly spans: readonly Span[] | null;
 }
 
@@ -67,9 +70,13 @@ export interface World {
   readonly rung: { readonly now: string; readonly held?: string; readonly controls: readonly Control[] | null };
   readonly campaign: readonly Control[] | null;
   readonly tenants: readonly { readonly tenantId: string; readonly slug: string; readonly name: string; readonly suspended: boolean; readonly control: Control }[] | null;
-  readonly streams: number;
-  readonly devices: readonly { readonly deviceId: string; readonly tenantId: string; readonly status: string; readonly seenAt: string }[] | null;
-  readonly limits: readonly { readonly service: string; readonly class: string; readonly scope: string; readonly count: number }[] | null;
+  readonly devices: readonly Device[] | null;
+  readonly limits: readonly (Limit & { readonly service: string; readonly at: string; readonly refillMs: number; readonly fullAt: string; readonly count: number })[] | null;
+}
+
+export interface Device {
+  readonly deviceId: string; readonly tenantId?: string; readonly status: string; readonly seenAt: string;
+  readonly stream?: { readonly since: string; readonly operator: string; readonly control: Control };
 }
 
 export interface Upstream {

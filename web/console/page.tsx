@@ -42,7 +42,7 @@ function Console() {
         <nav class="tabs grow" aria-label="Screens">{screens.map(({ path, name }) => <a key={path} href={path} aria-current={screen?.path === path ? 'page' : undefined}>{name}</a>)}</nav>
         <nav class="row small elsewhere" aria-label="Elsewhere"><a href="/reference">API</a><a href="/errors/">Errors</a></nav>
         <button class="little" aria-haspopup="dialog" onClick={() => (worldShown.value = '1')}>World <kbd>w</kbd></button>
-        <button class="little quiet" aria-haspopup="dialog" aria-label="Keys" title="Keys" onClick={() => (keysShown.value = true)}><kbd>?</kbd></button>
+        <button class="little quiet" aria-haspopup="dialog" aria-label="Keys" title="Keys" onClick={() => (keysShown.value = true)}>?</button>
         <ThemeSwitch />
       </header>
       {screen === undefined ? <main class="screen" id="main"><Nothing title="There is no such screen."><a href="/console">Requests</a></Nothing></main> : <screen.Screen key={screen.path} />}

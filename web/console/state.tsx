@@ -38,6 +38,8 @@ function Whole({ told }: { told: Told }) {
         <section class="card stack close">
           <h2>Versions</h2>
           <dl class="facts small">{(told.versions ?? []).map(({ name, version }) => <><dt>{name}</dt><dd><Bdi>{version}</Bdi></dd></>)}</dl>
+          <h2>Keys</h2>
+          <dl class="facts small">{findings.filter(({ area }) => area === 'keys').map((one) => <><dt>{one.check}</dt><dd><Bdi>{one.found}</Bdi></dd></>)}</dl>
         </section>
       </div>
       <section class="stack close">
@@ -45,7 +47,7 @@ function Whole({ told }: { told: Told }) {
           <div class="row">{(['wrong', 'warning', 'ok'] as const).map((verdict) => <button key={verdict} class="little quiet" aria-pressed={only.value === verdict} onClick={() => (only.value = only.value === verdict ? '' : verdict)}><span class={`dot ${tones[verdict]}`} />{count(verdict)} {verdict}</button>)}</div></div>
         <div class="card flush"><Table label="Findings" rows={findings.filter((one) => only.value === '' || one.verdict === only.value)} id={(one) => one.service + one.area + one.check + one.found} columns={[
           { head: 'verdict', cell: (one) => <span class={`chip ${tones[one.verdict]}`}>{one.verdict}</span> },
-          { head: 'service', cell: (one) => one.service },
+          { head: 'service', cell: (one) => one.service.replace('bff-', '') },
           { head: 'area', cell: (one) => one.area },
           { head: 'check', cell: (one) => one.check },
           { head: 'found', cell: (one) => <><Bdi>{one.found}</Bdi>{one.advice && <p class="dim"><Bdi>{one.advice}</Bdi></p>}</> },

@@ -68,19 +68,21 @@ function Whole({ told, chosen, close }: { told: Told; chosen: (id: string) => vo
         </p>
       </header>
       <div class="story-body stack">
-        {faults.map((text) => <p key={text} class="notice warm"><span>A fault was set.</span><Bdi>{text}</Bdi><a href={String(withParams({ world: '1' }))}>World</a></p>)}
+        {faults.map((text) => <p key={text} class="notice warm"><span class="grow">A fault was set. <Bdi>{text}</Bdi></span><a href={String(withParams({ world: '1' }))}>World</a></p>)}
         {told.code && <p class="notice bad"><a href={`/errors/${told.code}`}><code>{told.code}</code></a></p>}
+        {told.shed && <p class="notice warm"><span class="grow">The brown-out ladder stands at <b>{told.shed}</b>.</span><a href={String(withParams({ world: '1' }))}>World</a></p>}
         {(told.degraded ?? []).map((what) => <p key={what} class="notice warm"><span>Degraded:</span><Bdi>{what}</Bdi></p>)}
         <Waterfall spans={told.spans ?? []} ms={told.ms} />
         <dl class="facts small">
-          <dt>asked by</dt><dd><Bdi>{[told.caller.kind, told.caller.name].filter(Boolean).join(' ')}</Bdi>{told.caller.verdict && <span class="chip">{told.caller.verdict}</span>}{told.caller.tenantId && <a class="mono" href={`/console/hotels?tenant=${told.caller.tenantId}`}>{told.caller.tenantId}</a>}</dd>
+          <dt>asked by</dt><dd><Bdi>{[told.caller.kind, told.caller.name, told.caller.device].filter(Boolean).join(' ')}</Bdi>{told.caller.verdict && <span class="chip">{told.caller.verdict} {told.caller.score}</span>}{told.caller.tenantId && <a class="mono" href={`/console/hotels?tenant=${told.caller.tenantId}`}>{told.caller.tenantId}</a>}</dd>
           {told.target !== told.route && <><dt>target</dt><dd><code>{told.target}</code></dd></>}
-          {(told.limits ?? []).map((l) => <><dt>limit</dt><dd>{l.class} by {l.scope}: {l.remaining} of {l.limit} left {l.refused && <span class="chip bad">refused</span>}</dd></>)}
-          {alike(told.reads ?? []).map(([r, times]) => <><dt>cache</dt><dd>{r.cache} <span class={`chip ${warmth(r.result)}`}>{r.result.toLowerCase()}</span>{times > 1 && <b>× {times}</b>} <span>{r.filler ? <>from {r.by}, filled by <a href={String(withParams({ id: r.filler }))}>another request</a></> : <>filled by {r.by}</>}, {duration(r.ms)}{r.number !== undefined && r.number > 0 && ` · number ${r.number}`}</span>{(r.tags ?? []).length > 0 && <span class="tags">{r.tags!.slice(0, 3).map((tag) => <code key={tag} class="chip">{tag}</code>)}{r.tags!.length > 3 && <span class="dim">and {r.tags!.length - 3} more</span>}</span>}</dd></>)}
+          {(told.limits ?? []).map((l) => <><dt>limit</dt><dd>{l.class} by {l.scope}: {l.remaining} of {l.limit} left {l.refused && <span class="chip bad">refused</span>}{l.local && <span class="chip warm">without Redis</span>}</dd></>)}
+          {(told.notes ?? []).map((note) => <><dt>note</dt><dd><Bdi>{note}</Bdi></dd></>)}
+          {alike(told.reads ?? []).map(([r, times]) => <><dt>cache</dt><dd>{r.cache} <span class={`chip ${warmth(r.result)}`}>{r.result.toLowerCase()}</span>{times > 1 && <b>× {times}</b>} <span>{r.filler ? <>from {r.by}, filled by <a href={String(withParams({ id: r.filler }))}>another request</a></> : <>filled by {r.by}</>}, {duration(r.ms)}{r.number !== undefined && ` · number ${r.number}`}</span>{(r.tags ?? []).length > 0 && <span class="tags">{r.tags!.slice(0, 3).map((tag) => <code key={tag} class="chip">{tag}</code>)}{r.tags!.length > 3 && <span class="dim">and {r.tags!.length - 3} more</span>}</span>}</dd></>)}
           {(told.trips ?? []).map((t) => <><dt>{t.store}</dt><dd>{t.count} round trip{t.count === 1 ? '' : 's'}, {duration(t.ms)}{(t.failed ?? 0) > 0 && <span class="chip bad">{t.failed} failed</span>}</dd></>)}
         </dl>
         {(told.upstreams ?? []).length > 0 && <section class="stack close"><h3>Upstreams</h3>{told.upstreams!.slice(0, 40).map((call, i) => <Upstream key={i} call={call} />)}</section>}
-        {(told.events ?? []).length > 0 && <section class="stack close"><h3>Events that left</h3><ul class="small">{told.events!.map(({ id, subject }) => <li key={id}><a class="mono" href={`/console/events?id=${id}`}>{subject}</a></li>)}</ul></section>}
+        {(told.events ?? []).length > 0 && <section class="stack close"><h3>Events that left</h3><ul class="small">{told.events!.map(({ subject, at, afterMs }) => <li key={subject + at}><a class="mono" href={`/console/events?q=${told.traceId}`}>{subject}</a> <span class="dim">left after {duration(afterMs)}</span></li>)}</ul></section>}
         {told.body && <details><summary>What was sent</summary><pre class="well">{told.body}</pre></details>}
         <details open={(told.spans ?? []).length === 0}><summary>In words</summary><pre class="well">{told.text}</pre></details>
       </div>
@@ -94,9 +96,9 @@ const alike = (reads: readonly Read[]): [Read, number][] => [...Map.groupBy(read
 function Upstream({ call }: { call: Call }) {
   return (
     <div class="well small stack close">
-      <p class="row wrap"><b>{call.upstream}</b><code>{call.route}</code><span class={`chip ${/^(ok|success|2\d\d|not_modified)$/.test(call.outcome) ? 'good' : 'bad'}`}>{call.outcome}</span>{call.breaker && call.breaker !== 'closed' && <span class="chip bad">breaker {call.breaker}</span>}<span class="dim">{duration(call.ms)}</span></p>
+      <p class="row wrap"><b>{call.upstream}</b><code>{call.route}</code><span class={`chip ${call.outcome === 'ok' ? 'good' : 'bad'}`}>{call.outcome}</span>{call.breaker && <span class={call.breaker === 'closed' ? 'dim' : 'chip bad'}>breaker {call.breaker}</span>}<span class="dim">{duration(call.ms)}</span></p>
       <ol class="stack close dim">{(call.attempts ?? []).map((attempt, i) => (
-        <li key={i} class="row wrap"><span>{attempt.hedge ? 'hedge' : `attempt ${i + 1}`}</span><span>after {duration(attempt.afterMs)}</span><b>{attempt.status || attempt.outcome}</b><span>{duration(attempt.ms)}</span>{attempt.fault && <span class="warm">{attempt.fault}</span>}</li>
+        <li key={i} class="row wrap"><span>{attempt.hedge ? 'hedge' : i > 0 ? 'again' : 'sent'} at {duration(attempt.afterMs)}</span><b>{attempt.status || (attempt.came === 0 ? 'never came there' : 'no answer')}</b><span>{attempt.outcome} in {duration(attempt.ms)}</span>{attempt.came > 1 && <span class="warm">came {attempt.came} times</span>}{attempt.fault && <span class="warm">{attempt.fault}</span>}</li>
       ))}</ol>
     </div>
   );

@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { every, json, source, type Source } from '../kit/load.js';
 import { copy, Drawer, Honesty, Shown, toast } from '../kit/parts.js';
 import { param } from '../kit/url.js';
-import type { Control, Upstream, World as Told } from './api.js';
+import type { Control, Device, Upstream, World as Told } from './api.js';
 import { ago, duration, short } from './words.js';
 
 export const worldShown = param('world');
@@ -46,6 +46,7 @@ function Command() {
 }
 
 function Sections({ told }: { told: Told }) {
+  const devices = told.devices ?? [];
   const tenants = [...(told.tenants ?? [])].sort((a, b) => Number(b.suspended) - Number(a.suspended));
   return (
     <>
@@ -69,23 +70,37 @@ function Sections({ told }: { told: Told }) {
       </section>
       <section class="stack close">
         <h3>Devices</h3>
-        <p class="small dim">{told.streams} stream{told.streams === 1 ? ' is' : 's are'} open.</p>
-        <ul class="stack close small">{(told.devices ?? []).slice(0, 20).map((one) => <li key={one.deviceId} class="row"><code class="grow clip">{one.deviceId}</code><span class="chip">{one.status}</span><span class="dim">{ago(one.seenAt)}</span></li>)}</ul>
+        <p class="small dim">Streams that are open: {devices.filter(({ stream }) => stream).length}. <code>melmastoon desk follow</code> opens one.</p>
+        <ul class="stack close small">{devices.slice(0, 20).map((one) => <Computer key={one.deviceId} of={one} />)}</ul>
       </section>
       <section class="stack close">
-        <h3>Limits that refused</h3>
-        {(told.limits ?? []).length === 0 ? <p class="small dim">None did.</p> : <ul class="stack close small">{told.limits!.map((one) => <li key={one.service + one.class + one.scope} class="row"><span class="grow">{one.service}: {one.class} by {one.scope}</span><b class="number">{short(one.count)}</b></li>)}</ul>}
+        <h3>Limits</h3>
+        <p class="small dim">What the last request was told that each decided about.</p>
+        {(told.limits ?? []).length === 0 ? <p class="small dim">None has decided yet.</p> : <ul class="stack close small">{told.limits!.map((one) => (
+          <li key={one.service + one.class + one.scope} class="row wrap"><span class="row grow"><span class={`mark ${one.service.replace(/^bff-/, '')}`} title={one.service} />{one.class} by {one.scope}</span>
+            {one.limit > 0 && <><span><b>{short(one.remaining)}</b> of {short(one.limit)} a minute left {ago(one.at)}</span><span class="dim">one back each {duration(one.refillMs)}, {refilled(one.fullAt)}</span></>}
+            {one.count > 0 && <span class="chip warm">{short(one.count)} refused</span>}</li>
+        ))}</ul>}
       </section>
       <p class="small"><a href="/console/state">State</a> has what the doctor says.</p>
     </>
   );
 }
 
+function Computer({ of: { deviceId, tenantId, status, seenAt, stream } }: { of: Device }) {
+  return (
+    <li class="row wrap"><code class="grow clip" title={tenantId}>{deviceId}</code>
+      {stream ? <><span class="chip good" title={stream.operator}>stream{stream.since > '2' && ` since ${ago(stream.since).replace(' ago', '')}`}</span><Do control={stream.control} danger /></> : <><span class="chip">{status}</span><span class="dim">{ago(seenAt)}</span></>}</li>
+  );
+}
+
+const refilled = (at: string): string => (Date.parse(at) <= Date.now() ? 'full again' : `full in ${duration(Date.parse(at) - Date.now())}`);
+
 function Service({ of }: { of: Upstream }) {
   const open = Object.entries(of.breakers ?? {}).filter(([, state]) => state !== 'closed');
   return (
     <li class={`well upstream${(of.faults ?? []).length > 0 ? ' struck' : ''}`}>
-      <div class="row wrap about"><b class="grow clip">{of.name}</b>
+      <div class="row wrap about"><b class="grow">{of.name}</b>
         {open.map(([service, state]) => <span key={service} class="chip bad" title={service}>breaker {state}</span>)}
         <span class="small dim number">{of.rate > 0 ? `${short(of.rate)}/s` : `${short(of.calls)} calls`}</span><span class="small dim number p99">{of.p99Ms > 0 ? `p99 ${duration(of.p99Ms)}` : ''}</span></div>
       <div class="row wrap tight">{(of.controls ?? []).map((control) => <Do key={control.command} control={control} />)}</div>

@@ -24,6 +24,7 @@ import (
 
 	"melmastoon.ghasi.io/bff/internal/doctor"
 	"melmastoon.ghasi.io/bff/internal/local/sim"
+	"melmastoon.ghasi.io/bff/internal/local/trace"
 )
 
 // Event is a message of Pub/Sub.
@@ -78,9 +79,8 @@ type World struct {
 	Rung      Rung       `json:"rung"`
 	Campaign  []Control  `json:"campaign"` // on, off
 	Tenants   []Tenant   `json:"tenants"`
-	Streams   int        `json:"streams"` // that are open
-	Devices   []Device   `json:"devices"`
-	Limits    []Refusals `json:"limits"`
+	Devices   []Device   `json:"devices"` // those that have a stream first
+	Limits    []Limit    `json:"limits"`
 }
 
 // Upstream is a simulated service, as it is and as the services see it.
@@ -119,17 +119,28 @@ type Tenant struct {
 // Device is a hotel's computer.
 type Device struct {
 	DeviceID string    `json:"deviceId"`
-	TenantID string    `json:"tenantId"`
-	Status   string    `json:"status"`
-	SeenAt   time.Time `json:"seenAt"`
+	TenantID string    `json:"tenantId,omitempty"`      // empty: not known, as of one that opened its stream before this run
+	Status   string    `json:"status"`                  // of its last sync; empty: it never reported
+	SeenAt   time.Time `json:"seenAt"`                  // when it did, or opened its stream
+	Stream   *Stream   `json:"stream,omitempty" db:"-"` // that is open now
 }
 
-// Refusals are the requests that a limit refused.
-type Refusals struct {
+// Stream is the one that a device has open.
+type Stream struct {
+	Since    time.Time `json:"since"`
+	Operator string    `json:"operator"`
+	Control  Control   `json:"control"` // revokes the device, which ends it
+}
+
+// Limit is what is known of one: what the last request that it decided about was told,
+// and how many it has refused.
+type Limit struct {
 	Service string `json:"service"`
-	Class   string `json:"class"`
-	Scope   string `json:"scope"`
-	Count   int64  `json:"count"`
+	trace.Limit
+	At       time.Time `json:"at"`       // of that request; zero: there was none
+	RefillMs float64   `json:"refillMs"` // from one request to the next
+	FullAt   time.Time `json:"fullAt"`   // if nothing more is asked
+	Count    int64     `json:"count"`    // refused
 }
 
 // Flag is a switch of a service; an empty value takes it back.
@@ -141,8 +152,10 @@ type Flag struct {
 
 // Trigger has the platform report something.
 type Trigger struct {
-	Event  string `json:"event"`
-	Tenant string `json:"tenant,omitempty"` // id or slug
+	Event    string            `json:"event"`
+	Tenant   string            `json:"tenant,omitempty"`   // id or slug
+	Operator string            `json:"operator,omitempty"` // id or user name
+	Set      map[string]string `json:"set,omitempty"`      // members of its payload
 }
 
 // Dashboard is one of deploy/grafana, or the vitals.

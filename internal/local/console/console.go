@@ -38,7 +38,7 @@ type Config struct {
 	Files fs.FS
 	// State looks at everything that runs.
 	State func(ctx context.Context) (State, error)
-	// Watch has the figures be collected from the start, and not from the first look on.
+	// Watch has figures and events be collected from the start, and not from the first look on.
 	Watch bool
 }
 
@@ -47,6 +47,7 @@ type Service struct {
 	Name, Namespace     string // in logs, in metrics
 	Metrics             string // where it shows them
 	Flags               string // the key in Redis of its flags
+	Streams             string // what the channels in Redis that open streams listen to begin with; empty = it has none
 	Outbox              *outbox.Table
 	Publishes, Receives []string // topics
 }
@@ -58,6 +59,7 @@ type Console struct {
 	cfg      Config
 	requests *feed[trace.Request]
 	events   *feed[Event]
+	heard    heard
 	history  *metrics.History
 	boards   []board
 	mux      *http.ServeMux
@@ -73,7 +75,10 @@ type Console struct {
 // New returns a console; its Traces are to be mounted where spans are sent to.
 func New(ctx context.Context, cfg Config) (*Console, error) {
 	c := &Console{cfg: cfg, requests: newFeed[trace.Request]("request"), events: newFeed[Event]("event"), mux: http.NewServeMux()}
-	c.Traces = trace.New(trace.Config{Met: cfg.Sim.Met, Finished: func(r trace.Request) { c.requests.add(r.Seq, r) }})
+	c.Traces = trace.New(trace.Config{Met: cfg.Sim.Met, Finished: func(s *trace.Story) {
+		c.requests.add(s.Seq, s.Request)
+		c.heard.add(s)
+	}})
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := errors.Join(c.open(ctx), c.readBoards()); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -96,6 +101,7 @@ func New(ctx context.Context, cfg Config) (*Console, error) {
 	}
 	if cfg.Watch {
 		c.collect()
+		c.work.Go(func() { c.listening.Do(c.listen) })
 	}
 	return c, nil
 }

@@ -11,12 +11,16 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/rueidis"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"melmastoon.ghasi.io/bff/internal/local/console"
 	"melmastoon.ghasi.io/bff/internal/outbox"
+	"melmastoon.ghasi.io/bff/internal/redis"
 	"melmastoon.ghasi.io/bff/internal/testkit"
 )
 
@@ -26,9 +30,10 @@ func TestConsole(t *testing.T) {
 	w := testkit.NewWorld(t, nil)
 	consumer := outbox.NewTable(outbox.Shape{Name: "bff_consumer.outbox", Topic: "topic", Envelope: "headers", Created: "created_at"})
 	backoffice := outbox.NewTable(outbox.Shape{Name: "bff_backoffice.outbox", UUID: true, Topic: "subject", Envelope: "envelope", Created: "enqueued_at"})
+	bus := "test:console:bus:" + t.Name() + ":"
 	services := []console.Service{
 		{Name: "bff-consumer", Namespace: "bff_consumer", Flags: "test:console:flags:" + t.Name(), Outbox: consumer},
-		{Name: "bff-backoffice", Namespace: "bff_backoffice", Outbox: backoffice, Receives: []string{"melmastoon.tenant.suspended.v1"}},
+		{Name: "bff-backoffice", Namespace: "bff_backoffice", Outbox: backoffice, Streams: bus, Receives: []string{"melmastoon.tenant.suspended.v1"}},
 	}
 	tenant := w.Sim.Catalog().Tenants[3]
 	up, err := console.New(t.Context(), console.Config{
@@ -117,6 +122,11 @@ func TestConsole(t *testing.T) {
 	call("GET", "/_up/dashboards/tea", "", http.StatusNotFound, nil)
 	call("GET", "/_up/requests/req_tea", "", http.StatusNotFound, nil)
 
+	seesStreams(t, w, up, bus, func() (now console.World) {
+		call("GET", "/_up/world", "", http.StatusOK, &now)
+		return now
+	})
+
 	// A request that ends is streamed at once.
 	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodGet, server.URL+"/_up/requests/stream", nil)
 	if err != nil {
@@ -137,5 +147,48 @@ func TestConsole(t *testing.T) {
 			}
 			break
 		}
+	}
+}
+
+// seesStreams: a device's stream is there while an instance listens for it, with what its
+// request said, and so is the limit that decided about that.
+func seesStreams(t *testing.T, w *testkit.World, up *console.Console, bus string, world func() console.World) {
+	t.Helper()
+	const device = "dev_01M7S191CZNW7N7FN5Z7Y40NAT"
+	text := func(key, value string) *commonpb.KeyValue {
+		return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+	}
+	up.Traces.Add(&collectorpb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{
+		TraceId: bytes.Repeat([]byte{1}, 16), SpanId: bytes.Repeat([]byte{1}, 8), Name: "GET /x/sse/stream", Kind: tracepb.Span_SPAN_KIND_SERVER,
+		StartTimeUnixNano: 1e18, Attributes: []*commonpb.KeyValue{
+			text("http.route", "/x/sse/stream"), text("http.response.status_code", "200"), text("caller.device", device), text("caller.name", "opt_1"),
+		},
+		Events: []*tracepb.Span_Event{{Name: "limit", Attributes: []*commonpb.KeyValue{
+			text("limit.name", "stream-ip"), text("limit.count", "60"), text("limit.left", "58"),
+		}}},
+	}}}}}}})
+	if now := world(); len(now.Devices) != 0 {
+		t.Errorf("no stream is open: %+v", now.Devices)
+	}
+	client, err := redis.Open(redis.Config{URL: w.Env()["MELMASTOON_REDIS_URL"], Tier: "test", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_ = client.Receive(ctx, client.B().Subscribe().Channel(bus+device+":channel:session").Build(), func(rueidis.PubSubMessage) {}) // until it is cancelled
+	}()
+	var now console.World
+	testkit.Until(t, "the stream is seen", func() bool {
+		now = world()
+		return len(now.Devices) == 1 && now.Devices[0].Stream != nil
+	})
+	if d := now.Devices[0]; d.DeviceID != device || d.Stream.Since.Unix() != 1e9 || !strings.HasSuffix(d.Stream.Control.Command, "--operator opt_1 --set deviceId="+device) {
+		t.Errorf("device %+v with the stream %+v", d, d.Stream)
+	}
+	if len(now.Limits) != 1 || now.Limits[0].Scope != "ip" || now.Limits[0].Remaining != 58 || now.Limits[0].RefillMs != 1000 || now.Limits[0].FullAt.Unix() != 1e9+2 {
+		t.Errorf("limits %+v", now.Limits)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // shownLetters are how many events that were given up are listed.
 const shownLetters = 100
 
-// listened has the console listen to all topics from the first look on: a platform that
-// none looks at pays for no subscriptions.
+// listened has the console listen to all topics from the first look on: a platform of
+// tests, at which none looks, pays for no subscriptions.
 func (c *Console) listened(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c.listening.Do(c.listen)

@@ -3,20 +3,16 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
-// shownDevices and shownTenants bound a look.
-const (
-	shownDevices = 100
-	shownTenants = 50 // beside those that are suspended
-)
+// shownTenants bounds a look, beside those that are suspended.
+const shownTenants = 50
 
 // control makes a button whose body is encoded.
 func control(name, command, method, path string, body any) Control {
@@ -51,9 +47,8 @@ var breakers = []string{"closed", "half-open", "open"}
 func (c *Console) world(ctx context.Context) (World, error) {
 	c.collect()
 	w := World{
-		At: time.Now().UTC(), Upstreams: c.upstreams(), Events: c.cfg.Events, Tenants: []Tenant{}, Limits: []Refusals{},
-		Heal:    control("heal all", "melmastoon fault clear", http.MethodDelete, "/_sim/faults", nil),
-		Streams: int(c.now("sum(bff_backoffice_sse_active_connections)")[""]),
+		At: time.Now().UTC(), Upstreams: c.upstreams(), Events: c.cfg.Events, Tenants: []Tenant{},
+		Heal: control("heal all", "melmastoon fault clear", http.MethodDelete, "/_sim/faults", nil),
 	}
 	for i, t := range c.cfg.Sim.Catalog().Tenants {
 		one := Tenant{TenantID: t.TenantID, Slug: t.Slug, Name: t.Name, Suspended: t.Status == "suspended"}
@@ -67,27 +62,11 @@ func (c *Console) world(ctx context.Context) (World, error) {
 		one.Control = control(name, "melmastoon trigger "+event+" --tenant "+t.Slug, http.MethodPost, "/_up/trigger", Trigger{Event: event, Tenant: t.Slug})
 		w.Tenants = append(w.Tenants, one)
 	}
-	for _, svc := range c.cfg.Services {
-		lines, err := c.history.Plot("sum by (class, scope) ("+svc.Namespace+"_rate_limited_total) > 0", w.At, w.At, time.Second)
-		if err != nil {
-			return w, err
-		}
-		for _, l := range lines {
-			for _, p := range l.Points {
-				w.Limits = append(w.Limits, Refusals{Service: svc.Name, Class: l.Labels["class"], Scope: l.Labels["scope"], Count: int64(p[1])})
-			}
-		}
-	}
-	var err error
-	if w.Rung, w.Campaign, err = c.switches(ctx); err != nil {
-		return w, err
-	}
-	rows, err := c.db.Query(ctx, `SELECT device_id, tenant_id::text, status, updated_at FROM bff_backoffice.device_sync_status ORDER BY updated_at DESC LIMIT $1`, shownDevices)
-	if err != nil {
-		return w, err
-	}
-	w.Devices, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Device])
-	return w, err
+	var errs [3]error
+	w.Limits, errs[0] = c.limits(w.At)
+	w.Rung, w.Campaign, errs[1] = c.switches(ctx)
+	w.Devices, errs[2] = c.devices(ctx)
+	return w, errors.Join(errs[:]...)
 }
 
 func (c *Console) upstreams() []Upstream {

@@ -37,7 +37,7 @@ type Config struct {
 	// suffered from there; nil = it is not known.
 	Met func(span string) (times int, faults []sim.ActiveFault)
 	// Finished hears of each request once it is there; nil = nothing does.
-	Finished func(Request)
+	Finished func(*Story)
 }
 
 // Store keeps the latest traces.
@@ -132,7 +132,7 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Add keeps what was exported.
 func (s *Store) Add(sent *collectorpb.ExportTraceServiceRequest) {
-	var finished []Request
+	var finished []*Story
 	s.mu.Lock()
 	for _, resource := range sent.GetResourceSpans() {
 		service := ""
@@ -150,7 +150,7 @@ func (s *Store) Add(sent *collectorpb.ExportTraceServiceRequest) {
 			for _, p := range scope.GetSpans() {
 				if p.GetKind() == tracepb.Span_SPAN_KIND_SERVER {
 					if rt, known := s.roots[hex.EncodeToString(p.GetSpanId())]; known {
-						finished = append(finished, s.story(rt).Request)
+						finished = append(finished, s.story(rt))
 					}
 				}
 			}

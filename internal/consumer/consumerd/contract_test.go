@@ -69,13 +69,28 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 			k.t.Fatal(err)
 		}
 	}
+	var x exchange
+	status := 0
+	testkit.Retry(k.t, method+" "+to+" while the service is busy", func() bool {
+		status, x = k.once(method, to, h, raw)
+		return status == want || !busy(status, x.body)
+	})
+	if status != want {
+		k.t.Errorf("%s %s: %d, want %d: %.400s", method, to, status, want, x.body)
+	}
+	return x
+}
+
+// once sends a request, without a body if there is none, and keeps the cookies.
+func (k *walker) once(method, to string, h headers, raw []byte) (int, exchange) {
+	k.t.Helper()
 	req, err := http.NewRequestWithContext(testkit.Context(k.t), method, to, bytes.NewReader(raw))
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	req.Header.Set("User-Agent", walkerAgent)
 	req.Header.Set("Accept-Language", "en")
-	if body != nil {
+	if raw != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if sent := testkit.CookieHeader(k.cookie, k.card); sent != "" {
@@ -92,10 +107,7 @@ func (k *walker) send(want int, method, to string, h headers, body any) exchange
 		k.t.Fatal(err)
 	}
 	testkit.TakeCookies(res.Header, &k.cookie, &k.card)
-	if res.StatusCode != want {
-		k.t.Errorf("%s %s: %d, want %d: %.400s", method, to, res.StatusCode, want, got)
-	}
-	return exchange{res.Header, got}
+	return res.StatusCode, exchange{res.Header, got}
 }
 
 // TestContract walks every operation of the published contract, with requests

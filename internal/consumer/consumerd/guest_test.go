@@ -94,11 +94,12 @@ func (v *visitor) ask(t *testing.T, want int, method, path string, body any, hea
 	for _, h := range header {
 		maps.Copy(all, h)
 	}
-	ctx := testkit.Context(t)
-	a, err := v.try(ctx, method, path, all, body)
-	for err == nil && a.status == http.StatusServiceUnavailable && a.status != want && ctx.Err() == nil {
-		a, err = v.try(ctx, method, path, all, body)
-	}
+	var a answer
+	var err error
+	testkit.Retry(t, method+" "+path+" while the service is busy", func() bool {
+		a, err = v.try(testkit.Context(t), method, path, all, body)
+		return err != nil || a.status == want || !busy(a.status, a.body)
+	})
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -106,6 +107,11 @@ func (v *visitor) ask(t *testing.T, want int, method, path string, body any, hea
 		t.Fatalf("%s %s: %d, want %d: %s", method, path, a.status, want, a.body)
 	}
 	return a
+}
+
+// busy reports whether a client that gets this answer asks again, after a moment.
+func busy(status int, body []byte) bool {
+	return status == http.StatusServiceUnavailable || testkit.TooSlow(status, body)
 }
 
 // received is an event as it came from Pub/Sub.

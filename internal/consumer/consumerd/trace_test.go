@@ -168,7 +168,12 @@ func testColdSearch(t *testing.T, p *platform.Process, c *otlpCollector) {
 	for n := 0; !found && n < len(cities); n++ {
 		body := kabul()
 		body["geo"] = map[string]any{"mode": "city", "city": cities[n%len(cities)]}
-		a := v.ask(t, http.StatusOK, "POST", "/search", body, map[string]string{"Traceparent": guestParent})
+		// Asked again, a search is no longer cold.
+		a, err := v.try(ctx, "POST", "/search", map[string]string{"Traceparent": guestParent}, body)
+		if err != nil || a.status != http.StatusOK {
+			t.Logf("a search in vain: %v %d %s", err, a.status, a.body)
+			continue
+		}
 		id := traceOf(t, a)
 		found = within(ctx, 10*time.Second, func() bool {
 			var whole bool

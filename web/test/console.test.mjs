@@ -87,7 +87,7 @@ test('a tenant is suspended by a button, and comes back', { timeout }, async (t)
     await tab.until(`${button} && (${button}.click(), true)`);
     await tab.until(`${button}.textContent === '${then}'`);
     await tab.until(`[...document.querySelectorAll('.requests tbody tr')].some(({ textContent }) => textContent.includes('${subject}') && textContent.includes('${tenantId}') && textContent.includes('bff-consumer'))`);
-    while ((await hotel()) !== status); // what was received is carried out in a moment
+    while ((await hotel()) !== status) await tab.value('new Promise((later) => setTimeout(later, 100))'); // what was received is carried out in a moment
   }
   await quiet();
 });

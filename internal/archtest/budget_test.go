@@ -15,7 +15,7 @@ var budgets = map[string]int{
 	"product":                    44_850, // both services, the language, the hand-off
 	"machinery":                  30_180, // the other packages of internal/
 	"one machine and test tools": 23_800,
-	"tests":                      86_800,
+	"tests":                      86_850,
 	"web/storefront":             1_800, // lines of TypeScript from here on
 	"web/desk":                   2_000,
 	"web/console":                1_300,

@@ -68,7 +68,7 @@ export function Plot({ panel, series, minutes, spark = false }: { panel: Panel; 
             <span class="from tiny dim">{at.value === undefined ? `−${minutes} min` : clock(at.value)}</span>
           </div>
           <ul class="legend tiny">
-            {lines.slice(0, 8).map(({ name }, i) => <li key={name}><span class={`dot c${i % colours}`} /><bdi class="clip">{name || panel.title}</bdi><span class="number">{figure(shown[i] ?? NaN, panel.unit)}</span></li>)}
+            {lines.slice(0, 8).map(({ name }, i) => <li key={name}><span class={`dot c${i % colours}`} /><bdi class="clip" title={name}>{name.replace(/\/bff\/\w+\/v1/, '') || panel.title}</bdi><span class="number">{figure(shown[i] ?? NaN, panel.unit)}</span></li>)}
             {lines.length > 8 && <li class="dim">and {lines.length - 8} more, in the table</li>}
           </ul>
         </>

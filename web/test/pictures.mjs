@@ -3,6 +3,7 @@
 // guests ask for the same nights. ONLY=REGEXP takes some of them, PNG=DIR keeps them as PNG there instead.
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 
+import { colleague } from './house.mjs';
 import { line } from './line.mjs';
 import { open } from './page.mjs';
 
@@ -191,12 +192,24 @@ async function console_() {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ geo: { mode: 'city', city }, dates: { checkIn, checkOut }, occupancy: { adults: 2, children: 0, rooms: 1 } }),
   });
   await tab.until(one('.state, .requests tbody'));
-  for (const city of ['Kabul', 'Mazar-i-Sharif', 'Herat']) await search(city);
+  // Guests and an operator go about their work, until there are figures of it.
+  await fetch(`${MELMASTOON_PAGES_URL}/_up/events`); // it listens from the first look on
+  const parwana = await colleague('parwana');
+  [parwana.propertyId] = (await parwana.call('session')).data.propertyScope;
+  const figures = `${count('.vital b')} > 5 && ![...document.querySelectorAll('.vital b')].some((figure) => figure.textContent === '–')`;
+  for (let round = 0; round < 30 || (round < 200 && !(await tab.value(figures))); round++) {
+    for (const city of ['Kabul', 'Mazar-i-Sharif', 'Herat', 'Bamyan'].slice(round % 3)) {
+      const { results = [] } = await (await search(city)).json();
+      await Promise.all(results.slice(0, 3).map(({ propertyId }) => fetch(`${MELMASTOON_CONSUMER_URL}/bff/consumer/v1/hotels/${propertyId}`)));
+    }
+    await Promise.all(['dashboard', 'arrivals', 'inHouse', 'housekeepingBoard', 'listAlerts'].map((view) => parwana.call(view)));
+    await new Promise((over) => setTimeout(over, 1_000));
+  }
   await post('faults', { upstream: 'pricing', latencyMs: 900 });
   const id = (await search('Kandahar')).headers.get('X-Request-Id');
   await post('faults', undefined, 'DELETE');
   for (const [name, path, ready] of [
-    ['requests', `?id=${id}`, one('.story .waterfall')], ['events', '/events', one('.outboxes h2')], ['dashboards', '/dashboards/bff-consumer', `${count('.panel .plot')} > 5`], ['state', '/state', `${count('.table tbody tr')} > 5`],
+    ['requests', `?id=${id}`, one('.story .waterfall')], ['events', '/events', one('.outboxes h2')], ['dashboards', '/dashboards/bff-consumer?minutes=5', `${count('.panel .plot')} > 5`], ['state', '/state', `${count('.table tbody tr')} > 5`],
     ['world', '?world=1', one('dialog .upstream button')], ['hotels', '/hotels', `${count('.table tbody tr')} > 50`], ['people', '/people', `${count('.table tbody tr')} > 5`],
   ]) {
     if (!wanted(`console-${name}`)) continue;

@@ -11,8 +11,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// teller builds one story.
-type teller struct {
+// storyBuilder builds one story.
+type storyBuilder struct {
 	*Store
 	*Story
 	trace    string
@@ -23,7 +23,7 @@ type teller struct {
 // story is called with the lock held.
 func (s *Store) story(r root) *Story {
 	rec, sp := s.traces[r.trace], r.span
-	t := &teller{Store: s, trace: r.trace, began: sp.start, children: map[string][]*span{}, Story: &Story{
+	t := &storyBuilder{Store: s, trace: r.trace, began: sp.start, children: map[string][]*span{}, Story: &Story{
 		Limits: []Limit{}, Notes: []string{}, Reads: []Read{}, Calls: []Call{}, Trips: []Trips{}, Events: []Left{},
 	}}
 	for _, c := range rec.spans {
@@ -54,11 +54,11 @@ func (s *Store) story(r root) *Story {
 	return t.Story
 }
 
-func (t *teller) after(at int64) float64 { return ms(at - t.began) }
+func (t *storyBuilder) after(at int64) float64 { return ms(at - t.began) }
 
 func ms(nanoseconds int64) float64 { return float64(nanoseconds/1000) / 1000 }
 
-func (t *teller) request(r root) {
+func (t *storyBuilder) request(r root) {
 	sp, f := r.span, r.span.facts
 	method, _, _ := strings.Cut(sp.name, " ")
 	t.Request = Request{
@@ -91,7 +91,7 @@ func number(s string) int {
 }
 
 // walk tells a span and what is below it. In call is the upstream call above it.
-func (t *teller) walk(sp *span, depth int, in *Call) {
+func (t *storyBuilder) walk(sp *span, depth int, in *Call) {
 	t.Spans = append(t.Spans, Span{
 		ID: sp.id, Parent: sp.parent, Depth: depth, Service: sp.service, Name: sp.name, AfterMs: t.after(sp.start), Ms: ms(sp.end - sp.start), Failed: sp.failed,
 		Facts: sp.facts,
@@ -157,7 +157,7 @@ func (t *teller) walk(sp *span, depth int, in *Call) {
 	}
 }
 
-func (t *teller) trip(store string, sp *span) {
+func (t *storyBuilder) trip(store string, sp *span) {
 	i := slices.IndexFunc(t.Trips, func(x Trips) bool { return x.Store == store })
 	if i < 0 {
 		i, t.Trips = len(t.Trips), append(t.Trips, Trips{Store: store})
@@ -170,7 +170,7 @@ func (t *teller) trip(store string, sp *span) {
 }
 
 // read tells one read through a cache.
-func (t *teller) read(name string, f map[string]string, lists map[string][]string, at int64, took float64, failed bool) {
+func (t *storyBuilder) read(name string, f map[string]string, lists map[string][]string, at int64, took float64, failed bool) {
 	r := Read{
 		Cache: name, Result: f["cache.result"], Key: f["cache.key"], Tags: lists["cache.tags"], Number: int64(number(f["cache.number"])),
 		AgeMs: int64(number(f["cache.age_ms"])), Ms: took,

@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,5 +74,7 @@ func Retry(t testing.TB, what string, attempt func() bool) bool {
 // asks again, and so does a test that is about something else.
 func TooSlow(status int, body []byte) bool {
 	return status >= http.StatusInternalServerError &&
-		(bytes.Contains(body, []byte(`UPSTREAM_UNAVAILABLE"`)) || bytes.Contains(body, []byte(`UPSTREAM_BUDGET_EXCEEDED"`)))
+		slices.ContainsFunc([]string{`UPSTREAM_UNAVAILABLE"`, `UPSTREAM_TIMEOUT"`, `UPSTREAM_BUDGET_EXCEEDED"`}, func(code string) bool {
+			return bytes.Contains(body, []byte(code))
+		})
 }

@@ -121,8 +121,8 @@ func TestKeyIsFoundByHand(t *testing.T) {
 	}
 }
 
-// Who resolved a work order is told as long as nobody may have reopened it since, also when an
-// answer to somebody's earlier attempt came later.
+// FindDone names the operator of the last success that no reopening may have undone, also when
+// the answer to another operator's earlier attempt came later.
 func TestWhoWasFirst(t *testing.T) {
 	t.Parallel()
 	d, late := openDesk(t), bff.Errorf(bff.CodeUpstreamTimeout, "late")

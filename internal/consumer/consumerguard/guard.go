@@ -270,7 +270,7 @@ func (g *Guard) protect(rt web.Route, class *ratelimit.Class) web.Handler {
 	}
 }
 
-// noted says who asks, where that is told.
+// noted writes the guest into the span of its request, where requests are recorded in detail.
 func (s *sender) noted(r *http.Request, more ...attribute.KeyValue) {
 	if span := tracing.Detail(r.Context()); span != nil {
 		span.SetAttributes(append(more, attribute.String("caller.kind", "guest"), attribute.String("caller.name", s.limited.Session))...)

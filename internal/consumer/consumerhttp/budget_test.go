@@ -131,7 +131,7 @@ func TestHotelsOfSuspendedTenantsAreNowhere(t *testing.T) {
 	served := map[string]int{
 		"DELETE /wishlist/{propertyId}": http.StatusNoContent, // a guest gets rid of it
 		"POST /telemetry/click":         http.StatusAccepted,  // what was clicked on was shown
-		"POST /handoff":                 http.StatusCreated,   // asks tenant-service itself, which has suspended nobody here
+		"POST /handoff":                 http.StatusCreated,   // asks tenant-service itself: there the tenant is active
 	}
 	for pattern, call := range goodRequests(hotel) {
 		if !strings.Contains(call.path+call.body, hotel.PropertyID) {

@@ -83,7 +83,7 @@ function driver(to, from, ended) {
       return result.value;
     };
     /** Waits until an expression is true of the page, over reloads and navigations, and returns its value. What never comes true is named in the error. */
-    const until = async (expression, patience = 90_000) => {
+    const until = async (expression, patience = 240_000) => {
       for (const end = Date.now() + patience; Date.now() < end; ) {
         // A page that is left in the middle of it has no answer.
         const found = await value(`(() => { try { return ${expression} } catch { return undefined } })()`).catch(() => undefined);

@@ -160,6 +160,8 @@ func (c *Console) story(w http.ResponseWriter, r *http.Request) {
 const (
 	// askTimeout bounds what a look costs.
 	askTimeout = 10 * time.Second
+	// actTimeout bounds what a control does: one that is given up may still come about.
+	actTimeout = time.Minute
 	// maxAsked bounds what a control sends.
 	maxAsked = 64 << 10
 )

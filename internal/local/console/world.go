@@ -185,7 +185,7 @@ func (c *Console) trigger(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &t) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
 	defer cancel()
 	if err := c.cfg.Trigger(ctx, t); err != nil {
 		refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", err.Error())

@@ -170,34 +170,33 @@ func (s *staff) viewed(d *desk.Client, path string) *desk.Answer {
 // deadlines of upstreams for a while.
 func (s *staff) patiently(d *desk.Client, want int, path string) *desk.Answer {
 	s.t.Helper()
-	ctx := testkit.Context(s.t)
-	for {
-		a, err := d.Do(ctx, http.MethodGet, path, nil)
-		if err != nil {
+	var a *desk.Answer
+	testkit.Retry(s.t, "an answer within the budgets of upstreams", func() (whole bool) {
+		var err error
+		if a, err = d.Do(testkit.Context(s.t), http.MethodGet, path, nil); err != nil {
 			s.t.Fatal(err)
 		}
-		if a.Status == want {
-			return a
-		}
-		if a.Status < http.StatusInternalServerError || ctx.Err() != nil {
+		if whole = a.Status == want; !whole && a.Status < http.StatusInternalServerError {
 			s.t.Fatalf("%s: %d %s", path, a.Status, a.Body)
 		}
-	}
+		return whole
+	})
+	return a
 }
 
 // arrival waits for an arrival with a status and returns its reservation.
-func (s *staff) arrival(d *desk.Client, of, status, id string) string {
+func (s *staff) arrival(d *desk.Client, of, status, id string) (found string) {
 	s.t.Helper()
-	ctx := testkit.Context(s.t)
-	for {
+	testkit.Until(s.t, "an arrival that is "+status, func() bool {
 		var v struct{ Items []board.Stay }
-		if err := s.viewed(d, "/arrivals"+of+"&status="+status).Into(&v); err != nil || ctx.Err() != nil {
-			s.t.Fatalf("there is no arrival that is %s: %v", status, err)
+		if err := s.viewed(d, "/arrivals"+of+"&status="+status).Into(&v); err != nil {
+			s.t.Fatal(err)
 		}
-		for _, g := range v.Items {
-			if id == "" || g.ReservationID == id {
-				return g.ReservationID
-			}
+		i := slices.IndexFunc(v.Items, func(g board.Stay) bool { return id == "" || g.ReservationID == id })
+		if i >= 0 {
+			found = v.Items[i].ReservationID
 		}
-	}
+		return i >= 0
+	})
+	return found
 }

@@ -35,7 +35,7 @@ func (s *Sim) kpis(c *call) (any, error) {
 	at := s.houseTime(p, c.now)
 	cur := bff.Currency(p.country.currency)
 	book := s.book(p, day, at)
-	night := s.night(p, day, at)
+	night := p.night(day, at, book)
 	var revenue, nights int64
 	channels := map[string]int{}
 	taken := 0

@@ -167,15 +167,7 @@ func (s *Sim) putCash(c *call) (any, error) {
 }
 
 func (s *Sim) findFolio(c *call) (Reservation, error) {
-	r, err := s.findRef(c, bff.PrefixFolio, "folioId")
-	if err != nil {
-		return Reservation{}, err
-	}
-	st, ok := r.planned()
-	if !ok {
-		return Reservation{}, notFound("folio")
-	}
-	return s.reservation(st, s.houseTime(st.house, c.now)), nil
+	return s.findParty(c, bff.PrefixFolio, "folio")
 }
 
 const maxPosting = 1e13

@@ -119,13 +119,13 @@ func (s *Sim) occupancy(c *call) (any, error) {
 	at := s.houseTime(p, c.now)
 	items := []Night{}
 	for d := from; d < to; d++ {
-		items = append(items, s.night(p, d, at))
+		items = append(items, p.night(d, at, s.book(p, d, at)))
 	}
 	return pageOf(s, c, p, from, items)
 }
 
-func (s *Sim) night(p *property, d bff.Date, at time.Time) Night {
-	sold := only(s.book(p, d, at), func(r Reservation) bool {
+func (p *property) night(d bff.Date, at time.Time, book []Reservation) Night {
+	sold := only(book, func(r Reservation) bool {
 		return held(r) && r.CheckIn <= d && r.CheckOut > d && (r.Status != "checked_out" || d < dateOf(at))
 	})
 	return Night{d, len(sold), p.rooms}

@@ -231,6 +231,7 @@ type staffState struct {
 	outcomes map[string]LockOutcome
 	cursors  map[string]cursor
 	asked    map[*property]time.Time // when a house was last asked about
+	weeks    map[week][]Reservation  // as they are planned
 	answers  map[string]*answer      // by idempotency key
 	keys     []string                // of answers, oldest first
 	carried  map[string]int          // by path: how often it was carried out, whatever the key
@@ -248,6 +249,7 @@ func (st *staffState) init() {
 	st.status = map[string]progress{}
 	st.notes = map[string]string{}
 	st.outs = map[string]bff.Date{}
+	st.weeks = map[week][]Reservation{}
 	st.folios = map[string]int64{}
 	st.drawers = map[string]int64{}
 	st.tasks = map[string][]Task{}
@@ -301,7 +303,7 @@ func (st *staffState) move(id string, stands progress, to string, at time.Time, 
 // starts over with what the data set says.
 const maxRemembered = 100_000
 
-func bound[V any](m map[string]V) {
+func bound[K comparable, V any](m map[K]V) {
 	if len(m) >= maxRemembered {
 		clear(m)
 	}

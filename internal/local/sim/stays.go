@@ -168,28 +168,36 @@ func (p *property) roomIndex(number string) (int, bool) {
 	return n, err == nil && n >= 0 && n < p.rooms && roomNumber(n) == number
 }
 
-// reservation is where a stay stands at a moment in the house.
-func (s *Sim) reservation(st stay, at time.Time) Reservation {
+// plan is a stay that neither staff nor a clock has moved yet.
+func (s *Sim) plan(st stay) Reservation {
 	p := st.house
-	res := Reservation{
+	return Reservation{
 		ReservationID: s.refID(bff.PrefixReservation, st.ref), PropertyID: p.id, TenantID: p.tenant.id, GuestName: st.guest, VIP: st.vip,
 		Adults: st.adults, Children: st.children, RoomNumber: roomNumber(st.n), CheckIn: st.day, CheckOut: st.out, ETA: st.eta,
 		RoomTypeID:   derivedID(bff.PrefixRoomType, p.seed, kindRoomType, uint64(st.kind)), //nolint:gosec // small index
 		RoomTypeName: roomKinds()[st.kind].names.text(),
-		Channel:      st.channel, FolioID: s.refID(bff.PrefixFolio, st.ref), Notes: st.notes, stay: st,
+		Channel:      st.channel, FolioID: s.refID(bff.PrefixFolio, st.ref), Total: decimal(st.price()), Notes: st.notes, stay: st,
 	}
+}
+
+// reservation is where a stay stands at a moment in the house.
+func (s *Sim) reservation(st stay, at time.Time) Reservation {
 	s.staff.mu.Lock()
-	did, moved := s.staff.status[res.ReservationID]
-	if notes, ok := s.staff.notes[res.ReservationID]; ok {
+	defer s.staff.mu.Unlock()
+	return s.staff.asOf(at, s.plan(st))
+}
+
+// asOf is a planned stay as it stands at a moment. The caller holds the lock.
+func (staff *staffState) asOf(at time.Time, res Reservation) Reservation {
+	st, p := &res.stay, res.stay.house
+	did, moved := staff.status[res.ReservationID]
+	if notes, ok := staff.notes[res.ReservationID]; ok {
 		res.Notes = notes
 	}
-	if out, ok := s.staff.outs[res.ReservationID]; ok {
-		res.CheckOut, st.lingers = out, false // others may come that day
+	if out, ok := staff.outs[res.ReservationID]; ok {
+		res.CheckOut, st.out, st.lingers = out, out, false // others may come that day
+		res.Total = decimal(st.price())
 	}
-	s.staff.mu.Unlock()
-	res.stay.out, res.stay.lingers = res.CheckOut, st.lingers
-	res.Total = decimal(res.stay.price())
-
 	leaves := p.begin(res.CheckOut).Add(st.leaves)
 	if st.lingers {
 		leaves = p.begin(res.CheckOut + 1)
@@ -239,16 +247,33 @@ func (st *stay) nightCents(d bff.Date) int64 {
 	return st.house.nightCents(d, bff.Occupancy{Adults: st.adults, Children: st.children, Rooms: 1})
 }
 
+// week is seven days of a room. All requests about a house, and its clock, ask what is planned for them.
+type week struct {
+	house        *property
+	room, number int
+}
+
 // book lists the stays that touch a day, by room: those that begin, go on or end.
 func (s *Sim) book(p *property, day bff.Date, at time.Time) []Reservation {
+	s.staff.mu.Lock()
+	defer s.staff.mu.Unlock()
 	var out []Reservation
 	for room := range p.sold() {
 		for _, of := range [...]bff.Date{day - blockDays, day} {
-			for _, st := range p.block(room, of) {
-				if st.day > day {
+			w := week{p, room, (int(of) + room) / blockDays}
+			planned, known := s.staff.weeks[w]
+			if !known {
+				for _, st := range p.block(room, of) {
+					planned = append(planned, s.plan(st))
+				}
+				bound(s.staff.weeks)
+				s.staff.weeks[w] = planned
+			}
+			for i := range planned {
+				if planned[i].CheckIn > day {
 					break
 				}
-				if res := s.reservation(st, at); res.CheckOut >= day {
+				if res := s.staff.asOf(at, planned[i]); res.CheckOut >= day {
 					out = append(out, res)
 				}
 			}
@@ -268,10 +293,7 @@ func only(all []Reservation, want func(Reservation) bool) []Reservation {
 func sleeping(day bff.Date, at time.Time) func(Reservation) bool {
 	today := day == dateOf(at)
 	return func(r Reservation) bool {
-		if today {
-			return r.Status == "checked_in"
-		}
-		return held(r) && r.CheckIn <= day && r.CheckOut > day
+		return today && r.Status == "checked_in" || !today && held(r) && r.CheckIn <= day && r.CheckOut > day
 	}
 }
 
@@ -303,13 +325,7 @@ func (s *Sim) stayRoutes() {
 	list("departures", func(day bff.Date, _ time.Time) func(Reservation) bool { return departing(day) }, "checked_in", "confirmed")
 	list("in-house", sleeping)
 	s.handle("reservation", "GET /api/v1/properties/{propertyId}/summary", s.stayCounts)
-	s.handle("reservation", "GET /api/v1/reservations/{reservationId}", func(c *call) (any, error) {
-		res, err := s.findStay(c)
-		if err != nil {
-			return nil, err
-		}
-		return res, nil
-	})
+	s.handle("reservation", "GET /api/v1/reservations/{reservationId}", func(c *call) (any, error) { return s.findStay(c) })
 	for _, action := range []string{"check-in", "check-out"} {
 		s.mutation("reservation", "POST /api/v1/reservations/{reservationId}/"+action, func(c *call) (any, error) {
 			res, err := s.moveStay(c, action)
@@ -359,13 +375,18 @@ func (s *Sim) stayCounts(c *call) (any, error) {
 
 // findStay finds the reservation of the path.
 func (s *Sim) findStay(c *call) (Reservation, error) {
-	r, err := s.findRef(c, bff.PrefixReservation, "reservationId")
+	return s.findParty(c, bff.PrefixReservation, "reservation")
+}
+
+// findParty finds the reservation that the path names by an id of its own or of what goes with it.
+func (s *Sim) findParty(c *call, prefix bff.Prefix, what string) (Reservation, error) {
+	r, err := s.findRef(c, prefix, what+"Id")
 	if err != nil {
 		return Reservation{}, err
 	}
 	st, ok := r.planned()
 	if !ok {
-		return Reservation{}, notFound("reservation")
+		return Reservation{}, notFound(what)
 	}
 	return s.reservation(st, s.houseTime(st.house, c.now)), nil
 }
@@ -469,10 +490,9 @@ func (s *Sim) changeStay(c *call) (Reservation, error) {
 // free reports whether a party's room has no other guests in it until a day.
 func (s *Sim) free(res Reservation, until bff.Date, at time.Time) bool {
 	for d := res.CheckOut; d < until; d++ {
-		for _, other := range s.book(res.stay.house, d, at) {
-			if other.stay.n == res.stay.n && other.CheckIn == d && held(other) {
-				return false
-			}
+		moves := func(other Reservation) bool { return other.stay.n == res.stay.n && other.CheckIn == d && held(other) }
+		if slices.ContainsFunc(s.book(res.stay.house, d, at), moves) {
+			return false
 		}
 	}
 	return true

@@ -112,18 +112,7 @@ func (s *Sim) tasks(p *property, day bff.Date, book []Reservation, at time.Time)
 	return out
 }
 
-func cmpRooms(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
+func cmpRooms(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 // clean says how far a task is. The clock of the house moves it until staff do;
 // some wait for staff until midnight.

@@ -47,8 +47,8 @@ func StartRedisCluster(ctx context.Context, nodes int) (*RedisCluster, error) {
 	return c, nil
 }
 
-// join shares out the slots, introduces the nodes to each other and waits
-// until every one of them knows where every slot is.
+// join shares out the slots, introduces the nodes to each other and waits until every one knows where
+// every slot is. First they forget who has called them: their ports may be remembered by others' clusters.
 func (c *RedisCluster) join(ctx context.Context) error {
 	ctx, cancel := startContext(ctx, "redis cluster")
 	defer cancel()
@@ -68,6 +68,7 @@ func (c *RedisCluster) join(ctx context.Context) error {
 	for i, client := range clients {
 		first, next := i*clusterSlots/len(clients), (i+1)*clusterSlots/len(clients)
 		commands := [][]string{
+			{"CLUSTER", "RESET", "HARD"},
 			append([]string{"CLUSTER", "ADDSLOTS"}, numbers(first, next)...), // ADDSLOTSRANGE needs Redis 7
 			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
 		}

@@ -150,7 +150,7 @@ async function drill(seed: number, property: string): Promise<number> {
   const store = memoryStore();
   const client = (): BackofficeClient =>
     new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux', store, fetch: frail(chance, line), timeoutMs: 60_000, retries: 0 });
-  await client().signIn({ username: 'parwana' });
+  await client().signIn({ username: 'mirwais' });
   const open = (): Blackout => client().blackout({ propertyId: property });
   let windows = [open(), open()];
   await windows[0]?.refresh();
@@ -158,7 +158,7 @@ async function drill(seed: number, property: string): Promise<number> {
   assert.ok(pack, 'there is no pack');
   const folios = pack.inHouse.flatMap(({ folioId }) => folioId ?? []).slice(0, 3);
   const stays = pack.arrivals.filter((stay) => stay.can.includes('check-in')).slice(0, 4);
-  assert.ok(folios.length > 0 && stays.length > 0);
+  assert.ok(folios.length > 0);
   const paths = [...folios.map((id) => `/folios/${id}/charges`), ...stays.map(({ reservationId: id }) => `/reservations/${id}/check-in`)];
   const before = new Map(await Promise.all(paths.map(async (path) => [path, await executedAt(path)] as const)));
   const pressed = new Set<string>();
@@ -186,8 +186,8 @@ async function drill(seed: number, property: string): Promise<number> {
       default: {
         const body = { amount: { minor: String(100 + i), currency: 'AFN' as const } };
         const folioId = folios[chance(folios.length)] as string;
-        const reservationId = (stays[chance(stays.length)] as (typeof stays)[0]).reservationId;
-        const entry = chance(3) > 0 ? await desk.press('charge', { path: { folioId }, body }) : await desk.press('checkIn', { path: { reservationId } });
+        const arrival = stays[chance(stays.length)]; // none once earlier drills have had them all
+        const entry = chance(3) > 0 || arrival === undefined ? await desk.press('charge', { path: { folioId }, body }) : await desk.press('checkIn', { path: { reservationId: arrival.reservationId } });
         pressed.add(entry.id);
       }
     }
@@ -220,11 +220,17 @@ const executedAt = (path: string): Promise<number> => {
 };
 
 test('a desk whose line is cut at every turn: none lost, none twice, one verdict each', { timeout: 600_000 }, async () => {
-  const desk = new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux' });
-  await desk.signIn({ username: 'parwana' });
-  const property = (await desk.call('session')).data.propertyScope[0] as string;
+  const desk = async (username: string): Promise<BackofficeClient> => {
+    const client = new BackofficeClient({ baseUrl: platform + base, iamUrl: `${sim}/iam`, appVersion: '1.0.0', appPlatform: 'linux' });
+    await client.signIn({ username });
+    return client;
+  };
+  // Other tests check in who arrives at the house of parwana: on some days there are few.
+  const taken = (await (await desk('parwana')).call('session')).data.propertyScope;
+  const houses: string[] = [];
+  for await (const { items } of (await desk('mirwais')).pages('listProperties')) houses.push(...items.map(({ propertyId }) => propertyId).filter((id) => !taken.includes(id)));
   const { DRILL_SEED: one, DRILLS = '5' } = process.env;
   let entries = 0;
-  for (let seed = Number(one ?? 1); seed <= Number(one ?? DRILLS); seed++) entries += await drill(seed, property);
+  for (let seed = Number(one ?? 1); seed <= Number(one ?? DRILLS); seed++) entries += await drill(seed, houses[seed % houses.length] as string);
   assert.ok(entries > 0);
 });

@@ -262,3 +262,13 @@ func TestDayIsTold(t *testing.T) {
 		t.Errorf("told without time having passed: %v", again)
 	}
 }
+
+// A task that was added is found by its id, also while it is another day in the houses
+// than at the service.
+func TestAddedTaskOfHousesAhead(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, func(c *Config) { c.HousesAhead = 24 * time.Hour })
+	var task Task
+	w.want(201, http.MethodPost, "/_sim/tasks", map[string]any{"propertyId": busy(t, w).id, "roomNumber": "101"}, &task)
+	w.want(200, http.MethodPost, "/_sim/tasks/"+task.TaskID+"/complete", nil, nil)
+}

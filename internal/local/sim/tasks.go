@@ -273,7 +273,7 @@ func (s *Sim) findTask(c *call) (*property, Task, error) {
 		if c.ofTenant(p.tenant) != nil {
 			continue
 		}
-		at, on := s.houseTime(p, c.now), cmp.Or(day, dateOf(id.Time().In(p.country.zone)))
+		at, on := s.houseTime(p, c.now), cmp.Or(day, dateOf(s.houseTime(p, id.Time())))
 		for _, t := range s.tasks(p, on, s.book(p, on, at), at) {
 			if t.TaskID == id.String() {
 				return p, t, nil

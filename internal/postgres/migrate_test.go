@@ -237,7 +237,7 @@ func TestOpenRefusesUnboundRole(t *testing.T) {
 		admin: postgres.ErrUnbound, asRole(t, admin, migrations.BackofficeApp): nil, asRole(t, admin, migrations.BackofficeJobs): nil,
 	} {
 		pool := openPool(t, postgres.Config{URL: url, RequireIsolation: true})
-		if err := postgres.Ping(testkit.Context(t), pool); !errors.Is(err, want) {
+		if err := pool.Ping(testkit.Context(t)); !errors.Is(err, want) {
 			t.Errorf("%s: ping = %v, want %v", pool.Config().ConnConfig.User, err, want)
 		}
 	}

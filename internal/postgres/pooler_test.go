@@ -146,7 +146,7 @@ func TestPoolerRefusesRoleWithoutTimeouts(t *testing.T) {
 	})
 	through := testkit.PgBouncer(t, map[string]string{role: password})
 	db := openPool(t, postgres.Config{URL: through(asRole(t, admin, role)), Pooler: postgres.TransactionPooler})
-	if err := postgres.Ping(ctx, db); !errors.Is(err, postgres.ErrUnlimited) {
+	if err := db.Ping(ctx); !errors.Is(err, postgres.ErrUnlimited) {
 		t.Errorf("ping = %v, want %v", err, postgres.ErrUnlimited)
 	}
 }

@@ -389,7 +389,7 @@ func TestIsolationIsRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	if err := postgres.Ping(ctx, db); err == nil || !strings.Contains(err.Error(), postgres.ErrUnbound.Error()) {
+	if err := db.Ping(ctx); err == nil || !strings.Contains(err.Error(), postgres.ErrUnbound.Error()) {
 		t.Errorf("a superuser was let in: %v", err)
 	}
 }

@@ -175,8 +175,7 @@ func (p pipes) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-func (p pipes) Close() error { close(p); return nil }
-
+func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.IPAddr{} }
 
 func TestMetricsAreShared(t *testing.T) {

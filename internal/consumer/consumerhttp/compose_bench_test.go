@@ -2,6 +2,7 @@ package consumerhttp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,11 +28,11 @@ import (
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
-// kept answers every call with the body that the simulated platform gave once,
-// without a network: both sides of the benchmark get the same bytes at the same
-// cost.
+// kept answers every call, of the hotel or of others, with the body that the simulated
+// platform gave once, without a network: both sides get the same bytes at the same cost.
 type kept struct {
-	sim http.Handler
+	sim   http.Handler
+	hotel string
 
 	mu     sync.Mutex
 	bodies map[string][]byte
@@ -40,14 +41,13 @@ type kept struct {
 var jsonHeader = http.Header{"Content-Type": {"application/json"}}
 
 func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
-	key := r.URL.Path
+	sent, _ := io.ReadAll(cmp.Or[io.ReadCloser](r.Body, http.NoBody))
+	key := fmt.Sprint(r.URL.Path, bytes.Contains(sent, []byte(k.hotel)))
 	k.mu.Lock()
 	body, known := k.bodies[key]
 	if !known {
 		in := r.Clone(r.Context())
-		if in.Body == nil { // as a server would have it
-			in.Body = http.NoBody
-		}
+		in.Body = io.NopCloser(bytes.NewReader(sent))
 		res := httptest.NewRecorder()
 		k.sim.ServeHTTP(res, in)
 		if body = res.Body.Bytes(); res.Code != http.StatusOK {
@@ -123,7 +123,8 @@ func BenchmarkCompose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	platform := &kept{sim: sim.Handler(), bodies: map[string][]byte{}}
+	hotel := sim.Catalog().Properties[5]
+	platform := &kept{sim: sim.Handler(), hotel: hotel.PropertyID, bodies: map[string][]byte{}}
 	const base = "http://platform.test"
 	up, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
@@ -136,7 +137,6 @@ func BenchmarkCompose(b *testing.B) {
 		Search: up.Search, Prices: up.Pricing, Brands: up.Theme, Properties: up.Property, Suspended: new(consumer.SuspendedTenants),
 		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	})
-	hotel := sim.Catalog().Properties[5]
 	req := discovery.DetailRequest{
 		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
 		Stay:       discovery.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
@@ -157,6 +157,7 @@ func BenchmarkCompose(b *testing.B) {
 		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID},
 		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID + "/similar"},
 		{path: "/pricing/v1/pricing/quotes/preview", body: `{"properties":[{"propertyId":"` + hotel.PropertyID + `"}]}`},
+		{path: "/pricing/v1/pricing/quotes/preview", body: `{"properties":[]}`}, // of similar hotels
 		{path: "/theme-config/api/v1/brand-peeks/batch", body: `{"tenantIds":["` + hotel.TenantID + `"]}`},
 	}
 	client := &http.Client{Transport: platform}

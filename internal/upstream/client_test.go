@@ -131,25 +131,27 @@ func TestRequest(t *testing.T) {
 
 // Connections are reused after every kind of answer, or a failing upstream
 // would also have to bear a storm of handshakes.
+//
 // By virtual time: a request of which the transport does not know within 50 ms that it
 // was written costs its connection, and on a starved machine some are.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var opened, status atomic.Int64
-		served := make(pipes)
+		var opened, served, status atomic.Int64
+		listener := make(pipes)
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			served.Add(1)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(status.Load()))
 			_, _ = io.WriteString(w, `{"error":{"code":"NO_SUCH"},"pad":"`+strings.Repeat("x", 9000)+`"}`)
 		})}
-		go func() { _ = srv.Serve(served) }()
+		go func() { _ = srv.Serve(listener) }()
 		t.Cleanup(func() { _ = srv.Close() })
 		transport := newTransport(Config{Timeout: time.Minute, MaxConcurrent: 256})
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 			opened.Add(1)
 			ours, theirs := net.Pipe()
-			served <- theirs
+			listener <- theirs
 			return ours, nil
 		}
 		c := newClient(t, Config{Transport: transport, Breaker: BreakerConfig{Failures: 100}})
@@ -159,8 +161,8 @@ func TestConnectionsAreReused(t *testing.T) {
 				_ = c.Get(t.Context(), "/r", "/r", nil, new(map[string]any))
 			}
 		}
-		if n := opened.Load(); n != 1 {
-			t.Errorf("%d connections for calls in a row, want 1", n)
+		if n, calls := opened.Load(), served.Load(); n != 1 || calls != 21 {
+			t.Errorf("%d connections for %d calls in a row, want 1 for 21", n, calls)
 		}
 	})
 }

@@ -28,21 +28,20 @@ import (
 	"melmastoon.ghasi.io/bff/internal/local/sim"
 )
 
-// kept answers every call, of the hotel or of others, with the body that the simulated
-// platform gave once, without a network: both sides get the same bytes at the same cost.
+// kept answers every call with the body that the simulated platform gave once, without a
+// network: both sides of the benchmark get the same bytes at the same cost.
 type kept struct {
-	sim   http.Handler
-	hotel string
+	sim http.Handler
 
 	mu     sync.Mutex
-	bodies map[string][]byte
+	bodies map[part][]byte
 }
 
 var jsonHeader = http.Header{"Content-Type": {"application/json"}}
 
 func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent, _ := io.ReadAll(cmp.Or[io.ReadCloser](r.Body, http.NoBody))
-	key := fmt.Sprint(r.URL.Path, bytes.Contains(sent, []byte(k.hotel)))
+	key := part{r.URL.RequestURI(), string(sent)}
 	k.mu.Lock()
 	body, known := k.bodies[key]
 	if !known {
@@ -52,7 +51,7 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 		k.sim.ServeHTTP(res, in)
 		if body = res.Body.Bytes(); res.Code != http.StatusOK {
 			k.mu.Unlock()
-			return nil, fmt.Errorf("%s answered %d %s", key, res.Code, body)
+			return nil, fmt.Errorf("%s answered %d %s", key.path, res.Code, body)
 		}
 		k.bodies[key] = body
 	}
@@ -123,8 +122,7 @@ func BenchmarkCompose(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	hotel := sim.Catalog().Properties[5]
-	platform := &kept{sim: sim.Handler(), hotel: hotel.PropertyID, bodies: map[string][]byte{}}
+	platform := &kept{sim: sim.Handler(), bodies: map[part][]byte{}}
 	const base = "http://platform.test"
 	up, err := consumerupstream.New(consumerupstream.Config{
 		SearchURL: base + "/search-aggregation", PricingURL: base + "/pricing", PropertyURL: base + "/property",
@@ -138,7 +136,7 @@ func BenchmarkCompose(b *testing.B) {
 		Budgets: discovery.Budgets{Rates: time.Minute, Brand: time.Minute},
 	})
 	req := discovery.DetailRequest{
-		PropertyID: bff.MustParseID(bff.PrefixProperty, hotel.PropertyID),
+		PropertyID: bff.MustParseID(bff.PrefixProperty, sim.Catalog().Properties[5].PropertyID),
 		Stay:       discovery.Stay{Dates: bff.StayDates{CheckIn: 20950, CheckOut: 20953}, Occupancy: bff.DefaultOccupancy()},
 		Locale:     bff.LocaleEnglish, Currency: bff.USD,
 	}
@@ -152,14 +150,10 @@ func BenchmarkCompose(b *testing.B) {
 		}
 		return views.Encode(&d)
 	}
-	parts := []part{
-		{path: "/property/api/v1/properties/" + hotel.PropertyID},
-		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID},
-		{path: "/search-aggregation/api/v1/properties/" + hotel.PropertyID + "/similar"},
-		{path: "/pricing/v1/pricing/quotes/preview", body: `{"properties":[{"propertyId":"` + hotel.PropertyID + `"}]}`},
-		{path: "/pricing/v1/pricing/quotes/preview", body: `{"properties":[]}`}, // of similar hotels
-		{path: "/theme-config/api/v1/brand-peeks/batch", body: `{"tenantIds":["` + hotel.TenantID + `"]}`},
+	if _, err := ours(); err != nil {
+		b.Fatal(err)
 	}
+	parts := slices.SortedFunc(maps.Keys(platform.bodies), func(a, b part) int { return cmp.Compare(a.path+a.body, b.path+b.body) })
 	client := &http.Client{Transport: platform}
 	generic := func() ([]byte, error) { return gateway(b.Context(), client, parts) }
 
